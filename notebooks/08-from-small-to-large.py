@@ -31,7 +31,7 @@ import pandas as pd
 
 import bayes_cpt
 from bayes_cpt import plots
-from bayes_cpt.report.words.size import size_words
+from bayes_cpt.report.fit import size_words
 from bayes_cpt.study.resources import Compute, UniqueTokens
 from bayes_cpt.study.schedules import constant, cosine, linear
 from bayes_cpt.study.study import Study

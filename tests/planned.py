@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from bayes_cpt.decisions.objective import Objective
-from bayes_cpt.planner.controls import SHAPES
+from bayes_cpt.planner.choices import SHAPES
 from bayes_cpt.planner.page import Planner
 
 OBJECTIVE = Objective.model_validate(

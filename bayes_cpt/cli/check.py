@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 from bayes_cpt.cli.options import Json, Quiet, StudyFolder, Verbose, option
 from bayes_cpt.cli.output import TAKEN, Cells, Output, number
 from bayes_cpt.cli.undetermined import show_effects, show_undetermined
-from bayes_cpt.report.words.summary import summarise
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -45,9 +44,7 @@ def check(
     0  the study can be fitted
     2  it cannot: all its problems are on stderr, one paragraph each
     """
-    from bayes_cpt.report.words.batch import batch_words
-    from bayes_cpt.report.words.law import undivided
-    from bayes_cpt.report.words.size import size_words
+    from bayes_cpt.report.fit import batch_words, size_words, summarise, undivided
     from bayes_cpt.study.folder import read_study
     from bayes_cpt.study.ranges import describe
 

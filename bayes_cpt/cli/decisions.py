@@ -35,7 +35,6 @@ from bayes_cpt.cli.output import (
     write_numbers,
 )
 from bayes_cpt.cli.running import SAME, Answer, Section
-from bayes_cpt.report.paper.tables import SUFFIXES, WRITERS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -63,7 +62,7 @@ SEARCHED = {
 }
 
 # Of the table of choices: as a paper shows it, and all its numbers.
-TABLES = (*SUFFIXES, *NUMBERS)
+TABLES = (".csv", ".md", ".tex", *NUMBERS)
 # Runs that next-run prints, and with --verbose; all are written.
 SHOWN, MORE = 6, 20
 SCHEDULES = {"free": "of any falling shape", "cosine": "cosine", "wsd": "hold-and-decay (WSD)"}
@@ -304,7 +303,7 @@ def _write_choices(
     file: OutputFile, decision: "Decision", table: "pd.DataFrame", interval: float
 ) -> None:
     """Write the table of choices, for a paper or for programs."""
-    from bayes_cpt.report.paper.result_tables import choices_table
+    from bayes_cpt.report.tables import WRITERS, choices_table
 
     with file.partial() as partial:
         if file.path.suffix in NUMBERS:

@@ -100,8 +100,7 @@ def fit_and_save(
     """Fit and save; return the posterior and what machines are told of it."""
     from bayes_cpt.model.setup import build_setup
     from bayes_cpt.model.spec import read_spec
-    from bayes_cpt.report.paper.convergence import Convergence
-    from bayes_cpt.report.words.fit import fit_verdict
+    from bayes_cpt.report.fit import Convergence, fit_verdict
     from bayes_cpt.study.ranges import check_evidence
 
     spec = read_spec(model)

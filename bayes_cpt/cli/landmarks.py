@@ -146,7 +146,7 @@ def _main(
 def _effects(found: "Survey", interval: float) -> Section:
     import pandas as pd
 
-    from bayes_cpt.report.words.landmark import effects
+    from bayes_cpt.report.landmarks import effects
 
     domains = [str(domain) for domain in found.peaks.draws["domain"].to_numpy()]
     rows = [

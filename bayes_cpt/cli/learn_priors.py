@@ -102,7 +102,7 @@ def learn_priors(
     from bayes_cpt.history.learnt import learnt_model, learnt_text, share_below_zero
     from bayes_cpt.history.population import Hierarchy
     from bayes_cpt.model.spec import read_spec
-    from bayes_cpt.report.words.learning import verdict
+    from bayes_cpt.report.forecasts import learnt_verdict
     from bayes_cpt.validate.tasks import Pool, Records
 
     written = Output(quiet, json)
@@ -156,7 +156,7 @@ def learn_priors(
         with written.progress() as tell:
             scores = _score(cases, without, seed, draws, pool, records, tell)
     problems = _problems(skipped, learnt.population, below)
-    said = verdict(learnt, output.name, scores, trustworthy=not problems)
+    said = learnt_verdict(learnt, output.name, scores, trustworthy=not problems)
     for problem in problems:
         written.error(f"Not trustworthy: {problem}.")
     written.verdict(said)
@@ -250,7 +250,7 @@ def _show(
     *,
     verbose: bool,
 ) -> None:
-    from bayes_cpt.report.words.learning import together
+    from bayes_cpt.report.forecasts import together
 
     table = learnt.table()
     written.heading(f"Central 90 % intervals of the priors of {learnt.before.name}")

@@ -63,7 +63,7 @@ def planner(
     from bayes_cpt.decisions.objective import read_objective
     from bayes_cpt.inference.posterior import load
     from bayes_cpt.planner.page import Planner
-    from bayes_cpt.report.words.fit import checks_passed
+    from bayes_cpt.report.fit import checks_passed
 
     written = Output(quiet, json)
     check_target(output, (".html",), inputs=(fit,))

@@ -170,7 +170,7 @@ def write_forecast(
     dataset: "xr.Dataset | None" = None,
 ) -> dict[str, Any]:
     """Write a forecast, its draws where the dataset is given, and return what machines are told of it."""
-    from bayes_cpt.report.words.forecast import verdict
+    from bayes_cpt.report.forecasts import forecast_verdict
 
     bands["interval"] = float(bands.attrs["interval"])
     replaced = target.exists()
@@ -188,7 +188,7 @@ def write_forecast(
         "replaced": replaced,
         "model": posterior.frame.spec.name,
         "study": posterior.study.name,
-        "verdict": verdict(bands),
+        "verdict": forecast_verdict(bands),
         "kind": str(bands["kind"].iloc[0]),
         "interval": float(bands.attrs["interval"]),
         "trustworthy": posterior.trustworthy,

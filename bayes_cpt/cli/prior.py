@@ -71,7 +71,7 @@ def prior(
     from bayes_cpt.identify.prior_predictive import expected_ends, read_prior_plan
     from bayes_cpt.model.joint_priors import prior_table
     from bayes_cpt.model.spec import read_spec
-    from bayes_cpt.report.words.prior import verdict
+    from bayes_cpt.report.forecasts import prior_verdict
 
     written = Output(quiet, json)
     if output is not None:
@@ -82,7 +82,7 @@ def prior(
         frame, runs = read_prior_plan(spec, plan, study)
     priors = prior_table(frame, interval)
     ends = expected_ends(frame, runs, interval, seed=seed)
-    lines = verdict(spec.name, ends, interval)
+    lines = prior_verdict(spec.name, ends, interval)
     if not quiet and not json:
         written.verdict(lines)
         _show_priors(written, spec, priors, interval)

@@ -20,7 +20,7 @@ from bayes_cpt.cli.output import Output, OutputFile, Results, check_folder, chec
 from bayes_cpt.cli.running import about_fit, finish, warn
 
 if TYPE_CHECKING:
-    from bayes_cpt.report.page.report import Report
+    from bayes_cpt.report.page import Report
 
 
 def report(
@@ -82,7 +82,7 @@ def report(
     2  bad input: nothing is written
     """
     from bayes_cpt.inference.posterior import load
-    from bayes_cpt.report.page.report import report as make
+    from bayes_cpt.report.page import report as make
 
     written = Output(quiet, json)
     if output is None and paper is None:
@@ -136,7 +136,7 @@ def report(
 
 def _write(full_report: "Report", folder: Path) -> Results:
     """Write the pieces of a paper."""
-    from bayes_cpt.report.paper.bundle import figures, texts
+    from bayes_cpt.report.paper import figures, texts
 
     results = Results(folder)
     for name, text in texts(full_report).items():

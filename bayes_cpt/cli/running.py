@@ -48,7 +48,7 @@ def about_fit(fit: Path, posterior: "Posterior") -> dict[str, Any]:
 
 def warn(written: Output, posterior: "Posterior") -> None:
     """Say where a fit cannot be trusted and what would change that, also if nothing else is printed."""
-    from bayes_cpt.report.words.fit import warning
+    from bayes_cpt.report.fit import warning
 
     for line in warning(posterior):
         written.error(line)
@@ -58,7 +58,7 @@ def show_fit_verdict(
     written: Output, posterior: "Posterior", lines: Sequence[str], *, verbose: bool
 ) -> None:
     """Print whether to use a fit; where its law does not fit, also where it misses its runs."""
-    from bayes_cpt.report.words.law import law_words
+    from bayes_cpt.report.fit import law_words
 
     if posterior.trustworthy:
         written.verdict(lines)

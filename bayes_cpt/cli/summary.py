@@ -20,8 +20,6 @@ from bayes_cpt.cli.options import (
 from bayes_cpt.cli.output import Output, OutputFile, Row, check_target, number
 from bayes_cpt.cli.running import about_fit, finish, show_fit_verdict
 from bayes_cpt.cli.undetermined import show_effects, show_sensitivity, show_undetermined
-from bayes_cpt.report.paper.tables import SUFFIXES, WRITERS
-from bayes_cpt.report.words.summary import COMPARISONS, open_effects
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -88,11 +86,12 @@ def summary(
     from bayes_cpt.forecast.quality import fit_quality
     from bayes_cpt.identify.determination import determination
     from bayes_cpt.inference.posterior import load
-    from bayes_cpt.report.words.fit import fit_verdict
+    from bayes_cpt.report.fit import fit_verdict
+    from bayes_cpt.report.tables import WRITERS
 
     written = Output(quiet, json)
     if output is not None:
-        check_target(output, SUFFIXES, inputs=(fit,))
+        check_target(output, tuple(WRITERS), inputs=(fit,))
     posterior = load(fit)
     sensitive = None
     if sensitivity:
@@ -139,7 +138,7 @@ def summary(
 
 def _show_resting(written: Output, posterior: "Posterior", interval: float) -> None:
     """Print what no two runs differ in, and what follows."""
-    from bayes_cpt.report.words.law import power_words, resting
+    from bayes_cpt.report.fit import power_words, resting
 
     continual = posterior.frame.spec.law.continual
     if rests := resting(posterior.study, continual=continual):
@@ -150,7 +149,7 @@ def _table_text(
     posterior: "Posterior", table: "pd.DataFrame", chosen: list[str], interval: float, suffix: str
 ) -> str:
     """Return the table as a file holds it: all of it as CSV, one table per kind for a paper."""
-    from bayes_cpt.report.paper.result_tables import quantities_table
+    from bayes_cpt.report.tables import WRITERS, quantities_table
 
     if suffix == ".csv":
         return str(table.assign(interval=interval).to_csv(index=False))
@@ -170,6 +169,7 @@ def _show_effects(
 ) -> None:
     """Print the effects of what can be chosen, in words; the detail of them where it is asked for."""
     from bayes_cpt.forecast.derived import Typical
+    from bayes_cpt.report.fit import COMPARISONS, open_effects
 
     effects = determined[determined["kind"] == "effect"]
     percent = f"{100 * interval:g} %"

@@ -137,8 +137,8 @@ def forecast(
     1  done, but a refit fails its diagnostics
     2  bad input: what is wrong, where, and the fix are on stderr
     """
-    from bayes_cpt.report.page.calibration import pooled
-    from bayes_cpt.report.words.validation import verdict
+    from bayes_cpt.report.forecasts import held_out_verdict
+    from bayes_cpt.report.page import pooled
     from bayes_cpt.study.folder import read_study
     from bayes_cpt.validate.held_out import score_table
     from bayes_cpt.validate.tasks import Pool
@@ -173,7 +173,7 @@ def forecast(
     name = described["model"] if len(specs) == 1 else f"a stack of {described['model']}"
     scores = score_table(points) if len(points) else points
     if len(points):
-        content["verdict"] = verdict(pooled(scores), points, refits)
+        content["verdict"] = held_out_verdict(pooled(scores), points, refits)
         written.verdict(content["verdict"])
     written.heading(f"Forecasts of held-out runs: {name} on {loaded.name}")
     _show_refits(written, refits)
@@ -312,7 +312,7 @@ def _show_and_write(
 
 
 def _table(rows: "pd.DataFrame", labels: tuple[str, str, str]) -> Any:
-    from bayes_cpt.report.page.calibration import left_out
+    from bayes_cpt.report.forecasts import left_out
     from bayes_cpt.validate.scores import MASSES
 
     table = columns(*labels, "points", *SCORES, numbers=1 + len(SCORES))
@@ -407,7 +407,7 @@ def sbc(
     """
     from bayes_cpt.bundled import bundled_study
     from bayes_cpt.model.spec import read_spec
-    from bayes_cpt.report.words.calibration import verdict as words
+    from bayes_cpt.report.forecasts import sbc_verdict
     from bayes_cpt.validate import calibration
     from bayes_cpt.validate.calibration import RANKED, ModelReplicates, design_study, read_design
     from bayes_cpt.validate.tasks import Pool, Records
@@ -429,7 +429,7 @@ def sbc(
             replicate, simulations, seed, pool=pool, records=records, progress=tell
         )
     verdict = calibration.verdict(ranks)
-    said = words(spec.name, simulated.name, verdict)
+    said = sbc_verdict(spec.name, simulated.name, verdict)
     for problem in verdict.problems:
         written.error(f"Not calibrated: {problem}.")
     written.verdict(said)

@@ -197,7 +197,7 @@ class _Looks:
 
     def tell(self, written: Output, status: "Status", machine: bool) -> None:
         """Print a status, and what to do better with the rest of the run."""
-        from bayes_cpt.report.words.watch import advice, below, ends_below
+        from bayes_cpt.report.forecasts import advice, below, ends_below
         from bayes_cpt.watch.watcher import status_json
 
         found = self.watcher.continuations(self.objective)
@@ -231,8 +231,8 @@ class _Looks:
 def _show(written: Output, status: "Status", told: list[str], notes: list[str]) -> None:
     if written.out.is_terminal and not written.quiet:
         written.out.clear()
+    from bayes_cpt.report.forecasts import end_spread
     from bayes_cpt.report.numbers import fixed
-    from bayes_cpt.report.words.watch import end_spread
 
     for index, line in enumerate(told):
         style = "bold" if status.on_track else "bold red"

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -21,10 +21,10 @@ from bayes_cpt.forecast.scores import ScoreFit
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.study.ranges import outside_range
 from bayes_cpt.study.study import Study
-from bayes_cpt.views import Drawn, view
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.figure import Figure
 
 
 CANDIDATES = 8192
@@ -34,7 +34,7 @@ RECOMMENDED = "recommended"
 
 
 @dataclass(frozen=True, eq=False)
-class Decision(Drawn):
+class Decision:
     """What to train, and how sure that is.
 
     Parameters
@@ -122,34 +122,40 @@ class Decision(Drawn):
         return self.contenders.candidates.plan(self.valuation.model.study, rows, self.names)
 
     def table(self, interval: float = 0.9) -> "pd.DataFrame":
-        """Return one row per contender (see `bayes_cpt.report.decision_tables.contender_table`).
+        """Return one row per contender, the recommendation first."""
+        from bayes_cpt.decisions.tables import contender_table
 
-        Parameters
-        ----------
-        interval : float
-            Mass of the intervals.
-        """
-        return cast("pd.DataFrame", view(self, "table", interval))
+        return contender_table(self, interval)
 
     def optimum_table(self, interval: float = 0.9) -> "pd.DataFrame":
-        """Return the posterior of the optimum, one row per quantity that was searched.
+        """Return the posterior of the optimum, one row per quantity that was searched."""
+        from bayes_cpt.decisions.tables import optimum_table
 
-        Parameters
-        ----------
-        interval : float
-            Mass of the intervals.
-        """
-        return cast("pd.DataFrame", view(self, "optimum_table", interval))
+        return optimum_table(self, interval)
 
     def front_table(self, interval: float = 0.9) -> "pd.DataFrame":
-        """Return the Pareto front of general and target loss, one row per configuration on it.
+        """Return the Pareto front of general and target loss, one row per configuration on it."""
+        from bayes_cpt.decisions.tables import front_table
 
-        Parameters
-        ----------
-        interval : float
-            Mass of the intervals.
-        """
-        return cast("pd.DataFrame", view(self, "front_table", interval))
+        return front_table(self, interval)
+
+    def verdict(self, interval: float = 0.9) -> list[str]:
+        """Return what to do, how sure that is and what would change it, a short line each."""
+        from bayes_cpt.report.decisions import decision_words
+
+        return decision_words(self, interval).verdict
+
+    def sentences(self, interval: float = 0.9) -> list[str]:
+        """Return what to do and why, one paragraph per question."""
+        from bayes_cpt.report.decisions import decision_words
+
+        return decision_words(self, interval).sentences
+
+    def plot(self) -> "Figure":
+        """Return the figure of the result (see `bayes_cpt.plots.decision`)."""
+        from bayes_cpt import plots
+
+        return plots.decision(self)
 
 
 def decide(

@@ -55,10 +55,10 @@ from bayes_cpt.study.folder import read_plan, run_keys
 from bayes_cpt.study.ranges import outside_range
 from bayes_cpt.study.runs import Run
 from bayes_cpt.study.study import Study
-from bayes_cpt.views import Drawn
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.figure import Figure
 DRAWS = 2000
 CANDIDATES = 4096
 CHECKPOINTS = 24
@@ -156,7 +156,7 @@ class Affordable:
 
 
 @dataclass(frozen=True, eq=False)
-class RunValues(Drawn):
+class RunValues:
     """What each of some runs would be worth, and would tell."""
 
     valuation: Valuation  # objective and fit
@@ -266,6 +266,24 @@ class RunValues(Drawn):
                 }
             )
         return pd.DataFrame(rows)
+
+    def verdict(self, interval: float = 0.9) -> list[str]:
+        """Return what to do, how sure that is and what would change it, a short line each."""
+        from bayes_cpt.report.decisions import run_words
+
+        return run_words(self, interval).verdict
+
+    def sentences(self, interval: float = 0.9) -> list[str]:
+        """Return what to do and why, one paragraph per question."""
+        from bayes_cpt.report.decisions import run_words
+
+        return run_words(self, interval).sentences
+
+    def plot(self) -> "Figure":
+        """Return the figure of the result (see `bayes_cpt.plots.next_run`)."""
+        from bayes_cpt import plots
+
+        return plots.next_run(self)
 
     def information_table(self) -> "pd.DataFrame":
         """Return what each run would tell, one row per run and quantity.

@@ -25,10 +25,10 @@ from bayes_cpt.study.ranges import outside_range
 from bayes_cpt.study.runs import HIGHEST_LEARNING_RATE, Run, checked_mixture
 from bayes_cpt.study.schedules import Schedule
 from bayes_cpt.study.study import Study
-from bayes_cpt.views import Drawn
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.figure import Figure
 
 DRAWS = 400
 SHORTEST_RUN = 100
@@ -42,7 +42,7 @@ CANDIDATES = 1024
 
 
 @dataclass(frozen=True, eq=False)
-class ScheduleChoice(Drawn):
+class ScheduleChoice:
     """The best falling schedule of a run beside the best cosine and the best hold-and-decay (WSD)."""
 
     end: ScheduleEnd  # base, replay ratio, length and weights of the objective
@@ -120,6 +120,24 @@ class ScheduleChoice(Drawn):
                 }
             )
         return pd.DataFrame(rows)
+
+    def verdict(self, interval: float = 0.9) -> list[str]:
+        """Return what to do, how sure that is and what would change it, a short line each."""
+        from bayes_cpt.report.decisions import schedule_words
+
+        return schedule_words(self, interval).verdict
+
+    def sentences(self, interval: float = 0.9) -> list[str]:
+        """Return what to do and why, one paragraph per question."""
+        from bayes_cpt.report.decisions import schedule_words
+
+        return schedule_words(self, interval).sentences
+
+    def plot(self) -> "Figure":
+        """Return the figure of the result (see `bayes_cpt.plots.free_schedule`)."""
+        from bayes_cpt import plots
+
+        return plots.free_schedule(self)
 
     def rates(self) -> "pd.DataFrame":
         """Return the learning rate of every step, columns run, step, lr as in an lr.csv."""

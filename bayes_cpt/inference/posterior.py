@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,7 +31,6 @@ from bayes_cpt.model.setup import Frame
 from bayes_cpt.study.batches import Batch
 from bayes_cpt.study.ranges import ALIKE_RATIO
 from bayes_cpt.study.study import Run, Study
-from bayes_cpt.views import view
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -315,19 +314,23 @@ class Posterior:
         **options
             As `bayes_cpt.forecast.predict.predict` takes them.
         """
-        return cast("xr.Dataset", view(self, "predict", plan, **options))
+        from bayes_cpt.forecast.predict import predict
+
+        return predict(self, plan, **options)
 
     def report(self, path: "str | Path | None" = None, **options: Any) -> Any:
-        """Return the report of the fit, and write its page (see `bayes_cpt.report.page.report.report`).
+        """Return the report of the fit, and write its page (see `bayes_cpt.report.page`).
 
         Parameters
         ----------
         path : path, optional
             HTML file to write.
         **options
-            As of `bayes_cpt.report.page.report.report`.
+            As of `bayes_cpt.report.page`.
         """
-        return view(self, "report", path, **options)
+        from bayes_cpt.report.page import report
+
+        return report(self, path, **options)
 
     def save(self, path: str | Path) -> None:
         """Write the fit as one file, whole or not at all.

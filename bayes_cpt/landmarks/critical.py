@@ -101,6 +101,8 @@ class CriticalPoint:
 
         Parameters
         ----------
+        base : Base
+            Of known pre-training.
         by_prior : bool
             Whether by the prior alone, without the data.
 

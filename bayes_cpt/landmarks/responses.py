@@ -125,7 +125,13 @@ class Response:
         return np.asarray(balance * values[..., 0] + (1.0 - balance) * values[..., 1])
 
     def best(self, objective: Floats) -> Floats:
-        """Return the probability that each value has the lowest objective, shape (values,)."""
+        """Return the probability that each value has the lowest objective, shape (values,).
+
+        Parameters
+        ----------
+        objective : ndarray, shape (draws, values)
+            nats/token.
+        """
         lowest = np.argmin(objective, axis=1)
         return np.asarray(np.bincount(lowest, minlength=objective.shape[1]) / objective.shape[0])
 

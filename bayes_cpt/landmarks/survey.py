@@ -18,7 +18,6 @@ from bayes_cpt.landmarks.trials import as_study, fitted_base
 from bayes_cpt.landmarks.turning import TurningLength, turning_length
 from bayes_cpt.study.runs import Base, Run
 from bayes_cpt.study.study import Study
-from bayes_cpt.views import Worded
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -66,7 +65,7 @@ class Choices:
 
 
 @dataclass(frozen=True, eq=False)
-class Survey(Worded):
+class Survey:
     """The landmarks of a plan; the responses are those of one of its runs.
 
     Parameters
@@ -122,6 +121,30 @@ class Survey(Worded):
             tables["loss_potential"] = pd.concat(potentials, ignore_index=True)
         tables["peak_learning_rate"] = self.peaks.table(interval)
         return tables if choices is None else tables | {"bases": choices.bases.table(interval)}
+
+    def verdict(self, interval: float = 0.9) -> list[str]:
+        """Return what to do, how sure that is and what would change it, a short line each.
+
+        Parameters
+        ----------
+        interval : float
+            Mass of the intervals.
+        """
+        from bayes_cpt.report.landmarks import survey_words
+
+        return survey_words(self, interval).verdict
+
+    def sentences(self, interval: float = 0.9) -> list[str]:
+        """Return what to do and why, one paragraph per question.
+
+        Parameters
+        ----------
+        interval : float
+            Mass of the intervals.
+        """
+        from bayes_cpt.report.landmarks import survey_words
+
+        return survey_words(self, interval).sentences
 
     def past(self) -> tuple[float, float] | None:
         """Return how probably the base lies past its critical point at the run's replay ratio.

@@ -2,11 +2,10 @@
 
 import json
 from dataclasses import dataclass
-from functools import cache
 from importlib.resources import files
 from typing import Any, Self
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
 
 import bayes_cpt
 from bayes_cpt.decisions.final_losses import FinalLosses
@@ -17,12 +16,10 @@ from bayes_cpt.decisions.valuation import Valuation
 from bayes_cpt.errors import SpecError
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.model.groups import check_one_target
-from bayes_cpt.planner.alternatives import CANDIDATES, Alternatives
-from bayes_cpt.planner.controls import SHAPES, Controls
-from bayes_cpt.planner.drawn import base_states, law_draws
-from bayes_cpt.planner.javascript import LawCode, law_code
-from bayes_cpt.report.equation import equation
-from bayes_cpt.report.words.law import law_words
+from bayes_cpt.planner.choices import CANDIDATES, SHAPES, Alternatives, Controls
+from bayes_cpt.planner.law import LawCode, base_states, environment, law_code, law_draws
+from bayes_cpt.report.equation import law_equations, mathml
+from bayes_cpt.report.fit import law_words
 from bayes_cpt.study.folder import toml_value
 from bayes_cpt.study.runs import Base
 
@@ -44,10 +41,13 @@ class Planner:
         As `forecast.js` opens it: plain numbers, texts, and doubles in base64.
     codes : tuple of LawCode
         The law of each validation set.
+    equations : list of (str, str)
+        The law as MathML, with remarks.
     """
 
     data: dict[str, Any]
     codes: tuple[LawCode, ...]
+    equations: list[tuple[str, str]]
 
     @classmethod
     def of(
@@ -62,23 +62,6 @@ class Planner:
         seed: int = 0,
     ) -> Self:
         """Return the planner of a fit.
-
-        Parameters
-        ----------
-        posterior : Posterior
-            Of a law with a CPT phase, on general and target data.
-        objective : Objective
-            Where the balance of the losses starts, and which constraints are watched.
-        fit : str
-            What the page calls the fit's file.
-        draws : int
-            Posterior draws, spread evenly over the chains.
-        interval : float
-            Mass of the outer bands.
-        candidates : int
-            Runs of each length that regret is counted from.
-        seed : int
-            Of these runs, and of what pairs draws with noise.
 
         Raises
         ------
@@ -125,7 +108,8 @@ class Planner:
                 for length in controls.lengths
             ],
         }
-        return cls(data, codes)
+        equations = [(mathml(own), own.spelled) for own in law_equations(frame)]
+        return cls(data, codes, equations)
 
     def script(self) -> str:
         """Return what computes: JavaScript that needs no browser, with the law as `LAWS`."""
@@ -140,36 +124,29 @@ class Planner:
     def html(self) -> str:
         """Return the page: one file that asks for nothing else."""
         script = "\n".join([self.script(), *map(_asset, SHOWING)])
-        html: str = _template().render(
-            **self.data["about"],
-            domains=self.data["domains"],
-            bases=[base["name"] for base in self.data["bases"]],
-            reference=self._reference_name(),
-            shapes=SHAPES,
-            ranges=self.data["ranges"],
-            constraints=self.data["start"]["constraints"],
-            style=_asset("planner.css"),
-            script=script,
-            # A text of the study must not end the element that it stands in.
-            data=json.dumps(self.data).replace("<", "\\u003c"),
+        html: str = (
+            environment()
+            .get_template("planner.html")
+            .render(
+                **self.data["about"],
+                equations=[(Markup(formula), note) for formula, note in self.equations],
+                domains=self.data["domains"],
+                bases=[base["name"] for base in self.data["bases"]],
+                reference=self._reference_name(),
+                shapes=SHAPES,
+                ranges=self.data["ranges"],
+                constraints=self.data["start"]["constraints"],
+                style=_asset("planner.css"),
+                script=script,
+                # A text of the study must not end the element that it stands in.
+                data=json.dumps(self.data).replace("<", "\\u003c"),
+            )
         )
         return html
 
 
 def _asset(name: str) -> str:
     return (files("bayes_cpt.planner") / "assets" / name).read_text(encoding="utf-8")
-
-
-@cache
-def _template() -> Any:
-    environment = Environment(
-        loader=PackageLoader("bayes_cpt.planner", "assets"),
-        undefined=StrictUndefined,
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    return environment.get_template("planner.html")
 
 
 def _check(posterior: Posterior) -> None:
@@ -199,7 +176,6 @@ def _about(posterior: Posterior, fit: str, interval: float, seed: int) -> dict[s
         "roles": list(frame.roles),
         "problems": list(posterior.problems),
         "misfit": [] if posterior.law_fits else list(law_words(posterior).verdict),
-        "equation": equation(frame),
         "interval": interval,
         "seed": seed,
         "fit_seed": posterior.seed,

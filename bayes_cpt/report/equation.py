@@ -1,41 +1,36 @@
-"""The letters of the printed equation, each with what it means."""
+"""The law as it is printed: its terms on SymPy's symbols, written by SymPy's own printers.
 
+What a terminal, a page and a paper show is what the terms of `bayes_cpt.laws` compute: each term's `loss`
+is called with a letter for each coefficient and for each quantity of a point. `law_equations` alone knows
+how the law is put together.
+"""
+
+import copy
+import re
+import textwrap
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import sympy
+from sympy.printing.conventions import split_super_sub
+from sympy.printing.mathml import mathml as sympy_mathml
+from sympy.printing.pretty.pretty_symbology import greek_unicode
+
+from bayes_cpt.laws import Annealing, Shift
+from bayes_cpt.laws.groups import batch_factors, mixture_factors, size_factors
 from bayes_cpt.laws.term import ADDED
+from bayes_cpt.laws.transfer import effective_share
 from bayes_cpt.model.setup import Frame
+from bayes_cpt.report.numbers import enumerated
 
-# One line per summand: a term's name in the law, and how it is printed; the others say it themselves.
-SUMMANDS = {
-    "power": "L0 + A·(S1_pt + S1_cpt)^-alpha",
-    "annealing": "- C1·S2_pt - C2·S2_cpt·exp(a1·r_cpt)",
-    "shift": "+ B·h(r_cpt)·(1 - (1 + E·(r_cpt/h)^omega·S1_cpt)^-beta)",
-    "adaptation": "+ D·r_cpt·(1 - exp(-t/tau))",
-    "size": "+ F·(n^-gamma_3 - 1) + delta_N",
-    "offset": "+ offset of the base·(kappa + (1 - kappa)·exp(-t/tau_0))",
-    **{name: term.printed for name, term in ADDED.items()},
-}
-# What model size changes: as printed without it, and with it.
-BY_SIZE = {
-    "A·(": "A·n^gamma_A·(",
-    "A·S1": "A·n^gamma_A·S1",
-    "C1·": "C1·n^gamma_1·exp(epsilon_N)·",
-    "C2·": "C2·n^gamma_2·exp(epsilon_N)·",
-    "B·": "B·n^gamma_B·",
-    "D·": "D·n^gamma_B·",
-}
-# What a batch changes, in the same way.
-BY_BATCH = {"B·": "B·q_B·", "+ E·": "+ E·q_E·", "^-beta)": "^(-beta·q_beta))", "D·": "D·q_D·"}
-MILLIONS = "N: parameters without embeddings, millions"
-FOLDED = "S2_pt = 0: what annealing gained in PT is a part of L0"
-REPLAY_FACTORS = {
-    "none": "1",
-    "exponential": "expm1(-a·x)/expm1(-a)",
-    "saturating": "(1 - (1 + c·x)^-delta)/(1 - (1 + c)^-delta)",
-    "power": "x·(1 + b·(1 - x))^-gamma",
-}
-
+# The coefficients of each form of the replay factor.
+OF_FACTOR = {"exponential": ("a",), "saturating": ("c", "delta"), "power": ("b", "gamma")}
 MIXED = (
-    "for each target with h(x) + psi·y in place of h, where x is the share of its own data and y that of "
-    "the other targets'; for general data with B and D times the mean of phi over the targets"
+    "x: share of a target's own data in the batches (for general data, of all targets'); y: share of the "
+    "other targets' (for general data 0); phi: 1 for a target, the mean over the targets for general data"
 )
 COEFFICIENTS = {
     "L0": "loss that endless pre-training would approach, nats/token",
@@ -92,148 +87,415 @@ COEFFICIENTS = {
 }
 
 
-def equation(frame: Frame) -> list[str]:
-    """Return the law of a frame as it is printed, one line per summand.
+@dataclass(frozen=True)
+class Equation:
+    """One equation of a law.
 
     Parameters
     ----------
-    frame : Frame
-
-    Examples
-    --------
-    >>> from bayes_cpt.laws import Reference
-    >>> from bayes_cpt.model.spec import read_spec
-    >>> reference = Reference(2e-3, 24.0, 3.0, 3000.0)
-    >>> equation(Frame(read_spec("pretrain"), ("general",), ("general",), reference))[:3]
-    ['L = L0 + A·S1_pt^-alpha', '    - C1·S2_pt', '    + G1·p + G2·p^2']
+    left : sympy.Expr
+        What it defines.
+    summands : tuple of sympy.Expr
+        Whose sum that is; of a law one for each term.
+    note : str
+        Where it holds, or what its letters mean; empty where nothing is to be said.
     """
-    law = frame.spec.law
-    names = [*law.terms, *(["size"] * law.model_size), *(["offset"] * law.base_offset)]
-    lines = [SUMMANDS[name] for name in names]
-    if not law.continual:
-        lines = [line.replace("(S1_pt + S1_cpt)", "S1_pt").split(" - C2")[0] for line in lines]
-    if not law.replay_gain:
-        lines = [line.replace("·exp(a1·r_cpt)", "") for line in lines]
-    if not law.replay_rate:
-        lines = [line.replace("·(r_cpt/h)^omega", "") for line in lines]
-    if _shift_area(frame):
-        lines = [line.replace("·S1_cpt)^-beta", "·T_cpt)^-beta") for line in lines]
-    if law.repeated_tokens:
-        lines = [line.replace("_cpt)^-beta", "_cpt·w)^-beta") for line in lines]
-    if law.unknown_base:
-        lines = [line.replace("S1_pt", "S1_base") for line in lines]
-    areas = _areas(frame)
-    if law.model_size:
-        for printed, of_size in BY_SIZE.items():
-            lines = [line.replace(printed, of_size, 1) for line in lines]
-        areas = [f"n = N/{frame.reference.model_size:.3g}", MILLIONS, *areas]
-    if law.batches:
-        for printed, of_batch in BY_BATCH.items():
-            lines = [line.replace(printed, of_batch, 1) for line in lines]
-    if not law.uses_replay:
-        return _laid_out([line.replace("·h(r_cpt)", "") for line in lines]) + areas
-    factors = [getattr(law.replay_factor, role) for role in frame.roles]
-    diluted = "·exp(-k·(1 - x))" if law.replay_dilution else ""
-    # Words alone are read as a remark on the equation before them.
-    mixed = [MIXED] if law.targets > 1 else []
-    return (
-        _laid_out(lines)
-        + mixed
-        + areas
-        + [
-            f"h(x) = {REPLAY_FACTORS[factor]}{diluted} on {domain}"
-            for domain, factor in zip(frame.domains, factors, strict=True)
-        ]
-    )
+
+    left: Any
+    summands: tuple[Any, ...]
+    note: str = ""
+
+    @property
+    def spelled(self) -> str:
+        """The note with Greek letters in place of their names."""
+        return re.sub("[A-Za-z]+", lambda name: greek_unicode.get(name[0], name[0]), self.note)
+
+    @property
+    def is_long(self) -> bool:
+        """Whether each summand has a line of its own."""
+        return len(self.summands) > 2
+
+    @property
+    def plus(self) -> list[str]:
+        """The sign before each summand, where it has none of its own and is not the first."""
+        return ["+" * (place > 0 and not _text(own).startswith("-"))
+                for place, own in enumerate(self.summands)]  # fmt: skip
 
 
-def _areas(frame: Frame) -> list[str]:
-    """Return how the areas differ from those printed in the paper, one line each."""
-    law = frame.spec.law
-    lines = ["S1 = sum eta^rho"] if law.forward_power else []
-    lines += _shift_area(frame)
-    if "annealing" in law.terms:
-        lines += _levels(frame)
-        if law.unknown_base:
-            lines.append(FOLDED)
-    if law.repeated_tokens:
-        lines.append("w = (1 + R_star·(1 - exp(-R/R_star)))/(1 + R)")
-        lines.append(
-            "R = t·r_cpt/U_steps - 1, epochs over target data beyond the first, not below 0"
-        )
-    if law.peak_power or "peak" in law.terms:
-        rate = f"{frame.reference.learning_rate:.3g}"
-        lines.append(f"p = log(eta_peak/{rate}), eta_peak the highest LR of PT so far")
-    return lines
+# Of remarks in a terminal.
+WIDTH, INDENT = 96, "    "
+# A function, as SymPy's own is a power that it moves below fraction lines.
+EXP = sympy.Function("exp")
 
 
-def _shift_area(frame: Frame) -> list[str]:
-    """Return the forward area of the shift where it is another than that of the power."""
-    law = frame.spec.law
-    if "shift" not in law.terms or not (law.forward_power or law.shift_power != 1.0):
-        return []
-    if law.shift_power == 1.0:
-        return ["T_cpt = sum eta, over CPT"]
-    rate = f"{frame.reference.learning_rate:.3g}"
-    return [f"T_cpt = {rate}·sum (eta/{rate})^{law.shift_power:g}, over CPT"]
+class _Printed:
+    """The part of NumPy that terms use, on single symbols, in the form in which formulas are printed."""
+
+    @staticmethod
+    def exp(value: Any) -> Any:
+        """Return exp(a + b*log(c)) as c**b*exp(a)."""
+        powers, rest = sympy.Integer(1), sympy.Integer(0)
+        for part in sympy.Add.make_args(sympy.sympify(value)):
+            logs = [own for own in sympy.Mul.make_args(part) if isinstance(own, sympy.log)]
+            if len(logs) == 1:
+                powers *= logs[0].args[0] ** (part / logs[0])
+            else:
+                rest += part
+        return powers if rest == 0 else powers * EXP(rest)
+
+    @staticmethod
+    def log(value: Any) -> Any:
+        return sympy.log(value)
+
+    @staticmethod
+    def expm1(value: Any) -> Any:
+        return _Printed.exp(value) - 1
+
+    @staticmethod
+    def log1p(value: Any) -> Any:
+        return sympy.log(1 + value)
+
+    @staticmethod
+    def abs(value: Any) -> Any:
+        return sympy.Abs(value)
+
+    @staticmethod
+    def ones_like(value: Any) -> Any:
+        return sympy.Integer(1)
+
+    @staticmethod
+    def where(which: Any, yes: Any, no: Any) -> Any:
+        # What cannot be decided guards a limit, such as a curvature of 0: the formula is the other case.
+        return yes if which == True else no  # noqa: E712 (SymPy's own true is not Python's)
+
+    @staticmethod
+    def maximum(one: Any, other: Any) -> Any:
+        # The other is a bound that keeps numbers finite.
+        return one
 
 
-def _levels(frame: Frame) -> list[str]:
-    """Return the annealing areas by the level of the learning rate; nothing where they are as printed."""
-    law = frame.spec.law
-    options = (law.slow_annealing, law.level_power, law.count_warmup, law.carry_memory)
-    level, power = ("(e·P)" if law.peak_power else "e"), "^zeta" if law.level_power else ""
-    if not any(options) and law.memory_clock == 0.0:
-        return []
-    rate = f"{frame.reference.learning_rate:.3g}"
-    last = "eta_0" if law.unknown_base else "eta at the transfer"
-    starts = (
-        {} if law.unknown_base else {"S2_pt": rate if law.count_warmup else "eta after warm-up"}
-    )
-    if law.continual:
-        carried = law.carry_memory and not law.unknown_base
-        starts["S2_cpt"] = ("e at the transfer" if carried else last) + "·P" * law.peak_power
-    brackets = {
-        name: f"({start})" if power and set(start) & {" ", "·"} else start
-        for name, start in starts.items()
+def _letter(name: str) -> Any:
+    return sympy.Symbol(name, positive=True)
+
+
+def law_equations(frame: Frame) -> list[Equation]:
+    """Return the law of a frame: the loss as a sum of its terms, then the areas and factors in it."""
+    law, spec = frame.law, frame.spec.law
+    values = {
+        name: _letter(name)
+        if info.dims is None
+        else np.full(len(frame.coords()[info.dims]), _letter(name), dtype=object)
+        for name, info in frame.parameters().items()
     }
-    lines = [
-        f"{area} = ({start}{power} - {level}{power})/(1 - lambda)"
-        for area, start in brackets.items()
+    letters: dict[str, Any] = {name: _letter(name) for name in law.coefficients(values, _Names)}
+    point = _point(frame)
+    factors = mixture_factors(letters, size_factors(point, letters, _Printed))
+    gathered = letters | batch_factors(letters, factors)
+    terms = [_opened(term) for term in law.terms]
+    summands = [term.loss(point, gathered, _Printed) for term in terms]
+    if law.base_offset is not None:
+        kept = law.base_offset.kept(point, gathered, _Printed)
+        summands.append(sympy.Symbol("Delta_base") * kept)
+    notes = []
+    if spec.targets > 1:
+        notes.append(MIXED)
+    if law.base_offset is not None:
+        notes.append("Delta_base: how far the base lies off the law")
+    found = [Equation(sympy.Symbol("L"), tuple(summands), "; ".join(notes))]
+    found += _sizes(frame) + _forward_areas(frame) + _annealing_areas(frame, point, letters)
+    found += _peak(frame) + _repeats(frame, point, letters) + _replay(frame, letters)
+    return [Equation(own.left, tuple(map(_whole, own.summands)), own.note) for own in found]
+
+
+def _whole(expression: Any) -> Any:
+    """Return an expression with integers for what is one, and no fraction of two differences below 0."""
+    expression = sympy.sympify(expression)
+    floats = [own for own in expression.atoms(sympy.Float) if float(own).is_integer()]
+    expression = expression.xreplace({own: sympy.Integer(int(own)) for own in floats})
+    below = [own for own in expression.atoms(sympy.Add) if -1 in own.args and len(own.args) == 2]
+    if expression.is_Mul and len(below) == 2:
+        return expression.xreplace({own: -own for own in below})
+    return expression
+
+
+class _Names:
+    """For coefficients of which the names alone are wanted: functions that leave arrays as they are."""
+
+    exp = log = expm1 = log1p = ones_like = staticmethod(lambda value: value)
+    maximum = staticmethod(lambda one, other: one)
+    repeat = staticmethod(np.repeat)
+
+
+def _point(frame: Frame) -> Any:
+    """Return a point of a CPT curve, or of PT where the law knows no other, in letters."""
+    law = frame.spec.law
+    area = _letter("S1_pt")
+    if law.continual:
+        area = _letter("S1_cpt") if law.unknown_base else area + _letter("S1_cpt")
+    own, others = (_letter("x"), _letter("y")) if law.targets > 1 else (_letter("r_cpt"), 0)
+    start = _letter("eta_ref") if law.count_warmup else _letter("eta_warm")
+    return SimpleNamespace(
+        log_forward_area=lambda coefficients, xp: sympy.log(area),
+        learning_rate_levels=lambda coefficients, xp: (_letter("m_pt"), _letter("m_cpt")),
+        start_pt=start,
+        start_cpt=_letter("eta_transfer"),
+        log_peak_pt=_letter("p"),
+        log_size=sympy.log(_letter("n")),
+        forward_cpt=_letter("T_cpt" if _own_area(frame) else "S1_cpt"),
+        cpt_steps=_letter("t"),
+        paced_steps=_letter("u"),
+        target_share=own + others,
+        other_share=others,
+        branched=0,
+    )
+
+
+def _opened(term: Any) -> Any:
+    """Return a term whose areas and replay factor are letters: each has an equation of its own."""
+    opened = copy.copy(term)
+    if isinstance(term, Annealing):
+        before = sympy.Integer(0) if term.unknown_base else _letter("S2_pt")
+        object.__setattr__(opened, "areas", lambda *given: (before, _letter("S2_cpt")))
+    if isinstance(term, Shift) and any(name != "none" for name in term.replay_factors):
+        h = sympy.Function("h")
+        object.__setattr__(opened, "replay_factor", lambda share, *given: h(share))
+    if isinstance(term, Shift) and term.repeated_tokens:
+        seen = _letter("w")
+        object.__setattr__(opened, "forward_area", lambda point, *given: point.forward_cpt * seen)
+    return opened
+
+
+def _own_area(frame: Frame) -> bool:
+    """Return whether the forward area of the shift is another than that of the power."""
+    law = frame.spec.law
+    return "shift" in law.terms and (law.forward_power or law.shift_power != 1.0)
+
+
+INDEX = sympy.Symbol("i", integer=True)
+RATE = sympy.IndexedBase("eta")[INDEX]
+
+
+def _over_steps(summand: Any) -> Any:
+    return sympy.Sum(summand, (INDEX, 1, sympy.Symbol("t")))
+
+
+def _reference_rate(frame: Frame) -> str:
+    return f"eta_ref = {frame.reference.learning_rate:.3g}"
+
+
+def _sizes(frame: Frame) -> list[Equation]:
+    if not frame.spec.law.model_size:
+        return []
+    said = f"N: parameters without embeddings; N_ref = {frame.reference.model_size:.3g} million"
+    return [Equation(_letter("n"), (_letter("N") / _letter("N_ref"),), said)]
+
+
+def _forward_areas(frame: Frame) -> list[Equation]:
+    law = frame.spec.law
+    power = RATE ** _letter("rho") if law.forward_power else RATE
+    found = [Equation(_letter("S1"), (_over_steps(power),), "over the steps of each phase")]
+    if not _own_area(frame):
+        return found
+    if law.shift_power == 1.0:
+        return [*found, Equation(_letter("T_cpt"), (_over_steps(RATE),), "over CPT")]
+    reference = sympy.Symbol("eta_ref")
+    area = reference * _over_steps((RATE / reference) ** sympy.Float(law.shift_power))
+    return [*found, Equation(_letter("T_cpt"), (area,), f"over CPT; {_reference_rate(frame)}")]
+
+
+def _annealing_areas(frame: Frame, point: Any, letters: Mapping[str, Any]) -> list[Equation]:
+    """Return the annealing areas, and the level of the learning rate that they count."""
+    (annealing,) = (term for term in frame.law.terms if isinstance(term, Annealing))
+    law = frame.spec.law
+    reference = sympy.Symbol("eta_ref")
+    clock = (RATE / reference) ** sympy.Float(law.memory_clock) if law.memory_clock else 1
+    kept = _letter("lambda") ** clock
+    areas = annealing.areas(point, letters, _Printed)
+    found = [
+        Equation(_letter(f"S2_{phase}"), (area,))
+        for phase, area in zip(("pt", "cpt"), areas, strict=True)
+        if (phase == "cpt" or not law.unknown_base) and (phase == "pt" or law.continual)
     ]
-    if law.peak_power:
-        lines.append("P = exp(-xi·p)")
+    found[-1] = Equation(found[-1].left, found[-1].summands, _starts(frame))
+    level = sympy.IndexedBase("m")
+    step = (kept * level[sympy.Symbol("i-1")], (1 - kept) * RATE)
+    rate = f"; {_reference_rate(frame)}" if law.memory_clock else ""
+    found.append(Equation(level[INDEX], step, f"{_before(frame)}{rate}"))
     if law.slow_annealing:
-        lines.append("e = (1 - slow_share)·e(lambda) + slow_share·e(lambda_slow)")
-    clock = f"^((eta/{rate})^{law.memory_clock:g})" if law.memory_clock else ""
-    before = _before(frame)
-    return [*lines, f"e: in each step e + (1 - lambda{clock})·(eta - e),", f"    {before}"]
+        share, m = _letter("slow_share"), sympy.Function("m")
+        mixed = (1 - share) * m(_letter("lambda")) + share * m(_letter("lambda_slow"))
+        found.append(Equation(_letter("m"), (mixed,), "of two memories, each by the step above"))
+    return found
+
+
+def _starts(frame: Frame) -> str:
+    """Return what the letters of the annealing areas are."""
+    law = frame.spec.law
+    parts = []
+    if law.unknown_base:
+        parts.append(
+            "u: steps of CPT by the clock of the memory; what annealing gained in PT is part of L0"
+        )
+    elif not law.count_warmup:
+        parts.append("eta_warm: learning rate after the warm-up")
+    else:
+        parts.append(_reference_rate(frame))
+    if law.continual and not law.carry_memory and not law.unknown_base:
+        parts.append("eta_transfer: last learning rate of PT")
+    return "; ".join(parts)
 
 
 def _before(frame: Frame) -> str:
     """Return in words where the level of the learning rate starts."""
     law = frame.spec.law
     if law.unknown_base:
-        return "from eta_0"
-    start = "from 0 before the warm-up" if law.count_warmup else "from eta after warm-up"
+        return "m: mean of the learning rate, from eta_0"
+    start = "from 0 before the warm-up" if law.count_warmup else "from eta after the warm-up"
+    said = f"m: mean of the learning rate, {start}"
     if not law.continual:
-        return start
-    return f"{start}, and in CPT from {'the level' if law.carry_memory else 'eta'} at the transfer"
+        return said
+    return f"{said}, and in CPT from {'that' if law.carry_memory else 'eta'} at the transfer"
 
 
-def _laid_out(lines: list[str]) -> list[str]:
-    return [f"L = {lines[0]}", *(f"    {line}" for line in lines[1:])]
+def _peak(frame: Frame) -> list[Equation]:
+    law = frame.spec.law
+    if not law.peak_power and "peak" not in law.terms:
+        return []
+    ratio = sympy.log(_letter("eta_peak") / _letter("eta_ref"))
+    said = f"eta_peak: the highest LR of PT so far; {_reference_rate(frame)}"
+    return [Equation(_letter("p"), (ratio,), said)]
+
+
+def _repeats(frame: Frame, point: Any, letters: Mapping[str, Any]) -> list[Equation]:
+    if not frame.spec.law.repeated_tokens:
+        return []
+    repeats = _letter("R")
+    worth = effective_share(repeats, letters["R_star"], _Printed)
+    epochs = point.cpt_steps * point.target_share / letters["U_steps"]
+    said = "epochs over the target data beyond the first, not below 0"
+    beyond = Equation(repeats, (epochs, sympy.Integer(-1)), said)
+    return [Equation(_letter("w"), (worth,)), beyond]
+
+
+def _replay(frame: Frame, letters: Mapping[str, Any]) -> list[Equation]:
+    """Return the replay factor of each validation set."""
+    if not frame.spec.law.uses_replay:
+        return []
+    (shift,) = (term for term in frame.law.terms if isinstance(term, Shift))
+    x = _letter("x")
+    domains: dict[Any, list[str]] = {}
+    for domain, factor in zip(frame.domains, shift.replay_factors, strict=True):
+        # Each has the coefficients of its own form alone.
+        others = {name for form, own in OF_FACTOR.items() if form != factor for name in own}
+        mine = {name: letter for name, letter in letters.items() if name not in others}
+        value = sympy.Integer(1) if factor == "none" else shift.replay_factor(x, mine, _Printed)
+        domains.setdefault(value, []).append(domain)
+    return [
+        Equation(sympy.Function("h")(x), (value,), f"on {enumerated(names)}")
+        for value, names in domains.items()
+    ]
+
+
+def equation(frame: Frame) -> list[str]:
+    """Return the law of a frame as a terminal shows it, one line per summand.
+
+    Examples
+    --------
+    >>> from bayes_cpt.laws import Reference
+    >>> from bayes_cpt.model.spec import read_spec
+    >>> reference = Reference(2e-3, 24.0, 3.0, 3000.0)
+    >>> equation(Frame(read_spec("pretrain"), ("general",), ("general",), reference))[0]
+    'L = L0 + A/S1_pt**alpha'
+    """
+    lines = []
+    for own in law_equations(frame):
+        first, *rest = map(_text, own.summands)
+        signed = [f"- {text[1:]}" if text[0] == "-" else f"+ {text}" for text in rest]
+        joined = (f"\n{INDENT}" if own.is_long else " ").join([first, *signed])
+        note = textwrap.wrap(
+            f"({own.note})", WIDTH, initial_indent=INDENT, subsequent_indent=INDENT
+        )
+        lines += [*f"{_text(own.left)} = {joined}".split("\n"), *(note if own.note else [])]
+    return lines
+
+
+def _text(expression: Any) -> str:
+    return str(sympy.sstr(expression, order="none", full_prec=False))
+
+
+def latex(own: Equation) -> str:
+    """Return an equation as LaTeX, without its note."""
+    names = {
+        symbol: latex_symbol(symbol.name)
+        for part in (own.left, *own.summands)
+        for symbol in part.atoms(sympy.Symbol)
+    }
+
+    def printed(part: Any) -> str:
+        return str(sympy.latex(part, order="none", mul_symbol=r"\,", symbol_names=names))
+
+    left = printed(own.left)
+    parts = [f"{sign} {printed(part)}" for sign, part in zip(own.plus, own.summands, strict=True)]
+    if not own.is_long:
+        return f"{left} = {' '.join(parts)}"
+    rows = " \\\\ & ".join(parts)
+    return f"\\begin{{aligned}}{left} ={{}}& {rows}\\end{{aligned}}"
+
+
+def latex_symbol(name: str) -> str:
+    r"""Return a name as LaTeX prints it.
+
+    Examples
+    --------
+    >>> latex_symbol("lambda_slow"), latex_symbol("C1"), latex_symbol("slow_share")
+    ('\\lambda_{\\mathrm{slow}}', 'C_{1}', '\\mathrm{slow}_{\\mathrm{share}}')
+    """
+    if "-" in name:
+        return name
+    letter, _, index = split_super_sub(name)
+    parts = ",".join(part if len(part) == 1 else rf"\mathrm{{{part}}}" for part in index)
+    printed = sympy.latex(sympy.Symbol(letter))
+    if len(letter) > 1 and printed == letter:
+        printed = rf"\mathrm{{{letter}}}"
+    return f"{printed}_{{{parts}}}" if parts else str(printed)
+
+
+def mathml(own: Equation) -> str:
+    """Return an equation as one MathML element, without its note."""
+    left = f"{_mathml(own.left)}<mo>=</mo>"
+    parts = [
+        f"<mrow>{f'<mo form="infix">{sign}</mo>' if sign else ''}{_mathml(part)}</mrow>"
+        for sign, part in zip(own.plus, own.summands, strict=True)
+    ]
+    if not own.is_long:
+        return f'<math display="block"><mrow>{left}{"".join(parts)}</mrow></math>'
+    heads = [left] + [""] * (len(parts) - 1)
+    rows = "".join(
+        f"<mtr><mtd>{head}</mtd><mtd>{part}</mtd></mtr>"
+        for head, part in zip(heads, parts, strict=True)
+    )
+    return f'<math display="block"><mtable class="sum" displaystyle="true">{rows}</mtable></math>'
+
+
+def mathml_symbol(name: str) -> str:
+    """Return a name as MathML prints it within a line.
+
+    Examples
+    --------
+    >>> mathml_symbol("L0")
+    '<math><msub><mi>L</mi><mi>0</mi></msub></math>'
+    """
+    return f"<math>{_mathml(sympy.Symbol(name))}</math>"
+
+
+def _mathml(expression: Any) -> str:
+    printed = sympy_mathml(expression, printer="presentation", order="none", mul_symbol="dot")
+    # SymPy writes a hyphen, which not every browser draws as a minus sign.
+    return str(printed).replace("<mo>-</mo>", "<mo>−</mo>")
 
 
 def meaning(frame: Frame, quantity: str) -> str:
-    """Return in one line what a coefficient or a sampled parameter is.
-
-    Parameters
-    ----------
-    frame : Frame
-    quantity : str
-        Name of the coefficient or parameter.
-    """
+    """Return in one line what a coefficient or a sampled parameter is."""
     if quantity in COEFFICIENTS:
         return COEFFICIENTS[quantity]
     info = frame.parameters()[quantity]

@@ -8,27 +8,21 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-# What is this probable is said without ifs.
+# A probability from which a sign is stated without reservation.
 SURE = 0.9
 # Steps beyond which nobody trains.
 MANY = 1e6
-# Decimals of nats at the most: a single run moves by more than their last.
+# Decimals of nats, at most: a single run moves by more than the last of them.
 DECIMALS = 4
-# Decimals of quantities of any unit, beyond which a number is told by its digits.
+# Decimals of quantities of any unit, at most.
 MOST_DECIMALS = 7
+# Of a central 90 % interval, in standard deviations.
+WIDTH = 3.3
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """A quantity with its central interval.
-
-    Parameters
-    ----------
-    median, lower, upper : float
-    spread : float
-        Standard deviation: it says how many digits are shown.
-    probability_positive : float
-    """
+    """A quantity with its central interval; its standard deviation says how many digits are shown."""
 
     median: float
     lower: float
@@ -38,14 +32,7 @@ class Estimate:
 
     @classmethod
     def of(cls, draws: ArrayLike, interval: float) -> Self:
-        """Return the estimate that draws of a quantity stand for.
-
-        Parameters
-        ----------
-        draws : array_like
-        interval : float
-            Mass of the central interval.
-        """
+        """Return the estimate that draws of a quantity stand for."""
         values = np.asarray(draws, dtype=np.float64)
         marks = np.quantile(values, [0.5, 0.5 - interval / 2, 0.5 + interval / 2])
         median, lower, upper = (float(mark) for mark in marks)
@@ -57,14 +44,9 @@ class Estimate:
         return self.probability_positive if self.median > 0 else 1.0 - self.probability_positive
 
     @property
-    def is_told(self) -> bool:
+    def is_detectable(self) -> bool:
         """Whether the sign is as good as certain."""
         return self.sure >= SURE
-
-    @property
-    def way(self) -> str:
-        """Whether it is higher or lower than 0."""
-        return "higher" if self.median > 0 else "lower"
 
     @property
     def size(self) -> str:
@@ -83,7 +65,7 @@ class Estimate:
 
     @property
     def plain(self) -> str:
-        """Median and interval, without signs where there are none."""
+        """Median and interval, without plus signs."""
         median, lower, upper = (
             fixed(value, self.spread) for value in (self.median, self.lower, self.upper)
         )
@@ -92,20 +74,16 @@ class Estimate:
     @property
     def moved(self) -> str:
         """Where a loss ends against another: how far, which way, the interval, and how sure the way is."""
-        if not self.is_told:
-            return f"as high, as far as can be told ({self.band} nats)"
-        return f"{self.size} nats {self.way} ({self.band}; {chance(self.sure)})"
+        if not self.is_detectable:
+            return f"about as high ({self.band} nats)"
+        way = "higher" if self.median > 0 else "lower"
+        return f"{self.size} nats {way} ({self.band}; {chance(self.sure)})"
 
 
 def decimals(spread: float) -> int:
     """Return how many decimals a number has whose standard deviation or error is given.
 
     As many as reach its first digit, and one more where that is 1 or 2.
-
-    Parameters
-    ----------
-    spread : float
-        Standard deviation, or Monte Carlo error.
 
     Examples
     --------
@@ -126,12 +104,6 @@ def _places(spread: float) -> int:
 def fixed(value: float, spread: float) -> str:
     """Return a number with the decimals that its standard deviation or error supports.
 
-    Parameters
-    ----------
-    value : float
-    spread : float
-        Standard deviation, or Monte Carlo error.
-
     Examples
     --------
     >>> fixed(0.04277, 0.0115), fixed(-0.00031, 0.005)
@@ -142,11 +114,7 @@ def fixed(value: float, spread: float) -> str:
 
 
 def with_error(value: float, error: float) -> str:
-    """Return an average over draws with its Monte Carlo error; what is below the last digit is said to be.
-
-    Parameters
-    ----------
-    value, error : float
+    """Return an average over draws with its Monte Carlo error, or that it is below the last digit.
 
     Examples
     --------
@@ -160,16 +128,7 @@ def with_error(value: float, error: float) -> str:
 
 
 def supported(value: float, spread: float, *, sign: bool = False) -> str:
-    """Return a quantity of any unit with the digits that its standard deviation supports.
-
-    Parameters
-    ----------
-    value : float
-    spread : float
-        Standard deviation. Where it is none, there are four digits; so there are where the first that it
-        supports is far behind the point.
-    sign : bool
-        Whether a sign stands before what is above 0 too.
+    """Return a quantity of any unit with the digits that its standard deviation supports; four without one.
 
     Examples
     --------
@@ -188,12 +147,6 @@ def supported(value: float, spread: float, *, sign: bool = False) -> str:
 def signed(value: float, spread: float = 0.0) -> str:
     """Return a change with its sign, with the decimals that its standard deviation or error supports.
 
-    Parameters
-    ----------
-    value : float
-    spread : float
-        Standard deviation, or Monte Carlo error.
-
     Examples
     --------
     >>> signed(0.04277, 0.0115), signed(-0.3, 0.05), signed(0.0001, 0.05)
@@ -205,10 +158,6 @@ def signed(value: float, spread: float = 0.0) -> str:
 
 def chance(probability: float) -> str:
     """Return a probability with as many digits as some hundred draws give it.
-
-    Parameters
-    ----------
-    probability : float
 
     Examples
     --------
@@ -223,10 +172,6 @@ def chance(probability: float) -> str:
 def percent(share: float) -> str:
     """Return a share in whole percent, none below 0.
 
-    Parameters
-    ----------
-    share : float
-
     Examples
     --------
     >>> percent(0.394), percent(-0.001)
@@ -235,12 +180,34 @@ def percent(share: float) -> str:
     return f"{100 * max(share, 0.0):.0f} %"
 
 
+def quantity(value: float, digits: int = 3) -> str:
+    """Return a value of a quantity that may be chosen, with so many significant digits.
+
+    Examples
+    --------
+    >>> quantity(0.39412), quantity(0.39412, 2), quantity(12345.0)
+    ('0.394', '0.39', '12345')
+    """
+    return f"{value:.0f}" if abs(value) >= 10**digits else f"{value:.{digits}g}"
+
+
+def alike(values: Sequence[float]) -> list[str]:
+    """Return values in two digits, all with the decimals of the one that has most.
+
+    Examples
+    --------
+    >>> alike([0.312, 0.2, 0.414]), alike([12000.0, 11000.0, 13000.0])
+    (['0.31', '0.20', '0.41'], ['12000', '11000', '13000'])
+    """
+    texts = [quantity(value, 2) for value in values]
+    if any("e" in text for text in texts):
+        return texts
+    places = max(len(text.partition(".")[2]) for text in texts)
+    return [f"{float(text):.{places}f}" for text in texts]
+
+
 def steps(count: float) -> str:
     """Return an inferred number of steps: two digits, as no such number is known better.
-
-    Parameters
-    ----------
-    count : float
 
     Examples
     --------
@@ -254,11 +221,7 @@ def steps(count: float) -> str:
 
 
 def between(lower: str, upper: str) -> str:
-    """Return a range of which both ends may be one.
-
-    Parameters
-    ----------
-    lower, upper : str
+    """Return a range whose ends may be equal.
 
     Examples
     --------
@@ -269,11 +232,7 @@ def between(lower: str, upper: str) -> str:
 
 
 def enumerated(parts: Sequence[str]) -> str:
-    """Return parts as a sentence counts them.
-
-    Parameters
-    ----------
-    parts : sequence of str
+    """Return parts as a sentence lists them.
 
     Examples
     --------
@@ -283,14 +242,8 @@ def enumerated(parts: Sequence[str]) -> str:
     return " and ".join(filter(None, (", ".join(parts[:-1]), *parts[-1:])))
 
 
-def listed(parts: list[str], most: int) -> str:
+def listed(parts: Sequence[str], most: int) -> str:
     """Return the first of some parts, and how many more there are.
-
-    Parameters
-    ----------
-    parts : list of str
-    most : int
-        How many are named.
 
     Examples
     --------

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Self, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
@@ -40,7 +40,6 @@ from bayes_cpt.validate.law_scores import (
     stacking_weights,
 )
 from bayes_cpt.validate.tasks import Pool, Progress, Records, described
-from bayes_cpt.views import view
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -253,16 +252,22 @@ class Comparison:
         return self.scores.table()
 
     def verdict(self) -> list[str]:
-        """Return which law, how sure that is and what to use, a short line each."""
-        return list(view(self, "words").verdict)
+        """Return which law to use, how sure that is and what would change it, a short line each."""
+        from bayes_cpt.report.comparison import comparison_words
+
+        return comparison_words(self).verdict
 
     def sentences(self) -> list[str]:
         """Return what the scores say, one paragraph per question."""
-        return list(view(self, "words").paragraphs)
+        from bayes_cpt.report.comparison import comparison_words
+
+        return comparison_words(self).sentences
 
     def plot(self) -> "Figure":
         """Return a figure of the scores (see `bayes_cpt.plots.comparison`)."""
-        return cast("Figure", view(self, "plot"))
+        from bayes_cpt import plots
+
+        return plots.comparison(self)
 
 
 def compare(

@@ -17,7 +17,6 @@ from bayes_cpt.model.fitted_points import first_step
 from bayes_cpt.study.ranges import outside_range
 from bayes_cpt.study.runs import Run
 from bayes_cpt.study.study import Study
-from bayes_cpt.views import view
 from bayes_cpt.watch.continuation import Continuations, continuations
 from bayes_cpt.watch.expected import INFLATION, Expected, Row
 
@@ -80,7 +79,9 @@ class Status:
 
     def verdict(self) -> list[str]:
         """Return what to do, how sure that is and what would change it, a short line each."""
-        return list(view(self, "verdict"))
+        from bayes_cpt.report.forecasts import watch_verdict
+
+        return watch_verdict(self)
 
     def words(self) -> str:
         """Return the verdict in one line."""

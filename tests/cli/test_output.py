@@ -16,7 +16,7 @@ from synthetic import lab, prior_as_posterior
 from bayes_cpt.cli import BROKEN_PIPE, run
 from bayes_cpt.cli.output import Output, _lines
 from bayes_cpt.cli.running import FitClock, explained
-from bayes_cpt.report.words.fit import what_is_lacking
+from bayes_cpt.report.fit import what_is_lacking
 
 FIRST, LAST = STAGES
 FEW = ("--draws", "8", "--candidates", "16")

@@ -14,7 +14,7 @@ from bayes_cpt.model.joint_priors import draw_priors
 from bayes_cpt.model.setup import build_setup
 from bayes_cpt.model.spec import read_spec, shipped_models
 from bayes_cpt.report.equation import COEFFICIENTS, equation, meaning
-from bayes_cpt.report.words.summary import COMPARISONS, SUBJECTS
+from bayes_cpt.report.fit import COMPARISONS, SUBJECTS
 
 
 def drawn(fit_file: Path, quantity: str, domain: str) -> np.ndarray:
@@ -31,7 +31,7 @@ def test_the_table_is_that_of_the_draws_in_the_file(call: Call, fit_file: Path) 
     draws = drawn(fit_file, "L0", "general")
     # As many digits are printed as the spread supports.
     assert float(row[2]) == pytest.approx(draws.mean(), abs=0.05 * draws.std())
-    assert "L = L0 + A·(S1_pt + S1_cpt)^-alpha" in answer.out
+    assert "L = L0 + A/(S1_cpt + S1_pt)**alpha" in answer.out
     assert "loss that endless pre-training would approach, nats/token" in answer.out
 
 

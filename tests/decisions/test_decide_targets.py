@@ -17,7 +17,7 @@ from bayes_cpt.decisions.space import read_space
 from bayes_cpt.errors import SpecError, StudyError, StudyWarning
 from bayes_cpt.forecast.bands import bands
 from bayes_cpt.inference.posterior import Posterior
-from bayes_cpt.report.configurations import short_run
+from bayes_cpt.report.decisions import short_run
 from bayes_cpt.study.runs import Run
 from bayes_cpt.study.study import Study
 

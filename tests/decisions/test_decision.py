@@ -143,7 +143,9 @@ def test_without_a_feasible_configuration_the_nearest_is_named_as_such() -> None
     assert not found.feasible
     assert decision().feasible
     sentences = found.sentences()
-    assert sentences[0].startswith("Nothing keeps the constraints; the nearest is to train from ")
+    assert sentences[0].startswith(
+        "No configuration keeps the constraints; the nearest is to train from "
+    )
     assert "is broken" in sentences[1]
     assert "No configuration of the space keeps all of them" in sentences[1]
     assert not any(sentence.startswith("How sure") for sentence in sentences)

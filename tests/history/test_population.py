@@ -32,7 +32,7 @@ from bayes_cpt.history.population import (
 )
 from bayes_cpt.model.priors import Correlation, Normal, Prior, correlation_matrix
 from bayes_cpt.model.spec import read_spec, sampled_labels
-from bayes_cpt.report.words.learning import together
+from bayes_cpt.report.forecasts import together
 
 SPEC = read_spec("pretrain")
 LABELS = tuple(labels_of(SPEC))
@@ -342,6 +342,6 @@ def test_correlations_of_the_model_before_stay_unless_shown_anew() -> None:
 
 def test_what_is_not_shown_is_said_to_be_unsure() -> None:
     unsure = learnt_model(CPT, population(pair(FIVE[2], FIVE[3], 0.5, 0.4)), "ours")
-    assert "none is shown to go together" in together(unsure)
+    assert "none is shown to vary together" in together(unsure)
     assert "memory (all) and level_power (all) (probability 0.40)" in together(unsure)
     assert "No two parameters are determined" in together(learnt_model(CPT, population(), "ours"))

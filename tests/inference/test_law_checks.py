@@ -19,7 +19,7 @@ from bayes_cpt.inference.trees import build_tree
 from bayes_cpt.model.joint_priors import draw_priors
 from bayes_cpt.model.setup import Setup, build_setup
 from bayes_cpt.model.spec import read_spec
-from bayes_cpt.report.words.law import law_words
+from bayes_cpt.report.fit import law_words
 from bayes_cpt.study.ranges import PEAK_RATE
 from bayes_cpt.study.runs import Run
 from bayes_cpt.study.schedules import constant, cosine, linear
@@ -162,7 +162,7 @@ def test_checks_survive_the_file_and_say_so_in_words(tmp_path: Path) -> None:
     values = {name: np.repeat(value, 4, axis=0)[:, None] for name, value in one_truth().items()}
     posterior = as_posterior(setup.frame, measured(setup), values)
     assert posterior.trustworthy
-    assert law_words(posterior).verdict == ()
+    assert law_words(posterior).verdict == []
     tree = build_tree(
         setup.frame,
         posterior.study,
@@ -179,7 +179,7 @@ def test_checks_survive_the_file_and_say_so_in_words(tmp_path: Path) -> None:
     words = law_words(posterior)
     assert "does not fit" in words.verdict[0]
     assert "peak learning rate" in words.verdict[0]
-    assert len(words.paragraphs) == len(found.alarms)
+    assert len(words.sentences) == len(found.alarms)
 
 
 @pytest.mark.slow

@@ -5,8 +5,7 @@ from planned import CANDIDATES, DRAWS
 from synthetic import lab, lab_posterior
 
 from bayes_cpt.decisions.final_losses import FinalLosses
-from bayes_cpt.planner.alternatives import Alternatives, lower_hull
-from bayes_cpt.planner.controls import Controls
+from bayes_cpt.planner.choices import Alternatives, Controls, lower_hull
 
 LOSSES = st.lists(st.tuples(st.floats(1, 9), st.floats(1, 9)), min_size=1, max_size=40)
 
@@ -29,7 +28,8 @@ def test_what_is_kept_is_as_good_as_all_that_was_looked_at() -> None:
     from bayes_cpt.decisions.search_space import SearchSpace
 
     space = SearchSpace.of(controls.space(3000), lab())
-    every = model.expected(space.sample(CANDIDATES, 0))
+    block = model.at(space.sample(CANDIDATES, 0))
+    every = block.losses + block.discrepancy
     for weight in (0.0, 0.25, 0.5, 1.0):
         lowest = (weight * every[0] + (1 - weight) * every[1]).min(axis=0)
         assert np.all(few.lowest(weight) <= lowest + 1e-4)

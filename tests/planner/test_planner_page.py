@@ -23,8 +23,7 @@ from bayes_cpt.errors import SpecError
 from bayes_cpt.forecast.bands import bands
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.laws.schedule_ends import DECAYS, ScheduleBatch
-from bayes_cpt.planner.alternatives import Alternatives
-from bayes_cpt.planner.controls import Controls
+from bayes_cpt.planner.choices import Alternatives, Controls
 from bayes_cpt.planner.page import Planner
 from bayes_cpt.study.folder import read_plan
 from bayes_cpt.study.ranges import outside_range
@@ -204,7 +203,7 @@ def test_the_page_is_one_file_that_asks_for_nothing(planner: Planner) -> None:
 
 def test_names_of_a_study_do_not_become_markup(planner: Planner) -> None:
     data = planner.data | {"domains": ["<b>x</b>", "</script><script>alert(1)</script>"]}
-    html = Planner(data, planner.codes).html()
+    html = Planner(data, planner.codes, planner.equations).html()
     assert "<b>x</b>" not in html
     assert "alert(1)</script>" not in html
 
@@ -213,10 +212,10 @@ def test_an_untrustworthy_fit_says_so(planner: Planner) -> None:
     data = planner.data | {
         "about": planner.data["about"] | {"problems": ["R-hat of memory is 1.2"]}
     }
-    assert "Do not trust these numbers" in Planner(data, planner.codes).html()
+    assert "Do not trust these numbers" in Planner(data, planner.codes, planner.equations).html()
     assert "Do not trust these numbers" not in planner.html()
     data = planner.data | {"about": planner.data["about"] | {"misfit": ["It does not fit <x>."]}}
-    assert "It does not fit &lt;x&gt;." in Planner(data, planner.codes).html()
+    assert "It does not fit &lt;x&gt;." in Planner(data, planner.codes, planner.equations).html()
     assert planner.data["about"]["misfit"] == []
 
 

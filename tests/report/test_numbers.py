@@ -11,8 +11,8 @@ from bayes_cpt.report.numbers import DECIMALS, Estimate, decimals, fixed, signed
 @pytest.mark.parametrize(
     ("gain", "sd", "said"),
     [
-        (0.0003, 0.002, "as high, as far as can be told"),
-        (-0.0003, 0.002, "as high, as far as can be told"),
+        (0.0003, 0.002, "about as high ("),
+        (-0.0003, 0.002, "about as high ("),
         (0.0427, 0.0115, "0.043 nats higher (+0.024 to +0.062; over 99 %)"),
         (-0.31, 0.05, "0.31 nats lower (−0.39 to −0.23; over 99 %)"),
     ],

@@ -15,9 +15,9 @@ import pytest
 from synthetic import lab, lab_posterior, prior_as_posterior
 
 from bayes_cpt.inference.law_checks import RUN, LawCheck
-from bayes_cpt.report.equation import equation
-from bayes_cpt.report.page.calibration import Calibration, ValidationError
-from bayes_cpt.report.page.report import Report, report
+from bayes_cpt.report.equation import law_equations
+from bayes_cpt.report.page import Calibration, Report, ValidationError, report
+from bayes_cpt.report.tables import calibration_table
 from bayes_cpt.validate.scores import score_points
 
 VOID = {"meta", "img", "br", "link"}
@@ -133,8 +133,7 @@ def test_the_page_states_the_fit_and_how_to_do_it_again() -> None:
         "Not looked at on this study",
     ):
         assert text in html
-    formulas = sum(" = " in line for line in equation(found.posterior.frame))
-    assert html.count("<math display=") == formulas
+    assert html.count("<math display=") == len(law_equations(found.posterior.frame))
     for name, prior in found.posterior.frame.spec.priors.items():
         if name in found.posterior.frame.parameters():
             assert prior.reason.split(":")[0].split("'")[0][:40] in html.replace("&#39;", "'")
@@ -182,10 +181,10 @@ def test_calibration_is_that_of_the_folder(tmp_path: Path) -> None:
     assert score["coverage_90"] == pytest.approx(points["covered_90"].mean())
     assert score["points"] == 120
     assert calibration.caution == ""
-    cells = calibration.table().cells.iloc[0]
+    cells = calibration_table(calibration.pooled).cells.iloc[0]
     assert cells["In 90 %"].startswith(f"{100 * points['covered_90'].mean():.0f} ± ")
     html = Report(posterior, None, None, calibration, 0.9, 0, "").html()
-    assert "Forecasts of points that no fit saw" in html
+    assert "Forecasts of held-out points" in html
     assert "Not looked at on this study" not in html
 
 

@@ -6,7 +6,7 @@ from synthetic import lab, prior_as_posterior
 from bayes_cpt.decisions.objective import read_objective
 from bayes_cpt.forecast.plans import with_base_losses
 from bayes_cpt.inference.posterior import Posterior
-from bayes_cpt.report.words.watch import advice
+from bayes_cpt.report.forecasts import advice
 from bayes_cpt.study.runs import Run
 from bayes_cpt.study.schedules import constant
 from bayes_cpt.study.study import Study

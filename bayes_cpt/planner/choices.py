@@ -1,0 +1,286 @@
+"""What can be chosen in the page: the range of every control, and what else takes as many steps.
+
+The balance of the page is linear in the two losses, so that the lowest of it in a draw, whatever the
+weight, lies on the lower hull of the draw's losses: a few points each stand for thousands of runs.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from bayes_cpt.arrays import Floats, Ints
+from bayes_cpt.decisions.candidates import Candidates
+from bayes_cpt.decisions.final_losses import FinalLosses
+from bayes_cpt.decisions.search import LOOKS, nondominated
+from bayes_cpt.decisions.search_space import SearchSpace
+from bayes_cpt.decisions.space import DecayShape, Quantity, Space
+from bayes_cpt.errors import SpecError
+from bayes_cpt.planner.law import packed
+from bayes_cpt.study.ranges import SLACK, outside_base
+from bayes_cpt.study.runs import Base
+from bayes_cpt.study.study import Study
+
+# Shapes of the decay, and their names in the page. An exponential one cannot end at 0.
+SHAPES: dict[DecayShape, str] = {
+    "cosine": "cosine",
+    "linear": "linear",
+    "one_minus_sqrt": "1 − square root",
+}
+# Lengths that people train for, as multiples of powers of ten.
+ROUND = (1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0)
+# Of the median CPT run of a study, and of the longest.
+SHORTEST, LONGEST = 0.2, 4.0
+PEAKS = 81
+# What the sliders reach.
+REPLAY = Quantity(low=0.0, high=0.8, scale="linear")
+WARMUP = Quantity(low=0.0, high=0.2, scale="linear")
+# The law knows no instability: without this it would jump to the peak, which nobody does.
+SAFE_WARMUP = Quantity(low=0.01, high=0.2, scale="linear")
+WHOLE = Quantity(low=0.0, high=1.0, scale="linear")
+# Of replay: nobody replays more, unless a run of the study did.
+MOST_REPLAY = 0.8
+STEPS = {"replay": 0.01, "warmup": 0.005, "decay": 0.05, "final": 0.01}
+CANDIDATES = 3072
+# Weights of the general loss at which the best run of each draw is looked for.
+WEIGHTS = np.linspace(0.0, 1.0, 21)
+# Points of the front that are kept.
+FRONT = 40
+# Where controls start, beside the first base and the studied runs.
+WARMUP_SHARE, DECAY_SHARE, FINAL_SHARE, REPLAY_RATIO = 0.02, 1.0, 0.1, 0.25
+
+
+@dataclass(frozen=True)
+class Controls:
+    """The controls of the page for one study.
+
+    Parameters
+    ----------
+    study : Study
+        That was fitted.
+    bases : tuple of Base
+        To start from.
+    lengths : tuple of int
+        Steps of a run, rising.
+    peaks : tuple of float
+        Raw peak learning rates, rising.
+    replay : Quantity
+        Replay ratios that regret is counted from: near those that were tried. The slider goes beyond.
+    """
+
+    study: Study
+    bases: tuple[Base, ...]
+    lengths: tuple[int, ...]
+    peaks: tuple[float, ...]
+    replay: Quantity
+
+    @classmethod
+    def of(cls, study: Study) -> "Controls":
+        """Return the controls of a study: bases and peaks as `bayes_cpt.decisions.decide` takes them.
+
+        Raises
+        ------
+        SpecError
+            If no base was measured on both validation sets.
+        """
+        default = SearchSpace.of(Space(), study)
+        replay = default.quantities["replay"]
+        return cls(study, _measured(study, default.bases), lengths(study), _peaks(default), replay)
+
+    def space(self, length: int) -> Space:
+        """Return what regret is counted from in runs of one length: what the other controls can say.
+
+        Replay stays near what was tried, and a re-warm-up takes a hundredth of the steps at the least.
+        """
+        return Space(
+            bases=tuple(base.name for base in self.bases),
+            replay=self.replay,
+            peak=Quantity(low=self.peaks[0], high=self.peaks[-1], scale="log"),
+            warmup_share=SAFE_WARMUP,
+            decay_shape=tuple(SHAPES),
+            decay_share=WHOLE,
+            relative_final=WHOLE,
+            steps=Quantity(values=(float(length),)),
+        )
+
+    def ranges(self) -> dict[str, dict[str, float]]:
+        """Return lowest and highest value and the step of every slider of shares."""
+        most = max(MOST_REPLAY, self.replay.highest)
+        replay = Quantity(low=0.0, high=most, scale="linear")
+        shares = {"replay": replay, "warmup": WARMUP, "decay": WHOLE, "final": WHOLE}
+        return {
+            name: {"min": share.lowest, "max": share.highest, "step": STEPS[name]}
+            for name, share in shares.items()
+        }
+
+    def start(self) -> dict[str, Any]:
+        """Return where the controls stand when the page opens: a run like those of the study."""
+        runs = self.study.continual_runs
+        names = [base.name for base in self.bases]
+        used = [names.index(str(run.base)) for run in runs if run.base in names]
+        peak = float(np.median([run.schedule.peak for run in runs]))
+        steps = float(np.median([run.schedule.steps for run in runs]))
+        return {
+            "base": int(np.bincount(used).argmax()) if used else 0,
+            "replay": REPLAY_RATIO,
+            "peak": int(np.abs(np.log(np.array(self.peaks) / peak)).argmin()),
+            "warmup": WARMUP_SHARE,
+            "decay": DECAY_SHARE,
+            "final": FINAL_SHARE,
+            "shape": next(iter(SHAPES)),
+            "steps": int(np.abs(np.log(np.array(self.lengths) / steps)).argmin()),
+        }
+
+    def studied(self) -> dict[str, Any]:
+        """Return what the runs of the study cover, as `bayes_cpt.study.ranges.outside_range` judges it."""
+        runs = self.study.continual_runs
+        peaks = [run.schedule.peak for run in runs]
+        replays = [run.replay for run in runs if run.replay is not None]
+        return {
+            "slack": SLACK,
+            "longest": max(run.schedule.steps for run in runs),
+            "peak": [min(peaks), max(peaks)],
+            "replay": [min(replays), max(replays)],
+            "bases": [outside_base(self.study, base) for base in self.bases],
+        }
+
+
+def _measured(study: Study, bases: tuple[Base, ...]) -> tuple[Base, ...]:
+    """Return the bases whose losses are known: the page has no band for a level that nobody measured."""
+    with_losses = tuple(
+        base
+        for base in bases
+        if all(study.base_loss(base.name, domain) is not None for domain in study.trained_domains)
+    )
+    if not with_losses:
+        problem = (
+            "no base was measured on both validation sets, and the page starts runs at such losses"
+        )
+        fix = "add rows at step 0 of a run from a base, or use bayes-cpt predict and decide"
+        raise SpecError.at(f"study {study.name}", problem, fix)
+    return with_losses
+
+
+def lengths(study: Study) -> tuple[int, ...]:
+    """Return the lengths that a run may have in the page: round ones, and those of the study's runs.
+
+    Examples
+    --------
+    >>> from bayes_cpt import bundled_study, read_study
+    >>> lengths(read_study(bundled_study()))[:4], lengths(read_study(bundled_study()))[-1]
+    ((600, 800, 1000, 1200), 12000)
+    """
+    studied = [run.schedule.steps for run in study.continual_runs]
+    low, high = SHORTEST * float(np.median(studied)), LONGEST * max(studied)
+    powers = 10.0 ** np.arange(np.floor(np.log10(low)), np.log10(high) + 1.0)
+    whole = {round(share * power) for share in ROUND for power in powers}
+    inside = {steps for steps in whole if max(low, 1.0) <= steps <= high}
+    return tuple(sorted(inside | set(studied)))
+
+
+def _peaks(space: SearchSpace) -> tuple[float, ...]:
+    """Return peak learning rates on a logarithmic scale, in three digits."""
+    quantity = space.quantities.get("peak")
+    scale = 1.0
+    if quantity is None:
+        quantity = space.quantities["relative_peak"]
+        scale = max(base.schedule.peak for base in space.bases if base.schedule)
+    ends = scale * quantity.lowest, scale * quantity.highest
+    values = [float(f"{rate:.3g}") for rate in np.geomspace(*ends, PEAKS)]
+    return tuple(dict.fromkeys(values))
+
+
+@dataclass(frozen=True, eq=False)
+class Alternatives:
+    """The runs of one length that are best in some draw for some weight, and those on the Pareto front.
+
+    Parameters
+    ----------
+    candidates : Candidates
+    losses : ndarray, shape (domains, candidates, draws)
+        Expected losses at the last step in each draw, nats/token: the law's, and what it misses as a
+        function of the configuration, whose mean over draws is 0.
+    """
+
+    candidates: Candidates
+    losses: Floats
+
+    @classmethod
+    def of(
+        cls, model: FinalLosses, controls: Controls, length: int, count: int, seed: int
+    ) -> "Alternatives":
+        """Return the best of what the controls can say of runs of one length."""
+        space = SearchSpace.of(controls.space(length), controls.study)
+        best = _best(model, space.sample(count, seed))
+        spacing = (count / space.combinations) ** (-1.0 / len(space.ranges))
+        for number, width in enumerate(LOOKS, start=1):
+            near = space.around(best, width * spacing, count // 2, seed + number)
+            best = _best(model, best.joined(near))
+        block = model.at(best)
+        return cls(best, block.losses + block.discrepancy)
+
+    def lowest(self, weight: float) -> Floats:
+        """Return the lowest balance of each draw, shape (draws,)."""
+        return np.asarray((weight * self.losses[0] + (1.0 - weight) * self.losses[1]).min(axis=0))
+
+    def front(self) -> Ints:
+        """Return which candidates no other beats in both mean losses, by rising general loss."""
+        means = self.losses.mean(axis=2)
+        rows = nondominated(means[0], means[1])
+        kept = np.unique(np.linspace(0, rows.size - 1, min(FRONT, rows.size)).round().astype(int))
+        return np.asarray(rows[kept])
+
+    def for_page(self, controls: Controls) -> dict[str, Any]:
+        """Return the hull of each draw, and the front with the settings of its runs."""
+        hulls = [lower_hull(*self.losses[:, :, draw]) for draw in range(self.losses.shape[2])]
+        rows = self.front()
+        means, chosen = self.losses.mean(axis=2)[:, rows], self.candidates.take(rows)
+        names = [base.name for base in controls.bases]
+        settings = {
+            "base": [names.index(name) for name in chosen.column("base")],
+            "replay": chosen.column("replay").tolist(),
+            "peak": chosen.column("peak").tolist(),
+            "warmup": chosen.column("warmup_share").tolist(),
+            "decay": chosen.column("decay_share").tolist(),
+            "final": chosen.column("relative_final").tolist(),
+            "shape": chosen.column("decay_shape").tolist(),
+        }
+        return {
+            "counts": [len(hull) for hull in hulls],
+            "hulls": packed(np.concatenate(hulls)),
+            "front": {"general": means[0].tolist(), "target": means[1].tolist(), **settings},
+        }
+
+
+def lower_hull(first: Floats, second: Floats) -> Floats:
+    """Return the points that are lowest in some weighting of two losses, shape (points, 2).
+
+    Examples
+    --------
+    >>> lower_hull(np.array([0.0, 1.0, 0.6, 0.2]), np.array([1.0, 0.0, 0.6, 0.3])).tolist()
+    [[0.0, 1.0], [0.2, 0.3], [1.0, 0.0]]
+    """
+    hull: list[tuple[float, float]] = []
+    for row in nondominated(first, second):
+        x, y = float(first[row]), float(second[row])
+        while len(hull) > 1 and _bends_up(hull[-2], hull[-1], (x, y)):
+            hull.pop()
+        hull.append((x, y))
+    return np.array(hull)
+
+
+def _bends_up(one: tuple[float, float], two: tuple[float, float], new: tuple[float, float]) -> bool:
+    return (two[0] - one[0]) * (new[1] - one[1]) <= (two[1] - one[1]) * (new[0] - one[0])
+
+
+def _best(model: FinalLosses, candidates: Candidates) -> Candidates:
+    """Return the candidates that are best in some draw for some weight, or on the front."""
+    blocks = model.map(candidates, lambda block: (block.rows, block.losses + block.discrepancy))
+    order = np.argsort(np.concatenate([rows for rows, _ in blocks]))
+    general, target = np.concatenate([losses for _, losses in blocks], axis=1)[:, order]
+    winners = [
+        (np.float32(weight) * general + np.float32(1.0 - weight) * target).argmin(axis=0)
+        for weight in WEIGHTS
+    ]
+    front = nondominated(general.mean(axis=1), target.mean(axis=1))
+    return candidates.take(np.unique(np.concatenate([*winners, front])))

@@ -1,0 +1,508 @@
+"""What to train, which run comes next and which schedule to follow, in plain words."""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bayes_cpt.arrays import Floats
+from bayes_cpt.decisions.schedule_choice import COSINE, FREE, PAIRS, WSD
+from bayes_cpt.decisions.valuation import OWN
+from bayes_cpt.forecast.derived import MEANINGS
+from bayes_cpt.report.fit import resting, rests_on
+from bayes_cpt.report.numbers import (
+    SURE,
+    Estimate,
+    alike,
+    between,
+    chance,
+    fixed,
+    percent,
+    quantity,
+    with_error,
+)
+from bayes_cpt.report.words import Words, render
+from bayes_cpt.study.resources import MANY_EPOCHS, RESOURCE_WORDS, ROLES, epochs_words
+from bayes_cpt.study.runs import mixture_words
+from bayes_cpt.study.schedules import Schedule
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from bayes_cpt.decisions.candidates import Candidates
+    from bayes_cpt.decisions.decision import Decision
+    from bayes_cpt.decisions.next_run import RunValues
+    from bayes_cpt.decisions.schedule_choice import ScheduleChoice
+    from bayes_cpt.study.runs import Run
+
+# Heading, what it is, and what its values are shares of.
+QUANTITIES = {
+    "loss_potential": ("Loss potential", "loss potential", ""),
+    "replay": ("Replay", "replay ratio", ""),
+    "peak": ("Peak LR", "peak LR", ""),
+    "relative_peak": ("Peak LR", "peak LR", " of the PT peak"),
+    "warmup_steps": ("Re-warm-up", "re-warm-up", " steps"),
+    "warmup_share": ("Re-warm-up", "re-warm-up", " of the run"),
+    "decay_share": ("Decay", "length of the decay", " of the steps after the re-warm-up"),
+    "final": ("Final LR", "final LR", ""),
+    "relative_final": ("Final LR", "final LR", " of the peak"),
+    "steps": ("Length", "length", " steps"),
+}
+# What the power of the learning rate in the forward area bears on.
+PEAKS = ("peak", "relative_peak")
+# Share of the peak above which the last learning rate is not annealed.
+HELD = 0.95
+# Monte Carlo errors within which two numbers do not differ.
+ERRORS = 2.0
+# Shares of variance that are worth a word.
+LEAST_SHARE = 0.1
+FAMILY_NAMES = {
+    FREE: "the free schedule",
+    COSINE: "the best cosine",
+    WSD: "the best hold-and-decay (WSD)",
+}
+# Shares of its first learning rate down to which a schedule is kept, and below which it is gone.
+KEPT, GONE = 0.95, 0.01
+# Below this share of its first learning rate a schedule is as good as at 0.
+NONE = 1e-3
+
+
+def in_short(candidates: "Candidates", row: int) -> str:
+    """Return what matters most of a configuration: base, length, replay ratio and peak."""
+    base = candidates.bases[candidates.base[row]].name
+    return (
+        f"from {base}, {candidates.schedules.steps[row]} steps, "
+        f"{100 * candidates.replay[row]:.0f} % general data{_mixture(candidates, row)}, "
+        f"peak LR {candidates.schedules.peak[row]:.3g}"
+    )
+
+
+def configuration(candidates: "Candidates", row: int) -> str:
+    """Return one configuration in words."""
+    batch, base = candidates.schedules, candidates.bases[candidates.base[row]]
+    initial, peak, last = batch.initial[row], batch.peak[row], batch.last_rate[row]
+    warmup, decay, steps = batch.warmup_steps[row], batch.decay_steps[row], batch.steps[row]
+    relative = candidates.column("relative_peak")[row]
+    share = f" ({relative:.2g} of the PT peak)" if np.isfinite(relative) else ""
+    share = " (the PT peak)" if np.isclose(relative, 1.0) else share
+    if warmup:
+        way = "re-warm" if peak > initial else "lower the LR"
+        parts = [f"{way} in {warmup} steps from {initial:g} to {peak:g}{share}"]
+    elif np.isclose(peak, initial):
+        parts = [f"go on at {peak:g}{share}"]
+    else:
+        parts = [f"start at {peak:g}{share} without a re-warm-up"]
+    if steps > warmup + decay:
+        parts.append(f"stay there for {steps - warmup - decay} steps")
+    if decay:
+        shape = str(candidates.column("decay_shape")[row]).replace("_", " ")
+        parts.append(f"decay in {decay} steps ({shape}) to {last:g}")
+    return (
+        f"from {base.name}, {steps} steps with {100 * candidates.replay[row]:.3g} % general data"
+        f"{_mixture(candidates, row)}: {', '.join(parts)}"
+    )
+
+
+def _mixture(candidates: "Candidates", row: int) -> str:
+    words = str(candidates.column("targets")[row])
+    return f" (the rest {words})" if words else ""
+
+
+def short_run(run: "Run") -> str:
+    """Return a short run in words."""
+    rates = run.schedule
+    course = (
+        f"at up to {rates.peak:.3g}"
+        if rates.final >= HELD * rates.peak
+        else f"from {rates.peak:.3g} down to {rates.final:.2g}"
+    )
+    share = f"{100 * (run.replay or 0.0):.3g} % general data"
+    rest = f" (the rest {mixture_words(run.mixture)})" if run.mixture else ""
+    origin = f" from {run.base} with {share}{rest}" if run.base else ""
+    return f"{rates.steps} steps{origin}, {course}"
+
+
+def decision_words(decision: "Decision", interval: float = 0.9) -> Words:
+    """Return what to train and why, what is given up for what, and how sure it is."""
+    valuation, contenders = decision.valuation, decision.contenders
+    candidates, tolerance = contenders.candidates, decision.criterion.tolerance
+    value, error = decision.information
+    table = decision.table(interval)
+    weights: Any = zip(valuation.weights, valuation.model.domains, strict=True)
+    if valuation.thirds:
+        total = sum(valuation.objective.weights.values())
+        weights = ((share / total, name) for name, share in valuation.objective.weights.items())
+    taken = {name: float(amounts[0]) for name, amounts in valuation.taken(candidates).items()}
+    breaches = contenders.breaches[:, 0]
+    base = candidates.bases[candidates.base[0]]
+    above = contenders.probability_above(valuation.model.base_losses((base,)))[0, 0]
+    return render(
+        "decide.txt",
+        {
+            "decision": decision,
+            "row": table.iloc[0],
+            "feasible": decision.feasible,
+            "searched": bool(decision.space.searched),
+            "in_short": in_short(candidates, 0),
+            "configuration": configuration(candidates, 0),
+            "goal": " + ".join(f"{weight:.3g} {name}" for weight, name in weights),
+            "reference": valuation.reference.name if valuation.reference else "its base",
+            "outside": list(decision.outside[0]),
+            "mass": f"{100 * interval:g} %",
+            "tolerance": f"{tolerance:g}",
+            "constraints": [
+                {"text": str(own), "kept": breach <= own.probability, "breach": float(breach)}
+                for own, breach in zip(valuation.objective.chances, breaches, strict=True)
+            ],
+            "taken": [f"{quantity(own)} {RESOURCE_WORDS[name]}" for name, own in taken.items()],
+            "limits": [
+                {
+                    "text": str(limit),
+                    "kept": taken[limit.name] <= limit.most,
+                    "taken": quantity(taken[limit.name]),
+                }
+                for limit in valuation.objective.limits.given
+            ],
+            "base": None if base.loss_potential is None else _bases(decision, base.name),
+            "quantities": _quantities(decision, interval),
+            "shapes": _shapes(decision),
+            "trades": _trades(decision, interval),
+            "general": valuation.model.domains[0],
+            "back": float(1.0 - above),
+            "rival": _rival(decision, table),
+            "error": error,
+            "information": with_error(value, error),
+            "settled": value <= tolerance,
+            "cautions": _cautions(decision, taken),
+            "optimum": optimum_sentences(decision, interval) if decision.feasible else [],
+            "rests": rests_on(valuation.model.study, continual=True, most=1),
+        },
+    )
+
+
+def _bases(decision: "Decision", chosen: str) -> dict[str, Any]:
+    """Return how often the chosen base is the best, and what the others would cost at their best."""
+    search, owners = decision.search, decision.optimum.column("base")
+    allowed = np.where(search.feasible | ~search.feasible.any(), search.means, np.inf)
+    bases = search.candidates.column("base")
+    lowest = {base.name: float(allowed[bases == base.name].min()) for base in decision.space.bases}
+    others = [
+        {
+            "name": base.name,
+            "potential": base.loss_potential,
+            "gap": lowest[base.name] - lowest[chosen],
+            "best": float(np.mean(owners == base.name)),
+        }
+        for base in sorted(decision.space.bases, key=lambda base: lowest[base.name])
+        if base.name != chosen and np.isfinite(lowest[base.name])
+    ]
+    return {
+        "best": float(np.mean(owners == chosen)),
+        "others": others if "base" in decision.space.searched else [],
+    }
+
+
+def _quantities(decision: "Decision", interval: float) -> list[dict[str, Any]]:
+    """Return what is said of each number that was searched: its row of the optimum's table and its cost."""
+    table = decision.optimum_table(interval).set_index("quantity")
+    found = []
+    for cut in decision.slices:
+        if cut.name not in QUANTITIES:
+            continue
+        heading, name, unit = QUANTITIES[cut.name]
+        row = table.loc[cut.name]
+        flat = np.append(cut.within(decision.criterion.tolerance), row["recommended"])
+        first, last = quantity(float(flat.min())), quantity(float(flat.max()))
+        found.append(
+            {
+                "heading": heading,
+                "name": name,
+                "unit": unit,
+                "row": row,
+                "range": between(quantity(row["lower"], 2), quantity(row["upper"], 2)),
+                "flat": f"{first} to {last}" if first != last else "",
+                "powers": _by_forward_power(decision, cut.name, interval)
+                if cut.name in PEAKS
+                else None,
+            }
+        )
+    return found
+
+
+def _by_forward_power(decision: "Decision", name: str, interval: float) -> dict[str, str] | None:
+    """Return the best peak learning rate where rho is low and where it is high; None where rho is fixed."""
+    best = decision.optimum.column(name).astype(np.float64)
+    powers = decision.valuation.model.parameters.get("forward_power")
+    # The draws of a stack are those of several laws, and only some of them may have a power.
+    if powers is None or np.size(powers) != best.size or np.ptp(powers) == 0.0:
+        return None
+    low, high = np.quantile(powers, [1 / 3, 2 / 3])
+
+    def lies(chosen: Floats) -> str:
+        ends = np.quantile(chosen, [0.5 - interval / 2, 0.5 + interval / 2])
+        return between(*(quantity(float(end), 2) for end in ends))
+
+    return {
+        "low": f"{low:.2f}",
+        "high": f"{high:.2f}",
+        "at_low": lies(best[powers <= low]),
+        "at_high": lies(best[powers >= high]),
+    }
+
+
+def _shapes(decision: "Decision") -> dict[str, float]:
+    if "decay_shape" not in decision.space.searched:
+        return {}
+    shapes, counts = np.unique(decision.optimum.column("decay_shape"), return_counts=True)
+    return dict(zip(shapes.tolist(), (counts / counts.sum()).tolist(), strict=True))
+
+
+def _trades(decision: "Decision", interval: float) -> dict[str, Estimate]:
+    """Return by how much a new run ends above the reference, by validation set."""
+    contenders = decision.contenders
+    new_runs = contenders.new_runs(decision.criterion.seed)[:, 0]
+    starts = np.tile(contenders.starts[:, 0], new_runs.shape[-1] // contenders.starts.shape[-1])
+    return {
+        domain: Estimate.of(new_runs[index] - starts[index], interval)
+        for index, domain in enumerate(decision.valuation.model.domains)
+    }
+
+
+def _rival(decision: "Decision", table: "pd.DataFrame") -> dict[str, Any] | None:
+    """Return the next best choice that is well apart, None where there is only one."""
+    if len(table) == 1:
+        return None
+    rival, values = int(table["regret"][1:].idxmin()), decision.contenders.values
+    return {
+        "configuration": configuration(decision.contenders.candidates, rival),
+        "regret": table["regret"][rival],
+        "better": float(np.mean(values[rival] < values[0])),
+    }
+
+
+def _cautions(decision: "Decision", taken: dict[str, float]) -> list[str]:
+    valuation, candidates = decision.valuation, decision.contenders.candidates
+    base, objective = candidates.bases[candidates.base[0]], valuation.objective
+    cautions = [f"{_capital(edge)}, so that better may lie beyond" for edge in decision.edges]
+    cautions += [_capital(note) for note in decision.space.notes]
+    if None in valuation.model.measured(base):
+        cautions.append(f"The loss of {base.name} was not measured: it is taken to lie on the law")
+    if base.schedule is None:
+        cautions.append(
+            f"The pre-training of {base.name} is not known. How far it was annealed, and what more "
+            "general data would gain, rest on the CPT runs and the priors alone"
+        )
+    if objective.reference == OWN and "base" in decision.space.searched:
+        cautions.append(
+            "Changes are counted from each base itself, which favours bases that are bad to begin with"
+        )
+    elif (
+        len(decision.space.bases) > 1
+        and valuation.reference is not None
+        and objective.reference is None
+    ):
+        cautions.append(
+            f"Changes are counted from {valuation.reference.name}, the base with the lowest general loss"
+        )
+    cautions += [
+        third.caution.removesuffix(".") for third in valuation.thirds.values() if third.misses
+    ]
+    cautions += [
+        _capital(epochs_words(role, taken[f"{role}_epochs"]))
+        for role in ROLES
+        if taken.get(f"{role}_epochs", 0.0) > MANY_EPOCHS
+    ]
+    if rests := resting(valuation.model.study, continual=True):
+        cautions.append(rests.removesuffix("."))
+    return cautions
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def optimum_sentences(decision: "Decision", interval: float = 0.9) -> list[str]:
+    """Return what the best choice is, a sentence per quantity that was searched.
+
+    As in "Optimal replay ratio 0.33 (90 % credible interval 0.29 to 0.38)."; an optimum at an end of what
+    was searched is said to be one.
+    """
+    sentences = []
+    for name, rows in decision.optimum_table(interval).groupby("quantity", sort=False):
+        _, what, unit = QUANTITIES.get(str(name), ("", str(name).replace("_", " "), ""))
+        if rows["value"].isna().all():
+            sentences.append(_best_number(rows.iloc[0], what, unit, interval))
+        else:
+            sentences.append(_best_named(rows, what))
+    return sentences
+
+
+def _best_number(row: "pd.Series", what: str, unit: str, interval: float) -> str:
+    median, lower, upper = alike([row[name] for name in ("median", "lower", "upper")])
+    ends = {"lowest": row["at_lowest"], "highest": row["at_highest"]}
+    end, share = max(ends.items(), key=lambda pair: pair[1])
+    edge = (
+        f"; the {end} value that was allowed in {chance(share)} of the draws"
+        if share > 1.0 - SURE
+        else ""
+    )
+    return (
+        f"Optimal {what} {median}{unit} ({100 * interval:g} % credible interval {lower} to "
+        f"{upper}{edge})."
+    )
+
+
+def _best_named(rows: "pd.DataFrame", what: str) -> str:
+    """Return how probably each value that is not a number is the best."""
+    likely = rows.sort_values("probability", ascending=False)
+    first = likely.iloc[0]
+    others = ", ".join(
+        f"{row['value']}: {chance(row['probability'])}"
+        for row in likely.iloc[1:].to_dict("records")
+        if row["probability"] >= 0.01
+    )
+    probable = f"posterior probability {chance(first['probability'])}"
+    return f"Best {what} {first['value']} ({probable}{'; ' * bool(others)}{others})."
+
+
+def run_words(values: "RunValues", interval: float = 0.9) -> Words:
+    """Return which run comes next, what it would change, whether it pays, and what it would tell."""
+    name = values.order[0]
+    worth, (perfect, error) = values.values[name], values.perfect
+    now = values.candidates.take(slice(values.now, values.now + 1))
+    run = values.affordable.plan.run(name)
+    return render(
+        "next_run.txt",
+        {
+            "name": name,
+            "run": short_run(run),
+            "cost": f"{values.affordable.cost(run):g}",
+            "worth": with_error(worth.value, worth.error),
+            "hurdle": f"{values.hurdle(name):.2g}",
+            "pays": pays(values, name),
+            "is_price": bool(values.price(name)),
+            "hopeless": perfect < values.hurdle(name),
+            "perfect": with_error(perfect, error),
+            "share": percent(worth.value / perfect) if perfect > 0 else "",
+            "now": configuration(now, 0),
+            "changes": values.changes(name),
+            "mass": f"{100 * interval:g} %",
+            "moves": _moves(values, name, interval),
+            "others": len(values.runs) - 1,
+            "as_good": values.as_good(name, ERRORS),
+            "learnt": _learnt(values),
+            "outside": values.outside[name],
+            "constrained": bool(values.valuation.objective.chances),
+        },
+    )
+
+
+def pays(values: "RunValues", name: str) -> bool | None:
+    """Return whether a run is worth its cost; None where the Monte Carlo error leaves that open."""
+    worth = values.values[name]
+    margin = worth.value - values.hurdle(name)
+    return None if abs(margin) <= ERRORS * worth.error else bool(margin > 0)
+
+
+def _moves(values: "RunValues", name: str, interval: float) -> list[str]:
+    """Return where the quantities that may be chosen would go after a run."""
+    now = values.candidates.take(slice(values.now, values.now + 1))
+    moves = []
+    for searched in values.space.searched:
+        after, before = values.after(name, searched), now.column(searched)[0]
+        if not np.issubdtype(after.dtype, np.number):
+            other = float(np.mean(after != before))
+            if other >= 0.01:
+                what = searched.replace("_", " ")
+                moves.append(f"another {what} than {before} with probability {percent(other)}")
+            continue
+        lower, upper = np.quantile(after, [0.5 - interval / 2, 0.5 + interval / 2])
+        if upper > lower:
+            _, what, unit = QUANTITIES.get(searched, ("", searched, ""))
+            ends = f"{quantity(float(lower), 2)} to {quantity(float(upper), 2)}"
+            moves.append(f"{what} {ends}{unit} (now {quantity(float(before))})")
+    return moves
+
+
+def _learnt(values: "RunValues") -> dict[str, list[str]]:
+    """Return by run the effects that it tells most about, or quantities where few are asked about."""
+    table = values.information_table()
+    effects = table["quantity"].isin(list(MEANINGS))
+    if effects.any() and not effects.all():
+        table = table[effects]
+    best = table.loc[table.groupby(["quantity", "domain"])["per_1000_steps"].idxmax()]
+    least = np.maximum(LEAST_SHARE, ERRORS * best["error"])
+    best = best[best["variance"] >= least].sort_values("variance", ascending=False)
+    return {
+        str(name): [
+            f"{row['quantity'].replace('_', ' ')} on {row['domain']} ({percent(row['variance'])})"
+            for row in rows.to_dict("records")
+        ]
+        for name, rows in best.groupby("run", sort=False)
+    }
+
+
+def schedule_words(choice: "ScheduleChoice", interval: float = 0.9) -> Words:
+    """Return which schedule to follow, what it gains, and what another shape could gain at most."""
+    end, advised = choice.end, choice.advised
+    weights = zip(end.weights, end.model.domains, strict=True)
+    return render(
+        "schedule.txt",
+        {
+            "base": end.base.name,
+            "replay": f"{100 * end.replay:.3g}",
+            "mixture": mixture_words(end.mixture),
+            "taken": " and ".join(choice.taken),
+            "objective": choice.objective.name,
+            "goal": " + ".join(f"{weight:.3g} {name}" for weight, name in weights),
+            "cap": f"{choice.cap:g}",
+            "advised": advised,
+            "brief": brief(choice.schedules[advised], advised),
+            "course": course(choice.schedules[FREE], end.initial, choice.warmup),
+            "gain": Estimate.of(choice.gains(WSD, COSINE), interval),
+            "bound": Estimate.of(choice.gains(FREE, advised), interval),
+            "pairs": [
+                {
+                    "name": FAMILY_NAMES[family],
+                    "against": FAMILY_NAMES[against],
+                    "gain": f"ends {Estimate.of(-choice.gains(family, against), interval).moved}",
+                }
+                for family, against in PAIRS
+            ],
+            "noise": fixed(choice.noise, 0.3 * choice.noise),
+            "runs": choice.runs_needed(WSD, COSINE),
+            "outside": "; ".join(choice.outside),
+        },
+    )
+
+
+def course(schedule: Schedule, initial: float, warmup: int) -> str:
+    """Return the course of a falling schedule in words; it may begin to fall after the warm-up."""
+    rates = schedule.learning_rates()
+    first, steps = float(rates[max(warmup - 1, 0)]), rates.size
+    kept = int(np.flatnonzero(rates >= KEPT * first)[-1]) + 1
+    half = int(np.flatnonzero(rates >= 0.5 * first)[-1]) + 1
+    if np.isclose(first, initial, rtol=0.01):
+        head = f"go on at {first:.3g}"
+    else:
+        head = f"{'re-warm' if first > initial else 'go down'} in {warmup} steps to {first:.3g}"
+    gone = steps - int(np.flatnonzero(rates >= GONE * first)[-1]) - 1
+    tail = f", below a hundredth of it for the last {gone}" if gone else ""
+    if kept == steps:
+        return f"{head} and stay there to the last of {steps} steps"
+    return (
+        f"{head}, keep that (within 5 %) to step {kept} of {steps}, be at half of it with "
+        f"{steps - half} steps to go{tail}, and end at {_rate(float(rates[-1]), first)}"
+    )
+
+
+def brief(schedule: Schedule, family: str) -> str:
+    """Return what to do with the learning rate in a few words, of the best cosine or WSD."""
+    decay = schedule.segments[-1]
+    peak, steps, last = f"{schedule.peak:.3g}", schedule.steps, _rate(schedule.final, schedule.peak)
+    if family == COSINE:
+        return f"Decay from {peak} to {last} by a cosine over {decay.steps} of {steps} steps"
+    return f"Hold {peak} to step {steps - decay.steps} of {steps}, then decay to {last} (WSD)"
+
+
+def _rate(rate: float, first: float) -> str:
+    return f"{rate:.2g}" if rate > NONE * first else "0"

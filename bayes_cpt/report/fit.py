@@ -1,0 +1,333 @@
+"""A study and its fit in plain words: whether to use it, what its runs determine, where its law fails."""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from bayes_cpt.inference.law_checks import DRIFT, FACTOR, SIZE
+from bayes_cpt.model.groups import FEWEST, checked_batches, fitted_sizes
+from bayes_cpt.report.numbers import enumerated
+from bayes_cpt.report.words import Words, paragraphs
+from bayes_cpt.study.batches import UNSAID, batch_of
+from bayes_cpt.study.ranges import (
+    ALIKE_RATIO,
+    ALIKE_REPLAY,
+    BASE,
+    FAMILY,
+    LENGTH,
+    PEAK_RATE,
+    REPLAY,
+    factors,
+)
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from bayes_cpt.inference.law_checks import LawCheck
+    from bayes_cpt.inference.posterior import Posterior
+    from bayes_cpt.study.ranges import Factor
+    from bayes_cpt.study.study import Study
+
+PHASES = {"pt": "PT", "cpt": "CPT"}
+# Where all runs share one of these, conclusions about another rest on the law's form alone.
+RESTING = (PEAK_RATE, BASE, FAMILY)
+# Fewer runs than this leave a law with ridges that no sampler likes.
+FEW_RUNS = 3
+# Sizes closer together than this ratio of the largest to the smallest hardly bend a power of size.
+SPAN = 8.0
+# A further size lies so far below the smallest: small models cost least.
+APART = 4.0
+# Effects of `bayes_cpt.forecast.derived`: in a list, and as what a table compares.
+SUBJECTS = {
+    "run_change": "the whole run",
+    "replay_effect": "replay",
+    "rate_effect": "peak learning rate",
+    "decay_effect": "decay",
+    "base_effect": "annealing of the base",
+    "anneal_effect": "annealing",
+    "length_effect": "length",
+}
+COMPARISONS = {
+    "run_change": "end against start",
+    "replay_effect": "replay 0.5 against 0",
+    "rate_effect": "half the peak LR",
+    "decay_effect": "decay to 0 against none",
+    "base_effect": "from an annealed base",
+    "anneal_effect": "decay to 0 against none",
+    "length_effect": "4 times as long",
+}
+
+
+def fit_verdict(
+    posterior: "Posterior", quality: "pd.DataFrame", determined: "pd.DataFrame"
+) -> list[str]:
+    """Return whether to use a fit, how sure that is, and what would change it: one line each.
+
+    `quality` is of `bayes_cpt.forecast.quality.fit_quality`, `determined` of
+    `bayes_cpt.identify.determination.determination`.
+    """
+    if not posterior.trustworthy:
+        return warning(posterior)
+    left = open_effects(determined)
+    shared = rests_on(posterior.study, continual=posterior.frame.spec.law.continual)
+    wanted = [most_informative(left)] if len(left) else []
+    wanted += [f"runs that do not all share {shared}"] if shared else []
+    return paragraphs(
+        "fit.txt",
+        "verdict",
+        {
+            "model": posterior.frame.spec.name,
+            "study": posterior.study.name,
+            "trust": trust(quality),
+            "passed": checks_passed(posterior),
+            "open": _listed_effects(left, determined),
+            "wanted": wanted,
+        },
+    )
+
+
+def warning(posterior: "Posterior") -> list[str]:
+    """Return why a fit cannot be trusted and what would change that; nothing where it can."""
+    if not posterior.problems:
+        return law_words(posterior).verdict
+    return paragraphs("fit.txt", "warning", _law_facts(posterior))
+
+
+def law_words(posterior: "Posterior") -> Words:
+    """Return where the law of a fit does not fit its runs; nothing where it does."""
+    facts = _law_facts(posterior)
+    return Words(*(paragraphs("fit.txt", block, facts) for block in ("law", "alarms")))
+
+
+def _law_facts(posterior: "Posterior") -> Mapping[str, Any]:
+    alarms = posterior.law_checks.alarms
+    phases = {check.phase for check in posterior.law_checks.checks if check.phase}
+    return {
+        "model": posterior.frame.spec.name,
+        "problems": posterior.problems,
+        "lacking": what_is_lacking(posterior),
+        "alarms": [alarm_text(alarm) for alarm in alarms],
+        "probabilities": [f"{alarm.probability:.1g}" for alarm in alarms],
+        "factors": sorted(
+            {
+                factor.name
+                for phase in phases
+                for factor in factors(posterior.study, phase)
+                if factor.differs
+            }
+        ),
+    }
+
+
+def alarm_text(check: "LawCheck") -> str:
+    """Return what a check found, in one sentence without its full stop."""
+    on = "" if check.domain == "all" else f" on {check.domain}"
+    size, phase = f"{abs(check.value):.2g} nats", PHASES.get(check.phase, "")
+    sds = f"{abs(check.score):.1f} times what its noise and discrepancy allow"
+    if check.kind == SIZE:
+        return (
+            f"{check.subject}{on} is {size} where the prior's median is {check.usual:.2g}: what the law "
+            "does not explain is taken for noise"
+        )
+    if check.kind == FACTOR:
+        return f"The residuals of {phase} runs{on} go with their {check.subject}, over {size}"
+    if check.kind == DRIFT:
+        way = "rises" if check.value > 0 else "falls"
+        return f"Run {check.subject}{on} {way} by {size} against the law from its start to its end, {sds}"
+    side = "above" if check.value > 0 else "below"
+    return f"Run {check.subject}{on} lies {size} {side} the law, {sds}"
+
+
+def checks_passed(posterior: "Posterior") -> str:
+    """Return what a fit that can be trusted has passed, a clause."""
+    checks = len(posterior.law_checks.checks)
+    law = f" and the law passes all {checks} checks against its runs" if checks else ""
+    return f"the sampler converged{law}"
+
+
+def what_is_lacking(posterior: "Posterior") -> str:
+    """Return what would help a study whose fit falls short of its diagnostics."""
+    study, law = posterior.study, posterior.frame.spec.law
+    runs = study.continual_runs if law.continual else study.pretraining_runs
+    if len(runs) < FEW_RUNS:
+        phase = "CPT" if law.continual else "PT"
+        counted = f"{len(runs)} {phase} run{'s' if len(runs) > 1 else ''}"
+        differ = "replay ratio and peak learning rate" if law.uses_replay else "peak learning rate"
+        return (
+            f"runs that differ in {differ}: the study has {counted}, too few for the model "
+            f"{posterior.frame.spec.name} (bayes-cpt check names the most informative run)."
+        )
+    return "the run that bayes-cpt check names as most informative, or a simpler --model."
+
+
+def trust(quality: "pd.DataFrame") -> str:
+    """Return how far the curves of a fit are from its losses, a sentence."""
+    errors = ", ".join(
+        f"{row['mean_absolute_error']:.2g} on {row['domain']}" for row in quality.to_dict("records")
+    )
+    return f"Its curves miss the measured losses by {errors} on average, nats/token."
+
+
+def open_effects(determined: "pd.DataFrame") -> "pd.DataFrame":
+    """Return the effects left open: they rest on the prior, or no two runs differ in them."""
+    effects = determined[determined["kind"] == "effect"]
+    return effects[~(effects["identified"].astype(bool) & effects["tried"].astype(bool))]
+
+
+def summarise(determined: "pd.DataFrame") -> list[str]:
+    """Return what the runs determine, and what they leave open with the most informative run: two lines."""
+    effects, left = determined[determined["kind"] == "effect"], open_effects(determined)
+    settled = effects[~effects.index.isin(left.index)]
+    facts = {
+        "settled": _listed_effects(settled, determined),
+        "open": _listed_effects(left, determined),
+        "next": most_informative(left) if len(left) else "",
+    }
+    return paragraphs("fit.txt", "determined", facts)
+
+
+def most_informative(left: "pd.DataFrame") -> str:
+    """Return the run that tells most of what is left open, of `open_effects` with at least one row."""
+    ((advice, _),) = Counter(left["advice"]).most_common(1)
+    return str(advice)
+
+
+def _listed_effects(rows: "pd.DataFrame", determined: "pd.DataFrame") -> str:
+    """Return effects in words, with the validation set where it is not on all of them."""
+    everywhere = determined.loc[determined["kind"] == "effect", "domain"].nunique()
+    parts = []
+    for quantity, of_quantity in rows.groupby("quantity", sort=False):
+        partly = (
+            f" (on {', '.join(of_quantity['domain'])})" if len(of_quantity) < everywhere else ""
+        )
+        parts.append(f"{SUBJECTS[str(quantity)]}{partly}")
+    return ", ".join(parts)
+
+
+def rests_on(study: "Study", *, continual: bool, most: int | None = None) -> str:
+    """Return what conclusions rest on one of: a peak learning rate, a base, a schedule family.
+
+    As in "one PT peak learning rate (0.002) and one base (stable)"; of more than `most` the others are
+    counted. Empty where runs differ in all of them.
+    """
+    parts = []
+    for phase in ("pt", "cpt") if continual else ("pt",):
+        for factor in factors(study, phase):
+            values = list(factor.values.values())
+            if factor.name in RESTING and values and not factor.differs:
+                shown = f"{values[0]:.2g}" if isinstance(values[0], float) else values[0]
+                whose = "" if factor.name == BASE else f"{PHASES[phase]} "
+                parts.append(f"one {whose}{factor.name} ({shown})")
+    if most is not None and len(parts) > most + 1:
+        parts[most:] = [f"{len(parts) - most} more such choices"]
+    return enumerated(parts)
+
+
+def resting(study: "Study", *, continual: bool) -> str:
+    """Return `rests_on` as a sentence that says what follows from it; empty where runs differ in it all."""
+    shared = rests_on(study, continual=continual)
+    meaning = "what another would do follows from the law's form and the priors alone"
+    return f"It rests on {shared}: {meaning}." if shared else ""
+
+
+def power_words(posterior: "Posterior", interval: float) -> str:
+    """Return what the power of the learning rate in the forward area makes of a higher peak, in a sentence.
+
+    Empty where the law has no such power, or knows it, and for a stack of laws.
+    """
+    laws = [law for law, _ in posterior.shares()]
+    power = np.ravel(laws[0].parameters().get("forward_power", np.ones(1)))
+    if len(laws) > 1 or np.ptp(power) == 0.0:
+        return ""
+    ends = np.quantile(power, [0.5 - interval / 2, 0.5 + interval / 2])
+    gains = 100.0 * (2.0**ends - 1.0)
+    return (
+        f"The forward area grows with the learning rate to the power rho, {ends[0]:.2f} to {ends[1]:.2f} "
+        f"({100 * interval:g} % interval): twice the peak LR gives {gains[0]:.0f} to {gains[1]:.0f} % more "
+        "of it, where twice the steps give 100 %."
+    )
+
+
+def undivided(study: "Study", *, continual: bool) -> list[str]:
+    """Return what no two runs of each phase differ in, a line per phase."""
+    phases = {}
+    for phase in ("pt", "cpt") if continual else ("pt",):
+        settings = factors(study, phase)
+        alike = [factor.name for factor in settings if not factor.differs]
+        phases[PHASES[phase]] = {"runs": len(settings[0].values), "alike": alike}
+    return paragraphs("check.txt", "alike", {"phases": phases})
+
+
+def size_words(study: "Study", *, continual: bool) -> list[str]:
+    """Return how many model sizes there are, and which would tell the exponents of size; at most a line."""
+    sizes = fitted_sizes(study, continual=continual)
+    missing = FEWEST - len(sizes)
+    further = [f"{sizes[0] / APART**place:.3g}M" for place in range(1, missing + 1)]
+    facts = {"sizes": sizes, "missing": missing, "further": further, "span": SPAN}
+    return paragraphs("check.txt", "sizes", facts)
+
+
+def batch_words(study: "Study") -> list[str]:
+    """Return which batches there are, what cannot be separated, and which runs would tell more."""
+    batches = checked_batches(study)
+    names = {
+        batch: [run.name for run in study.continual_runs if batch_of(study, run) == batch]
+        for batch in batches
+    }
+    differing = [own for own in factors(study, "cpt") if own.differs and own.name != LENGTH]
+    members = []
+    for batch, runs in names.items():
+        others = [name for other, own in names.items() if other != batch for name in own]
+        apart = [
+            factor.name
+            for factor in differing
+            if not any(_alike(factor, run, other) for run in runs for other in others)
+        ]
+        members.append({"batch": batch.words, "runs": len(runs), "apart": apart})
+    facts = {"unsaid": batches == (UNSAID,), "members": members}
+    return paragraphs("check.txt", "batches", facts)
+
+
+def _alike(factor: "Factor", one: str, other: str) -> bool:
+    """Return whether two runs have one value of a factor, or values that tell as much as one."""
+    if not factor.graded:
+        return factor.values[one] == factor.values[other]
+    if factor.name == REPLAY:
+        return abs(factor.place(one) - factor.place(other)) <= ALIKE_REPLAY
+    ratio = float(factor.values[one]) / float(factor.values[other])
+    return 1 / ALIKE_RATIO <= ratio <= ALIKE_RATIO
+
+
+@dataclass(frozen=True)
+class Convergence:
+    """The diagnostics of a fit; of its draws those kept of each chain, and those cut off at full depth."""
+
+    chains: int
+    draws: int
+    attempts: int
+    largest_rhat: float
+    smallest_bulk: float
+    smallest_tail: float
+    divergences: int
+    saturated: int
+
+    @classmethod
+    def of(cls, posterior: "Posterior", table: "pd.DataFrame | None" = None) -> Self:
+        """Return the diagnostics of a posterior; `table` is its summary, where that is at hand."""
+        table = posterior.summary(coefficients=False) if table is None else table
+        sampled = table[table["kind"] == "parameter"]
+        statistics = posterior.tree["sample_stats"]
+        saturated = statistics.get("reached_max_treedepth")
+        return cls(
+            chains=posterior.tree["posterior"].sizes["chain"],
+            draws=posterior.tree["posterior"].sizes["draw"],
+            attempts=int(posterior.tree.attrs["attempts"]),
+            largest_rhat=float(sampled["r_hat"].max()),
+            smallest_bulk=float(sampled["ess_bulk"].min()),
+            smallest_tail=float(sampled["ess_tail"].min()),
+            divergences=int(statistics["diverging"].sum()),
+            saturated=0 if saturated is None else int(saturated.sum()),
+        )

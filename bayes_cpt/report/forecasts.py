@@ -1,0 +1,283 @@
+"""Forecasts in plain words: where runs end, held-out runs, priors, and a run that is watched."""
+
+import math
+from collections.abc import Mapping
+from statistics import NormalDist
+from typing import TYPE_CHECKING, Any
+
+from bayes_cpt.history.population import FEWEST
+from bayes_cpt.report.numbers import WIDTH, fixed, signed
+from bayes_cpt.report.words import paragraphs
+from bayes_cpt.validate.calibration import EDGE, FAILS, FALSE_ALARM, HOLDS
+from bayes_cpt.validate.held_out import OURS
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from bayes_cpt.history.learnt import Learnt
+    from bayes_cpt.validate.calibration import Verdict
+    from bayes_cpt.watch.continuation import Continuations
+    from bayes_cpt.watch.watcher import Status
+
+BAND = 0.9
+# Standard errors beyond which a share is not that of the band.
+ERRORS = 2.0
+
+
+def forecast_verdict(bands: "pd.DataFrame") -> list[str]:
+    """Return where the runs of `forecast.bands` end, how sure that is, and what would change it."""
+    final = bands.groupby(["run", "domain"], sort=False).tail(1)
+    runs = dict(list(final.groupby("run", sort=False)))
+    notes = {run: str(rows["outside"].iloc[0]) for run, rows in runs.items()}
+    facts = {
+        "ends": _ends(runs),
+        "mass": f"{100 * float(bands.attrs['interval']):g} %",
+        "kind": str(bands["kind"].iloc[0]),
+        "reach": _reach(final, single=len(runs) == 1),
+        "runs": len(runs),
+        "outside": {run: note for run, note in notes.items() if note},
+    }
+    return paragraphs("predict.txt", "verdict", facts)
+
+
+def _ends(runs: "dict[str, pd.DataFrame]") -> list[str]:
+    """Return where each run ends; validation sets are named once where all runs have the same."""
+    ends: list[str] = []
+    alike = len({tuple(rows["domain"]) for rows in runs.values()}) == 1
+    for run, rows in runs.items():
+        losses = [fixed(row["median"], row["sd"]) for row in rows.to_dict("records")]
+        if ends and alike:
+            ends.append(f"{run} at {' and '.join(losses)}")
+        else:
+            named = (f"{loss} on {name}" for loss, name in zip(losses, rows["domain"], strict=True))
+            ends.append(f"{run} ends at {' and '.join(named)}")
+    return ends
+
+
+def _reach(final: "pd.DataFrame", *, single: bool) -> list[str]:
+    """Return the intervals of a single run; of several how far they reach from the medians, at most."""
+    parts = []
+    for domain, rows in final.groupby("domain", sort=False):
+        lower, upper, sd = (float(rows[name].iloc[0]) for name in ("lower", "upper", "sd"))
+        if single:
+            parts.append(f"{fixed(lower, sd)} to {fixed(upper, sd)} on {domain}")
+            continue
+        reach = rows[["lower", "upper"]].sub(rows["median"], axis=0).abs().to_numpy().max()
+        words = "of that on" if not parts else "on"
+        parts.append(f"{fixed(reach, rows['sd'].max())} {words} {domain}")
+    return parts
+
+
+def forecast_sentences(bands: "pd.DataFrame") -> list[str]:
+    """Return where each run of `bayes_cpt.forecast.bands.bands` ends, ready for a paper.
+
+    As in "Run long_r25 is forecast to end at 2.79 nats/token on general after 12000 steps (90 % predictive
+    interval 2.74 to 2.84).".
+    """
+    mass = 100 * float(bands.attrs["interval"])
+    kind = "predictive" if (bands["kind"] != "expected").all() else "credible"
+    sentences = []
+    for row in bands.groupby(["run", "domain"], sort=False).tail(1).to_dict("records"):
+        median, lower, upper = (
+            fixed(row[name], row["sd"]) for name in ("median", "lower", "upper")
+        )
+        outside = f" This leaves what was fitted: {row['outside']}." if row["outside"] else ""
+        sentences.append(
+            f"Run {row['run']} is forecast to end at {median} nats/token on {row['domain']} after "
+            f"{row['step']} steps ({mass:g} % {kind} interval {lower} to {upper}).{outside}"
+        )
+    return sentences
+
+
+def held_out_verdict(
+    scores: "pd.DataFrame", points: "pd.DataFrame", refits: "pd.DataFrame"
+) -> list[str]:
+    """Return whether to trust the bands, how sure that is, and what would change it.
+
+    `scores` are the pooled rows of `bayes_cpt.validate.held_out.score_table`, `points` and `refits` of
+    `score_folds` there.
+    """
+    ours = scores[scores["method"] == OURS].sort_values("seen").to_dict("records")
+    rows = [
+        {
+            "left_out": left_out(row["seen"]),
+            "points": row["points"],
+            "share": f"{100 * row['coverage_90']:.0f}{plus_minus(row['coverage_90_error'])} %",
+        }
+        for row in ours
+    ]
+    made = refits.loc[refits["method"] == OURS, "trustworthy"].astype(bool)
+    facts = {
+        "advice": _advice(ours[0]),
+        "first": rows[0],
+        "others": rows[1:],
+        "runs": points.loc[points["seen"] == ours[0]["seen"], "run"].nunique(),
+        "short": int((~made).sum()),
+        "refits": len(made),
+    }
+    return paragraphs("validate_forecast.txt", "verdict", facts)
+
+
+def _advice(row: dict[str, Any]) -> str:
+    share, error = row["coverage_90"], row["coverage_90_error"]
+    if not math.isfinite(error):
+        return "Too few runs to judge the bands"
+    if share < BAND - ERRORS * error:
+        return "The bands are too narrow"
+    if share > BAND + ERRORS * error:
+        return "The bands are wider than they need be"
+    return "Trust the bands"
+
+
+def left_out(seen: float) -> str:
+    """Return in words what of the runs was left out: all, or what follows a share of the steps.
+
+    Examples
+    --------
+    >>> left_out(0.0), left_out(0.25)
+    ('whole runs', 'after 25 %')
+    """
+    return f"after {100 * seen:g} %" if seen else "whole runs"
+
+
+def plus_minus(error: float) -> str:
+    """Return the standard error of a share in percent, as it stands behind it; empty where it has none."""
+    return f" ± {100 * error:.0f}" if math.isfinite(error) else ""
+
+
+def sbc_verdict(name: str, design: str, found: "Verdict") -> list[str]:
+    """Return whether to trust a model's intervals, how sure that is, and what would change it.
+
+    `design` is the name of the study whose runs were simulated.
+    """
+    judged = found.quantities["verdict"]
+    ranked = found.simulations - found.failed
+    facts = {
+        "name": name,
+        "design": design,
+        "passed": found.passed,
+        "ranked": ranked,
+        "error": 100.0 * math.sqrt(BAND * (1.0 - BAND) / max(ranked, 1)),
+        "judged": len(judged),
+        "counts": {
+            key: int((judged == word).sum())
+            for key, word in (("holds", HOLDS), ("edge", EDGE), ("fails", FAILS))
+        },
+        "expected": FALSE_ALARM * len(judged),
+        "off": found.quantities.loc[judged == FAILS, "quantity"].tolist(),
+    }
+    return paragraphs("validate_sbc.txt", "verdict", facts)
+
+
+def prior_verdict(name: str, ends: "pd.DataFrame", interval: float) -> list[str]:
+    """Return when to use a model's prior, how sure what it says is, and what would change it.
+
+    `ends` is of `bayes_cpt.identify.prior_predictive.expected_ends`.
+    """
+    moves = bool((ends["quantity"] == "change").all())
+    written = signed if moves else fixed
+    ranges = []
+    for domain, rows in ends.groupby("domain", sort=False):
+        low, high = float(rows["lower"].min()), float(rows["upper"].max())
+        spread = (high - low) / WIDTH
+        ranges.append(f"{written(low, spread)} to {written(high, spread)} on {domain}")
+    facts = {
+        "name": name,
+        "moves": moves,
+        "ranges": ranges,
+        "runs": ends["run"].nunique(),
+        "mass": f"{100 * interval:g} %",
+    }
+    return paragraphs("prior.txt", "verdict", facts)
+
+
+def learnt_verdict(
+    learnt: "Learnt", file: str, scores: "pd.DataFrame | None", *, trustworthy: bool
+) -> list[str]:
+    """Return whether to use learnt priors, how sure that is, and what would change it.
+
+    `scores` is of `bayes_cpt.history.leave_one_out.score_left_out`; None where no study was left out.
+    """
+    from bayes_cpt.history.leave_one_out import LEARNT, crps_ratio
+
+    facts: dict[str, Any] = {
+        "file": file,
+        "trustworthy": trustworthy,
+        "studies": len(learnt.population.studies),
+        "learnt": len(learnt.labels),
+        "priors": len(learnt.population.labels),
+        "before": learnt.before.name,
+        "left_out": None,
+        "fewest": FEWEST,
+    }
+    if scores is not None:
+        ours = scores[scores["method"] == LEARNT]
+        facts["left_out"] = len(ours)
+        if len(ours):
+            facts |= {"ratio": crps_ratio(scores), "coverage": float(ours["coverage_90"].mean())}
+    return paragraphs("learn_priors.txt", "verdict", facts)
+
+
+def together(learnt: "Learnt") -> str:
+    """Return which parameters vary together over studies, in a sentence."""
+    pairs = [
+        {
+            "names": " and ".join(f"{name} ({role})" for name, role in (pair.first, pair.second)),
+            "probability": pair.probability,
+            "correlation": pair.correlation,
+            "shown": pair.shown,
+        }
+        for pair in learnt.population.pairs
+    ]
+    facts = {"pairs": pairs, "shown": [pair for pair in pairs if pair["shown"]], "fewest": FEWEST}
+    (sentence,) = paragraphs("learn_priors.txt", "together", facts)
+    return sentence
+
+
+def watch_verdict(status: "Status") -> list[str]:
+    """Return whether to let a run go on, how sure that is, and where it ends as things stand."""
+    return paragraphs("watch.txt", "verdict", {"status": status, "width": WIDTH})
+
+
+def ends_below(status: "Status", limits: Mapping[str, float], interval: float) -> list[str]:
+    """Return how probably a run ends below some losses, a sentence each."""
+    found = {
+        domain: {"limit": limit, "probability": below(status.forecast[domain], limit, interval)}
+        for domain, limit in limits.items()
+    }
+    return paragraphs("watch.txt", "below", {"limits": found})
+
+
+def below(forecast: Mapping[str, float], limit: float, interval: float) -> float:
+    """Return the probability that a run ends below a loss: its end is forecast as normal.
+
+    Examples
+    --------
+    >>> round(below({"mean": 2.4, "lower": 2.3, "upper": 2.5}, 2.5, 0.9), 3)
+    0.95
+    """
+    width = NormalDist().inv_cdf(0.5 + interval / 2.0)
+    spread = (forecast["upper"] - forecast["lower"]) / (2.0 * width)
+    return NormalDist(forecast["mean"], spread).cdf(limit)
+
+
+def end_spread(forecast: Mapping[str, float]) -> float:
+    """Return about the standard deviation of the loss at a run's end, nats/token."""
+    return (forecast["upper"] - forecast["lower"]) / WIDTH
+
+
+def advice(found: "Continuations", done: int, total: int) -> str:
+    """Return what is better than going on as planned in a sentence, empty where nothing is."""
+    best = found.advised
+    if best is None:
+        return ""
+    spread = (best.upper - best.lower) / WIDTH
+    facts = {
+        "objective": found.objective,
+        "best": best,
+        "done": done,
+        "total": total,
+        "spread": spread,
+    }
+    (sentence,) = paragraphs("watch.txt", "advice", facts)
+    return sentence

@@ -1,0 +1,541 @@
+"""The report of a fit: everything it says, computed once, and the HTML page that needs nothing else."""
+
+import base64
+import io
+import json
+import re
+from dataclasses import dataclass
+from functools import cached_property
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from markupsafe import Markup
+
+from bayes_cpt.errors import BayesCPTError, Problem
+from bayes_cpt.report.decisions import optimum_sentences
+from bayes_cpt.report.equation import law_equations, mathml, mathml_symbol, meaning
+from bayes_cpt.report.fit import (
+    Convergence,
+    checks_passed,
+    fit_verdict,
+    law_words,
+    summarise,
+    trust,
+)
+from bayes_cpt.report.forecasts import forecast_sentences, left_out, plus_minus
+from bayes_cpt.report.methods import CITATION, bibtex, cited, methods, versions
+from bayes_cpt.report.numbers import listed
+from bayes_cpt.report.tables import (
+    SYMBOL,
+    TextTable,
+    bases_table,
+    calibration_table,
+    choices_table,
+    effects_table,
+    forecast_table,
+    priors_table,
+    quantities_table,
+    runs_table,
+)
+from bayes_cpt.report.words import environment
+from bayes_cpt.validate.held_out import OURS, score_table
+from bayes_cpt.validate.scores import ALL_DOMAINS, ALL_RUNS
+from bayes_cpt.validate.tasks import SETTINGS
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import xarray as xr
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure, SubFigure
+
+    from bayes_cpt.decisions.contenders import Surface
+    from bayes_cpt.decisions.decision import Decision
+    from bayes_cpt.inference.posterior import Posterior
+    from bayes_cpt.study.study import Study
+
+DRAWS, FIGURE_DRAWS = 1000, 300
+POINTS = "points.csv"
+# Fitted runs that are drawn; of more, those at even distances in replay ratio.
+MOST_RUNS = 4
+# Width of a figure that a telephone shows whole, inches.
+NARROW = 3.6
+# Things to mind that are named one by one.
+NAMED = 8
+# The same figure gives the same bytes.
+SVG_SETTINGS = {"svg.hashsalt": "bayes_cpt"}
+PIXELS_PER_INCH = 96
+# Of parts of a figure with more points than are worth a path each.
+DOTS_PER_INCH = 200
+# What the figures of a report and of a paper show: kind and mass of every interval included.
+CAPTIONS = {
+    "decision": "Above: where the best configuration of each posterior draw lies. Below: expected losses "
+    "that cannot both be lowered, with central 90 % credible intervals, and the cost of leaving the "
+    "recommendation, with central 50 and 90 % credible intervals.",
+    "surface": "Final losses over two choices, with all else as recommended: the posterior mean (lines), "
+    "and half the width of the central 90 % credible interval (shades).",
+    "forecast": "Predicted losses of the runs, with central 50 and 90 % predictive intervals of a new run. "
+    "The step axis has a square-root scale.",
+    "fitted": "Measured losses (dots), the law's curve with its central 90 % credible interval, and the "
+    "central 90 % predictive interval of a new run like it. The step axis has a square-root scale.",
+    "ridges": "Coefficients that the data determine together but hardly one by one: draws of the posterior "
+    "over draws of the prior.",
+    "sampling": "Above: density of the energy and of its change from draw to draw; where the two are alike "
+    "the sampler reaches the tails. Below: ranks of each chain for the parameters with the largest R-hat, "
+    "with a simultaneous 95 % band.",
+    "calibration": "Above: share of points inside the 50, 80 and 90 % bands, with 90 % intervals over "
+    "runs. Below: histograms of the probability integral transform, flat where a forecast is calibrated.",
+}
+# In place of a figure, for those who do not see it.
+ALTERNATIVES = {
+    "decision": "Distribution of the best choice over posterior draws, the trade between both losses, and "
+    "what other choices cost. The table of choices holds the same numbers.",
+    "surface": "Final losses over two choices, with all else as recommended.",
+    "forecast": "Predicted loss curves with bands. The table of the forecast holds their ends.",
+    "fitted": "Measured losses over the fitted curves and their bands.",
+    "ridges": "Pairs of coefficients that the data determine together but hardly one by one.",
+    "sampling": "Energies of the sampler and ranks of the chains: chains that agree stay inside the bands.",
+    "calibration": "Share of held-out points inside the bands, beside what the bands promise.",
+}
+
+
+class ValidationError(BayesCPTError):
+    """A folder that holds no results of `bayes-cpt validate forecast`."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problems = (problem,)
+        super().__init__(str(problem))
+
+
+def pooled(scores: "pd.DataFrame") -> "pd.DataFrame":
+    """Return the rows of `bayes_cpt.validate.held_out.score_table` over all runs and validation sets."""
+    of_all = scores[scores["run"] == ALL_RUNS]
+    together = of_all[of_all["domain"] == ALL_DOMAINS]
+    return together if len(together) else of_all
+
+
+@dataclass(frozen=True, eq=False)
+class Calibration:
+    """Scores of forecasts of held-out points.
+
+    Parameters
+    ----------
+    points : DataFrame
+        A row per held-out point and method (see `bayes_cpt.validate.held_out.score_folds`).
+    pooled : DataFrame
+        Of `bayes_cpt.validate.held_out.score_table`, over all runs and validation sets.
+    caution : str
+        In what the validated fit differs from the reported one; empty where in nothing.
+    """
+
+    points: "pd.DataFrame"
+    pooled: "pd.DataFrame"
+    caution: str
+
+    @classmethod
+    def read(cls, folder: str | Path, posterior: "Posterior") -> Self:
+        """Return what ``bayes-cpt validate forecast STUDY -o FOLDER`` wrote, beside the reported fit.
+
+        Raises
+        ------
+        ValidationError
+            If the folder does not hold such results.
+        """
+        import pandas as pd
+
+        place = Path(folder)
+        try:
+            points = pd.read_csv(place / POINTS)
+            settings = json.loads((place / SETTINGS).read_text(encoding="utf-8"))
+            summary = score_table(points)
+            validated = {"model": settings["model"], "study": settings["study"]}
+        except (OSError, ValueError, KeyError, TypeError):
+            raise ValidationError(
+                Problem(
+                    str(place),
+                    "this is not what bayes-cpt validate forecast writes",
+                    "name the folder of its option -o",
+                )
+            ) from None
+        reported = {
+            "model": posterior.frame.spec.name,
+            "study": posterior.tree.attrs["study_digest"],
+        }
+        differs = [what for what, own in reported.items() if own != validated[what]]
+        caution = f"The validation is of another {' and '.join(differs)}." if differs else ""
+        return cls(points, pooled(summary), caution)
+
+    def scores(self) -> list[dict[str, Any]]:
+        """Return coverage and number of points of this package's forecasts, per share that was seen."""
+        return [
+            {
+                "left_out": left_out(row["seen"]),
+                "coverage_90": row["coverage_90"],
+                "error": plus_minus(row["coverage_90_error"]),
+                "points": row["points"],
+            }
+            for row in self.pooled[self.pooled["method"] == OURS].to_dict("records")
+        ]
+
+
+@dataclass(frozen=True, eq=False)
+class Report:
+    """A fit and what follows from it.
+
+    Parameters
+    ----------
+    posterior : Posterior
+    decision : Decision or None
+        What to train; None where the law is of pre-training alone.
+    plan : Study or None
+        Runs that are forecast; None where there are none.
+    calibration : Calibration or None
+        How forecasts of held-out runs turned out; None where nobody looked.
+    interval : float
+        Mass of the intervals.
+    seed : int
+        Of the forecast.
+    command : str
+        What makes the report again.
+    """
+
+    posterior: "Posterior"
+    decision: "Decision | None"
+    plan: "Study | None"
+    calibration: Calibration | None
+    interval: float
+    seed: int
+    command: str
+
+    @cached_property
+    def bands(self) -> "pd.DataFrame | None":
+        """The bands of the forecast, in the draws of the decision: its table says the same of a run."""
+        from bayes_cpt.forecast.bands import bands
+
+        if self.plan is None:
+            return None
+        draws = DRAWS if self.decision is None else self.decision.valuation.model.draws
+        return bands(self.posterior, self.plan, draws=draws, seed=self.seed, interval=self.interval)
+
+    @cached_property
+    def curves(self) -> "xr.Dataset | None":
+        """Draws of the forecast, to be drawn."""
+        if self.plan is None:
+            return None
+        return self.posterior.predict(self.plan, seed=self.seed, draws=FIGURE_DRAWS)
+
+    @cached_property
+    def surface(self) -> "Surface | None":
+        """Final losses over two choices; None where no two were searched over a range."""
+        if self.decision is None or not self.decision.has_surface:
+            return None
+        return self.decision.surface()
+
+    @cached_property
+    def determined(self) -> "pd.DataFrame":
+        """What the runs determine (see `bayes_cpt.identify.determination.determination`)."""
+        from bayes_cpt.identify.determination import determination
+
+        return determination(self.posterior, self.interval)
+
+    @cached_property
+    def quality(self) -> "pd.DataFrame":
+        """How the curves lie on the losses (see `bayes_cpt.forecast.quality.fit_quality`)."""
+        from bayes_cpt.forecast.quality import fit_quality
+
+        return fit_quality(self.posterior)
+
+    @cached_property
+    def quantities(self) -> "pd.DataFrame":
+        """Coefficients and parameters (see `Posterior.summary`)."""
+        return self.posterior.summary(self.interval)
+
+    @cached_property
+    def reached(self) -> Convergence:
+        """The diagnostics of the fit."""
+        return Convergence.of(self.posterior, self.quantities)
+
+    @cached_property
+    def tables(self) -> dict[str, TextTable]:
+        """The tables of results, by name: effects, coefficients, and choices, forecast, calibration."""
+        rows = self.quantities
+        coefficients = rows[rows["kind"] == "coefficient"]
+        tables = [
+            effects_table(self.posterior, self.determined, self.interval),
+            quantities_table(self.posterior, coefficients, self.interval),
+        ]
+        if self.decision is not None:
+            tables.append(choices_table(self.decision, self.interval))
+        if self.bands is not None:
+            tables.append(forecast_table(self.bands))
+        if self.calibration is not None:
+            tables.append(calibration_table(self.calibration.pooled))
+        return {table.label: table for table in tables}
+
+    @cached_property
+    def verdict(self) -> list[str]:
+        """What to do, how sure that is and what would change it; of a PT law what it has learnt."""
+        if self.decision is not None:
+            return self.decision.verdict(self.interval)
+        return fit_verdict(self.posterior, self.quality, self.determined)
+
+    @cached_property
+    def sentences(self) -> list[str]:
+        """Sentences that are ready for a paper: the best choice, and where forecast runs end."""
+        sentences = [] if self.decision is None else optimum_sentences(self.decision, self.interval)
+        return sentences if self.bands is None else sentences + forecast_sentences(self.bands)
+
+    @cached_property
+    def methods(self) -> list[str]:
+        """How the fit was made, in paragraphs that cite works as ``[@key]``."""
+        return methods(
+            self.posterior,
+            self.interval,
+            reached=self.reached,
+            draws=self.decision.valuation.model.draws if self.decision else 0,
+            scores=self.calibration.scores() if self.calibration else (),
+        )
+
+    def html(self) -> str:
+        """Return the report as one HTML page that needs nothing else."""
+        posterior, decision, study = self.posterior, self.decision, self.posterior.study
+        frame = posterior.frame
+        keys = cited("\n\n".join(self.methods))
+        page = (
+            environment()
+            .get_template("report.html")
+            .render(
+                report=self,
+                posterior=posterior,
+                study=study,
+                model=frame.spec,
+                passed=checks_passed(posterior),
+                paragraphs=decision.sentences(self.interval) if decision else [],
+                trusted=_trusted(self),
+                minded=_minded(self),
+                runs=runs_table(study),
+                bases=bases_table(study),
+                priors=priors_table(posterior),
+                equations=[(Markup(mathml(own)), own.spelled) for own in law_equations(frame)],
+                letters=[
+                    (Markup(mathml_symbol(name)), meaning(frame, name))
+                    for name in self.tables["coefficients"].values["quantity"].unique()
+                ],
+                drawings=_drawings(self),
+                attributes=posterior.tree.attrs,
+                versions=json.loads(posterior.tree.attrs["versions"]) or versions(posterior),
+                methods=[_with_links(paragraph, keys) for paragraph in self.methods],
+                references=bibtex(posterior, keys),
+                html_cells=_html_cells,
+            )
+            .strip()
+        )
+        # No line ends between a number and its percent sign.
+        return re.sub(r"(\d) %", "\\1\u00a0%", page)
+
+
+def report(
+    posterior: "Posterior",
+    path: str | Path | None = None,
+    *,
+    objective: Any = "balanced",
+    space: Any = None,
+    plan: "Study | str | Path | None" = None,
+    validation: str | Path | None = None,
+    interval: float = 0.9,
+    draws: int = DRAWS,
+    seed: int = 0,
+    command: str = "",
+) -> Report:
+    """Return the report of a fit, and write its page where a path is given.
+
+    Parameters
+    ----------
+    posterior : Posterior
+    path : path, optional
+        File to write, ending in .html.
+    objective, space
+        As for `bayes_cpt.decide`.
+    plan : Study or path, optional
+        Runs to forecast; the run that is recommended unless given.
+    validation : path, optional
+        Folder that ``bayes-cpt validate forecast`` filled for this study.
+    interval : float
+        Mass of the intervals.
+    draws : int
+        Posterior draws behind the decision.
+    seed : int
+        Of decision and forecast.
+    command : str
+        What the report says makes it again.
+
+    Returns
+    -------
+    Report
+
+    Raises
+    ------
+    StudyError, SpecError, ValidationError
+        Naming what is wrong with plan, objective, space or validation.
+    OSError
+        If the file cannot be written; an old one is then left as it was.
+
+    Examples
+    --------
+    >>> import bayes_cpt                                        # doctest: +SKIP
+    >>> bayes_cpt.load("fit.nc").report("report.html")          # doctest: +SKIP
+    """
+    from bayes_cpt.decisions.decision import decide
+    from bayes_cpt.files import replacing
+    from bayes_cpt.study.folder import read_plan
+
+    calibration = None if validation is None else Calibration.read(validation, posterior)
+    planned = read_plan(plan, posterior.study) if isinstance(plan, str | Path) else plan
+    decision = None
+    if posterior.frame.spec.law.continual:
+        decision = decide(posterior, objective, space, draws=draws, seed=seed)
+        if planned is None:
+            contenders = decision.plan()
+            planned = contenders.subset([contenders.runs[0].name])
+    full_report = Report(posterior, decision, planned, calibration, interval, seed, command)
+    if path is not None:
+        text = full_report.html()
+        with replacing(path) as partial:
+            partial.write_text(text, encoding="utf-8")
+    return full_report
+
+
+def _trusted(report: Report) -> list[str]:
+    """Return what may be relied on."""
+    posterior = report.posterior
+    passed = checks_passed(posterior)
+    lines = [f"{passed[0].upper()}{passed[1:]}."] if posterior.trustworthy else []
+    lines += [trust(report.quality), summarise(report.determined)[0]]
+    if report.calibration is not None:
+        lines += [
+            f"On held-out points ({score['left_out']}) the 90 % bands held "
+            f"{100 * score['coverage_90']:.0f}{score['error']} % of {score['points']}."
+            for score in report.calibration.scores()
+        ]
+    return lines
+
+
+def _minded(report: Report) -> list[str]:
+    """Return what should be relied on less, or was not looked at."""
+    posterior = report.posterior
+    lines = [f"The posterior falls short: {problem}." for problem in posterior.problems]
+    if not posterior.law_fits:
+        lines += law_words(posterior).verdict
+    lines.append(summarise(report.determined)[1])
+    if report.decision is not None:
+        lines += [
+            f"The recommendation leaves what was fitted: {note}."
+            for note in report.decision.outside[0]
+        ]
+        lines += [
+            f"{edge[:1].upper()}{edge[1:]}, so that better may lie beyond."
+            for edge in report.decision.edges
+        ]
+    if report.bands is not None:
+        last = report.bands.drop_duplicates("run")
+        notes = [f"{row.run}: {row.outside}" for row in last.itertuples() if row.outside]
+        if notes:
+            lines.append(f"Forecasts outside what was fitted: {listed(notes, NAMED)}.")
+    if report.calibration is None:
+        lines.append(
+            "Forecasts were not tested on held-out runs of this study: bayes-cpt validate forecast does."
+        )
+    elif report.calibration.caution:
+        lines.append(report.calibration.caution)
+    lines.append("bayes-cpt summary FIT --sensitivity says which of this rests on a prior.")
+    return lines
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A figure of a page: its address, which holds the SVG itself, and its size in pixels of a screen."""
+
+    source: str
+    width: int
+    height: int
+    alternative: str
+    caption: str
+
+    @classmethod
+    def of(cls, figure: "Figure", alternative: str, caption: str) -> Self:
+        """Return a drawing of a figure, whose backgrounds are transparent from then on."""
+        import matplotlib as mpl
+        from matplotlib.backends.backend_svg import FigureCanvasSVG
+
+        buffer = io.BytesIO()
+        # Transparent: the page's own background shows, light or dark.
+        parts: list[Figure | SubFigure | Axes] = [figure, *figure.subfigs, *figure.axes]
+        for part in parts:
+            part.patch.set(facecolor="none", edgecolor="none")
+        with mpl.rc_context(SVG_SETTINGS):
+            # By the canvas: Figure.savefig lays a figure out twice and draws it twice.
+            figure.set_dpi(DOTS_PER_INCH)
+            FigureCanvasSVG(figure).print_svg(buffer, metadata={"Date": None})
+        text = base64.b64encode(buffer.getvalue()).decode("ascii")
+        width, height = (round(PIXELS_PER_INCH * inches) for inches in figure.get_size_inches())
+        return cls(f"data:image/svg+xml;base64,{text}", width, height, alternative, caption)
+
+
+def _drawings(report: Report) -> dict[str, Drawing]:
+    """Return the figures of a report, by name."""
+    from bayes_cpt import plots
+
+    posterior, decision = report.posterior, report.decision
+    figures = {
+        "fitted": plots.fitted(posterior, _some_runs(report)),
+        "ridges": plots.ridges(posterior),
+        "sampling": plots.sampling(posterior, report.quantities),
+    }
+    if decision is not None:
+        figures["decision"] = plots.decision(decision)
+        if report.surface is not None:
+            figures["surface"] = plots.loss_surface(decision, report.surface)
+    if report.curves is not None:
+        width = NARROW if report.curves.sizes["run"] == 1 else None
+        figures["forecast"] = plots.forecast(posterior, report.curves, width=width)
+    if report.calibration is not None:
+        points = report.calibration.points
+        whole = points[points["seen"] == 0]
+        figures["calibration"] = (
+            plots.coverage(whole, "share") if len(whole) else plots.coverage(points, "ratio")
+        )
+    return {
+        name: Drawing.of(figure, ALTERNATIVES[name], CAPTIONS[name])
+        for name, figure in figures.items()
+    }
+
+
+def _some_runs(report: Report) -> list[str]:
+    """Return the names of a few fitted runs, spread over the replay ratios."""
+    study = report.posterior.study
+    continual = report.posterior.frame.spec.law.continual
+    runs = study.continual_runs if continual else study.pretraining_runs
+    ordered = sorted(runs, key=lambda run: (run.replay or 0.0, run.name))
+    count = min(MOST_RUNS, len(ordered))
+    places = [round(k * (len(ordered) - 1) / max(1, count - 1)) for k in range(count)]
+    return [ordered[place].name for place in places]
+
+
+def _html_cells(table: TextTable) -> list[list[str]]:
+    """Return the cells of a table for the page, names of coefficients as letters."""
+
+    def shown(name: str, cell: str) -> str:
+        return Markup(mathml_symbol(cell)) if name == SYMBOL and cell else cell
+
+    names = table.cells.columns
+    rows = table.cells.itertuples(index=False)
+    return [[shown(name, cell) for name, cell in zip(names, row, strict=True)] for row in rows]
+
+
+def _with_links(paragraph: str, keys: list[str]) -> Markup:
+    """Return a paragraph whose citations are numbers that lead to the references."""
+
+    def link(match: re.Match[str]) -> str:
+        return f'<a href="#references">[{keys.index(match[1]) + 1}]</a>'
+
+    return Markup(CITATION.sub(link, escape(paragraph)))

@@ -1,0 +1,87 @@
+"""The pieces of a paper by the names of their files: texts, equations, tables and figures."""
+
+import re
+from typing import TYPE_CHECKING
+
+from bayes_cpt.report.equation import latex as latex_equation
+from bayes_cpt.report.equation import law_equations
+from bayes_cpt.report.methods import CITATION, bibtex, cited
+from bayes_cpt.report.page import CAPTIONS, Report
+from bayes_cpt.report.tables import WRITERS, escape
+from bayes_cpt.report.words import environment
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+# Figures of a paper, by their names in a report.
+FIGURES = ("forecast", "surface", "ridges", "sampling")
+
+
+def texts(report: Report) -> dict[str, str]:
+    """Return the texts of a paper, by the names of their files.
+
+    ``methods.tex``, ``sentences.tex``, ``equation.tex``, ``table-NAME.tex``, ``.md`` and ``.csv``,
+    ``references.bib``, ``paper.tex``, which takes in all of them, and ``paper.md``.
+    """
+    equations = law_equations(report.posterior.frame)
+    pieces = {
+        "methods.tex": "\n\n".join(map(_escape_citing, report.methods)) + "\n",
+        "sentences.tex": "\n\n".join(map(escape, report.sentences)) + "\n",
+        "equation.tex": "\n".join(
+            rf"\[ {latex_equation(own)} \]"
+            + (rf"\noindent({escape(own.note)})" if own.note else "")
+            for own in equations
+        )
+        + "\n",
+        "references.bib": bibtex(report.posterior, cited("\n".join(report.methods))),
+    }
+    for name, table in report.tables.items():
+        for suffix, write in WRITERS.items():
+            pieces[f"table-{name}{suffix}"] = write(table)
+    absent = {"forecast": report.curves is None, "surface": report.surface is None}
+    facts = {
+        "title": escape(f"{report.posterior.study.name}: what was fitted, and what follows"),
+        "tables": list(report.tables),
+        "figures": {
+            f"figure-{name}": escape(CAPTIONS[name]) for name in FIGURES if not absent.get(name)
+        },
+    }
+    pieces["paper.tex"] = environment().get_template("paper.tex").render(facts)
+    parts = ["## Results", *report.sentences, "## Methods", *report.methods]
+    parts += [
+        f"$$ {latex_equation(own)} $$" + (f"\n\n({own.note})" if own.note else "")
+        for own in equations
+    ]
+    parts += ["## Tables", *(WRITERS[".md"](table) for table in report.tables.values())]
+    pieces["paper.md"] = "\n\n".join(parts) + "\n"
+    return pieces
+
+
+def _escape_citing(text: str) -> str:
+    r"""Return a text as LaTeX prints it, its citations as commands.
+
+    Examples
+    --------
+    >>> _escape_citing("By 90 % [@hoffman2014nuts].")
+    'By 90 \\%~\\cite{hoffman2014nuts}.'
+    """
+    # Texts and the keys between them, in turns.
+    parts = re.split(rf"\s*{CITATION.pattern}", text)
+    return "".join(
+        rf"~\cite{{{part}}}" if place % 2 else escape(part) for place, part in enumerate(parts)
+    )
+
+
+def figures(report: Report) -> "dict[str, Figure]":
+    """Return the figures of a paper at the width of a column, by their names."""
+    from bayes_cpt import plots
+    from bayes_cpt.plots.style import COLUMN
+
+    posterior, drawn = report.posterior, {}
+    if report.curves is not None:
+        drawn["forecast"] = plots.forecast(posterior, report.curves, width=COLUMN)
+    if report.surface is not None and report.decision is not None:
+        drawn["surface"] = plots.loss_surface(report.decision, report.surface)
+    drawn["ridges"] = plots.ridges(posterior)
+    drawn["sampling"] = plots.sampling(posterior, report.quantities)
+    return {f"figure-{name}": figure for name, figure in drawn.items()}

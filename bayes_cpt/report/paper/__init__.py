@@ -1,1 +1,0 @@
-"""What goes into a paper: tables, ready sentences, a methods paragraph and its references."""

@@ -1,0 +1,63 @@
+"""Words from templates: one a verb, which gives the verdict and the sentences of the verb's result."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
+
+from bayes_cpt.report import numbers
+
+
+@dataclass(frozen=True)
+class Words:
+    """What a result comes to, in plain words.
+
+    Parameters
+    ----------
+    verdict : list of str
+        At most three short lines: what to do, how sure that is, what would change it.
+    sentences : list of str
+        The detail, one paragraph per question.
+    """
+
+    verdict: list[str]
+    sentences: list[str]
+
+
+def render(template: str, facts: Mapping[str, Any]) -> Words:
+    """Return the words of one verb: the blocks ``verdict`` and ``detail`` of a file in ``templates/``.
+
+    A ¶ begins a line of the verdict, or a paragraph; where a template breaks its lines does not matter.
+    """
+    return Words(paragraphs(template, "verdict", facts), paragraphs(template, "detail", facts))
+
+
+def paragraphs(template: str, block: str, facts: Mapping[str, Any]) -> list[str]:
+    """Return the paragraphs of one block of a template, none where there is no such block."""
+    loaded = environment().get_template(template)
+    if block not in loaded.blocks:
+        return []
+    text = "".join(loaded.blocks[block](loaded.new_context(dict(facts))))
+    joined = (" ".join(part.split()) for part in text.split("¶"))
+    return [re.sub(r"\s+([,.;:)])", r"\1", part) for part in joined if part]
+
+
+@cache
+def environment() -> Environment:
+    """Return what finds templates: HTML is escaped, words for a terminal are not."""
+    templates = Environment(
+        loader=PackageLoader("bayes_cpt.report"),
+        undefined=StrictUndefined,
+        autoescape=select_autoescape(["html"], default=False),
+    )
+    templates.filters |= {
+        name: getattr(numbers, name)
+        for name in (
+            "between", "chance", "enumerated", "fixed", "listed", "percent", "quantity", "signed",
+            "steps", "supported",
+        )
+    }  # fmt: skip
+    return templates

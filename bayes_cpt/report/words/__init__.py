@@ -1,1 +1,0 @@
-"""The words of each result, from templates: one file per verb."""
