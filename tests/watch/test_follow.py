@@ -93,7 +93,7 @@ def test_losses_of_other_names_are_told_from_a_log_that_has_none_yet(tmp_path: P
     log.write_text("step,prose_loss\n10,3.0\n20,2.9\n")
     follower = following(str(log), "auto")
     assert follower.new() == {}
-    assert "no series is called a validation loss; there are step, prose_loss" in follower.unnamed
+    assert "no series is called a validation loss; there are prose_loss" in follower.unnamed
     assert "--loss SERIES=SET" in follower.unnamed
     assert follower.trouble == ""
 

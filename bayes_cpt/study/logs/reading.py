@@ -12,8 +12,11 @@ from typing import NamedTuple
 from bayes_cpt.checks import Check, suggestion
 from bayes_cpt.study.logs.axis import SHOWN, Counting, empty, step_axis
 from bayes_cpt.study.logs.names import (
+    CALLS,
+    COUNTERS,
     LENGTHS,
     OTHER_AXIS,
+    OWN_COUNTERS,
     TOKENS,
     UNITS,
     domain_of,
@@ -264,9 +267,10 @@ def _loss_series(
         called = {name: domain_of(name) for name in names}
         domains = {name: domain for name, domain in called.items() if domain in sets}
     if not domains:
+        others = [name for name in names if name.lower() not in (*OWN_COUNTERS, *COUNTERS, CALLS)]
         raise fail(
             raw.source,
-            f"no series is called a validation loss; there are {', '.join(names[:SHOWN])}",
+            f"no series is called a validation loss; there are {', '.join(others[:SHOWN])}",
             "say which are, --loss SERIES=SET for each (a training loss is none)",
         )
     if len(set(domains.values())) < len(domains):
