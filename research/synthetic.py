@@ -13,7 +13,7 @@ from bayes_cpt.errors import StudyWarning
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.inference.trees import build_tree
 from bayes_cpt.model.joint_priors import draw_priors
-from bayes_cpt.model.setup import Frame, build_setup
+from bayes_cpt.model.setup import BoundModel, build_setup
 from bayes_cpt.model.spec import ModelSpec, read_spec
 from bayes_cpt.study.resources import UniqueTokens
 from bayes_cpt.study.study import Study
@@ -66,7 +66,9 @@ def prior_as_posterior(
     return as_posterior(frame, study, values)
 
 
-def as_posterior(frame: Frame, study: Study, values: dict[str, NDArray[np.float64]]) -> Posterior:
+def as_posterior(
+    frame: BoundModel, study: Study, values: dict[str, NDArray[np.float64]]
+) -> Posterior:
     """Return a posterior of draws of the parameters, shape (chains, draws, ...)."""
     statistics = {"diverging": np.zeros(values["memory"].shape, dtype=bool)}
     return Posterior(build_tree(frame, study, values, statistics, seed=1), study, frame)

@@ -16,7 +16,7 @@ from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.inference.sampling import sample
 from bayes_cpt.model.joint_priors import draw_priors
 from bayes_cpt.model.priors import Fixed, Prior
-from bayes_cpt.model.setup import Frame, build_setup
+from bayes_cpt.model.setup import BoundModel, build_setup
 from bayes_cpt.model.spec import ModelSpec, read_spec
 from bayes_cpt.study.study import Study
 
@@ -53,7 +53,7 @@ def short_fit(study: Study, spec: ModelSpec, seed: int, draws: int = 150) -> Pos
 
 def measurable(
     blank: Study,
-    frame: Frame,
+    frame: BoundModel,
     spec: ModelSpec,
     seed: int,
     shown: Callable[[dict[str, Floats]], dict[str, Floats]] = dict,

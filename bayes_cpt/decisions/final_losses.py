@@ -36,7 +36,7 @@ from bayes_cpt.model.discrepancy import (
 from bayes_cpt.model.groups import mixture_columns
 from bayes_cpt.model.points import Curves
 from bayes_cpt.model.residuals import ONSET_SHARE
-from bayes_cpt.model.setup import Frame
+from bayes_cpt.model.setup import BoundModel
 from bayes_cpt.model.simulate import unmeasured_level
 from bayes_cpt.study.runs import Base, Run
 from bayes_cpt.study.schedules import constant
@@ -365,7 +365,7 @@ class FinalLosses:
         return sum(law.draws.count for law in self.laws)
 
     @property
-    def frame(self) -> Frame:
+    def frame(self) -> BoundModel:
         """The frame of the fit."""
         return self.laws[0].draws.frame
 

@@ -48,7 +48,7 @@ from bayes_cpt.laws.law import ALONG
 from bayes_cpt.model.bases import fitted_bases
 from bayes_cpt.model.discrepancy import OWN_SHARE, correlated
 from bayes_cpt.model.points import Curve
-from bayes_cpt.model.setup import Frame
+from bayes_cpt.model.setup import BoundModel
 from bayes_cpt.model.simulate import Innovations, simulate
 from bayes_cpt.study.batches import Batch
 from bayes_cpt.study.folder import read_plan, run_keys
@@ -105,7 +105,7 @@ class Affordable:
 
     @classmethod
     def default(
-        cls, frame: Frame, study: Study, steps: int | None = None, batch: Batch | None = None
+        cls, frame: BoundModel, study: Study, steps: int | None = None, batch: Batch | None = None
     ) -> Self:
         """Return runs from every base at replay 0, 1/4, 1/2 and 3/4, annealed and at a constant rate.
 

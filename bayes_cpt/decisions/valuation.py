@@ -19,7 +19,7 @@ from bayes_cpt.forecast.scores import ScoreFit, ScoreLink, pairs_of
 from bayes_cpt.forecast.third_sets import ThirdSet, third_names, unmeasured_base
 from bayes_cpt.model.discrepancy import unit_ramps
 from bayes_cpt.model.residuals import ONSET_SHARE
-from bayes_cpt.model.setup import Frame
+from bayes_cpt.model.setup import BoundModel
 from bayes_cpt.study.batches import check_same_steps
 from bayes_cpt.study.resources import Resources, unknown_resource
 from bayes_cpt.study.runs import Base
@@ -112,7 +112,7 @@ class Combination:
 
 
 def _third_variance(
-    own: ThirdSet, frame: Frame, candidates: Candidates, *, single_run: bool
+    own: ThirdSet, frame: BoundModel, candidates: Candidates, *, single_run: bool
 ) -> Floats:
     """Return the variance of a third set about its linear form after the last step, (candidates, draws)."""
     batch = candidates.schedules

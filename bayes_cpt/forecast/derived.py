@@ -16,7 +16,7 @@ from bayes_cpt.laws import Reference
 from bayes_cpt.laws.law import gather
 from bayes_cpt.model.bases import unknown_base
 from bayes_cpt.model.points import Curves
-from bayes_cpt.model.setup import Frame
+from bayes_cpt.model.setup import BoundModel
 from bayes_cpt.model.simulate import expected_loss
 from bayes_cpt.study.batches import Batch
 from bayes_cpt.study.ranges import peak_level
@@ -166,7 +166,7 @@ PRETRAINING_EFFECTS = (
 MEANINGS = {effect.name: effect.meaning for effect in CONTINUAL_EFFECTS + PRETRAINING_EFFECTS}
 
 
-def effects_of(frame: Frame) -> tuple[Effect, ...]:
+def effects_of(frame: BoundModel) -> tuple[Effect, ...]:
     """Return the effects that a law knows."""
     if not frame.spec.law.continual:
         return PRETRAINING_EFFECTS
@@ -175,7 +175,7 @@ def effects_of(frame: Frame) -> tuple[Effect, ...]:
     return tuple(effect for effect in CONTINUAL_EFFECTS if known.get(effect.name, True))
 
 
-def tried(frame: Frame, study: Study) -> dict[str, bool]:
+def tried(frame: BoundModel, study: Study) -> dict[str, bool]:
     """Return for each effect whether a study's runs differ in what it is about.
 
     Where they do not, the law's form alone says what the effect is, however sure it sounds.
@@ -207,13 +207,13 @@ def _decays(schedule: Schedule) -> bool:
 
 
 def derived_quantities(
-    frame: Frame, study: Study, parameters: dict[str, Floats]
+    frame: BoundModel, study: Study, parameters: dict[str, Floats]
 ) -> dict[str, Floats]:
     """Return the effects of a study's typical run, by name, shape (draws, domains), nats/token.
 
     Parameters
     ----------
-    frame : Frame
+    frame : BoundModel
     study : Study
         Says what is typical.
     parameters : dict of str to ndarray
@@ -247,17 +247,17 @@ def derived_quantities(
 
 
 @lru_cache(maxsize=4)
-def _effect_curves(frame: Frame, typical: Typical) -> Curves:
+def _effect_curves(frame: BoundModel, typical: Typical) -> Curves:
     """Return the last points of the runs that effects compare: prior and posterior ask for the same."""
     return last_points(frame, effect_runs(frame, typical))
 
 
-def last_points(frame: Frame, plan: Study, runs: Iterable[Run] | None = None) -> Curves:
+def last_points(frame: BoundModel, plan: Study, runs: Iterable[Run] | None = None) -> Curves:
     """Return the curves of a plan's runs at their last steps alone, a point per validation set each."""
     return frame.curves(plan, lambda run, _: [run.schedule.steps], runs)
 
 
-def start_loss(frame: Frame, parameters: dict[str, Floats], curves: Curves) -> Floats:
+def start_loss(frame: BoundModel, parameters: dict[str, Floats], curves: Curves) -> Floats:
     """Return the loss that each curve starts from, shape (draws, curves), nats/token.
 
     The base's measured loss where the law starts from it, else the law's.
@@ -270,7 +270,7 @@ def start_loss(frame: Frame, parameters: dict[str, Floats], curves: Curves) -> F
     return np.where(bases.base_known > 0, bases.loss, law)
 
 
-def effect_runs(frame: Frame, typical: Typical) -> Study:
+def effect_runs(frame: BoundModel, typical: Typical) -> Study:
     """Return the runs that the effects compare."""
     base = base_schedule(frame.reference)
     if not frame.spec.law.continual:
@@ -297,7 +297,7 @@ def effect_runs(frame: Frame, typical: Typical) -> Study:
     )
 
 
-def start_rate(frame: Frame) -> float:
+def start_rate(frame: BoundModel) -> float:
     """Return the learning rate that typical CPT runs start from: 0 where that of the base is unknown."""
     return 0.0 if frame.spec.law.unknown_base else frame.reference.learning_rate
 
@@ -323,7 +323,7 @@ def approach(steps: int, start: float, peak: float, *, decays: bool) -> Schedule
 
 
 def plan_of(
-    frame: Frame,
+    frame: BoundModel,
     runs: Mapping[str, tuple[Schedule, str | None, float]],
     *,
     measured: bool = False,

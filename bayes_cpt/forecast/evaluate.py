@@ -45,7 +45,7 @@ from bayes_cpt.model.residuals import (
     predictive_parts,
     predictive_variance,
 )
-from bayes_cpt.model.setup import Frame
+from bayes_cpt.model.setup import BoundModel
 from bayes_cpt.model.simulate import kept_level, unmeasured_level
 from bayes_cpt.threads import one_thread
 
@@ -61,7 +61,7 @@ class Draws:
 
     Parameters
     ----------
-    frame : Frame
+    frame : BoundModel
         Of the fit.
     parameters, coefficients : dict of str to ndarray, shape (draws, ...)
         What was sampled, and the law's coefficients.
@@ -72,7 +72,7 @@ class Draws:
         The draws' part of the series of levels and of log forward areas.
     """
 
-    frame: Frame
+    frame: BoundModel
     parameters: dict[str, Floats]
     coefficients: dict[str, Floats]
     form: AreaForm
@@ -80,7 +80,9 @@ class Draws:
     forward_basis: Floats
 
     @classmethod
-    def of(cls, frame: Frame, parameters: dict[str, Floats], form: AreaForm | None = None) -> Self:
+    def of(
+        cls, frame: BoundModel, parameters: dict[str, Floats], form: AreaForm | None = None
+    ) -> Self:
         """Return the law in draws of its parameters.
 
         Parameters

@@ -13,7 +13,7 @@ from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.laws.areas import AreaForm
 from bayes_cpt.model.bases import check_base
 from bayes_cpt.model.points import Curves
-from bayes_cpt.model.setup import Frame
+from bayes_cpt.model.setup import BoundModel
 from bayes_cpt.study.batches import check_same_data
 from bayes_cpt.study.readers.tables import check_separator
 from bayes_cpt.study.study import Run, Study
@@ -94,7 +94,9 @@ class Prepared:
     steps: Mapping[tuple[str, str], Collection[int]]
     asked: Mapping[tuple[str, str], Collection[int]]
 
-    def curves(self, frame: Frame, runs: Iterable[Run], form: AreaForm | None = None) -> Curves:
+    def curves(
+        self, frame: BoundModel, runs: Iterable[Run], form: AreaForm | None = None
+    ) -> Curves:
         """Return the curves of some of the runs (see `bayes_cpt.model.points.build_curves`)."""
 
         def steps_of(run: Run, domain: str) -> Collection[int]:

@@ -31,7 +31,7 @@ from bayes_cpt.errors import Problem, StudyError, StudyWarning
 from bayes_cpt.forecast.plans import DRAWS, PlanError, Prepared, observed_curves
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.model.points import Curves
-from bayes_cpt.model.setup import Frame
+from bayes_cpt.model.setup import BoundModel
 from bayes_cpt.model.simulate import (
     CurveDraws,
     CurveResidual,
@@ -586,7 +586,7 @@ def _third_set(known: _Known, name: str, generator: np.random.Generator) -> Thir
     )
 
 
-def _tells(study: Study, frame: Frame, run: Run, name: str) -> bool:
+def _tells(study: Study, frame: BoundModel, run: Run, name: str) -> bool:
     """Return whether a run was measured on a set and those of the law, and its base too."""
     domains = (*frame.domains, name)
     measured = all(study.curve(run.name, domain)[0][-1:].any() for domain in domains)
@@ -629,7 +629,7 @@ def law_curves(curves: Curves, drawn: CurveDraws) -> list[DrawnCurve]:
 def third_curves(
     sets: Sequence[ThirdSet],
     prepared: Prepared,
-    frame: Frame,
+    frame: BoundModel,
     curves: Curves,
     drawn: CurveDraws,
     kind: str,
@@ -701,7 +701,7 @@ def _known(
 
 
 def _base_losses(
-    sets: Sequence[ThirdSet], prepared: Prepared, frame: Frame, runs: Iterable[str]
+    sets: Sequence[ThirdSet], prepared: Prepared, frame: BoundModel, runs: Iterable[str]
 ) -> dict[tuple[str, str], float]:
     """Return what each run's base was measured at on each third set."""
     study, problems = prepared.study, []

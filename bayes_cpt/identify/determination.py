@@ -43,7 +43,7 @@ from bayes_cpt.model.fitted_points import first_step
 from bayes_cpt.model.groups import GROUPED
 from bayes_cpt.model.joint_priors import draw_priors
 from bayes_cpt.model.points import Curves
-from bayes_cpt.model.setup import POOLED, Frame, build_setup
+from bayes_cpt.model.setup import POOLED, BoundModel, build_setup
 from bayes_cpt.model.spec import ModelSpec
 from bayes_cpt.study.runs import Run
 from bayes_cpt.study.schedules import Schedule, constant
@@ -78,7 +78,7 @@ OTHER_SIZE = "a PT run of a model of {:.3g}M parameters"
 REPLAYS = (0.0, 0.03, 0.25, 0.5, 0.75, 0.9)
 
 
-def candidate_runs(frame: Frame, typical: Typical) -> Curves:
+def candidate_runs(frame: BoundModel, typical: Typical) -> Curves:
     """Return the curves of runs named in words: typical ones, but for what the name says.
 
     The losses of their bases count as measured, theirs at about 30 checkpoints, more of them early.
@@ -121,14 +121,14 @@ def candidate_runs(frame: Frame, typical: Typical) -> Curves:
     return frame.curves(plan, checkpoints)
 
 
-def _further_sizes(frame: Frame) -> tuple[float, ...]:
+def _further_sizes(frame: BoundModel) -> tuple[float, ...]:
     """Return model sizes that runs could have beside those of the study; none where the law has no size."""
     if not frame.spec.law.model_size:
         return ()
     return tuple(share * frame.reference.model_size for share in SMALLER)
 
 
-def with_further_sizes(frame: Frame) -> Frame:
+def with_further_sizes(frame: BoundModel) -> BoundModel:
     """Return the frame with `_further_sizes` among those that the law knows."""
     return replace(frame, sizes=tuple(dict.fromkeys((*frame.sizes, *_further_sizes(frame)))))
 

@@ -21,7 +21,7 @@ from bayes_cpt.model.residuals import (
     Scales,
     predictive_covariance,
 )
-from bayes_cpt.model.setup import Frame
+from bayes_cpt.model.setup import BoundModel
 from bayes_cpt.model.simulate import expected_loss
 
 STEP = 1e-4
@@ -38,7 +38,7 @@ TYPICAL_OFFSET = 0.03
 class FreeParameters:
     """Everything that is sampled under a frame, one entry per validation set."""
 
-    frame: Frame
+    frame: BoundModel
 
     @cached_property
     def priors(self) -> dict[tuple[str, str], Distribution]:
@@ -185,7 +185,7 @@ def _information(slopes: Floats, covariance: Floats) -> Floats:
     return np.asarray(root.T @ root)
 
 
-def _typical_bases(frame: Frame, curves: Curves, values: dict[str, Floats]) -> Curves:
+def _typical_bases(frame: BoundModel, curves: Curves, values: dict[str, Floats]) -> Curves:
     """Return curves with bases as far from the law as bases are, whatever was measured.
 
     The law at its prior's medians may lie a nat from these losses; taken as a base's own offset, that

@@ -21,7 +21,7 @@ from bayes_cpt.model.groups import for_batches, for_targets, known_batches, know
 from bayes_cpt.model.joint_priors import draw_priors
 from bayes_cpt.model.points import reference_of
 from bayes_cpt.model.priors import Fixed
-from bayes_cpt.model.setup import Frame
+from bayes_cpt.model.setup import BoundModel
 from bayes_cpt.model.simulate import expected_loss
 from bayes_cpt.model.spec import ModelSpec
 from bayes_cpt.study.folder import read_plan, read_study
@@ -40,7 +40,7 @@ MOST_BELOW_ZERO = 0.02
 
 def read_prior_plan(
     spec: ModelSpec, plan: str | Path | None = None, study: str | Path | None = None
-) -> tuple[Frame, Study]:
+) -> tuple[BoundModel, Study]:
     """Return the frame and the runs that a specification's priors are to be looked at on.
 
     Parameters
@@ -66,12 +66,12 @@ def read_prior_plan(
     return frame_of(spec, wanted), wanted
 
 
-def frame_of(spec: ModelSpec, plan: Study) -> Frame:
+def frame_of(spec: ModelSpec, plan: Study) -> BoundModel:
     """Return a specification's frame on a study or plan; it needs no losses."""
     _check_phase(spec, plan)
     domains = plan.trained_domains if spec.law.continual else (plan.general,)
     spec = for_batches(for_targets(for_base(spec, plan), plan), plan)
-    return Frame(
+    return BoundModel(
         spec,
         domains,
         roles_of(domains),
@@ -82,7 +82,7 @@ def frame_of(spec: ModelSpec, plan: Study) -> Frame:
 
 
 def expected_ends(
-    frame: Frame, plan: Study, interval: float = 0.9, draws: int = DRAWS, seed: int = 0
+    frame: BoundModel, plan: Study, interval: float = 0.9, draws: int = DRAWS, seed: int = 0
 ) -> "pd.DataFrame":
     """Return where the priors expect the runs of a plan to end, given the losses of its bases.
 
@@ -122,7 +122,7 @@ def expected_ends(
     )
 
 
-def draw_at_bases(frame: Frame, plan: Study, draws: int, seed: int) -> dict[str, Floats]:
+def draw_at_bases(frame: BoundModel, plan: Study, draws: int, seed: int) -> dict[str, Floats]:
     """Return draws of the priors in which the law meets the measured losses of a plan's bases.
 
     On each validation set the level is moved to where the law is right for the bases on average, and

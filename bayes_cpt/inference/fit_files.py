@@ -16,7 +16,7 @@ from bayes_cpt.inference.law_checks import LawCheck
 from bayes_cpt.model.groups import known_batches, known_sizes, roles_of
 from bayes_cpt.model.joint_priors import draw_priors
 from bayes_cpt.model.points import last_pretraining_step, reference_of
-from bayes_cpt.model.setup import Frame
+from bayes_cpt.model.setup import BoundModel
 from bayes_cpt.model.spec import parse_spec
 from bayes_cpt.study.study import Study
 from bayes_cpt.study.validation import Origin
@@ -38,7 +38,7 @@ class FitFileError(BayesCPTError, ValueError):
     """A file that is not a fit, or a fit that is damaged."""
 
 
-type Law = "tuple[xr.DataTree, Study, Frame]"
+type Law = "tuple[xr.DataTree, Study, BoundModel]"
 
 
 def write_fit(tree: "xr.DataTree", path: str | Path) -> None:
@@ -128,7 +128,7 @@ def _law(tree: "xr.DataTree", source: Path) -> Law:
         raise TypeError("its spec is not a table")
     spec, study = parse_spec(table, str(source)), _study(tree, source)
     domains = study.trained_domains if spec.law.continual else (study.general,)
-    frame = Frame(
+    frame = BoundModel(
         spec,
         domains,
         roles_of(domains),
@@ -150,7 +150,7 @@ def _check_attributes(tree: "xr.DataTree") -> None:
         int(tree.attrs[name])
 
 
-def _check_draws(draws: "xr.Dataset", frame: Frame) -> None:
+def _check_draws(draws: "xr.Dataset", frame: BoundModel) -> None:
     """Raise unless the draws are those of the frame's parameters and coefficients."""
     if min(draws.sizes["chain"], draws.sizes["draw"]) < 1:
         raise ValueError("it has no draws")

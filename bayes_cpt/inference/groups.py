@@ -14,7 +14,7 @@ from bayes_cpt.arrays import Floats
 from bayes_cpt.laws.groups import Mixture
 from bayes_cpt.model.groups import BATCHES, GROUPED, Group, roles_of, without_batches
 from bayes_cpt.model.joint_priors import further
-from bayes_cpt.model.setup import Frame
+from bayes_cpt.model.setup import BoundModel
 from bayes_cpt.study.batches import Batch
 
 # Sets the draws of new groups apart from all that is drawn with the seed of the fit.
@@ -42,7 +42,7 @@ class RunGroups:
     batch: Batch | None = None
     target: str | None = None
 
-    def frame(self, fitted: Frame) -> Frame:
+    def frame(self, fitted: BoundModel) -> BoundModel:
         """Return the frame of a fit for these runs."""
         frame = self._extended(fitted)
         if self.target is not None:
@@ -58,7 +58,9 @@ class RunGroups:
             frame = replace(frame, spec=without_batches(frame.spec), batches=())
         return frame
 
-    def parameters(self, found: dict[str, Floats], fitted: Frame, seed: int) -> dict[str, Floats]:
+    def parameters(
+        self, found: dict[str, Floats], fitted: BoundModel, seed: int
+    ) -> dict[str, Floats]:
         """Return the parameters of these runs, and maybe more, from draws of those of the fit."""
         extended = self._extended(fitted)
         if self.sizes or self.batches:
@@ -72,13 +74,13 @@ class RunGroups:
             found = {n: v[:, own] if infos[n].dims == BATCHES else v for n, v in found.items()}
         return found
 
-    def _extended(self, fitted: Frame) -> Frame:
+    def _extended(self, fitted: BoundModel) -> BoundModel:
         if not (self.sizes or self.batches):
             return fitted
         sizes, batches = (*fitted.sizes, *self.sizes), (*fitted.batches, *self.batches)
         return replace(fitted, sizes=sizes, batches=batches)
 
-    def _on_target(self, found: dict[str, Floats], frame: Frame) -> dict[str, Floats]:
+    def _on_target(self, found: dict[str, Floats], frame: BoundModel) -> dict[str, Floats]:
         """Return draws of a law of one target: the shift of the general set is the one that this makes."""
         kept, domains = dict(found), (frame.domains[0], self.target)
         for name, info in frame.parameters().items():
@@ -94,7 +96,7 @@ class RunGroups:
 
 
 def _with_further(
-    found: dict[str, Floats], fitted: Frame, extended: Frame, seed: int
+    found: dict[str, Floats], fitted: BoundModel, extended: BoundModel, seed: int
 ) -> dict[str, Floats]:
     """Return draws with those of further groups, which are the same whichever others are asked for."""
     extended_draws, domains = dict(found), len(fitted.domains)

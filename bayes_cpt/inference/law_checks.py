@@ -26,7 +26,7 @@ from bayes_cpt.model.elements import elements
 from bayes_cpt.model.points import Curves
 from bayes_cpt.model.priors import Fixed
 from bayes_cpt.model.residuals import ONSET_SHARE
-from bayes_cpt.model.setup import Frame
+from bayes_cpt.model.setup import BoundModel
 from bayes_cpt.model.simulate import residual_products
 from bayes_cpt.study.ranges import Factor, factors
 from bayes_cpt.study.study import Study
@@ -85,7 +85,7 @@ class LawChecks:
 
 
 def check_law(
-    frame: Frame, study: Study, curves: Curves, parameters: Mapping[str, Floats]
+    frame: BoundModel, study: Study, curves: Curves, parameters: Mapping[str, Floats]
 ) -> LawChecks:
     """Check a law against the runs that it was fitted to.
 
@@ -113,7 +113,7 @@ def check_law(
     return LawChecks(_decided(checks))
 
 
-def _directions(frame: Frame, curves: Curves) -> Floats:
+def _directions(frame: BoundModel, curves: Curves) -> Floats:
     """Return a level and a rise in the logarithm of the step, from 0 to 1 along each curve."""
     place = np.log1p(curves.points.steps / (ONSET_SHARE * frame.reference.steps))
     for curve in range(len(curves.curves)):
@@ -158,7 +158,7 @@ def _normal(kind: str, curve: Any, value: Floats, sd: Floats) -> LawCheck:
 
 
 def _by_factor(
-    factor: Factor, phase: str, frame: Frame, curves: Curves, products: Floats
+    factor: Factor, phase: str, frame: BoundModel, curves: Curves, products: Floats
 ) -> list[LawCheck]:
     """Return on each validation set whether the levels of runs go with something they differ in."""
     from scipy.special import chdtrc
@@ -212,7 +212,7 @@ def _basis(factor: Factor) -> Floats:
 
 
 def _sizes(
-    frame: Frame, some: Mapping[str, Floats], parameters: Mapping[str, Floats]
+    frame: BoundModel, some: Mapping[str, Floats], parameters: Mapping[str, Floats]
 ) -> list[LawCheck]:
     """Return how far misfit and level are above what their priors expect."""
     checks = []

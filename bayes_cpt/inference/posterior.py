@@ -27,7 +27,7 @@ from bayes_cpt.model.groups import (
     study_of_target,
 )
 from bayes_cpt.model.joint_priors import draw_priors
-from bayes_cpt.model.setup import Frame
+from bayes_cpt.model.setup import BoundModel
 from bayes_cpt.study.batches import Batch
 from bayes_cpt.study.ranges import ALIKE_RATIO
 from bayes_cpt.study.study import Run, Study
@@ -70,7 +70,7 @@ class Posterior:
         diagnostics. Of a stack, one such tree for each law.
     study : Study
         What was fitted.
-    fitted : Frame
+    fitted : BoundModel
         Specification, validation sets and reference of the fit; of a stack those of the heaviest law.
     groups : RunGroups, optional
         The runs that the draws are for, where they are not those of the fit.
@@ -86,13 +86,13 @@ class Posterior:
 
     tree: "xr.DataTree"
     study: Study
-    fitted: Frame
+    fitted: BoundModel
     groups: RunGroups = FITTED_RUNS
     stacked: "tuple[Posterior, ...]" = ()
     _origin: "Posterior | None" = None
 
     @cached_property
-    def frame(self) -> Frame:
+    def frame(self) -> BoundModel:
         """Specification, validation sets and reference, for the runs that the draws are for."""
         if not self.stacked:
             return self.groups.frame(self.fitted)

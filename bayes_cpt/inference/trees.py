@@ -17,7 +17,7 @@ from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.laws.law import ALONG, SHARED
 from bayes_cpt.model.joint_priors import draw_priors
 from bayes_cpt.model.log_densities import log_likelihoods, log_priors
-from bayes_cpt.model.setup import Frame, Setup
+from bayes_cpt.model.setup import BoundModel, Setup
 from bayes_cpt.model.simulate import simulate
 from bayes_cpt.study.study import Study
 
@@ -52,7 +52,7 @@ def build_posterior(setup: Setup, study: Study, drawn: "Sample", seed: int) -> P
 
 
 def build_tree(
-    frame: Frame,
+    frame: BoundModel,
     study: Study,
     values: Mapping[str, Floats],
     statistics: Mapping[str, Any],
@@ -157,5 +157,5 @@ def _dims(along: str | None) -> tuple[str, ...]:
     return ("chain", "draw", along) if along else ("chain", "draw")
 
 
-def _coords(frame: Frame) -> dict[str, Any]:
+def _coords(frame: BoundModel) -> dict[str, Any]:
     return {name: list(members) for name, members in frame.coords().items()}

@@ -16,7 +16,7 @@ from bayes_cpt.laws.phase_areas import transfer_state
 from bayes_cpt.laws.term import sized
 from bayes_cpt.model.groups import check_one_target
 from bayes_cpt.model.joint_priors import draw_priors
-from bayes_cpt.model.setup import Frame
+from bayes_cpt.model.setup import BoundModel
 from bayes_cpt.study.ranges import outside_span
 from bayes_cpt.study.runs import Base
 from bayes_cpt.study.schedules import constant
@@ -47,14 +47,14 @@ class CriticalPoint:
         The same in draws of the prior: what is said of it without the data.
     study : Study
         What was fitted.
-    frame : Frame
+    frame : BoundModel
         Of the fit.
     """
 
     draws: "xr.Dataset"
     prior: "xr.Dataset"
     study: Study
-    frame: Frame
+    frame: BoundModel
 
     def table(self, interval: float = 0.9) -> "pd.DataFrame":
         """Return one row per replay ratio.

@@ -18,7 +18,7 @@ from bayes_cpt.laws.areas import AreaForm
 from bayes_cpt.model.bases import GIVE_SCHEDULE, check_base
 from bayes_cpt.model.groups import run_batch
 from bayes_cpt.model.points import Curves, Points
-from bayes_cpt.model.setup import Frame
+from bayes_cpt.model.setup import BoundModel
 from bayes_cpt.study.batches import Batch
 from bayes_cpt.study.runs import Base, Run
 from bayes_cpt.study.schedules import Schedule, constant
@@ -180,7 +180,7 @@ def law_draws(posterior: Posterior, draws: int) -> list[Draws]:
     ]
 
 
-def check_continual(frame: Frame) -> None:
+def check_continual(frame: BoundModel) -> None:
     """Raise StudyError if the law knows no CPT phase."""
     if not frame.spec.law.continual:
         raise StudyError.at(
@@ -213,7 +213,7 @@ def by_trial(found: Floats, draws: Draws, trials: int) -> Floats:
 
 
 def trial_curves(
-    frame: Frame, form: AreaForm, trials: Sequence[Trial], steps: Sequence[ArrayLike]
+    frame: BoundModel, form: AreaForm, trials: Sequence[Trial], steps: Sequence[ArrayLike]
 ) -> Curves:
     """Return the curves of trials, trial by trial and validation set by validation set."""
     import pandas as pd
@@ -249,7 +249,7 @@ def trial_curves(
 class LawSample:
     """The law's coefficients in some posterior draws."""
 
-    frame: Frame
+    frame: BoundModel
     coefficients: dict[str, Floats]
 
     @classmethod

@@ -24,7 +24,7 @@ from bayes_cpt.model.joint_priors import (
 )
 from bayes_cpt.model.likelihood import CurveLogLikelihoods, study_tables
 from bayes_cpt.model.priors import Distribution
-from bayes_cpt.model.setup import Frame, Setup, build_setup
+from bayes_cpt.model.setup import BoundModel, Setup, build_setup
 from bayes_cpt.model.simulate import simulate
 from bayes_cpt.model.spec import ModelSpec
 from bayes_cpt.study.study import Study
@@ -100,7 +100,7 @@ def model_of(setup: Setup) -> pm.Model:
     return model
 
 
-def _parameters(frame: Frame) -> list[Any]:
+def _parameters(frame: BoundModel) -> list[Any]:
     """Return the variables of all parameters in the order of `elements`, constants where they are fixed."""
     by_name: dict[str, list[Distribution]] = {}
     for element in elements(frame):
@@ -124,7 +124,7 @@ def _parameter(name: str, priors: Sequence[Distribution], dims: str | None) -> l
     return members
 
 
-def _log_likelihoods(frame: Frame) -> Callable[..., Any]:
+def _log_likelihoods(frame: BoundModel) -> Callable[..., Any]:
     operation = CurveLogLikelihoods(frame.spec, frame.roles)
 
     def log_likelihoods(loss: Any, values: Any, study: Any, _: Any) -> Any:

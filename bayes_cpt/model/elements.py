@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from bayes_cpt.model.groups import GROUPED
 from bayes_cpt.model.priors import Distribution
-from bayes_cpt.model.setup import Frame
+from bayes_cpt.model.setup import BoundModel
 
 
 @dataclass(frozen=True)
@@ -31,12 +31,12 @@ class Element:
     group: str | None = None
 
 
-def elements(frame: Frame) -> list[Element]:
+def elements(frame: BoundModel) -> list[Element]:
     """Return the elements of a frame's parameters, parameter by parameter.
 
     Parameters
     ----------
-    frame : Frame
+    frame : BoundModel
     """
     listed = []
     for name, info in frame.parameters().items():

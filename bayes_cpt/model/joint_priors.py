@@ -17,7 +17,7 @@ import numpy as np
 from bayes_cpt.arrays import Floats
 from bayes_cpt.model.elements import Element, elements
 from bayes_cpt.model.priors import Distribution, Fixed, correlation_matrix
-from bayes_cpt.model.setup import Frame
+from bayes_cpt.model.setup import BoundModel
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -112,7 +112,7 @@ def excess_precision(matrix: Floats) -> Floats:
     return np.linalg.inv(matrix) - np.eye(len(matrix))
 
 
-def correlated(frame: Frame) -> Correlated | None:
+def correlated(frame: BoundModel) -> Correlated | None:
     """Return the correlated parameters of a frame; None where there are none.
 
     Those of single model sizes and batches, and of each of several targets, stay independent: there a
@@ -120,7 +120,7 @@ def correlated(frame: Frame) -> Correlated | None:
 
     Parameters
     ----------
-    frame : Frame
+    frame : BoundModel
     """
     if not frame.spec.correlations:
         return None
@@ -170,17 +170,17 @@ def log_alikeness(standard: Any, spread: Any, xp: Any) -> Any:
     return -0.5 * ((count - 1) * xp.log(unshared) + xp.log(shared) + form - square)
 
 
-def standardised(frame: Frame, name: str, values: Any, places: list[int], xp: Any = np) -> Any:
+def standardised(frame: BoundModel, name: str, values: Any, places: list[int], xp: Any = np) -> Any:
     """Return what is pooled of a parameter in sds of its prior, shape (..., places).
 
     Parameters
     ----------
-    frame : Frame
+    frame : BoundModel
     name : str
-        One of `Frame.pooled`.
+        One of `BoundModel.pooled`.
     values : array, shape (..., members of its coordinate)
     places : list of int
-        One of `Frame.pools`.
+        One of `BoundModel.pools`.
     xp : module, optional
         `numpy` or `pytensor.tensor`.
     """
@@ -188,17 +188,17 @@ def standardised(frame: Frame, name: str, values: Any, places: list[int], xp: An
     return (prior.to_scale(values[..., places], xp) - prior.center) / prior.spread
 
 
-def _prior(frame: Frame, name: str, places: list[int]) -> Distribution:
+def _prior(frame: BoundModel, name: str, places: list[int]) -> Distribution:
     member = frame.members(frame.parameters()[name].dims)[places[0]]
     return frame.spec.priors[name].of(frame.role(member))
 
 
-def log_alikenesses(frame: Frame, parameters: Mapping[str, Any], xp: Any = np) -> list[Any]:
+def log_alikenesses(frame: BoundModel, parameters: Mapping[str, Any], xp: Any = np) -> list[Any]:
     """Return `log_alikeness` of every pooled parameter, shape (...) each.
 
     Parameters
     ----------
-    frame : Frame
+    frame : BoundModel
     parameters : mapping of str to array, shape (..., members)
     xp : module, optional
         `numpy` or `pytensor.tensor`.
@@ -215,12 +215,12 @@ def log_alikenesses(frame: Frame, parameters: Mapping[str, Any], xp: Any = np) -
     return densities
 
 
-def draw_alike(frame: Frame, drawn: dict[str, Floats], generator: np.random.Generator) -> None:
+def draw_alike(frame: BoundModel, drawn: dict[str, Floats], generator: np.random.Generator) -> None:
     """Replace independent draws of pooled parameters by such as share their spread, in place.
 
     Parameters
     ----------
-    frame : Frame
+    frame : BoundModel
     drawn : dict of str to ndarray, shape (draws, members)
         Of every parameter.
     generator : numpy.random.Generator
@@ -262,16 +262,16 @@ def draw_further(standard: Floats, spread: Floats, shared: Floats, fresh: Floats
 
 
 def further(
-    frame: Frame, name: str, values: Floats, spreads: Floats, shared: Floats, fresh: Floats
+    frame: BoundModel, name: str, values: Floats, spreads: Floats, shared: Floats, fresh: Floats
 ) -> Floats:
     """Return a pooled parameter of one more member in each draw, shape (draws, populations).
 
     Parameters
     ----------
-    frame : Frame
+    frame : BoundModel
         That knows the present members.
     name : str
-        One of `Frame.pooled`.
+        One of `BoundModel.pooled`.
     values : ndarray, shape (draws, members)
     spreads : ndarray, shape (draws, pooled)
     shared, fresh : ndarray, shape (draws, populations)
@@ -286,12 +286,12 @@ def further(
     return np.stack(drawn, axis=1)
 
 
-def draw_priors(frame: Frame, draws: int, seed: int) -> dict[str, Floats]:
+def draw_priors(frame: BoundModel, draws: int, seed: int) -> dict[str, Floats]:
     """Return draws of every parameter, shape (draws, members of its dims) or (draws,).
 
     Parameters
     ----------
-    frame : Frame
+    frame : BoundModel
     draws : int
     seed : int
 
@@ -300,7 +300,7 @@ def draw_priors(frame: Frame, draws: int, seed: int) -> dict[str, Floats]:
     >>> from bayes_cpt.laws import Reference
     >>> from bayes_cpt.model.spec import read_spec
     >>> reference = Reference(2e-3, 24.0, 3.0, 3000.0)
-    >>> frame = Frame(read_spec("pretrain"), ("general",), ("general",), reference)
+    >>> frame = BoundModel(read_spec("pretrain"), ("general",), ("general",), reference)
     >>> draw_priors(frame, 100, seed=0)["memory"].shape
     (100,)
     """
@@ -320,12 +320,12 @@ def draw_priors(frame: Frame, draws: int, seed: int) -> dict[str, Floats]:
     return drawn
 
 
-def prior_table(frame: Frame, interval: float = 0.9) -> "pd.DataFrame":
+def prior_table(frame: BoundModel, interval: float = 0.9) -> "pd.DataFrame":
     """Return one row per parameter and validation set.
 
     Parameters
     ----------
-    frame : Frame
+    frame : BoundModel
     interval : float
         Mass of the central interval.
 

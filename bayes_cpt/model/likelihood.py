@@ -29,7 +29,7 @@ from bayes_cpt.model.groups import GROUPED
 from bayes_cpt.model.likelihood_tables import MEMBER, likelihood_tables, series_of
 from bayes_cpt.model.packing import packed
 from bayes_cpt.model.priors import is_positive
-from bayes_cpt.model.setup import Frame, Setup
+from bayes_cpt.model.setup import BoundModel, Setup
 from bayes_cpt.model.spec import ModelSpec
 
 # Place of the values among the inputs: what the likelihood is differentiated by.
@@ -201,7 +201,7 @@ def _places(spec: ModelSpec, roles: tuple[str, ...], laws: Sequence[Any]) -> lis
     parameter; the value that each series is in.
     """
     domains = tuple(str(k) for k in range(len(roles)))
-    frame = Frame(spec, domains, roles, Reference(1.0, 1.0, 1.0, 1.0))
+    frame = BoundModel(spec, domains, roles, Reference(1.0, 1.0, 1.0, 1.0))
     place = {(element.name, element.domain): k for k, element in enumerate(elements(frame))}
     place |= {(f"{name}{MEMBER}{domain}", None): k for (name, domain), k in place.items() if domain}
     of_groups = [name for name, info in frame.parameters().items() if info.dims in GROUPED]

@@ -12,11 +12,11 @@ from bayes_cpt.model.joint_priors import correlated, log_alikenesses
 from bayes_cpt.model.points import Curves
 from bayes_cpt.model.priors import Fixed
 from bayes_cpt.model.residuals import ResidualDesign, Scales
-from bayes_cpt.model.setup import Frame, Setup
+from bayes_cpt.model.setup import BoundModel, Setup
 from bayes_cpt.model.simulate import CurveResidual, expected_loss, precision_products, scales_of
 
 
-def log_priors(frame: Frame, parameters: Mapping[str, Floats]) -> dict[str, Floats]:
+def log_priors(frame: BoundModel, parameters: Mapping[str, Floats]) -> dict[str, Floats]:
     """Return the log prior density of every sampled parameter.
 
     Densities are per unit of the scale on which the prior is normal (a lognormal's log), as a sampler has
@@ -25,7 +25,7 @@ def log_priors(frame: Frame, parameters: Mapping[str, Floats]) -> dict[str, Floa
 
     Parameters
     ----------
-    frame : Frame
+    frame : BoundModel
     parameters : mapping of str to ndarray, shape (draws, members) or (draws,)
 
     Returns
@@ -91,7 +91,7 @@ def log_likelihoods(setup: Setup, parameters: Mapping[str, Floats]) -> Floats:
 
 
 def log_densities(
-    frame: Frame, parameters: dict[str, Floats], curves: Curves, last_step: float | None = None
+    frame: BoundModel, parameters: dict[str, Floats], curves: Curves, last_step: float | None = None
 ) -> Floats:
     """Return the log density of each measured curve, all its points together, shape (draws, curves).
 

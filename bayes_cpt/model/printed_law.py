@@ -19,7 +19,7 @@ from bayes_cpt.laws import Reference
 from bayes_cpt.laws.law import gather
 from bayes_cpt.model.likelihood_tables import COLUMNS, MEMBER, series_of
 from bayes_cpt.model.priors import Distribution, is_positive
-from bayes_cpt.model.setup import Frame
+from bayes_cpt.model.setup import BoundModel
 from bayes_cpt.model.spec import ModelSpec
 
 REFERENCE = ("learning_rate", "forward_pt", "forward_cpt", "steps", "unique_steps")
@@ -157,7 +157,7 @@ def law_expressions(
         Whether at points of PT, else of CPT.
     """
     reference = Reference(**{k: sympy.Symbol(f"reference_{k}", positive=True) for k in REFERENCE})
-    frame = Frame(spec, (role,), (role,), reference)
+    frame = BoundModel(spec, (role,), (role,), reference)
     symbols = {
         name: _parameter_symbol(name, spec.priors[name.partition(MEMBER)[0]].of(role))
         for name in parameters_of(spec, role)
@@ -187,14 +187,14 @@ def parameters_of(spec: ModelSpec, role: str) -> tuple[str, ...]:
 
     A name with `MEMBER` and a number is of the validation set of that place.
     """
-    names = list(Frame(spec, (role,), (role,), Reference(1.0, 1.0, 1.0, 1.0)).parameters())
+    names = list(BoundModel(spec, (role,), (role,), Reference(1.0, 1.0, 1.0, 1.0)).parameters())
     if OF_ALL in names and role == "general":
         place = names.index(OF_ALL)
         names[place : place + 1] = [f"{OF_ALL}{MEMBER}{k}" for k in range(1 + spec.law.targets)]
     return tuple(names)
 
 
-def _outputs(frame: Frame, symbols: dict[str, Any], *, pretraining: bool) -> list[Any]:
+def _outputs(frame: BoundModel, symbols: dict[str, Any], *, pretraining: bool) -> list[Any]:
     """Return the expressions of `OUTPUTS`, in CPT or in PT."""
     infos = frame.parameters()
     members: dict[str, list[Any]] = {}

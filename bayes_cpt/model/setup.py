@@ -60,7 +60,7 @@ class Member:
 
 
 @dataclass(frozen=True, eq=False)
-class Frame:
+class BoundModel:
     """A specification applied to named validation sets at reference points.
 
     Parameters
@@ -349,14 +349,14 @@ class Setup:
 
     Parameters
     ----------
-    frame : Frame
+    frame : BoundModel
     curves : Curves
         The points that enter the likelihood.
     design : ResidualDesign
         Of those points.
     """
 
-    frame: Frame
+    frame: BoundModel
     curves: Curves
     design: ResidualDesign
 
@@ -383,18 +383,18 @@ def build_setup(spec: ModelSpec, study: Study) -> Setup:
     roles = roles_of(domains)
     reference, last = reference_of(study, spec.law), last_pretraining_step(study)
     sizes, batches = known_sizes(spec, study), known_batches(spec, study)
-    frame = Frame(spec, domains, roles, reference, last, sizes, batches)
+    frame = BoundModel(spec, domains, roles, reference, last, sizes, batches)
     setup = fitted_setup(frame, study)
     note_thinned(frame.spec.residuals, study, setup.curves)
     return setup
 
 
-def fitted_setup(frame: Frame, study: Study) -> Setup:
+def fitted_setup(frame: BoundModel, study: Study) -> Setup:
     """Return the points of a study that a fit takes, and their residual design.
 
     Parameters
     ----------
-    frame : Frame
+    frame : BoundModel
         Of the fit.
     study : Study
         The one that was, or will be, fitted.

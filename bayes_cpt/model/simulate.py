@@ -17,17 +17,17 @@ from bayes_cpt.laws.law import gather
 from bayes_cpt.model.discrepancy import KNOTS_PT, ErrorCorrelation, alike, unit_ramps
 from bayes_cpt.model.points import Curve, Curves
 from bayes_cpt.model.residuals import ONSET_SHARE, ResidualDesign, Scales
-from bayes_cpt.model.setup import Frame
+from bayes_cpt.model.setup import BoundModel
 
 
 def unmeasured_level(
-    frame: Frame, parameters: dict[str, Any], domain_index: int, steps: float, rate: float
+    frame: BoundModel, parameters: dict[str, Any], domain_index: int, steps: float, rate: float
 ) -> Floats:
     """Return the sd of an unmeasured base's loss about the law's, shape (draws,), nats/token.
 
     Parameters
     ----------
-    frame : Frame
+    frame : BoundModel
     parameters : dict of str to ndarray, shape (draws, ...)
         What was sampled.
     domain_index : int
@@ -55,12 +55,12 @@ def unmeasured_level(
     return np.asarray(np.sqrt(variance))
 
 
-def kept_level(frame: Frame, points: Any, coefficients: dict[str, Any]) -> Any:
+def kept_level(frame: BoundModel, points: Any, coefficients: dict[str, Any]) -> Any:
     """Return the share of a base's level that is left at each point; all of it without a base offset.
 
     Parameters
     ----------
-    frame : Frame
+    frame : BoundModel
     points : Points or Columns
     coefficients : dict of str to ndarray
         Of the law.
@@ -71,7 +71,7 @@ def kept_level(frame: Frame, points: Any, coefficients: dict[str, Any]) -> Any:
 
 
 def with_base_levels(
-    frame: Frame,
+    frame: BoundModel,
     scales: Scales,
     parameters: dict[str, Any],
     coefficients: dict[str, Any],
@@ -81,7 +81,7 @@ def with_base_levels(
 
     Parameters
     ----------
-    frame : Frame
+    frame : BoundModel
     scales : Scales
         Shapes (draws, points).
     parameters, coefficients : dict of str to ndarray, shape (draws, ...)
@@ -378,12 +378,12 @@ class CurveDraws:
     slow: Floats
 
 
-def expected_loss(frame: Frame, parameters: dict[str, Floats], curves: Curves) -> Floats:
+def expected_loss(frame: BoundModel, parameters: dict[str, Floats], curves: Curves) -> Floats:
     """Return the law's curves, shape (draws, points), from parameters of shape (draws, ...).
 
     Parameters
     ----------
-    frame : Frame
+    frame : BoundModel
     parameters : dict of str to ndarray, shape (draws, ...)
     curves : Curves
     """
@@ -392,7 +392,7 @@ def expected_loss(frame: Frame, parameters: dict[str, Floats], curves: Curves) -
 
 
 def simulate(
-    frame: Frame,
+    frame: BoundModel,
     parameters: dict[str, Floats],
     curves: Curves,
     observed: Curves | None,
@@ -404,7 +404,7 @@ def simulate(
 
     Parameters
     ----------
-    frame : Frame
+    frame : BoundModel
         Of the fit.
     parameters : dict of str to ndarray, shape (draws, ...)
         Posterior draws.
@@ -462,13 +462,13 @@ def simulate(
 
 
 def scales_of(
-    frame: Frame, parameters: dict[str, Floats], curves: Curves, design: ResidualDesign
+    frame: BoundModel, parameters: dict[str, Floats], curves: Curves, design: ResidualDesign
 ) -> Scales:
     """Return the sizes of the residuals at the points of curves, levels of unmeasured bases included.
 
     Parameters
     ----------
-    frame : Frame
+    frame : BoundModel
     parameters : dict of str to ndarray, shape (draws, ...)
     curves : Curves
     design : ResidualDesign
@@ -544,7 +544,7 @@ class _Chance:
 
 
 def residual_products(
-    frame: Frame, parameters: dict[str, Floats], curves: Curves, directions: Floats
+    frame: BoundModel, parameters: dict[str, Floats], curves: Curves, directions: Floats
 ) -> Floats:
     """Return inner products of residuals and directions along each curve, in its precision.
 
@@ -553,7 +553,7 @@ def residual_products(
 
     Parameters
     ----------
-    frame : Frame
+    frame : BoundModel
     parameters : dict of str to ndarray, shape (draws, ...)
     curves : Curves
         Measured points.
@@ -577,7 +577,7 @@ def residual_products(
 
 
 def known_moments(
-    frame: Frame, parameters: dict[str, Floats], curves: Curves, observed: Curves
+    frame: BoundModel, parameters: dict[str, Floats], curves: Curves, observed: Curves
 ) -> tuple[Floats, Floats]:
     """Return mean and variance of known curves in each draw, shape (draws, points) each.
 
@@ -586,7 +586,7 @@ def known_moments(
 
     Parameters
     ----------
-    frame : Frame
+    frame : BoundModel
     parameters : dict of str to ndarray, shape (draws, ...)
     curves : Curves
         What is asked for.

@@ -22,7 +22,7 @@ from bayes_cpt.laws.series import Interval
 from bayes_cpt.model.discrepancy import OWN_SHARE
 from bayes_cpt.model.printed_law import REFERENCE, Symbols, law_expressions
 from bayes_cpt.model.residuals import ONSET_SHARE, Placed, Scales, predictive_parts
-from bayes_cpt.model.setup import Frame
+from bayes_cpt.model.setup import BoundModel
 from bayes_cpt.model.spec import ModelSpec
 from bayes_cpt.study.runs import Base
 
@@ -300,7 +300,7 @@ def _own(model: FinalLosses, name: str, place: int) -> Floats:
     return values[:, frame.coords()[dims].index(frame.domains[place])]
 
 
-def misfit_table(frame: Frame) -> dict[str, Any]:
+def misfit_table(frame: BoundModel) -> dict[str, Any]:
     """Return what the variance of a discrepancy of size 1 follows from.
 
     Where the logarithm sets in, steps, and the share that is carried over an e-fold of steps.

@@ -10,7 +10,7 @@ from bayes_cpt.arrays import Floats
 from bayes_cpt.forecast.predict import default_grid, planned_curves
 from bayes_cpt.identify.prior_predictive import above_zero, draw_at_bases
 from bayes_cpt.inference.posterior import LOWEST_CONTRACTION, Posterior
-from bayes_cpt.model.setup import Frame
+from bayes_cpt.model.setup import BoundModel
 from bayes_cpt.model.simulate import expected_loss
 from bayes_cpt.plots import panels
 from bayes_cpt.plots.style import (
@@ -181,7 +181,7 @@ def density(draws: Floats, grid: Floats) -> Floats:
 
 @styled
 def prior_predictive(
-    source: Frame | Posterior,
+    source: BoundModel | Posterior,
     plan: Study | None = None,
     runs: Collection[str] | None = None,
     seed: int = 0,
@@ -190,11 +190,11 @@ def prior_predictive(
 
     Parameters
     ----------
-    source : Frame or Posterior
+    source : BoundModel or Posterior
         What is to be shown of a posterior are its priors alone. `bayes_cpt.model.setup.build_setup` gives
         the frame of a specification and a study that was not fitted.
     plan : Study, optional
-        Runs to draw curves of; the fitted study unless given, which a Frame does not have. Measured
+        Runs to draw curves of; the fitted study unless given, which a BoundModel does not have. Measured
         losses, where it has them, are drawn over the curves.
     runs : collection of str, optional
         Names of the runs to show; the CPT runs unless given (the PT runs where it has no others).
@@ -211,7 +211,7 @@ def prior_predictive(
     if isinstance(source, Posterior):
         study = source.study if plan is None else plan
     elif plan is None:
-        raise ValueError("plan is missing: a Frame has no study, so give the runs to draw")
+        raise ValueError("plan is missing: a BoundModel has no study, so give the runs to draw")
     else:
         study = plan
     default = study.continual_runs if frame.spec.law.continual else study.pretraining_runs

@@ -23,7 +23,7 @@ from bayes_cpt.laws import Annealing, Shift
 from bayes_cpt.laws.groups import batch_factors, mixture_factors, size_factors
 from bayes_cpt.laws.term import ADDED
 from bayes_cpt.laws.transfer import effective_share
-from bayes_cpt.model.setup import Frame
+from bayes_cpt.model.setup import BoundModel
 from bayes_cpt.report.numbers import enumerated
 
 # The coefficients of each form of the replay factor.
@@ -178,7 +178,7 @@ def _letter(name: str) -> Any:
     return sympy.Symbol(name, positive=True)
 
 
-def law_equations(frame: Frame) -> list[Equation]:
+def law_equations(frame: BoundModel) -> list[Equation]:
     """Return the law of a frame: the loss as a sum of its terms, then the areas and factors in it."""
     law, spec = frame.law, frame.spec.law
     values = {
@@ -226,7 +226,7 @@ class _Names:
     repeat = staticmethod(np.repeat)
 
 
-def _point(frame: Frame) -> Any:
+def _point(frame: BoundModel) -> Any:
     """Return a point of a CPT curve, or of PT where the law knows no other, in letters."""
     law = frame.spec.law
     area = _letter("S1_pt")
@@ -265,7 +265,7 @@ def _opened(term: Any) -> Any:
     return opened
 
 
-def _own_area(frame: Frame) -> bool:
+def _own_area(frame: BoundModel) -> bool:
     """Return whether the forward area of the shift is another than that of the power."""
     law = frame.spec.law
     return "shift" in law.terms and (law.forward_power or law.shift_power != 1.0)
@@ -279,18 +279,18 @@ def _over_steps(summand: Any) -> Any:
     return sympy.Sum(summand, (INDEX, 1, sympy.Symbol("t")))
 
 
-def _reference_rate(frame: Frame) -> str:
+def _reference_rate(frame: BoundModel) -> str:
     return f"eta_ref = {frame.reference.learning_rate:.3g}"
 
 
-def _sizes(frame: Frame) -> list[Equation]:
+def _sizes(frame: BoundModel) -> list[Equation]:
     if not frame.spec.law.model_size:
         return []
     said = f"N: parameters without embeddings; N_ref = {frame.reference.model_size:.3g} million"
     return [Equation(_letter("n"), (_letter("N") / _letter("N_ref"),), said)]
 
 
-def _forward_areas(frame: Frame) -> list[Equation]:
+def _forward_areas(frame: BoundModel) -> list[Equation]:
     law = frame.spec.law
     power = RATE ** _letter("rho") if law.forward_power else RATE
     found = [Equation(_letter("S1"), (_over_steps(power),), "over the steps of each phase")]
@@ -303,7 +303,7 @@ def _forward_areas(frame: Frame) -> list[Equation]:
     return [*found, Equation(_letter("T_cpt"), (area,), f"over CPT; {_reference_rate(frame)}")]
 
 
-def _annealing_areas(frame: Frame, point: Any, letters: Mapping[str, Any]) -> list[Equation]:
+def _annealing_areas(frame: BoundModel, point: Any, letters: Mapping[str, Any]) -> list[Equation]:
     """Return the annealing areas, and the level of the learning rate that they count."""
     (annealing,) = (term for term in frame.law.terms if isinstance(term, Annealing))
     law = frame.spec.law
@@ -328,7 +328,7 @@ def _annealing_areas(frame: Frame, point: Any, letters: Mapping[str, Any]) -> li
     return found
 
 
-def _starts(frame: Frame) -> str:
+def _starts(frame: BoundModel) -> str:
     """Return what the letters of the annealing areas are."""
     law = frame.spec.law
     parts = []
@@ -345,7 +345,7 @@ def _starts(frame: Frame) -> str:
     return "; ".join(parts)
 
 
-def _before(frame: Frame) -> str:
+def _before(frame: BoundModel) -> str:
     """Return in words where the level of the learning rate starts."""
     law = frame.spec.law
     if law.unknown_base:
@@ -357,7 +357,7 @@ def _before(frame: Frame) -> str:
     return f"{said}, and in CPT from {'that' if law.carry_memory else 'eta'} at the transfer"
 
 
-def _peak(frame: Frame) -> list[Equation]:
+def _peak(frame: BoundModel) -> list[Equation]:
     law = frame.spec.law
     if not law.peak_power and "peak" not in law.terms:
         return []
@@ -366,7 +366,7 @@ def _peak(frame: Frame) -> list[Equation]:
     return [Equation(_letter("p"), (ratio,), said)]
 
 
-def _repeats(frame: Frame, point: Any, letters: Mapping[str, Any]) -> list[Equation]:
+def _repeats(frame: BoundModel, point: Any, letters: Mapping[str, Any]) -> list[Equation]:
     if not frame.spec.law.repeated_tokens:
         return []
     repeats = _letter("R")
@@ -377,7 +377,7 @@ def _repeats(frame: Frame, point: Any, letters: Mapping[str, Any]) -> list[Equat
     return [Equation(_letter("w"), (worth,)), beyond]
 
 
-def _replay(frame: Frame, letters: Mapping[str, Any]) -> list[Equation]:
+def _replay(frame: BoundModel, letters: Mapping[str, Any]) -> list[Equation]:
     """Return the replay factor of each validation set."""
     if not frame.spec.law.uses_replay:
         return []
@@ -396,7 +396,7 @@ def _replay(frame: Frame, letters: Mapping[str, Any]) -> list[Equation]:
     ]
 
 
-def equation(frame: Frame) -> list[str]:
+def equation(frame: BoundModel) -> list[str]:
     """Return the law of a frame as a terminal shows it, one line per summand.
 
     Examples
@@ -404,7 +404,7 @@ def equation(frame: Frame) -> list[str]:
     >>> from bayes_cpt.laws import Reference
     >>> from bayes_cpt.model.spec import read_spec
     >>> reference = Reference(2e-3, 24.0, 3.0, 3000.0)
-    >>> equation(Frame(read_spec("pretrain"), ("general",), ("general",), reference))[0]
+    >>> equation(BoundModel(read_spec("pretrain"), ("general",), ("general",), reference))[0]
     'L = L0 + A/S1_pt**alpha'
     """
     lines = []
@@ -494,7 +494,7 @@ def _mathml(expression: Any) -> str:
     return str(printed).replace("<mo>-</mo>", "<mo>−</mo>")
 
 
-def meaning(frame: Frame, quantity: str) -> str:
+def meaning(frame: BoundModel, quantity: str) -> str:
     """Return in one line what a coefficient or a sampled parameter is."""
     if quantity in COEFFICIENTS:
         return COEFFICIENTS[quantity]

@@ -28,7 +28,7 @@ from bayes_cpt.model.fitted_points import first_step, observed_steps
 from bayes_cpt.model.joint_priors import draw_priors
 from bayes_cpt.model.points import Curves
 from bayes_cpt.model.priors import Fixed
-from bayes_cpt.model.setup import Frame, Setup, build_setup
+from bayes_cpt.model.setup import BoundModel, Setup, build_setup
 from bayes_cpt.model.simulate import simulate
 from bayes_cpt.model.spec import ModelSpec
 from bayes_cpt.study.study import Base, Run, Study
@@ -331,7 +331,7 @@ def _seed(seed: int, refused: int) -> int:
     return int(np.random.SeedSequence([seed, refused]).generate_state(1)[0])
 
 
-def _named(frame: Frame, parameters: Mapping[str, Floats]) -> dict[str, Floats]:
+def _named(frame: BoundModel, parameters: Mapping[str, Floats]) -> dict[str, Floats]:
     """Return the sampled parameters by name and validation set, each of shape (draws,)."""
     quantities = {}
     for name, info in frame.parameters().items():

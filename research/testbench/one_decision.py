@@ -21,7 +21,7 @@ from bayes_cpt.inference.fitting import build_posterior
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.inference.sampling import SamplerSettings, sample
 from bayes_cpt.model.discrepancy import SharedMisfit
-from bayes_cpt.model.setup import Frame, build_setup
+from bayes_cpt.model.setup import BoundModel, build_setup
 from bayes_cpt.model.spec import ModelSpec, read_spec
 from bayes_cpt.study.runs import Base, Run
 from bayes_cpt.study.study import Study
@@ -82,7 +82,7 @@ class World:
     would come again.
     """
 
-    frame: Frame
+    frame: BoundModel
     choices: Candidates
     truth: Parameters
     noise: str

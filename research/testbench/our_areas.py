@@ -19,7 +19,7 @@ from bayes_cpt.arrays import Floats
 from bayes_cpt.model.bases import for_base
 from bayes_cpt.model.elements import Element, elements
 from bayes_cpt.model.points import Curves, last_pretraining_step, reference_of
-from bayes_cpt.model.setup import Frame, fitted_setup
+from bayes_cpt.model.setup import BoundModel, fitted_setup
 from bayes_cpt.model.spec import ModelSpec
 from bayes_cpt.study.runs import Run
 from bayes_cpt.study.study import Study
@@ -57,7 +57,7 @@ class PointFit:
 
     Parameters
     ----------
-    frame : Frame
+    frame : BoundModel
         Of the one validation set.
     free : list of Element
         What is fitted.
@@ -67,7 +67,7 @@ class PointFit:
         In spreads from the priors' centres.
     """
 
-    frame: Frame
+    frame: BoundModel
     free: list[Element]
     fitted: Curves
     best: Floats
@@ -82,7 +82,7 @@ class PointFit:
         starts: int = STARTS,
     ) -> Self:
         """Return the best of the fits from many starts."""
-        frame = Frame(
+        frame = BoundModel(
             for_base(spec, study),
             (domain,),
             ("target" if domain == study.target else "general",),
@@ -150,19 +150,19 @@ def _starts(free: list[Element], generator: np.random.Generator, count: int) -> 
     return [generator.uniform(-2.0, 2.0, len(free)) for _ in range(count)]
 
 
-def _log_losses(frame: Frame, curves: Curves, standard: Floats) -> Floats:
+def _log_losses(frame: BoundModel, curves: Curves, standard: Floats) -> Floats:
     """Return the log of the law's losses, shape (..., points), as for `parameters_at`."""
     coefficients = frame.law.coefficients(parameters_at(frame, standard), np)
     loss = frame.law.curve_loss(curves.points, curves.bases, coefficients, np)
     return np.asarray(np.log(np.maximum(loss, 1e-3)))
 
 
-def parameters_at(frame: Frame, standard: Floats) -> dict[str, Floats]:
+def parameters_at(frame: BoundModel, standard: Floats) -> dict[str, Floats]:
     """Return the law's parameters, given in spreads from their priors' centres.
 
     Parameters
     ----------
-    frame : Frame
+    frame : BoundModel
         Of one validation set.
     standard : ndarray, shape (..., free)
 
@@ -182,13 +182,13 @@ def parameters_at(frame: Frame, standard: Floats) -> dict[str, Floats]:
 
 
 @cache
-def _law_elements(frame: Frame) -> tuple[Element, ...]:
+def _law_elements(frame: BoundModel) -> tuple[Element, ...]:
     names = frame.law.parameters()
     return tuple(own for own in elements(frame) if own.name in names)
 
 
 def _fit(
-    frame: Frame, free: list[Element], curves: Curves, measured: Floats, starts: list[Floats]
+    frame: BoundModel, free: list[Element], curves: Curves, measured: Floats, starts: list[Floats]
 ) -> Floats:
     """Return the best of the fits from each start."""
     residual: Callable[[Floats], Floats] = partial(_residual, frame, curves, measured)
@@ -209,11 +209,11 @@ def _fit(
     return np.asarray(min(found, key=lambda own: float(own.cost)).x)
 
 
-def _residual(frame: Frame, curves: Curves, measured: Floats, standard: Floats) -> Floats:
+def _residual(frame: BoundModel, curves: Curves, measured: Floats, standard: Floats) -> Floats:
     return _log_losses(frame, curves, standard) - measured
 
 
-def _slopes(frame: Frame, curves: Curves, standard: Floats) -> Floats:
+def _slopes(frame: BoundModel, curves: Curves, standard: Floats) -> Floats:
     """Return slopes of the log losses, shape (points, free): central differences, all at once."""
     moved = STEP * np.eye(standard.size)
     losses = _log_losses(frame, curves, np.concatenate([standard + moved, standard - moved]))

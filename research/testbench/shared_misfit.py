@@ -17,7 +17,7 @@ from bayes_cpt.model.discrepancy import (
     correlated,
 )
 from bayes_cpt.model.points import Curve, Curves
-from bayes_cpt.model.setup import Frame
+from bayes_cpt.model.setup import BoundModel
 from bayes_cpt.model.simulate import simulate
 from bayes_cpt.study.runs import Run
 from testbench.short_studies import BASES, DOMAINS, NOISES, Noise
@@ -48,7 +48,7 @@ def noise_of(name: str, misfit: SharedMisfit | None, runs: tuple[Run, ...]) -> N
     }
 
     def measured(
-        frame: Frame, truth: Parameters, curves: Curves, generator: np.random.Generator
+        frame: BoundModel, truth: Parameters, curves: Curves, generator: np.random.Generator
     ) -> Floats:
         own: dict[str, Floats] = {}
 

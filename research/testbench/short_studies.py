@@ -18,7 +18,7 @@ from bayes_cpt.decisions.search_space import SearchSpace
 from bayes_cpt.decisions.space import read_space
 from bayes_cpt.model.points import Curves
 from bayes_cpt.model.residuals import ONSET_SHARE
-from bayes_cpt.model.setup import Frame, build_setup
+from bayes_cpt.model.setup import BoundModel, build_setup
 from bayes_cpt.model.simulate import expected_loss, simulate
 from bayes_cpt.model.spec import read_spec
 from bayes_cpt.study.runs import Base, Run
@@ -26,7 +26,7 @@ from bayes_cpt.study.schedules import Schedule, constant, cosine, linear
 from bayes_cpt.study.study import Study
 from testbench.truths import Parameters
 
-type Noise = Callable[[Frame, Parameters, Curves, np.random.Generator], Floats]
+type Noise = Callable[[BoundModel, Parameters, Curves, np.random.Generator], Floats]
 
 # What is fitted, and the law that truths follow.
 MODEL = "cpt-replay"
@@ -90,7 +90,7 @@ def measured_steps(run: Run, domain: str) -> tuple[int, ...]:
 
 
 @cache
-def design(form: str = "law") -> tuple[Frame, Candidates]:
+def design(form: str = "law") -> tuple[BoundModel, Candidates]:
     """Return the frame of all such studies, which depends on schedules only, and the choices."""
     rows = [(run.name, run.schedule.steps, domain, 3.0) for run in RUNS for domain in DOMAINS]
     losses = pd.DataFrame(rows, columns=["run", "step", "domain", "loss"])
@@ -100,7 +100,7 @@ def design(form: str = "law") -> tuple[Frame, Candidates]:
 
 
 def package_noise(
-    frame: Frame, truth: Parameters, curves: Curves, generator: np.random.Generator
+    frame: BoundModel, truth: Parameters, curves: Curves, generator: np.random.Generator
 ) -> Floats:
     """Return measured losses whose residuals are those that the model assumes."""
     return np.asarray(simulate(frame, truth, curves, None, generator).loss[0])
@@ -114,7 +114,7 @@ LEVEL = (0.010, 0.015)
 
 
 def smooth_noise(
-    frame: Frame, truth: Parameters, curves: Curves, generator: np.random.Generator
+    frame: BoundModel, truth: Parameters, curves: Curves, generator: np.random.Generator
 ) -> Floats:
     """Return measured losses with residuals that the model does not assume.
 
@@ -157,7 +157,7 @@ def _table(curves: Curves, losses: Floats) -> pd.DataFrame:
 
 
 def simulated_study(
-    frame: Frame,
+    frame: BoundModel,
     truth: Parameters,
     noise: Noise,
     generator: np.random.Generator,
@@ -189,7 +189,7 @@ def plan_of(study: Study, runs: tuple[Run, ...]) -> Study:
 
 
 def measured_end(
-    frame: Frame,
+    frame: BoundModel,
     truth: Parameters,
     noise: Noise,
     study: Study,
@@ -202,7 +202,7 @@ def measured_end(
 
 
 def measured_losses(
-    frame: Frame,
+    frame: BoundModel,
     truth: Parameters,
     noise: Noise,
     study: Study,

@@ -10,7 +10,7 @@ from printed import COEFFICIENTS, MEMORY, law_parameters
 
 from bayes_cpt.arrays import Floats
 from bayes_cpt.model.joint_priors import draw_priors
-from bayes_cpt.model.setup import Frame
+from bayes_cpt.model.setup import BoundModel
 
 type Parameters = dict[str, Floats]
 
@@ -63,7 +63,7 @@ def at_the_size_of_the_lab(truth: Parameters) -> Parameters:
     return truth | {name: np.array([own]) for name, own in LAB_SIZES.items()}
 
 
-def draw_truth(frame: Frame, shift: str, generator: np.random.Generator) -> Parameters:
+def draw_truth(frame: BoundModel, shift: str, generator: np.random.Generator) -> Parameters:
     """Return the model's parameters of one true law.
 
     Returns

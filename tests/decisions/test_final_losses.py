@@ -24,7 +24,7 @@ from bayes_cpt.inference.posterior import Posterior, stack
 from bayes_cpt.laws import Law
 from bayes_cpt.model.discrepancy import KNOTS_PT
 from bayes_cpt.model.residuals import ONSET_SHARE
-from bayes_cpt.model.setup import Frame
+from bayes_cpt.model.setup import BoundModel
 from bayes_cpt.model.simulate import expected_loss
 from bayes_cpt.model.spec import parse_spec, read_spec
 
@@ -241,7 +241,7 @@ def test_noise_is_that_of_the_dense_residual_model(name: str, space: str) -> Non
 
 
 def dense_noise(
-    frame: Frame,
+    frame: BoundModel,
     own: dict[str, Any],
     draws: dict[str, Any],
     candidates: Candidates,
@@ -315,7 +315,7 @@ class Curvature:
         return coefficients["K"] * points.forward_cpt * points.learning_rate + 1e3 * after
 
 
-class Extended(Frame):
+class Extended(BoundModel):
     """A frame whose law has one more term."""
 
     @property

@@ -12,12 +12,12 @@ from bayes_cpt.forecast.derived import (
     effects_of,
 )
 from bayes_cpt.model.joint_priors import draw_priors
-from bayes_cpt.model.setup import Frame, build_setup
+from bayes_cpt.model.setup import BoundModel, build_setup
 from bayes_cpt.model.spec import read_spec
 from bayes_cpt.study.schedules import constant
 
 
-def frame_of(model: str, *runs: str) -> Frame:
+def frame_of(model: str, *runs: str) -> BoundModel:
     return build_setup(read_spec(model), lab().subset(runs) if runs else lab()).frame
 
 

@@ -14,7 +14,7 @@ from few_free import is_held, measurable, short_fit, with_few_free
 from bayes_cpt.arrays import Floats
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.model.groups import GROUPED
-from bayes_cpt.model.setup import Frame, build_setup
+from bayes_cpt.model.setup import BoundModel, build_setup
 from bayes_cpt.model.simulate import expected_loss
 from bayes_cpt.model.spec import ModelSpec
 from bayes_cpt.study.batches import Batch
@@ -67,7 +67,7 @@ def columns(values: Floats) -> Floats:
     return values.reshape(len(values), -1).T
 
 
-def ends(frame: Frame, values: Values, plan: Study, run: Run) -> Floats:
+def ends(frame: BoundModel, values: Values, plan: Study, run: Run) -> Floats:
     """Return the law's last losses of a planned run, shape (draws, domains)."""
     return expected_loss(frame, values, frame.curves(plan, lambda *_: [run.schedule.steps], [run]))
 
@@ -123,7 +123,9 @@ def of_sizes(seed: int) -> Outcomes:
     }
 
 
-def of_groups(frame: Frame, name: str, values: Floats, kept: tuple[float | Batch, ...]) -> Floats:
+def of_groups(
+    frame: BoundModel, name: str, values: Floats, kept: tuple[float | Batch, ...]
+) -> Floats:
     """Return of one draw of a parameter that is of groups what some of these have, else all of it."""
     dims = frame.parameters()[name].dims
     if dims not in GROUPED:

@@ -15,7 +15,7 @@ from bayes_cpt.inference.density import Density
 from bayes_cpt.inference.sampling import SamplerSettings, sample
 from bayes_cpt.model.fitted_points import observed_steps
 from bayes_cpt.model.points import Curves
-from bayes_cpt.model.setup import Frame, build_setup
+from bayes_cpt.model.setup import BoundModel, build_setup
 from bayes_cpt.model.simulate import expected_loss, simulate
 from bayes_cpt.model.spec import ModelSpec, read_spec
 from bayes_cpt.study.runs import Base, Run
@@ -131,7 +131,7 @@ def measured_steps(run: Run, domain: str) -> list[int]:
     return [int(step) for step in np.unique(steps.round())]
 
 
-def true_parameters(name: str, frame: Frame) -> Parameters:
+def true_parameters(name: str, frame: BoundModel) -> Parameters:
     """Return the model's parameters that are a set of printed coefficients."""
     found = law_parameters(np.array(COEFFICIENTS[name]).T, frame.reference)
     found |= {key: np.array(value) for key, value in UNPRINTED.items()}
@@ -139,7 +139,7 @@ def true_parameters(name: str, frame: Frame) -> Parameters:
     return {key: value[None] for key, value in found.items()}
 
 
-def draw_losses(frame: Frame, truth: Parameters, curves: Curves, seed: int) -> pd.DataFrame:
+def draw_losses(frame: BoundModel, truth: Parameters, curves: Curves, seed: int) -> pd.DataFrame:
     """Return simulated measurements as a table of losses."""
     draw = simulate(frame, truth, curves, None, np.random.default_rng(seed)).loss[0]
     return pd.DataFrame(
@@ -152,7 +152,7 @@ def draw_losses(frame: Frame, truth: Parameters, curves: Curves, seed: int) -> p
     )
 
 
-def simulated_study(frame: Frame, truth: Parameters, seed: int) -> Study:
+def simulated_study(frame: BoundModel, truth: Parameters, seed: int) -> Study:
     """Simulate PT curves, take the bases' losses from them, and CPT curves that start there."""
     runs = PRETRAINING + CONTINUAL
     pretraining = draw_losses(
@@ -173,7 +173,7 @@ def simulated_study(frame: Frame, truth: Parameters, seed: int) -> Study:
     return Study("synthetic", "general", "target", BASES, runs, losses)
 
 
-def last_losses(frame: Frame, study: Study, parameters: Parameters, seed: int) -> Parameters:
+def last_losses(frame: BoundModel, study: Study, parameters: Parameters, seed: int) -> Parameters:
     """Return the new run's last loss: the law's, and a measured one, shape (draws, domains)."""
     starts = study.losses[(study.losses["run"] == "none") & (study.losses["step"] == 0)]
     plan = blank((*PRETRAINING, NEW), starts.assign(run="new"))
@@ -184,7 +184,7 @@ def last_losses(frame: Frame, study: Study, parameters: Parameters, seed: int) -
     return {"new run, law": drawn.expected, "new run, measured": drawn.loss}
 
 
-def frame_of_the_design() -> Frame:
+def frame_of_the_design() -> BoundModel:
     """Return the frame all studies share: it depends on schedules only."""
     rows = [
         {"run": run.name, "step": run.schedule.steps, "domain": domain, "loss": 3.0}

@@ -11,7 +11,7 @@ from bayes_cpt.bundled import bundled_study
 from bayes_cpt.laws import Annealing, BaseOffset, Law, Power, Reference, Shift
 from bayes_cpt.laws.law import gather
 from bayes_cpt.model.joint_priors import draw_priors
-from bayes_cpt.model.setup import Frame, Setup, build_setup
+from bayes_cpt.model.setup import BoundModel, Setup, build_setup
 from bayes_cpt.model.spec import read_spec
 from bayes_cpt.study.folder import read_study
 
@@ -154,7 +154,7 @@ def test_numpy_and_pytensor_agree(model: str) -> None:
 
 def test_every_shipped_law_names_its_parameters_and_dims() -> None:
     for model in ("pretrain", "cpt", "cpt-replay", "cpt-replay-printed"):
-        frame = Frame(read_spec(model), ("g", "t"), ("general", "target"), REFERENCE)
+        frame = BoundModel(read_spec(model), ("g", "t"), ("general", "target"), REFERENCE)
         for name, info in frame.law.parameters().items():
             assert info.meaning, name
             assert info.dims in {None, *frame.coords()}, name

@@ -27,7 +27,7 @@ from bayes_cpt.model.joint_priors import (
 )
 from bayes_cpt.model.log_densities import log_priors
 from bayes_cpt.model.priors import Distribution, Fixed, LogitNormal, LogNormal, Normal
-from bayes_cpt.model.setup import Frame, build_setup
+from bayes_cpt.model.setup import BoundModel, build_setup
 from bayes_cpt.model.spec import read_spec
 
 # --- families ---------------------------------------------------------------------------------------
@@ -175,7 +175,7 @@ LABELS = (
 )
 
 
-def frame() -> Frame:
+def frame() -> BoundModel:
     return build_setup(correlated_spec(), STUDY).frame
 
 
@@ -230,7 +230,7 @@ def test_the_prior_of_draws_counts_it_once() -> None:
     drawn = draw_priors(frame(), 10, seed=1)
     independent = build_setup(read_spec("cpt-replay"), STUDY).frame
 
-    def total(of: Frame) -> np.ndarray:
+    def total(of: BoundModel) -> np.ndarray:
         parts = log_priors(of, drawn).values()
         return np.sum([part.reshape(10, -1).sum(axis=1) for part in parts], axis=0)
 

@@ -16,7 +16,7 @@ from bayes_cpt.model.discrepancy import (
     unit_ramps,
 )
 from bayes_cpt.model.residuals import residual_design
-from bayes_cpt.model.setup import Frame
+from bayes_cpt.model.setup import BoundModel
 from bayes_cpt.model.spec import read_spec
 
 CURVES = hand_curves(
@@ -97,7 +97,7 @@ def test_the_size_of_the_misfit_shows_no_knots(
 def test_sizes_of_the_parts_follow_rate_phase_and_shift() -> None:
     """The scales of the shipped model, written out."""
     reference = Reference(2e-3, 24.0, 3.0, 3000.0)
-    frame = Frame(read_spec("cpt-replay"), ("g", "t"), ("general", "target"), reference)
+    frame = BoundModel(read_spec("cpt-replay"), ("g", "t"), ("general", "target"), reference)
     parameters = {
         "reference_slope": np.array([0.1, 0.2]),
         "fluctuation_floor": np.array([0.2, 0.3]),
@@ -146,7 +146,7 @@ def test_extrapolation_is_a_share_of_the_slope(residuals: dict[str, str]) -> Non
     table = spec.residuals.model_copy(update=residuals)
     priors = spec.priors | {"error": spec.priors["misfit_pt"]}
     spec = spec.model_copy(update={"residuals": table, "priors": priors})
-    frame = Frame(spec, ("g",), ("general",), Reference(2e-3, 24.0, 3.0, 3000.0))
+    frame = BoundModel(spec, ("g",), ("general",), Reference(2e-3, 24.0, 3.0, 3000.0))
     parameters = {
         name: np.ones(() if info.dims is None else 1) for name, info in frame.parameters().items()
     } | {

@@ -21,7 +21,7 @@ from bayes_cpt.model.residuals import (
     predictive_covariance,
     predictive_variance,
 )
-from bayes_cpt.model.setup import Frame
+from bayes_cpt.model.setup import BoundModel
 from bayes_cpt.model.simulate import (
     CurveDraws,
     expected_loss,
@@ -35,7 +35,7 @@ DRAWS, PARTS = 20_000, 200
 # Of a moment, in standard errors. Seeds are fixed; a few hundred moments are looked at.
 FAR = 5.0
 REFERENCE = Reference(2e-3, 24.0, 3.0, 3000.0)
-FRAME = Frame(read_spec("cpt-replay"), ("g", "t"), ("general", "target"), REFERENCE)
+FRAME = BoundModel(read_spec("cpt-replay"), ("g", "t"), ("general", "target"), REFERENCE)
 ONE = {name: value[0] for name, value in draw_priors(FRAME, 1, seed=3).items()} | {
     "memory": np.float64(300.0),
     "fluctuation_memory": np.array([0.02, 0.05]),
@@ -239,7 +239,7 @@ def test_measured_points_are_repeated_exactly() -> None:
 
 
 def test_independent_errors_are_independent() -> None:
-    frame = Frame(
+    frame = BoundModel(
         read_spec("cpt-replay-printed"), ("g", "t"), ("general", "target"), REFERENCE
     )  # fmt: skip
     drawn = draw_priors(frame, 1, seed=5) | {"error": np.array([[0.01, 0.02]])}

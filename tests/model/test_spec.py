@@ -9,7 +9,7 @@ from bayes_cpt.laws import Reference
 from bayes_cpt.laws.areas import AreaForm
 from bayes_cpt.laws.series import MomentumRange
 from bayes_cpt.model.priors import Fixed, LogNormal, Normal
-from bayes_cpt.model.setup import Frame
+from bayes_cpt.model.setup import BoundModel
 from bayes_cpt.model.spec import parameter_names, read_spec, shipped_models
 
 MODELS = (
@@ -54,7 +54,7 @@ def test_shipped_models_have_just_the_priors_they_need_each_with_a_reason(model:
 
 @pytest.mark.parametrize("model", MODELS)
 def test_shipped_models_bound_the_memory(model: str) -> None:
-    frame = Frame(read_spec(model), ("g", "t"), ("general", "target"), REFERENCE)
+    frame = BoundModel(read_spec(model), ("g", "t"), ("general", "target"), REFERENCE)
     momenta = frame.area_form.momenta
     assert momenta.low <= 0.999 <= momenta.high
 
@@ -260,7 +260,7 @@ def test_latin_1_file_is_not_toml(tmp_path: Path) -> None:
 
 def test_memory_without_bounds_is_an_error_when_it_is_used(tmp_path: Path) -> None:
     text = EXTENDED + prior("memory", 'distribution = "lognormal", median = 300, sigma = 1')
-    frame = Frame(read_spec(written(tmp_path, text)), ("g",), ("general",), REFERENCE)
+    frame = BoundModel(read_spec(written(tmp_path, text)), ("g",), ("general",), REFERENCE)
     with pytest.raises(SpecError, match=r"priors\.memory.*bounds"):
         _ = frame.area_form
 
@@ -270,7 +270,7 @@ FREE_POWER = EXTENDED + "[law]\nforward_power = true\n"
 
 def test_forward_power_without_bounds_is_an_error_when_it_is_used(tmp_path: Path) -> None:
     text = FREE_POWER + prior("forward_power", 'distribution = "normal", mean = 0.7, sd = 0.2')
-    frame = Frame(read_spec(written(tmp_path, text)), ("g",), ("general",), REFERENCE)
+    frame = BoundModel(read_spec(written(tmp_path, text)), ("g",), ("general",), REFERENCE)
     with pytest.raises(SpecError, match=r"priors\.forward_power.*needs bounds.*lower and upper"):
         _ = frame.area_form
 
@@ -283,7 +283,7 @@ def test_forward_power_beyond_what_is_tabulated_is_an_error(tmp_path: Path, ends
 
 
 def test_areas_are_reckoned_as_the_law_says() -> None:
-    form = Frame(spec_with(), ("g", "t"), ("general", "target"), REFERENCE).area_form
+    form = BoundModel(spec_with(), ("g", "t"), ("general", "target"), REFERENCE).area_form
     assert (form.momenta.low, form.momenta.high) == pytest.approx((0.8, 0.9999))
     assert (form.powers.low, form.powers.high) == (0.1, 1.6)
     assert form.reference_rate == REFERENCE.learning_rate
@@ -291,7 +291,7 @@ def test_areas_are_reckoned_as_the_law_says() -> None:
     assert form.count_warmup
     assert form.carry_memory
     printed = read_spec("cpt-replay-printed")
-    form = Frame(printed, ("g", "t"), ("general", "target"), REFERENCE).area_form
+    form = BoundModel(printed, ("g", "t"), ("general", "target"), REFERENCE).area_form
     assert form == AreaForm(MomentumRange(0.999, 0.999), reference_rate=REFERENCE.learning_rate)
 
 
@@ -301,4 +301,6 @@ def test_shared_parameter_with_priors_per_role_is_an_error(tmp_path: Path) -> No
         EXTENDED + f'[priors.memory]\nreason = "r"\ngeneral = {normal}\ntarget = {normal}\n'
     )  # fmt: skip
     with pytest.raises(SpecError, match="shared parameter"):
-        _ = Frame(read_spec(written(tmp_path, text)), ("g",), ("general",), REFERENCE).area_form
+        _ = BoundModel(
+            read_spec(written(tmp_path, text)), ("g",), ("general",), REFERENCE
+        ).area_form

@@ -18,7 +18,7 @@ from bayes_cpt.model.fitted_points import thinned
 from bayes_cpt.model.joint_priors import draw_priors
 from bayes_cpt.model.points import Curves
 from bayes_cpt.model.residuals import ONSET_SHARE, ResidualDesign, Scales
-from bayes_cpt.model.setup import Frame, build_setup
+from bayes_cpt.model.setup import BoundModel, build_setup
 from bayes_cpt.model.simulate import expected_loss
 from bayes_cpt.model.spec import read_spec
 from bayes_cpt.study.runs import Run
@@ -57,11 +57,11 @@ def test_early_steps_are_kept_more_densely() -> None:
     assert gaps[:50].max() < 0.05 * gaps[-50:].max()
 
 
-def frame() -> Frame:
+def frame() -> BoundModel:
     return build_setup(SPEC, lab()).frame
 
 
-def long_curves(own: Frame) -> Curves:
+def long_curves(own: BoundModel) -> Curves:
     base = lab().bases[0]
     assert base.schedule is not None
     start = base.schedule.final
@@ -76,7 +76,7 @@ def long_curves(own: Frame) -> Curves:
 
 
 def slopes_and_scales(
-    own: Frame, curves: Curves, values: dict[str, Floats]
+    own: BoundModel, curves: Curves, values: dict[str, Floats]
 ) -> tuple[Floats, ResidualDesign, Scales]:
     free = FreeParameters(own)
     place = free.places(values)[0]

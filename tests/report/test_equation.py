@@ -15,7 +15,7 @@ from target_family import several
 from bayes_cpt.laws import Reference
 from bayes_cpt.laws.areas import learning_rate_level
 from bayes_cpt.laws.groups import batch_factors, mixture_factors, size_factors
-from bayes_cpt.model.setup import Frame, build_setup
+from bayes_cpt.model.setup import BoundModel, build_setup
 from bayes_cpt.model.spec import parse_spec, read_spec, shipped_models
 from bayes_cpt.report.equation import (
     COEFFICIENTS,
@@ -33,18 +33,18 @@ REFERENCE = Reference(2e-3, 24.0, 3.0, 3000.0)
 SPECIAL = {"t": 3000.0, "U_steps": 1000.0, "r_cpt": 0.7, "x": 0.7, "n": 2.5, "eta_ref": 2e-3}
 
 
-def fitted(model: str) -> Frame:
+def fitted(model: str) -> BoundModel:
     return build_setup(read_spec(model), lab_for(model).subset(["pt_trunk", "r25_cos"])).frame
 
 
-def frame(model: str = "cpt-replay", **changes: Any) -> Frame:
+def frame(model: str = "cpt-replay", **changes: Any) -> BoundModel:
     table = read_spec(model).model_dump(mode="json")
     table["law"] |= changes
     for name in ("forward_power", "level_power"):
         if not table["law"][name]:
             table["priors"].pop(name, None)
     domains = ("general", "target")[: 2 if "shift" in table["law"]["terms"] else 1]
-    return Frame(parse_spec(table, "test"), domains, domains, REFERENCE)
+    return BoundModel(parse_spec(table, "test"), domains, domains, REFERENCE)
 
 
 FRAMES = {
@@ -55,8 +55,8 @@ FRAMES = {
 
 
 @pytest.fixture(params=FRAMES)
-def any_frame(request: pytest.FixtureRequest) -> Frame:
-    made: Frame = FRAMES[request.param]()
+def any_frame(request: pytest.FixtureRequest) -> BoundModel:
+    made: BoundModel = FRAMES[request.param]()
     return made
 
 
@@ -80,7 +80,7 @@ def value(own: Equation, given: dict[str, float], h: float = 1.0) -> float:
     return float(whole.subs({symbol: given[symbol.name] for symbol in whole.free_symbols}))
 
 
-def test_the_printed_law_comes_to_what_the_terms_compute(any_frame: Frame) -> None:
+def test_the_printed_law_comes_to_what_the_terms_compute(any_frame: BoundModel) -> None:
     equations = law_equations(any_frame)
     # Of an open-weights base C1 is not printed, and only its shape is asked for.
     given = {"C1": 0.5} | numbers(equations)
@@ -122,7 +122,7 @@ def test_the_printed_law_comes_to_what_the_terms_compute(any_frame: Frame) -> No
             ), term.name
 
 
-def test_text_latex_and_mathml_are_whole(any_frame: Frame) -> None:
+def test_text_latex_and_mathml_are_whole(any_frame: BoundModel) -> None:
     equations = law_equations(any_frame)
     text = "\n".join(equation(any_frame))
     for own in equations:
@@ -159,7 +159,7 @@ def test_an_option_is_printed_where_the_law_has_it(changes: dict[str, Any], said
         if not table["law"][name]:
             table["priors"].pop(name, None)
     domains = ("general", "target")
-    lines = equation(Frame(parse_spec(table, "test"), domains, domains, REFERENCE))
+    lines = equation(BoundModel(parse_spec(table, "test"), domains, domains, REFERENCE))
     assert any(line.strip() == said for line in lines), lines
 
 
