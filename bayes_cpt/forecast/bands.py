@@ -192,7 +192,7 @@ class _Law:
 
 
 def _squares(values: Floats) -> Floats:
-    return np.einsum("pd,pd->p", values, values).astype(np.float64)
+    return np.asarray(np.einsum("pd,pd->p", values, values), dtype=np.float64)
 
 
 def _summaries(laws: Sequence[_Law], curves: Sequence[Curves]) -> Floats:
