@@ -16,7 +16,7 @@ from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.laws.areas import AreaForm
 from bayes_cpt.model.bases import GIVE_SCHEDULE, check_base
 from bayes_cpt.model.groups import run_batch
-from bayes_cpt.model.points import Curves, Points
+from bayes_cpt.model.points import Curves
 from bayes_cpt.model.setup import BoundModel
 from bayes_cpt.study.batches import Batch
 from bayes_cpt.study.runs import Base, Run
@@ -242,33 +242,3 @@ def trial_curves(
         )
     wanted = {run.name: np.atleast_1d(at) for run, at in zip(plan.runs, steps, strict=True)}
     return frame.curves(plan, lambda run, _: wanted[run.name], form=form)
-
-
-@dataclass(frozen=True, eq=False)
-class LawSample:
-    """The law's coefficients in some posterior draws."""
-
-    frame: BoundModel
-    coefficients: dict[str, Floats]
-
-    @classmethod
-    def of(cls, posterior: Posterior, draws: int) -> Self:
-        """Return the coefficients in about as many draws, spread evenly over the chains."""
-        frame = posterior.frame
-        return cls(frame, frame.law.coefficients(posterior.parameters(draws), np))
-
-    @property
-    def draws(self) -> int:
-        """How many draws there are."""
-        return int(self.coefficients["lambda"].shape[0])
-
-    @cached_property
-    def form(self) -> AreaForm:
-        """How areas are reckoned, around these draws."""
-        return self.frame.area_form.around(self.coefficients)
-
-    def points(self, trials: Sequence[Trial], steps: Sequence[Any]) -> tuple[Points, Points]:
-        """Return points of trials, and a base per curve."""
-        wanted = [own if len(own) else [1] for own in steps]
-        curves = trial_curves(self.frame, self.form, trials, wanted)
-        return curves.points, curves.bases
