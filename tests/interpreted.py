@@ -34,7 +34,7 @@ def generated_likelihoods(setup: Setup, parameters: dict[str, np.ndarray]) -> tu
         ],
         axis=1,
     )
-    kernel = law_kernel.law_log_likelihoods.py_func
+    kernel: Any = law_kernel.law_log_likelihoods.py_func
     found = [kernel(law.evaluate, setup.curves.points.loss, row, study) for row in rows]
     values, slopes = (np.stack(part) for part in zip(*found, strict=True))
     return values, slopes

@@ -5,6 +5,7 @@ import inspect
 import re
 from collections.abc import Iterator
 from types import FunctionType
+from typing import cast
 
 import pytest
 
@@ -68,4 +69,4 @@ def test_the_checker_sees_what_is_missing_and_what_is_too_much() -> None:
         c : int
         """
 
-    assert described(half) ^ arguments(half) == {"b", "c"}
+    assert described(cast(FunctionType, half)) ^ arguments(cast(FunctionType, half)) == {"b", "c"}

@@ -151,7 +151,10 @@ def _effects(found: "Survey", interval: float) -> Section:
     domains = [str(domain) for domain in found.peaks.draws["domain"].to_numpy()]
     rows = [
         [choice]
-        + [f"{change.change if change.is_told else SAME} ({change.band})" for change in changes]
+        + [
+            f"{change.change if change.is_detectable else SAME} ({change.band})"
+            for change in changes
+        ]
         for choice, changes in effects(found, interval)[:CHOICES]
     ]
     cells: dict[str, Any] = {"choice": "choice"} | {domain: (domain, str) for domain in domains}

@@ -64,7 +64,7 @@ def show_fit_verdict(
         written.verdict(lines)
         return
     warn(written, posterior)
-    if alarms := law_words(posterior).paragraphs:
+    if alarms := law_words(posterior).sentences:
         written.heading("Where the law misses its runs")
         for alarm in alarms if verbose else alarms[:ALARMS]:
             written.text(f" {alarm}")

@@ -17,9 +17,9 @@ from bayes_cpt.forecast.evaluate import Draws
 from bayes_cpt.forecast.third_sets import ThirdSet
 from bayes_cpt.inference.density import Density
 from bayes_cpt.inference.diagnostics import Diagnostics
-from bayes_cpt.inference.fitting import build_posterior
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.inference.sampling import SamplerSettings, sample
+from bayes_cpt.inference.trees import build_posterior
 from bayes_cpt.model.discrepancy import SharedMisfit
 from bayes_cpt.model.setup import BoundModel, build_setup
 from bayes_cpt.model.spec import ModelSpec, read_spec

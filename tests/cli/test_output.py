@@ -6,6 +6,7 @@ import os
 import sys
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -63,7 +64,7 @@ def test_a_table_is_printed_from_its_rows(capsys: pytest.CaptureFixture[str]) ->
     rows = pd.DataFrame(
         {"run": ["a", "a", "b"], "loss": [2.5, float("nan"), 123456.0], "p": [0.5, 0.25, 1.0]}
     )
-    cells = {
+    cells: dict[str, Any] = {
         "run": "run",
         "loss": "loss",
         "p": ("p", ".2f"),

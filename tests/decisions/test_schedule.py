@@ -330,7 +330,7 @@ def test_a_cap_and_the_shortest_decay_are_kept() -> None:
         assert own.learning_rates()[choice.warmup - 1 :].max() <= 5e-4 * (1 + 1e-9)
     decay = choice.schedules["wsd"].segments[-1]
     least = shortest_decay(lab()) * (300 - choice.warmup)
-    assert decay.steps >= round(least)  # type: ignore[union-attr]
+    assert decay.steps >= round(least)
     assert shortest_decay(lab()) <= 0.1
 
 

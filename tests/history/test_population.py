@@ -94,8 +94,8 @@ def test_the_density_is_that_of_the_hierarchy() -> None:
     found = log_density({"mean": mean, "spread_log__": np.log(spread), "deviation": deviation})
     wanted = stats.norm.logpdf(mean).sum() + stats.halfnorm.logpdf(spread).sum()
     wanted += stats.norm.logpdf(deviation).sum()
-    for told, own in zip(evidence, mean + spread * deviation, strict=True):
-        directions, values = told.information(LABELS[:2])
+    for study, own in zip(evidence, mean + spread * deviation, strict=True):
+        directions, values = study.information(LABELS[:2])
         wanted += stats.norm.logpdf(values, directions @ own / WIDER).sum()
     assert float(found) == pytest.approx(wanted, rel=1e-9)
 

@@ -82,8 +82,8 @@ def prior_density(density: Density, position: Floats) -> tuple[dict[str, Any], f
         if isinstance(element.prior, Fixed):
             value = element.prior.value
         else:
-            value, density = constrain(element.prior, float(next(numbers)))
-            total += density
+            value, log_density = constrain(element.prior, float(next(numbers)))
+            total += log_density
         if element.domain is None:
             parameters[element.name] = np.float64(value)
         else:

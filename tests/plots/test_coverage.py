@@ -35,7 +35,7 @@ def coverage_axes(axes: list[Axes]) -> list[Axes]:
 def densities(axes: list[Axes]) -> list[np.ndarray]:
     """Return the heights of each histogram of the PIT."""
     steps = [patch for one in axes for patch in one.patches if isinstance(patch, StepPatch)]
-    return [np.asarray(patch.get_data().values) for patch in steps]
+    return [np.asarray(patch.get_data()[0]) for patch in steps]
 
 
 @pytest.mark.parametrize("axis", ["share", "ratio"])

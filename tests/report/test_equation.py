@@ -2,6 +2,8 @@
 
 import html
 import xml.etree.ElementTree as ElementTree
+from collections.abc import Callable
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -47,8 +49,8 @@ def frame(model: str = "cpt-replay", **changes: Any) -> BoundModel:
     return BoundModel(parse_spec(table, "test"), domains, domains, REFERENCE)
 
 
-FRAMES = {
-    **{model: lambda model=model: fitted(model) for model in shipped_models()},
+FRAMES: dict[str, Callable[[], BoundModel]] = {
+    **{model: partial(fitted, model) for model in shipped_models()},
     "several targets": lambda: build_setup(read_spec("cpt-replay"), several()).frame,
     "open weights": lambda: build_setup(read_spec("cpt-replay"), open_study()).frame,
 }
