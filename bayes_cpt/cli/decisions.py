@@ -84,6 +84,22 @@ def decide(
             "TOML", "What may be chosen.", default="base, replay, peak LR near what CPT runs tried"
         ),
     ] = None,
+    steps: Annotated[
+        int | None,
+        option("N", "Length of the run.", default="that of the longest CPT run of the study"),
+    ] = None,
+    tokens: Annotated[float | None, typer.Option(help="Its length in tokens instead.")] = None,
+    hours: Annotated[
+        float | None, typer.Option(help="Its length in GPU-hours instead, by the study's compute.")
+    ] = None,
+    cost: Annotated[
+        float | None, typer.Option(help="Its length in money instead, by the study's compute.")
+    ] = None,
+    base: Annotated[str | None, option("NAME", "Base to start from.", default="searched")] = None,
+    replay: Annotated[
+        float | None, option("SHARE", "Share of general data.", default="searched")
+    ] = None,
+    peak: Annotated[float | None, option("LR", "Peak LR, raw.", default="searched")] = None,
     risk: Annotated[
         str,
         typer.Option(
@@ -172,6 +188,7 @@ def decide(
     \b
     Example:
     bayes-cpt decide fit.nc --objective general-preserving --risk cvar -o decision
+    bayes-cpt decide fit.nc --steps 30000 --base stable_12k
     bayes-cpt predict fit.nc --plan decision/plan.toml -o forecast.csv
     bayes-cpt decide fit.nc -o choices.tex
 
@@ -182,6 +199,8 @@ def decide(
     2  bad input: nothing is written
     """
     from bayes_cpt.decisions.decision import decide as choose
+    from bayes_cpt.decisions.search_space import narrowed
+    from bayes_cpt.decisions.space import read_space
     from bayes_cpt.inference.posterior import load
     from bayes_cpt.study.folder import settings_text
 
@@ -192,11 +211,15 @@ def decide(
     else:
         check_folder(output, new=True)
     posterior = load(fit)
+    lengths = {"steps": steps, "tokens": tokens, "gpu_hours": hours, "money": cost}
+    narrow = narrowed(
+        read_space(space), posterior.study, lengths=lengths, base=base, replay=replay, peak=peak
+    )
     with written.cautions():
         decision = choose(
             posterior,
             objective,
-            space,
+            narrow,
             risk,
             kind=kind.value,
             scores=scores,

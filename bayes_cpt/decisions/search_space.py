@@ -10,13 +10,13 @@ import numpy as np
 from bayes_cpt.arrays import Floats, Ints
 from bayes_cpt.checks import suggestion
 from bayes_cpt.decisions.candidates import Candidates
-from bayes_cpt.decisions.space import LIMITS, Quantity, Space
+from bayes_cpt.decisions.space import LIMITS, Quantity, Space, read_space
 from bayes_cpt.errors import SpecError
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.laws.schedule_ends import DECAYS, ScheduleBatch
 from bayes_cpt.model.bases import fitted_bases
 from bayes_cpt.study.batches import UNSAID, Batch
-from bayes_cpt.study.resources import Resources
+from bayes_cpt.study.resources import Resources, unknown_resource
 from bayes_cpt.study.runs import Base
 from bayes_cpt.study.schedules import Segment
 from bayes_cpt.study.study import Study
@@ -53,6 +53,7 @@ class SearchSpace:
     # Of targets; a single empty one where there is one target.
     mixtures: tuple[Mapping[str, float], ...] = ({},)
     batch: Batch = UNSAID  # of every run, as far as it was said
+    length_given: bool = True  # else it is that of the longest CPT run of the study
 
     @classmethod
     def of(cls, space: Space, study: Study) -> Self:
@@ -82,8 +83,26 @@ class SearchSpace:
         present = {name: quantity for name, quantity in quantities.items() if quantity is not None}
         mixtures = listed_mixtures(space, study)
         return cls(
-            bases, present, space.decay_shape, resources, tuple(notes), mixtures, space.batch
+            bases=bases,
+            quantities=present,
+            shapes=space.decay_shape,
+            resources=resources,
+            notes=tuple(notes),
+            mixtures=mixtures,
+            batch=space.batch,
+            length_given=space.steps is not None or space.tokens is not None,
         )
+
+    @property
+    def decay(self) -> str:
+        """How the learning rates of the space decay, in words."""
+        quantities = self.quantities
+        name = "final" if "final" in quantities else "relative_final"
+        share, last = quantities["decay_share"], quantities[name]
+        over = "the whole run" if share.lowest == 1.0 else f"{_span(share)} of it"
+        end = _span(last) + (" of the peak" if name == "relative_final" else "")
+        shapes = " or ".join(shape.replace("_", " ") for shape in self.shapes)
+        return f"{shapes} decay over {over} to {end}"
 
     @property
     def ranges(self) -> tuple[str, ...]:
@@ -257,6 +276,11 @@ class SearchSpace:
         return edges
 
 
+def _span(quantity: Quantity) -> str:
+    low, high = quantity.lowest, quantity.highest
+    return f"{low:g}" if low == high else f"{low:g} to {high:g}"
+
+
 def _rounded(name: str, values: Floats) -> Floats:
     if name in DECIMALS:
         return np.round(values, DECIMALS[name])
@@ -275,6 +299,40 @@ def _to_digits(values: Floats, digits: int) -> Floats:
     # Only whole powers of ten are exact: with them the decimal number is met that is meant.
     up, down = 10.0 ** np.maximum(-exponent, 0.0), 10.0 ** np.maximum(exponent, 0.0)
     return np.asarray(np.round(values * up / down) / up * down)
+
+
+def narrowed(
+    space: Space,
+    study: Study,
+    *,
+    lengths: Mapping[str, float | None],
+    base: str | None = None,
+    replay: float | None = None,
+    peak: float | None = None,
+) -> Space:
+    """Return a space with some choices made: at most one of the lengths, base, replay ratio, raw peak LR.
+
+    Lengths are in ``steps``, ``tokens``, or what the run may take: ``gpu_hours`` or ``money``.
+    """
+    given = {name: amount for name, amount in lengths.items() if amount is not None}
+    if len(given) > 1:
+        problem = f"the length is given {len(given)} times, as {' and '.join(given)}"
+        raise SpecError.at("length of the run", problem, "keep one of them")
+    chosen: dict[str, object] = {}
+    for name, amount in given.items():
+        key, length = name, amount
+        if name in ("gpu_hours", "money"):
+            compute = space.compute or study.compute
+            taken = Resources(None, None, compute).costs(1.0)
+            if name not in taken:
+                raise SpecError([unknown_resource("length of the run", name)])
+            key, length = "steps", np.floor(amount / float(taken[name]))
+        chosen |= dict.fromkeys(("steps", "tokens")) | {key: length}
+    chosen |= {} if base is None else {"bases": base}
+    chosen |= {} if replay is None else {"replay": replay}
+    chosen |= {} if peak is None else {"peak": peak, "relative_peak": None}
+    kept = {name: getattr(space, name) for name in space.model_fields_set if name not in chosen}
+    return read_space({**kept, **{key: own for key, own in chosen.items() if own is not None}})
 
 
 def either(space: Space, one: str, other: str, default: Quantity) -> dict[str, Quantity | None]:

@@ -9,10 +9,11 @@ from hypothesis import strategies as st
 from synthetic import lab
 
 from bayes_cpt import read_plan
-from bayes_cpt.decisions.search_space import SearchSpace
+from bayes_cpt.decisions.search_space import SearchSpace, narrowed
 from bayes_cpt.decisions.space import Quantity, Space, read_space
 from bayes_cpt.errors import SpecError
 from bayes_cpt.study.folder import settings_text
+from bayes_cpt.study.resources import Compute
 from bayes_cpt.study.runs import Base, Run
 from bayes_cpt.study.schedules import constant, linear
 from bayes_cpt.study.study import Study
@@ -299,3 +300,23 @@ def test_every_candidate_of_a_space_is_a_run_inside_it(shape: str, **table: Any)
         assert run.schedule.learning_rates().max() <= max(
             found.schedules.peak[row], found.schedules.initial[row]
         ) * (1 + 1e-12)
+
+
+def test_choices_are_made_beside_a_space() -> None:
+    study = replace(lab(), compute=Compute(seconds_per_step=1.8, gpus=2, price=2.0))
+    space = read_space({"replay": [0.1, 0.2], "relative_peak": 0.5, "tokens": 1e6})
+    found = narrowed(space, study, lengths={"gpu_hours": 5.0}, base="stable_12k", peak=1e-3)
+    # A step takes a thousandth of a GPU-hour.
+    assert found.steps == Quantity(values=(5000.0,))
+    assert (found.tokens, found.relative_peak, found.bases) == (None, None, ("stable_12k",))
+    assert found.replay == space.replay
+    assert narrowed(space, study, lengths={"money": 5.0}).steps == Quantity(values=(2500.0,))
+    assert narrowed(space, study, lengths={}) == space
+    resolved_space = SearchSpace.of(narrowed(Space(), study, lengths={"steps": 30_000}), study)
+    assert resolved_space.length_given
+    assert not SearchSpace.of(Space(), study).length_given
+    assert resolved_space.decay == "cosine decay over the whole run to 0.1 of the peak"
+    with pytest.raises(SpecError, match="given 2 times, as steps and tokens"):
+        narrowed(space, study, lengths={"steps": 10, "tokens": 10})
+    with pytest.raises(SpecError, match="GPU-hours"):
+        narrowed(space, lab(), lengths={"gpu_hours": 5.0})
