@@ -15,8 +15,8 @@ from bayes_cpt.model.bases import check_base
 from bayes_cpt.model.points import Curves
 from bayes_cpt.model.setup import BoundModel
 from bayes_cpt.study.batches import check_same_data
-from bayes_cpt.study.readers.tables import check_separator
 from bayes_cpt.study.study import Run, Study
+from bayes_cpt.study.tables import check_separator
 from bayes_cpt.study.trunks import branch_of
 
 if TYPE_CHECKING:

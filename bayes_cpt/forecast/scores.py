@@ -24,7 +24,7 @@ from bayes_cpt.checks import Check, is_number, suggestion
 from bayes_cpt.errors import Problem, StudyError, StudyWarning
 from bayes_cpt.forecast.plans import PlanError
 from bayes_cpt.inference.diagnostics import diagnose
-from bayes_cpt.study.readers.tables import read_table, row_word
+from bayes_cpt.study.tables import read_table, row_word
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -13,12 +13,18 @@ import numpy as np
 
 from bayes_cpt.checks import Check, is_number, suggestion
 from bayes_cpt.errors import Problem, StudyError
-from bayes_cpt.study.readers.tables import find_table, read_table, row_word
 from bayes_cpt.study.resources import RESOURCES
 from bayes_cpt.study.runs import Base, Branch, Run
 from bayes_cpt.study.schedules import LoggedSegment, Schedule
 from bayes_cpt.study.study import Study
-from bayes_cpt.study.tables import LOSS_COLUMNS, RATE_COLUMNS, TableCheck
+from bayes_cpt.study.tables import (
+    LOSS_COLUMNS,
+    RATE_COLUMNS,
+    TableCheck,
+    find_table,
+    read_table,
+    row_word,
+)
 from bayes_cpt.study.trunks import branch_of
 from bayes_cpt.study.validation import Origin, examine
 from bayes_cpt.toml_files import read_toml

@@ -29,10 +29,9 @@ from bayes_cpt.study.logs.recipes import (
     toml_text,
 )
 from bayes_cpt.study.logs.runs import LoggedRun, logged_run, read_run_log
-from bayes_cpt.study.readers.tables import find_table, read_table
 from bayes_cpt.study.runs import Run
 from bayes_cpt.study.study import Study
-from bayes_cpt.study.tables import LOSS_COLUMNS, RATE_COLUMNS
+from bayes_cpt.study.tables import LOSS_COLUMNS, RATE_COLUMNS, find_table, read_table
 from bayes_cpt.toml_files import read_toml
 
 if TYPE_CHECKING:

@@ -35,7 +35,7 @@ from bayes_cpt.study.logs.raw import (
     text_of,
     unpacked_name,
 )
-from bayes_cpt.study.readers.tables import read_table
+from bayes_cpt.study.tables import read_table
 
 AUTO = "auto"
 TABLES = ("table", "csv", "jsonl", "parquet")

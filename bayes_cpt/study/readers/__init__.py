@@ -1,1 +1,0 @@
-"""Logs and folders -> Study."""
