@@ -4,18 +4,19 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
-from bayes_cpt.checks import Check, is_number, suggestion
+from bayes_cpt.checks import Check, suggestion
 from bayes_cpt.errors import Problem, StudyError
 from bayes_cpt.study.resources import RESOURCES
 from bayes_cpt.study.runs import Base, Branch, Run
-from bayes_cpt.study.schedules import LoggedSegment, Schedule
+from bayes_cpt.study.schedules import LoggedSegment, Schedule, constant
 from bayes_cpt.study.study import Study
 from bayes_cpt.study.tables import (
     LOSS_COLUMNS,
@@ -26,82 +27,11 @@ from bayes_cpt.study.tables import (
     row_word,
 )
 from bayes_cpt.study.trunks import branch_of
-from bayes_cpt.study.validation import Origin, examine
+from bayes_cpt.study.validation import RING, RING_FIX, Origin, examine
 from bayes_cpt.toml_files import read_toml
 
 if TYPE_CHECKING:
     import pandas as pd
-
-
-BRANCH_KEYS = ("run", "step")
-
-
-def trunks_first(check: Check, entries: Sequence[tuple[str, Any]]) -> list[tuple[str, Any]]:
-    """Return the runs of a study in an order in which a trunk comes before what branches off it.
-
-    Runs that branch off each other in a ring are noted and come last, their trunk unknown.
-    """
-    left = dict(entries)
-    ordered: list[tuple[str, Any]] = []
-    while left:
-        ready = [name for name, table in left.items() if _trunk(table) not in left]
-        if not ready:
-            for name in left:
-                check.add(
-                    f"run {name}, key branch",
-                    "the runs branch off each other in a ring",
-                    "give the run that was trained first its whole schedule and no branch",
-                )
-            return ordered
-        ordered += [(name, left.pop(name)) for name in ready]
-    return ordered
-
-
-def _trunk(table: object) -> object:
-    branch = table.get("branch") if isinstance(table, dict) else None
-    name = branch.get("run") if isinstance(branch, dict) else None
-    return name if isinstance(name, str) else None
-
-
-def branched(
-    branch: object, rest: Schedule | None, built: dict[str, Run], keys: dict[str, Any]
-) -> tuple[Branch, Schedule | None]:
-    """Return where a run branches off, and its whole schedule: the trunk's up to there, then its own.
-
-    Parameters
-    ----------
-    rest : Schedule or None
-        The part after the branch. Of a logged one the steps count on from the trunk's; if it repeats the
-        trunk it is taken as it is.
-    """
-    check = Check()
-    table = check.keys(branch, allowed=BRANCH_KEYS, required=BRANCH_KEYS)
-    check.raise_problems()
-    name, step = table["run"], table["step"]
-    if not isinstance(name, str) or name not in built:
-        problem = f"there is no run {name!r} to branch off{suggestion(name, built)}"
-        fix = f"name one of {', '.join(built) or 'the runs of the study'}"
-        raise StudyError.at("key run", problem, fix)
-    trunk = built[name]
-    if trunk.phase != keys.get("phase", trunk.phase) or trunk.base != keys.get("base"):
-        problem = f"the run {name} is of another phase or base"
-        raise StudyError.at("key run", problem, "branch off a run of the same phase and base")
-    before, place = trunk.schedule.first(step), Branch(name, step)
-    if rest is None:
-        return place, None
-    if keys.get("lr_log", False):
-        return place, _after_log(before, rest)
-    return place, before + rest
-
-
-def _after_log(before: Schedule, rest: Schedule) -> Schedule:
-    """Return the trunk with a log behind it whose steps count on from the trunk's."""
-    (segment,) = rest.segments
-    steps = np.asarray(getattr(segment, "logged_steps"))  # noqa: B009
-    if steps[0] <= before.steps:
-        return rest
-    rates = rest.learning_rates()[steps - 1]
-    return before + Schedule.from_log(steps - before.steps, rates)
 
 
 TABLES = ("study", "bases", "runs")
@@ -129,206 +59,196 @@ RUN_KEYS = (
     "targets",
     "branch",
 )
+BRANCH_KEYS = ("run", "step")
+# What training takes: a plan that says nothing of it has what the fitted study has.
+RESOURCE_KEYS = ("tokens_per_step", "unique_tokens", "compute")
+# Stands for a schedule that is at fault: the other keys are still worth checking.
+_PLACEHOLDER = constant(1, 1e-3)
 
 
-@dataclass
-class Settings:
-    """What a study.toml says, as far as it could be understood.
+class Settings(Check):
+    """What a study.toml says, as far as it could be understood, and what is wrong with the rest.
+
+    Parameters
+    ----------
+    logs : dict of str to Schedule, or None
+        Logged learning rates of the runs that have them; None if they could not be read, which makes those
+        runs malformed without a problem of their own.
+    trunks : iterable of Run
+        Runs of the fitted study, which those of a plan may branch off.
 
     Attributes
     ----------
     study : dict
         Keys of the [study] table.
     bases, runs : list
-        Those that could be built.
-    malformed : set of str
-        Names of the others.
+        Those that could be built; the names of the others are in ``malformed``.
     """
 
-    study: dict[str, Any] = field(default_factory=dict)
-    bases: list[Base] = field(default_factory=list)
-    runs: list[Run] = field(default_factory=list)
-    malformed: set[str] = field(default_factory=set)
-    problems: list[Problem] = field(default_factory=list)
+    def __init__(
+        self, tables: dict[str, Any], logs: dict[str, Schedule] | None, trunks: Iterable[Run]
+    ) -> None:
+        super().__init__()
+        self.logs = logs
+        self.malformed: set[str] = set()
+        self.keys(tables, allowed=TABLES)
+        inner = Check()
+        table = inner.keys(tables.get("study", {}), allowed=STUDY_KEYS)
+        self.study = {key: value for key, value in table.items() if key in STUDY_KEYS}
+        if not isinstance(self.study.get("description", ""), str):
+            inner.text("description", self.study.pop("description"))
+        for key in RESOURCES.keys() & self.study.keys():
+            self.study[key] = inner.run(f"key {key}", RESOURCES[key], self.study[key])
+        unit = self.study.pop("lr_unit", 1.0)
+        fine = inner.positive(
+            "lr_unit", unit, "which learning rates are multiples, or leave it out"
+        )
+        self.unit = float(unit) if fine else 1.0
+        self.problems += [problem.within("table study") for problem in inner.problems]
+        entries = self._entries(tables, "runs")
+        built = {run.name: run for run in trunks}
+        own = self._built(self._trunks_first(entries), "run", self._run, built)
+        self.runs = [own[name] for name in entries if name in own]
+        self.bases = list(
+            self._built(self._entries(tables, "bases"), "base", self._base, own).values()
+        )
+
+    def _entries(self, tables: dict[str, Any], name: str) -> dict[str, Any]:
+        entries = tables.get(name, {})
+        if isinstance(entries, dict):
+            return entries
+        fix = f"write a table [{name}.NAME] for each"
+        self.add(f"table {name}", f"{name} is {entries!r}", fix)
+        return {}
+
+    def _trunks_first(self, entries: dict[str, Any]) -> dict[str, Any]:
+        """Return the runs in an order in which a trunk comes before what branches off it.
+
+        Runs that branch off each other in a ring come last, their trunk unknown.
+        """
+
+        def trunk(table: Any) -> object:
+            branch = table.get("branch") if isinstance(table, dict) else None
+            name = branch.get("run") if isinstance(branch, dict) else None
+            return name if isinstance(name, str) else None
+
+        left, ordered = dict(entries), {}
+        while ready := [name for name, table in left.items() if trunk(table) not in left]:
+            ordered |= {name: left.pop(name) for name in ready}
+        for name in left:
+            self.add(f"run {name}, key branch", RING, RING_FIX)
+        return ordered
+
+    def _built[T: (Base, Run)](
+        self,
+        entries: dict[str, Any],
+        kind: str,
+        build: Callable[[str, object, dict[str, Run]], T],
+        known: dict[str, Run],
+    ) -> dict[str, T]:
+        """Return the runs or bases that can be built; problems are noted by run or base."""
+        built: dict[str, T] = {}
+        known = dict(known)
+        for name, table in entries.items():
+            place = f"{kind} {name}"
+            try:
+                built[name] = build(name, table, known)
+            except StudyError as error:
+                self.malformed.add(name)
+                # A run names itself in what it finds.
+                self.problems += [
+                    problem if problem.place.startswith(f"{place}, ") else problem.within(place)
+                    for problem in error.problems
+                ]
+            else:
+                if isinstance(built[name], Run):
+                    known[name] = built[name]
+        return built
+
+    def _schedule(self, check: Check, table: dict[str, Any]) -> Schedule | None:
+        schedule = check.run("", Schedule.from_toml, table["schedule"])
+        return schedule and schedule.scaled(self.unit)
+
+    def _run(self, name: str, table: object, known: dict[str, Run]) -> Run:
+        check = Check()
+        keys = check.keys(table, allowed=RUN_KEYS, required=("phase",))
+        logged = keys.get("lr_log", False)
+        schedule = None
+        if not isinstance(logged, bool):
+            check.add("key lr_log", f"lr_log is {logged!r}", "write true or false, no quotes")
+        elif logged and "schedule" in keys:
+            problem = "the run has both a schedule and lr_log"
+            check.add("key lr_log", problem, "keep only one of the two")
+        elif logged and self.logs is not None and name not in self.logs:
+            problem = "no usable learning rate of this run is in lr.csv"
+            fix = "add rows run, step, lr for it beside study.toml, or give a schedule"
+            check.add("key lr_log", problem, fix)
+        elif logged:
+            schedule = self.logs and self.logs[name].scaled(self.unit)
+        elif "schedule" in keys:
+            schedule = self._schedule(check, keys)
+        elif isinstance(table, dict):
+            fix = "add schedule = [ ... ], or lr_log = true and an lr.csv"
+            check.add("key schedule", "the run has no learning rates", fix)
+        aside = ("schedule", "lr_log", "branch")
+        rest = {key: keys[key] for key in keys if key in RUN_KEYS and key not in aside}
+        if "branch" in keys:
+            joined = check.run("key branch", branched, keys["branch"], schedule, known, keys)
+            rest["branch"], schedule = joined or (None, None)
+        if "phase" in rest:
+            run = check.run("", Run, name, schedule=schedule or _PLACEHOLDER, **rest)
+            if run is not None and schedule is not None and not check.problems:
+                return run
+        raise StudyError(check.problems)
+
+    def _base(self, name: str, table: object, runs: dict[str, Run]) -> Base:
+        check = Check()
+        keys = check.keys(table, allowed=BASE_KEYS)
+        values = {key: value for key, value in keys.items() if key in BASE_KEYS}
+        if "schedule" in keys:
+            values["schedule"] = self._schedule(check, keys) or _PLACEHOLDER
+        elif isinstance(keys.get("run"), str) and keys["run"] in runs and "steps" in keys:
+            # The checkpoint of a logged run has no segments of its own.
+            values["schedule"] = check.run("", runs[keys["run"]].schedule.first, keys["steps"])
+        if values.get("schedule") is _PLACEHOLDER:
+            values["known"] = False
+        base = check.run("", Base, name, **values)
+        if base is None or check.problems:
+            raise StudyError(check.problems)
+        return base
 
 
-def logged_runs(tables: dict[str, Any]) -> list[str]:
-    """Return the names of the runs whose learning rates are in lr.csv."""
-    runs = tables.get("runs")
-    if not isinstance(runs, dict):
-        return []
-    return [
-        name for name, run in runs.items() if isinstance(run, dict) and run.get("lr_log", False)
-    ]
-
-
-def build_settings(
-    tables: dict[str, Any],
-    logs: dict[str, Schedule] | None,
-    place: str,
-    trunks: Iterable[Run] = (),
-) -> Settings:
-    """Build bases and runs from the tables of a study.toml.
+def branched(
+    branch: object, rest: Schedule | None, built: dict[str, Run], keys: dict[str, Any]
+) -> tuple[Branch, Schedule | None]:
+    """Return where a run branches off, and its whole schedule: the trunk's up to there, then its own.
 
     Parameters
     ----------
-    logs : dict of str to Schedule, or None
-        Logged learning rates of the runs that have them; None if they could not be read, which
-        makes those runs malformed without a problem of their own.
+    rest : Schedule or None
+        The part after the branch. Of a logged one the steps count on from the trunk's; if it repeats the
+        trunk it is taken as it is.
     """
     check = Check()
-    settings = Settings()
-    check.keys(tables, allowed=TABLES)
-    settings.study = dict(_table(check, tables, "study", STUDY_KEYS))
-    if not isinstance(settings.study.get("description", ""), str):
-        check.text("description", settings.study.pop("description"))
-    for key in settings.study.keys() & RESOURCES.keys():
-        table = settings.study[key]
-        settings.study[key] = check.run(f"table study, key {key}", RESOURCES[key], table)
-    unit = _learning_rate_unit(check, settings.study.pop("lr_unit", 1.0))
-    runs: dict[str, Run] = {}
-    known = {run.name: run for run in trunks}
-    for name, table in trunks_first(check, _entries(check, tables, "runs")):
-        place_of_run = f"run {name}"
-        run = _collect(check, place_of_run, _build_run, name, table, unit, logs, known | runs)
-        if run is None:
-            settings.malformed.add(name)
-        else:
-            runs[name] = run
-    settings.runs = [runs[name] for name, _ in _entries(Check(), tables, "runs") if name in runs]
-    for name, table in _entries(check, tables, "bases"):
-        base = _collect(check, f"base {name}", _build_base, name, table, unit, runs)
-        if base is None:
-            settings.malformed.add(name)
-        else:
-            settings.bases.append(base)
-    settings.problems = [problem.within(place) for problem in check.problems]
-    return settings
-
-
-def _table(
-    check: Check, tables: dict[str, Any], name: str, allowed: tuple[str, ...]
-) -> dict[str, Any]:
-    inner = Check()
-    table = inner.keys(tables.get(name, {}), allowed=allowed)
-    check.problems += [problem.within(f"table {name}") for problem in inner.problems]
-    return {key: value for key, value in table.items() if key in allowed}
-
-
-def _entries(check: Check, tables: dict[str, Any], name: str) -> list[tuple[str, Any]]:
-    entries = tables.get(name, {})
-    if isinstance(entries, dict):
-        return list(entries.items())
-    check.add(f"table {name}", f"{name} is {entries!r}", f"write a table [{name}.NAME] for each")
-    return []
-
-
-def _learning_rate_unit(check: Check, unit: object) -> float:
-    if is_number(unit) and float(unit) > 0:  # type: ignore[arg-type]
-        return float(unit)  # type: ignore[arg-type]
-    check.add(
-        "table study, key lr_unit",
-        f"lr_unit is {unit!r}",
-        "give the positive number that learning rates are multiples of, or leave it out",
-    )
-    return 1.0
-
-
-def _collect[**P, T](
-    check: Check, place: str, build: Callable[P, T], *args: P.args, **kwargs: P.kwargs
-) -> T | None:
-    """Note the problems of a base or run under its place, unless they name it already."""
-    try:
-        return build(*args, **kwargs)
-    except StudyError as error:
-        check.problems += [
-            problem if problem.place.startswith(f"{place}, ") else problem.within(place)
-            for problem in error.problems
-        ]
-        return None
-
-
-def _build_schedule(check: Check, table: dict[str, Any], unit: float) -> Schedule | None:
-    schedule = check.run("", Schedule.from_toml, table["schedule"])
-    return schedule.scaled(unit) if schedule and unit != 1.0 else schedule
-
-
-def _build_run(
-    name: str,
-    table: object,
-    unit: float,
-    logs: dict[str, Schedule] | None,
-    built: dict[str, Run],
-) -> Run:
-    check = Check()
-    keys = check.keys(table, allowed=RUN_KEYS, required=("phase",))
-    schedule = None
-    if not isinstance(keys.get("lr_log", False), bool):
-        check.add("key lr_log", f"lr_log is {keys['lr_log']!r}", "write true or false, no quotes")
-    elif keys.get("lr_log", False):
-        schedule = _logged_schedule(check, name, keys, unit, logs)
-    elif "schedule" in keys:
-        schedule = _build_schedule(check, keys, unit)
-    elif isinstance(table, dict):
-        check.add(
-            "key schedule",
-            "the run has no learning rates",
-            "add schedule = [ ... ], or lr_log = true and an lr.csv",
-        )
-    aside = ("schedule", "lr_log", "branch")
-    rest = {key: keys[key] for key in keys if key in RUN_KEYS and key not in aside}
-    if "branch" in keys:
-        joined = check.run("key branch", branched, keys["branch"], schedule, built, keys)
-        rest["branch"], schedule = joined or (None, None)
-    if "phase" in rest:
-        # Where the schedule is at fault the other keys are still worth checking.
-        run = check.run("", Run, name, schedule=schedule or _PLACEHOLDER, **rest)
-        if run is not None and schedule is not None and not check.problems:
-            return run
-    raise StudyError(check.problems)
-
-
-def _logged_schedule(
-    check: Check, name: str, keys: dict[str, Any], unit: float, logs: dict[str, Schedule] | None
-) -> Schedule | None:
-    if "schedule" in keys:
-        check.add(
-            "key lr_log", "the run has both a schedule and lr_log", "keep only one of the two"
-        )
-        return None
-    if logs is not None and name not in logs:
-        check.add(
-            "key lr_log",
-            "no usable learning rate of this run is in lr.csv",
-            "add rows run, step, lr for it beside study.toml, or give a schedule",
-        )
-    if logs is None or name not in logs:
-        return None
-    return logs[name].scaled(unit) if unit != 1.0 else logs[name]
-
-
-def _build_base(name: str, table: object, unit: float, runs: dict[str, Run]) -> Base:
-    check = Check()
-    keys = check.keys(table, allowed=BASE_KEYS)
-    values = {key: value for key, value in keys.items() if key in BASE_KEYS}
-    if "schedule" in keys:
-        values["schedule"] = _build_schedule(check, keys, unit) or _PLACEHOLDER
-    elif isinstance(keys.get("run"), str) and keys["run"] in runs and "steps" in keys:
-        # The checkpoint of a logged run has no segments of its own.
-        values["schedule"] = check.run("", runs[keys["run"]].schedule.first, keys["steps"])
-    if values.get("schedule") is _PLACEHOLDER:
-        values["known"] = False
-    base = check.run("", Base, name, **values)
-    if base is None or check.problems:
-        raise StudyError(check.problems)
-    return base
-
-
-_PLACEHOLDER = Schedule.from_toml([{"shape": "constant", "steps": 1, "start": 1e-3, "end": 1e-3}])
-
-
-# What training takes: a plan that says nothing of it has what the fitted study has.
-RESOURCE_KEYS = ("tokens_per_step", "unique_tokens", "compute")
+    table = check.keys(branch, allowed=BRANCH_KEYS, required=BRANCH_KEYS)
+    check.raise_problems()
+    name, step = table["run"], table["step"]
+    if not isinstance(name, str) or name not in built:
+        problem = f"there is no run {name!r} to branch off{suggestion(name, built)}"
+        fix = f"name one of {', '.join(built) or 'the runs of the study'}"
+        raise StudyError.at("key run", problem, fix)
+    trunk = built[name]
+    if trunk.phase != keys.get("phase", trunk.phase) or trunk.base != keys.get("base"):
+        problem = f"the run {name} is of another phase or base"
+        raise StudyError.at("key run", problem, "branch off a run of the same phase and base")
+    before, place = trunk.schedule.first(step), Branch(name, step)
+    if rest is None or not keys.get("lr_log", False):
+        return place, rest and before + rest
+    steps = np.asarray(getattr(rest.segments[0], "logged_steps"))  # noqa: B009
+    if steps[0] <= before.steps:
+        return place, rest
+    rates = rest.learning_rates()[steps - 1]
+    return place, before + Schedule.from_log(steps - before.steps, rates)
 
 
 def read_study(path: str | Path) -> Study:
@@ -393,31 +313,33 @@ def _read(path: Path, *, is_plan: bool, fitted: Study | None, aside: Collection[
         what = "file" if path.suffix == ".toml" else "folder"
         raise StudyError.at(str(path), f"there is no such {what}", "check the spelling of the path")
     if not settings_path.is_file():
-        raise StudyError.at(
-            str(settings_path), "the file is missing", "write it, as the README shows"
-        )
+        fix = "write it, as the README shows"
+        raise StudyError.at(str(settings_path), "the file is missing", fix)
     folder = None if path.is_file() else path
     check = Check()
     tables = check.run("", read_toml, settings_path)
-    if aside and tables is not None:
-        _set_aside(tables, aside)
+    runs = tables.get("runs") if tables else None
+    entries = list(runs.items()) if isinstance(runs, dict) else []
+    for _, run in entries:
+        for key in aside if isinstance(run, dict) else ():
+            run.pop(key, None)
     losses_path = check.run("", find_table, folder, "losses") if folder else None
     if losses_path is None and not is_plan and not check.problems:
-        check.add(
-            str(path / "losses.csv"),
-            "the file is missing",
-            f"write the losses with the columns {', '.join(LOSS_COLUMNS)}",
-        )
+        fix = f"write the losses with the columns {', '.join(LOSS_COLUMNS)}"
+        check.add(str(path / "losses.csv"), "the file is missing", fix)
     losses = check.run("", read_table, losses_path) if losses_path else None
-    settings = Settings()
-    if tables is not None:
-        logs = check.run("", _read_logs, folder, logged_runs(tables))
-        trunks = fitted.runs if fitted else ()
-        settings = build_settings(tables, logs, str(settings_path), trunks)
-        check.problems = settings.problems + check.problems
+    if tables is None:
+        raise StudyError(check.problems)
+    logged = [name for name, run in entries if isinstance(run, dict) and run.get("lr_log", False)]
+    logs = check.run("", _read_logs, folder, logged)
+    settings = Settings(tables, logs, fitted.runs if fitted else ())
     if is_plan:
         settings.study.setdefault("name", path.stem)
-        check.problems += _complete(settings, fitted, str(settings_path))
+    check.problems = [
+        *(problem.within(str(settings_path)) for problem in settings.problems),
+        *check.problems,
+        *(_complete(settings, fitted, str(settings_path)) if fitted else ()),
+    ]
     origin = Origin(
         settings=str(settings_path),
         losses=str(losses_path or path),
@@ -425,10 +347,7 @@ def _read(path: Path, *, is_plan: bool, fitted: Study | None, aside: Collection[
         row=row_word(losses_path) if losses_path else "row",
     )
     parts: dict[str, Any] = {
-        "name": settings.study.get("name"),
-        "general": settings.study.get("general"),
-        "target": settings.study.get("target"),
-        **{key: settings.study.get(key) for key in RESOURCE_KEYS},
+        **{key: settings.study.get(key) for key in ("name", "general", "target", *RESOURCE_KEYS)},
         "bases": settings.bases,
         "runs": settings.runs,
         "losses": pd.DataFrame(columns=list(LOSS_COLUMNS)) if losses is None else losses,
@@ -437,18 +356,10 @@ def _read(path: Path, *, is_plan: bool, fitted: Study | None, aside: Collection[
     }
     if not check.problems:
         return Study(**parts, description=settings.study.get("description", ""))
-    if tables is not None and losses is not None:
+    if losses is not None:
         del parts["compute"]
         check.problems += examine(**parts, malformed=settings.malformed).problems
     raise StudyError(check.problems)
-
-
-def _set_aside(tables: dict[str, Any], keys: Collection[str]) -> None:
-    runs = tables.get("runs")
-    for run in runs.values() if isinstance(runs, dict) else ():
-        if isinstance(run, dict):
-            for key in keys:
-                run.pop(key, None)
 
 
 def _read_logs(folder: Path | None, names: list[str]) -> dict[str, Schedule]:
@@ -466,11 +377,9 @@ def _read_logs(folder: Path | None, names: list[str]) -> dict[str, Schedule]:
     schedules = {}
     for name, rows in rates[rates["step"] > 0].groupby("run", sort=False):
         if name not in names:
-            check.add(
-                check.place(rows.index[0]),
-                f"the run {name!r} has {len(rows)} logged learning rates but no lr_log = true",
-                "add lr_log = true to its table in place of the schedule, or remove the rows",
-            )
+            problem = f"the run {name!r} has {len(rows)} logged learning rates but no lr_log = true"
+            fix = "add lr_log = true to its table in place of the schedule, or remove the rows"
+            check.add(check.place(rows.index[0]), problem, fix)
             continue
         rows = rows.sort_values("step")
         schedules[str(name)] = Schedule.from_log(rows["step"], rows["lr"])
@@ -478,51 +387,38 @@ def _read_logs(folder: Path | None, names: list[str]) -> dict[str, Schedule]:
     return schedules
 
 
-def _complete(settings: Settings, fitted: Study | None, place: str) -> list[Problem]:
+def _complete(settings: Settings, fitted: Study, place: str) -> list[Problem]:
     """Fill what a plan leaves out from the fitted study; return where the two contradict."""
-    if fitted is None:
-        return []
     check = Check()
     for key in ("general", "target"):
         theirs = getattr(fitted, key)
         theirs = list(theirs) if isinstance(theirs, tuple) else theirs
         if settings.study.setdefault(key, theirs) != theirs:
-            check.add(
-                f"{place}, table study, key {key}",
-                f"{key} is {settings.study[key]!r} but {theirs!r} in the fitted study",
-                f"write {theirs!r} or leave the key out",
-            )
+            problem = f"{key} is {settings.study[key]!r} but {theirs!r} in the fitted study"
+            fix = f"write {theirs!r} or leave the key out"
+            check.add(f"{place}, table study, key {key}", problem, fix)
     for key in RESOURCE_KEYS:
         settings.study.setdefault(key, getattr(fitted, key))
     theirs_by_name = {base.name: base for base in fitted.bases}
     for base in settings.bases:
         if base.name in theirs_by_name and not _same_base(base, theirs_by_name[base.name]):
-            check.add(
-                f"{place}, base {base.name}",
-                f"the base {base.name!r} of the fitted study has another schedule",
-                "give it the same schedule, leave the table out, or choose another name",
-            )
+            problem = f"the base {base.name!r} of the fitted study has another schedule"
+            fix = "give it the same schedule, leave the table out, or choose another name"
+            check.add(f"{place}, base {base.name}", problem, fix)
     of_plan = {base.name for base in settings.bases} | settings.malformed
     wanted = {run.base for run in settings.runs if run.base} - of_plan
-    # An unknown name is answered with all that there are.
-    complete = wanted <= set(theirs_by_name)
-    settings.bases += [
-        base
-        for name, base in theirs_by_name.items()
-        if name not in of_plan and (name in wanted or not complete)
-    ]
+    if not wanted <= set(theirs_by_name):
+        # An unknown name is answered with all that there are.
+        wanted = set(theirs_by_name)
+    settings.bases += [theirs_by_name[name] for name in theirs_by_name if name in wanted - of_plan]
     return check.problems
 
 
 def _same_base(base: Base, other: Base) -> bool:
     if base.schedule is None or other.schedule is None:
         return base.known == other.known
-    return base.schedule.steps == other.schedule.steps and np.allclose(
-        base.schedule.learning_rates(),
-        other.schedule.learning_rates(),
-        rtol=0,
-        atol=1e-6 * other.schedule.peak,
-    )
+    mine, theirs = base.schedule.learning_rates(), other.schedule.learning_rates()
+    return mine.size == theirs.size and np.allclose(mine, theirs, 0, 1e-6 * other.schedule.peak)
 
 
 def write_study(
@@ -595,20 +491,14 @@ def runs_text(runs: Iterable[Run]) -> str:
 
 
 def _base_lines(base: Base, pretraining_runs: set[str]) -> list[str]:
-    keys: dict[str, Any] = {
-        "steps": base.steps,
-        "run": base.run,
-        "model_size": base.model_size,
-        "known": None if base.known else False,
-    }
+    keys = {key: getattr(base, key) for key in ("steps", "run", "model_size")}
+    keys["known"] = None if base.known else False
     schedule = base.schedule
     if schedule is not None and schedule.is_logged:
         if base.run not in pretraining_runs:
-            raise StudyError.at(
-                f"base {base.name}, key schedule",
-                "the base has a logged schedule but lies on no PT run of the study",
-                "name the PT run it was saved from",
-            )
+            place = f"base {base.name}, key schedule"
+            problem = "the base has a logged schedule but lies on no PT run of the study"
+            raise StudyError.at(place, problem, "name the PT run it was saved from")
         # Read back from the log of its run.
         schedule = None
     return _table_lines(["bases", base.name], keys, schedule)
@@ -616,14 +506,8 @@ def _base_lines(base: Base, pretraining_runs: set[str]) -> list[str]:
 
 def _run_lines(run: Run) -> list[str]:
     logged, rest = _written(run)
-    keys = {
-        "phase": run.phase,
-        "base": run.base,
-        "replay": run.replay,
-        "model_size": run.model_size,
-        "batch_tokens": run.batch_tokens,
-        "sequence_length": run.sequence_length,
-        "optimizer_state": run.optimizer_state,
+    keys = {key: getattr(run, key) for key in RUN_KEYS if key not in ("schedule", "lr_log")}
+    keys |= {
         "targets": run.mixture or None,
         "branch": run.branch and asdict(run.branch),
         "lr_log": logged or None,
@@ -683,15 +567,14 @@ def logged_rates(runs: Iterable[Run]) -> "pd.DataFrame":
 
     frames = []
     for run in runs:
-        logged, start = [], 0
+        logged: list[NDArray[np.int64]] = []
+        start = 0
         for segment in run.schedule.segments:
-            # Where the log ends early the last step says how long the run is.
-            from_log = (
-                np.union1d(segment.logged_steps, [segment.steps])
-                if isinstance(segment, LoggedSegment)
-                else np.arange(1, segment.steps + 1)
-            )
-            logged.append(from_log + start)
+            steps = np.arange(1, segment.steps + 1)
+            if isinstance(segment, LoggedSegment):
+                # Where the log ends early the last step says how long the run is.
+                steps = np.union1d(segment.logged_steps, [segment.steps])
+            logged.append(steps + start)
             start += segment.steps
         steps = np.concatenate(logged)
         rates = run.schedule.learning_rates()[steps - 1]

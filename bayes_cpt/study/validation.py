@@ -5,7 +5,7 @@ Every problem names its file, run and step and the fix; what is only suspicious 
 
 import math
 from collections import Counter
-from collections.abc import Collection, Hashable, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 
 SAME_RATE = 1e-6
+RING = "the runs branch off each other in a ring"
+RING_FIX = "give the run that was trained first its whole schedule and no branch"
 # ln of 268,000: more than guessing uniformly among the tokens of any vocabulary in use.
 HIGHEST_LOSS = 12.5
 # Losses that differ by less are one number with rounding errors: one evaluation alone varies more (nats).
@@ -86,10 +88,6 @@ def examine(
         Names of runs and bases that could not be built: no second problem is made of them.
     rows_are_checked : bool
         Whether the losses are rows of a study, in their order: these are not looked at again.
-
-    Returns
-    -------
-    Findings
     """
     check = Check()
     cautions = Check()
@@ -98,12 +96,20 @@ def examine(
     if not malformed:
         check_counted(check, tokens_per_step, unique_tokens, runs)
     note_epochs(cautions, tokens_per_step, unique_tokens, runs, origin.settings)
-    _note_interpolation(cautions, runs, origin)
+    for run in runs:
+        if run.schedule.interpolated_steps:
+            cautions.add(
+                f"{origin.rates}, run {run.name}",
+                f"{run.schedule.interpolated_steps} of {run.schedule.steps} learning rates are "
+                "interpolated linearly",
+                "log every step if the learning rate changes between the logged ones",
+            )
     check.problems = [problem.within(origin.settings) for problem in check.problems]
     if not losses.index.is_unique:
         # Tables put together without renumbering: a label would name several rows.
         losses = losses.reset_index(drop=True)
     table = TableCheck(losses, origin.losses, origin.row)
+    table_cautions = TableCheck(losses, origin.losses, origin.row)
     table.columns(LOSS_COLUMNS)
     if table.problems:
         return Findings(losses, check.problems + table.problems, cautions.problems)
@@ -115,25 +121,24 @@ def examine(
         clean = table.duplicates(clean, ["run", "step", "domain"])
         if runs or malformed:
             clean = _check_rows(table, clean, runs, malformed)
-        check_scale(table, clean)
+        _check_scale(table, table_cautions, clean)
     if not is_plan:
-        _check_domains(table, clean, general, target)
-        note_unmeasured_targets(cautions, clean, target, origin.losses)
-        _note_unmeasured_runs(cautions, clean, runs, origin)
+        _check_measured(table, cautions, clean, general, target, runs)
     if rows_are_checked:
         clean = clean[list(LOSS_COLUMNS)].reset_index(drop=True)
         return Findings(clean, check.problems + table.problems, cautions.problems)
     if not is_plan and isinstance(general, str) and isinstance(target, str):
-        note_mix_ups(cautions, clean, runs, general, target, origin.settings)
-    caution_table = TableCheck(losses, origin.losses, origin.row)
-    note_disorder(caution_table, clean)
-    note_high_losses(caution_table, clean)
-    note_flat_curves(caution_table, clean)
-    note_base_losses(caution_table, clean, bases, runs)
+        _note_mix_ups(cautions, clean, runs, general, target, origin.settings)
+    _note_disorder(table_cautions, clean)
+    _note_flat_curves(table_cautions, clean)
+    _note_base_losses(table_cautions, clean, bases, runs)
+    order = {run.name: number for number, run in enumerate(runs)}
+    clean = clean.assign(order=_of_run(clean, order, len(order)))
+    clean = clean.sort_values(["order", "domain", "step"], kind="stable", ignore_index=True)
     return Findings(
-        _ordered(clean, runs),
+        clean[list(LOSS_COLUMNS)],
         check.problems + table.problems,
-        cautions.problems + caution_table.problems,
+        cautions.problems + table_cautions.problems,
     )
 
 
@@ -150,11 +155,8 @@ def _check_settings(
     if target is not None:
         _check_targets(check, general, target, runs)
     elif any(run.phase == "cpt" for run in runs):
-        check.add(
-            "key target",
-            "the study has CPT runs but no target",
-            'add target = "<validation set of the CPT data>"',
-        )
+        fix = 'add target = "<validation set of the CPT data>"'
+        check.add("key target", "the study has CPT runs but no target", fix)
     if tokens_per_step is not None:
         check.positive("tokens_per_step", tokens_per_step, "tokens")
     if not runs:
@@ -175,20 +177,16 @@ def _check_targets(check: Check, general: object, target: object, runs: "Sequenc
         if times > 1:
             check.add("key target", f"target names {name!r} twice", "name each once")
     if general in names:
-        check.add(
-            "key target",
-            f"general and target are both {general!r}",
-            "name two validation sets, or leave target out of a study of PT runs",
-        )
+        fix = "name two validation sets, or leave target out of a study of PT runs"
+        check.add("key target", f"general and target are both {general!r}", fix)
     for run in runs:
         place = f"run {run.name}, key targets"
         for name in run.mixture:
             if name not in names:
-                check.add(
-                    place,
-                    f"the run trains on {name!r}, which is no target of the study{suggestion(name, names)}",
-                    f"name some of {', '.join(names)}, or add it to target in [study]",
-                )
+                hint = suggestion(name, names)
+                problem = f"the run trains on {name!r}, which is no target of the study{hint}"
+                fix = f"name some of {', '.join(names)}, or add it to target in [study]"
+                check.add(place, problem, fix)
         if run.phase == "cpt" and len(names) > 1 and run.targets is None and run.replay != 1:
             check.add(
                 place,
@@ -207,9 +205,8 @@ def _check_runs(
 ) -> None:
     for kind, names in (("base", [b.name for b in bases]), ("run", [r.name for r in runs])):
         for twice in sorted(name for name, times in Counter(names).items() if times > 1):
-            check.add(
-                f"{kind} {twice}", f"two {kind}s are named {twice!r}", "give each its own name"
-            )
+            problem = f"two {kind}s are named {twice!r}"
+            check.add(f"{kind} {twice}", problem, "give each its own name")
     known_bases = {base.name: base for base in bases}
     for run in runs:
         if run.base is None or run.base in malformed:
@@ -251,32 +248,22 @@ def _check_branches(check: Check, runs: "dict[str, Run]") -> None:
         for _ in runs:
             above = runs.get(above.branch.run, above) if above.branch else above
         if above.branch is not None and above.branch.run in runs:
-            check.add(
-                place,
-                "the runs branch off each other in a ring",
-                "give the run that was trained first no branch",
-            )
-            continue
-        if (trunk.phase, trunk.base) != (run.phase, run.base):
-            check.add(
-                place,
-                f"the run {trunk.name} is of another phase or base",
-                "branch off a run of the same phase and base",
-            )
-        elif step > trunk.schedule.steps:
-            check.add(
-                place,
-                f"the run {trunk.name} has {trunk.schedule.steps} steps and is left at step {step}",
-                "give the step at which the runs part",
-            )
+            check.add(place, RING, RING_FIX)
+        elif (trunk.phase, trunk.base) != (run.phase, run.base):
+            problem = f"the run {trunk.name} is of another phase or base"
+            check.add(place, problem, "branch off a run of the same phase and base")
+        elif step > (length := trunk.schedule.steps):
+            problem = f"the run {trunk.name} has {length} steps and is left at step {step}"
+            check.add(place, problem, "give the step at which the runs part")
         else:
             before, of_run = (one.schedule.learning_rates()[:step] for one in (trunk, run))
             apart = np.flatnonzero(~np.isclose(before, of_run, rtol=SAME_RATE, atol=0.0))
             if apart.size:
+                first = apart[0]
                 check.add(
                     place,
                     f"up to the branch its learning rates are not those of {trunk.name}: at step "
-                    f"{apart[0] + 1} {of_run[apart[0]]:g} and {before[apart[0]]:g}",
+                    f"{first + 1} {of_run[first]:g} and {before[first]:g}",
                     "correct one of the two schedules, or leave branch out",
                 )
 
@@ -284,17 +271,12 @@ def _check_branches(check: Check, runs: "dict[str, Run]") -> None:
 def _check_lies_on(check: Check, base: "Base", run: "Run") -> None:
     if base.schedule is None:
         return
-    place = f"base {base.name}, key run"
-    steps = base.schedule.steps
-    if steps > run.schedule.steps:
-        check.add(
-            place,
-            f"the base has {steps} steps but its run {run.name} only {run.schedule.steps}",
-            "name the PT run it was saved from, or correct the steps",
-        )
+    place, steps = f"base {base.name}, key run", base.schedule.steps
+    if steps > (length := run.schedule.steps):
+        problem = f"the base has {steps} steps but its run {run.name} only {length}"
+        check.add(place, problem, "name the PT run it was saved from, or correct the steps")
         return
-    of_base = base.schedule.learning_rates()
-    of_run = run.schedule.learning_rates()[:steps]
+    of_base, of_run = base.schedule.learning_rates(), run.schedule.learning_rates()[:steps]
     differ = np.flatnonzero(np.abs(of_base - of_run) > SAME_RATE * base.schedule.peak)
     if differ.size:
         first = int(differ[0])
@@ -306,25 +288,13 @@ def _check_lies_on(check: Check, base: "Base", run: "Run") -> None:
         )
 
 
-def _note_interpolation(cautions: Check, runs: "Sequence[Run]", origin: Origin) -> None:
-    for run in runs:
-        if run.schedule.interpolated_steps:
-            cautions.add(
-                f"{origin.rates}, run {run.name}",
-                f"{run.schedule.interpolated_steps} of {run.schedule.steps} learning rates are "
-                "interpolated linearly",
-                "log every step if the learning rate changes between the logged ones",
-            )
-
-
 def _check_rows(
     table: TableCheck, losses: "pd.DataFrame", runs: "Sequence[Run]", malformed: Collection[str]
 ) -> "pd.DataFrame":
     """Note rows of unknown runs and impossible steps; return the others."""
     by_name = {run.name: run for run in runs}
     is_known = _of_run(losses, dict.fromkeys(by_name, True), False)
-    strange = losses[~is_known]
-    for name, rows in strange.groupby("run", sort=False) if len(strange) else ():
+    for name, rows in losses[~is_known].groupby("run", sort=False):
         if name not in malformed:
             table.add(
                 table.place(rows.index[0]),
@@ -334,7 +304,7 @@ def _check_rows(
     known = losses[is_known]
     steps = known["step"].to_numpy()
     too_late = steps > _of_run(known, {run.name: run.schedule.steps for run in runs}, 0)
-    for name, rows in known[too_late].groupby("run", sort=False) if too_late.any() else ():
+    for name, rows in known[too_late].groupby("run", sort=False):
         table.add(
             table.place(rows.index[0]),
             f"step {rows['step'].iloc[0]} lies beyond the {by_name[name].schedule.steps} steps of "
@@ -344,11 +314,8 @@ def _check_rows(
     is_pretraining = _of_run(known, {run.name: run.phase == "pt" for run in runs}, False)
     too_early = is_pretraining & (steps == 0)
     for label in known.index[too_early]:
-        table.add(
-            table.place(label),
-            "a PT run has no step 0",
-            "remove the row: steps count from 1, and step 0 is only for a CPT run's base",
-        )
+        fix = "remove the row: steps count from 1, and step 0 is only for a CPT run's base"
+        table.add(table.place(label), "a PT run has no step 0", fix)
     return known[~too_late & ~too_early]
 
 
@@ -361,12 +328,15 @@ def _of_run(losses: "pd.DataFrame", values: dict[str, Any], unknown: object) -> 
     return np.array([values.get(name, unknown) for name in names], dtype=type(unknown))[codes]
 
 
-def _check_domains(
+def _check_measured(
     table: TableCheck,
+    cautions: Check,
     losses: "pd.DataFrame",
     general: object,
     target: object,
+    runs: "Sequence[Run]",
 ) -> None:
+    """Check that the validation sets of the study, and note whether its runs, have losses."""
     if losses.empty:
         if not table.problems:
             table.add(table.file, "there is no loss", "add one row per validation measurement")
@@ -379,30 +349,23 @@ def _check_domains(
                 f"no row has the {key} validation set {domain!r}{suggestion(domain, measured)}",
                 f"set {key} in [study] to one of {', '.join(measured)}, or add its losses",
             )
-
-
-def _note_unmeasured_runs(
-    cautions: Check, losses: "pd.DataFrame", runs: "Sequence[Run]", origin: Origin
-) -> None:
-    measured = set(losses["run"].unique().tolist())
-    for run in runs:
-        if run.name not in measured:
+    for name in target if isinstance(target, list | tuple) else ():
+        if isinstance(name, str) and name not in measured:
             cautions.add(
-                f"{origin.losses}, run {run.name}",
-                "the run has no losses and tells the fit nothing",
-                "add its losses, or leave the run to a plan",
+                f"{table.file}, domain {name}",
+                f"no row has the target {name!r}{suggestion(name, measured)}: what is said of it is what "
+                "the other targets lead to expect",
+                "add its losses, at step 0 at least, or leave it so",
             )
+    names = set(losses["run"].unique().tolist())
+    for run in runs:
+        if run.name not in names:
+            problem = "the run has no losses and tells the fit nothing"
+            fix = "add its losses, or leave the run to a plan"
+            cautions.add(f"{table.file}, run {run.name}", problem, fix)
 
 
-def _ordered(losses: "pd.DataFrame", runs: "Sequence[Run]") -> "pd.DataFrame":
-    """Return the losses sorted by run (in the study's order), domain and step."""
-    order = {run.name: number for number, run in enumerate(runs)}
-    losses = losses.assign(order=_of_run(losses, order, len(order)))
-    losses = losses.sort_values(["order", "domain", "step"], kind="stable", ignore_index=True)
-    return losses[list(LOSS_COLUMNS)]
-
-
-def note_mix_ups(
+def _note_mix_ups(
     cautions: Check,
     losses: "pd.DataFrame",
     runs: Sequence["Run"],
@@ -411,7 +374,8 @@ def note_mix_ups(
     settings: str,
 ) -> None:
     """Note validation sets that seem swapped, and replay ratios that seem to count the target's share."""
-    changes = _changes(losses)
+    curves = losses.sort_values("step", kind="stable").groupby(["run", "domain"])["loss"]
+    changes = (curves.last() - curves.first())[curves.size() > 1].to_dict()
     measured = [run for run in runs if run.replay is not None and (run.name, general) in changes]
     little = [
         (changes[run.name, general], changes[run.name, target])
@@ -446,122 +410,72 @@ def note_mix_ups(
         )
 
 
-def note_unmeasured_targets(
-    cautions: Check, losses: "pd.DataFrame", targets: object, place: str
-) -> None:
-    """Note which of several targets no row of the losses has."""
-    measured = sorted(losses["domain"].unique().tolist())
-    for name in targets if isinstance(targets, list | tuple) else ():
-        if isinstance(name, str) and name not in measured:
-            cautions.add(
-                f"{place}, domain {name}",
-                f"no row has the target {name!r}{suggestion(name, measured)}: what is said of it is what "
-                "the other targets lead to expect",
-                "add its losses, at step 0 at least, or leave it so",
-            )
-
-
-def _changes(losses: "pd.DataFrame") -> dict[tuple[str, str], float]:
-    """Return by run and validation set how far the last loss lies above the first."""
-    ordered = losses.sort_values("step", kind="stable").groupby(["run", "domain"])["loss"]
-    ends = ordered.agg(["first", "last", "size"])
-    ends = ends[ends["size"] > 1]
-    return dict(zip(ends.index, ends["last"] - ends["first"], strict=True))
-
-
-def note_base_losses(
+def _note_base_losses(
     cautions: TableCheck, losses: "pd.DataFrame", bases: "Sequence[Base]", runs: "Sequence[Run]"
 ) -> None:
     """Note measurements of one base that disagree."""
     base_of = {run.name: run.base for run in runs if run.base is not None}
-    measured: dict[tuple[str, str], list[tuple[Hashable, str, float]]] = {}
-    for label, run, domain, loss in _rows(losses[losses["step"] == 0]):
-        if run in base_of:
-            measured.setdefault((base_of[run], domain), []).append((label, run, loss))
     known = {base.name: base for base in bases}
-    trunks = losses[losses["run"].isin([base.run for base in bases])]
-    pretraining = {
-        base.name: {domain: loss for _, run, domain, loss in _rows(there) if run == base.run}
-        for base in bases
-        if len(there := trunks[trunks["step"] == base.steps])
-    }
-    for (base_name, domain), rows in sorted(measured.items()):
-        _, first_run, first = rows[0]
-        far = [(label, loss) for label, _, loss in rows if abs(loss - first) > SAME_LOSS]
-        if far:
+    starts = losses[(losses["step"] == 0) & losses["run"].isin(base_of)]
+    for (name, domain), rows in starts.groupby([starts["run"].map(base_of), "domain"]):
+        first_run, first = rows["run"].iloc[0], rows["loss"].iloc[0]
+        far = rows["loss"][(rows["loss"] - first).abs() > SAME_LOSS]
+        if len(far):
             cautions.add(
-                cautions.place(far[0][0]),
-                f"the loss {far[0][1]:g} of the base {base_name} is {first:g} in run {first_run}",
+                cautions.place(far.index[0]),
+                f"the loss {far.iloc[0]:g} of the base {name} is {first:g} in run {first_run}",
                 "step 0 is the base itself: give every run from it the same loss there",
             )
-        there = pretraining.get(base_name, {}).get(domain)
-        if there is None or abs(first - there) <= SIMILAR_LOSS:
+        base = known.get(name)
+        if base is None:
             continue
-        base = known[base_name]
-        ratio = first / there
-        bits = min(abs(ratio * math.log(2) - 1), abs(ratio / math.log(2) - 1)) < 0.02
-        cautions.add(
-            cautions.place(rows[0][0]),
-            f"the base {base_name} has loss {first:g} here but {there:g} at step {base.steps} of its "
-            f"PT run {base.run}",
-            f"one is in bits: multiply it by {math.log(2):.4f}"
-            if bits
-            else "measure both on the same sequences",
-        )
+        here = (losses["run"] == base.run) & (losses["step"] == base.steps)
+        for there in losses["loss"][here & (losses["domain"] == domain)]:
+            ratio = first / there
+            if abs(first - there) <= SIMILAR_LOSS:
+                continue
+            bits = min(abs(ratio * math.log(2) - 1), abs(ratio / math.log(2) - 1)) < 0.02
+            cautions.add(
+                cautions.place(rows.index[0]),
+                f"the base {name} has loss {first:g} here but {there:g} at step {base.steps} of its "
+                f"PT run {base.run}",
+                f"one is in bits: multiply it by {math.log(2):.4f}"
+                if bits
+                else "measure both on the same sequences",
+            )
 
 
-def _rows(losses: "pd.DataFrame") -> Iterator[tuple[Hashable, str, str, float]]:
-    """Return label, run, domain and loss of each row."""
-    return zip(losses.index, losses["run"], losses["domain"], losses["loss"], strict=True)
+def _check_scale(table: TableCheck, cautions: TableCheck, losses: "pd.DataFrame") -> None:
+    """Refuse validation sets most of whose losses are higher than any guess costs; note single ones.
 
-
-def check_scale(table: TableCheck, losses: "pd.DataFrame") -> None:
-    """Refuse validation sets most of whose losses are in another unit: no law of losses fits those."""
-    if not (losses["loss"] > HIGHEST_LOSS).any():
-        return
-    for domain, rows in losses.groupby("domain", sort=False):
-        high = rows[rows["loss"] > HIGHEST_LOSS]
-        if 2 * len(high) > len(rows):
-            first = high["loss"].iloc[0]
+    No law of losses fits what is in another unit.
+    """
+    for domain, high in losses[losses["loss"] > HIGHEST_LOSS].groupby("domain", sort=False):
+        count, first = (losses["domain"] == domain).sum(), high["loss"].iloc[0]
+        if 2 * len(high) > count:
             table.add(
                 table.place(high.index[0]),
-                f"{len(high)} of {len(rows)} losses of {domain} are above {HIGHEST_LOSS:g}, more than a "
+                f"{len(high)} of {count} losses of {domain} are above {HIGHEST_LOSS:g}, more than a "
                 "uniform guess costs in any vocabulary: these look like perplexities",
                 "give nats/token, the natural logarithm of perplexity: "
                 f"{math.log(first):.4g} for {first:g}",
             )
-
-
-def note_high_losses(cautions: TableCheck, losses: "pd.DataFrame") -> None:
-    """Note single losses that are higher than any guess costs."""
-    high = losses[losses["loss"] > HIGHEST_LOSS]
-    for domain, rows in high.groupby("domain", sort=False) if len(high) else ():
-        cautions.add(
-            cautions.place(rows.index[0]),
-            f"the loss is {rows['loss'].iloc[0]:g}, more than a uniform guess costs in any "
-            f"vocabulary ({len(rows)} rows of {domain} above {HIGHEST_LOSS:g} nats/token)",
-            f"give nats/token: multiply bits by {math.log(2):.4f}, take the log of perplexity",
-        )
+        else:
+            cautions.add(
+                cautions.place(high.index[0]),
+                f"the loss is {first:g}, more than a uniform guess costs in any "
+                f"vocabulary ({len(high)} rows of {domain} above {HIGHEST_LOSS:g} nats/token)",
+                f"give nats/token: multiply bits by {math.log(2):.4f}, take the log of perplexity",
+            )
 
 
 def is_one_number(losses: "Floats") -> bool:
-    """Return whether losses (nats/token, at least one) are the same but for rounding errors.
-
-    Parameters
-    ----------
-    losses : ndarray, shape (points,)
-    """
+    """Return whether losses (nats/token, at least one) are the same but for rounding errors."""
     return bool(np.ptp(losses) <= SAME_NUMBER)
 
 
-def note_disorder(cautions: TableCheck, losses: "pd.DataFrame") -> None:
-    """Note curves whose rows are not in rising order: often a log of a restarted run.
-
-    Parameters
-    ----------
-    losses : DataFrame
-        Columns run, step, domain, loss; clean, in the order in which they were given.
-    """
+def _note_disorder(cautions: TableCheck, losses: "pd.DataFrame") -> None:
+    """Note curves whose rows, as given, are not in rising order: often a log of a restarted run."""
     curves = ["run", "domain"]
     falls = losses[losses.groupby(curves, sort=False)["step"].diff() < 0]
     firsts = falls.index[~falls.duplicated(curves)].tolist()
@@ -574,7 +488,7 @@ def note_disorder(cautions: TableCheck, losses: "pd.DataFrame") -> None:
         )
 
 
-def note_flat_curves(cautions: TableCheck, losses: "pd.DataFrame") -> None:
+def _note_flat_curves(cautions: TableCheck, losses: "pd.DataFrame") -> None:
     """Note curves that never move: often the last loss of a run, repeated by an export."""
     if losses.empty:
         return
