@@ -25,8 +25,8 @@ from bayes_cpt.model.setup import BoundModel
 from bayes_cpt.model.simulate import expected_loss
 from bayes_cpt.model.spec import ModelSpec
 from bayes_cpt.study.folder import read_plan, read_study
-from bayes_cpt.study.tables import find_table
 from bayes_cpt.study.study import Study
+from bayes_cpt.study.tables import find_table
 from bayes_cpt.toml_files import read_toml
 
 if TYPE_CHECKING:
