@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Annotated, Any
 
 from bayes_cpt.cli.options import Json, Quiet, StudyFolder, Verbose, option
-from bayes_cpt.cli.output import TAKEN, Cells, Output, number
+from bayes_cpt.cli.output import TAKEN, Output, columns, number
 from bayes_cpt.cli.undetermined import show_effects, show_undetermined
 
 if TYPE_CHECKING:
@@ -11,6 +11,15 @@ if TYPE_CHECKING:
 
     from bayes_cpt.model.spec import ModelSpec
     from bayes_cpt.study.study import Study
+
+BASES = (
+    "base=name | on run | steps:4 | peak LR=peak_learning_rate:4 | final LR=final_learning_rate:4 | "
+    "potential=loss_potential:4"
+)
+RUNS = (
+    "run=name | phase | base | replay:4 | steps:4 | peak LR=peak_learning_rate:4 | "
+    "final LR=final_learning_rate:4"
+)
 
 
 def check(
@@ -142,22 +151,12 @@ def _show_bases(output: Output, content: dict[str, Any]) -> None:
     rows = pd.DataFrame(content["bases"])
     rows["name"] += rows["known"].map({True: "", False: " (PT unknown)"})
     rows["on run"] = rows["run"].fillna("-")
-    numbers = ("steps", "peak LR", "final LR", "potential")
-    keys = ("steps", "peak_learning_rate", "final_learning_rate", "loss_potential")
-    cells: dict[str, Cells] = {"base": "name", "on run": "on run"}
-    cells |= {head: (key, number) for head, key in zip(numbers, keys, strict=True)}
+    cells = columns(BASES)
     for domain in _fitted(content):
-        cells[f"loss\n{domain}"] = _loss_on(domain)
-    cells["CPT\nruns"] = ("runs", lambda runs: str(len(runs)))
-    output.table(rows, cells)
-
-
-def _loss_on(domain: str) -> Cells:
-    return "losses", lambda losses: number(losses[domain])
-
-
-def _points_on(domain: str) -> Cells:
-    return "points", lambda points: str(points[domain])
+        rows[f"on {domain}"] = [losses[domain] for losses in rows["losses"]]
+        cells[f"loss\n{domain}"] = (f"on {domain}", "4")
+    rows["count"] = rows["runs"].map(len)
+    output.table(rows, cells | {"CPT\nruns": ("count", "text")})
 
 
 def _show_runs(output: Output, content: dict[str, Any]) -> None:
@@ -165,19 +164,17 @@ def _show_runs(output: Output, content: dict[str, Any]) -> None:
 
     rows, others = pd.DataFrame(content["runs"]), _others(content)
     rows["base"] = rows["base"].fillna("-")
-    cells: dict[str, Cells] = {"run": "name", "phase": "phase", "base": "base"}
-    numbers = {"peak LR": "peak_learning_rate", "final LR": "final_learning_rate"}
-    for heading, key in ({"replay": "replay", "steps": "steps"} | numbers).items():
-        cells[heading] = (key, number)
+    cells = columns(RUNS)
     for resource, title in TAKEN.items():
         if resource in rows:
-            cells[title] = (resource, lambda value: number(value, 3))
+            cells[title] = (resource, "3")
     for domain in _fitted(content):
-        cells[f"points\n{domain}"] = _points_on(domain)
+        rows[f"on {domain}"] = [points[domain] for points in rows["points"]]
+        cells[f"points\n{domain}"] = (f"on {domain}", "text")
     if others:
-        counts = rows["points"].map(lambda points: sorted(points[name] for name in others))
-        rows["others"] = counts.map(lambda ordered: _span([ordered[0], ordered[-1]]))
-        cells["points\nothers"] = ("others", str)
+        counts = [[points[name] for name in others] for points in rows["points"]]
+        rows["others"] = [_span([min(count), max(count)]) for count in counts]
+        cells["points\nothers"] = ("others", "text")
     output.table(rows, cells)
 
 
@@ -185,11 +182,9 @@ def _show_ranges(output: Output, ranges: dict[str, Any]) -> None:
     import pandas as pd
 
     rows = pd.DataFrame([{"phase": phase} | covered for phase, covered in ranges.items()])
-    keys = {"replay": "replay", "peak LR": "peak_learning_rate", "steps": "steps"}
-    cells: dict[str, Cells] = {"phase": "phase"}
-    for heading, key in keys.items():
-        cells[heading] = (key, _span)
-    output.table(rows[rows["steps"].notna()], cells)
+    rows = rows[rows["steps"].notna()]
+    shown = {"replay": "replay", "peak LR": "peak_learning_rate", "steps": "steps"}
+    output.table(rows, {"phase": "phase"} | {head: (key, _span) for head, key in shown.items()})
 
 
 def _span(span: list[float] | None) -> str:
@@ -207,12 +202,9 @@ def _show_parameters(
         "Share of the prior's variance that a fit of these runs can be expected to take away; "
         "below 0.5 (marked *) the prior decides."
     )
-    shares = parameters.assign(share=parameters.apply(_share, axis=1))
+    firm = parameters["identified"].map({True: " ", False: "*"})
+    shares = parameters.assign(share=parameters["contraction"].map("{:.2f} ".format) + firm)
     shares = shares.pivot(index="quantity", columns="domain", values="share").fillna("-  ")
     shares = shares.loc[parameters["quantity"].unique()].reset_index()
     kept = [domain for domain in (*domains, "all") if domain in shares]
-    output.table(shares, {"parameter": "quantity"} | {name: (name, str) for name in kept})
-
-
-def _share(row: "pd.Series") -> str:
-    return f"{row['contraction']:.2f} {' ' if row['identified'] else '*'}"
+    output.table(shares, {"parameter": "quantity"} | {name: (name, "text") for name in kept})

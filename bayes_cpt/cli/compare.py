@@ -1,23 +1,27 @@
 """`bayes-cpt compare`: which of several laws predicts held-out runs best, and a stack of them."""
 
-from collections.abc import Callable
-from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from bayes_cpt.cli.options import (
+    Dask,
+    Jobs,
     Json,
     Quiet,
     RefitDraws,
+    RunNames,
     Seed,
     StudyFolder,
+    Tails,
+    WorkFolder,
+    listed,
     option,
-    output_option,
 )
-from bayes_cpt.cli.output import Cells, Output, Results, Row, make_folder, share, writing
-from bayes_cpt.cli.validate import Dask, Jobs, read_shares
+from bayes_cpt.cli.output import Output, Results, make_folder, write
+from bayes_cpt.cli.running import check_fittable
+from bayes_cpt.cli.validate import read_shares
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -37,21 +41,8 @@ def compare(
         bool,
         typer.Option("--quick", help="Only the first answer: from one fit of each, no refits."),
     ] = False,
-    runs: Annotated[
-        str | None,
-        option(
-            "NAMES",
-            "Runs to leave out, separated by commas.",
-            default="all that the models predict",
-        ),
-    ] = None,
-    tails: Annotated[
-        str,
-        typer.Option(
-            metavar="SHARES",
-            help="Predict also what follows these shares of each run's steps; none does not.",
-        ),
-    ] = "0.5",
+    runs: RunNames = None,
+    tails: Tails = "0.5",
     baselines: Annotated[
         str | None,
         option(
@@ -64,14 +55,7 @@ def compare(
     jobs: Jobs = None,
     dask: Dask = None,
     seed: Seed = 0,
-    output: Annotated[
-        Path | None,
-        output_option(
-            "FOLDER",
-            "Folder for the stack, the fits, tables, figure and words. What is done is saved "
-            "there, and a rerun goes on.",
-        ),
-    ] = None,
+    output: WorkFolder = None,
     quiet: Quiet = False,
     json: Json = False,
 ) -> int:
@@ -110,14 +94,16 @@ def compare(
 
     written = Output(quiet, json)
     shares = read_shares(tails)
-    specs = read_models(_names(models))
-    others = read_baselines(_names(baselines or ""), specs)
+    specs = read_models(list(listed(models)))
+    others = read_baselines(list(listed(baselines)), specs)
     if quick and others:
         raise typer.BadParameter("--baselines are scored on runs left out: leave --quick out.")
     with written.cautions():
         loaded = read_study(study)
-    chosen = runs.split(",") if runs else None
-    _check(written, loaded, list(specs.values()))
+    chosen = listed(runs) or None
+    with written.cautions():
+        for spec in specs.values():
+            check_fittable(spec, loaded)
     if not quick:
         # What cannot be left out is said before the long fits.
         folds = comparison_folds(loaded, specs, chosen, shares)
@@ -149,21 +135,6 @@ def compare(
     return 1 if result.problems else 0
 
 
-def _names(listed: str) -> list[str]:
-    return [name.strip() for name in listed.split(",") if name.strip()]
-
-
-def _check(written: Output, study: Any, specs: list[Any]) -> None:
-    """Raise where the study lacks what a law needs: before the long fits."""
-    from bayes_cpt.model.setup import build_setup
-    from bayes_cpt.study.ranges import check_evidence
-
-    with written.cautions():
-        for spec in specs:
-            build_setup(spec, study)
-            check_evidence(study, continual=spec.law.continual)
-
-
 def _first(written: Output, loo: "CurveLoo | str") -> None:
     """Tell the first answer while the refits run."""
     if isinstance(loo, str):
@@ -176,7 +147,7 @@ def _first(written: Output, loo: "CurveLoo | str") -> None:
 def _show(written: Output, result: "Comparison") -> None:
     written.verdict(result.verdict())
     if result.scores is not None:
-        table = result.table()
+        table = _covered(result.table())
         for seen, rows in table.groupby("seen", sort=False):
             after = float(str(seen))
             what = f"What follows {100 * after:g} % of a run's steps" if after else "Whole runs"
@@ -188,7 +159,7 @@ def _show(written: Output, result: "Comparison") -> None:
         )
     if result.last_losses is not None:
         written.heading(f"Last losses of {result.last_losses.runs} held-out runs")
-        written.table(result.last_losses.table(), _LAST_LOSSES)
+        written.table(_covered(result.last_losses.table()), _LAST_LOSSES)
         written.text("\nCRPS and mean error of the median: nats/token, less is better.")
     if not isinstance(result.curve_loo, str):
         written.heading("Curves left out by importance sampling, without refits")
@@ -205,39 +176,22 @@ def _loo(loo: "CurveLoo") -> "pd.DataFrame":
     return pd.DataFrame(rows, columns=["law", "mean", "error", "doubtful"])
 
 
-def _error(places: int, scale: float = 1.0) -> Callable[[float], str]:
-    """Return what formats a standard error; a dash where there is none."""
-    return lambda value: f"{scale * value:.{places}f}" if isfinite(value) else "-"
+_CRPS = "CRPS=crps:.4f | beside=crps_difference:+.4f | ± =crps_error:2"
+_COVERAGE = "in 50/\n90 %=covered:text |  ±=covered_error:2"
+_SCORES = (
+    f"law=method | weight:% | log score=log_score_difference:+.1f | ±=log_score_error:2 | {_CRPS} | "
+    f"{_COVERAGE}"
+)
+_LAST_LOSSES = f"=method | {_CRPS} | mean\nerror=mae:.4f | {_COVERAGE}"
+_LOO = "law | log score=mean:+.1f | ±=error:2 | curves with\nlarge Pareto k=doubtful:text"
 
 
-def _covered(row: Row) -> str:
-    return f"{100 * row['coverage_50']:.0f}/{100 * row['coverage_90']:.0f}"
-
-
-_CRPS: dict[str, Cells] = {
-    "CRPS": ("crps", ".4f"),
-    "beside": ("crps_difference", "+.4f"),
-    "± ": ("crps_error", _error(4)),
-}
-_COVERAGE: dict[str, Cells] = {
-    "in 50/\n90 %": _covered,
-    " ±": ("coverage_90_error", _error(0, 100.0)),
-}
-_SCORES: dict[str, Cells] = {
-    "law": "method",
-    "weight": ("weight", share),
-    "log score": ("log_score_difference", "+.1f"),
-    "±": ("log_score_error", _error(1)),
-    **_CRPS,
-    **_COVERAGE,
-}
-_LAST_LOSSES: dict[str, Cells] = {"": "method", **_CRPS, "mean\nerror": ("mae", ".4f"), **_COVERAGE}
-_LOO: dict[str, Cells] = {
-    "law": "law",
-    "log score": ("mean", "+.1f"),
-    "±": ("error", _error(1)),
-    "curves with\nlarge Pareto k": ("doubtful", "d"),
-}
+def _covered(table: "pd.DataFrame") -> "pd.DataFrame":
+    """Return scores with the shares of points in both bands as one text."""
+    shares = [(100 * table[f"coverage_{mass}"]).map("{:.0f}".format) for mass in (50, 90)]
+    return table.assign(
+        covered=shares[0] + "/" + shares[1], covered_error=100 * table["coverage_90_error"]
+    )
 
 
 def _write(result: "Comparison", folder: Path) -> Results:
@@ -247,8 +201,7 @@ def _write(result: "Comparison", folder: Path) -> Results:
     results = Results(folder)
     if result.stack is not None:
         results.paths["stack"] = folder / STACK_FILE
-        with writing(results.paths["stack"]) as partial:
-            result.stack.save(partial)
+        write(results.paths["stack"], result.stack.save)
     results.paths |= {law: folder / f"{law}.nc" for law in result.fits}
     scores = result.scores
     if scores is not None:

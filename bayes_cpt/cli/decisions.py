@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from bayes_cpt.cli.options import (
+    Candidates,
+    Draws,
     FitFile,
     Interval,
     Json,
     Objective,
     Quiet,
+    ResultFolder,
     ScoresFile,
     Seed,
     SpaceFile,
@@ -27,9 +30,7 @@ from bayes_cpt.cli.output import (
     OutputFile,
     Row,
     check_folder,
-    check_target,
     footnote,
-    number,
     share,
     starred,
     write_numbers,
@@ -127,11 +128,9 @@ def decide(
     tolerance: Annotated[
         float, typer.Option(min=0.0, help="Nats of the objective that make no difference.")
     ] = 0.005,
-    candidates: Annotated[
-        int, typer.Option(min=1, help="Configurations looked at first; then more near the best.")
-    ] = 8192,
+    candidates: Candidates = 8192,
     interval: Interval = 0.9,
-    draws: Annotated[int, typer.Option(min=4, help="Posterior draws to use.")] = 1000,
+    draws: Draws = 1000,
     seed: Seed = 0,
     verbose: Verbose = False,
     quiet: Quiet = False,
@@ -206,10 +205,9 @@ def decide(
 
     written = Output(quiet, json)
     is_table = output is not None and output.suffix in TABLES
-    if output is not None and is_table:
-        check_target(output, TABLES, inputs=(fit,))
-    else:
-        check_folder(output, new=True)
+    file = OutputFile(output if is_table else None, TABLES, fit)
+    folder = None if is_table else output
+    check_folder(folder, new=True)
     posterior = load(fit)
     lengths = {"steps": steps, "tokens": tokens, "gpu_hours": hours, "money": cost}
     narrow = narrowed(
@@ -234,12 +232,11 @@ def decide(
         "front": decision.front_table(interval),
     }
     answer = Answer(written, fit, posterior, decision, interval)
-    file = OutputFile(output) if output is not None and is_table else None
-    if file is not None:
+    if file.path is not None:
         _write_choices(file, decision, tables["contenders"], interval)
-    elif output is not None:
+    elif folder is not None:
         plan = settings_text(decision.plan())
-        answer.write(output, tables, {"decision": decision.plot()}, plan=plan)
+        answer.write(folder, tables, {"decision": decision.plot()}, plan=plan)
     if not decision.feasible:
         # Also for those who read nothing else.
         written.error("No configuration of the space keeps the constraints; these come nearest.")
@@ -249,10 +246,9 @@ def decide(
         verbose=verbose,
         footnotes=footnote(tables["contenders"]["outside"]),
     )
-    if file is not None:
-        file.say(written)
+    file.say(written)
     content = {**_facts(decision), **tables, "seed": seed}
-    if file is not None:
+    if file.path is not None:
         content["files"] = {"contenders": str(file.path)}
     return max(answer.finish(content), 0 if decision.feasible else 1)
 
@@ -263,63 +259,56 @@ def _choices(table: "pd.DataFrame", decision: "Decision") -> Section:
 
     valuation = decision.valuation
     spread = float(decision.contenders.values.std(axis=1).min())
-    amount, change = partial(number, digits=3), partial(signed, spread=spread)
+    change = partial(signed, spread=spread)
     cells: dict[str, Any] = {"option": "option"}
     for name, heading in (SEARCHED[quantity] for quantity in decision.space.searched):
-        cells[heading] = (name, amount) if table[name].dtype.kind in "if" else name
-    cells |= {heading: (name, amount) for name, heading in TAKEN.items() if name in table}
+        cells[heading] = (name, "3") if table[name].dtype.kind in "if" else name
+    cells |= {heading: (name, "3") for name, heading in TAKEN.items() if name in table}
     domains = (*valuation.model.domains, *valuation.thirds)
     cells |= {domain: (f"{domain}_change", change) for domain in domains}
     cells |= {name: (f"{name}_change", "+.3f") for name in valuation.links}
     cells |= {
         "objective": ("objective", change),
         "regret": ("regret", partial(fixed, spread=decision.information[1])),
-        f"within\n{decision.criterion.tolerance:g}": ("p_within", share),
+        f"within\n{decision.criterion.tolerance:g}": ("p_within", "%"),
     }
     for index in range(1, len(valuation.objective.chances) + 1):
-        cells[f"P(breach\n{index})"] = (f"breach_{index}", share)
+        cells[f"P(breach\n{index})"] = (f"breach_{index}", "%")
     reference = valuation.reference.name if valuation.reference else "its own base"
     heading = f"Choices by {valuation.objective.name}: change from {reference}, nats/token"
-    return Section(heading, starred(table, "option"), cells, {"marked": table["outside"]})
+    return Section(heading, starred(table, "option"), cells, table["outside"])
 
 
 def _detail(tables: "dict[str, pd.DataFrame]", interval: float) -> list[Section]:
     percent, contenders = f"{100 * interval:g} %", tables["contenders"]
-    mixture = {"targets": "targets"} if "targets" in contenders else {}
-    configuration = {"option": "option", "base": "base", "decay": "decay_shape", **mixture}
-    configuration |= {"replay": "replay", "steps": "steps", "re-warm-up": "warmup_steps"}
-    configuration |= {"peak LR": "peak", "final LR": "final"}
-    objective: dict[str, Any] = {"option": "option", "median": ("objective", ".4f")}
-    objective |= {end: (f"objective_{end}", ".4f") for end in ("lower", "upper")}
-    objective |= {"regret": ("regret", ".4f"), "is the best": ("p_best", share)}
+    mixture = "targets | " if "targets" in contenders else ""
+    configuration = (
+        f"option | base | decay=decay_shape | {mixture}replay | steps | re-warm-up=warmup_steps | "
+        "peak LR=peak | final LR=final"
+    )
+    objective = (
+        "option | median=objective:.4f | lower=objective_lower:.4f | upper=objective_upper:.4f | "
+        "regret:.4f | is the best=p_best:%"
+    )
     sections = [
         Section("The configurations", contenders, configuration),
         Section(f"The objective, with {percent} intervals", contenders, objective),
     ]
-    if not tables["optimum"].empty:
+    if not (optimum := tables["optimum"]).empty:
+        # Of numbers their interval, of names their shares.
+        chosen, of_name = optimum["recommended"], optimum["value"].notna()
+        rows = optimum.assign(
+            quantity=optimum["quantity"].str.replace("_", " "),
+            value=optimum["value"].fillna(""),
+            recommended=chosen.mask(of_name, chosen.map({True: "yes", False: ""})),
+        )
+        cells = (
+            "quantity | value | draws=probability:% | median | lower | upper | at lowest=at_lowest:% | "
+            "at highest=at_highest:% | recommended"
+        )
         heading = f"Where the best of each draw lies, with {percent} intervals"
-        sections.append(_optimum(heading, tables["optimum"]))
+        sections.append(Section(heading, rows, cells, group="quantity"))
     return sections
-
-
-def _optimum(heading: str, table: "pd.DataFrame") -> Section:
-    """Return where the best of each draw lies: of numbers their interval, of names their shares."""
-
-    def recommended(row: Row) -> str:
-        chosen = row["recommended"]
-        return ("yes" if chosen else "") if row["value"] else number(chosen)
-
-    cells: dict[str, Any] = {
-        "quantity": "quantity",
-        "value": "value",
-        "draws": ("probability", share),
-    }
-    cells |= {name: name for name in ("median", "lower", "upper")}
-    cells |= {"at lowest": ("at_lowest", share), "at highest": ("at_highest", share)}
-    cells["recommended"] = recommended
-    names = table["quantity"].str.replace("_", " ")
-    rows = table.assign(quantity=names, value=table["value"].fillna(""))
-    return Section(heading, rows, cells, {"group": "quantity"})
 
 
 def _write_choices(
@@ -328,12 +317,11 @@ def _write_choices(
     """Write the table of choices, for a paper or for programs."""
     from bayes_cpt.report.tables import WRITERS, choices_table
 
-    with file.partial() as partial:
-        if file.path.suffix in NUMBERS:
-            write_numbers(table, partial)
-        else:
-            text = WRITERS[file.path.suffix](choices_table(decision, interval))
-            partial.write_text(text, encoding="utf-8")
+    suffix = file.path.suffix if file.path else ""
+    if suffix in NUMBERS:
+        file.write(partial(write_numbers, table))
+    else:
+        file.write(WRITERS[suffix](choices_table(decision, interval)))
 
 
 def _facts(decision: "Decision") -> dict[str, Any]:
@@ -383,15 +371,8 @@ def next_run(
         int | None,
         option("N", "Length of the default runs.", default="a third of the typical CPT run"),
     ] = None,
-    output: Annotated[
-        Path | None,
-        output_option(
-            "FOLDER", "Folder to write tables (CSV), the figure (PNG) and the words into."
-        ),
-    ] = None,
-    candidates: Annotated[
-        int, typer.Option(min=1, help="Configurations looked at first; then more near the best.")
-    ] = 4096,
+    output: ResultFolder = None,
+    candidates: Candidates = 4096,
     interval: Interval = 0.9,
     draws: Annotated[
         int, typer.Option(min=50, help="Posterior draws to use: more, smaller errors.")
@@ -485,26 +466,19 @@ def _worth(table: "pd.DataFrame", values: "RunValues") -> Section:
         digits = decimals(1000.0 * row["error"])
         return f"{1000.0 * row['value']:.{digits}f} ± {1000.0 * row['error']:.{digits}f}"
 
-    cells = {
-        "run": "run",
-        "cost": ("cost", "g"),
-        "worth": worth,
-        "must be": lambda row: number(1000.0 * row["hurdle"], 2),
-        "changes the choice": ("changes", share),
-    }
+    rows = starred(table, "run").assign(price=1000.0 * table["hurdle"])
+    rows["worth"] = [worth(row) for row in table.to_dict("records")]
+    cells = "run | cost:g | worth:text | must be=price:2 | changes the choice=changes:%"
     name = values.valuation.objective.name
     heading = f"What runs are worth to {name}, 0.001 nats, the most for its cost first"
-    return Section(heading, starred(table, "run"), cells, {"marked": table["outside"]})
+    return Section(heading, rows, cells, table["outside"])
 
 
 def _most_about(table: "pd.DataFrame") -> Section:
-    cells = {
-        "run": "run",
-        "tells most about": "told",
-        "per 1,000 steps\n(0.001 nats)": lambda row: f"{1000.0 * row['per_1000_steps']:.2g}",
-    }
     told = table["about"].str.replace("_", " ") + " on " + table["on"]
-    return Section("What each tells most about", table.assign(told=told), cells)
+    rows = table.assign(told=told, rate=1000.0 * table["per_1000_steps"])
+    cells = "run | tells most about=told | per 1,000 steps\n(0.001 nats)=rate:.2g"
+    return Section("What each tells most about", rows, cells)
 
 
 def schedule(
@@ -537,14 +511,9 @@ def schedule(
             "LR", "Highest learning rate, raw.", default="the highest that the study was trained at"
         ),
     ] = None,
-    output: Annotated[
-        Path | None,
-        output_option(
-            "FOLDER", "Folder to write the plan (study.toml, lr.csv), gains, figure and words into."
-        ),
-    ] = None,
+    output: ResultFolder = None,
     interval: Interval = 0.9,
-    draws: Annotated[int, typer.Option(min=4, help="Posterior draws to use.")] = 400,
+    draws: Draws = 400,
     verbose: Verbose = False,
     quiet: Quiet = False,
     json: Json = False,

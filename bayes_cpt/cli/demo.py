@@ -6,8 +6,8 @@ from typing import Annotated
 import typer
 
 from bayes_cpt.cli.fit import fit_and_save, show_fit
-from bayes_cpt.cli.options import Json, Quiet, Seed, option
-from bayes_cpt.cli.output import Output, OutputFile, make_folder, save_figure, writing
+from bayes_cpt.cli.options import FitDraws, Json, Quiet, Seed
+from bayes_cpt.cli.output import Output, OutputFile, make_folder, save_figure, write
 from bayes_cpt.cli.predict import show_forecast, write_forecast
 
 FILES = ("fit.nc", "forecast.csv", "forecast.png", "fitted.png", "plan-example.toml")
@@ -18,9 +18,7 @@ def demo(
         Path, typer.Option("--output", "-o", metavar="FOLDER", help="Folder to write into.")
     ] = Path("bayes-cpt-demo"),
     seed: Seed = 0,
-    draws: Annotated[
-        int | None, option(None, "Draws kept in each of the four chains.", default="1000", min=10)
-    ] = None,
+    draws: FitDraws = None,
     quiet: Quiet = False,
     json: Json = False,
 ) -> int:
@@ -49,15 +47,15 @@ def demo(
     with written.cautions():
         study = read_study(bundled_study())
     plan = output / "plan-example.toml"
-    with writing(plan) as partial:
-        partial.write_bytes((bundled_study() / plan.name).read_bytes())
-    file = OutputFile(output / "fit.nc")
+    write(plan, (bundled_study() / plan.name).read_text(encoding="utf-8"))
+    file = OutputFile(output / "fit.nc", (".nc",))
     posterior, fitted = fit_and_save(written, study, "cpt-replay", seed, file, draws)
     from bayes_cpt import plots
     from bayes_cpt.forecast.bands import bands
 
     dataset = posterior.predict(plan, seed=seed)
-    forecast = write_forecast(posterior, bands(posterior, plan, seed=seed), output / "forecast.csv")
+    target = OutputFile(output / "forecast.csv", (".csv",))
+    forecast = write_forecast(posterior, bands(posterior, plan, seed=seed), target)
     save_figure(plots.forecast(posterior, dataset), output / "forecast.png")
     save_figure(plots.fitted(posterior), output / "fitted.png")
     show_fit(written, posterior, fitted, verbose=False)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from bayes_cpt.cli.options import Json, Quiet, option, output_option
-from bayes_cpt.cli.output import Output, check_target, writing
+from bayes_cpt.cli.output import Output, OutputFile
 
 if TYPE_CHECKING:
     from bayes_cpt.study.runs import Run
@@ -21,10 +21,7 @@ class Trainer(StrEnum):
     torch = "torch"
 
 
-SUFFIXES = {
-    Trainer.hf: (".json",),
-    Trainer.torch: (".py",),
-}
+SUFFIXES = {Trainer.hf: (".json",), Trainer.torch: (".py",)}
 
 
 def export(
@@ -66,15 +63,14 @@ def export(
     from bayes_cpt.study.exports import torch_source, training_arguments
 
     written = Output(quiet, json)
-    check_target(output, SUFFIXES[kind], inputs=(plan,))
+    file = OutputFile(output, SUFFIXES[kind], plan)
     with written.cautions():
         chosen = _run(plan, run, fit)
     if kind is Trainer.hf:
         text = json_library.dumps(training_arguments(chosen), indent=2) + "\n"
     else:
         text = torch_source(chosen)
-    with writing(output) as partial:
-        partial.write_text(text, encoding="utf-8")
+    file.write(text)
     written.text(text if kind is not Trainer.torch else f"{chosen.schedule.steps} steps, exact")
     written.text(f"Written to {output}")
     written.result({"plan": str(plan), "run": run, "kind": kind.value, "output": str(output)})

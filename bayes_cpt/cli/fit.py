@@ -4,10 +4,10 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from bayes_cpt.cli.options import (
+    FitDraws,
     Json,
+    Model,
     Quiet,
     Seed,
     StudyFolder,
@@ -15,8 +15,8 @@ from bayes_cpt.cli.options import (
     option,
     output_option,
 )
-from bayes_cpt.cli.output import Output, OutputFile, check_target, number
-from bayes_cpt.cli.running import about_fit, explained, finish, show_fit_verdict
+from bayes_cpt.cli.output import Output, OutputFile
+from bayes_cpt.cli.running import about_fit, check_fittable, explained, finish, show_fit_verdict
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -28,20 +28,9 @@ if TYPE_CHECKING:
 def fit(
     study: StudyFolder,
     output: Annotated[Path, output_option("FIT", "File to write: NAME.nc.")],
-    model: Annotated[
-        str,
-        typer.Option(metavar="NAME", help="Law to fit, by name or as a .toml file of your own."),
-    ] = "cpt-replay",
+    model: Model = "cpt-replay",
     seed: Seed = 0,
-    draws: Annotated[
-        int | None,
-        option(
-            None,
-            "Draws kept in each of the four chains.",
-            default="as many as the diagnostics need",
-            min=10,
-        ),
-    ] = None,
+    draws: FitDraws = None,
     cores: Annotated[
         int | None, option(None, "Chains sampled at once.", default="all", min=1)
     ] = None,
@@ -74,10 +63,9 @@ def fit(
     from bayes_cpt.study.folder import read_study
 
     written = Output(quiet, json)
-    check_target(output, (".nc",))
+    file = OutputFile(output, (".nc",))
     with written.cautions():
         loaded = read_study(study)
-    file = OutputFile(output)
     posterior, content = fit_and_save(written, loaded, model, seed, file, draws, cores)
     show_fit(written, posterior, content, verbose=verbose)
     file.say(written)
@@ -98,17 +86,14 @@ def fit_and_save(
     cores: int | None = None,
 ) -> tuple["Posterior", dict[str, Any]]:
     """Fit and save; return the posterior and what machines are told of it."""
-    from bayes_cpt.model.setup import build_setup
     from bayes_cpt.model.spec import read_spec
     from bayes_cpt.report.fit import Convergence, fit_verdict
-    from bayes_cpt.study.ranges import check_evidence
 
     spec = read_spec(model)
     started = time.monotonic()
     with written.cautions():
         # What the study lacks is said before the sampler is imported.
-        build_setup(spec, study)
-        check_evidence(study, continual=spec.law.continual)
+        check_fittable(spec, study)
         from bayes_cpt.forecast.quality import fit_quality
         from bayes_cpt.identify.determination import determination
         from bayes_cpt.inference.fitting import fit as fit_study
@@ -116,12 +101,11 @@ def fit_and_save(
         with written.progress() as report, explained(report) as clock:
             posterior = fit_study(study, spec, seed, draws=draws, progress=clock, cores=cores)
     seconds = time.monotonic() - started
-    with file.partial() as partial:
-        posterior.save(partial)
+    file.write(posterior.save)
     quality, table = fit_quality(posterior), posterior.summary(coefficients=False)
     reached = Convergence.of(posterior, table)
     weak = weakly_determined(table)
-    return posterior, about_fit(file.path, posterior) | {
+    return posterior, about_fit(Path(file.path or ""), posterior) | {
         "study_digest": posterior.tree.attrs["study_digest"],
         "seed": posterior.seed,
         "attempts": reached.attempts,
@@ -146,15 +130,12 @@ def show_fit(
 
     show_fit_verdict(written, posterior, content["verdict"], verbose=verbose)
     written.heading("How close the fitted curves are to the measured losses")
-    cells = {
-        "validation set": "domain",
-        "phase": "phase",
-        "points": lambda row: f"{row['points']}",
-        "R²": lambda row: f"{row['r2']:.3f}",
-        "mean miss,\nnats/token": lambda row: number(row["mean_absolute_error"], 2),
-    }
-    quality = content["quality"]
-    written.table(quality.assign(phase=quality["phase"].str.upper()), cells)
+    quality = content["quality"].assign(phase=content["quality"]["phase"].str.upper())
+    cells = (
+        "validation set=domain | phase | points:text | R²=r2:.3f | "
+        "mean miss,\nnats/token=mean_absolute_error:2"
+    )
+    written.table(quality, cells)
     weak = content["prior_bound"]
     if verbose and len(weak):
         written.heading("What the runs say little about: the prior decides (contraction below 0.5)")

@@ -1,21 +1,22 @@
 """`bayes-cpt landmarks`: what a fit says beside its curves, in tables, figures and plain words."""
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from bayes_cpt.cli.options import (
+    Draws,
     FitFile,
     Interval,
     Json,
+    Plan,
     Quiet,
+    ResultFolder,
     Target,
     Verbose,
     option,
-    output_option,
 )
-from bayes_cpt.cli.output import Output, Row, check_folder, footnote, share, starred
+from bayes_cpt.cli.output import Output, Row, check_folder, footnote, starred
 from bayes_cpt.cli.running import SAME, Answer, Section
 
 if TYPE_CHECKING:
@@ -31,6 +32,18 @@ RUNS, REPLAYS, CHOICES = 8, 4, 8
 WORTH_A_WORD = 0.05
 COURSES = {"stretched": "drawn out", "held": "held at peak"}
 CRITICAL = "Critical point: PT steps past which general loss does not all come back"
+TURNING = (
+    "run | schedule | loss | never\nrises=never_rises:% | comes\nback=returns:% | "
+    "never\nback=never_returns:% | after\nsteps=median:3 | lower:3 | upper:3"
+)
+CRITICAL_CELLS = (
+    "replay:g | rise of general\nloss (nats)=rise:.4f | exists:% | by prior=exists_prior:% | "
+    "steps=median:3 | lower:3 | upper:3"
+)
+RESPONSE = (
+    "on=domain | re-warmed=rewarmed:text | value | base=start:.4f | last=median:.4f | lower:.4f | "
+    "upper:.4f | best:%"
+)
 RESPONSES = {
     "loss_potential": "loss potential of the base",
     "peak_learning_rate": "peak learning rate",
@@ -40,14 +53,8 @@ RESPONSES = {
 
 def landmarks(
     fit: FitFile,
-    plan: Annotated[
-        Path | None,
-        option("PLAN", "Runs: a study folder, or one TOML file.", default="the fitted runs"),
-    ] = None,
-    output: Annotated[
-        Path | None,
-        output_option("FOLDER", "Folder to write tables (CSV), figures (PNG) and the words into."),
-    ] = None,
+    plan: Plan = None,
+    output: ResultFolder = None,
     run: Annotated[
         str | None,
         option("NAME", "The run whose base and peak are varied.", default="the first that anneals"),
@@ -60,7 +67,7 @@ def landmarks(
         ),
     ] = 0.5,
     interval: Interval = 0.9,
-    draws: Annotated[int, typer.Option(min=4, help="Posterior draws to use.")] = 500,
+    draws: Draws = 500,
     verbose: Verbose = False,
     quiet: Quiet = False,
     json: Json = False,
@@ -157,7 +164,7 @@ def _effects(found: "Survey", interval: float) -> Section:
         ]
         for choice, changes in effects(found, interval)[:CHOICES]
     ]
-    cells: dict[str, Any] = {"choice": "choice"} | {domain: (domain, str) for domain in domains}
+    cells: dict[str, Any] = {"choice": "choice"} | {domain: (domain, "text") for domain in domains}
     title = f"What a choice does to the last losses of {found.run.name}, nats"
     table = pd.DataFrame(rows, columns=["choice", *domains])
     return Section(f"{title} ({100 * interval:g} % intervals)", table, cells)
@@ -179,15 +186,14 @@ def _returns(title: str, table: "pd.DataFrame") -> Section:
         lower = steps(row["lower"])
         return lower if row["lower"] > MANY else f"{lower} to {steps(row['upper'])}"
 
-    cells = {
-        "run": "run",
-        "steps": ("planned_steps", str),
-        "change then": change,
-        "back\nthen": ("back", share),
-        "back if\ndrawn out": lambda row: share(1.0 - row["never_returns"]),
-        "after steps": after,
-    }
-    return Section(title, starred(table, "run"), cells, {"marked": table["outside"]})
+    rows = starred(table, "run").assign(drawn_out=1.0 - table["never_returns"])
+    rows["then"] = [change(row) for row in table.to_dict("records")]
+    rows["after"] = [after(row) for row in table.to_dict("records")]
+    cells = (
+        "run | steps=planned_steps:text | change then=then:text | back\nthen=back:% | "
+        "back if\ndrawn out=drawn_out:% | after steps=after:text"
+    )
+    return Section(title, rows, cells, table["outside"])
 
 
 def _critical_in_short(table: "pd.DataFrame") -> Section:
@@ -197,76 +203,25 @@ def _critical_in_short(table: "pd.DataFrame") -> Section:
         median, lower, upper = (steps(row[name]) for name in ("median", "lower", "upper"))
         return median if lower == upper else f"{median} ({lower} to {upper})"
 
-    cells = {
-        "replay": ("replay", "g"),
-        "exists": ("exists", share),
-        "by the prior alone": ("exists_prior", share),
-        "PT steps": interval,
-    }
-    return Section(CRITICAL, table, cells)
+    cells = {"replay": ("replay", "g"), "exists": ("exists", "%")}
+    cells |= {"by the prior alone": ("exists_prior", "%")}
+    return Section(CRITICAL, table, cells | {"PT steps": interval})
 
 
 def _detail(found: "Survey", tables: "dict[str, pd.DataFrame]", interval: float) -> list[Section]:
+    turning = tables["turning_length"]
+    weights = turning["balance"].map("{:g} general".format).replace("1 general", "general")
+    turning = turning.assign(schedule=turning["course"].map(COURSES), loss=weights)
     title = f"Turning length: steps until a loss that rose is back ({100 * interval:g} % intervals)"
-    sections = [_turning(title, tables["turning_length"])]
+    sections = [Section(title, turning, TURNING, turning["outside"], group="run")]
     if "critical_point" in tables:
-        sections.append(_critical(tables["critical_point"]))
+        critical = tables["critical_point"]
+        sections.append(Section(CRITICAL, critical, CRITICAL_CELLS, critical["outside"]))
     for name, choice in RESPONSES.items():
         if name in tables:
             heading = f"Last loss of {found.run.name} against {choice}"
-            sections.append(_response(heading, tables[name]))
+            sections.append(Section(heading, tables[name], RESPONSE, tables[name]["outside"]))
     return sections
-
-
-def _turning(title: str, table: "pd.DataFrame") -> Section:
-    cells = {"run": "run", "schedule": "schedule", "loss": "loss"}
-    cells |= {
-        "never\nrises": ("never_rises", share),
-        "comes\nback": ("returns", share),
-        "never\nback": ("never_returns", share),
-        "after\nsteps": ("median", _steps),
-        "lower": ("lower", _steps),
-        "upper": ("upper", _steps),
-    }
-    loss = ["general" if weight == 1.0 else f"{weight:g} general" for weight in table["balance"]]
-    rows = table.assign(schedule=table["course"].map(COURSES), loss=loss)
-    return Section(title, rows, cells, {"marked": table["outside"], "group": "run"})
-
-
-def _critical(table: "pd.DataFrame") -> Section:
-    cells = {
-        "replay": ("replay", "g"),
-        "": lambda row: "outside" if row["outside"] else "",
-        "rise of general\nloss (nats)": ("rise", ".4f"),
-        "exists": ("exists", share),
-        "by prior": ("exists_prior", share),
-        "steps": ("median", _steps),
-        "lower": ("lower", _steps),
-        "upper": ("upper", _steps),
-    }
-    return Section(CRITICAL, table, cells, {"marked": table["outside"]})
-
-
-def _response(heading: str, table: "pd.DataFrame") -> Section:
-    cells: dict[str, Any] = {"on": "domain"}
-    if table["rewarmed"].nunique() > 1:
-        cells["re-warmed"] = "again"
-    cells |= {"": "beyond", "value": "value", "base": ("start", ".4f"), "last": ("median", ".4f")}
-    cells |= {"lower": ("lower", ".4f"), "upper": ("upper", ".4f"), "best": ("best", share)}
-    rows = table.assign(
-        again=table["rewarmed"].map({True: "yes", False: "no"}),
-        beyond=["outside" if outside else "" for outside in table["outside"]],
-    )
-    return Section(heading, rows, cells, {"marked": table["outside"]})
-
-
-def _steps(count: float) -> str:
-    """Return a number of steps for a table: a dash where there is none, and none with a false digit."""
-    if count != count:
-        return "-"
-    if count == float("inf"):
-        return "none"
-    return f"{count:.0f}" if count < 1e6 else f"{count:.0e}"
 
 
 def _figures(posterior: "Posterior", found: "Survey", draws: int) -> "dict[str, Figure]":

@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from bayes_cpt.cli.options import (
+    Dask,
+    Jobs,
     Json,
+    Model,
     Quiet,
     RefitDraws,
     Seed,
@@ -20,13 +23,18 @@ from bayes_cpt.cli.output import (
     Output,
     OutputFile,
     Progress,
-    Row,
-    check_target,
     extended,
     make_folder,
     number,
+    write,
 )
-from bayes_cpt.cli.validate import Dask, Jobs, Model, settings
+from bayes_cpt.cli.running import check_fittable
+from bayes_cpt.cli.validate import settings
+
+SCORES = (
+    "study | priors=method | runs | in 90 %=inside:.0f | CRPS=crps:.4f | MAE=mae:.4f | bias:.4f | "
+    "width=width_90:.4f"
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -106,8 +114,7 @@ def learn_priors(
     from bayes_cpt.validate.tasks import Pool, Records
 
     written = Output(quiet, json)
-    inputs = (Path(model),) if Path(model).suffix else ()
-    check_target(output, (".toml",), inputs=inputs)
+    file = OutputFile(output, (".toml",), model)
     spec = read_spec(model)
     with written.cautions():
         cases = _read(studies, spec)
@@ -135,14 +142,10 @@ def learn_priors(
         tell("learning the population", 1.0)
     below = {name: share_below_zero(learnt.spec, study, seed=seed) for name, study in named.items()}
 
-    def write(found: "Learnt", target: Path) -> OutputFile:
-        file = OutputFile(target)
-        with file.partial() as partial:
-            text = learnt_text(found, extended(model, target), digests, seed)
-            partial.write_text(text, encoding="utf-8")
-        return file
+    def save(found: "Learnt", target: Path) -> None:
+        write(target, learnt_text(found, extended(model, target), digests, seed))
 
-    file = write(learnt, output)
+    save(learnt, output)
     read_spec(output)
     scores = None
     if leave_one_out:
@@ -152,7 +155,7 @@ def learn_priors(
             population = hierarchy.learn(seed, without=name)
             without[name] = learnt_model(spec, population, file_name, seed)
             if records is not None:
-                write(without[name], records / f"{file_name}.toml")
+                save(without[name], records / f"{file_name}.toml")
         with written.progress() as tell:
             scores = _score(cases, without, seed, draws, pool, records, tell)
     problems = _problems(skipped, learnt.population, below)
@@ -186,13 +189,10 @@ def learn_priors(
 def _read(folders: list[Path], spec: "ModelSpec") -> "list[Case]":
     """Return the studies; what cannot be fitted is said before the long fits."""
     from bayes_cpt.history.leave_one_out import read_case
-    from bayes_cpt.model.setup import build_setup
-    from bayes_cpt.study.ranges import check_evidence
 
     cases = [read_case(folder) for folder in folders]
     for case in cases:
-        build_setup(spec, case.study)
-        check_evidence(case.study, continual=spec.law.continual)
+        check_fittable(spec, case.study)
     names = [case.study.name for case in cases]
     if twice := {name for name in names if names.count(name) > 1}:
         raise typer.BadParameter(
@@ -255,23 +255,12 @@ def _show(
     table = learnt.table()
     written.heading(f"Central 90 % intervals of the priors of {learnt.before.name}")
 
-    def was(row: Row) -> str:
-        return f"{number(row['was_lower'], 2)} to {number(row['was_upper'], 2)}"
-
-    def now(row: Row) -> str:
-        interval = f"{number(row['lower'], 2)} to {number(row['upper'], 2)}"
-        return interval if row["learnt"] else "stays"
-
-    written.table(
-        table if verbose else table[table["learnt"]],
-        {
-            "parameter": "parameter",
-            "on": "on",
-            "studies": "studies",
-            "was": was,
-            "is": now,
-        },
-    )
+    for name, ends in (("before", ("was_lower", "was_upper")), ("after", ("lower", "upper"))):
+        low, high = (table[end].map(lambda value: number(value, 2)) for end in ends)
+        table[name] = low + " to " + high
+    table["after"] = table["after"].where(table["learnt"], "stays")
+    cells = "parameter | on | studies | was=before:text | is=after:text"
+    written.table(table if verbose else table[table["learnt"]], cells)
     written.text(together(learnt))
     written.text(
         f"Prior curves reach below 0 nats/token in {100 * max(below.values()):.1f} % at most.",
@@ -290,19 +279,7 @@ def _show_scores(written: Output, scores: "pd.DataFrame") -> None:
     if scores.empty:
         written.text("There is nothing to predict: no study has a second run or a folder predict/.")
         return
-    written.table(
-        scores,
-        {
-            "study": "study",
-            "priors": "method",
-            "runs": "runs",
-            "in 90 %": ("coverage_90", lambda share: f"{100 * share:.0f}"),
-            "CRPS": ("crps", ".4f"),
-            "MAE": ("mae", ".4f"),
-            "bias": ("bias", ".4f"),
-            "width": ("width_90", ".4f"),
-        },
-    )
+    written.table(scores.assign(inside=100 * scores["coverage_90"]), SCORES)
     written.text(
         f"CRPS under learnt priors over that under the model's own: {crps_ratio(scores):.2f} "
         "(geometric mean over studies)."

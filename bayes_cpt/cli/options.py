@@ -7,6 +7,16 @@ import typer
 
 # What every generator of the package takes.
 LARGEST_SEED = 2**32 - 1
+PLAN = "Runs: a study folder, or one TOML file."
+SPACE = "What may be chosen in the end, as in bayes-cpt decide."
+ENOUGH = "as many as the diagnostics need"
+DASK = "Scheduler of a running Dask cluster to use in place of them, as in tcp://host:8786."
+RESULTS = "Folder for tables (CSV), figures (PNG) and words."
+GOES_ON = "What is done is saved there, and a rerun goes on."
+TARGET = "Of several targets the one that is asked about, of runs on it alone."
+SCORES = (
+    "Losses and scores of checkpoints: columns benchmark, domain, loss, score (0 to 1), chance."
+)
 
 
 def option(metavar: str | None, text: str, *names: str, default: str = "", **limits: Any) -> Any:
@@ -54,20 +64,18 @@ Objective = Annotated[
         help="What to minimise: domain-focus, balanced, general-preserving, or a TOML file.",
     ),
 ]
-SpaceFile = Annotated[
-    Path | None,
-    option(
-        "TOML",
-        "What may be chosen in the end, as in bayes-cpt decide.",
-        "--space",
-        default="its default",
-    ),
+SpaceFile = Annotated[Path | None, option("TOML", SPACE, "--space", default="its default")]
+Draws = Annotated[int, typer.Option(min=4, help="Posterior draws to use.")]
+Candidates = Annotated[
+    int, typer.Option(min=1, help="Configurations looked at first; then more near the best.")
+]
+FitDraws = Annotated[
+    int | None,
+    option(None, "Draws kept in each of the four chains.", default=ENOUGH, min=10),
 ]
 RefitDraws = Annotated[
     int | None,
-    option(
-        None, "Draws kept in each of the four chains of a fit.", "--draws", default="1000", min=100
-    ),
+    option(None, "Draws kept in each of the four chains of a fit.", default="1000", min=100),
 ]
 StudyFolder = Annotated[
     Path,
@@ -76,17 +84,31 @@ StudyFolder = Annotated[
 FitFile = Annotated[
     Path, typer.Argument(metavar="FIT", help="File that bayes-cpt fit wrote.", show_default=False)
 ]
-Target = Annotated[
+Plan = Annotated[Path | None, option("PLAN", PLAN, default="the fitted runs")]
+Model = Annotated[
+    str, typer.Option(metavar="NAME", help="Model, by name or as a .toml file of your own.")
+]
+RunNames = Annotated[
     str | None,
-    option(
-        "NAME", "Of several targets the one that is asked about, of runs on it alone.", "--target"
+    option("NAMES", "Runs to leave out, separated by commas.", default="all that can be predicted"),
+]
+Tails = Annotated[
+    str,
+    typer.Option(
+        metavar="SHARES",
+        help="Predict what follows these shares of each run's steps; none does not.",
     ),
 ]
-ScoresFile = Annotated[
-    Path | None,
-    option(
-        "CSV",
-        "Losses and scores of checkpoints: columns benchmark, domain, loss, score (0 to 1), chance.",
-        "--scores",
-    ),
+Jobs = Annotated[
+    int | None, option(None, "Processes on this machine.", default="one per core", min=1)
 ]
+Dask = Annotated[str | None, option("ADDRESS", DASK)]
+ResultFolder = Annotated[Path | None, output_option("FOLDER", RESULTS)]
+WorkFolder = Annotated[Path | None, output_option("FOLDER", f"{RESULTS} {GOES_ON}")]
+Target = Annotated[str | None, option("NAME", TARGET, "--target")]
+ScoresFile = Annotated[Path | None, option("CSV", SCORES, "--scores")]
+
+
+def listed(text: str | None) -> tuple[str, ...]:
+    """Return the names of a list with commas between."""
+    return tuple(name.strip() for name in (text or "").split(",") if name.strip())

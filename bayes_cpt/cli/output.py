@@ -6,7 +6,8 @@ import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,10 +39,12 @@ TAKEN = {
 DPI = 150
 
 type Progress = Callable[[str, float], None]
-# Where the cells of a column come from: the name of a column, alone or with how its values are formatted (a
-# format such as ".3f", or what makes a text of a value), or what makes a text of a row.
+# Where the cells of columns come from, by heading: the name of a column, alone or with how its values are
+# formatted (see `FORMS`), or what makes a text of a row. Or as a text: "run | on=domain | weight:%".
 type Row = dict[str, Any]
-type Cells = str | tuple[str, str | Callable[[Any], str]] | Callable[[Row], str]
+type Form = str | Callable[[Any], str]
+type Cells = str | tuple[str, Form] | Callable[[Row], str]
+type Columns = str | Mapping[str, Cells]
 
 
 class OutputError(BayesCPTError):
@@ -103,8 +106,8 @@ class Output:
 
     def table(
         self,
-        rows: "pd.DataFrame | Table",
-        cells: Mapping[str, Cells] | Sequence[str] | None = None,
+        rows: "pd.DataFrame",
+        cells: Columns = "",
         *,
         marked: Sequence[object] = (),
         group: str = "",
@@ -116,10 +119,9 @@ class Output:
         ----------
         rows : DataFrame
             One row each.
-        cells : mapping or sequence, optional
-            Where the columns to show come from (see `Cells`), by heading; all columns unless given. Texts
-            of a column that goes by its name alone are shown as they are, its numbers with four digits; all
-            else counts as numbers.
+        cells : str or mapping, optional
+            The columns to show (see `Columns`); all of them unless given. Texts of a column that goes by
+            its name alone stand left, its numbers have four digits; all else counts as numbers.
         marked : sequence
             Rows to highlight, by truth.
         group : str
@@ -129,7 +131,26 @@ class Output:
         """
         if self.quiet or self.machine:
             return
-        table = rows if isinstance(rows, Table) else _rich_table(rows, cells, marked, group, close)
+        if isinstance(cells, str):
+            cells = columns(cells) if cells else {str(name): str(name) for name in rows}
+        table = Table(
+            box=None, pad_edge=False, padding=(0, 1 if close else 2, 0, 0), header_style="dim"
+        )
+        text = [
+            isinstance(made, str) and rows[made].dtype.kind not in "biuf" for made in cells.values()
+        ]
+        for index, heading in enumerate(cells):
+            # Only prose, which comes last, may wrap.
+            prose = index == len(text) - 1 and all(text)
+            table.add_column(heading, justify="left" if text[index] else "right", no_wrap=not prose)
+        marks, last = list(marked) or [False] * len(rows), None
+        for mark, row in zip(marks, rows.to_dict("records"), strict=True):
+            values = {heading: _cell(made, row) for heading, made in cells.items()}
+            if group:
+                first = values[group]
+                values[group] = "" if first == last else first
+                last = first
+            table.add_row(*values.values(), style="yellow" if mark else "")
         self.out.print(Padding(table, (0, 0, 0, 1), expand=False))
 
     def words(self, sentences: Sequence[str]) -> None:
@@ -183,53 +204,29 @@ class Output:
             yield _lines(self.err)
 
 
-def columns(*headers: str, numbers: int = 0) -> Table:
-    """Return an empty table whose last columns, as many as `numbers`, hold numbers."""
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    for index, header in enumerate(headers):
-        right = index >= len(headers) - numbers
-        # Only prose, which comes last, may wrap.
-        prose = not numbers and index == len(headers) - 1
-        table.add_column(header, justify="right" if right else "left", no_wrap=not prose)
-    return table
+def columns(text: str) -> dict[str, Cells]:
+    """Return where cells come from, by heading, as a text says it: "run | on=domain | weight:%"."""
+    shown: dict[str, Cells] = {}
+    for column in text.split(" | "):
+        heading, headed, source = column.rpartition("=")
+        name, _, form = source.partition(":")
+        shown[heading if headed else name] = (name, form) if form else name
+    return shown
 
 
-def _rich_table(
-    rows: "pd.DataFrame",
-    cells: Mapping[str, Cells] | Sequence[str] | None,
-    marked: Sequence[object],
-    group: str,
-    close: bool,
-) -> Table:
-    shown = cells if isinstance(cells, Mapping) else {name: name for name in cells or rows}
-    table = Table(
-        box=None, pad_edge=False, padding=(0, 1 if close else 2, 0, 0), header_style="dim"
-    )
-    text = [
-        isinstance(made, str) and rows[made].dtype.kind not in "biuf" for made in shown.values()
-    ]
-    for index, heading in enumerate(shown):
-        # Only prose, which comes last, may wrap.
-        prose = index == len(text) - 1 and all(text)
-        table.add_column(heading, justify="left" if text[index] else "right", no_wrap=not prose)
-    marks, last = list(marked) or [False] * len(rows), None
-    for mark, row in zip(marks, rows.to_dict("records"), strict=True):
-        values = {heading: _cell(made, row) for heading, made in shown.items()}
-        if group:
-            first = values[group]
-            values[group] = "" if first == last else first
-            last = first
-        table.add_row(*values.values(), style="yellow" if mark else "")
-    return table
-
-
-def _cell(made: Cells, row: dict[Any, Any]) -> str:
+def _cell(made: Cells, row: Row) -> str:
     if callable(made):
         return made(row)
-    if isinstance(made, tuple):
-        name, form = made
-        return form(row[name]) if callable(form) else format(row[name], form)
-    value = row[made]
+    name, form = made if isinstance(made, tuple) else (made, "")
+    value = row[name]
+    if callable(form):
+        return form(value)
+    if form in FORMS:
+        return FORMS[form](value)
+    if form.isdigit():
+        return number(value, int(form))
+    if form:
+        return format(value, form)
     return value if isinstance(value, str) else number(value)
 
 
@@ -243,12 +240,18 @@ def number(value: float | None, digits: int = 4) -> str:
     """
     if value is None or math.isnan(value):
         return "-"
+    if math.isinf(value):
+        return "none"
     return f"{value:.0f}" if abs(value) >= 10**digits else f"{value:.{digits}g}"
 
 
 def share(probability: float) -> str:
     """Return a probability for a table, nothing where there is none."""
     return "" if math.isnan(probability) else f"{100 * probability:.0f} %"
+
+
+# How values are formatted, besides a number of digits and formats such as ".3f".
+FORMS: dict[str, Callable[[Any], str]] = {"%": share, "text": str}
 
 
 def starred(table: "pd.DataFrame", name: str) -> "pd.DataFrame":
@@ -263,24 +266,9 @@ def footnote(outside: Sequence[object]) -> list[str]:
 
 @contextmanager
 def _bars(console: Console) -> Iterator[Progress]:
-    from rich.progress import (
-        BarColumn,
-        Progress,
-        TaskID,
-        TaskProgressColumn,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
+    from rich.progress import Progress, TaskID, TimeElapsedColumn
 
-    layout = (
-        TextColumn("{task.description:<24}"),
-        BarColumn(bar_width=20),
-        TaskProgressColumn(),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
-    )
+    layout = (*Progress.get_default_columns(), TimeElapsedColumn())
     tasks: dict[str, TaskID] = {}
     with Progress(*layout, console=console, transient=True) as bars:
 
@@ -397,8 +385,8 @@ def writing(path: Path) -> Iterator[Path]:
         If it cannot be written; an old file is then left as it was.
     """
     try:
-        with replacing(path) as partial:
-            yield partial
+        with replacing(path) as unfinished:
+            yield unfinished
     except BrokenPipeError:
         raise
     except OSError as error:
@@ -416,20 +404,44 @@ def _fail(path: Path, problem: str, fix: str) -> None:
 
 
 class OutputFile:
-    """A file that a verb writes before it shows its tables, and names after them."""
+    """A file that a verb is asked for, or not: checked first, written before tables, named after them.
 
-    def __init__(self, path: Path) -> None:
-        self.path, self.replaces = path, path.exists()
+    Parameters
+    ----------
+    path : Path or None
+    suffixes : tuple of str
+        How its name may end.
+    *inputs : Path, str or None
+        Files that must not be overwritten.
+    """
 
-    def partial(self) -> AbstractContextManager[Path]:
-        """Give a file to write, and put it in its place once it is whole (see `writing`)."""
-        return writing(self.path)
+    def __init__(
+        self, path: Path | None, suffixes: tuple[str, ...], *inputs: Path | str | None
+    ) -> None:
+        if path is not None:
+            check_target(path, suffixes, tuple(Path(source) for source in inputs if source))
+        self.path, self.replaces = path, path is not None and path.exists()
+
+    def write(self, content: str | Callable[[Path], Any]) -> None:
+        """Write a text, or what writes into the file that it gets; nothing where none is asked for."""
+        if self.path is not None:
+            write(self.path, content)
 
     def say(self, written: Output) -> None:
         """Say where the file is, and whether another one was there before."""
-        written.text(f"\nWritten to {self.path}")
+        if self.path is not None:
+            written.text(f"\nWritten to {self.path}")
         if self.replaces:
             written.note(f"Note: {self.path} was there already and has been replaced.")
+
+
+def write(path: Path, content: str | Callable[[Path], Any]) -> None:
+    """Write a text, or what writes into the file that it gets: whole, or not at all."""
+    with writing(path) as unfinished:
+        if callable(content):
+            content(unfinished)
+        else:
+            unfinished.write_text(content, encoding="utf-8")
 
 
 class Results:
@@ -444,15 +456,13 @@ class Results:
         """Write tables, by name, as CSV."""
         for name, table in tables.items():
             self.paths[name] = self.folder / f"{name}.csv"
-            with writing(self.paths[name]) as partial:
-                table.to_csv(partial, index=False)
+            write(self.paths[name], partial(table.to_csv, index=False))
 
     def text(self, file: str, text: str, name: str = "") -> None:
         """Write a text into a file of the folder; it goes by `name`, or the file's without the suffix."""
         path = self.folder / file
         self.paths[name or path.stem] = path
-        with writing(path) as partial:
-            partial.write_text(text, encoding="utf-8")
+        write(path, text)
 
     def words(self, sentences: Sequence[str]) -> None:
         """Write what the result comes to in words."""
@@ -481,8 +491,7 @@ class Results:
 
 def save_figure(figure: "Figure", path: Path) -> None:
     """Write a figure, whole or not at all."""
-    with writing(path) as partial:
-        figure.savefig(partial, dpi=DPI)
+    write(path, partial(figure.savefig, dpi=DPI))
 
 
 def write_numbers(table: "pd.DataFrame", path: Path, **metadata: str) -> None:

@@ -15,7 +15,7 @@ from bayes_cpt.cli.options import (
     Target,
     output_option,
 )
-from bayes_cpt.cli.output import Output, OutputFile, check_target
+from bayes_cpt.cli.output import Output, OutputFile
 from bayes_cpt.cli.running import about_fit, finish, warn
 
 
@@ -66,7 +66,7 @@ def planner(
     from bayes_cpt.report.fit import checks_passed
 
     written = Output(quiet, json)
-    check_target(output, (".html",), inputs=(fit,))
+    file = OutputFile(output, (".html",), fit)
     goal = read_objective(objective)
     posterior = load(fit).of_target(target, "the planner's page")
     with written.cautions():
@@ -80,9 +80,7 @@ def planner(
             seed=seed,
         )
     html = page.html()
-    file = OutputFile(output)
-    with file.partial() as partial:
-        partial.write_text(html, encoding="utf-8")
+    file.write(html)
     warn(written, posterior)
     lengths = page.data["lengths"]
     lines = [

@@ -1,23 +1,24 @@
 """`bayes-cpt predict`: a fit and a plan in, loss curves with bands out."""
 
-from collections.abc import Callable
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from bayes_cpt.cli.options import (
+    Draws,
     FitFile,
     Interval,
     Json,
+    Plan,
     Quiet,
     ScoresFile,
     Seed,
+    listed,
     option,
     output_option,
 )
-from bayes_cpt.cli.output import NUMBERS, TAKEN, Output, check_target, share, write_numbers, writing
+from bayes_cpt.cli.output import NUMBERS, TAKEN, Output, OutputFile, write, write_numbers
 from bayes_cpt.cli.running import about_fit, finish, warn
 
 if TYPE_CHECKING:
@@ -53,12 +54,7 @@ def predict(
             "OUT", "File to write: .csv, .parquet or .json for the bands, .nc for draws and bands."
         ),
     ],
-    plan: Annotated[
-        Path | None,
-        option(
-            "PLAN", "Runs to predict: a study folder, or one TOML file.", default="the fitted runs"
-        ),
-    ] = None,
+    plan: Plan = None,
     kind: Annotated[
         Kind | None,
         option(None, "What the bands are about.", default="new_run, or known_run without a plan"),
@@ -80,7 +76,7 @@ def predict(
         ),
     ] = None,
     scores: ScoresFile = None,
-    draws: Annotated[int, typer.Option(min=4, help="Posterior draws to use.")] = 1000,
+    draws: Draws = 1000,
     seed: Seed = 0,
     quiet: Quiet = False,
     json: Json = False,
@@ -125,9 +121,9 @@ def predict(
     from bayes_cpt.inference.posterior import load
 
     written = Output(quiet, json)
-    check_target(output, SUFFIXES, inputs=tuple(path for path in (fit, plan, at) if path))
+    file = OutputFile(output, SUFFIXES, fit, plan, at)
     posterior = load(fit)
-    names = tuple(name.strip() for name in sets.split(",")) if sets else ()
+    names = listed(sets)
     options: Any = {
         "kind": (kind or (Kind.new_run if plan else Kind.known_run)).value,
         "at": at,
@@ -147,7 +143,7 @@ def predict(
         planned = posterior.study if plan is None else as_plan(posterior, plan)
         if names:
             weights = weight_table(posterior, names, draws, seed, interval)
-    content = write_forecast(posterior, table_of_bands, output, dataset)
+    content = write_forecast(posterior, table_of_bands, file, dataset)
     content["takes"] = _taken(planned, set(table_of_bands["run"]))
     if weights is not None:
         content["weights"] = weights
@@ -166,26 +162,25 @@ def predict(
 def write_forecast(
     posterior: "Posterior",
     bands: "pd.DataFrame",
-    target: Path,
+    file: OutputFile,
     dataset: "xr.Dataset | None" = None,
 ) -> dict[str, Any]:
     """Write a forecast, its draws where the dataset is given, and return what machines are told of it."""
     from bayes_cpt.report.forecasts import forecast_verdict
 
     bands["interval"] = float(bands.attrs["interval"])
-    replaced = target.exists()
-    with writing(target) as partial:
-        if dataset is not None:
-            _write_draws(dataset, partial)
-        elif target.suffix == ".csv":
-            bands.to_csv(partial, index=False)
-        else:
-            write_numbers(bands, partial, interval=str(bands["interval"].iloc[0]))
+    target = Path(file.path or "")
+    if dataset is not None:
+        file.write(partial(_write_draws, dataset))
+    elif target.suffix == ".csv":
+        file.write(partial(bands.to_csv, index=False))
+    else:
+        file.write(partial(write_numbers, bands, interval=str(bands["interval"].iloc[0])))
     final = bands.groupby(["run", "domain"], sort=False).tail(1)
     beyond = final[final["outside"] != ""]
     return {
         "output": str(target),
-        "replaced": replaced,
+        "replaced": file.replaces,
         "model": posterior.frame.spec.name,
         "study": posterior.study.name,
         "verdict": forecast_verdict(bands),
@@ -218,20 +213,22 @@ def show_forecast(written: Output, posterior: "Posterior", content: dict[str, An
     written.text(f"{WORDS[content['kind']]}, with central {percent} bands.")
     written.heading("At the last step")
 
-    def digits(name: str) -> Callable[[dict[str, Any]], str]:
-        return lambda row: fixed(row[name], row["sd"])
-
     final = content["final"]
-    cells = {"run": "run", "on": "domain", "": "beyond", "step": lambda row: f"{row['step']}"}
-    cells |= {name: digits(name) for name in ("median", "lower", "upper", "sd")}
-    outside = final["outside"] != ""
-    rows = final.assign(beyond=outside.map({True: "outside", False: ""}))
-    written.table(rows, cells, marked=outside, group="run")
+    cells: dict[str, Any] = {"run": "run", "on": "domain", "": "beyond", "step": ("step", "text")}
+    for name in ("median", "lower", "upper", "sd"):
+        cells[name] = lambda row, name=name: fixed(row[name], row["sd"])
+    rows = _marked(final)
+    written.table(rows, cells, marked=rows["beyond"], group="run")
     for run, note in content["outside"].items():
         written.note(f"Outside what was fitted: run {run}: {note}.")
     written.text(f"\nWritten to {content['output']}")
     if content["replaced"]:
         written.note(f"Note: {content['output']} was there already and has been replaced.")
+
+
+def _marked(final: "pd.DataFrame") -> "pd.DataFrame":
+    """Return last steps with a column that says where they leave what was fitted."""
+    return final.assign(beyond=final["outside"].ne("").map({True: "outside", False: ""}))
 
 
 def _taken(planned: "Study", runs: set[str]) -> dict[str, dict[str, float]]:
@@ -252,20 +249,15 @@ def _show_taken(written: Output, taken: dict[str, dict[str, float]]) -> None:
 def _write_scores(bands: "pd.DataFrame", output: Path) -> dict[str, Any]:
     """Write the bands of scores beside the forecast, and return what machines are told of them."""
     target = output.with_name(f"{output.stem}-scores.csv")
-    with writing(target) as partial:
-        bands.to_csv(partial, index=False)
+    write(target, partial(bands.to_csv, index=False))
     return {"output": str(target), "final": bands.groupby(["run", "benchmark"], sort=False).tail(1)}
 
 
 def _show_scores(written: Output, content: dict[str, Any], interval: float) -> None:
-    final = content["final"]
-    outside = final["outside"] != ""
-    cells: dict[str, Any] = {"run": "run", "benchmark": "benchmark", "": "beyond"}
-    for heading, name in (("score", "median"), ("lower", "lower"), ("upper", "upper")):
-        cells[heading] = lambda row, name=name: f"{row[name]:.3f}"
+    rows = _marked(content["final"])
     written.heading(f"Scores at the last step, with central {100 * interval:g} % bands")
-    rows = final.assign(beyond=outside.map({True: "outside", False: ""}))
-    written.table(rows, cells, marked=outside)
+    cells = "run | benchmark | =beyond | score=median:.3f | lower:.3f | upper:.3f"
+    written.table(rows, cells, marked=rows["beyond"])
     written.text(f"\nWritten to {content['output']}")
 
 
@@ -274,14 +266,13 @@ def _show_weights(
 ) -> None:
     from bayes_cpt.forecast.third_sets import cause_names
 
-    def estimate(name: str) -> Callable[[dict[str, Any]], str]:
-        return lambda row: (
-            f"{row[name]:.2f} ({row[f'{name}_lower']:.2f} to {row[f'{name}_upper']:.2f})"
-        )
-
     written.heading(f"Weights of Eq. 6, with {100 * interval:g} % intervals")
+    rows = weights.assign(explained=weights["explained"].clip(lower=0.0))
     cells: dict[str, Any] = {"on": "domain"}
-    cells |= {f"of {name}": estimate(name) for name in cause_names(posterior.study)}
-    cells["runs"] = "runs"
-    cells["explained"] = lambda row: share(max(row["explained"], 0.0))
-    written.table(weights, cells, marked=weights["caution"].astype(bool))
+    for name in cause_names(posterior.study):
+        ends = (f"{name}_lower", f"{name}_upper")
+        texts = [weights[own].map("{:.2f}".format) for own in (name, *ends)]
+        rows[name] = texts[0] + " (" + texts[1] + " to " + texts[2] + ")"
+        cells[f"of {name}"] = (name, "text")
+    cells |= {"runs": "runs", "explained": ("explained", "%")}
+    written.table(rows, cells, marked=weights["caution"].astype(bool))

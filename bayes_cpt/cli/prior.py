@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bayes_cpt.cli.options import Interval, Json, Quiet, Seed, option, output_option
-from bayes_cpt.cli.output import Cells, Output, OutputFile, check_target, number, save_figure
+from bayes_cpt.cli.options import PLAN, Interval, Json, Quiet, Seed, option, output_option
+from bayes_cpt.cli.output import Output, OutputFile, save_figure
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -24,14 +24,7 @@ def prior(
             metavar="MODEL", help="Model by name, or a .toml file of your own.", show_default=False
         ),
     ],
-    plan: Annotated[
-        Path | None,
-        option(
-            "PLAN",
-            "Runs to expect something of: a study folder, or one TOML file.",
-            default="the bundled study",
-        ),
-    ] = None,
+    plan: Annotated[Path | None, option("PLAN", PLAN, default="the bundled study")] = None,
     study: Annotated[
         Path | None,
         option(
@@ -42,10 +35,7 @@ def prior(
     ] = None,
     output: Annotated[
         Path | None,
-        output_option(
-            "OUT",
-            "Figure of the curves to write: .png, .pdf or .svg.",
-        ),
+        output_option("OUT", "Figure of the curves to write: .png, .pdf or .svg."),
     ] = None,
     interval: Interval = 0.9,
     seed: Seed = 0,
@@ -74,9 +64,7 @@ def prior(
     from bayes_cpt.report.forecasts import prior_verdict
 
     written = Output(quiet, json)
-    if output is not None:
-        inputs = (plan, Path(model))
-        check_target(output, FIGURES, inputs=tuple(path for path in inputs if path))
+    file = OutputFile(output, FIGURES, plan, model)
     spec = read_spec(model)
     with written.cautions():
         frame, runs = read_prior_plan(spec, plan, study)
@@ -90,7 +78,6 @@ def prior(
     if output is not None:
         from bayes_cpt import plots
 
-        file = OutputFile(output)
         save_figure(plots.prior_predictive(frame, runs, seed=seed), output)
         file.say(written)
     written.result(
@@ -120,17 +107,8 @@ def _show_priors(
     alike = by_parameter["distribution"].transform("nunique").eq(1)
     several = by_parameter["distribution"].transform("size").gt(1)
     shown = priors.assign(domain=priors["domain"].where(~(alike & several), "all"))
-    written.table(
-        shown.drop_duplicates(["parameter", "domain"]),
-        {
-            "parameter": "parameter",
-            "on": "domain",
-            "distribution": "distribution",
-            "lower": ("lower", _two_digits),
-            "upper": ("upper", _two_digits),
-        },
-        group="parameter",
-    )
+    cells = "parameter | on=domain | distribution | lower:2 | upper:2"
+    written.table(shown.drop_duplicates(["parameter", "domain"]), cells, group="parameter")
     if spec.correlations:
         written.heading("Priors that depend on each other")
         pairs = [(*p.between, f"{p.value:+.2f}", p.reason) for p in spec.correlations]
@@ -139,11 +117,7 @@ def _show_priors(
     reasons = priors.drop_duplicates("parameter")
     unit = reasons["unit"].map(lambda unit: "" if unit == "1" else f", {unit}")
     reasons = reasons.assign(why=reasons["meaning"] + unit + ". " + reasons["reason"])
-    written.table(reasons, {"parameter": "parameter", "meaning and reason": "why"})
-
-
-def _two_digits(value: float) -> str:
-    return number(value, 2)
+    written.table(reasons, "parameter | meaning and reason=why")
 
 
 def _show_ends(written: Output, plan: "Study", ends: "pd.DataFrame") -> None:
@@ -153,8 +127,7 @@ def _show_ends(written: Output, plan: "Study", ends: "pd.DataFrame") -> None:
     what = "change of the loss" if changes else "loss"
     written.heading(f"What they expect of {plan.name}: the {what} at the last step, nats/token")
     form = "+.2f" if changes else ".2f"
-    cells: dict[str, Cells] = {"run": "run", "on": "domain", "step": ("step", "d")}
-    cells |= {name: (name, form) for name in ("lower", "median", "upper")}
+    cells = f"run | on=domain | step:text | lower:{form} | median:{form} | upper:{form}"
     written.table(ends, cells, group="run")
     worst = ends.loc[ends["below_zero"].idxmax()]
     if worst["below_zero"] > MOST_BELOW_ZERO:

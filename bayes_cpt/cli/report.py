@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from bayes_cpt.cli.options import (
+    PLAN,
+    Draws,
     FitFile,
     Interval,
     Json,
@@ -16,7 +18,7 @@ from bayes_cpt.cli.options import (
     option,
     output_option,
 )
-from bayes_cpt.cli.output import Output, OutputFile, Results, check_folder, check_target
+from bayes_cpt.cli.output import Output, OutputFile, Results, check_folder
 from bayes_cpt.cli.running import about_fit, finish, warn
 
 if TYPE_CHECKING:
@@ -38,12 +40,7 @@ def report(
     objective: Objective = "balanced",
     space: SpaceFile = None,
     plan: Annotated[
-        Path | None,
-        option(
-            "PLAN",
-            "Runs to forecast: a study folder, or one TOML file.",
-            default="the run that is recommended",
-        ),
+        Path | None, option("PLAN", PLAN, default="the run that is recommended")
     ] = None,
     validation: Annotated[
         Path | None,
@@ -53,9 +50,7 @@ def report(
         ),
     ] = None,
     interval: Interval = 0.9,
-    draws: Annotated[
-        int, typer.Option(min=4, help="Posterior draws to use for the decision.")
-    ] = 1000,
+    draws: Draws = 1000,
     seed: Seed = 0,
     quiet: Quiet = False,
     json: Json = False,
@@ -89,9 +84,7 @@ def report(
         raise typer.BadParameter(
             "nothing is asked for: give -o report.html, --paper FOLDER, or both."
         )
-    if output is not None:
-        inputs = tuple(path for path in (fit, plan, space) if path)
-        check_target(output, (".html",), inputs=inputs)
+    file = OutputFile(output, (".html",), fit, plan, space)
     check_folder(paper, new=True)
     posterior = load(fit)
     options = {"--plan": plan, "--space": space, "--validation": validation}
@@ -110,10 +103,8 @@ def report(
             f"--draws {draws} --seed {seed} -o report.html",
         )
         page = full_report.html() if output is not None else None
-    file = OutputFile(output) if output is not None else None
-    if file is not None and page is not None:
-        with file.partial() as partial:
-            partial.write_text(page, encoding="utf-8")
+    if page is not None:
+        file.write(page)
     results = _write(full_report, paper) if paper is not None else None
     warn(written, posterior)
     written.verdict(full_report.verdict)
@@ -121,8 +112,7 @@ def report(
     if results is not None:
         written.words(full_report.sentences)
         files = results.shown(written)
-    if file is not None:
-        file.say(written)
+    file.say(written)
     content = {
         "verdict": full_report.verdict,
         "sentences": full_report.sentences,

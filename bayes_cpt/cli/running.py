@@ -8,19 +8,21 @@ then the verdict, the main table, and detail for who asks for it.
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
-from bayes_cpt.cli.output import Output, Progress, Results
+from bayes_cpt.cli.output import Columns, Output, Progress, Results
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
     from bayes_cpt.inference.posterior import Posterior
+    from bayes_cpt.model.spec import ModelSpec
+    from bayes_cpt.study.study import Study
 
 # Typer keeps click to itself, but not the class of its usage errors.
 UsageError: type[Exception] = typer.BadParameter.__bases__[0]
@@ -44,6 +46,15 @@ def about_fit(fit: Path, posterior: "Posterior") -> dict[str, Any]:
         "law_fits": posterior.law_fits,
         "law_alarms": [asdict(check) for check in posterior.law_checks.alarms],
     }
+
+
+def check_fittable(spec: "ModelSpec", study: "Study") -> None:
+    """Raise where a study lacks what a law needs: before a long fit, and before the sampler is imported."""
+    from bayes_cpt.model.setup import build_setup
+    from bayes_cpt.study.ranges import check_evidence
+
+    build_setup(spec, study)
+    check_evidence(study, continual=spec.law.continual)
 
 
 def warn(written: Output, posterior: "Posterior") -> None:
@@ -78,17 +89,18 @@ def finish(written: Output, posterior: "Posterior", content: Mapping[str, Any]) 
 
 @dataclass(frozen=True)
 class Section:
-    """A heading and the tidy table below it; options are those of `Output.table`."""
+    """A heading and the tidy table below it, as `Output.table` takes it."""
 
     heading: str
     rows: "pd.DataFrame"
-    cells: Mapping[str, Any]
-    options: Mapping[str, Any] = field(default_factory=dict)
+    cells: Columns
+    marked: Sequence[object] = ()
+    group: str = ""
 
     def show(self, written: Output) -> None:
         """Print both."""
         written.heading(self.heading)
-        written.table(self.rows, self.cells, **self.options)
+        written.table(self.rows, self.cells, marked=self.marked, group=self.group)
 
 
 class Answer:

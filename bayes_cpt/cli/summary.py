@@ -1,7 +1,5 @@
 """`bayes-cpt summary`: what a fit says about the law."""
 
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,12 +10,12 @@ from bayes_cpt.cli.options import (
     FitFile,
     Interval,
     Json,
+    Plan,
     Quiet,
     Verbose,
-    option,
     output_option,
 )
-from bayes_cpt.cli.output import Output, OutputFile, Row, check_target, number
+from bayes_cpt.cli.output import Output, OutputFile
 from bayes_cpt.cli.running import about_fit, finish, show_fit_verdict
 from bayes_cpt.cli.undetermined import show_effects, show_sensitivity, show_undetermined
 
@@ -27,6 +25,10 @@ if TYPE_CHECKING:
     from bayes_cpt.inference.posterior import Posterior
 
 KINDS = ("coefficient", "parameter")
+QUANTITIES = (
+    "quantity | on=domain | mean:text | sd:2 | lower:text | upper:text | ESS\nbulk=ess_bulk:.0f | "
+    "ESS\ntail=ess_tail:.0f | R-hat=r_hat:.3f | con-\ntraction=share:text"
+)
 MORE = "Coefficients, parameters, and what would tell more: --verbose."
 
 
@@ -45,10 +47,7 @@ def summary(
             "--sensitivity", help="Say which conclusions rest on the prior; takes seconds."
         ),
     ] = False,
-    plan: Annotated[
-        Path | None,
-        option("PLAN", "Runs whose last losses --sensitivity is about.", default="the fitted runs"),
-    ] = None,
+    plan: Plan = None,
     output: Annotated[
         Path | None,
         output_option("OUT", "Write the table as well: .csv, .md, or .tex for a paper (booktabs)."),
@@ -90,8 +89,7 @@ def summary(
     from bayes_cpt.report.tables import WRITERS
 
     written = Output(quiet, json)
-    if output is not None:
-        check_target(output, tuple(WRITERS), inputs=(fit,))
+    file = OutputFile(output, tuple(WRITERS), fit)
     posterior = load(fit)
     sensitive = None
     if sensitivity:
@@ -105,11 +103,8 @@ def summary(
     ]
     table = table[table["kind"].isin(chosen or KINDS)]
     determined, quality = determination(posterior, interval), fit_quality(posterior)
-    file = OutputFile(output) if output is not None else None
-    if file is not None:
-        text = _table_text(posterior, table, chosen, interval, file.path.suffix)
-        with file.partial() as partial:
-            partial.write_text(text, encoding="utf-8")
+    if output is not None:
+        file.write(_table_text(posterior, table, chosen, interval, output.suffix))
     lines = fit_verdict(posterior, quality, determined)
     shown = chosen or (list(KINDS) if verbose else [])
     show_fit_verdict(written, posterior, lines, verbose=verbose)
@@ -121,8 +116,7 @@ def summary(
         _show_resting(written, posterior, interval)
     if sensitive is not None:
         show_sensitivity(written, sensitive, tuple(shown or KINDS[:1]))
-    if file is not None:
-        file.say(written)
+    file.say(written)
     content = {
         "seed": posterior.seed,
         "interval": interval,
@@ -189,7 +183,7 @@ def _show_effects(
     domains = list(effects["domain"].unique())
     wide = effects.assign(cell=cells).pivot_table("cell", "quantity", "domain", "first", sort=False)
     rows = wide.rename(index=COMPARISONS).rename_axis("effect").reset_index()
-    written.table(rows, {"effect": "effect"} | {on: (on, str) for on in domains}, close=True)
+    written.table(rows, {"effect": "effect"} | {on: (on, "text") for on in domains}, close=True)
     if len(weak):
         written.text("* left open: the prior decides, or no two runs differ in it.", "yellow")
     written.text(f"{posterior.frame.spec.name}, fitted to {posterior.study.name}. {MORE}", "dim")
@@ -229,7 +223,7 @@ def _show_tables(
             for line in equation(posterior.frame):
                 written.text(f" {line}", "cyan")
             written.text()
-        written.table(*_quantities(rows), group="quantity")
+        written.table(_quantities(rows), QUANTITIES, group="quantity")
         written.text()
         names = list(dict.fromkeys(rows["quantity"]))
         meanings = [meaning(posterior.frame, name) for name in names]
@@ -238,23 +232,14 @@ def _show_tables(
         written.text("\n* contraction below 0.5: the quantity rests on its prior.", "yellow")
 
 
-def _quantities(rows: "pd.DataFrame") -> "tuple[pd.DataFrame, dict[str, Any]]":
-    """Return quantities, marked where they rest on their priors, and the columns to show."""
+def _quantities(rows: "pd.DataFrame") -> "pd.DataFrame":
+    """Return quantities as a table shows them, marked where they rest on their priors."""
+    import numpy as np
+
     from bayes_cpt.report.numbers import supported
 
-    def digits(name: str) -> Callable[[Row], str]:
-        return lambda row: supported(row[name], row["sd"])
-
-    cells = {
-        "quantity": "quantity",
-        "on": "domain",
-        "mean": digits("mean"),
-        "sd": ("sd", partial(number, digits=2)),
-        "lower": digits("lower"),
-        "upper": digits("upper"),
-        "ESS\nbulk": ("ess_bulk", ".0f"),
-        "ESS\ntail": ("ess_tail", ".0f"),
-        "R-hat": ("r_hat", ".3f"),
-        "con-\ntraction": lambda row: f"{row['contraction']:.2f} {'*' if row['weak'] else ' '}",
-    }
-    return rows.assign(weak=rows.index.isin(weakly_determined(rows).index)), cells
+    weak = rows.index.isin(weakly_determined(rows).index)
+    shown = rows.assign(share=rows["contraction"].map("{:.2f} ".format) + np.where(weak, "*", " "))
+    for name in ("mean", "lower", "upper"):
+        shown[name] = [supported(*pair) for pair in zip(rows[name], rows["sd"], strict=True)]
+    return shown

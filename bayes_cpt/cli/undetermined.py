@@ -13,6 +13,10 @@ if TYPE_CHECKING:
 WORTH = 0.1
 UNTRIED = "no two runs differ in it: the law's form alone says it"
 HEADING = "Prior sensitivity (power scaling, doi 10.1007/s11222-023-10366-5)"
+SENSITIVE = (
+    "quantity | on=domain | priors that move it most=rests_on | sd:.2g | if doubled=if_doubled:+.2g | "
+    "prior:.2f | data=likelihood:.2f"
+)
 CONCLUSIONS = ("last loss", "effect")
 EXPLAINED = (
     "if doubled: change of the mean, to first order, if the prior counted twice",
@@ -30,15 +34,14 @@ def show_undetermined(written: Output, table: "pd.DataFrame", kinds: tuple[str, 
         written.heading("All of them can be identified.")
     else:
         written.heading("Not identified, and what run would change that")
-        cells = {"quantity": "quantity", "on": "domain"}
         shown = weak.assign(strongest=[*map(_strongest, weak.to_dict("records"))])
         shown["add"] = [*map(_advice, weak.to_dict("records"))]
-        cells |= {"moves with": "strongest", "add": "add"}
+        cells = "quantity | on=domain | moves with=strongest | add"
         written.table(shown, cells, group="quantity")
     untried = table[~table["tried"].astype(bool)].drop_duplicates("quantity")
     if not untried.empty:
         written.heading(f"Not tried: {UNTRIED}")
-        written.table(untried, {"effect": "quantity", "add": "advice"})
+        written.table(untried, "effect=quantity | add=advice")
 
 
 def _strongest(row: Row) -> str:
@@ -70,21 +73,15 @@ def show_effects(
     if study.continual_runs:
         written.text(f"Typical: {Typical.of(study).words}.")
 
-    def contraction(row: Row) -> str:
-        return f"{row['contraction']:.2f} {' ' if row['identified'] and row['tried'] else '*'}"
-
-    estimates = {name: (name, "+.3f") for name in ("mean", "lower", "upper")}
-    written.table(
-        effects,
-        {"effect": "quantity", "on": "domain"}
-        | (estimates if after else {"±": ("sd", ".3f")})
-        | {"contraction": contraction},
-        group="effect",
-    )
+    firm = effects["identified"].astype(bool) & effects["tried"].astype(bool)
+    shares = effects["contraction"].map("{:.2f} ".format) + firm.map({True: " ", False: "*"})
+    estimates = "mean:+.3f | lower:+.3f | upper:+.3f" if after else "±=sd:.3f"
+    cells = f"effect=quantity | on=domain | {estimates} | contraction=shares:text"
+    written.table(effects.assign(shares=shares), cells, group="effect")
     written.text()
     meanings = effects[["quantity"]].drop_duplicates()
     meanings["meaning"] = meanings["quantity"].map(MEANINGS)
-    written.table(meanings, {"effect": "quantity", "what it is, nats/token": "meaning"})
+    written.table(meanings, "effect=quantity | what it is, nats/token=meaning")
 
 
 def show_sensitivity(written: Output, table: "pd.DataFrame", kinds: tuple[str, ...]) -> None:
@@ -110,19 +107,7 @@ def show_sensitivity(written: Output, table: "pd.DataFrame", kinds: tuple[str, .
         rows = shown[shown["diagnosis"] == diagnosis]
         if not rows.empty:
             written.heading(f"{diagnosis.capitalize()}: {meaning}")
-            written.table(
-                rows,
-                {
-                    "quantity": "quantity",
-                    "on": "domain",
-                    "priors that move it most": "rests_on",
-                    "sd": ("sd", ".2g"),
-                    "if doubled": ("if_doubled", "+.2g"),
-                    "prior": ("prior", ".2f"),
-                    "data": ("likelihood", ".2f"),
-                },
-                group="quantity",
-            )
+            written.table(rows, SENSITIVE, group="quantity")
     written.text()
     for line in EXPLAINED:
         written.text(f" {line}")

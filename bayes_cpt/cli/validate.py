@@ -3,14 +3,28 @@
 import warnings
 from collections.abc import Sequence
 from functools import partial
-from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bayes_cpt.cli.options import Json, Quiet, Seed, StudyFolder, option, output_option
-from bayes_cpt.cli.output import Output, Results, columns, make_folder
+from bayes_cpt.cli.options import (
+    Dask,
+    Jobs,
+    Json,
+    Model,
+    Quiet,
+    RefitDraws,
+    RunNames,
+    Seed,
+    StudyFolder,
+    Tails,
+    WorkFolder,
+    listed,
+    option,
+)
+from bayes_cpt.cli.output import Output, Results, make_folder
+from bayes_cpt.cli.running import check_fittable
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -20,7 +34,10 @@ if TYPE_CHECKING:
     from bayes_cpt.validate.calibration import Verdict
     from bayes_cpt.validate.folds import Fold
 
-SCORES = ("in 50/\n80/90 %", "±", "CRPS", "mean\nerror", "bias", "90 %\nwidth")
+SCORES = (
+    "on=domain | method | points:text | in 50/\n80/90 %=inside:text | ±=error:2 | CRPS=crps:.4f | "
+    "mean\nerror=mae:.4f | bias:.4f | 90 %\nwidth=width_90:.4f"
+)
 FEWEST = 10
 # Above this share of studies with losses below 0 the priors are at fault.
 MOST_REFUSED = 0.01
@@ -32,26 +49,6 @@ Example:
 bayes-cpt validate forecast data/cpt-lab -o validation
 bayes-cpt validate sbc --model pretrain -n 300 -o sbc-pretrain
 """
-
-Model = Annotated[
-    str, typer.Option(metavar="NAME", help="Model, by name or as a .toml file of your own.")
-]
-Jobs = Annotated[
-    int | None, option(None, "Processes on this machine.", default="one per core", min=1)
-]
-Dask = Annotated[
-    str | None,
-    option(
-        "ADDRESS",
-        "Scheduler of a running Dask cluster to use in place of them, as in tcp://host:8786.",
-    ),
-]
-Folder = Annotated[
-    Path | None,
-    output_option(
-        "FOLDER", "Folder for tables and figures. What is done is saved there, and a rerun goes on."
-    ),
-]
 
 
 def settings(specs: "Sequence[ModelSpec]", seed: int, **others: Any) -> dict[str, Any]:
@@ -77,24 +74,11 @@ def read_shares(text: str) -> tuple[float, ...]:
 def forecast(
     study: StudyFolder,
     model: Model = "cpt-replay",
-    runs: Annotated[
-        str | None,
-        option(
-            "NAMES",
-            "Runs to leave out, separated by commas.",
-            default="all that the model predicts",
-        ),
-    ] = None,
+    runs: RunNames = None,
     whole: Annotated[
         bool, typer.Option("--whole/--no-whole", help="Leave each run out in turn.")
     ] = True,
-    tails: Annotated[
-        str,
-        typer.Option(
-            metavar="SHARES",
-            help="Predict what follows these shares of each run's steps; none does not.",
-        ),
-    ] = "0.25,0.5,0.75",
+    tails: Tails = "0.25,0.5,0.75",
     held_out: Annotated[
         Path | None, option("STUDY", "Predict the runs of this other study in place of all that.")
     ] = None,
@@ -105,14 +89,11 @@ def forecast(
             help="Score the paper's method too: L-BFGS on Huber log loss, residual bootstrap.",
         ),
     ] = True,
-    draws: Annotated[
-        int | None,
-        option(None, "Draws kept in each of the four chains of a refit.", default="1000", min=100),
-    ] = None,
+    draws: RefitDraws = None,
     jobs: Jobs = None,
     dask: Dask = None,
     seed: Seed = 0,
-    output: Folder = None,
+    output: WorkFolder = None,
     quiet: Quiet = False,
     json: Json = False,
 ) -> int:
@@ -149,7 +130,7 @@ def forecast(
     with written.cautions():
         loaded = read_study(study)
         other = read_study(held_out) if held_out else None
-    folds = _folds(loaded, other, spec, runs.split(",") if runs else None, whole, shares)
+    folds = _folds(loaded, other, spec, listed(runs) or None, whole, shares)
     if output is not None:
         make_folder(output)
     described = settings(specs, seed, study=loaded.digest(), draws=draws)
@@ -192,8 +173,6 @@ def _folds(
     shares: Sequence[float],
 ) -> "list[Fold]":
     from bayes_cpt.errors import StudyWarning
-    from bayes_cpt.model.setup import build_setup
-    from bayes_cpt.study.ranges import check_evidence
     from bayes_cpt.validate.folds import leave_run_out, leave_tail_out, other_study
 
     if other is not None:
@@ -206,8 +185,7 @@ def _folds(
         warnings.simplefilter("ignore", StudyWarning)
         for fold in folds:
             # What cannot be fitted is said before the long refits.
-            build_setup(spec, fold.question.study)
-            check_evidence(fold.question.study, continual=spec.law.continual)
+            check_fittable(spec, fold.question.study)
     if not folds:
         raise typer.BadParameter(
             "there is nothing to predict: no point was measured where it is asked for. "
@@ -276,6 +254,7 @@ def _show_and_write(
     written: Output, points: "pd.DataFrame", scores: "pd.DataFrame", output: Path | None
 ) -> dict[str, Any]:
     """Show the scores, write them, and return what machines are told of them."""
+    from bayes_cpt.report.forecasts import left_out
     from bayes_cpt.validate.held_out import horizon_table
     from bayes_cpt.validate.scores import ALL_DOMAINS, ALL_RUNS, EQUAL_RUNS
 
@@ -284,11 +263,11 @@ def _show_and_write(
     written.heading("All points")
     alone = points["domain"].nunique() == 1
     shown = (scores["run"] == ALL_RUNS) & ~(alone & (scores["domain"] == ALL_DOMAINS))
-    written.table(_table(scores[shown], ("left out", "on", "method")))
+    _table(written, scores[shown].assign(**{"left out": scores["seen"].map(left_out)}), "left out")
     runs = scores[~pooled & (scores["seen"] == 0)]
     if len(runs):
         written.heading("Run by run, each left out as a whole")
-        written.table(_table(runs, ("run", "on", "method")))
+        _table(written, runs, "run")
     for axis, title in (
         ("share", "Whole runs, by the place in the run"),
         ("ratio", "Tails, by the step over the last one that was fitted"),
@@ -296,7 +275,7 @@ def _show_and_write(
         along = horizons[horizons["axis"] == axis]
         if len(along):
             written.heading(title)
-            written.table(_table(along, ("horizon", "on", "method")))
+            _table(written, along, "horizon")
     written.text(
         "\nLosses in nats/token; error and bias are those of the median. ± is the standard error of "
         "the share in the 90 % bands, each run one observation. After N %: of the steps."
@@ -311,31 +290,14 @@ def _show_and_write(
     }
 
 
-def _table(rows: "pd.DataFrame", labels: tuple[str, str, str]) -> Any:
-    from bayes_cpt.report.forecasts import left_out
+def _table(written: Output, rows: "pd.DataFrame", first: str) -> None:
     from bayes_cpt.validate.scores import MASSES
 
-    table = columns(*labels, "points", *SCORES, numbers=1 + len(SCORES))
-    # So many columns have room on 80 characters only if they stand close.
-    table.padding = (0, 1, 0, 0)
-    last = None
-    for row in rows.to_dict("records"):
-        place = {
-            "left out": left_out(row.get("seen", 0.0)),
-            "run": row.get("run"),
-            "horizon": row.get("horizon"),
-        }[labels[0]]
-        table.add_row(
-            "" if place == last else place,
-            row["domain"],
-            row["method"],
-            str(row["points"]),
-            "/".join(f"{100 * row[f'coverage_{mass}']:.0f}" for mass in MASSES),
-            f"{100 * error:.0f}" if isfinite(error := row["coverage_90_error"]) else "-",
-            *(f"{row[name]:.4f}" for name in ("crps", "mae", "bias", "width_90")),
-        )
-        last = place
-    return table
+    shares = [(100 * rows[f"coverage_{mass}"]).map("{:.0f}".format) for mass in MASSES]
+    shown = rows.assign(
+        inside=shares[0].str.cat(shares[1:], sep="/"), error=100 * rows["coverage_90_error"]
+    )
+    written.table(shown, f"{first} | {SCORES}", group=first, close=True)
 
 
 def _write(
@@ -381,7 +343,7 @@ def sbc(
     jobs: Jobs = None,
     dask: Dask = None,
     seed: Seed = 0,
-    output: Folder = None,
+    output: WorkFolder = None,
     quiet: Quiet = False,
     json: Json = False,
 ) -> int:
@@ -470,7 +432,7 @@ def _with_plan(design: "Study", plan: Path | None) -> "tuple[Study, tuple[str, .
 
 
 def _show_ranks(written: Output, spec: "ModelSpec", design: "Study", verdict: "Verdict") -> None:
-    from bayes_cpt.validate.calibration import HOLDS, RANKED
+    from bayes_cpt.validate.calibration import FAILS, HOLDS, RANKED
 
     judged = verdict.quantities
     written.heading(f"Simulation-based calibration of {spec.name}")
@@ -490,21 +452,12 @@ def _show_ranks(written: Output, spec: "ModelSpec", design: "Study", verdict: "V
     outside = judged[judged["verdict"] != HOLDS]
     if len(outside):
         written.heading("Quantities outside their own 95 % band")
-        written.table(_rank_table(outside))
+        rows = outside.sort_values("verdict", ascending=False, kind="stable")
+        cells = "quantity | verdict | mean rank=mean:.3f | spread:.3f"
+        written.table(rows, cells, marked=rows["verdict"] == FAILS)
         written.text(
             "A mean rank above 0.5: posteriors lie too low. A spread above 1: they are too narrow."
         )
-
-
-def _rank_table(rows: "pd.DataFrame") -> Any:
-    from bayes_cpt.validate.calibration import FAILS
-
-    table = columns("quantity", "verdict", "mean rank", "spread", numbers=2)
-    for row in rows.sort_values("verdict", ascending=False, kind="stable").to_dict("records"):
-        style = "red" if row["verdict"] == FAILS else ""
-        numbers = (f"{row['mean']:.3f}", f"{row['spread']:.3f}")
-        table.add_row(row["quantity"], row["verdict"], *numbers, style=style)
-    return table
 
 
 def _write_ranks(ranks: "pd.DataFrame", verdict: "Verdict", output: Path) -> dict[str, str]:

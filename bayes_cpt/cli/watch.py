@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from bayes_cpt.cli.log_options import READING, pairs, reads_logs
-from bayes_cpt.cli.options import FitFile, Interval, Objective, Quiet, option
-from bayes_cpt.cli.output import Output, check_folder, columns, writing
+from bayes_cpt.cli.options import FitFile, Interval, Objective, Plan, Quiet, option
+from bayes_cpt.cli.output import Output, check_folder, write
 from bayes_cpt.cli.running import warn
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 OFF_TRACK = 3
 # Columns of the plot of where a loss lies in its band, at most and at least; the rest is for the numbers.
 PLOT_WIDTH, LEAST_PLOT, NUMBERS_WIDTH = 60, 12, 51
+COLUMNS = ("on", "now", "end", "lower", "upper", "still to gain", "")
 PLOT_KEY = "In the plot: - planned end, = forecast end, o its middle, x last loss."
 
 
@@ -33,9 +34,7 @@ def watch(
         str, typer.Argument(metavar="LOG", help="The job's log, as for import.", show_default=False)
     ],
     run: Annotated[str, option("NAME", "The run of the plan or fitted study.")],
-    plan: Annotated[
-        Path | None, option("PLAN", "Where the run was planned.", default="the fitted study")
-    ] = None,
+    plan: Plan = None,
     kind: Annotated[str, typer.Option(metavar="KIND", help="Kind of the log.")] = "auto",
     once: Annotated[bool, typer.Option("--once", help="Look once, print, and end.")] = False,
     seconds: Annotated[float, typer.Option(min=0.1, help="Seconds between looks.")] = 30.0,
@@ -182,8 +181,7 @@ class _Looks:
             self.watcher.tell(step, losses)
         status = self.watcher.status()
         state = {"watcher": self.watcher.state(), "log": self.follower.state()}
-        with writing(self.kept) as partial:
-            partial.write_text(json_library.dumps(state), encoding="utf-8")
+        write(self.kept, json_library.dumps(state))
         return status
 
     def _disagreements(self) -> list[str]:
@@ -231,27 +229,25 @@ class _Looks:
 def _show(written: Output, status: "Status", told: list[str], notes: list[str]) -> None:
     if written.out.is_terminal and not written.quiet:
         written.out.clear()
+    import pandas as pd
+
     from bayes_cpt.report.forecasts import end_spread
     from bayes_cpt.report.numbers import fixed
 
     for index, line in enumerate(told):
         style = "bold" if status.on_track else "bold red"
         written.text(line, "" if index else style)
-    table = columns("on", "now", "end", "lower", "upper", "still to gain", "", numbers=0)
     left = written.out.width - NUMBERS_WIDTH - max(len(domain) for domain in status.forecast)
     width = min(max(left, LEAST_PLOT), PLOT_WIDTH)
+    rows = []
     for domain, ends in status.forecast.items():
         now = status.losses.get(domain)
         gain = status.gain_left.get(domain)
         spread = end_spread(ends)
-        table.add_row(
-            domain,
-            "-" if now is None else fixed(now, spread),
-            *(fixed(ends[name], spread) for name in ("mean", "lower", "upper")),
-            "-" if gain is None else fixed(gain["mean"], spread),
-            _bar(ends, now, width),
-        )
-    written.table(table)
+        values = [now, *(ends[name] for name in ("mean", "lower", "upper")), gain and gain["mean"]]
+        texts = ["-" if value is None else fixed(value, spread) for value in values]
+        rows.append((domain, *texts, _bar(ends, now, width)))
+    written.table(pd.DataFrame(rows, columns=list(COLUMNS)))
     written.text(PLOT_KEY, "dim")
     for note in [*status.notes, *notes]:
         written.note(f"Note: {note}")
