@@ -28,6 +28,7 @@ from bayes_cpt.cli.running import check_fittable
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.figure import Figure
 
     from bayes_cpt.model.spec import ModelSpec
     from bayes_cpt.study.study import Study
@@ -79,8 +80,9 @@ def forecast(
         bool, typer.Option("--whole/--no-whole", help="Leave each run out in turn.")
     ] = True,
     tails: Tails = "0.25,0.5,0.75",
-    held_out: Annotated[
-        Path | None, option("STUDY", "Predict the runs of this other study in place of all that.")
+    elsewhere: Annotated[
+        Path | None,
+        option("STUDY", "Predict the runs of this other study in place of all that.", "--held-out"),
     ] = None,
     baseline: Annotated[
         bool,
@@ -121,15 +123,15 @@ def forecast(
     from bayes_cpt.report.forecasts import held_out_verdict
     from bayes_cpt.report.page import pooled
     from bayes_cpt.study.folder import read_study
-    from bayes_cpt.validate.held_out import score_table
-    from bayes_cpt.validate.tasks import Pool
+    from bayes_cpt.validate import held_out
+    from bayes_cpt.validate.tasks import Pool, Records
 
     written = Output(quiet, json)
     shares, (specs, weights) = read_shares(tails), _laws(model)
     spec = specs[0]
     with written.cautions():
         loaded = read_study(study)
-        other = read_study(held_out) if held_out else None
+        other = read_study(elsewhere) if elsewhere else None
     folds = _folds(loaded, other, spec, listed(runs) or None, whole, shares)
     if output is not None:
         make_folder(output)
@@ -142,17 +144,28 @@ def forecast(
             "The paper's method is for one target: this study has several, and it is left out."
         )
         baseline = False
-    ours = _method(specs, weights)
-    points, refits = _score(written, folds, ours, pool, seed, draws, baseline, output, described)
+    methods: dict[str, held_out.Method] = {}
+    if baseline:
+        methods[held_out.PAPER] = held_out.paper_answer
+    cores = pool.cores(len(folds) * (1 + baseline))
+    of_law = partial(held_out.package_method, spec=spec)
+    of_stack = partial(held_out.stack_method, specs=specs, weights=weights)
+    method = of_law if len(specs) == 1 else of_stack
+    methods[held_out.OURS] = partial(method, draws=draws, cores=cores)
+    records = Records.open(output, described, held_out.TABLES)
+    with written.progress() as tell:
+        points, refits = held_out.score_folds(
+            folds, methods, seed, pool=pool, records=records, progress=tell
+        )
     content: dict[str, Any] = {
         "study": loaded.name,
         "model": described["model"],
         "seed": seed,
         "trustworthy": bool(refits["trustworthy"].astype(bool).all()),
-        "refits": refits.to_dict("records"),
+        "refits": refits,
     }
     name = described["model"] if len(specs) == 1 else f"a stack of {described['model']}"
-    scores = score_table(points) if len(points) else points
+    scores = held_out.score_table(points) if len(points) else points
     if len(points):
         content["verdict"] = held_out_verdict(pooled(scores), points, refits)
         written.verdict(content["verdict"])
@@ -192,42 +205,6 @@ def _folds(
             "Leave out whole runs, or other shares of --tails."
         )
     return folds
-
-
-def _score(
-    written: Output,
-    folds: "list[Fold]",
-    ours: Any,
-    pool: Any,
-    seed: int,
-    draws: int | None,
-    baseline: bool,
-    output: Path | None,
-    described: dict[str, Any],
-) -> "tuple[pd.DataFrame, pd.DataFrame]":
-    from bayes_cpt.validate import held_out
-    from bayes_cpt.validate.tasks import Records
-
-    methods: dict[str, held_out.Method] = (
-        {held_out.PAPER: held_out.paper_answer} if baseline else {}
-    )
-    cores = pool.cores(len(folds) * (1 + baseline))
-    methods[held_out.OURS] = partial(ours, draws=draws, cores=cores)
-    records = Records.open(output, described, held_out.TABLES)
-    with written.progress() as tell:
-        points, refits = held_out.score_folds(
-            folds, methods, seed, pool=pool, records=records, progress=tell
-        )
-    return points, refits
-
-
-def _method(specs: "list[ModelSpec]", weights: tuple[float, ...]) -> Any:
-    """Return what answers by a law, or by a stack of some."""
-    from bayes_cpt.validate import held_out
-
-    if len(specs) == 1:
-        return partial(held_out.package_method, spec=specs[0])
-    return partial(held_out.stack_method, specs=specs, weights=weights)
 
 
 def _laws(model: str) -> "tuple[list[ModelSpec], tuple[float, ...]]":
@@ -280,14 +257,16 @@ def _show_and_write(
         "\nLosses in nats/token; error and bias are those of the median. ± is the standard error of "
         "the share in the 90 % bands, each run one observation. After N %: of the steps."
     )
-    files = _write(points, scores, horizons, output) if output else {}
-    for path in files.values():
-        written.text(f"Written to {path}")
-    return {
-        "scores": scores.to_dict("records"),
-        "horizons": horizons.to_dict("records"),
-        "files": files,
-    }
+    figures = {}
+    if output:
+        from bayes_cpt import plots
+
+        whole, tails = points[points["seen"] == 0], points[points["seen"] > 0]
+        for name, rows, axis in (("runs", whole, "share"), ("tails", tails, "ratio")):
+            if len(rows):
+                figures[f"coverage-{name}"] = plots.coverage(rows, axis)
+    tables = {"scores": scores, "horizons": horizons}
+    return tables | {"files": _write(written, output, ("points", "refits"), tables, figures)}
 
 
 def _table(written: Output, rows: "pd.DataFrame", first: str) -> None:
@@ -301,19 +280,23 @@ def _table(written: Output, rows: "pd.DataFrame", first: str) -> None:
 
 
 def _write(
-    points: "pd.DataFrame", scores: "pd.DataFrame", horizons: "pd.DataFrame", output: Path
+    written: Output,
+    folder: Path | None,
+    kept: tuple[str, ...],
+    tables: "dict[str, pd.DataFrame]",
+    figures: "dict[str, Figure]",
 ) -> dict[str, str]:
-    from bayes_cpt import plots
-
-    results = Results(output)
-    results.tables({"scores": scores, "horizons": horizons})
-    whole, tails = points[points["seen"] == 0], points[points["seen"] > 0]
-    if len(whole):
-        results.figure("runs", plots.coverage(whole, "share"), "coverage-runs.png")
-    if len(tails):
-        results.figure("tails", plots.coverage(tails, "ratio"), "coverage-tails.png")
-    names = ("points.csv", "refits.csv", *(path.name for path in results.paths.values()))
-    return {name: str(output / name) for name in names}
+    """Write tables and figures beside the tables that grew with the refits, and name all of them."""
+    if folder is None:
+        return {}
+    results = Results(folder)
+    results.paths |= {name: folder / f"{name}.csv" for name in kept}
+    results.tables(tables)
+    for name, figure in figures.items():
+        results.figure(name, figure, f"{name}.png")
+    for path in results.paths.values():
+        written.text(f"Written to {path}")
+    return {path.name: str(path) for path in results.paths.values()}
 
 
 def sbc(
@@ -396,9 +379,12 @@ def sbc(
         written.error(f"Not calibrated: {problem}.")
     written.verdict(said)
     _show_ranks(written, spec, simulated, verdict)
-    files = _write_ranks(ranks, verdict, output) if output else {}
-    for path in files.values():
-        written.text(f"Written to {path}")
+    figures = {}
+    if output and len(verdict.quantities):
+        from bayes_cpt import plots
+
+        figures["ranks"] = plots.calibration(calibration.quantity_ranks(ranks))
+    files = _write(written, output, ("ranks",), {"verdict": verdict.quantities}, figures)
     written.result(
         {
             "model": spec.name,
@@ -411,7 +397,7 @@ def sbc(
             "refused": verdict.refused,
             "passed": verdict.passed,
             "problems": list(verdict.problems),
-            "quantities": verdict.quantities.to_dict("records"),
+            "quantities": verdict.quantities,
             "files": files,
         }
     )
@@ -458,15 +444,3 @@ def _show_ranks(written: Output, spec: "ModelSpec", design: "Study", verdict: "V
         written.text(
             "A mean rank above 0.5: posteriors lie too low. A spread above 1: they are too narrow."
         )
-
-
-def _write_ranks(ranks: "pd.DataFrame", verdict: "Verdict", output: Path) -> dict[str, str]:
-    from bayes_cpt import plots
-    from bayes_cpt.validate.calibration import quantity_ranks
-
-    results = Results(output)
-    results.tables({"verdict": verdict.quantities})
-    if len(verdict.quantities):
-        results.figure("ranks", plots.calibration(quantity_ranks(ranks)), "ranks.png")
-    names = ["ranks.csv", *(path.name for path in results.paths.values())]
-    return {name: str(output / name) for name in names}
