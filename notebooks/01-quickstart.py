@@ -137,11 +137,12 @@ print(f"base {base_loss:.3f} nats/token; chance of ending above it: {(end > base
 plots.decomposition(posterior, plan, "long_r25")
 
 # %% [markdown]
-# What the study has taught about each coefficient, prior against posterior. Those in red rest on their
-# priors: these runs do not determine them.
+# What the study has taught about each coefficient: a contraction near 1 says that the runs determine it,
+# one below 0.5 that it rests on its prior.
 
 # %%
-plots.prior_posterior(posterior, kind="coefficients")
+learnt = posterior.summary().query("kind == 'coefficient'")
+learnt[["quantity", "domain", "mean", "lower", "upper", "contraction"]].round(2)
 
 # %% [markdown]
 # ## Keeping it

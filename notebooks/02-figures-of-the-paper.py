@@ -124,14 +124,14 @@ curves = posterior.predict(plan, kind="expected", seed=SEED)
 plots.forecast(posterior, curves.sel(run=[f"replay {ratio:g}" for ratio in ratios]))
 
 # %% [markdown]
-# ## Figures 4 and 8: the loss surface, and the best of it
+# ## Figures 4 and 8: which run has the best losses
 #
-# Both losses over two quantities of a run, all else as recommended. The star is the run with the lowest
-# balance of both; the darker a place, the less these runs determine its loss.
+# The star is the run with the lowest balance of both losses. Above, where the best run of each posterior
+# draw lies; below, what is traded for what, and what it costs to choose otherwise.
 
 # %%
 choice = bayes_cpt.decide(posterior, "balanced", draws=200, candidates=500, seed=SEED)
-plots.loss_surface(choice)
+choice.plot()
 
 # %% [markdown]
 # ## Figure 9: other validation sets

@@ -84,7 +84,7 @@ careful = bayes_cpt.decide(
 print("\n".join(careful.verdict()))
 
 # %%
-plots.loss_surface(careful)
+careful.plot()
 
 # %% [markdown]
 # ## Would another short run help?

@@ -14,15 +14,12 @@ from bayes_cpt.decisions.final_losses import Spread
 from bayes_cpt.decisions.search import Search, nondominated, traded
 from bayes_cpt.decisions.search_space import SearchSpace
 from bayes_cpt.decisions.valuation import Combination, Valuation
-from bayes_cpt.errors import SpecError
 from bayes_cpt.forecast.scores import ScoreLink
 
-# Points of the front, along a slice, and along each side of a surface.
-FRONT, SLICE, SIDE = 40, 41, 25
+# Points of the front, and along a slice.
+FRONT, SLICE = 40, 41
 # What the same configuration may differ by where it is computed beside others, nats.
 ROUNDING = 1e-12
-# Over which quantities a surface is drawn, the first that were searched.
-ORDER = ("replay", "relative_peak", "peak", "steps", "relative_final", "final", "decay_share")
 
 
 @dataclass(frozen=True, eq=False)
@@ -209,55 +206,3 @@ class Slice:
         """Return the values that are allowed and cost no more than a tolerance on average."""
         cheap = (self.costs.mean(axis=1) <= tolerance + ROUNDING) & self.allowed
         return np.asarray(self.values[cheap])
-
-
-@dataclass(frozen=True, eq=False)
-class Surface:
-    """The law's final losses over two quantities of a run at once, all else as recommended."""
-
-    names: tuple[str, str]  # the two quantities, as in `Candidates.column`
-    candidates: Candidates  # row by row: the first quantity is constant along a row
-    losses: Floats  # nats/token, (domains, first, second, draws)
-    values: Floats  # of the objective, (first, second, draws)
-
-    @classmethod
-    def of(
-        cls,
-        valuation: Valuation,
-        space: SearchSpace,
-        chosen: Candidates,
-        names: tuple[str, str] | None = None,
-        points: int = SIDE,
-    ) -> Self:
-        """Return the losses around a single chosen candidate.
-
-        Unless given, the quantities are the first two of `ORDER` that were searched over a range.
-        """
-        ranged = [name for name in ORDER if name in space.ranges]
-        first, second = names or (*ranged, "", "")[:2]
-        if first not in space.ranges or second not in space.ranges:
-            raise SpecError.at(
-                "space",
-                f"a surface is over two ranges, and it has {', '.join(ranged) or 'none'}",
-                "give two of replay, relative_peak, steps as { low = ..., high = ... }",
-            )
-        grid = np.linspace(0.0, 1.0, points)
-        places = np.repeat(chosen.places, points * points, axis=0)
-        places[:, space.ranges.index(first)] = np.repeat(grid, points)
-        places[:, space.ranges.index(second)] = np.tile(grid, points)
-        candidates = space.build(places, np.repeat(chosen.cells, points * points))
-        losses = valuation.model.losses(candidates)
-        values = valuation.values(candidates, losses)
-        shape = (points, points)
-        return cls(
-            (first, second),
-            candidates,
-            losses.reshape(losses.shape[0], *shape, -1),
-            values.reshape(*shape, -1),
-        )
-
-    def axis(self, index: int) -> NDArray[Any]:
-        """Return the values of the first (0) or the second (1) quantity."""
-        shape = self.values.shape[:2]
-        whole = self.candidates.column(self.names[index]).reshape(shape)
-        return np.asarray(whole[:, 0] if index == 0 else whole[0])

@@ -9,7 +9,7 @@ import numpy as np
 
 from bayes_cpt.arrays import Ints
 from bayes_cpt.decisions.candidates import Candidates
-from bayes_cpt.decisions.contenders import ORDER, SIDE, Contenders, Front, Slice, Surface
+from bayes_cpt.decisions.contenders import Contenders, Front, Slice
 from bayes_cpt.decisions.final_losses import DRAWS, FinalLosses
 from bayes_cpt.decisions.objective import Objective, read_objective
 from bayes_cpt.decisions.risk import RiskMeasure
@@ -97,15 +97,6 @@ class Decision:
     def chosen(self) -> Candidates:
         """The recommendation, a single candidate."""
         return self.contenders.candidates.take(slice(0, 1))
-
-    @property
-    def has_surface(self) -> bool:
-        """Whether two quantities were searched over a range."""
-        return sum(name in self.space.ranges for name in ORDER) > 1
-
-    def surface(self, names: tuple[str, str] | None = None, points: int = SIDE) -> Surface:
-        """Return the law's losses over two quantities around the recommendation (see `Surface.of`)."""
-        return Surface.of(self.valuation, self.space, self.chosen, names, points)
 
     @cached_property
     def near(self) -> Candidates:

@@ -100,26 +100,6 @@ def sampling(posterior: Posterior, summary: "pd.DataFrame | None" = None) -> "Fi
     return panels.of_arviz(drawn)
 
 
-@styled
-def energy(posterior: Posterior) -> "Figure":
-    """Return the density of the energy beside that of its changes (Betancourt 2016, arXiv 1604.00695).
-
-    Parameters
-    ----------
-    posterior : Posterior
-        Its sampler kept energies.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        Of `arviz_plots.plot_energy`, with the E-BFMI of each chain.
-    """
-    from arviz_plots import plot_energy
-
-    drawn = plot_energy(posterior.tree, backend="matplotlib", figure_kwargs=_layout(COLUMN, 2.2))
-    return panels.of_arviz(drawn)
-
-
 def _tree(posterior: Posterior, places: list[tuple[str, str]], titles: list[str]) -> "xr.DataTree":
     """Return draws of quantities, by title, as ArviZ takes them."""
     import xarray as xr

@@ -49,7 +49,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure, SubFigure
 
-    from bayes_cpt.decisions.contenders import Surface
     from bayes_cpt.decisions.decision import Decision
     from bayes_cpt.inference.posterior import Posterior
     from bayes_cpt.study.study import Study
@@ -72,17 +71,14 @@ CAPTIONS = {
     "decision": "Above: where the best configuration of each posterior draw lies. Below: expected losses "
     "that cannot both be lowered, with central 90 % credible intervals, and the cost of leaving the "
     "recommendation, with central 50 and 90 % credible intervals.",
-    "surface": "Final losses over two choices, with all else as recommended: the posterior mean (lines), "
-    "and half the width of the central 90 % credible interval (shades).",
     "forecast": "Predicted losses of the runs, with central 50 and 90 % predictive intervals of a new run. "
     "The step axis has a square-root scale.",
     "fitted": "Measured losses (dots), the law's curve with its central 90 % credible interval, and the "
     "central 90 % predictive interval of a new run like it. The step axis has a square-root scale.",
     "ridges": "Coefficients that the data determine together but hardly one by one: draws of the posterior "
     "over draws of the prior.",
-    "sampling": "Above: density of the energy and of its change from draw to draw; where the two are alike "
-    "the sampler reaches the tails. Below: ranks of each chain for the parameters with the largest R-hat, "
-    "with a simultaneous 95 % band.",
+    "sampling": "Ranks of each chain for the parameters with the largest R-hat, with a simultaneous 95 % "
+    "band.",
     "calibration": "Above: share of points inside the 50, 80 and 90 % bands, with 90 % intervals over "
     "runs. Below: histograms of the probability integral transform, flat where a forecast is calibrated.",
 }
@@ -90,11 +86,10 @@ CAPTIONS = {
 ALTERNATIVES = {
     "decision": "Distribution of the best choice over posterior draws, the trade between both losses, and "
     "what other choices cost. The table of choices holds the same numbers.",
-    "surface": "Final losses over two choices, with all else as recommended.",
     "forecast": "Predicted loss curves with bands. The table of the forecast holds their ends.",
     "fitted": "Measured losses over the fitted curves and their bands.",
     "ridges": "Pairs of coefficients that the data determine together but hardly one by one.",
-    "sampling": "Energies of the sampler and ranks of the chains: chains that agree stay inside the bands.",
+    "sampling": "Ranks of the chains: chains that agree stay inside the bands.",
     "calibration": "Share of held-out points inside the bands, beside what the bands promise.",
 }
 
@@ -223,13 +218,6 @@ class Report:
         if self.plan is None:
             return None
         return self.posterior.predict(self.plan, seed=self.seed, draws=FIGURE_DRAWS)
-
-    @cached_property
-    def surface(self) -> "Surface | None":
-        """Final losses over two choices; None where no two were searched over a range."""
-        if self.decision is None or not self.decision.has_surface:
-            return None
-        return self.decision.surface()
 
     @cached_property
     def determined(self) -> "pd.DataFrame":
@@ -493,8 +481,6 @@ def _drawings(report: Report) -> dict[str, Drawing]:
     }
     if decision is not None:
         figures["decision"] = plots.decision(decision)
-        if report.surface is not None:
-            figures["surface"] = plots.loss_surface(decision, report.surface)
     if report.curves is not None:
         width = NARROW if report.curves.sizes["run"] == 1 else None
         figures["forecast"] = plots.forecast(posterior, report.curves, width=width)

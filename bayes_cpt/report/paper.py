@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 # Figures of a paper, by their names in a report.
-FIGURES = ("forecast", "surface", "ridges", "sampling")
+FIGURES = ("forecast", "ridges", "sampling")
 
 
 def texts(report: Report) -> dict[str, str]:
@@ -38,13 +38,11 @@ def texts(report: Report) -> dict[str, str]:
     for name, table in report.tables.items():
         for suffix, write in WRITERS.items():
             pieces[f"table-{name}{suffix}"] = write(table)
-    absent = {"forecast": report.curves is None, "surface": report.surface is None}
+    shown = FIGURES if report.curves is not None else FIGURES[1:]
     facts = {
         "title": escape(f"{report.posterior.study.name}: what was fitted, and what follows"),
         "tables": list(report.tables),
-        "figures": {
-            f"figure-{name}": escape(CAPTIONS[name]) for name in FIGURES if not absent.get(name)
-        },
+        "figures": {f"figure-{name}": escape(CAPTIONS[name]) for name in shown},
     }
     pieces["paper.tex"] = environment().get_template("paper.tex").render(facts)
     parts = ["## Results", *report.sentences, "## Methods", *report.methods]
@@ -80,8 +78,6 @@ def figures(report: Report) -> "dict[str, Figure]":
     posterior, drawn = report.posterior, {}
     if report.curves is not None:
         drawn["forecast"] = plots.forecast(posterior, report.curves, width=COLUMN)
-    if report.surface is not None and report.decision is not None:
-        drawn["surface"] = plots.loss_surface(report.decision, report.surface)
     drawn["ridges"] = plots.ridges(posterior)
     drawn["sampling"] = plots.sampling(posterior, report.quantities)
     return {f"figure-{name}": figure for name, figure in drawn.items()}

@@ -1,6 +1,5 @@
 import numpy as np
 import pytest
-import xarray as xr
 from figures import check_figure, drawn_texts
 from synthetic import lab_posterior
 
@@ -31,23 +30,4 @@ def test_ranks_are_those_of_the_parameters_with_the_largest_rhat() -> None:
         worst["r_hat"].to_list(), abs=6e-4
     )
     assert all(len(axes.lines) >= 4 for axes in figure.axes)
-    check_figure(figure)
-
-
-def test_energies_are_drawn_with_their_bfmi() -> None:
-    posterior = lab_posterior()
-    energies = np.random.default_rng(1).normal(size=(4, 25)).cumsum(axis=1)
-    tree = posterior.tree.copy()
-    tree["sample_stats"] = tree["sample_stats"].assign(
-        energy=xr.DataArray(energies, dims=("chain", "draw"))
-    )
-    figure = plots.energy(type(posterior)(tree, posterior.study, posterior.frame))
-    fraction = np.mean(np.diff(energies, axis=1) ** 2, axis=1) / energies.var(axis=1)
-    points = [
-        value
-        for axes in figure.axes
-        for part in axes.collections
-        for value in np.asarray(part.get_offsets()).ravel()
-    ]
-    assert all(np.isclose(points, own, rtol=0.08).any() for own in fraction)
     check_figure(figure)
