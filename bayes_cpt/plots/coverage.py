@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from bayes_cpt.plots import panels
-from bayes_cpt.plots.style import GREY, INK, LARGE, SMALL, colour, dress, new_figure, styled
+from bayes_cpt.plots.style import GREY, INK, LARGE, colour, dress, new_figure, styled
 from bayes_cpt.validate.calibration import RANKED
 from bayes_cpt.validate.scores import HORIZONS, MASSES, horizon_bins
 
@@ -88,16 +88,7 @@ def coverage(points: "pd.DataFrame", axis: Literal["share", "ratio"] = "share") 
 def _coverage(axes: "Axes", rows: "pd.DataFrame", methods: list[str], bins: list[int]) -> None:
     for mass in MASSES:
         axes.axhline(mass, color=INK, linestyle="--", linewidth=0.8)
-        axes.annotate(
-            f"{mass} %",
-            xy=(1, mass),
-            xycoords=("axes fraction", "data"),
-            xytext=(3, 0),
-            textcoords="offset points",
-            va="center",
-            fontsize=SMALL,
-            color=GREY,
-        )
+        panels.beside(axes, f"{mass} %", mass, color=GREY)
     lines = [(method, mass) for method in methods for mass in MASSES]
     for number, (method, mass) in enumerate(lines):
         scored = rows[rows["method"] == method]

@@ -140,12 +140,8 @@ def _front(axes: "Axes", decision: "Decision") -> None:
     axes.plot(x, y, color=FRONT, marker="o", markersize=2.5)
     draws = traded(decision.contenders.losses)
     losses = draws.mean(axis=2)
-    for mass, width in zip((0.9, 0.5), (1.2, 3.2), strict=True):
-        (left, lower), (right, upper) = np.quantile(
-            draws[:, 0], [0.5 - mass / 2, 0.5 + mass / 2], axis=1
-        )
-        axes.hlines(losses[1, 0], left, right, color=PALE, linewidth=width, zorder=1)
-        axes.vlines(losses[0, 0], lower, upper, color=PALE, linewidth=width, zorder=1)
+    panels.intervals(axes, losses[1, 0], draws[0, 0], PALE, zorder=1)
+    panels.intervals(axes, losses[0, 0], draws[1, 0], PALE, upright=True, zorder=1)
     axes.plot(*losses[:, 1:], "o", color=INK, markersize=4, markerfacecolor="white", zorder=4)
     axes.plot(*losses[:, :1], "*", color=INK, markersize=11, zorder=5)
     dress(axes, ticks=6)
@@ -169,12 +165,11 @@ def _slice(axes: "Axes", decision: "Decision", across: "Slice") -> None:
     values = across.values.astype(np.float64)
     costs = across.costs.T.astype(np.float64)
     is_range = _is_range(decision, across.name)
-    for mass, width in zip((0.9, 0.5), (1.2, 3.2), strict=True):
-        if is_range:
+    if is_range:
+        for mass in (0.9, 0.5):
             panels.band(axes, values, costs, mass, color=OPTIMUM)
-        else:
-            ends = np.quantile(costs, [0.5 - mass / 2, 0.5 + mass / 2], axis=0)
-            axes.vlines(values, *ends, color=OPTIMUM, linewidth=width)
+    else:
+        panels.intervals(axes, values, costs, OPTIMUM, upright=True)
     dots: dict[str, Any] = {"marker": "o", "markersize": 4, "linestyle": ""}
     axes.plot(values, costs.mean(axis=0), color=OPTIMUM, **({} if is_range else dots))
     if not across.allowed.all():

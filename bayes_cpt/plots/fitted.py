@@ -86,8 +86,8 @@ def fitted(
             expected = curve_draws["expected"].transpose("sample", "step").to_numpy()
             kept = np.isfinite(loss[0])
             panels.band(panel, steps[kept], loss[:, kept], MASS, color=colour(i))
-            panels.band(panel, steps[kept], expected[:, kept], MASS, color=colour(i), alpha=BAND)
-            panel.plot(steps[kept], np.median(expected[:, kept], axis=0), color=colour(i))
+            law = expected[:, kept]
+            panels.curve(panel, steps[kept], law, (MASS,), color=colour(i), alpha=BAND)
             # A base's own loss, at step 0, belongs to its CPT run.
             panels.dots(panel, *study.curve(run.name, domain), after=steps[kept][0] - 2)
             panels.title(panel, run.name, panels.origin(run.replay, run.base))
@@ -134,7 +134,7 @@ def residuals(posterior: Posterior, study: Study | None = None) -> "Figure":
         measured = table[table["domain"] == domain]
         _draw_runs(grid[0, i], measured, widths[widths["domain"] == domain], i)
         _draw_stages(grid[1, i], measured, i)
-        grid[0, i].set_title(f"validation set: {domain}", color=colour(i), fontweight="bold")
+        panels.name_set(grid[0, i], domain, i)
     grid[0, 0].set_ylabel("measured less expected\n(nats/token)")
     grid[1, 0].set_ylabel("mean over runs\n(nats/token)")
     entries = {

@@ -101,9 +101,7 @@ def forecast(
             dress(axes, ticks=6)
             loss = run_curves["loss"].sel(domain=domain).transpose("sample", "step").to_numpy()
             there = np.isfinite(loss[0])
-            for mass in (0.9, 0.5):
-                panels.band(axes, steps[there], loss[:, there], mass, color=colour(i))
-            axes.plot(steps[there], np.median(loss[:, there], axis=0), color=colour(i))
+            panels.curve(axes, steps[there], loss[:, there], color=colour(i))
             if name in known and measured is not None:
                 after = steps[there][0] - 2
                 panels.dots(axes, *measured.curve(name, domain), after=after)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 WIDTH, ROW, HEAD = 6.2, 0.3, 1.0
-MASSES, WIDTHS = (0.9, 0.5), (1.2, 3.2)
+MASSES, WIDTHS = (0.9, 0.5), panels.INTERVAL_WIDTHS
 NAMES = {"stretched": "general loss, drawn out", "held": "general loss, held at its peak"}
 # The first step of the axis: what never rises lies there.
 FIRST = 1.0
@@ -117,15 +117,7 @@ def _turning(axes: "Axes", turning: TurningLength, runs: int) -> None:
             _interval(axes, steps, place, (FIRST, horizon), PALETTE[course])
         axes.plot(planned[run], row, "|", color=INK, markersize=12, zorder=4)
         back = np.mean(lengths[run, courses.index("stretched")] <= planned[run])
-        axes.annotate(
-            f"{100 * back:.0f} %",
-            (1.0, row),
-            xycoords=("axes fraction", "data"),
-            xytext=(6, 0),
-            textcoords="offset points",
-            fontsize=SMALL,
-            va="center",
-        )
+        panels.beside(axes, f"{100 * back:.0f} %", row)
     axes.set_xlim(FIRST, horizon)
     axes.set_ylim(-0.6, runs - 0.4)
     dress(axes, grid=False)
@@ -155,16 +147,7 @@ def _critical(axes: "Axes", critical: CriticalPoint) -> None:
         median = _interval(axes, of_replay, place, (low, high), PALETTE[0])
         if median >= high:
             known = "there is none" if np.isinf(median) else "far beyond any base"
-            axes.annotate(
-                known,
-                xy=(high, place),
-                xytext=(-8, 3),
-                textcoords="offset points",
-                ha="right",
-                va="bottom",
-                fontsize=SMALL,
-                color=GREY,
-            )
+            panels.beside(axes, known, place, xytext=(-8, 3), ha="right", va="bottom", color=GREY)
     for name in bases:
         axes.axvline(bases[name], color=INK, linewidth=0.8, linestyle=":", zorder=1)
     for name, side in (
@@ -225,17 +208,18 @@ def response(*responses: Response) -> "Figure":
     domains = [str(domain) for domain in first["domain"].to_numpy()]
     count = first.sizes["value"]
     height = 0.32 * count + 1.4 if choice == "base" else SIZE[1]
-    figure = new_figure(SIZE[0] * len(domains), height)
-    figure.suptitle(f"{run}: last loss against {choice}", fontsize="large", fontweight="bold")
-    axes_row = figure.subplots(1, len(domains), squeeze=False)[0]
+    title = f"{run}: last loss against {choice}"
+    figure, axes_row = panels.by_set(domains, SIZE[0], height, title)
     for i, (axes, domain) in enumerate(zip(axes_row, domains, strict=True)):
-        axes.set_title(f"validation set: {domain}", color=colour(i), fontweight="bold")
         if choice == "base":
             _bases(axes, responses[0], domain, i)
             axes.tick_params(labelleft=i == 0)
             continue
         for k, each in enumerate(responses):
-            _curve(axes, each, domain, PALETTE[2 + k] if len(responses) > 1 else colour(i))
+            loss = each.draws["loss"].sel(domain=domain).to_numpy()
+            shade = PALETTE[2 + k] if len(responses) > 1 else colour(i)
+            marks = {"marker": "o", "markersize": 2.5}
+            panels.curve(axes, each.draws["value"].to_numpy(), loss, color=shade, **marks)
         start = widest.draws["start"].sel(domain=domain).median("draw")
         axes.plot(start["value"], start, color=INK, linestyle="--", linewidth=0.9)
         _unstudied(axes, widest)
@@ -249,21 +233,11 @@ def response(*responses: Response) -> "Figure":
     return figure
 
 
-def _curve(axes: "Axes", response: Response, domain: str, shade: str) -> None:
-    values = response.draws["value"].to_numpy()
-    loss = response.draws["loss"].sel(domain=domain).to_numpy()
-    for mass in MASSES:
-        panels.band(axes, values, loss, mass, color=shade)
-    axes.plot(values, np.median(loss, axis=0), color=shade, marker="o", markersize=2.5)
-
-
 def _bases(axes: "Axes", response: Response, domain: str, index: int) -> None:
     loss = response.draws["loss"].sel(domain=domain).to_numpy()
     start = response.draws["start"].sel(domain=domain).median("draw").to_numpy()
     places = np.arange(loss.shape[1])[::-1]
-    for mass, width in zip(MASSES, WIDTHS, strict=True):
-        edges = np.quantile(loss, [0.5 - mass / 2, 0.5 + mass / 2], axis=0)
-        axes.hlines(places, *edges, color=colour(index), linewidth=width)
+    panels.intervals(axes, places, loss, colour(index))
     axes.plot(np.median(loss, axis=0), places, "o", color=colour(index), markersize=4)
     axes.plot(start, places, "o", color=INK, markersize=4, markerfacecolor="none")
     dress(axes, grid=False)
@@ -344,16 +318,13 @@ def hidden_curves(curves: "xr.Dataset", run: str | None = None) -> "Figure":
     name = run or str(curves["run"].to_numpy()[0])
     one_run = curves.sel(run=name)
     domains = [str(domain) for domain in one_run["domain"].to_numpy()]
-    figure = new_figure(SIZE[0] * len(domains), SIZE[1] + 0.6)
-    figure.suptitle(f"{name} between its hidden curves", fontsize="large", fontweight="bold")
-    for i, axes in enumerate(figure.subplots(1, len(domains), squeeze=False)[0]):
+    title = f"{name} between its hidden curves"
+    figure, axes_row = panels.by_set(domains, SIZE[0], SIZE[1] + 0.6, title)
+    for i, axes in enumerate(axes_row):
         here = one_run.sel(domain=domains[i]).dropna("step")
         steps = here["step"].to_numpy()
-        axes.set_title(f"validation set: {domains[i]}", color=colour(i), fontweight="bold")
         for key, (_, shade, dashes) in CURVES.items():
-            draws = here[key].transpose("draw", "step").to_numpy()
-            panels.band(axes, steps, draws, BAND_MASS, color=shade, alpha=BAND / 2)
-            axes.plot(steps, np.median(draws, axis=0), color=shade, linestyle=dashes)
+            _law_curve(axes, here[key], shade, dashes)
         dress(axes, ticks=6)
         panels.step_axis(axes, int(steps[-1]), panels.step_label("cpt"))
         if i == 0:
@@ -415,11 +386,9 @@ def decomposition(
     shared = None
     for i, domain in enumerate(domains):
         upper = figure.add_subplot(grid[0, i])
-        upper.set_title(f"validation set: {domain}", color=colour(i), fontweight="bold")
-        for curve, shade, dashes in ((parts["expected"], INK, "-"), (base, GREY, "--")):
-            draws = curve.sel(domain=domain).transpose("draw", "step").to_numpy()
-            panels.band(upper, steps, draws, BAND_MASS, color=shade, alpha=BAND / 2)
-            upper.plot(steps, np.median(draws, axis=0), color=shade, linestyle=dashes)
+        panels.name_set(upper, domain, i)
+        _law_curve(upper, parts["expected"].sel(domain=domain), INK)
+        _law_curve(upper, base.sel(domain=domain), GREY, "--")
         column = [upper]
         if added:
             shared = figure.add_subplot(grid[1, i], sharey=shared)
@@ -439,15 +408,21 @@ def decomposition(
     return figure
 
 
+def _law_curve(
+    axes: "Axes", curve: "xr.DataArray", shade: str, dashes: str = "-", alpha: float = BAND / 2
+) -> None:
+    """Draw the median of a curve's draws over their central 90 %."""
+    draws = curve.transpose("draw", "step").to_numpy()
+    steps = curve["step"].to_numpy()
+    panels.curve(axes, steps, draws, (BAND_MASS,), color=shade, alpha=alpha, linestyle=dashes)
+
+
 def _added(axes: "Axes", parts: "xr.Dataset", names: list[str]) -> dict[str, Any]:
     """Draw what is added to the base and return the legend's entries."""
     entries = {}
-    steps = parts["step"].to_numpy()
     axes.axhline(0.0, color=GREY, linewidth=0.7)
     for k, name in enumerate(names):
         label, shade = PARTS.get(name, (name, PALETTE[k % len(PALETTE)]))
-        draws = parts[name].transpose("draw", "step").to_numpy()
-        panels.band(axes, steps, draws, BAND_MASS, color=shade, alpha=BAND)
-        axes.plot(steps, np.median(draws, axis=0), color=shade)
+        _law_curve(axes, parts[name], shade, alpha=BAND)
         entries[label] = panels.line(shade)
     return entries

@@ -80,15 +80,7 @@ def _values(axes: "Axes", result: RunValues, names: list[str]) -> None:
     )
     axes.plot(np.maximum(perfect, low), places, "--", color=GREY, linewidth=0.9)
     for place, worth, price in zip(places, value, hurdle, strict=True):
-        axes.annotate(
-            _share(worth, price),
-            (1.0, place),
-            xycoords=("axes fraction", "data"),
-            xytext=(4, 0),
-            textcoords="offset points",
-            fontsize=SMALL,
-            va="center",
-        )
+        panels.beside(axes, _share(worth, price), place)
     panels.note(axes, "right: the value as a share of what it must be")
     dress(axes, grid=False)
     axes.set_yticks(places, names, fontsize=SMALL)

@@ -31,6 +31,8 @@ TICK_SHARES = (0.0, 0.3, 0.55, 0.78)
 PAD = 0.02
 # About what legend entries take, inches.
 MARK_WIDTH, LETTER_WIDTH = 0.55, 0.066
+# Of lines for intervals of 90 and of 50 %.
+INTERVAL_WIDTHS = (1.2, 3.2)
 
 
 def blocks(
@@ -103,20 +105,75 @@ def band(
     return lower, upper
 
 
+def curve(
+    axes: "Axes",
+    steps: ArrayLike,
+    draws: Floats,
+    masses: Sequence[float] = (0.9, 0.5),
+    *,
+    color: str,
+    alpha: float | None = None,
+    **line: Any,
+) -> None:
+    """Draw the median of draws of shape (draws, steps) over their central intervals."""
+    for mass in masses:
+        band(axes, steps, draws, mass, color=color, **({} if alpha is None else {"alpha": alpha}))
+    axes.plot(steps, np.median(draws, axis=0), color=color, **line)
+
+
+def intervals(
+    axes: "Axes",
+    places: ArrayLike,
+    draws: Floats,
+    color: str,
+    upright: bool = False,
+    **options: Any,
+) -> None:
+    """Draw the central intervals of draws of shape (draws, places): thin of 90 %, thick of 50 %."""
+    draw = axes.vlines if upright else axes.hlines
+    for mass, width in zip((0.9, 0.5), INTERVAL_WIDTHS, strict=True):
+        ends = np.quantile(draws, [0.5 - mass / 2, 0.5 + mass / 2], axis=0)
+        draw(places, *ends, color=color, linewidth=width, **options)
+
+
+def beside(axes: "Axes", text: str, place: float, **options: Any) -> None:
+    """Write small at the right of a panel, at a height of its vertical axis."""
+    style: dict[str, Any] = {"xytext": (4, 0), "va": "center", "fontsize": SMALL}
+    axes.annotate(
+        text,
+        (1.0, place),
+        xycoords=("axes fraction", "data"),
+        textcoords="offset points",
+        **(style | options),
+    )
+
+
+def by_set(
+    domains: Sequence[str], width: float, height: float, title: str = ""
+) -> tuple["Figure", list["Axes"]]:
+    """Return a figure with a panel per validation set, its name over it in its colour."""
+    figure = new_figure(width * len(domains), height)
+    if title:
+        figure.suptitle(title, fontsize="large", fontweight="bold")
+    axes = list(figure.subplots(1, len(domains), squeeze=False)[0])
+    for index, (panel, domain) in enumerate(zip(axes, domains, strict=True)):
+        name_set(panel, domain, index)
+    return figure, axes
+
+
+def name_set(axes: "Axes", domain: str, index: int) -> None:
+    """Write the name of a validation set over a panel, in its colour."""
+    axes.set_title(f"validation set: {domain}", color=colour(index), fontweight="bold")
+
+
 def dots(
     axes: "Axes", steps: ArrayLike, losses: ArrayLike, after: float = -1.0, **options: Any
 ) -> None:
     """Draw measured losses after step `after`: a band of PT begins after the warm-up."""
     late = np.asarray(steps) > after
     steps, losses = np.asarray(steps)[late], np.asarray(losses)[late]
-    style: dict[str, Any] = {
-        "s": 7.0,
-        "color": INK,
-        "linewidths": 0.0,
-        "zorder": 3.0,
-        "clip_on": False,
-    }
-    axes.scatter(steps, losses, **(style | options))
+    style: dict[str, Any] = {"s": 7.0, "color": INK, "linewidths": 0.0, "zorder": 3.0}
+    axes.scatter(steps, losses, clip_on=False, **(style | options))
 
 
 def widen(axes: "Axes", span: float) -> None:
