@@ -30,8 +30,7 @@ from bayes_cpt.cli.prior import prior
 from bayes_cpt.cli.report import report
 from bayes_cpt.cli.running import UsageError, usage_words
 from bayes_cpt.cli.summary import summary
-from bayes_cpt.cli.validate import HELP as VALIDATE_HELP
-from bayes_cpt.cli.validate import forecast, sbc
+from bayes_cpt.cli.validate import forecast, sbc, validate
 from bayes_cpt.cli.watch import watch
 from bayes_cpt.errors import BayesCPTError
 
@@ -72,7 +71,7 @@ for _verb in (*_MAKING, *_USING):
 _validate = typer.Typer()
 for _part in (forecast, sbc):
     _validate.command(help=_help(_part.__doc__))(_part)
-app.add_typer(_validate, name="validate", help=_help(VALIDATE_HELP))
+app.add_typer(_validate, name="validate", help=_help(validate.__doc__))
 
 
 def _version(wanted: bool) -> None:
@@ -83,42 +82,6 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
-_PROGRAM_HELP = r"""Bayesian scaling laws for continual pre-training: from runs to credible loss curves.
-
-A study is a folder of training runs: study.toml says what was run, losses.csv what was measured.
-Make one from logs, look at it, fit a law to it, read the law, predict runs that were never trained:
-
-\b
-bayes-cpt init study out/r00 out/r25 --open-base base --replay r00=0 --replay r25=0.25
-bayes-cpt import hf out/r50 --study study --run r50 --replay 0.5
-bayes-cpt check data/cpt-lab
-bayes-cpt prior cpt-replay --plan data/cpt-lab -o prior.png
-bayes-cpt fit data/cpt-lab --seed 1 -o fit.nc
-bayes-cpt summary fit.nc
-bayes-cpt predict fit.nc --plan plan.toml -o forecast.csv
-bayes-cpt decide fit.nc --objective balanced -o decision
-bayes-cpt planner fit.nc -o planner.html
-bayes-cpt next-run fit.nc --objective balanced -o next
-bayes-cpt schedule fit.nc --steps 12000 --replay 0.25 --base stable_12k -o schedule
-bayes-cpt export hf plan.toml --run long --fit fit.nc -o arguments.json
-bayes-cpt watch fit.nc --run long --plan plan.toml out/long/trainer_state.json
-bayes-cpt landmarks fit.nc --plan plan.toml -o landmarks
-bayes-cpt validate forecast data/cpt-lab -o validation
-bayes-cpt compare data/cpt-lab --models cpt-replay,cpt-replay-printed -o comparison
-bayes-cpt report fit.nc -o report.html
-bayes-cpt learn-priors studies/a studies/b studies/c -o ours.toml
-
-With no study at hand, see all of that on a bundled one: bayes-cpt demo
-
-\b
-Exit codes:
-0  done
-1  done, but the posterior falls short of its diagnostics: do not trust the result
-2  bad input: what is wrong, where, and the fix are on stderr; nothing was written
-"""
-
-
-@app.callback(help=_help(_PROGRAM_HELP))
 def _program(
     version: Annotated[
         bool,
@@ -127,7 +90,42 @@ def _program(
         ),
     ] = False,
 ) -> None:
-    pass
+    r"""Bayesian scaling laws for continual pre-training: from runs to credible loss curves.
+
+    A study is a folder of training runs: study.toml says what was run, losses.csv what was measured.
+    Make one from logs, look at it, fit a law to it, read the law, predict runs that were never trained:
+
+    \b
+    bayes-cpt init study out/r00 out/r25 --open-base base --replay r00=0 --replay r25=0.25
+    bayes-cpt import hf out/r50 --study study --run r50 --replay 0.5
+    bayes-cpt check data/cpt-lab
+    bayes-cpt prior cpt-replay --plan data/cpt-lab -o prior.png
+    bayes-cpt fit data/cpt-lab --seed 1 -o fit.nc
+    bayes-cpt summary fit.nc
+    bayes-cpt predict fit.nc --plan plan.toml -o forecast.csv
+    bayes-cpt decide fit.nc --objective balanced -o decision
+    bayes-cpt planner fit.nc -o planner.html
+    bayes-cpt next-run fit.nc --objective balanced -o next
+    bayes-cpt schedule fit.nc --steps 12000 --replay 0.25 --base stable_12k -o schedule
+    bayes-cpt export hf plan.toml --run long --fit fit.nc -o arguments.json
+    bayes-cpt watch fit.nc --run long --plan plan.toml out/long/trainer_state.json
+    bayes-cpt landmarks fit.nc --plan plan.toml -o landmarks
+    bayes-cpt validate forecast data/cpt-lab -o validation
+    bayes-cpt compare data/cpt-lab --models cpt-replay,cpt-replay-printed -o comparison
+    bayes-cpt report fit.nc -o report.html
+    bayes-cpt learn-priors studies/a studies/b studies/c -o ours.toml
+
+    With no study at hand, see all of that on a bundled one: bayes-cpt demo
+
+    \b
+    Exit codes:
+    0  done
+    1  done, but the posterior falls short of its diagnostics: do not trust the result
+    2  bad input: what is wrong, where, and the fix are on stderr; nothing was written
+    """
+
+
+app.callback(help=_help(_program.__doc__))(_program)
 
 
 def run(arguments: Sequence[str]) -> int:

@@ -69,19 +69,18 @@ def check(
         lines += batch_words(loaded)
     alike = undivided(loaded, continual=bool(loaded.continual_runs))
     kinds = {f"{kind}s": table[table["kind"] == kind] for kind in ("parameter", "effect")}
-    if not quiet and not json:
-        output.verdict(lines)
-        output.text()
-        _show(output, content)
-        for line in alike:
-            output.text(line, "yellow")
-        if verbose:
-            _show_parameters(output, content["domains"], chosen, kinds["parameters"])
-            heading = "How well they will tell what moves a typical run: expected sd, nats/token"
-            show_effects(output, loaded, kinds["effects"], heading, after=False)
-            show_undetermined(output, table, ("parameter", "effect"))
-        else:
-            output.text("\nWhat they can tell of each parameter and effect: --verbose.", "dim")
+    output.verdict(lines)
+    output.text()
+    _show(output, content)
+    for line in alike:
+        output.text(line, "yellow")
+    if verbose:
+        _show_parameters(output, content["domains"], chosen, kinds["parameters"])
+        heading = "How well they will tell what moves a typical run: expected sd, nats/token"
+        show_effects(output, loaded, kinds["effects"], heading, after=False)
+        show_undetermined(output, table, ("parameter", "effect"))
+    else:
+        output.text("\nWhat they can tell of each parameter and effect: --verbose.", "dim")
     told = {name: rows.drop(columns="kind").to_dict("records") for name, rows in kinds.items()}
     output.result(
         {

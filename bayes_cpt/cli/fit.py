@@ -1,6 +1,7 @@
 """`bayes-cpt fit`: a study in, a posterior out."""
 
 import time
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -98,24 +99,17 @@ def fit_and_save(
         from bayes_cpt.identify.determination import determination
         from bayes_cpt.inference.fitting import fit as fit_study
 
-        with written.progress() as report, explained(report) as clock:
-            posterior = fit_study(study, spec, seed, draws=draws, progress=clock, cores=cores)
+        with written.progress() as report, explained():
+            posterior = fit_study(study, spec, seed, draws=draws, progress=report, cores=cores)
     seconds = time.monotonic() - started
     file.write(posterior.save)
     quality, table = fit_quality(posterior), posterior.summary(coefficients=False)
     reached = Convergence.of(posterior, table)
     weak = weakly_determined(table)
-    return posterior, about_fit(Path(file.path or ""), posterior) | {
+    return posterior, about_fit(Path(file.path or ""), posterior) | asdict(reached) | {
         "study_digest": posterior.tree.attrs["study_digest"],
         "seed": posterior.seed,
-        "attempts": reached.attempts,
         "seconds": round(seconds, 1),
-        "chains": reached.chains,
-        "draws": reached.draws,
-        "min_ess_bulk": reached.smallest_bulk,
-        "min_ess_tail": reached.smallest_tail,
-        "max_r_hat": reached.largest_rhat,
-        "divergences": reached.divergences,
         "quality": quality,
         "prior_bound": weak[["quantity", "domain", "contraction"]],
         "verdict": fit_verdict(posterior, quality, determination(posterior)),

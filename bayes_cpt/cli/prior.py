@@ -71,10 +71,9 @@ def prior(
     priors = prior_table(frame, interval)
     ends = expected_ends(frame, runs, interval, seed=seed)
     lines = prior_verdict(spec.name, ends, interval)
-    if not quiet and not json:
-        written.verdict(lines)
-        _show_priors(written, spec, priors, interval)
-        _show_ends(written, runs, ends)
+    written.verdict(lines)
+    _show_priors(written, spec, priors, interval)
+    _show_ends(written, runs, ends)
     if output is not None:
         from bayes_cpt import plots
 

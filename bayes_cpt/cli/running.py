@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from bayes_cpt.cli.output import Columns, Output, Progress, Results
+from bayes_cpt.cli.output import Columns, Output, Results
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,8 +31,6 @@ EXAMPLE, MISSING, GUESS = "Example:", "Missing ", "Did you mean"
 ALARMS = 6
 # In a table, in place of a difference that cannot be detected.
 SAME = "="
-MINUTE = 60.0
-SAMPLING = "sampling"
 
 
 def about_fit(fit: Path, posterior: "Posterior") -> dict[str, Any]:
@@ -187,57 +185,18 @@ class Answer:
         return finish(self.written, self.posterior, told)
 
 
-class FitClock:
-    """How far a fit has come, and how long the whole of it takes.
-
-    Parameters
-    ----------
-    report : callable
-        Also gets each stage and the share of it that is done.
-    now : callable
-        Seconds that have passed.
-    """
-
-    def __init__(self, report: Progress, now: Callable[[], float] = time.monotonic) -> None:
-        self.report, self.now = report, now
-        self.started = now()
-        self.stage, self.since, self.share = "", self.started, 0.0
-
-    def __call__(self, stage: str, share: float) -> None:
-        """Note a stage and the share of it that is done."""
-        if stage != self.stage:
-            self.stage, self.since = stage, self.now()
-        self.share = share
-        self.report(stage, share)
-
-    def words(self) -> str:
-        """Return what an interruption means, for the one who interrupted."""
-        now = self.now()
-        if self.stage.startswith(SAMPLING) and self.share > 0.0:
-            whole = self.since - self.started + (now - self.since) / self.share
-            again = f"start it again, it takes about {_duration(whole)}"
-        else:
-            again = "start it again, it had not come far enough to tell how long it takes"
-        return (
-            f"Interrupted after {_duration(now - self.started)}, nothing was written. A fit cannot be "
-            f"resumed: {again}. The same --seed gives the same draws."
-        )
-
-
 @contextmanager
-def explained(report: Progress) -> Iterator[FitClock]:
-    """Give a clock for a fit; an interruption inside then says what it means."""
-    clock = FitClock(report)
+def explained() -> Iterator[None]:
+    """Let an interruption of a fit inside say what it means."""
+    started = time.monotonic()
     try:
-        yield clock
+        yield
     except KeyboardInterrupt:
-        raise KeyboardInterrupt(clock.words()) from None
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 2 * MINUTE:
-        return f"{seconds:.0f} s"
-    return f"{seconds / MINUTE:.0f} minutes"
+        spent = time.monotonic() - started
+        raise KeyboardInterrupt(
+            f"Interrupted after {spent:.0f} s, nothing was written. A fit cannot be resumed: start it "
+            "again. The same --seed gives the same draws."
+        ) from None
 
 
 def usage_words(error: Exception, program: str) -> str:

@@ -43,13 +43,16 @@ FEWEST = 10
 # Above this share of studies with losses below 0 the priors are at fault.
 MOST_REFUSED = 0.01
 TOO_WIDE = " It should be less than 1 %: the priors are too wide for these losses."
-HELP = r"""See whether posteriors and forecasts are as sure as they should be.
 
-\b
-Example:
-bayes-cpt validate forecast data/cpt-lab -o validation
-bayes-cpt validate sbc --model pretrain -n 300 -o sbc-pretrain
-"""
+
+def validate() -> None:
+    r"""See whether posteriors and forecasts are as sure as they should be.
+
+    \b
+    Example:
+    bayes-cpt validate forecast data/cpt-lab -o validation
+    bayes-cpt validate sbc --model pretrain -n 300 -o sbc-pretrain
+    """
 
 
 def settings(specs: "Sequence[ModelSpec]", seed: int, **others: Any) -> dict[str, Any]:

@@ -308,9 +308,9 @@ class Convergence:
     chains: int
     draws: int
     attempts: int
-    largest_rhat: float
-    smallest_bulk: float
-    smallest_tail: float
+    max_r_hat: float
+    min_ess_bulk: float
+    min_ess_tail: float
     divergences: int
     saturated: int
 
@@ -325,9 +325,9 @@ class Convergence:
             chains=posterior.tree["posterior"].sizes["chain"],
             draws=posterior.tree["posterior"].sizes["draw"],
             attempts=int(posterior.tree.attrs["attempts"]),
-            largest_rhat=float(sampled["r_hat"].max()),
-            smallest_bulk=float(sampled["ess_bulk"].min()),
-            smallest_tail=float(sampled["ess_tail"].min()),
+            max_r_hat=float(sampled["r_hat"].max()),
+            min_ess_bulk=float(sampled["ess_bulk"].min()),
+            min_ess_tail=float(sampled["ess_tail"].min()),
             divergences=int(statistics["diverging"].sum()),
             saturated=0 if saturated is None else int(saturated.sum()),
         )

@@ -16,7 +16,6 @@ from synthetic import lab, prior_as_posterior
 
 from bayes_cpt.cli import BROKEN_PIPE, run
 from bayes_cpt.cli.output import Output, _lines
-from bayes_cpt.cli.running import FitClock, explained
 from bayes_cpt.report.fit import what_is_lacking
 
 FIRST, LAST = STAGES
@@ -112,39 +111,3 @@ def test_a_study_of_one_run_is_told_that_it_has_too_few() -> None:
     assert "1 CPT run, too few" in said
     assert "replay ratio" in said
     assert "too few" not in what_is_lacking(prior_as_posterior(lab(), draws=10))
-
-
-@pytest.mark.parametrize(
-    ("stages", "said"),
-    [
-        (((0.0, FIRST, 0.0), (12.0, "", 0.0)), "it had not come far enough to tell"),
-        (((0.0, FIRST, 0.0), (10.0, LAST, 0.0), (30.0, LAST, 0.5)), "about 50 s."),
-        (((0.0, FIRST, 0.0), (10.0, LAST, 0.0), (30.0, LAST, 0.25)), "about 90 s."),
-        (((0.0, FIRST, 0.0), (10.0, LAST, 0.0), (30.0, LAST, 0.01)), "about 34 minutes."),
-        # A later attempt counts what the earlier ones took.
-        (((0.0, LAST, 1.0), (60.0, "2", 0.0), (80.0, "2", 0.5)), "about 100 s."),
-    ],
-)
-def test_an_interruption_says_how_long_the_whole_takes(
-    stages: tuple[tuple[float, str, float], ...], said: str
-) -> None:
-    clock = SimpleNamespace(now=0.0)
-    told: list[tuple[str, float]] = []
-    fit = FitClock(lambda stage, share: told.append((stage, share)), lambda: clock.now)
-    for seconds, stage, share in stages:
-        clock.now = seconds
-        if stage:
-            fit(f"{LAST}, attempt 2" if stage == "2" else stage, share)
-    assert said in fit.words()
-    assert fit.words().startswith(f"Interrupted after {clock.now:.0f} s, nothing was written.")
-    assert len(told) == sum(bool(stage) for _, stage, _ in stages)
-
-
-def test_an_interruption_carries_the_words() -> None:
-    def interrupted() -> None:
-        with explained(lambda stage, share: None) as clock:
-            clock(LAST, 0.5)
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt, match="A fit cannot be resumed"):
-        interrupted()
