@@ -16,7 +16,7 @@ from bayes_cpt.cli.options import (
     Verbose,
     option,
 )
-from bayes_cpt.cli.output import Output, Row, check_folder, footnote, starred
+from bayes_cpt.cli.output import Output, Row, check_folder, footnote, starred, with_beyond
 from bayes_cpt.cli.running import SAME, Answer, Section
 
 if TYPE_CHECKING:
@@ -37,12 +37,12 @@ TURNING = (
     "never\nback=never_returns:% | after\nsteps=median:3 | lower:3 | upper:3"
 )
 CRITICAL_CELLS = (
-    "replay:g | rise of general\nloss (nats)=rise:.4f | exists:% | by prior=exists_prior:% | "
+    "replay:g | =beyond | rise of general\nloss (nats)=rise:.4f | exists:% | by prior=exists_prior:% | "
     "steps=median:3 | lower:3 | upper:3"
 )
 RESPONSE = (
-    "on=domain | re-warmed=rewarmed:text | value | base=start:.4f | last=median:.4f | lower:.4f | "
-    "upper:.4f | best:%"
+    "on=domain | re-warmed=rewarmed:text | =beyond | value | base=start:.4f | last=median:.4f | "
+    "lower:.4f | upper:.4f | best:%"
 )
 RESPONSES = {
     "loss_potential": "loss potential of the base",
@@ -215,12 +215,13 @@ def _detail(found: "Survey", tables: "dict[str, pd.DataFrame]", interval: float)
     title = f"Turning length: steps until a loss that rose is back ({100 * interval:g} % intervals)"
     sections = [Section(title, turning, TURNING, turning["outside"], group="run")]
     if "critical_point" in tables:
-        critical = tables["critical_point"]
+        critical = with_beyond(tables["critical_point"])
         sections.append(Section(CRITICAL, critical, CRITICAL_CELLS, critical["outside"]))
     for name, choice in RESPONSES.items():
         if name in tables:
             heading = f"Last loss of {found.run.name} against {choice}"
-            sections.append(Section(heading, tables[name], RESPONSE, tables[name]["outside"]))
+            rows = with_beyond(tables[name])
+            sections.append(Section(heading, rows, RESPONSE, rows["outside"]))
     return sections
 
 

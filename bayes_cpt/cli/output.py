@@ -259,6 +259,11 @@ def starred(table: "pd.DataFrame", name: str) -> "pd.DataFrame":
     return table.assign(**{name: table[name].mask(table["outside"] != "", table[name] + " *")})
 
 
+def with_beyond(table: "pd.DataFrame") -> "pd.DataFrame":
+    """Return a table with a column that says which rows leave what was fitted."""
+    return table.assign(beyond=table["outside"].ne("").map({True: "outside", False: ""}))
+
+
 def footnote(outside: Sequence[object]) -> list[str]:
     """Return what the star says, where there is one."""
     return ["* outside what was fitted, to be trusted less"] if any(outside) else []

@@ -18,7 +18,15 @@ from bayes_cpt.cli.options import (
     option,
     output_option,
 )
-from bayes_cpt.cli.output import NUMBERS, TAKEN, Output, OutputFile, write, write_numbers
+from bayes_cpt.cli.output import (
+    NUMBERS,
+    TAKEN,
+    Output,
+    OutputFile,
+    with_beyond,
+    write,
+    write_numbers,
+)
 from bayes_cpt.cli.running import about_fit, finish, warn
 
 if TYPE_CHECKING:
@@ -217,18 +225,13 @@ def show_forecast(written: Output, posterior: "Posterior", content: dict[str, An
     cells: dict[str, Any] = {"run": "run", "on": "domain", "": "beyond", "step": ("step", "text")}
     for name in ("median", "lower", "upper", "sd"):
         cells[name] = lambda row, name=name: fixed(row[name], row["sd"])
-    rows = _marked(final)
+    rows = with_beyond(final)
     written.table(rows, cells, marked=rows["beyond"], group="run")
     for run, note in content["outside"].items():
         written.note(f"Outside what was fitted: run {run}: {note}.")
     written.text(f"\nWritten to {content['output']}")
     if content["replaced"]:
         written.note(f"Note: {content['output']} was there already and has been replaced.")
-
-
-def _marked(final: "pd.DataFrame") -> "pd.DataFrame":
-    """Return last steps with a column that says where they leave what was fitted."""
-    return final.assign(beyond=final["outside"].ne("").map({True: "outside", False: ""}))
 
 
 def _taken(planned: "Study", runs: set[str]) -> dict[str, dict[str, float]]:
@@ -254,7 +257,7 @@ def _write_scores(bands: "pd.DataFrame", output: Path) -> dict[str, Any]:
 
 
 def _show_scores(written: Output, content: dict[str, Any], interval: float) -> None:
-    rows = _marked(content["final"])
+    rows = with_beyond(content["final"])
     written.heading(f"Scores at the last step, with central {100 * interval:g} % bands")
     cells = "run | benchmark | =beyond | score=median:.3f | lower:.3f | upper:.3f"
     written.table(rows, cells, marked=rows["beyond"])
