@@ -4,7 +4,7 @@ from textwrap import wrap
 import numpy as np
 import pandas as pd
 import pytest
-from command_line import Call, check_refusal
+from command_line import Call
 
 import bayes_cpt
 from bayes_cpt.bundled import bundled_study
@@ -81,25 +81,3 @@ def test_what_is_printed_fits_on_a_screen(
     assert answer.out.splitlines()[3] == ""
     assert "2 more runs with --verbose" in answer.out
     assert "by the prior alone" in answer.out
-
-
-@pytest.mark.parametrize(
-    ("arguments", "fragments"),
-    [
-        (("--run", "r25_cosine"), ("no run 'r25_cosine'", "r25_cos")),
-        (("--balance", 1.5), ("--balance", "less than or equal to 1")),
-        (("--plan", "nowhere.toml"), ("nowhere.toml",)),
-        (("-o", __file__), ("this is a file", "choose another one")),
-    ],
-)
-def test_bad_input_is_refused(
-    arguments: tuple[object, ...],
-    fragments: tuple[str, ...],
-    call: Call,
-    fit_file: Path,
-    plan: Path,
-    tmp_path: Path,
-) -> None:
-    given = ("landmarks", fit_file, "--plan", plan, "-o", tmp_path / "new", *arguments)
-    check_refusal(call(*given), fragments)
-    assert not (tmp_path / "new").exists()

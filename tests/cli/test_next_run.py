@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from command_line import Call, check_refusal
+from command_line import Call
 
 import bayes_cpt
 from bayes_cpt.decisions.next_run import next_run
@@ -73,25 +73,3 @@ def test_runs_need_not_be_named(call: Call, fit_file: Path) -> None:
     assert answer.code == 0
     assert "26 more are in --json" in answer.out
     assert "_constant" in answer.out
-
-
-@pytest.mark.parametrize(
-    ("arguments", "fragments"),
-    [
-        (("--about", "replay"), ("no quantity 'replay'", "replay_effect")),
-        (("--objective", "balance"), ("balanced",)),
-        (("--runs", "nowhere.toml"), ("nowhere.toml",)),
-        (("-o", __file__), ("this is a file", "choose another one")),
-    ],
-)
-def test_bad_input_is_refused(
-    arguments: tuple[object, ...],
-    fragments: tuple[str, ...],
-    call: Call,
-    fit_file: Path,
-    probes: Path,
-    tmp_path: Path,
-) -> None:
-    given = ("next-run", fit_file, "--runs", probes, "-o", tmp_path / "new", *FEW, *arguments)
-    check_refusal(call(*given), fragments)
-    assert not (tmp_path / "new").exists()

@@ -10,7 +10,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from command_line import STAGES, Call
+from command_line import Call, check_refusal
 from rich.console import Console
 from synthetic import lab, prior_as_posterior
 
@@ -18,7 +18,6 @@ from bayes_cpt.cli import BROKEN_PIPE, run
 from bayes_cpt.cli.output import Output, _lines
 from bayes_cpt.report.fit import what_is_lacking
 
-FIRST, LAST = STAGES
 FEW = ("--draws", "8", "--candidates", "16")
 VERBS = {
     "decide": ((*FEW,), {"contenders.csv", "plan.toml", "words.txt", "decision.png"}),
@@ -57,6 +56,34 @@ def test_quiet_prints_nothing_and_an_untrustworthy_fit_gives_exit_code_1(
     answer = call(verb, weak_fit_file, *options, "-q")
     assert answer.code == 1
     assert "Not trustworthy" in answer.err
+
+
+@pytest.mark.parametrize(
+    ("verb", "arguments", "fragments"),
+    [
+        *((verb, ("-o", __file__), ("this is a file", "choose another one")) for verb in VERBS),
+        *((verb, ("--objective", "balance"), ("balanced",)) for verb in ("next-run", "schedule")),
+        ("next-run", ("--about", "replay"), ("no quantity 'replay'", "replay_effect")),
+        ("next-run", ("--runs", "nowhere.toml"), ("nowhere.toml",)),
+        ("schedule", ("--base", "stable"), ("no base 'stable'", "stable_12k")),
+        ("schedule", ("--replay", 25), ("25 is not a share", "write 0.25 for 25 %")),
+        ("landmarks", ("--run", "r25_cosine"), ("no run 'r25_cosine'", "r25_cos")),
+        ("landmarks", ("--balance", 1.5), ("--balance", "less than or equal to 1")),
+        ("landmarks", ("--plan", "nowhere.toml"), ("nowhere.toml",)),
+    ],
+)
+def test_bad_input_is_refused(
+    verb: str,
+    arguments: tuple[object, ...],
+    fragments: tuple[str, ...],
+    call: Call,
+    fit_file: Path,
+    tmp_path: Path,
+) -> None:
+    options, _ = VERBS[verb]
+    given = (verb, fit_file, *options, "-o", tmp_path / "new", *arguments)
+    check_refusal(call(*given), fragments)
+    assert not (tmp_path / "new").exists()
 
 
 def test_a_table_is_printed_from_its_rows(capsys: pytest.CaptureFixture[str]) -> None:

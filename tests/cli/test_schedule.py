@@ -2,8 +2,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-import pytest
-from command_line import Call, check_refusal
+from command_line import Call
 
 import bayes_cpt
 from bayes_cpt.decisions.schedule_choice import choose_schedule
@@ -63,24 +62,3 @@ def test_base_and_replay_need_not_be_given(call: Call, fit_file: Path, tmp_path:
     told = call("schedule", fit_file, "--steps", 300, "--draws", 8, "--json").json()
     assert (told["base"], told["replay"]) == (run.base, run.replay)
     assert told["not_given"] == ["base", "replay"]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "fragments"),
-    [
-        (("--base", "stable"), ("no base 'stable'", "stable_12k")),
-        (("--replay", 25), ("25 is not a share", "write 0.25 for 25 %")),
-        (("--objective", "balance"), ("balanced",)),
-        (("-o", __file__), ("this is a file", "choose another one")),
-    ],
-)
-def test_bad_input_is_refused(
-    arguments: tuple[object, ...],
-    fragments: tuple[str, ...],
-    call: Call,
-    fit_file: Path,
-    tmp_path: Path,
-) -> None:
-    given = ("schedule", fit_file, *RUN, "-o", tmp_path / "new", *arguments)
-    check_refusal(call(*given), fragments)
-    assert not (tmp_path / "new").exists()
