@@ -265,9 +265,10 @@ def _show_and_write(
         from bayes_cpt import plots
 
         whole, tails = points[points["seen"] == 0], points[points["seen"] > 0]
-        for name, rows, axis in (("runs", whole, "share"), ("tails", tails, "ratio")):
-            if len(rows):
-                figures[f"coverage-{name}"] = plots.coverage(rows, axis)
+        if len(whole):
+            figures["coverage-runs"] = plots.coverage(whole, "share")
+        if len(tails):
+            figures["coverage-tails"] = plots.coverage(tails, "ratio")
     tables = {"scores": scores, "horizons": horizons}
     return tables | {"files": _write(written, output, ("points", "refits"), tables, figures)}
 

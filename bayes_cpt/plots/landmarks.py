@@ -218,8 +218,8 @@ def response(*responses: Response) -> "Figure":
         for k, each in enumerate(responses):
             loss = each.draws["loss"].sel(domain=domain).to_numpy()
             shade = PALETTE[2 + k] if len(responses) > 1 else colour(i)
-            marks = {"marker": "o", "markersize": 2.5}
-            panels.curve(axes, each.draws["value"].to_numpy(), loss, color=shade, **marks)
+            values = each.draws["value"].to_numpy()
+            panels.curve(axes, values, loss, color=shade, marker="o", markersize=2.5)
         start = widest.draws["start"].sel(domain=domain).median("draw")
         axes.plot(start["value"], start, color=INK, linestyle="--", linewidth=0.9)
         _unstudied(axes, widest)
