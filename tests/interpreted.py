@@ -8,11 +8,10 @@ import numpy as np
 from pytensor.compile.mode import Mode
 
 from bayes_cpt.model import law_kernel
-from bayes_cpt.model.elements import elements
 from bayes_cpt.model.likelihood import _printed
 from bayes_cpt.model.likelihood_tables import likelihood_tables
 from bayes_cpt.model.packing import packed
-from bayes_cpt.model.setup import Setup
+from bayes_cpt.model.setup import Setup, elements
 
 # PyTensor as it is written.
 INTERPRETED = Mode(linker="py", optimizer=None)

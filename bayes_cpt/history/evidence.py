@@ -17,8 +17,8 @@ import numpy as np
 
 from bayes_cpt.arrays import Floats
 from bayes_cpt.inference.posterior import Posterior
-from bayes_cpt.model.elements import elements
 from bayes_cpt.model.priors import Distribution, Prior
+from bayes_cpt.model.setup import elements
 from bayes_cpt.model.spec import ModelSpec, sampled_labels
 from bayes_cpt.study.study import Study
 from bayes_cpt.validate.tasks import Pool, Records, in_words, task_seed

@@ -24,12 +24,11 @@ from bayes_cpt.inference.coordinates import (
 )
 from bayes_cpt.inference.metric import Metric
 from bayes_cpt.inference.operation import WhiteLogDensity
-from bayes_cpt.model.elements import Element, elements
 from bayes_cpt.model.joint_priors import correlated, excess_precision
 from bayes_cpt.model.likelihood import law_code, law_key, study_tables
 from bayes_cpt.model.packing import packed
 from bayes_cpt.model.priors import Fixed, LogitNormal, LogNormal, Normal
-from bayes_cpt.model.setup import Setup
+from bayes_cpt.model.setup import Element, Setup, elements
 
 if TYPE_CHECKING:
     import pymc as pm
@@ -204,12 +203,7 @@ class Density:
         }
 
     def model(self, metric: Metric) -> "pm.Model":
-        """Return the density in a metric as a model whose only variable is ``white``.
-
-        Parameters
-        ----------
-        metric : Metric
-        """
+        """Return the density in a metric as a model whose only variable is ``white``."""
         import pymc as pm
 
         with pm.Model() as model:
@@ -225,12 +219,7 @@ class Density:
         return WhiteLogDensity(law_key(frame.spec, frame.roles), code.compiled())
 
     def data(self, metric: Metric) -> dict[str, Floats]:
-        """Return what changes from study to study, by name.
-
-        Parameters
-        ----------
-        metric : Metric
-        """
+        """Return what changes from study to study, by name."""
         return {
             "coordinates": self.coordinates(metric),
             "loss": self.loss,
@@ -238,12 +227,7 @@ class Density:
         }
 
     def coordinates(self, metric: Metric) -> Floats:
-        """Return what `bayes_cpt.inference.coordinates.unwhiten` takes beside white coordinates.
-
-        Parameters
-        ----------
-        metric : Metric
-        """
+        """Return what `bayes_cpt.inference.coordinates.unwhiten` takes beside white coordinates."""
         return packed([metric.table, *self.prior_tables])
 
 

@@ -66,11 +66,6 @@ def diagnose(values: Mapping[str, Floats], statistics: Mapping[str, NDArray[Any]
     return Diagnostics(rhat, bulk, tail, diverging, saturated, tuple(problems))
 
 
-def load_diagnostics() -> None:
-    """Load what `convergence` calls, half a second, while something else is waited for."""
-    import arviz_stats.base  # noqa: F401
-
-
 def convergence(value: Floats) -> tuple[Floats, Floats, Floats]:
     """Return R-hat, bulk ESS and tail ESS of draws of shape (chains, draws, ...), shape (...)."""
     from arviz_stats.base import array_stats

@@ -13,9 +13,7 @@ import numpy as np
 from bayes_cpt.errors import BayesCPTError, StudyError, StudyWarning
 from bayes_cpt.files import replacing
 from bayes_cpt.inference.law_checks import LawCheck
-from bayes_cpt.model.groups import known_batches, known_sizes, roles_of
 from bayes_cpt.model.joint_priors import draw_priors
-from bayes_cpt.model.points import last_pretraining_step, reference_of
 from bayes_cpt.model.setup import BoundModel
 from bayes_cpt.model.spec import parse_spec
 from bayes_cpt.study.study import Study
@@ -127,16 +125,7 @@ def _law(tree: "xr.DataTree", source: Path) -> Law:
     if not isinstance(table, dict):
         raise TypeError("its spec is not a table")
     spec, study = parse_spec(table, str(source)), _study(tree, source)
-    domains = study.trained_domains if spec.law.continual else (study.general,)
-    frame = BoundModel(
-        spec,
-        domains,
-        roles_of(domains),
-        reference_of(study, spec.law),
-        last_pretraining_step(study),
-        known_sizes(spec, study),
-        known_batches(spec, study),
-    )
+    frame = BoundModel.of(spec, study)
     _check_draws(tree["posterior"].to_dataset(), frame)
     return tree, study, frame
 

@@ -81,12 +81,7 @@ def fit(
 
 
 def attempts_for(law: LawTable) -> "tuple[SamplerSettings, ...]":
-    """Return the attempts that a fit of a law makes, in order.
-
-    Parameters
-    ----------
-    law : LawTable
-    """
+    """Return the attempts that a fit of a law makes, in order."""
     from bayes_cpt.inference.sampling import ATTEMPTS, CAREFUL_ATTEMPTS, SIZES_ATTEMPTS
 
     if law.unknown_base:

@@ -22,11 +22,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bayes_cpt.arrays import Floats
-from bayes_cpt.model.elements import elements
 from bayes_cpt.model.points import Curves
 from bayes_cpt.model.priors import Fixed
 from bayes_cpt.model.residuals import ONSET_SHARE
-from bayes_cpt.model.setup import BoundModel
+from bayes_cpt.model.setup import BoundModel, elements
 from bayes_cpt.model.simulate import residual_products
 from bayes_cpt.study.ranges import Factor, factors
 from bayes_cpt.study.study import Study
@@ -91,10 +90,6 @@ def check_law(
 
     Parameters
     ----------
-    frame, study
-        Of the fit.
-    curves : Curves
-        The study's points that entered the fit.
     parameters : mapping of str to ndarray, shape (draws, ...)
         Posterior draws of all parameters.
     """

@@ -72,12 +72,8 @@ def laplace(model: Whitened, seed: int, cores: int | None = None) -> Metric:
 
     Parameters
     ----------
-    model : Whitened
-        A `bayes_cpt.inference.density.Density`.
     seed : int
         Of the starting points: the model's own and random ones around it.
-    cores : int, optional
-        Climbs at once; all of them unless given.
 
     Raises
     ------
@@ -105,12 +101,6 @@ def climb(model: Whitened, metric: Metric) -> tuple[float, Metric] | None:
     Each round climbs in the metric of the last one's curvature: the first only has to come near the
     ridge, the next find it straight. The evidence, not the height, tells modes apart: it counts how
     much of the posterior lies around them.
-
-    Parameters
-    ----------
-    model : Whitened
-    metric : Metric
-        Where to begin, and in what coordinates.
     """
     from scipy.optimize import minimize
 
@@ -161,8 +151,6 @@ def precision(density: Evaluate, metric: Metric, white: Floats) -> Floats | None
     ----------
     density : callable
         Of white coordinates: log density and gradient.
-    metric : Metric
-        What white coordinates stand for.
     white : ndarray, shape (dimensions,)
         Where.
 
@@ -190,8 +178,6 @@ def empirical_metric(metric: Metric, white: Floats) -> Metric:
 
     Parameters
     ----------
-    metric : Metric
-        That the draws were drawn in.
     white : ndarray, shape (draws, dimensions)
         Draws, in white coordinates.
     """

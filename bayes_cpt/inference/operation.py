@@ -65,13 +65,7 @@ def _numba_white_log_density(op: Any, node: Any, **kwargs: Any) -> Any:
 
 
 def log_density_of(log_likelihoods: Any) -> Any:
-    """Return the compiled function of white coordinates, their tables, losses and study of a law.
-
-    Parameters
-    ----------
-    log_likelihoods : function
-        Of the law, compiled.
-    """
+    """Return the compiled function of white coordinates, their tables, losses and study of a law."""
 
     @numba.njit(error_model="numpy", nogil=True)
     def white_log_density(white, given, loss, study):  # type: ignore[no-untyped-def]

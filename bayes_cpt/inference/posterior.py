@@ -522,11 +522,6 @@ def contraction(prior: Floats, posterior: Floats) -> float:
     Near 1 the data determine a quantity, near 0 the prior does. Counted in prior mass it is the same for
     a quantity and any rising function of it.
 
-    Parameters
-    ----------
-    prior, posterior : ndarray
-        Draws of the quantity.
-
     Examples
     --------
     >>> wide = np.linspace(-1.0, 1.0, 2001)
@@ -551,11 +546,6 @@ def moments(draws: Floats, interval: float) -> dict[str, float]:
 
 def load(path: str | Path) -> Posterior:
     """Read a fit that `Posterior.save` wrote, of one law or a stack. Nothing in the file is executed.
-
-    Parameters
-    ----------
-    path : str or Path
-        A netCDF file.
 
     Raises
     ------

@@ -98,13 +98,10 @@ def sample(
 
     Parameters
     ----------
-    density : Density
     seed : int
         The same seed gives the same draws on the same machine.
     draws : int, optional
         Draws kept per chain; as many as the diagnostics need unless given.
-    attempts : tuple of SamplerSettings
-        In order.
     progress : callable, optional
         Told what goes on and the share of it that is done.
     cores : int, optional

@@ -78,8 +78,6 @@ class AreaForm:
         ----------
         rates : ndarray, shape (steps,)
             Raw learning rate of each step.
-        initial_level : float
-            e_0.
         points : ndarray of int, shape (points,)
             0 is before the first step.
         """
@@ -95,8 +93,6 @@ class AreaForm:
         ----------
         coefficients : mapping
             As for `bayes_cpt.laws.series.momentum_parts`, shape (...).
-        xp : module
-            `numpy` or `pytensor.tensor`.
         """
         return sum(
             xp.expand_dims(weight, -1) * self.momenta.basis(momentum, xp)
@@ -112,8 +108,6 @@ class AreaForm:
             From `level_table`.
         basis : array, shape (..., nodes)
             From `level_basis`.
-        xp : module
-            `numpy` or `pytensor.tensor`.
         """
         return xp.maximum(basis @ table.T, SMALLEST)
 
@@ -130,15 +124,7 @@ class AreaForm:
         return np.maximum(table @ basis, SMALLEST)
 
     def forward_basis(self, coefficients: Mapping[str, Any], xp: Any = np) -> Any:
-        """Return the basis of the series of log forward areas, shape (..., nodes).
-
-        Parameters
-        ----------
-        coefficients : mapping
-            With rho where the law has it, shape (...).
-        xp : module
-            `numpy` or `pytensor.tensor`.
-        """
+        """Return the basis of the series of log forward areas, shape (..., nodes)."""
         power = coefficients.get("rho", xp.ones_like(coefficients["lambda"]))
         return self.powers.basis(power, xp)
 
@@ -173,8 +159,6 @@ def forward_area(learning_rates: ArrayLike, power: float = 1.0) -> Floats:
     ----------
     learning_rates : array_like, shape (steps,)
         Raw learning rate of each step.
-    power : float
-        rho, above 0.
 
     Returns
     -------
@@ -224,10 +208,6 @@ def learning_rate_level(
     ----------
     learning_rates : array_like, shape (steps,)
         Raw learning rate of each step.
-    momentum : float
-        lambda, from 0 up to but not including 1.
-    initial_level : float
-        e_0.
     paces : array_like, optional
         How far the memory's clock moves in each step; 1 unless given.
 

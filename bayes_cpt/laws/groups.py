@@ -100,14 +100,6 @@ class ModelSize:
 def size_factors(points: Any, gathered: Values, xp: Any) -> dict[str, Any]:
     """Return by what model size multiplies coefficients, for `bayes_cpt.laws.term.sized`.
 
-    Parameters
-    ----------
-    points : Points
-    gathered : mapping
-        Coefficients of each point.
-    xp : module
-        `numpy` or `pytensor.tensor`.
-
     Returns
     -------
     dict of str to array
@@ -171,8 +163,6 @@ def mixture_factors(gathered: Values, factors: dict[str, Any]) -> dict[str, Any]
     ----------
     gathered : mapping
         Coefficients of each point; with phi where there are several targets.
-    factors : dict of str to array
-        Those of model size.
     """
     if "phi" not in gathered:
         return factors
@@ -232,8 +222,6 @@ class Batches:
         ----------
         parameters : mapping
             As for `usual`.
-        xp : module
-            `numpy`, or the symbols of generated code.
         """
         count = parameters["shift_rate"].shape[-1] // self.domains
         if count == 1:
@@ -262,8 +250,6 @@ def batch_factors(gathered: Values, factors: dict[str, Any]) -> dict[str, Any]:
 
     Parameters
     ----------
-    gathered : mapping
-        Coefficients of each point.
     factors : dict of str to array
         Those of model size and of a mixture of targets.
     """

@@ -58,16 +58,7 @@ class BaseOffset:
         }
 
     def kept(self, points: Any, coefficients: Values, xp: Any) -> Any:
-        """Return the share of the offset left at each point, 1 at the transfer.
-
-        Parameters
-        ----------
-        points : Points
-        coefficients : mapping
-            kappa and tau_0, gathered per point.
-        xp : module
-            `numpy` or `pytensor.tensor`.
-        """
+        """Return the share of the offset left at each point, 1 at the transfer."""
         kappa = coefficients["kappa"]
         return kappa + (1.0 - kappa) * xp.exp(-points.cpt_steps / coefficients["tau_0"])
 
@@ -113,8 +104,6 @@ class Law:
         ----------
         parameters : mapping
             Sampled values, shape (..., domains of the parameter) or (...) where shared.
-        xp : module
-            `numpy` or `pytensor.tensor`.
         """
         coefficients: dict[str, Any] = {}
         values = parameters if self.batches is None else self.batches.usual(parameters)
@@ -125,17 +114,7 @@ class Law:
         return coefficients | self.batches.ratios(parameters, xp)
 
     def parts(self, points: Any, gathered: Values, xp: Any) -> dict[str, Any]:
-        """Return each term's share of the loss, shape (..., points).
-
-        Parameters
-        ----------
-        points : Points
-            Where the loss is wanted.
-        gathered : mapping
-            Coefficients of each point, from `gather`.
-        xp : module
-            `numpy` or `pytensor.tensor`.
-        """
+        """Return each term's share of the loss, shape (..., points)."""
         return {term.name: term.loss(points, gathered, xp) for term in self.terms}
 
     def loss(self, points: Any, gathered: Values, xp: Any) -> Any:
@@ -157,15 +136,9 @@ class Law:
 
         Parameters
         ----------
-        points : Points
-            Where the loss is wanted.
         bases : Points
             One row per curve: its base, at step 0, or where a PT curve leaves its trunk. Rows of other PT
             curves and of unmeasured bases have ``base_known`` 0 and are not used.
-        coefficients : mapping
-            As from `coefficients`.
-        xp : module
-            `numpy` or `pytensor.tensor`.
         """
         loss = self.loss(points, gather(points, coefficients, xp), xp)
         return loss + self.offset_loss(points, bases, coefficients, xp)
@@ -191,14 +164,6 @@ class Law:
         """Return the share of the offset of a curve's measured start that is left at each point.
 
         A base offset wears off over the steps of CPT, of which PT has none.
-
-        Parameters
-        ----------
-        points : Points
-        gathered : mapping
-            Coefficients of each point, from `gather`.
-        xp : module
-            `numpy` or `pytensor.tensor`.
         """
         if self.base_offset is None:
             return points.branched
@@ -210,12 +175,9 @@ def gather(points: Any, values: Values, xp: Any) -> dict[str, Any]:
 
     Parameters
     ----------
-    points : Points
     values : mapping
         By name, shape (..., domains), or (...) for those of `SHARED`; those of `ALONG` along their
         coordinate.
-    xp : module
-        `numpy` or `pytensor.tensor`.
 
     Returns
     -------

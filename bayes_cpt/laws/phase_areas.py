@@ -70,12 +70,8 @@ def pretraining_areas(
 
     Parameters
     ----------
-    schedule : Schedule
-        Of the PT run, from its first step.
     steps : array_like of int, shape (points,)
         Between 0 and the schedule's length.
-    form : AreaForm, optional
-        That of the printed law unless given.
 
     Raises
     ------
@@ -113,12 +109,8 @@ def continual_areas(
     base : Schedule or None
         The base's whole PT schedule. None for an unknown base: S1_pt, S2_pt and eta_0 are then given as 0,
         and the law's own parameters stand for them.
-    schedule : Schedule
-        Of the CPT run.
     steps : array_like of int, shape (points,)
         Between 0, the base itself, and the schedule's length.
-    form : AreaForm, optional
-        That of the printed law unless given.
 
     Raises
     ------
@@ -196,24 +188,13 @@ class TransferState:
     log_peak: float
 
     def initial_levels(self, form: AreaForm) -> Floats:
-        """Return the level at the first step of CPT at each node, shape (nodes,).
-
-        Parameters
-        ----------
-        form : AreaForm
-        """
+        """Return the level at the first step of CPT at each node, shape (nodes,)."""
         return self.levels if form.carry_memory else np.full_like(self.levels, self.learning_rate)
 
 
 @lru_cache(maxsize=BASES_KEPT)
 def transfer_state(base: Schedule | None, form: AreaForm) -> TransferState:
-    """Return what a CPT run finds at the transfer from a base; zeros where its schedule is not known.
-
-    Parameters
-    ----------
-    base : Schedule or None
-    form : AreaForm
-    """
+    """Return what a CPT run finds at the transfer from a base; zeros where its schedule is not known."""
     powers = form.powers.interval.at_nodes()
     if base is None:
         nothing = np.zeros(form.momenta.interval.nodes)

@@ -88,9 +88,6 @@ def log_reference_area(parameters: Values, reference: Reference, xp: Any) -> Any
     ----------
     parameters : mapping
         Sampled values, with forward_power where it is free.
-    reference : Reference
-    xp : module
-        `numpy` or `pytensor.tensor`.
     """
     log_area = xp.log(reference.forward_pt)
     if "forward_power" not in parameters:
@@ -106,8 +103,6 @@ def power_gain(parameters: Values, xp: Any) -> Any:
     ----------
     parameters : mapping
         Sampled values: exponent, reference_slope, base_forward_area.
-    xp : module
-        `numpy` or `pytensor.tensor`.
     """
     alpha, multiple = parameters["exponent"], _last_axis(parameters["base_forward_area"])
     return -parameters["reference_slope"] / alpha * xp.expm1(-alpha * xp.log1p(1.0 / multiple))
@@ -212,17 +207,7 @@ class Annealing:
         return coefficients
 
     def continual_gain(self, share: Any, coefficients: Values, xp: Any) -> Any:
-        """Return what a unit of S2_cpt takes off the loss at the target share r_cpt.
-
-        Parameters
-        ----------
-        share : array
-            r_cpt, 0 to 1.
-        coefficients : mapping
-            C2, and a1 where the gain depends on replay.
-        xp : module
-            `numpy` or `pytensor.tensor`.
-        """
+        """Return what a unit of S2_cpt takes off the loss at the target share r_cpt."""
         gain = sized(coefficients, "C2")
         if not self.replay:
             return gain
@@ -237,8 +222,6 @@ class Annealing:
             Raw learning rates, above 0 where zeta is free.
         coefficients : mapping
             lambda, zeta where it is free, and C1, whose axes tell those of the points.
-        xp : module
-            `numpy` or `pytensor.tensor`.
         """
         fall = start - level
         if self.level_power:
@@ -251,11 +234,8 @@ class Annealing:
 
         Parameters
         ----------
-        points : Points
         coefficients : mapping
             lambda, and zeta, xi, lambda_slow, slow_share and eta_0 where they are free.
-        xp : module
-            `numpy` or `pytensor.tensor`.
         """
         level_pt, level_cpt = points.learning_rate_levels(coefficients, xp)
         start_cpt = points.start_cpt
@@ -275,16 +255,7 @@ class Annealing:
         return before, self.area(start, level_cpt, coefficients, xp)
 
     def shares(self, points: Any, coefficients: Values, xp: Any) -> tuple[Any, Any]:
-        """Return what annealing in PT and in CPT adds to the loss, shape (..., points) each.
-
-        Parameters
-        ----------
-        points : Points
-        coefficients : mapping
-            This term's, gathered per point.
-        xp : module
-            `numpy` or `pytensor.tensor`.
-        """
+        """Return what annealing in PT and in CPT adds to the loss, shape (..., points) each."""
         annealing_pt, annealing_cpt = self.areas(points, coefficients, xp)
         before = -sized(coefficients, "C1") * annealing_pt
         if not self.continual:

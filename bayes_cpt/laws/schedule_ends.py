@@ -296,13 +296,7 @@ class BySchedule:
     """Arrays with a row for each schedule."""
 
     def take(self, rows: Ints) -> Self:
-        """Return the rows of some of the schedules.
-
-        Parameters
-        ----------
-        rows : ndarray of int
-            Which, in this order.
-        """
+        """Return the rows of some of the schedules."""
         return replace(self, **{name: values[rows] for name, values in vars(self).items()})
 
 
@@ -334,13 +328,7 @@ class ScheduleBatch(BySchedule):
     shape: Ints
 
     def schedule(self, index: int) -> Schedule:
-        """Return one of the schedules.
-
-        Parameters
-        ----------
-        index : int
-            From 0.
-        """
+        """Return one of the schedules."""
         initial, peak, final = (
             float(values[index]) for values in (self.initial, self.peak, self.final)
         )
@@ -374,7 +362,6 @@ class ScheduleBatch(BySchedule):
 
         Parameters
         ----------
-        form : AreaForm
         levels : ndarray, shape (schedules, momentum nodes)
             Before the first step, from `bayes_cpt.laws.phase_areas.TransferState`.
         forward : ndarray, shape (schedules, power nodes)

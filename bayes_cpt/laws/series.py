@@ -83,8 +83,6 @@ class Interval:
         ----------
         number : float, ndarray or PyTensor variable, shape (...)
             Inside the range.
-        xp : module
-            `numpy` or `pytensor.tensor`.
 
         Returns
         -------
@@ -145,13 +143,7 @@ class MomentumRange:
 
     @classmethod
     def around(cls, momenta: ArrayLike) -> Self:
-        """Return a range that holds all of some momenta, with a little room around them.
-
-        Parameters
-        ----------
-        momenta : array_like
-            From 0 up to but not including 1.
-        """
+        """Return a range that holds all of some momenta, with a little room around them."""
         distances = 1.0 - np.asarray(momenta, dtype=np.float64)
         low = 1.0 - float(distances.max()) * (1.0 + ROOM)
         return cls(max(low, SHORTEST), 1.0 - float(distances.min()) * (1.0 - ROOM))
@@ -166,15 +158,7 @@ class MomentumRange:
         return np.asarray(-np.expm1(self.interval.at_nodes()))
 
     def basis(self, momentum: Any, xp: Any = np) -> Any:
-        """Return the basis of the levels' series at momenta of shape (...), shape (..., nodes).
-
-        Parameters
-        ----------
-        momentum : float, ndarray or PyTensor variable
-            Inside the range.
-        xp : module
-            `numpy` or `pytensor.tensor`.
-        """
+        """Return the basis of the levels' series at momenta of shape (...), shape (..., nodes)."""
         return self.interval.basis(xp.log(1.0 - momentum), xp)
 
 
@@ -205,12 +189,7 @@ class PowerRange:
 
     @classmethod
     def around(cls, powers: ArrayLike) -> Self:
-        """Return a range that holds all of some forward powers, with a little room around them.
-
-        Parameters
-        ----------
-        powers : array_like
-        """
+        """Return a range that holds all of some forward powers, with a little room around them."""
         values = np.asarray(powers, dtype=np.float64)
         low, high = float(values.min()), float(values.max())
         if low == high:
@@ -223,15 +202,7 @@ class PowerRange:
         return Interval.between(self.low, self.high, POWER_HEIGHT)
 
     def basis(self, power: Any, xp: Any = np) -> Any:
-        """Return the basis of the series of log S1 at powers of shape (...), shape (..., nodes).
-
-        Parameters
-        ----------
-        power : float, ndarray or PyTensor variable
-            Inside the range.
-        xp : module
-            `numpy` or `pytensor.tensor`.
-        """
+        """Return the basis of the series of log S1 at powers of shape (...), shape (..., nodes)."""
         return self.interval.basis(power, xp)
 
 
@@ -249,8 +220,6 @@ def momentum_parts(coefficients: Mapping[str, Any], xp: Any = np) -> list[tuple[
     ----------
     coefficients : mapping
         With ``lambda``, and ``lambda_slow`` and ``slow_share`` where the law has them, shape (...).
-    xp : module
-        `numpy` or `pytensor.tensor`.
     """
     fast = coefficients["lambda"]
     if "lambda_slow" not in coefficients:

@@ -88,8 +88,6 @@ class Term(Protocol):
             Sampled values by name, shape (..., members of their coordinate) or (...) where shared.
         reference : Reference
             Where the sampled values are values of the law.
-        xp : module
-            `numpy` or `pytensor.tensor`.
         """
 
     def loss(self, points: Any, coefficients: Values, xp: Any) -> Any:
@@ -97,12 +95,8 @@ class Term(Protocol):
 
         Parameters
         ----------
-        points : Points
-            Where the loss is wanted.
         coefficients : mapping
             This term's by name, gathered per point, shape (..., points) or (...) where shared.
-        xp : module
-            `numpy` or `pytensor.tensor`.
         """
 
 
@@ -148,15 +142,7 @@ def added_term[C: type](printed: str, **meanings: str) -> Callable[[C], C]:
 
 
 def sized(coefficients: Values, name: str) -> Any:
-    """Return a coefficient at the model size and mixture of each point (see `bayes_cpt.laws.law.gather`).
-
-    Parameters
-    ----------
-    coefficients : mapping
-        Gathered per point.
-    name : str
-        Of one of `bayes_cpt.laws.groups.BY_SIZE`.
-    """
+    """Return a coefficient at the model size and mixture of each point (`bayes_cpt.laws.law.gather`)."""
     factor = coefficients.get(f"{name}{FACTOR}")
     return coefficients[name] if factor is None else coefficients[name] * factor
 
@@ -172,10 +158,6 @@ def relative_exponential(curvature: Any, share: Any, xp: Any) -> Any:
     ----------
     curvature : array
         a: positive saturates, negative is convex, 0 is linear.
-    share : array
-        x in 0...1.
-    xp : module
-        `numpy` or `pytensor.tensor`.
 
     Examples
     --------
@@ -191,15 +173,7 @@ def relative_exponential(curvature: Any, share: Any, xp: Any) -> Any:
 
 
 def selection(chosen: list[int], count: int) -> np.ndarray:
-    """Return the 0/1 matrix that spreads values of the chosen domains over all, shape (chosen, all).
-
-    Parameters
-    ----------
-    chosen : list of int
-        Indices of the chosen domains.
-    count : int
-        Of all domains.
-    """
+    """Return the 0/1 matrix that spreads values of the chosen domains over all, shape (chosen, all)."""
     matrix = np.zeros((len(chosen), count))
     matrix[np.arange(len(chosen)), chosen] = 1.0
     return matrix

@@ -29,8 +29,6 @@ def effective_share(repeats: Any, constant: Any, xp: Any) -> Any:
         R, epochs beyond the first; 0 or below is no repetition.
     constant : array
         R*, above 0: after so many repeats a repeated token is worth 1/e of a new one.
-    xp : module
-        `numpy` or `pytensor.tensor`.
 
     Examples
     --------
@@ -58,7 +56,6 @@ def own_share(points: Any, coefficients: Values) -> Any:
 
     Parameters
     ----------
-    points : Points
     coefficients : mapping
         Gathered per point; with ``psi`` where there are several targets.
     """
@@ -68,14 +65,7 @@ def own_share(points: Any, coefficients: Values) -> Any:
 
 
 def by_others(points: Any, coefficients: Values) -> Any:
-    """Return what the data of other targets add to a replay factor: ``psi_k·y``, 0 for one target.
-
-    Parameters
-    ----------
-    points : Points
-    coefficients : mapping
-        Gathered per point.
-    """
+    """Return what the data of other targets add to a replay factor: ``psi_k·y``, 0 for one target."""
     if "psi" not in coefficients:
         return 0.0
     return coefficients["psi"] * points.other_share
@@ -131,13 +121,7 @@ class Shift:
     name: str = "shift"
 
     def chosen(self, factor: str) -> list[int]:
-        """Return the indices of the validation sets with that replay factor.
-
-        Parameters
-        ----------
-        factor : str
-            One of `REPLAY_FACTORS`.
-        """
+        """Return the indices of the validation sets with that replay factor."""
         return [i for i, name in enumerate(self.replay_factors) if name == factor]
 
     def parameters(self) -> dict[str, Parameter]:
@@ -237,12 +221,8 @@ class Shift:
 
         Parameters
         ----------
-        share : array
-            r_cpt, 0 to 1.
         coefficients : mapping
             Of the points' replay factors: a; c and delta; b and gamma; k.
-        xp : module
-            `numpy` or `pytensor.tensor`.
         """
         if all(name == "none" for name in self.replay_factors):
             return xp.ones_like(share)
@@ -267,12 +247,8 @@ class Shift:
 
         Parameters
         ----------
-        share : array
-            r_cpt, 0 to 1.
         coefficients : mapping
             B, E, omega where it is free, and those of `replay_factor`.
-        xp : module
-            `numpy` or `pytensor.tensor`.
         """
         factor = self.replay_factor(share, coefficients, xp)
         rate = sized(coefficients, "E")
@@ -282,19 +258,7 @@ class Shift:
         return sized(coefficients, "B") * factor, rate
 
     def progress(self, rate: Any, forward_cpt: Any, coefficients: Values, xp: Any) -> Any:
-        """Return how much of its limit the shift has reached: ``1 - (1 + E_r·S1_cpt)^-beta``, say.
-
-        Parameters
-        ----------
-        rate : array
-            E_r, 1/(LR·steps).
-        forward_cpt : array
-            S1_cpt, LR·steps.
-        coefficients : mapping
-            beta.
-        xp : module
-            `numpy` or `pytensor.tensor`.
-        """
+        """Return how much of its limit the shift has reached: ``1 - (1 + E_r·S1_cpt)^-beta``, say."""
         return shift_progress(rate, forward_cpt, sized(coefficients, "beta"), xp)
 
     def loss(self, points: Any, coefficients: Values, xp: Any) -> Any:
@@ -313,12 +277,9 @@ class Shift:
 
         Parameters
         ----------
-        points : Points
         coefficients : mapping
             R_star and U_steps, the steps on target data alone that go through them once, where repeated
             tokens are discounted.
-        xp : module
-            `numpy` or `pytensor.tensor`.
         """
         if "R_star" not in coefficients:
             return points.forward_cpt
@@ -327,19 +288,7 @@ class Shift:
 
 
 def shift_progress(rate: Any, forward_cpt: Any, exponent: Any, xp: Any) -> Any:
-    """Return how much of its limit a shift has reached (Eq. 3).
-
-    Parameters
-    ----------
-    rate : array
-        1/(LR·steps).
-    forward_cpt : array
-        S1_cpt, LR·steps.
-    exponent : array
-        beta.
-    xp : module
-        `numpy` or `pytensor.tensor`.
-    """
+    """Return how much of its limit a shift has reached (Eq. 3)."""
     return -xp.expm1(-exponent * xp.log1p(rate * forward_cpt))
 
 
@@ -350,8 +299,6 @@ def shift_size(parameters: Values, xp: Any) -> Any:
     ----------
     parameters : mapping
         Sampled values: shift_size, or shift_share and reference_loss.
-    xp : module
-        `numpy` or `pytensor.tensor`.
     """
     if "shift_share" not in parameters:
         return parameters["shift_size"]

@@ -21,10 +21,6 @@ RATIO = "Without pre-training there is no other annealing gain to compare that o
 def unknown_base(study: Study) -> Base | None:
     """Return the base with unknown pre-training that CPT runs of a study start from, None if there is none.
 
-    Parameters
-    ----------
-    study : Study
-
     Raises
     ------
     StudyError
@@ -45,13 +41,7 @@ def unknown_base(study: Study) -> Base | None:
 
 
 def fitted_bases(study: Study) -> tuple[Base, ...]:
-    """Return the bases that the law of a fit is about: the unknown one, else all that are known.
-
-    Parameters
-    ----------
-    study : Study
-        The one that was fitted.
-    """
+    """Return the bases that the law of a fit is about: the unknown one, else all that are known."""
     unknown = unknown_base(study)
     if unknown is not None:
         return (unknown,)
@@ -63,7 +53,6 @@ def for_base(spec: ModelSpec, study: Study) -> ModelSpec:
 
     Parameters
     ----------
-    spec : ModelSpec
     study : Study
         Of a plan without any loss of the base, the level is left to its prior.
 
@@ -125,14 +114,6 @@ def _level(study: Study, base: Base) -> dict[str, Prior]:
 def check_kind(study: Study, runs: Iterable[Run], *, unknown: bool) -> None:
     """Check that runs start from an unknown base just where the law is of one.
 
-    Parameters
-    ----------
-    study : Study
-        With the bases.
-    runs : iterable of Run
-    unknown : bool
-        Whether the law is of an unknown base.
-
     Raises
     ------
     StudyError
@@ -151,12 +132,6 @@ def check_kind(study: Study, runs: Iterable[Run], *, unknown: bool) -> None:
 
 def check_base(fitted: Study, plan: Study, runs: Iterable[Run]) -> None:
     """Check that runs of a plan that start from an unknown base start from the one that was fitted.
-
-    Parameters
-    ----------
-    fitted, plan : Study
-    runs : iterable of Run
-        Of the plan.
 
     Raises
     ------
@@ -178,12 +153,6 @@ def with_lone_bases(study: Study, domains: Sequence[str]) -> Study:
     A base's measured loss is a loss of pre-training like any other. Where it lies on a PT run the curve of
     that run has told it; elsewhere nothing would tie the level of the law to it, and only its product with
     the share of the offset that a run keeps would be known.
-
-    Parameters
-    ----------
-    study : Study
-    domains : sequence of str
-        Validation sets that are modelled.
 
     Returns
     -------

@@ -13,7 +13,6 @@ import pymc as pm
 import pytensor.tensor as pt
 from numpy.typing import NDArray
 
-from bayes_cpt.model.elements import elements
 from bayes_cpt.model.joint_priors import (
     ALIKE,
     CORRELATED,
@@ -24,7 +23,7 @@ from bayes_cpt.model.joint_priors import (
 )
 from bayes_cpt.model.likelihood import CurveLogLikelihoods, study_tables
 from bayes_cpt.model.priors import Distribution
-from bayes_cpt.model.setup import BoundModel, Setup, build_setup
+from bayes_cpt.model.setup import BoundModel, Setup, build_setup, elements
 from bayes_cpt.model.simulate import simulate
 from bayes_cpt.model.spec import ModelSpec
 from bayes_cpt.study.study import Study
@@ -66,12 +65,7 @@ def build_model(study: Study, spec: ModelSpec) -> pm.Model:
 
 
 def model_of(setup: Setup) -> pm.Model:
-    """Return the model of a setup (see `build_model`).
-
-    Parameters
-    ----------
-    setup : Setup
-    """
+    """Return the model of a setup (see `build_model`)."""
     frame = setup.frame
     tied = correlated(frame)
     labels = {PARAMETER: tied.labels} if tied else {}

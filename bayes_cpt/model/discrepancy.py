@@ -40,8 +40,6 @@ def misfit_position(steps: Any, onset: float, per_fold: Any) -> Any:
     Parameters
     ----------
     steps : ndarray, shape (points,)
-    onset : float
-        Where the logarithm sets in, steps.
     per_fold : int, or ndarray of int, shape (points,)
     """
     return per_fold * np.log1p(np.asarray(steps, dtype=np.float64) / onset)
@@ -55,8 +53,6 @@ def misfit_walk(memory: float, per_fold: int) -> tuple[float, float]:
     memory : float
         Share of the misfit that is carried over an e-fold of steps; 1 is a random walk. Over an e-fold the
         innovations of a misfit of size 1 add up to the variance 1.
-    per_fold : int
-        Knots per e-fold.
     """
     carried = memory ** (1.0 / per_fold)
     lags = carried ** (2.0 * np.arange(per_fold))
@@ -72,7 +68,6 @@ def misfit_ramps(position: Any, knots: int, carried: Any) -> Any:
     ----------
     position : ndarray, shape (points,)
         From `misfit_position`.
-    knots : int
     carried : ndarray, shape (points,) or ()
         From one knot to the next.
     """
@@ -128,12 +123,8 @@ def unit_ramps(steps: Any, onset: float, memory: float, per_fold: int = KNOTS_CP
     Parameters
     ----------
     steps : ndarray, shape (points,)
-    onset : float
-        Where the logarithm sets in, steps.
     memory : float
         Share of the misfit that is carried over an e-fold of steps.
-    per_fold : int
-        Knots per e-fold.
     """
     carried, innovation = misfit_walk(memory, per_fold)
     position = misfit_position(steps, onset, per_fold)
@@ -149,8 +140,6 @@ def misfit_variance(steps: Any, onset: float, memory: Any) -> Any:
     Parameters
     ----------
     steps : ndarray, shape (points,)
-    onset : float
-        Where the logarithm sets in, steps.
     memory : float, or ndarray of shape (points,)
         Share of the misfit that is carried over an e-fold of steps.
     """
@@ -164,8 +153,6 @@ def knots_beside(position: Any, carried: float, innovation: float) -> tuple[Any,
     ----------
     position : ndarray, shape (points,)
         From `misfit_position`.
-    carried, innovation : float
-        From `misfit_walk`.
     """
     below = np.floor(position).astype(np.int64)
     beside = np.unique(np.r_[below, below + 1])
@@ -223,10 +210,6 @@ def alike(new: Floats, total: Floats, others: int, correlation: float) -> Floats
         Standard normal numbers, independent of the others.
     total : ndarray
         Sum of the others, which correlate alike among themselves.
-    others : int
-        How many these are, at least 1.
-    correlation : float
-        Above ``-1/others``, to 1.
     """
     # Numbers of Python, which leave the precision of arrays as it is.
     share = float(correlation / (1.0 + (others - 1) * correlation))
@@ -241,7 +224,6 @@ def correlated(normals: Floats, correlation: float) -> Floats:
     ----------
     normals : ndarray, shape (domains, ...)
         Independent ones.
-    correlation : float
     """
     mixed = normals.copy()
     for place in range(1, len(mixed)):
@@ -256,7 +238,6 @@ def variance_of_sum(sizes: Floats, correlation: float, weights: Floats) -> Float
     ----------
     sizes : ndarray, shape (domains, ...)
         Standard deviations.
-    correlation : float
     weights : ndarray, shape (domains,), or (domains, draws) where draws are the last of the sizes
     """
     between = [1] * (sizes.ndim - weights.ndim)
@@ -295,9 +276,6 @@ class Configuration:
         ----------
         base : Schedule or None
             The base's whole PT schedule; None where nobody knows it.
-        schedule : Schedule
-            Of the run.
-        replay : float
         """
         rates = schedule.learning_rates()
         values = {
@@ -316,11 +294,6 @@ class Configuration:
         The square root of replay, since forgetting is stiff near replay 0; the logarithm of the peak
         learning rate; the base's rate, the mean and the last one as shares of the peak; the logarithm of
         the base's forward area.
-
-        Parameters
-        ----------
-        reference : Reference
-            Of the fitted study.
         """
         forward = np.where(self.forward_pt > 0, self.forward_pt, reference.forward_pt)
         return np.stack(
@@ -343,8 +316,6 @@ def likeness(first: Floats, second: Floats, length: float) -> Floats:
     ----------
     first, second : ndarray, shape (runs, features)
         From `Configuration.features`.
-    length : float
-        Of the correlation, in the same units.
     """
     squares = ((first[:, None] - second[None]) ** 2).sum(axis=-1)
     apart = np.sqrt(FREEDOM * squares) / length
@@ -363,7 +334,6 @@ class SharedMisfit:
         Between the validation sets of one run.
     domains : int
         How many validation sets.
-    seed : int
     lengths : tuple of float
         Of the correlation between configurations: draws have them in turn.
     """
@@ -406,13 +376,7 @@ class SharedMisfit:
             yield own, whole / np.float32(math.sqrt(WAVES))
 
     def amplitudes(self, knot: int) -> Floats:
-        """Return the standard normal amplitudes of an innovation, shape (domains, 2·waves, draws).
-
-        Parameters
-        ----------
-        knot : int
-            Which innovation it is, from 0.
-        """
+        """Return the standard normal amplitudes of an innovation, shape (domains, 2·waves, draws)."""
         if knot not in self._drawn:
             generator = np.random.default_rng([self.seed, knot + 1])
             shape = (self.domains, 2 * WAVES, self.draws)
@@ -435,8 +399,6 @@ class SharedMisfit:
         Parameters
         ----------
         features : ndarray, shape (runs, features)
-        knots : int
-            How many innovations.
         """
         shape = (self.domains, len(features), self.draws, knots)
         found = np.empty(shape)
@@ -481,7 +443,6 @@ class Combined:
 
     Parameters
     ----------
-    shared : SharedMisfit
     places : ndarray, shape (places, rank)
         Share of each of few combinations of innovations at each of the steps.
     amplitudes : list of ndarray, shape (domains, rank·2·waves, draws of a group)

@@ -27,13 +27,6 @@ def first_step(study: Study, run: Run, residuals: ResidualTable) -> float:
     That is the run's own warm-up and the share `skip_pretraining` of the run; and, one step for all of
     the study, `skip_warmups` times its longest warm-up, but no more than the share `skip_longest` of its
     longest run, nor than three quarters of the run itself.
-
-    Parameters
-    ----------
-    study : Study
-    run : Run
-        Of PT.
-    residuals : ResidualTable
     """
     schedules = [run.schedule, *(other.schedule for other in study.pretraining_runs)]
     warmups = residuals.skip_warmups * max(schedule.warmup_steps for schedule in schedules)
@@ -47,13 +40,6 @@ def observed_steps(study: Study, run: Run, domain: str, residuals: ResidualTable
     """Return the measured steps of a curve that enter a fit: in CPT not step 0, in PT see `first_step`.
 
     Of a run that branches off another one of the study those after the branch.
-
-    Parameters
-    ----------
-    study : Study
-    run : Run
-    domain : str
-    residuals : ResidualTable
     """
     steps, _ = own_curve(study, run, domain)
     first = first_step(study, run, residuals) if run.phase == "pt" else 0.0
@@ -73,8 +59,6 @@ def thinned(steps: Sequence[int], onset: float, most: int = MOST_POINTS) -> list
 
     Parameters
     ----------
-    steps : sequence of int
-        Rising.
     onset : float
         Where the logarithm sets in, steps: the law moves fastest early.
     most : int
@@ -100,15 +84,7 @@ def thinned(steps: Sequence[int], onset: float, most: int = MOST_POINTS) -> list
 
 
 def note_thinned(residuals: ResidualTable, study: Study, curves: Curves) -> None:
-    """Say which long logs enter with a part of their points.
-
-    Parameters
-    ----------
-    residuals : ResidualTable
-    study : Study
-    curves : Curves
-        What enters.
-    """
+    """Say which long logs enter with a part of their points."""
     kept = np.bincount(curves.points.curve_index).tolist()
     thin = []
     for curve, count in zip(curves.curves, kept, strict=True):
@@ -130,11 +106,6 @@ def note_thinned(residuals: ResidualTable, study: Study, curves: Curves) -> None
 
 def check_fits(spec: ModelSpec, study: Study) -> None:
     """Check that a study has the runs that a law is about, and that the law has a term for their replay.
-
-    Parameters
-    ----------
-    spec : ModelSpec
-    study : Study
 
     Raises
     ------
@@ -161,11 +132,6 @@ def check_fits(spec: ModelSpec, study: Study) -> None:
 def note_batches(spec: ModelSpec, study: Study) -> None:
     """Warn where batch sizes or sequence lengths differ and the law does not compare them.
 
-    Parameters
-    ----------
-    spec : ModelSpec
-    study : Study
-
     Warns
     -----
     StudyWarning
@@ -188,11 +154,6 @@ def note_batches(spec: ModelSpec, study: Study) -> None:
 
 def check_size(spec: ModelSpec, study: Study) -> None:
     """Check that runs say their size where the law has one, and warn where they differ and it has none.
-
-    Parameters
-    ----------
-    spec : ModelSpec
-    study : Study
 
     Raises
     ------

@@ -34,20 +34,12 @@ def place(known: Sequence[Group], group: Group | None, domain: int) -> int:
     ----------
     known : sequence of group
         All that the law knows; none where it has no such groups.
-    group : group or None
-    domain : int
-        Place of the validation set.
     """
     return domain * len(known) + list(known).index(group) if known and group is not None else 0
 
 
 def label(group: Group) -> str:
-    """Return a group as it is called beside its validation set.
-
-    Parameters
-    ----------
-    group : group
-    """
+    """Return a group as it is called beside its validation set."""
     return f"batch {group.label}" if isinstance(group, Batch) else f"{group:g}M"
 
 
@@ -61,7 +53,6 @@ def fitted_sizes(study: Study, *, continual: bool) -> tuple[float, ...]:
 
     Parameters
     ----------
-    study : Study
     continual : bool
         Whether its CPT runs, and the bases they start from, are a part of it.
     """
@@ -69,32 +60,21 @@ def fitted_sizes(study: Study, *, continual: bool) -> tuple[float, ...]:
     return tuple(sorted({size for run in runs if (size := study.model_size(run)) is not None}))
 
 
-def _all_sizes(study: Study, *, continual: bool) -> tuple[float, ...]:
-    """Return also the sizes of bases that no run starts from yet, rising."""
+def known_sizes(spec: ModelSpec, study: Study) -> tuple[float, ...]:
+    """Return the model sizes that the law of a study knows, rising; none where it has no size.
+
+    In CPT also those of bases that no run starts from yet.
+    """
+    if not spec.law.model_size:
+        return ()
+    continual = spec.law.continual
     bases = [base.model_size for base in study.bases] if continual else []
     of_bases = {size for size in bases if size is not None}
     return tuple(sorted({*fitted_sizes(study, continual=continual), *of_bases}))
 
 
-def known_sizes(spec: ModelSpec, study: Study) -> tuple[float, ...]:
-    """Return the model sizes that the law of a study knows; none where it has no size.
-
-    Parameters
-    ----------
-    spec : ModelSpec
-    study : Study
-    """
-    return _all_sizes(study, continual=spec.law.continual) if spec.law.model_size else ()
-
-
 def check_sizes(study: Study, runs: Iterable[Run], bases: Iterable[Base] = ()) -> None:
     """Check that runs and bases say their size, which the law asks for.
-
-    Parameters
-    ----------
-    study : Study
-    runs : iterable of Run
-    bases : iterable of Base
 
     Raises
     ------
@@ -109,16 +89,7 @@ def check_sizes(study: Study, runs: Iterable[Run], bases: Iterable[Base] = ()) -
 
 
 def log_sizes(size: float | None, reference: float, count: int) -> NDArray[np.float64]:
-    """Return the log of a size over the reference size, as often as there are points; 0 without one.
-
-    Parameters
-    ----------
-    size : float or None
-        Millions of parameters.
-    reference : float
-        The same unit.
-    count : int
-    """
+    """Return the log of a size over the reference size, as often as there are points; 0 without one."""
     return np.full(count, 0.0 if size is None else float(np.log(size / reference)))
 
 
@@ -128,11 +99,6 @@ KEYS = {"batch_tokens": "tokens", "sequence_length": "sequence_length"}
 
 def for_batches(spec: ModelSpec, study: Study) -> ModelSpec:
     """Return the specification for the batches of a study: without what tells them apart if there is one.
-
-    Parameters
-    ----------
-    spec : ModelSpec
-    study : Study
 
     Raises
     ------
@@ -156,12 +122,7 @@ def for_batches(spec: ModelSpec, study: Study) -> ModelSpec:
 
 
 def without_batches(spec: ModelSpec) -> ModelSpec:
-    """Return the specification of the same law without what tells batches apart.
-
-    Parameters
-    ----------
-    spec : ModelSpec
-    """
+    """Return the specification of the same law without what tells batches apart."""
     law = spec.law.model_copy(update={"batches": False})
     names = parameter_names(law, spec.residuals)
     priors = {name: prior for name, prior in spec.priors.items() if name in names}
@@ -170,10 +131,6 @@ def without_batches(spec: ModelSpec) -> ModelSpec:
 
 def checked_batches(study: Study) -> tuple[Batch, ...]:
     """Return the different batches of the CPT runs of a study, those of most runs first.
-
-    Parameters
-    ----------
-    study : Study
 
     Raises
     ------
@@ -199,13 +156,7 @@ def checked_batches(study: Study) -> tuple[Batch, ...]:
 
 
 def known_batches(spec: ModelSpec, study: Study) -> tuple[Batch, ...]:
-    """Return the batches that the law of a study compares; none where it compares none.
-
-    Parameters
-    ----------
-    spec : ModelSpec
-    study : Study
-    """
+    """Return the batches that the law of a study compares; none where it compares none."""
     return checked_batches(study) if spec.law.batches else ()
 
 
@@ -216,9 +167,6 @@ def run_batch(plan: Study, run: Run, known: Sequence[Batch]) -> Batch | None:
 
     Parameters
     ----------
-    plan : Study
-        Of the run.
-    run : Run
     known : sequence of Batch
         Those of the fit; none where the law does not compare them.
 
@@ -249,12 +197,6 @@ def run_batch(plan: Study, run: Run, known: Sequence[Batch]) -> Batch | None:
 def compared(batch: Batch, known: Sequence[Batch]) -> Batch:
     """Return a batch by what the fitted ones say: what it leaves open is as in the first of them.
 
-    Parameters
-    ----------
-    batch : Batch
-    known : sequence of Batch
-        Those of the fit.
-
     Examples
     --------
     >>> compared(Batch(None, 4096), [Batch(1024.0), Batch(2048.0)])
@@ -271,25 +213,13 @@ def compared(batch: Batch, known: Sequence[Batch]) -> Batch:
 
 
 def plan_batches(plan: Study, runs: Iterable[Run], known: Sequence[Batch]) -> list[Batch]:
-    """Return the batches of some runs of a plan, as `run_batch` has them.
-
-    Parameters
-    ----------
-    plan : Study
-    runs : iterable of Run
-    known : sequence of Batch
-    """
+    """Return the batches of some runs of a plan, as `run_batch` has them."""
     batches = (run_batch(plan, run, known) for run in runs)
     return [batch for batch in batches if batch is not None]
 
 
 def for_targets(spec: ModelSpec, study: Study) -> ModelSpec:
     """Return the specification for the targets of a study: with what several need as parameters.
-
-    Parameters
-    ----------
-    spec : ModelSpec
-    study : Study
 
     Raises
     ------
@@ -315,24 +245,12 @@ def for_targets(spec: ModelSpec, study: Study) -> ModelSpec:
 
 
 def roles_of(domains: Sequence[str]) -> tuple[str, ...]:
-    """Return the role of each validation set that a law describes: the first is the general one.
-
-    Parameters
-    ----------
-    domains : sequence of str
-    """
+    """Return the role of each validation set that a law describes: the first is the general one."""
     return ("general", *("target" for _ in domains[1:]))
 
 
 def check_one_target(study: Study, what: str) -> None:
     """Check that a study has one target, where nothing more is known to do.
-
-    Parameters
-    ----------
-    study : Study
-        The one that was fitted.
-    what : str
-        What asks.
 
     Raises
     ------
@@ -348,11 +266,6 @@ def check_one_target(study: Study, what: str) -> None:
 
 def check_target(study: Study, name: str) -> None:
     """Check that a name is that of a target.
-
-    Parameters
-    ----------
-    study : Study
-    name : str
 
     Raises
     ------
@@ -370,13 +283,6 @@ def study_of_target(study: Study, name: str) -> Study:
 
     Sets of the other targets are third sets of it. What was measured of a base counts, whichever run it was
     measured in.
-
-    Parameters
-    ----------
-    study : Study
-        Of several targets.
-    name : str
-        One of them.
 
     Raises
     ------
@@ -413,11 +319,6 @@ def mixture_columns(
     ----------
     mixture : mapping of str to float
         Share of each target in the data that are not replay; empty in PT.
-    domains : sequence of str
-        Validation sets, the general one first.
-    domain : int
-        Place of the one that is asked about.
-    replay : float or None
 
     Returns
     -------

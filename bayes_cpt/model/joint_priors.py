@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bayes_cpt.arrays import Floats
-from bayes_cpt.model.elements import Element, elements
 from bayes_cpt.model.priors import Distribution, Fixed, correlation_matrix
-from bayes_cpt.model.setup import BoundModel
+from bayes_cpt.model.setup import BoundModel, Element, elements
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -33,7 +32,6 @@ class Correlated:
 
     Parameters
     ----------
-    elements : tuple of Element
     matrix : ndarray, shape (elements, elements)
         R.
     """
@@ -52,8 +50,6 @@ class Correlated:
         Parameters
         ----------
         parameters : mapping of str to array, shape (...) or (..., members)
-        xp : module, optional
-            `numpy` or `pytensor.tensor`.
         """
         columns = []
         for element in self.elements:
@@ -71,8 +67,6 @@ class Correlated:
         Parameters
         ----------
         parameters : mapping of str to array, shape (...) or (..., members)
-        xp : module, optional
-            `numpy` or `pytensor.tensor`.
         """
         standard = self.standardised(parameters, xp)
         form = (standard * xp.dot(standard, excess_precision(self.matrix))).sum(axis=-1)
@@ -84,7 +78,6 @@ class Correlated:
         Parameters
         ----------
         drawn : dict of str to ndarray, shape (draws,) or (draws, members)
-        generator : numpy.random.Generator
         """
         low, high = np.array([element.prior.standard_bounds for element in self.elements]).T
         root = np.linalg.cholesky(self.matrix)
@@ -117,10 +110,6 @@ def correlated(frame: BoundModel) -> Correlated | None:
 
     Those of single model sizes and batches, and of each of several targets, stay independent: there a
     population has a joint prior of its own (`bayes_cpt.model.joint_priors`).
-
-    Parameters
-    ----------
-    frame : BoundModel
     """
     if not frame.spec.correlations:
         return None
@@ -154,8 +143,6 @@ def log_alikeness(standard: Any, spread: Any, xp: Any) -> Any:
         z, in sds of the prior.
     spread : array, shape (...)
         Of single ones, 0 to 1.
-    xp : module
-        `numpy` or `pytensor.tensor`.
 
     Examples
     --------
@@ -175,14 +162,7 @@ def standardised(frame: BoundModel, name: str, values: Any, places: list[int], x
 
     Parameters
     ----------
-    frame : BoundModel
-    name : str
-        One of `BoundModel.pooled`.
     values : array, shape (..., members of its coordinate)
-    places : list of int
-        One of `BoundModel.pools`.
-    xp : module, optional
-        `numpy` or `pytensor.tensor`.
     """
     prior = _prior(frame, name, places)
     return (prior.to_scale(values[..., places], xp) - prior.center) / prior.spread
@@ -198,10 +178,7 @@ def log_alikenesses(frame: BoundModel, parameters: Mapping[str, Any], xp: Any = 
 
     Parameters
     ----------
-    frame : BoundModel
     parameters : mapping of str to array, shape (..., members)
-    xp : module, optional
-        `numpy` or `pytensor.tensor`.
     """
     spreads, densities = parameters[frame.spread], []
     for place, name in enumerate(frame.pooled):
@@ -220,10 +197,8 @@ def draw_alike(frame: BoundModel, drawn: dict[str, Floats], generator: np.random
 
     Parameters
     ----------
-    frame : BoundModel
     drawn : dict of str to ndarray, shape (draws, members)
         Of every parameter.
-    generator : numpy.random.Generator
     """
     for place, name in enumerate(frame.pooled):
         for places in frame.pools(name):
@@ -268,10 +243,6 @@ def further(
 
     Parameters
     ----------
-    frame : BoundModel
-        That knows the present members.
-    name : str
-        One of `BoundModel.pooled`.
     values : ndarray, shape (draws, members)
     spreads : ndarray, shape (draws, pooled)
     shared, fresh : ndarray, shape (draws, populations)
@@ -288,12 +259,6 @@ def further(
 
 def draw_priors(frame: BoundModel, draws: int, seed: int) -> dict[str, Floats]:
     """Return draws of every parameter, shape (draws, members of its dims) or (draws,).
-
-    Parameters
-    ----------
-    frame : BoundModel
-    draws : int
-    seed : int
 
     Examples
     --------
@@ -322,12 +287,6 @@ def draw_priors(frame: BoundModel, draws: int, seed: int) -> dict[str, Floats]:
 
 def prior_table(frame: BoundModel, interval: float = 0.9) -> "pd.DataFrame":
     """Return one row per parameter and validation set.
-
-    Parameters
-    ----------
-    frame : BoundModel
-    interval : float
-        Mass of the central interval.
 
     Returns
     -------

@@ -85,7 +85,7 @@ def law_log_likelihoods(evaluate, loss, values, study):  # type: ignore[no-untyp
     loss : ndarray, shape (points,)
         Measured, nats/token.
     values : ndarray, shape (values,)
-        Of the law's parameters, in the order of `bayes_cpt.model.elements.elements`.
+        Of the law's parameters, in the order of `bayes_cpt.model.setup.elements`.
     study : ndarray
         `bayes_cpt.model.likelihood_tables.likelihood_tables`, packed.
     """

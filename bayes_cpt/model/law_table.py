@@ -21,6 +21,7 @@ from bayes_cpt.laws import (
 )
 from bayes_cpt.laws.term import ADDED
 from bayes_cpt.strict import Strict
+from bayes_cpt.study.study import Run, Study
 
 # Terms with options of their own below; the others need but their name.
 WITH_OPTIONS = ("power", "annealing", "shift", "adaptation")
@@ -48,8 +49,6 @@ class LawTable(Strict):
 
     Parameters
     ----------
-    terms : tuple of str
-    replay_factor : ReplayFactor
     replay_gain, replay_rate, replay_dilution : bool
         Whether replay changes the annealing gain (a1), the pace of the shift (omega), and its size by
         more or less than its replay factor says (k).
@@ -108,55 +107,55 @@ class LawTable(Strict):
     targets: int = Field(default=1, ge=1)
 
     @model_validator(mode="after")
-    def _losses_have_a_level(self) -> Self:
-        if "power" not in self.terms:
-            raise ValueError(
-                "there is no term power, and the others change a level that it alone gives; add the term"
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _schedules_act_by_annealing(self) -> Self:
-        if "annealing" not in self.terms:
-            raise ValueError(
+    def _terms_and_options_go_together(self) -> Self:
+        for wrong, problem in (
+            (
+                "power" not in self.terms,
+                "there is no term power, and the others change a level that it alone gives; add the term",
+            ),
+            (
+                "annealing" not in self.terms,
                 "there is no term annealing, whose memory every schedule is reduced by; add the term, and "
-                "fix annealing_gain at 0 to do without its gain"
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _peaks_differ_from_the_reference(self) -> Self:
-        if self.peak_power and not self.count_warmup:
-            raise ValueError(
+                "fix annealing_gain at 0 to do without its gain",
+            ),
+            (
+                self.peak_power and not self.count_warmup,
                 "peak_power compares levels with the reference learning rate, and without count_warmup "
-                "they count from each run's own peak; set count_warmup = true"
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _adaptation_goes_with_a_shift(self) -> Self:
-        if "adaptation" in self.terms and "shift" not in self.terms:
-            raise ValueError("the term adaptation is a share of the shift; name shift too")
-        return self
-
-    @model_validator(mode="after")
-    def _repeats_are_of_target_data(self) -> Self:
-        if self.repeated_tokens and "shift" not in self.terms:
-            raise ValueError(
-                "repeated_tokens discounts the forward area of the shift; name the term shift too"
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _batches_differ_in_the_shift(self) -> Self:
-        if self.batches and "shift" not in self.terms:
-            raise ValueError("batches differ in the shift of CPT; name the term shift too")
+                "they count from each run's own peak; set count_warmup = true",
+            ),
+            (
+                "adaptation" in self.terms and not self.continual,
+                "the term adaptation is a share of the shift; name shift too",
+            ),
+            (
+                self.repeated_tokens and not self.continual,
+                "repeated_tokens discounts the forward area of the shift; name the term shift too",
+            ),
+            (
+                self.batches and not self.continual,
+                "batches differ in the shift of CPT; name the term shift too",
+            ),
+        ):
+            if wrong:
+                raise ValueError(problem)
         return self
 
     @property
     def continual(self) -> bool:
         """Whether the law knows a CPT phase."""
         return "shift" in self.terms
+
+    def domains(self, study: Study) -> tuple[str, ...]:
+        """Return the validation sets of a study that the law describes, the general one first."""
+        return study.trained_domains if self.continual else (study.general,)
+
+    def fitted_runs(self, study: Study) -> tuple[Run, ...]:
+        """Return the runs of a study that the law describes."""
+        return study.runs if self.continual else study.pretraining_runs
+
+    def last_phase_runs(self, study: Study) -> tuple[Run, ...]:
+        """Return the runs of the last phase that the law knows: CPT, or PT where there is none."""
+        return study.continual_runs if self.continual else study.pretraining_runs
 
     @property
     def uses_replay(self) -> bool:
@@ -171,7 +170,6 @@ class LawTable(Strict):
         ----------
         roles : tuple of str
             ``general`` or ``target``, one for each validation set.
-        reference : Reference
         """
         terms: dict[str, Term] = {
             "power": Power(self.unknown_base, self.forward_power),
@@ -216,7 +214,6 @@ class ResidualTable(Strict):
 
     Parameters
     ----------
-    kind : str
     skip_pretraining : float
         Share of each PT run, from its start, that does not enter the fit.
     skip_warmups, skip_longest : float
@@ -238,12 +235,7 @@ class ResidualTable(Strict):
     extrapolation: bool = False
 
     def parameters(self, law: LawTable) -> dict[str, Parameter]:
-        """Return what is sampled for the residuals of a law, by name.
-
-        Parameters
-        ----------
-        law : LawTable
-        """
+        """Return what is sampled for the residuals of a law, by name."""
         beyond = {
             "extrapolation_pt": Parameter(
                 "sd of the law's slope beyond the measured PT steps, as a share of it"

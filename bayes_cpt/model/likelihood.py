@@ -24,12 +24,11 @@ from pytensor.link.numba.dispatch.basic import register_funcify_default_op_cache
 from bayes_cpt.arrays import Floats
 from bayes_cpt.files import replacing
 from bayes_cpt.laws import Reference
-from bayes_cpt.model.elements import elements
 from bayes_cpt.model.groups import GROUPED
 from bayes_cpt.model.likelihood_tables import MEMBER, likelihood_tables, series_of
 from bayes_cpt.model.packing import packed
 from bayes_cpt.model.priors import is_positive
-from bayes_cpt.model.setup import BoundModel, Setup
+from bayes_cpt.model.setup import BoundModel, Setup, elements
 from bayes_cpt.model.spec import ModelSpec
 
 # Place of the values among the inputs: what the likelihood is differentiated by.
@@ -70,11 +69,10 @@ class CurveLogLikelihoods(Op):  # type: ignore[misc]
     """Log likelihood of each curve, shape (curves,), and its slopes, shape (curves, values).
 
     The inputs are the measured losses, the values of the law's parameters, in the order of
-    `bayes_cpt.model.elements.elements`, and the tables of the study (`study_tables`).
+    `bayes_cpt.model.setup.elements`, and the tables of the study (`study_tables`).
 
     Parameters
     ----------
-    spec : ModelSpec
     roles : tuple of str
         Of the validation sets.
     """
@@ -136,12 +134,6 @@ def law_code(spec: ModelSpec, roles: tuple[str, ...]) -> ModuleType:
 
     The first call on a machine prints it, and the first of ``compiled`` compiles it, in some seconds
     each; later ones load what is kept.
-
-    Parameters
-    ----------
-    spec : ModelSpec
-    roles : tuple of str
-        Of the validation sets.
     """
     key = law_key(spec, roles)
     if key not in _LOADED:
@@ -162,12 +154,7 @@ def law_code(spec: ModelSpec, roles: tuple[str, ...]) -> ModuleType:
 
 
 def study_tables(setup: Setup) -> Floats:
-    """Return what the likelihood of a study takes beside losses and values, as one array.
-
-    Parameters
-    ----------
-    setup : Setup
-    """
+    """Return what the likelihood of a study takes beside losses and values, as one array."""
     places = law_code(setup.frame.spec, setup.frame.roles).PLACES
     return packed(list(likelihood_tables(setup, places).values()))
 

@@ -8,9 +8,8 @@ from numpy.typing import NDArray
 
 from bayes_cpt.arrays import Floats
 from bayes_cpt.laws.areas import AreaForm
-from bayes_cpt.model.elements import elements
 from bayes_cpt.model.points import Points
-from bayes_cpt.model.setup import Setup
+from bayes_cpt.model.setup import Setup, elements
 from bayes_cpt.model.spec import ModelSpec
 
 # How many tables there are.

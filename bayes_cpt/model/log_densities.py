@@ -7,12 +7,11 @@ from dataclasses import replace
 import numpy as np
 
 from bayes_cpt.arrays import Floats
-from bayes_cpt.model.elements import elements
 from bayes_cpt.model.joint_priors import correlated, log_alikenesses
 from bayes_cpt.model.points import Curves
 from bayes_cpt.model.priors import Fixed
 from bayes_cpt.model.residuals import ResidualDesign, Scales
-from bayes_cpt.model.setup import BoundModel, Setup
+from bayes_cpt.model.setup import BoundModel, Setup, elements
 from bayes_cpt.model.simulate import CurveResidual, expected_loss, precision_products, scales_of
 
 
@@ -25,7 +24,6 @@ def log_priors(frame: BoundModel, parameters: Mapping[str, Floats]) -> dict[str,
 
     Parameters
     ----------
-    frame : BoundModel
     parameters : mapping of str to ndarray, shape (draws, members) or (draws,)
 
     Returns
@@ -65,7 +63,6 @@ def log_likelihoods(setup: Setup, parameters: Mapping[str, Floats]) -> Floats:
 
     Parameters
     ----------
-    setup : Setup
     parameters : mapping of str to ndarray, shape (draws, members) or (draws,)
         All parameters, fixed ones too.
     """
@@ -119,10 +116,6 @@ def residual_log_densities(
     ----------
     residual : ndarray, shape (draws, points)
         Measured less expected loss.
-    curves : Curves
-    design : ResidualDesign
-    scales : Scales
-        Shapes (draws, points).
     """
     found = np.empty((len(residual), len(curves.curves)))
     for curve in range(len(curves.curves)):

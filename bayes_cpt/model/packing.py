@@ -32,8 +32,6 @@ def unpacked(numbers, count, which):  # type: ignore[no-untyped-def]
 
     Parameters
     ----------
-    numbers : ndarray
-        From `packed`.
     count, which : int
         How many tables there are, and which of them is wanted.
     """

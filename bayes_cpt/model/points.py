@@ -95,8 +95,6 @@ class Points:
         ----------
         coefficients : mapping
             lambda, and lambda_slow and slow_share where the law has them.
-        xp : module
-            `numpy` or `pytensor.tensor`.
         """
         basis = self.form.level_basis(coefficients, xp)
         return (
@@ -105,37 +103,17 @@ class Points:
         )
 
     def log_forward_area(self, coefficients: Mapping[str, Any], xp: Any) -> Any:
-        """Return the log of S1 at coefficients of shape (...), (..., points).
-
-        Parameters
-        ----------
-        coefficients : mapping
-            With rho where the law has it.
-        xp : module
-            `numpy` or `pytensor.tensor`.
-        """
+        """Return the log of S1 at coefficients of shape (...), (..., points)."""
         if "rho" not in coefficients and self.form.powers.interval.nodes == 1:
             return self.log_forward[:, 0]
         return self.form.forward_basis(coefficients, xp) @ self.log_forward.T
 
     def of_group(self, dims: str, values: Any) -> Any:
-        """Return values along the coordinate of groups, (..., members), of each point's, (..., points).
-
-        Parameters
-        ----------
-        dims : str
-            One of `bayes_cpt.model.groups.GROUPED`.
-        values : array
-        """
+        """Return values along the coordinate of groups, (..., members), of each point's, (..., points)."""
         return values[..., self.size_member if dims == SIZES else self.batch_member]
 
     def of_mixture(self, values: Any) -> Any:
-        """Return the mean of values of validation sets, shape (..., domains), by the shares of `mixture`.
-
-        Parameters
-        ----------
-        values : array
-        """
+        """Return the mean of values, shape (..., domains), by the shares of `mixture`."""
         return values @ self.mixture.T
 
     def arrays(self) -> dict[str, Any]:
@@ -144,12 +122,7 @@ class Points:
         return {name: getattr(self, name) for name in names}
 
     def map(self, function: Callable[[str, Any], Any]) -> Self:
-        """Return the points with every array replaced by ``function(name, array)``.
-
-        Parameters
-        ----------
-        function : callable
-        """
+        """Return the points with every array replaced by ``function(name, array)``."""
         changed: dict[str, Any] = {n: function(n, value) for n, value in self.arrays().items()}
         return replace(self, **changed)
 
@@ -201,12 +174,6 @@ class Curves:
 def reference_of(study: Study, law: LawTable | None = None) -> Reference:
     """Return the reference points of a study under a law (see `Reference`): medians over bases and runs.
 
-    Parameters
-    ----------
-    study : Study
-    law : LawTable, optional
-        As printed unless given.
-
     Notes
     -----
     The reference learning rate is the highest PT peak; where rho is free the geometric median of the
@@ -233,12 +200,7 @@ def reference_of(study: Study, law: LawTable | None = None) -> Reference:
 
 
 def last_pretraining_step(study: Study) -> float:
-    """Return the last step at which a study measured a PT run; inf where it measured none.
-
-    Parameters
-    ----------
-    study : Study
-    """
+    """Return the last step at which a study measured a PT run; inf where it measured none."""
     names = [run.name for run in study.pretraining_runs]
     steps = study.losses.loc[study.losses["run"].isin(names), "step"]
     return float(steps.max()) if len(steps) else float("inf")
@@ -266,12 +228,8 @@ def build_curves(
         Validation sets, in the order of the coefficients.
     steps_of : callable
         Steps wanted of a run on a domain, of a branch after its start; without any the curve is left out.
-    reference : Reference
-        Of the fitted study.
     form : AreaForm
         How areas are reckoned, for which momenta and forward powers.
-    runs : iterable of Run, optional
-        All of the study's unless given.
     sizes, batches : sequence of float, and of Batch
         Model sizes and batches that the law knows; none where it does not compare them.
     trunks : Study, optional

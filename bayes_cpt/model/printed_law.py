@@ -146,16 +146,7 @@ def print_law(spec: ModelSpec, role: str, name: str, *, pretraining: bool) -> Pr
 def law_expressions(
     spec: ModelSpec, role: str, *, pretraining: bool
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the symbols of the parameters by name, and the expressions of `OUTPUTS` by name.
-
-    Parameters
-    ----------
-    spec : ModelSpec
-    role : str
-        ``general`` or ``target``.
-    pretraining : bool
-        Whether at points of PT, else of CPT.
-    """
+    """Return the symbols of the parameters by name, and the expressions of `OUTPUTS` by name."""
     reference = Reference(**{k: sympy.Symbol(f"reference_{k}", positive=True) for k in REFERENCE})
     frame = BoundModel(spec, (role,), (role,), reference)
     symbols = {

@@ -63,14 +63,14 @@ class Family(Strict):
         return float(lower + upper) / 2.0, float(spread)
 
     @property
-    @abstractmethod
     def center(self) -> float:
         """Mean on the family's own scale."""
+        return float(self.to_scale(getattr(self, self.PARAMETERS[0])))
 
     @property
-    @abstractmethod
     def spread(self) -> float:
         """Standard deviation on the family's own scale; 0 for a fixed value."""
+        return float(getattr(self, self.PARAMETERS[1]))
 
     @property
     def bounds(self) -> tuple[float, float]:
@@ -87,9 +87,10 @@ class Family(Strict):
         return float(low), float(high)
 
     @property
-    @abstractmethod
     def words(self) -> str:
-        """The distribution as it is written in tables."""
+        """The distribution as it is written in tables, as in ``LogitNormal(median 0.3, 1)``."""
+        median, spread = (getattr(self, name) for name in self.PARAMETERS)
+        return f"{type(self).__name__}(median {median:g}, {spread:g})"
 
     @property
     def is_free(self) -> bool:
@@ -98,45 +99,23 @@ class Family(Strict):
 
     @staticmethod
     def to_scale(value: Any, xp: Any = np) -> Any:
-        """Return values on the scale on which the family is normal.
-
-        Parameters
-        ----------
-        value : float, ndarray or PyTensor variable
-        xp : module
-            `numpy` or `pytensor.tensor`.
-        """
+        """Return values on the scale on which the family is normal."""
         return np.asarray(value, dtype=np.float64) if xp is np else value
 
     @staticmethod
     def from_scale(place: Any) -> Any:
-        """Return the values at places on that scale.
-
-        Parameters
-        ----------
-        place : float, ndarray or PyTensor variable
-        """
+        """Return the values at places on that scale."""
         return place
 
     @staticmethod
     def log_slope(value: Any) -> Any:
-        """Return the log of the derivative of `to_scale` at values.
-
-        Parameters
-        ----------
-        value : float, ndarray or PyTensor variable
-        """
+        """Return the log of the derivative of `to_scale` at values."""
         return np.zeros_like(value)
 
-    @abstractmethod
     def moved(self, center: float, spread: float) -> Self:
-        """Return the same family, and bounds, with another mean and sd on its own scale.
-
-        Parameters
-        ----------
-        center, spread : float
-            On the scale on which the family is normal.
-        """
+        """Return the same family, and bounds, with another mean and sd on its own scale."""
+        stated = (rounded(float(self.from_scale(center))), rounded(spread))
+        return self.model_copy(update=dict(zip(self.PARAMETERS, stated, strict=True)))
 
     @staticmethod
     @abstractmethod
@@ -145,11 +124,8 @@ class Family(Strict):
 
         Parameters
         ----------
-        name : str
         priors : sequence
             Of this family: one per member, or one alone without `dims`.
-        dims : str or None
-            The coordinate of the members.
         """
 
     def quantiles(
@@ -159,7 +135,6 @@ class Family(Strict):
 
         Parameters
         ----------
-        probabilities : array_like
         center, spread : float, optional
             Another mean and sd on the family's own scale than the distribution's.
 
@@ -180,10 +155,6 @@ class Family(Strict):
     def log_density(self, values: ArrayLike) -> Floats:
         """Return the log density of values, not of their logs or logits; -inf outside the bounds.
 
-        Parameters
-        ----------
-        values : array_like
-
         Examples
         --------
         >>> from bayes_cpt.model.priors import Normal
@@ -200,10 +171,6 @@ class Family(Strict):
     def probability_above(self, values: ArrayLike) -> Floats:
         """Return the probability of larger values than these, shape as given.
 
-        Parameters
-        ----------
-        values : array_like
-
         Examples
         --------
         >>> from bayes_cpt.model.priors import Normal
@@ -218,13 +185,7 @@ class Family(Strict):
         return np.asarray(np.clip((ndtr(-standard) - (1.0 - high)) / (high - low), 0.0, 1.0))
 
     def draw(self, draws: int, generator: np.random.Generator) -> Floats:
-        """Return independent draws, shape (draws,).
-
-        Parameters
-        ----------
-        draws : int
-        generator : numpy.random.Generator
-        """
+        """Return independent draws, shape (draws,)."""
         return np.asarray(
             self.from_scale(self.center + self.spread * generator.standard_normal(draws))
         )
@@ -239,8 +200,6 @@ def scales(priors: Sequence[Family], dims: str | None) -> tuple[Any, Any]:
 
     Parameters
     ----------
-    priors : sequence of Family
-        All of one family.
     dims : str or None
         Coordinate of the members; None where one is shared.
     """
@@ -249,12 +208,7 @@ def scales(priors: Sequence[Family], dims: str | None) -> tuple[Any, Any]:
 
 
 def rounded(value: float) -> float:
-    """Return a number that was worked out, as a model's file states it.
-
-    Parameters
-    ----------
-    value : float
-    """
+    """Return a number that was worked out, as a model's file states it."""
     return float(f"{value:.{DIGITS}g}")
 
 
@@ -276,23 +230,9 @@ class Normal(Family):
     sd: float = Field(gt=0)
 
     @property
-    def center(self) -> float:
-        """The mean."""
-        return self.mean
-
-    @property
-    def spread(self) -> float:
-        """The standard deviation."""
-        return self.sd
-
-    @property
     def words(self) -> str:
         """As in ``Normal(3, 1.5)``."""
         return f"Normal({self.mean:g}, {self.sd:g})"
-
-    def moved(self, center: float, spread: float) -> Self:
-        """Return the normal distribution with this mean and sd."""
-        return self.model_copy(update={"mean": rounded(center), "sd": rounded(spread)})
 
     @staticmethod
     def variable(name: str, priors: Sequence[Any], dims: str | None) -> Any:
@@ -323,16 +263,6 @@ class LogNormal(Family):
         return self
 
     @property
-    def center(self) -> float:
-        """The log of the median."""
-        return float(np.log(self.median))
-
-    @property
-    def spread(self) -> float:
-        """The sd of the log."""
-        return self.sigma
-
-    @property
     def bounds(self) -> tuple[float, float]:
         """The bounds, 0 and infinity where there are none."""
         return self.lower or 0.0, self.upper or np.inf
@@ -341,7 +271,7 @@ class LogNormal(Family):
     def words(self) -> str:
         """As in ``LogNormal(median 100, 1) in 10 to 10000``."""
         within = f" in {self.lower:g} to {self.upper:g}" if self.lower else ""
-        return f"LogNormal(median {self.median:g}, {self.sigma:g}){within}"
+        return f"{super().words}{within}"
 
     @staticmethod
     def to_scale(value: Any, xp: Any = np) -> Any:
@@ -357,11 +287,6 @@ class LogNormal(Family):
     def log_slope(value: Any) -> Any:
         """Return ``-log(value)``."""
         return -np.log(value)
-
-    def moved(self, center: float, spread: float) -> Self:
-        """Return the lognormal distribution of this median on the log scale."""
-        median = float(np.exp(center))
-        return self.model_copy(update={"median": rounded(median), "sigma": rounded(spread)})
 
     def draw(self, draws: int, generator: np.random.Generator) -> Floats:
         """Return independent draws, by inversion, so that bounds cost no rejections."""
@@ -428,24 +353,9 @@ class LogitNormal(Family):
     sigma: float = Field(gt=0)
 
     @property
-    def center(self) -> float:
-        """The logit of the median."""
-        return float(self.to_scale(self.median))
-
-    @property
-    def spread(self) -> float:
-        """The sd of the logit."""
-        return self.sigma
-
-    @property
     def bounds(self) -> tuple[float, float]:
         """0 and 1."""
         return 0.0, 1.0
-
-    @property
-    def words(self) -> str:
-        """As in ``LogitNormal(median 0.3, 1)``."""
-        return f"LogitNormal(median {self.median:g}, {self.sigma:g})"
 
     @staticmethod
     def to_scale(value: Any, xp: Any = np) -> Any:
@@ -461,11 +371,6 @@ class LogitNormal(Family):
     def log_slope(value: Any) -> Any:
         """Return ``-log(value·(1 - value))``."""
         return -np.log(value) - np.log1p(-value)
-
-    def moved(self, center: float, spread: float) -> Self:
-        """Return the logit-normal distribution of this median on the logit scale."""
-        median = float(self.from_scale(center))
-        return self.model_copy(update={"median": rounded(median), "sigma": rounded(spread)})
 
     @staticmethod
     def variable(name: str, priors: Sequence[Any], dims: str | None) -> Any:
@@ -526,12 +431,7 @@ type Distribution = Annotated[
 
 
 def is_positive(prior: Distribution) -> bool:
-    """Return whether a prior allows nothing but values above 0.
-
-    Parameters
-    ----------
-    prior : Distribution
-    """
+    """Return whether a prior allows nothing but values above 0."""
     return prior.value > 0.0 if isinstance(prior, Fixed) else not isinstance(prior, Normal)
 
 
@@ -564,13 +464,7 @@ class Prior(Strict):
         return self
 
     def of(self, role: str | None) -> Distribution:
-        """Return the distribution for a role, or for a shared parameter (role None).
-
-        Parameters
-        ----------
-        role : str or None
-            ``general`` or ``target``.
-        """
+        """Return the distribution for a role, or for a shared parameter (role None)."""
         of_role = {"general": self.general, "target": self.target}.get(role or "")
         distribution = of_role or self.every
         if distribution is None:
@@ -645,12 +539,7 @@ def is_correlation(matrix: Floats) -> bool:
 
 
 def prior_ends(prior: Distribution | None) -> tuple[float, float] | None:
-    """Return the least and the greatest value that a prior allows, None where it sets no bounds.
-
-    Parameters
-    ----------
-    prior : Distribution or None
-    """
+    """Return the least and the greatest value that a prior allows, None where it sets no bounds."""
     match prior:
         case LogNormal(lower=float(lower), upper=float(upper)):
             return lower, upper

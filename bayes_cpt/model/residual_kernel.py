@@ -59,8 +59,6 @@ def solve(root, lowest, per_root, values):  # type: ignore[no-untyped-def]
 
     Parameters
     ----------
-    root, lowest, per_root : ndarray
-        From `factor`.
     values : ndarray, shape (size,)
     """
     size = root.shape[0]
@@ -84,8 +82,6 @@ def invert(root, lowest, per_root, levels, inverse):  # type: ignore[no-untyped-
 
     Parameters
     ----------
-    root, lowest, per_root : ndarray
-        From `factor`.
     levels : int
         1 if the last of the rows reaches all columns, else 0.
     inverse : ndarray, shape (size, size)

@@ -131,16 +131,10 @@ def residual_design(
 
     Parameters
     ----------
-    curves : Curves
-        Points in order.
-    reference_steps : float
-        Typical length of a CPT run.
     misfit_memory, misfit_memory_pt : float
         Share of the misfit that is carried over an e-fold of steps, in CPT and in PT; alike unless given.
     last_step : float, optional
         Knots reach up to here; to the last of the points unless given.
-    studied_pt : float
-        Last PT step that was measured.
     """
     points = curves.points
     onset = ONSET_SHARE * reference_steps
@@ -193,8 +187,6 @@ def level_share(steps: Any, onset: float, anchored: Any, branched: Any) -> Any:
     ----------
     steps : ndarray, shape (points,)
         Since the curve started.
-    onset : float
-        Where the logarithm of the step sets in.
     anchored, branched : ndarray, shape (points,)
         Whether the curve starts at a measured loss, and whether it leaves a PT run there.
     """
@@ -234,7 +226,6 @@ class Placed:
 
     Parameters
     ----------
-    scales : Scales
     steps : array
         Since the curve started (`Curves.elapsed`).
     floating : array
@@ -263,8 +254,6 @@ def predictive_covariance(first: Placed, second: Placed, misfit: Any, xp: Any) -
         Points of one curve, which share the correlation time of the fluctuation.
     misfit : array
         Covariance of a misfit of size 1 at these points: products of rows of `ResidualDesign.ramps`.
-    xp : module
-        `numpy` or `pytensor.tensor`.
 
     Returns
     -------
@@ -279,11 +268,6 @@ def predictive_parts(first: Placed, second: Placed, misfit: Any, xp: Any) -> tup
 
     What the law misses, the unknown level and the extrapolation would come again in a run of the same
     configuration; the fluctuation would not.
-
-    Parameters
-    ----------
-    first, second, misfit, xp
-        As there.
     """
     one, two, memory = first.scales, second.scales, first.scales.memory
     apart = 1.0

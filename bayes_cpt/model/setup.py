@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -36,7 +36,7 @@ from bayes_cpt.model.groups import (
     roles_of,
 )
 from bayes_cpt.model.points import Curves, Points, build_curves, last_pretraining_step, reference_of
-from bayes_cpt.model.priors import prior_ends
+from bayes_cpt.model.priors import Distribution, prior_ends
 from bayes_cpt.model.residuals import ONSET_SHARE, ResidualDesign, Scales, residual_design
 from bayes_cpt.model.spec import MEMORIES, ModelSpec
 from bayes_cpt.study.batches import Batch
@@ -65,10 +65,8 @@ class BoundModel:
 
     Parameters
     ----------
-    spec : ModelSpec
     domains, roles : tuple of str
         Validation sets and what each is: ``general`` or ``target``.
-    reference : Reference
     studied_pt : float
         Last PT step that the study measured: beyond it the law extrapolates.
     sizes : tuple of float
@@ -84,6 +82,20 @@ class BoundModel:
     studied_pt: float = np.inf
     sizes: tuple[float, ...] = ()
     batches: tuple[Batch, ...] = ()
+
+    @classmethod
+    def of(cls, spec: ModelSpec, study: Study) -> Self:
+        """Return a specification that is already one for the base, targets and batches of a study."""
+        domains = spec.law.domains(study)
+        return cls(
+            spec,
+            domains,
+            roles_of(domains),
+            reference_of(study, spec.law),
+            last_pretraining_step(study),
+            known_sizes(spec, study),
+            known_batches(spec, study),
+        )
 
     @cached_property
     def law(self) -> Law:
@@ -182,10 +194,6 @@ class BoundModel:
     def pools(self, name: str) -> list[list[int]]:
         """Return the places of what is pooled of a parameter, along its coordinate.
 
-        Parameters
-        ----------
-        name : str
-
         Returns
         -------
         list of list of int
@@ -217,12 +225,7 @@ class BoundModel:
         return tuple(Member(domain, domain) for domain in self._domain_coords()[dims])
 
     def role(self, member: Member) -> str | None:
-        """Return the role of a member's validation set; None where it is of all.
-
-        Parameters
-        ----------
-        member : Member
-        """
+        """Return the role of a member's validation set; None where it is of all."""
         return dict(zip(self.domains, self.roles, strict=True)).get(member.domain or "")
 
     def curves(
@@ -283,13 +286,10 @@ class BoundModel:
 
         Parameters
         ----------
-        points : Points
         pretraining : array, shape (points,)
             1 in PT curves, else 0.
         parameters, coefficients : mapping
             Sampled values, and the law's coefficients from them.
-        xp : module
-            `numpy` or `pytensor.tensor`.
         """
         law = self.spec.law
         residuals = self.spec.residuals
@@ -310,7 +310,8 @@ class BoundModel:
         if law.continual:
             misfit_cpt = sizes["misfit_cpt"]
             if law.uses_replay:
-                factor = self._shift.replay_factor(points.target_share, sizes, xp)
+                shift = next(term for term in self.law.terms if isinstance(term, Shift))
+                factor = shift.replay_factor(points.target_share, sizes, xp)
                 misfit_cpt = misfit_cpt * xp.sqrt(1.0 - sizes["misfit_replay"] * (1.0 - factor))
             fluctuation = _chosen(pretraining, fluctuation, sizes["fluctuation_cpt"])
             misfit = _chosen(pretraining, misfit, misfit_cpt)
@@ -334,13 +335,43 @@ class BoundModel:
             studied_pt=self.studied_pt,
         )
 
-    @property
-    def _shift(self) -> Shift:
-        return next(term for term in self.law.terms if isinstance(term, Shift))
-
 
 def _chosen(indicator: Any, where_one: Any, where_zero: Any) -> Any:
     return indicator * where_one + (1.0 - indicator) * where_zero
+
+
+@dataclass(frozen=True)
+class Element:
+    """One number of a parameter: its value for one validation set, or for all.
+
+    Parameters
+    ----------
+    name : str
+        Of the parameter.
+    member : int
+        Position along the parameter's coordinate; 0 where it has none.
+    domain : str or None
+        Its validation set, or the parameter whose spread it is; None where it is shared.
+    group : str or None
+        Coordinate of the groups of which it is of one.
+    """
+
+    name: str
+    member: int
+    domain: str | None
+    prior: Distribution
+    group: str | None = None
+
+
+def elements(frame: BoundModel) -> list[Element]:
+    """Return the elements of a frame's parameters, parameter by parameter."""
+    listed = []
+    for name, info in frame.parameters().items():
+        for place, member in enumerate(frame.members(info.dims)):
+            prior = frame.spec.priors[name].of(frame.role(member))
+            group = info.dims if info.dims in GROUPED else None
+            listed.append(Element(name, place, member.domain, prior, group))
+    return listed
 
 
 @dataclass(frozen=True, eq=False)
@@ -349,7 +380,6 @@ class Setup:
 
     Parameters
     ----------
-    frame : BoundModel
     curves : Curves
         The points that enter the likelihood.
     design : ResidualDesign
@@ -374,37 +404,22 @@ def build_setup(spec: ModelSpec, study: Study) -> Setup:
     StudyWarning
         If a log is so long that it is thinned (see `bayes_cpt.model.fitted_points.thinned`).
     """
-    continual = spec.law.continual
     check_fits(spec, study)
     note_batches(spec, study)
     spec = for_batches(for_targets(for_base(spec, study), study), study)
     check_size(spec, study)
-    domains = study.trained_domains if continual else (study.general,)
-    roles = roles_of(domains)
-    reference, last = reference_of(study, spec.law), last_pretraining_step(study)
-    sizes, batches = known_sizes(spec, study), known_batches(spec, study)
-    frame = BoundModel(spec, domains, roles, reference, last, sizes, batches)
-    setup = fitted_setup(frame, study)
-    note_thinned(frame.spec.residuals, study, setup.curves)
+    setup = fitted_setup(BoundModel.of(spec, study), study)
+    note_thinned(spec.residuals, study, setup.curves)
     return setup
 
 
 def fitted_setup(frame: BoundModel, study: Study) -> Setup:
-    """Return the points of a study that a fit takes, and their residual design.
-
-    Parameters
-    ----------
-    frame : BoundModel
-        Of the fit.
-    study : Study
-        The one that was, or will be, fitted.
-    """
-    continual = frame.spec.law.continual
-    study = with_found_branches(study)
-    fitted = with_lone_bases(study, frame.domains) if continual else study
+    """Return the points of a study that a fit takes, and their residual design."""
+    study, law = with_found_branches(study), frame.spec.law
+    fitted = with_lone_bases(study, frame.domains) if law.continual else study
     curves = frame.curves(
         fitted,
         lambda run, domain: frame.fitted_steps(fitted, run, domain),
-        runs=fitted.runs if continual else fitted.pretraining_runs,
+        runs=law.fitted_runs(fitted),
     )
     return Setup(frame, curves, frame.residual_design(curves))

@@ -27,11 +27,8 @@ def unmeasured_level(
 
     Parameters
     ----------
-    frame : BoundModel
     parameters : dict of str to ndarray, shape (draws, ...)
         What was sampled.
-    domain_index : int
-        Which validation set.
     steps, rate : float
         Steps of its PT, and its last learning rate, raw. 0 steps: nothing is known of its PT.
     """
@@ -56,15 +53,7 @@ def unmeasured_level(
 
 
 def kept_level(frame: BoundModel, points: Any, coefficients: dict[str, Any]) -> Any:
-    """Return the share of a base's level that is left at each point; all of it without a base offset.
-
-    Parameters
-    ----------
-    frame : BoundModel
-    points : Points or Columns
-    coefficients : dict of str to ndarray
-        Of the law.
-    """
+    """Return the share of a base's level that is left at each point; all of it without a base offset."""
     if frame.law.base_offset is None:
         return np.ones(1)
     return frame.law.base_offset.kept(points, gather(points, coefficients, np), np)
@@ -81,12 +70,8 @@ def with_base_levels(
 
     Parameters
     ----------
-    frame : BoundModel
-    scales : Scales
-        Shapes (draws, points).
     parameters, coefficients : dict of str to ndarray, shape (draws, ...)
         What was sampled, and the law's coefficients.
-    curves : Curves
     """
     unmeasured = [
         (index, curve)
@@ -128,17 +113,7 @@ class CurveResidual:
 
     @classmethod
     def of(cls, design: ResidualDesign, scales: Scales, rows: slice) -> "CurveResidual":
-        """Return that of one curve.
-
-        Parameters
-        ----------
-        design : ResidualDesign
-            Of all curves.
-        scales : Scales
-            Of all points.
-        rows : slice
-            The curve's points.
-        """
+        """Return that of one curve."""
         level = (scales.offset[:, rows] * design.floating[rows])[..., None]
         misfit = scales.misfit[:, rows, None] * design.ramps[rows]
         return cls(
@@ -164,13 +139,10 @@ def known_residual(
 
     Parameters
     ----------
-    part, seen : CurveResidual
-        Of the points wanted, and of those measured.
     steps, seen_steps : ndarray, shape (points,)
         Rising.
     residual : ndarray, shape (draws, seen points)
         What was measured less the law's curve, nats/token.
-    generator : numpy.random.Generator
 
     Returns
     -------
@@ -197,8 +169,6 @@ def slow_mean(part: CurveResidual, seen: CurveResidual, residual: Floats, steps:
 
     Parameters
     ----------
-    part, seen : CurveResidual
-        Of the points wanted, and of those measured.
     residual : ndarray, shape (draws, seen points)
         What was measured less the law's curve, nats/token.
     steps : ndarray, shape (seen points,)
@@ -213,7 +183,6 @@ def _weights_given(seen: CurveResidual, residual: Floats, steps: Floats) -> tupl
 
     Parameters
     ----------
-    seen : CurveResidual
     residual : ndarray, shape (draws, points)
     steps : ndarray, shape (points,)
     """
@@ -229,7 +198,6 @@ def whitened(columns: Floats, seen: CurveResidual, steps: Floats) -> Floats:
     Parameters
     ----------
     columns : ndarray, shape (draws, points, columns)
-    seen : CurveResidual
     steps : ndarray, shape (points,)
     """
     scaled = columns / seen.fluctuation[..., None]
@@ -245,7 +213,6 @@ def innovation(seen: CurveResidual, steps: Floats) -> Floats:
 
     Parameters
     ----------
-    seen : CurveResidual
     steps : ndarray, shape (points,)
     """
     gap = np.diff(steps, prepend=0.0 if seen.anchored else -np.inf)
@@ -262,7 +229,6 @@ def precision_products(
 
     Parameters
     ----------
-    part : CurveResidual
     steps : ndarray, shape (points,)
     columns : ndarray, shape (draws, points, columns)
 
@@ -289,11 +255,6 @@ def known_residual_moments(
 
     A residual is linear in the weights of level and misfit once its neighbours are measured: the
     fluctuation between them is a bridge.
-
-    Parameters
-    ----------
-    part, steps, seen, residual, seen_steps
-        As there.
     """
     precision, projection = _weights_given(seen, residual, seen_steps)
     last = seen_steps.size - 1
@@ -329,8 +290,6 @@ def bridge(
     ----------
     steps, known_steps : ndarray, shape (points,)
         Where it is wanted, and where it is known; rising.
-    part : CurveResidual
-        Of the points wanted.
     known : ndarray, shape (draws, known points)
     normals : ndarray, shape (points, draws)
         Its innovations over their size.
@@ -383,9 +342,7 @@ def expected_loss(frame: BoundModel, parameters: dict[str, Floats], curves: Curv
 
     Parameters
     ----------
-    frame : BoundModel
     parameters : dict of str to ndarray, shape (draws, ...)
-    curves : Curves
     """
     coefficients = frame.law.coefficients(parameters, np)
     return np.asarray(frame.law.curve_loss(curves.points, curves.bases, coefficients, np))
@@ -404,16 +361,10 @@ def simulate(
 
     Parameters
     ----------
-    frame : BoundModel
-        Of the fit.
     parameters : dict of str to ndarray, shape (draws, ...)
         Posterior draws.
-    curves : Curves
-        Where losses are wanted.
     observed : Curves or None
         Measured points of the same curves, in the same order, to condition on; None for new runs.
-    generator : numpy.random.Generator
-        Source of the draws.
     correlation : ErrorCorrelation, optional
         Between the curves of one new run; they are independent unless given, as the model takes them.
     innovations : callable, optional
@@ -468,11 +419,7 @@ def scales_of(
 
     Parameters
     ----------
-    frame : BoundModel
     parameters : dict of str to ndarray, shape (draws, ...)
-    curves : Curves
-    design : ResidualDesign
-        Of the curves.
     """
     coefficients = frame.law.coefficients(parameters, np)
     scales = frame.residual_scales(curves.points, design.pretraining, parameters, coefficients, np)
@@ -500,7 +447,6 @@ class _Chance:
 
     Parameters
     ----------
-    generator : numpy.random.Generator
     correlation : ErrorCorrelation or None
         None for independent curves.
     """
@@ -520,8 +466,6 @@ class _Chance:
         ----------
         run : str
             The curves of one run come one after the other.
-        part : CurveResidual
-        steps : ndarray
         innovations : ndarray, shape (draws, knots), or None
             Of the misfit, where they are known.
         """
@@ -553,10 +497,7 @@ def residual_products(
 
     Parameters
     ----------
-    frame : BoundModel
     parameters : dict of str to ndarray, shape (draws, ...)
-    curves : Curves
-        Measured points.
     directions : ndarray, shape (points, directions)
 
     Returns
@@ -586,12 +527,7 @@ def known_moments(
 
     Parameters
     ----------
-    frame : BoundModel
     parameters : dict of str to ndarray, shape (draws, ...)
-    curves : Curves
-        What is asked for.
-    observed : Curves
-        Measured points of the same runs.
     """
     last_step = float(max(curves.elapsed.max(), observed.elapsed.max()))
     design, seen_design = (

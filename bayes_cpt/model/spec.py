@@ -126,12 +126,7 @@ class ModelSpec(Strict):
 
 
 def sampled_labels(spec: ModelSpec) -> list[tuple[str, str | None]]:
-    """Return parameter and role of all that a model samples; None where validation sets share it.
-
-    Parameters
-    ----------
-    spec : ModelSpec
-    """
+    """Return parameter and role of all that a model samples; None where validation sets share it."""
     law = spec.law.build(ROLES, Reference(1.0, 1.0, 1.0, 1.0))
     infos = law.parameters() | spec.residuals.parameters(spec.law)
     return [
@@ -143,13 +138,7 @@ def sampled_labels(spec: ModelSpec) -> list[tuple[str, str | None]]:
 
 
 def parameter_names(law: LawTable, residuals: ResidualTable) -> set[str]:
-    """Return the names of all parameters that law and residuals sample.
-
-    Parameters
-    ----------
-    law : LawTable
-    residuals : ResidualTable
-    """
+    """Return the names of all parameters that law and residuals sample."""
     built = law.build(ROLES, Reference(1.0, 1.0, 1.0, 1.0))
     return set(built.parameters()) | set(residuals.parameters(law))
 
@@ -193,15 +182,7 @@ def read_spec(model: str | Path) -> ModelSpec:
 
 
 def parse_spec(table: dict[str, Any], place: str) -> ModelSpec:
-    """Return the specification a table describes; `place` is named in errors.
-
-    Parameters
-    ----------
-    table : dict
-        As a model's TOML has it.
-    place : str
-        File, or where else the table comes from.
-    """
+    """Return the specification a table describes; `place` is named in errors."""
     return _validated(ModelSpec, table, place)
 
 

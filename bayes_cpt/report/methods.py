@@ -30,8 +30,8 @@ def methods(
     `draws` are those behind a decision, 0 where none is reported; `scores` of `Calibration.scores`.
     """
     from bayes_cpt.inference.fitting import attempts_for
-    from bayes_cpt.model.elements import elements
     from bayes_cpt.model.priors import Fixed
+    from bayes_cpt.model.setup import elements
 
     frame, study = posterior.frame, posterior.study
     reached = Convergence.of(posterior) if reached is None else reached

@@ -17,9 +17,8 @@ from scipy.optimize import least_squares
 
 from bayes_cpt.arrays import Floats
 from bayes_cpt.model.bases import for_base
-from bayes_cpt.model.elements import Element, elements
 from bayes_cpt.model.points import Curves, last_pretraining_step, reference_of
-from bayes_cpt.model.setup import BoundModel, fitted_setup
+from bayes_cpt.model.setup import BoundModel, Element, elements, fitted_setup
 from bayes_cpt.model.spec import ModelSpec
 from bayes_cpt.study.runs import Run
 from bayes_cpt.study.study import Study

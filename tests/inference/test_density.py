@@ -21,10 +21,9 @@ from bayes_cpt.bundled import bundled_study
 from bayes_cpt.inference.density import Density
 from bayes_cpt.inference.metric import Metric
 from bayes_cpt.model.build import model_of
-from bayes_cpt.model.elements import elements
 from bayes_cpt.model.priors import Distribution, Fixed, LogitNormal, LogNormal, Normal
 from bayes_cpt.model.residuals import ONSET_SHARE
-from bayes_cpt.model.setup import Setup, build_setup
+from bayes_cpt.model.setup import Setup, build_setup, elements
 from bayes_cpt.model.spec import read_spec, shipped_models
 from bayes_cpt.study.folder import read_study
 

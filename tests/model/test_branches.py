@@ -11,11 +11,10 @@ from scipy.stats import multivariate_normal
 from synthetic import lab
 
 from bayes_cpt.arrays import Floats
-from bayes_cpt.model.elements import elements
 from bayes_cpt.model.joint_priors import draw_priors
 from bayes_cpt.model.log_densities import log_densities
 from bayes_cpt.model.residuals import ONSET_SHARE
-from bayes_cpt.model.setup import Setup, build_setup
+from bayes_cpt.model.setup import Setup, build_setup, elements
 from bayes_cpt.model.simulate import simulate
 from bayes_cpt.model.spec import read_spec
 from bayes_cpt.study.runs import Branch

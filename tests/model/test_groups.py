@@ -15,11 +15,10 @@ from target_family import BASE, RUNS, TARGETS, continued, several
 
 from bayes_cpt.errors import SpecError, StudyError, StudyWarning
 from bayes_cpt.model.build import build_model
-from bayes_cpt.model.elements import elements
 from bayes_cpt.model.groups import run_batch
 from bayes_cpt.model.joint_priors import draw_priors
 from bayes_cpt.model.log_densities import log_densities
-from bayes_cpt.model.setup import Setup, build_setup
+from bayes_cpt.model.setup import Setup, build_setup, elements
 from bayes_cpt.model.simulate import expected_loss
 from bayes_cpt.model.spec import parse_spec, read_spec
 from bayes_cpt.study.batches import Batch
