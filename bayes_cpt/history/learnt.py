@@ -237,7 +237,7 @@ def share_below_zero(spec: ModelSpec, study: Study, draws: int = DRAWS, seed: in
     Each curve is looked at in a dozen places.
     """
     frame = build_setup(spec, study).frame
-    runs = study.runs if spec.law.continual else study.pretraining_runs
+    runs = spec.law.fitted_runs(study)
 
     def some_steps(run: Run, domain: str) -> list[int]:
         steps = frame.fitted_steps(study, run, domain)

@@ -37,7 +37,7 @@ class Case:
         """Return what is asked of a fit: its held-out runs, or else each of its own runs left out."""
         if self.held_out is not None:
             return other_study(self.study, self.held_out, spec)
-        runs = self.study.continual_runs if spec.law.continual else self.study.pretraining_runs
+        runs = spec.law.last_phase_runs(self.study)
         return leave_run_out(self.study, spec) if len(runs) > 1 else []
 
 

@@ -448,7 +448,7 @@ def _quantities(posterior: Posterior, parameters: dict[str, Floats]) -> dict[Lab
 
 def _fitted(posterior: Posterior) -> Curves:
     frame, study = posterior.frame, with_found_branches(posterior.study)
-    runs = study.runs if frame.spec.law.continual else study.pretraining_runs
+    runs = frame.spec.law.fitted_runs(study)
     return frame.curves(study, lambda run, d: frame.fitted_steps(study, run, d), runs)
 
 

@@ -4,6 +4,7 @@ A CPT run starts at the measured loss of its base, so the level of the law, `ref
 these losses: the law is linear in it with slope 1.
 """
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,9 +18,8 @@ from bayes_cpt.forecast.derived import last_points, start_loss
 from bayes_cpt.forecast.predict import with_base_losses
 from bayes_cpt.laws.law import gather
 from bayes_cpt.model.bases import for_base
-from bayes_cpt.model.groups import for_batches, for_targets, known_batches, known_sizes, roles_of
+from bayes_cpt.model.groups import for_batches, for_targets
 from bayes_cpt.model.joint_priors import draw_priors
-from bayes_cpt.model.points import reference_of
 from bayes_cpt.model.priors import Fixed
 from bayes_cpt.model.setup import BoundModel
 from bayes_cpt.model.simulate import expected_loss
@@ -69,16 +69,8 @@ def read_prior_plan(
 def frame_of(spec: ModelSpec, plan: Study) -> BoundModel:
     """Return a specification's frame on a study or plan; it needs no losses."""
     _check_phase(spec, plan)
-    domains = plan.trained_domains if spec.law.continual else (plan.general,)
     spec = for_batches(for_targets(for_base(spec, plan), plan), plan)
-    return BoundModel(
-        spec,
-        domains,
-        roles_of(domains),
-        reference_of(plan, spec.law),
-        sizes=known_sizes(spec, plan),
-        batches=known_batches(spec, plan),
-    )
+    return replace(BoundModel.of(spec, plan), studied_pt=np.inf)
 
 
 def expected_ends(
@@ -99,7 +91,7 @@ def expected_ends(
     import pandas as pd
 
     continual = frame.spec.law.continual
-    runs = plan.continual_runs if continual else plan.pretraining_runs
+    runs = frame.spec.law.last_phase_runs(plan)
     curves = last_points(frame, plan, runs)
     parameters = draw_at_bases(frame, plan, draws, seed)
     # Far in the tails of wide priors a curve may overflow.

@@ -144,7 +144,7 @@ def _last_steps(posterior: Posterior, plan: "Study | str | Path | None") -> "pd.
     import pandas as pd
 
     target = posterior.study if plan is None else as_plan(posterior, plan)
-    runs = target.continual_runs if posterior.frame.spec.law.continual else target.pretraining_runs
+    runs = posterior.frame.spec.law.last_phase_runs(target)
     rows = [(run.name, d, run.schedule.steps) for run in runs for d in posterior.frame.domains]
     return pd.DataFrame(rows, columns=["run", "domain", "step"])
 

@@ -22,7 +22,6 @@ from bayes_cpt.model.groups import (
     check_one_target,
     check_target,
     compared,
-    plan_batches,
     run_batch,
     study_of_target,
 )
@@ -368,8 +367,8 @@ class Posterior:
 
         def with_batches(law: Posterior) -> Posterior:
             known = law.frame.batches
-            asked = dict.fromkeys(plan_batches(plan, chosen, known))
-            new = tuple(own for own in asked if own not in known)
+            asked = dict.fromkeys(run_batch(plan, run, known) for run in chosen)
+            new = tuple(own for own in asked if own is not None and own not in known)
             return law._for_groups(batches=(*law.groups.batches, *new))
 
         return self.with_new_sizes(plan.model_size(run) for run in chosen)._each(with_batches)

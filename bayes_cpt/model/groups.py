@@ -88,11 +88,6 @@ def check_sizes(study: Study, runs: Iterable[Run], bases: Iterable[Base] = ()) -
         raise StudyError([Problem(f"{place}, key model_size", problem, ADD) for place in missing])
 
 
-def log_sizes(size: float | None, reference: float, count: int) -> NDArray[np.float64]:
-    """Return the log of a size over the reference size, as often as there are points; 0 without one."""
-    return np.full(count, 0.0 if size is None else float(np.log(size / reference)))
-
-
 # What of a batch a run may say, by its key.
 KEYS = {"batch_tokens": "tokens", "sequence_length": "sequence_length"}
 
@@ -210,12 +205,6 @@ def compared(batch: Batch, known: Sequence[Batch]) -> Batch:
         None if usual.tokens is None else tokens,
         None if usual.sequence_length is None else length,
     )
-
-
-def plan_batches(plan: Study, runs: Iterable[Run], known: Sequence[Batch]) -> list[Batch]:
-    """Return the batches of some runs of a plan, as `run_batch` has them."""
-    batches = (run_batch(plan, run, known) for run in runs)
-    return [batch for batch in batches if batch is not None]
 
 
 def for_targets(spec: ModelSpec, study: Study) -> ModelSpec:

@@ -10,9 +10,8 @@ from bayes_cpt.arrays import Floats
 from bayes_cpt.model.joint_priors import correlated, log_alikenesses
 from bayes_cpt.model.points import Curves
 from bayes_cpt.model.priors import Fixed
-from bayes_cpt.model.residuals import ResidualDesign, Scales
 from bayes_cpt.model.setup import BoundModel, Setup, elements
-from bayes_cpt.model.simulate import CurveResidual, expected_loss, precision_products, scales_of
+from bayes_cpt.model.simulate import CurveResidual, measured, precision_products
 
 
 def log_priors(frame: BoundModel, parameters: Mapping[str, Floats]) -> dict[str, Floats]:
@@ -101,25 +100,9 @@ def log_densities(
     last_step : float, optional
         As far as the misfit is laid out; the last of these curves unless given.
     """
-    design = frame.residual_design(curves, last_step)
-    scales = scales_of(frame, parameters, curves, design)
-    residual = curves.points.loss - expected_loss(frame, parameters, curves)
-    return residual_log_densities(residual, curves, design, scales)
-
-
-def residual_log_densities(
-    residual: Floats, curves: Curves, design: ResidualDesign, scales: Scales
-) -> Floats:
-    """Return the log density of each curve's residuals, shape (draws, curves).
-
-    Parameters
-    ----------
-    residual : ndarray, shape (draws, points)
-        Measured less expected loss.
-    """
+    residual, design, scales = measured(frame, parameters, curves, last_step)
     found = np.empty((len(residual), len(curves.curves)))
-    for curve in range(len(curves.curves)):
-        rows = slice(int(design.first[curve]), int(design.last[curve]))
+    for curve, rows in enumerate(design.rows):
         part, steps = CurveResidual.of(design, scales, rows), curves.elapsed[rows]
         beyond = scales.extrapolation[:, rows] * design.beyond[rows]
         whole = replace(part, columns=np.concatenate([part.columns, beyond[..., None]], axis=2))

@@ -16,12 +16,11 @@ from bayes_cpt.laws.areas import AreaForm
 from bayes_cpt.laws.phase_areas import (
     NUMBERS,
     SERIES,
-    PhaseAreas,
     continual_areas,
     pretraining_areas,
 )
 from bayes_cpt.laws.term import Reference
-from bayes_cpt.model.groups import SIZES, fitted_sizes, log_sizes, mixture_columns, place, run_batch
+from bayes_cpt.model.groups import SIZES, fitted_sizes, mixture_columns, place, run_batch
 from bayes_cpt.model.law_table import LawTable
 from bayes_cpt.study.batches import Batch, unique_steps
 from bayes_cpt.study.study import Run, Study
@@ -239,56 +238,63 @@ def build_curves(
     columns: list[dict[str, Any]] = []
     rows: list[dict[str, Any]] = []
     for run in study.runs if runs is None else runs:
-        wanted = {domain: _rising(steps_of(run, domain)) for domain in domains}
+        continual = run.phase == "cpt"
+        base = study.base(str(run.base)).schedule if continual else None
+        wanted = {domain: np.unique(np.array([*steps_of(run, domain)], int)) for domain in domains}
         left = run.branch.step if run.branch else 0
         union = np.unique(np.concatenate([[0, left], *wanted.values()]))
-        areas = _areas(study, run, union, form)
-        for domain_index, domain in enumerate(domains):
-            base_loss, continual = _start_loss(study, trunks, run, domain), run.phase == "cpt"
-            start = left if base_loss is not None and not continual else 0
+        areas = (
+            continual_areas(base, run.schedule, union, form)
+            if continual
+            else pretraining_areas(run.schedule, union, form)
+        )
+        size = study.model_size(run) if sizes else None
+        batch = run_batch(study, run, batches)
+        for index, domain in enumerate(domains):
+            if continual:
+                base_loss = study.base_loss(str(run.base), domain)
+            else:
+                base_loss = None if trunks is None else start_loss(trunks, run, domain)
+            known = base_loss is not None
+            start = left if known and not continual else 0
             points_after = wanted[domain][wanted[domain] > start] if start else wanted[domain]
             if not points_after.size:
                 continue
-            end = _base_end(study, run)
-            curve = Curve(run.name, domain, continual, base_loss is not None, *end, start)
-            size = study.model_size(run) if sizes else None
-            batch = run_batch(study, run, batches)
-            grouped = (
-                size, place(sizes, size, domain_index), place(batches, batch, domain_index),
-            )  # fmt: skip
-            mixed = mixture_columns(study.mixture(run), domains, domain_index, run.replay)
-            shared = (len(curves), domain_index, run, curve, reference, grouped, mixed)
-            losses = _measured(study, run, domain, points_after)
-            columns.append(_columns(areas, np.searchsorted(union, points_after), losses, *shared))
+            other_share, mixture = mixture_columns(study.mixture(run), domains, index, run.replay)
+            own = {
+                "curve_index": len(curves),
+                "domain_index": index,
+                "target_share": 1.0 - (run.replay or 0.0) if continual else 0.0,
+                "other_share": other_share,
+                "mixture": mixture,
+                "log_size": 0.0 if size is None else float(np.log(size / reference.model_size)),
+                "size_member": place(sizes, size, index),
+                "batch_member": place(batches, batch, index),
+                "base_known": float(known),
+                "branched": float(known and not continual),
+            }
+            along = {
+                "steps": areas.steps.astype(np.float64),
+                "cpt_steps": areas.steps * float(continual),
+                "learning_rate": areas.learning_rates / reference.learning_rate,
+                **{name: getattr(areas, name) for name in (*NUMBERS, *SERIES)},
+            }
             # Where no loss starts a PT curve any step will do.
-            anchored = continual or start > 0
-            at_start = np.searchsorted(union, [start] if anchored else union[-1:])
-            rows.append(_columns(areas, at_start, np.array([base_loss or 0.0]), *shared))
-            curves.append(curve)
+            at_start = np.array([start]) if continual or start else union[-1:]
+            losses = _measured(study, run, domain, points_after)
+            for table, steps, loss in (
+                (columns, points_after, losses),
+                (rows, at_start, np.array([base_loss or 0.0])),
+            ):
+                chosen = np.searchsorted(union, steps)
+                table.append(
+                    {name: np.repeat([value], steps.size, axis=0) for name, value in own.items()}
+                    | {name: value[chosen] for name, value in along.items()}
+                    | {"loss": loss}
+                )
+            end = (0, 0.0) if base is None else (base.steps, base.final)
+            curves.append(Curve(run.name, domain, continual, known, *end, start))
     return Curves(tuple(curves), _points(columns, form), _points(rows, form))
-
-
-def _rising(steps: Iterable[int]) -> Ints:
-    return np.unique(np.fromiter(steps, dtype=np.int64))
-
-
-def _areas(study: Study, run: Run, steps: Ints, form: AreaForm) -> PhaseAreas:
-    if run.phase == "pt":
-        return pretraining_areas(run.schedule, steps, form)
-    return continual_areas(study.base(str(run.base)).schedule, run.schedule, steps, form)
-
-
-def _base_end(study: Study, run: Run) -> tuple[int, float]:
-    """Return steps and last learning rate of the base of a CPT run; 0 where there is no schedule."""
-    schedule = study.base(str(run.base)).schedule if run.phase == "cpt" else None
-    return (0, 0.0) if schedule is None else (schedule.steps, schedule.final)
-
-
-def _start_loss(study: Study, trunks: Study | None, run: Run, domain: str) -> float | None:
-    """Return the measured loss that a curve starts at: its base's, or its trunk's."""
-    if run.phase == "cpt":
-        return study.base_loss(str(run.base), domain)
-    return start_loss(trunks, run, domain) if trunks is not None else None
 
 
 def _measured(study: Study, run: Run, domain: str, wanted: Ints) -> Floats:
@@ -299,39 +305,6 @@ def _measured(study: Study, run: Run, domain: str, wanted: Ints) -> Floats:
         _, here, there = np.intersect1d(wanted, steps, assume_unique=True, return_indices=True)
         measured[here] = losses[there]
     return measured
-
-
-def _columns(
-    areas: PhaseAreas,
-    rows: Ints,
-    losses: Floats,
-    curve_index: int,
-    domain_index: int,
-    run: Run,
-    curve: Curve,
-    reference: Reference,
-    grouped: tuple[float | None, int, int],
-    mixed: tuple[float, Floats],
-) -> dict[str, Any]:
-    steps = areas.steps[rows].astype(np.float64)
-    ones = np.ones(rows.size)
-    return {
-        "curve_index": np.full(rows.size, curve_index),
-        "domain_index": np.full(rows.size, domain_index),
-        "steps": steps,
-        "cpt_steps": steps if curve.continual else 0.0 * ones,
-        "learning_rate": areas.learning_rates[rows] / reference.learning_rate,
-        **{name: getattr(areas, name)[rows] for name in (*NUMBERS, *SERIES)},
-        "target_share": (1.0 - (run.replay or 0.0) if curve.continual else 0.0) * ones,
-        "other_share": mixed[0] * ones,
-        "mixture": np.tile(mixed[1], (rows.size, 1)),
-        "log_size": log_sizes(grouped[0], reference.model_size, rows.size),
-        "size_member": np.full(rows.size, grouped[1]),
-        "batch_member": np.full(rows.size, grouped[2]),
-        "loss": losses,
-        "base_known": float(curve.base_known) * ones,
-        "branched": float(curve.base_known and not curve.continual) * ones,
-    }
 
 
 def _points(columns: list[dict[str, Any]], form: AreaForm) -> Points:

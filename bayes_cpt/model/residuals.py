@@ -97,6 +97,11 @@ class ResidualDesign:
     knot_innovation: Any
     knots: int
 
+    @property
+    def rows(self) -> list[slice]:
+        """The points of each curve."""
+        return [slice(*ends) for ends in zip(self.first.tolist(), self.last.tolist(), strict=True)]
+
     @cached_property
     def ramps(self) -> Any:
         """What each innovation of the misfit's autoregression adds at a point, shape (points, knots)."""

@@ -378,21 +378,16 @@ def simulate(
     last_step = float(steps.max())
     design = frame.residual_design(curves, last_step)
     scales = scales_of(frame, parameters, curves, design)
-    given = None
-    if observed is not None:
-        seen = frame.residual_design(observed, last_step)
-        residual = observed.points.loss - expected_loss(frame, parameters, observed)
-        given = (residual, seen, scales_of(frame, parameters, observed, seen))
+    given = None if observed is None else measured(frame, parameters, observed, last_step)
     loss, slow = np.empty_like(expected), np.empty_like(expected)
     chance = _Chance(generator, correlation)
-    for curve, named in enumerate(curves.curves):
-        rows = slice(int(design.first[curve]), int(design.last[curve]))
+    for curve, (named, rows) in enumerate(zip(curves.curves, design.rows, strict=True)):
         part = CurveResidual.of(design, scales, rows)
         if given is None:
             of_run = innovations(named, design.knots) if innovations else None
             residual, lasting = chance.new_residual(named.run, part, curves.elapsed[rows], of_run)
         else:
-            seen_rows = slice(int(given[1].first[curve]), int(given[1].last[curve]))
+            seen_rows = given[1].rows[curve]
             residual, lasting = known_residual(
                 part,
                 curves.elapsed[rows],
@@ -424,6 +419,21 @@ def scales_of(
     coefficients = frame.law.coefficients(parameters, np)
     scales = frame.residual_scales(curves.points, design.pretraining, parameters, coefficients, np)
     return with_base_levels(frame, scales, parameters, coefficients, curves)
+
+
+def measured(
+    frame: BoundModel,
+    parameters: dict[str, Floats],
+    curves: Curves,
+    last_step: float | None = None,
+) -> tuple[Floats, ResidualDesign, Scales]:
+    """Return what the law leaves of measured losses, shape (draws, points), with design and sizes.
+
+    The misfit is laid out up to `last_step`, the last of these points unless given.
+    """
+    design = frame.residual_design(curves, last_step)
+    residual = curves.points.loss - expected_loss(frame, parameters, curves)
+    return residual, design, scales_of(frame, parameters, curves, design)
 
 
 @dataclass
@@ -504,12 +514,9 @@ def residual_products(
     -------
     ndarray, shape (curves, draws, 1 + directions, 1 + directions)
     """
-    residual = curves.points.loss - expected_loss(frame, parameters, curves)
-    design = frame.residual_design(curves)
-    scales = scales_of(frame, parameters, curves, design)
+    residual, design, scales = measured(frame, parameters, curves)
     products = []
-    for first, last in zip(design.first, design.last, strict=True):
-        rows = slice(int(first), int(last))
+    for rows in design.rows:
         part = CurveResidual.of(design, scales, rows)
         moving = np.broadcast_to(directions[rows], (len(residual), *directions[rows].shape))
         asked = np.concatenate([residual[:, rows, None], moving], axis=2)
@@ -530,17 +537,12 @@ def known_moments(
     parameters : dict of str to ndarray, shape (draws, ...)
     """
     last_step = float(max(curves.elapsed.max(), observed.elapsed.max()))
-    design, seen_design = (
-        frame.residual_design(points, last_step) for points in (curves, observed)
-    )
+    design = frame.residual_design(curves, last_step)
     scales = scales_of(frame, parameters, curves, design)
-    seen_scales = scales_of(frame, parameters, observed, seen_design)
+    residual, seen_design, seen_scales = measured(frame, parameters, observed, last_step)
     mean = expected_loss(frame, parameters, curves)
-    residual = observed.points.loss - expected_loss(frame, parameters, observed)
     variance = (scales.extrapolation * design.beyond) ** 2
-    for curve in range(len(curves.curves)):
-        rows = slice(int(design.first[curve]), int(design.last[curve]))
-        here = slice(int(seen_design.first[curve]), int(seen_design.last[curve]))
+    for rows, here in zip(design.rows, seen_design.rows, strict=True):
         added, spread = known_residual_moments(
             CurveResidual.of(design, scales, rows),
             curves.elapsed[rows],

@@ -64,7 +64,7 @@ def prior_predictive(
         raise ValueError("plan is missing: a BoundModel has no study, so give the runs to draw")
     else:
         study = plan
-    default = study.continual_runs if frame.spec.law.continual else study.pretraining_runs
+    default = frame.spec.law.last_phase_runs(study)
     shown = list(default) if runs is None else [study.run(name) for name in runs]
     if isinstance(source, Posterior):
         _, curves = planned_curves(source, plan, runs=[run.name for run in shown])

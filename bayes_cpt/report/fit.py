@@ -151,7 +151,7 @@ def checks_passed(posterior: "Posterior") -> str:
 def what_is_lacking(posterior: "Posterior") -> str:
     """Return what would help a study whose fit falls short of its diagnostics."""
     study, law = posterior.study, posterior.frame.spec.law
-    runs = study.continual_runs if law.continual else study.pretraining_runs
+    runs = law.last_phase_runs(study)
     if len(runs) < FEW_RUNS:
         phase = "CPT" if law.continual else "PT"
         counted = f"{len(runs)} {phase} run{'s' if len(runs) > 1 else ''}"

@@ -86,7 +86,7 @@ def design_study(study: Study, spec: ModelSpec, points: int = POINTS) -> Study:
 
     # A design is simulated run by run: those that branch off another one have a level of their own.
     runs = tuple(replace(run, branch=None) for run in _fitted_runs(study, spec))
-    domains = study.trained_domains if spec.law.continual else (study.general,)
+    domains = spec.law.domains(study)
     rows = [
         {"run": run.name, "step": step, "domain": domain, "loss": PLACEHOLDER}
         for run in runs

@@ -141,7 +141,7 @@ def _fold(
     import pandas as pd
 
     residuals = spec.residuals
-    domains = fitted.trained_domains if spec.law.continual else (fitted.general,)
+    domains = spec.law.domains(fitted)
     tables = []
     for run in _tested(held_out):
         for domain in domains:
