@@ -546,6 +546,11 @@ def moments(draws: Floats, interval: float) -> dict[str, float]:
 def load(path: str | Path) -> Posterior:
     """Read a fit that `Posterior.save` wrote, of one law or a stack. Nothing in the file is executed.
 
+    Parameters
+    ----------
+    path : str or Path
+        A netCDF file.
+
     Raises
     ------
     FitFileError

@@ -22,7 +22,7 @@ class ModelSize:
     """``F·(n^-gamma_3 - 1) + delta_N`` with ``n = N/N_ref`` (Eq. 7 of arXiv 2505.07796).
 
     The paper prints ``F·N^-gamma_3``. Counted from the reference size, L0 is that of a model of this size,
-    and level and exponent are told by different things. Other coefficients change with size as well:
+    and different data determine level and exponent. Other coefficients change with size as well:
     ``A·n^gamma_A``, ``C1·n^gamma_1``, ``C2·n^gamma_2``, ``B·n^gamma_B`` (and D with B). Eq. 7 has gamma_1
     and gamma_2, and takes the power and the shift as the same for all sizes.
 

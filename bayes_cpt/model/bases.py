@@ -151,8 +151,8 @@ def with_lone_bases(study: Study, domains: Sequence[str]) -> Study:
     """Return the study with a PT run, measured once, for each base that lies on no measured one.
 
     A base's measured loss is a loss of pre-training like any other. Where it lies on a PT run the curve of
-    that run has told it; elsewhere nothing would tie the level of the law to it, and only its product with
-    the share of the offset that a run keeps would be known.
+    that run holds it already; elsewhere nothing would tie the level of the law to it, and only its product
+    with the share of the offset that a run keeps would be known.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""What the law misses as a function of the configuration: like runs are missed alike, unlike ones are not.
+"""The misfit of the law as a function of the configuration: similar runs have similar misfits.
 
 The residual model (`bayes_cpt.model.residuals`) draws the misfit of every curve anew, which is all that the
 band of one run needs. To compare runs, or to combine the losses of one, it must say how alike two misfits
@@ -463,14 +463,14 @@ class Combined:
             Which of the steps.
         """
         shape = (self.shared.domains, len(features), self.shared.draws)
-        missed = np.empty(shape, np.float32)
+        misfit = np.empty(shape, np.float32)
         shares = self.places[place][:, :, None]
         for (own, waves), amplitudes in zip(
             self.shared.waves(features), self.amplitudes, strict=True
         ):
             columns = (shares * waves[:, None, :]).reshape(len(waves), -1)
-            missed[..., own] = columns @ amplitudes
-        return np.asarray(missed)
+            misfit[..., own] = columns @ amplitudes
+        return np.asarray(misfit)
 
 
 def _matern_frequencies(seed: int) -> Floats:

@@ -280,7 +280,7 @@ def study_of_target(study: Study, name: str) -> Study:
     """
     runs = [run for run in study.continual_runs if study.mixture(run) == {name: 1.0}]
     if not runs:
-        problem = f"no run trains on {name} alone, and what is asked is told of such runs"
+        problem = f"no run trains on {name} alone, and the question is about such runs"
         fix = "name another target, or add a run on it alone and fit again"
         raise StudyError.at(f"study {study.name}, target {name}", problem, fix)
     kept = study.subset(run.name for run in (*study.pretraining_runs, *runs))

@@ -378,7 +378,7 @@ class LogitNormal(Family):
         import pymc as pm
 
         center, spread = scales(priors, dims)
-        # PyMC 6.4 samples it on 0...1 as it stands, with walls, unless told to use logits.
+        # PyMC 6.4 samples it on 0...1 as it stands, with walls, unless asked to use logits.
         logits = pm.distributions.transforms.logodds
         return pm.LogitNormal(name, center, spread, dims=dims, transform=logits)
 

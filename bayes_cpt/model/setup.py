@@ -47,7 +47,7 @@ from bayes_cpt.study.trunks import with_found_branches
 NO_MEMORY = 1e-6
 # The coordinate of what several targets, or batches, share in part.
 POOLED = "pooled"
-# What a target has for itself: its level, which its base's loss tells, and what is of the mixture.
+# What a target has for itself: its level, which its base's loss determines, and what is of the mixture.
 NOT_POOLED = ("reference_loss", "target_transfer", "forgetting_factor")
 
 

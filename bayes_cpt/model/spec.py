@@ -115,7 +115,7 @@ class ModelSpec(Strict):
             alone = correlation_matrix(labels, [correlation])
             if first == second or (alone == np.eye(len(labels))).all():
                 raise ValueError(
-                    f"correlations: {first} and {second} are no two parameters that are sampled on one "
+                    f"correlations: {first} and {second} are not two different parameters sampled on one "
                     "validation set; name two, as in forward_power or exponent/general"
                 )
         if not is_correlation(correlation_matrix(labels, self.correlations)):
@@ -223,7 +223,7 @@ def _table(path: Path) -> dict[str, Any]:
     ]
     if not isinstance(table.get("correlations", []), list):
         place, fix = f"{path}, key correlations", "write [[correlations]] above each pair"
-        problems.append(Problem(place, "it is no list of pairs", fix))
+        problems.append(Problem(place, "expected a list of pairs", fix))
     if problems:
         raise SpecError(problems)
     return table

@@ -276,7 +276,7 @@ def test_single_brackets_are_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("pairs", "message"),
     [
-        ({("exponent", "exponnt"): 0.5}, "exponent and exponnt are no two parameters"),
+        ({("exponent", "exponnt"): 0.5}, "exponent and exponnt are not two different parameters"),
         ({("exponent", "exponent"): 0.5}, "no two parameters"),
         ({("exponent/general", "reference_slope/target"): 0.5}, "no two parameters"),
         (
