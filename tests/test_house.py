@@ -1,6 +1,7 @@
 """The plan of the house: imports point one way."""
 
 import ast
+import re
 from collections.abc import Iterator
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
@@ -70,6 +71,14 @@ def room(module: str) -> str | None:
     return None if path.parent == PACKAGE else path.relative_to(PACKAGE).parts[0]
 
 
+def room_imports() -> set[tuple[str, str]]:
+    """Return which room imports which other."""
+    pairs = {
+        (room(module), room(target)) for module, targets in graph().items() for target in targets
+    }
+    return {(here, there) for here, there in pairs if here and there and here != there}
+
+
 def against_the_order(graph: dict[str, set[str]]) -> Iterator[str]:
     """Say which imports point the wrong way."""
     for module, targets in graph.items():
@@ -120,6 +129,14 @@ def test_every_folder_is_a_room() -> None:
 
 def test_imports_point_one_way() -> None:
     assert list(against_the_order(graph())) == []
+
+
+def test_the_picture_of_the_rooms_shows_their_imports() -> None:
+    """Drawn anew by ``python docs/make_rooms.py``."""
+    page = (PACKAGE.parent / "docs" / "images" / "rooms.svg").read_text(encoding="utf-8")
+    assert tuple(re.findall(r"<text[^>]*>(\w+)</text>", page)) == ROOMS
+    shown = re.findall(r"<title>(\w+) imports (\w+)</title>", page)
+    assert set(shown) == room_imports(), "the picture is out of date: run docs/make_rooms.py"
 
 
 def test_no_modules_import_one_another() -> None:
