@@ -627,5 +627,6 @@ def _gains(table: "pd.DataFrame") -> Section:
     cells |= {end: (end, "+.4f") for end in ("median", "lower", "upper")}
     cells["ends lower"] = ("probability", share)
     rows = table.replace({"schedule": SCHEDULES, "against": SCHEDULES})
-    options = {"marked": table["advised"], "group": "the best"}
-    return Section("By how much each schedule ends lower, nats", rows, cells, options)
+    marked = table["advised"]
+    title = "By how much each schedule ends lower, nats"
+    return Section(title, rows, cells, marked, group="the best")
