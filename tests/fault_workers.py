@@ -78,15 +78,6 @@ def save_with_little_room(source: Path, target: Path, room: int, tell: Connectio
         tell.send("saved")
 
 
-def compile_with_little_room(folder: Path, tell: Connection) -> None:
-    """Compile code where no file may be written; tell what it gives."""
-    sys.path.insert(0, str(folder))
-    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
-    from to_be_kept import twice  # type: ignore[import-not-found]
-
-    tell.send(twice(21))
-
-
 def load_under_watch(paths: list[Path], tell: Connection) -> None:
     """Load files, and tell what the interpreter did besides."""
     from bayes_cpt.errors import BayesCPTError

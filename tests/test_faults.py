@@ -161,15 +161,6 @@ def test_a_full_disk_is_named_and_leaves_no_table(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_code_that_finds_no_room_to_be_kept_runs(tmp_path: Path) -> None:
-    """As all that a first command compiles on a full disk."""
-    (tmp_path / "to_be_kept.py").write_text(
-        "import numba\n\n\n@numba.njit(cache=True)\ndef twice(number):\n    return 2 * number\n"
-    )
-    assert told(fault_workers.compile_with_little_room, tmp_path) == 42
-    assert not list(tmp_path.rglob("*.nb?"))
-
-
 @pytest.mark.skipif(
     not Path("/proc/self").exists(), reason="there is no folder nobody may write to"
 )

@@ -72,7 +72,7 @@ class BaseTable:
         frame = draws.frame
         step, targets = constant(1, frame.reference.learning_rate), frame.domains[1:]
         # Which of several targets a run has makes no difference before its first step.
-        mixture = dict.fromkeys(targets, 1.0 / len(targets))
+        mixture = dict.fromkeys(targets, 1.0 / max(len(targets), 1))
         trials = [
             Trial(base.schedule, step, 0.0, own, base.model_size, mixture)
             for base, own in zip(bases, measured, strict=True)

@@ -10,6 +10,7 @@ from printed import COEFFICIENTS, MEMORY, law_parameters
 
 from bayes_cpt.arrays import Floats
 from bayes_cpt.model.joint_priors import draw_priors
+from bayes_cpt.model.priors import Fixed
 from bayes_cpt.model.setup import BoundModel
 
 type Parameters = dict[str, Floats]
@@ -87,6 +88,7 @@ def draw_truth(frame: BoundModel, shift: str, generator: np.random.Generator) ->
     found |= {name: np.array(own) * spread(RESIDUAL_SPREAD, 2) for name, own in RESIDUALS.items()}
     found = {name: np.asarray(own)[None] for name, own in found.items()}
     priors = draw_priors(frame, 1, int(generator.integers(2**31)))
-    drawn = REPLAY if "shift_exponent" in priors else (*REPLAY, "shift_rate")
+    fixed = isinstance(frame.spec.priors["shift_exponent"].every, Fixed)
+    drawn = (*REPLAY, "shift_rate", "shift_exponent") if fixed else REPLAY
     found |= {name: priors[name] for name in drawn if name in priors}
     return {name: found[name] for name in priors}

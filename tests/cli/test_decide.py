@@ -131,7 +131,7 @@ def test_constraints_that_nothing_keeps_are_told_by_the_exit_code(
     answer = call("decide", fit_file, "--objective", path, *FEW)
     assert answer.code == 1
     assert "No configuration of the space keeps the constraints" in answer.err
-    assert answer.out.startswith("Nothing keeps the constraints. The nearest: train from ")
+    assert answer.out.startswith("No configuration keeps the constraints. The nearest: train from ")
     assert "is broken with probability over 99 %" in answer.out
     assert "allow more, or widen the space" in answer.out
     quiet = call("decide", fit_file, "--objective", path, *FEW, "--quiet", "--json")
@@ -178,7 +178,7 @@ WRONG = [
     (("--objective", "none.toml"), ("none.toml: there is no such file",)),
     (("--space", "none.toml"), ("none.toml: there is no such file",)),
     (("--space", "{text}"), ("text.toml: this is not TOML",)),
-    (("--risk", "cvar:95"), ("no level of cvar", "write cvar:0.95")),
+    (("--risk", "cvar:95"), ("not a level of cvar", "write cvar:0.95")),
     (("--risk", "beat:r1"), ("no CPT run 'r1'",)),
     (("--kind", "new"), ("--kind", "new_run")),
     (("--candidates", "2"), ("4 combinations, and 2 candidates are wanted",)),

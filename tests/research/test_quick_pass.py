@@ -66,8 +66,8 @@ def test_the_benchmark_beside_an_earlier_commit_knows_the_names_of_today(
 @pytest.fixture
 def short_fits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make fits short, and leave out what is not installed."""
-    monkeypatch.setattr(sampling, "EFFORTS", SHORT)
-    monkeypatch.setattr(one_decision, "EFFORTS", SHORT)
+    monkeypatch.setattr(sampling, "ATTEMPTS", SHORT)
+    monkeypatch.setattr(one_decision, "ATTEMPTS", SHORT)
     monkeypatch.setattr(baselines, "STARTS", 4)
     if find_spec("sklearn") is None:
         monkeypatch.delitem(choosers.PREDICTORS, "Gaussian process")

@@ -32,13 +32,13 @@ def test_other_forms_enter_replay_and_steps_as_they_are_written() -> None:
         truth = draw_truth(frame, "strong", np.random.default_rng(3))
         law = frame.law.coefficients(truth, np)
         shift = next(term for term in frame.law.terms if term.name == "shift")
-        own = {name: law[name][0] for name in ("a", "B", "E")}
+        own = {name: law[name][0] for name in ("a", "B", "E", "beta")}
         bend, forward = own["a"], np.array([0.1, 0.9])
         points = SimpleNamespace(target_share=share, forward_cpt=forward)
-        progress = 1.0 - np.exp(-own["E"] * forward)
-        if form == "printed":
-            own["beta"] = law["beta"][0]
-            progress = 1.0 - (1.0 + own["E"] * forward) ** -own["beta"]
+        progress = 1.0 - (1.0 + own["E"] * forward) ** -own["beta"]
+        if form == "mixing":
+            rate = own["E"] * own["beta"]
+            np.testing.assert_allclose(progress, 1.0 - np.exp(-rate * forward), atol=1e-3)
         # B·(1 - exp(-a2 r_cpt)) on D_pt and B·(exp(a2 r_cpt) - 1) on D_cpt, B over its value at replay 0.
         factor = (np.exp(-bend * share) - 1.0) / (np.exp(-bend) - 1.0)
         np.testing.assert_allclose(shift.loss(points, own, np), own["B"] * factor * progress)
