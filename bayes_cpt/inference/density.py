@@ -87,7 +87,7 @@ class Density:
             excess[np.ix_(rows, rows)] = excess_precision(tied.matrix)
         priors = [self.elements[k].prior for k in self.places]
         bounds = [prior.bounds if _is_bounded(prior) else (0.0, 1.0) for prior in priors]
-        columns = [
+        columns: list[Any] = [
             self.places,
             self._kinds,
             [prior.center for prior in priors],
@@ -130,7 +130,7 @@ class Density:
     @property
     def loss(self) -> Floats:
         """Measured losses, shape (points,)."""
-        return self.setup.curves.points.loss.astype(np.float64)
+        return np.asarray(self.setup.curves.points.loss, dtype=np.float64)
 
     @property
     def key(self) -> tuple[str, int]:
@@ -183,7 +183,8 @@ class Density:
         given = self.coordinates(Metric(np.zeros(self.size), np.eye(self.size)))
         every = np.array([unwhiten(row, given)[1] for row in flat])
         every = every.reshape(*positions.shape[:-1], len(self.elements))
-        infos, members = self.setup.frame.parameters(), {}
+        infos = self.setup.frame.parameters()
+        members: dict[str, list[Floats]] = {}
         for k, element in enumerate(self.elements):
             members.setdefault(element.name, []).append(every[..., k])
         return {

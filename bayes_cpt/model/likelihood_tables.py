@@ -148,7 +148,8 @@ def _areas(points: Points, bases: Points, pretraining: NDArray[np.bool_]) -> tup
     # Compared byte by byte: number by number takes five times as long.
     whole = rows.view(np.dtype((np.void, rows.itemsize * rows.shape[1]))).ravel()
     _, first, place = np.unique(whole, return_index=True, return_inverse=True)
-    return rows[first], *np.split(place, [len(level)])
+    of_levels, of_bases = np.split(place, [len(level)])
+    return rows[first], of_levels, of_bases
 
 
 def _members(setup: Setup, starts: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -254,7 +254,8 @@ def _function(
     before += [(symbol, part) for (symbol, _), part in zip(kept, parts, strict=True)]
     shared, expressions = sympy.cse(reduced, symbols=sympy.numbered_symbols("x"))
     shared = before + shared
-    once, inside = [], []
+    once: list[str] = []
+    inside: list[str] = []
     for symbol, expression in shared:
         moves = expression.free_symbols & varying
         varying |= {symbol} if moves else set()
