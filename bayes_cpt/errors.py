@@ -45,6 +45,18 @@ class Problem:
         return Problem(places, self.problem, self.fix)
 
 
+class ProblemError(BayesCPTError):
+    """One problem, with its place and the fix."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problems = (problem,)
+        super().__init__(str(problem))
+
+    def __reduce__(self) -> tuple[type["ProblemError"], tuple[Problem]]:
+        """Pickle by the problem: joblib workers send errors back to their caller."""
+        return type(self), self.problems
+
+
 class StudyError(BayesCPTError, ValueError):
     """A study, plan or schedule that cannot be used, with all its problems at once.
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from bayes_cpt.cli.options import option
-from bayes_cpt.errors import BayesCPTError, Problem
+from bayes_cpt.errors import Problem, ProblemError
 
 KINDS = (
     "auto, hf, csv, jsonl, parquet, tensorboard, wandb, mlflow, megatron, gpt-neox, nemo, nanogpt, "
@@ -98,12 +98,8 @@ OF_RUN: dict[str, Any] = {
 OPTIONS = READING | OF_RUN
 
 
-class OptionError(BayesCPTError):
+class OptionError(ProblemError):
     """An option that cannot be understood."""
-
-    def __init__(self, problem: Problem) -> None:
-        self.problems = (problem,)
-        super().__init__(str(problem))
 
 
 def pairs(option: str, values: Iterable[str] | None) -> dict[str, str]:

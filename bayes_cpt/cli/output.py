@@ -16,7 +16,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from bayes_cpt.errors import BayesCPTError, Problem, StudyWarning
+from bayes_cpt.errors import Problem, ProblemError, StudyWarning
 from bayes_cpt.files import replacing
 
 if TYPE_CHECKING:
@@ -47,12 +47,8 @@ type Cells = str | tuple[str, Form] | Callable[[Row], str]
 type Columns = str | Mapping[str, Cells]
 
 
-class OutputError(BayesCPTError):
+class OutputError(ProblemError):
     """An output file that cannot be written, and why."""
-
-    def __init__(self, problem: Problem) -> None:
-        self.problems = (problem,)
-        super().__init__(str(problem))
 
 
 class _Console(Console):

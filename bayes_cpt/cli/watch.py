@@ -66,6 +66,9 @@ def watch(
 ) -> int:
     r"""Follow a running job: is it on track, where will it end, and what does going on still gain.
 
+    Steps, learning rates, tokens of a step and the base's loss are compared with the plan first, as far as
+    the log states them.
+
     The run's band is conditioned on its losses as they come. The probability is the share of healthy runs
     that stray as far from their forecast at any time: below --level the run is off track, and what it looks
     like is said where the law can tell (learning rate, replay, no decay).
@@ -83,7 +86,7 @@ def watch(
     \b
     Exit codes:
     0  on track
-    1  on track, but the fit falls short of its diagnostics
+    1  the log is not of the planned run, or the fit falls short of its diagnostics
     2  bad input
     3  off track
     """
@@ -146,6 +149,8 @@ def _refuse(follower: "Follower") -> None:
 
 
 def _code(status: "Status", posterior: "Posterior") -> int:
+    if status.disagreements:
+        return 1
     if not status.on_track:
         return OFF_TRACK
     return 0 if posterior.trustworthy else 1
@@ -179,6 +184,8 @@ class _Looks:
         """Read what is new, and keep the state."""
         for step, losses in sorted(self.follower.new().items()):
             self.watcher.tell(step, losses)
+        if self.follower.log is not None:
+            self.watcher.compare(self.follower.log)
         status = self.watcher.status()
         state = {"watcher": self.watcher.state(), "log": self.follower.state()}
         write(self.kept, json_library.dumps(state))
@@ -235,7 +242,7 @@ def _show(written: Output, status: "Status", told: list[str], notes: list[str]) 
     from bayes_cpt.report.numbers import fixed
 
     for index, line in enumerate(told):
-        style = "bold" if status.on_track else "bold red"
+        style = "bold" if status.on_track and not status.disagreements else "bold red"
         written.text(line, "" if index else style)
     left = written.out.width - NUMBERS_WIDTH - max(len(domain) for domain in status.forecast)
     width = min(max(left, LEAST_PLOT), PLOT_WIDTH)

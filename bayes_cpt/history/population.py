@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bayes_cpt.arrays import Floats
-from bayes_cpt.errors import BayesCPTError, Problem
+from bayes_cpt.errors import Problem, ProblemError
 from bayes_cpt.history.evidence import SHARED, Evidence, Label
 
 if TYPE_CHECKING:
@@ -46,12 +46,8 @@ GRID: Floats = np.linspace(-0.98, 0.98, 99)
 PAIR_DRAWS, FURTHER = 500, 20_000
 
 
-class PopulationError(BayesCPTError):
+class PopulationError(ProblemError):
     """Studies that no population can be learnt from, and why."""
-
-    def __init__(self, problem: Problem) -> None:
-        self.problems = (problem,)
-        super().__init__(str(problem))
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayes_cpt.arrays import Floats
-from bayes_cpt.errors import BayesCPTError, Problem, StudyError
+from bayes_cpt.errors import Problem, ProblemError, StudyError
 from bayes_cpt.inference.diagnostics import convergence
 from bayes_cpt.inference.fit_files import LAW, WEIGHTS, read_fit, write_fit
 from bayes_cpt.inference.groups import RunGroups
@@ -44,12 +44,8 @@ LEAST_WEIGHT = 1e-3
 FITTED_RUNS = RunGroups()
 
 
-class StackError(BayesCPTError):
+class StackError(ProblemError):
     """Something that is asked of a stack and can only be answered by a fit of one law."""
-
-    def __init__(self, problem: Problem) -> None:
-        self.problems = (problem,)
-        super().__init__(str(problem))
 
 
 @dataclass(frozen=True, eq=False)

@@ -241,6 +241,8 @@ def watch_verdict(status: "Status") -> list[str]:
 
 def ends_below(status: "Status", limits: Mapping[str, float], interval: float) -> list[str]:
     """Return how probably a run ends below some losses, a sentence each."""
+    if status.disagreements or not status.on_track:
+        return []
     found = {
         domain: {"limit": limit, "probability": below(status.forecast[domain], limit, interval)}
         for domain, limit in limits.items()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from markupsafe import Markup
 
-from bayes_cpt.errors import BayesCPTError, Problem
+from bayes_cpt.errors import Problem, ProblemError
 from bayes_cpt.report.decisions import optimum_sentences
 from bayes_cpt.report.equation import law_equations, mathml, mathml_symbol, meaning
 from bayes_cpt.report.fit import (
@@ -94,12 +94,8 @@ ALTERNATIVES = {
 }
 
 
-class ValidationError(BayesCPTError):
+class ValidationError(ProblemError):
     """A folder that holds no results of `bayes-cpt validate forecast`."""
-
-    def __init__(self, problem: Problem) -> None:
-        self.problems = (problem,)
-        super().__init__(str(problem))
 
 
 def pooled(scores: "pd.DataFrame") -> "pd.DataFrame":

@@ -15,7 +15,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -358,23 +358,18 @@ def _thinned(values: Mapping[str, Floats], wanted: int) -> dict[str, Floats]:
     return thinned
 
 
-@dataclass(frozen=True, eq=False)
-class _Ranked:
-    """A replicate's row of the table of ranks; called with its seed."""
+def _ranked(replicate: Callable[[int], Replicate], seed: int) -> "dict[str, pd.DataFrame]":
+    """Return a replicate's row of the table of ranks."""
+    import pandas as pd
 
-    replicate: Callable[[int], Replicate]
-
-    def __call__(self, seed: int) -> "dict[str, pd.DataFrame]":
-        import pandas as pd
-
-        refit = self.replicate(seed)
-        row: dict[str, Any] = {
-            "trustworthy": not refit.problems,
-            "problems": in_words(refit.problems),
-            "attempts": refit.attempts,
-            "refused": refit.refused,
-        }
-        return {"ranks": pd.DataFrame([row | refit.ranks()])}
+    refit = replicate(seed)
+    row: dict[str, Any] = {
+        "trustworthy": not refit.problems,
+        "problems": in_words(refit.problems),
+        "attempts": refit.attempts,
+        "refused": refit.refused,
+    }
+    return {"ranks": pd.DataFrame([row | refit.ranks()])}
 
 
 def simulated_ranks(
@@ -397,7 +392,7 @@ def simulated_ranks(
     kept = records or Records.open(None, {}, TABLES)
     numbers = range(simulations)
     tasks = {str(number): task_seed(seed, f"simulation {number}") for number in numbers}
-    run_tasks(_Ranked(replicate), tasks, pool, kept, progress)
+    run_tasks(partial(_ranked, replicate), tasks, pool, kept, progress)
     return kept.in_order("ranks", list(tasks))
 
 

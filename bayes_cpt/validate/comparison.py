@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -95,8 +95,8 @@ class CurveLoo:
         return cls(
             laws=tuple(fits),
             curves=tuple(str(name) for name in first["log_likelihood"]["curve"].to_numpy()),
-            log_densities=np.stack([_values(estimate.elpd_i) for estimate in estimates], axis=1),
-            pareto_k=np.stack([_values(estimate.pareto_k) for estimate in estimates], axis=1),
+            log_densities=np.stack([np.ravel(estimate.elpd_i) for estimate in estimates], axis=1),
+            pareto_k=np.stack([np.ravel(estimate.pareto_k) for estimate in estimates], axis=1),
             highest_k=float(min(estimate.good_k for estimate in estimates)),
         )
 
@@ -120,10 +120,10 @@ class CurveLoo:
     @cached_property
     def of_runs(self) -> Floats:
         """Sums over the curves of each run, shape (runs, laws)."""
+        import pandas as pd
+
         runs = [curve.rpartition(", ")[0] for curve in self.curves]
-        names = list(dict.fromkeys(runs))
-        places = np.array([names.index(run) for run in runs])
-        return np.stack([self.log_densities[places == i].sum(axis=0) for i in range(len(names))])
+        return pd.DataFrame(self.log_densities).groupby(runs, sort=False).sum().to_numpy()
 
     @property
     def best(self) -> str:
@@ -143,10 +143,6 @@ def _points(tree: Any) -> list[tuple[str, str, int]]:
     where = tree["observed_data"]
     names = ("run", "domain", "step")
     return list(zip(*(where[name].to_numpy().tolist() for name in names), strict=True))
-
-
-def _values(array: Any) -> Floats:
-    return np.asarray(array, dtype=np.float64).ravel()
 
 
 def read_baselines(names: Iterable[str], specs: Mapping[str, ModelSpec]) -> tuple[str, ...]:
@@ -374,14 +370,9 @@ def read_models(models: Sequence[str | Path | ModelSpec]) -> dict[str, ModelSpec
     read = [model if isinstance(model, ModelSpec) else read_spec(model) for model in models]
     problems = []
     if len(read) < 2:
+        problem = f"there is nothing to compare {read[0].name} with" if read else "there is none"
         fix = "name two at least, as in cpt-replay,cpt-replay-printed"
-        problems.append(
-            Problem(
-                "models",
-                f"there is nothing to compare {read[0].name} with" if read else "there is none",
-                fix,
-            )
-        )
+        problems.append(Problem("models", problem, fix))
     specs: dict[str, ModelSpec] = {}
     for spec in read:
         same = [name for name, other in specs.items() if _laws(other) == _laws(spec)]
@@ -391,17 +382,11 @@ def read_models(models: Sequence[str | Path | ModelSpec]) -> dict[str, ModelSpec
             fix = "leave one out" if same else "give one of them another name"
             problems.append(Problem("models", f"{spec.name} {what}", fix))
         specs[spec.name] = spec
-    phases = {spec.law.continual for spec in read}
-    if len(phases) > 1:
-        pretraining = ", ".join(spec.name for spec in read if not spec.law.continual)
-        continual = ", ".join(spec.name for spec in read if spec.law.continual)
-        problems.append(
-            Problem(
-                "models",
-                f"{pretraining} is about PT runs, {continual} about CPT runs: they predict different runs",
-                "compare models of one phase at a time",
-            )
-        )
+    pretraining = ", ".join(spec.name for spec in read if not spec.law.continual)
+    continual = ", ".join(spec.name for spec in read if spec.law.continual)
+    if pretraining and continual:
+        problem = f"{pretraining} is about PT runs, {continual} about CPT runs: they predict different runs"
+        problems.append(Problem("models", problem, "compare models of one phase at a time"))
     if problems:
         raise SpecError(problems)
     return specs
@@ -454,14 +439,6 @@ def _common(folds: Sequence[Fold]) -> Fold:
     return Fold(folds[0].label, folds[0].seen, question, measured)
 
 
-class _FitTask(NamedTuple):
-    study: Study
-    spec: ModelSpec
-    seed: int
-    draws: int | None
-    cores: int | None
-
-
 def _fits(
     study: Study,
     specs: Mapping[str, ModelSpec],
@@ -476,10 +453,10 @@ def _fits(
     fits = {name: load(path) for name, path in paths.items() if path.is_file()}
     left = [name for name in specs if name not in fits]
     cores = pool.cores(len(left)) if left else None
-    tasks = [_FitTask(study, specs[name], seed, draws, cores) for name in left]
+    fitted = partial(_fit, study=study, seed=seed, draws=draws, cores=cores)
     stage = f"fitting {len(specs)} laws"
     progress(stage, len(fits) / len(specs))
-    for name, posterior in pool.run(_fit, tasks):
+    for name, posterior in pool.run(fitted, [specs[name] for name in left]):
         fits[name] = posterior
         if name in paths:
             posterior.save(paths[name])
@@ -487,14 +464,16 @@ def _fits(
     return {name: fits[name] for name in specs}
 
 
-def _fit(task: _FitTask) -> tuple[str, Posterior]:
+def _fit(
+    spec: ModelSpec, *, study: Study, seed: int, draws: int | None, cores: int | None
+) -> tuple[str, Posterior]:
     from bayes_cpt.inference.fitting import fit
     from bayes_cpt.inference.metric import SamplingError
 
     try:
-        fitted = fit(task.study, task.spec, task.seed, draws=task.draws, cores=task.cores)
+        fitted = fit(study, spec, seed, draws=draws, cores=cores)
     except SamplingError as error:
         problem = f"it cannot be sampled on the whole study: {str(error).rstrip('.')}"
         fix = "leave it out of the comparison"
-        raise ComparisonError(Problem(f"model {task.spec.name}", problem, fix)) from None
-    return task.spec.name, fitted
+        raise ComparisonError(Problem(f"model {spec.name}", problem, fix)) from None
+    return spec.name, fitted

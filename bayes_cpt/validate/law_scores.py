@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 import numpy as np
 
 from bayes_cpt.arrays import Floats
-from bayes_cpt.errors import BayesCPTError, Problem
+from bayes_cpt.errors import Problem, ProblemError
 from bayes_cpt.validate.baselines import FINAL_LOSS_LAWS
 from bayes_cpt.validate.folds import Fold
 from bayes_cpt.validate.held_out import LEVELS, level_name
@@ -36,16 +36,8 @@ SMALLEST_WEIGHT = 1e-4
 LEAST_LOG = -690.0
 
 
-class ComparisonError(BayesCPTError):
+class ComparisonError(ProblemError):
     """Laws that cannot be compared, and why."""
-
-    def __init__(self, problem: Problem) -> None:
-        self.problems = (problem,)
-        super().__init__(str(problem))
-
-    def __reduce__(self) -> tuple[type["ComparisonError"], tuple[Problem]]:
-        """Pickle by the problem: joblib workers send errors back to their caller."""
-        return type(self), self.problems
 
 
 class Difference(NamedTuple):
@@ -119,12 +111,8 @@ def stacking_weights(log_densities: Floats) -> Floats:
 
 def held_out_weights(log_densities: Floats) -> Floats:
     """Return the weights that each observation's others give, shape (observations, models)."""
-    return np.stack(
-        [
-            stacking_weights(np.delete(log_densities, index, axis=0))
-            for index in range(len(log_densities))
-        ]
-    )
+    others = (np.delete(log_densities, index, axis=0) for index in range(len(log_densities)))
+    return np.stack([stacking_weights(own) for own in others])
 
 
 def mixture_log_density(log_densities: Floats, weights: Floats) -> Floats:
@@ -341,13 +329,9 @@ def _fail(refits: "pd.DataFrame", laws: Sequence[str]) -> None:
     answered = refits[refits["attempts"] > 0].groupby("method").size()
     counts = {law: int(answered.get(law, 0)) for law in laws}
     worst = min(counts, key=lambda law: counts[law])
-    raise ComparisonError(
-        Problem(
-            f"model {worst}",
-            f"only {counts[worst]} of its refits gave a forecast, too few to compare it by",
-            "leave it out of the comparison, or look at a fit of it alone: bayes-cpt fit --model",
-        )
-    )
+    problem = f"only {counts[worst]} of its refits gave a forecast, too few to compare it by"
+    fix = "leave it out of the comparison, or look at a fit of it alone: bayes-cpt fit --model"
+    raise ComparisonError(Problem(f"model {worst}", problem, fix))
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,6 +10,7 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from threading import Lock
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from bayes_cpt.errors import BayesCPTError, Problem
+from bayes_cpt.errors import Problem, ProblemError
 from bayes_cpt.files import replacing
 from bayes_cpt.threads import one_thread
 
@@ -38,20 +39,12 @@ TASK = "task"
 NOTHING = "none"
 
 
-class ClusterError(BayesCPTError):
+class ClusterError(ProblemError):
     """A Dask cluster that cannot be used, and why."""
 
-    def __init__(self, problem: Problem) -> None:
-        self.problems = (problem,)
-        super().__init__(str(problem))
 
-
-class RecordsError(BayesCPTError):
+class RecordsError(ProblemError):
     """A folder that holds results of another loop."""
-
-    def __init__(self, problem: Problem) -> None:
-        self.problems = (problem,)
-        super().__init__(str(problem))
 
 
 def task_seed(seed: int, label: str) -> int:
@@ -235,22 +228,17 @@ def run_tasks[T](
     stage = f"refitting, {len(tasks)} times"
     left = [label for label in tasks if label not in records.done]
     report(stage, 1.0 - len(left) / max(1, len(tasks)))
-    labelled = _Labelled(function)
     calls = [(label, tasks[label]) for label in left]
-    for number, (label, tables) in enumerate((pool or Pool()).run(labelled, calls), start=1):
+    results = (pool or Pool()).run(partial(_labelled, function), calls)
+    for number, (label, tables) in enumerate(results, start=1):
         records.add(label, tables)
         report(stage, 1.0 - (len(left) - number) / len(tasks))
 
 
-@dataclass(frozen=True)
-class _Labelled[T, R]:
-    """A function of a task that returns the task's label too: results come in any order."""
-
-    function: Callable[[T], R]
-
-    def __call__(self, call: tuple[str, T]) -> tuple[str, R]:
-        label, task = call
-        return label, self.function(task)
+def _labelled[T, R](function: Callable[[T], R], call: tuple[str, T]) -> tuple[str, R]:
+    """Return the label of a task with its result: results come in any order."""
+    label, task = call
+    return label, function(task)
 
 
 def described(specs: "Sequence[ModelSpec]") -> dict[str, Any]:
@@ -277,14 +265,14 @@ def _check_settings(path: Path, settings: Mapping[str, Any]) -> None:
         fix = "choose another folder"
         raise RecordsError(Problem(str(path), "this is not what an earlier run wrote", fix))
     wanted = json.loads(json.dumps(settings))
-    changed = {key: value for key, value in wanted.items() if kept.get(key, NOTHING) != value}
-    if not changed:
-        return
     # Whole tables are named, not shown.
     shown = [
-        f"other {key}" if _is_nested(value) else f"{key} {kept.get(key)} and not {value}"
-        for key, value in changed.items()
+        f"other {key}" if "{" in str(value) else f"{key} {kept.get(key)} and not {value}"
+        for key, value in wanted.items()
+        if kept.get(key, NOTHING) != value
     ]
+    if not shown:
+        return
     raise RecordsError(
         Problem(
             str(path.parent),
@@ -292,8 +280,3 @@ def _check_settings(path: Path, settings: Mapping[str, Any]) -> None:
             "choose another folder, or give the same options to go on with it",
         )
     )
-
-
-def _is_nested(value: Any) -> bool:
-    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return isinstance(value, dict) or any(isinstance(entry, dict | list) for entry in inner)

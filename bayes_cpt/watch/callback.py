@@ -4,6 +4,8 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from bayes_cpt.study.logs.names import domain_of, measured_unit
+from bayes_cpt.study.logs.raw import Stated
+from bayes_cpt.study.logs.reading import Log
 
 if TYPE_CHECKING:
     from bayes_cpt.watch.watcher import Status, Watcher
@@ -22,9 +24,9 @@ def trainer_callback(
     ----------
     watcher : Watcher
     alarm : callable
-        Is told the status when the run is first found off track.
+        Is told the status when the run is first found off track, or not the planned one.
     stop : bool
-        Stop the training then.
+        Stop the training where it is off track.
     names : mapping of str to str, optional
         Validation set by metric; ``eval_code_loss`` is of ``code`` unless given.
 
@@ -52,10 +54,18 @@ def trainer_callback(
             }
             if not losses or state.global_step < 1:
                 return
-            before = watcher.off_since
+            rates = tuple(
+                (entry["step"], entry["learning_rate"])
+                for entry in state.log_history
+                if "learning_rate" in entry and entry["step"] > 0
+            )
+            known = watcher.off_since is not None or bool(watcher.disagreements)
+            stated = Stated(steps=state.max_steps)
+            watcher.compare(Log("the Trainer", {}, (), rates, stated, (), ()))
             status = watcher.update(state.global_step, losses)
-            if before is None and not status.on_track:
+            if not known and (status.disagreements or not status.on_track):
                 alarm(status)
-                control.should_training_stop = control.should_training_stop or stop
+                if stop and not status.disagreements:
+                    control.should_training_stop = True
 
     return WatchCallback()

@@ -11,9 +11,11 @@ import numpy as np
 
 from bayes_cpt.arrays import Floats
 from bayes_cpt.decisions.objective import read_objective
-from bayes_cpt.errors import BayesCPTError, Problem
+from bayes_cpt.errors import Problem, ProblemError
 from bayes_cpt.forecast.plans import with_base_losses
 from bayes_cpt.model.fitted_points import first_step
+from bayes_cpt.study.logs.reading import Log
+from bayes_cpt.study.logs.runs import disagreements
 from bayes_cpt.study.ranges import outside_range
 from bayes_cpt.study.runs import Run
 from bayes_cpt.study.study import Study
@@ -29,14 +31,12 @@ STATE_FORMAT = 1
 # A run is parted into so many stretches, even in the square root of the step, and one evaluation of each is
 # looked at, so that memory does not grow: those between add little.
 STRETCHES = 40
+# Loss at step 0, nats/token: one further from that of the plan's base is of another base or validation set.
+SAME_BASE = 0.02
 
 
-class WatchError(BayesCPTError):
+class WatchError(ProblemError):
     """A run that cannot be watched, and why."""
-
-    def __init__(self, problem: Problem) -> None:
-        self.problems = (problem,)
-        super().__init__(str(problem))
 
 
 @dataclass(frozen=True)
@@ -64,6 +64,8 @@ class Status:
     gain_left : dict of str to dict
         ``mean``, ``lower``, ``upper``: by how much going on to the end is forecast to lower the loss.
     notes : list of str
+    disagreements : list of str
+        What the job's log states that is not as the run was planned: then the forecast is of another run.
     """
 
     step: int
@@ -76,6 +78,7 @@ class Status:
     forecast: dict[str, dict[str, float]]
     gain_left: dict[str, dict[str, float]]
     notes: list[str]
+    disagreements: list[str] = field(default_factory=list)
 
     def verdict(self) -> list[str]:
         """Return what to do, how sure that is and what would change it, a short line each."""
@@ -143,6 +146,7 @@ class Watcher:
     points: dict[int, dict[str, float]] = field(default_factory=dict, init=False)
     off_since: int | None = field(default=None, init=False)
     diverged: int | None = field(default=None, init=False)
+    disagreements: dict[str, str] = field(default_factory=dict, init=False)
     _gap: int = field(default=1, init=False)
     _latest: int = field(default=0, init=False)
     _losses: dict[str, float] = field(default_factory=dict, init=False)
@@ -197,6 +201,24 @@ class Watcher:
             self._gap = max(1, abs(step - self._latest))
         if step >= self._latest:
             self._latest, self._losses = step, {**self._losses, **known}
+
+    def compare(self, log: Log) -> None:
+        """Compare what a job's log states with the plan: steps, learning rates, tokens of a step, its base.
+
+        What disagrees is the first thing that `Status` says, and is kept: of a long log the end alone is
+        read again.
+        """
+        found = disagreements(log, self._run, self._study.tokens_per_step)
+        for step, domain, loss in log.losses:
+            if step or self._run.base is None or domain not in self.posterior.frame.domains:
+                continue
+            planned = self._study.base_loss(self._run.base, domain)
+            if planned is not None and abs(loss - planned) > SAME_BASE:
+                found["base"] = (
+                    f"The log starts from a loss of {loss:.3f} on {domain}, the base of the plan from "
+                    f"{planned:.3f}."
+                )
+        self.disagreements = found | self.disagreements
 
     def expect(self, steps: Iterable[int]) -> None:
         """Say at which steps the run will be evaluated, where that is known before.
@@ -326,6 +348,7 @@ class Watcher:
             forecast=forecast,
             gain_left=gains,
             notes=notes,
+            disagreements=list(self.disagreements.values()),
         )
 
     def continuations(self, objective: "str | Path | dict[str, Any] | Objective") -> Continuations:
@@ -336,7 +359,7 @@ class Watcher:
         objective : str, path, dict or Objective
             As `bayes_cpt.decisions.objective.read_objective` takes it.
         """
-        points = {} if self.diverged is not None else self.points
+        points = {} if self.diverged is not None or self.disagreements else self.points
         aim = read_objective(objective)
         return continuations(
             self.posterior, self._run, self._study, points, aim, interval=self.interval
@@ -353,6 +376,7 @@ class Watcher:
             "losses": self._losses,
             "off_since": self.off_since,
             "diverged": self.diverged,
+            "disagreements": self.disagreements,
             "points": [[step, losses] for step, losses in sorted(self.points.items())],
         }
 
@@ -376,6 +400,7 @@ class Watcher:
         self._gap, self._latest = int(state["gap"]), int(state["latest"])
         self._losses = dict(state["losses"])
         self.off_since, self.diverged = state["off_since"], state["diverged"]
+        self.disagreements = dict(state["disagreements"])
         self.points = {int(step): dict(losses) for step, losses in state["points"]}
         total = self._run.schedule.steps
         self._looked_at = {

@@ -29,7 +29,8 @@ def test_once_says_where_the_run_will_end(call: Call, fit_file: Path, tmp_path: 
     assert answer.code in (0, 3)
     first, second, third = answer.out.splitlines()[:3]
     assert "step 200 of 3000" in first
-    assert second.startswith("How sure: of healthy runs, ")
+    assert second.startswith("How sure: ")
+    assert "% of healthy runs stray" in second
     assert third.startswith("What would change it: its later losses.")
     assert "forecast to end at" in third
     assert "It ends below 2.5 on kernel with probability" in answer.out
@@ -86,6 +87,23 @@ def test_a_series_called_by_a_validation_set_of_the_fit_is_its_loss(
     log.write_text(written)
     answer = call("watch", fit_file, log, "--run", RUN, "--once")
     assert "step 200 of 3000" in answer.out.splitlines()[0]
+
+
+def test_a_log_with_twice_the_planned_learning_rate_is_said_first(
+    call: Call, fit_file: Path, tmp_path: Path
+) -> None:
+    rates = 2.0 * lab().run(RUN).schedule.learning_rates()
+    written = lines(200).splitlines()
+    rows = [f"{row},{rates[int(row.split(',')[0]) - 1]}" for row in written[1:]]
+    log = tmp_path / "log.csv"
+    log.write_text("\n".join([f"{written[0]},learning_rate", *rows]) + "\n")
+    answer = call("watch", fit_file, log, "--run", RUN, "--once", "--below", "kernel=2.5")
+    assert answer.code == 1
+    first = answer.out.splitlines()[0]
+    assert first.startswith("NOT THE PLANNED RUN, at step 200 of 3000. The logged learning rate is")
+    assert "2 times as much" in first
+    assert "stop it" not in answer.out
+    assert "ends below" not in answer.out
 
 
 def test_a_planned_run_that_goes_wrong_ends_with_code_3(

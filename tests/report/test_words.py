@@ -319,7 +319,7 @@ STATUS = Status(
 def test_three_lines_with_the_digits_that_the_band_supports() -> None:
     assert STATUS.verdict() == [
         "On track at step 1000 of 3000: let it run.",
-        "How sure: of healthy runs, 97 % stray this far from their forecast at some time.",
+        "How sure: 97 % of healthy runs stray this far from their forecast at some time.",
         "What would change it: its later losses. Until then it is forecast to end at 2.512 on code "
         "(2.480 to 2.544).",
     ]
@@ -334,10 +334,15 @@ def test_three_lines_with_the_digits_that_the_band_supports() -> None:
             0,
             "OFF TRACK since step 500, now at step 1000 of 3000: stop it and look. It looks like too hot.",
         ),
-        ({"probability": 0.0312}, 1, "How sure: of healthy runs, 3.1 % stray"),
+        ({"probability": 0.0312}, 1, "How sure: 3.1 % of healthy runs stray"),
         ({"on_track": False, "off_since": 9, "probability": 0.0}, 1, "its loss is not finite"),
         ({"step": 0}, 0, "Nothing was measured yet of 3000 steps: wait."),
         ({"step": 3000}, 2, "nothing; the run is over"),
+        (
+            {"on_track": False, "disagreements": ["The log announces 6000 steps, the plan 3000."]},
+            0,
+            "NOT THE PLANNED RUN, at step 1000 of 3000. The log announces 6000 steps, the plan 3000.",
+        ),
     ],
 )
 def test_each_state_says_what_to_do(changes: dict[str, object], place: int, said: str) -> None:

@@ -12,7 +12,7 @@ import pytest
 from benchmarks import __main__ as benchmarks
 from benchmarks import earlier
 from synthetic import lab
-from testbench import choosers, decisions, few_runs, held_out, one_decision
+from testbench import choosers, decisions, held_out, one_decision
 
 from bayes_cpt.inference import sampling
 from bayes_cpt.inference.sampling import SamplerSettings
@@ -73,6 +73,7 @@ def short_fits(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delitem(choosers.PREDICTORS, "Gaussian process")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("short_fits")
 def test_held_out_runs(tmp_path: Path) -> None:
     """A study of three runs, one of them predicted from the others."""
@@ -92,6 +93,7 @@ def test_held_out_runs(tmp_path: Path) -> None:
     assert errors["bayes_cpt"] < 0.1
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("short_fits")
 def test_a_simulated_decision(tmp_path: Path) -> None:
     decisions.main(["-n", "1", "-o", str(tmp_path / "out")])
@@ -100,13 +102,3 @@ def test_a_simulated_decision(tmp_path: Path) -> None:
     assert (choices.loc["oracle"] == 0).all()
     assert choices.loc["bayes_cpt"].max() < 0.2
     assert "bayes_cpt" in (tmp_path / "out" / "report.md").read_text(encoding="utf-8")
-
-
-@pytest.mark.usefixtures("short_fits")
-def test_a_cell_of_few_runs() -> None:
-    cell = few_runs.cells(1, 0)[0]
-    tables = few_runs.one_cell(cell).tables
-    assert set(tables) == set(few_runs.TABLES)
-    assert (tables["regrets"]["regret"] >= 0).all()
-    assert tables["scores"]["crps"].between(0, 1).all()
-    assert (tables["fits"]["divergences"] >= 0).all()

@@ -46,6 +46,7 @@ def test_the_alarms_are_those_of_a_watcher_that_is_told_point_by_point(
     assert watched.first_alarms(expected, losses, watcher.level) == [watcher.off_since]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "alike", [ErrorCorrelation(0.0, 0.0), ErrorCorrelation(0.95, 0.9)], ids=["apart", "alike"]
 )

@@ -13,6 +13,9 @@ from synthetic import lab, prior_as_posterior
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.model.discrepancy import ErrorCorrelation
 from bayes_cpt.model.simulate import simulate
+from bayes_cpt.report.forecasts import ends_below
+from bayes_cpt.study.logs.raw import Stated
+from bayes_cpt.study.logs.reading import Log
 from bayes_cpt.watch import Watcher
 from bayes_cpt.watch.expected import Expected, Row, drawn_curves, faulty, rows_at
 from bayes_cpt.watch.watcher import STRETCHES, WatchError
@@ -123,6 +126,47 @@ def test_a_wrong_learning_rate_is_found_and_named(posterior: Posterior) -> None:
     assert not status.on_track
     assert status.looks_like == "a peak learning rate twice as high"
     assert "OFF TRACK" in status.words()
+
+
+@pytest.mark.parametrize(
+    ("stated", "rates", "losses", "said"),
+    [
+        (Stated(steps=600), (), (), "The log announces 600 steps, the plan 3000."),
+        (Stated(), ((1500, 2.0),), (), "The logged learning rate is 2 at step 1500"),
+        (Stated(), (), ((0, "kernel", 9.5),), "The log starts from a loss of 9.500 on kernel"),
+    ],
+)
+def test_a_log_of_another_run_is_said_first_and_never_stopped(
+    posterior: Posterior,
+    stated: Stated,
+    rates: tuple[tuple[int, float], ...],
+    losses: tuple[tuple[int, str, float], ...],
+    said: str,
+) -> None:
+    watcher = Watcher(posterior, RUN)
+    watcher.expect(STEPS)
+    watcher.compare(Log("log.csv", {}, losses, rates, stated, (), ()))
+    status = watcher.update(600, {"general": 9.5, "kernel": 9.5})
+    assert not status.on_track
+    first, second, _ = status.verdict()
+    assert first.startswith(f"NOT THE PLANNED RUN, at step 600 of 3000. {said}")
+    assert second.startswith("How sure: the log states it.")
+    assert "stop it" not in status.words()
+    assert ends_below(status, {"kernel": 9.9}, 0.9) == []
+    assert not watcher.continuations("balanced").ways
+    later = Watcher(posterior, RUN)
+    later.restore(json.loads(json.dumps(watcher.state())))
+    assert later.disagreements == watcher.disagreements
+
+
+def test_a_log_of_the_planned_run_agrees_to_the_printed_digits(posterior: Posterior) -> None:
+    run = lab().run(RUN)
+    rates = tuple(enumerate(run.schedule.learning_rates().tolist(), start=1))
+    printed = tuple((step, float(f"{rate:.1e}")) for step, rate in rates if step % 10 == 0)
+    watcher = Watcher(posterior, RUN)
+    for logged in (rates, printed):
+        watcher.compare(Log("log.csv", {}, (), logged, Stated(steps=3000), (), ()))
+    assert not watcher.disagreements
 
 
 def test_the_forecast_of_the_end_narrows_onto_it(posterior: Posterior, curves: Any) -> None:

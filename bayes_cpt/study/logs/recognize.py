@@ -125,7 +125,8 @@ def _effort(segments: Sequence[Segment]) -> tuple[int, int]:
     return len(segments) + jumps, len(rates)
 
 
-def _digits(rate: float) -> int:
+def digits_of(rate: float) -> int:
+    """Return how many significant digits a rate has."""
     return len(f"{rate:.9e}".split("e")[0].replace(".", "").rstrip("0"))
 
 
@@ -297,7 +298,7 @@ def _with_round_peak(logged: _Logged, piece: _Piece) -> _Piece:
     peak, tolerance = float(logged.rates.max()), float(logged.tolerance.max())
     starts = range(min(int(logged.steps[piece.first]), MOST_BREAKS) + 1)
     cut = [_begun(piece, start) for start in starts]
-    lengths = [_digits(_rounded(part.start_rate, peak, tolerance)) for part in cut]
+    lengths = [digits_of(_rounded(part.start_rate, peak, tolerance)) for part in cut]
     best = min(starts, key=lambda start: (lengths[start], start))
     return cut[best] if lengths[best] <= ROUND and lengths[best] < lengths[0] - 1 else piece
 

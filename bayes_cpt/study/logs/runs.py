@@ -1,5 +1,6 @@
 """A cleaned log and what else is known -> a run of a study and its losses; and what a plan says of it."""
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,7 +15,7 @@ from bayes_cpt.study.logs.raw import Stated, fail
 from bayes_cpt.study.logs.readers import STATE
 from bayes_cpt.study.logs.reading import Log
 from bayes_cpt.study.logs.recipes import Recipe
-from bayes_cpt.study.logs.recognize import recognize
+from bayes_cpt.study.logs.recognize import digits_of, recognize
 from bayes_cpt.study.runs import Run
 from bayes_cpt.study.schedules import Schedule
 
@@ -197,27 +198,34 @@ def _schedule(
 def _differing_rate(log: Log, schedule: Schedule) -> tuple[int, float, float] | None:
     """Return the first logged rate that is not the schedule's, nor its neighbours', and the schedule's."""
     rates = schedule.learning_rates()
+    # A program that prints 1.2e-04 is right to half of the last digit.
+    digits = max((digits_of(rate) for _, rate in log.rates), default=0)
     for step, rate in log.rates:
         if 1 <= step <= rates.size:
             near = rates[max(0, step - 2) : step]
-            if np.abs(near - rate).min() > SAME_RATE * schedule.peak:
+            printed = (
+                0.51 * 10.0 ** (math.floor(math.log10(rate)) - max(digits, 2) + 1)
+                if rate > 0
+                else 0.0
+            )
+            if np.abs(near - rate).min() > max(SAME_RATE * schedule.peak, printed):
                 return step, rate, float(rates[step - 1])
     return None
 
 
-def disagreements(log: Log, run: Run, tokens_per_step: float | None = None) -> list[str]:
-    """Say what a log states of its job that is not as a run was planned."""
-    said = []
+def disagreements(log: Log, run: Run, tokens_per_step: float | None = None) -> dict[str, str]:
+    """Say what a log states of its job that is not as a run was planned: by what, a sentence each."""
+    said = {}
     planned = run.schedule.steps
     if log.stated.steps is not None and log.stated.steps != planned:
-        said.append(f"The log announces {log.stated.steps} steps, the plan {planned}.")
+        said["steps"] = f"The log announces {log.stated.steps} steps, the plan {planned}."
     if (wrong := _differing_rate(log, run.schedule)) is not None:
         step, rate, meant = wrong
         times = f", {rate / meant:.3g} times as much" if meant > 0 else ""
-        said.append(
+        said["learning rate"] = (
             f"The logged learning rate is {rate:g} at step {step}, the planned one {meant:g}{times}."
         )
     tokens, own = log.stated.batch_tokens, run.batch_tokens or tokens_per_step
     if tokens and own and abs(tokens - own) > SAME_BATCH * own:
-        said.append(f"The log has {tokens:g} tokens a step, the plan {own:g}.")
+        said["tokens"] = f"The log has {tokens:g} tokens a step, the plan {own:g}."
     return said

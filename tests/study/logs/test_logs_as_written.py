@@ -387,7 +387,7 @@ def test_what_a_log_states_is_compared_with_the_plan(tmp_path: Path) -> None:
     ]
     state(tmp_path / "trainer_state.json", [*entries, {"step": 20, "eval_loss": 2.8}], 600)
     said = " ".join(
-        disagreements(Reading(paths=(str(tmp_path / "trainer_state.json"),)).read(), plan)
+        disagreements(Reading(paths=(str(tmp_path / "trainer_state.json"),)).read(), plan).values()
     )
     assert "announces 600 steps, the plan 300" in said
     assert "2 times as much" in said
