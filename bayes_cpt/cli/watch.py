@@ -191,15 +191,6 @@ class _Looks:
         write(self.kept, json_library.dumps(state))
         return status
 
-    def _disagreements(self) -> list[str]:
-        """Say what the log states of the job that is not as it was planned."""
-        from bayes_cpt.study.logs.runs import disagreements
-
-        log, study = self.follower.log, self.watcher.plan or self.watcher.posterior.study
-        if log is None:
-            return []
-        return disagreements(log, study.run(self.watcher.run), study.tokens_per_step)
-
     def tell(self, written: Output, status: "Status", machine: bool) -> None:
         """Print a status, and what to do better with the rest of the run."""
         from bayes_cpt.report.forecasts import advice, below, ends_below
@@ -215,15 +206,13 @@ class _Looks:
                 for domain, limit in self.limits.items()
             }
             line = {**status_json(status), **more, "trouble": trouble}
-            line["disagreements"] = self._disagreements()
             line |= {"below": shares} if shares else {}
             sys.stdout.write(json_library.dumps(line) + "\n")
             sys.stdout.flush()
             return
         better = advice(found, status.step, status.steps)
-        stated = self._disagreements()
         waiting = self.follower.unnamed if not status.step else ""
-        notes = [note for note in (*stated, better, trouble, waiting) if note]
+        notes = [note for note in (better, trouble, waiting) if note]
         told = status.verdict()
         if waiting:
             told[0] = (
@@ -251,7 +240,8 @@ def _show(written: Output, status: "Status", told: list[str], notes: list[str]) 
         now = status.losses.get(domain)
         gain = status.gain_left.get(domain)
         spread = end_spread(ends)
-        values = [now, *(ends[name] for name in ("mean", "lower", "upper")), gain and gain["mean"]]
+        values = [now, *(ends[name] for name in ("mean", "lower", "upper"))]
+        values.append(gain["mean"] if gain else None)
         texts = ["-" if value is None else fixed(value, spread) for value in values]
         rows.append((domain, *texts, _bar(ends, now, width)))
     written.table(pd.DataFrame(rows, columns=list(COLUMNS)))

@@ -123,7 +123,7 @@ class CurveLoo:
         import pandas as pd
 
         runs = [curve.rpartition(", ")[0] for curve in self.curves]
-        return pd.DataFrame(self.log_densities).groupby(runs, sort=False).sum().to_numpy()
+        return np.asarray(pd.DataFrame(self.log_densities).groupby(runs, sort=False).sum())
 
     @property
     def best(self) -> str:
