@@ -124,7 +124,7 @@ class Settings(Check):
     def _trunks_first(self, entries: dict[str, Any]) -> dict[str, Any]:
         """Return the runs in an order in which a trunk comes before what branches off it.
 
-        Runs that branch off each other in a ring come last, their trunk unknown.
+        Runs that branch off each other in a ring are noted and left out.
         """
 
         def trunk(table: Any) -> object:
@@ -132,7 +132,8 @@ class Settings(Check):
             name = branch.get("run") if isinstance(branch, dict) else None
             return name if isinstance(name, str) else None
 
-        left, ordered = dict(entries), {}
+        left = dict(entries)
+        ordered: dict[str, Any] = {}
         while ready := [name for name, table in left.items() if trunk(table) not in left]:
             ordered |= {name: left.pop(name) for name in ready}
         for name in left:
@@ -173,7 +174,7 @@ class Settings(Check):
         check = Check()
         keys = check.keys(table, allowed=RUN_KEYS, required=("phase",))
         logged = keys.get("lr_log", False)
-        schedule = None
+        schedule: Schedule | None = None
         if not isinstance(logged, bool):
             check.add("key lr_log", f"lr_log is {logged!r}", "write true or false, no quotes")
         elif logged and "schedule" in keys:
@@ -184,7 +185,7 @@ class Settings(Check):
             fix = "add rows run, step, lr for it beside study.toml, or give a schedule"
             check.add("key lr_log", problem, fix)
         elif logged:
-            schedule = self.logs and self.logs[name].scaled(self.unit)
+            schedule = self.logs[name].scaled(self.unit) if self.logs else None
         elif "schedule" in keys:
             schedule = self._schedule(check, keys)
         elif isinstance(table, dict):
