@@ -153,7 +153,7 @@ class Settings(Check):
         for name, table in entries.items():
             place = f"{kind} {name}"
             try:
-                built[name] = build(name, table, known)
+                item = build(name, table, known)
             except StudyError as error:
                 self.malformed.add(name)
                 # A run names itself in what it finds.
@@ -162,8 +162,9 @@ class Settings(Check):
                     for problem in error.problems
                 ]
             else:
-                if isinstance(built[name], Run):
-                    known[name] = built[name]
+                built[name] = item
+                if isinstance(item, Run):
+                    known[name] = item
         return built
 
     def _schedule(self, check: Check, table: dict[str, Any]) -> Schedule | None:
