@@ -111,7 +111,12 @@ def learnt_model(
     priors = dict(spec.priors)
     for parameter in dict.fromkeys(parameter for parameter, _ in learnt):
         was = spec.priors[parameter]
-        reason = _reason(parameter, population, chosen, was)
+        parts = []
+        for label in (label for label in chosen if label[0] == parameter):
+            names = population.telling[label]
+            on = "" if label[1] == SHARED else f" on {label[1]} data"
+            parts.append(f"{len(names)}{on} {_named(names)}")
+        reason = f"Learnt from studies: {'; '.join(parts)}. Before: {was.reason}"
         if (parameter, SHARED) in learnt:
             priors[parameter] = Prior(reason=reason, every=learnt[parameter, SHARED])
             continue
@@ -177,16 +182,6 @@ def _inside(prior: Distribution, center: float, spread: float) -> Distribution:
     return prior.moved(center, spread)
 
 
-def _reason(parameter: str, population: Population, labels: Sequence[Label], was: Prior) -> str:
-    parts = []
-    for label in labels:
-        if label[0] == parameter:
-            names = population.telling[label]
-            on = "" if label[1] == SHARED else f" on {label[1]} data"
-            parts.append(f"{len(names)}{on} {_named(names)}")
-    return f"Learnt from studies: {'; '.join(parts)}. Before: {was.reason}"
-
-
 def learnt_text(found: Learnt, extends: str, digests: dict[str, str], seed: int) -> str:
     """Return the TOML of a learnt model, to be given to ``--model``.
 
@@ -212,23 +207,15 @@ def learnt_text(found: Learnt, extends: str, digests: dict[str, str], seed: int)
         f"summary = {toml_value(found.spec.summary)}",
     ]
     for parameter in found.changed:
-        lines += ["", *_prior_lines(parameter, found.spec.priors[parameter])]
+        prior = found.spec.priors[parameter]
+        lines += ["", f"[priors.{parameter}]", f"reason = {toml_value(prior.reason)}"]
+        for role in ("every", *ROLES):
+            if (family := getattr(prior, role)) is not None:
+                lines.append(f"{role} = {toml_value(family.model_dump(exclude_none=True))}")
     for pair in found.spec.correlations:
         keys = pair.model_dump(mode="json").items()
         lines += ["", "[[correlations]]", *(f"{key} = {toml_value(value)}" for key, value in keys)]
     return "\n".join(lines) + "\n"
-
-
-def _prior_lines(parameter: str, prior: Prior) -> list[str]:
-    """Return the table of a prior in a model's TOML, a line each."""
-    lines = [f"[priors.{parameter}]", f"reason = {toml_value(prior.reason)}"]
-    for role in ("every", *ROLES):
-        family = getattr(prior, role)
-        if family is not None:
-            keys = family.model_dump(exclude_none=True).items()
-            inner = ", ".join(f"{key} = {toml_value(value)}" for key, value in keys)
-            lines.append(f"{role} = {{ {inner} }}")
-    return lines
 
 
 def share_below_zero(spec: ModelSpec, study: Study, draws: int = DRAWS, seed: int = 0) -> float:

@@ -42,6 +42,7 @@ TARGET_ACCEPTS = (0.9, 0.99)
 # Of ten pairs one is expected to go together; a pair is reported where its probability is this high.
 EXPECTED, SURE = 0.1, 0.95
 GRID: Floats = np.linspace(-0.98, 0.98, 99)
+GRID_PRIOR: Floats = (1.0 - GRID**2) / np.sum(1.0 - GRID**2)
 # Draws of the population that correlations are averaged over, and of a further study's values.
 PAIR_DRAWS, FURTHER = 500, 20_000
 
@@ -271,15 +272,10 @@ def log_likelihood_ratios(informed: Floats, pulls: Floats, a: int, b: int) -> Fl
     return np.asarray(ratios.sum(axis=2).T)
 
 
-def _grid_prior() -> Floats:
-    weights = 1.0 - GRID**2
-    return np.asarray(weights / weights.sum())
-
-
 def _probability(log_ratios: Floats) -> float:
     """Return the probability that two parameters go together at all."""
     highest = log_ratios.max()
-    log_factor = highest + np.log(np.exp(log_ratios - highest).mean(axis=0) @ _grid_prior())
+    log_factor = highest + np.log(np.exp(log_ratios - highest).mean(axis=0) @ GRID_PRIOR)
     odds = np.log(EXPECTED / (1.0 - EXPECTED)) + log_factor
     return float(1.0 / (1.0 + np.exp(-odds)))
 
@@ -288,7 +284,7 @@ def _predictive(
     mean: Floats, spread: Floats, log_ratios: Floats, generator: np.random.Generator
 ) -> float:
     """Return the correlation of a further study's two values, given that there is one."""
-    weights = np.exp(log_ratios - log_ratios.max()) * _grid_prior()
+    weights = np.exp(log_ratios - log_ratios.max()) * GRID_PRIOR
     chosen = generator.choice(weights.size, FURTHER, p=(weights / weights.sum()).ravel())
     draws, places = np.unravel_index(chosen, weights.shape)
     rho, standard = GRID[places], generator.standard_normal((2, FURTHER))

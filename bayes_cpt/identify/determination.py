@@ -53,8 +53,6 @@ from bayes_cpt.study.trunks import with_found_branches
 if TYPE_CHECKING:
     import pandas as pd
 
-    from bayes_cpt.model.points import Curves
-
 
 type Label = tuple[str, str, str]
 
@@ -108,15 +106,14 @@ def candidate_runs(frame: BoundModel, typical: Typical) -> Curves:
             PT_ANNEALED: (annealed(base), None, 0.0),
             PT_LONG: (constant(LONGER * base.steps, base.peak), None, 0.0),
         }
-    sizes = dict(
-        zip(map(OTHER_SIZE.format, _further_sizes(frame)), _further_sizes(frame), strict=True)
-    )
+    sizes = {OTHER_SIZE.format(size): size for size in _further_sizes(frame)}
     runs |= {name: (annealed(base), None, 0.0) for name in sizes}
     plan, residuals = plan_of(frame, runs, measured=True, sizes=sizes), frame.spec.residuals
 
     def checkpoints(run: Run, _: str) -> list[int]:
         skipped = first_step(plan, run, residuals) if run.phase == "pt" else 0.0
-        return _checkpoints(run.schedule.steps, skipped)
+        steps = np.ceil(np.linspace(0.0, 1.0, POINTS + 1)[1:] ** 2 * run.schedule.steps)
+        return [int(step) for step in np.unique(steps) if step > skipped]
 
     return frame.curves(plan, checkpoints)
 
@@ -131,11 +128,6 @@ def _further_sizes(frame: BoundModel) -> tuple[float, ...]:
 def with_further_sizes(frame: BoundModel) -> BoundModel:
     """Return the frame with `_further_sizes` among those that the law knows."""
     return replace(frame, sizes=tuple(dict.fromkeys((*frame.sizes, *_further_sizes(frame)))))
-
-
-def _checkpoints(steps: int, skipped: float) -> list[int]:
-    share = np.linspace(0.0, 1.0, POINTS + 1)[1:] ** 2
-    return [int(step) for step in np.unique(np.ceil(share * steps)) if step > skipped]
 
 
 def identifiability(study: Study, spec: ModelSpec) -> "pd.DataFrame":
@@ -165,7 +157,7 @@ def identifiability(study: Study, spec: ModelSpec) -> "pd.DataFrame":
 def expected(
     free: FreeParameters,
     study: Study,
-    curves: "Curves",
+    curves: Curves,
     places: Floats,
     *,
     coefficients: bool = False,
@@ -183,7 +175,7 @@ def expected(
     """
     import pandas as pd
 
-    directions = _quantity_directions(free, study, places, coefficients=coefficients)
+    directions = _quantity_directions(free, study, places, coefficients)
     wide = FreeParameters(with_further_sizes(free.frame))
     candidates = candidate_runs(wide.frame, Typical.of(study))
     known = [wide.labels.index(label) for label in free.labels]
@@ -235,18 +227,13 @@ def expected(
 
 
 def _quantity_directions(
-    free: FreeParameters, study: Study, places: Floats, *, coefficients: bool = False
-) -> dict[tuple[str, str, str], Floats]:
+    free: FreeParameters, study: Study, places: Floats, coefficients: bool
+) -> dict[Label, Floats]:
     """Return the slope of every quantity in the free parameters, shape (places, free).
 
     Quantities are the law's parameters, the effects of a typical run and, if wanted, the coefficients, by
     kind, name and validation set. What does not depend on the free parameters is left out, and so is what
     is of one group of runs.
-
-    Parameters
-    ----------
-    places : ndarray, shape (places, free)
-        Where slopes are taken, in sds of the prior.
     """
     size = places.shape[1]
     law = free.frame.law
@@ -280,11 +267,8 @@ def _quantity_directions(
 def contractions(slopes: Floats, precision: Floats) -> Floats:
     """Return the share of the prior's variance taken from each quantity, shape (quantities,).
 
-    Parameters
-    ----------
-    slopes : ndarray, shape (quantities, free)
-    precision : ndarray, shape (free, free)
-        Precision of the free parameters given the study, the prior's identity in it.
+    `slopes` has shape (quantities, free); `precision` is that of the free parameters given the study, the
+    prior's identity in it.
     """
     left = np.diag(_covariance_left(slopes, precision))
     return np.clip(1.0 - ratio(left, np.sum(slopes**2, axis=1), where_none=1.0), 0.0, 1.0)
@@ -300,35 +284,21 @@ def _covariance_left(slopes: Floats, precision: Floats) -> Floats:
 
     `precision` holds the prior's identity, so none of its eigenvalues is below 1 but by rounding, which
     studies of runs that hardly move the loss make large.
-
-    Parameters
-    ----------
-    slopes : ndarray, shape (quantities, free)
-    precision : ndarray, shape (free, free)
-        Precision of the free parameters given the study.
     """
     values, vectors = np.linalg.eigh(precision)
     root = slopes @ vectors / np.sqrt(np.maximum(values, 1.0))
     return np.asarray(root @ root.T)
 
 
-def partners(
-    correlations: Floats, labels: list[tuple[str, str, str]], index: int
-) -> list[tuple[str, str, float]]:
-    """Return the quantities of the same kind that one correlates with strongly, strongest first.
-
-    Parameters
-    ----------
-    correlations : ndarray, shape (quantities, quantities)
-        Correlations of the quantities.
-    """
-    order = np.argsort(-np.abs(correlations))
-    strongest = []
-    for other in order:
-        kind, name, member = labels[other]
-        strong = abs(correlations[other]) > STRONG_CORRELATION
-        if other != index and kind == labels[index][0] and strong:
-            strongest.append((name, member, float(correlations[other])))
+def partners(correlations: Floats, labels: list[Label], index: int) -> list[tuple[str, str, float]]:
+    """Return the quantities of the same kind that one correlates with strongly, strongest first."""
+    strongest = [
+        (*labels[other][1:], float(correlations[other]))
+        for other in np.argsort(-np.abs(correlations))
+        if other != index
+        and labels[other][0] == labels[index][0]
+        and abs(correlations[other]) > STRONG_CORRELATION
+    ]
     return strongest[:PARTNERS]
 
 
@@ -354,9 +324,13 @@ def determination(posterior: Posterior, interval: float = 0.9) -> "pd.DataFrame"
     parameters = posterior.parameters()
     draws = _quantities(posterior, parameters)
     priors = _quantities(posterior, draw_priors(frame, PRIOR_DRAWS, SEED))
-    advised = expected(
-        free, study, _fitted(posterior), _places(free, parameters), coefficients=True
-    )
+    branching = with_found_branches(study)
+    runs = frame.spec.law.fitted_runs(branching)
+    curves = frame.curves(branching, lambda run, d: frame.fitted_steps(branching, run, d), runs)
+    count = len(next(iter(parameters.values())))
+    kept = np.unique(np.linspace(0, count - 1, POSTERIOR_PLACES).round().astype(int))
+    places = free.places({name: values[kept] for name, values in parameters.items()})
+    advised = expected(free, study, curves, places, coefficients=True)
     advised = advised.set_index(["kind", "quantity", "domain"])
     labels = [label for label in draws if label in advised.index]
     ranks = np.argsort(np.argsort(np.stack([draws[label] for label in labels]), axis=1), axis=1)
@@ -444,15 +418,3 @@ def _quantities(posterior: Posterior, parameters: dict[str, Floats]) -> dict[Lab
             for i, member in enumerate(members):
                 by_label[kind, name, member] = value[:, i] if value.ndim == 2 else value
     return by_label
-
-
-def _fitted(posterior: Posterior) -> Curves:
-    frame, study = posterior.frame, with_found_branches(posterior.study)
-    runs = frame.spec.law.fitted_runs(study)
-    return frame.curves(study, lambda run, d: frame.fitted_steps(study, run, d), runs)
-
-
-def _places(free: FreeParameters, parameters: dict[str, Floats]) -> Floats:
-    draws = next(iter(parameters.values())).shape[0]
-    kept = np.unique(np.linspace(0, draws - 1, POSTERIOR_PLACES).round().astype(int))
-    return free.places({name: value[kept] for name, value in parameters.items()})

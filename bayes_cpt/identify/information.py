@@ -57,47 +57,23 @@ class FreeParameters:
         return list(self.priors)
 
     def values(self, places: Floats) -> dict[str, Floats]:
-        """Return parameters, fixed ones too, from places of shape (places, free).
-
-        Parameters
-        ----------
-        places : ndarray, shape (places, free)
-            In sds of the prior from its median.
-        """
-        return self.assembled(
-            {
-                label: _value(prior, places[:, i])
-                for i, (label, prior) in enumerate(self.priors.items())
-            }
-        )
-
-    def assembled(self, columns: dict[tuple[str, str], Floats]) -> dict[str, Floats]:
-        """Return parameters, fixed ones too, shape (draws, ...), from a column of each free one.
-
-        Parameters
-        ----------
-        columns : dict of tuple of str to ndarray, shape (draws,)
-            By name and validation set.
-        """
-        draws = len(next(iter(columns.values())))
+        """Return parameters, fixed ones too, from places of shape (places, free) in prior sds."""
+        columns = {
+            label: _value(prior, places[:, i])
+            for i, (label, prior) in enumerate(self.priors.items())
+        }
         parameters = {}
         for name, info in self.frame.parameters().items():
             filled = []
             for member in self.frame.members(info.dims):
                 prior = self.frame.spec.priors[name].of(self.frame.role(member))
-                fixed = np.full(draws, prior.value) if isinstance(prior, Fixed) else None
+                fixed = np.full(len(places), prior.value) if isinstance(prior, Fixed) else None
                 filled.append(columns[name, member.label] if fixed is None else fixed)
             parameters[name] = np.stack(filled, axis=1) if info.dims else filled[0]
         return parameters
 
     def places(self, values: dict[str, Floats]) -> Floats:
-        """Return places, shape (draws, free), from parameters of shape (draws, ...).
-
-        Parameters
-        ----------
-        values : dict of str to ndarray, shape (draws, ...)
-            Parameters by name.
-        """
+        """Return places, shape (draws, free), from parameters of shape (draws, ...)."""
         coords = self.frame.coords()
         columns = []
         for (name, member), prior in self.priors.items():
@@ -149,14 +125,7 @@ def information(free: FreeParameters, curves: Curves, place: Floats) -> dict[str
 def marginal(whole: Floats, kept: list[int]) -> Floats:
     """Return the information about some parameters when nothing but their prior is known of the others.
 
-    Parameters
-    ----------
-    whole : ndarray, shape (free, free)
-        Information about all of them, without the prior's identity.
-
-    Returns
-    -------
-    ndarray, shape (kept, kept)
+    `whole` is the information about all of them, without the prior's identity.
 
     Examples
     --------

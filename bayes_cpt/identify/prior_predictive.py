@@ -155,12 +155,7 @@ def draw_at_bases(frame: BoundModel, plan: Study, draws: int, seed: int) -> dict
 
 
 def above_zero(losses: Floats) -> NDArray[np.bool_]:
-    """Return the draws in which all losses are finite and above 0: no others could be measured.
-
-    Parameters
-    ----------
-    losses : ndarray, shape (draws, points)
-    """
+    """Return which draws have losses, shape (draws, points), that could be measured: finite, above 0."""
     return np.asarray((np.isfinite(losses) & (losses > 0.0)).all(axis=1))
 
 

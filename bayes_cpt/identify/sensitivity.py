@@ -120,6 +120,8 @@ def _quantities(
     posterior: Posterior, parameters: dict[str, Floats], plan: "Study | str | Path | None"
 ) -> dict[tuple[str, str, str], Floats]:
     """Return draws of everything asked about, by kind, quantity and validation set."""
+    import pandas as pd
+
     frame = posterior.frame
     quantities: dict[tuple[str, str, str], Floats] = {}
     for kind, values in (
@@ -131,7 +133,10 @@ def _quantities(
             members = posterior.members(name) if kind != "effect" else frame.domains
             for i, member in enumerate(members):
                 quantities[kind, name, member] = value[:, i] if value.ndim == 2 else value
-    at = _last_steps(posterior, plan)
+    target = posterior.study if plan is None else as_plan(posterior, plan)
+    runs = frame.spec.law.last_phase_runs(target)
+    last = [(run.name, d, run.schedule.steps) for run in runs for d in frame.domains]
+    at = pd.DataFrame(last, columns=["run", "domain", "step"])
     _, curves = planned_curves(posterior, plan, at=at)
     losses = expected_loss(frame, parameters, curves)
     for i, curve in enumerate(curves.curves):
@@ -140,23 +145,10 @@ def _quantities(
     return {key: value for key, value in quantities.items() if np.ptp(value) > 0}
 
 
-def _last_steps(posterior: Posterior, plan: "Study | str | Path | None") -> "pd.DataFrame":
-    import pandas as pd
-
-    target = posterior.study if plan is None else as_plan(posterior, plan)
-    runs = posterior.frame.spec.law.last_phase_runs(target)
-    rows = [(run.name, d, run.schedule.steps) for run in runs for d in posterior.frame.domains]
-    return pd.DataFrame(rows, columns=["run", "domain", "step"])
-
-
 def normal_scores(quantities: Floats) -> Floats:
     """Return draws by their ranks, spread as a normal distribution's, shape as given.
 
     So a quantity and any rising function of it are equally sensitive, and so is noise in all of them.
-
-    Parameters
-    ----------
-    quantities : ndarray, shape (draws, ...)
     """
     from scipy.special import ndtri
     from scipy.stats import rankdata

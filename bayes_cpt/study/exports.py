@@ -6,8 +6,7 @@ trainer cannot follow to 1e-6 of its peak is refused, and torch's form, which ta
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,18 +20,10 @@ TOLERANCE = 1e-6
 DECAYS = ("linear", "cosine", "one_minus_sqrt")
 
 
-@dataclass(frozen=True)
-class Parts:
-    """A schedule as trainers know them: a linear warm-up, a stable stretch, a decay.
+class Parts(NamedTuple):
+    """A schedule as trainers know them: the steps of a linear warm-up, a stable stretch and a decay.
 
-    Parameters
-    ----------
-    warmup, stable, decay : int
-        Steps of each; 0 where there is none.
-    shape : str
-        Of the decay, one of `DECAYS`.
-    initial, peak, end : float
-        Raw learning rates before the warm-up, after it, and at the last step.
+    The learning rates are those before the warm-up, after it, and at the last step.
     """
 
     warmup: int
@@ -43,18 +34,12 @@ class Parts:
     peak: float
     end: float
 
-    @property
-    def steps(self) -> int:
-        """Number of steps."""
-        return self.warmup + self.stable + self.decay
-
 
 def _parts_of(schedule: Schedule) -> Parts | None:
     """Return a schedule's parts, None where it has others than warm-up, stable stretch and decay."""
-    segments = list(schedule.segments)
-    if not all(isinstance(segment, Segment) for segment in segments):
+    left = [segment for segment in schedule.segments if isinstance(segment, Segment)]
+    if schedule.is_logged:
         return None
-    left: list[Segment] = [segment for segment in segments if isinstance(segment, Segment)]
     warmup = left.pop(0) if left[0].rises else None
     peak = warmup.end if warmup else left[0].start
     stable = (
@@ -74,13 +59,6 @@ def _parts_of(schedule: Schedule) -> Parts | None:
     )
 
 
-def _course(shape: str, share: Floats) -> Floats:
-    """Return how much of a decay is left after a share of it."""
-    if shape == "cosine":
-        return 0.5 * (1.0 + np.cos(np.pi * share))
-    return 1.0 - (np.sqrt(share) if shape == "one_minus_sqrt" else share)
-
-
 def training_arguments(run: Run) -> dict[str, Any]:
     """Return the schedule of a run as keywords of Hugging Face's ``TrainingArguments``.
 
@@ -98,7 +76,7 @@ def training_arguments(run: Run) -> dict[str, Any]:
     kind, options = _huggingface_kind(parts)
     arguments: dict[str, Any] = {
         "learning_rate": parts.peak,
-        "max_steps": parts.steps,
+        "max_steps": run.schedule.steps,
         "warmup_steps": parts.warmup,
         "lr_scheduler_type": kind,
     }
@@ -112,10 +90,9 @@ def _huggingface_kind(parts: Parts) -> tuple[str, dict[str, Any]]:
     if not parts.decay:
         return ("constant_with_warmup" if parts.warmup else "constant"), {}
     if parts.stable or parts.shape == "one_minus_sqrt":
-        kinds = {"one_minus_sqrt": "1-sqrt"}
         options: dict[str, Any] = {
             "num_decay_steps": parts.decay,
-            "decay_type": kinds.get(parts.shape, parts.shape),
+            "decay_type": "1-sqrt" if parts.shape == "one_minus_sqrt" else parts.shape,
             "min_lr_ratio": parts.end / parts.peak,
         }
         return "warmup_stable_decay", options
@@ -137,11 +114,10 @@ def huggingface_rates(arguments: dict[str, Any]) -> Floats:
     if kind.startswith("constant"):
         factor = np.ones(steps)
     else:
-        shape = {"1-sqrt": "one_minus_sqrt"}.get(
-            options.get("decay_type", ""), options.get("decay_type")
-        )
-        shape = shape or ("cosine" if kind.startswith("cosine") else "linear")
-        factor = lowest + (1.0 - lowest) * _course(shape, share)
+        shape = options.get("decay_type", "cosine" if kind.startswith("cosine") else "linear")
+        courses = {"linear": share, "1-sqrt": np.sqrt(share)}
+        done = courses.get(shape, 0.5 * (1.0 - np.cos(np.pi * share)))
+        factor = lowest + (1.0 - lowest) * (1.0 - done)
     if kind == "warmup_stable_decay":
         # Its warm-up begins at the lowest rate, not at 0.
         rising = lowest + (1.0 - lowest) * rising
@@ -158,16 +134,13 @@ def torch_source(run: Run) -> str:
     str
         Needs neither torch nor this package.
     """
-    made = _TORCH.format(
-        name=run.name,
-        peak=run.schedule.peak,
-        steps=run.schedule.steps,
-        pieces=_pieces(run.schedule),
-    )
+    schedule = run.schedule
+    pieces = _pieces(schedule)
+    made = _TORCH.format(name=run.name, peak=schedule.peak, steps=schedule.steps, pieces=pieces)
     space: dict[str, Any] = {}
     exec(compile(made, f"schedule of {run.name}", "exec"), space)
     factor: Callable[[int], float] = space["factor"]
-    rates = run.schedule.peak * np.array([factor(step) for step in range(run.schedule.steps)])
+    rates = schedule.peak * np.array([factor(step) for step in range(schedule.steps)])
     _check(run, rates, "the function written")
     return made
 

@@ -124,7 +124,7 @@ class Settings(Check):
     def _trunks_first(self, entries: dict[str, Any]) -> dict[str, Any]:
         """Return the runs in an order in which a trunk comes before what branches off it.
 
-        Runs that branch off each other in a ring come last, their trunk unknown.
+        Runs that branch off each other in a ring are noted and left out.
         """
 
         def trunk(table: Any) -> object:
@@ -132,7 +132,8 @@ class Settings(Check):
             name = branch.get("run") if isinstance(branch, dict) else None
             return name if isinstance(name, str) else None
 
-        left, ordered = dict(entries), {}
+        left = dict(entries)
+        ordered: dict[str, Any] = {}
         while ready := [name for name, table in left.items() if trunk(table) not in left]:
             ordered |= {name: left.pop(name) for name in ready}
         for name in left:
@@ -152,7 +153,7 @@ class Settings(Check):
         for name, table in entries.items():
             place = f"{kind} {name}"
             try:
-                built[name] = build(name, table, known)
+                item = build(name, table, known)
             except StudyError as error:
                 self.malformed.add(name)
                 # A run names itself in what it finds.
@@ -161,8 +162,9 @@ class Settings(Check):
                     for problem in error.problems
                 ]
             else:
-                if isinstance(built[name], Run):
-                    known[name] = built[name]
+                built[name] = item
+                if isinstance(item, Run):
+                    known[name] = item
         return built
 
     def _schedule(self, check: Check, table: dict[str, Any]) -> Schedule | None:
@@ -173,7 +175,7 @@ class Settings(Check):
         check = Check()
         keys = check.keys(table, allowed=RUN_KEYS, required=("phase",))
         logged = keys.get("lr_log", False)
-        schedule = None
+        schedule: Schedule | None = None
         if not isinstance(logged, bool):
             check.add("key lr_log", f"lr_log is {logged!r}", "write true or false, no quotes")
         elif logged and "schedule" in keys:
@@ -184,7 +186,7 @@ class Settings(Check):
             fix = "add rows run, step, lr for it beside study.toml, or give a schedule"
             check.add("key lr_log", problem, fix)
         elif logged:
-            schedule = self.logs and self.logs[name].scaled(self.unit)
+            schedule = self.logs[name].scaled(self.unit) if self.logs else None
         elif "schedule" in keys:
             schedule = self._schedule(check, keys)
         elif isinstance(table, dict):

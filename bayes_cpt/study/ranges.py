@@ -33,7 +33,6 @@ def describe(study: Study) -> dict[str, Any]:
         ``general_epochs``, ``target_epochs``, ``gpu_hours`` and ``money`` where the
         study says what it takes.
     """
-    branching = with_found_branches(study)
     return {
         "name": study.name,
         "description": study.description,
@@ -41,59 +40,54 @@ def describe(study: Study) -> dict[str, Any]:
         "target": study.target if isinstance(study.target, str | None) else list(study.target),
         "domains": list(study.domains),
         "digest": study.digest(),
-        "bases": [_describe_base(study, base) for base in study.bases],
-        "runs": [_describe_run(study, run) for run in branching.runs],
+        "bases": [
+            {
+                "name": base.name,
+                "known": base.known,
+                "run": base.run,
+                "model_size": base.model_size,
+                "steps": base.steps,
+                "peak_learning_rate": base.schedule.peak if base.schedule else None,
+                "final_learning_rate": base.schedule.final if base.schedule else None,
+                "loss_potential": base.loss_potential,
+                "losses": {domain: study.base_loss(base.name, domain) for domain in study.domains},
+                "runs": [run.name for run in study.continual_runs if run.base == base.name],
+            }
+            for base in study.bases
+        ],
+        "runs": [
+            {
+                "name": run.name,
+                "phase": run.phase,
+                "base": run.base,
+                "replay": run.replay,
+                "targets": run.mixture or None,
+                "model_size": run.model_size,
+                "steps": run.schedule.steps,
+                "warmup_steps": run.schedule.warmup_steps,
+                "peak_learning_rate": run.schedule.peak,
+                "final_learning_rate": run.schedule.final,
+                **study.resources.of_one(run),
+                "branch": asdict(run.branch) if run.branch else None,
+                "interpolated_steps": run.schedule.interpolated_steps,
+                "points": {
+                    domain: study.curve(run.name, domain)[0].size for domain in study.domains
+                },
+            }
+            for run in with_found_branches(study).runs
+        ],
         "ranges": {"cpt": _ranges(study.continual_runs), "pt": _ranges(study.pretraining_runs)},
         "warnings": [str(caution) for caution in study.warnings],
     }
 
 
-def _describe_base(study: Study, base: Base) -> dict[str, Any]:
-    return {
-        "name": base.name,
-        "known": base.known,
-        "run": base.run,
-        "model_size": base.model_size,
-        "steps": base.steps,
-        "peak_learning_rate": base.schedule.peak if base.schedule else None,
-        "final_learning_rate": base.schedule.final if base.schedule else None,
-        "loss_potential": base.loss_potential,
-        "losses": {domain: study.base_loss(base.name, domain) for domain in study.domains},
-        "runs": [run.name for run in study.continual_runs if run.base == base.name],
+def _ranges(runs: Sequence[Run]) -> dict[str, list[float] | None]:
+    values: dict[str, list[float]] = {
+        "replay": [run.replay for run in runs if run.replay is not None],
+        "peak_learning_rate": [run.schedule.peak for run in runs],
+        "steps": [run.schedule.steps for run in runs],
     }
-
-
-def _describe_run(study: Study, run: Run) -> dict[str, Any]:
-    return {
-        "name": run.name,
-        "phase": run.phase,
-        "base": run.base,
-        "replay": run.replay,
-        "targets": run.mixture or None,
-        "model_size": run.model_size,
-        "steps": run.schedule.steps,
-        "warmup_steps": run.schedule.warmup_steps,
-        "peak_learning_rate": run.schedule.peak,
-        "final_learning_rate": run.schedule.final,
-        **study.resources.of_one(run),
-        "branch": asdict(run.branch) if run.branch else None,
-        "interpolated_steps": run.schedule.interpolated_steps,
-        "points": {domain: study.curve(run.name, domain)[0].size for domain in study.domains},
-    }
-
-
-def _ranges(runs: Iterable[Run]) -> dict[str, list[float] | None]:
-    runs = tuple(runs)
-    return {
-        "replay": _range(run.replay for run in runs if run.replay is not None),
-        "peak_learning_rate": _range(run.schedule.peak for run in runs),
-        "steps": _range(run.schedule.steps for run in runs),
-    }
-
-
-def _range(values: Iterable[float]) -> list[float] | None:
-    ordered = sorted(values)
-    return [ordered[0], ordered[-1]] if ordered else None
+    return {name: [min(own), max(own)] if own else None for name, own in values.items()}
 
 
 # Name, steps and losses of a run on a validation set.
@@ -207,13 +201,7 @@ def family(schedule: Schedule) -> str:
 
 
 def outside_range(study: Study, plan: Study, run: Run) -> list[str]:
-    """Return in words where a run lies outside what the study's runs of its phase cover.
-
-    Returns
-    -------
-    list of str
-        Empty where it lies inside.
-    """
+    """Return in words where a run lies outside what the study's runs of its phase cover."""
     fitted = study.continual_runs if run.phase == "cpt" else study.pretraining_runs
     notes = []
     longest = max(other.schedule.steps for other in fitted)
@@ -223,7 +211,8 @@ def outside_range(study: Study, plan: Study, run: Run) -> list[str]:
         )
     peaks = [other.schedule.peak for other in fitted]
     notes += outside_span("peak LR", run.schedule.peak, peaks)
-    notes += _outside_sizes(study, plan, run, fitted)
+    sizes = [study.model_size(other) for other in fitted]
+    notes += _none_of("model size", plan.model_size(run), sizes, unit="M")
     if run.phase == "cpt":
         if run.replay is not None:
             ratios = [other.replay for other in fitted if other.replay is not None]
@@ -234,39 +223,29 @@ def outside_range(study: Study, plan: Study, run: Run) -> list[str]:
     return notes
 
 
-def _outside_sizes(study: Study, plan: Study, run: Run, fitted: Iterable[Run]) -> list[str]:
-    """Return in words that no run of the phase has the model size of a run."""
-    size = plan.model_size(run)
-    sizes = [known for other in fitted if (known := study.model_size(other)) is not None]
-    if size is None or not sizes or any(1 / SLACK <= size / known <= SLACK for known in sizes):
+def _none_of(
+    label: str, value: float | None, studied: Iterable[float | None], unit: str = ""
+) -> list[str]:
+    """Return in words that a value is none of the studied ones; nothing where either is not known."""
+    values = [known for known in studied if known is not None]
+    if value is None or not values or any(1 / SLACK <= value / known <= SLACK for known in values):
         return []
-    if min(sizes) < size < max(sizes):
-        return [f"model size {size:g}M, which no studied run has"]
-    low, high = (f"{known:g}M" for known in (min(sizes), max(sizes)))
-    return [f"model size {size:g}M, studied {low if low == high else f'{low} to {high}'}"]
+    if min(values) < value < max(values):
+        return [f"{label} {value:g}{unit}, which no studied run has"]
+    ends = dict.fromkeys(f"{known:g}{unit}" for known in (min(values), max(values)))
+    return [f"{label} {value:g}{unit}, studied {' to '.join(ends)}"]
 
 
 def _outside_batches(study: Study, plan: Study, run: Run) -> list[str]:
     """Return in words that no CPT run has the batch size, sequence length, or both, of a run."""
     batch, studied = batch_of(plan, run), batches_of(study)
-    notes = []
-    for name, key in (("batch size", "tokens"), ("sequence length", "sequence_length")):
-        value = getattr(batch, key)
-        values = [known for other in studied if (known := getattr(other, key)) is not None]
-        if (
-            value is None
-            or not values
-            or any(1 / SLACK <= value / known <= SLACK for known in values)
-        ):
-            continue
-        inside = min(values) < value < max(values)
-        ends = " to ".join(f"{known:g}" for known in dict.fromkeys((min(values), max(values))))
-        told = "which no studied run has" if inside else f"studied {ends}"
-        notes.append(f"{name} {value:g}, {told}")
-    new = (
-        all(batch.numbers) and all(all(known.numbers) for known in studied) and batch not in studied
-    )
-    return notes or [f"{batch.words}, which no studied run has"] * new
+    notes = _none_of("batch size", batch.tokens, (known.tokens for known in studied))
+    lengths = (known.sequence_length for known in studied)
+    notes += _none_of("sequence length", batch.sequence_length, lengths)
+    told = all(batch.numbers) and all(all(known.numbers) for known in studied)
+    if told and batch not in studied and not notes:
+        return [f"{batch.words}, which no studied run has"]
+    return notes
 
 
 def _outside_targets(study: Study, run: Run) -> list[str]:
@@ -274,14 +253,13 @@ def _outside_targets(study: Study, run: Run) -> list[str]:
     if len(study.targets) < 2:
         return []
     notes = []
+    mixtures = [other.mixture for other in study.continual_runs if other.replay != 1]
     for name, share in run.mixture.items():
-        shares = [
-            other.mixture.get(name, 0.0) for other in study.continual_runs if other.replay != 1
-        ]
-        if not any(shares):
+        most = max((mixture.get(name, 0.0) for mixture in mixtures), default=0.0)
+        if not most:
             notes.append(f"target {name}, on which no studied run trains")
-        elif share > max(shares) * SLACK:
-            notes.append(f"{share:g} of target {name}, studied up to {max(shares):g}")
+        elif share > most * SLACK:
+            notes.append(f"{share:g} of target {name}, studied up to {most:g}")
     mixed = len(run.mixture) > 1
     if mixed and not any(len(other.mixture) > 1 for other in study.continual_runs):
         notes.append("a mixture of targets, which no studied run has")
@@ -340,7 +318,12 @@ def check_evidence(study: Study, *, continual: bool) -> None:
         # Refused in other words, by what builds the law.
         return
     domains = study.trained_domains if continual else (study.general,)
-    measured = {domain: _curves(study, runs, domain) for domain in domains}
+    every = {
+        domain: [(run.name, *study.curve(run.name, domain)) for run in runs] for domain in domains
+    }
+    measured = {
+        domain: [curve for curve in curves if curve[1].size] for domain, curves in every.items()
+    }
     if len(study.targets) > 1:
         # One of several may be left to the others (docs/targets.md); reading the study says so.
         measured = {domain: curves for domain, curves in measured.items() if curves}
@@ -349,16 +332,17 @@ def check_evidence(study: Study, *, continual: bool) -> None:
     problems = []
     for domain, curves in measured.items():
         place = f"{study.origin.losses}, study {study.name}, domain {domain}"
-        every = study.losses.loc[study.losses["domain"] == domain, "loss"].to_numpy(np.float64)
-        counted = f"{sum(losses.size for _, _, losses in curves)} losses"
-        if every.size >= FEWEST and is_one_number(every):
+        losses = study.losses.loc[study.losses["domain"] == domain, "loss"].to_numpy(np.float64)
+        sizes = [of_run.size for _, _, of_run in curves]
+        moves = not all(is_one_number(of_run) for _, _, of_run in curves)
+        if losses.size >= FEWEST and is_one_number(losses):
             problem = (
-                f"all {every.size} losses are {every[0]:g}: no law can be fitted to one number"
+                f"all {losses.size} losses are {losses[0]:g}: no law can be fitted to one number"
             )
-        elif _nothing_moves(curves):
+        elif max(sizes, default=0) >= FEWEST and not moves:
             problem = (
-                f"in each of the {len(curves)} {phase} runs the loss stays what it is ({counted}; "
-                f"{curves[0][2][0]:g} throughout run {curves[0][0]}): there is no curve to fit"
+                f"in each of the {len(curves)} {phase} runs the loss stays what it is ({sum(sizes)} "
+                f"losses; {curves[0][2][0]:g} throughout run {curves[0][0]}): there is no curve to fit"
             )
         else:
             continue
@@ -366,12 +350,6 @@ def check_evidence(study: Study, *, continual: bool) -> None:
         problems.append(Problem(place, problem, fix))
     if problems:
         raise StudyError(problems)
-
-
-def _curves(study: Study, runs: Sequence[Run], domain: str) -> list[Curve]:
-    """Return name, steps and losses of the runs that were measured on a validation set."""
-    curves = [(run.name, *study.curve(run.name, domain)) for run in runs]
-    return [curve for curve in curves if curve[1].size]
 
 
 def _check_trained(study: Study, measured: dict[str, list[Curve]]) -> None:
@@ -401,9 +379,3 @@ def _check_trained(study: Study, measured: dict[str, list[Curve]]) -> None:
         "what training does to them"
     )
     raise StudyError.at(f"{study.origin.losses}, study {study.name}", problem, fix)
-
-
-def _nothing_moves(curves: list[Curve]) -> bool:
-    """Return whether every curve keeps its first loss, and some of them are long enough to tell."""
-    sizes = [losses.size for _, _, losses in curves]
-    return max(sizes, default=0) >= FEWEST and all(is_one_number(curve[2]) for curve in curves)

@@ -30,11 +30,6 @@ class UniqueTokens:
     ----------
     general, target : float, optional
         Tokens of the general and of the target data; None where nobody counted them.
-
-    Examples
-    --------
-    >>> UniqueTokens(target=2e9).of("target")
-    2000000000.0
     """
 
     general: float | None = None
@@ -50,11 +45,6 @@ class UniqueTokens:
         check.raise_problems()
         for role in given:
             object.__setattr__(self, role, float(getattr(self, role)))
-
-    def of(self, role: str) -> float | None:
-        """Return the unique tokens of a role, None where they are not known."""
-        tokens = getattr(self, role)
-        return None if tokens is None else float(tokens)
 
 
 @dataclass(frozen=True)
@@ -150,11 +140,9 @@ class Resources:
         tokens = np.asarray(steps, dtype=np.float64) * self.tokens_per_step
         general = np.asarray(replay, dtype=np.float64)
         shares = {"general": general, "target": 1.0 - general}
-        sizes = {role: self.unique_tokens.of(role) for role in ROLES}
+        sizes = {role: getattr(self.unique_tokens, role) for role in ROLES}
         return {
-            role: tokens * share / size
-            for role, share in shares.items()
-            if (size := sizes[role]) is not None
+            role: tokens * shares[role] / size for role, size in sizes.items() if size is not None
         }
 
     def costs(self, steps: ArrayLike) -> dict[str, Floats]:
@@ -207,13 +195,12 @@ def note_epochs(
     known = Resources(per_step, unique_tokens)
     for role in ROLES:
         epochs = {run.name: known.of_one(run).get(f"{role}_epochs", 0.0) for run in runs}
-        many = {name: count for name, count in epochs.items() if count > MANY_EPOCHS}
+        most = max(epochs, key=epochs.__getitem__, default="")
+        many = sum(count > MANY_EPOCHS for count in epochs.values())
         if many:
-            most = max(many, key=lambda name: many[name])
             cautions.add(
                 f"{place}, run {most}",
-                epochs_words(role, many[most])
-                + (f" ({len(many)} runs do so)" if len(many) > 1 else ""),
+                epochs_words(role, epochs[most]) + (f" ({many} runs do so)" if many > 1 else ""),
                 "train on more unique tokens or for fewer steps, or fit with --model cpt-replay-repeats",
             )
 

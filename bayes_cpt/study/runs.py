@@ -18,25 +18,22 @@ SHARES_ADD_UP = 2e-3
 
 def _check_schedule(check: Check, schedule: object) -> None:
     if not isinstance(schedule, Schedule):
-        check.add("key schedule", f"the schedule is {schedule!r}", "give the schedule's segments")
-    elif schedule.peak > HIGHEST_LEARNING_RATE:
-        check.add(
-            "key schedule",
-            f"the peak learning rate is {schedule.peak:g}, above {HIGHEST_LEARNING_RATE:g}",
-            "write raw learning rates, 2e-4 and not 2.0 (or say lr_unit = 1e-4 in [study])",
-        )
+        fix = "give the schedule's segments"
+        check.add("key schedule", f"the schedule is {schedule!r}", fix)
+        return
+    peak = schedule.peak
+    if peak > HIGHEST_LEARNING_RATE:
+        problem = f"the peak learning rate is {peak:g}, above {HIGHEST_LEARNING_RATE:g}"
+        fix = "write raw learning rates, 2e-4 and not 2.0 (or say lr_unit = 1e-4 in [study])"
     elif not schedule.learning_rates().any():
-        check.add(
-            "key schedule",
-            "the learning rate is 0 throughout",
-            "give the learning rates that were trained with",
-        )
-    elif schedule.peak < LOWEST_LEARNING_RATE:
-        check.add(
-            "key schedule",
-            f"the peak learning rate is {schedule.peak:g}, below {LOWEST_LEARNING_RATE:g}",
-            "write raw learning rates, 2e-4 for 0.0002 (and correct lr_unit in [study])",
-        )
+        problem = "the learning rate is 0 throughout"
+        fix = "give the learning rates that were trained with"
+    elif peak < LOWEST_LEARNING_RATE:
+        problem = f"the peak learning rate is {peak:g}, below {LOWEST_LEARNING_RATE:g}"
+        fix = "write raw learning rates, 2e-4 for 0.0002 (and correct lr_unit in [study])"
+    else:
+        return
+    check.add("key schedule", problem, fix)
 
 
 def _make_floats(item: "Base | Run", keys: tuple[str, ...]) -> None:
@@ -87,9 +84,8 @@ class Base:
         check = Check()
         check.name("name", self.name)
         if not isinstance(self.known, bool):
-            check.add(
-                "key known", f"known is {self.known!r}", "write true or false, without quotes"
-            )
+            fix = "write true or false, without quotes"
+            check.add("key known", f"known is {self.known!r}", fix)
         if self.run is not None:
             check.name("run", self.run)
         if self.model_size is not None:
@@ -98,26 +94,18 @@ class Base:
         if self.schedule is not None:
             _check_schedule(check, self.schedule)
         if self.known is True:
-            self._check_known(check, steps_fine)
+            for key in ("steps", "schedule"):
+                if getattr(self, key) is None:
+                    fix = f"add {key} = ..., or known = false for an open-weights base"
+                    check.add(f"key {key}", f"the key {key!r} is missing", fix)
+            length = self.schedule.steps if isinstance(self.schedule, Schedule) else self.steps
+            if steps_fine and self.steps != length:
+                problem = f"steps is {self.steps} but the segments of the schedule sum to {length}"
+                fix = "make both the number of PT steps behind the checkpoint"
+                check.add("key steps", problem, fix)
         if check.problems:
             raise StudyError(check.problems).within(f"base {self.name}")
         _make_floats(self, ("model_size",))
-
-    def _check_known(self, check: Check, steps_fine: bool) -> None:
-        for key in ("steps", "schedule"):
-            if getattr(self, key) is None:
-                check.add(
-                    f"key {key}",
-                    f"the key {key!r} is missing",
-                    f"add {key} = ..., or known = false for an open-weights base",
-                )
-        if steps_fine and isinstance(self.schedule, Schedule) and self.steps != self.schedule.steps:
-            check.add(
-                "key steps",
-                f"steps is {self.steps} but the segments of the schedule sum to "
-                f"{self.schedule.steps}",
-                "make both the number of PT steps behind the checkpoint",
-            )
 
     @property
     def loss_potential(self) -> float | None:
@@ -206,7 +194,10 @@ class Run:
         if self.phase == "cpt":
             self._check_continual(check)
         elif self.phase == "pt":
-            self._check_pretraining(check)
+            for key in ("base", "replay", "targets"):
+                if getattr(self, key) is not None:
+                    fix = f'leave {key} out, or write phase = "cpt"'
+                    check.add(f"key {key}", f"a PT run has no {key}", fix)
         else:
             check.add("key phase", f"phase is {self.phase!r}", 'write "pt" or "cpt"')
         if self.model_size is not None:
@@ -216,18 +207,14 @@ class Run:
         if self.sequence_length is not None:
             check.count("sequence_length", self.sequence_length)
         if self.branch is not None and self.branch.step >= self.schedule.steps:
-            check.add(
-                "key branch",
+            problem = (
                 f"the run leaves {self.branch.run} at step {self.branch.step}, and its schedule has "
-                f"{self.schedule.steps} steps",
-                "give the schedule of the steps after the branch",
+                f"{self.schedule.steps} steps"
             )
+            check.add("key branch", problem, "give the schedule of the steps after the branch")
         if self.optimizer_state is not None and self.optimizer_state not in OPTIMIZER_STATES:
-            check.add(
-                "key optimizer_state",
-                f"optimizer_state is {self.optimizer_state!r}",
-                'write "carried" or "reset", or leave it out',
-            )
+            problem = f"optimizer_state is {self.optimizer_state!r}"
+            check.add("key optimizer_state", problem, 'write "carried" or "reset", or leave it out')
         if check.problems:
             raise StudyError(check.problems).within(f"run {self.name}")
         _make_floats(self, ("replay", "model_size", "batch_tokens"))
@@ -237,35 +224,19 @@ class Run:
         """Share of each target in the data that are not replay; empty where the run does not say it."""
         return dict(self.targets or ())  # type: ignore[arg-type]
 
-    def _check_pretraining(self, check: Check) -> None:
-        for key in ("base", "replay", "targets"):
-            if getattr(self, key) is not None:
-                check.add(
-                    f"key {key}",
-                    f"a PT run has no {key}",
-                    f'leave {key} out, or write phase = "cpt"',
-                )
-
     def _check_continual(self, check: Check) -> None:
         if self.base is None:
             check.add("key base", "a CPT run needs a base", "name the checkpoint it starts from")
         else:
             check.name("base", self.base)
         if self.replay is None:
-            check.add(
-                "key replay",
-                "a CPT run needs a replay ratio",
-                "give the share of general data in its batches, 0 to 1",
-            )
+            fix = "give the share of general data in its batches, 0 to 1"
+            check.add("key replay", "a CPT run needs a replay ratio", fix)
         elif not is_number(self.replay) or not 0 <= self.replay <= 1:
-            percent = is_number(self.replay) and 1 < self.replay <= 100
-            check.add(
-                "key replay",
-                f"replay is {self.replay!r}, outside 0 to 1",
-                f"write {self.replay / 100:g} for {self.replay:g} %"
-                if percent
-                else "give the share of general data in the batches as a number from 0 to 1",
-            )
+            fix = "give the share of general data in the batches as a number from 0 to 1"
+            if is_number(self.replay) and 1 < self.replay <= 100:
+                fix = f"write {self.replay / 100:g} for {self.replay:g} %"
+            check.add("key replay", f"replay is {self.replay!r}, outside 0 to 1", fix)
 
 
 def _mixture(check: Check, targets: object) -> tuple[tuple[str, float], ...]:

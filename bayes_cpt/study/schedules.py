@@ -67,25 +67,18 @@ class Segment:
     def __post_init__(self) -> None:
         check = Check()
         if not isinstance(self.shape, str) or self.shape not in SHAPES:
-            check.add(
-                "key shape",
-                f"shape is {self.shape!r}",
-                f"write one of {', '.join(SHAPES)}{suggestion(self.shape, SHAPES)}",
-            )
+            fix = f"write one of {', '.join(SHAPES)}{suggestion(self.shape, SHAPES)}"
+            check.add("key shape", f"shape is {self.shape!r}", fix)
         check_length(check, self.steps)
         rates_fine = check.rate("start", self.start) & check.rate("end", self.end)
         if rates_fine and self.shape == "constant" and self.start != self.end:
-            check.add(
-                "key end",
-                f"a constant segment starts at {self.start:g} and ends at {self.end:g}",
-                "make start and end equal, or write shape = linear",
-            )
+            problem = f"a constant segment starts at {self.start:g} and ends at {self.end:g}"
+            check.add("key end", problem, "make start and end equal, or write shape = linear")
         if rates_fine and self.shape == "exponential" and not (self.start > 0 and self.end > 0):
-            check.add(
-                "key end" if self.start > 0 else "key start",
-                "an exponential segment cannot start or end at 0",
-                "end it at a small positive learning rate, or choose another shape",
-            )
+            place = "key end" if self.start > 0 else "key start"
+            problem = "an exponential segment cannot start or end at 0"
+            fix = "end it at a small positive learning rate, or choose another shape"
+            check.add(place, problem, fix)
         check.raise_problems()
         object.__setattr__(self, "steps", int(self.steps))
         object.__setattr__(self, "start", float(self.start))
@@ -121,8 +114,7 @@ class Segment:
         """Return the first steps of it, to the last digit: as a log unless it is constant."""
         if self.shape == "constant":
             return self.stretched(steps)
-        rates = self.learning_rates()[:steps]
-        return LoggedSegment(steps, tuple(range(1, steps + 1)), tuple(rates.tolist()))
+        return _every_step(self.learning_rates()[:steps])
 
 
 @dataclass(frozen=True)
@@ -151,41 +143,26 @@ class LoggedSegment:
         steps = np.asarray(self.logged_steps)
         rates = np.asarray(self.logged_rates)
         if steps.ndim != 1 or steps.shape != rates.shape or not steps.size:
-            check.add(
-                "logged learning rates",
-                f"{steps.size} steps and {rates.size} learning rates are logged",
-                "log one learning rate per logged step, and at least one",
-            )
+            problem = f"{steps.size} steps and {rates.size} learning rates are logged"
+            fix = "log one learning rate per logged step, and at least one"
+            check.add("logged learning rates", problem, fix)
         check.raise_problems()
         for index in np.flatnonzero(np.diff(steps) <= 0)[:1]:
-            check.add(
-                f"step {steps[index + 1]}",
-                f"the logged step {steps[index + 1]} follows step {steps[index]}",
-                "log every step once, in rising order",
-            )
+            step, before = steps[index + 1], steps[index]
+            problem = f"the logged step {step} follows step {before}"
+            check.add(f"step {step}", problem, "log every step once, in rising order")
         for step in steps[(steps < 1) | (steps > self.steps)][:1]:
-            check.add(
-                f"step {step}",
-                f"the logged step {step} lies outside 1 to {self.steps}",
-                "count steps from 1 inside the phase",
-            )
+            problem = f"the logged step {step} lies outside 1 to {self.steps}"
+            check.add(f"step {step}", problem, "count steps from 1 inside the phase")
         for index in np.flatnonzero(~np.isfinite(rates) | (rates < 0))[:1]:
-            check.add(
-                f"step {steps[index]}",
-                f"the logged learning rate is {rates[index]:g}",
-                "log finite learning rates, not below 0",
-            )
+            problem = f"the logged learning rate is {rates[index]:g}"
+            fix = "log finite learning rates, not below 0"
+            check.add(f"step {steps[index]}", problem, fix)
         check.raise_problems()
 
     def first(self, steps: int) -> "LoggedSegment":
         """Return the first steps of it, every one logged."""
-        rates = self.learning_rates()[:steps]
-        return replace(
-            self,
-            steps=steps,
-            logged_steps=tuple(range(1, steps + 1)),
-            logged_rates=tuple(rates.tolist()),
-        )
+        return _every_step(self.learning_rates()[:steps])
 
     @property
     def highest(self) -> float:
@@ -205,52 +182,30 @@ class LoggedSegment:
         """Return the segment with every learning rate multiplied by `factor`."""
         return replace(self, logged_rates=tuple(rate * factor for rate in self.logged_rates))
 
-    def stretched(self, steps: int) -> Self:
+    def stretched(self, steps: int) -> "LoggedSegment":
         """Return the same course over another number of steps: the last step keeps its rate."""
         places = np.arange(1, steps + 1) * (self.steps / steps)
-        rates = np.interp(places, np.arange(1, self.steps + 1), self.learning_rates())
-        return replace(
-            self,
-            steps=steps,
-            logged_steps=tuple(range(1, steps + 1)),
-            logged_rates=tuple(rates.tolist()),
-        )
+        return _every_step(np.interp(places, np.arange(1, self.steps + 1), self.learning_rates()))
+
+
+def _every_step(rates: Floats) -> LoggedSegment:
+    """Return a stretch with a logged learning rate at each step."""
+    return LoggedSegment(rates.size, tuple(range(1, rates.size + 1)), tuple(rates.tolist()))
 
 
 def check_length(check: Check, steps: object) -> None:
     """Note a problem unless `steps` is a number of steps that can be trained."""
     if check.count("steps", steps) and int(steps) > LONGEST_STEPS:  # type: ignore[call-overload]
-        check.add(
-            "key steps",
-            f"steps is {steps}, more than the {LONGEST_STEPS} that any run has",
-            "count optimiser steps, not tokens or samples",
-        )
+        problem = f"steps is {steps}, more than the {LONGEST_STEPS} that any run has"
+        check.add("key steps", problem, "count optimiser steps, not tokens or samples")
 
 
 def segment_from_toml(table: object) -> Segment:
-    """Return the segment that a table of a study.toml describes.
-
-    Raises
-    ------
-    StudyError
-        If it is not a table, a key is missing or unknown, or a value is impossible.
-    """
+    """Return the segment that a table of a study.toml describes."""
     check = Check()
     keys = check.keys(table, allowed=Segment.KEYS, required=Segment.KEYS)
     check.raise_problems()
     return Segment(**keys)
-
-
-def rising_stretch(rates: Floats) -> int:
-    """Return how many of the first rates rise strictly, 0 if not even the second does.
-
-    Parameters
-    ----------
-    rates : ndarray, shape (steps,)
-    """
-    falls = np.flatnonzero(np.diff(rates) <= 0)
-    stretch = int(falls[0]) + 1 if falls.size else rates.size
-    return stretch if stretch > 1 else 0
 
 
 __all__ = [
@@ -286,9 +241,8 @@ class Schedule:
     def __post_init__(self) -> None:
         object.__setattr__(self, "segments", tuple(self.segments))
         if not self.segments:
-            raise StudyError.at(
-                "key schedule", "the schedule has no segment", "give at least one segment"
-            )
+            problem = "the schedule has no segment"
+            raise StudyError.at("key schedule", problem, "give at least one segment")
         check = Check()
         check_length(check, self.steps)
         check.raise_problems()
@@ -315,11 +269,8 @@ class Schedule:
     def from_toml(cls, tables: Sequence[Any]) -> Self:
         """Build a schedule from the segment tables of a study.toml (`to_toml` undone)."""
         if not isinstance(tables, list | tuple):
-            raise StudyError.at(
-                "key schedule",
-                f"the schedule is {tables!r}",
-                "write a list of segments, schedule = [ { shape, steps, start, end } ]",
-            )
+            fix = "write a list of segments, schedule = [ { shape, steps, start, end } ]"
+            raise StudyError.at("key schedule", f"the schedule is {tables!r}", fix)
         check = Check()
         segments = [
             segment
@@ -337,16 +288,11 @@ class Schedule:
         StudyError
             If part of the schedule is a log: logs are kept in lr.csv, not in study.toml.
         """
-        tables = []
-        for segment in self.segments:
-            if isinstance(segment, LoggedSegment):
-                raise StudyError.at(
-                    "key schedule",
-                    "a logged learning rate cannot be written as segments",
-                    "write lr_log = true and keep the log in lr.csv",
-                )
-            tables.append({key: getattr(segment, key) for key in Segment.KEYS})
-        return tables
+        if self.is_logged:
+            problem = "a logged learning rate cannot be written as segments"
+            fix = "write lr_log = true and keep the log in lr.csv"
+            raise StudyError.at("key schedule", problem, fix)
+        return [{key: getattr(part, key) for key in Segment.KEYS} for part in self.segments]
 
     @property
     def steps(self) -> int:
@@ -399,7 +345,10 @@ class Schedule:
         steps = 0
         for segment in self.segments:
             if isinstance(segment, LoggedSegment):
-                return steps + rising_stretch(segment.learning_rates())
+                rates = segment.learning_rates()
+                rises = np.diff(rates) > 0
+                stretch = rates.size if rises.all() else int(np.argmin(rises)) + 1
+                return steps + (stretch if stretch > 1 else 0)
             if not segment.rises:
                 break
             steps += segment.steps
@@ -408,11 +357,8 @@ class Schedule:
     def first(self, steps: int) -> "Schedule":
         """Return the schedule of the first `steps` steps; one that is cut becomes a log."""
         if not is_integer(steps) or not 1 <= steps <= self.steps:
-            raise StudyError.at(
-                "key steps",
-                f"the first {steps} of {self.steps} steps are asked for",
-                f"ask for 1 to {self.steps}",
-            )
+            problem = f"the first {steps} of {self.steps} steps are asked for"
+            raise StudyError.at("key steps", problem, f"ask for 1 to {self.steps}")
         kept: list[Segment | LoggedSegment] = []
         left = steps
         for segment in self.segments:
@@ -448,13 +394,8 @@ class Schedule:
         # The last segment keeps a step, and with it the final learning rate.
         ends[:-1] = np.minimum(ends[:-1], steps - 1)
         lengths = np.diff(ends, prepend=0)
-        return Schedule(
-            tuple(
-                segment.stretched(int(length))
-                for segment, length in zip(self.segments, lengths, strict=True)
-                if length
-            )
-        )
+        pairs = zip(self.segments, lengths, strict=True)
+        return Schedule(tuple(part.stretched(int(length)) for part, length in pairs if length))
 
     def __add__(self, other: "Schedule") -> "Schedule":
         """Return this schedule followed by `other`."""

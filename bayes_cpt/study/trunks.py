@@ -1,13 +1,13 @@
 """What a run that branches off another one shares with it: the trunk's curve up to the branch."""
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import fields, replace
-from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bayes_cpt.arrays import Floats, Ints
 from bayes_cpt.errors import StudyWarning
 from bayes_cpt.study.runs import Branch, Run
 from bayes_cpt.study.study import Study
@@ -25,11 +25,8 @@ FEWEST_BEFORE = 5
 _BRANCHING: "WeakKeyDictionary[Study, Study | None]" = WeakKeyDictionary()
 
 
-class Measured(NamedTuple):
-    """Rising steps, shape (points,), and the losses there, nats/token."""
-
-    steps: NDArray[np.int64]
-    losses: NDArray[np.float64]
+# Rising steps and the losses there, nats/token.
+type Measured = tuple[Ints, Floats]
 
 
 def branch_of(study: Study, run: Run) -> Branch | None:
@@ -63,7 +60,7 @@ def own_curve(study: Study, run: Run, domain: str) -> Measured:
     steps, losses = study.curve(run.name, domain)
     branch = branch_of(study, run)
     unshared = steps > branch.step if branch else np.ones(steps.size, dtype=bool)
-    return Measured(steps[unshared], losses[unshared])
+    return steps[unshared], losses[unshared]
 
 
 def with_found_branches(study: Study) -> Study:
@@ -103,64 +100,43 @@ def _branch_off(study: Study, trunk: Run, run: Run, *, earlier: bool) -> Branch 
     """Return where a run leaves another one by their losses; None where they have nothing in common."""
     if any(getattr(trunk, name) != getattr(run, name) for name in ALIKE):
         return None
+    curves = [
+        (study.curve(trunk.name, domain), study.curve(run.name, domain)) for domain in study.domains
+    ]
     # Logs are looked at first: learning rates of long runs are large.
-    begins = run.phase == "pt" and _begins_late(study, trunk, run)
+    logs = [(of_trunk[0], own[0]) for of_trunk, own in curves if own[0].size]
+    begins_late = run.phase == "pt" and bool(logs)
+    begins_late &= all((before < own[0]).sum() >= FEWEST_BEFORE for before, own in logs)
     # Of two runs with the same losses the later one of the study is the branch.
-    equal, differ = _equal(study, trunk, run) if earlier else ({}, 0.0)
-    repeats = len(equal) >= FEWEST_EQUAL
-    last = _last_shared(trunk, run) if begins or repeats else 0
-    if last <= run.schedule.warmup_steps:
+    equal, differ = _equal(curves) if earlier else ({}, np.inf)
+    if not begins_late and len(equal) < FEWEST_EQUAL:
         return None
-    if begins and _begins_after(study, trunk, run, last):
-        return Branch(trunk.name, last)
-    return _repeated(equal, differ, trunk, run, last) if repeats else None
-
-
-def _last_shared(trunk: Run, run: Run) -> int:
-    """Return the last step up to which two runs have the same learning rates, before the last of one."""
     rates = [either.schedule.learning_rates() for either in (trunk, run)]
     length = min(map(len, rates))
     apart = ~np.isclose(rates[0][:length], rates[1][:length], rtol=SAME_RATE, atol=0.0)
-    return min(int(np.argmax(apart)) if apart.any() else length, run.schedule.steps - 1)
+    last = min(int(np.argmax(apart)) if apart.any() else length, run.schedule.steps - 1)
+    if last <= run.schedule.warmup_steps:
+        return None
+    if begins_late and all(_begins_after(before, own, last) for before, own in logs):
+        return Branch(trunk.name, last)
+    after = run.schedule.warmup_steps
+    shared = [step for step in equal.values() if after < step <= last and step < differ]
+    return Branch(trunk.name, max(shared)) if len(shared) >= FEWEST_EQUAL else None
 
 
-def _begins_late(study: Study, trunk: Run, run: Run) -> bool:
-    """Return whether the log of a run begins where that of another one has shown some points."""
-    begun = [_steps_of_both(study, trunk, run, domain) for domain in study.domains]
-    measured = [(before, steps) for before, steps in begun if steps.size]
-    return bool(measured) and all(
-        np.count_nonzero(before < steps[0]) >= FEWEST_BEFORE for before, steps in measured
-    )
+def _begins_after(before: Ints, own: Ints, last: int) -> bool:
+    """Return whether a log begins just after a step, and that of its trunk goes past it."""
+    # Where the trunk's log begins there too, neither shows what was before.
+    if np.count_nonzero(before <= last) < FEWEST_BEFORE or before[-1] < last:
+        return False
+    return bool(last < own[0] <= last + MOST_GAPS * np.median(np.diff(before)))
 
 
-def _begins_after(study: Study, trunk: Run, run: Run, last: int) -> bool:
-    """Return whether the log of a run begins just after a step, and that of its trunk goes past it."""
-    for domain in study.domains:
-        before, steps = _steps_of_both(study, trunk, run, domain)
-        if not steps.size:
-            continue
-        # Where the trunk's log begins there too, neither shows what was before.
-        if np.count_nonzero(before <= last) < FEWEST_BEFORE or before[-1] < last:
-            return False
-        if not last < steps[0] <= last + MOST_GAPS * np.median(np.diff(before)):
-            return False
-    return True
-
-
-def _steps_of_both(
-    study: Study, trunk: Run, run: Run, domain: str
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    return study.curve(trunk.name, domain)[0], study.curve(run.name, domain)[0]
-
-
-def _equal(study: Study, trunk: Run, run: Run) -> tuple[dict[float, int], float]:
+def _equal(curves: Sequence[tuple[Measured, Measured]]) -> tuple[dict[float, int], float]:
     """Return the losses that two runs share, each with its step, and the first step at which two differ."""
     equal: dict[float, int] = {}
     differ = np.inf
-    for domain in study.domains:
-        (steps, losses), (own_steps, own_losses) = (
-            study.curve(name, domain) for name in (trunk.name, run.name)
-        )
+    for (steps, losses), (own_steps, own_losses) in curves:
         both, here, there = np.intersect1d(steps, own_steps, return_indices=True)
         same = losses[here] == own_losses[there]
         # By loss, as losses that do not change tell nothing.
@@ -168,12 +144,3 @@ def _equal(study: Study, trunk: Run, run: Run) -> tuple[dict[float, int], float]
         if not same.all():
             differ = min(differ, float(both[np.argmin(same)]))
     return equal, differ
-
-
-def _repeated(
-    equal: dict[float, int], differ: float, trunk: Run, run: Run, last: int
-) -> Branch | None:
-    """Return a branch where the losses of two runs are the very same up to a step."""
-    after = run.schedule.warmup_steps
-    shared = [step for step in equal.values() if after < step <= last and step < differ]
-    return Branch(trunk.name, max(shared)) if len(shared) >= FEWEST_EQUAL else None

@@ -118,7 +118,7 @@ def test_where_the_trunk_was_not_measured_nothing_starts() -> None:
 def test_what_a_run_repeats_of_its_trunk_counts_once() -> None:
     study = branching_study()
     again = study.with_runs([], losses=[("cooled", 1000, "web", 3.9)])
-    assert own_curve(again, study.run("cooled"), "web").steps[0] == 2100
+    assert own_curve(again, study.run("cooled"), "web")[0][0] == 2100
 
 
 @pytest.mark.parametrize(
