@@ -19,8 +19,9 @@ def read_toml(path: Path, raised: type[StudyError] = StudyError) -> dict[str, An
         Of the class given, if the file cannot be read, is not UTF-8 or not TOML; it names the line or the
         key.
     """
+    content = _content(path, raised)
     try:
-        tables = tomllib.loads(_content(path, raised).decode("utf-8-sig"))
+        tables = tomllib.loads(content.decode("utf-8-sig"))
         if key := _too_large(tables):
             raise ValueError(f"{key} is a whole number of more than 64 bits")
         return tables

@@ -70,7 +70,7 @@ LINES: list[tuple[str, tuple[str, ...]]] = [
     (f"predict {{fit}} --plan {PLAN} --at {{points}} -o {{dir}}/o.csv", ("run mixed", "long_r25")),
     (f"predict {{fit}} --plan {PLAN} --at {{dir}}/no -o {{dir}}/o.csv", ("cannot be read",)),
     (f"predict {{fit}} --plan {PLAN} --at {{text}} -o {{dir}}/o.csv", ("bayes-cpt import csv",)),
-    ("demo -o {text}", ("this is a file", "Choose a folder")),
+    ("demo -o {text}", ("this is a file, not a folder", "choose another one")),
     ("demo --seed 1.5", ("--seed", "integer")),
 ]
 

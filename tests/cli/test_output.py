@@ -33,7 +33,13 @@ VERBS = {
 }
 
 
-@pytest.mark.parametrize("verb", VERBS)
+EACH = [
+    pytest.param(verb, marks=pytest.mark.slow if verb in ("next-run", "landmarks") else ())
+    for verb in VERBS
+]
+
+
+@pytest.mark.parametrize("verb", EACH)
 def test_a_reader_that_stops_early_costs_no_file(
     verb: str, fit_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -47,7 +53,7 @@ def test_a_reader_that_stops_early_costs_no_file(
     assert files <= {path.name for path in (tmp_path / "out").iterdir()}
 
 
-@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("verb", EACH)
 def test_quiet_prints_nothing_and_an_untrustworthy_fit_gives_exit_code_1(
     verb: str, call: Call, fit_file: Path, weak_fit_file: Path
 ) -> None:

@@ -88,6 +88,7 @@ def test_laws_are_compared_beside_those_of_final_losses(call: Call, folder: Path
     assert told["trustworthy"]
 
 
+@pytest.mark.slow
 def test_a_run_on_a_mixture_is_watched_on_every_set(
     call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

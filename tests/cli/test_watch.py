@@ -47,6 +47,7 @@ def test_once_says_where_the_run_will_end(call: Call, fit_file: Path, tmp_path: 
     assert (tmp_path / f"log.csv.{RUN}.watch.json").is_file()
 
 
+@pytest.mark.slow
 def test_the_plot_fits_the_terminal(
     call: Call, fit_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -76,7 +77,10 @@ def test_losses_under_other_names_are_said_and_not_waited_for_in_silence(
     check_refusal(call(*unknown), ("--below prose=2.5: name one of general, kernel",))
 
 
-@pytest.mark.parametrize("name", ["{}", "{}_loss", "val_{}", "{}/ce"])
+@pytest.mark.parametrize(
+    "name",
+    ["{}_loss", *(pytest.param(own, marks=pytest.mark.slow) for own in ("{}", "val_{}", "{}/ce"))],
+)
 def test_a_series_called_by_a_validation_set_of_the_fit_is_its_loss(
     call: Call, fit_file: Path, tmp_path: Path, name: str
 ) -> None:
@@ -144,6 +148,7 @@ def test_bad_lines(
     check_refusal(call("watch", fit_file, *given, "--once"), fragments)
 
 
+@pytest.mark.slow
 def test_a_watch_that_is_killed_loses_nothing(call: Call, fit_file: Path, tmp_path: Path) -> None:
     log = tmp_path / "log.csv"
     log.write_text(lines(300))

@@ -202,6 +202,9 @@ OF_THE_SAME_TERMS = (
     "cpt-replay-sizes",
     "cpt-replay-batch",
     "cpt-replay-repeats",
+    # Held to SciPy, and correlated as the shipped pre-training model is.
+    "unknown base",
+    "correlated",
 )
 
 

@@ -36,12 +36,17 @@ def bundled_model(model: str = "cpt-replay") -> pm.Model:
 
 
 @cache
-def small_model() -> pm.Model:
+def small() -> Setup:
     """A few runs of which four numbers are not known, so that every compiler takes seconds."""
     study = read_study(bundled_study()).subset(["r00_const", "r25_cos"])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", StudyWarning)
-        return build_model(study, with_few_free("cpt-replay", ["reference_loss", "shift_share"]))
+        return build_setup(with_few_free("cpt-replay", ["reference_loss", "shift_share"]), study)
+
+
+@cache
+def small_model() -> pm.Model:
+    return model_of(small())
 
 
 def test_all_data_are_named_data_of_the_model() -> None:
@@ -113,18 +118,12 @@ def test_roles_may_have_priors_of_different_families() -> None:
     assert "reference_loss" in {variable.name for variable in model.deterministics}
 
 
-@pytest.fixture(scope="module")
-def prior() -> xr.DataTree:
-    with bundled_model():
-        drawn: xr.DataTree = pm.sample_prior_predictive(
+def test_prior_predictive_curves_are_drawn_for_every_point() -> None:
+    with small_model():
+        prior = pm.sample_prior_predictive(
             draws=12, random_seed=1, compile_kwargs={"mode": INTERPRETED}
         )
-    return drawn
-
-
-def test_prior_predictive_curves_are_drawn_for_every_point(prior: xr.DataTree) -> None:
-    curves = prior["prior_predictive"]["loss"]
-    points = bundled().curves.points
+    curves, points = prior["prior_predictive"]["loss"], small().curves.points
     assert curves.shape == (1, 12, points.loss.size)
     assert np.isfinite(curves).all()
     # Draws differ, and follow the level that their parameters say.
@@ -132,22 +131,6 @@ def test_prior_predictive_curves_are_drawn_for_every_point(prior: xr.DataTree) -
     general = points.domain_index == 0
     means = curves.to_numpy()[0][:, general].mean(axis=1)
     assert np.corrcoef(level, means)[0, 1] > 0.6
-
-
-def test_log_likelihood_has_one_entry_per_curve(prior: xr.DataTree) -> None:
-    tree = xr.DataTree.from_dict({"posterior": prior["prior"].to_dataset()})
-    with bundled_model():
-        found = pm.compute_log_likelihood(
-            tree,
-            extend_inferencedata=False,
-            progressbar=False,
-            compile_kwargs={"mode": INTERPRETED},
-        )
-    draws = tree["posterior"].to_dataset().isel(chain=0)
-    parameters = {str(name): values.to_numpy() for name, values in draws.data_vars.items()}
-    expected = log_likelihoods(bundled(), parameters)
-    assert found["loss"].shape == (1, 12, len(bundled().curves.curves))
-    np.testing.assert_allclose(found["loss"].to_numpy()[0], expected, rtol=1e-9)
 
 
 def test_density_and_gradient_are_compiled_by_pymc() -> None:
@@ -184,11 +167,7 @@ def test_pymc_nutpie_and_fit_sample_the_same_posterior(by_pymc: xr.DataTree) -> 
     by_nutpie = nutpie.sample(
         compiled, draws=400, tune=300, chains=2, cores=1, seed=1, progress_bar=False
     )
-    study = read_study(bundled_study()).subset(["r00_const", "r25_cos"])
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", StudyWarning)
-        setup = build_setup(with_few_free("cpt-replay", ["reference_loss", "shift_share"]), study)
-    ours = sample(Density(setup), seed=1)
+    ours = sample(Density(small()), seed=1)
     for name in ("reference_loss", "shift_share"):
         mine = ours.values[name].reshape(-1, 2)
         for tree in (by_pymc, by_nutpie):
@@ -206,12 +185,32 @@ def test_log_likelihood_and_posterior_predictive_of_draws(by_pymc: xr.DataTree) 
         found = pm.compute_log_likelihood(few, extend_inferencedata=False, progressbar=False)
         drawn = pm.sample_posterior_predictive(few, progressbar=False, random_seed=1)
     curves = found["loss"].to_numpy()
-    assert curves.shape[:2] == (2, 5)
-    assert np.isfinite(curves).all()
+    draws = {name: own.reshape(-1, 2) for name, own in free_of(few).items()}
+    medians = _medians(small())
+    parameters = {name: np.repeat(own, 10, axis=0) for name, own in medians.items()} | draws
+    expected = log_likelihoods(small(), parameters)
+    np.testing.assert_allclose(curves.reshape(expected.shape), expected, rtol=1e-9)
     losses = drawn["posterior_predictive"]["loss"].to_numpy()
     measured = small_model()["measured_loss"].get_value()
     assert losses.shape == (2, 5, measured.size)
     assert np.corrcoef(losses.mean(axis=(0, 1)), measured)[0, 1] > 0.9
+
+
+def free_of(tree: xr.DataTree) -> dict[str, np.ndarray]:
+    return {name: tree["posterior"][name].to_numpy() for name in ("reference_loss", "shift_share")}
+
+
+def _medians(setup: Setup) -> dict[str, np.ndarray]:
+    frame = setup.frame
+    priors = frame.spec.priors
+    return {
+        name: np.array(
+            [[priors[name].of(frame.role(own)).quantiles(0.5) for own in frame.members(info.dims)]]
+        )
+        if info.dims
+        else priors[name].of(None).quantiles([0.5])
+        for name, info in frame.parameters().items()
+    }
 
 
 def test_do_and_observe_fix_a_parameter() -> None:

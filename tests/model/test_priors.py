@@ -277,8 +277,8 @@ def test_single_brackets_are_named(tmp_path: Path) -> None:
     ("pairs", "message"),
     [
         ({("exponent", "exponnt"): 0.5}, "exponent and exponnt are not two different parameters"),
-        ({("exponent", "exponent"): 0.5}, "no two parameters"),
-        ({("exponent/general", "reference_slope/target"): 0.5}, "no two parameters"),
+        ({("exponent", "exponent"): 0.5}, "not two different parameters"),
+        ({("exponent/general", "reference_slope/target"): 0.5}, "not two different parameters"),
         (
             {
                 ("exponent", "memory"): 0.9,

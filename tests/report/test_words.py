@@ -126,7 +126,7 @@ def test_a_verdict_is_about_the_result() -> None:
     first, sure, _ = decision.verdict()
     assert first == (
         f"Train from {row['base']}, {row['steps']} steps, {100 * row['replay']:.0f} % general data, "
-        f"peak LR {row['peak']:.3g}. "
+        f"peak LR {row['peak']:.3g} (the longest tried; --steps for more). "
         f"Best replay ratio: between {optimum['lower']:.2g} and {optimum['upper']:.2g} (90 %)."
     )
     assert f"{100 * row['p_within']:.0f} %" in sure

@@ -61,6 +61,7 @@ def test_scores_follow_shift_and_scale(
         np.testing.assert_allclose(moved[column], scale * plain[column], rtol=1e-7, atol=1e-9)
 
 
+@pytest.mark.slow
 def test_bands_of_uniform_draws_cover_their_mass() -> None:
     generator = np.random.default_rng(3)
     scored = score_points(
