@@ -33,6 +33,8 @@ from bayes_cpt.model.setup import Element, Setup, elements
 if TYPE_CHECKING:
     import pymc as pm
 
+# Chains start so many white sds from the mode.
+JITTER = 0.3
 FAMILIES = {Normal: NORMAL, LogNormal: LOG_NORMAL, LogitNormal: LOGIT_NORMAL}
 # Parameters of the saturating replay factor, the last of which is sampled as what the factor is at one
 # half.
@@ -208,7 +210,9 @@ class Density:
         import pymc as pm
 
         with pm.Model() as model:
-            white = pm.Flat("white", shape=self.size)
+            # Chains start apart, but about the mode; at the mode itself slopes are 0, which nutpie refuses.
+            about = pm.Normal.dist(0.0, JITTER, shape=self.size)
+            white = pm.Flat("white", shape=self.size, initval=about)
             data = [pm.Data(name, array) for name, array in self.data(metric).items()]
             pm.Potential("log_density", self._operation(white, *data)[0][0])
         return model

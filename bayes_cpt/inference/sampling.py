@@ -200,7 +200,7 @@ class _Run:
 
         key = self.density.key
         if key not in _COMPILED:
-            # Chains start at the mode, about which the coordinates are white.
+            # The model says itself where chains start.
             model = self.density.model(self.metric)
             _COMPILED[key] = nutpie.compile_pymc_model(model, jitter_rvs=set())
         return _COMPILED[key].with_data(**self.density.data(self.metric))

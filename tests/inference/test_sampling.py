@@ -71,6 +71,16 @@ def test_number_of_cores_does_not_change_the_draws(density: Density, found: Samp
     np.testing.assert_array_equal(alone.values["reference_loss"], found.values["reference_loss"])
 
 
+def test_chains_start_apart_about_the_mode(density: Density) -> None:
+    """At the mode itself a slope may be 0, which nutpie refuses to start from."""
+    model = density.model(laplace(density, seed=0))
+    first, second = (model.initial_point(random_seed=seed)["white"] for seed in (1, 2))
+    assert first.shape == (density.size,)
+    assert np.all(first != 0.0)
+    assert np.all(first != second)
+    assert np.abs(first).max() < 1.5
+
+
 def test_chains_differ(found: Sample) -> None:
     draws = found.values["reference_loss"]
     for chain in range(1, 4):
