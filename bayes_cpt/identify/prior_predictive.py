@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 LEVEL = "reference_loss"
 DRAWS = 4000
 # More draws than this share below 0, and priors do not look like losses.
-MOST_BELOW_ZERO = 0.02
+MOST_BELOW_ZERO = 0.01
 
 
 def read_prior_plan(

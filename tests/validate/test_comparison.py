@@ -383,8 +383,10 @@ def test_weights_of_two_laws_are_those_of_a_search_on_a_line() -> None:
         options={"xatol": 1e-9},
     )
     assert 0.05 < found.x < 0.95
-    # ArviZ's search ends where the score hardly changes; its score is the best to 1e-6, as tested above.
-    assert stacking_weights(scores)[0] == pytest.approx(found.x, abs=1e-3)
+    # ArviZ's search ends where the score hardly changes: it is the score that is as good as the best.
+    weights = stacking_weights(scores)
+    assert mean_score(scores, weights) == pytest.approx(-found.fun, abs=1e-7)
+    assert weights[0] == pytest.approx(found.x, abs=1e-3)
 
 
 def test_the_weights_of_a_run_have_not_seen_it() -> None:
