@@ -571,13 +571,13 @@ def schedule(
     )
     return answer.finish(
         {
-            "base": choice.end.base.name,
-            "replay": choice.end.replay,
-            "targets": choice.end.mixture,
+            "base": choice.base.name,
+            "replay": choice.replay,
+            "targets": choice.mixture,
             "not_given": choice.taken,
             "steps": steps,
             "cap": choice.cap,
-            "objective": choice.objective.name,
+            "objective": choice.valuation.objective.name,
             "advised": choice.advised,
             "gains": table,
             "noise": choice.noise,

@@ -25,7 +25,7 @@ class Candidates:
     bases: tuple[Base, ...]  # those in use
     base: Ints  # place in `bases`, (candidates,)
     replay: Floats  # share of general data, (candidates,)
-    schedules: ScheduleBatch
+    schedules: Any  # a ScheduleBatch, or what has its steps, last_rate, schedule and ends
     places: Floats  # where each lies in the ranges of its space, 0...1, (candidates, ranges)
     cells: Ints  # which combination of listed values each has, (candidates,)
     # Shares of targets in use, as `Run.mixture`; a single empty one where there is one target
@@ -43,12 +43,11 @@ class Candidates:
 
     def take(self, rows: "Ints | slice") -> Self:
         """Return some of them."""
-        schedules = {name: values[rows] for name, values in vars(self.schedules).items()}
         return replace(
             self,
             base=self.base[rows],
             replay=self.replay[rows],
-            schedules=ScheduleBatch(**schedules),
+            schedules=self.schedules.take(rows),
             places=self.places[rows],
             cells=self.cells[rows],
             mixture=self.mixture[rows],

@@ -1,4 +1,11 @@
-"""The best falling schedule of a run: what it gains over the best cosine and the best hold-and-decay."""
+"""The best falling schedule of a run: what it gains over the best cosine and the best hold-and-decay.
+
+Cosine and hold-and-decay (WSD) are those that `bayes_cpt.decisions.search` finds in a space of peak, decay
+and last learning rate. After the same line from the base's learning rate, a free schedule is any
+non-increasing sequence below a cap: straight lines between some 40 knots, closer together towards the end,
+each lower than the one before by a part that is 0 or more. What is minimised is the posterior mean of the
+objective after the last step, as Luo et al. (ICLR 2025, arXiv 2503.12811) minimise that of a point fit.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -8,23 +15,26 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bayes_cpt.arrays import Floats
+from bayes_cpt.arrays import Floats, Ints
 from bayes_cpt.decisions.candidates import Candidates
-from bayes_cpt.decisions.decision import decide
 from bayes_cpt.decisions.final_losses import FinalLosses
-from bayes_cpt.decisions.free_schedule import ScheduleEnd, Shapes
 from bayes_cpt.decisions.objective import Objective, read_objective
-from bayes_cpt.decisions.search_space import named_base, shortest_decay
-from bayes_cpt.errors import Problem, SpecError
+from bayes_cpt.decisions.risk import RiskMeasure
+from bayes_cpt.decisions.search import SearchCriterion, search
+from bayes_cpt.decisions.search_space import WARMUP_SHARE, SearchSpace, shortest_decay, with_batch
+from bayes_cpt.decisions.space import Space, read_space
+from bayes_cpt.decisions.valuation import Valuation
+from bayes_cpt.errors import SpecError
 from bayes_cpt.inference.posterior import Posterior
-from bayes_cpt.laws.schedule_ends import ScheduleBatch
-from bayes_cpt.model.bases import fitted_bases
-from bayes_cpt.model.groups import check_target
-from bayes_cpt.study.batches import UNSAID, Batch
+from bayes_cpt.landmarks.trials import check_continual
+from bayes_cpt.laws.areas import AreaForm
+from bayes_cpt.laws.schedule_ends import BySchedule, Ends
 from bayes_cpt.study.ranges import outside_range
-from bayes_cpt.study.runs import HIGHEST_LEARNING_RATE, Run, checked_mixture
+from bayes_cpt.study.resources import Limits
+from bayes_cpt.study.runs import Base
 from bayes_cpt.study.schedules import Schedule
 from bayes_cpt.study.study import Study
+from bayes_cpt.threads import one_thread
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -37,27 +47,104 @@ NOTHING, SURE = 0.001, 0.9
 FREE, COSINE, WSD = FAMILIES = ("free", "cosine", "wsd")
 # What is compared: a family, and the one that it is set against.
 PAIRS = ((WSD, COSINE), (FREE, WSD), (FREE, COSINE))
-# Configurations that are looked at, at least: all combinations of a usual study.
-CANDIDATES = 1024
+# Of the search: candidates, for each combination of listed values at least as many, and the lowest peak
+# as a share of the cap.
+CANDIDATES, EACH, LOWEST_PEAK = 4096, 64, 0.01
+SHAPES = ("linear", "one_minus_sqrt", "cosine")
+# Of the free schedule: knots, the steps between two of them at least, and the stretches of one learning
+# rate that stand for a run while it is optimised, more in its first line, where the rates may start at 0.
+KNOTS, APART, STRETCHES, EARLY = 40, 8, 400, 60
+# Draws that stand for all while it is optimised, and the step of its slopes, as a share of the cap.
+FEW_DRAWS, STEP = 48, 1e-6
+# A start has no learning rate below this share of the cap, where slopes are very steep.
+LIFTED = 1e-3
+# Learning rates below this count as this one in powers, whose slope is infinite at 0.
+LOWEST_RATE = 1e-12
+TOLERANCE, ITERATIONS = 1e-8, 300
+
+
+@dataclass(frozen=True, eq=False)
+class Stretches(BySchedule):
+    """Schedules of any course, where `ScheduleBatch` has those that are held and decay."""
+
+    rates: Floats  # learning rate of each stretch, (schedules, stretches)
+    counts: Floats  # its steps, of the same shape
+
+    @property
+    def steps(self) -> Ints:
+        """All steps, shape (schedules,)."""
+        return np.asarray(self.counts.sum(axis=1).astype(np.int64))
+
+    @property
+    def last_rate(self) -> Floats:
+        """Learning rate of the last step, shape (schedules,)."""
+        return self.rates[:, -1]
+
+    def schedule(self, index: int) -> Schedule:
+        """Return one of the schedules."""
+        rates = np.repeat(self.rates[index], self.counts[index].astype(np.int64))
+        return Schedule.from_log(np.arange(1, rates.size + 1), rates)
+
+    def ends(self, form: AreaForm, levels: Floats, forward: Floats) -> Ends:
+        """Return the areas after the last step of each, as `ScheduleBatch.ends` does."""
+        paced = self.counts * form.paces(self.rates)
+        after = np.pad(np.cumsum(paced[:, ::-1], axis=1)[:, ::-1], ((0, 0), (0, 1)))
+        left = np.exp(after[:, None] * np.log(form.momenta.node_momenta())[:, None])
+        reached = levels * left[..., 0] + np.einsum("snk,sk->sn", np.diff(left), self.rates)
+        log_rates = np.log(np.maximum(self.rates, LOWEST_RATE))
+        powers = form.powers.interval
+        areas = np.exp(log_rates[..., None] * powers.at_nodes())
+        shift = np.exp(form.shift_power * (log_rates - np.log(form.reference_rate)))
+        return Ends(
+            log_forward=powers.series(
+                np.log(np.einsum("sk,skn->sn", self.counts, areas) + forward)
+            ),
+            level=form.momenta.interval.series(reached),
+            forward=form.reference_rate * (self.counts * shift).sum(axis=1),
+            paced_steps=paced.sum(axis=1),
+        )
 
 
 @dataclass(frozen=True, eq=False)
 class ScheduleChoice:
     """The best falling schedule of a run beside the best cosine and the best hold-and-decay (WSD)."""
 
-    end: ScheduleEnd  # base, replay ratio, length and weights of the objective
-    objective: Objective
+    valuation: Valuation
     cap: float  # the highest learning rate allowed, raw
-    schedules: dict[str, Schedule]  # the best of each family, ``free``, ``cosine`` or ``wsd``
+    runs: dict[str, Candidates]  # the best of each family, ``free``, ``cosine`` or ``wsd``
     values: dict[str, Floats]  # weighted loss of each in every draw, nats/token, (draws,)
     # What was not given and is the best of what the study tried: of ``base``, ``replay`` and ``targets``.
     taken: tuple[str, ...] = ()
-    batch: Batch = UNSAID  # that most CPT runs have, where the law compares batches
+
+    @property
+    def base(self) -> Base:
+        """Where the run starts."""
+        return self.runs[WSD].bases[self.runs[WSD].base[0]]
+
+    @property
+    def replay(self) -> float:
+        """Share of general data."""
+        return float(self.runs[WSD].replay[0])
+
+    @property
+    def mixture(self) -> Mapping[str, float]:
+        """Share of each of several targets in the data that are not replay; empty where there is one."""
+        return self.runs[WSD].mixtures[self.runs[WSD].mixture[0]]
+
+    @property
+    def steps(self) -> int:
+        """Length of the run."""
+        return int(self.runs[WSD].schedules.steps[0])
 
     @property
     def warmup(self) -> int:
         """Steps of the line from the base's learning rate."""
-        return Shapes(self.end, self.cap, 0.0).warmup
+        return warmup_steps(self.steps)
+
+    @cached_property
+    def schedules(self) -> dict[str, Schedule]:
+        """The schedule of each family."""
+        return {family: run.schedules.schedule(0) for family, run in self.runs.items()}
 
     @property
     def advised(self) -> str:
@@ -106,15 +193,14 @@ class ScheduleChoice:
         rows = []
         for family, against in PAIRS:
             gains = self.gains(family, against)
-            median, lower, upper = np.quantile(gains, marks)
             rows.append(
                 {
                     "schedule": family,
                     "against": against,
                     "mean": float(gains.mean()),
-                    "median": median,
-                    "lower": lower,
-                    "upper": upper,
+                    **dict(
+                        zip(("median", "lower", "upper"), np.quantile(gains, marks), strict=True)
+                    ),
                     "probability": float(np.mean(gains > 0)),
                     "advised": family == self.advised,
                 }
@@ -140,70 +226,31 @@ class ScheduleChoice:
         return plots.free_schedule(self)
 
     def rates(self) -> "pd.DataFrame":
-        """Return the learning rate of every step, columns run, step, lr as in an lr.csv."""
+        """Return the learning rates of the free schedule, columns run, step, lr as in an lr.csv."""
         import pandas as pd
 
-        parts = []
-        for run in self.plan.runs:
-            if run.schedule.is_logged:
-                rates = run.schedule.learning_rates()
-                steps = np.arange(1, rates.size + 1)
-                parts.append(pd.DataFrame({"run": run.name, "step": steps, "lr": rates}))
-        return pd.concat(parts, ignore_index=True)
+        rates = self.schedules[FREE].learning_rates()
+        return pd.DataFrame({"run": FREE, "step": np.arange(1, rates.size + 1), "lr": rates})
 
     @cached_property
     def plan(self) -> Study:
         """The free schedule, the best cosine and the best WSD as runs of a plan."""
-        import pandas as pd
-
-        end = self.end
-        runs = tuple(
-            Run(
-                name=family,
-                phase="cpt",
-                schedule=self.schedules[family],
-                base=end.base.name,
-                replay=end.replay,
-                model_size=end.base.model_size,
-                batch_tokens=self.batch.tokens,
-                sequence_length=self.batch.sequence_length,
-                targets=dict(end.mixture) or None,
-            )
-            for family in FAMILIES
-        )
-        study = end.model.study
-        return Study(
-            name=f"{study.name}-schedule",
-            general=study.general,
-            target=study.target,
-            bases=(replace(end.base, run=None),),
-            runs=runs,
-            losses=pd.DataFrame(columns=["run", "step", "domain", "loss"]),
-            is_plan=True,
-        )
+        study = self.valuation.model.study
+        plan = self.runs[WSD].plan(study, [0], [WSD])
+        runs = tuple(self.runs[family].run(0, family) for family in FAMILIES)
+        return replace(plan, name=f"{study.name}-schedule", runs=runs)
 
     @property
     def outside(self) -> list[str]:
         """Where the run leaves what was fitted, in words."""
-        return outside_range(self.end.model.study, self.plan, self.plan.run(self.advised))
+        return outside_range(self.valuation.model.study, self.plan, self.plan.run(self.advised))
 
     @cached_property
     def noise(self) -> float:
         """Median over draws of the sd of a single run's objective about the law's, nats."""
-        end, last = self.end, np.array([self.schedules[self.advised].final])
-        none, whole = np.zeros(1, dtype=np.int64), np.array([end.steps])
-        # Only the last learning rate counts: a run held there stands for all that end there.
-        held = ScheduleBatch(last, last, last, none, none, whole, none)
-        single = Candidates(
-            (end.base,),
-            none,
-            np.array([end.replay]),
-            held,
-            np.zeros((1, 0)),
-            none,
-            (end.mixture,),
-        )
-        return float(np.median(end.model.at(single).spread.of_sum(end.weights)))
+        advised = self.runs[self.advised]
+        spread = self.valuation.model.at(advised).spread
+        return float(np.median(self.valuation.combination.sizes(advised, spread, single_run=True)))
 
 
 def choose_schedule(
@@ -256,88 +303,165 @@ def choose_schedule(
     >>> print(*choice.verdict(), sep="\n")                            # doctest: +SKIP
     """
     posterior.check_one_law("a free schedule")
-    goal, posterior = read_objective(objective), posterior.in_batch()
-    model = FinalLosses.of(posterior, draws)
-    highest = max(run.schedule.peak for run in posterior.study.runs) if cap is None else cap
-    _check(replay, steps, highest)
-    mixture = _mixture(posterior.study, targets)
-    asked = (("base", base), ("replay", replay), ("targets", mixture))
-    taken = tuple(name for name, given in asked if given is None)
-    if base is None or replay is None or mixture is None:
-        base, replay, mixture = best_tried(posterior, base, replay, mixture, steps, goal, draws)
-    start = named_base(posterior.study, base, "base")
-    weights = goal.combination(model.domains)
-    end = ScheduleEnd(model, start, replay, steps, weights, mixture)
-    shapes = Shapes(end, highest, shortest_decay(posterior.study))
-    cosine, wsd = shapes.best_cosine(), shapes.best_wsd()
-    schedules = {COSINE: cosine, WSD: wsd, FREE: shapes.best_free([wsd, shapes.held()])}
-    return ScheduleChoice(
-        end=end,
-        objective=goal,
-        cap=highest,
-        schedules=schedules,
-        values={family: end.values(schedule) for family, schedule in schedules.items()},
-        taken=taken,
-        batch=posterior.batch,
-    )
-
-
-def best_tried(
-    posterior: Posterior,
-    base: str | None,
-    replay: float | None,
-    mixture: Mapping[str, float] | None,
-    steps: int,
-    objective: "str | Path | dict[str, Any] | Objective",
-    draws: int,
-) -> tuple[str, float, Mapping[str, float]]:
-    """Return the base, replay ratio and mixture with the lowest expected objective among those tried.
-
-    What was tried are the bases that CPT runs of the study start from, and the replay ratios, mixtures of
-    several targets and peaks of those runs: a default must not leave what was fitted.
-    """
-    runs = posterior.study.continual_runs
-    used = {run.base for run in runs}
-    bases = [fitted.name for fitted in fitted_bases(posterior.study) if fitted.name in used]
-    replays = sorted({run.replay or 0.0 for run in runs})
-    peaks = sorted({run.schedule.peak for run in runs})
-    mixtures = [dict(own) for own in dict.fromkeys(tuple(run.mixture.items()) for run in runs)]
-    space: dict[str, Any] = {
-        "bases": bases if base is None else base,
-        "replay": replays if replay is None else replay,
-        "peak": peaks,
-        "steps": steps,
-    }
-    combinations = len(bases) * len(replays) * len(peaks)
-    if len(posterior.study.targets) > 1:
-        space["targets"] = mixtures if mixture is None else [dict(mixture)]
-        combinations *= len(mixtures)
-    decision = decide(
-        posterior, objective, space, draws=draws, candidates=max(CANDIDATES, combinations)
-    )
-    chosen = decision.contenders.candidates
-    best = chosen.mixtures[chosen.mixture[0]]
-    return chosen.bases[chosen.base[0]].name, float(chosen.replay[0]), best
-
-
-def _mixture(study: Study, targets: str | Mapping[str, float] | None) -> Mapping[str, float] | None:
-    """Return a mixture of several targets, None where none is given; an empty one for one target."""
-    mixture = None if targets is None else checked_mixture(targets)
-    for name in mixture or ():
-        check_target(study, name)
-    return mixture if len(study.targets) > 1 else {}
-
-
-def _check(replay: float | None, steps: int, cap: float) -> None:
-    problems = []
-    if replay is not None and not 0 <= replay <= 1:
-        hint = f"write {replay / 100:g} for {replay:g} %" if 1 < replay <= 100 else "as in 0.25"
-        problems.append(Problem("replay", f"{replay:g} is not a share between 0 and 1", hint))
     if steps < SHORTEST_RUN:
         problem = f"{steps} steps are too few for a schedule"
-        problems.append(Problem("steps", problem, f"give at least {SHORTEST_RUN}"))
-    if not 0 < cap <= HIGHEST_LEARNING_RATE:
-        problem = f"{cap:g} is not a raw learning rate"
-        problems.append(Problem("cap", problem, "give one such as 2e-4"))
-    if problems:
-        raise SpecError(problems)
+        raise SpecError.at("steps", problem, f"give at least {SHORTEST_RUN}")
+    goal = read_objective(objective).model_copy(
+        update={"constraints": (), "score_constraints": (), "limits": Limits()}
+    )
+    check_continual(posterior.frame)
+    posterior, whole = with_batch(
+        posterior, _tried(posterior.study, base, replay, steps, targets, cap)
+    )
+    model = FinalLosses.of(posterior, draws)
+    _, wsd = _best(model, goal, whole)
+    several = len(posterior.study.targets) > 1
+    settled = whole.model_copy(
+        update={
+            "bases": (wsd.bases[wsd.base[0]].name,),
+            "replay": read_space({"replay": float(wsd.replay[0])}).replay,
+            "targets": (dict(wsd.mixtures[wsd.mixture[0]]),) if several else None,
+        }
+    )
+    only_cosine = {"decay_shape": ("cosine",), "decay_share": Space().decay_share}
+    valuation, wsd = _best(model, goal, settled)
+    _, cosine = _best(model, goal, settled.model_copy(update=only_cosine))
+    highest = float(whole.peak.highest) if whole.peak else 0.0
+    few = replace(valuation, model=FinalLosses.of(posterior, min(FEW_DRAWS, draws)))
+    runs = {FREE: free_schedule(few, wsd, highest), COSINE: cosine, WSD: wsd}
+    asked = (("base", base), ("replay", replay), ("targets", targets if several else ""))
+    return ScheduleChoice(
+        valuation=valuation,
+        cap=highest,
+        runs=runs,
+        values={
+            family: valuation.combination.of_candidates(run, model.losses(run))[0]
+            for family, run in runs.items()
+        },
+        taken=tuple(name for name, given in asked if given is None),
+    )
+
+
+def _tried(
+    study: Study,
+    base: str | None,
+    replay: float | None,
+    steps: int,
+    targets: str | Mapping[str, float] | None,
+    cap: float | None,
+) -> Space:
+    """Return all schedules that are held and decay, on what was given, else on what CPT runs tried."""
+    runs = study.continual_runs
+    if cap is None:
+        cap = max(run.schedule.peak for run in study.runs)
+    if targets is None and len(study.targets) > 1:
+        targets = [dict(own) for own in dict.fromkeys(tuple(run.mixture.items()) for run in runs)]
+    return read_space(
+        {
+            "bases": base,
+            "replay": sorted({run.replay or 0.0 for run in runs}) if replay is None else replay,
+            "targets": targets,
+            "peak": {"low": LOWEST_PEAK * cap, "high": cap, "scale": "log"},
+            "decay_shape": SHAPES,
+            "decay_share": {"low": shortest_decay(study), "high": 1.0},
+            "relative_final": {"low": 0.0, "high": 1.0},
+            "steps": steps,
+        }
+    )
+
+
+def _best(model: FinalLosses, objective: Objective, space: Space) -> tuple[Valuation, Candidates]:
+    """Return the run of a space with the lowest expected loss, and what it was judged by."""
+    whole = SearchSpace.of(space, model.study)
+    valuation = Valuation.of(model, objective, whole)
+    criterion = SearchCriterion(RiskMeasure.parse("expected"), False, 0.0, 0)
+    found = search(valuation, whole, criterion, max(CANDIDATES, EACH * whole.combinations))
+    return valuation, found.candidates.take(found.order()[:1])
+
+
+def warmup_steps(steps: int) -> int:
+    """Return the length of the line from the base's learning rate, as in the spaces of `decide`."""
+    return min(round(WARMUP_SHARE * steps), steps - 1)
+
+
+def free_schedule(valuation: Valuation, run: Candidates, cap: float) -> Candidates:
+    """Return a run with the best falling schedule found from two: its own, and one held at the cap."""
+    from scipy.optimize import minimize
+
+    steps = int(run.schedules.steps[0])
+    firsts = _first_steps(steps)
+    counts = np.diff(firsts, append=steps).astype(np.float64)
+    knots = _knots(steps)
+    basis, before = _basis(knots, run, firsts + 0.5 * (counts + 1.0))
+
+    def expected(parts: Floats) -> Floats:
+        """Return the objective of rows of parts, shares of the cap."""
+        rates = np.maximum(before + cap * parts @ basis.T, 0.0)
+        every = run.take(np.zeros(len(parts), dtype=np.int64))
+        every = replace(every, schedules=Stretches(rates, np.tile(counts, (len(parts), 1))))
+        losses = valuation.model.losses(every)
+        return np.asarray(valuation.combination.of_candidates(every, losses).mean(axis=1))
+
+    def with_slopes(parts: Floats) -> tuple[float, Floats]:
+        moved = expected(np.vstack([parts, parts + STEP * np.eye(parts.size)]))
+        return float(moved[0]), (moved[1:] - moved[0]) / STEP
+
+    def descended(rates: Floats) -> Floats:
+        """Return the best parts found from learning rates at the knots."""
+        lifted = np.clip(np.minimum.accumulate(rates) / cap, LIFTED, 1.0)
+        optimum = minimize(
+            with_slopes,
+            np.append(-np.diff(lifted), lifted[-1]),
+            jac=True,
+            method="SLSQP",
+            bounds=[(0.0, 1.0)] * lifted.size,
+            constraints={
+                "type": "ineq",
+                "fun": lambda parts: 1.0 - parts.sum(),
+                "jac": lambda parts: -np.ones(parts.size),
+            },
+            options={"ftol": TOLERANCE, "maxiter": ITERATIONS},
+        )
+        parts = np.maximum(optimum.x, 0.0)
+        return np.asarray(parts / max(1.0, float(parts.sum())))
+
+    own = run.schedules.schedule(0).learning_rates()
+    starts = (own[np.maximum(np.round(knots).astype(np.int64) - 1, 0)], np.full(knots.size, cap))
+    # Matrices are small: threads would wait for each other.
+    with one_thread("blas"):
+        found = np.stack([descended(rates) for rates in starts])
+    basis_of_all, before_all = _basis(knots, run, np.arange(1.0, steps + 1.0))
+    rates = before_all + cap * basis_of_all @ found[expected(found).argmin()]
+    return replace(run, schedules=Stretches(rates[None], np.ones((1, steps))))
+
+
+def _first_steps(steps: int) -> Ints:
+    """Return the steps before each of the stretches that stand for a run while it is optimised."""
+    shares = 1.0 - np.arange(STRETCHES) / STRETCHES
+    early = np.geomspace(1.0, steps, EARLY)[:-1]
+    edges = np.round(np.concatenate([steps * (1.0 - shares**2), early])).astype(np.int64)
+    return np.unique(edges[edges < steps])
+
+
+def _knots(steps: int) -> Floats:
+    """Return the steps of the knots, from the end of the first line on."""
+    warmup = warmup_steps(steps)
+    left = (steps - warmup) * (1.0 - np.arange(KNOTS + 1) / KNOTS) ** 2
+    kept = [float(steps)]
+    for place in steps - left[::-1]:
+        if kept[-1] - place >= APART:
+            kept.append(float(place))
+    kept[-1] = float(warmup)
+    return np.array(kept[::-1])
+
+
+def _basis(knots: Floats, run: Candidates, at: Floats) -> tuple[Floats, Floats]:
+    """Return what each part adds to the learning rates at some steps, and what is there without.
+
+    The parts are the falls from each knot to the next, and last the learning rate of the last knot: each
+    lifts its own knot and all before it. Shapes are (steps, knots) and (steps,).
+    """
+    hats = np.stack([np.interp(at, knots, row) for row in np.eye(knots.size)], axis=1)
+    share = np.minimum(at / max(knots[0], 1.0), 1.0)
+    hats[:, 0] *= share
+    return np.cumsum(hats, axis=1), run.schedules.initial[0] * (1.0 - share)

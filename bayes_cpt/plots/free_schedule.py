@@ -35,9 +35,8 @@ def free_schedule(choice: ScheduleChoice) -> "Figure":
         ends lower.
     """
     figure = new_figure(*SIZE)
-    end = choice.end
     figure.suptitle(
-        f"{end.steps} steps from {end.base.name}, replay {end.replay:g}",
+        f"{choice.steps} steps from {choice.base.name}, replay {choice.replay:g}",
         fontsize="large",
         fontweight="bold",
     )
@@ -54,7 +53,7 @@ def free_schedule(choice: ScheduleChoice) -> "Figure":
 def _whole(axes: "Axes", choice: ScheduleChoice) -> None:
     from matplotlib.ticker import MaxNLocator
 
-    steps = np.arange(1, choice.end.steps + 1)
+    steps = np.arange(1, choice.steps + 1)
     for family in reversed(FAMILIES):
         rates = choice.schedules[family].learning_rates()
         axes.plot(steps, rates, color=SHADES[family])
@@ -68,14 +67,14 @@ def _whole(axes: "Axes", choice: ScheduleChoice) -> None:
 
 def _last(axes: "Axes", choice: ScheduleChoice) -> None:
     """Draw the end of the schedules against the steps that are left, both on log scales."""
-    togo = np.arange(choice.end.steps, 0, -1)
+    togo = np.arange(choice.steps, 0, -1)
     first = choice.schedules[FREE].peak
     for family in reversed(FAMILIES):
         rates = choice.schedules[family].learning_rates()
         axes.plot(togo, rates, color=SHADES[family])
     axes.set_xscale("log")
     axes.set_yscale("log")
-    axes.set_xlim(choice.end.steps, 1)
+    axes.set_xlim(choice.steps, 1)
     axes.set_ylim(LOWEST * first, 1.5 * first)
     dress(axes, grid=False)
     axes.set_title("towards the end", loc="left", fontweight="bold")

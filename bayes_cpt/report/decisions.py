@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from bayes_cpt.decisions.decision import Decision
     from bayes_cpt.decisions.next_run import RunValues
     from bayes_cpt.decisions.schedule_choice import ScheduleChoice
+    from bayes_cpt.decisions.valuation import Valuation
     from bayes_cpt.study.runs import Run
 
 # Heading, what it is, and what its values are shares of.
@@ -127,10 +128,6 @@ def decision_words(decision: "Decision", interval: float = 0.9) -> Words:
     candidates, tolerance = contenders.candidates, decision.criterion.tolerance
     value, error = decision.information
     table = decision.table(interval)
-    weights: Any = zip(valuation.weights, valuation.model.domains, strict=True)
-    if valuation.thirds:
-        total = sum(valuation.objective.weights.values())
-        weights = ((share / total, name) for name, share in valuation.objective.weights.items())
     taken = {name: float(amounts[0]) for name, amounts in valuation.taken(candidates).items()}
     breaches = contenders.breaches[:, 0]
     base = candidates.bases[candidates.base[0]]
@@ -144,7 +141,7 @@ def decision_words(decision: "Decision", interval: float = 0.9) -> Words:
             "searched": bool(decision.space.searched),
             "in_short": in_short(candidates, 0),
             "configuration": configuration(candidates, 0),
-            "goal": " + ".join(f"{weight:.3g} {name}" for weight, name in weights),
+            "goal": goal_words(valuation),
             "reference": valuation.reference.name if valuation.reference else "its base",
             "outside": list(decision.outside[0]),
             "mass": f"{100 * interval:g} %",
@@ -177,6 +174,14 @@ def decision_words(decision: "Decision", interval: float = 0.9) -> Words:
             "rests": rests_on(valuation.model.study, continual=True, most=1),
         },
     )
+
+
+def goal_words(valuation: "Valuation") -> str:
+    """Return what is minimised, as in "0.5 general + 0.5 kernel"."""
+    weights: Any = zip(valuation.weights, valuation.model.domains, strict=True)
+    if valuation.thirds:
+        weights = ((share, name) for name, share in valuation.objective.shares.items())
+    return " + ".join(f"{weight:.3g} {name}" for weight, name in weights)
 
 
 def _bases(decision: "Decision", chosen: str) -> dict[str, Any]:
@@ -443,21 +448,21 @@ def _learnt(values: "RunValues") -> dict[str, list[str]]:
 
 def schedule_words(choice: "ScheduleChoice", interval: float = 0.9) -> Words:
     """Return which schedule to follow, what it gains, and what another shape could gain at most."""
-    end, advised = choice.end, choice.advised
-    weights = zip(end.weights, end.model.domains, strict=True)
+    advised, valuation = choice.advised, choice.valuation
+    initial = choice.base.schedule.final if choice.base.schedule else 0.0
     return render(
         "schedule.txt",
         {
-            "base": end.base.name,
-            "replay": f"{100 * end.replay:.3g}",
-            "mixture": mixture_words(end.mixture),
+            "base": choice.base.name,
+            "replay": f"{100 * choice.replay:.3g}",
+            "mixture": mixture_words(choice.mixture),
             "taken": " and ".join(choice.taken),
-            "objective": choice.objective.name,
-            "goal": " + ".join(f"{weight:.3g} {name}" for weight, name in weights),
+            "objective": valuation.objective.name,
+            "goal": goal_words(valuation),
             "cap": f"{choice.cap:g}",
             "advised": advised,
             "brief": brief(choice.schedules[advised], advised),
-            "course": course(choice.schedules[FREE], end.initial, choice.warmup),
+            "course": course(choice.schedules[FREE], initial, choice.warmup),
             "gain": Estimate.of(choice.gains(WSD, COSINE), interval),
             "bound": Estimate.of(choice.gains(FREE, advised), interval),
             "pairs": [
