@@ -1,7 +1,23 @@
-"""What annotations call the arrays that the package works with."""
+"""What annotations call the arrays that the package works with, and what tables say of draws."""
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 type Floats = NDArray[np.float64]
 type Ints = NDArray[np.int64]
+
+
+def central(
+    draws: ArrayLike, interval: float, name: str = "", method: str = "linear"
+) -> dict[str, Floats]:
+    """Return medians and ends of central intervals of draws, which come last, as columns of a table.
+
+    Examples
+    --------
+    >>> {name: float(value) for name, value in central([1.0, 2.0, 3.0], 0.5, "loss").items()}
+    {'loss': 2.0, 'loss_lower': 1.5, 'loss_upper': 2.5}
+    """
+    names = [f"{name}_{end}" for end in ("lower", "upper")] if name else ["lower", "upper"]
+    marks = [0.5, 0.5 - interval / 2, 0.5 + interval / 2]
+    values = np.quantile(np.asarray(draws), marks, axis=-1, method=method)  # type: ignore[call-overload]
+    return dict(zip([name or "median", *names], values, strict=True))

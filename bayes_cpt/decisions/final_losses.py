@@ -348,7 +348,7 @@ class FinalLosses:
 
         def measured(base: Base) -> Losses:
             if any(known.name == base.name for known in posterior.study.bases):
-                return base_losses(posterior, posterior.study, base)
+                return base_losses(posterior.study, base, frame.domains)
             return (None,) * len(frame.domains)
 
         def third(name: str) -> ThirdSet:

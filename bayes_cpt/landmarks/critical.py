@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bayes_cpt.arrays import Floats
+from bayes_cpt.arrays import Floats, central
 from bayes_cpt.forecast.evaluate import Draws
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.landmarks.decomposition import PRETRAINING_TERMS, at_limit, on_new_data
@@ -78,19 +78,15 @@ class CriticalPoint:
         rows = []
         for replay in self.draws["replay"].to_numpy():
             point, before = self.draws.sel(replay=replay), self.prior.sel(replay=replay)
-            steps = point["steps"].to_numpy()
-            marks = [0.5, 0.5 - interval / 2, 0.5 + interval / 2]
-            median, lower, upper = np.quantile(steps, marks, method="inverted_cdf")
-            notes = outside_span("PT steps", float(median), lengths) if lengths else []
+            steps = central(point["steps"], interval, method="inverted_cdf")
+            notes = outside_span("PT steps", float(steps["median"]), lengths) if lengths else []
             rows.append(
                 {
                     "replay": float(replay),
                     "rise": float(point["rise"].median()),
                     "exists": float((point["rise"] > 0).mean()),
                     "exists_prior": float((before["rise"] > 0).mean()),
-                    "median": float(median),
-                    "lower": float(lower),
-                    "upper": float(upper),
+                    **steps,
                     "outside": "; ".join(notes),
                 }
             )

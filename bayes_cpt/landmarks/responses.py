@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bayes_cpt.arrays import Floats
+from bayes_cpt.arrays import central
 from bayes_cpt.errors import StudyError
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.landmarks.reshape import annealed_base, rewarmed, started_at
@@ -22,7 +22,7 @@ from bayes_cpt.landmarks.trials import (
 from bayes_cpt.model.bases import GIVE_SCHEDULE
 from bayes_cpt.model.groups import check_one_target, run_batch
 from bayes_cpt.study.ranges import outside_base, outside_span
-from bayes_cpt.study.runs import Base, Run
+from bayes_cpt.study.runs import Run
 from bayes_cpt.study.study import Study
 
 if TYPE_CHECKING:
@@ -71,69 +71,23 @@ class Response:
         """
         import pandas as pd
 
-        quantiles = np.array([0.5, 0.5 - interval / 2, 0.5 + interval / 2])
-        rows = []
-        for domain in self.draws["domain"].to_numpy():
-            ends = self.draws.sel(domain=domain)
-            loss = ends["loss"].to_numpy()
-            differences = loss - loss[:, [self.reference]]
-            best = self.best(loss)
-            for i, value in enumerate(ends["value"].to_numpy().tolist()):
-                median, lower, upper = np.quantile(loss[:, i], quantiles)
-                gap, gap_lower, gap_upper = np.quantile(differences[:, i], quantiles)
-                rows.append(
-                    {
-                        "run": self.draws.attrs["run"],
-                        "choice": self.draws.attrs["choice"],
-                        "rewarmed": self.draws.attrs["rewarmed"],
-                        "domain": str(domain),
-                        "value": value,
-                        "start": float(ends["start"][:, i].median()),
-                        "median": median,
-                        "lower": lower,
-                        "upper": upper,
-                        "difference": gap,
-                        "difference_lower": gap_lower,
-                        "difference_upper": gap_upper,
-                        "lower_than_reference": float(np.mean(differences[:, i] < 0)),
-                        "best": float(best[i]),
-                        "outside": str(ends["outside"].to_numpy()[i]),
-                    }
-                )
-        return pd.DataFrame(rows)
-
-    def objective(self, balance: float, *, changes: bool = False) -> Floats:
-        """Return λ1 times the general loss plus 1 - λ1 times the target loss (Eq. 5).
-
-        Parameters
-        ----------
-        balance : float
-            λ1, from 0 to 1.
-        changes : bool
-            Whether losses count as changes from each value's own base, or as they are. It matters where
-            the bases differ: a change also counts what the base had not yet annealed.
-
-        Returns
-        -------
-        ndarray, shape (draws, values)
-            nats/token.
-        """
-        loss = self.draws["loss"]
-        if changes:
-            loss = loss - self.draws["start"]
-        values = loss.transpose("draw", "value", "domain").to_numpy()
-        return np.asarray(balance * values[..., 0] + (1.0 - balance) * values[..., 1])
-
-    def best(self, objective: Floats) -> Floats:
-        """Return the probability that each value has the lowest objective, shape (values,).
-
-        Parameters
-        ----------
-        objective : ndarray, shape (draws, values)
-            nats/token.
-        """
-        lowest = np.argmin(objective, axis=1)
-        return np.asarray(np.bincount(lowest, minlength=objective.shape[1]) / objective.shape[0])
+        ends = self.draws.transpose("domain", "value", "draw")
+        loss, start = ends["loss"].to_numpy(), ends["start"].to_numpy()
+        gaps = loss - loss[:, [self.reference]]
+        sets, count, draws = loss.shape
+        is_best = loss.argmin(axis=1)[:, None] == np.arange(count)[:, None]
+        attributes = {name: ends.attrs[name] for name in ("run", "choice", "rewarmed")}
+        columns = {
+            "domain": np.repeat(ends["domain"].to_numpy(), count),
+            "value": ends["value"].to_numpy().tolist() * sets,
+            "start": np.median(start, axis=-1).ravel(),
+            **central(loss.reshape(-1, draws), interval),
+            **central(gaps.reshape(-1, draws), interval, "difference"),
+            "lower_than_reference": (gaps < 0).mean(axis=-1).ravel(),
+            "best": is_best.mean(axis=-1).ravel(),
+            "outside": ends["outside"].to_numpy().tolist() * sets,
+        }
+        return pd.DataFrame(attributes | columns)
 
 
 def loss_potential_response(
@@ -261,19 +215,20 @@ def base_response(
         Naming what cannot be computed.
     """
     target, chosen = main_run(posterior, plan, run)
-    named = {base.name: base for base in (*posterior.study.bases, *target.bases)}
-    bases = {name: base for name, base in named.items() if base.schedule is not None}
+    named = {base.name: (posterior.study, base) for base in posterior.study.bases}
+    named |= {base.name: (target, base) for base in target.bases}
+    bases = {name: own for name, own in named.items() if own[1].schedule is not None}
     batch = run_batch(target, chosen, posterior.frame.batches)
 
     def trial(name: str) -> Trial:
-        before = bases[name].schedule
-        assert before is not None
-        schedule = rewarmed(chosen.schedule, before.final, chosen.schedule.peak)
-        losses = base_losses(posterior, _home(target, posterior.study, bases[name]), bases[name])
-        size = bases[name].model_size
-        return Trial(before, schedule, chosen.replay or 0.0, losses, size, batch=batch)
+        home, base = bases[name]
+        assert base.schedule is not None
+        schedule = rewarmed(chosen.schedule, base.schedule.final, chosen.schedule.peak)
+        losses = base_losses(home, base, posterior.frame.domains)
+        replay = chosen.replay or 0.0
+        return Trial(base.schedule, schedule, replay, losses, base.model_size, batch=batch)
 
-    notes = [outside_base(posterior.study, base) for base in bases.values()]
+    notes = [outside_base(posterior.study, base) for _, base in bases.values()]
     attributes = {"choice": "base", "run": chosen.name, "rewarmed": True}
     reference = list(bases).index(str(chosen.base))
     return _response(posterior, list(bases), trial, notes, attributes, reference, draws)
@@ -295,10 +250,6 @@ def main_run(
         candidate for candidate in chosen if candidate.schedule.final < candidate.schedule.peak
     ]
     return target, (decaying or chosen)[0]
-
-
-def _home(target: Study, study: Study, base: Base) -> Study:
-    return target if base in target.bases else study
 
 
 def _response[Value: (float, str)](

@@ -111,16 +111,13 @@ class Survey:
         """
         import pandas as pd
 
-        choices = self.choices
         tables = {"turning_length": self.turning.table(interval)}
-        if choices is not None:
-            potentials = [
-                response.table(interval) for response in (choices.direct, choices.rewarmed)
-            ]
+        if choices := self.choices:
+            potentials = [own.table(interval) for own in (choices.direct, choices.rewarmed)]
             tables["critical_point"] = choices.critical.table(interval)
             tables["loss_potential"] = pd.concat(potentials, ignore_index=True)
-        tables["peak_learning_rate"] = self.peaks.table(interval)
-        return tables if choices is None else tables | {"bases": choices.bases.table(interval)}
+            tables["bases"] = choices.bases.table(interval)
+        return tables | {"peak_learning_rate": self.peaks.table(interval)}
 
     def verdict(self, interval: float = 0.9) -> list[str]:
         """Return what to do, how sure that is and what would change it, a short line each.
@@ -196,22 +193,18 @@ def survey(
         unknown = ()
     elif unknown and run is None and all(base.schedule is None for base in homes):
         target = posterior.study
-    _, chosen = main_run(posterior, target, run)
-    turning = turning_length(posterior, target, balances=_balances(balance), draws=draws)
+    target, chosen = main_run(posterior, target, run)
+    balances = list(dict.fromkeys((1.0, balance)))
     is_known = not posterior.frame.spec.law.unknown_base
-    annealing = decompose(posterior, target, [chosen.name], draws)["annealing_cpt"]
     name = chosen.name
+    annealing = decompose(posterior, target, [name], draws)["annealing_cpt"]
     return Survey(
         plan=target,
         run=chosen,
         base=fitted_base(posterior, target, chosen),
-        turning=turning,
+        turning=turning_length(posterior, target, balances=balances, draws=draws),
         peaks=peak_response(posterior, target, name, draws=draws),
         choices=Choices.of(posterior, target, chosen, draws) if is_known else None,
         lift=annealing.isel(run=0).max("step").clip(min=0.0),
         unknown=unknown,
     )
-
-
-def _balances(balance: float) -> list[float]:
-    return [1.0] if balance == 1.0 else [1.0, balance]

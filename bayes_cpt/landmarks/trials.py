@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from bayes_cpt.arrays import Floats
 from bayes_cpt.errors import StudyError, StudyWarning
 from bayes_cpt.forecast.evaluate import Draws, losses
+from bayes_cpt.forecast.plans import as_plan, with_base_losses
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.laws.areas import AreaForm
 from bayes_cpt.model.bases import GIVE_SCHEDULE, check_base
@@ -73,7 +74,7 @@ class Trial:
             pretraining=base.schedule,
             schedule=run.schedule,
             replay=run.replay or 0.0,
-            base_losses=base_losses(posterior, plan, base),
+            base_losses=base_losses(plan, base, posterior.frame.domains),
             model_size=plan.model_size(run),
             mixture=plan.mixture(run),
             batch=run_batch(plan, run, posterior.frame.batches),
@@ -126,22 +127,14 @@ def read_target(
 
 
 def as_study(posterior: Posterior, plan: "Study | str | Path | None") -> Study:
-    """Return a plan, read if it is a path; the fitted study where there is none."""
-    if plan is None or isinstance(plan, Study):
-        return plan or posterior.study
-    from bayes_cpt.study.folder import read_plan
-
-    return read_plan(plan, posterior.study)
+    """Return a plan, with the losses that the study has of its bases; the fitted study without one."""
+    target = posterior.study if plan is None else as_plan(posterior, plan)
+    return with_base_losses(posterior.study, posterior.frame.domains, target)
 
 
-def base_losses(posterior: Posterior, plan: Study, base: Base) -> tuple[float | None, ...]:
-    """Return the measured losses of a base, where the plan has none those of the same base in the study."""
-    losses = [plan.base_loss(base.name, domain) for domain in posterior.frame.domains]
-    study = posterior.study
-    if any(other.name == base.name and other.schedule == base.schedule for other in study.bases):
-        fitted = [study.base_loss(base.name, domain) for domain in posterior.frame.domains]
-        losses = [b if a is None else a for a, b in zip(losses, fitted, strict=True)]
-    return tuple(losses)
+def base_losses(study: Study, base: Base, domains: Sequence[str]) -> tuple[float | None, ...]:
+    """Return the measured losses of a base, None where there is none."""
+    return tuple(study.base_loss(base.name, domain) for domain in domains)
 
 
 def fitted_base(posterior: Posterior, plan: Study, run: Run) -> Base:

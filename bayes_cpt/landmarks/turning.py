@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from bayes_cpt.arrays import Floats
+from bayes_cpt.arrays import Floats, central
 from bayes_cpt.forecast.evaluate import Draws, losses
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.landmarks.reshape import held
@@ -84,27 +84,21 @@ class TurningLength:
             length = lengths[:, run, course, balance]
             change = self.draws["change"].to_numpy()[:, run, balance]
             values = length.to_numpy()
-            marks = [0.5, 0.5 - interval / 2, 0.5 + interval / 2]
-            change_median, change_lower, change_upper = np.quantile(change, marks)
             returning = values[np.isfinite(values) & (values > 0)]
-            turning = np.quantile(returning, marks) if returning.size else np.full(3, np.nan)
+            turning = central(returning if returning.size else [np.nan], interval)
             rows.append(
                 {
                     "run": str(length["run"].item()),
                     "course": str(length["course"].item()),
                     "balance": float(length["balance"]),
                     "planned_steps": int(self.draws["steps"][run]),
-                    "change": change_median,
-                    "change_lower": change_lower,
-                    "change_upper": change_upper,
+                    **central(change, interval, "change"),
                     "back": float(np.mean(change <= ROUNDING)),
                     "never_rises": float(np.mean(values == 0)),
                     "returns": returning.size / values.size,
                     "never_returns": float(np.mean(np.isinf(values))),
-                    "median": float(turning[0]),
-                    "lower": float(turning[1]),
-                    "upper": float(turning[2]),
-                    "outside": self._outside(run, float(turning[0])),
+                    **turning,
+                    "outside": self._outside(run, float(turning["median"])),
                 }
             )
         return pd.DataFrame(rows)
@@ -178,18 +172,15 @@ def turning_length(
     last = horizon or HORIZON * max(longest, *(run.schedule.steps for run in chosen))
     weights = np.array([[balance, 1.0 - balance] for balance in balances])
     trials = [Trial.of(posterior, target, run) for run in chosen]
-    by_trial: dict[tuple[str, int], Floats] = {}
-    for batch in dict.fromkeys(trial.batch for trial in trials):
-        laws = law_draws(known.in_batch(batch), draws)
-        places = [place for place, trial in enumerate(trials) if trial.batch == batch]
-        some = [trials[place] for place in places]
-        parts = [_of_law(law, some, courses, last, weights) for law in laws]
-        both = (np.concatenate(part) for part in zip(*parts, strict=True))
-        for name, values in zip(("lengths", "change"), both, strict=True):
-            by_trial |= {(name, place): values[:, k] for k, place in enumerate(places)}
+    batches = dict.fromkeys(trial.batch for trial in trials)
+    laws = {batch: law_draws(known.in_batch(batch), draws) for batch in batches}
+    parts = [
+        [_of_law(law, trial, courses, last, weights) for law in laws[trial.batch]]
+        for trial in trials
+    ]
     lengths, change = (
-        np.stack([by_trial[name, place] for place in range(len(trials))], axis=1)
-        for name in ("lengths", "change")
+        np.stack([np.concatenate([part[kind] for part in of_run]) for of_run in parts], axis=1)
+        for kind in (0, 1)
     )
     notes = ["; ".join(outside_range(posterior.study, target, run)) for run in chosen]
     turning = xr.Dataset(
@@ -211,23 +202,16 @@ def turning_length(
 
 
 def _of_law(
-    draws: Draws,
-    trials: Sequence[Trial],
-    courses: Sequence[Course],
-    horizon: int,
-    weights: Floats,
+    draws: Draws, trial: Trial, courses: Sequence[Course], horizon: int, weights: Floats
 ) -> tuple[Floats, Floats]:
-    """Return turning lengths, (draws, runs, courses, balances), and changes, (draws, runs, balances)."""
-    lengths = np.empty((draws.count, len(trials), len(courses), len(weights)))
-    change = np.empty((draws.count, len(trials), len(weights)))
-    for i, trial in enumerate(trials):
-        ends = trial_losses(draws, [trial], [[0, trial.schedule.steps]])[:, 0]
-        change[:, i] = (ends[..., 1] - ends[..., 0]) @ weights.T
-        for j, course in enumerate(courses):
-            steps, changes = _changes(draws, trial, course, horizon)
-            for k, pair in enumerate(weights):
-                lengths[:, i, j, k] = first_return(steps, np.tensordot(changes, pair, (1, 0)))
-    return lengths, change
+    """Return a run's turning lengths, (draws, courses, balances), and changes, (draws, balances)."""
+    ends = trial_losses(draws, [trial], [[0, trial.schedule.steps]])[:, 0]
+    lengths = np.empty((draws.count, len(courses), len(weights)))
+    for j, course in enumerate(courses):
+        steps, changes = _changes(draws, trial, course, horizon)
+        for k, pair in enumerate(weights):
+            lengths[:, j, k] = first_return(steps, np.tensordot(changes, pair, (1, 0)))
+    return lengths, (ends[..., 1] - ends[..., 0]) @ weights.T
 
 
 def first_return(steps: Floats, changes: Floats) -> Floats:

@@ -1,6 +1,7 @@
 import warnings
 from dataclasses import replace
 from functools import cache
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from bayes_cpt.decisions.objective import Objective
 from bayes_cpt.decisions.schedule_choice import choose_schedule
 from bayes_cpt.decisions.search_space import SearchSpace
 from bayes_cpt.decisions.space import read_space
-from bayes_cpt.errors import SpecError, StudyError, StudyWarning
+from bayes_cpt.errors import SpecError, StudyWarning
 from bayes_cpt.forecast.bands import bands
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.report.decisions import short_run

@@ -15,7 +15,6 @@ from synthetic import lab, lab_posterior, prior_as_posterior
 
 from bayes_cpt.arrays import Floats
 from bayes_cpt.decisions.candidates import Candidates
-from bayes_cpt.decisions.decision import decide
 from bayes_cpt.decisions.final_losses import FinalLosses
 from bayes_cpt.decisions.objective import read_objective
 from bayes_cpt.decisions.schedule_choice import (

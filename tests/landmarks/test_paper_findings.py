@@ -158,9 +158,10 @@ def peak_objectives(shift: str) -> Response:
 
 def optima(response: Response, *, changes: bool = False) -> Floats:
     """Return the best value at each of `WEIGHTS`."""
-    values = response.draws["value"].to_numpy()
-    best = [np.argmin(response.objective(w, changes=changes)[0]) for w in WEIGHTS]
-    return np.asarray(values[best])
+    values, first = response.draws["value"].to_numpy(), response.draws.isel(draw=0)
+    losses = first["loss"] - first["start"] if changes else first["loss"]
+    general, target = losses.transpose("domain", "value").to_numpy()
+    return np.asarray([values[np.argmin(w * general + (1.0 - w) * target)] for w in WEIGHTS])
 
 
 def leaves_the_top(best: Floats) -> float:

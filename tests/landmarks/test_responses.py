@@ -111,17 +111,6 @@ def test_values_outside_what_was_studied_are_said_so() -> None:
     assert notes == ["peak LR 0.0001, studied 0.0006 to 0.002", ""]
 
 
-def test_objectives_weigh_losses_or_changes() -> None:
-    found = base_response(lab_posterior(), practice(), draws=10)
-    loss, start = (found.draws[name].to_numpy() for name in ("loss", "start"))
-    general, target = 0.3 * loss[..., 0], 0.7 * loss[..., 1]
-    np.testing.assert_allclose(found.objective(0.3), general + target)
-    moved = loss - start
-    expected = 0.3 * moved[..., 0] + 0.7 * moved[..., 1]
-    np.testing.assert_allclose(found.objective(0.3, changes=True), expected)
-    assert found.best(np.array([[1.0, 0.0], [2.0, 3.0]])).tolist() == [0.5, 0.5]
-
-
 def test_the_run_that_is_varied_is_the_first_that_anneals() -> None:
     assert main_run(lab_posterior(), None, None)[1].name == "r00_cos"
     assert main_run(lab_posterior(), practice(), None)[1].name == practice().runs[0].name

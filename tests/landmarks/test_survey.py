@@ -29,8 +29,8 @@ def test_the_tables_are_those_of_the_landmarks() -> None:
         "turning_length",
         "critical_point",
         "loss_potential",
-        "peak_learning_rate",
         "bases",
+        "peak_learning_rate",
     ]
     assert tables["turning_length"]["balance"].unique().tolist() == [1.0, 0.75]
     assert tables["loss_potential"]["rewarmed"].unique().tolist() == [False, True]

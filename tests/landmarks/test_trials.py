@@ -4,7 +4,7 @@ from printed import COEFFICIENTS, PEAK, pretraining, printed_posterior, stepwise
 from synthetic import lab, lab_posterior, practice
 
 from bayes_cpt.errors import StudyError
-from bayes_cpt.landmarks.trials import Trial, base_losses, law_draws, read_target, trial_losses
+from bayes_cpt.landmarks.trials import Trial, law_draws, read_target, trial_losses
 from bayes_cpt.study.runs import Base, Run
 from bayes_cpt.study.schedules import Schedule, constant, cosine, linear
 from bayes_cpt.study.study import Study
@@ -60,13 +60,13 @@ def test_a_run_starts_at_the_measured_loss_of_its_base() -> None:
 
 
 def test_a_plan_without_losses_takes_those_of_the_same_base_in_the_study() -> None:
-    plan = practice().without_losses()
-    base = plan.base("stable_12k")
-    found = base_losses(lab_posterior(), plan, base)
+    plan, run = practice().without_losses(), practice().run("r25_cos_12k")
+    found = Trial.of(lab_posterior(), read_target(lab_posterior(), plan)[0], run).base_losses
     assert found == tuple(lab().base_loss("stable_12k", domain) for domain in DOMAINS)
     other = Base("stable_12k", 10, constant(10, 2e-3))
     changed = plan_of(Run("a", "cpt", cosine(9, 1e-3), other.name, 0.0), bases=(other,))
-    assert base_losses(lab_posterior(), changed, other) == NOWHERE
+    target, [run] = read_target(lab_posterior(), changed)
+    assert Trial.of(lab_posterior(), target, run).base_losses == NOWHERE
 
 
 def test_runs_on_bases_of_unknown_history_are_left_out_or_refused() -> None:
