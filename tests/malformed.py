@@ -222,7 +222,7 @@ TABLE: list[Malformed] = [
     Malformed(
         "utf-16",
         replace_file("losses.csv", LOSSES.replace(",", "\t").encode("utf-16")),
-        ("losses.csv: the file is UTF-16", "Save it as CSV in UTF-8"),
+        ("losses.csv: the columns are separated by tabs",),
     ),
     Malformed(
         "decimal-comma",

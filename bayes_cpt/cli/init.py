@@ -2,7 +2,6 @@
 
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -139,7 +138,7 @@ def _change(told: "Answers", option: str, name: str, keys: dict[str, Any]) -> No
                 f"name one of {', '.join(told.recipes) or 'the logs'}",
             )
         )
-    told.recipes[name] = [replace(recipe, **keys) for recipe in told.recipes[name]]
+    told.recipes[name] = [recipe.changed(**keys) for recipe in told.recipes[name]]
 
 
 def _ask(question: str, allowed: Sequence[str]) -> str:

@@ -4,7 +4,7 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -25,6 +25,7 @@ from bayes_cpt.study.tables import (
     find_table,
     read_table,
     row_word,
+    write_table,
 )
 from bayes_cpt.study.trunks import branch_of
 from bayes_cpt.study.validation import RING, RING_FIX, Origin, examine
@@ -454,7 +455,7 @@ def write_study(
     partial.mkdir()
     try:
         (partial / "study.toml").write_text(text, encoding="utf-8")
-        _write_table(study.losses, partial / f"losses.{table_format}")
+        write_table(study.losses, partial / f"losses.{table_format}")
         write_rates(runs, partial / f"lr.{table_format}")
         partial.replace(folder)
     finally:
@@ -465,7 +466,7 @@ def write_rates(runs: Iterable[Run], path: Path) -> None:
     """Write the learning rates of the runs that have a log, and no file where none has one."""
     logged = [run for run in runs if _written(run)[0]]
     if logged:
-        _write_table(logged_rates(logged), path)
+        write_table(logged_rates(logged), path)
 
 
 def settings_text(study: Study, runs: Iterable[Run] | None = None) -> str:
@@ -479,7 +480,7 @@ def settings_text(study: Study, runs: Iterable[Run] | None = None) -> str:
         "unique_tokens": study.unique_tokens and asdict(study.unique_tokens),
         "compute": study.compute and asdict(study.compute),
     }
-    lines = _table_lines(["study"], top)
+    lines = table_lines(["study"], top)
     for base in study.bases:
         lines += _base_lines(base, {run.name for run in study.pretraining_runs})
     for run in study.runs if runs is None else runs:
@@ -503,7 +504,7 @@ def _base_lines(base: Base, pretraining_runs: set[str]) -> list[str]:
             raise StudyError.at(place, problem, "name the PT run it was saved from")
         # Read back from the log of its run.
         schedule = None
-    return _table_lines(["bases", base.name], keys, schedule)
+    return table_lines(["bases", base.name], keys, schedule)
 
 
 def _run_lines(run: Run) -> list[str]:
@@ -514,7 +515,7 @@ def _run_lines(run: Run) -> list[str]:
         "branch": run.branch and asdict(run.branch),
         "lr_log": logged or None,
     }
-    return _table_lines(["runs", run.name], keys, rest)
+    return table_lines(["runs", run.name], keys, rest)
 
 
 def _written(run: Run) -> tuple[bool, Schedule | None]:
@@ -529,17 +530,20 @@ def _written(run: Run) -> tuple[bool, Schedule | None]:
     return False, Schedule(rest)
 
 
-def _table_lines(
-    name: list[str], keys: dict[str, Any], schedule: Schedule | None = None
+def table_lines(
+    name: Sequence[str],
+    keys: Mapping[str, Any],
+    schedule: Schedule | None = None,
+    *,
+    one_of_several: bool = False,
 ) -> list[str]:
-    lines = [f"[{'.'.join(toml_key(part) for part in name)}]"]
+    """Return the lines of a table of a TOML file, named part by part; keys of None are left out."""
+    head = ".".join(map(toml_key, name))
+    lines = [f"[[{head}]]" if one_of_several else f"[{head}]"]
     lines += [f"{key} = {toml_value(value)}" for key, value in keys.items() if value is not None]
     if schedule is not None:
-        segments = [
-            "{ " + ", ".join(f"{key} = {toml_value(value)}" for key, value in table.items()) + " }"
-            for table in schedule.to_toml()
-        ]
-        lines += ["schedule = [", *(f"  {segment}," for segment in segments), "]"]
+        segments = (f"  {toml_value(table)}," for table in schedule.to_toml())
+        lines += ["schedule = [", *segments, "]"]
     return [*lines, ""]
 
 
@@ -582,10 +586,3 @@ def logged_rates(runs: Iterable[Run]) -> "pd.DataFrame":
         rates = run.schedule.learning_rates()[steps - 1]
         frames.append(pd.DataFrame({"run": run.name, "step": steps, "lr": rates}))
     return pd.concat(frames, ignore_index=True)
-
-
-def _write_table(table: "pd.DataFrame", path: Path) -> None:
-    if path.suffix == ".csv":
-        table.to_csv(path, index=False)
-    else:
-        table.to_parquet(path, index=False)

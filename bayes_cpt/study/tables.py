@@ -2,6 +2,7 @@
 
 import codecs
 import csv
+import io
 import re
 from collections.abc import Callable, Hashable, Sequence
 from pathlib import Path
@@ -46,6 +47,7 @@ SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars", " ": "blanks"}
 FEWEST_COLUMNS = 3
 # Bytes that are enough to tell how a table is written.
 LOOKED_AT = 4096
+UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
 def find_table(folder: Path, stem: str) -> Path | None:
@@ -85,6 +87,16 @@ def read_table(path: Path) -> "pd.DataFrame":
     return table
 
 
+def write_table(table: "pd.DataFrame", path: Path) -> None:
+    """Write a table of a study as its file name says; the numbers of a Parquet file are numbers."""
+    if path.suffix == ".csv":
+        table.to_csv(path, index=False)
+    else:
+        numbers = {"step": "int64", "loss": "float64", "lr": "float64"}
+        of_table = {name: kind for name, kind in numbers.items() if name in table}
+        table.astype(of_table).to_parquet(path, index=False)
+
+
 def row_word(path: Path) -> str:
     """Return what messages call a row of that file."""
     return "line" if path.suffix == ".csv" else "row"
@@ -100,10 +112,8 @@ def check_separator(path: Path) -> None:
     """
     with path.open("rb") as file:
         content = file.read(LOOKED_AT)
-    if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        problem = "the file is UTF-16, as spreadsheets export Unicode text"
-        raise StudyError.at(str(path), problem, "save it as CSV in UTF-8")
-    header, *rows = content.decode("utf-8-sig", errors="replace").splitlines() or [""]
+    encoding = "utf-16" if content.startswith(UTF_16) else "utf-8-sig"
+    header, *rows = content.decode(encoding, errors="replace").splitlines() or [""]
     counts = {mark: len(header.split(mark)) for mark in SEPARATORS}
     separator = max(counts, key=counts.__getitem__)
     if "," in header or counts[separator] < FEWEST_COLUMNS:
@@ -123,38 +133,65 @@ def _read_csv(path: Path) -> "pd.DataFrame":
     import pandas as pd
 
     check_separator(path)
-    check = Check()
-    rows, lines = [], []
+    header, lines = csv_lines(decoded(path.read_bytes(), str(path)), str(path))
+    if not header:
+        fix = "write a header line and one row per measurement"
+        raise StudyError.at(str(path), "the file is empty", fix)
+    rows = [[cell.strip() for cell in cells] for _, cells in lines]
+    return pd.DataFrame(rows, columns=header, index=[number for number, _ in lines], dtype=object)
+
+
+def decoded(content: bytes, place: str) -> str:
+    """Return the text of a file in UTF-8 or, by its byte-order mark, in UTF-16.
+
+    Raises
+    ------
+    StudyError
+    """
+    encoding = "utf-16" if content.startswith(UTF_16) else "utf-8-sig"
     try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            reader = csv.reader(file, skipinitialspace=True, strict=True)
-            header = [cell.strip() for cell in next(reader, [])]
-            for row in reader:
-                if not row:
-                    continue
-                if len(row) != len(header):
-                    # The comma of a number makes two cells of it.
-                    decimal = len(row) > len(header) and all(cell.isdigit() for cell in row[-2:])
-                    hint = f": write {'.'.join(row[-2:])} with a point" if decimal else ""
-                    check.add(
-                        f"{path}, line {reader.line_num}",
-                        f"the line has {len(row)} cells, the header {len(header)}",
-                        f"give it the {len(header)} cells {', '.join(header)}{hint}",
-                    )
-                    continue
-                rows.append([cell.strip() for cell in row])
-                lines.append(reader.line_num)
+        text = content.decode(encoding)
     except UnicodeDecodeError as error:
         problem = f"byte {error.start} is not UTF-8"
-        raise StudyError.at(str(path), problem, "save the file as UTF-8") from error
+        raise StudyError.at(place, problem, "save the file as UTF-8") from None
+    if "\0" in text:
+        problem = f"character {text.index(chr(0)) + 1} is a null byte: this is not a text file"
+        raise StudyError.at(place, problem, "copy the file again, or name the right kind of log")
+    return text
+
+
+def csv_lines(
+    text: str, place: str, delimiter: str = ","
+) -> tuple[list[str], list[tuple[int, list[str]]]]:
+    """Return the header of a CSV text, and the number and the cells of each line that is not blank.
+
+    Raises
+    ------
+    StudyError
+        If it is no CSV, or lines have more or fewer cells than the header.
+    """
+    file = io.StringIO(text, newline="")
+    reader = csv.reader(file, delimiter=delimiter, skipinitialspace=True, strict=True)
+    check, lines = Check(), []
+    try:
+        header = [cell.strip() for cell in next(reader, [])]
+        for cells in reader:
+            if len(cells) == len(header):
+                lines.append((reader.line_num, cells))
+            elif any(map(str.strip, cells)):
+                # The comma of a number makes two cells of it.
+                decimal = len(cells) > len(header) and all(cell.isdigit() for cell in cells[-2:])
+                check.add(
+                    f"{place}, line {reader.line_num}",
+                    f"the line has {len(cells)} cells, the header {len(header)}",
+                    f"give it the cells {', '.join(header)}"
+                    + (f": write {'.'.join(cells[-2:])} with a point" if decimal else ""),
+                )
     except csv.Error as error:
-        place = f"{path}, line {reader.line_num}"
-        problem = f"this is not CSV: {error}"
-        raise StudyError.at(place, problem, "close the quotes and save it again") from error
-    if not header:
-        check.add(str(path), "the file is empty", "write a header line and one row per measurement")
+        place, problem = f"{place}, line {reader.line_num}", f"this is not CSV: {error}"
+        raise StudyError.at(place, problem, "close the quotes and save it again") from None
     check.raise_problems()
-    return pd.DataFrame(rows, columns=header, index=lines, dtype=object)
+    return header, lines
 
 
 class TableCheck(Check):

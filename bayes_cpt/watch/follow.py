@@ -3,7 +3,7 @@
 import math
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -120,9 +120,8 @@ class Follower:
                 raise
 
     def _points(self, path: str, kind: str | None = None) -> dict[int, dict[str, float]]:
-        reading = replace(self.reading, paths=(path,))
-        if kind is not None and not reading.patterns:
-            reading = replace(reading, kind=kind)
+        known = kind is not None and not self.reading.patterns
+        reading = self.reading.changed(paths=(path,), **({"kind": kind} if known else {}))
         self.log = reading.read(self.sets)
         losses: dict[int, dict[str, float]] = {}
         for step, domain, loss in sorted(self.log.losses):
@@ -160,4 +159,6 @@ def following(path: str, kind: str, sets: tuple[str, ...] = (), **reading: Any) 
     **reading
         Fields of `bayes_cpt.study.logs.reading.Reading`.
     """
-    return Follower(path, Reading(kind=kind, overlap="last", drop_nan=True, **reading), sets)
+    return Follower(
+        path, Reading().changed(kind=kind, overlap="last", drop_nan=True, **reading), sets
+    )

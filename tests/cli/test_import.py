@@ -206,7 +206,7 @@ DAMAGED = [
     Damaged("empty", text(""), ("log.csv", "no row")),
     Damaged("header only", text(TINY), ("there is no row", "at least one evaluation")),
     Damaged("no step column", text("a,eval_loss\n1,2\n"), ("no column is called step", "--step COLUMN")),
-    Damaged("short line", text(rows() + "50,2.5\n"), ("line 7", "2 cells, the header 4", "Restore")),
+    Damaged("short line", text(rows() + "50,2.5\n"), ("line 7", "2 cells, the header 4", "Give it the cells")),
     Damaged("open quotes", text(rows() + '"50,2.5,3\n'), ("not CSV", "Close the quotes")),
     Damaged("NaN loss", text(rows() + "50,nan,3,0.001\n"), ("line 7", "is nan at step 50", "--drop-nan")),
     Damaged("row without step", text(rows() + ",2.5,3.5,0.001\n"), ("line 7", "the step is ''")),
@@ -266,7 +266,7 @@ def test_damaged_logs_are_refused_and_nothing_is_written(
         (("--replay", "0.5", "--base", "nothing"), ("base 'nothing' is unknown", "name one of base")),
         (("--replay", "50"), ("replay is 50", "write 0.5 for 50 %")),
         (("--replay", "0.5", "--step-unit", "tokens"), ("nothing says how many tokens a step takes", "--per-step")),
-        (("--replay", "0.5", "--overlap", "both"), ("overlap is 'both'", "refuse, first, last")),
+        (("--replay", "0.5", "--overlap", "both"), ("key overlap", "first")),
         (("--replay", "0.5", "--loss", "nothing"), ("--loss", "not a pair")),
     ],
 )  # fmt: skip

@@ -5,12 +5,17 @@ import io
 import math
 import re
 import zipfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import compress
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from bayes_cpt.errors import StudyError
+from bayes_cpt.study.tables import decoded
 
 EMPTY_CELLS = ("", "na", "n/a", "null", "none", "-", "--")
 COMPRESSED = (".gz", ".zip")
@@ -18,9 +23,8 @@ PLAIN = re.compile(
     r"[+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?|[+-]?(?:nan|inf|infinity)", re.IGNORECASE
 )
 # One separator before three digits: the thousands of a whole number, or a decimal mark.
-UNCLEAR = re.compile(r"[+-]?[1-9]\d{0,2}([.,])\d{3}")
+UNCLEAR = re.compile(r"[+-]?[1-9]\d{0,2}[.,]\d{3}")
 GROUPED = re.compile(r"[+-]?[1-9]\d{0,2}(?:([., \u00a0\u2009\u202f_'’])\d{3})(?:\1\d{3})*")
-MANY_GROUPS = re.compile(r"[+-]?[1-9]\d{0,2}(?:([.,])\d{3})(?:\1\d{3})+")
 WITH_DECIMALS = re.compile(
     r"[+-]?(?:\d+|\d{1,3}(?:[., ]\d{3})+)([.,])\d+(?:e[+-]?\d+)?", re.IGNORECASE
 )
@@ -108,16 +112,51 @@ class RawLog:
     stated: dict[str, Any] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
-    def names(self) -> list[str]:
-        """Return the names of its series, in order of appearance."""
-        return list(dict.fromkeys(name for row in self.rows for name in row.cells))
-
     def extend(self, other: "RawLog") -> None:
         """Add a log of the same run that was written later."""
         self.rows += other.rows
         self.counter = self.counter or other.counter
         self.stated |= other.stated
         self.notes += [note for note in other.notes if note not in self.notes]
+
+
+class Cells:
+    """The cells of some rows by the name of their series; empty ones are None.
+
+    Attributes
+    ----------
+    rows : list of Row
+    names : list of str
+        Series, in order of appearance.
+    """
+
+    def __init__(self, rows: list[Row]) -> None:
+        self.rows = rows
+        self.names = list(dict.fromkeys(name for row in rows for name in row.cells))
+        self._columns: dict[str, list[Any]] = {}
+
+    def column(self, name: str) -> list[Any]:
+        """Return the cells of a series, one a row."""
+        if name not in self._columns:
+            cells = (row.cells.get(name) for row in self.rows)
+            self._columns[name] = [None if empty(cell) else cell for cell in cells]
+        return self._columns[name]
+
+    def given(self, names: Iterable[str]) -> NDArray[np.bool_]:
+        """Return in which rows any of some series has a cell."""
+        found = np.zeros(len(self.rows), dtype=bool)
+        for name in names:
+            found |= [cell is not None for cell in self.column(name)]
+        return found
+
+    def kept(self, which: NDArray[np.bool_]) -> "Cells":
+        """Return some of the rows."""
+        return Cells(list(compress(self.rows, which)))
+
+
+def empty(cell: Any) -> bool:
+    """Whether a cell has nothing in it."""
+    return cell is None or (isinstance(cell, str) and not cell.strip())
 
 
 def settings_of(stated: dict[str, Any], settings: Mapping[str, Any]) -> None:
@@ -161,30 +200,13 @@ class Unreadable(NamedTuple):
     unclear: bool
 
 
-def marks_of(rows: Iterable[Row]) -> set[str]:
-    """Return which signs are decimal marks for certain: of numbers that have no thousands.
-
-    Examples
-    --------
-    >>> marks_of([Row("a, line", 1, {"step": "1,000", "loss": "2.8708"})])
-    {'.'}
-    """
-    marks = set()
-    for row in rows:
-        for cell in row.cells.values():
-            if isinstance(cell, str) and ("," in cell or "." in cell):
-                text = cell.strip()
-                if UNCLEAR.fullmatch(text) or MANY_GROUPS.fullmatch(text):
-                    continue
-                if found := WITH_DECIMALS.fullmatch(text):
-                    marks.add(found[1])
-    return marks
-
-
 def numbers(
-    cells: list[Any], rows: Iterable[Row] = (), *, whole: bool = False
+    cells: Sequence[Any], rows: Iterable[Row] = (), *, whole: bool = False
 ) -> tuple[list[float | None], list[Unreadable]]:
     """Return cells as numbers, None for empty ones, and which cannot be read.
+
+    Whether the sign in 1.000 and 2,871 is a decimal mark is settled by the other cells, and by the rows of
+    the whole table.
 
     Examples
     --------
@@ -197,22 +219,23 @@ def numbers(
     unreadable: list[Unreadable] = []
     unclear: list[int] = []
     for place, cell in enumerate(cells):
-        if not isinstance(cell, str):
-            read.append(as_number(cell))
-            continue
-        text = cell.strip()
-        if not text:
-            read.append(None)
-            continue
-        value = _of_text(text)
+        text = cell.strip() if isinstance(cell, str) else ""
+        value = _of_text(text) if text else as_number(cell)
         if text[-4:-3] in (".", ",") and UNCLEAR.fullmatch(text):
             unclear.append(place)
-        elif value is None and text.lower() not in EMPTY_CELLS:
+        elif text and value is None and text.lower() not in EMPTY_CELLS:
             unreadable.append(Unreadable(place, cell, unclear=False))
         read.append(value)
     if unclear:
         texts = [str(cell).strip() for cell in cells]
-        unreadable += _settle(read, texts, unclear, marks_of(rows), whole=whole)
+        in_table = (str(cell).strip() for row in rows for cell in row.cells.values())
+        sure = _sure_mark(texts, set(unclear), in_table, whole=whole)
+        for place in unclear:
+            mark = "," if "," in texts[place] else "."
+            digits = texts[place].replace(mark, "." if mark == sure else "")
+            read[place] = float(digits) if sure is not None else None
+            if sure is None:
+                unreadable.append(Unreadable(place, texts[place], unclear=True))
     return read, unreadable
 
 
@@ -226,38 +249,38 @@ def _of_text(text: str) -> float | None:
         return float(re.sub(r"[^\d+-]", "", text))
     if found := WITH_DECIMALS.fullmatch(text):
         other = "," if found[1] == "." else "."
-        digits = re.sub(f"[{other} \u00a0]", "", text)
-        return float(digits.replace(",", "."))
+        return float(re.sub(f"[{other} \u00a0]", "", text).replace(",", "."))
     return None
 
 
-def _settle(
-    read: list[float | None], texts: list[str], unclear: list[int], marks: set[str], *, whole: bool
-) -> list[Unreadable]:
-    """Settle numbers such as 1.000 and 2,871 by the rest of the table; return those that stay unclear."""
-    left = []
-    for place in unclear:
-        text = texts[place]
-        mark = "," if "," in text else "."
-        thousands = float(text.replace(mark, ""))
-        decimals = float(text.replace(",", "."))
-        if marks == {mark}:
-            # In a count 1.000 beside 0.5 is still no sure one, and beside 1000.000 it is.
-            sure = not whole or any(WITH_DECIMALS.fullmatch(other) and not UNCLEAR.fullmatch(other)
-                                    for other in texts)  # fmt: skip
-            meant: float | None = decimals if sure else None
-        elif marks:
-            meant = thousands if whole else None
-        elif whole:
-            plain = any(re.fullmatch(r"[1-9]\d{0,2}", other) for other in texts)
-            only = mark == "," or not all(texts[i].endswith("000") for i in unclear) or plain
-            meant = thousands if only else None
-        else:
-            meant = decimals
-        read[place] = meant
-        if meant is None:
-            left.append(Unreadable(place, text, unclear=True))
-    return left
+def decimal_mark(text: str) -> str | None:
+    """Return the sign that is a decimal mark in a number for certain, None where none is.
+
+    Examples
+    --------
+    >>> decimal_mark("2.8708"), decimal_mark("1,000"), decimal_mark("1.000.000")
+    ('.', None, None)
+    """
+    found = WITH_DECIMALS.fullmatch(text)
+    return found[1] if found and not GROUPED.fullmatch(text) else None
+
+
+def _sure_mark(
+    texts: Sequence[str], unclear: Collection[int], in_table: Iterable[str], *, whole: bool
+) -> str | None:
+    """Return the decimal mark of unclear numbers, empty where they have thousands, None if it is open."""
+    mark = "," if "," in texts[next(iter(unclear))] else "."
+    own = {found for text in texts if (found := decimal_mark(text))}
+    marks = own | {found for text in in_table if (found := decimal_mark(text))}
+    if not whole:
+        return mark if not marks or marks == {mark} else None
+    if marks == {mark}:
+        # In a count 1.000 beside 0.5 is still no sure one, and beside 1000.000 it is.
+        return mark if own else None
+    if marks or mark == ",":
+        return ""
+    small = any(re.fullmatch(r"[1-9]\d{0,2}", text) for text in texts)
+    return "" if small or not all(texts[i].endswith("000") for i in unclear) else None
 
 
 def content_of(path: Path) -> bytes:
@@ -282,21 +305,8 @@ def content_of(path: Path) -> bytes:
 
 
 def text_of(path: Path) -> str:
-    """Return the text of a UTF-8 (or, by its byte-order mark, UTF-16) file, packed or not."""
-    content = content_of(path)
-    encoding = "utf-16" if content[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
-    try:
-        text = content.decode(encoding)
-    except UnicodeDecodeError as error:
-        problem = f"byte {error.start} is not UTF-8"
-        raise fail(str(path), problem, "save the file as UTF-8") from None
-    if "\0" in text:
-        raise fail(
-            f"{path}, character {text.index(chr(0)) + 1}",
-            "there is a null byte: this is not a text file",
-            "copy the file again, or name the right kind of log",
-        )
-    return text
+    """Return the text of a file, packed or not."""
+    return decoded(content_of(path), str(path))
 
 
 def unpacked_name(path: Path) -> Path:

@@ -3,14 +3,16 @@
 TensorBoard's event files and W&B's run files are read by their own libraries, the optional extra ``logs``.
 """
 
-import csv
-import io
 import json
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from importlib import import_module
+from itertools import count
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from bayes_cpt.checks import suggestion
 from bayes_cpt.study.logs.names import CALLS, COUNTERS, EPOCHS, OWN_COUNTERS, TOKENS
@@ -24,18 +26,18 @@ from bayes_cpt.study.logs.patterns import (
     text_kinds,
 )
 from bayes_cpt.study.logs.raw import (
-    WITH_DECIMALS,
     LogError,
     RawLog,
     Row,
     as_number,
     content_of,
+    decimal_mark,
     fail,
     settings_of,
     text_of,
     unpacked_name,
 )
-from bayes_cpt.study.tables import read_table
+from bayes_cpt.study.tables import csv_lines, read_table
 
 AUTO = "auto"
 TABLES = ("table", "csv", "jsonl", "parquet")
@@ -50,7 +52,6 @@ WANDB_ADDRESS, WANDB_KEY = "wandb:", "WANDB_API_KEY"
 MLFLOW_SERVER = re.compile(r"(mlflow:)?(https?|sqlite|postgresql|mysql|databricks):/")
 # Enough of a text to see what program wrote it.
 SNIFFED = 200_000
-INSTALL = "install it with pip install 'bayes-cpt[logs]'"
 
 
 def read_logs(kind: str, paths: Iterable[str], patterns: Sequence[str] = ()) -> RawLog:
@@ -167,7 +168,7 @@ def _table(path: Path) -> RawLog:
 
 def _widen(log: RawLog, path: Path) -> None:
     """Give a series its name where it stands in a cell, or in the name of the file or of the column."""
-    names = log.names()
+    names = list(dict.fromkeys(name for row in log.rows for name in row.cells))
     by_case = {name.lower(): name for name in names}
     if {"domain", "loss"} <= set(names):
         label, value, end = "domain", "loss", "_val_loss"
@@ -297,35 +298,16 @@ def _csv_rows(path: Path, log: RawLog) -> Iterator[Row]:
     text = text_of(path)
     header_line = text.split("\n", 1)[0]
     delimiter = max(DELIMITERS, key=header_line.count)
-    if delimiter != "," and header_line.count(delimiter):
+    header, lines = csv_lines(text, str(path), delimiter)
+    if twice := [name for name in header if header.count(name) > 1]:
+        place = f"{path}, line 1, column {twice[0]}"
+        raise fail(place, f"two columns are called {twice[0]!r}", "rename one of them")
+    if delimiter in header_line and delimiter != ",":
         log.notes.append(f"{path}: columns are separated by {delimiter!r}")
-    file = f"{path}, line"
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
-    commas = False
-    try:
-        header = [cell.strip() for cell in next(reader, [])]
-        if len(set(header)) < len(header):
-            twice = next(name for name in header if header.count(name) > 1)
-            place = f"{file} 1, column {twice}"
-            raise fail(place, f"two columns are called {twice!r}", "rename one of them")
-        for cells in reader:
-            if not any(map(str.strip, cells)):
-                continue
-            if len(cells) != len(header):
-                raise fail(
-                    f"{file} {reader.line_num}",
-                    f"the line has {len(cells)} cells, the header {len(header)}",
-                    "restore the line, or put cells with commas in quotes",
-                )
-            if "," in "".join(cells) and not commas:
-                found = (WITH_DECIMALS.fullmatch(cell.strip()) for cell in cells)
-                commas = any(match and match[1] == "," for match in found)
-            yield Row(file, reader.line_num, dict(zip(header, cells, strict=True)))
-    except csv.Error as error:
-        place, problem = f"{file} {reader.line_num}", f"this is not CSV: {error}"
-        raise fail(place, problem, "close the quotes and save it again") from None
-    if commas and delimiter != ",":
-        log.notes.append(f"{path}: numbers were read with decimal commas")
+        if any(decimal_mark(cell.strip()) == "," for _, cells in lines for cell in cells):
+            log.notes.append(f"{path}: numbers were read with decimal commas")
+    for number, cells in lines:
+        yield Row(f"{path}, line", number, dict(zip(header, cells, strict=True)))
 
 
 # Hugging Face: trainer_state.json, and the checkpoint folders that hold it.
@@ -440,22 +422,19 @@ def _tensorboard(path: Path) -> RawLog:
 
 
 def _events(log: RawLog, file: Path, below: str) -> Iterator[tuple[str, int, float, str, Any]]:
-    try:
-        from tensorboard.compat.proto.event_pb2 import Event
-        from tensorboard.compat.tensorflow_stub import errors
-        from tensorboard.compat.tensorflow_stub.pywrap_tensorflow import PyRecordReader_New
-        from tensorboard.util.tensor_util import make_ndarray
-    except ImportError:
-        raise fail(
-            str(file), "TensorBoard's library, which reads event files, is not installed", INSTALL
-        ) from None
-    records, number = PyRecordReader_New(str(file)), 0
-    while True:
-        number += 1
+    protos, stubs, reader, tensors = _library(
+        str(file),
+        "tensorboard.compat.proto.event_pb2",
+        "tensorboard.compat.tensorflow_stub.errors",
+        "tensorboard.compat.tensorflow_stub.pywrap_tensorflow",
+        "tensorboard.util.tensor_util",
+    )
+    records = reader.PyRecordReader_New(str(file))
+    for number in count(1):
         try:
             records.GetNext()
-            event = Event.FromString(records.record())
-        except errors.OutOfRangeError:
+            event = protos.Event.FromString(records.record())
+        except stubs.OutOfRangeError:
             return
         except Exception as error:
             if "truncated" in str(error).lower():
@@ -463,19 +442,27 @@ def _events(log: RawLog, file: Path, below: str) -> Iterator[tuple[str, int, flo
                 return
             raise _damaged(f"{file}, event {number}", error) from None
         for value in event.summary.value:
-            kind = value.WhichOneof("value")
-            if kind == "simple_value":
-                yield (
-                    f"{file}, event",
-                    number,
-                    event.step,
-                    f"{below}{value.tag}",
-                    value.simple_value,
-                )
-            elif kind == "tensor" and value.tensor.dtype in (1, 2):
-                array = make_ndarray(value.tensor)
-                if array.size == 1:
-                    yield f"{file}, event", number, event.step, f"{below}{value.tag}", array.item()
+            found = np.array([value.simple_value])
+            if value.WhichOneof("value") != "simple_value":
+                # Single or double precision.
+                is_float = value.HasField("tensor") and value.tensor.dtype in (1, 2)
+                found = tensors.make_ndarray(value.tensor) if is_float else np.empty(0)
+            if found.size == 1:
+                yield f"{file}, event", number, event.step, f"{below}{value.tag}", found.item()
+
+
+def _library(place: str, *modules: str) -> list[Any]:
+    """Return modules of the library that reads a kind of logs."""
+    try:
+        return [import_module(module) for module in modules]
+    except ImportError:
+        library = modules[0].split(".")[0]
+        raise fail(
+            place,
+            f"the library that reads it, {library}, is not installed, or is one that reads it no more "
+            "(W&B 0.30 and later)",
+            "install it with pip install 'bayes-cpt[logs]', or export the run as CSV",
+        ) from None
 
 
 def _damaged(place: str, error: Exception) -> LogError:
@@ -501,21 +488,14 @@ def _wandb(path: Path) -> RawLog:
 
 
 def _wandb_rows(log: RawLog, file: Path) -> Iterator[Row]:
-    try:
-        from wandb.proto.wandb_internal_pb2 import Record
-        from wandb.sdk.internal.datastore import DataStore
-    except ImportError:
-        raise fail(
-            str(file),
-            "W&B's library, which reads its run files, is not installed, or is one that reads them no "
-            "more (0.30 and later)",
-            f"{INSTALL}, or export the run's history as CSV",
-        ) from None
-    store, number, called = DataStore(), 0, False
+    protos, stores = _library(
+        str(file), "wandb.proto.wandb_internal_pb2", "wandb.sdk.internal.datastore"
+    )
+    store, number, called = stores.DataStore(), 0, False
     try:
         store.open_for_scan(str(file))
         while (content := store.scan_data()) is not None:
-            record = Record.FromString(content)
+            record = protos.Record.FromString(content)
             called |= record.telemetry.feature.set_step_log
             settings_of(log.stated, _items(record.run.config.update))
             if record.WhichOneof("record_type") == "history":
@@ -547,14 +527,7 @@ def _without_own(cells: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _wandb_server(place: str) -> RawLog:
-    try:
-        import wandb
-    except ImportError:
-        raise fail(
-            place,
-            "W&B's library, which reads from the server, is not installed",
-            f"{INSTALL}, or export the run as CSV",
-        ) from None
+    (wandb,) = _library(place, "wandb")
     if not os.environ.get(WANDB_KEY):
         fix = f"set {WANDB_KEY}, or export the run's history as CSV"
         raise fail(place, f"{WANDB_KEY} is not set", fix)
@@ -645,16 +618,9 @@ def _mlflow_server(address: str) -> RawLog:
     uri, _, run = address.partition("#")
     if not run:
         raise fail(address, "no run is named", f"add it behind a hash sign, {uri}#RUN_ID")
+    (tracking,) = _library(address, "mlflow.tracking")
     try:
-        from mlflow.tracking import MlflowClient
-    except ImportError:
-        raise fail(
-            address,
-            "MLflow's library, which reads from a server, is not installed",
-            f"{INSTALL}, or name a local run folder",
-        ) from None
-    try:
-        client = MlflowClient(tracking_uri=uri)
+        client = tracking.MlflowClient(tracking_uri=uri)
         known = client.get_run(run).data
         logged = [
             (

@@ -13,7 +13,7 @@ from itertools import pairwise
 import numpy as np
 
 from bayes_cpt.arrays import Floats, Ints
-from bayes_cpt.study.schedules import LoggedSegment, Schedule, Segment
+from bayes_cpt.study.schedules import SHAPES, Schedule, Segment
 
 # Of the peak: what a fitted schedule may differ from the log.
 TOLERANCE = 1e-6
@@ -33,6 +33,8 @@ MOST_WARMUP_POINTS = 4
 ROUND = 2
 # A cosine that rises is a warm-up only if so many points say so: few are a line's too.
 RISING_POINTS = 5
+# A geometric course is a straight one in logarithms.
+COURSES = {"exponential": "linear"}
 # Of longer logs so many points are looked at; the schedule is checked against all.
 MOST_POINTS = 20_000
 
@@ -75,6 +77,17 @@ class _Piece:
     start_rate: float
     end_rate: float
     misfit: float = 0.0
+
+    def rate_at(self, step: int) -> float:
+        """Return the rate at a step, inside or beyond."""
+        share = np.array((step - self.start) / (self.end - self.start))
+        return float(SHAPES[self.shape](self.start_rate, self.end_rate, share))
+
+    def ended(self, end: int) -> "_Piece":
+        """Return the piece drawn out, or cut, to another end; a cosine has its length."""
+        if self.shape == "cosine" or end == self.end:
+            return self
+        return replace(self, end=end, end_rate=self.rate_at(end))
 
 
 @dataclass(frozen=True)
@@ -266,11 +279,11 @@ def _pieces(logged: _Logged, first: int, before: _Piece | None) -> list[_Piece] 
         if before is None:
             best = _with_round_peak(logged, best)
         else:
-            pieces[-1] = _ended(before, best.start)
+            pieces[-1] = before.ended(best.start)
         pieces.append(best)
         first = best.last
     if pieces[-1].end < logged.total:
-        pieces[-1] = _ended(pieces[-1], logged.total)
+        pieces[-1] = pieces[-1].ended(logged.total)
     return pieces
 
 
@@ -280,7 +293,7 @@ def _join(logged: _Logged, first: int, start: int, before: _Piece | None) -> _Jo
         return None
     reach = (start - before.start) / max(before.end - before.start, 1)
     tolerance = float(logged.tolerance[max(first - 1, 0)]) * max(reach, 1.0)
-    return _Join(_ended(before, start).end_rate, tolerance)
+    return _Join(before.ended(start).end_rate, tolerance)
 
 
 def _joins(logged: _Logged, before: _Piece | None, piece: _Piece) -> bool:
@@ -297,37 +310,10 @@ def _with_round_peak(logged: _Logged, piece: _Piece) -> _Piece:
         return piece
     peak, tolerance = float(logged.rates.max()), float(logged.tolerance.max())
     starts = range(min(int(logged.steps[piece.first]), MOST_BREAKS) + 1)
-    cut = [_begun(piece, start) for start in starts]
+    cut = [replace(piece, start=start, start_rate=piece.rate_at(start)) for start in starts]
     lengths = [digits_of(_rounded(part.start_rate, peak, tolerance)) for part in cut]
     best = min(starts, key=lambda start: (lengths[start], start))
     return cut[best] if lengths[best] <= ROUND and lengths[best] < lengths[0] - 1 else piece
-
-
-def _begun(piece: _Piece, start: int) -> _Piece:
-    """Return a piece of two free numbers that begins later."""
-    share = (start - piece.start) / (piece.end - piece.start)
-    first, last = piece.start_rate, piece.end_rate
-    rate = (
-        first * (last / first) ** share
-        if piece.shape == "exponential"
-        else first + (last - first) * share
-    )
-    return replace(piece, start=start, start_rate=float(rate))
-
-
-def _ended(piece: _Piece, end: int) -> _Piece:
-    """Return a piece of two free numbers drawn out, or cut, to another end."""
-    if end == piece.end or piece.shape == "cosine":
-        return piece
-    reach = (end - piece.start) / (piece.end - piece.start)
-    first, last = piece.start_rate, piece.end_rate
-    if piece.shape == "exponential":
-        rate = first * (last / first) ** reach
-    elif piece.shape == "one_minus_sqrt":
-        rate = first + (last - first) * np.sqrt(reach)
-    else:
-        rate = first + (last - first) * reach
-    return replace(piece, end=end, end_rate=float(rate))
 
 
 def _starts(logged: _Logged, first: int, before: _Piece | None) -> Iterator[int]:
@@ -348,13 +334,9 @@ def _starts(logged: _Logged, first: int, before: _Piece | None) -> Iterator[int]
 
 def _cosine_starts(logged: _Logged, first: int, high: int) -> Iterator[int]:
     """Yield the likeliest start, after many, of a half-cosine that ends with the run."""
-    stretch = logged.rates[first:]
 
     def misfit(start: int) -> float:
-        course = np.cos(np.pi * (logged.steps[first:] - start) / (logged.total - start))
-        design = np.stack([np.ones(course.size), course], axis=1)
-        ends, *_ = np.linalg.lstsq(design, stretch)
-        return float(np.abs(design @ ends - stretch).max())
+        return _fitted("cosine", logged, first, logged.steps.size, start, logged.total, None).misfit
 
     low, high = MOST_BREAKS, min(high, logged.total - 1)
     while high - low > 2:
@@ -377,9 +359,62 @@ def _candidates(logged: _Logged, first: int, start: int, join: _Join | None) -> 
         end = max(int(steps[last - 1]), start + 1)
         yield _Piece("constant", first, last, start, end, rate, rate)
     for shape in ("linear", "exponential", "one_minus_sqrt"):
-        if shape != "exponential" or rates[first] > 0:
-            yield from _longest_line(shape, logged, first, start, join)
-    yield from _cosines(logged, first, start, join)
+
+        def line(last: int, shape: str = shape) -> _Piece:
+            return _fitted(shape, logged, first, last, start, int(steps[last - 1]), join)
+
+        piece = line(_longest(steps.size, first, lambda last: line(last).misfit <= 1.0))
+        if piece.end > start and _explains(piece, logged, join):
+            yield piece
+    for low, high in _cosine_ends(logged, first):
+        for end in range(max(low, start + 1), min(high, low + MOST_BREAKS) + 1):
+            last = int(np.searchsorted(steps, end, side="right"))
+            piece = _fitted("cosine", logged, first, last, start, end, join)
+            few = piece.end_rate > piece.start_rate and last - first < RISING_POINTS
+            if not few and _explains(piece, logged, join):
+                yield piece
+                return
+
+
+def _fitted(
+    shape: str, logged: _Logged, first: int, last: int, start: int, end: int, join: _Join | None
+) -> _Piece:
+    """Return the piece of a shape through some points: least squares in the rates at its two ends.
+
+    Its misfit is the largest one, in tolerances.
+    """
+    steps, rates, tolerance = (
+        array[first:last] for array in (logged.steps, logged.rates, logged.tolerance)
+    )
+    if join is not None:
+        steps, rates = np.r_[start, steps], np.r_[join.rate, rates]
+        tolerance = np.r_[join.tolerance, tolerance]
+    # How far the shape has come from its start, 0, to its end, 1.
+    course = SHAPES[COURSES.get(shape, shape)](0.0, 1.0, (steps - start) / max(end - start, 1))
+    weights = tolerance**-2.0
+    log = shape == "exponential"
+    if not rates.size or (log and not rates.min() > 0):
+        return _Piece(shape, first, last, start, end, 0.0, 0.0, np.inf)
+    seen = np.log(rates) if log else rates
+    weights = weights * rates**2 if log else weights
+    weights = weights / weights.sum()
+    centre, middle = (weights * course).sum(), (weights * seen).sum()
+    spread = (weights * (course - centre) ** 2).sum()
+    slope = (weights * (course - centre) * (seen - middle)).sum() / (spread or np.inf)
+    level = middle - slope * centre
+    ends, fitted = np.array([level, level + slope]), level + slope * course
+    if log:
+        ends, fitted = np.exp(ends), np.exp(fitted)
+    misfit = float((np.abs(fitted - rates) / tolerance).max())
+    return _Piece(shape, first, last, start, end, float(ends[0]), float(ends[1]), misfit)
+
+
+def _explains(piece: _Piece, logged: _Logged, join: _Join | None) -> bool:
+    """Whether a piece fits, rises or falls, and has more points than free numbers."""
+    widest = float(logged.tolerance[piece.first : piece.last].max(initial=0.0))
+    low, moved = min(piece.start_rate, piece.end_rate), abs(piece.end_rate - piece.start_rate)
+    points = piece.last - piece.first + (join is not None)
+    return piece.misfit <= 1.0 and points >= 2 + SPARE_POINTS and low >= -widest and moved > widest
 
 
 def _longest(size: int, first: int, fits: Callable[[int], bool]) -> int:
@@ -398,86 +433,6 @@ def _longest(size: int, first: int, fits: Callable[[int], bool]) -> int:
         middle = (low + high) // 2
         low, high = (middle, high) if fits(middle) else (low, middle)
     return low
-
-
-def _longest_line(
-    shape: str, logged: _Logged, first: int, start: int, join: _Join | None
-) -> Iterator[_Piece]:
-    def line(end: int) -> tuple[float, float, float] | None:
-        """Return level, slope and the largest misfit in tolerances; None where that is above 1."""
-        places = (logged.steps[first:end] - start).astype(np.float64)
-        values, tolerance = logged.rates[first:end], logged.tolerance[first:end]
-        if shape == "one_minus_sqrt":
-            places = np.sqrt(places)
-        if join is not None:
-            places, values = np.r_[0.0, places], np.r_[join.rate, values]
-            tolerance = np.r_[join.tolerance, tolerance]
-        weights = 1.0 / np.maximum(tolerance, 1e-300) ** 2
-        if shape == "exponential":
-            if not values.min() > 0:
-                return None
-            weights = weights * values**2
-            values = np.log(values)
-        if values.size < 2:
-            return float(values[0]), 0.0, 0.0
-        weights = weights / weights.sum()
-        centre, middle = (weights * places).sum(), (weights * values).sum()
-        spread = (weights * (places - centre) ** 2).sum()
-        slope = (
-            float((weights * (places - centre) * (values - middle)).sum() / spread)
-            if spread
-            else 0.0
-        )
-        level = float(middle - slope * centre)
-        fitted, seen = level + slope * places, values
-        if shape == "exponential":
-            fitted, seen = np.exp(fitted), np.exp(seen)
-        misfit = float((np.abs(fitted - seen) / tolerance).max())
-        return (level, slope, misfit) if misfit <= 1.0 else None
-
-    last = _longest(logged.steps.size, first, lambda end: line(end) is not None)
-    found = line(last)
-    end = int(logged.steps[last - 1])
-    if found is None or last - first + (join is not None) < 2 + SPARE_POINTS or end <= start:
-        return
-    level, slope, misfit = found
-    reach = np.sqrt(end - start) if shape == "one_minus_sqrt" else float(end - start)
-    ends = np.array([level, level + slope * reach])
-    if shape == "exponential":
-        ends = np.exp(ends)
-    widest = float(logged.tolerance[first:last].max())
-    if ends.min() < -widest or abs(ends[1] - ends[0]) <= widest:
-        return
-    first_rate, last_rate = np.maximum(ends, 0.0).tolist()
-    yield _Piece(shape, first, last, start, end, first_rate, last_rate, misfit)
-
-
-def _cosines(logged: _Logged, first: int, start: int, join: _Join | None) -> Iterator[_Piece]:
-    """Yield half-cosines that end where the run does, where a constant rate begins, or at the turn."""
-    for low, high in _cosine_ends(logged, first):
-        for end in range(max(low, start + 1), min(high, low + MOST_BREAKS) + 1):
-            last = int(np.searchsorted(logged.steps, end, side="right"))
-            if last - first + (join is not None) < 2 + SPARE_POINTS:
-                continue
-            stretch, tolerance = logged.rates[first:last], logged.tolerance[first:last]
-            course = 0.5 * (
-                1.0 - np.cos(np.pi * (logged.steps[first:last] - start) / (end - start))
-            )
-            if join is not None:
-                course, stretch = np.r_[0.0, course], np.r_[join.rate, stretch]
-                tolerance = np.r_[join.tolerance, tolerance]
-            design = np.stack([1.0 - course, course], axis=1)
-            weights = 1.0 / np.maximum(tolerance, 1e-300)
-            ends, *_ = np.linalg.lstsq(design * weights[:, None], stretch * weights)
-            misfit = float((np.abs(design @ ends - stretch) * weights).max())
-            widest = float(tolerance.max())
-            if misfit > 1.0 or ends.min() < -widest or abs(ends[1] - ends[0]) <= widest:
-                continue
-            if ends[1] > ends[0] and last - first < RISING_POINTS:
-                continue
-            first_rate, last_rate = np.maximum(ends, 0.0).tolist()
-            yield _Piece("cosine", first, last, start, end, first_rate, last_rate, misfit)
-            return
 
 
 def _cosine_ends(logged: _Logged, first: int) -> Iterator[tuple[int, int]]:
@@ -514,14 +469,9 @@ def _open_breaks(segments: Sequence[Segment], steps: Ints) -> Iterator[str]:
             )
 
 
-def _words(segments: Sequence[Segment | LoggedSegment]) -> str:
-    parts = []
-    for segment in segments:
-        if isinstance(segment, Segment):
-            way = (
-                f"{segment.start:g}"
-                if segment.shape == "constant"
-                else f"{segment.start:g} to {segment.end:g}"
-            )
-            parts.append(f"{segment.shape} {way} over {segment.steps} steps")
-    return ", then ".join(parts)
+def _words(segments: Sequence[Segment]) -> str:
+    def ends(segment: Segment) -> str:
+        to = "" if segment.shape == "constant" else f" to {segment.end:g}"
+        return f"{segment.shape} {segment.start:g}{to} over {segment.steps} steps"
+
+    return ", then ".join(map(ends, segments))

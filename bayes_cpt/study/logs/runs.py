@@ -3,14 +3,13 @@
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from bayes_cpt.checks import Check
-from bayes_cpt.errors import StudyError
 from bayes_cpt.study.logs.raw import Stated, fail
 from bayes_cpt.study.logs.readers import STATE
 from bayes_cpt.study.logs.reading import Log
@@ -63,28 +62,26 @@ def read_run_log(name: str, recipes: Sequence[Recipe]) -> tuple[list[Recipe], Lo
 
     Where all call their only set alike, as programs do that know of one, it is called after the file.
     """
-    logs = [recipe.read() for recipe in recipes]
     recipes = list(recipes)
+    logs = [recipe.read() for recipe in recipes]
     if len(logs) > 1 and all(
         len(log.series) == 1 and log.domains == logs[0].domains for log in logs
     ):
-        for i, recipe in enumerate(recipes):
-            named = dict.fromkeys(logs[i].series, run_name(recipe.paths[0]))
-            recipes[i] = replace(recipe, losses=named)
-            logs[i] = recipes[i].read()
-    seen: set[str] = set()
-    for log in logs:
-        if twice := seen & set(log.domains):
-            raise fail(
-                f"run {name}, {log.source}",
-                f"two logs have losses of the validation set {', '.join(sorted(twice))!r}",
-                "say of which set each is, with losses = { SERIES = SET } in its table of --answers",
-            )
-        seen |= set(log.domains)
-    stated = {
-        key: next((v for log in logs if (v := getattr(log.stated, key)) is not None), None)
-        for key in Stated.__dataclass_fields__
-    }
+        recipes = [
+            recipe.changed(losses=dict.fromkeys(log.series, run_name(recipe.paths[0])))
+            for recipe, log in zip(recipes, logs, strict=True)
+        ]
+        logs = [recipe.read() for recipe in recipes]
+    every = [domain for log in logs for domain in log.domains]
+    if twice := sorted({domain for domain in every if every.count(domain) > 1}):
+        raise fail(
+            f"run {name}, {logs[-1].source}",
+            f"two logs have losses of the validation set {', '.join(twice)!r}",
+            "say of which set each is, with losses = { SERIES = SET } in its table of --answers",
+        )
+    stated: dict[str, Any] = {}
+    for log in reversed(logs):
+        stated |= {key: value for key, value in asdict(log.stated).items() if value is not None}
     return recipes, replace(
         logs[0],
         losses=tuple(row for log in logs for row in log.losses),
@@ -102,22 +99,46 @@ def logged_run(
     bases: Sequence[str],
     stated: Schedule | None = None,
 ) -> LoggedRun:
-    """Return the run that a log is of."""
+    """Return the run that a log is of.
+
+    Parameters
+    ----------
+    known : mapping of str to object
+        Keys of the run in study.toml that the recipe leaves out.
+    bases : sequence of str
+        Names of the bases of the study.
+    stated : Schedule, optional
+        What study.toml has, for a log without learning rates or to check them.
+    """
     notes = list(log.notes)
     place = f"run {name}"
-    keys = _run_keys(place, {**known, **recipe.run_keys()}, bases, notes)
-    try:
-        if recipe.schedule is not None:
-            stated = Schedule.from_toml(recipe.schedule)
-    except StudyError as error:
-        raise error.within(f"{place}, --schedule") from None
-    schedule = _schedule(place, log, recipe, stated, notes)
-    losses = log.losses
-    if keys["phase"] == "pt" and any(step == 0 for step, *_ in losses):
-        losses = tuple(row for row in losses if row[0] > 0)
-        left = len(log.losses) - len(losses)
+    check = Check()
+    keys = {**known, **recipe.run_keys()}
+    if keys.get("phase") is None:
+        keys["phase"] = "cpt"
+        notes.append(f"{place}: taken as continual pre-training (--phase pt if it is not)")
+    continual = keys["phase"] == "cpt"
+    if continual and keys.get("base") is None:
+        keys["base"] = bases[0] if len(bases) == 1 else None
+        notes.append(f"{place}: it starts from {keys['base']}, the study's only base")
+        if keys["base"] is None:
+            fix = f"give --base NAME, one of {', '.join(bases) or 'the bases of the study'}"
+            check.add(f"{place}, key base", "nothing says which base it starts from", fix)
+    if continual and keys.get("replay") is None:
+        note_no_replay(check, name)
+    check.raise_problems()
+    if recipe.schedule is not None:
+        stated = check.run(f"{place}, --schedule", Schedule.from_toml, recipe.schedule)
+        check.raise_problems()
+    if stated is None:
+        schedule = _logged_schedule(place, log, recipe, notes)
+    else:
+        schedule = stated
+        _check_stated(place, log, schedule)
+    losses = tuple(row for row in log.losses if continual or row[0] > 0)
+    if left := len(log.losses) - len(losses):
         notes.append(f"{place}: {left} losses at step 0 were left out, as a PT run has none")
-    elif keys["phase"] == "cpt" and not any(step == 0 for step, *_ in losses):
+    if continual and not any(step == 0 for step, *_ in losses):
         notes.append(
             f"{place}: the log has no loss at step 0, the base itself; forecasts are wider without it "
             "(Hugging Face: eval_on_start=True)"
@@ -126,54 +147,36 @@ def logged_run(
     return LoggedRun(run, losses, tuple(dict.fromkeys(notes)))
 
 
-def _run_keys(
-    place: str, keys: dict[str, Any], bases: Sequence[str], notes: list[str]
-) -> dict[str, Any]:
-    if keys.get("phase") is None:
-        keys["phase"] = "cpt"
-        notes.append(f"{place}: taken as continual pre-training (--phase pt if it is not)")
-    if keys["phase"] == "pt":
-        return keys
-    check = Check()
-    if keys.get("base") is None and len(bases) == 1:
-        keys["base"] = bases[0]
-        notes.append(f"{place}: it starts from {bases[0]}, the study's only base")
-    elif keys.get("base") is None:
-        check.add(
-            f"{place}, key base",
-            "nothing says which base it starts from",
-            f"give --base NAME, one of {', '.join(bases) or 'the bases of the study'}",
-        )
-    if keys.get("replay") is None:
-        check.add(
-            f"{place}, key replay",
-            "no log tells the share of general data in the batches",
-            "give --replay, as in --replay 0.25",
-        )
-    check.raise_problems()
-    return keys
+def note_no_replay(check: Check, name: str) -> None:
+    """Note that nobody said the replay ratio of a CPT run."""
+    check.add(
+        f"run {name}, key replay",
+        "no log tells the share of general data in the batches",
+        f"give --replay, 0.25 for 25 % (to init --replay {name}=SHARE, or --pt {name})",
+    )
 
 
-def _schedule(
-    place: str, log: Log, recipe: Recipe, stated: Schedule | None, notes: list[str]
-) -> Schedule:
+def _check_stated(place: str, log: Log, stated: Schedule) -> None:
+    """Refuse a log of other learning rates, or of more steps, than a stated schedule has."""
+    if (wrong := _differing_rate(log, stated)) is not None:
+        step, rate, planned = wrong
+        raise fail(
+            f"{place}, step {step}",
+            f"the logged learning rate is {rate:g}, and {planned:g} by the stated schedule",
+            "correct the schedule in study.toml, or take it out and let it be read from the log",
+        )
+    if log.last_step > stated.steps:
+        raise fail(
+            f"{place}, step {log.last_step}",
+            f"the log goes on beyond the {stated.steps} steps of the stated schedule",
+            "lengthen the schedule in study.toml, or say where the run starts, --start STEP",
+        )
+
+
+def _logged_schedule(place: str, log: Log, recipe: Recipe, notes: list[str]) -> Schedule:
+    """Return the schedule that the learning rates of a log follow."""
     announced = recipe.total_steps or log.stated.steps or 0
     total = max(announced, log.last_step)
-    if stated is not None:
-        if log.rates and (wrong := _differing_rate(log, stated)) is not None:
-            step, rate, planned = wrong
-            raise fail(
-                f"{place}, step {step}",
-                f"the logged learning rate is {rate:g}, and {planned:g} by the stated schedule",
-                "correct the schedule in study.toml, or take it out and let it be read from the log",
-            )
-        if log.last_step > stated.steps:
-            raise fail(
-                f"{place}, step {log.last_step}",
-                f"the log goes on beyond the {stated.steps} steps of the stated schedule",
-                "lengthen the schedule in study.toml, or say where the run starts, --start STEP",
-            )
-        return stated
     if not any(rate > 0 for _, rate in log.rates):
         raise fail(
             f"{place}, key schedule",
@@ -181,14 +184,12 @@ def _schedule(
             "give --rate SERIES if it is there by another name; else state it, as in --schedule "
             f"'[{{ shape = \"constant\", steps = {max(total, 1)}, start = 1e-4, end = 1e-4 }}]'",
         )
-    if announced and announced < log.last_step:
-        notes.append(f"{place}: {announced} steps were announced, the log has {log.last_step}")
     if not announced:
         notes.append(
             f"{place}: its length is taken as {total} steps, the last of the log (--total-steps)"
         )
-    elif total > log.last_step:
-        notes.append(f"{place}: the log reaches step {log.last_step} of {total}")
+    elif announced != log.last_step:
+        notes.append(f"{place}: {announced} steps were announced, the log has {log.last_step}")
     steps, rates = zip(*log.rates, strict=True)
     recognized = recognize(steps, rates, total, name=place)
     notes += recognized.notes
@@ -201,15 +202,12 @@ def _differing_rate(log: Log, schedule: Schedule) -> tuple[int, float, float] | 
     # A program that prints 1.2e-04 is right to half of the last digit.
     digits = max((digits_of(rate) for _, rate in log.rates), default=0)
     for step, rate in log.rates:
-        if 1 <= step <= rates.size:
-            near = rates[max(0, step - 2) : step]
-            printed = (
-                0.51 * 10.0 ** (math.floor(math.log10(rate)) - max(digits, 2) + 1)
-                if rate > 0
-                else 0.0
-            )
-            if np.abs(near - rate).min() > max(SAME_RATE * schedule.peak, printed):
-                return step, rate, float(rates[step - 1])
+        if not 1 <= step <= rates.size:
+            continue
+        last_digit = math.floor(math.log10(rate)) - max(digits, 2) + 1 if rate > 0 else -math.inf
+        precise = max(SAME_RATE * schedule.peak, 0.51 * 10.0**last_digit)
+        if np.abs(rates[max(0, step - 2) : step] - rate).min() > precise:
+            return step, rate, float(rates[step - 1])
     return None
 
 
