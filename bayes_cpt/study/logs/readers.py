@@ -7,7 +7,7 @@ import json
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from importlib import import_module
+from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -422,19 +422,17 @@ def _tensorboard(path: Path) -> RawLog:
 
 
 def _events(log: RawLog, file: Path, below: str) -> Iterator[tuple[str, int, float, str, Any]]:
-    protos, stubs, reader, tensors = _library(
-        str(file),
-        "tensorboard.compat.proto.event_pb2",
-        "tensorboard.compat.tensorflow_stub.errors",
-        "tensorboard.compat.tensorflow_stub.pywrap_tensorflow",
-        "tensorboard.util.tensor_util",
-    )
-    records = reader.PyRecordReader_New(str(file))
+    with _library(str(file), "tensorboard"):
+        from tensorboard.compat.proto.event_pb2 import Event
+        from tensorboard.compat.tensorflow_stub import errors
+        from tensorboard.compat.tensorflow_stub.pywrap_tensorflow import PyRecordReader_New
+        from tensorboard.util.tensor_util import make_ndarray
+    records = PyRecordReader_New(str(file))
     for number in count(1):
         try:
             records.GetNext()
-            event = protos.Event.FromString(records.record())
-        except stubs.OutOfRangeError:
+            event = Event.FromString(records.record())
+        except errors.OutOfRangeError:
             return
         except Exception as error:
             if "truncated" in str(error).lower():
@@ -446,21 +444,21 @@ def _events(log: RawLog, file: Path, below: str) -> Iterator[tuple[str, int, flo
             if value.WhichOneof("value") != "simple_value":
                 # Single or double precision.
                 is_float = value.HasField("tensor") and value.tensor.dtype in (1, 2)
-                found = tensors.make_ndarray(value.tensor) if is_float else np.empty(0)
+                found = make_ndarray(value.tensor) if is_float else np.empty(0)
             if found.size == 1:
                 yield f"{file}, event", number, event.step, f"{below}{value.tag}", found.item()
 
 
-def _library(place: str, *modules: str) -> list[Any]:
-    """Return modules of the library that reads a kind of logs."""
+@contextmanager
+def _library(place: str, name: str) -> Iterator[None]:
+    """Say how to get the library that reads a kind of logs, where it cannot be imported."""
     try:
-        return [import_module(module) for module in modules]
+        yield
     except ImportError:
-        library = modules[0].split(".")[0]
         raise fail(
             place,
-            f"the library that reads it, {library}, is not installed, or is one that reads it no more "
-            "(W&B 0.30 and later)",
+            f"the library that reads it, {name}, is not installed, or is one that reads it no more (W&B "
+            "0.30 and later)",
             "install it with pip install 'bayes-cpt[logs]', or export the run as CSV",
         ) from None
 
@@ -488,14 +486,14 @@ def _wandb(path: Path) -> RawLog:
 
 
 def _wandb_rows(log: RawLog, file: Path) -> Iterator[Row]:
-    protos, stores = _library(
-        str(file), "wandb.proto.wandb_internal_pb2", "wandb.sdk.internal.datastore"
-    )
-    store, number, called = stores.DataStore(), 0, False
+    with _library(str(file), "wandb"):
+        from wandb.proto.wandb_internal_pb2 import Record
+        from wandb.sdk.internal.datastore import DataStore
+    store, number, called = DataStore(), 0, False
     try:
         store.open_for_scan(str(file))
         while (content := store.scan_data()) is not None:
-            record = protos.Record.FromString(content)
+            record = Record.FromString(content)
             called |= record.telemetry.feature.set_step_log
             settings_of(log.stated, _items(record.run.config.update))
             if record.WhichOneof("record_type") == "history":
@@ -527,7 +525,8 @@ def _without_own(cells: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _wandb_server(place: str) -> RawLog:
-    (wandb,) = _library(place, "wandb")
+    with _library(place, "wandb"):
+        import wandb
     if not os.environ.get(WANDB_KEY):
         fix = f"set {WANDB_KEY}, or export the run's history as CSV"
         raise fail(place, f"{WANDB_KEY} is not set", fix)
@@ -618,9 +617,10 @@ def _mlflow_server(address: str) -> RawLog:
     uri, _, run = address.partition("#")
     if not run:
         raise fail(address, "no run is named", f"add it behind a hash sign, {uri}#RUN_ID")
-    (tracking,) = _library(address, "mlflow.tracking")
+    with _library(address, "mlflow"):
+        from mlflow.tracking import MlflowClient
     try:
-        client = tracking.MlflowClient(tracking_uri=uri)
+        client = MlflowClient(tracking_uri=uri)
         known = client.get_run(run).data
         logged = [
             (
