@@ -19,7 +19,6 @@ ROOMS = (
 DOORS = ("bayes_cpt", "bayes_cpt.__main__")
 # Methods of results that hand the result to what comes after it, with an import in their bodies.
 FORWARD = ("predict", "of_target", "table", "plot", "verdict", "sentences", "report")
-TABLES = ("optimum_table", "front_table")
 
 
 @cache
@@ -35,7 +34,7 @@ def modules() -> dict[str, Path]:
 def nodes(tree: ast.AST, *, inside_class: bool = False) -> Iterator[ast.AST]:
     """Yield what a tree holds, without the bodies of the methods that may look forward."""
     for node in ast.iter_child_nodes(tree):
-        if inside_class and isinstance(node, ast.FunctionDef) and node.name in FORWARD + TABLES:
+        if inside_class and isinstance(node, ast.FunctionDef) and node.name in FORWARD:
             continue
         yield node
         yield from nodes(node, inside_class=isinstance(node, ast.ClassDef))

@@ -163,7 +163,7 @@ def decide(
     probability = 0.1
 
     Before its first table may stand preset = "balanced", reference = "BASE" (what changes are counted
-    from), measure = "absolute", cost_per_1000_steps, cost_per_billion_tokens, cost_per_1000_gpu_hours or
+    from), cost_per_1000_steps, cost_per_billion_tokens, cost_per_1000_gpu_hours or
     cost_per_1000_spent (nats of the objective).
 
     \b

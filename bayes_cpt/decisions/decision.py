@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from bayes_cpt.arrays import Ints
+from bayes_cpt.arrays import Ints, central
 from bayes_cpt.decisions.candidates import Candidates
 from bayes_cpt.decisions.contenders import Contenders, Front, Slice
 from bayes_cpt.decisions.final_losses import DRAWS, FinalLosses
@@ -31,6 +31,10 @@ CANDIDATES = 8192
 CONTENDERS = 5
 TOLERANCE = 0.005
 RECOMMENDED = "recommended"
+CONFIGURATION = (
+    "base", "loss_potential", "replay", "targets", "peak", "relative_peak", "warmup_steps", "decay_shape",
+    "decay_steps", "final", "steps",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,22 +117,137 @@ class Decision:
         return self.contenders.candidates.plan(self.valuation.model.study, rows, self.names)
 
     def table(self, interval: float = 0.9) -> "pd.DataFrame":
-        """Return one row per contender, the recommendation first."""
-        from bayes_cpt.decisions.tables import contender_table
+        """Return one row per contender, the recommendation first.
 
-        return contender_table(self, interval)
+        Parameters
+        ----------
+        interval : float
+            Mass of the central intervals.
+
+        Returns
+        -------
+        DataFrame
+            option; its configuration, ``base`` to ``steps``, learning rates raw; ``general_epochs``,
+            ``target_epochs``, ``gpu_hours`` and ``money`` where study or space says what a step takes; for
+            each validation set, third ones that the objective names too, its median ``<set>`` with
+            ``_lower``, ``_upper`` of what a new run would show, ``_change`` from the reference and
+            ``_rises``, the probability that a new run ends above it; for each benchmark whose scores were
+            given the median ``<benchmark>`` of a single evaluation of a new run, ``_lower``, ``_upper`` and
+            ``_change``; the ``objective`` with ``_lower``, ``_upper`` of the law's expected value;
+            ``score`` of the risk measure; ``regret`` expected; ``p_best`` among these; ``p_within`` the
+            tolerance of the best in the space; ``breach_1`` and so on, how probably each constraint is
+            broken; ``outside`` what the runs covered.
+        """
+        import pandas as pd
+
+        contenders, valuation = self.contenders, self.valuation
+        columns: dict[str, Any] = {"option": self.names}
+        columns |= configuration(contenders.candidates)
+        columns |= valuation.taken(contenders.candidates)
+        last = contenders.last_losses(valuation.model.normals(self.criterion.seed))
+        changes, rises = contenders.changes(), contenders.probability_above(contenders.starts)
+        for index, domain in enumerate(valuation.model.domains):
+            columns |= central(last[index], interval, domain)
+            columns[f"{domain}_change"] = np.median(changes[index], axis=1)
+            columns[f"{domain}_rises"] = rises[index]
+        for name, third in contenders.thirds.items():
+            columns |= central(third.new_runs(self.criterion.seed), interval, name)
+            columns[f"{name}_change"] = np.median(third.changes, axis=1)
+            columns[f"{name}_rises"] = third.probability_of_rise()
+        scores = contenders.scores(valuation.model.domains, self.criterion.seed)
+        for name, (shown, before) in scores.items():
+            columns |= central(shown, interval, name)
+            repeats = shown.shape[-1] // before.shape[-1]
+            columns[f"{name}_change"] = np.median(shown - np.tile(before, repeats), axis=1)
+        columns |= central(contenders.values, interval, "objective")
+        columns |= {
+            "score": self.search.scores[self.rows],
+            "regret": contenders.expected_regret,
+            "p_best": contenders.probability_best,
+            "p_within": contenders.probability_within(self.criterion.tolerance),
+        }
+        for index, probability in enumerate(contenders.breaches, start=1):
+            columns[f"breach_{index}"] = probability
+        columns["outside"] = ["; ".join(notes) for notes in self.outside]
+        return pd.DataFrame(columns)
 
     def optimum_table(self, interval: float = 0.9) -> "pd.DataFrame":
-        """Return the posterior of the optimum, one row per quantity that was searched."""
-        from bayes_cpt.decisions.tables import optimum_table
+        """Return the posterior of the optimum: where the best of each draw lies.
 
-        return optimum_table(self, interval)
+        Parameters
+        ----------
+        interval : float
+            Mass of the central credible interval.
+
+        Returns
+        -------
+        DataFrame
+            One row per quantity that was searched, and per value of one that is no number: quantity,
+            value, probability (of that value; NaN for numbers), median, lower, upper, at_lowest and
+            at_highest (how often the best lies at an end of what is allowed), near_lowest and near_highest
+            (between which the expected objective is within the tolerance of its best), recommended.
+        """
+        import pandas as pd
+
+        rows = []
+        for name in self.space.searched:
+            values, near = self.optimum.column(name), self.near.column(name)
+            chosen = self.contenders.candidates.column(name)[0]
+            if not np.issubdtype(values.dtype, np.number):
+                rows += [
+                    {
+                        "quantity": name,
+                        "value": value,
+                        "probability": float(np.mean(values == value)),
+                        "recommended": value == chosen,
+                    }
+                    for value in sorted(set(self.search.candidates.column(name).tolist()))
+                ]
+                continue
+            whole = self.search.candidates.column(name)
+            # Learning rates are rounded to three digits: an end may be met by the last of them.
+            slack = 0.005 * np.ptp(whole)
+            rows.append(
+                {
+                    "quantity": name,
+                    **central(values, interval),
+                    "at_lowest": float(np.mean(values <= whole.min() + slack)),
+                    "at_highest": float(np.mean(values >= whole.max() - slack)),
+                    "near_lowest": near.min(),
+                    "near_highest": near.max(),
+                    "recommended": chosen,
+                }
+            )
+        columns = [
+            "quantity", "value", "probability", "median", "lower", "upper", "at_lowest", "at_highest",
+            "near_lowest", "near_highest", "recommended",
+        ]  # fmt: skip
+        return pd.DataFrame(rows, columns=columns)
 
     def front_table(self, interval: float = 0.9) -> "pd.DataFrame":
-        """Return the Pareto front of general and target loss, one row per configuration on it."""
-        from bayes_cpt.decisions.tables import front_table
+        """Return the Pareto front, from the lowest general loss to the lowest target loss.
 
-        return front_table(self, interval)
+        Parameters
+        ----------
+        interval : float
+            Mass of the central intervals.
+
+        Returns
+        -------
+        DataFrame
+            The configuration, and for each validation set the mean of the law's expected loss, which is
+            what the front is of, with ``_lower`` and ``_upper``, and ``_change`` from the reference.
+        """
+        import pandas as pd
+
+        front = self.front
+        columns: dict[str, Any] = dict(configuration(front.candidates))
+        changes = front.losses - front.starts
+        for index, domain in enumerate(self.valuation.model.domains):
+            columns |= central(front.losses[index], interval, domain)
+            columns[domain] = front.losses[index].mean(axis=1)
+            columns[f"{domain}_change"] = changes[index].mean(axis=1)
+        return pd.DataFrame(columns)
 
     def verdict(self, interval: float = 0.9) -> list[str]:
         """Return what to do, how sure that is and what would change it, a short line each."""
@@ -258,3 +377,9 @@ def _information(valuation: Valuation, searched: Search) -> tuple[float, float]:
     best = Contenders.of(valuation, searched.candidates.take(np.array([lowest])), searched.best)
     regrets = best.regrets[0]
     return float(regrets.mean()), float(regrets.std() / np.sqrt(regrets.size))
+
+
+def configuration(candidates: Candidates) -> dict[str, Any]:
+    """Return the columns that say what candidates are."""
+    left_out = () if any(candidates.mixtures) else ("targets",)
+    return {name: candidates.column(name) for name in CONFIGURATION if name not in left_out}

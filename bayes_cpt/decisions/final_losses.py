@@ -164,9 +164,10 @@ class CandidateEvaluator:
     def areas(self) -> Ends:
         """The schedules' part of the areas after the last step."""
         base = self.candidates.base
-        return self.candidates.schedules.ends(
+        ends: Ends = self.candidates.schedules.ends(
             self.draws.form, self.bases.initial[base], self.bases.forward[base]
         )
+        return ends
 
     @cached_property
     def features(self) -> Floats:

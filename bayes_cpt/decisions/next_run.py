@@ -16,7 +16,6 @@ the run either, so that the value of finding it harmless is left out.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -41,7 +40,7 @@ from bayes_cpt.decisions.search_space import SearchSpace, with_batch
 from bayes_cpt.decisions.space import Space, read_space
 from bayes_cpt.decisions.valuation import Valuation
 from bayes_cpt.errors import Problem, SpecError
-from bayes_cpt.forecast.derived import Typical, approach, derived_quantities
+from bayes_cpt.forecast.derived import Typical, derived_quantities
 from bayes_cpt.forecast.plans import with_base_losses
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.laws.law import ALONG
@@ -66,7 +65,8 @@ CHECKPOINTS = 24
 FAVOURITES, LEADERS = 1000, 64
 REPLAYS = (0.0, 0.25, 0.5, 0.75)
 # Of the typical CPT run of the study.
-LENGTH = 1 / 3
+LENGTH, WARMUP_SHARE = 1 / 3, 0.05
+COURSES = ("constant", "annealed")
 COST = "cost"
 
 
@@ -113,46 +113,34 @@ class Affordable:
         its steps; half of them stay there, the others follow a half-cosine to 0. Of several targets each
         run has one.
         """
-        typical, own = Typical.of(study), batch or Batch()
-        length = max(round(LENGTH * typical.steps), 1) if steps is None else steps
-        bases = [replace(base, run=None) for base in fitted_bases(study)]
-        if length < 1:
-            raise SpecError.at("steps", f"{length} steps are asked for", "ask for 1 or more")
-        replays = REPLAYS if frame.spec.law.uses_replay else (typical.replay,)
-        targets = study.targets if len(study.targets) > 1 else (None,)
-        runs = []
-        for base, target, replay, decays in product(bases, targets, replays, (True, False)):
-            parts = (
-                base.name,
-                target,
-                f"r{100 * replay:02.0f}",
-                "annealed" if decays else "constant",
-            )
-            before = base.schedule
-            initial, peak = (before.final, before.peak) if before else (0.0, typical.peak)
-            runs.append(
-                Run(
-                    name="_".join(part for part in parts if part),
-                    phase="cpt",
-                    schedule=approach(length, initial, peak, decays=decays),
-                    base=base.name,
-                    replay=replay,
-                    model_size=base.model_size,
-                    batch_tokens=own.tokens,
-                    sequence_length=own.sequence_length,
-                    targets=target,
-                )
-            )
-        plan = Study(
-            name=f"{study.name}-next",
-            general=study.general,
-            target=study.target,
-            bases=tuple(bases),
-            runs=tuple(runs),
-            losses=pd.DataFrame(columns=["run", "step", "domain", "loss"]),
-            is_plan=True,
+        typical, own, bases = Typical.of(study), batch or Batch(), fitted_bases(study)
+        several = len(study.targets) > 1
+        known = all(base.schedule is not None for base in bases)
+        space = read_space(
+            {
+                "bases": [base.name for base in bases],
+                "replay": REPLAYS if frame.spec.law.uses_replay else typical.replay,
+                "targets": study.targets if several else None,
+                **({"relative_peak": 1.0} if known else {"peak": typical.peak}),
+                "warmup_share": WARMUP_SHARE,
+                "decay_share": (1.0, 0.0),
+                "relative_final": 0.0,
+                "steps": max(round(LENGTH * typical.steps), 1) if steps is None else steps,
+                "tokens_per_step": own.tokens,
+                "sequence_length": own.sequence_length,
+            }
         )
-        return cls(plan)
+        whole = SearchSpace.of(space, study)
+        every = whole.sample(whole.combinations, seed=0)
+        columns = [every.column(name) for name in ("base", "replay", "decay_share")]
+        targets = [next(iter(every.mixtures[place]), "") for place in every.mixture]
+        names = [
+            "_".join(
+                filter(None, (base, target, f"r{100 * replay:02.0f}", COURSES[int(share > 0)]))
+            )
+            for base, replay, share, target in zip(*columns, targets, strict=True)
+        ]
+        return cls(every.plan(study, range(len(every)), names))
 
 
 @dataclass(frozen=True, eq=False)

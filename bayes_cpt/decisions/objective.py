@@ -144,8 +144,6 @@ class Objective(Strict):
     mixtures : dict of str to Mixture
         Further validation sets (Eq. 6) with weights that are known; those of a set that the study was
         measured on have a posterior (`bayes_cpt.forecast.third_sets`) and need no mixture.
-    measure : {"change", "absolute"}
-        Whether losses are told as changes from the reference base or as they are. Both rank alike.
     reference : str, optional
         The base that changes and rises are counted from; unless given, the base of the space with the
         lowest general loss, which is what one has if nothing is trained. ``"own"`` counts each
@@ -170,7 +168,6 @@ class Objective(Strict):
     name: str = "objective"
     question: str = ""
     mixtures: dict[str, Mixture] = Field(default_factory=dict)
-    measure: Literal["change", "absolute"] = "change"
     reference: str | None = None
     cost_per_1000_steps: float = Field(default=0.0, ge=0)
     cost_per_billion_tokens: float = Field(default=0.0, ge=0)

@@ -27,22 +27,6 @@ STEPS = 60
 SMALLEST = 1e-12
 
 
-def expected_loss(losses: Floats) -> Floats:
-    """Return the mean over draws, ``E[L]``: neutral to risk.
-
-    Examples
-    --------
-    >>> expected_loss(np.array([[1.0, 3.0], [2.0, 1.0]])).tolist()
-    [1.5, 2.0]
-    """
-    return np.asarray(losses.mean(axis=0))
-
-
-def best_losses(losses: Floats) -> Floats:
-    """Return each draw's lowest loss over the candidates, shape (draws,): what regret is counted from."""
-    return np.asarray(losses.min(axis=1))
-
-
 def expected_regret(losses: Floats, best: Floats | None = None) -> Floats:
     """Return ``E[L - min L]``: what not knowing the law costs on average.
 
@@ -160,7 +144,7 @@ def worst_run(means: Floats, sds: Floats) -> Floats:
 
 
 def _regret(losses: Floats, best: Floats | None) -> Floats:
-    return np.asarray(losses - (best_losses(losses) if best is None else best)[:, None])
+    return np.asarray(losses - (losses.min(axis=1) if best is None else best)[:, None])
 
 
 def _double(means: Floats, sds: Floats) -> tuple[Floats, Floats]:
@@ -274,7 +258,7 @@ class RiskMeasure:
                 return worst_run(means, sds)
             case "beat":
                 return -probability_below(means, reference, sds)
-        return expected_loss(means)
+        return np.asarray(means.mean(axis=0))
 
     def of_regret(self, values: Floats, best: Floats, tolerance: float) -> Floats:
         """Return a measure in `RELATIVE`, regret counted from each draw's best, shape (draws,)."""

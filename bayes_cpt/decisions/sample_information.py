@@ -125,15 +125,10 @@ class _Fold:
         differences = losses[train] - losses[train, before][:, None]
         middle = differences.mean(axis=0)
         centred = differences - middle
-        # The components are wanted of the shorter side alone.
-        square, vectors = np.linalg.eigh(
-            centred.T @ centred if centred.shape[1] < len(centred) else centred @ centred.T
-        )
-        square, vectors = square[::-1][:COMPONENTS], vectors[:, ::-1][:, :COMPONENTS]
-        kept = vectors[:, square > SMALLEST * max(float((centred**2).sum()), TINY)]
-        if centred.shape[1] < len(centred):
-            return cls(train, test, before, centred @ kept, kept.T, middle)
-        return cls(train, test, before, kept, kept.T @ centred, middle)
+        square, axes = np.linalg.eigh(centred.T @ centred)
+        large = square[-COMPONENTS:] > SMALLEST * max(float(square.sum()), TINY)
+        kept = axes[:, -COMPONENTS:][:, large][:, ::-1]
+        return cls(train, test, before, centred @ kept, kept.T, middle)
 
     def decisions(self, data: Floats) -> Ints:
         """Return the decision after the data of each of the other draws."""

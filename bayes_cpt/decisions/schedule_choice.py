@@ -119,7 +119,7 @@ class ScheduleChoice:
     @property
     def base(self) -> Base:
         """Where the run starts."""
-        return self.runs[WSD].bases[self.runs[WSD].base[0]]
+        return self.runs[WSD].bases[int(self.runs[WSD].base[0])]
 
     @property
     def replay(self) -> float:
@@ -129,7 +129,7 @@ class ScheduleChoice:
     @property
     def mixture(self) -> Mapping[str, float]:
         """Share of each of several targets in the data that are not replay; empty where there is one."""
-        return self.runs[WSD].mixtures[self.runs[WSD].mixture[0]]
+        return self.runs[WSD].mixtures[int(self.runs[WSD].mixture[0])]
 
     @property
     def steps(self) -> int:
@@ -354,13 +354,14 @@ def _tried(
     runs = study.continual_runs
     if cap is None:
         cap = max(run.schedule.peak for run in study.runs)
+    mixtures: Any = targets
     if targets is None and len(study.targets) > 1:
-        targets = [dict(own) for own in dict.fromkeys(tuple(run.mixture.items()) for run in runs)]
+        mixtures = [dict(own) for own in dict.fromkeys(tuple(run.mixture.items()) for run in runs)]
     return read_space(
         {
             "bases": base,
             "replay": sorted({run.replay or 0.0 for run in runs}) if replay is None else replay,
-            "targets": targets,
+            "targets": mixtures,
             "peak": {"low": LOWEST_PEAK * cap, "high": cap, "scale": "log"},
             "decay_shape": SHAPES,
             "decay_share": {"low": shortest_decay(study), "high": 1.0},

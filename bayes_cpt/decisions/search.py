@@ -214,6 +214,6 @@ def _scores(
         plain = valuation.values(candidates, losses)
         sizes = combination.sizes(candidates, spread, single_run=True)
         return measure.of_losses(plain.T, sizes.T, valuation.of_run(measure.run))
-    about = valuation.about(candidates, spread)
+    about = spread.against(valuation.start_level(candidates))
     sizes = combination.sizes(candidates, about, single_run=criterion.new_run)
     return measure.of_losses(values.T, sizes.T)

@@ -234,29 +234,20 @@ class Valuation:
         return np.asarray(self.combination.of_candidates(candidates, losses) + cost)
 
     def changes(self, candidates: Candidates, losses: Floats) -> Floats:
-        """Return the objective as it is measured, shape (candidates, draws) (see `values`)."""
+        """Return the objective in changes from the reference, (candidates, draws) (see `values`)."""
         values = self.values(candidates, losses)
-        if self.objective.measure == "absolute":
-            return values
         before = self.before(self.combination, candidates)
         return np.asarray(values - before.astype(values.dtype))
 
     def moved(self, candidates: Candidates, values: Floats, discrepancy: Floats) -> Floats:
         """Return changes of the law's losses moved by what the law misses, shape of `values`."""
-        if self.objective.measure == "change":
-            discrepancy = discrepancy - self.start_discrepancy(candidates).astype(discrepancy.dtype)
+        discrepancy = discrepancy - self.start_discrepancy(candidates).astype(discrepancy.dtype)
         return np.asarray(values + self.combination.sum(discrepancy))
 
     def expected(self, candidates: Candidates, block: Block) -> Floats:
-        """Return the objective as it is measured, the law's discrepancy included, (candidates, draws)."""
+        """Return the objective in changes, the law's discrepancy included, (candidates, draws)."""
         changes = self.changes(candidates, block.losses)
         return self.moved(candidates, changes, block.discrepancy)
-
-    def about(self, candidates: Candidates, spread: Spread) -> Spread:
-        """Return what moves the objective about its expectation, as it is measured."""
-        if self.objective.measure == "absolute":
-            return spread
-        return spread.against(self.start_level(candidates))
 
     def breaches(self, candidates: Candidates, losses: Floats, spread: Spread | None) -> Floats:
         """Return how probably each constraint is broken, shape (constraints, candidates)."""

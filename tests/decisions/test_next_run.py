@@ -302,7 +302,7 @@ def test_constraints_are_kept_by_what_is_chosen(probes: Path) -> None:
     ("changes", "fragments"),
     [
         ({"about": ["replay_efect"]}, ("no quantity 'replay_efect'", "replay_effect")),
-        ({"runs": None, "steps": 0}, ("0 steps are asked for",)),
+        ({"runs": None, "steps": 0}, ("key steps", "at least 1")),
         ({"objective": "balance"}, ("balanced",)),
     ],
 )

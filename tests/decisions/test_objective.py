@@ -129,7 +129,6 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"preset": "balance"}, "key preset: there is no preset 'balance' (did you mean 'balanced'?)"),
     ({"preset": ["balanced"]}, "key preset: there is no preset ['balanced']"),
     ({"preset": "balanced", "wieghts": {}}, "'wieghts' is unknown (did you mean 'weights'?)"),
-    ({"preset": "balanced", "measure": "relative"}, "key measure: this is none of 'change' or"),
     ({"preset": "balanced", "cost_per_1000_steps": -1}, "key cost_per_1000_steps: Input should"),
     ({"preset": "balanced", "mixtures": {"target": {"general": 1, "target": 1}}}, "is taken"),
     ({"preset": "balanced", "mixtures": {"code": {"general": 1}}}, "key mixtures.code.target"),
@@ -156,7 +155,9 @@ def test_wrong_tables_are_refused(table: dict[str, Any], message: str) -> None:
 
 def test_all_problems_come_at_once() -> None:
     with pytest.raises(SpecError) as caught:
-        read_objective({"preset": "balanced", "measure": 1, "cost_per_1000_steps": "x", "more": 1})
+        read_objective(
+            {"preset": "balanced", "reference": 1, "cost_per_1000_steps": "x", "more": 1}
+        )
     assert len(caught.value.problems) == 3
 
 

@@ -320,7 +320,7 @@ def test_a_cap_and_the_shortest_decay_are_kept() -> None:
     ],
 )
 def test_bad_input_is_refused(changes: dict[str, object], fragments: tuple[str, ...]) -> None:
-    given: dict[str, object] = {"base": BASE, "replay": REPLAY, "steps": RUN} | changes
+    given: dict[str, Any] = {"base": BASE, "replay": REPLAY, "steps": RUN} | changes
     with pytest.raises(SpecError) as caught:
         choose_schedule(lab_posterior(), draws=4, **given)
     for fragment in fragments:
