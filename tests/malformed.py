@@ -268,7 +268,7 @@ TABLE: list[Malformed] = [
     Malformed(
         "column-twice",
         edit("losses.csv", ("run,step,domain", "run,step,step")),
-        ("losses.csv, column step", "2 times", "Keep it once"),
+        ("losses.csv, column step", "2 times", "Name the columns"),
     ),
     Malformed(
         "log-column",
@@ -419,7 +419,7 @@ TABLE: list[Malformed] = [
     Malformed(
         "base-disagrees",
         settings("steps = 90, start = 2e-3, end = 2e-3", "steps = 90, start = 1e-3, end = 1e-3"),
-        ("study.toml, base half, key run, step 11", "disagrees", "first 100 steps"),
+        ("study.toml, base half, key run", "at step 11", "first 100 steps"),
     ),
     Malformed(
         "base-too-long",

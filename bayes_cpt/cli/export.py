@@ -46,7 +46,7 @@ def export(
     quiet: Quiet = False,
     json: Json = False,
 ) -> int:
-    r"""Write the schedule of a planned run as a trainer takes it, checked step by step.
+    r"""Write the schedule of a planned run as a trainer takes it.
 
     hf gives keywords of TrainingArguments, torch a Python file with a function for LambdaLR. A schedule
     that the trainer cannot follow is refused; torch takes any.
@@ -68,10 +68,11 @@ def export(
         chosen = _run(plan, run, fit)
     if kind is Trainer.hf:
         text = json_library.dumps(training_arguments(chosen), indent=2) + "\n"
+        written.text(text)
     else:
         text = torch_source(chosen)
+        written.text(f"{chosen.schedule.steps} steps, exact")
     file.write(text)
-    written.text(text if kind is not Trainer.torch else f"{chosen.schedule.steps} steps, exact")
     written.text(f"Written to {output}")
     written.result({"plan": str(plan), "run": run, "kind": kind.value, "output": str(output)})
     return 0

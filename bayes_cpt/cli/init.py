@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bayes_cpt.cli.log_options import KINDS, OptionError, given, pairs, reads_logs, shares
+from bayes_cpt.cli.log_options import KINDS, given, pairs, reads_logs, refused
 from bayes_cpt.cli.options import Json, Quiet, option
 from bayes_cpt.cli.output import Output
-from bayes_cpt.errors import Problem
 
 if TYPE_CHECKING:
     from bayes_cpt.study.logs.importing import Answers
@@ -77,7 +76,7 @@ def init(
     told = _answers(answers, logs or [], kind)
     for name in told.recipes:
         _change(told, "LOG", name, reading)
-    for name, share in shares("--replay", pairs("--replay", replay)).items():
+    for name, share in pairs("--replay", replay).items():
         _change(told, "--replay", name, {"replay": share})
     for name in pt or ():
         _change(told, "--pt", name, {"phase": "pt"})
@@ -119,11 +118,8 @@ def _answers(path: Path | None, logs: Sequence[str], kind: str) -> "Answers":
         source = rest if named else log
         name = name if named else run_name(source)
         if name in told.recipes and not named:
-            raise OptionError(
-                Problem(
-                    f"log {log}", f"two logs are of a run {name!r}", "name them, as in r25=PATH"
-                )
-            )
+            problem = f"two logs are of a run {name!r}"
+            raise refused(f"log {log}", problem, "name them, as in r25=PATH")
         # A run that is named twice has a log for each validation set.
         told.recipes.setdefault(name, []).append(Recipe(kind=kind, paths=(source,)))
     return told
@@ -131,20 +127,16 @@ def _answers(path: Path | None, logs: Sequence[str], kind: str) -> "Answers":
 
 def _change(told: "Answers", option: str, name: str, keys: dict[str, Any]) -> None:
     if name not in told.recipes:
-        raise OptionError(
-            Problem(
-                f"{option} {name}",
-                f"there is no log of a run {name!r}",
-                f"name one of {', '.join(told.recipes) or 'the logs'}",
-            )
-        )
+        fix = f"name one of {', '.join(told.recipes) or 'the logs'}"
+        raise refused(f"{option} {name}", f"there is no log of a run {name!r}", fix)
     told.recipes[name] = [recipe.changed(**keys) for recipe in told.recipes[name]]
 
 
 def _ask(question: str, allowed: Sequence[str]) -> str:
     """Ask on the terminal; of several allowed answers by number or by name."""
     if not allowed:
-        return str(typer.prompt(question))
+        # A share, with a decimal point or comma: asked again until it is one.
+        return str(typer.prompt(question, type=_share))
     for number, answer in enumerate(allowed, start=1):
         typer.echo(f"  {number}  {answer}")
     while True:
@@ -153,3 +145,7 @@ def _ask(question: str, allowed: Sequence[str]) -> str:
             return said
         if said.isdigit() and 1 <= int(said) <= len(allowed):
             return allowed[int(said) - 1]
+
+
+def _share(said: str) -> float:
+    return float(said.replace(",", "."))

@@ -16,90 +16,63 @@ KINDS = (
     "modded-nanogpt, litgpt, olmo, torchtitan, torchtune, mlx, maxtext or composer."
 )
 LogKind = Annotated[str, typer.Argument(metavar="KIND", help=KINDS, show_default=False)]
-# How a log is read: option by option its name in Python and its type. Any of them may be left out.
-READING: dict[str, Any] = {
-    "pattern": Annotated[
-        list[str] | None,
-        option(
-            "PATTERN",
-            "What lines of a text log look like, 'step {step} ... val loss {val_loss} ... lr {lr}', or a "
-            "TOML of regular expressions; repeat for other lines.",
-            "--pattern",
-        ),
-    ],
-    "loss": Annotated[
-        list[str] | None,
-        option(
-            "SERIES=SET",
-            "A validation loss of the log and the validation set it is of; repeat for each.",
-            "--loss",
-            default="by the names",
-        ),
-    ],
-    "rate": Annotated[str | None, option("SERIES", "The learning rate.", default="by its name")],
-    "step": Annotated[
-        str | None, option("COLUMN", "The series that counts the steps.", default="by its name")
-    ],
-    "step_unit": Annotated[
-        str | None,
-        option("UNIT", "What it counts: steps, tokens, samples, micro-batches or epochs."),
-    ],
-    "per_step": Annotated[
-        float | None, option("N", "Tokens, samples or micro-batches of an optimiser step.")
-    ],
-    "per_epoch": Annotated[float | None, option("N", "Optimiser steps of an epoch.")],
-    "unit": Annotated[
-        str | None,
-        option(
-            "UNIT",
-            "Of the losses: nats, bits (per token) or perplexity.",
-            default="by the names, else nats",
-        ),
-    ],
-    "start": Annotated[
-        int | None,
-        option(
-            "STEP",
-            "Step of the log at which the run begins, where the trainer counts on from its base.",
-        ),
-    ],
-    "row_run": Annotated[str | None, option("NAME", "Of tables of several runs: the one meant.")],
+# The type of an option, its metavar, help and default in words.
+type Option = tuple[Any, str | None, str, str]
+# How a log is read. Any option may be left out.
+READING: dict[str, Option] = {
+    "pattern": (
+        list[str],
+        "PATTERN",
+        "What lines of a text log look like, 'step {step} ... val loss {val_loss} ... lr {lr}', or a TOML "
+        "of regular expressions; repeat for other lines.",
+        "",
+    ),
+    "loss": (
+        list[str],
+        "SERIES=SET",
+        "A validation loss of the log and the validation set it is of; repeat for each.",
+        "by the names",
+    ),
+    "rate": (str, "SERIES", "The learning rate.", "by its name"),
+    "step": (str, "COLUMN", "The series that counts the steps.", "by its name"),
+    "step_unit": (str, "UNIT", "It counts steps, tokens, samples, micro-batches or epochs.", ""),
+    "per_step": (float, "N", "Tokens, samples or micro-batches of an optimiser step.", ""),
+    "per_epoch": (float, "N", "Optimiser steps of an epoch.", ""),
+    "unit": (str, "UNIT", "Of the losses: nats, bits (per token) or perplexity.", "by the names"),
+    "start": (int, "STEP", "Step of the log at which the run begins, if it counts on.", ""),
+    "row_run": (str, "NAME", "Of tables of several runs: the one meant.", ""),
 }
 # What else is known of a run, or chosen for it.
-OF_RUN: dict[str, Any] = {
-    "overlap": Annotated[
-        str | None,
-        option(
-            "WHICH",
-            "Which of two numbers of one step counts where the log does not say: first or last.",
-            default="refuse",
-        ),
-    ],
-    "drop_nan": Annotated[
-        bool, typer.Option("--drop-nan", help="Leave out losses that are not finite, and say so.")
-    ],
-    "total_steps": Annotated[
-        int | None, option("N", "Length of the run.", default="as the log says, else its last step")
-    ],
-    "schedule": Annotated[
-        str | None,
-        option(
-            "SEGMENTS",
-            "Learning rates as in study.toml, where the log has none: "
-            r"'\[{ shape = \"constant\", steps = 300, start = 1e-4, end = 1e-4 }]'.",
-        ),
-    ],
-    "phase": Annotated[str | None, option("PHASE", "pt or cpt.", default="cpt")],
-    "base": Annotated[
-        str | None, option("NAME", "What a CPT run starts from.", default="the study's only base")
-    ],
-    "model_size": Annotated[float | None, option("N", "Non-embedding parameters, millions.")],
+OF_RUN: dict[str, Option] = {
+    "overlap": (
+        str,
+        "WHICH",
+        "Which of two numbers of one step counts where the log does not say: first or last.",
+        "refuse",
+    ),
+    "drop_nan": (bool, None, "Leave out losses that are not finite, and say so.", ""),
+    "total_steps": (int, "N", "Length of the run.", "as the log says, else its last step"),
+    "schedule": (
+        str,
+        "SEGMENTS",
+        "Learning rates as in study.toml, where the log has none: "
+        r"'\[{ shape = \"constant\", steps = 300, start = 1e-4, end = 1e-4 }]'.",
+        "",
+    ),
+    "phase": (str, "PHASE", "pt or cpt.", "cpt"),
+    "base": (str, "NAME", "What a CPT run starts from.", "the study's only base"),
+    "model_size": (float, "N", "Non-embedding parameters, millions.", ""),
 }
 OPTIONS = READING | OF_RUN
 
 
 class OptionError(ProblemError):
     """An option that cannot be understood."""
+
+
+def refused(place: str, problem: str, fix: str) -> OptionError:
+    """Return the error of an option."""
+    return OptionError(Problem(place, problem, fix))
 
 
 def pairs(option: str, values: Iterable[str] | None) -> dict[str, str]:
@@ -113,31 +86,9 @@ def pairs(option: str, values: Iterable[str] | None) -> dict[str, str]:
     for value in values or ():
         name, sign, rest = value.rpartition("=")
         if not sign or not name or not rest:
-            problem = Problem(
-                option, f"{value!r} is not a pair", f"write it as in {option} NAME=VALUE"
-            )
-            raise OptionError(problem)
+            raise refused(option, f"{value!r} is not a pair", f"write it as in {option} NAME=VALUE")
         named[name.strip()] = rest.strip()
     return named
-
-
-def shares(option: str, values: dict[str, str]) -> dict[str, float]:
-    """Return the numbers of options of the form NAME=NUMBER.
-
-    Raises
-    ------
-    OptionError
-    """
-    numbers = {}
-    for name, text in values.items():
-        try:
-            numbers[name] = float(text)
-        except ValueError:
-            problem = Problem(
-                f"{option} {name}", f"{text!r} is not a number", "write 0.25 for 25 %"
-            )
-            raise OptionError(problem) from None
-    return numbers
 
 
 def given(**values: Any) -> dict[str, Any]:
@@ -153,9 +104,23 @@ def _segments(text: str | None) -> Any:
     try:
         return None if text is None else tomllib.loads(f"schedule = {text}")["schedule"]
     except tomllib.TOMLDecodeError as error:
+        problem = f"{text!r} is not a list of segments: {error}"
         fix = "write segments as in study.toml, the whole in quotes"
-        problem = Problem("--schedule", f"{text!r} is not a list of segments: {error}", fix)
-        raise OptionError(problem) from None
+        raise refused("--schedule", problem, fix) from None
+
+
+def _parameter(name: str) -> inspect.Parameter:
+    """Return an option as a parameter of a command."""
+    kind, metavar, text, default = OPTIONS[name]
+    flag = f"--{name.replace('_', '-')}"
+    return inspect.Parameter(
+        name,
+        inspect.Parameter.POSITIONAL_OR_KEYWORD,
+        default=False if kind is bool else None,
+        annotation=Annotated[
+            bool if kind is bool else kind | None, option(metavar, text, flag, default=default)
+        ],
+    )
 
 
 def reads_logs(*names: str) -> Callable[[Callable[..., int]], Callable[..., int]]:
@@ -173,15 +138,7 @@ def reads_logs(*names: str) -> Callable[[Callable[..., int]], Callable[..., int]
     def decorate(verb: Callable[..., int]) -> Callable[..., int]:
         signature = inspect.signature(verb)
         of_verb = [each for name, each in signature.parameters.items() if name != "reading"]
-        options = [
-            inspect.Parameter(
-                name,
-                inspect.Parameter.POSITIONAL_OR_KEYWORD,
-                default=False if name == "drop_nan" else None,
-                annotation=OPTIONS[name],
-            )
-            for name in names or OPTIONS
-        ]
+        options = [_parameter(name) for name in names or OPTIONS]
         ordered = [*of_verb[:-2], *options, *of_verb[-2:]]
 
         @wraps(verb)

@@ -1,16 +1,14 @@
 """Study folders and plans: study.toml, losses and logged learning rates <-> Study (docs/study.md)."""
 
 import json
-import os
 import re
-import shutil
+import tempfile
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bayes_cpt.checks import Check, suggestion
 from bayes_cpt.errors import Problem, StudyError
@@ -196,7 +194,9 @@ class Settings(Check):
         aside = ("schedule", "lr_log", "branch")
         rest = {key: keys[key] for key in keys if key in RUN_KEYS and key not in aside}
         if "branch" in keys:
-            joined = check.run("key branch", branched, keys["branch"], schedule, known, keys)
+            joined = check.run(
+                "key branch", branched, keys["branch"], schedule, known, logged=logged is True
+            )
             rest["branch"], schedule = joined or (None, None)
         if "phase" in rest:
             run = check.run("", Run, name, schedule=schedule or _PLACEHOLDER, **rest)
@@ -222,7 +222,7 @@ class Settings(Check):
 
 
 def branched(
-    branch: object, rest: Schedule | None, built: dict[str, Run], keys: dict[str, Any]
+    branch: object, rest: Schedule | None, built: dict[str, Run], *, logged: bool
 ) -> tuple[Branch, Schedule | None]:
     """Return where a run branches off, and its whole schedule: the trunk's up to there, then its own.
 
@@ -240,12 +240,8 @@ def branched(
         problem = f"there is no run {name!r} to branch off{suggestion(name, built)}"
         fix = f"name one of {', '.join(built) or 'the runs of the study'}"
         raise StudyError.at("key run", problem, fix)
-    trunk = built[name]
-    if trunk.phase != keys.get("phase", trunk.phase) or trunk.base != keys.get("base"):
-        problem = f"the run {name} is of another phase or base"
-        raise StudyError.at("key run", problem, "branch off a run of the same phase and base")
-    before, place = trunk.schedule.first(step), Branch(name, step)
-    if rest is None or not keys.get("lr_log", False):
+    before, place = built[name].schedule.first(step), Branch(name, step)
+    if rest is None or not logged:
         return place, rest and before + rest
     steps = np.asarray(getattr(rest.segments[0], "logged_steps"))  # noqa: B009
     if steps[0] <= before.steps:
@@ -451,22 +447,15 @@ def write_study(
     runs = tuple(run if branch_of(study, run) else replace(run, branch=None) for run in study.runs)
     text = settings_text(study, runs)
     folder.parent.mkdir(parents=True, exist_ok=True)
-    partial = folder.with_name(f".{folder.name}.{os.getpid()}.partial")
-    partial.mkdir()
-    try:
+    logged = [run for run in runs if _written(run)[0]]
+    with tempfile.TemporaryDirectory(prefix=".partial-", dir=folder.parent) as temporary:
+        partial = Path(temporary) / folder.name
+        partial.mkdir()
         (partial / "study.toml").write_text(text, encoding="utf-8")
         write_table(study.losses, partial / f"losses.{table_format}")
-        write_rates(runs, partial / f"lr.{table_format}")
+        if logged:
+            write_table(logged_rates(logged), partial / f"lr.{table_format}")
         partial.replace(folder)
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
-
-
-def write_rates(runs: Iterable[Run], path: Path) -> None:
-    """Write the learning rates of the runs that have a log, and no file where none has one."""
-    logged = [run for run in runs if _written(run)[0]]
-    if logged:
-        write_table(logged_rates(logged), path)
 
 
 def settings_text(study: Study, runs: Iterable[Run] | None = None) -> str:
@@ -573,16 +562,17 @@ def logged_rates(runs: Iterable[Run]) -> "pd.DataFrame":
 
     frames = []
     for run in runs:
-        logged: list[NDArray[np.int64]] = []
-        start = 0
+        logged, start = [], 0
         for segment in run.schedule.segments:
-            steps = np.arange(1, segment.steps + 1)
-            if isinstance(segment, LoggedSegment):
-                # Where the log ends early the last step says how long the run is.
-                steps = np.union1d(segment.logged_steps, [segment.steps])
-            logged.append(steps + start)
+            # Where the log ends early the last step says how long the run is.
+            own = (
+                segment.logged_steps
+                if isinstance(segment, LoggedSegment)
+                else range(1, segment.steps)
+            )
+            logged += [start + step for step in (*own, segment.steps)]
             start += segment.steps
-        steps = np.concatenate(logged)
+        steps = np.unique(logged)
         rates = run.schedule.learning_rates()[steps - 1]
         frames.append(pd.DataFrame({"run": run.name, "step": steps, "lr": rates}))
     return pd.concat(frames, ignore_index=True)

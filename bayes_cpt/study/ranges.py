@@ -239,8 +239,8 @@ def _none_of(
 def _outside_batches(study: Study, plan: Study, run: Run) -> list[str]:
     """Return in words that no CPT run has the batch size, sequence length, or both, of a run."""
     batch, studied = batch_of(plan, run), batches_of(study)
-    notes = _none_of("batch size", batch.tokens, (known.tokens for known in studied))
-    lengths = (known.sequence_length for known in studied)
+    notes = _none_of("batch size", batch.tokens, [known.tokens for known in studied])
+    lengths = [known.sequence_length for known in studied]
     notes += _none_of("sequence length", batch.sequence_length, lengths)
     told = all(batch.numbers) and all(all(known.numbers) for known in studied)
     if told and batch not in studied and not notes:
@@ -318,41 +318,37 @@ def check_evidence(study: Study, *, continual: bool) -> None:
         # Refused in other words, by what builds the law.
         return
     domains = study.trained_domains if continual else (study.general,)
-    every = {
-        domain: [(run.name, *study.curve(run.name, domain)) for run in runs] for domain in domains
-    }
-    measured = {
-        domain: [curve for curve in curves if curve[1].size] for domain, curves in every.items()
-    }
+    measured = {}
+    for domain in domains:
+        curves = [(run.name, *study.curve(run.name, domain)) for run in runs]
+        measured[domain] = [curve for curve in curves if curve[1].size]
     if len(study.targets) > 1:
         # One of several may be left to the others (docs/targets.md); reading the study says so.
         measured = {domain: curves for domain, curves in measured.items() if curves}
+    of_study = f"{study.origin.losses}, study {study.name}"
     if continual:
-        _check_trained(study, measured)
+        _check_trained(of_study, study.origin.losses, measured)
     problems = []
     for domain, curves in measured.items():
-        place = f"{study.origin.losses}, study {study.name}, domain {domain}"
         losses = study.losses.loc[study.losses["domain"] == domain, "loss"].to_numpy(np.float64)
         sizes = [of_run.size for _, _, of_run in curves]
-        moves = not all(is_one_number(of_run) for _, _, of_run in curves)
         if losses.size >= FEWEST and is_one_number(losses):
-            problem = (
-                f"all {losses.size} losses are {losses[0]:g}: no law can be fitted to one number"
-            )
-        elif max(sizes, default=0) >= FEWEST and not moves:
+            problem = f"all {losses.size} losses are {losses[0]:g}"
+        elif max(sizes, default=0) >= FEWEST and all(is_one_number(own) for *_, own in curves):
             problem = (
                 f"in each of the {len(curves)} {phase} runs the loss stays what it is ({sum(sizes)} "
-                f"losses; {curves[0][2][0]:g} throughout run {curves[0][0]}): there is no curve to fit"
+                f"losses; {curves[0][2][0]:g} throughout run {curves[0][0]})"
             )
         else:
             continue
+        problem += ": there is no curve to fit a law to"
         fix = "give the validation loss that was measured at each step, not one value repeated"
-        problems.append(Problem(place, problem, fix))
+        problems.append(Problem(f"{of_study}, domain {domain}", problem, fix))
     if problems:
         raise StudyError(problems)
 
 
-def _check_trained(study: Study, measured: dict[str, list[Curve]]) -> None:
+def _check_trained(place: str, file: str, measured: Mapping[str, Sequence[Curve]]) -> None:
     """Refuse a study whose CPT runs were measured at step 0 alone; warn of such a validation set."""
     untrained = [
         domain
@@ -361,21 +357,11 @@ def _check_trained(study: Study, measured: dict[str, list[Curve]]) -> None:
     ]
     if not untrained:
         return
-    names = " and ".join(untrained)
-    fix = (
-        f"add rows with step 1 or later, up to the end of the run, to {study.origin.losses}: "
-        "a handful along each CPT run is enough"
-    )
-    if len(untrained) < len(measured):
-        problem = (
-            f"no CPT run has a loss of {names} after step 0: what training does to it rests on "
-            "the prior alone"
-        )
-        caution = Problem(f"{study.origin.losses}, study {study.name}", problem, fix)
-        warnings.warn(str(caution), StudyWarning, stacklevel=3)
-        return
     problem = (
-        f"no CPT run has a loss after step 0, on {names}: the losses of the bases alone do not say "
-        "what training does to them"
+        f"no CPT run has a loss of {' and '.join(untrained)} after step 0: what training does to it "
+        "rests on the prior alone"
     )
-    raise StudyError.at(f"{study.origin.losses}, study {study.name}", problem, fix)
+    fix = f"add rows of later steps to {file}: a handful along each CPT run is enough"
+    if len(untrained) == len(measured):
+        raise StudyError.at(place, problem, fix)
+    warnings.warn(str(Problem(place, problem, fix)), StudyWarning, stacklevel=3)

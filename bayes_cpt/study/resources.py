@@ -13,7 +13,7 @@ from bayes_cpt.arrays import Floats
 from bayes_cpt.checks import Check, is_number
 from bayes_cpt.errors import Problem, StudyError
 from bayes_cpt.strict import Strict
-from bayes_cpt.study.runs import Run
+from bayes_cpt.study.runs import Run, make_floats
 
 ROLES = ("general", "target")
 # Up to four epochs repeated tokens are worth nearly as much as new ones (Muennighoff et al. 2023,
@@ -43,8 +43,7 @@ class UniqueTokens:
         for role in given:
             check.positive(role, getattr(self, role), f"unique tokens of {role} data")
         check.raise_problems()
-        for role in given:
-            object.__setattr__(self, role, float(getattr(self, role)))
+        make_floats(self, given)
 
 
 @dataclass(frozen=True)
@@ -77,9 +76,7 @@ class Compute:
         if self.price is not None:
             check.positive("price", self.price, "money for a GPU-hour")
         check.raise_problems()
-        for part in fields(self):
-            if getattr(self, part.name) is not None:
-                object.__setattr__(self, part.name, float(getattr(self, part.name)))
+        make_floats(self, [part.name for part in fields(self)])
 
     def gpu_hours(self, steps: Any) -> Any:
         """Return the GPU-hours of some numbers of steps, of their shape."""

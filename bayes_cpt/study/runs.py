@@ -1,7 +1,8 @@
 """Training runs and the bases they start from: the parts of a study, each checked by itself."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from bayes_cpt.checks import Check, is_number
 from bayes_cpt.errors import StudyError
@@ -22,21 +23,18 @@ def _check_schedule(check: Check, schedule: object) -> None:
         check.add("key schedule", f"the schedule is {schedule!r}", fix)
         return
     peak = schedule.peak
-    if peak > HIGHEST_LEARNING_RATE:
-        problem = f"the peak learning rate is {peak:g}, above {HIGHEST_LEARNING_RATE:g}"
-        fix = "write raw learning rates, 2e-4 and not 2.0 (or say lr_unit = 1e-4 in [study])"
-    elif not schedule.learning_rates().any():
-        problem = "the learning rate is 0 throughout"
+    if not schedule.learning_rates().any():
         fix = "give the learning rates that were trained with"
-    elif peak < LOWEST_LEARNING_RATE:
-        problem = f"the peak learning rate is {peak:g}, below {LOWEST_LEARNING_RATE:g}"
-        fix = "write raw learning rates, 2e-4 for 0.0002 (and correct lr_unit in [study])"
-    else:
-        return
-    check.add("key schedule", problem, fix)
+        check.add("key schedule", "the learning rate is 0 throughout", fix)
+    elif not LOWEST_LEARNING_RATE <= peak <= HIGHEST_LEARNING_RATE:
+        side = "above" if peak > HIGHEST_LEARNING_RATE else "below"
+        limit = HIGHEST_LEARNING_RATE if peak > HIGHEST_LEARNING_RATE else LOWEST_LEARNING_RATE
+        problem = f"the peak learning rate is {peak:g}, {side} {limit:g}"
+        fix = "write raw learning rates, 2e-4 and not 2.0 (or say lr_unit = 1e-4 in [study])"
+        check.add("key schedule", problem, fix)
 
 
-def _make_floats(item: "Base | Run", keys: tuple[str, ...]) -> None:
+def make_floats(item: Any, keys: Iterable[str]) -> None:
     """Make integers floats, so that equal studies have equal digests."""
     for key in keys:
         if getattr(item, key) is not None:
@@ -105,7 +103,7 @@ class Base:
                 check.add("key steps", problem, fix)
         if check.problems:
             raise StudyError(check.problems).within(f"base {self.name}")
-        _make_floats(self, ("model_size",))
+        make_floats(self, ("model_size",))
 
     @property
     def loss_potential(self) -> float | None:
@@ -217,7 +215,7 @@ class Run:
             check.add("key optimizer_state", problem, 'write "carried" or "reset", or leave it out')
         if check.problems:
             raise StudyError(check.problems).within(f"run {self.name}")
-        _make_floats(self, ("replay", "model_size", "batch_tokens"))
+        make_floats(self, ("replay", "model_size", "batch_tokens"))
 
     @property
     def mixture(self) -> dict[str, float]:
@@ -229,11 +227,10 @@ class Run:
             check.add("key base", "a CPT run needs a base", "name the checkpoint it starts from")
         else:
             check.name("base", self.base)
+        fix = "give the share of general data in the batches as a number from 0 to 1"
         if self.replay is None:
-            fix = "give the share of general data in its batches, 0 to 1"
             check.add("key replay", "a CPT run needs a replay ratio", fix)
         elif not is_number(self.replay) or not 0 <= self.replay <= 1:
-            fix = "give the share of general data in the batches as a number from 0 to 1"
             if is_number(self.replay) and 1 < self.replay <= 100:
                 fix = f"write {self.replay / 100:g} for {self.replay:g} %"
             check.add("key replay", f"replay is {self.replay!r}, outside 0 to 1", fix)

@@ -75,14 +75,12 @@ class Segment:
             problem = f"a constant segment starts at {self.start:g} and ends at {self.end:g}"
             check.add("key end", problem, "make start and end equal, or write shape = linear")
         if rates_fine and self.shape == "exponential" and not (self.start > 0 and self.end > 0):
-            place = "key end" if self.start > 0 else "key start"
             problem = "an exponential segment cannot start or end at 0"
             fix = "end it at a small positive learning rate, or choose another shape"
-            check.add(place, problem, fix)
+            check.add("key end", problem, fix)
         check.raise_problems()
-        object.__setattr__(self, "steps", int(self.steps))
-        object.__setattr__(self, "start", float(self.start))
-        object.__setattr__(self, "end", float(self.end))
+        for key, kind in (("steps", int), ("start", float), ("end", float)):
+            object.__setattr__(self, key, kind(getattr(self, key)))
 
     @property
     def rises(self) -> bool:
@@ -139,25 +137,28 @@ class LoggedSegment:
     def __post_init__(self) -> None:
         check = Check()
         check_length(check, self.steps)
-        check.raise_problems()
-        steps = np.asarray(self.logged_steps)
-        rates = np.asarray(self.logged_rates)
+        steps, rates = np.asarray(self.logged_steps), np.asarray(self.logged_rates)
         if steps.ndim != 1 or steps.shape != rates.shape or not steps.size:
             problem = f"{steps.size} steps and {rates.size} learning rates are logged"
             fix = "log one learning rate per logged step, and at least one"
             check.add("logged learning rates", problem, fix)
         check.raise_problems()
-        for index in np.flatnonzero(np.diff(steps) <= 0)[:1]:
-            step, before = steps[index + 1], steps[index]
-            problem = f"the logged step {step} follows step {before}"
-            check.add(f"step {step}", problem, "log every step once, in rising order")
-        for step in steps[(steps < 1) | (steps > self.steps)][:1]:
-            problem = f"the logged step {step} lies outside 1 to {self.steps}"
-            check.add(f"step {step}", problem, "count steps from 1 inside the phase")
-        for index in np.flatnonzero(~np.isfinite(rates) | (rates < 0))[:1]:
-            problem = f"the logged learning rate is {rates[index]:g}"
-            fix = "log finite learning rates, not below 0"
-            check.add(f"step {steps[index]}", problem, fix)
+        falls = np.diff(steps, prepend=-np.inf) <= 0
+        for wrong, problem, fix in (
+            (falls, "it follows the same or a later step", "log every step once, in rising order"),
+            (
+                (steps < 1) | (steps > self.steps),
+                f"it lies outside 1 to {self.steps}",
+                "count steps from 1 inside the phase",
+            ),
+            (
+                ~np.isfinite(rates) | (rates < 0),
+                "its learning rate is no finite number of at least 0",
+                "log raw learning rates",
+            ),
+        ):
+            for step in steps[wrong][:1]:
+                check.add(f"logged step {step}", problem, fix)
         check.raise_problems()
 
     def first(self, steps: int) -> "LoggedSegment":
@@ -208,18 +209,6 @@ def segment_from_toml(table: object) -> Segment:
     return Segment(**keys)
 
 
-__all__ = [
-    "Floats",
-    "LoggedSegment",
-    "Schedule",
-    "Segment",
-    "constant",
-    "cosine",
-    "linear",
-    "warmup_stable_decay",
-]
-
-
 @dataclass(frozen=True)
 class Schedule:
     """The learning rate of every step of one phase: segments one after the other.
@@ -260,8 +249,8 @@ class Schedule:
         learning_rates : array_like of float, shape (logged,)
             Raw learning rates. Gaps are interpolated linearly; see `interpolated_steps`.
         """
-        logged_steps = tuple(np.atleast_1d(np.asarray(steps, dtype=np.int64)).tolist())
-        logged_rates = tuple(np.atleast_1d(np.asarray(learning_rates, dtype=np.float64)).tolist())
+        logged_steps = tuple(np.asarray(steps, dtype=np.int64).tolist())
+        logged_rates = tuple(np.asarray(learning_rates, dtype=np.float64).tolist())
         last = max(logged_steps, default=1) if total_steps is None else total_steps
         return cls((LoggedSegment(last, logged_steps, logged_rates),))
 
@@ -307,11 +296,8 @@ class Schedule:
     @property
     def interpolated_steps(self) -> int:
         """How many steps of logged stretches were interpolated, not logged."""
-        return sum(
-            segment.interpolated_steps
-            for segment in self.segments
-            if isinstance(segment, LoggedSegment)
-        )
+        logged = (part for part in self.segments if isinstance(part, LoggedSegment))
+        return sum(segment.interpolated_steps for segment in logged)
 
     @cached_property
     def _rates(self) -> Floats:
@@ -359,16 +345,14 @@ class Schedule:
         if not is_integer(steps) or not 1 <= steps <= self.steps:
             problem = f"the first {steps} of {self.steps} steps are asked for"
             raise StudyError.at("key steps", problem, f"ask for 1 to {self.steps}")
-        kept: list[Segment | LoggedSegment] = []
-        left = steps
-        for segment in self.segments:
-            if segment.steps > left:
-                if left:
-                    kept.append(segment.first(left))
-                break
-            kept.append(segment)
-            left -= segment.steps
-        return Schedule(tuple(kept))
+        starts = np.cumsum([0, *(segment.steps for segment in self.segments)]).tolist()
+        return Schedule(
+            tuple(
+                segment if start + segment.steps <= steps else segment.first(steps - start)
+                for segment, start in zip(self.segments, starts, strict=False)
+                if start < steps
+            )
+        )
 
     def scaled(self, factor: float) -> "Schedule":
         """Return the schedule with every learning rate multiplied by `factor` (> 0)."""

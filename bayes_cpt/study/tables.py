@@ -219,38 +219,24 @@ class TableCheck(Check):
 
     def columns(self, expected: Sequence[str]) -> None:
         """Note missing, unknown and repeated columns."""
-        wanted = ", ".join(expected)
         names = [str(column) for column in self.table.columns]
         others = [column for column in names if column not in expected]
-        if set(expected) - set(names) == {"domain", "loss"} and len(others) > 1:
-            self.add(
-                f"{self.file}, column loss",
-                f"the columns {', '.join(others)} stand in place of domain and loss",
-                f"write a row for each validation set, with the columns {wanted}, or have the table read "
-                "as it is: bayes-cpt import csv --help",
-            )
+        missing = [column for column in expected if column not in names]
+        fix = (
+            f"name the columns {', '.join(expected)}, separated by commas, or have the table read as it "
+            "is: bayes-cpt import csv --help"
+        )
+        if missing == ["domain", "loss"] and len(others) > 1:
+            problem = f"the columns {', '.join(others)} stand in place of domain and loss"
+            fix = f"write a row for each validation set; {fix}"
+            self.add(f"{self.file}, column loss", problem, fix)
             return
-        for column in expected:
-            if column not in names:
-                self.add(
-                    f"{self.file}, column {column}",
-                    f"the column {column!r} is missing among {', '.join(names) or 'none'}",
-                    f"name the columns {wanted}, separated by commas; bayes-cpt import csv --help "
-                    "says how to map others",
-                )
-        for column in names:
-            if column not in expected:
-                self.add(
-                    f"{self.file}, column {column}",
-                    f"the column {column!r} is unknown{suggestion(column, expected)}",
-                    f"keep only the columns {wanted}",
-                )
-        for column in {column for column in names if names.count(column) > 1}:
-            self.add(
-                f"{self.file}, column {column}",
-                f"the column {column!r} stands there {names.count(column)} times",
-                "keep it once",
-            )
+        problems = {column: f"is missing among {', '.join(names) or 'none'}" for column in missing}
+        problems |= {column: f"is unknown{suggestion(column, expected)}" for column in others}
+        repeated = (column for column in names if names.count(column) > 1)
+        problems |= {column: f"stands there {names.count(column)} times" for column in repeated}
+        for column, problem in problems.items():
+            self.add(f"{self.file}, column {column}", f"the column {column!r} {problem}", fix)
 
     def cells(self) -> "pd.DataFrame":
         """Note every cell that is not what its column holds; return the good rows, converted."""
@@ -273,9 +259,8 @@ class TableCheck(Check):
                 cell = self.table.at[label, column]
                 with_point = f"write {str(cell).replace(',', '.')} with a decimal point"
                 decimal = column not in TEXT_COLUMNS and DECIMAL_COMMA.fullmatch(str(cell))
-                self.add(
-                    self.place(label), f"the {column} is {cell!r}", with_point if decimal else fix
-                )
+                problem = f"the {column} is {cell!r}"
+                self.add(self.place(label), problem, with_point if decimal else fix)
             good &= fine
             converted[column] = values
         table = pd.DataFrame(converted, index=self.table.index)[good]
@@ -289,22 +274,13 @@ class TableCheck(Check):
         first = table[~repeated].reset_index(names="first_label").set_index(keys)["first_label"]
         for label in table.index[repeated]:
             before = first.loc[tuple(table.loc[label, keys])]
-            self.add(
-                self.place(label),
-                f"{self.row} {before} already holds this {', '.join(keys)}",
-                "keep one of the two rows",
-            )
+            problem = f"{self.row} {before} already holds this {', '.join(keys)}"
+            self.add(self.place(label), problem, "keep one of the two rows")
         return table[~repeated]
 
 
 def _is_text(cells: "pd.Series") -> NDArray[np.bool_]:
     """Return which cells hold a text that is not empty."""
-    import pandas as pd
-
-    if isinstance(cells.dtype, pd.StringDtype):
-        return np.asarray((cells.notna() & (cells != "")).to_numpy(dtype=bool, na_value=False))
-    if pd.api.types.infer_dtype(cells, skipna=False) == "string":
-        return np.asarray(cells.to_numpy() != "", dtype=bool)
     return np.array([isinstance(cell, str) and cell != "" for cell in cells], dtype=bool)
 
 

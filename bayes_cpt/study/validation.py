@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from bayes_cpt.study.runs import Base, Run
+    from bayes_cpt.study.schedules import Schedule
 
 
 SAME_RATE = 1e-6
@@ -203,10 +204,11 @@ def _check_runs(
     is_plan: bool,
     malformed: Collection[str],
 ) -> None:
-    for kind, names in (("base", [b.name for b in bases]), ("run", [r.name for r in runs])):
-        for twice in sorted(name for name, times in Counter(names).items() if times > 1):
-            problem = f"two {kind}s are named {twice!r}"
-            check.add(f"{kind} {twice}", problem, "give each its own name")
+    for kind, items in (("base", bases), ("run", runs)):
+        for twice, times in Counter(item.name for item in items).items():
+            if times > 1:
+                problem = f"two {kind}s are named {twice!r}"
+                check.add(f"{kind} {twice}", problem, "give each its own name")
     known_bases = {base.name: base for base in bases}
     for run in runs:
         if run.base is None or run.base in malformed:
@@ -255,17 +257,9 @@ def _check_branches(check: Check, runs: "dict[str, Run]") -> None:
         elif step > (length := trunk.schedule.steps):
             problem = f"the run {trunk.name} has {length} steps and is left at step {step}"
             check.add(place, problem, "give the step at which the runs part")
-        else:
-            before, of_run = (one.schedule.learning_rates()[:step] for one in (trunk, run))
-            apart = np.flatnonzero(~np.isclose(before, of_run, rtol=SAME_RATE, atol=0.0))
-            if apart.size:
-                first = apart[0]
-                check.add(
-                    place,
-                    f"up to the branch its learning rates are not those of {trunk.name}: at step "
-                    f"{first + 1} {of_run[first]:g} and {before[first]:g}",
-                    "correct one of the two schedules, or leave branch out",
-                )
+        elif differ := _first_difference(trunk.schedule, run.schedule, step):
+            problem = f"up to the branch its learning rates are not those of {trunk.name}: {differ}"
+            check.add(place, problem, "correct one of the two schedules, or leave branch out")
 
 
 def _check_lies_on(check: Check, base: "Base", run: "Run") -> None:
@@ -275,17 +269,18 @@ def _check_lies_on(check: Check, base: "Base", run: "Run") -> None:
     if steps > (length := run.schedule.steps):
         problem = f"the base has {steps} steps but its run {run.name} only {length}"
         check.add(place, problem, "name the PT run it was saved from, or correct the steps")
-        return
-    of_base, of_run = base.schedule.learning_rates(), run.schedule.learning_rates()[:steps]
-    differ = np.flatnonzero(np.abs(of_base - of_run) > SAME_RATE * base.schedule.peak)
-    if differ.size:
-        first = int(differ[0])
-        check.add(
-            f"{place}, step {first + 1}",
-            f"the base's learning rate {of_base[first]:g} disagrees with {of_run[first]:g} of its "
-            f"run {run.name}",
-            f"make the base's schedule that of the first {steps} steps of the run",
-        )
+    elif differ := _first_difference(run.schedule, base.schedule, steps):
+        problem = f"the base's learning rates are not those of its run {run.name}: {differ}"
+        check.add(place, problem, f"make its schedule that of the first {steps} steps of the run")
+
+
+def _first_difference(wanted: "Schedule", found: "Schedule", steps: int) -> str:
+    """Return in words where the first steps of two schedules differ first, empty where nowhere."""
+    mine, theirs = (schedule.learning_rates()[:steps] for schedule in (found, wanted))
+    apart = np.flatnonzero(np.abs(mine - theirs) > SAME_RATE * wanted.peak)
+    return (
+        f"at step {apart[0] + 1} {mine[apart[0]]:g} and {theirs[apart[0]]:g}" if apart.size else ""
+    )
 
 
 def _check_rows(
@@ -421,24 +416,18 @@ def _note_base_losses(
         first_run, first = rows["run"].iloc[0], rows["loss"].iloc[0]
         far = rows["loss"][(rows["loss"] - first).abs() > SAME_LOSS]
         if len(far):
-            cautions.add(
-                cautions.place(far.index[0]),
-                f"the loss {far.iloc[0]:g} of the base {name} is {first:g} in run {first_run}",
-                "step 0 is the base itself: give every run from it the same loss there",
-            )
-        base = known.get(name)
-        if base is None:
+            problem = f"the loss {far.iloc[0]:g} of the base {name} is {first:g} in run {first_run}"
+            fix = "step 0 is the base itself: give every run from it the same loss there"
+            cautions.add(cautions.place(far.index[0]), problem, fix)
+        if name not in known:
             continue
-        here = (losses["run"] == base.run) & (losses["step"] == base.steps)
-        for there in losses["loss"][here & (losses["domain"] == domain)]:
-            ratio = first / there
-            if abs(first - there) <= SIMILAR_LOSS:
-                continue
-            bits = min(abs(ratio * math.log(2) - 1), abs(ratio / math.log(2) - 1)) < 0.02
+        run, step = known[name].run, known[name].steps
+        here = (losses["run"] == run) & (losses["step"] == step) & (losses["domain"] == domain)
+        for there in losses["loss"][here & ((losses["loss"] - first).abs() > SIMILAR_LOSS)]:
+            bits = abs(abs(math.log(first / there)) - abs(math.log(math.log(2)))) < 0.02
             cautions.add(
                 cautions.place(rows.index[0]),
-                f"the base {name} has loss {first:g} here but {there:g} at step {base.steps} of its "
-                f"PT run {base.run}",
+                f"the base {name} has loss {first:g} here but {there:g} at step {step} of its PT run {run}",
                 f"one is in bits: multiply it by {math.log(2):.4f}"
                 if bits
                 else "measure both on the same sequences",
@@ -452,21 +441,15 @@ def _check_scale(table: TableCheck, cautions: TableCheck, losses: "pd.DataFrame"
     """
     for domain, high in losses[losses["loss"] > HIGHEST_LOSS].groupby("domain", sort=False):
         count, first = (losses["domain"] == domain).sum(), high["loss"].iloc[0]
-        if 2 * len(high) > count:
-            table.add(
-                table.place(high.index[0]),
-                f"{len(high)} of {count} losses of {domain} are above {HIGHEST_LOSS:g}, more than a "
-                "uniform guess costs in any vocabulary: these look like perplexities",
-                "give nats/token, the natural logarithm of perplexity: "
-                f"{math.log(first):.4g} for {first:g}",
-            )
-        else:
-            cautions.add(
-                cautions.place(high.index[0]),
-                f"the loss is {first:g}, more than a uniform guess costs in any "
-                f"vocabulary ({len(high)} rows of {domain} above {HIGHEST_LOSS:g} nats/token)",
-                f"give nats/token: multiply bits by {math.log(2):.4f}, take the log of perplexity",
-            )
+        most = 2 * len(high) > count
+        (table if most else cautions).add(
+            table.place(high.index[0]),
+            f"the loss is {first:g}; {len(high)} of {count} losses of {domain} are above "
+            f"{HIGHEST_LOSS:g}, more than a uniform guess costs in any vocabulary"
+            + (": these look like perplexities" if most else ""),
+            f"give nats/token: the natural logarithm of perplexity ({math.log(first):.4g} for "
+            f"{first:g}), bits times {math.log(2):.4f}",
+        )
 
 
 def is_one_number(losses: "Floats") -> bool:

@@ -59,7 +59,7 @@ losses = { "eval/general_loss" = "prose", "eval/target_loss" = "code" }
     [
         ((), ("nothing says what the runs start from", "--open-base", "key replay", "--replay r25=SHARE")),
         (("--open-base", "b", "--replay", "r26=0.5"), ("--replay r26", "no log of a run 'r26'")),
-        (("--open-base", "b", "--replay", "r25=half"), ("'half' is not a number", "0.25 for 25 %")),
+        (("--open-base", "b", "--replay", "r25=half"), ("key replay", "valid number")),
         (("--open-base", "b", "--replay", "r25=0.25", "--general", "prose"), ("'prose'",)),
         (("--answers", "{dir}/none.toml"), ("none.toml",)),
     ],

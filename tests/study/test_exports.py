@@ -1,11 +1,11 @@
 import importlib.util
+from typing import Any
 
 import numpy as np
 import pytest
 
 from bayes_cpt.errors import StudyError
 from bayes_cpt.study.exports import (
-    huggingface_rates,
     torch_source,
     training_arguments,
 )
@@ -37,12 +37,36 @@ OTHERS = {
     "re-warmed": linear(30, 2e-4, 1e-3) + cosine(270, 1e-3),
     "exponential": Schedule((Segment("exponential", 300, 1e-3, 1e-5),)),
     "two decays": linear(100, 1e-3, 5e-4) + linear(200, 5e-4, 0),
+    "wsd to a tenth, warmed up": warmup_stable_decay(
+        300, 1e-3, 1e-4, decay_steps=60, warmup_steps=30
+    ),
     "logged": Schedule.from_log([1, 50, 300], [1e-3, 9e-4, 1e-4]),
 }
 
 
 def run_of(schedule: Schedule) -> Run:
     return Run("long", "cpt", schedule, base="base", replay=0.5)
+
+
+def huggingface_rates(arguments: dict[str, Any]) -> Any:
+    """Return the learning rate after each step by the formulas of transformers' optimization.py."""
+    steps, warmup, peak = (arguments[k] for k in ("max_steps", "warmup_steps", "learning_rate"))
+    kind, options = arguments["lr_scheduler_type"], arguments.get("lr_scheduler_kwargs", {})
+    count = np.arange(1, steps + 1, dtype=np.float64)
+    decay = options.get("num_decay_steps", steps - warmup)
+    share = np.clip((count - (steps - decay)) / max(1, decay), 0.0, 1.0)
+    lowest = options.get("min_lr_ratio", options.get("min_lr", options.get("lr_end", 0.0)) / peak)
+    if kind.startswith("constant"):
+        factor = np.ones(steps)
+    else:
+        shape = options.get("decay_type", "cosine" if kind.startswith("cosine") else "linear")
+        courses = {"linear": share, "1-sqrt": np.sqrt(share)}
+        done = courses.get(shape, 0.5 * (1.0 - np.cos(np.pi * share)))
+        factor = lowest + (1.0 - lowest) * (1.0 - done)
+    rising = count / max(1, warmup)
+    if kind == "warmup_stable_decay":
+        rising = lowest + (1.0 - lowest) * rising
+    return peak * np.where(count < warmup, rising, factor)
 
 
 @pytest.mark.parametrize("name", SCHEDULES)

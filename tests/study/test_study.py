@@ -303,7 +303,7 @@ def read_with_losses(tmp_path: Path, losses: str) -> Study:
     ("losses", "fragments"),
     [
         (LOSSES + "mixed,10,prose,3.4\n", ["line 13, run mixed, step 10", "sorted by step"]),
-        (LOSSES + "mixed,40,prose,15.1\n", ["line 13", "multiply bits by 0.6931"]),
+        (LOSSES + "mixed,40,prose,15.1\n", ["line 13", "bits times 0.6931"]),
         (LOSSES.replace("logged,0,prose,3.5", "logged,0,prose,3.52"), ["line 10", "3.5 in run"]),
         (
             LOSSES.replace("trunk,100,prose,3.5", f"trunk,100,prose,{3.5 / 0.6931}"),

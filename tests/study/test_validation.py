@@ -211,7 +211,7 @@ COUNT = int((lab().losses["domain"] == "general").sum())
         (
             lab().truncated(dict.fromkeys(CPT, 0)),
             True,
-            ["no CPT run has a loss after step 0, on general and kernel"],
+            ["no CPT run has a loss of general and kernel after step 0"],
         ),
     ],
     ids=["all one", "one set", "rounding", "one set in CPT", "repeated", "in PT", "step 0"],

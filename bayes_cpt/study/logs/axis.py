@@ -98,7 +98,7 @@ class StepAxis:
                 f"name one of {', '.join(names)}",
             )
         counter = named or self.raw.counter or self._counter()
-        unit = self.counting.step_unit or next(
+        unit: str = self.counting.step_unit or next(
             (unit for unit, known in COUNTED.items() if counter.lower() in known), "steps"
         )
         if unit != "steps" and self.counting.per_step is None and self.counting.per_epoch is None:

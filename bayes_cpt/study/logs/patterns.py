@@ -6,14 +6,15 @@ for themselves, ``{name}`` for a number, ``...`` for anything between.
 
 import re
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
-from bayes_cpt.checks import Check
+from pydantic import BeforeValidator, Field
+
+from bayes_cpt.strict import Strict, checked
 from bayes_cpt.study.logs.raw import RawLog, Row, as_number, fail, numbers, text_of
 from bayes_cpt.toml_files import read_toml
 
@@ -21,7 +22,6 @@ COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 NUMBER = r"[-+]?(?:\d+(?:,\d{3})+\b|\d+\.?\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?|nan|NaN|inf)"
 PLACEHOLDER = re.compile(r"\{([A-Za-z_]\w*)\}")
 PAIR = re.compile(rf"([\w./-]+)\s*[:=]\s*({NUMBER})")
-KEYS = ("program", "lines", "from_zero", "carries", "left_out", "instead", "note", "no_rates")
 STEP, NEXT_STEP, TOTAL, MICRO = "step", "next_step", "total", "micro"
 # Words by which a line that says a validation loss, a step and a learning rate is known.
 LOSS_WORD = r"(?:val|valid|validation|eval|test|dev)\w*[ _/.-]*\w*?[ _]?(?:loss|nll|ce|ppl)\w*"
@@ -31,40 +31,37 @@ RATE_WORD = r"(?:learning[ _]rate|lr)"
 TABLE_OF_IT = "make a table of it with the columns step,general,target,lr and name that"
 
 
-@dataclass(frozen=True)
-class Format:
+def _compiled(expression: Any) -> re.Pattern[str]:
+    """Return a regular expression in which {name} stands for a number."""
+    if not isinstance(expression, str):
+        raise ValueError(f"{expression!r} is no pattern")
+    try:
+        return re.compile(PLACEHOLDER.sub(lambda name: f"(?P<{name[1]}>{NUMBER})", expression))
+    except re.error as error:
+        raise ValueError(f"{expression!r} is not a pattern: {error}") from None
+
+
+type Expression = Annotated[re.Pattern[str], BeforeValidator(_compiled)]
+FIX = "correct it as docs/from-logs.md shows; a name may stand in a line only once"
+
+
+class Format(Strict):
     """Lines of a program's log; the keys are those of formats.toml."""
 
-    lines: tuple[re.Pattern[str], ...]
+    lines: tuple[Expression, ...]
     program: str = "the pattern"
     from_zero: bool = False
     carries: bool = False
-    left_out: tuple[tuple[re.Pattern[str], str], ...] = ()
+    left_out: dict[Expression, str] = Field(default_factory=dict)
     instead: str = ""
     note: str = ""
     no_rates: str = ""
 
     @classmethod
-    def from_toml(cls, table: Mapping[str, Any], place: str) -> Self:
-        """Build a format from its table."""
-        check = Check()
-        keys = check.keys(dict(table), allowed=KEYS, required=("lines",))
-        lines = keys.get("lines", ())
-        if not isinstance(lines, list) or not all(isinstance(line, str) for line in lines):
-            check.add("key lines", f"lines is {lines!r}", "write lines = ['...', ...]")
-        if check.problems:
-            raise fail(place, check.problems[0].problem, check.problems[0].fix)
-        left_out = tuple(
-            (_compiled(line, place), what) for line, what in keys.get("left_out", {}).items()
-        )
-        rest = {key: keys[key] for key in keys if key not in ("lines", "left_out")}
-        return cls(tuple(_compiled(line, place) for line in lines), left_out=left_out, **rest)
-
-    @classmethod
     def from_patterns(cls, patterns: Sequence[str]) -> Self:
         """Build a format from what a user gave: pieces of lines, or one TOML file of expressions."""
         if len(patterns) == 1 and patterns[0].endswith(".toml"):
-            return cls.from_toml(read_toml(Path(patterns[0])), patterns[0])
+            return checked(cls, read_toml(Path(patterns[0])), patterns[0], FIX)
         lines = []
         for pattern in patterns:
             if not PLACEHOLDER.search(pattern):
@@ -75,8 +72,8 @@ class Format:
                 )
             pieces = [re.escape(piece.strip()) for piece in re.split(r"\.\.\.|…", pattern)]
             text = ".*?".join(re.sub(r"(?:\\ )+", r"\\s+", piece) for piece in pieces)
-            lines.append(_compiled(text.replace(r"\{", "{").replace(r"\}", "}"), pattern))
-        return cls(tuple(lines))
+            lines.append(text.replace(r"\{", "{").replace(r"\}", "}"))
+        return checked(cls, {"lines": lines}, f"--pattern {', '.join(patterns)}", FIX)
 
     def counts(self, line: str) -> bool:
         """Whether a line is one of this program's with something to tell."""
@@ -85,22 +82,11 @@ class Format:
         )
 
 
-def _compiled(expression: str, place: str) -> re.Pattern[str]:
-    try:
-        return re.compile(PLACEHOLDER.sub(lambda name: f"(?P<{name[1]}>{NUMBER})", expression))
-    except re.error as error:
-        problem = f"{expression!r} is not a pattern: {error}"
-        raise fail(place, problem, "correct it; a name may stand in it only once") from None
-
-
 @cache
 def formats() -> dict[str, Format]:
     """Return the known formats by the names of their kinds."""
     text = (files("bayes_cpt.study.logs") / "formats.toml").read_text(encoding="utf-8")
-    return {
-        kind: Format.from_toml(table, kind.replace("_", "-"))
-        for kind, table in tomllib.loads(text).items()
-    }
+    return {kind: checked(Format, table, kind, FIX) for kind, table in tomllib.loads(text).items()}
 
 
 def text_kinds() -> tuple[str, ...]:
@@ -113,16 +99,11 @@ def read_text(path: Path, form: Format, kind: str) -> RawLog:
     lines = text_of(path).replace("\r", "\n").splitlines()
     if form.instead:
         raise fail(str(path), f"this is {form.program}", form.instead)
-    log = RawLog(
-        str(path),
-        counter=STEP,
-        from_zero=form.from_zero,
-        carries=form.carries,
-        no_rates=form.no_rates,
-    )
+    keys = form.model_dump(include={"from_zero", "carries", "no_rates"})
+    log = RawLog(str(path), counter=STEP, **keys)
     aside: dict[str, list[int]] = {}
-    for number, cells in _matches(lines, form, log.stated, aside):
-        log.rows.append(Row(f"{path}, line", number, cells))
+    file = f"{path}, line"
+    log.rows += [Row(file, *found) for found in _matches(lines, form, log.stated, aside)]
     if not log.rows:
         nearest = nearest_formats(lines[:2000])
         raise fail(
@@ -148,7 +129,7 @@ def _matches(
     step_of: dict[str, Any] = {}
     for number, text in enumerate(lines, start=1):
         text = COLOUR.sub("", text).rstrip()
-        out = next((what for pattern, what in form.left_out if pattern.search(text)), None)
+        out = next((what for pattern, what in form.left_out.items() if pattern.search(text)), None)
         if out is not None:
             aside.setdefault(out, []).append(number)
             continue

@@ -26,12 +26,14 @@ from bayes_cpt.study.logs.patterns import (
     text_kinds,
 )
 from bayes_cpt.study.logs.raw import (
+    Cells,
     LogError,
     RawLog,
     Row,
     as_number,
     content_of,
     decimal_mark,
+    empty,
     fail,
     settings_of,
     text_of,
@@ -126,24 +128,14 @@ def kind_of(path: Path) -> str:
     if counts[best]:
         return best
     first = next((line.strip() for line in lines if line.strip()), "")
-    if first.startswith("{") and _is_json(first):
+    if first.startswith('{"'):
         return "jsonl"
     header = {cell.strip(' "').lower() for cell in re.split(r"[,;\t|]", first)}
     if len(header) > 1 and header & {*OWN_COUNTERS, *COUNTERS, *EPOCHS, *TOKENS, CALLS}:
         return "csv"
-    nearest = nearest_formats(lines)
-    raise fail(
-        str(path),
-        f"it is a log of no known format; the nearest are {', '.join(nearest)}",
-        f"{command_for(path, lines)}",
-    )
-
-
-def _is_json(line: str) -> bool:
-    try:
-        return isinstance(json.loads(line), dict)
-    except ValueError:
-        return False
+    nearest = ", ".join(nearest_formats(lines))
+    problem = f"it is a log of no known format; the nearest are {nearest}"
+    raise fail(str(path), problem, command_for(path, lines))
 
 
 # Tables: a row per step, a column per series; or rows of run, step, domain, loss.
@@ -168,58 +160,46 @@ def _table(path: Path) -> RawLog:
 
 def _widen(log: RawLog, path: Path) -> None:
     """Give a series its name where it stands in a cell, or in the name of the file or of the column."""
-    names = list(dict.fromkeys(name for row in log.rows for name in row.cells))
+    names = Cells(log.rows).names
     by_case = {name.lower(): name for name in names}
+    labels = [by_case[key] for key in ("metric", "key", "tag") if key in by_case]
+
+    def named(row: Row, value: str, called: str, *left_out: str) -> Row:
+        cells = {k: v for k, v in row.cells.items() if k not in (value, *left_out)}
+        return row._replace(cells={**cells, called: row.cells.get(value)})
+
     if {"domain", "loss"} <= set(names):
-        label, value, end = "domain", "loss", "_val_loss"
-    elif "value" in by_case and (
-        key := next((by_case[k] for k in ("metric", "key", "tag") if k in by_case), "")
-    ):
-        label, value, end = key, by_case["value"], ""
+        log.rows = [
+            named(row, "loss", f"{row.cells.get('domain')}_val_loss", "domain") for row in log.rows
+        ]
+    elif "value" in by_case and labels:
+        log.rows = [
+            named(row, by_case["value"], str(row.cells.get(labels[0])), labels[0])
+            for row in log.rows
+        ]
     elif set(by_case) == {"wall time", "step", "value"}:
         tag = re.search(r"tag-(.+)$", path.name.split(".csv")[0])
         called = tag[1].replace("_", "/", 1) if tag else path.stem
-        log.rows = [
-            row._replace(
-                cells={"step": row.cells[by_case["step"]], called: row.cells[by_case["value"]]}
-            )
-            for row in log.rows
-        ]
+        log.rows = [named(row, by_case["value"], called, by_case["wall time"]) for row in log.rows]
         log.notes.append(f"{path}: the one series of this TensorBoard export is taken as {called}")
-        return
     elif any(name.endswith("__MIN") for name in names):
-        _widen_chart(log, names)
-        return
-    else:
-        return
-    log.rows = [
-        row._replace(
-            cells={name: cell for name, cell in row.cells.items() if name not in (label, value)}
-            | {f"{row.cells.get(label)}{end}": row.cells.get(value)}
-        )
-        for row in log.rows
-    ]
+        log.rows = list(_chart_rows(log.rows, names))
 
 
-def _widen_chart(log: RawLog, names: Sequence[str]) -> None:
-    """Read the export of a W&B chart: columns RUN - SERIES, each with its lowest and highest value."""
-    split = {
-        name: name.rsplit(" - ", 1)
-        for name in names
-        if " - " in name and not name.endswith(("__MIN", "__MAX"))
-    }
+def _chart_rows(rows: Sequence[Row], names: Sequence[str]) -> Iterator[Row]:
+    """Yield what the export of a W&B chart has of each run, in columns RUN - SERIES, and their bounds."""
     # The chart's own axis: W&B's count of calls, unless another was chosen.
     axis = {name: "_step" if name == "Step" else name for name in names if " - " not in name}
-    rows = []
-    for row in log.rows:
-        for run in dict.fromkeys(run for run, _ in split.values()):
-            cells = {axis[name]: row.cells.get(name) for name in axis}
-            cells |= {own: row.cells.get(name) for name, (of, own) in split.items() if of == run}
-            if any(
-                str(row.cells.get(name, "")).strip() for name, (of, _) in split.items() if of == run
-            ):
-                rows.append(row._replace(cells={"run": run, **cells}))
-    log.rows = rows
+    runs: dict[str, dict[str, str]] = {}
+    for name in names:
+        if name not in axis and not name.endswith(("__MIN", "__MAX")):
+            run, series = name.rsplit(" - ", 1)
+            runs.setdefault(run, {})[name] = series
+    for row in rows:
+        for run, own_series in runs.items():
+            if not all(empty(row.cells.get(name)) for name in own_series):
+                cells = {own: row.cells.get(name) for name, own in (axis | own_series).items()}
+                yield row._replace(cells={"run": run, **cells})
 
 
 def _parquet_rows(path: Path) -> Iterator[Row]:
@@ -231,24 +211,23 @@ def _parquet_rows(path: Path) -> Iterator[Row]:
         yield Row(f"{path}, row", label, {name: cell for name, cell in pairs if cell == cell})
 
 
-def read_json(path: Path) -> Any:
-    """Return what a JSON file holds."""
-    text = text_of(path)
+def _loaded(text: str, place: str) -> Any:
+    """Return what a JSON text holds."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
-        said = "it is empty" if not text.strip() else f"this is not JSON: {error}"
-        raise fail(str(path), said, "copy it again: it was cut off or damaged on its way") from None
+        said = f"this is not JSON: {error}" if text.strip() else "it is empty"
+        fix = "restore or remove it, or copy it again: it was cut off or damaged on its way"
+        raise fail(place, said, fix) from None
 
 
 def _json_rows(path: Path) -> Iterator[Row]:
-    content = read_json(path)
+    content = _loaded(text_of(path), str(path))
     if isinstance(content, dict) and isinstance(content.get("history"), list):
         content = content["history"]
     if not isinstance(content, list):
-        raise fail(
-            str(path), "this is not a list of rows", "export the history as a list of objects"
-        )
+        fix = "export the history as a list of objects"
+        raise fail(str(path), "this is not a list of rows", fix)
     for number, row in enumerate(content, start=1):
         yield _json_row(row, f"{path}, entry", number)
 
@@ -266,14 +245,13 @@ def _json_lines(path: Path, log: RawLog) -> Iterator[Row]:
         if not line.strip():
             continue
         try:
-            row = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            if number == len(lines):
-                # Without a line break at its end the last line is still being written.
-                log.notes.append(f"{file} {number}: the last line is cut off and was left out")
-                return
-            problem = f"this is not JSON: {error}"
-            raise fail(f"{file} {number}", problem, "remove or restore the line") from None
+            row = _loaded(line, f"{file} {number}")
+        except LogError:
+            if number < len(lines):
+                raise
+            # Without a line break at its end the last line is still being written.
+            log.notes.append(f"{file} {number}: the last line is cut off and was left out")
+            return
         yield _json_row(row, file, number)
 
 
@@ -358,7 +336,7 @@ def _state_files(path: Path) -> list[Path]:
 
 def _history(file: Path) -> tuple[list[Any], float, int | None]:
     """Return the log of a state, its last step and the announced steps."""
-    state = read_json(file)
+    state = _loaded(text_of(file), str(file))
     history = state.get("log_history") if isinstance(state, dict) else None
     if not isinstance(history, list) or not all(isinstance(entry, dict) for entry in history):
         fix = f"name the {STATE} that the Trainer wrote into a checkpoint"
@@ -572,13 +550,8 @@ def _mlflow(path: Path) -> RawLog:
         if file.is_file()
         for entry in _metric(log, file, file.relative_to(metrics).as_posix())
     ]
-    parameters = runs[0] / "params"
-    texts = {
-        file.name: file.read_text(encoding="utf-8")
-        for file in parameters.glob("*")
-        if file.is_file()
-    }
-    return _with_metrics(log, logged, texts)
+    settings = [file for file in (runs[0] / "params").glob("*") if file.is_file()]
+    return _with_metrics(log, logged, {file.name: file.read_text("utf-8") for file in settings})
 
 
 def _with_metrics(

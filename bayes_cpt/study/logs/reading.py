@@ -254,7 +254,9 @@ class _Cleaning:
             if (unit := measured_unit(name)) is not None and self.cells.given([name]).any()
         }
         # One sort of measurement: a loss beside its own perplexity would be the same set twice.
-        kept = self.reading.loss_unit or next((u for u in UNITS if u in units.values()), None)
+        kept: str | None = self.reading.loss_unit or next(
+            (u for u in UNITS if u in units.values()), None
+        )
         domains = {name: domain_of(name) for name, unit in units.items() if unit == kept}
         if not domains and self.reading.loss_unit:
             domains = {name: domain_of(name) for name in units}

@@ -7,7 +7,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bayes_cpt.study.logs.raw import numbers
 from bayes_cpt.study.logs.readers import kind_of, read_logs
 from bayes_cpt.study.logs.reading import Reading, clean
 from bayes_cpt.study.logs.recognize import recognize
@@ -98,60 +97,6 @@ def test_rows_of_run_step_domain_loss(tmp_path: Path) -> None:
     assert clean(raw, Reading(row_run="a")).losses == ((10, "code", 2.5), (10, "prose", 3.5))
 
 
-TEXTS = {
-    "megatron": (
-        " [2025-01-01] iteration       10/     500 | consumed samples:          160 | "
-        "elapsed time per iteration (ms): 1.5 | learning rate: 1.500000E-05 | global batch size:    16 | "
-        "lm loss: 1.089E+01 |\n"
-        " validation loss at iteration 10 on code | lm loss value: 3.456000E+00 | "
-        "lm loss PPL: 3.1E+01 | \n",
-        ((10, "code", 3.456),),
-        ((10, 1.5e-5),),
-    ),
-    "nemo": (
-        "Training epoch 0, iteration 9/99 | lr: 1.5e-05 | global_batch_size: 8 | global_step: 9 | "
-        "reduced_train_loss: 11.03 | train_step_timing in s: 0.5 | consumed_samples: 80 | val_loss: 10.9\n",
-        ((10, "val", 10.9),),
-        ((10, 1.5e-5),),
-    ),
-    "nanogpt": (
-        "step 250: train loss 1.9763, val loss 2.0744\niter 250: loss 1.98, time 22.1ms, mfu 5.1%\n",
-        ((250, "val", 2.0744),),
-        (),
-    ),
-    "litgpt": (
-        "Epoch 1 | iter 40 step 10 | loss train: 2.341, val: n/a | iter time: 12.3 ms (step)\n"
-        "iter 40: val loss 2.5123, val time: 123.45 ms\n",
-        ((10, "val", 2.5123),),
-        (),
-    ),
-    "olmo": (
-        "INFO [step=100/7390,epoch=0]\n    optim/learning_rate_group0=0.0003\n"
-        "    train/CrossEntropyLoss=7.9\nINFO c4_en-validation\n"
-        "    eval/c4_en-validation/CrossEntropyLoss=3.25\n    eval/c4_en-validation/Perplexity=25.8\n",
-        ((100, "c4_en", 3.25),),
-        ((100, 3e-4),),
-    ),
-    "torchtitan": (
-        "[rank0]: \x1b[31mstep: 10 \x1b[32m loss:  7.9012 \x1b[33mmemory: 1GiB\n"
-        "[rank0]: validate step: 10  loss:  7.5012  memory: 1GiB\n",
-        ((10, "val", 7.5012),),
-        (),
-    ),
-}
-
-
-@pytest.mark.parametrize("kind", TEXTS)
-def test_text_logs_by_their_documented_lines(kind: str, tmp_path: Path) -> None:
-    text, losses, rates = TEXTS[kind]
-    path = tmp_path / "train.log"
-    path.write_text("starting\n" + text)
-    assert kind_of(path) == kind
-    log = clean(read_logs(kind, [str(path)]), Reading())
-    assert log.losses == losses
-    assert log.rates == rates
-
-
 def test_a_restarted_job_writes_a_second_event_file(tmp_path: Path) -> None:
     with_library("tensorboard")
     content = (LOGS / "tensorboard" / "events.out.tfevents.1.tiny.0").read_bytes()
@@ -176,11 +121,3 @@ def test_event_files_are_read_as_tensorboard_reads_them() -> None:
         wanted = [(event.step, event.value) for event in theirs.Scalars(tag)]
         cells = [row.cells for row in raw.rows]
         assert [(own["step"], own[tag]) for own in cells if tag in own] == wanted
-
-
-@pytest.mark.parametrize(
-    ("cell", "number"),
-    [("1.234,5", 1234.5), ("3,25e-4", 3.25e-4), ("-0,5", -0.5), ("", None), ("N/A", None)],
-)
-def test_numbers_of_spreadsheets(cell: str, number: float | None) -> None:
-    assert numbers([cell])[0] == [number]
