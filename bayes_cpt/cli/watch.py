@@ -175,7 +175,6 @@ class _Looks:
         try:
             state: dict[str, Any] = json_library.loads(self.kept.read_text(encoding="utf-8"))
             self.watcher.restore(state["watcher"])
-            self.follower.restore(state["log"])
         except (ValueError, KeyError, TypeError) as error:
             problem = f"this is not the state of a watch: {error}"
             raise fail(str(self.kept), problem, "remove the file") from None
@@ -187,8 +186,7 @@ class _Looks:
         if self.follower.log is not None:
             self.watcher.compare(self.follower.log)
         status = self.watcher.status()
-        state = {"watcher": self.watcher.state(), "log": self.follower.state()}
-        write(self.kept, json_library.dumps(state))
+        write(self.kept, json_library.dumps({"watcher": self.watcher.state()}))
         return status
 
     def tell(self, written: Output, status: "Status", machine: bool) -> None:

@@ -2,7 +2,6 @@
 
 import math
 import tempfile
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,21 +12,18 @@ from bayes_cpt.study.logs.raw import LogError
 from bayes_cpt.study.logs.readers import AUTO, kind_of
 from bayes_cpt.study.logs.reading import Log, Reading
 
-# Of logs that grow line by line only the end is read: what is new, and so much before it.
-OVERLAP_BYTES = 16384
-BY_LINE = ("csv", "jsonl", *text_kinds())
+# Tables that grow line by line, as texts do.
+BY_LINE = (".csv", ".tsv", ".jsonl", ".ndjson")
 
 
 @dataclass
 class Follower:
-    """Reads what has come since the last look.
+    """Reads a log again whenever it has changed.
 
     Parameters
     ----------
-    path : str
-        As for `bayes_cpt.study.logs.readers.read_logs`.
     reading : Reading
-        How the log is read.
+        How the log is read, and where it is.
     sets : tuple of str
         Validation sets that are forecast.
 
@@ -40,89 +36,66 @@ class Follower:
         What the last look found in place of a validation loss, empty where it found one: a log of training
         rows alone so far, or one whose losses have other names.
     log : Log or None
-        What the last look read: of a log that grows line by line, its end.
+        What the last look read.
     """
 
-    path: str
-    reading: Reading = field(default_factory=Reading)
+    reading: Reading
     sets: tuple[str, ...] = ()
     trouble: str = field(default="", init=False)
     unnamed: str = field(default="", init=False)
     log: Log | None = field(default=None, init=False)
-    _offset: int = field(default=0, init=False)
-    _file: int = field(default=0, init=False)
     _seen: tuple[int, int] = field(default=(0, 0), init=False)
 
+    @property
+    def path(self) -> str:
+        """Where the log is."""
+        return self.reading.paths[0]
+
     def new(self) -> dict[int, dict[str, float]]:
-        """Return the evaluations that are new, by step; one may come again.
+        """Return the evaluations in a log that has changed, by step; most come again.
 
         A loss that is no number is among them: the run has diverged.
         """
         self.trouble = self.unnamed = ""
         try:
-            return self._new()
+            return self._new(Path(self.path))
         except LogError as error:
-            self.trouble = str(error.problems[0])
+            said = error.problems[0]
+            if "no series is called" in said.problem or "there is no row" in said.problem:
+                # Training rows alone, it may be: the next evaluation is yet to come.
+                self.unnamed = f"{said.problem}; {said.fix}"
+            else:
+                self.trouble = str(said)
         except (OSError, StudyError) as error:
             self.trouble = str(error)
         return {}
 
-    def _new(self) -> dict[int, dict[str, float]]:
-        file = Path(self.path)
+    def _new(self, file: Path) -> dict[int, dict[str, float]]:
         if not file.is_file():
             return self._points(self.path)
         state = file.stat()
-        if (state.st_mtime_ns, state.st_size) == self._seen:
+        changed = (state.st_mtime_ns, state.st_size)
+        if changed == self._seen:
             return {}
-        kind = self._kind(file)
-        if kind not in BY_LINE:
+        if not self._grows_by_line(file):
             losses = self._points(self.path)
-            self._seen = (state.st_mtime_ns, state.st_size)
-            return losses
-        if state.st_ino != self._file or state.st_size < self._offset:
-            self._offset, self._file = 0, state.st_ino
-        with file.open("rb") as log:
-            head = log.readline() if kind == "csv" else b""
-            begin = max(len(head), self._offset - OVERLAP_BYTES)
-            log.seek(begin)
-            part = log.read()
-        # A last line without its break is still being written.
-        whole = part[: part.rfind(b"\n") + 1]
-        if begin > len(head):
-            whole = whole[whole.find(b"\n") + 1 :]
-        losses = self._in_part(head + whole, kind) if whole.strip() else {}
-        self._offset = begin + part.rfind(b"\n") + 1
-        self._seen = (state.st_mtime_ns, state.st_size)
+        else:
+            content = file.read_bytes()
+            with tempfile.TemporaryDirectory() as folder:
+                part = Path(folder) / file.name
+                # A last line without its break is still being written.
+                part.write_bytes(content[: content.rfind(b"\n") + 1])
+                losses = self._points(str(part))
+        self._seen = changed
         return losses
 
-    def _kind(self, file: Path) -> str:
-        if self.reading.patterns:
-            return text_kinds()[0]
+    def _grows_by_line(self, file: Path) -> bool:
         kind = kind_of(file) if self.reading.kind == AUTO else self.reading.kind
-        if kind == "table":
-            return {".csv": "csv", ".tsv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl"}.get(
-                file.suffix, kind
-            )
-        return kind
+        texts = self.reading.patterns or kind in text_kinds()
+        return bool(texts) or (kind != "hf" and file.suffix in BY_LINE)
 
-    def _in_part(self, content: bytes, kind: str) -> dict[int, dict[str, float]]:
-        with tempfile.TemporaryDirectory() as folder:
-            suffix = Path(self.path).suffix if kind in ("csv", "jsonl") else ".log"
-            part = Path(folder) / f"log{suffix}"
-            part.write_bytes(content)
-            try:
-                return self._points(str(part), kind)
-            except LogError as error:
-                if "no series is called" in str(error) or "there is no row" in str(error):
-                    # Training rows alone, it may be: the next evaluation is yet to come.
-                    self.unnamed = f"{error.problems[0].problem}; {error.problems[0].fix}"
-                    return {}
-                raise
-
-    def _points(self, path: str, kind: str | None = None) -> dict[int, dict[str, float]]:
-        known = kind is not None and not self.reading.patterns
-        reading = self.reading.changed(paths=(path,), **({"kind": kind} if known else {}))
-        self.log = reading.read(self.sets)
+    def _points(self, path: str) -> dict[int, dict[str, float]]:
+        self.log = self.reading.changed(paths=(path,)).read(self.sets)
         losses: dict[int, dict[str, float]] = {}
         for step, domain, loss in sorted(self.log.losses):
             losses.setdefault(step, {})[domain] = loss
@@ -131,20 +104,6 @@ class Follower:
                 losses[step] = dict.fromkeys(self.log.domains or self.sets, math.nan)
         return losses
 
-    def state(self) -> list[int]:
-        """Return how far the log was read."""
-        return [self._offset, self._file]
-
-    def restore(self, state: Sequence[int]) -> None:
-        """Go on from where `state` says.
-
-        Parameters
-        ----------
-        state : sequence of int
-            What `state` gave.
-        """
-        self._offset, self._file = (int(number) for number in state)
-
 
 def following(path: str, kind: str, sets: tuple[str, ...] = (), **reading: Any) -> Follower:
     """Return what follows a log of a running job: the later of two numbers counts, NaN ends it.
@@ -152,6 +111,7 @@ def following(path: str, kind: str, sets: tuple[str, ...] = (), **reading: Any) 
     Parameters
     ----------
     path : str
+        As for `bayes_cpt.study.logs.readers.read_logs`.
     kind : str
         Of the log.
     sets : tuple of str
@@ -159,6 +119,5 @@ def following(path: str, kind: str, sets: tuple[str, ...] = (), **reading: Any) 
     **reading
         Fields of `bayes_cpt.study.logs.reading.Reading`.
     """
-    return Follower(
-        path, Reading().changed(kind=kind, overlap="last", drop_nan=True, **reading), sets
-    )
+    known = {"paths": (path,), "kind": kind, "overlap": "last", "drop_nan": True, **reading}
+    return Follower(Reading().changed(**known), sets)

@@ -27,10 +27,11 @@ if TYPE_CHECKING:
     from bayes_cpt.inference.posterior import Posterior
 
 LEVEL = 0.05
-STATE_FORMAT = 1
 # A run is parted into so many stretches, even in the square root of the step, and one evaluation of each is
 # looked at, so that memory does not grow: those between add little.
 STRETCHES = 40
+# Kept between two looks, beside the points.
+KEPT = ("_gap", "_latest", "_losses", "off_since", "diverged", "disagreements")
 # Loss at step 0, nats/token: one further from that of the plan's base is of another base or validation set.
 SAME_BASE = 0.02
 
@@ -150,7 +151,6 @@ class Watcher:
     _gap: int = field(default=1, init=False)
     _latest: int = field(default=0, init=False)
     _losses: dict[str, float] = field(default_factory=dict, init=False)
-    _looked_at: set[tuple[int, str]] = field(default_factory=set, init=False, repr=False)
     _expected: tuple[Expected, ...] = field(default=(), init=False, repr=False)
     _remaining: tuple[tuple[int, ...], tuple[Expected, ...]] = field(
         default=((), ()), init=False, repr=False
@@ -205,8 +205,7 @@ class Watcher:
     def compare(self, log: Log) -> None:
         """Compare what a job's log states with the plan: steps, learning rates, tokens of a step, its base.
 
-        What disagrees is the first thing that `Status` says, and is kept: of a long log the end alone is
-        read again.
+        What disagrees is the first thing that `Status` says, and is kept: a log may be cut.
         """
         found = disagreements(log, self._run, self._study.tokens_per_step)
         for step, domain, loss in log.losses:
@@ -236,11 +235,12 @@ class Watcher:
 
     def _take(self, step: int, domain: str, loss: float) -> None:
         """Look at the first evaluation of each stretch of the run, and at the last step."""
-        known = domain in self.points.get(step, {})
-        place = _stretch(step, self._run.schedule.steps), domain
-        if known or step == self._run.schedule.steps or place not in self._looked_at:
+        total = self._run.schedule.steps
+        looked_at = {
+            _stretch(told, total): told for told, own in self.points.items() if domain in own
+        }
+        if step == total or looked_at.get(_stretch(step, total), step) == step:
             self.points.setdefault(step, {})[domain] = loss
-            self._looked_at.add(place)
             if step not in self._steps():
                 self._expected = ()
 
@@ -307,26 +307,27 @@ class Watcher:
         fault: str | None,
     ) -> Status:
         """Return the status, of mean and standard deviation of each row before and given the points."""
-        (planned, planned_spread), (mean, spread) = before, now
         width = NormalDist().inv_cdf(0.5 + self.interval / 2)
         forecast: dict[str, dict[str, float]] = {}
         gains: dict[str, dict[str, float]] = {}
-        last = self._run.schedule.steps
-        ends = {row.domain: place for place, row in enumerate(rows) if row.step == last}
-        for domain, place in ends.items():
-            forecast[domain] = {
-                "mean": float(mean[place]),
-                "lower": float(mean[place] - width * spread[place]),
-                "upper": float(mean[place] + width * spread[place]),
-                "planned_lower": float(planned[place] - width * planned_spread[place]),
-                "planned_upper": float(planned[place] + width * planned_spread[place]),
+        for place, row in enumerate(rows):
+            if row.step != self._run.schedule.steps:
+                continue
+            (planned, planned_half), (mean, half) = (
+                (float(middle[place]), float(width * spread[place]))
+                for middle, spread in (before, now)
+            )
+            end = {"mean": mean, "lower": mean - half, "upper": mean + half}
+            before_any = {
+                "planned_lower": planned - planned_half,
+                "planned_upper": planned + planned_half,
             }
-            if domain in self._losses:
-                loss = self._losses[domain]
-                gains[domain] = {
-                    "mean": loss - forecast[domain]["mean"],
-                    "lower": loss - forecast[domain]["upper"],
-                    "upper": loss - forecast[domain]["lower"],
+            forecast[row.domain] = end | before_any
+            if (loss := self._losses.get(row.domain)) is not None:
+                gains[row.domain] = {
+                    "mean": loss - mean,
+                    "lower": loss - mean - half,
+                    "upper": loss - mean + half,
                 }
         notes = []
         if self.diverged is not None:
@@ -367,18 +368,13 @@ class Watcher:
 
     def state(self) -> dict[str, Any]:
         """Return all that is known of the run, ready for JSON; its size is bounded."""
-        return {
-            "format": STATE_FORMAT,
-            "run": self.run,
-            "study_digest": self.posterior.study.digest(),
-            "gap": self._gap,
-            "latest": self._latest,
-            "losses": self._losses,
-            "off_since": self.off_since,
-            "diverged": self.diverged,
-            "disagreements": self.disagreements,
-            "points": [[step, losses] for step, losses in sorted(self.points.items())],
-        }
+        told = {name: getattr(self, name) for name in KEPT}
+        points = [[step, losses] for step, losses in sorted(self.points.items())]
+        return {**self._identity, **told, "points": points}
+
+    @property
+    def _identity(self) -> dict[str, str]:
+        return {"run": self.run, "fit": self.posterior.study.digest()}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Take up what `state` gave.
@@ -388,24 +384,18 @@ class Watcher:
         WatchError
             If it is of another run or fit.
         """
-        for key, current in (("run", self.run), ("study_digest", self.posterior.study.digest())):
+        for key, current in self._identity.items():
             if state.get(key) != current:
                 raise WatchError(
                     Problem(
                         f"state, key {key}",
-                        f"it is of another {'run' if key == 'run' else 'fit'}",
+                        f"it is of another {key}",
                         "remove the state file, or name another with --state",
                     )
                 )
-        self._gap, self._latest = int(state["gap"]), int(state["latest"])
-        self._losses = dict(state["losses"])
-        self.off_since, self.diverged = state["off_since"], state["diverged"]
-        self.disagreements = dict(state["disagreements"])
+        for name in KEPT:
+            setattr(self, name, state[name])
         self.points = {int(step): dict(losses) for step, losses in state["points"]}
-        total = self._run.schedule.steps
-        self._looked_at = {
-            (_stretch(step, total), domain) for step, told in self.points.items() for domain in told
-        }
         if not self._steps() >= set(self.points):
             self._expected = ()
 

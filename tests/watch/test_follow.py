@@ -1,11 +1,10 @@
-import json
 import math
 import shutil
 from pathlib import Path
 
 import pytest
 
-from bayes_cpt.watch.follow import OVERLAP_BYTES, following
+from bayes_cpt.watch.follow import following
 
 LOGS = Path(__file__).parents[1] / "data" / "logs"
 HEAD = "step,eval_general_loss,eval_target_loss\n"
@@ -40,19 +39,6 @@ def test_a_rotated_or_truncated_log_is_read_from_its_start(tmp_path: Path, repla
     assert set(follower.new()) == {500}
 
 
-def test_of_a_long_log_only_the_end_is_read(tmp_path: Path) -> None:
-    log = tmp_path / "log.jsonl"
-    rows = [json.dumps({"step": step, "eval_target_loss": 2.5}) + "\n" for step in range(1, 10_001)]
-    log.write_text("".join(rows))
-    follower = following(str(log), "auto")
-    assert len(follower.new()) == 10_000
-    with log.open("a") as more:
-        more.write(json.dumps({"step": 10_001, "eval_target_loss": 2.4}) + "\n")
-    found = follower.new()
-    assert found[10_001] == {"target": 2.4}
-    assert len(found) < OVERLAP_BYTES / len(rows[0])
-
-
 def test_a_half_written_state_is_looked_at_again(tmp_path: Path) -> None:
     source = LOGS / "hf" / "r25" / "trainer_state.json"
     log = tmp_path / "trainer_state.json"
@@ -72,20 +58,6 @@ def test_a_loss_that_is_no_number_is_told(tmp_path: Path) -> None:
     log.write_text(HEAD + line(10) + "20,nan,nan\n")
     found = following(str(log), "auto").new()
     assert found[20]["target"] != found[20]["target"]
-
-
-def test_reading_goes_on_from_its_state(tmp_path: Path) -> None:
-    log = tmp_path / "log.csv"
-    log.write_text(HEAD + "".join(line(step) for step in range(1, 8001)))
-    first = following(str(log), "auto")
-    first.new()
-    with log.open("a") as more:
-        more.write(line(8001))
-    second = following(str(log), "auto")
-    second.restore(first.state())
-    found = second.new()
-    assert 8001 in found
-    assert 1 not in found
 
 
 def test_losses_of_other_names_are_told_from_a_log_that_has_none_yet(tmp_path: Path) -> None:
