@@ -91,7 +91,7 @@ def forecast(
         bool,
         typer.Option(
             "--baseline/--no-baseline",
-            help="Score the paper's method too: L-BFGS on Huber log loss, residual bootstrap.",
+            help="Score the paper's method too: Huber log loss from many starts, residual bootstrap.",
         ),
     ] = True,
     draws: RefitDraws = None,

@@ -1,8 +1,8 @@
 """Published methods as baselines: the paper's, the D-CPT law and the data-mixing law, as point fits.
 
 The paper (arXiv 2505.07796, following Tissue et al., arXiv 2408.11029) minimises the Huber loss of log
-losses by L-BFGS from many starts. Its law, Eq. 8 as printed, stands here in plain NumPy with gradients by
-hand, apart from `bayes_cpt.laws`, so that the two can check each other; they share studies and schedules.
+losses from many starts. Its law, Eq. 8 as printed, stands here in plain NumPy, apart from `bayes_cpt.laws`,
+so that the two can check each other; they share studies and schedules.
 
 The laws of final losses know nothing of learning rates or of the base, and are fitted by least squares. A
 point along a curve counts as the end of a run of that length, as the D-CPT law is fitted; the data-mixing
@@ -15,13 +15,15 @@ None of them states an uncertainty: the bands are ours, by residual bootstrap.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bayes_cpt.arrays import Floats
 from bayes_cpt.errors import BayesCPTError
+from bayes_cpt.study.schedules import Schedule
 from bayes_cpt.study.study import Run, Study
 
 if TYPE_CHECKING:
@@ -55,11 +57,6 @@ PARAMETERS = (
 )
 
 
-def forward_area(learning_rates: ArrayLike) -> Floats:
-    """Return S1 after each step, of raw learning rates."""
-    return np.cumsum(np.asarray(learning_rates, dtype=np.float64))
-
-
 def annealing_area(learning_rates: ArrayLike, initial_rate: float) -> Floats:
     """Return S2 after each step (Eq. 1): the double sum as one second-order recursion.
 
@@ -71,10 +68,11 @@ def annealing_area(learning_rates: ArrayLike, initial_rate: float) -> Floats:
     return np.asarray(lfilter([1.0], [1.0, -(1.0 + MOMENTUM), MOMENTUM], falls))
 
 
-def _pretraining_annealing(rates: Floats, warmup_steps: int) -> Floats:
-    """Return S2 after each PT step: a warm-up does not count."""
-    area = np.zeros(rates.size)
-    area[warmup_steps:] = annealing_area(rates[warmup_steps:], rates[max(warmup_steps - 1, 0)])
+def _pretraining_annealing(schedule: Schedule) -> Floats:
+    """Return S2 from before the first PT step on: a warm-up does not count."""
+    rates, warmup = schedule.learning_rates(), schedule.warmup_steps
+    area = np.zeros(rates.size + 1)
+    area[warmup + 1 :] = annealing_area(rates[warmup:], rates[max(warmup - 1, 0)])
     return area
 
 
@@ -105,34 +103,25 @@ def inputs_of(study: Study, run: Run, steps: ArrayLike) -> Inputs:
     """Return what the law needs of a run at steps (0 is the base), in the order given."""
     points = np.asarray(steps, dtype=np.int64)
     rates = run.schedule.learning_rates()
+    forward = np.append(0.0, np.cumsum(rates))[points]
     ones, nothing = np.ones(points.size), np.zeros(points.size)
     if run.phase == "pt":
-        forward = np.append(0.0, forward_area(rates))[points]
-        annealing = _pretraining_annealing(rates, run.schedule.warmup_steps)
-        area = np.append(0.0, annealing)[points]
-        no = nothing.astype(bool)
-        return Inputs(forward, nothing, area, nothing, nothing, no, no)
+        annealing, no = _pretraining_annealing(run.schedule)[points], nothing > 0
+        return Inputs(forward, nothing, annealing, nothing, nothing, no, no)
     base = study.base(str(run.base)).schedule
     area_pt, annealing_pt, initial_rate = 0.0, 0.0, 0.0
     if base is not None:
-        base_rates = base.learning_rates()
-        area_pt, initial_rate = float(base_rates.sum()), base.final
-        annealing_pt = float(_pretraining_annealing(base_rates, base.warmup_steps)[-1])
+        area_pt, initial_rate = float(base.learning_rates().sum()), base.final
+        annealing_pt = float(_pretraining_annealing(base)[-1])
     return Inputs(
         forward_pt=area_pt * ones,
-        forward_cpt=np.append(0.0, forward_area(rates))[points],
+        forward_cpt=forward,
         annealing_pt=annealing_pt * ones,
         annealing_cpt=np.append(0.0, annealing_area(rates, initial_rate))[points],
         target_share=(1.0 - float(run.replay or 0.0)) * ones,
-        continual=ones.astype(bool),
+        continual=ones > 0,
         unknown=np.full(points.size, base is None),
     )
-
-
-def inputs_at(study: Study, points: "pd.DataFrame") -> Inputs:
-    """Return what the law needs of points with the columns run and step, in their order."""
-    pairs = zip(points["run"], points["step"], strict=True)
-    return Inputs.join([inputs_of(study, study.run(run), [step]) for run, step in pairs])
 
 
 def observations(study: Study, domain: str) -> tuple[Inputs, Floats]:
@@ -152,106 +141,46 @@ def observations(study: Study, domain: str) -> tuple[Inputs, Floats]:
     return Inputs.join(parts), np.concatenate(losses)
 
 
-def _replay_factor(bend: float, share: Floats) -> tuple[Floats, Floats]:
-    """Return the replay factor over its value at replay 0, and its slope in the bend.
+def _replay_factor(bend: float, share: Floats) -> Floats:
+    """Return the replay factor over its value at replay 0.
 
     Over that value, the factors printed for D_pt and D_cpt are one function: B and a2 would be so
     entangled, B going to 0 as a2 falls, that few starts arrive. The fitted curves are the same.
     """
     if abs(bend) < SMALL_BEND:
-        return share + bend * share * (1.0 - share) / 2.0, share * (1.0 - share) / 2.0
-    factor = np.expm1(-bend * share) / np.expm1(-bend)
-    slope = (np.exp(-bend) * factor - share * np.exp(-bend * share)) / np.expm1(-bend)
-    return factor, slope
+        return share + bend * share * (1.0 - share) / 2.0
+    return np.asarray(np.expm1(-bend * share) / np.expm1(-bend))
 
 
-@dataclass(frozen=True)
-class PrintedLaw:
-    """The law of one validation set.
+def printed_losses(parameters: ArrayLike, inputs: Inputs, *, is_target: bool) -> Floats:
+    """Return the loss of one validation set at each point, for `PARAMETERS` in their order.
 
-    With ``bend = a2`` on D_pt and ``bend = -a2`` on D_cpt, and B over what `PARAMETERS` says, it is
-    Eq. 8 letter by letter.
+    With ``bend = a2`` on D_pt and ``bend = -a2`` on D_cpt, and B over what `PARAMETERS` says, it is Eq. 8
+    letter by letter. With points from a base whose schedule is not known the log of its S1_pt comes last
+    (App. G).
 
     Parameters
     ----------
+    parameters : array_like, shape (parameters,)
+    inputs : Inputs
     is_target : bool
         Whether it is D_cpt: the two sets differ in how replay enters.
     """
-
-    is_target: bool
-
-    def losses(self, parameters: ArrayLike, inputs: Inputs) -> Floats:
-        """Return the loss at each point, shape (points,), for `PARAMETERS` in their order.
-
-        With points from a base whose schedule is not known the log of its S1_pt comes last (App. G).
-        """
-        return self._losses_and_gradients(parameters, inputs)[0]
-
-    def _losses_and_gradients(self, parameters: ArrayLike, inputs: Inputs) -> tuple[Floats, Floats]:
-        """Return the loss at each point and its gradient, shape (parameters, points)."""
-        values = np.asarray(parameters, dtype=np.float64)
-        floor, log_size, log_exponent, gain_pt, gain_cpt, gain_replay = values[:6]
-        shift, log_shift_rate, log_shift_exponent, replay_bend = values[6 : len(PARAMETERS)]
-        unknown_area = np.exp(values[len(PARAMETERS) :]).sum() * inputs.unknown
-        exponent, shift_exponent = np.exp([log_exponent, log_shift_exponent])
-
-        forward = inputs.forward_pt + unknown_area + inputs.forward_cpt
-        log_forward = np.log(forward)
-        power = np.exp(log_size - exponent * log_forward)
-
-        share = inputs.target_share if self.is_target else 1.0 - inputs.target_share
-        annealing = inputs.annealing_cpt * np.exp(gain_replay * share)
-
-        replay_factor, replay_slope = _replay_factor(replay_bend, inputs.target_share)
-        progress = np.exp(log_shift_rate) * inputs.forward_cpt
-        left = np.exp(-shift_exponent * np.log1p(progress))
-        curve = 1.0 - left
-
-        losses = (
-            floor
-            + power
-            - gain_pt * inputs.annealing_pt
-            - gain_cpt * annealing
-            + shift * curve * replay_factor
-        )
-        unknown_slope = -exponent * power * unknown_area / forward
-        gradients = np.stack(
-            [
-                np.ones_like(power),
-                power,
-                -exponent * log_forward * power,
-                -inputs.annealing_pt,
-                -annealing,
-                -gain_cpt * share * annealing,
-                curve * replay_factor,
-                shift * replay_factor * shift_exponent * left * progress / (1.0 + progress),
-                shift * replay_factor * shift_exponent * left * np.log1p(progress),
-                shift * curve * replay_slope,
-                *([unknown_slope] if values.size > len(PARAMETERS) else []),
-            ]
-        )
-        return losses, gradients
-
-    def log_losses_and_gradients(
-        self, parameters: ArrayLike, inputs: Inputs
-    ) -> tuple[Floats, Floats]:
-        """Return the logarithm of the loss at each point and its gradient, shape (parameters, points)."""
-        losses, gradients = self._losses_and_gradients(parameters, inputs)
-        usable = losses > LOWEST_LOSS
-        floored = np.where(usable, losses, LOWEST_LOSS)
-        return np.log(floored), np.where(usable, gradients / floored, 0.0)
-
-
-HUBER_DELTA = 1e-3
-# Starts of the paper's fit, and its bootstrap refits per validation set.
-STARTS, REFITS = 54, 200
-# Starts of a refit besides the best fit: near it, on the ridges of the law.
-REFIT_NEIGHBOURS = 1
-NEIGHBOUR_SPREAD = 0.3
-# Residuals drawn per refit: so that tails of the band do not hang on the number of refits.
-RESIDUALS_PER_REFIT = 5
-# The same of laws of final losses, and points of a curve: neighbouring ones tell the same.
-FINAL_STARTS, FINAL_REFITS, FINAL_RESIDUALS, FINAL_POINTS = 12, 40, 12, 20
+    values = np.asarray(parameters, dtype=np.float64)
+    floor, log_size, log_exponent, gain_pt, gain_cpt, gain_replay = values[:6]
+    shift, log_shift_rate, log_shift_exponent, replay_bend = values[6 : len(PARAMETERS)]
+    unknown_area = np.exp(values[len(PARAMETERS) :]).sum() * inputs.unknown
+    forward = inputs.forward_pt + unknown_area + inputs.forward_cpt
+    share = inputs.target_share if is_target else 1.0 - inputs.target_share
+    progress = np.exp(log_shift_rate) * inputs.forward_cpt
+    approach = -np.expm1(-np.exp(log_shift_exponent) * np.log1p(progress))
+    return np.asarray(
+        floor
+        + np.exp(log_size - np.exp(log_exponent) * np.log(forward))
+        - gain_pt * inputs.annealing_pt
+        - gain_cpt * inputs.annealing_cpt * np.exp(gain_replay * share)
+        + shift * approach * _replay_factor(replay_bend, inputs.target_share)
+    )
 
 
 def ranges_of(inputs: Inputs, losses: Floats) -> tuple[Floats, Floats]:
@@ -290,104 +219,131 @@ def ranges_of(inputs: Inputs, losses: Floats) -> tuple[Floats, Floats]:
     return table[:2], table[2:]
 
 
-def fit_huber(
-    law: PrintedLaw, inputs: Inputs, log_losses: Floats, starts: Floats, bounds: Floats
-) -> Floats:
-    """Return the best parameters of the fits from each start, shape (parameters,)."""
-    from scipy.optimize import minimize
+class Effort(NamedTuple):
+    """Starts of a fit, refits of a bootstrap, and residuals drawn in each.
 
-    def objective(parameters: Floats) -> tuple[float, Floats]:
-        predicted, gradients = law.log_losses_and_gradients(parameters, inputs)
-        scaled = (predicted - log_losses) / HUBER_DELTA
-        size = np.abs(scaled)
-        huber = np.where(size <= 1.0, 0.5 * scaled**2, size - 0.5) * HUBER_DELTA
-        return float(huber.sum()), gradients @ np.clip(scaled, -1.0, 1.0)
-
-    options = {"maxiter": 2000, "maxfun": 3000, "maxcor": 20, "ftol": 1e-10, "gtol": 1e-7}
-    best: Floats | None = None
-    lowest = np.inf
-    for start in starts:
-        optimum = minimize(
-            objective,
-            np.clip(start, *bounds),
-            jac=True,
-            method="L-BFGS-B",
-            bounds=bounds.T,
-            options=options,
-        )
-        if optimum.fun < lowest:
-            best, lowest = np.asarray(optimum.x), float(optimum.fun)
-    if best is None:
-        raise BaselineError("No start of the paper's method led to a finite fit.")
-    return best
-
-
-def fit_from_many_starts(
-    law: PrintedLaw, inputs: Inputs, losses: Floats, generator: np.random.Generator
-) -> Floats:
-    """Return the best parameters of fits from starts drawn over wide ranges, shape (parameters,)."""
-    within, bounds = ranges_of(inputs, losses)
-    starts = generator.uniform(*within, size=(STARTS, within.shape[1]))
-    return fit_huber(law, inputs, np.log(losses), starts, bounds)
-
-
-def bootstrap_curves(
-    law: PrintedLaw,
-    inputs: Inputs,
-    losses: Floats,
-    wanted: Inputs,
-    generator: np.random.Generator,
-    refits: int = REFITS,
-) -> Floats:
-    """Return draws of the loss at wanted points by residual bootstrap.
-
-    Residuals of the log loss are resampled among the points of the same phase (PT validation curves of a
-    set that PT never saw wander far more than CPT curves), the law is fitted again, and the draw is the
-    refitted curve times a resampled residual of the wanted point's phase.
-
-    Returns
-    -------
-    ndarray, shape (draws, points)
-        nats/token; `RESIDUALS_PER_REFIT` draws per refit.
+    Several residuals a refit, so that tails of the band do not hang on the number of refits.
     """
-    log_losses = np.log(losses)
-    best = fit_from_many_starts(law, inputs, losses, generator)
-    fitted, _ = law.log_losses_and_gradients(best, inputs)
-    residuals = log_losses - fitted
-    _, bounds = ranges_of(inputs, losses)
-    draws = []
-    for _ in range(refits):
-        resampled = fitted + _resample(residuals, inputs.continual, inputs.continual, generator)
-        noise = generator.normal(size=(REFIT_NEIGHBOURS, best.size))
-        starts = np.vstack([best, best + NEIGHBOUR_SPREAD * noise])
-        refit = fit_huber(law, inputs, resampled, starts, bounds)
-        curve, _ = law.log_losses_and_gradients(refit, wanted)
-        draws += [
-            curve + _resample(residuals, inputs.continual, wanted.continual, generator)
-            for _ in range(RESIDUALS_PER_REFIT)
-        ]
-    return np.exp(draws)
+
+    starts: int
+    refits: int
+    residuals: int
+
+
+# The paper's starts; ours of laws of final losses.
+PAPER_EFFORT, FINAL_EFFORT = Effort(54, 200, 5), Effort(12, 40, 12)
+# Of laws of final losses, points of a curve: neighbouring ones tell the same.
+FINAL_POINTS = 20
+HUBER_DELTA = 1e-3
+# One more start of a refit than the best fit: near it, on the ridges of the law.
+NEIGHBOUR_SPREAD = 0.3
+MOST_EVALUATIONS = 200
+
+
+@dataclass(frozen=True, eq=False)
+class PointFit:
+    """How a law is fitted to the points of one validation set.
+
+    Parameters
+    ----------
+    losses : callable
+        Returns losses, nats/token, of parameters and points; ``points.continual`` says which lie in CPT.
+    within, bounds : ndarray, shape (2, parameters)
+        Lowest and highest: of starts, and of parameters.
+    logs : bool
+        Whether the Huber loss of log losses is minimised, else the squares of losses.
+    """
+
+    losses: Callable[[Floats, Any], Floats]
+    within: Floats
+    bounds: Floats
+    logs: bool
+
+    def curve(self, parameters: Floats, points: Any) -> Floats:
+        """Return what is fitted: losses, or their logs."""
+        found = self.losses(parameters, points)
+        return np.log(np.maximum(found, LOWEST_LOSS)) if self.logs else found
+
+    def best(self, points: Any, measured: Floats, starts: Floats) -> Floats:
+        """Return the best parameters of the fits from each start to losses, or to their logs."""
+        from scipy.optimize import least_squares
+
+        best: Floats | None = None
+        lowest = np.inf
+        for start in starts:
+            with np.errstate(over="ignore", invalid="ignore"):
+                found = least_squares(
+                    lambda parameters: self.curve(parameters, points) - measured,
+                    np.clip(start, *self.bounds),
+                    bounds=self.bounds,
+                    x_scale="jac",
+                    loss="huber" if self.logs else "linear",
+                    f_scale=HUBER_DELTA,
+                    max_nfev=MOST_EVALUATIONS,
+                )
+            if found.cost < lowest:
+                best, lowest = np.asarray(found.x), float(found.cost)
+        if best is None:
+            raise BaselineError("No start of the fit led to finite losses.")
+        return best
+
+    def from_many_starts(
+        self, points: Any, losses: Floats, generator: np.random.Generator, starts: int
+    ) -> Floats:
+        """Return the best parameters of fits from starts drawn over wide ranges."""
+        drawn = generator.uniform(*self.within, size=(starts, self.within.shape[1]))
+        return self.best(points, np.log(losses) if self.logs else losses, drawn)
+
+    def bootstrap(
+        self,
+        points: Any,
+        losses: Floats,
+        wanted: Any,
+        generator: np.random.Generator,
+        effort: Effort,
+    ) -> Floats:
+        """Return draws of the loss at wanted points by residual bootstrap, shape (draws, points).
+
+        Residuals are resampled among the points of the same phase (PT validation curves of a set that PT
+        never saw wander far more than CPT curves), the law is fitted again, and the draw is the refitted
+        curve with a resampled residual of the wanted point's phase.
+        """
+        best = self.from_many_starts(points, losses, generator, effort.starts)
+        fitted = self.curve(best, points)
+        residuals = (np.log(losses) if self.logs else losses) - fitted
+        resampled = partial(_resample, residuals, points.continual, generator=generator)
+        draws = []
+        for _ in range(effort.refits):
+            near = best + NEIGHBOUR_SPREAD * generator.normal(size=best.size)
+            refit = self.best(points, fitted + resampled(points.continual), np.stack([best, near]))
+            curve = self.curve(refit, wanted)
+            draws += [curve + resampled(wanted.continual) for _ in range(effort.residuals)]
+        return np.exp(draws) if self.logs else np.asarray(draws)
 
 
 def _resample(
     residuals: Floats,
     continual: NDArray[np.bool_],
-    wanted_continual: NDArray[np.bool_],
+    wanted: NDArray[np.bool_],
     generator: np.random.Generator,
 ) -> Floats:
     """Return a residual for each wanted point, drawn from the points of its phase."""
-    drawn = np.empty(wanted_continual.size)
-    for phase in (False, True):
-        here = wanted_continual == phase
-        if here.any():
-            drawn[here] = generator.choice(residuals[continual == phase], size=here.sum())
+    drawn = np.empty(wanted.size)
+    for phase in np.unique(wanted):
+        here = wanted == phase
+        drawn[here] = generator.choice(residuals[continual == phase], size=here.sum())
     return drawn
 
 
-def paper_predict(
-    fit_study: Study, plan: Study, points: "pd.DataFrame", *, seed: int = 0, refits: int = REFITS
-) -> Floats:
-    """Fit the first study by the paper's method and return draws of the plan's losses at points.
+def printed_fit(study: Study, domain: str) -> tuple[PointFit, Inputs, Floats]:
+    """Return how the paper fits a validation set of a study, and its points and losses."""
+    inputs, losses = observations(study, domain)
+    law = partial(printed_losses, is_target=domain == study.target)
+    return PointFit(law, *ranges_of(inputs, losses), logs=True), inputs, losses
+
+
+def paper_predict(study: Study, plan: Study, points: "pd.DataFrame", *, seed: int = 0) -> Floats:
+    """Fit a study by the paper's method and return draws of the plan's losses at points.
 
     Points have columns run, domain and step; the plan's losses are not read.
 
@@ -396,43 +352,64 @@ def paper_predict(
     ndarray, shape (draws, points)
         nats/token.
     """
-    if len(fit_study.targets) > 1:
+    if len(study.targets) > 1:
         raise BaselineError(
-            f"The paper's method is for one target, and the study has {len(fit_study.targets)}: "
+            f"The paper's method is for one target, and the study has {len(study.targets)}: "
             "leave it out."
         )
+
+    def asked(domain: str, rows: "pd.DataFrame") -> tuple[PointFit, Inputs, Floats, Inputs]:
+        pairs = zip(rows["run"], rows["step"], strict=True)
+        wanted = Inputs.join([inputs_of(plan, plan.run(run), [step]) for run, step in pairs])
+        return *printed_fit(study, domain), wanted
+
+    return _by_domain(points, asked, seed, PAPER_EFFORT)
+
+
+def _by_domain(
+    points: "pd.DataFrame", asked: Callable[[str, Any], Any], seed: int, effort: Effort
+) -> Floats:
+    """Return draws at points, each validation set fitted by itself."""
     generator = np.random.default_rng(seed)
-    draws = np.empty((refits * RESIDUALS_PER_REFIT, len(points)))
+    draws = np.empty((effort.refits * effort.residuals, len(points)))
     for domain in sorted(set(points["domain"])):
-        law = PrintedLaw(is_target=domain == fit_study.target)
-        inputs, losses = observations(fit_study, domain)
-        columns = np.flatnonzero(points["domain"] == domain)
-        wanted = inputs_at(plan, points.iloc[columns])
-        draws[:, columns] = bootstrap_curves(law, inputs, losses, wanted, generator, refits)
+        here = np.flatnonzero(points["domain"] == domain)
+        fit, fitted, losses, wanted = asked(domain, points.iloc[here])
+        draws[:, here] = fit.bootstrap(fitted, losses, wanted, generator, effort)
     return draws
 
 
-def d_cpt_losses(parameters: Floats, steps: Floats, share: Floats) -> Floats:
+class Ends(NamedTuple):
+    """Ends of CPT runs: steps over the typical length, and the share r, of each."""
+
+    steps: Floats
+    share: Floats
+
+    @property
+    def continual(self) -> NDArray[np.bool_]:
+        """Which lie in CPT: all."""
+        return np.ones(self.steps.size, dtype=bool)
+
+
+def d_cpt_losses(parameters: Floats, ends: Ends) -> Floats:
     """Return losses by the D-CPT law at one model size (Que et al. 2024, arXiv 2406.01375, Eq. 6).
 
     ``E + B·r^eta/D^beta + C/(r + epsilon)^gamma``, D in steps over the typical length; A/N^alpha is a part
-    of E.
-
-    Parameters are E and the logs of B, eta, beta, C, epsilon and gamma; `share` is r.
+    of E. Parameters are E and the logs of B, eta, beta, C, epsilon and gamma.
     """
     limit = parameters[0]
     size, eta, beta, mixing, shift, gamma = np.exp(parameters[1:])
-    floor = np.maximum(share, 1e-9)
-    return np.asarray(limit + size * floor**eta * steps**-beta + mixing * (share + shift) ** -gamma)
+    learnt = size * np.maximum(ends.share, 1e-9) ** eta * ends.steps**-beta
+    return np.asarray(limit + learnt + mixing * (ends.share + shift) ** -gamma)
 
 
-def mixing_losses(parameters: Floats, steps: Floats, share: Floats) -> Floats:
+def mixing_losses(parameters: Floats, ends: Ends) -> Floats:
     """Return losses by the data-mixing law of two kinds of data (Ye et al. 2024, arXiv 2403.16952, Eq. 1).
 
     ``c + k·exp(t·r)``; parameters are c, the log of k, and t. Steps are not used.
     """
     limit, log_size, rate = parameters
-    return np.asarray(limit + np.exp(log_size + rate * share))
+    return np.asarray(limit + np.exp(log_size + rate * ends.share))
 
 
 @dataclass(frozen=True)
@@ -451,10 +428,21 @@ class FinalLossLaw:
     """
 
     name: str
-    losses: Callable[[Floats, Floats, Floats], Floats]
+    losses: Callable[[Floats, Ends], Floats]
     lowest: tuple[float, ...]
     highest: tuple[float, ...]
     last_only: bool
+
+    def fit_to(self, losses: Floats) -> PointFit:
+        """Return how it is fitted to some losses."""
+        within, bounds = (
+            np.array([self.lowest, self.highest]),
+            np.full((2, len(self.lowest)), np.inf),
+        )
+        bounds[0] *= -1.0
+        bounds[:, 1:] = within[:, 1:] + np.array([[-6.0], [3.0]])
+        within[:, 0] += losses.mean()
+        return PointFit(self.losses, within, bounds, logs=False)
 
 
 D_CPT = FinalLossLaw(
@@ -477,33 +465,16 @@ def final_loss_predict(
 
     Parameters and result are those of `paper_predict`; the plan's runs are CPT runs.
     """
-    generator = np.random.default_rng(seed)
-    typical = float(np.median([run.schedule.steps for run in study.continual_runs] or [1]))
-    draws = np.empty((FINAL_REFITS * FINAL_RESIDUALS, len(points)))
     check_asked(law, study, plan, points)
-    for domain in sorted(set(points["domain"])):
+    typical = float(np.median([run.schedule.steps for run in study.continual_runs]))
+
+    def asked(domain: str, rows: "pd.DataFrame") -> tuple[PointFit, Ends, Floats, Ends]:
         steps, share, losses = _final_points(law, study, domain)
-        here = np.flatnonzero(points["domain"] == domain)
-        rows = points.iloc[here]
-        wanted = (
-            rows["step"].to_numpy(np.float64) / typical,
-            np.array([_share(plan, plan.run(str(name)), domain) for name in rows["run"]]),
-        )
-        best = _least_squares(
-            law, steps / typical, share, losses, _final_starts(law, losses, generator)
-        )
-        fitted = law.losses(best, steps / typical, share)
-        residuals = losses - fitted
-        drawn = []
-        for _ in range(FINAL_REFITS):
-            resampled = fitted + generator.choice(residuals, residuals.size)
-            refit = _least_squares(law, steps / typical, share, resampled, best[None])
-            curve = law.losses(refit, *wanted)
-            drawn += [
-                curve + generator.choice(residuals, len(here)) for _ in range(FINAL_RESIDUALS)
-            ]
-        draws[:, here] = drawn
-    return draws
+        shares = [_share(plan, plan.run(str(name)), domain) for name in rows["run"]]
+        wanted = Ends(rows["step"].to_numpy(np.float64) / typical, np.array(shares))
+        return law.fit_to(losses), Ends(steps / typical, share), losses, wanted
+
+    return _by_domain(points, asked, seed, FINAL_EFFORT)
 
 
 def check_asked(law: FinalLossLaw, study: Study, plan: Study, points: "pd.DataFrame") -> None:
@@ -544,30 +515,3 @@ def _final_points(law: FinalLossLaw, study: Study, domain: str) -> tuple[Floats,
     columns = zip(*parts, strict=True) if parts else [[np.empty(0)]] * 3
     every, shares, measured = (np.concatenate(column).astype(np.float64) for column in columns)
     return every, shares, measured
-
-
-def _final_starts(law: FinalLossLaw, losses: Floats, generator: np.random.Generator) -> Floats:
-    starts = generator.uniform(law.lowest, law.highest, size=(FINAL_STARTS, len(law.lowest)))
-    starts[:, 0] += losses.mean()
-    return np.asarray(starts)
-
-
-def _least_squares(
-    law: FinalLossLaw, steps: Floats, share: Floats, losses: Floats, starts: Floats
-) -> Floats:
-    """Return the parameters of least squares from some starts."""
-    from scipy.optimize import least_squares
-
-    low = np.array([-np.inf, *(np.array(law.lowest[1:]) - 6.0)])
-    high = np.array([np.inf, *(np.array(law.highest[1:]) + 3.0)])
-    best, lowest = starts[0], np.inf
-    for start in starts:
-        solution = least_squares(
-            lambda parameters: law.losses(parameters, steps, share) - losses,
-            np.clip(start, low, high),
-            bounds=(low, high),
-            max_nfev=200,
-        )
-        if np.isfinite(solution.cost) and solution.cost < lowest:
-            best, lowest = solution.x, float(solution.cost)
-    return np.asarray(best)

@@ -16,13 +16,12 @@ from bayes_cpt.model.spec import read_spec
 from bayes_cpt.study.runs import Base, Run
 from bayes_cpt.study.study import Study
 from bayes_cpt.validate.baselines import (
+    PAPER_EFFORT,
     Inputs,
-    PrintedLaw,
-    fit_from_many_starts,
     inputs_of,
-    observations,
+    printed_fit,
 )
-from testbench.our_areas import PointFit, parameters_at
+from testbench.our_areas import OurLaw, parameters_at
 from testbench.short_studies import DOMAINS, LONG, MODEL, PEAK, blank, design
 
 # Predicts losses of the choices, shape (domains, candidates), from a study and a seed.
@@ -52,15 +51,20 @@ def _choice_inputs() -> Inputs:
     return Inputs.join([inputs_of(plan, run, [LONG]) for run in runs])
 
 
-def plug_in(study: Study, seed: int) -> Floats:
-    """Return the losses of the paper's fit: L-BFGS on Huber log loss from many starts."""
+def printed_ends(study: Study, inputs: Inputs, seed: int) -> Floats:
+    """Return the losses of the paper's fit to a study at some inputs, shape (domains, inputs)."""
     generator = np.random.default_rng(seed)
     found = []
-    for domain in DOMAINS:
-        law = PrintedLaw(is_target=domain == study.target)
-        best = fit_from_many_starts(law, *observations(study, domain), generator)
-        found.append(law.losses(best, _choice_inputs()))
+    for domain in (study.general, str(study.target)):
+        fit, fitted, losses = printed_fit(study, domain)
+        best = fit.from_many_starts(fitted, losses, generator, PAPER_EFFORT.starts)
+        found.append(fit.losses(best, inputs))
     return np.stack(found)
+
+
+def plug_in(study: Study, seed: int) -> Floats:
+    """Return the losses of the paper's fit at the choices."""
+    return printed_ends(study, _choice_inputs(), seed)
 
 
 def our_plug_in(study: Study, seed: int) -> Floats:
@@ -69,15 +73,15 @@ def our_plug_in(study: Study, seed: int) -> Floats:
     _, candidates = design()
     losses = []
     for domain in DOMAINS:
-        point = PointFit.of(read_spec(MODEL), study, domain, generator, OUR_STARTS)
-        parameters = parameters_at(point.frame, point.best[None])
-        draws = Draws.of(point.frame, parameters)
+        law = OurLaw.of(read_spec(MODEL), study, domain)
+        parameters = parameters_at(law.frame, law.best(generator, OUR_STARTS)[None])
+        draws = Draws.of(law.frame, parameters)
 
         def measured(base: Base, own: str = domain) -> tuple[float | None, ...]:
             return (study.base_loss(base.name, own),)
 
-        law = OneLaw(draws, SharedMisfit(1, 0.0, 1), UNLIKE)
-        model = FinalLosses(study, (law,), measured, _third)
+        one = OneLaw(draws, SharedMisfit(1, 0.0, 1), UNLIKE)
+        model = FinalLosses(study, (one,), measured, _third)
         losses.append(np.asarray(model.losses(candidates)[0, :, 0], np.float64))
     return np.stack(losses)
 

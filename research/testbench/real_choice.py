@@ -33,18 +33,12 @@ from bayes_cpt.model.simulate import simulate
 from bayes_cpt.model.spec import read_spec
 from bayes_cpt.study.runs import Run
 from bayes_cpt.study.study import Study
-from bayes_cpt.validate.baselines import (
-    Inputs,
-    PrintedLaw,
-    fit_from_many_starts,
-    inputs_of,
-    observations,
-)
+from bayes_cpt.validate.baselines import Inputs, inputs_of
 from bayes_cpt.validate.tasks import task_seed
-from testbench.choosers import OUR_STARTS, process_inputs, process_losses
+from testbench.choosers import OUR_STARTS, printed_ends, process_inputs, process_losses
 from testbench.long_loop import Tables, kept_tables
 from testbench.one_decision import OBJECTIVES, OURS, RULE, Outcome, fitted, quality
-from testbench.our_areas import PointFit
+from testbench.our_areas import OurLaw
 from testbench.report import markdown_table
 from testbench.short_studies import MODEL
 
@@ -174,22 +168,16 @@ def measured_ends(posterior: Posterior, plan: Study, runs: tuple[Run, ...], seed
 
 def plug_in(study: Study, plan: Study, runs: tuple[Run, ...], seed: int) -> Floats:
     """Return the losses of the paper's fit at the ends of runs, shape (domains, runs)."""
-    generator = np.random.default_rng(seed)
     inputs = Inputs.join([inputs_of(plan, run, [run.schedule.steps]) for run in runs])
-    found = []
-    for domain in (study.general, str(study.target)):
-        law = PrintedLaw(is_target=domain == study.target)
-        best = fit_from_many_starts(law, *observations(study, domain), generator)
-        found.append(law.losses(best, inputs))
-    return np.stack(found)
+    return printed_ends(study, inputs, seed)
 
 
 def our_plug_in(study: Study, plan: Study, runs: tuple[Run, ...], seed: int) -> Floats:
     """Return the losses of a point estimate of our law at the ends of runs, shape (domains, runs)."""
     generator = np.random.default_rng(seed)
     domains = (study.general, str(study.target))
-    fits = (PointFit.of(read_spec(MODEL), study, own, generator, OUR_STARTS) for own in domains)
-    return np.stack([fit.losses(plan, runs) for fit in fits])
+    laws = (OurLaw.of(read_spec(MODEL), study, own) for own in domains)
+    return np.stack([law.last_losses(law.best(generator, OUR_STARTS), plan, runs) for law in laws])
 
 
 def gaussian_process(study: Study, plan: Study, runs: tuple[Run, ...], seed: int) -> Floats:

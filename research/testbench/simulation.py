@@ -6,7 +6,7 @@ import pandas as pd
 from bayes_cpt.study.runs import Base, Run
 from bayes_cpt.study.schedules import Schedule, constant, cosine, linear
 from bayes_cpt.study.study import Study
-from bayes_cpt.validate.baselines import PrintedLaw, inputs_of
+from bayes_cpt.validate.baselines import inputs_of, printed_losses
 
 PEAK = 1e-3
 WARMUP = linear(100, 0.0, PEAK)
@@ -36,7 +36,9 @@ def simulated(runs: tuple[Run, ...], noise: float, seed: int = 5) -> Study:
         first = 400 if run.phase == "pt" else 1
         steps = np.unique(np.geomspace(first, run.schedule.steps, 40).astype(int))
         for is_target, domain in ((False, "general"), (True, "target")):
-            losses = PrintedLaw(is_target).losses(TRUTH[is_target], inputs_of(study, run, steps))
+            losses = printed_losses(
+                TRUTH[is_target], inputs_of(study, run, steps), is_target=is_target
+            )
             losses *= np.exp(generator.normal(scale=noise, size=steps.size))
             tables.append(
                 pd.DataFrame({"run": run.name, "domain": domain, "step": steps, "loss": losses})

@@ -26,7 +26,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         return posterior
 
     monkeypatch.setattr("bayes_cpt.inference.fitting.fit", fit)
-    monkeypatch.setattr(baselines, "FINAL_REFITS", 5)
+    monkeypatch.setattr(baselines, "FINAL_EFFORT", baselines.Effort(12, 5, 12))
     return problems
 
 

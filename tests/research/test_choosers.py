@@ -2,14 +2,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from testbench import choosers
 from testbench.choosers import gaussian_process, plug_in
 from testbench.short_studies import LONG, PEAK, blank, design, package_noise, simulated_study
 from testbench.simulation import TRUTH
 from testbench.truths import draw_truth
 
 from bayes_cpt.study.study import Study
-from bayes_cpt.validate.baselines import PrintedLaw, inputs_of
+from bayes_cpt.validate import baselines
+from bayes_cpt.validate.baselines import inputs_of, printed_losses
 
 
 @pytest.fixture(scope="module")
@@ -23,17 +23,14 @@ def test_the_plug_in_is_the_fitted_law_at_the_end_of_each_choice(
     study: Study, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _, choices = design()
-    monkeypatch.setattr(
-        choosers,
-        "fit_from_many_starts",
-        lambda law, *_: TRUTH[law.is_target],
-    )
+    truths = iter(TRUTH.values())
+    monkeypatch.setattr(baselines.PointFit, "from_many_starts", lambda *_: next(truths))
     found = plug_in(study, 0)
     assert found.shape == (2, len(choices))
     run = choices.run(123, "long")
     inputs = inputs_of(blank((run,)), run, [LONG])
     for index, is_target in enumerate((False, True)):
-        expected = PrintedLaw(is_target).losses(TRUTH[is_target], inputs)
+        expected = printed_losses(TRUTH[is_target], inputs, is_target=is_target)
         assert found[index, 123] == pytest.approx(expected.item())
 
 

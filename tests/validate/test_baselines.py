@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from open_weights import open_study, rewarmed
-from scipy.optimize import approx_fprime
 from strategies import schedules
 from synthetic import lab
 from testbench.simulation import NEW_RUNS, NOISE, RUNS, TRUTH, simulated
@@ -23,17 +22,19 @@ from bayes_cpt.validate.baselines import (
     DATA_MIXING,
     FINAL_LOSS_LAWS,
     MOMENTUM,
-    PARAMETERS,
     BaselineError,
+    Effort,
+    Ends,
     FinalLossLaw,
     Inputs,
-    PrintedLaw,
     annealing_area,
     d_cpt_losses,
     final_loss_predict,
     inputs_of,
     mixing_losses,
     observations,
+    printed_fit,
+    printed_losses,
 )
 
 # Fig. 3 of the paper, D_pt and D_cpt: L0, A, alpha, C1, C2, B, E, beta.
@@ -122,7 +123,7 @@ def test_final_target_loss_by_loss_potential(loss_potential: float, expected: fl
     base = constant(32_000, peak) + linear(8_000, peak, final)
     study = study_of(base, linear(20_000, final, 0.0))
     inputs = inputs_of(study, study.run("cpt"), [20_000])
-    losses = PrintedLaw(is_target=True).losses(paper_parameters(is_target=True), inputs)
+    losses = printed_losses(paper_parameters(is_target=True), inputs, is_target=True)
     assert losses[0] == pytest.approx(expected, abs=1e-4)
 
 
@@ -141,7 +142,7 @@ def test_final_losses_after_a_re_warm_up(rewarmed: float, general: float, target
     study = study_of(base, cosine(20_000, rewarmed, warmup_steps=500))
     inputs = inputs_of(study, study.run("cpt"), [20_000])
     for is_target, expected in ((False, general), (True, target)):
-        losses = PrintedLaw(is_target).losses(paper_parameters(is_target), inputs)
+        losses = printed_losses(paper_parameters(is_target), inputs, is_target=is_target)
         assert losses[0] == pytest.approx(expected, abs=1e-4)
 
 
@@ -171,33 +172,8 @@ def test_the_law_is_equation_8(is_target: bool, a2: float) -> None:
         np.log(beta),
         bend,
     ]
-    np.testing.assert_allclose(PrintedLaw(is_target).losses(parameters, x), printed, rtol=1e-12)
-
-
-@pytest.mark.parametrize("is_target", [False, True])
-@pytest.mark.parametrize("bend", [-11.0, -1e-5, 0.0, 2e-4, 3.0])
-def test_gradients_are_those_of_finite_differences(is_target: bool, bend: float) -> None:
-    inputs, law = some_inputs(), PrintedLaw(is_target)
-    parameters = np.array([2.0, -0.3, -0.5, 0.1, 0.12, 0.3, -0.8, 1.5, -1.0, bend])
-    _, gradients = law.log_losses_and_gradients(parameters, inputs)
-    numeric = approx_fprime(
-        parameters, lambda values: law.log_losses_and_gradients(values, inputs)[0], 1e-7
-    )
-    assert gradients.shape == (len(PARAMETERS), 9)
-    np.testing.assert_allclose(gradients, numeric.T, rtol=1e-4, atol=1e-6)
-
-
-@pytest.mark.parametrize("is_target", [False, True])
-def test_gradients_are_those_of_finite_differences_with_an_unknown_base(is_target: bool) -> None:
-    inputs, law = some_inputs(), PrintedLaw(is_target)
-    inputs = replace(inputs, forward_pt=0.0 * inputs.forward_pt, unknown=np.ones(9, dtype=bool))
-    parameters = np.array([2.0, -0.3, -0.5, 0.1, 0.12, 0.3, -0.8, 1.5, -1.0, 2.0, 0.7])
-    _, gradients = law.log_losses_and_gradients(parameters, inputs)
-    numeric = approx_fprime(
-        parameters, lambda values: law.log_losses_and_gradients(values, inputs)[0], 1e-7
-    )
-    assert gradients.shape == (len(PARAMETERS) + 1, 9)
-    np.testing.assert_allclose(gradients, numeric.T, rtol=1e-4, atol=1e-6)
+    found = printed_losses(parameters, x, is_target=is_target)
+    np.testing.assert_allclose(found, printed, rtol=1e-12)
 
 
 def test_warm_up_and_the_first_tenth_of_pre_training_are_left_out() -> None:
@@ -224,72 +200,59 @@ def held_out() -> Study:
     return simulated(NEW_RUNS, NOISE, seed=11)
 
 
-@pytest.mark.parametrize("is_target", [False, True])
-def test_many_starts_find_the_law_that_made_the_losses(is_target: bool) -> None:
-    domain = "target" if is_target else "general"
-    inputs, losses = observations(simulated(RUNS, noise=0.0), domain)
-    law = PrintedLaw(is_target)
-    fit = baselines.fit_from_many_starts(law, inputs, losses, np.random.default_rng(6))
+@pytest.mark.parametrize("domain", ["general", "target"])
+def test_many_starts_find_the_law_that_made_the_losses(domain: str) -> None:
+    fit, inputs, losses = printed_fit(simulated(RUNS, noise=0.0), domain)
+    found = fit.from_many_starts(inputs, losses, np.random.default_rng(6), 20)
     new, truth = observations(simulated(NEW_RUNS, noise=0.0), domain)
-    np.testing.assert_allclose(law.losses(fit, new), truth, atol=0.002)
+    np.testing.assert_allclose(fit.losses(found, new), truth, atol=0.002)
 
 
 def test_an_unknown_base_is_fitted_with_its_forward_area() -> None:
     """From runs that only re-warm, whose annealing areas are below 0."""
-    study, law = open_study(), PrintedLaw(is_target=False)
+    study = open_study()
     long = replace(study, runs=(rewarmed(6000),), losses=study.losses.iloc[:0], is_plan=True)
-    inputs, _ = observations(study, "general")
     new = inputs_of(long, long.runs[0], [50, 500, 3000, 6000])
     truth = np.append(TRUTH[False], np.log(30.0))
     # Gains are per area: those of the truth belong to learning rates of its own.
     truth[3:5] *= 0.2
-    bounds = baselines.ranges_of(inputs, np.full(inputs.forward_cpt.size, 3.0))[1]
-    assert bounds.shape == (2, len(truth))
-    assert bounds[1, 4] == pytest.approx(5.0 / np.abs(inputs.annealing_cpt).max())
-    losses = law.losses(truth, inputs)
-    fit = baselines.fit_from_many_starts(law, inputs, losses, np.random.default_rng(6))
-    np.testing.assert_allclose(law.losses(fit, inputs), losses, atol=0.001)
-    np.testing.assert_allclose(law.losses(fit, new), law.losses(truth, new), atol=0.01)
+    fit, inputs, _ = printed_fit(study, "general")
+    assert fit.bounds.shape == (2, len(truth))
+    assert fit.bounds[1, 4] == pytest.approx(5.0 / np.abs(inputs.annealing_cpt).max())
+    losses = fit.losses(truth, inputs)
+    found = fit.from_many_starts(inputs, losses, np.random.default_rng(6), 20)
+    np.testing.assert_allclose(fit.losses(found, inputs), losses, atol=0.001)
+    np.testing.assert_allclose(fit.losses(found, new), fit.losses(truth, new), atol=0.01)
 
 
 def test_huber_loss_shrugs_off_outliers(fit_study: Study) -> None:
-    inputs, losses = observations(fit_study, "general")
-    law = PrintedLaw(is_target=False)
+    fit, inputs, losses = printed_fit(fit_study, "general")
     spoilt = losses.copy()
     spoilt[::15] *= 1.5
-    bounds = baselines.ranges_of(inputs, spoilt)[1]
-    fit = baselines.fit_huber(law, inputs, np.log(spoilt), TRUTH[False][None], bounds)
-    truth = law.losses(TRUTH[False], inputs)
-    assert np.abs(law.losses(fit, inputs) - truth).mean() < 0.004
+    found = fit.best(inputs, np.log(spoilt), TRUTH[False][None])
+    truth = fit.losses(TRUTH[False], inputs)
+    assert np.abs(fit.losses(found, inputs) - truth).mean() < 0.004
 
 
-@pytest.fixture
-def fewer_starts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Start from fewer places: that all of them together find the law is tested above."""
-    monkeypatch.setattr(baselines, "STARTS", 9)
-
-
-@pytest.mark.usefixtures("fewer_starts")
-def test_bands_cover_new_points(fit_study: Study, held_out: Study) -> None:
+def test_bands_cover_new_points(
+    fit_study: Study, held_out: Study, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(baselines, "PAPER_EFFORT", Effort(9, 20, 5))
     rows = held_out.losses
     points = rows[["run", "domain", "step"]].sample(frac=1.0, random_state=7)
     plan = held_out.without_losses()
-    draws = baselines.paper_predict(fit_study, plan, points, seed=8, refits=20)
+    draws = baselines.paper_predict(fit_study, plan, points, seed=8)
     truth = rows.loc[points.index, "loss"].to_numpy()
     lower, upper = np.quantile(draws, [0.05, 0.95], axis=0)
     assert 0.8 < np.mean((lower < truth) & (truth < upper)) < 0.98
     assert 2 * NOISE < np.mean((upper - lower) / truth) < 6 * NOISE
 
 
-@pytest.mark.usefixtures("fewer_starts")
 def test_residuals_come_from_the_phase_of_the_wanted_point(fit_study: Study) -> None:
-    inputs, losses = observations(fit_study, "general")
-    law = PrintedLaw(is_target=False)
-    exact = law.losses(TRUTH[False], inputs)
+    fit, inputs, losses = printed_fit(fit_study, "general")
+    exact = fit.losses(TRUTH[False], inputs)
     wild = np.where(inputs.continual, exact, losses * np.exp(np.where(losses > exact, 0.1, -0.1)))
-    draws = baselines.bootstrap_curves(
-        law, inputs, wild, inputs, np.random.default_rng(10), refits=10
-    )
+    draws = fit.bootstrap(inputs, wild, inputs, np.random.default_rng(10), Effort(9, 10, 5))
     spread = draws.std(axis=0)
     assert spread[inputs.continual].mean() < 0.02 < 0.1 < spread[~inputs.continual].mean()
 
@@ -303,7 +266,7 @@ def final_losses_by(law: FinalLossLaw, noise: float) -> Study:
     share = np.where(losses["domain"] == study.target, 1 - replay, replay)[continual]
     steps = losses["step"].to_numpy(float)[continual] / 3000
     values = losses["loss"].to_numpy().copy()
-    values[continual] = law.losses(TRUTHS[law.name], steps, share)
+    values[continual] = law.losses(TRUTHS[law.name], Ends(steps, share))
     values[continual] += noise * generator.standard_normal(continual.sum())
     return replace(study, losses=losses.assign(loss=values))
 
@@ -312,9 +275,11 @@ def test_printed_equations() -> None:
     parameters = np.array(
         [1.5, np.log(2.0), np.log(0.5), np.log(0.25), np.log(0.3), np.log(0.1), 0.0]
     )
-    found = d_cpt_losses(parameters, np.array([16.0]), np.array([0.25]))
+    found = d_cpt_losses(parameters, Ends(np.array([16.0]), np.array([0.25])))
     assert found[0] == pytest.approx(1.5 + 2.0 * 0.5 / 2.0 + 0.3 / 0.35)
-    found = mixing_losses(np.array([2.0, np.log(0.5), -3.0]), np.array([1.0]), np.array([0.5]))
+    found = mixing_losses(
+        np.array([2.0, np.log(0.5), -3.0]), Ends(np.array([1.0]), np.array([0.5]))
+    )
     assert found[0] == pytest.approx(2.0 + 0.5 * np.exp(-1.5))
 
 
@@ -330,7 +295,7 @@ def test_a_run_that_was_left_out_is_predicted(law: FinalLossLaw) -> None:
         columns=["run", "domain", "step"],
     )
     draws = final_loss_predict(law, seen, study.without_losses(), points, seed=3)
-    truth = law.losses(TRUTHS[law.name], np.ones(2), np.array([0.5, 0.5]))
+    truth = law.losses(TRUTHS[law.name], Ends(np.ones(2), np.array([0.5, 0.5])))
     np.testing.assert_allclose(np.median(draws, axis=0), truth, atol=0.01)
     assert (draws.std(axis=0) < 0.05).all()
 

@@ -93,7 +93,7 @@ def fits(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         return as_posterior(frame, study, values)
 
     monkeypatch.setattr("bayes_cpt.inference.fitting.fit", fit)
-    monkeypatch.setattr(baselines, "FINAL_REFITS", 5)
+    monkeypatch.setattr(baselines, "FINAL_EFFORT", baselines.Effort(12, 5, 12))
     return fitted
 
 

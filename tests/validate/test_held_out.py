@@ -274,8 +274,7 @@ def test_the_package_knows_the_head_of_a_run_whose_tail_it_predicts(
 
 
 def test_the_paper_s_method_answers_the_question(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(baselines, "STARTS", 6)
-    monkeypatch.setattr(baselines.paper_predict, "__kwdefaults__", {"seed": 0, "refits": 5})
+    monkeypatch.setattr(baselines, "PAPER_EFFORT", baselines.Effort(6, 5, 5))
     study = simulated(RUNS, NOISE)
     (fold,) = leave_tail_out(study, SPEC, 0.5, ["most"])
     scored, _ = score_folds([fold], {"paper": paper_answer}, seed=1, pool=HERE)
