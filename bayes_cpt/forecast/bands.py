@@ -15,6 +15,7 @@ from zlib import crc32
 import numpy as np
 
 from bayes_cpt.arrays import Floats
+from bayes_cpt.forecast.drawn import COLUMNS, Drawn, point_table
 from bayes_cpt.forecast.error_correlation import error_correlation
 from bayes_cpt.forecast.evaluate import (
     Draws,
@@ -33,16 +34,7 @@ from bayes_cpt.forecast.plans import (
     observed_curves,
     prepare,
 )
-from bayes_cpt.forecast.third_sets import (
-    COLUMNS,
-    DrawnCurve,
-    ThirdSet,
-    check_names,
-    drawn_bands,
-    joined,
-    third_curves,
-    third_sets,
-)
+from bayes_cpt.forecast.third_sets import ThirdSet, check_names, third_curves, third_sets
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.model.points import Curves
 from bayes_cpt.model.simulate import CurveDraws, expected_loss, known_moments, simulate
@@ -133,13 +125,20 @@ def prepared_bands(
 
     def summarised(runs: list[Run]) -> "pd.DataFrame":
         curves = [prepared.curves(law.posterior.frame, runs, law.draws.form) for law in laws]
-        law_bands = _table(posterior, prepared.study, curves[0], _summaries(laws, curves), kind)
+        found = dict(zip(SUMMARY, _summaries(laws, curves).T, strict=True))
+        law_bands = point_table(curves[0]).assign(**{name: found[name] for name in COLUMNS})
         if prepared.asked is not prepared.steps:
             asked = zip(law_bands["run"], law_bands["domain"], law_bands["step"], strict=True)
             law_bands = law_bands[
                 [step in prepared.asked[run, domain] for run, domain, step in asked]
             ]
-        return _with_third(law_bands, prepared, laws, third, runs) if sets else law_bands
+        if sets:
+            parts = [law_bands, *_third_bands(prepared, laws, third, runs)]
+            law_bands = pd.concat(parts, ignore_index=True)
+        notes = {
+            run.name: "; ".join(outside_range(posterior.study, prepared.study, run)) for run in runs
+        }
+        return law_bands.assign(kind=kind, outside=law_bands["run"].map(notes))
 
     for law in laws:
         # Threads need not wait for each other then.
@@ -266,17 +265,13 @@ def draw_curves(
     return simulate(law.frame, parameters, curves, observed, generator, alike)
 
 
-def _with_third(
-    law_bands: "pd.DataFrame",
+def _third_bands(
     prepared: Prepared,
     laws: Sequence[_Law],
     third: Sequence[Sequence[ThirdSet]],
     runs: Sequence[Run],
-) -> "pd.DataFrame":
-    """Return bands of the law with those of third validation sets."""
-    import pandas as pd
-
-    thirds: list[DrawnCurve] = []
+) -> "Iterator[pd.DataFrame]":
+    """Yield bands of third validation sets."""
     for run in runs:
         # A run's own seed: its bands do not hang on what is forecast beside it.
         seed = [laws[0].seed, crc32(run.name.encode())]
@@ -285,17 +280,10 @@ def _with_third(
             generator, frame = np.random.default_rng(seed), law.posterior.frame
             curves = prepared.curves(frame, [run])
             losses = draw_curves(law.posterior, law.parameters, curves, law.kind, generator)
-            drawn.append(third_curves(sets, prepared, frame, curves, losses, law.kind, generator))
-        thirds += joined(drawn)
-    notes = {
-        run.name: "; ".join(outside_range(laws[0].posterior.study, prepared.study, run))
-        for run in runs
-    }
-    rows = drawn_bands(thirds, laws[0].interval)
-    outside = rows["run"].map(notes)
-    return pd.concat(
-        [law_bands, rows.assign(kind=laws[0].kind, outside=outside)], ignore_index=True
-    )
+            own = third_curves(sets, prepared, frame, curves, losses, law.kind, generator)
+            drawn += [own] if own else []
+        if drawn:
+            yield Drawn.over_laws(drawn).bands(laws[0].interval)
 
 
 def _chunks(posterior: Posterior, prepared: Prepared) -> Iterator[list[Run]]:
@@ -306,27 +294,3 @@ def _chunks(posterior: Posterior, prepared: Prepared) -> Iterator[list[Run]]:
     ]
     for start in range(0, len(wanted), RUNS_AT_ONCE):
         yield wanted[start : start + RUNS_AT_ONCE]
-
-
-def _table(
-    posterior: Posterior, plan: Study, curves: Curves, summarised: Floats, kind: str
-) -> "pd.DataFrame":
-    import pandas as pd
-
-    index = curves.points.curve_index
-    names = [curve.run for curve in curves.curves]
-    notes = {
-        name: "; ".join(outside_range(posterior.study, plan, plan.run(name)))
-        for name in dict.fromkeys(names)
-    }
-    columns = dict(zip(SUMMARY, summarised.T, strict=True))
-    return pd.DataFrame(
-        {
-            "run": np.array(names, dtype=object)[index],
-            "step": curves.points.steps.astype(np.int64),
-            "domain": np.array([curve.domain for curve in curves.curves], dtype=object)[index],
-            **{name: columns[name] for name in COLUMNS},
-            "kind": kind,
-            "outside": np.array([notes[name] for name in names], dtype=object)[index],
-        }
-    )

@@ -8,6 +8,7 @@ nats/token, and need no measured loss.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 
@@ -32,7 +33,7 @@ ANY_LOSS = 3.0
 AT_REPLAY = "a CPT run at replay {:g}"
 DECAYING = "a CPT run that decays to learning rate 0"
 STEADY = "a CPT run that stays at its peak learning rate"
-SLOWER = "a CPT run at a third of the peak learning rate"
+SLOWER = "a CPT run at half the peak learning rate"
 REWARMED = "a CPT run from a base annealed to learning rate 0"
 LONG = "a CPT run 4 times as long"
 LONG_PURE = f"{LONG}, at replay 0"
@@ -40,6 +41,7 @@ PT_STEADY = "a PT run at a constant learning rate"
 PT_ANNEALED = "a PT run that anneals to learning rate 0"
 PT_LONG = "a PT run 4 times as long"
 LONGER = 4
+REPLAYS = (0.0, 0.03, 0.25, 0.5, 0.75, 0.9)
 # How far apart runs must lie to show what a difference between them does.
 REPLAY_APART, RATES_APART, POTENTIALS_APART, LENGTHS_APART = 0.1, 1.5, 0.5, 2.0
 
@@ -87,19 +89,18 @@ class Typical:
         )
 
 
-@dataclass(frozen=True)
-class Effect:
+class Effect(NamedTuple):
     """A difference between the last losses of two runs, or between the two ends of one.
 
     Parameters
     ----------
     name, meaning : str
     run : str
-        Whose last loss it is ...
+        Whose last loss it is, of `trial_runs` ...
     against : str or None
         ... less that of this one; None for its own loss at the start.
     trial : str
-        The run that would show it, one of `bayes_cpt.identify.determination`.
+        The run of `trial_runs` that would show it.
     """
 
     name: str
@@ -110,57 +111,43 @@ class Effect:
 
 
 CONTINUAL_EFFECTS = (
-    Effect("run_change", "change of the loss over a typical run", "typical", None, DECAYING),
+    Effect("run_change", "change of the loss over a typical run", DECAYING, None, DECAYING),
     Effect(
         "replay_effect",
         "last loss at replay 0.5 less that at replay 0",
-        "half",
-        "pure",
-        AT_REPLAY.format(0.5),
+        *(AT_REPLAY.format(0.5), AT_REPLAY.format(0), AT_REPLAY.format(0.5)),
     ),
     Effect(
         "rate_effect",
         "last loss at half the peak learning rate less that of a typical run",
-        "slower",
-        "typical",
-        SLOWER,
+        *(SLOWER, DECAYING, SLOWER),
     ),
     Effect(
         "decay_effect",
         "last loss after a decay to 0 less that without",
-        "typical",
-        "constant",
-        DECAYING,
+        *(DECAYING, STEADY, DECAYING),
     ),
     Effect(
         "base_effect",
         "last loss from a base annealed to 0 less that from one that is not",
-        "rewarmed",
-        "typical",
-        REWARMED,
+        *(REWARMED, DECAYING, REWARMED),
     ),
     Effect(
         "length_effect",
         "last loss of a run 4 times as long less that of a typical run",
-        "long",
-        "typical",
-        LONG,
+        *(LONG, DECAYING, LONG),
     ),
 )
 PRETRAINING_EFFECTS = (
     Effect(
         "anneal_effect",
         "last PT loss after a decay to 0 less that without",
-        "annealed",
-        "run",
-        PT_ANNEALED,
+        *(PT_ANNEALED, PT_STEADY, PT_ANNEALED),
     ),
     Effect(
         "length_effect",
         "last loss of a run 4 times as long less that of a typical run",
-        "long",
-        "run",
-        PT_LONG,
+        *(PT_LONG, PT_STEADY, PT_LONG),
     ),
 )
 MEANINGS = {effect.name: effect.meaning for effect in CONTINUAL_EFFECTS + PRETRAINING_EFFECTS}
@@ -249,7 +236,9 @@ def derived_quantities(
 @lru_cache(maxsize=4)
 def _effect_curves(frame: BoundModel, typical: Typical) -> Curves:
     """Return the last points of the runs that effects compare: prior and posterior ask for the same."""
-    return last_points(frame, effect_runs(frame, typical))
+    compared = {run for effect in effects_of(frame) for run in (effect.run, effect.against)}
+    runs = {name: run for name, run in trial_runs(frame, typical).items() if name in compared}
+    return last_points(frame, plan_of(frame, runs))
 
 
 def last_points(frame: BoundModel, plan: Study, runs: Iterable[Run] | None = None) -> Curves:
@@ -270,36 +259,37 @@ def start_loss(frame: BoundModel, parameters: dict[str, Floats], curves: Curves)
     return np.where(bases.base_known > 0, bases.loss, law)
 
 
-def effect_runs(frame: BoundModel, typical: Typical) -> Study:
-    """Return the runs that the effects compare."""
-    base = base_schedule(frame.reference)
-    if not frame.spec.law.continual:
-        runs = {
-            "run": (base, None, 0.0),
-            "annealed": (annealed(base), None, 0.0),
-            "long": (constant(LONGER * base.steps, base.peak), None, 0.0),
+type Trials = dict[str, tuple[Schedule, str | None, float]]
+
+
+def trial_runs(frame: BoundModel, typical: Typical) -> Trials:
+    """Return schedule, base and replay of runs named in words: typical ones, but for what the name says."""
+    law, base = frame.spec.law, base_schedule(frame.reference)
+    runs: Trials = {}
+    if law.continual:
+        n, peak, replay = typical.steps, typical.peak, typical.replay
+        # From a base whose learning rate is unknown runs start at 0.
+        rate = 0.0 if law.unknown_base else frame.reference.learning_rate
+        decayed = approach(n, rate, peak, decays=True)
+        longer = approach(LONGER * n, rate, peak, decays=True)
+        if law.uses_replay:
+            runs |= {AT_REPLAY.format(share): (decayed, STABLE, share) for share in REPLAYS}
+            runs[LONG_PURE] = (longer, STABLE, 0.0)
+        runs |= {
+            DECAYING: (decayed, STABLE, replay),
+            STEADY: (approach(n, rate, peak, decays=False), STABLE, replay),
+            SLOWER: (approach(n, rate, peak / 2, decays=True), STABLE, replay),
+            LONG: (longer, STABLE, replay),
         }
-        return plan_of(frame, runs)
-    n, peak, replay = typical.steps, typical.peak, typical.replay
-    rate = start_rate(frame)
-    decayed = approach(n, rate, peak, decays=True)
-    return plan_of(
-        frame,
-        {
-            "typical": (decayed, STABLE, replay),
-            "pure": (decayed, STABLE, 0.0),
-            "half": (decayed, STABLE, 0.5),
-            "slower": (approach(n, rate, peak / 2, decays=True), STABLE, replay),
-            "constant": (approach(n, rate, peak, decays=False), STABLE, replay),
-            "rewarmed": (approach(n, 0.0, peak, decays=True), ANNEALED, replay),
-            "long": (approach(LONGER * n, rate, peak, decays=True), STABLE, replay),
-        },
-    )
-
-
-def start_rate(frame: BoundModel) -> float:
-    """Return the learning rate that typical CPT runs start from: 0 where that of the base is unknown."""
-    return 0.0 if frame.spec.law.unknown_base else frame.reference.learning_rate
+        # Whoever has a base of unknown pre-training has no other of its kind.
+        if law.unknown_base:
+            return runs
+        runs[REWARMED] = (approach(n, 0.0, peak, decays=True), ANNEALED, replay)
+    return runs | {
+        PT_STEADY: (base, None, 0.0),
+        PT_ANNEALED: (annealed(base), None, 0.0),
+        PT_LONG: (constant(LONGER * base.steps, base.peak), None, 0.0),
+    }
 
 
 def base_schedule(reference: Reference) -> Schedule:

@@ -13,28 +13,9 @@ import numpy as np
 
 from bayes_cpt.arrays import Floats
 from bayes_cpt.forecast.bands import draw_curves, prepared_bands
-from bayes_cpt.forecast.plans import (
-    DRAWS,
-    Kind,
-    PlanError,
-    check_interval,
-    check_kind,
-    default_grid,
-    observed_curves,
-    planned_curves,
-    prepare,
-    with_base_losses,
-)
-from bayes_cpt.forecast.third_sets import (
-    COLUMNS,
-    DrawnCurve,
-    check_names,
-    drawn_bands,
-    joined,
-    law_curves,
-    third_curves,
-    third_sets,
-)
+from bayes_cpt.forecast.drawn import COLUMNS, Drawn
+from bayes_cpt.forecast.plans import DRAWS, Kind, check_interval, check_kind, prepare
+from bayes_cpt.forecast.third_sets import check_names, third_curves, third_sets
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.study.ranges import outside_range
 from bayes_cpt.study.study import Study
@@ -42,17 +23,6 @@ from bayes_cpt.study.study import Study
 if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
-
-__all__ = [
-    "PlanError",
-    "default_grid",
-    "observed_curves",
-    "planned_curves",
-    "predict",
-    "table",
-    "with_base_losses",
-]
-
 
 # Of the bands.
 DIMS = ("run", "domain", "step")
@@ -121,13 +91,16 @@ def predict(
         parameters = law.parameters(count)
         curves = prepared.curves(law.frame, prepared.runs)
         drawn = draw_curves(law, parameters, curves, kind, generator)
-        of_law.append(law_curves(curves, drawn))
+        of_law.append(Drawn.of_law(curves, drawn))
         named = third_sets(law, thirds, parameters, seed)
-        of_sets.append(third_curves(named, prepared, law.frame, curves, drawn, kind, generator))
-    if third := joined(of_sets):
-        bands = pd.concat([bands, drawn_bands(third, interval)], ignore_index=True)
+        own = third_curves(named, prepared, law.frame, curves, drawn, kind, generator)
+        of_sets += [own] if own else []
+    every = Drawn.over_laws(of_law)
+    if of_sets:
+        third = Drawn.over_laws(of_sets)
+        bands = pd.concat([bands, third.bands(interval)], ignore_index=True)
         bands.attrs["interval"] = interval
-    every = [*joined(of_law), *third]
+        every = Drawn.beside([every, third])
     return _with_bands(_dataset(posterior, prepared.study, every, thirds, kind), bands)
 
 
@@ -187,25 +160,20 @@ def _with_bands(dataset: "xr.Dataset", bands: "pd.DataFrame") -> "xr.Dataset":
 
 
 def _dataset(
-    posterior: Posterior,
-    target: Study,
-    curves: Sequence[DrawnCurve],
-    sets: Sequence[str],
-    kind: str,
+    posterior: Posterior, target: Study, drawn: Drawn, sets: Sequence[str], kind: str
 ) -> "xr.Dataset":
+    import pandas as pd
     import xarray as xr
 
-    runs = list(dict.fromkeys(curve.run for curve in curves))
-    run_place = {name: place for place, name in enumerate(runs)}
+    run_place, runs = pd.factorize(drawn.points["run"])
     domains = [*posterior.frame.domains, *sets]
-    steps = np.unique(np.concatenate([curve.steps for curve in curves]))
-    shape = (len(curves[0].loss), len(runs), len(domains), steps.size)
-    arrays = {"loss": np.full(shape, np.nan), "expected": np.full(shape, np.nan)}
-    for curve in curves:
-        here = (run_place[curve.run], domains.index(curve.domain))
-        place = np.searchsorted(steps, curve.steps)
-        for name, array in arrays.items():
-            array[:, *here, place] = getattr(curve, name)
+    domain_place = pd.Index(domains).get_indexer(drawn.points["domain"])
+    steps, step_place = np.unique(drawn.points["step"], return_inverse=True)
+    shape = (len(drawn.loss), len(runs), len(domains), steps.size)
+    arrays = {}
+    for name in ("loss", "expected"):
+        arrays[name] = np.full(shape, np.nan)
+        arrays[name][:, run_place, domain_place, step_place] = getattr(drawn, name)
     planned = [target.run(name) for name in runs]
     rates = np.full((len(runs), steps.size), np.nan)
     for rate, run in zip(rates, planned, strict=True):
@@ -233,7 +201,7 @@ def _dataset(
         coords={
             "chain": np.arange(chains),
             "draw": np.arange(split[1]),
-            "run": runs,
+            "run": list(runs),
             "domain": domains,
             "step": steps,
         },

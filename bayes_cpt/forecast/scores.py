@@ -10,7 +10,7 @@ checkpoints about it normal. loss* is the mean loss of the pairs: there level an
 """
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -20,11 +20,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayes_cpt.arrays import Floats
-from bayes_cpt.checks import Check, is_number, suggestion
+from bayes_cpt.checks import Check, suggestion
 from bayes_cpt.errors import Problem, StudyError, StudyWarning
+from bayes_cpt.forecast.drawn import summary
 from bayes_cpt.forecast.plans import PlanError
-from bayes_cpt.inference.diagnostics import diagnose
-from bayes_cpt.study.tables import read_table, row_word
+from bayes_cpt.forecast.small_models import sampled
+from bayes_cpt.study.tables import HIGHEST_LOSS, LOWEST_LOSS, read_table, row_word
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -35,6 +36,12 @@ if TYPE_CHECKING:
 
 COLUMNS = ("benchmark", "domain", "loss", "score")
 CHANCE = "chance"
+# The least and the most that a number may be, and what to say of others.
+NUMBERS = {
+    "loss": (LOWEST_LOSS, HIGHEST_LOSS, "give nats/token, above 0"),
+    "score": (0.0, 1.0, "give a share, 0 to 1"),
+    CHANCE: (0.0, 0.99, "give a share, 0 to 0.99"),
+}
 # A level, a slope, an upper end and a scatter are determined by no fewer pairs.
 FEWEST = 5
 # Of the link.
@@ -46,7 +53,7 @@ SLOPE_MEDIAN, SLOPE_SIGMA = 2.5, 0.8
 TOP_MEDIAN, TOP_SIGMA = 0.8, 1.2
 SCATTER_MEDIAN, SCATTER_SIGMA = 0.01, 0.8
 # Level and T lie on a hyperbola where no pair comes near the top: small steps, and many draws.
-CHAINS, TUNE, DRAWS, TARGET_ACCEPT = 4, 1000, 4000, 0.98
+TUNE, DRAWS, TARGET_ACCEPT = 1000, 4000, 0.98
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,9 +100,10 @@ def read_pairs(
     """
     import pandas as pd
 
-    table = source if isinstance(source, pd.DataFrame) else read_table(Path(source))
-    place = "scores" if isinstance(source, pd.DataFrame) else str(source)
-    word = "row" if isinstance(source, pd.DataFrame) else row_word(Path(source))
+    if isinstance(source, pd.DataFrame):
+        table, place, word = source, "scores", "row"
+    else:
+        table, place, word = read_table(Path(source)), str(source), row_word(Path(source))
     check = Check()
     for name in COLUMNS:
         if name not in table.columns:
@@ -104,66 +112,48 @@ def read_pairs(
     if table.empty:
         check.add(place, "there is no pair", "give one row per checkpoint and benchmark")
     if CHANCE not in table.columns:
-        table = table.assign(chance=0.0)
-    for name in ("loss", "score", CHANCE):
-        numbers = pd.to_numeric(table[name], errors="coerce")
-        # What is not a number is shown as it stands there.
-        table = table.assign(**{name: numbers.where(numbers.notna(), table[name])})
-    for label, row in zip(table.index, table.to_dict("records"), strict=True):
-        _check_row(check, f"{place}, {word} {label}", row, domains)
+        table = table.assign(**{CHANCE: 0.0})
+    numbers = table[list(NUMBERS)].apply(pd.to_numeric, errors="coerce")
+    for label, row in table.iterrows():
+        for problem in _cell_problems(row, numbers.loc[label], domains):
+            check.problems.append(problem.within(f"{place}, {word} {label}"))
     check.raise_problems()
     pairs = []
-    for name, rows in table.groupby("benchmark", sort=False):
+    for name, rows in table.assign(**numbers).groupby("benchmark", sort=False):
         where = f"{place}, benchmark {name}"
         for key in ("domain", CHANCE):
             if rows[key].nunique() > 1:
                 several = ", ".join(map(str, rows[key].unique()))
-                check.add(
-                    where,
-                    f"it has several values of {key}: {several}",
-                    "give it the same in all rows",
-                )
-        if len(rows) < FEWEST:
-            check.add(
-                where,
-                f"there are {len(rows)} pairs, and its link has four parameters",
-                f"give {FEWEST} checkpoints or more",
-            )
-        elif np.ptp(rows["loss"].to_numpy(float)) == 0:
-            check.add(where, "all losses are the same", "give checkpoints of different losses")
+                problem = f"it has several values of {key}: {several}"
+                check.add(where, problem, "give it the same in all rows")
         losses, scores = (rows[key].to_numpy(np.float64) for key in ("loss", "score"))
-        first = rows.iloc[0]
-        pairs.append(
-            ScorePairs(str(name), str(first["domain"]), losses, scores, float(first[CHANCE]))
-        )
+        if len(rows) < FEWEST:
+            problem = f"there are {len(rows)} pairs, and its link has four parameters"
+            check.add(where, problem, f"give {FEWEST} checkpoints or more")
+        elif np.ptp(losses) == 0:
+            check.add(where, "all losses are the same", "give checkpoints of different losses")
+        domain, chance = rows[["domain", CHANCE]].iloc[0]
+        pairs.append(ScorePairs(str(name), str(domain), losses, scores, float(chance)))
     check.raise_problems()
     return tuple(pairs)
 
 
-def _check_row(check: Check, place: str, row: dict[str, object], domains: Sequence[str]) -> None:
+def _cell_problems(
+    row: "pd.Series", numbers: "pd.Series", domains: Sequence[str]
+) -> Iterator[Problem]:
+    """Yield what is wrong with the cells of a row."""
     for key in ("benchmark", "domain"):
-        if not isinstance(row[key], str) or not str(row[key]).strip():
-            check.add(f"{place}, column {key}", f"{key} is {row[key]!r}", "give a name")
-    if domains and isinstance(row["domain"], str) and row["domain"] not in domains:
-        check.add(
-            f"{place}, column domain",
-            f"the study has no validation set {row['domain']!r}",
-            f"name one of {', '.join(domains)}",
-        )
-    loss, score, chance = row["loss"], row["score"], row[CHANCE]
-    if not is_number(loss) or float(loss) <= 0:  # type: ignore[arg-type]
-        check.add(f"{place}, column loss", f"the loss is {loss!r}", "give nats/token, above 0")
-    for key, value, most in (("score", score, 1.0), (CHANCE, chance, 0.99)):
-        if not is_number(value):
-            check.add(f"{place}, column {key}", f"{key} is {value!r}", "give a share, 0 to 1")
-        elif not 0 <= float(value) <= most:  # type: ignore[arg-type]
-            percent = 1 < float(value) <= 100  # type: ignore[arg-type]
-            fix = f"write {float(value) / 100:g} for {float(value):g} %"  # type: ignore[arg-type]
-            check.add(
-                f"{place}, column {key}",
-                f"{key} is {value:g}, outside 0 to {most:g}",
-                fix if percent else "give a share, 0 to 1",
-            )
+        if not isinstance(row[key], str) or not row[key].strip():
+            yield Problem(f"column {key}", f"{key} is {row[key]!r}", "give a name")
+    if domains and row["domain"] not in domains:
+        problem = f"the study has no validation set {row['domain']!r}"
+        yield Problem("column domain", problem, f"name one of {', '.join(domains)}")
+    for key, (least, most, fix) in NUMBERS.items():
+        value = numbers[key]
+        if not least <= value <= most:
+            percent = key != "loss" and 1 < value <= 100
+            written = f"write {value / 100:g} for {value:g} %" if percent else fix
+            yield Problem(f"column {key}", f"{key} is {row[key]}", written)
 
 
 def pairs_of(pairs: Sequence[ScorePairs], name: str) -> ScorePairs:
@@ -304,30 +294,21 @@ def fit_scores(
     draws : int
         Kept in each chain.
     """
-    import nutpie
-
     links, problems = {}, []
     for own in pairs:
         model = _compiled().with_data(
             distance=own.losses - own.losses.mean(), measured=own.scores, chance=own.chance
         )
-        tree = nutpie.sample(
+        values, said = sampled(
             model,
+            NAMES,
             draws=draws,
             tune=TUNE,
-            chains=CHAINS,
-            cores=cores,
-            seed=seed,
             target_accept=TARGET_ACCEPT,
-            progress_bar=False,
+            seed=seed,
+            cores=cores,
         )
-        values = {name: tree["posterior"][name].to_numpy() for name in NAMES}
-        statistics = {
-            "diverging": tree["sample_stats"]["diverging"].to_numpy(),
-            "reached_max_treedepth": tree["sample_stats"]["maxdepth_reached"].to_numpy(),
-        }
-        links[own.benchmark] = ScoreLink(own, *(values[name].ravel() for name in NAMES))
-        said = diagnose(values, statistics).problems
+        links[own.benchmark] = ScoreLink(own, **values)
         problems += [f"{own.benchmark}: {problem}" for problem in said]
     return ScoreFit(links, tuple(problems))
 
@@ -409,47 +390,28 @@ def score_table(
             for pairs in unknown
         )
     variable = "expected" if kind == "expected" else "loss"
-    marks = [0.5, 0.5 - interval / 2, 0.5 + interval / 2]
     draws = dataset.sizes["chain"] * dataset.sizes["draw"]
     parts = []
     for place, (name, link) in enumerate(fit.links.items()):
         resampled = link.resampled(draws, seed + place)
         generator = np.random.default_rng([seed, place])
         for run in dataset["run"].to_numpy():
-            curve = dataset.sel(run=run, domain=link.pairs.domain)
-            losses = curve[variable].stack(sample=("chain", "draw")).transpose("step", "sample")
-            values = losses.to_numpy()
-            kept = np.isfinite(values[:, 0])
-            if not kept.any():
+            curve = dataset.sel(run=run, domain=link.pairs.domain).stack(sample=("chain", "draw"))
+            values = curve[variable].transpose("step", "sample").dropna("step")
+            losses = values.to_numpy()
+            if not losses.size:
                 continue
-            values = values[kept]
             scores = (
-                resampled.scores(values)
+                resampled.scores(losses)
                 if kind == "expected"
-                else resampled.drawn(values, generator)
+                else resampled.drawn(losses, generator)
             )
-            median, lower, upper = np.quantile(scores, marks, axis=1)
-            parts.append(
-                pd.DataFrame(
-                    {
-                        "run": run,
-                        "step": dataset["step"].to_numpy()[kept],
-                        "benchmark": name,
-                        "domain": link.pairs.domain,
-                        "mean": scores.mean(axis=1),
-                        "median": median,
-                        "sd": scores.std(axis=1, ddof=1),
-                        "lower": lower,
-                        "upper": upper,
-                        "kind": kind,
-                        "outside": _outside(
-                            np.median(values, axis=1),
-                            link.pairs.losses,
-                            str(curve["outside"].item()),
-                        ),
-                    }
-                )
+            outside = _outside(
+                np.median(losses, axis=1), link.pairs.losses, str(curve["outside"].item())
             )
+            columns = {"run": run, "step": values["step"].to_numpy(), "benchmark": name}
+            columns |= {"domain": link.pairs.domain} | summary(scores.T, interval)
+            parts.append(pd.DataFrame({**columns, "kind": kind, "outside": outside}))
     table = pd.concat(parts, ignore_index=True)
     table.attrs["interval"] = interval
     return table

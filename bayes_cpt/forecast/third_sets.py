@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 from bayes_cpt.arrays import Floats
 from bayes_cpt.checks import suggestion
 from bayes_cpt.errors import Problem, StudyError, StudyWarning
+from bayes_cpt.forecast.drawn import Drawn
 from bayes_cpt.forecast.plans import DRAWS, PlanError, Prepared, observed_curves
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.model.points import Curves
@@ -61,8 +62,6 @@ LATE, FEWEST_RUNS = 0.75, 4
 # The linear form is in doubt where what it leaves goes with how runs were trained so rarely by chance, or
 # where it explains less of the change.
 RARE, LEAST_EXPLAINED = 0.05, 0.8
-# Of bands, those that hold losses.
-COLUMNS = ("mean", "median", "sd", "lower", "upper")
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,27 +178,18 @@ def draw_sizes(
     data: Sequence[Changes], steps: float, draws: int, generator: np.random.Generator
 ) -> list[Floats]:
     """Return draws of misfit, fluctuation and memory: normal in their logs about the mode."""
+    from scipy.differentiate import hessian
     from scipy.optimize import minimize
 
     means = [changes.averaged() for changes in data]
-    mode = minimize(lambda logs: -_log_density(logs[None], means, steps)[0], np.zeros(3)).x
-    spread = _root(_curvature(mode, means, steps))
+
+    def surprise(logs: Floats) -> Floats:
+        return -_log_density(logs.reshape(3, -1).T, means, steps).reshape(logs.shape[1:])
+
+    mode = minimize(surprise, np.zeros(3)).x
+    curvature = hessian(surprise, mode, initial_step=DIFFERENCE, order=2, maxiter=1).ddf
+    spread = _root(curvature)
     return _sizes(mode + generator.standard_normal((draws, 3)) @ spread.T, steps)
-
-
-def _curvature(place: Floats, data: Sequence[Changes], steps: float) -> Floats:
-    """Return the negative curvature of the log density of log sizes, by central differences."""
-    apart, signs = DIFFERENCE * np.eye(3), (1.0, -1.0)
-    pairs = [
-        place + one * apart[i] + other * apart[j]
-        for i in range(3)
-        for j in range(3)
-        for one in signs
-        for other in signs
-    ]
-    values = _log_density(np.array(pairs), data, steps).reshape(3, 3, 2, 2)
-    mixed = values[..., 0, 0] - values[..., 0, 1] - values[..., 1, 0] + values[..., 1, 1]
-    return np.asarray(-mixed / (2.0 * DIFFERENCE) ** 2)
 
 
 def _root(curvature: Floats) -> Floats:
@@ -595,37 +585,6 @@ def _tells(study: Study, frame: BoundModel, run: Run, name: str) -> bool:
     )
 
 
-@dataclass(frozen=True, eq=False)
-class DrawnCurve:
-    """Draws of one curve at some of its steps.
-
-    Parameters
-    ----------
-    run, domain : str
-    steps : ndarray of int, shape (points,)
-    expected, loss : ndarray, shape (draws, points)
-        As in `bayes_cpt.model.simulate.CurveDraws`.
-    """
-
-    run: str
-    domain: str
-    steps: NDArray[np.int64]
-    expected: Floats
-    loss: Floats
-
-
-def law_curves(curves: Curves, drawn: CurveDraws) -> list[DrawnCurve]:
-    """Return draws of the law's losses curve by curve."""
-    by_curve = []
-    for index, curve in enumerate(curves.curves):
-        rows = np.flatnonzero(curves.points.curve_index == index)
-        steps = curves.points.steps[rows].astype(np.int64)
-        by_curve.append(
-            DrawnCurve(curve.run, curve.domain, steps, drawn.expected[:, rows], drawn.loss[:, rows])
-        )
-    return by_curve
-
-
 def third_curves(
     sets: Sequence[ThirdSet],
     prepared: Prepared,
@@ -634,16 +593,18 @@ def third_curves(
     drawn: CurveDraws,
     kind: str,
     generator: np.random.Generator,
-) -> list[DrawnCurve]:
-    """Return draws of third validation sets at their wanted steps.
+) -> Drawn | None:
+    """Return draws of third validation sets at their wanted steps; None of no set.
 
     Raises
     ------
     PlanError
         Naming bases that nobody measured on a set.
     """
+    import pandas as pd
+
     if not sets:
-        return []
+        return None
     design = frame.residual_design(curves)
     by_run: dict[str, list[int]] = {}
     for index, curve in enumerate(curves.curves):
@@ -675,9 +636,9 @@ def third_curves(
                 loss = law
             if not wanted.any():
                 continue
-            kept = steps[wanted].astype(np.int64)
-            thirds.append(DrawnCurve(run, third.name, kept, law[:, wanted], loss[:, wanted]))
-    return thirds
+            where = {"run": run, "step": steps[wanted].astype(np.int64), "domain": third.name}
+            thirds.append(Drawn(pd.DataFrame(where), law[:, wanted], loss[:, wanted]))
+    return Drawn.beside(thirds) if thirds else None
 
 
 def _known(
@@ -726,40 +687,3 @@ def unmeasured_base(place: str, base: str, domain: str) -> Problem:
         f"nobody measured the base {base} on it, and third validation sets count from there",
         f"evaluate the base once and add a row at step 0 with domain {domain}",
     )
-
-
-def drawn_bands(curves: Sequence[DrawnCurve], interval: float) -> "pd.DataFrame":
-    """Return bands of draws, with the columns run, step, domain and those that hold losses."""
-    import pandas as pd
-
-    marks = [0.5, 0.5 - interval / 2, 0.5 + interval / 2]
-    parts = [pd.DataFrame(columns=["run", "step", "domain", *COLUMNS])] if not curves else []
-    for curve in curves:
-        median, lower, upper = np.quantile(curve.loss, marks, axis=0)
-        parts.append(
-            pd.DataFrame(
-                {
-                    "run": curve.run,
-                    "step": curve.steps,
-                    "domain": curve.domain,
-                    "mean": curve.loss.mean(axis=0),
-                    "median": median,
-                    "sd": curve.loss.std(axis=0, ddof=1),
-                    "lower": lower,
-                    "upper": upper,
-                }
-            )
-        )
-    return pd.concat(parts, ignore_index=True)
-
-
-def joined(parts: Sequence[Sequence[DrawnCurve]]) -> list[DrawnCurve]:
-    """Return curves with the draws of all laws, from those of each law in the same order."""
-    return [
-        replace(
-            same[0],
-            expected=np.concatenate([curve.expected for curve in same]),
-            loss=np.concatenate([curve.loss for curve in same]),
-        )
-        for same in zip(*parts, strict=True)
-    ]

@@ -22,6 +22,7 @@ import numpy as np
 
 from bayes_cpt.arrays import Floats
 from bayes_cpt.errors import Problem, ProblemError
+from bayes_cpt.forecast.small_models import sampled
 from bayes_cpt.history.evidence import SHARED, Evidence, Label
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ TELLING, FEWEST = 0.5, 3
 REPEATS = 5
 # The prior is the normal distribution with this central interval of the predictive one.
 MASS = 0.9
-CHAINS, TUNE, DRAWS = 4, 600, 1000
+TUNE, DRAWS = 600, 1000
 # Smaller steps where the first draws fall short of their diagnostics.
 TARGET_ACCEPTS = (0.9, 0.99)
 # Of ten pairs one is expected to go together; a pair is reported where its probability is this high.
@@ -177,36 +178,24 @@ class Hierarchy:
 
     def learn(self, seed: int = 0, without: str | None = None) -> Population:
         """Return the population of all studies, or of all but the one of this name."""
-        import nutpie
-
-        from bayes_cpt.inference.diagnostics import diagnose
-
         counted = np.array([float(said.study != without) for said in self.evidence])
         # A study of zeros says nothing.
         directions = self._directions * counted[:, None, None]
         values = self._values * counted[:, None]
         compiled = self._compiled.with_data(directions=directions, values=values)
         for target_accept in TARGET_ACCEPTS:
-            tree = nutpie.sample(
+            drawn, problems = sampled(
                 compiled,
+                ("mean", "spread"),
                 draws=DRAWS,
                 tune=TUNE,
-                chains=CHAINS,
-                cores=1,
-                seed=seed,
                 target_accept=target_accept,
-                save_warmup=False,
-                progress_bar=False,
+                seed=seed,
+                cores=1,
             )
-            drawn = {name: tree["posterior"][name].to_numpy() for name in ("mean", "spread")}
-            statistics = {
-                "diverging": tree["sample_stats"]["diverging"].to_numpy(),
-                "reached_max_treedepth": tree["sample_stats"]["maxdepth_reached"].to_numpy(),
-            }
-            problems = diagnose(drawn, statistics).problems
             if not problems:
                 break
-        mean, spread = (draws.reshape(-1, len(self.labels)) for draws in drawn.values())
+        mean, spread = drawn.values()
         kept = [said for said in self.evidence if said.study != without]
         telling = {
             label: tuple(said.study for said in kept if said.contraction.get(label, 0.0) >= TELLING)

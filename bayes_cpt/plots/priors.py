@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bayes_cpt.arrays import Floats
-from bayes_cpt.forecast.predict import default_grid, planned_curves
+from bayes_cpt.forecast.plans import default_grid, planned_curves
 from bayes_cpt.identify.prior_predictive import above_zero, draw_at_bases
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.model.setup import BoundModel

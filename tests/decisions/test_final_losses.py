@@ -19,7 +19,7 @@ from bayes_cpt.decisions.final_losses import Block, FinalLosses
 from bayes_cpt.decisions.search_space import SearchSpace
 from bayes_cpt.decisions.space import read_space
 from bayes_cpt.errors import SpecError
-from bayes_cpt.forecast.predict import planned_curves
+from bayes_cpt.forecast.plans import planned_curves
 from bayes_cpt.inference.posterior import Posterior, stack
 from bayes_cpt.laws import Law
 from bayes_cpt.model.discrepancy import KNOTS_PT

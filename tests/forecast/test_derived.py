@@ -4,12 +4,18 @@ from synthetic import lab
 
 from bayes_cpt.arrays import Floats
 from bayes_cpt.forecast.derived import (
+    DECAYING,
+    LONG,
+    REWARMED,
+    SLOWER,
+    STEADY,
     Typical,
     annealed,
     base_schedule,
     derived_quantities,
-    effect_runs,
     effects_of,
+    plan_of,
+    trial_runs,
 )
 from bayes_cpt.model.joint_priors import draw_priors
 from bayes_cpt.model.setup import BoundModel, build_setup
@@ -73,7 +79,8 @@ def test_the_effects_of_cpt_are_the_printed_law() -> None:
     typical = Typical.of(lab())
     found = derived_quantities(frame, lab(), draws)
     law = frame.law.coefficients(draws, np)
-    plan, rate = effect_runs(frame, typical), frame.reference.learning_rate
+    plan = plan_of(frame, trial_runs(frame, typical))
+    rate = frame.reference.learning_rate
     for i, j in ((0, 0), (1, 1)):
         one = {k: float(v[i, j] if v.ndim == 2 else v[i]) for k, v in law.items()}
 
@@ -97,11 +104,11 @@ def test_the_effects_of_cpt_are_the_printed_law() -> None:
         start = one["A"] * s1(base, one) ** -one["alpha"]
         start -= one["C1"] * s2(rate, level(base, 0.0, one, rate, clock), one)
         wanted = {
-            "run_change": last("typical") - start,
-            "rate_effect": last("slower") - last("typical"),
-            "decay_effect": last("typical") - last("constant"),
-            "base_effect": last("rewarmed") - last("typical"),
-            "length_effect": last("long") - last("typical"),
+            "run_change": last(DECAYING) - start,
+            "rate_effect": last(SLOWER) - last(DECAYING),
+            "decay_effect": last(DECAYING) - last(STEADY),
+            "base_effect": last(REWARMED) - last(DECAYING),
+            "length_effect": last(LONG) - last(DECAYING),
         }
         assert {effect.name for effect in effects_of(frame)} == set(wanted)
         for name, value in wanted.items():

@@ -58,7 +58,7 @@ def test_pairs_are_read_by_benchmark(tmp_path: Path) -> None:
     [
         ("score,", "points,", "scores.csv: there is no column score"),
         ("0.35", "35", "line 4, column score: score is 35.*Write 0.35 for 35 %"),
-        ("3.2,", "-3.2,", "line 3, column loss: the loss is -3.2.*above 0"),
+        ("3.2,", "-3.2,", "line 3, column loss: loss is -3.2.*above 0"),
         ("mmlu,general,2.8", "mmlu,genral,2.8", "column domain.*no validation set 'genral'"),
         ("2.8,0.45,0.25", "2.8,0.45,0.2", "benchmark mmlu: it has several values of chance"),
         ("mmlu,general,2.8", "mmul,general,2.8", "benchmark mmul: there are 1 pairs"),
