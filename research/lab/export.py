@@ -16,12 +16,9 @@ from typing import Any
 import pandas as pd
 
 from bayes_cpt.study.folder import write_study
-from bayes_cpt.study.schedules import Schedule
-from bayes_cpt.study.schedules import Segment as StudySegment
 from bayes_cpt.study.study import Base, Run, Study
 from lab.errors import LabError, run_command
 from lab.training.run_list import RunList, read_run_list
-from lab.training.schedules import Segment
 from lab.training.shards import INDEX, read_index
 
 LOSS_DIGITS = 6
@@ -60,7 +57,7 @@ def study_parts(listed: RunList, runs: list[str]) -> dict[str, Any]:
         Base(
             name,
             steps=step,
-            schedule=_schedule(listed.base_schedule(name)),
+            schedule=listed.base_schedule(name),
             run=source,
             model_size=round(size, 3),
         )
@@ -77,7 +74,7 @@ def study_parts(listed: RunList, runs: list[str]) -> dict[str, Any]:
             Run(
                 run.name,
                 run.phase,
-                _schedule(listed.full_schedule(run)),
+                listed.full_schedule(run),
                 base=run.base if run.phase == "cpt" else None,
                 replay=run.replay,
                 model_size=round(size, 3),
@@ -133,12 +130,6 @@ def read_losses(path: Path) -> list[dict[str, Any]]:
     if not lines:
         raise LabError(str(path), "it is empty", "train the run, or --leave-out it")
     return lines
-
-
-def _schedule(segments: tuple[Segment, ...]) -> Schedule:
-    return Schedule(
-        tuple(StudySegment(part.shape, part.steps, part.start, part.end) for part in segments)
-    )
 
 
 def readme(listed: RunList, study: Study, seconds: dict[str, float], index: dict[str, Any]) -> str:

@@ -134,7 +134,7 @@ schedule = [
     path.write_text(adopt(text, decided, "long_decided"))
     added = read_run_list(path).runs["long_decided"]
     assert (added.base, added.replay, added.steps) == ("annealed", 0.1, 300)
-    assert added.schedule[-1].end == 1e-5
+    assert added.schedule.final == 1e-5
     with pytest.raises(LabError, match="it is there already"):
         adopt(path.read_text(), decided, "long_decided")
     with pytest.raises(LabError, match="it has no base elsewhere"):

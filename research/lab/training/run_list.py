@@ -11,14 +11,24 @@
 
 import tomllib
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from bayes_cpt.errors import StudyError
+from bayes_cpt.study.schedules import Schedule, Segment
 from lab.errors import LabError
-from lab.training.schedules import Segment, learning_rate, read_schedule, total_steps
 
 PRECISIONS = ("bfloat16", "float32")
+# Keys that a table must have, and those that it may have.
+TABLES = {
+    "study": ({"name", "general", "target"}, {"description"}),
+    "model": ({"layers", "width", "heads", "vocabulary", "context"}, set[str]()),
+    "training": ({"sequences"}, {"seed", "precision", "weight_decay", "clip"}),
+    "validation": ({"domains", "sequences", "every"}, {"early", "every_pretraining"}),
+}
+# No raw learning rate is higher.
+HIGHEST_RATE = 0.1
 
 
 @dataclass(frozen=True)
@@ -77,14 +87,14 @@ class Run:
 
     name: str
     phase: str
-    schedule: tuple[Segment, ...]
+    schedule: Schedule
     base: str | None = None
     replay: float | None = None
 
     @property
     def steps(self) -> int:
         """Steps that the run itself trains."""
-        return total_steps(self.schedule)
+        return self.schedule.steps
 
 
 @dataclass(frozen=True)
@@ -110,29 +120,31 @@ class RunList:
         """Return the PT step that a PT run starts at: 0, or where it branches off."""
         return self.bases[run.base][1] if run.phase == "pt" and run.base is not None else 0
 
-    def full_schedule(self, run: Run) -> tuple[Segment, ...]:
+    def full_schedule(self, run: Run) -> Schedule:
         """Return a PT run's schedule from step 1, that of the run it branches off included."""
         if run.phase == "cpt" or run.base is None:
             return run.schedule
         return self.base_schedule(run.base) + run.schedule
 
-    def base_schedule(self, base: str) -> tuple[Segment, ...]:
+    def base_schedule(self, base: str) -> Schedule:
         """Return the schedule behind a base."""
         run, step = self.bases[base]
-        kept: list[Segment] = []
-        for segment in self.full_schedule(self.runs[run]):
-            left = step - total_steps(kept)
-            if left <= 0:
+        whole = self.full_schedule(self.runs[run])
+        rates, kept, done = whole.learning_rates(), list[Segment](), 0
+        for segment in whole.segments:
+            assert isinstance(segment, Segment)
+            taken = min(step - done, segment.steps)
+            if taken <= 0:
                 break
-            if segment.steps > left and segment.shape not in ("constant", "linear"):
+            if taken < segment.steps and segment.shape not in ("constant", "linear"):
                 raise LabError(
                     f"base {base}",
                     f"step {step} lies inside a {segment.shape} segment of run {run}",
                     "save a base at the end of a segment, or inside a constant or linear one",
                 )
-            end = learning_rate((segment,), min(left, segment.steps))
-            kept.append(Segment(segment.shape, min(left, segment.steps), segment.start, end))
-        return tuple(kept)
+            done += taken
+            kept.append(replace(segment, steps=taken, end=float(rates[done - 1])))
+        return Schedule(tuple(kept))
 
     def saved_steps(self, run: str) -> dict[int, list[str]]:
         """Return the bases that are saved from a run, by the step they are saved after."""
@@ -167,17 +179,9 @@ def read_run_list(path: Path) -> RunList:
     except (OSError, tomllib.TOMLDecodeError) as error:
         raise LabError(str(path), f"it cannot be read: {error}", "give a TOML file") from error
     place = str(path)
-    study = _table(place, tables, "study", {"name", "general", "target"}, {"description"})
-    model = _table(place, tables, "model", {"layers", "width", "heads", "vocabulary", "context"})
-    training = _table(
-        place, tables, "training", {"sequences"}, {"seed", "precision", "weight_decay", "clip"}
-    )
-    validation = _table(
-        place,
-        tables,
-        "validation",
-        {"domains", "sequences", "every"},
-        {"early", "every_pretraining"},
+    study, model, training, validation = (
+        _keys(f"{place}, table {name}", tables.get(name), needed, optional)
+        for name, (needed, optional) in TABLES.items()
     )
     runs = {
         name: _read_run(f"{place}, run {name}", name, table)
@@ -192,27 +196,16 @@ def read_run_list(path: Path) -> RunList:
         model=ModelSize(**model),
         training=Training(**training),
         validation=Validation(
-            tuple(validation["domains"]),
-            validation["sequences"],
-            validation["every"],
-            tuple(validation.get("early", ())),
-            validation.get("every_pretraining"),
+            **{
+                name: tuple(own) if isinstance(own, list) else own
+                for name, own in validation.items()
+            }
         ),
         runs=runs,
         bases=bases,
     )
     _check(place, listed)
     return listed
-
-
-def _table(
-    place: str,
-    tables: dict[str, Any],
-    name: str,
-    needed: set[str],
-    optional: set[str] | None = None,
-) -> dict[str, Any]:
-    return _keys(f"{place}, table {name}", tables.get(name), needed, optional or set())
 
 
 def _keys(place: str, table: Any, needed: set[str], optional: set[str]) -> dict[str, Any]:
@@ -228,7 +221,13 @@ def _keys(place: str, table: Any, needed: set[str], optional: set[str]) -> dict[
 
 def _read_run(place: str, name: str, table: Any) -> Run:
     keys = _keys(place, table, {"phase", "schedule"}, {"base", "replay"})
-    schedule = read_schedule(place, keys["schedule"])
+    try:
+        schedule = Schedule.from_toml(keys["schedule"])
+    except StudyError as error:
+        raise error.within(place) from None
+    if schedule.peak > HIGHEST_RATE:
+        problem = f"the peak learning rate is {schedule.peak:g}"
+        raise LabError(place, problem, "write raw learning rates, 2e-4 and not 2.0")
     if keys["phase"] == "cpt":
         replay = keys.get("replay")
         if "base" not in keys or not isinstance(replay, int | float) or not 0 <= replay <= 1:

@@ -15,7 +15,6 @@ from lab.errors import LabError, report
 from lab.training.checkpoints import RunFiles, save_whole
 from lab.training.order import Mixture
 from lab.training.run_list import Run, RunList
-from lab.training.schedules import learning_rate
 from lab.training.shards import open_domain, read_index, validation_windows
 from lab.training.transformer import Transformer
 
@@ -112,7 +111,7 @@ class Trainer:
         mixture = self._mixture(run)
         measured = set(self.listed.measured_steps(run))
         saved = self.listed.saved_steps(run.name)
-        start = self.listed.start(run)
+        start, rates = self.listed.start(run), run.schedule.learning_rates()
         last = start + run.steps
         losses = progress.losses
         began = time.monotonic() - progress.seconds
@@ -120,7 +119,7 @@ class Trainer:
         if progress.step == start and start in measured:
             files.write_line(self._measurement(run, start, losses, time.monotonic() - began))
         for step in range(progress.step + 1, last + 1):
-            rate = learning_rate(run.schedule, step - start)
+            rate = float(rates[step - start - 1])
             losses.append(self._step(optimizer, mixture, step, rate))
             if step in measured:
                 files.write_line(self._measurement(run, step, losses, time.monotonic() - began))
@@ -210,7 +209,7 @@ class Trainer:
         self, run: Run, step: int, losses: list[Tensor], seconds: float
     ) -> dict[str, Any]:
         own_step = step - self.listed.start(run)
-        rate = learning_rate(run.schedule, own_step) if own_step else None
+        rate = float(run.schedule.learning_rates()[own_step - 1]) if own_step else None
         trained = float(torch.stack(losses).mean()) if losses else None
         if trained is not None and not math.isfinite(trained):
             raise LabError(
