@@ -8,7 +8,7 @@ up.
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -16,18 +16,24 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bayes_cpt.arrays import Floats
+from bayes_cpt.identify.information import FreeParameters
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.model.priors import Distribution, Prior
-from bayes_cpt.model.setup import elements
 from bayes_cpt.model.spec import ModelSpec, sampled_labels
 from bayes_cpt.study.study import Study
-from bayes_cpt.validate.tasks import Pool, Records, in_words, task_seed
+from bayes_cpt.validate.tasks import (
+    Pool,
+    Progress,
+    Records,
+    refit_row,
+    run_tasks,
+    task_seed,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
 
 type Label = tuple[str, str]
-type Progress = Callable[[str, float], None]
 
 # A parameter that validation sets share.
 SHARED = "all"
@@ -135,20 +141,15 @@ def evidence_of(posterior: Posterior, broad: ModelSpec) -> Evidence:
     """
     frame = posterior.frame
     roles = dict(zip(frame.domains, frame.roles, strict=True))
-    wanted = labels_of(broad)
-    parameters = posterior.parameters()
-    labels, columns = [], []
-    for element in elements(frame):
-        label = (element.name, roles[element.domain] if element.domain else SHARED)
-        if label not in wanted or element.prior != wanted[label]:
-            continue
-        values = parameters[element.name]
-        draws = values if element.domain is None else values[:, element.member]
-        labels.append(label)
-        columns.append(
-            (element.prior.to_scale(draws) - element.prior.center) / element.prior.spread
-        )
-    drawn = np.stack(columns, axis=1)
+    wanted, free = labels_of(broad), FreeParameters(frame)
+    named = [(own.name, roles.get(own.domain or "", SHARED)) for own in free.elements.values()]
+    kept = [
+        place
+        for place, own in enumerate(free.elements.values())
+        if own.prior == wanted.get(named[place])
+    ]
+    labels = [named[place] for place in kept]
+    drawn = free.places(posterior.parameters())[:, kept]
     return Evidence(
         posterior.study.name,
         tuple(labels),
@@ -171,21 +172,18 @@ def fit_studies(
 ) -> list[Evidence]:
     """Fit each study under broad priors, and return what each says, in order."""
     kept, where = records or Records.open(None, {}, TABLES), pool or Pool()
-    left = [study for study in studies if study.name not in kept.done]
-    report = progress or (lambda stage, share: None)
-    stage = f"fitting {len(studies)} studies under broad priors"
-    report(stage, 1.0 - len(left) / max(1, len(studies)))
+    tasks = {study.name: study for study in studies}
+    left = tasks.keys() - kept.done
     cores = where.cores(len(left)) if left else None
     work = partial(_fitted, broad=broad, seed=seed, draws=draws, cores=cores)
-    for number, (name, tables) in enumerate(where.run(work, left), start=1):
-        kept.add(name, tables)
-        report(stage, 1.0 - (len(left) - number) / len(studies))
+    stage = f"fitting {len(studies)} studies under broad priors"
+    run_tasks(work, tasks, where, kept, progress, stage)
     return [_read(kept, study.name) for study in studies]
 
 
 def _fitted(
     study: Study, *, broad: ModelSpec, seed: int, draws: int | None, cores: int | None
-) -> "tuple[str, dict[str, pd.DataFrame]]":
+) -> "dict[str, pd.DataFrame]":
     """Return a study's tables: its moments, and how its fit went."""
     import pandas as pd
 
@@ -200,19 +198,12 @@ def _fitted(
         attempts = int(posterior.tree.attrs["attempts"])
     except SamplingError as error:
         evidence = Evidence(study.name, (), np.empty(0), np.empty((0, 0)), (str(error),))
-    moments = pd.DataFrame(
-        evidence.covariance, columns=[f"with {'/'.join(label)}" for label in evidence.labels]
-    )
+    labels = ["/".join(label) for label in evidence.labels]
+    moments = pd.DataFrame(evidence.covariance, columns=[f"with {label}" for label in labels])
     moments.insert(0, "mean", evidence.mean)
-    moments.insert(0, "label", ["/".join(label) for label in evidence.labels])
-    log = {
-        "trustworthy": not evidence.problems,
-        "problems": in_words(evidence.problems),
-        "law_fits": evidence.law_fits,
-        "attempts": attempts,
-        "seconds": round(time.perf_counter() - began, 2),
-    }
-    return study.name, {"estimates": moments, "fits": pd.DataFrame([log])}
+    moments.insert(0, "label", labels)
+    log = refit_row(evidence.problems, attempts, began) | {"law_fits": evidence.law_fits}
+    return {"estimates": moments, "fits": pd.DataFrame([log])}
 
 
 def _read(records: Records, study: str) -> Evidence:

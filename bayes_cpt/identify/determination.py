@@ -7,37 +7,23 @@ contraction is that of its draws, and only what a further run would add is linea
 """
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from bayes_cpt.arrays import Floats
 from bayes_cpt.forecast.derived import (
-    ANNEALED,
-    AT_REPLAY,
-    DECAYING,
-    LONG,
-    LONG_PURE,
-    LONGER,
-    PT_ANNEALED,
-    PT_LONG,
-    PT_STEADY,
-    REWARMED,
-    SLOWER,
-    STABLE,
-    STEADY,
     Typical,
     annealed,
-    approach,
     base_schedule,
     derived_quantities,
     effects_of,
     plan_of,
-    start_rate,
+    trial_runs,
     tried,
 )
 from bayes_cpt.identify.information import STEP, FreeParameters, finite, information, marginal
-from bayes_cpt.inference.posterior import PRIOR_DRAWS, Posterior, contraction
+from bayes_cpt.inference.posterior import PRIOR_DRAWS, Posterior, contraction, moments
 from bayes_cpt.laws.law import ALONG
 from bayes_cpt.model.fitted_points import first_step
 from bayes_cpt.model.groups import GROUPED
@@ -46,7 +32,6 @@ from bayes_cpt.model.points import Curves
 from bayes_cpt.model.setup import POOLED, BoundModel, build_setup
 from bayes_cpt.model.spec import ModelSpec
 from bayes_cpt.study.runs import Run
-from bayes_cpt.study.schedules import Schedule, constant
 from bayes_cpt.study.study import Study
 from bayes_cpt.study.trunks import with_found_branches
 
@@ -67,45 +52,19 @@ SEED = 0
 # Above this correlation two quantities are hard to tell apart: they move together.
 STRONG_CORRELATION = 0.7
 PARTNERS = 3
-# Of further runs: points along each, the factor of a lower peak, replay ratios.
+# Of further runs: points along each.
 POINTS = 30
-LOWER = 3
 # Sizes of further models, as shares of the typical one: small ones cost least.
 SMALLER = (0.25, 0.0625)
 OTHER_SIZE = "a PT run of a model of {:.3g}M parameters"
-REPLAYS = (0.0, 0.03, 0.25, 0.5, 0.75, 0.9)
 
 
 def candidate_runs(frame: BoundModel, typical: Typical) -> Curves:
-    """Return the curves of runs named in words: typical ones, but for what the name says.
+    """Return the curves of `trial_runs`, and of runs of other model sizes where the law has a size.
 
     The losses of their bases count as measured, theirs at about 30 checkpoints, more of them early.
     """
-    runs: dict[str, tuple[Schedule, str | None, float]] = {}
-    base, rate = base_schedule(frame.reference), start_rate(frame)
-    if frame.spec.law.continual:
-        n, peak, replay = typical.steps, typical.peak, typical.replay
-        decayed = approach(n, rate, peak, decays=True)
-        longer = approach(LONGER * n, rate, peak, decays=True)
-        if frame.spec.law.uses_replay:
-            runs |= {AT_REPLAY.format(r): (decayed, STABLE, r) for r in REPLAYS}
-            runs[LONG_PURE] = (longer, STABLE, 0.0)
-        slower = approach(n, rate, peak / LOWER, decays=True)
-        runs |= {
-            DECAYING: (decayed, STABLE, replay),
-            STEADY: (approach(n, rate, peak, decays=False), STABLE, replay),
-            SLOWER: (slower, STABLE, replay),
-            LONG: (longer, STABLE, replay),
-        }
-    # Whoever has a base of unknown pre-training has no other of its kind.
-    if not frame.spec.law.unknown_base:
-        if frame.spec.law.continual:
-            runs[REWARMED] = (approach(n, 0.0, peak, decays=True), ANNEALED, replay)
-        runs |= {
-            PT_STEADY: (base, None, 0.0),
-            PT_ANNEALED: (annealed(base), None, 0.0),
-            PT_LONG: (constant(LONGER * base.steps, base.peak), None, 0.0),
-        }
+    runs, base = trial_runs(frame, typical), base_schedule(frame.reference)
     sizes = {OTHER_SIZE.format(size): size for size in _further_sizes(frame)}
     runs |= {name: (annealed(base), None, 0.0) for name in sizes}
     plan, residuals = plan_of(frame, runs, measured=True, sizes=sizes), frame.spec.residuals
@@ -312,18 +271,19 @@ def determination(posterior: Posterior, interval: float = 0.9) -> "pd.DataFrame"
         validation set. Columns quantity, domain, kind, mean, sd, lower, upper, contraction, identified,
         tried, moves_with (rank correlations above 0.7 in the posterior), advice and with_advice, as in
         `identifiability`; what further runs would tell is computed around the posterior. Of a stack the
-        effects alone, over the draws of all laws, with the advice that its heaviest law gives.
+        effects alone, over the draws of all laws, with the advice of its heaviest law.
     """
     import pandas as pd
+    from scipy.stats import rankdata
 
-    if posterior.stacked:
-        return _of_stack(posterior, interval)
-
-    frame, study = posterior.frame, posterior.study
-    free = FreeParameters(frame)
-    parameters = posterior.parameters()
-    draws = _quantities(posterior, parameters)
-    priors = _quantities(posterior, draw_priors(frame, PRIOR_DRAWS, SEED))
+    heaviest = posterior.laws[int(np.argmax(posterior.weights))]
+    frame, study = heaviest.frame, posterior.study
+    drawn = [quantities(law, law.parameters(count)) for law, count in posterior.shares()]
+    before = [
+        quantities(law, draw_priors(law.frame, count or PRIOR_DRAWS, SEED))
+        for law, count in posterior.shares(PRIOR_DRAWS)
+    ]
+    free, parameters = FreeParameters(frame), heaviest.parameters()
     branching = with_found_branches(study)
     runs = frame.spec.law.fitted_runs(branching)
     curves = frame.curves(branching, lambda run, d: frame.fitted_steps(branching, run, d), runs)
@@ -332,16 +292,30 @@ def determination(posterior: Posterior, interval: float = 0.9) -> "pd.DataFrame"
     places = free.places({name: values[kept] for name, values in parameters.items()})
     advised = expected(free, study, curves, places, coefficients=True)
     advised = advised.set_index(["kind", "quantity", "domain"])
-    labels = [label for label in draws if label in advised.index]
-    ranks = np.argsort(np.argsort(np.stack([draws[label] for label in labels]), axis=1), axis=1)
+    labels = [
+        label
+        for label in drawn[0]
+        if label in advised.index
+        and all(label in of_law for of_law in drawn)
+        and (label[0] == "effect" or not posterior.stacked)
+    ]
+    draws, priors = (
+        {label: np.concatenate([of_law[label] for of_law in parts]) for label in labels}
+        for parts in (drawn, before)
+    )
+    ranks = rankdata(np.stack(list(draws.values())), axis=1)
     alike = np.atleast_2d(np.corrcoef(ranks))
     differ = tried(frame, study)
     rows = []
     for index, label in enumerate(labels):
         kind, quantity, domain = label
         was_tried = differ[quantity] if kind == "effect" else True
-        estimate = _estimate(draws[label], priors[label], interval)
-        settled = was_tried and estimate["identified"]
+        own = contraction(priors[label], draws[label])
+        estimate = moments(draws[label], interval) | {
+            "contraction": own,
+            "identified": own >= IDENTIFIED,
+        }
+        settled = was_tried and own >= IDENTIFIED
         rows.append(
             {
                 "quantity": quantity,
@@ -357,63 +331,26 @@ def determination(posterior: Posterior, interval: float = 0.9) -> "pd.DataFrame"
     return pd.DataFrame(rows)
 
 
-def _estimate(draws: Floats, prior: Floats, interval: float) -> dict[str, Any]:
-    kept = contraction(prior, draws)
-    lower, upper = np.quantile(draws, [0.5 - interval / 2, 0.5 + interval / 2])
-    return {
-        "mean": float(draws.mean()),
-        "sd": float(draws.std(ddof=1)),
-        "lower": float(lower),
-        "upper": float(upper),
-        "contraction": kept,
-        "identified": kept >= IDENTIFIED,
-    }
+def quantities(posterior: Posterior, parameters: dict[str, Floats]) -> dict[Label, Floats]:
+    """Return draws of coefficients, parameters and effects of one law, by kind, name and validation set.
 
-
-def _of_stack(posterior: Posterior, interval: float) -> "pd.DataFrame":
-    import pandas as pd
-
-    heaviest = posterior.laws[int(np.argmax(posterior.weights))]
-    advised = determination(heaviest, interval)
-    study, domains = posterior.study, posterior.frame.domains
-    drawn = [
-        derived_quantities(law.frame, study, law.parameters(count))
-        for law, count in posterior.shares()
-    ]
-    before = [
-        derived_quantities(law.frame, study, draw_priors(law.frame, count or PRIOR_DRAWS, SEED))
-        for law, count in posterior.shares(PRIOR_DRAWS)
-    ]
-    trials = {effect.name: effect.trial for effect in effects_of(heaviest.frame)}
-    rows = []
-    for row in advised[advised["kind"] == "effect"].to_dict("records"):
-        name, place = row["quantity"], domains.index(row["domain"])
-        if all(name in quantities for quantities in drawn):
-            draws, prior = (
-                np.concatenate([quantities[name][:, place] for quantities in parts])
-                for parts in (drawn, before)
-            )
-            estimate = _estimate(draws, prior, interval)
-            settled = estimate["identified"] and row["tried"]
-            # What the heaviest law has settled, another may leave open.
-            advice = "" if settled else row["advice"] or trials[name]
-            rows.append(row | estimate | {"moves_with": [], "advice": advice})
-    return pd.DataFrame(rows)
-
-
-def _quantities(posterior: Posterior, parameters: dict[str, Floats]) -> dict[Label, Floats]:
-    """Return draws of the law's coefficients, parameters and effects, by kind, name and validation set."""
+    Parameters
+    ----------
+    posterior : Posterior
+        Of one law.
+    parameters : dict of str to ndarray, shape (draws, ...)
+    """
     frame = posterior.frame
     # The prior of a coefficient on a ridge overflows in its far tail, which quartiles ignore.
     with np.errstate(over="ignore", invalid="ignore"):
         asked = {
             "coefficient": frame.law.coefficients(parameters, np),
-            "parameter": {name: parameters[name] for name in frame.law.parameters()},
+            "parameter": parameters,
             "effect": derived_quantities(frame, posterior.study, parameters),
         }
     by_label = {}
-    for kind, quantities in asked.items():
-        for name, value in quantities.items():
+    for kind, values in asked.items():
+        for name, value in values.items():
             members = frame.domains if kind == "effect" else posterior.members(name)
             for i, member in enumerate(members):
                 by_label[kind, name, member] = value[:, i] if value.ndim == 2 else value

@@ -5,6 +5,7 @@ prior's precision is the identity. Around one place the law's curves are straigh
 information of some curves is ``S' C^-1 S`` with their slopes S and the covariance C of their residuals.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 
@@ -21,7 +22,7 @@ from bayes_cpt.model.residuals import (
     Scales,
     predictive_covariance,
 )
-from bayes_cpt.model.setup import BoundModel
+from bayes_cpt.model.setup import BoundModel, Element, elements
 from bayes_cpt.model.simulate import expected_loss
 
 STEP = 1e-4
@@ -41,46 +42,52 @@ class FreeParameters:
     frame: BoundModel
 
     @cached_property
-    def priors(self) -> dict[tuple[str, str], Distribution]:
-        """The prior of each, by parameter and validation set (``all`` where it is shared)."""
-        by_label: dict[tuple[str, str], Distribution] = {}
-        for name, info in self.frame.parameters().items():
-            for member in self.frame.members(info.dims):
-                prior = self.frame.spec.priors[name].of(self.frame.role(member))
-                if not isinstance(prior, Fixed):
-                    by_label[name, member.label] = prior
-        return by_label
+    def elements(self) -> dict[tuple[str, str], Element]:
+        """Each by parameter and validation set (``all`` where it is shared)."""
+        dims = {name: info.dims for name, info in self.frame.parameters().items()}
+        return {
+            (own.name, self.frame.members(dims[own.name])[own.member].label): own
+            for own in elements(self.frame)
+            if not isinstance(own.prior, Fixed)
+        }
 
     @property
     def labels(self) -> list[tuple[str, str]]:
         """Parameter and validation set of each."""
-        return list(self.priors)
+        return list(self.elements)
 
     def values(self, places: Floats) -> dict[str, Floats]:
         """Return parameters, fixed ones too, from places of shape (places, free) in prior sds."""
-        columns = {
-            label: _value(prior, places[:, i])
-            for i, (label, prior) in enumerate(self.priors.items())
+        columns, found = iter(places.T), dict[str, list[Floats]]()
+        for own in elements(self.frame):
+            fixed = isinstance(own.prior, Fixed)
+            value = (
+                np.full(len(places), own.prior.center)
+                if fixed
+                else _value(own.prior, next(columns))
+            )
+            found.setdefault(own.name, []).append(value)
+        dims = {name: info.dims for name, info in self.frame.parameters().items()}
+        return {
+            name: np.stack(own, axis=1) if dims[name] else own[0] for name, own in found.items()
         }
-        parameters = {}
-        for name, info in self.frame.parameters().items():
-            filled = []
-            for member in self.frame.members(info.dims):
-                prior = self.frame.spec.priors[name].of(self.frame.role(member))
-                fixed = np.full(len(places), prior.value) if isinstance(prior, Fixed) else None
-                filled.append(columns[name, member.label] if fixed is None else fixed)
-            parameters[name] = np.stack(filled, axis=1) if info.dims else filled[0]
-        return parameters
 
-    def places(self, values: dict[str, Floats]) -> Floats:
+    def draws(self, values: Mapping[str, Floats]) -> dict[tuple[str, str], Floats]:
+        """Return each, shape (draws,), of parameters of shape (draws, ...)."""
+        return {
+            label: values[own.name][:, own.member]
+            if values[own.name].ndim == 2
+            else values[own.name]
+            for label, own in self.elements.items()
+        }
+
+    def places(self, values: Mapping[str, Floats]) -> Floats:
         """Return places, shape (draws, free), from parameters of shape (draws, ...)."""
-        coords = self.frame.coords()
-        columns = []
-        for (name, member), prior in self.priors.items():
-            dims = self.frame.parameters()[name].dims
-            member_values = values[name][:, coords[dims].index(member)] if dims else values[name]
-            center, spread = prior.center, prior.spread
-            columns.append((prior.to_scale(member_values) - center) / spread)
+        drawn = zip(self.elements.values(), self.draws(values).values(), strict=True)
+        columns = [
+            (own.prior.to_scale(draws) - own.prior.center) / own.prior.spread
+            for own, draws in drawn
+        ]
         return np.stack(columns, axis=1)
 
 

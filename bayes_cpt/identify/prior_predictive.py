@@ -15,7 +15,7 @@ from bayes_cpt.arrays import Floats
 from bayes_cpt.bundled import bundled_study
 from bayes_cpt.errors import StudyError
 from bayes_cpt.forecast.derived import last_points, start_loss
-from bayes_cpt.forecast.predict import with_base_losses
+from bayes_cpt.forecast.plans import with_base_losses
 from bayes_cpt.laws.law import gather
 from bayes_cpt.model.bases import for_base
 from bayes_cpt.model.groups import for_batches, for_targets

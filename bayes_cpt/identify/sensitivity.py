@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bayes_cpt.arrays import Floats
-from bayes_cpt.forecast.derived import derived_quantities
-from bayes_cpt.forecast.plans import as_plan
-from bayes_cpt.forecast.predict import planned_curves
+from bayes_cpt.forecast.plans import as_plan, planned_curves
+from bayes_cpt.identify.determination import quantities
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.model.log_densities import log_likelihoods, log_priors
 from bayes_cpt.model.setup import fitted_setup
@@ -60,23 +59,23 @@ def sensitivity(
         posterior = posterior.with_new_groups(planned, planned.runs)
     parameters = posterior.parameters(draws)
     chains = posterior.chains
-    asked = _quantities(posterior, parameters, plan)
-    quantities = _by_chain(np.stack(list(asked.values())), chains)
+    asked = _asked(posterior, parameters, plan)
+    drawn = _by_chain(np.stack(list(asked.values())), chains)
     priors = log_priors(posterior.frame, parameters)
     single = {name: values.reshape(len(values), -1).sum(axis=1) for name, values in priors.items()}
     total = np.sum(list(single.values()), axis=0)
     setup = fitted_setup(posterior.frame, posterior.study)
     likelihood = log_likelihoods(setup, parameters).sum(axis=1)
-    scores = normal_scores(quantities)
+    scores = normal_scores(drawn)
     noise = _noise(scores, [_by_chain(values, chains) for values in (total, likelihood)])
     table = pd.DataFrame(list(asked), columns=["kind", "quantity", "domain"])
     table = table[["quantity", "domain", "kind"]]
-    table["mean"] = quantities.mean(axis=(1, 2))
-    table["sd"] = quantities.std(axis=(1, 2), ddof=1)
+    table["mean"] = drawn.mean(axis=(1, 2))
+    table["sd"] = drawn.std(axis=(1, 2), ddof=1)
     table["prior"] = power_scaling(scores, _by_chain(total, chains))
     table["likelihood"] = power_scaling(scores, _by_chain(likelihood, chains))
     deviations = total - total.mean()
-    table["if_doubled"] = np.log(2.0) * quantities.reshape(len(table), -1) @ deviations / total.size
+    table["if_doubled"] = np.log(2.0) * drawn.reshape(len(table), -1) @ deviations / total.size
     table["diagnosis"] = [
         _diagnosis(*row) for row in zip(table["prior"], table["likelihood"], *noise, strict=True)
     ]
@@ -116,23 +115,13 @@ def power_scaling(quantities: Floats, log_density: Floats) -> Floats:
     return np.asarray(array_stats.power_scale_sense(quantities, *weights, *POWERS))
 
 
-def _quantities(
+def _asked(
     posterior: Posterior, parameters: dict[str, Floats], plan: "Study | str | Path | None"
 ) -> dict[tuple[str, str, str], Floats]:
     """Return draws of everything asked about, by kind, quantity and validation set."""
     import pandas as pd
 
-    frame = posterior.frame
-    quantities: dict[tuple[str, str, str], Floats] = {}
-    for kind, values in (
-        ("parameter", parameters),
-        ("coefficient", frame.law.coefficients(parameters, np)),
-        ("effect", derived_quantities(frame, posterior.study, parameters)),
-    ):
-        for name, value in values.items():
-            members = posterior.members(name) if kind != "effect" else frame.domains
-            for i, member in enumerate(members):
-                quantities[kind, name, member] = value[:, i] if value.ndim == 2 else value
+    frame, found = posterior.frame, quantities(posterior, parameters)
     target = posterior.study if plan is None else as_plan(posterior, plan)
     runs = frame.spec.law.last_phase_runs(target)
     last = [(run.name, d, run.schedule.steps) for run in runs for d in frame.domains]
@@ -140,9 +129,9 @@ def _quantities(
     _, curves = planned_curves(posterior, plan, at=at)
     losses = expected_loss(frame, parameters, curves)
     for i, curve in enumerate(curves.curves):
-        quantities["last loss", curve.run, curve.domain] = losses[:, i]
+        found["last loss", curve.run, curve.domain] = losses[:, i]
     # A fixed value, or a coefficient that the law does not use, is as it is.
-    return {key: value for key, value in quantities.items() if np.ptp(value) > 0}
+    return {key: value for key, value in found.items() if np.ptp(value) > 0}
 
 
 def normal_scores(quantities: Floats) -> Floats:

@@ -24,10 +24,10 @@ from numpy.typing import ArrayLike
 
 from bayes_cpt.arrays import Floats
 from bayes_cpt.errors import StudyError, StudyWarning
+from bayes_cpt.identify.information import FreeParameters
 from bayes_cpt.model.fitted_points import first_step, observed_steps
 from bayes_cpt.model.joint_priors import draw_priors
 from bayes_cpt.model.points import Curves
-from bayes_cpt.model.priors import Fixed
 from bayes_cpt.model.setup import BoundModel, Setup, build_setup
 from bayes_cpt.model.simulate import simulate
 from bayes_cpt.model.spec import ModelSpec
@@ -333,17 +333,10 @@ def _seed(seed: int, refused: int) -> int:
 
 def _named(frame: BoundModel, parameters: Mapping[str, Floats]) -> dict[str, Floats]:
     """Return the sampled parameters by name and validation set, each of shape (draws,)."""
-    quantities = {}
-    for name, info in frame.parameters().items():
-        prior = frame.spec.priors[name]
-        if info.dims is None:
-            if not isinstance(prior.of(None), Fixed):
-                quantities[name] = parameters[name]
-            continue
-        for i, member in enumerate(frame.members(info.dims)):
-            if not isinstance(prior.of(frame.role(member)), Fixed):
-                quantities[f"{name}[{member.label}]"] = parameters[name][:, i]
-    return quantities
+    return {
+        name if member == "all" else f"{name}[{member}]": draws
+        for (name, member), draws in FreeParameters(frame).draws(parameters).items()
+    }
 
 
 def _thinned(values: Mapping[str, Floats], wanted: int) -> dict[str, Floats]:

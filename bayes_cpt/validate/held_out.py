@@ -23,7 +23,7 @@ from bayes_cpt.model.spec import ModelSpec
 from bayes_cpt.validate import baselines
 from bayes_cpt.validate.folds import Fold, Question
 from bayes_cpt.validate.scores import DrawsError, by_horizon, score_points, summarize
-from bayes_cpt.validate.tasks import TASK, Pool, Progress, Records, in_words, run_tasks, task_seed
+from bayes_cpt.validate.tasks import TASK, Pool, Progress, Records, refit_row, run_tasks, task_seed
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -282,12 +282,7 @@ def _outcome(task: _Task) -> "dict[str, pd.DataFrame]":
                 table.insert(position, name, value)
     except (SamplingError, baselines.BaselineError, DrawsError) as error:
         problems = (str(error),)
-    refit = labels | {
-        "trustworthy": not problems,
-        "problems": in_words(problems),
-        "attempts": attempts,
-        "seconds": round(time.perf_counter() - began, 2),
-    }
+    refit = labels | refit_row(problems, attempts, began)
     return tables | {"refits": pd.DataFrame([refit])}
 
 

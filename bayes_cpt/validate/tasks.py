@@ -6,6 +6,7 @@ thread, because sums split among threads round differently. A loop that was stop
 
 import hashlib
 import json
+import time
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -219,13 +220,14 @@ def run_tasks[T](
     pool: Pool | None,
     records: Records,
     progress: Progress | None = None,
+    stage: str | None = None,
 ) -> None:
     """Run the tasks (by label) that are not done yet, and add the tables they return to the records.
 
     `progress` is called with a stage and the share of it that is done.
     """
     report = progress or (lambda stage, share: None)
-    stage = f"refitting, {len(tasks)} times"
+    stage = stage or f"refitting, {len(tasks)} times"
     left = [label for label in tasks if label not in records.done]
     report(stage, 1.0 - len(left) / max(1, len(tasks)))
     calls = [(label, tasks[label]) for label in left]
@@ -248,6 +250,16 @@ def described(specs: "Sequence[ModelSpec]") -> dict[str, Any]:
         "model": ", ".join(spec.name for spec in specs),
         "specification": hashlib.sha256(texts.encode()).hexdigest()[:12],
         "bayes-cpt": version("bayes-cpt"),
+    }
+
+
+def refit_row(problems: Sequence[str], attempts: int, began: float) -> dict[str, Any]:
+    """Return how a refit went that began at a time of `time.perf_counter`."""
+    return {
+        "trustworthy": not problems,
+        "problems": in_words(problems),
+        "attempts": attempts,
+        "seconds": round(time.perf_counter() - began, 2),
     }
 
 
