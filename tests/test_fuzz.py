@@ -3,12 +3,13 @@
 import json
 import signal
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
+from functools import partial
 from io import StringIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from fuzzing import (
@@ -36,12 +37,6 @@ from bayes_cpt.model.spec import read_spec
 from bayes_cpt.study.folder import read_plan
 
 LONGEST_SECONDS = 60
-QUICK = settings(max_examples=50, deadline=None, suppress_health_check=list(HealthCheck))
-# Of whole commands, each of which takes most of a second: the slow tests run hundreds.
-WHOLE = settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
-# With the tests of TOML files and of extreme studies, 5,000 in all.
-SLOW = settings(max_examples=3000, deadline=None, suppress_health_check=list(HealthCheck))
-SLOW_TABLES = settings(max_examples=500, deadline=None, suppress_health_check=list(HealthCheck))
 
 
 class Hung(BaseException):
@@ -100,7 +95,7 @@ def check_model(content: bytes) -> None:
         check_answer(*answer_of("check", folder, "--model", place, "--json"))
 
 
-def check_reader(read: Any, content: bytes, *arguments: Any) -> None:
+def check_reader(read: Any, content: bytes) -> None:
     """Check that a file is read, or refused in words."""
     with TemporaryDirectory() as folder:
         place = Path(folder) / "file.toml"
@@ -108,98 +103,50 @@ def check_reader(read: Any, content: bytes, *arguments: Any) -> None:
         with soon(), warnings.catch_warnings():
             warnings.simplefilter("ignore", StudyWarning)
             with suppress(BayesCPTError):
-                read(place, *arguments)
+                read(place)
 
 
-@QUICK
-@given(study_files())
-def test_studies(files: dict[str, bytes]) -> None:
-    check_study(files)
+class Fuzz(NamedTuple):
+    """What files are drawn, how they are checked, and how many of them: quickly, and by the slow tests."""
+
+    drawn: st.SearchStrategy[Any]
+    check: Callable[[Any], None]
+    quick: int = 50
+    slow: int = 500
 
 
-@settings(WHOLE, max_examples=10)
-@given(extreme_files())
-def test_extreme_studies(files: dict[str, bytes]) -> None:
-    check_study(files)
+# Whole commands take most of a second each. The slow tests run 6,000 in all.
+FUZZES = {
+    "studies": Fuzz(study_files(), check_study, slow=3000),
+    "extreme studies": Fuzz(extreme_files(), check_study, quick=10),
+    "models": Fuzz(st.one_of(toml_files(MODEL), toml_files(WHOLE_MODEL)), check_model, quick=20),
+    "plans": Fuzz(toml_files(PLAN), partial(check_reader, lambda place: read_plan(place, lab()))),
+    "objectives": Fuzz(toml_files(OBJECTIVE), partial(check_reader, read_objective)),
+    "spaces": Fuzz(toml_files(SPACE), partial(check_reader, read_space)),
+    "costs": Fuzz(
+        toml_files(COSTS), partial(check_reader, lambda place: Affordable.read(place, lab()))
+    ),
+}
 
 
-@WHOLE
-@given(st.one_of(toml_files(MODEL), toml_files(WHOLE_MODEL)))
-def test_models(content: bytes) -> None:
-    check_model(content)
+def fuzzed(fuzz: Fuzz, count: int) -> None:
+    @settings(max_examples=count, deadline=None, suppress_health_check=list(HealthCheck))
+    @given(fuzz.drawn)
+    def checked(content: Any) -> None:
+        fuzz.check(content)
+
+    checked()
 
 
-@QUICK
-@given(toml_files(PLAN))
-def test_plans(content: bytes) -> None:
-    check_reader(lambda place: read_plan(place, lab()), content)
-
-
-@QUICK
-@given(toml_files(OBJECTIVE))
-def test_objectives(content: bytes) -> None:
-    check_reader(read_objective, content)
-
-
-@QUICK
-@given(toml_files(SPACE))
-def test_spaces(content: bytes) -> None:
-    check_reader(read_space, content)
-
-
-@QUICK
-@given(toml_files(COSTS))
-def test_costs(content: bytes) -> None:
-    check_reader(lambda place: Affordable.read(place, lab()), content)
+@pytest.mark.parametrize("fuzz", FUZZES.values(), ids=list(FUZZES))
+def test_whatever_a_file_holds_it_is_read_or_refused_in_words(fuzz: Fuzz) -> None:
+    fuzzed(fuzz, fuzz.quick)
 
 
 @pytest.mark.slow
-@SLOW
-@given(study_files())
-def test_thousands_of_studies(files: dict[str, bytes]) -> None:
-    check_study(files)
-
-
-@pytest.mark.slow
-@SLOW_TABLES
-@given(extreme_files())
-def test_hundreds_of_extreme_studies(files: dict[str, bytes]) -> None:
-    check_study(files)
-
-
-@pytest.mark.slow
-@SLOW_TABLES
-@given(st.one_of(toml_files(MODEL), toml_files(WHOLE_MODEL)))
-def test_hundreds_of_models(content: bytes) -> None:
-    check_model(content)
-
-
-@pytest.mark.slow
-@SLOW_TABLES
-@given(toml_files(PLAN))
-def test_hundreds_of_plans(content: bytes) -> None:
-    check_reader(lambda place: read_plan(place, lab()), content)
-
-
-@pytest.mark.slow
-@SLOW_TABLES
-@given(toml_files(OBJECTIVE))
-def test_hundreds_of_objectives(content: bytes) -> None:
-    check_reader(read_objective, content)
-
-
-@pytest.mark.slow
-@SLOW_TABLES
-@given(toml_files(SPACE))
-def test_hundreds_of_spaces(content: bytes) -> None:
-    check_reader(read_space, content)
-
-
-@pytest.mark.slow
-@SLOW_TABLES
-@given(toml_files(COSTS))
-def test_hundreds_of_costs(content: bytes) -> None:
-    check_reader(lambda place: Affordable.read(place, lab()), content)
+@pytest.mark.parametrize("fuzz", FUZZES.values(), ids=list(FUZZES))
+def test_hundreds_of_files(fuzz: Fuzz) -> None:
+    fuzzed(fuzz, fuzz.slow)
 
 
 @pytest.mark.parametrize("key", ["steps = 50", "steps = 110"])

@@ -11,7 +11,6 @@ share. The shares of studies are lognormal, and what is expected of a further on
 together, so each study tells as much as one run.
 """
 
-import argparse
 import sys
 from collections.abc import Collection, Sequence
 from functools import partial
@@ -30,7 +29,7 @@ from bayes_cpt.study.study import Study
 from bayes_cpt.validate.folds import Fold
 from bayes_cpt.validate.tasks import Pool, task_seed
 from testbench.public import Group, Models, family, pretraining_suite
-from testbench.report import markdown_table
+from testbench.report import markdown_table, options_of
 
 # Ends nearer to the fitted steps than so many e-folds tell of other things.
 NEAREST = 0.02
@@ -163,12 +162,9 @@ def _ends_of(task: tuple[str, Fold], *, spec: ModelSpec, seed: int) -> tuple[str
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line."""
-    parser = argparse.ArgumentParser(prog="python -m testbench.beyond", description=__doc__)
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser = options_of("beyond", __doc__)
     parser.add_argument("folder", type=Path, help="folder of public studies")
     parser.add_argument("--model", default="pretrain")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--jobs", type=int, default=1)
     options = parser.parse_args(arguments)
     pool = Pool(options.jobs)
     told = ends_of_studies(options.folder, read_spec(options.model), pool, options.seed)

@@ -12,12 +12,16 @@ missed alike (`testbench.shared_misfit`). Every fit is held to the package's con
 ratio and peak learning rate of a run of 10,000 steps. A command that was stopped goes on where it was.
 """
 
+import itertools
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 
+from bayes_cpt.validate.tasks import task_seed
 from testbench.decision_report import figure, markdown
-from testbench.long_loop import Command, Tables, kept_tables, worlds
-from testbench.one_decision import Task, one_study
-from testbench.shared_misfit import SHARED
+from testbench.long_loop import Tables, kept_tables
+from testbench.one_decision import SHIFTS, Task, one_study
+from testbench.report import options_of
 from testbench.short_studies import FORMS
 
 # The log of the tasks last.
@@ -26,7 +30,11 @@ TABLES = ("choices", "statements", "constraints", "studies")
 
 def tasks(studies: int, seed: int) -> list[Task]:
     """Return the studies to simulate, all kinds of truth in turn."""
-    return worlds(studies, seed, "study", (SHARED,), tuple(FORMS))
+    kinds = itertools.cycle(itertools.product(SHIFTS, FORMS))
+    return [
+        Task(str(number), shift, task_seed(seed, f"study {number}"), form)
+        for number, (shift, form) in zip(range(studies), kinds, strict=False)
+    ]
 
 
 def decide_all(studies: int, seed: int, jobs: int, folder: Path | None = None) -> Tables:
@@ -34,9 +42,19 @@ def decide_all(studies: int, seed: int, jobs: int, folder: Path | None = None) -
     return kept_tables(one_study, tasks(studies, seed), TABLES, seed, jobs, folder, "study")
 
 
-main = Command(
-    "testbench.decisions", __doc__, "studies", 200, decide_all, markdown, figure, "decisions.png"
-)
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line."""
+    parser = options_of("decisions", __doc__)
+    parser.add_argument("-n", "--studies", type=int, default=200)
+    parser.add_argument("-o", "--out", type=Path, help="folder for tables, report.md and a figure")
+    options = parser.parse_args(arguments)
+    tables = decide_all(options.studies, options.seed, options.jobs, options.out)
+    report = markdown(tables)
+    sys.stdout.write(report)
+    if options.out:
+        (options.out / "report.md").write_text(report, encoding="utf-8")
+        figure(tables).savefig(options.out / "decisions.png", dpi=110)
+
 
 if __name__ == "__main__":
     main()

@@ -13,7 +13,6 @@ in the folder of ``--also``, sweeps by peak, tell of what a peak does, throughou
 Stopped, the same command goes on.
 """
 
-import argparse
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -44,6 +43,7 @@ from testbench.public import (
     study_table,
     write,
 )
+from testbench.report import public_options
 
 VAGUE = Path(__file__).with_name("vague.toml")
 # A study whose runs another one has, too.
@@ -187,15 +187,10 @@ def score(
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line."""
-    parser = argparse.ArgumentParser(prog="python -m testbench.families", description=__doc__)
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument("folder", type=Path, help="folder of public studies")
-    parser.add_argument("-o", "--out", type=Path, required=True, help="folder for the results")
+    parser = public_options("families", __doc__)
     parser.add_argument("--methods", default=",".join(METHOD_NAMES), help="default: %(default)s")
     parser.add_argument("--alone", action="store_true", help="leave out each study, not its family")
     parser.add_argument("--also", type=Path, help="folder of sweeps that tell of peaks")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--jobs", type=int, default=1)
     options = parser.parse_args(arguments)
     options.out.mkdir(parents=True, exist_ok=True)
     pool, group = Pool(options.jobs), itself if options.alone else family

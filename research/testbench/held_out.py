@@ -33,7 +33,7 @@ from bayes_cpt.validate.held_out import (
 )
 from bayes_cpt.validate.scores import summarize
 from bayes_cpt.validate.tasks import Pool
-from testbench.report import draw_bands, markdown_report
+from testbench.report import draw_bands, markdown_report, options_of
 
 METHODS: dict[str, Method] = {
     PAPER: paper_answer,
@@ -43,8 +43,7 @@ METHODS: dict[str, Method] = {
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line."""
-    parser = argparse.ArgumentParser(prog="python -m testbench.held_out", description=__doc__)
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser = options_of("held_out", __doc__)
     parser.add_argument("fit_study", type=Path, help="study folder to fit")
     parser.add_argument("held_out_study", type=Path, nargs="?", help="study folder to predict")
     parser.add_argument("--leave-run-out", action="store_true", help="predict each run in turn")
@@ -55,8 +54,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--methods", default=default, help=f"of {', '.join(known)}; default: %(default)s"
     )
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--out", type=Path, help="folder for CSV tables and figures")
     options = parser.parse_args(arguments)
     names = options.methods.split(",")

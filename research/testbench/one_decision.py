@@ -26,7 +26,7 @@ from bayes_cpt.model.spec import ModelSpec, read_spec
 from bayes_cpt.study.runs import Base, Run
 from bayes_cpt.study.study import Study
 from testbench.choosers import PREDICTORS, UNLIKE, rule_row
-from testbench.shared_misfit import SHARED, noise_of, shared_misfit
+from testbench.shared_misfit import noise_of, shared_misfit
 from testbench.short_studies import DOMAINS, MODEL, RUNS, design, measured_end, simulated_study
 from testbench.truths import Parameters, at_the_size_of_the_lab, draw_truth
 
@@ -60,18 +60,18 @@ class Task:
     label : str
     shift : str
         Whose printed coefficients the truth is drawn about, a key of `printed.COEFFICIENTS`.
-    noise : str
-        A key of `NOISES`, or `SHARED`.
     seed : int
     form : str
         Of the true law, a key of `testbench.short_studies.FORMS`.
+    shared : bool
+        Whether the law misses of like runs the same.
     """
 
     label: str
     shift: str
-    noise: str
     seed: int
     form: str = "law"
+    shared: bool = True
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,7 +85,6 @@ class World:
     frame: BoundModel
     choices: Candidates
     truth: Parameters
-    noise: str
     study: Study
     seed_of_ends: int
     misfit: SharedMisfit | None
@@ -97,13 +96,13 @@ class World:
         frame, choices = design(task.form)
         truth = draw_truth(frame, task.shift, np.random.default_rng(for_truth))
         misfit = None
-        if task.noise == SHARED:
+        if task.shared:
             misfit = shared_misfit(int(for_truth))
             truth = at_the_size_of_the_lab(truth)
         generator = np.random.default_rng(for_noise)
-        noise = noise_of(task.noise, misfit, runs)
+        noise = noise_of(misfit, runs)
         study = simulated_study(frame, truth, noise, generator, runs)
-        return cls(frame, choices, truth, task.noise, study, int(for_ends), misfit)
+        return cls(frame, choices, truth, study, int(for_ends), misfit)
 
     @cached_property
     def losses(self) -> Floats:
@@ -124,7 +123,7 @@ class World:
         """Return what the long run shows at its end, shape (domains,)."""
         generator = np.random.default_rng(self.seed_of_ends)
         run = self.choices.run(row, "long")
-        noise = noise_of(self.noise, self.misfit, (run,))
+        noise = noise_of(self.misfit, (run,))
         return measured_end(self.frame, self.truth, noise, self.study, run, generator)
 
     def threshold(self, constraint: Constraint) -> float:
@@ -177,15 +176,10 @@ def fitted(study: Study, spec: ModelSpec, seed: int) -> tuple[Posterior, Diagnos
     return build_posterior(setup, study, found, seed), found.diagnostics
 
 
-def worst_rhat(diagnostics: Diagnostics) -> float:
-    """Return the largest R-hat of any parameter."""
-    return max(float(np.max(own)) for own in diagnostics.rhat.values())
-
-
 def quality(diagnostics: Diagnostics) -> Row:
     """Return what the log of a fit says of its chains."""
     return {
-        "rhat": worst_rhat(diagnostics),
+        "rhat": max(float(np.max(own)) for own in diagnostics.rhat.values()),
         "ess": min(float(np.min(own)) for own in diagnostics.ess_bulk.values()),
         "divergences": diagnostics.divergences,
         "trustworthy": diagnostics.trustworthy,
@@ -226,7 +220,7 @@ def one_study(task: Task) -> Outcome:
         "constraints": constraint_rows(world, forecast, predictions[PLUG_IN]),
         "studies": [log],
     }
-    place = {"form": task.form, "shift": task.shift, "noise": task.noise}
+    place = {"form": task.form, "shift": task.shift}
     tables = {name: pd.DataFrame(own).assign(**place) for name, own in rows.items()}
     return Outcome(task.label, tables)
 

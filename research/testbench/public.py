@@ -38,7 +38,7 @@ from bayes_cpt.validate.scores import ALL_DOMAINS, EQUAL_RUNS, summarize
 from bayes_cpt.validate.tasks import Pool, Records
 from testbench import our_areas
 from testbench.held_out import METHODS
-from testbench.report import markdown_table
+from testbench.report import markdown_table, public_options
 
 LAB_TESTS = Path(__file__).parents[2] / "tests" / "data"
 # How names of studies start, by the repository that their runs come from.
@@ -268,10 +268,7 @@ def _models(parser: argparse.ArgumentParser, names: Sequence[str]) -> Models:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line."""
-    parser = argparse.ArgumentParser(prog="python -m testbench.public", description=__doc__)
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument("folder", type=Path, help="folder of public studies")
-    parser.add_argument("-o", "--out", type=Path, required=True, help="folder for the results")
+    parser = public_options("public", __doc__)
     parser.add_argument("--studies", help="some of them only, separated by commas")
     parser.add_argument(
         "--model",
@@ -282,8 +279,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     known = [*METHODS, our_areas.OUR_AREAS, OURS]
     default = ",".join(name for name in known if name not in FINAL_LOSS_ANSWERS)
     parser.add_argument("--methods", default=default, help="default: %(default)s")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--jobs", type=int, default=1)
     options = parser.parse_args(arguments)
     names = options.methods.split(",")
     if unknown := sorted(set(names) - set(known)):

@@ -10,7 +10,6 @@ the two ends lower. Regret: what the chosen run measured at its last step less t
 is simulated, and no truth has anybody's form. Pairs share runs: errors are those of a jackknife over runs.
 """
 
-import argparse
 import itertools
 import sys
 from collections.abc import Callable, Sequence
@@ -39,7 +38,7 @@ from testbench.choosers import OUR_STARTS, printed_ends, process_inputs, process
 from testbench.long_loop import Tables, kept_tables
 from testbench.one_decision import OBJECTIVES, OURS, RULE, Outcome, fitted, quality
 from testbench.our_areas import OurLaw
-from testbench.report import markdown_table
+from testbench.report import markdown_table, options_of
 from testbench.short_studies import MODEL
 
 type Predictor = Callable[[Study, Study, tuple[Run, ...], int], Floats]
@@ -244,11 +243,8 @@ def choose_all(paths: Sequence[Path], seed: int, jobs: int, folder: Path | None)
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line."""
-    parser = argparse.ArgumentParser(prog="python -m testbench.real_choice", description=__doc__)
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser = options_of("real_choice", __doc__)
     parser.add_argument("studies", type=Path, nargs="+")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("-o", "--out", type=Path, help="folder for tables and report.md")
     options = parser.parse_args(arguments)
     tables = choose_all(options.studies, options.seed, options.jobs, options.out)

@@ -1,6 +1,8 @@
-"""Tables and figures of held-out scores."""
+"""What benches share: the options of their command lines, and tables and figures of held-out scores."""
 
+import argparse
 from collections.abc import Mapping
+from pathlib import Path
 
 import pandas as pd
 from matplotlib.figure import Figure
@@ -21,6 +23,26 @@ COLUMNS = {
     "width_90": "width of 90 %",
 }
 COVERAGE = [name for name in COLUMNS if name.startswith("coverage")]
+
+
+def options_of(bench: str, description: str | None) -> argparse.ArgumentParser:
+    """Return the command line of a bench, with the options that all have."""
+    parser = argparse.ArgumentParser(
+        prog=f"python -m testbench.{bench}",
+        description=description,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--jobs", type=int, default=1)
+    return parser
+
+
+def public_options(bench: str, description: str | None) -> argparse.ArgumentParser:
+    """Return the command line of a bench over public studies."""
+    parser = options_of(bench, description)
+    parser.add_argument("folder", type=Path, help="folder of public studies")
+    parser.add_argument("-o", "--out", type=Path, required=True, help="folder for the results")
+    return parser
 
 
 def markdown_table(table: pd.DataFrame) -> str:

@@ -15,7 +15,6 @@ gains later it could lose there. Of a model of CPT the studies are the lab's and
 priors. Stopped, the same command goes on.
 """
 
-import argparse
 import sys
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -38,7 +37,7 @@ from testbench.public import (
     score_suite,
     study_table,
 )
-from testbench.report import markdown_table
+from testbench.report import markdown_table, public_options
 
 # Of models of pre-training and of CPT.
 VALUES: dict[str, tuple[float, ...]] = {
@@ -196,13 +195,8 @@ def report(scores: Mapping[str, pd.DataFrame], spec: ModelSpec) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line."""
-    parser = argparse.ArgumentParser(prog="python -m testbench.settings", description=__doc__)
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument("folder", type=Path, help="folder of public studies")
-    parser.add_argument("-o", "--out", type=Path, required=True, help="folder for the results")
+    parser = public_options("settings", __doc__)
     parser.add_argument("--model", default=str(VAGUE), help="default: %(default)s")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--jobs", type=int, default=1)
     options = parser.parse_args(arguments)
     spec = read_spec(options.model)
     options.out.mkdir(parents=True, exist_ok=True)

@@ -20,10 +20,9 @@ from bayes_cpt.model.points import Curve, Curves
 from bayes_cpt.model.setup import BoundModel
 from bayes_cpt.model.simulate import simulate
 from bayes_cpt.study.runs import Run
-from testbench.short_studies import BASES, DOMAINS, NOISES, Noise
+from testbench.short_studies import BASES, DOMAINS, Noise, package_noise
 from testbench.truths import Parameters
 
-SHARED = "shared"
 MIDDLE = 0.85
 LENGTHS = (MIDDLE / 3.0, 2.0 * MIDDLE)
 ALIKE = ErrorCorrelation(misfit=0.73, fluctuation=0.15)
@@ -36,10 +35,10 @@ def shared_misfit(seed: int) -> SharedMisfit:
     return SharedMisfit(1, ALIKE.misfit, len(DOMAINS), seed, (length,))
 
 
-def noise_of(name: str, misfit: SharedMisfit | None, runs: tuple[Run, ...]) -> Noise:
+def noise_of(misfit: SharedMisfit | None, runs: tuple[Run, ...]) -> Noise:
     """Return what makes measured losses of runs."""
     if misfit is None:
-        return NOISES[name]
+        return package_noise
     bases = {base.name: base.schedule for base in BASES}
     features: Mapping[str, Configuration] = {
         run.name: Configuration.of(bases[str(run.base)], run.schedule, run.replay or 0.0)

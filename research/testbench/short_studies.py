@@ -17,9 +17,8 @@ from bayes_cpt.decisions.candidates import Candidates
 from bayes_cpt.decisions.search_space import SearchSpace
 from bayes_cpt.decisions.space import read_space
 from bayes_cpt.model.points import Curves
-from bayes_cpt.model.residuals import ONSET_SHARE
 from bayes_cpt.model.setup import BoundModel, build_setup
-from bayes_cpt.model.simulate import expected_loss, simulate
+from bayes_cpt.model.simulate import simulate
 from bayes_cpt.model.spec import read_spec
 from bayes_cpt.study.runs import Base, Run
 from bayes_cpt.study.schedules import Schedule, constant, cosine, linear
@@ -106,45 +105,6 @@ def package_noise(
     return np.asarray(simulate(frame, truth, curves, None, generator).loss[0])
 
 
-# Sd of the misfit, its length in e-folds of steps; sd of the AR(1) and its correlation from one measurement
-# to the next; sd of the level of a PT curve. General and target, nats.
-MISFIT, LENGTH = (0.012, 0.015), 1.2
-ERROR, CORRELATION = (0.006, 0.008), 0.6
-LEVEL = (0.010, 0.015)
-
-
-def smooth_noise(
-    frame: BoundModel, truth: Parameters, curves: Curves, generator: np.random.Generator
-) -> Floats:
-    """Return measured losses with residuals that the model does not assume.
-
-    A smooth misfit, a Gaussian process in the logarithm of the steps that is no smaller where there is
-    more replay, and an AR(1) from measurement to measurement that does not shrink with the learning rate.
-    """
-    points = curves.points
-    residual = np.empty(points.steps.size)
-    for index, curve in enumerate(curves.curves):
-        rows = np.flatnonzero(points.curve_index == index)
-        domain = int(points.domain_index[rows[0]])
-        place = np.log1p(points.steps[rows] / (ONSET_SHARE * frame.reference.steps))
-        apart = place[:, None] - place
-        covariance = np.exp(-0.5 * (apart / LENGTH) ** 2)
-        if curve.continual:
-            # It starts at 0 at the base.
-            start = np.exp(-0.5 * (place / LENGTH) ** 2)
-            covariance -= np.outer(start, start)
-        order = np.arange(rows.size)
-        covariance *= MISFIT[domain] ** 2
-        covariance += ERROR[domain] ** 2 * CORRELATION ** np.abs(order[:, None] - order)
-        covariance += 0.0 if curve.continual else LEVEL[domain] ** 2
-        root = np.linalg.cholesky(covariance)
-        residual[rows] = root @ generator.standard_normal(rows.size)
-    return np.asarray(expected_loss(frame, truth, curves)[0] + residual)
-
-
-NOISES: dict[str, Noise] = {"package": package_noise, "smooth": smooth_noise}
-
-
 def _table(curves: Curves, losses: Floats) -> pd.DataFrame:
     return pd.DataFrame(
         {
@@ -199,16 +159,3 @@ def measured_end(
     """Return the last losses that a long run shows, shape (domains,)."""
     curves = frame.curves(plan_of(study, (run,)), lambda own, _: [own.schedule.steps])
     return noise(frame, truth, curves, generator)
-
-
-def measured_losses(
-    frame: BoundModel,
-    truth: Parameters,
-    noise: Noise,
-    study: Study,
-    runs: tuple[Run, ...],
-    generator: np.random.Generator,
-) -> pd.DataFrame:
-    """Return what runs show where they are measured, as a table of losses."""
-    curves = frame.curves(plan_of(study, runs), measured_steps)
-    return _table(curves, noise(frame, truth, curves, generator))

@@ -11,7 +11,6 @@ second word of a name says which, as in `sweep-c4-124m`. Stopped, the same comma
 folder of `testbench.families --also SWEEPS` and the same seed fits are not repeated.
 """
 
-import argparse
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -28,6 +27,7 @@ from testbench.beyond import SHARE
 from testbench.families import VAGUE, learn, sweeps_in, whole_studies
 from testbench.held_out import METHODS
 from testbench.public import Models, score_suite, study_table, write
+from testbench.report import options_of
 
 # Losses that a fit has at the least.
 FEWEST_LOSSES = 3
@@ -100,14 +100,11 @@ def score(
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line."""
-    parser = argparse.ArgumentParser(prog="python -m testbench.sweeps", description=__doc__)
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser = options_of("sweeps", __doc__)
     parser.add_argument("sweeps", type=Path, help="folder of sweeps, a study in each")
     parser.add_argument("folder", type=Path, help="folder of public studies")
     parser.add_argument("-o", "--out", type=Path, required=True, help="folder for the results")
     parser.add_argument("--methods", default=",".join(METHOD_NAMES), help="default: %(default)s")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--jobs", type=int, default=1)
     options = parser.parse_args(arguments)
     options.out.mkdir(parents=True, exist_ok=True)
     pool, sweeps = Pool(options.jobs), sweeps_in(options.sweeps)

@@ -21,7 +21,7 @@ def tables() -> dict[str, pd.DataFrame]:
     choices, statements, constraints = [], [], []
     for task in range(TASKS):
         form = ("law", "printed")[task % 2]
-        place = {"task": str(task), "form": form, "noise": "shared", "shift": "moderate"}
+        place = {"task": str(task), "form": form, "shift": "moderate"}
         for objective in ("domain-focus", "balanced"):
             for number, method in enumerate(METHODS):
                 regret = 0.0 if method == "oracle" else 0.001 * (number + 1) * (task + 1)

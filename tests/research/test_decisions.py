@@ -19,7 +19,7 @@ FAR = 3.0
 def made_up(task: Task) -> Outcome:
     """Return rows as `one_study` does, without a fit."""
     regret = float(np.random.default_rng(task.seed).exponential(0.01))
-    place = {"form": task.form, "shift": task.shift, "noise": task.noise}
+    place = {"form": task.form, "shift": task.shift}
     methods = {OURS: regret, PLUG_IN: 2.0 * regret, "oracle": 0.0}
     rows = {
         "choices": [

@@ -19,7 +19,6 @@ from testbench.one_decision import (
     constraint_rows,
     statement_rows,
 )
-from testbench.shared_misfit import SHARED
 from testbench.short_studies import DOMAINS
 
 from bayes_cpt.arrays import Floats
@@ -29,7 +28,7 @@ WEIGHTS = {"domain-focus": (0.1, 0.9), "balanced": (0.5, 0.5), "general-preservi
 
 @pytest.fixture(scope="module")
 def world() -> World:
-    return World.of(Task("0", "moderate", "package", 11))
+    return World.of(Task("0", "moderate", 11, shared=False))
 
 
 def forecast(losses: Floats, sd: float = 0.01) -> Forecast:
@@ -63,7 +62,7 @@ def test_a_method_that_knows_the_truth_has_no_regret(world: World) -> None:
 
 
 def test_a_misfit_that_like_runs_share_is_part_of_what_is_chosen_between() -> None:
-    own = World.of(Task("0", "moderate", SHARED, 11))
+    own = World.of(Task("0", "moderate", 11))
     assert own.misfit is not None
     law = replace(own, misfit=None).losses
     missed = own.losses - law

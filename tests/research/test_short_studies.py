@@ -1,19 +1,13 @@
 import numpy as np
-import pytest
 from testbench.one_decision import Task, World
 from testbench.short_studies import (
     BASES,
-    CORRELATION,
-    ERROR,
-    LENGTH,
     LONG,
-    MISFIT,
-    NOISES,
     RUNS,
     blank,
     design,
+    package_noise,
     simulated_study,
-    smooth_noise,
 )
 from testbench.truths import draw_truth
 
@@ -21,11 +15,10 @@ from bayes_cpt.model.setup import build_setup
 from bayes_cpt.model.simulate import expected_loss
 
 
-@pytest.mark.parametrize("noise", NOISES)
-def test_studies_share_a_frame_and_start_at_measured_bases(noise: str) -> None:
+def test_studies_share_a_frame_and_start_at_measured_bases() -> None:
     frame, choices = design()
     truth = draw_truth(frame, "strong", np.random.default_rng(1))
-    study = simulated_study(frame, truth, NOISES[noise], np.random.default_rng(2))
+    study = simulated_study(frame, truth, package_noise, np.random.default_rng(2))
     setup = build_setup(frame.spec, study)
     assert setup.frame.reference == frame.reference
     # 12 points on the PT run, 11 on each of five CPT runs, on two validation sets.
@@ -50,7 +43,7 @@ def test_the_long_run_goes_on_as_the_short_ones_do() -> None:
 
 
 def test_the_oracle_is_the_law_run_step_by_step() -> None:
-    world = World.of(Task("0", "moderate", "smooth", 3))
+    world = World.of(Task("0", "moderate", 3, shared=False))
     rows = [0, 100, 314]
     runs = tuple(world.choices.run(row, f"choice {row}") for row in rows)
     starts = world.study.losses.query("run == 'pure' and step == 0")
@@ -59,27 +52,3 @@ def test_the_oracle_is_the_law_run_step_by_step() -> None:
     stepwise = expected_loss(world.frame, world.truth, curves)[0].reshape(len(rows), 2).T
     # To the tolerance of the interpolation over momenta.
     np.testing.assert_allclose(world.losses[:, rows], stepwise, atol=1e-5)
-
-
-def test_smooth_noise_has_the_moments_it_states() -> None:
-    frame, _ = design()
-    truth = draw_truth(frame, "moderate", np.random.default_rng(4))
-    starts = simulated_study(frame, truth, smooth_noise, np.random.default_rng(5)).losses
-    starts = starts.query("run == 'half' and step == 0")
-    steps = [20, 400, 2000]
-    plan = blank((RUNS[4],), starts)
-    curves = frame.curves(plan, lambda run, _: steps)
-    generator = np.random.default_rng(6)
-    drawn = np.array([smooth_noise(frame, truth, curves, generator) for _ in range(2000)])
-    residual = (drawn - expected_loss(frame, truth, curves)).reshape(-1, 2, 3)
-    place = np.log1p(np.array(steps) / (0.002 * frame.reference.steps))
-    for index in range(2):
-        start = 1.0 - np.exp(-((place / LENGTH) ** 2))
-        expected = np.sqrt(MISFIT[index] ** 2 * start + ERROR[index] ** 2)
-        np.testing.assert_allclose(residual[:, index].std(axis=0), expected, rtol=0.07)
-        apart = np.exp(-0.5 * ((place[2] - place[1]) / LENGTH) ** 2)
-        together = MISFIT[index] ** 2 * apart + ERROR[index] ** 2 * CORRELATION
-        later = residual[:, index, 1:] - residual[:, index, 1:].mean(axis=0)
-        assert np.mean(later[:, 0] * later[:, 1]) == pytest.approx(together, rel=0.2)
-    last = residual[:, :, 2] / residual[:, :, 2].std(axis=0)
-    assert abs(np.mean(last[:, 0] * last[:, 1])) < 0.09
