@@ -114,9 +114,9 @@ def read_pairs(
     if CHANCE not in table.columns:
         table = table.assign(**{CHANCE: 0.0})
     numbers = table[list(NUMBERS)].apply(pd.to_numeric, errors="coerce")
-    for label, row in table.iterrows():
-        for problem in _cell_problems(row, numbers.loc[label], domains):
-            check.problems.append(problem.within(f"{place}, {word} {label}"))
+    for (label, row), (_, values) in zip(table.iterrows(), numbers.iterrows(), strict=True):
+        found = _cell_problems(row, values, domains)
+        check.problems += [own.within(f"{place}, {word} {label}") for own in found]
     check.raise_problems()
     pairs = []
     for name, rows in table.assign(**numbers).groupby("benchmark", sort=False):

@@ -191,16 +191,14 @@ def read_run_list(path: Path) -> RunList:
     for name, table in tables.get("bases", {}).items():
         keys = _keys(f"{place}, base {name}", table, {"run", "step"}, set())
         bases[name] = (keys["run"], keys["step"])
+    measured: dict[str, Any] = {
+        name: tuple(own) if isinstance(own, list) else own for name, own in validation.items()
+    }
     listed = RunList(
         **{"description": "", **study},
         model=ModelSize(**model),
         training=Training(**training),
-        validation=Validation(
-            **{
-                name: tuple(own) if isinstance(own, list) else own
-                for name, own in validation.items()
-            }
-        ),
+        validation=Validation(**measured),
         runs=runs,
         bases=bases,
     )
