@@ -52,14 +52,16 @@ SEVERAL_PROBLEMS = {
     "semicolons": 5,
     "wrong-column": 2,
     "column-typo": 2,
-    "column-twice": 2,
-    "log-column": 3,
     "empty-settings": 4,
     "runs-text": 5,
     "base-too-long": 2,
     "top-table": 2,
     "segment-key": 2,
     "study-key": 2,
+    "cells": 10,
+    "study-values": 4,
+    "run-values": 4,
+    "segment-values": 8,
 }
 
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 SETTINGS = "study.toml"
 BASE = "base"
-GENERAL, TARGET = "general", "target"
+ROLES = GENERAL, TARGET = ("general", "target")
 TABLES = ("study", "bases", "logs")
 # Keys of a recipe that say which step and loss a row of the log is of.
 READING = ("losses", "step", "row_run", "step_unit", "per_step", "per_epoch", "loss_unit", "start")
@@ -287,7 +287,7 @@ class _Start:
     notes: list[str] = field(default_factory=list)
 
     def name_sets(self, domains: Sequence[str]) -> None:
-        """Complete which validation sets are general and target; a study of PT runs needs no target."""
+        """Complete which validation sets are general and target; of one that was measured, which it is."""
         continual = any(own[0].phase != "pt" for own in self.recipes.values())
         for key, meaning, other in (
             (GENERAL, "what the base was trained on", TARGET),
@@ -301,26 +301,12 @@ class _Start:
                 self._take(key, key if key in called else called[0], "by its name")
             elif key == TARGET and not continual:
                 continue
-            elif len(named) == 1 and (other in self.study or not continual):
+            elif len(named) == 1 and (not continual or (other in self.study and len(domains) > 1)):
                 self._take(key, named[0], "the only other one")
-            elif len(domains) == 1 and (domains[0] == other or other in self.study):
-                # One set was measured, and it is known which: the other has no losses.
-                self.study[key] = key
-                self.notes.append(f"no loss was measured on the {key} validation set")
-            elif self.ask is not None and named:
-                question = f"Which validation set is the {key} one, {meaning}?"
-                self.study[key] = self.ask(question, named)
-            else:
-                fix = f"give --{key} NAME, one of {', '.join(domains) or 'none'}"
-                if len(domains) == 1:
-                    fix += (
-                        f" if it is, else --{other} NAME; and name the log of the other set too, as a "
-                        "second LOG of the run, RUN=PATH"
-                    )
-                problem = f"nothing says which validation set is the {key} one"
-                self.check.add(f"key {key}", problem, fix)
-                if len(domains) == 1:
-                    return
+            elif len(domains) > 1:
+                self._ask_for(key, meaning, named)
+        if len(domains) == 1:
+            self._take_the_only(domains[0])
         targets = self.study.get(TARGET)
         trained = [self.study.get(GENERAL), *(targets if isinstance(targets, list) else [targets])]
         if third := [domain for domain in domains if domain not in trained]:
@@ -328,6 +314,33 @@ class _Start:
                 f"validation sets that are neither general nor target: {', '.join(third)}; they are kept "
                 "as third sets"
             )
+
+    def _ask_for(self, key: str, meaning: str, domains: Sequence[str]) -> None:
+        if self.ask is not None:
+            self.study[key] = self.ask(
+                f"Which validation set is the {key} one, {meaning}?", domains
+            )
+        else:
+            problem = f"nothing says which validation set is the {key} one"
+            self.check.add(f"key {key}", problem, f"give --{key} NAME, one of {', '.join(domains)}")
+
+    def _take_the_only(self, domain: str) -> None:
+        """Say which set the only one is that was measured; the study is of it alone."""
+        if not {GENERAL, TARGET} & self.study.keys():
+            pretrained = any(own[0].phase == "pt" for own in self.recipes.values())
+            if self.ask is not None:
+                question = f"Is {domain}, the only validation set, of general or of target data?"
+                self.study[self.ask(question, ROLES)] = domain
+            elif pretrained:
+                fix = f"give --{GENERAL} {domain} or --{TARGET} {domain}"
+                self.check.add("key general", f"nothing says of which data {domain} is", fix)
+            else:
+                why = f"of the data that the runs train on (--{GENERAL} {domain} if it is not)"
+                self._take(TARGET, domain, why)
+        for key in ROLES:
+            if self.study.get(key) != domain and domain in self.study.values():
+                self.study.pop(key, None)
+                self.notes.append(f"no loss was measured on the {key} validation set")
 
     def _take(self, key: str, domain: str, why: str) -> None:
         self.study[key] = domain

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -291,76 +291,68 @@ def _csv_rows(path: Path, log: RawLog) -> Iterator[Row]:
 # Hugging Face: trainer_state.json, and the checkpoint folders that hold it.
 
 
+class _State(NamedTuple):
+    """A trainer_state.json: where it is, its log, its last step and the announced ones."""
+
+    file: Path
+    rows: list[Row]
+    last: float
+    announced: float | None
+
+
 def _huggingface(path: Path) -> RawLog:
     """Read a state, a checkpoint, or a folder of checkpoints: a resumed run has parts in several."""
-    states = [(file, *_history(file)) for file in _state_files(path)]
-    log = RawLog(str(path), counter="step", trains_between=True)
-    # Of states of one run the latest has the log of the others, but for what a resumed job did again.
-    states.sort(key=lambda state: state[2])
-    newest = states[-1]
-    for file, history, _, steps in states:
-        whole = history == newest[1][: len(history)]
-        if file != newest[0] and not whole and not _same_run(history, newest[1]):
-            raise fail(
-                str(path),
-                f"there are two runs in it: the log of {newest[0].parent.name} does not contain that "
-                f"of {file.parent.name}",
-                f"name one of its checkpoints, {newest[0].parent} or {file.parent}, or move the "
-                "other run's away",
-            )
-        if file == newest[0] or not whole:
-            log.rows += _history_rows(file, history)
-        if steps:
-            log.stated["steps"] = steps
-    if len(states) > 1:
-        log.notes.append(
-            f"{path}: the logs of {len(states)} states were read; the newest is "
-            f"{newest[0].relative_to(path)}, at step {newest[2]:g}"
-        )
-    return log
-
-
-def _state_files(path: Path) -> list[Path]:
-    if path.is_file():
-        return [path]
-    files = [path / STATE, *(folder / STATE for folder in path.glob("checkpoint-*"))]
-    found = [file for file in files if file.is_file()]
-    if not found:
+    files = [path]
+    if path.is_dir():
+        files = [path / STATE, *(folder / STATE for folder in path.glob("checkpoint-*"))]
+    states = [_state(file) for file in files if file.is_file()]
+    if not states:
         raise fail(
             str(path),
             f"there is no {STATE} here, nor in folders checkpoint-N",
             "name the Trainer's output folder, one of its checkpoints, or the file",
         )
-    return found
+    log = RawLog(str(path), counter="step", trains_between=True)
+    # Of states of one run the latest has the log of the others, but for what a resumed job did again.
+    states.sort(key=lambda state: state.last)
+    newest = states[-1]
+    for state in states:
+        own = [row.cells for row in state.rows]
+        whole = state is not newest and own == [row.cells for row in newest.rows[: len(own)]]
+        if not whole and _first_trained(state) != _first_trained(newest):
+            ours, theirs = newest.file.parent, state.file.parent
+            raise fail(
+                str(path),
+                f"there are two runs in it: the log of {ours.name} does not contain that of {theirs.name}",
+                f"name one of its checkpoints, {ours} or {theirs}, or move the other run's away",
+            )
+        log.rows += [] if whole else state.rows
+        log.stated |= {"steps": int(state.announced)} if state.announced else {}
+    if len(states) > 1:
+        log.notes.append(
+            f"{path}: the logs of {len(states)} states were read; the newest is "
+            f"{newest.file.relative_to(path)}, at step {newest.last:g}"
+        )
+    return log
 
 
-def _history(file: Path) -> tuple[list[Any], float, int | None]:
-    """Return the log of a state, its last step and the announced steps."""
+def _state(file: Path) -> _State:
     state = _loaded(text_of(file), str(file))
     history = state.get("log_history") if isinstance(state, dict) else None
     if not isinstance(history, list) or not all(isinstance(entry, dict) for entry in history):
         fix = f"name the {STATE} that the Trainer wrote into a checkpoint"
         raise fail(str(file), "it has no log_history", fix)
-    total = as_number(state.get("max_steps"))
-    steps = [step for entry in history if (step := as_number(entry.get("step"))) is not None]
-    return history, max(steps, default=0.0), int(total) if total and total > 0 else None
-
-
-def _history_rows(file: Path, history: Sequence[Any]) -> Iterator[Row]:
+    rows = []
     for number, entry in enumerate(history, start=1):
         cells = {name: cell for name, cell in entry.items() if not name.endswith(ASIDE)}
-        yield Row(f"{file}, log_history entry", number, cells)
+        rows.append(Row(f"{file}, log_history entry", number, cells))
+    last = max((as_number(row.cells.get("step")) or 0.0 for row in rows), default=0.0)
+    return _State(file, rows, last, as_number(state.get("max_steps")))
 
 
-def _same_run(history: Sequence[Any], later: Sequence[Any]) -> bool:
-    """Whether two logs begin alike after the base itself, which runs have in common."""
-
-    def first(entries: Sequence[Any]) -> str:
-        trained = (entry for entry in entries if (as_number(entry.get("step")) or 0) > 0)
-        entry: Mapping[str, Any] = next(trained, {})
-        return json.dumps({k: v for k, v in entry.items() if not k.endswith(ASIDE)}, sort_keys=True)
-
-    return first(history) == first(later)
+def _first_trained(state: _State) -> Mapping[str, Any]:
+    """Return the first entry after the base itself, which runs have in common."""
+    return next((r.cells for r in state.rows if (as_number(r.cells.get("step")) or 0) > 0), {})
 
 
 # TensorBoard, W&B and MLflow.
