@@ -6,36 +6,24 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.text import Text
 
 from bayes_cpt.cli.options import (
     Candidates,
     Draws,
     FitFile,
     Interval,
-    Json,
     Objective,
-    Quiet,
     ResultFolder,
     ScoresFile,
     Seed,
     SpaceFile,
     Verbose,
-    option,
-    output_option,
+    command,
 )
-from bayes_cpt.cli.output import (
-    NUMBERS,
-    TAKEN,
-    Output,
-    OutputFile,
-    Row,
-    check_folder,
-    footnote,
-    share,
-    starred,
-    write_numbers,
-)
-from bayes_cpt.cli.running import SAME, Answer, Section
+from bayes_cpt.cli.output import NUMBERS, Answer, OutputFile, Results, write_numbers
+from bayes_cpt.cli.running import SAME, advised
+from bayes_cpt.report.tables import Row, Table, columns, share, star, starred
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -44,24 +32,22 @@ if TYPE_CHECKING:
     from bayes_cpt.decisions.next_run import RunValues
     from bayes_cpt.decisions.schedule_choice import ScheduleChoice
 
-# What is shown of a quantity that was searched, and its heading.
-SEARCHED = {
-    "base": ("base", "base"),
-    "loss_potential": ("loss_potential", "loss\npotential"),
-    "replay": ("replay", "replay"),
-    "targets": ("targets", "targets"),
-    "peak": ("peak", "peak LR"),
-    "relative_peak": ("peak", "peak LR"),
-    "warmup_steps": ("warmup_steps", "re-warm-up"),
-    "warmup_share": ("warmup_steps", "re-warm-up"),
-    "decay_shape": ("decay_shape", "decay"),
-    "decay_share": ("decay_steps", "decay\nsteps"),
-    "final": ("final", "final LR"),
-    "relative_final": ("final", "final LR"),
-    "steps": ("steps", "steps"),
-    "tokens": ("steps", "steps"),
+# The column of the table that shows a quantity that was searched, where it goes by another name.
+SHOWN_AS = {
+    "relative_peak": "peak",
+    "warmup_share": "warmup_steps",
+    "decay_share": "decay_steps",
+    "relative_final": "final",
+    "tokens": "steps",
 }
-
+HEADINGS = {
+    "loss_potential": "loss\npotential",
+    "peak": "peak LR",
+    "warmup_steps": "re-warm-up",
+    "decay_shape": "decay",
+    "decay_steps": "decay\nsteps",
+    "final": "final LR",
+}
 # Of the table of choices: as a paper shows it, and all its numbers.
 TABLES = (".csv", ".md", ".tex", *NUMBERS)
 # Runs that next-run prints, and with --verbose; all are written.
@@ -76,66 +62,30 @@ class Kind(StrEnum):
     new_run = "new_run"
 
 
+@command
 def decide(
     fit: FitFile,
+    *,
     objective: Objective = "balanced",
-    space: Annotated[
-        Path | None,
-        option(
-            "TOML", "What may be chosen.", default="base, replay, peak LR near what CPT runs tried"
-        ),
-    ] = None,
-    steps: Annotated[
-        int | None,
-        option("N", "Length of the run.", default="that of the longest CPT run of the study"),
-    ] = None,
-    tokens: Annotated[float | None, typer.Option(help="Its length in tokens instead.")] = None,
-    hours: Annotated[
-        float | None, typer.Option(help="Its length in GPU-hours instead, by the study's compute.")
-    ] = None,
-    cost: Annotated[
-        float | None, typer.Option(help="Its length in money instead, by the study's compute.")
-    ] = None,
-    base: Annotated[str | None, option("NAME", "Base to start from.", default="searched")] = None,
-    replay: Annotated[
-        float | None, option("SHARE", "Share of general data.", default="searched")
-    ] = None,
-    peak: Annotated[float | None, option("LR", "Peak LR, raw.", default="searched")] = None,
-    risk: Annotated[
-        str,
-        typer.Option(
-            metavar="MEASURE",
-            help="expected, quantile:Q, cvar:Q, mean-sd:K, worst, expected-regret, max-regret, best or "
-            "beat:RUN.",
-        ),
-    ] = "expected",
-    kind: Annotated[
-        Kind,
-        typer.Option(
-            help="Whether the risk is of the expected loss or of what a new run may show."
-        ),
-    ] = Kind.expected,
+    space: Path | None = None,
+    steps: int | None = None,
+    tokens: float | None = None,
+    hours: float | None = None,
+    cost: float | None = None,
+    base: str | None = None,
+    replay: float | None = None,
+    peak: float | None = None,
+    risk: str = "expected",
+    kind: Kind = Kind.expected,
     scores: ScoresFile = None,
-    output: Annotated[
-        Path | None,
-        output_option(
-            "OUT",
-            "Folder to write tables (CSV), the figure (PNG), the words and the plan (TOML) into; "
-            "or a file for the table of choices: .csv, .md, or .tex for a paper (booktabs), "
-            ".parquet or .json for programs.",
-        ),
-    ] = None,
-    tolerance: Annotated[
-        float, typer.Option(min=0.0, help="Nats of the objective that make no difference.")
-    ] = 0.005,
+    output: Path | None = None,
+    tolerance: Annotated[float, typer.Option(min=0.0)] = 0.005,
     candidates: Candidates = 8192,
     interval: Interval = 0.9,
     draws: Draws = 1000,
     seed: Seed = 0,
     verbose: Verbose = False,
-    quiet: Quiet = False,
-    json: Json = False,
-) -> int:
+) -> Answer:
     r"""Choose base, replay ratio, learning rate and length of a run under the posterior of a fit.
 
     Every configuration of the space is judged by its final losses in all posterior draws. Printed are what
@@ -156,6 +106,7 @@ def decide(
     rise = 0.02                   or limit = 3.1, a loss
     probability = 0.1
 
+    \b
     With --scores (losses and scores of checkpoints), scores are told and may be constrained:
     \[\[score_constraints]]         P(score falls below the base's by more than) at most
     benchmark = "mmlu"
@@ -196,6 +147,34 @@ def decide(
     0  done
     1  done, but no configuration keeps the constraints, or the fit falls short of its diagnostics
     2  bad input: nothing is written
+
+    Parameters
+    ----------
+    space : TOML
+        What may be chosen [default: base, replay, peak LR near what CPT runs tried].
+    steps : N
+        Length of the run [default: that of the longest CPT run of the study].
+    tokens
+        Its length in tokens instead.
+    hours
+        Its length in GPU-hours instead, by the study's compute.
+    cost
+        Its length in money instead, by the study's compute.
+    base : NAME
+        Base to start from [default: searched].
+    replay : SHARE
+        Share of general data [default: searched].
+    peak : LR
+        Peak LR, raw [default: searched].
+    risk : MEASURE
+        expected, quantile:Q, cvar:Q, mean-sd:K, worst, expected-regret, max-regret, best or beat:RUN.
+    kind
+        Whether the risk is of the expected loss or of what a new run may show.
+    output : OUT
+        Folder to write tables (CSV), the figure (PNG), the words and the plan (TOML) into; or a file for
+        the table of choices: .csv, .md, or .tex for a paper (booktabs), .parquet or .json for programs.
+    tolerance
+        Nats of the objective that make no difference.
     """
     from bayes_cpt.decisions.decision import decide as choose
     from bayes_cpt.decisions.search_space import narrowed
@@ -203,67 +182,64 @@ def decide(
     from bayes_cpt.inference.posterior import load
     from bayes_cpt.study.folder import settings_text
 
-    written = Output(quiet, json)
     is_table = output is not None and output.suffix in TABLES
     file = OutputFile(output if is_table else None, TABLES, fit)
-    folder = None if is_table else output
-    check_folder(folder, new=True)
+    results = Results(None if is_table else output)
     posterior = load(fit)
     lengths = {"steps": steps, "tokens": tokens, "gpu_hours": hours, "money": cost}
-    narrow = narrowed(
-        read_space(space), posterior.study, lengths=lengths, base=base, replay=replay, peak=peak
+    decision = choose(
+        posterior,
+        objective,
+        narrowed(
+            read_space(space), posterior.study, lengths=lengths, base=base, replay=replay, peak=peak
+        ),
+        risk,
+        kind=kind.value,
+        scores=scores,
+        draws=draws,
+        candidates=candidates,
+        tolerance=tolerance,
+        seed=seed,
     )
-    with written.cautions():
-        decision = choose(
-            posterior,
-            objective,
-            narrow,
-            risk,
-            kind=kind.value,
-            scores=scores,
-            draws=draws,
-            candidates=candidates,
-            tolerance=tolerance,
-            seed=seed,
-        )
     tables = {
         "contenders": decision.table(interval),
         "optimum": decision.optimum_table(interval),
         "front": decision.front_table(interval),
     }
-    answer = Answer(written, fit, posterior, decision, interval)
-    if file.path is not None:
-        _write_choices(file, decision, tables["contenders"], interval)
-    elif folder is not None:
-        plan = settings_text(decision.plan())
-        answer.write(folder, tables, {"decision": decision.plot()}, plan=plan)
-    if not decision.feasible:
-        # Also for those who read nothing else.
-        written.error("No configuration of the space keeps the constraints; these come nearest.")
-    answer.show(
-        [_choices(tables["contenders"], decision)],
-        lambda: _detail(tables, interval),
-        verbose=verbose,
-        footnotes=footnote(tables["contenders"]["outside"]),
-    )
-    file.say(written)
     content = {**_facts(decision), **tables, "seed": seed}
     if file.path is not None:
+        _write_choices(file, decision, tables["contenders"], interval)
         content["files"] = {"contenders": str(file.path)}
-    return max(answer.finish(content), 0 if decision.feasible else 1)
+    nothing = "No configuration of the space keeps the constraints; these come nearest."
+    return advised(
+        fit,
+        posterior,
+        decision,
+        interval,
+        results,
+        content,
+        tables=tables,
+        figures={"decision": decision.plot},
+        plan={"plan.toml": settings_text(decision.plan())},
+        main=[_choices(tables["contenders"], decision), *file.said],
+        detail=lambda: _detail(tables, interval),
+        verbose=verbose,
+        problems=[] if decision.feasible else [nothing],
+    )
 
 
-def _choices(table: "pd.DataFrame", decision: "Decision") -> Section:
+def _choices(table: "pd.DataFrame", decision: "Decision") -> Table:
     """Return what was chosen among, the recommendation first."""
     from bayes_cpt.report.numbers import fixed, signed
+    from bayes_cpt.report.results import taken_columns
 
     valuation = decision.valuation
     spread = float(decision.contenders.values.std(axis=1).min())
     change = partial(signed, spread=spread)
     cells: dict[str, Any] = {"option": "option"}
-    for name, heading in (SEARCHED[quantity] for quantity in decision.space.searched):
-        cells[heading] = (name, "3") if table[name].dtype.kind in "if" else name
-    cells |= {heading: (name, "3") for name, heading in TAKEN.items() if name in table}
+    for name in (SHOWN_AS.get(quantity, quantity) for quantity in decision.space.searched):
+        cells[HEADINGS.get(name, name)] = (name, "3") if table[name].dtype.kind in "if" else name
+    cells |= taken_columns(table)
     domains = (*valuation.model.domains, *valuation.thirds)
     cells |= {domain: (f"{domain}_change", change) for domain in domains}
     cells |= {name: (f"{name}_change", "+.3f") for name in valuation.links}
@@ -275,11 +251,12 @@ def _choices(table: "pd.DataFrame", decision: "Decision") -> Section:
     for index in range(1, len(valuation.objective.chances) + 1):
         cells[f"P(breach\n{index})"] = (f"breach_{index}", "%")
     reference = valuation.reference.name if valuation.reference else "its own base"
-    heading = f"Choices by {valuation.objective.name}: change from {reference}, nats/token"
-    return Section(heading, starred(table, "option"), cells, table["outside"])
+    title = f"Choices by {valuation.objective.name}: change from {reference}, nats/token"
+    outside = table["outside"]
+    return Table(title, starred(table, "option"), cells, note=star(outside), marked=outside)
 
 
-def _detail(tables: "dict[str, pd.DataFrame]", interval: float) -> list[Section]:
+def _detail(tables: "dict[str, pd.DataFrame]", interval: float) -> list[Table]:
     percent, contenders = f"{100 * interval:g} %", tables["contenders"]
     mixture = "targets | " if "targets" in contenders else ""
     configuration = (
@@ -290,9 +267,9 @@ def _detail(tables: "dict[str, pd.DataFrame]", interval: float) -> list[Section]
         "option | median=objective:.4f | lower=objective_lower:.4f | upper=objective_upper:.4f | "
         "regret:.4f | is the best=p_best:%"
     )
-    sections = [
-        Section("The configurations", contenders, configuration),
-        Section(f"The objective, with {percent} intervals", contenders, objective),
+    shown = [
+        Table("The configurations", contenders, configuration),
+        Table(f"The objective, with {percent} intervals", contenders, objective),
     ]
     if not (optimum := tables["optimum"]).empty:
         # Of numbers their interval, of names their shares.
@@ -306,16 +283,17 @@ def _detail(tables: "dict[str, pd.DataFrame]", interval: float) -> list[Section]
             "quantity | value | draws=probability:% | median | lower | upper | at lowest=at_lowest:% | "
             "at highest=at_highest:% | recommended"
         )
-        heading = f"Where the best of each draw lies, with {percent} intervals"
-        sections.append(Section(heading, rows, cells, group="quantity"))
-    return sections
+        title = f"Where the best of each draw lies, with {percent} intervals"
+        shown.append(Table(title, rows, cells, group="quantity"))
+    return shown
 
 
 def _write_choices(
     file: OutputFile, decision: "Decision", table: "pd.DataFrame", interval: float
 ) -> None:
     """Write the table of choices, for a paper or for programs."""
-    from bayes_cpt.report.tables import WRITERS, choices_table
+    from bayes_cpt.report.results import choices_table
+    from bayes_cpt.report.tables import WRITERS
 
     suffix = file.path.suffix if file.path else ""
     if suffix in NUMBERS:
@@ -324,10 +302,14 @@ def _write_choices(
         file.write(WRITERS[suffix](choices_table(decision, interval)))
 
 
+def _nats(pair: tuple[float, float]) -> dict[str, float]:
+    """Return an average over draws and its Monte Carlo error, for machines."""
+    return dict(zip(("nats", "error"), pair, strict=True))
+
+
 def _facts(decision: "Decision") -> dict[str, Any]:
     """Return what machines are told of a decision beside its tables."""
     valuation, space = decision.valuation, decision.space
-    perfect = dict(zip(("nats", "error"), decision.information, strict=True))
     return {
         "objective": valuation.objective.model_dump(mode="json"),
         "reference": valuation.reference.name if valuation.reference else None,
@@ -340,48 +322,28 @@ def _facts(decision: "Decision") -> dict[str, Any]:
         "draws": valuation.model.draws,
         "candidates": len(decision.search.candidates),
         "feasible": decision.feasible,
-        "value_of_perfect_information": perfect,
+        "value_of_perfect_information": _nats(decision.information),
         "edges": decision.edges,
         "notes": space.notes,
     }
 
 
+@command
 def next_run(
     fit: FitFile,
-    runs: Annotated[
-        Path | None,
-        option(
-            "PLAN",
-            "Runs that could be trained: a study folder or one TOML file, each with an optional "
-            "cost.",
-            default="see below",
-        ),
-    ] = None,
+    *,
+    runs: Path | None = None,
     objective: Objective = "balanced",
     space: SpaceFile = None,
-    about: Annotated[
-        list[str] | None,
-        option(
-            "NAME",
-            "Coefficient or effect to tell of, as summary names them; may be repeated.",
-            default="all",
-        ),
-    ] = None,
-    steps: Annotated[
-        int | None,
-        option("N", "Length of the default runs.", default="a third of the typical CPT run"),
-    ] = None,
+    about: list[str] | None = None,
+    steps: int | None = None,
     output: ResultFolder = None,
     candidates: Candidates = 4096,
     interval: Interval = 0.9,
-    draws: Annotated[
-        int, typer.Option(min=50, help="Posterior draws to use: more, smaller errors.")
-    ] = 2000,
+    draws: Annotated[int, typer.Option(min=50)] = 2000,
     seed: Seed = 0,
     verbose: Verbose = False,
-    quiet: Quiet = False,
-    json: Json = False,
-) -> int:
+) -> Answer:
     r"""Find the short run that would sharpen a decision most for its cost.
 
     The curves that each run may show are simulated from the posterior, and a regression tells how well the
@@ -414,51 +376,62 @@ def next_run(
     0  done
     1  done, but the fit falls short of its diagnostics
     2  bad input: nothing is written
+
+    Parameters
+    ----------
+    runs : PLAN
+        Runs that could be trained: a study folder or one TOML file, each with an optional cost
+        [default: see above].
+    about : NAME
+        Coefficient or effect to tell of, as summary names them; may be repeated [default: all].
+    steps : N
+        Length of the default runs [default: a third of the typical CPT run].
+    draws
+        Posterior draws to use: more, smaller errors.
     """
     from bayes_cpt.decisions.next_run import next_run as value
     from bayes_cpt.inference.posterior import load
 
-    written = Output(quiet, json)
-    check_folder(output, new=True)
+    results = Results(output)
     posterior = load(fit)
-    with written.cautions():
-        values = value(
-            posterior,
-            objective,
-            space,
-            runs,
-            about=tuple(about or ()),
-            steps=steps,
-            draws=draws,
-            candidates=candidates,
-            seed=seed,
-        )
+    values = value(
+        posterior,
+        objective,
+        space,
+        runs,
+        about=tuple(about or ()),
+        steps=steps,
+        draws=draws,
+        candidates=candidates,
+        seed=seed,
+    )
     tables = {"runs": values.table(), "information": values.information_table()}
-    answer = Answer(written, fit, posterior, values, interval)
-    answer.write(output, tables, {"next_run": values.plot()} if output else {})
+    content = {
+        "objective": values.valuation.objective.model_dump(mode="json"),
+        "seed": seed,
+        "draws": values.valuation.model.draws,
+        "value_of_perfect_information": _nats(values.perfect),
+        **tables,
+        "as_good_as_the_first": values.as_good(values.order[0]),
+    }
     left = len(tables["runs"]) - SHOWN
-    more = [f"{left} more are in --json and in what -o writes."] if left > 0 else []
-    answer.show(
-        [_worth(tables["runs"].head(SHOWN), values)],
-        lambda: [_most_about(tables["runs"].head(MORE))],
+    more = Text(f"{left} more are in --json and in what -o writes.", "dim")
+    return advised(
+        fit,
+        posterior,
+        values,
+        interval,
+        results,
+        content,
+        tables=tables,
+        figures={"next_run": values.plot},
+        main=[_worth(tables["runs"].head(SHOWN), values), *([more] if left > 0 else [])],
+        detail=lambda: [_most_about(tables["runs"].head(MORE))],
         verbose=verbose,
-        footnotes=[*footnote(tables["runs"]["outside"].head(SHOWN)), *more],
-    )
-    return answer.finish(
-        {
-            "objective": values.valuation.objective.model_dump(mode="json"),
-            "seed": seed,
-            "draws": values.valuation.model.draws,
-            "value_of_perfect_information": dict(
-                zip(("nats", "error"), values.perfect, strict=True)
-            ),
-            **tables,
-            "as_good_as_the_first": values.as_good(values.order[0]),
-        }
     )
 
 
-def _worth(table: "pd.DataFrame", values: "RunValues") -> Section:
+def _worth(table: "pd.DataFrame", values: "RunValues") -> Table:
     """Return what each run is worth and must be worth, in thousandths of a nat."""
     from bayes_cpt.report.numbers import decimals
 
@@ -466,58 +439,38 @@ def _worth(table: "pd.DataFrame", values: "RunValues") -> Section:
         digits = decimals(1000.0 * row["error"])
         return f"{1000.0 * row['value']:.{digits}f} ± {1000.0 * row['error']:.{digits}f}"
 
+    cells = columns("run | cost:g") | {"worth": worth}
+    cells |= columns("must be=price:2 | changes the choice=changes:%")
+    title = (
+        f"What runs are worth to {values.valuation.objective.name}, 0.001 nats, the most for its cost "
+        "first"
+    )
     rows = starred(table, "run").assign(price=1000.0 * table["hurdle"])
-    rows["worth"] = [worth(row) for row in table.to_dict("records")]
-    cells = "run | cost:g | worth:text | must be=price:2 | changes the choice=changes:%"
-    name = values.valuation.objective.name
-    heading = f"What runs are worth to {name}, 0.001 nats, the most for its cost first"
-    return Section(heading, rows, cells, table["outside"])
+    return Table(title, rows, cells, note=star(table["outside"]), marked=table["outside"])
 
 
-def _most_about(table: "pd.DataFrame") -> Section:
+def _most_about(table: "pd.DataFrame") -> Table:
     told = table["about"].str.replace("_", " ") + " on " + table["on"]
     rows = table.assign(told=told, rate=1000.0 * table["per_1000_steps"])
     cells = "run | tells most about=told | per 1,000 steps\n(0.001 nats)=rate:.2g"
-    return Section("What each tells most about", rows, cells)
+    return Table("What each tells most about", rows, cells)
 
 
+@command
 def schedule(
     fit: FitFile,
-    steps: Annotated[int, option("N", "Length of the run.")],
-    replay: Annotated[
-        float | None,
-        option(
-            "SHARE", "Share of general data.", default="the best of the study's for the objective"
-        ),
-    ] = None,
-    base: Annotated[
-        str | None,
-        option(
-            "NAME", "Base of the fitted study.", default="the best that its CPT runs start from"
-        ),
-    ] = None,
-    targets: Annotated[
-        str | None,
-        option(
-            "MIXTURE",
-            "Of several targets one, or shares as in code=0.7,law=0.3.",
-            default="the best of the study's",
-        ),
-    ] = None,
+    *,
+    steps: int,
+    replay: float | None = None,
+    base: str | None = None,
+    targets: str | None = None,
     objective: Objective = "balanced",
-    cap: Annotated[
-        float | None,
-        option(
-            "LR", "Highest learning rate, raw.", default="the highest that the study was trained at"
-        ),
-    ] = None,
+    cap: float | None = None,
     output: ResultFolder = None,
     interval: Interval = 0.9,
     draws: Draws = 400,
     verbose: Verbose = False,
-    quiet: Quiet = False,
-    json: Json = False,
-) -> int:
+) -> Answer:
     r"""Find the best schedule of a run: a cosine, or one that is held and then decays (WSD).
 
     Up to a highest learning rate the best of either is found, from the end of a short line that starts at
@@ -539,51 +492,57 @@ def schedule(
     0  done
     1  done, but the fit falls short of its diagnostics
     2  bad input: nothing is written
+
+    Parameters
+    ----------
+    steps : N
+        Length of the run.
+    replay : SHARE
+        Share of general data [default: the best of the study's for the objective].
+    base : NAME
+        Base of the fitted study [default: the best that its CPT runs start from].
+    targets : MIXTURE
+        Of several targets one, or shares as in code=0.7,law=0.3 [default: the best of the study's].
+    cap : LR
+        Highest learning rate, raw [default: the highest that the study was trained at].
     """
     from bayes_cpt.decisions.schedule_choice import choose_schedule
     from bayes_cpt.inference.posterior import load
     from bayes_cpt.study.folder import runs_text
 
-    written = Output(quiet, json)
-    check_folder(output, new=True)
+    results = Results(output)
     posterior = load(fit)
-    with written.cautions():
-        choice = choose_schedule(
-            posterior,
-            base,
-            replay,
-            steps,
-            objective,
-            targets=_mixture(targets),
-            cap=cap,
-            draws=draws,
-        )
-    table = choice.table(interval)
-    answer = Answer(written, fit, posterior, choice, interval)
-    if output is not None:
-        tables = {"lr": choice.rates(), "gains": table}
-        answer.write(output, tables, {"schedule": choice.plot()}, study=runs_text(choice.plan.runs))
-    answer.show(
-        [_against(choice, interval)],
-        lambda: [_gains(table)],
-        verbose=verbose,
-        footnotes=[f"{SAME} no detectable gain"],
+    choice = choose_schedule(
+        posterior, base, replay, steps, objective, targets=_mixture(targets), cap=cap, draws=draws
     )
-    return answer.finish(
-        {
-            "base": choice.base.name,
-            "replay": choice.replay,
-            "targets": choice.mixture,
-            "not_given": choice.taken,
-            "steps": steps,
-            "cap": choice.cap,
-            "objective": choice.valuation.objective.name,
-            "advised": choice.advised,
-            "gains": table,
-            "noise": choice.noise,
-            "outside": choice.outside,
-            "learning_rate": choice.schedules[choice.advised].learning_rates().tolist(),
-        }
+    table = choice.table(interval)
+    content = {
+        "base": choice.base.name,
+        "replay": choice.replay,
+        "targets": choice.mixture,
+        "not_given": choice.taken,
+        "steps": steps,
+        "cap": choice.cap,
+        "objective": choice.valuation.objective.name,
+        "advised": choice.advised,
+        "gains": table,
+        "noise": choice.noise,
+        "outside": choice.outside,
+        "learning_rate": choice.schedules[choice.advised].learning_rates().tolist(),
+    }
+    return advised(
+        fit,
+        posterior,
+        choice,
+        interval,
+        results,
+        content,
+        tables={"lr": choice.rates(), "gains": table},
+        figures={"schedule": choice.plot},
+        plan={"study.toml": runs_text(choice.plan.runs)},
+        main=[_against(choice, interval)],
+        detail=lambda: [_gains(table)],
+        verbose=verbose,
     )
 
 
@@ -602,7 +561,7 @@ def _mixture(words: str | None) -> str | dict[str, float] | None:
     return shares
 
 
-def _against(choice: "ScheduleChoice", interval: float) -> Section:
+def _against(choice: "ScheduleChoice", interval: float) -> Table:
     """Return where each schedule ends beside others, and = where no gain can be detected."""
     import pandas as pd
 
@@ -612,21 +571,19 @@ def _against(choice: "ScheduleChoice", interval: float) -> Section:
     rows = []
     for family, against in PAIRS:
         change = Estimate.of(-choice.gains(family, against), interval)
-        shown = f"{change.change} ({change.band})"
         detectable = choice.is_detectable(family, against)
-        rows.append((SCHEDULES[family], SCHEDULES[against], shown if detectable else SAME))
-    headings = ("the best", "against the best", "ends, nats")
-    cells: dict[str, Any] = {heading: heading for heading in headings}
+        shown = f"{change.change} ({change.band})" if detectable else SAME
+        rows.append((SCHEDULES[family], SCHEDULES[against], shown))
+    table = pd.DataFrame(rows, columns=["the best", "against the best", "ends, nats"])
     title = f"Where schedules end, with {100 * interval:g} % intervals"
-    return Section(title, pd.DataFrame(rows, columns=list(headings)), cells)
+    return Table(title, table, note=f"{SAME} no detectable gain")
 
 
-def _gains(table: "pd.DataFrame") -> Section:
+def _gains(table: "pd.DataFrame") -> Table:
     """Return by how much each schedule ends lower, in numbers."""
     cells: dict[str, Any] = {"the best": "schedule", "than the best": "against"}
     cells |= {end: (end, "+.4f") for end in ("median", "lower", "upper")}
     cells["ends lower"] = ("probability", share)
     rows = table.replace({"schedule": SCHEDULES, "against": SCHEDULES})
-    marked = table["advised"]
     title = "By how much each schedule ends lower, nats"
-    return Section(title, rows, cells, marked, group="the best")
+    return Table(title, rows, cells, marked=table["advised"], group="the best")

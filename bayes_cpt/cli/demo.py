@@ -1,27 +1,21 @@
 """`bayes-cpt demo`: the whole way on the bundled study."""
 
 from pathlib import Path
-from typing import Annotated
 
-import typer
-
-from bayes_cpt.cli.fit import fit_and_save, show_fit
-from bayes_cpt.cli.options import FitDraws, Json, Quiet, Seed
-from bayes_cpt.cli.output import Output, OutputFile, make_folder, save_figure, write
-from bayes_cpt.cli.predict import show_forecast, write_forecast
-
-FILES = ("fit.nc", "forecast.csv", "forecast.png", "fitted.png", "plan-example.toml")
+from bayes_cpt.cli.fit import fit_and_save
+from bayes_cpt.cli.options import FitDraws, Seed, command
+from bayes_cpt.cli.output import Answer, Output, OutputFile, Results, figure_file
+from bayes_cpt.cli.predict import forecast, write_bands
 
 
+@command
 def demo(
-    output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="FOLDER", help="Folder to write into.")
-    ] = Path("bayes-cpt-demo"),
+    written: Output,
+    *,
+    output: Path = Path("bayes-cpt-demo"),
     seed: Seed = 0,
     draws: FitDraws = None,
-    quiet: Quiet = False,
-    json: Json = False,
-) -> int:
+) -> Answer:
     r"""Fit the bundled study and predict two runs that it does not have.
 
     The study is cpt-lab: ten short continual pre-training runs of a small transformer, from English
@@ -38,32 +32,46 @@ def demo(
     0  done
     1  done, but the fit falls short of its diagnostics
     2  the folder cannot be written
+
+    Parameters
+    ----------
+    output : FOLDER
+        Folder to write into.
     """
     from bayes_cpt.bundled import bundled_study
     from bayes_cpt.study.folder import read_study
 
-    written = Output(quiet, json)
-    make_folder(output)
-    with written.cautions():
-        study = read_study(bundled_study())
-    plan = output / "plan-example.toml"
-    write(plan, (bundled_study() / plan.name).read_text(encoding="utf-8"))
+    results = Results(output)
+    plan = bundled_study() / "plan-example.toml"
+    results.write(plan.name, plan.name, plan.read_text(encoding="utf-8"))
     file = OutputFile(output / "fit.nc", (".nc",))
+    study = read_study(bundled_study())
     posterior, fitted = fit_and_save(written, study, "cpt-replay", seed, file, draws)
     from bayes_cpt import plots
     from bayes_cpt.forecast.bands import bands
 
-    dataset = posterior.predict(plan, seed=seed)
+    table = bands(posterior, plan, seed=seed)
     target = OutputFile(output / "forecast.csv", (".csv",))
-    forecast = write_forecast(posterior, bands(posterior, plan, seed=seed), target)
-    save_figure(plots.forecast(posterior, dataset), output / "forecast.png")
-    save_figure(plots.fitted(posterior), output / "fitted.png")
-    show_fit(written, posterior, fitted, verbose=False)
-    written.text()
-    show_forecast(written, posterior, forecast)
-    written.text(
-        f"\nWritten to {output}: {', '.join(FILES)}. Change the plan and predict it again."
+    write_bands(table, target)
+    drawn = posterior.predict(plan, seed=seed)
+    results.paths |= {"fit.nc": output / "fit.nc", "forecast.csv": output / "forecast.csv"}
+    for name, figure in (
+        ("forecast.png", plots.forecast(posterior, drawn)),
+        ("fitted.png", plots.fitted(posterior)),
+    ):
+        results.write(name, name, figure_file(figure))
+    about, verdict, parts = forecast(posterior, table)
+    return Answer(
+        {"fit": fitted.content, "forecast": about | {"verdict": verdict}, "files": results.files},
+        fitted.verdict,
+        [
+            *fitted.parts,
+            "",
+            *verdict,
+            *parts,
+            "",
+            *results.said,
+            "Change the plan and predict it again.",
+        ],
+        fitted.problems,
     )
-    files = {name: str(output / name) for name in FILES}
-    written.result({"fit": fitted, "forecast": forecast, "files": files})
-    return 0 if posterior.trustworthy else 1

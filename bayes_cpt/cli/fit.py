@@ -1,23 +1,17 @@
 """`bayes-cpt fit`: a study in, a posterior out."""
 
 import time
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from bayes_cpt.cli.options import (
-    FitDraws,
-    Json,
-    Model,
-    Quiet,
-    Seed,
-    StudyFolder,
-    Verbose,
-    option,
-    output_option,
-)
-from bayes_cpt.cli.output import Output, OutputFile
-from bayes_cpt.cli.running import about_fit, check_fittable, explained, finish, show_fit_verdict
+import typer
+from rich.text import Text
+
+from bayes_cpt.cli.options import FitDraws, Model, Seed, StudyFolder, Verbose, command
+from bayes_cpt.cli.output import Answer, Output, OutputFile, Part
+from bayes_cpt.cli.running import check_fittable, explained, law_alarms, of_fit
+from bayes_cpt.report.tables import Table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,19 +20,18 @@ if TYPE_CHECKING:
     from bayes_cpt.study.study import Study
 
 
+@command
 def fit(
+    written: Output,
     study: StudyFolder,
-    output: Annotated[Path, output_option("FIT", "File to write: NAME.nc.")],
+    *,
+    output: Path,
     model: Model = "cpt-replay",
     seed: Seed = 0,
     draws: FitDraws = None,
-    cores: Annotated[
-        int | None, option(None, "Chains sampled at once.", default="all", min=1)
-    ] = None,
+    cores: Annotated[int | None, typer.Option(min=1)] = None,
     verbose: Verbose = False,
-    quiet: Quiet = False,
-    json: Json = False,
-) -> int:
+) -> Answer:
     r"""Fit a law to a study, and write the posterior as one file.
 
     Samples the posterior with NUTS in four chains, again and with more care where the diagnostics fall
@@ -60,21 +53,29 @@ def fit(
     1  it does not, even after all attempts, or the law does not fit: the file is written, and marked
     2  bad input: nothing is written
     130  interrupted: nothing is written
+
+    Parameters
+    ----------
+    output : FIT
+        File to write: NAME.nc.
+    cores
+        Chains sampled at once [default: all].
     """
     from bayes_cpt.study.folder import read_study
 
-    written = Output(quiet, json)
     file = OutputFile(output, (".nc",))
-    with written.cautions():
-        loaded = read_study(study)
-    posterior, content = fit_and_save(written, loaded, model, seed, file, draws, cores)
-    show_fit(written, posterior, content, verbose=verbose)
-    file.say(written)
-    written.text(
-        f"Next: bayes-cpt summary {output} says what moves a run, bayes-cpt decide {output} what to train.",
-        "dim",
+    posterior, answer = fit_and_save(
+        written, read_study(study), model, seed, file, draws, cores, verbose=verbose
     )
-    return finish(written, posterior, content)
+    parts = [*answer.parts, *file.said]
+    # What is not to be trusted is not built on.
+    if posterior.trustworthy:
+        hint = (
+            f"Next: bayes-cpt summary {output} says what moves a run, bayes-cpt decide {output} what to "
+            "train."
+        )
+        parts.append(Text(hint, "dim"))
+    return replace(answer, parts=parts, notes=file.notes)
 
 
 def fit_and_save(
@@ -85,71 +86,69 @@ def fit_and_save(
     file: OutputFile,
     draws: int | None = None,
     cores: int | None = None,
-) -> tuple["Posterior", dict[str, Any]]:
-    """Fit and save; return the posterior and what machines are told of it."""
+    *,
+    verbose: bool = False,
+) -> tuple["Posterior", Answer]:
+    """Fit and save; return the posterior, and what there is to say of it."""
     from bayes_cpt.model.spec import read_spec
     from bayes_cpt.report.fit import Convergence, fit_verdict
 
     spec = read_spec(model)
     started = time.monotonic()
-    with written.cautions():
-        # What the study lacks is said before the sampler is imported.
-        check_fittable(spec, study)
-        from bayes_cpt.forecast.quality import fit_quality
-        from bayes_cpt.identify.determination import determination
-        from bayes_cpt.inference.fitting import fit as fit_study
+    # What the study lacks is said before the sampler is imported.
+    check_fittable(spec, study)
+    from bayes_cpt.forecast.quality import fit_quality
+    from bayes_cpt.identify.determination import determination
+    from bayes_cpt.inference.fitting import fit as fit_study
 
-        with written.progress() as report, explained():
-            posterior = fit_study(study, spec, seed, draws=draws, progress=report, cores=cores)
+    with written.progress() as report, explained():
+        posterior = fit_study(study, spec, seed, draws=draws, progress=report, cores=cores)
     seconds = time.monotonic() - started
     file.write(posterior.save)
     quality, table = fit_quality(posterior), posterior.summary(coefficients=False)
-    reached = Convergence.of(posterior, table)
     weak = weakly_determined(table)
-    return posterior, about_fit(Path(file.path or ""), posterior) | asdict(reached) | {
+    verdict = fit_verdict(posterior, quality, determination(posterior))
+    content = asdict(Convergence.of(posterior, table)) | {
         "study_digest": posterior.tree.attrs["study_digest"],
         "seed": posterior.seed,
         "seconds": round(seconds, 1),
         "quality": quality,
         "prior_bound": weak[["quantity", "domain", "contraction"]],
-        "verdict": fit_verdict(posterior, quality, determination(posterior)),
+        "verdict": verdict,
     }
+    parts = _parts(posterior, content, verbose=verbose)
+    shown = verdict if posterior.trustworthy else []
+    return posterior, of_fit(Path(file.path or ""), posterior, content, shown, parts)
 
 
-def show_fit(
-    written: Output, posterior: "Posterior", content: dict[str, Any], *, verbose: bool
-) -> None:
-    """Print whether to use a fit, how close it comes, and how it was sampled."""
+def _parts(posterior: "Posterior", content: dict[str, Any], *, verbose: bool) -> list[Part]:
+    """Return how close a fit comes, and how it was sampled."""
     from bayes_cpt.report.equation import meaning
 
-    show_fit_verdict(written, posterior, content["verdict"], verbose=verbose)
-    written.heading("How close the fitted curves are to the measured losses")
     quality = content["quality"].assign(phase=content["quality"]["phase"].str.upper())
     cells = (
         "validation set=domain | phase | points:text | R²=r2:.3f | "
         "mean miss,\nnats/token=mean_absolute_error:2"
     )
-    written.table(quality, cells)
-    weak = content["prior_bound"]
+    parts = law_alarms(posterior, verbose=verbose)
+    parts.append(Table("How close the fitted curves are to the measured losses", quality, cells))
+    weak, attempts = content["prior_bound"], content["attempts"]
     if verbose and len(weak):
-        written.heading("What the runs say little about: the prior decides (contraction below 0.5)")
         places = weak["domain"] + weak["contraction"].map(" {:.2f}".format)
         listed = places.groupby(weak["quantity"], sort=False).agg(", ".join)
         rows = listed.rename("contraction").rename_axis("parameter").reset_index()
         meanings = [meaning(posterior.frame, name) for name in rows["parameter"]]
-        written.table(rows.assign(meaning=meanings))
-    attempts = content["attempts"]
-    named = (
-        f" {len(weak)} parameters rest on their priors: --verbose names them." if len(weak) else ""
-    )
-    written.text(
+        title = "What the runs say little about: the prior decides (contraction below 0.5)"
+        parts.append(Table(title, rows.assign(meaning=meanings)))
+    sampled = (
         f"\n{content['chains']} chains of {content['draws']} draws, "
         f"{attempts} attempt{'s' * (attempts > 1)}, {content['seconds']:.0f} s. "
         f"Lowest ESS {content['min_ess_bulk']:.0f} (bulk) and {content['min_ess_tail']:.0f} (tail), "
         f"largest R-hat {content['max_r_hat']:.3f}, {content['divergences']} divergences."
-        f"{'' if verbose else named}",
-        "dim",
     )
+    if len(weak) and not verbose:
+        sampled += f" {len(weak)} parameters rest on their priors: --verbose names them."
+    return [*parts, Text(sampled, "dim")]
 
 
 def weakly_determined(table: "pd.DataFrame") -> "pd.DataFrame":

@@ -1,6 +1,7 @@
 """`bayes-cpt landmarks`: what a fit says beside its curves, in tables, figures and plain words."""
 
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -8,16 +9,15 @@ from bayes_cpt.cli.options import (
     Draws,
     FitFile,
     Interval,
-    Json,
     Plan,
-    Quiet,
     ResultFolder,
     Target,
     Verbose,
-    option,
+    command,
 )
-from bayes_cpt.cli.output import Output, Row, check_folder, footnote, starred, with_beyond
-from bayes_cpt.cli.running import SAME, Answer, Section
+from bayes_cpt.cli.output import Answer, Results
+from bayes_cpt.cli.running import SAME, advised
+from bayes_cpt.report.tables import Row, Table, columns, star, starred
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -37,11 +37,11 @@ TURNING = (
     "never\nback=never_returns:% | after\nsteps=median:3 | lower:3 | upper:3"
 )
 CRITICAL_CELLS = (
-    "replay:g | =beyond | rise of general\nloss (nats)=rise:.4f | exists:% | by prior=exists_prior:% | "
+    "replay:g | rise of general\nloss (nats)=rise:.4f | exists:% | by prior=exists_prior:% | "
     "steps=median:3 | lower:3 | upper:3"
 )
 RESPONSE = (
-    "on=domain | re-warmed=rewarmed:text | =beyond | value | base=start:.4f | last=median:.4f | "
+    "on=domain | re-warmed=rewarmed:text | value | base=start:.4f | last=median:.4f | "
     "lower:.4f | upper:.4f | best:%"
 )
 RESPONSES = {
@@ -51,27 +51,19 @@ RESPONSES = {
 }
 
 
+@command
 def landmarks(
     fit: FitFile,
+    *,
     plan: Plan = None,
     output: ResultFolder = None,
-    run: Annotated[
-        str | None,
-        option("NAME", "The run whose base and peak are varied.", default="the first that anneals"),
-    ] = None,
+    run: str | None = None,
     target: Target = None,
-    balance: Annotated[
-        float,
-        typer.Option(
-            min=0.0, max=1.0, help="Weight of the general loss in the balance with the target loss."
-        ),
-    ] = 0.5,
+    balance: Annotated[float, typer.Option(min=0.0, max=1.0)] = 0.5,
     interval: Interval = 0.9,
     draws: Draws = 500,
     verbose: Verbose = False,
-    quiet: Quiet = False,
-    json: Json = False,
-) -> int:
+) -> Answer:
     r"""Say which base to start from, how high to re-warm, and whether general loss comes back.
 
     Everything is computed draw by draw, of the law's curve, without the noise of a measured run:
@@ -98,59 +90,63 @@ def landmarks(
     0  done
     1  done, but the fit falls short of its diagnostics
     2  bad input: nothing is written
+
+    Parameters
+    ----------
+    run : NAME
+        The run whose base and peak are varied [default: the first that anneals].
+    balance
+        Weight of the general loss in the balance with the target loss.
     """
     from bayes_cpt.inference.posterior import load
     from bayes_cpt.landmarks import survey
 
-    written = Output(quiet, json)
-    check_folder(output, new=True)
+    results = Results(output)
     posterior = load(fit).of_target(target, "a survey of landmarks")
-    with written.cautions():
-        found = survey(posterior, plan, run, balance=balance, draws=draws)
-    tables = found.tables(interval)
-    answer = Answer(written, fit, posterior, found, interval)
-    answer.write(output, tables, _figures(posterior, found, draws) if output else {})
+    found = survey(posterior, plan, run, balance=balance, draws=draws)
+    tables, past = found.tables(interval), found.past()
+    content = {
+        "plan": plan and str(plan),
+        "run": found.run.name,
+        "horizon": found.turning.draws.attrs["horizon"],
+        **tables,
+        "past_critical_point": past
+        and {
+            "base": found.base.name,
+            "replay": found.run.replay or 0.0,
+            "probability": past[0],
+            "probability_by_prior": past[1],
+        },
+    }
+    return advised(
+        fit,
+        posterior,
+        found,
+        interval,
+        results,
+        content,
+        tables=tables,
+        figures=_figures(posterior, found, draws),
+        main=_main(found, tables, interval),
+        detail=lambda: _detail(found, tables, interval),
+        verbose=verbose,
+    )
+
+
+def _main(found: "Survey", tables: "dict[str, pd.DataFrame]", interval: float) -> list[Table]:
+    """Return what fits on one screen: effects of the choices, and what becomes of general loss."""
     turning = tables["turning_length"]
     drawn_out = (turning["balance"] == 1.0) & (turning["course"] == "stretched")
-    turning = turning[drawn_out].head(RUNS)
-    answer.show(
-        _main(found, tables, turning, interval),
-        lambda: _detail(found, tables, interval),
-        verbose=verbose,
-        footnotes=[f"{SAME} no detectable difference", *footnote(turning["outside"])],
-    )
-    past = found.past()
-    return answer.finish(
-        {
-            "plan": plan and str(plan),
-            "run": found.run.name,
-            "horizon": found.turning.draws.attrs["horizon"],
-            **tables,
-            "past_critical_point": past
-            and {
-                "base": found.base.name,
-                "replay": found.run.replay or 0.0,
-                "probability": past[0],
-                "probability_by_prior": past[1],
-            },
-        }
-    )
-
-
-def _main(
-    found: "Survey", tables: "dict[str, pd.DataFrame]", turning: "pd.DataFrame", interval: float
-) -> list[Section]:
-    """Return what fits on one screen: effects of the choices, and what becomes of general loss."""
-    left = tables["turning_length"]["run"].nunique() - len(turning)
-    more = f" ({left} more runs with --verbose)" if left else ""
+    left = turning["run"].nunique() - RUNS
+    more = f" ({left} more runs with --verbose)" if left > 0 else ""
     title = f"Does general loss come back to that of its base?{more}"
-    sections = [_effects(found, interval), _returns(title, turning)]
+    shown = [_effects(found, interval), _returns(title, turning[drawn_out].head(RUNS))]
     if "critical_point" in tables:
-        sections.append(_critical_in_short(tables["critical_point"].head(REPLAYS)))
-    return sections
+        shown.append(_critical_in_short(tables["critical_point"].head(REPLAYS)))
+    return shown
 
 
-def _effects(found: "Survey", interval: float) -> Section:
+def _effects(found: "Survey", interval: float) -> Table:
     import pandas as pd
 
     from bayes_cpt.report.landmarks import effects
@@ -164,13 +160,15 @@ def _effects(found: "Survey", interval: float) -> Section:
         ]
         for choice, changes in effects(found, interval)[:CHOICES]
     ]
-    cells: dict[str, Any] = {"choice": "choice"} | {domain: (domain, "text") for domain in domains}
-    title = f"What a choice does to the last losses of {found.run.name}, nats"
-    table = pd.DataFrame(rows, columns=["choice", *domains])
-    return Section(f"{title} ({100 * interval:g} % intervals)", table, cells)
+    return Table(
+        f"What a choice does to the last losses of {found.run.name}, nats ({100 * interval:g} % intervals)",
+        pd.DataFrame(rows, columns=["choice", *domains]),
+        {"choice": "choice"} | {domain: (domain, "text") for domain in domains},
+        note=f"{SAME} no detectable difference",
+    )
 
 
-def _returns(title: str, table: "pd.DataFrame") -> Section:
+def _returns(title: str, table: "pd.DataFrame") -> Table:
     from bayes_cpt.report.numbers import MANY, signed, steps
 
     def change(row: Row) -> str:
@@ -186,57 +184,59 @@ def _returns(title: str, table: "pd.DataFrame") -> Section:
         lower = steps(row["lower"])
         return lower if row["lower"] > MANY else f"{lower} to {steps(row['upper'])}"
 
+    cells = columns("run | steps=planned_steps:text") | {"change then": change}
+    cells |= columns("back\nthen=back:% | back if\ndrawn out=drawn_out:%") | {"after steps": after}
     rows = starred(table, "run").assign(drawn_out=1.0 - table["never_returns"])
-    rows["then"] = [change(row) for row in table.to_dict("records")]
-    rows["after"] = [after(row) for row in table.to_dict("records")]
-    cells = (
-        "run | steps=planned_steps:text | change then=then:text | back\nthen=back:% | "
-        "back if\ndrawn out=drawn_out:% | after steps=after:text"
-    )
-    return Section(title, rows, cells, table["outside"])
+    return Table(title, rows, cells, note=star(table["outside"]), marked=table["outside"])
 
 
-def _critical_in_short(table: "pd.DataFrame") -> Section:
+def _critical_in_short(table: "pd.DataFrame") -> Table:
     from bayes_cpt.report.numbers import steps
 
     def interval(row: Row) -> str:
         median, lower, upper = (steps(row[name]) for name in ("median", "lower", "upper"))
         return median if lower == upper else f"{median} ({lower} to {upper})"
 
-    cells = {"replay": ("replay", "g"), "exists": ("exists", "%")}
-    cells |= {"by the prior alone": ("exists_prior", "%")}
-    return Section(CRITICAL, table, cells | {"PT steps": interval})
+    cells = columns("replay:g | exists:% | by the prior alone=exists_prior:%")
+    return Table(CRITICAL, table, cells | {"PT steps": interval})
 
 
-def _detail(found: "Survey", tables: "dict[str, pd.DataFrame]", interval: float) -> list[Section]:
+def _detail(found: "Survey", tables: "dict[str, pd.DataFrame]", interval: float) -> list[Table]:
     turning = tables["turning_length"]
     weights = turning["balance"].map("{:g} general".format).replace("1 general", "general")
     turning = turning.assign(schedule=turning["course"].map(COURSES), loss=weights)
     title = f"Turning length: steps until a loss that rose is back ({100 * interval:g} % intervals)"
-    sections = [Section(title, turning, TURNING, turning["outside"], group="run")]
+    shown = [(title, starred(turning, "run"), TURNING, "run")]
     if "critical_point" in tables:
-        critical = with_beyond(tables["critical_point"])
-        sections.append(Section(CRITICAL, critical, CRITICAL_CELLS, critical["outside"]))
+        shown.append((CRITICAL, tables["critical_point"], CRITICAL_CELLS, ""))
     for name, choice in RESPONSES.items():
         if name in tables:
-            heading = f"Last loss of {found.run.name} against {choice}"
-            rows = with_beyond(tables[name])
-            sections.append(Section(heading, rows, RESPONSE, rows["outside"]))
-    return sections
+            title = f"Last loss of {found.run.name} against {choice}"
+            shown.append((title, starred(tables[name], "domain"), RESPONSE, ""))
+    return [
+        Table(title, rows, cells, note=star(rows["outside"]), marked=rows["outside"], group=group)
+        for title, rows, cells, group in shown
+    ]
 
 
-def _figures(posterior: "Posterior", found: "Survey", draws: int) -> "dict[str, Figure]":
+def _figures(
+    posterior: "Posterior", found: "Survey", draws: int
+) -> "dict[str, Callable[[], Figure]]":
     from bayes_cpt import plots
     from bayes_cpt.landmarks import hidden_curves
 
     name, plan, choices = found.run.name, found.plan, found.choices
-    figures = {
-        "landmarks": plots.landmarks(found.turning, choices.critical if choices else None),
-        "peak_learning_rate": plots.response(found.peaks),
-        "hidden_curves": plots.hidden_curves(hidden_curves(posterior, plan, [name], draws)),
-        "decomposition": plots.decomposition(posterior, plan, name),
+
+    def curves() -> "Figure":
+        return plots.hidden_curves(hidden_curves(posterior, plan, [name], draws))
+
+    figures: dict[str, Callable[[], Figure]] = {
+        "landmarks": lambda: plots.landmarks(found.turning, choices.critical if choices else None),
+        "peak_learning_rate": lambda: plots.response(found.peaks),
+        "hidden_curves": curves,
+        "decomposition": lambda: plots.decomposition(posterior, plan, name),
     }
     if choices is not None:
-        figures["loss_potential"] = plots.response(choices.direct, choices.rewarmed)
-        figures["bases"] = plots.response(choices.bases)
+        figures["loss_potential"] = lambda: plots.response(choices.direct, choices.rewarmed)
+        figures["bases"] = lambda: plots.response(choices.bases)
     return figures

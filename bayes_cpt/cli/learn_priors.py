@@ -6,35 +6,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.text import Text
 
-from bayes_cpt.cli.options import (
-    Dask,
-    Jobs,
-    Json,
-    Model,
-    Quiet,
-    RefitDraws,
-    Seed,
-    Verbose,
-    option,
-    output_option,
-)
-from bayes_cpt.cli.output import (
-    Output,
-    OutputFile,
-    Progress,
-    extended,
-    make_folder,
-    number,
-    write,
-)
+from bayes_cpt.cli.options import Dask, Jobs, Model, RefitDraws, Seed, Verbose, command
+from bayes_cpt.cli.output import Answer, Output, OutputFile, Part, Progress, Results, heading, write
 from bayes_cpt.cli.running import check_fittable
 from bayes_cpt.cli.validate import settings
-
-SCORES = (
-    "study | priors=method | runs | in 90 %=inside:.0f | CRPS=crps:.4f | MAE=mae:.4f | bias:.4f | "
-    "width=width_90:.4f"
-)
+from bayes_cpt.report.tables import Table, number
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -45,44 +23,28 @@ if TYPE_CHECKING:
     from bayes_cpt.model.spec import ModelSpec
     from bayes_cpt.validate.tasks import Pool
 
+SCORES = (
+    "study | priors=method | runs | in 90 %=inside:.0f | CRPS=crps:.4f | MAE=mae:.4f | bias:.4f | "
+    "width=width_90:.4f"
+)
 
+
+@command
 def learn_priors(
-    studies: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="STUDY...",
-            help="Study folders, three at least. One that holds fit/ and predict/ is learnt from by the "
-            "first, and the second is predicted with --leave-one-out.",
-            show_default=False,
-        ),
-    ],
-    output: Annotated[Path, output_option("OUT", "Model to write: NAME.toml.")],
+    written: Output,
+    studies: list[Path],
+    *,
+    output: Path,
     model: Model = "cpt-replay",
-    wider: Annotated[
-        float,
-        typer.Option(
-            min=1.0, help="How many times as wide as the model's own the priors of the fits are."
-        ),
-    ] = 1.5,
-    records: Annotated[
-        Path | None,
-        option("FOLDER", "Folder for what is done: stopped, the same command goes on there."),
-    ] = None,
-    leave_one_out: Annotated[
-        bool,
-        typer.Option(
-            "--leave-one-out",
-            help="Score forecasts of each study under priors from all others; refits take long.",
-        ),
-    ] = False,
+    wider: Annotated[float, typer.Option(min=1.0)] = 1.5,
+    records: Path | None = None,
+    leave_one_out: bool = False,
     draws: RefitDraws = None,
     jobs: Jobs = None,
     dask: Dask = None,
     seed: Seed = 0,
     verbose: Verbose = False,
-    quiet: Quiet = False,
-    json: Json = False,
-) -> int:
+) -> Answer:
     r"""Learn the priors of a model from earlier studies, and write them as a model of your own.
 
     Fits each study under priors wider than the model's own, and learns from all fits together how each
@@ -105,6 +67,20 @@ def learn_priors(
     0  done
     1  done, but a fit falls short of its diagnostics (and is left out), or prior curves reach below 0
     2  bad input: nothing is written
+
+    Parameters
+    ----------
+    studies : STUDY...
+        Study folders, three at least. One that holds fit/ and predict/ is learnt from by the first, and
+        the second is predicted with --leave-one-out.
+    output : OUT
+        Model to write: NAME.toml.
+    wider
+        How many times as wide as the model's own the priors of the fits are.
+    records : FOLDER
+        Folder for what is done: stopped, the same command goes on there.
+    leave_one_out
+        Score forecasts of each study under priors from all others; refits take long.
     """
     from bayes_cpt.history.evidence import TABLES, fit_studies, labels_of, widened
     from bayes_cpt.history.learnt import learnt_model, learnt_text, share_below_zero
@@ -113,14 +89,10 @@ def learn_priors(
     from bayes_cpt.report.forecasts import learnt_verdict
     from bayes_cpt.validate.tasks import Pool, Records
 
-    written = Output(quiet, json)
     file = OutputFile(output, (".toml",), model)
     spec = read_spec(model)
-    with written.cautions():
-        cases = _read(studies, spec)
-    if records is not None:
-        make_folder(records)
-    pool = Pool(jobs, dask)
+    cases = _read(studies, spec)
+    folder, pool = Results(records), Pool(jobs, dask)
     named = {case.study.name: case.study for case in cases}
     digests = {name: study.digest() for name, study in named.items()}
     described = settings([spec], seed, wider=wider, draws=draws) | {"studies": digests}
@@ -131,7 +103,7 @@ def learn_priors(
             seed,
             draws=draws,
             pool=pool,
-            records=Records.open(records, described, TABLES),
+            records=Records.open(folder.made(), described, TABLES),
             progress=tell,
         )
         skipped = {fit.study: fit.problems for fit in evidence if fit.problems}
@@ -143,7 +115,7 @@ def learn_priors(
     below = {name: share_below_zero(learnt.spec, study, seed=seed) for name, study in named.items()}
 
     def save(found: "Learnt", target: Path) -> None:
-        write(target, learnt_text(found, extended(model, target), digests, seed))
+        write(target, learnt_text(found, _extended(model, target), digests, seed))
 
     save(learnt, output)
     read_spec(output)
@@ -160,30 +132,36 @@ def learn_priors(
             scores = _score(cases, without, seed, draws, pool, records, tell)
     problems = _problems(skipped, learnt.population, below)
     said = learnt_verdict(learnt, output.name, scores, trustworthy=not problems)
-    for problem in problems:
-        written.error(f"Not trustworthy: {problem}.")
-    written.verdict(said)
-    _show(written, learnt, below, scores, verbose=verbose)
-    file.say(written)
-    written.result(
-        {
-            "model": learnt.spec.name,
-            "from": spec.name,
-            "studies": list(learnt.population.studies),
-            "left_out": {name: list(said) for name, said in skipped.items()},
-            "seed": seed,
-            "wider": wider,
-            "verdict": said,
-            "priors": learnt.table(),
-            "correlations": [asdict(pair) for pair in learnt.population.pairs],
-            "below_zero": below,
-            "problems": problems,
-            "trustworthy": not problems,
-            "leave_one_out": scores,
-            "file": str(output),
-        }
-    )
-    return 1 if problems else 0
+    content = {
+        "model": learnt.spec.name,
+        "from": spec.name,
+        "studies": list(learnt.population.studies),
+        "left_out": {name: list(said) for name, said in skipped.items()},
+        "seed": seed,
+        "wider": wider,
+        "verdict": said,
+        "priors": learnt.table(),
+        "correlations": [asdict(pair) for pair in learnt.population.pairs],
+        "below_zero": below,
+        "problems": problems,
+        "trustworthy": not problems,
+        "leave_one_out": scores,
+        "file": str(output),
+    }
+    parts = [*_priors(learnt, below, verbose=verbose), *_scores(scores), *file.said]
+    wrong = [f"Not trustworthy: {problem}." for problem in problems]
+    short = 0 if scores is None or scores.empty else int(scores["short"].sum())
+    notes = [f"{short} refits fall short of their diagnostics; their forecasts count."]
+    return Answer(content, said, parts, wrong, [*notes[: bool(short)], *file.notes])
+
+
+def _extended(model: str, target: Path) -> str:
+    """Return what a model's file says that it extends: a shipped model's name, or a path seen from it."""
+    from bayes_cpt.model.spec import shipped_models
+
+    if model in shipped_models():
+        return model
+    return str(Path(model).resolve().relative_to(target.parent.resolve(), walk_up=True))
 
 
 def _read(folders: list[Path], spec: "ModelSpec") -> "list[Case]":
@@ -242,48 +220,35 @@ def _problems(
     return problems
 
 
-def _show(
-    written: Output,
-    learnt: "Learnt",
-    below: dict[str, float],
-    scores: "pd.DataFrame | None",
-    *,
-    verbose: bool,
-) -> None:
+def _priors(learnt: "Learnt", below: dict[str, float], *, verbose: bool) -> list[Part]:
     from bayes_cpt.report.forecasts import together
 
     table = learnt.table()
-    written.heading(f"Central 90 % intervals of the priors of {learnt.before.name}")
-
     for name, ends in (("before", ("was_lower", "was_upper")), ("after", ("lower", "upper"))):
         low, high = (table[end].map(lambda value: number(value, 2)) for end in ends)
         table[name] = low + " to " + high
     table["after"] = table["after"].where(table["learnt"], "stays")
+    title = f"Central 90 % intervals of the priors of {learnt.before.name}"
     cells = "parameter | on | studies | was=before:text | is=after:text"
-    written.table(table if verbose else table[table["learnt"]], cells)
-    written.text(together(learnt))
-    written.text(
-        f"Prior curves reach below 0 nats/token in {100 * max(below.values()):.1f} % at most.",
-        "dim",
-    )
-    if scores is not None:
-        _show_scores(written, scores)
+    least = f"Prior curves reach below 0 nats/token in {100 * max(below.values()):.1f} % at most."
+    return [
+        Table(title, table if verbose else table[table["learnt"]], cells),
+        together(learnt),
+        Text(least, "dim"),
+    ]
 
 
-def _show_scores(written: Output, scores: "pd.DataFrame") -> None:
+def _scores(scores: "pd.DataFrame | None") -> list[Part]:
     from bayes_cpt.history.leave_one_out import crps_ratio
 
-    written.heading(
-        "Each study left out: forecasts under priors from all others, each run counting alike"
-    )
+    if scores is None:
+        return []
+    title = "Each study left out: forecasts under priors from all others, each run counting alike"
     if scores.empty:
-        written.text("There is nothing to predict: no study has a second run or a folder predict/.")
-        return
-    written.table(scores.assign(inside=100 * scores["coverage_90"]), SCORES)
-    written.text(
-        f"CRPS under learnt priors over that under the model's own: {crps_ratio(scores):.2f} "
-        "(geometric mean over studies)."
-    )
-    short = int(scores["short"].sum())
-    if short:
-        written.note(f"{short} refits fall short of their diagnostics; their forecasts count.")
+        nothing = "There is nothing to predict: no study has a second run or a folder predict/."
+        return [heading(title), nothing]
+    return [
+        Table(title, scores.assign(inside=100 * scores["coverage_90"]), SCORES),
+        f"CRPS under learnt priors over that under the model's own: {crps_ratio(scores):.2f} (geometric "
+        "mean over studies).",
+    ]

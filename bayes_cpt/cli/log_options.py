@@ -115,7 +115,7 @@ def _parameter(name: str) -> inspect.Parameter:
     flag = f"--{name.replace('_', '-')}"
     return inspect.Parameter(
         name,
-        inspect.Parameter.POSITIONAL_OR_KEYWORD,
+        inspect.Parameter.KEYWORD_ONLY,
         default=False if kind is bool else None,
         annotation=Annotated[
             bool if kind is bool else kind | None, option(metavar, text, flag, default=default)

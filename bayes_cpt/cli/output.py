@@ -7,17 +7,19 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.padding import Padding
-from rich.table import Table
+from rich.table import Table as Grid
 from rich.text import Text
 
 from bayes_cpt.errors import Problem, ProblemError, StudyWarning
 from bayes_cpt.files import replacing
+from bayes_cpt.report.tables import Table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -29,26 +31,52 @@ UNSEEN_WIDTH = 400
 WORTH_A_LINE = 5.0
 # Endings of files that `write_numbers` writes.
 NUMBERS = (".parquet", ".json")
-# What a run takes of data, time and money, and the heading of each.
-TAKEN = {
-    "general_epochs": "general\nepochs",
-    "target_epochs": "target\nepochs",
-    "gpu_hours": "GPU-\nhours",
-    "money": "money",
-}
 DPI = 150
 
 type Progress = Callable[[str, float], None]
-# Where the cells of columns come from, by heading: the name of a column, alone or with how its values are
-# formatted (see `FORMS`), or what makes a text of a row. Or as a text: "run | on=domain | weight:%".
-type Row = dict[str, Any]
-type Form = str | Callable[[Any], str]
-type Cells = str | tuple[str, Form] | Callable[[Row], str]
-type Columns = str | Mapping[str, Cells]
+# A paragraph, as it is or styled, or a table with its caption above it and its note below.
+type Part = str | Text | Table
+# A text, or what writes into the file that it gets.
+type Content = str | Callable[[Path], Any]
 
 
 class OutputError(ProblemError):
     """An output file that cannot be written, and why."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a verb has found and written; nothing is printed before that.
+
+    Parameters
+    ----------
+    content : mapping
+        For machines; a table becomes the list of its rows.
+    verdict : sequence of str
+        What to do, how sure that is, what would change it.
+    parts : sequence of Part
+        What is printed below it.
+    problems : sequence of str
+        What makes the result worthless: said however quiet, and told by the exit code.
+    notes : sequence of str
+        What the reader should know besides.
+    """
+
+    content: Mapping[str, Any]
+    verdict: Sequence[str] = ()
+    parts: Sequence[Part] = ()
+    problems: Sequence[str] = ()
+    notes: Sequence[str] = ()
+
+
+def heading(text: str) -> Text:
+    """Return the title of what follows."""
+    return Text(f"\n{text}", "bold")
+
+
+def in_words(sentences: Sequence[str]) -> list[Part]:
+    """Return what a result comes to in words."""
+    return [heading("In words"), *(f"{sentence}\n" for sentence in sentences)]
 
 
 class _Console(Console):
@@ -59,9 +87,10 @@ class _Console(Console):
         if not self.is_terminal and "COLUMNS" not in self._environ:
             self.width = UNSEEN_WIDTH
 
-    def paragraph(self, text: str, style: str) -> None:
+    def paragraph(self, text: str | Text, style: str = "") -> None:
         """Print a text, wrapped only where somebody sees it."""
-        self.print(Text(text, style=style), soft_wrap=not self.is_terminal)
+        shown = text if isinstance(text, Text) else Text(text, style)
+        self.print(shown, soft_wrap=not self.is_terminal)
 
     def on_broken_pipe(self) -> None:
         """Leave it to the caller: Rich would end the program with the code of a bad posterior."""
@@ -70,8 +99,6 @@ class _Console(Console):
 
 class Output:
     """Where a verb's words go.
-
-    A verb writes its files before it prints: a reader of its output may stop early.
 
     Parameters
     ----------
@@ -85,75 +112,48 @@ class Output:
         self.quiet, self.machine = quiet, machine
         self.out, self.err = _Console(), _Console(stderr=True)
 
-    def text(self, text: str = "", style: str = "") -> None:
+    def give(self, answer: Answer) -> int:
+        """Print an answer, and return the exit code."""
+        for problem in answer.problems:
+            self.error(problem)
+        for place, line in enumerate(answer.verdict):
+            self.text(Text(line, "" if place else "bold"))
+        for part in answer.parts:
+            if isinstance(part, Table):
+                self.table(part)
+            else:
+                self.text(part)
+        for note in answer.notes:
+            self.note(note)
+        self.result(answer.content)
+        return 1 if answer.problems else 0
+
+    def text(self, text: str | Text = "") -> None:
         """Print a paragraph for people."""
         if not self.quiet and not self.machine:
-            self.out.paragraph(text, style)
+            self.out.paragraph(text)
 
-    def verdict(self, lines: Sequence[str]) -> None:
-        """Print what a result comes to: what to do stands out."""
-        for index, line in enumerate(lines):
-            self.text(line, "bold" if index == 0 else "")
-
-    def heading(self, text: str) -> None:
-        """Print the title of what follows."""
-        self.text()
-        self.text(text, "bold")
-
-    def table(
-        self,
-        rows: "pd.DataFrame",
-        cells: Columns = "",
-        *,
-        marked: Sequence[object] = (),
-        group: str = "",
-        close: bool = False,
-    ) -> None:
-        """Print a tidy table for people.
-
-        Parameters
-        ----------
-        rows : DataFrame
-            One row each.
-        cells : str or mapping, optional
-            The columns to show (see `Columns`); all of them unless given. Texts of a column that goes by
-            its name alone stand left, its numbers have four digits; all else counts as numbers.
-        marked : sequence
-            Rows to highlight, by truth.
-        group : str
-            A heading below which a repeated value is left blank.
-        close : bool
-            Whether columns stand close, to have room on 80 characters.
-        """
+    def table(self, table: Table) -> None:
+        """Print a table for people, below its caption and above its note."""
         if self.quiet or self.machine:
             return
-        if isinstance(cells, str):
-            cells = columns(cells) if cells else {str(name): str(name) for name in rows}
-        table = Table(
-            box=None, pad_edge=False, padding=(0, 1 if close else 2, 0, 0), header_style="dim"
+        if table.caption:
+            self.text(heading(table.caption))
+        grid = Grid(
+            box=None, pad_edge=False, padding=(0, 1 if table.close else 2, 0, 0), header_style="dim"
         )
-        text = [
-            isinstance(made, str) and rows[made].dtype.kind not in "biuf" for made in cells.values()
-        ]
-        for index, heading in enumerate(cells):
+        for place, name in enumerate(table.cells):
             # Only prose, which comes last, may wrap.
-            prose = index == len(text) - 1 and all(text)
-            table.add_column(heading, justify="left" if text[index] else "right", no_wrap=not prose)
-        marks, last = list(marked) or [False] * len(rows), None
-        for mark, row in zip(marks, rows.to_dict("records"), strict=True):
-            values = {heading: _cell(made, row) for heading, made in cells.items()}
-            if group:
-                first = values[group]
-                values[group] = "" if first == last else first
-                last = first
-            table.add_row(*values.values(), style="yellow" if mark else "")
-        self.out.print(Padding(table, (0, 0, 0, 1), expand=False))
-
-    def words(self, sentences: Sequence[str]) -> None:
-        """Print what the result comes to in words."""
-        self.heading("In words")
-        for sentence in sentences:
-            self.text(f"{sentence}\n")
+            prose = place == len(table.is_text) - 1 and all(table.is_text)
+            grid.add_column(
+                name, justify="left" if table.is_text[place] else "right", no_wrap=not prose
+            )
+        marks = list(table.marked) or [False] * len(table.cells)
+        for mark, row in zip(marks, table.cells.itertuples(index=False), strict=True):
+            grid.add_row(*row, style="yellow" if mark else "")
+        self.out.print(Padding(grid, (0, 0, 0, 1), expand=False))
+        if table.note:
+            self.text(Text(f"{table.note}.", "dim"))
 
     def note(self, text: str) -> None:
         """Print what the reader should know, on stderr."""
@@ -198,71 +198,6 @@ class Output:
                 yield report
         else:
             yield _lines(self.err)
-
-
-def columns(text: str) -> dict[str, Cells]:
-    """Return where cells come from, by heading, as a text says it: "run | on=domain | weight:%"."""
-    shown: dict[str, Cells] = {}
-    for column in text.split(" | "):
-        heading, headed, source = column.rpartition("=")
-        name, _, form = source.partition(":")
-        shown[heading if headed else name] = (name, form) if form else name
-    return shown
-
-
-def _cell(made: Cells, row: Row) -> str:
-    if callable(made):
-        return made(row)
-    name, form = made if isinstance(made, tuple) else (made, "")
-    value = row[name]
-    if callable(form):
-        return form(value)
-    if form in FORMS:
-        return FORMS[form](value)
-    if form.isdigit():
-        return number(value, int(form))
-    if form:
-        return format(value, form)
-    return value if isinstance(value, str) else number(value)
-
-
-def number(value: float | None, digits: int = 4) -> str:
-    """Return a number for a table, a dash where there is none.
-
-    Examples
-    --------
-    >>> number(0.000213456), number(1234567), number(None)
-    ('0.0002135', '1234567', '-')
-    """
-    if value is None or math.isnan(value):
-        return "-"
-    if math.isinf(value):
-        return "none"
-    return f"{value:.0f}" if abs(value) >= 10**digits else f"{value:.{digits}g}"
-
-
-def share(probability: float) -> str:
-    """Return a probability for a table, nothing where there is none."""
-    return "" if math.isnan(probability) else f"{100 * probability:.0f} %"
-
-
-# How values are formatted, besides a number of digits and formats such as ".3f".
-FORMS: dict[str, Callable[[Any], str]] = {"%": share, "text": str}
-
-
-def starred(table: "pd.DataFrame", name: str) -> "pd.DataFrame":
-    """Return a table whose column of names has a star where a row leaves what was fitted."""
-    return table.assign(**{name: table[name].mask(table["outside"] != "", table[name] + " *")})
-
-
-def with_beyond(table: "pd.DataFrame") -> "pd.DataFrame":
-    """Return a table with a column that says which rows leave what was fitted."""
-    return table.assign(beyond=table["outside"].ne("").map({True: "outside", False: ""}))
-
-
-def footnote(outside: Sequence[object]) -> list[str]:
-    """Return what the star says, where there is one."""
-    return ["* outside what was fitted, to be trusted less"] if any(outside) else []
 
 
 @contextmanager
@@ -318,42 +253,13 @@ def _plain(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def check_target(path: Path, suffixes: tuple[str, ...], inputs: tuple[Path, ...] = ()) -> None:
-    """Find out whether a file can be written, before the work that it is to hold.
-
-    Parameters
-    ----------
-    path : Path
-    suffixes : tuple of str
-        How its name may end.
-    inputs : tuple of Path
-        Files that must not be overwritten.
-
-    Raises
-    ------
-    OutputError
-    """
-    if path.is_dir():
-        _fail(path, "this is a folder", f"name a file, as in {path / ('out' + suffixes[0])}")
-    if path.suffix not in suffixes:
-        ending = " or ".join(suffixes)
-        problem = f"the name ends in {path.suffix!r}" if path.suffix else "the name has no ending"
-        _fail(path, problem, f"let it end in {ending}")
-    for source in inputs:
-        if path.exists() and source.exists() and path.samefile(source):
-            _fail(path, "this is the input", "write to another file")
-    check_folder(path.parent)
-
-
-def check_folder(folder: Path | None, *, new: bool = False) -> None:
+def check_folder(folder: Path, *, new: bool = False) -> None:
     """Find out whether files can be written into a folder; a new one may still have to be made.
 
     Raises
     ------
     OutputError
     """
-    if folder is None:
-        return
     place = folder.parent if new and not folder.exists() else folder
     if not place.is_dir():
         problem = "this is a file, not a folder" if place.exists() else "there is no such folder"
@@ -365,20 +271,8 @@ def check_folder(folder: Path | None, *, new: bool = False) -> None:
         _refused(place, error)
 
 
-def make_folder(folder: Path) -> None:
-    """Make a folder, in one that is there, and find out whether it can be written into.
-
-    Raises
-    ------
-    OutputError
-    """
-    check_folder(folder, new=True)
-    folder.mkdir(exist_ok=True)
-
-
-@contextmanager
-def writing(path: Path) -> Iterator[Path]:
-    """Give a file to write, and put it in the place of `path` once it is whole.
+def write(path: Path, content: Content) -> None:
+    """Write a file, whole or not at all.
 
     Raises
     ------
@@ -387,7 +281,10 @@ def writing(path: Path) -> Iterator[Path]:
     """
     try:
         with replacing(path) as unfinished:
-            yield unfinished
+            if callable(content):
+                content(unfinished)
+            else:
+                unfinished.write_text(content, encoding="utf-8")
     except BrokenPipeError:
         raise
     except OSError as error:
@@ -405,7 +302,7 @@ def _fail(path: Path, problem: str, fix: str) -> None:
 
 
 class OutputFile:
-    """A file that a verb is asked for, or not: checked first, written before tables, named after them.
+    """A file that a verb is asked for, or not: found to be writable before the work that it is to hold.
 
     Parameters
     ----------
@@ -419,80 +316,98 @@ class OutputFile:
     def __init__(
         self, path: Path | None, suffixes: tuple[str, ...], *inputs: Path | str | None
     ) -> None:
-        if path is not None:
-            check_target(path, suffixes, tuple(Path(source) for source in inputs if source))
         self.path, self.replaces = path, path is not None and path.exists()
+        if path is None:
+            return
+        if path.is_dir():
+            _fail(path, "this is a folder", f"name a file, as in {path / ('out' + suffixes[0])}")
+        if path.suffix not in suffixes:
+            problem = (
+                f"the name ends in {path.suffix!r}" if path.suffix else "the name has no ending"
+            )
+            _fail(path, problem, f"let it end in {' or '.join(suffixes)}")
+        if self.replaces and any(
+            path.samefile(own) for own in inputs if own and Path(own).exists()
+        ):
+            _fail(path, "this is the input", "write to another file")
+        check_folder(path.parent)
 
-    def write(self, content: str | Callable[[Path], Any]) -> None:
-        """Write a text, or what writes into the file that it gets; nothing where none is asked for."""
+    def write(self, content: Content) -> None:
+        """Write it, where it is asked for."""
         if self.path is not None:
             write(self.path, content)
 
-    def say(self, written: Output) -> None:
-        """Say where the file is, and whether another one was there before."""
-        if self.path is not None:
-            written.text(f"\nWritten to {self.path}")
-        if self.replaces:
-            written.note(f"Note: {self.path} was there already and has been replaced.")
+    @property
+    def said(self) -> list[Part]:
+        """Where the file is."""
+        return [f"\nWritten to {self.path}"] if self.path is not None else []
 
-
-def write(path: Path, content: str | Callable[[Path], Any]) -> None:
-    """Write a text, or what writes into the file that it gets: whole, or not at all."""
-    with writing(path) as unfinished:
-        if callable(content):
-            content(unfinished)
-        else:
-            unfinished.write_text(content, encoding="utf-8")
+    @property
+    def notes(self) -> list[str]:
+        """That another file was there before."""
+        return [f"Note: {self.path} was there already and has been replaced."] * self.replaces
 
 
 class Results:
-    """A folder that a verb fills; each file is written whole or not at all."""
+    """A folder that a verb fills, or none; each file is written whole or not at all.
 
-    def __init__(self, folder: Path) -> None:
-        make_folder(folder)
+    Parameters
+    ----------
+    folder : Path or None
+        Found to be writable at once, and made with the first file.
+    """
+
+    def __init__(self, folder: Path | None) -> None:
         self.folder = folder
+        # By name; also files that others wrote there.
         self.paths: dict[str, Path] = {}
+        if folder is not None:
+            check_folder(folder, new=True)
+
+    def made(self) -> Path | None:
+        """Make the folder, for what others write there, and return it."""
+        if self.folder is not None:
+            self.folder.mkdir(exist_ok=True)
+        return self.folder
+
+    def write(self, name: str, file: str, content: Content) -> None:
+        """Write a file that goes by a name."""
+        if self.folder is not None:
+            self.made()
+            self.paths[name] = self.folder / file
+            write(self.paths[name], content)
 
     def tables(self, tables: "Mapping[str, pd.DataFrame]") -> None:
         """Write tables, by name, as CSV."""
         for name, table in tables.items():
-            self.paths[name] = self.folder / f"{name}.csv"
-            write(self.paths[name], partial(table.to_csv, index=False))
+            self.write(name, f"{name}.csv", partial(table.to_csv, index=False))
 
-    def text(self, file: str, text: str, name: str = "") -> None:
-        """Write a text into a file of the folder; it goes by `name`, or the file's without the suffix."""
-        path = self.folder / file
-        self.paths[name or path.stem] = path
-        write(path, text)
-
-    def words(self, sentences: Sequence[str]) -> None:
+    def words(self, verdict: Sequence[str], sentences: Sequence[str]) -> None:
         """Write what the result comes to in words."""
-        self.text("words.txt", "\n\n".join(sentences) + "\n")
+        self.write("words", "words.txt", "\n\n".join(["\n".join(verdict), *sentences]) + "\n")
 
-    def figure(self, name: str, figure: "Figure", file: str) -> None:
-        """Write a figure."""
-        self.paths[name] = self.folder / file
-        save_figure(figure, self.paths[name])
+    def figures(
+        self, figures: "Mapping[str, Callable[[], Figure]]", suffix: str = ".png", name: str = "{}"
+    ) -> None:
+        """Draw and write figures, by the names of their files; each goes by a name that holds this one."""
+        for own, draw in figures.items() if self.folder else ():
+            self.write(name.format(own), f"{own}{suffix}", figure_file(draw()))
 
     @property
     def files(self) -> dict[str, str]:
-        """What was written, for machines."""
+        """What is there, for machines."""
         return {name: str(path) for name, path in self.paths.items()}
 
-    def say(self, written: Output) -> None:
-        """Say what was written where."""
+    @property
+    def said(self) -> list[Part]:
+        """What is there, for people."""
         names = ", ".join(path.name for path in self.paths.values())
-        written.text(f"Written to {self.folder}: {names}")
-
-    def shown(self, written: Output) -> dict[str, str]:
-        """Say what was written where, and return it."""
-        self.say(written)
-        return self.files
+        return [f"Written to {self.folder}: {names}"] if names else []
 
 
-def save_figure(figure: "Figure", path: Path) -> None:
-    """Write a figure, whole or not at all."""
-    write(path, partial(figure.savefig, dpi=DPI))
+def figure_file(figure: "Figure") -> Content:
+    """Return what writes a figure into a file."""
+    return partial(figure.savefig, dpi=DPI)
 
 
 def write_numbers(table: "pd.DataFrame", path: Path, **metadata: str) -> None:
@@ -507,12 +422,3 @@ def write_numbers(table: "pd.DataFrame", path: Path, **metadata: str) -> None:
     added = {key.encode(): value.encode() for key, value in metadata.items()}
     schema = {**(arrow.schema.metadata or {}), **added}
     pyarrow.parquet.write_table(arrow.replace_schema_metadata(schema), path)
-
-
-def extended(model: str, target: Path) -> str:
-    """Return what a model's file says that it extends: a shipped model's name, or a path seen from it."""
-    from bayes_cpt.model.spec import shipped_models
-
-    if model in shipped_models():
-        return model
-    return str(Path(model).resolve().relative_to(target.parent.resolve(), walk_up=True))

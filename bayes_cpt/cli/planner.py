@@ -5,37 +5,23 @@ from typing import Annotated
 
 import typer
 
-from bayes_cpt.cli.options import (
-    FitFile,
-    Interval,
-    Json,
-    Objective,
-    Quiet,
-    Seed,
-    Target,
-    output_option,
-)
-from bayes_cpt.cli.output import Output, OutputFile
-from bayes_cpt.cli.running import about_fit, finish, warn
+from bayes_cpt.cli.options import FitFile, Interval, Objective, Seed, Target, command
+from bayes_cpt.cli.output import Answer, OutputFile
+from bayes_cpt.cli.running import of_fit
 
 
+@command
 def planner(
     fit: FitFile,
-    output: Annotated[Path, output_option("FILE", "Page to write: .html.")],
+    *,
+    output: Path,
     objective: Objective = "balanced",
     target: Target = None,
     interval: Interval = 0.9,
-    draws: Annotated[
-        int,
-        typer.Option(min=4, max=1000, help="Posterior draws in the page; 200 move smoothly."),
-    ] = 200,
-    candidates: Annotated[
-        int, typer.Option(min=64, help="Runs of each length that regret is counted from, at first.")
-    ] = 3072,
+    draws: Annotated[int, typer.Option(min=4, max=1000)] = 200,
+    candidates: Annotated[int, typer.Option(min=64)] = 3072,
     seed: Seed = 0,
-    quiet: Quiet = False,
-    json: Json = False,
-) -> int:
+) -> Answer:
     r"""Write a page in which you move replay, learning rate, length and base, and see what a run comes to.
 
     FILE is one page that asks for nothing else: open it in any browser, send it to anybody. While a control
@@ -59,29 +45,35 @@ def planner(
     0  done
     1  done, but the fit falls short of its diagnostics, and the page says so
     2  bad input, or a law that the page does not compute: nothing is written
+
+    Parameters
+    ----------
+    output : FILE
+        Page to write: .html.
+    draws
+        Posterior draws in the page; 200 move smoothly.
+    candidates
+        Runs of each length that regret is counted from, at first.
     """
     from bayes_cpt.decisions.objective import read_objective
     from bayes_cpt.inference.posterior import load
     from bayes_cpt.planner.page import Planner
     from bayes_cpt.report.fit import checks_passed
 
-    written = Output(quiet, json)
     file = OutputFile(output, (".html",), fit)
     goal = read_objective(objective)
     posterior = load(fit).of_target(target, "the planner's page")
-    with written.cautions():
-        page = Planner.of(
-            posterior,
-            goal,
-            fit=fit.name,
-            draws=draws,
-            interval=interval,
-            candidates=candidates,
-            seed=seed,
-        )
+    page = Planner.of(
+        posterior,
+        goal,
+        fit=fit.name,
+        draws=draws,
+        interval=interval,
+        candidates=candidates,
+        seed=seed,
+    )
     html = page.html()
     file.write(html)
-    warn(written, posterior)
     lengths = page.data["lengths"]
     lines = [
         f"Open {output} in a browser: it moves plans of {lengths[0]} to {lengths[-1]} steps and needs no "
@@ -89,12 +81,11 @@ def planner(
     ]
     if posterior.trustworthy:
         lines += [f"How sure: {checks_passed(posterior)}."]
-    written.verdict(lines)
-    file.say(written)
-    about = about_fit(fit, posterior)
     content = {
         "output": str(output),
         "bytes": len(html.encode()),
         "draws": page.data["law"]["draws"],
+        "interval": interval,
+        "seed": seed,
     }
-    return finish(written, posterior, about | content | {"interval": interval, "seed": seed})
+    return of_fit(fit, posterior, content, lines, file.said, notes=file.notes)

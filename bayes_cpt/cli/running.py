@@ -1,20 +1,16 @@
-"""What verbs share: whether to trust a fit, answers on it, interruptions, and lines that do not parse.
-
-A verb on a fit loads it, computes inside `Output.cautions`, writes its files, warns with `warn`, shows its
-tables and ends with `finish`. One whose result says what to do hands it to an `Answer`: its files first,
-then the verdict, the main table, and detail for who asks for it.
-"""
+"""What verbs share: answers on a fit, interruptions, and lines that do not parse."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
+from rich.text import Text
 
-from bayes_cpt.cli.output import Columns, Output, Results
+from bayes_cpt.cli.output import Answer, Part, Results, heading, in_words
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -33,19 +29,6 @@ ALARMS = 6
 SAME = "="
 
 
-def about_fit(fit: Path, posterior: "Posterior") -> dict[str, Any]:
-    """Return what the result of every verb tells machines about the fit that it stands on."""
-    return {
-        "fit": str(fit),
-        "study": posterior.study.name,
-        "model": posterior.frame.spec.name,
-        "trustworthy": posterior.trustworthy,
-        "problems": list(posterior.problems),
-        "law_fits": posterior.law_fits,
-        "law_alarms": [asdict(check) for check in posterior.law_checks.alarms],
-    }
-
-
 def check_fittable(spec: "ModelSpec", study: "Study") -> None:
     """Raise where a study lacks what a law needs: before a long fit, and before the sampler is imported."""
     from bayes_cpt.model.setup import build_setup
@@ -55,134 +38,98 @@ def check_fittable(spec: "ModelSpec", study: "Study") -> None:
     check_evidence(study, continual=spec.law.continual)
 
 
-def warn(written: Output, posterior: "Posterior") -> None:
-    """Say where a fit cannot be trusted and what would change that, also if nothing else is printed."""
+def of_fit(
+    fit: Path,
+    posterior: "Posterior",
+    content: Mapping[str, Any],
+    verdict: Sequence[str],
+    parts: Sequence[Part] = (),
+    *,
+    problems: Sequence[str] = (),
+    notes: Sequence[str] = (),
+) -> Answer:
+    """Return an answer that stands on a fit, with the facts of that fit and whether to trust it."""
     from bayes_cpt.report.fit import warning
 
-    for line in warning(posterior):
-        written.error(line)
+    about = {
+        "fit": str(fit),
+        "study": posterior.study.name,
+        "model": posterior.frame.spec.name,
+        "trustworthy": posterior.trustworthy,
+        "problems": list(posterior.problems),
+        "law_fits": posterior.law_fits,
+        "law_alarms": [asdict(check) for check in posterior.law_checks.alarms],
+    }
+    found = [*problems, *warning(posterior)]
+    return Answer(about | {"verdict": verdict} | dict(content), verdict, parts, found, notes)
 
 
-def show_fit_verdict(
-    written: Output, posterior: "Posterior", lines: Sequence[str], *, verbose: bool
-) -> None:
-    """Print whether to use a fit; where its law does not fit, also where it misses its runs."""
+def law_alarms(posterior: "Posterior", *, verbose: bool) -> list[Part]:
+    """Return where the law of a fit misses its runs."""
     from bayes_cpt.report.fit import law_words
 
-    if posterior.trustworthy:
-        written.verdict(lines)
-        return
-    warn(written, posterior)
-    if alarms := law_words(posterior).sentences:
-        written.heading("Where the law misses its runs")
-        for alarm in alarms if verbose else alarms[:ALARMS]:
-            written.text(f" {alarm}")
+    alarms = law_words(posterior).sentences
+    shown = alarms if verbose else alarms[:ALARMS]
+    return (
+        [heading("Where the law misses its runs"), *(f" {own}" for own in shown)] if shown else []
+    )
 
 
-def finish(written: Output, posterior: "Posterior", content: Mapping[str, Any]) -> int:
-    """Tell machines the result of a verb on a fit, and return its exit code."""
-    written.result(content)
-    return 0 if posterior.trustworthy else 1
-
-
-@dataclass(frozen=True)
-class Section:
-    """A heading and the tidy table below it, as `Output.table` takes it."""
-
-    heading: str
-    rows: "pd.DataFrame"
-    cells: Columns
-    marked: Sequence[object] = ()
-    group: str = ""
-
-    def show(self, written: Output) -> None:
-        """Print both."""
-        written.heading(self.heading)
-        written.table(self.rows, self.cells, marked=self.marked, group=self.group)
-
-
-class Answer:
-    """A result that says what to do, on its way to files, to the terminal and to machines.
+def advised(
+    fit: Path,
+    posterior: "Posterior",
+    result: Any,
+    interval: float,
+    results: Results,
+    content: Mapping[str, Any],
+    *,
+    tables: "Mapping[str, pd.DataFrame]",
+    figures: "Mapping[str, Callable[[], Figure]]",
+    plan: Mapping[str, str] | None = None,
+    main: Sequence[Part],
+    detail: Callable[[], Sequence[Part]],
+    verbose: bool,
+    problems: Sequence[str] = (),
+) -> Answer:
+    """Return the answer of a verb whose result says what to do, its files written.
 
     Parameters
     ----------
-    written : Output
     fit : Path
     posterior : Posterior
     result : Decision, RunValues, ScheduleChoice or Survey
     interval : float
         Mass of the intervals.
+    results : Results
+        The folder for tables, figures, words and plan.
+    content : mapping
+        What machines are told besides tables and words.
+    tables, figures : mapping
+        By the names of their files, without endings.
+    plan : mapping of str, optional
+        Runs as TOML, by the names of their files.
+    main : sequence of Part
+        The tables that everybody gets.
+    detail : callable
+        Returns the tables that only those get who ask for them.
+    verbose : bool
+        Whether they do.
+    problems : sequence of str
+        What makes the result worthless besides the fit.
     """
-
-    def __init__(
-        self, written: Output, fit: Path, posterior: "Posterior", result: Any, interval: float
-    ) -> None:
-        self.written, self.fit, self.posterior, self.interval = written, fit, posterior, interval
-        self.verdict: list[str] = result.verdict(interval)
-        self.sentences: list[str] = result.sentences(interval)
-        self.results: Results | None = None
-
-    def write(
-        self,
-        folder: Path | None,
-        tables: "Mapping[str, pd.DataFrame]",
-        figures: "Mapping[str, Figure]",
-        **texts: str,
-    ) -> None:
-        """Fill a folder, where there is one: tables (CSV), figures (PNG), texts (TOML) and the words."""
-        if folder is None:
-            return
-        self.results = Results(folder)
-        self.results.tables(tables)
-        for name, text in texts.items():
-            self.results.text(f"{name}.toml", text)
-        self.results.words(["\n".join(self.verdict), *self.sentences])
-        for name, figure in figures.items():
-            self.results.figure(f"{name}_figure", figure, f"{name}.png")
-
-    def show(
-        self,
-        main: Sequence[Section],
-        detail: Callable[[], Sequence[Section]],
-        *,
-        verbose: bool,
-        footnotes: Sequence[str] = (),
-    ) -> None:
-        """Print the verdict and the main tables; detail and paragraphs where they are asked for."""
-        written = self.written
-        warn(written, self.posterior)
-        written.verdict(self.verdict)
-        for section in main:
-            section.show(written)
-        for footnote in footnotes:
-            written.text(footnote, "dim")
-        if verbose:
-            for section in detail():
-                section.show(written)
-            written.words(self.sentences)
-        else:
-            written.text()
-        written.text(self._source(verbose), "dim")
-        if self.results is not None:
-            self.results.say(written)
-
-    def _source(self, verbose: bool) -> str:
-        state = "diagnostics met" if self.posterior.trustworthy else "not trustworthy"
-        name = self.posterior.frame.spec.name
-        more = "" if verbose else " --verbose says why."
-        return f"By {name}, fitted to {self.posterior.study.name} ({state}).{more}"
-
-    def finish(self, content: Mapping[str, Any]) -> int:
-        """Tell machines the result, and return the exit code."""
-        told = {
-            **about_fit(self.fit, self.posterior),
-            "interval": self.interval,
-            "verdict": self.verdict,
-            "files": self.results.files if self.results else {},
-            **content,
-            "sentences": self.sentences,
-        }
-        return finish(self.written, self.posterior, told)
+    verdict, sentences = result.verdict(interval), result.sentences(interval)
+    results.tables(tables)
+    for file, text in (plan or {}).items():
+        results.write(Path(file).stem, file, text)
+    results.words(verdict, sentences)
+    results.figures(figures, name="{}_figure")
+    state = "diagnostics met" if posterior.trustworthy else "not trustworthy"
+    source = f"By {posterior.frame.spec.name}, fitted to {posterior.study.name} ({state})."
+    parts = [*main, *(detail() if verbose else ())]
+    parts += in_words(sentences) if verbose else [""]
+    parts += [Text(source if verbose else f"{source} --verbose says why.", "dim"), *results.said]
+    told = {"interval": interval, "files": results.files, **content, "sentences": sentences}
+    return of_fit(fit, posterior, told, verdict, parts, problems=problems)
 
 
 @contextmanager

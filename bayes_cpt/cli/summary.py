@@ -1,23 +1,14 @@
 """`bayes-cpt summary`: what a fit says about the law."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING
 
-import typer
+from rich.text import Text
 
-from bayes_cpt.cli.fit import weakly_determined
-from bayes_cpt.cli.options import (
-    FitFile,
-    Interval,
-    Json,
-    Plan,
-    Quiet,
-    Verbose,
-    output_option,
-)
-from bayes_cpt.cli.output import Output, OutputFile
-from bayes_cpt.cli.running import about_fit, finish, show_fit_verdict
-from bayes_cpt.cli.undetermined import show_effects, show_sensitivity, show_undetermined
+from bayes_cpt.cli.options import FitFile, Interval, Plan, Verbose, command
+from bayes_cpt.cli.output import Answer, OutputFile, Part, heading
+from bayes_cpt.cli.running import law_alarms, of_fit
+from bayes_cpt.cli.undetermined import effects_in_detail, resting_on_priors, undetermined
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -25,37 +16,21 @@ if TYPE_CHECKING:
     from bayes_cpt.inference.posterior import Posterior
 
 KINDS = ("coefficient", "parameter")
-QUANTITIES = (
-    "quantity | on=domain | mean:text | sd:2 | lower:text | upper:text | ESS\nbulk=ess_bulk:.0f | "
-    "ESS\ntail=ess_tail:.0f | R-hat=r_hat:.3f | con-\ntraction=share:text"
-)
 MORE = "Coefficients, parameters, and what would tell more: --verbose."
 
 
+@command
 def summary(
     fit: FitFile,
+    *,
     interval: Interval = 0.9,
-    coefficients: Annotated[
-        bool, typer.Option("--coefficients", help="Only the coefficients of the printed equation.")
-    ] = False,
-    parameters: Annotated[
-        bool, typer.Option("--parameters", help="Only what was sampled, noise included.")
-    ] = False,
-    sensitivity: Annotated[
-        bool,
-        typer.Option(
-            "--sensitivity", help="Say which conclusions rest on the prior; takes seconds."
-        ),
-    ] = False,
+    coefficients: bool = False,
+    parameters: bool = False,
+    sensitivity: bool = False,
     plan: Plan = None,
-    output: Annotated[
-        Path | None,
-        output_option("OUT", "Write the table as well: .csv, .md, or .tex for a paper (booktabs)."),
-    ] = None,
+    output: Path | None = None,
     verbose: Verbose = False,
-    quiet: Quiet = False,
-    json: Json = False,
-) -> int:
+) -> Answer:
     r"""Say what a fit has learnt: whether to trust it, what moves a run, and what is left open.
 
     The table holds the effects of what can be chosen about a run on its last loss: median and central
@@ -81,42 +56,56 @@ def summary(
     0  done
     1  done, but the fit falls short of its diagnostics, or its law does not fit the runs
     2  bad input: nothing is written
+
+    Parameters
+    ----------
+    coefficients
+        Only the coefficients of the printed equation.
+    parameters
+        Only what was sampled, noise included.
+    sensitivity
+        Say which conclusions rest on the prior; takes seconds.
+    output : OUT
+        Write the table as well: .csv, .md, or .tex for a paper (booktabs).
     """
     from bayes_cpt.forecast.quality import fit_quality
     from bayes_cpt.identify.determination import determination
     from bayes_cpt.inference.posterior import load
     from bayes_cpt.report.fit import fit_verdict
+    from bayes_cpt.report.results import effects_table
     from bayes_cpt.report.tables import WRITERS
 
-    written = Output(quiet, json)
     file = OutputFile(output, tuple(WRITERS), fit)
     posterior = load(fit)
     sensitive = None
     if sensitivity:
         from bayes_cpt.identify.sensitivity import sensitivity as prior_sensitivity
 
-        with written.cautions():
-            sensitive = prior_sensitivity(posterior, plan)
+        sensitive = prior_sensitivity(posterior, plan)
+    asked = zip(KINDS, (coefficients, parameters), strict=True)
+    chosen = [kind for kind, wanted in asked if wanted]
     table = posterior.summary(interval)
-    chosen = [
-        kind for kind, wanted in zip(KINDS, (coefficients, parameters), strict=True) if wanted
-    ]
     table = table[table["kind"].isin(chosen or KINDS)]
     determined, quality = determination(posterior, interval), fit_quality(posterior)
     if output is not None:
         file.write(_table_text(posterior, table, chosen, interval, output.suffix))
     lines = fit_verdict(posterior, quality, determined)
     shown = chosen or (list(KINDS) if verbose else [])
-    show_fit_verdict(written, posterior, lines, verbose=verbose)
-    _show_effects(written, posterior, determined, interval, verbose=verbose)
-    _show_tables(written, posterior, table, interval, shown)
+    parts = [] if posterior.trustworthy else law_alarms(posterior, verbose=verbose)
+    if verbose:
+        effects = determined[determined["kind"] == "effect"]
+        title = f"What moves a typical run, with central {100 * interval:g} % intervals"
+        parts += effects_in_detail(posterior.study, effects, title, after=True)
+    else:
+        source = f"{posterior.frame.spec.name}, fitted to {posterior.study.name}. {MORE}"
+        parts += [effects_table(posterior, determined, interval), Text(source, "dim")]
+    parts += _quantities(posterior, table, interval, shown)
     if verbose:
         # Coefficients and parameters largely say the same: both only where they are asked for.
-        show_undetermined(written, determined, (*(chosen or KINDS[:1]), "effect"))
-        _show_resting(written, posterior, interval)
+        parts += undetermined(determined, (*(chosen or KINDS[:1]), "effect"))
+        parts += _resting(posterior, interval)
     if sensitive is not None:
-        show_sensitivity(written, sensitive, tuple(shown or KINDS[:1]))
-    file.say(written)
+        parts += resting_on_priors(sensitive, tuple(shown or KINDS[:1]))
     content = {
         "seed": posterior.seed,
         "interval": interval,
@@ -127,23 +116,25 @@ def summary(
         "law_checks": posterior.law_checks.table(),
         "sensitivity": sensitive,
     }
-    return finish(written, posterior, about_fit(fit, posterior) | content)
+    verdict = lines if posterior.trustworthy else []
+    return of_fit(fit, posterior, content, verdict, [*parts, *file.said], notes=file.notes)
 
 
-def _show_resting(written: Output, posterior: "Posterior", interval: float) -> None:
-    """Print what no two runs differ in, and what follows."""
+def _resting(posterior: "Posterior", interval: float) -> list[Part]:
+    """Return what no two runs differ in, and what follows."""
     from bayes_cpt.report.fit import power_words, resting
 
     continual = posterior.frame.spec.law.continual
-    if rests := resting(posterior.study, continual=continual):
-        written.text(f"\n{rests} {power_words(posterior, interval)}".rstrip())
+    rests = resting(posterior.study, continual=continual)
+    return [f"\n{rests} {power_words(posterior, interval)}".rstrip()] if rests else []
 
 
 def _table_text(
     posterior: "Posterior", table: "pd.DataFrame", chosen: list[str], interval: float, suffix: str
 ) -> str:
     """Return the table as a file holds it: all of it as CSV, one table per kind for a paper."""
-    from bayes_cpt.report.tables import WRITERS, quantities_table
+    from bayes_cpt.report.results import quantities_table
+    from bayes_cpt.report.tables import WRITERS
 
     if suffix == ".csv":
         return str(table.assign(interval=interval).to_csv(index=False))
@@ -153,93 +144,29 @@ def _table_text(
     )
 
 
-def _show_effects(
-    written: Output,
-    posterior: "Posterior",
-    determined: "pd.DataFrame",
-    interval: float,
-    *,
-    verbose: bool,
-) -> None:
-    """Print the effects of what can be chosen, in words; the detail of them where it is asked for."""
-    from bayes_cpt.forecast.derived import Typical
-    from bayes_cpt.report.fit import COMPARISONS, open_effects
-
-    effects = determined[determined["kind"] == "effect"]
-    percent = f"{100 * interval:g} %"
-    if verbose:
-        heading = f"What moves a typical run, with central {percent} intervals"
-        show_effects(written, posterior.study, effects, heading, after=True)
-        return
-    written.heading(f"What moves the last loss, nats/token: mean and central {percent} interval")
-    if posterior.study.continual_runs:
-        written.text(f"Of a run of {Typical.of(posterior.study).words}.")
-    weak = open_effects(determined)
-    marks = effects.index.isin(weak.index)
-    cells = [
-        f"{_estimate(row)} {'*' if mark else ' '}"
-        for row, mark in zip(effects.to_dict("records"), marks, strict=True)
-    ]
-    domains = list(effects["domain"].unique())
-    wide = effects.assign(cell=cells).pivot_table("cell", "quantity", "domain", "first", sort=False)
-    rows = wide.rename(index=COMPARISONS).rename_axis("effect").reset_index()
-    written.table(rows, {"effect": "effect"} | {on: (on, "text") for on in domains}, close=True)
-    if len(weak):
-        written.text("* left open: the prior decides, or no two runs differ in it.", "yellow")
-    written.text(f"{posterior.frame.spec.name}, fitted to {posterior.study.name}. {MORE}", "dim")
-
-
-def _estimate(row: dict[Any, Any]) -> str:
-    from bayes_cpt.report.numbers import supported
-
-    mean, lower, upper = (
-        supported(row[name], row["sd"], sign=True) for name in ("mean", "lower", "upper")
-    )
-    return f"{mean} [{lower}, {upper}]"
-
-
-def _show_tables(
-    written: Output,
-    posterior: "Posterior",
-    table: "pd.DataFrame",
-    interval: float,
-    kinds: list[str],
-) -> None:
-    """Print every quantity of some kinds, with the printed equation; of a stack law by law."""
+def _quantities(
+    posterior: "Posterior", table: "pd.DataFrame", interval: float, kinds: list[str]
+) -> list[Part]:
+    """Return every quantity of some kinds, with the printed equation; of a stack law by law."""
     import pandas as pd
 
     from bayes_cpt.report.equation import equation, meaning
+    from bayes_cpt.report.results import quantities_table
+    from bayes_cpt.report.tables import Table
 
-    if posterior.stacked:
-        for law, weight in zip(posterior.laws, posterior.weights, strict=True) if kinds else ():
+    parts: list[Part] = []
+    if posterior.stacked and kinds:
+        for law, weight in zip(posterior.laws, posterior.weights, strict=True):
             name = law.frame.spec.name
-            written.heading(f"{name}, {100 * weight:.0f} % of the draws")
-            _show_tables(written, law, table[table["law"] == name], interval, kinds)
-        return
+            parts.append(heading(f"{name}, {100 * weight:.0f} % of the draws"))
+            parts += _quantities(law, table[table["law"] == name], interval, kinds)
+        return parts
     for kind in kinds:
         rows = table[table["kind"] == kind]
-        written.heading(f"{kind.capitalize()}s, with central {100 * interval:g} % intervals")
         if kind == "coefficient":
-            for line in equation(posterior.frame):
-                written.text(f" {line}", "cyan")
-            written.text()
-        written.table(_quantities(rows), QUANTITIES, group="quantity")
-        written.text()
+            parts += ["", *(Text(f" {line}", "cyan") for line in equation(posterior.frame))]
         names = list(dict.fromkeys(rows["quantity"]))
         meanings = [meaning(posterior.frame, name) for name in names]
-        written.table(pd.DataFrame({"quantity": names, "what it is": meanings}))
-    if kinds and not weakly_determined(table).empty:
-        written.text("\n* contraction below 0.5: the quantity rests on its prior.", "yellow")
-
-
-def _quantities(rows: "pd.DataFrame") -> "pd.DataFrame":
-    """Return quantities as a table shows them, marked where they rest on their priors."""
-    import numpy as np
-
-    from bayes_cpt.report.numbers import supported
-
-    weak = rows.index.isin(weakly_determined(rows).index)
-    shown = rows.assign(share=rows["contraction"].map("{:.2f} ".format) + np.where(weak, "*", " "))
-    for name in ("mean", "lower", "upper"):
-        shown[name] = [supported(*pair) for pair in zip(rows[name], rows["sd"], strict=True)]
-    return shown
+        meant = pd.DataFrame({"quantity": names, "what it is": meanings})
+        parts += [quantities_table(posterior, rows, interval), "", Table("", meant)]
+    return parts

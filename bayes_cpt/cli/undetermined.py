@@ -2,7 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from bayes_cpt.cli.output import Output, Row
+from bayes_cpt.cli.output import Part, heading
+from bayes_cpt.report.tables import Row, Table, columns
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -24,24 +25,25 @@ EXPLAINED = (
 )
 
 
-def show_undetermined(written: Output, table: "pd.DataFrame", kinds: tuple[str, ...]) -> None:
-    """Print what is not identified, what it moves with, and the run that would determine it.
+def undetermined(table: "pd.DataFrame", kinds: tuple[str, ...]) -> list[Part]:
+    """Return what is not identified, what it moves with, and the run that would determine it.
 
     The table is that of `bayes_cpt.identify.determination`: of `identifiability` or of `determination`.
     """
     weak = table[table["kind"].isin(kinds) & ~table["identified"]]
+    parts: list[Part] = []
     if weak.empty:
-        written.heading("All of them can be identified.")
+        parts.append(heading("All of them can be identified."))
     else:
-        written.heading("Not identified, and what run would change that")
-        shown = weak.assign(strongest=[*map(_strongest, weak.to_dict("records"))])
-        shown["add"] = [*map(_advice, weak.to_dict("records"))]
-        cells = "quantity | on=domain | moves with=strongest | add"
-        written.table(shown, cells, group="quantity")
+        cells = columns("quantity | on=domain") | {"moves with": "strongest", "add": "run"}
+        rows = weak.to_dict("records")
+        shown = weak.assign(strongest=[*map(_strongest, rows)], run=[*map(_advice, rows)])
+        title = "Not identified, and what run would change that"
+        parts.append(Table(title, shown, cells, group="quantity"))
     untried = table[~table["tried"].astype(bool)].drop_duplicates("quantity")
     if not untried.empty:
-        written.heading(f"Not tried: {UNTRIED}")
-        written.table(untried, "effect=quantity | add=advice")
+        parts.append(Table(f"Not tried: {UNTRIED}", untried, "effect=quantity | add=advice"))
+    return parts
 
 
 def _strongest(row: Row) -> str:
@@ -63,38 +65,41 @@ def _advice(row: Row) -> str:
     return f"no one run tells much; the best makes it {after:.2f}"
 
 
-def show_effects(
-    written: Output, study: "Study", effects: "pd.DataFrame", heading: str, after: bool
-) -> None:
-    """Print the effects of a study's typical run: how well they will be, or are, known."""
+def effects_in_detail(
+    study: "Study", effects: "pd.DataFrame", title: str, *, after: bool
+) -> list[Part]:
+    """Return the effects of a study's typical run: how well they will be, or are, known."""
     from bayes_cpt.forecast.derived import MEANINGS, Typical
 
-    written.heading(heading)
-    if study.continual_runs:
-        written.text(f"Typical: {Typical.of(study).words}.")
-
+    typical = [f"Typical: {Typical.of(study).words}."] if study.continual_runs else []
     firm = effects["identified"].astype(bool) & effects["tried"].astype(bool)
     shares = effects["contraction"].map("{:.2f} ".format) + firm.map({True: " ", False: "*"})
     estimates = "mean:+.3f | lower:+.3f | upper:+.3f" if after else "±=sd:.3f"
     cells = f"effect=quantity | on=domain | {estimates} | contraction=shares:text"
-    written.table(effects.assign(shares=shares), cells, group="effect")
-    written.text()
     meanings = effects[["quantity"]].drop_duplicates()
     meanings["meaning"] = meanings["quantity"].map(MEANINGS)
-    written.table(meanings, "effect=quantity | what it is, nats/token=meaning")
+    return [
+        heading(title),
+        *typical,
+        Table("", effects.assign(shares=shares), cells, group="effect"),
+        "",
+        Table("", meanings, "effect=quantity | what it is, nats/token=meaning"),
+    ]
 
 
-def show_sensitivity(written: Output, table: "pd.DataFrame", kinds: tuple[str, ...]) -> None:
-    """Print what scaling the prior moves, and name the priors that do it."""
+def resting_on_priors(table: "pd.DataFrame", kinds: tuple[str, ...]) -> list[Part]:
+    """Return what scaling the prior moves, and the priors that do it."""
     from bayes_cpt.identify.sensitivity import CONFLICT, STRONG
 
-    written.heading(HEADING)
     losses = table[table["kind"] == "last loss"]
     firm = int((losses["diagnosis"] == "").sum())
-    written.text(f"{firm} of {len(losses)} last losses do not rest on the prior.")
+    parts: list[Part] = [
+        heading(HEADING),
+        f"{firm} of {len(losses)} last losses do not rest on the prior.",
+    ]
     shown = table[table["kind"].isin((*CONCLUSIONS, *kinds)) & (table["diagnosis"] != "")]
     if shown.empty:
-        return
+        return parts
     # What is decided on comes first.
     order = {kind: place for place, kind in enumerate((*CONCLUSIONS, *kinds))}
     shown = shown.sort_values("kind", key=lambda names: names.map(order), kind="stable")
@@ -106,8 +111,6 @@ def show_sensitivity(written: Output, table: "pd.DataFrame", kinds: tuple[str, .
     for diagnosis, meaning in meanings.items():
         rows = shown[shown["diagnosis"] == diagnosis]
         if not rows.empty:
-            written.heading(f"{diagnosis.capitalize()}: {meaning}")
-            written.table(rows, SENSITIVE, group="quantity")
-    written.text()
-    for line in EXPLAINED:
-        written.text(f" {line}")
+            title = f"{diagnosis.capitalize()}: {meaning}"
+            parts.append(Table(title, rows, SENSITIVE, group="quantity"))
+    return [*parts, "", *(f" {line}" for line in EXPLAINED)]

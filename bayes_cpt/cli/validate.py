@@ -11,24 +11,22 @@ import typer
 from bayes_cpt.cli.options import (
     Dask,
     Jobs,
-    Json,
     Model,
-    Quiet,
     RefitDraws,
     RunNames,
     Seed,
     StudyFolder,
     Tails,
     WorkFolder,
+    command,
     listed,
-    option,
 )
-from bayes_cpt.cli.output import Output, Results, make_folder
+from bayes_cpt.cli.output import Answer, Output, Part, Results, heading
 from bayes_cpt.cli.running import check_fittable
+from bayes_cpt.report.tables import Table
 
 if TYPE_CHECKING:
     import pandas as pd
-    from matplotlib.figure import Figure
 
     from bayes_cpt.model.spec import ModelSpec
     from bayes_cpt.study.study import Study
@@ -75,33 +73,23 @@ def read_shares(text: str) -> tuple[float, ...]:
     return shares
 
 
+@command
 def forecast(
+    written: Output,
     study: StudyFolder,
+    *,
     model: Model = "cpt-replay",
     runs: RunNames = None,
-    whole: Annotated[
-        bool, typer.Option("--whole/--no-whole", help="Leave each run out in turn.")
-    ] = True,
+    whole: bool = True,
     tails: Tails = "0.25,0.5,0.75",
-    elsewhere: Annotated[
-        Path | None,
-        option("STUDY", "Predict the runs of this other study in place of all that.", "--held-out"),
-    ] = None,
-    baseline: Annotated[
-        bool,
-        typer.Option(
-            "--baseline/--no-baseline",
-            help="Score the paper's method too: Huber log loss from many starts, residual bootstrap.",
-        ),
-    ] = True,
+    held_out: Path | None = None,
+    baseline: bool = True,
     draws: RefitDraws = None,
     jobs: Jobs = None,
     dask: Dask = None,
     seed: Seed = 0,
     output: WorkFolder = None,
-    quiet: Quiet = False,
-    json: Json = False,
-) -> int:
+) -> Answer:
     r"""Score forecasts of held-out runs.
 
     Leaves each run out in turn and predicts it from the others; then fits all runs, one of them only up to
@@ -122,62 +110,84 @@ def forecast(
     0  done
     1  done, but a refit fails its diagnostics
     2  bad input: what is wrong, where, and the fix are on stderr
+
+    Parameters
+    ----------
+    whole
+        Leave each run out in turn.
+    held_out : STUDY
+        Predict the runs of this other study in place of all that.
+    baseline
+        Score the paper's method too: Huber log loss from many starts, residual bootstrap.
     """
     from bayes_cpt.report.forecasts import held_out_verdict
     from bayes_cpt.report.page import pooled
     from bayes_cpt.study.folder import read_study
-    from bayes_cpt.validate import held_out
+    from bayes_cpt.validate.held_out import (
+        OURS,
+        PAPER,
+        TABLES,
+        package_method,
+        paper_answer,
+        score_folds,
+        score_table,
+        stack_method,
+    )
     from bayes_cpt.validate.tasks import Pool, Records
 
-    written = Output(quiet, json)
     shares, (specs, weights) = read_shares(tails), _laws(model)
-    spec = specs[0]
-    with written.cautions():
-        loaded = read_study(study)
-        other = read_study(elsewhere) if elsewhere else None
-    folds = _folds(loaded, other, spec, listed(runs) or None, whole, shares)
-    if output is not None:
-        make_folder(output)
+    loaded = read_study(study)
+    other = read_study(held_out) if held_out else None
+    folds = _folds(loaded, other, specs[0], listed(runs) or None, whole, shares)
+    results = Results(output)
     described = settings(specs, seed, study=loaded.digest(), draws=draws)
+    name, method = described["model"], partial(package_method, spec=specs[0])
     if len(specs) > 1:
         described["weights"] = [round(weight, 6) for weight in weights]
-    pool = Pool(jobs, dask)
+        name = f"a stack of {name}"
+        method = partial(stack_method, specs=specs, weights=weights)
+    notes = []
     if baseline and len(loaded.targets) > 1:
-        written.note(
-            "The paper's method is for one target: this study has several, and it is left out."
-        )
         baseline = False
-    methods: dict[str, held_out.Method] = {}
-    if baseline:
-        methods[held_out.PAPER] = held_out.paper_answer
+        notes = [
+            "The paper's method is for one target: this study has several, and it is left out."
+        ]
+    pool = Pool(jobs, dask)
     cores = pool.cores(len(folds) * (1 + baseline))
-    of_law = partial(held_out.package_method, spec=spec)
-    of_stack = partial(held_out.stack_method, specs=specs, weights=weights)
-    method = of_law if len(specs) == 1 else of_stack
-    methods[held_out.OURS] = partial(method, draws=draws, cores=cores)
-    records = Records.open(output, described, held_out.TABLES)
     with written.progress() as tell:
-        points, refits = held_out.score_folds(
-            folds, methods, seed, pool=pool, records=records, progress=tell
+        points, refits = score_folds(
+            folds,
+            ({PAPER: paper_answer} if baseline else {})
+            | {OURS: partial(method, draws=draws, cores=cores)},
+            seed,
+            pool=pool,
+            records=Records.open(results.made(), described, TABLES),
+            progress=tell,
         )
+    bad = refits[~refits["trustworthy"].astype(bool)]
+    spent = refits.groupby("method", sort=False)["seconds"].sum()
+    times = ", ".join(f"{method} {seconds:.0f} s" for method, seconds in spent.items())
     content: dict[str, Any] = {
         "study": loaded.name,
         "model": described["model"],
         "seed": seed,
-        "trustworthy": bool(refits["trustworthy"].astype(bool).all()),
+        "trustworthy": bad.empty,
         "refits": refits,
     }
-    name = described["model"] if len(specs) == 1 else f"a stack of {described['model']}"
-    scores = held_out.score_table(points) if len(points) else points
+    parts: list[Part] = [
+        heading(f"Forecasts of held-out runs: {name} on {loaded.name}"),
+        f"{len(refits)} refits ({times}); {len(bad)} of them fail their diagnostics.",
+    ]
     if len(points):
+        scores = score_table(points)
         content["verdict"] = held_out_verdict(pooled(scores), points, refits)
-        written.verdict(content["verdict"])
-    written.heading(f"Forecasts of held-out runs: {name} on {loaded.name}")
-    _show_refits(written, refits)
-    if len(points):
-        content |= _show_and_write(written, points, scores, output)
-    written.result(content)
-    return 0 if content["trustworthy"] else 1
+        content |= _written(results, points, scores)
+        parts += [*_scores(points, scores, content["horizons"]), *results.said]
+    problems = [
+        f"Not trustworthy: {row['method']}, {row['fold']}: {row['problems']}"
+        for row in bad.to_dict("records")
+    ]
+    return Answer(content, content.get("verdict", []), parts, problems, notes)
 
 
 def _folds(
@@ -221,119 +231,83 @@ def _laws(model: str) -> "tuple[list[ModelSpec], tuple[float, ...]]":
     return [law.frame.spec for law in posterior.laws], posterior.weights
 
 
-def _show_refits(written: Output, refits: "pd.DataFrame") -> None:
-    bad = refits[~refits["trustworthy"].astype(bool)]
-    spent = refits.groupby("method", sort=False)["seconds"].sum()
-    times = ", ".join(f"{method} {seconds:.0f} s" for method, seconds in spent.items())
-    written.text(f"{len(refits)} refits ({times}); {len(bad)} of them fail their diagnostics.")
-    for row in bad.to_dict("records"):
-        written.error(f"Not trustworthy: {row['method']}, {row['fold']}: {row['problems']}")
-
-
-def _show_and_write(
-    written: Output, points: "pd.DataFrame", scores: "pd.DataFrame", output: Path | None
-) -> dict[str, Any]:
-    """Show the scores, write them, and return what machines are told of them."""
-    from bayes_cpt.report.forecasts import left_out
+def _written(results: Results, points: "pd.DataFrame", scores: "pd.DataFrame") -> dict[str, Any]:
+    """Write scores and figures beside the tables of the refits, and return what machines are told."""
+    from bayes_cpt import plots
     from bayes_cpt.validate.held_out import horizon_table
+
+    tables = {"scores": scores, "horizons": horizon_table(points)}
+    _kept(results, "points", "refits")
+    results.tables(tables)
+    whole, tails = points[points["seen"] == 0], points[points["seen"] > 0]
+    figures = {
+        "coverage-runs": partial(plots.coverage, whole, "share"),
+        "coverage-tails": partial(plots.coverage, tails, "ratio"),
+    }
+    there = {"coverage-runs": len(whole), "coverage-tails": len(tails)}
+    results.figures({name: draw for name, draw in figures.items() if there[name]})
+    return tables | {"files": results.files}
+
+
+def _kept(results: Results, *tables: str) -> None:
+    """Count tables that grew with the refits among the files."""
+    if results.folder is not None:
+        results.paths |= {name: results.folder / f"{name}.csv" for name in tables}
+
+
+def _scores(points: "pd.DataFrame", scores: "pd.DataFrame", horizons: "pd.DataFrame") -> list[Part]:
+    from bayes_cpt.report.forecasts import left_out
     from bayes_cpt.validate.scores import ALL_DOMAINS, ALL_RUNS, EQUAL_RUNS
 
-    horizons = horizon_table(points)
-    pooled = scores["run"].isin([ALL_RUNS, EQUAL_RUNS])
-    written.heading("All points")
     alone = points["domain"].nunique() == 1
     shown = (scores["run"] == ALL_RUNS) & ~(alone & (scores["domain"] == ALL_DOMAINS))
-    _table(written, scores[shown].assign(**{"left out": scores["seen"].map(left_out)}), "left out")
-    runs = scores[~pooled & (scores["seen"] == 0)]
-    if len(runs):
-        written.heading("Run by run, each left out as a whole")
-        _table(written, runs, "run")
-    for axis, title in (
-        ("share", "Whole runs, by the place in the run"),
-        ("ratio", "Tails, by the step over the last one that was fitted"),
-    ):
-        along = horizons[horizons["axis"] == axis]
-        if len(along):
-            written.heading(title)
-            _table(written, along, "horizon")
-    written.text(
-        "\nLosses in nats/token; error and bias are those of the median. ± is the standard error of "
-        "the share in the 90 % bands, each run one observation. After N %: of the steps."
+    all_points = scores[shown].assign(**{"left out": scores["seen"].map(left_out)})
+    runs = scores[~scores["run"].isin([ALL_RUNS, EQUAL_RUNS]) & (scores["seen"] == 0)]
+    tables = (
+        ("All points", "left out", all_points),
+        ("Run by run, each left out as a whole", "run", runs),
+        (
+            "Whole runs, by the place in the run",
+            "horizon",
+            horizons[horizons["axis"] == "share"],
+        ),
+        (
+            "Tails, by the step over the last one that was fitted",
+            "horizon",
+            horizons[horizons["axis"] == "ratio"],
+        ),
     )
-    figures = {}
-    if output:
-        from bayes_cpt import plots
-
-        whole, tails = points[points["seen"] == 0], points[points["seen"] > 0]
-        if len(whole):
-            figures["coverage-runs"] = plots.coverage(whole, "share")
-        if len(tails):
-            figures["coverage-tails"] = plots.coverage(tails, "ratio")
-    tables = {"scores": scores, "horizons": horizons}
-    return tables | {"files": _write(written, output, ("points", "refits"), tables, figures)}
+    return [
+        *(_score_table(title, first, rows) for title, first, rows in tables if len(rows)),
+        "\nLosses in nats/token; error and bias are those of the median. ± is the standard error of "
+        "the share in the 90 % bands, each run one observation. After N %: of the steps.",
+    ]
 
 
-def _table(written: Output, rows: "pd.DataFrame", first: str) -> None:
+def _score_table(title: str, first: str, rows: "pd.DataFrame") -> Table:
     from bayes_cpt.validate.scores import MASSES
 
     shares = [(100 * rows[f"coverage_{mass}"]).map("{:.0f}".format) for mass in MASSES]
     shown = rows.assign(
         inside=shares[0].str.cat(shares[1:], sep="/"), error=100 * rows["coverage_90_error"]
     )
-    written.table(shown, f"{first} | {SCORES}", group=first, close=True)
+    return Table(title, shown, f"{first} | {SCORES}", group=first, close=True)
 
 
-def _write(
-    written: Output,
-    folder: Path | None,
-    kept: tuple[str, ...],
-    tables: "dict[str, pd.DataFrame]",
-    figures: "dict[str, Figure]",
-) -> dict[str, str]:
-    """Write tables and figures beside the tables that grew with the refits, and name all of them."""
-    if folder is None:
-        return {}
-    results = Results(folder)
-    results.paths |= {name: folder / f"{name}.csv" for name in kept}
-    results.tables(tables)
-    for name, figure in figures.items():
-        results.figure(name, figure, f"{name}.png")
-    for path in results.paths.values():
-        written.text(f"Written to {path}")
-    return {path.name: str(path) for path in results.paths.values()}
-
-
+@command
 def sbc(
+    written: Output,
+    *,
     model: Model = "cpt-replay",
-    simulations: Annotated[
-        int, typer.Option("-n", "--simulations", min=FEWEST, help="Simulated studies to fit.")
-    ] = 300,
-    design: Annotated[
-        Path | None,
-        option(
-            "STUDY",
-            "Runs to simulate: a study, or one TOML file of runs, with their bases.",
-            default="the bundled study",
-        ),
-    ] = None,
-    plan: Annotated[
-        Path | None,
-        option(
-            "PLAN",
-            "Runs whose final loss is predicted from each fit.",
-            default="a run of the design, three times as long",
-        ),
-    ] = None,
-    points: Annotated[
-        int, typer.Option(min=3, help="Points of each simulated curve at the most.")
-    ] = 12,
+    simulations: Annotated[int, typer.Option("-n", "--simulations", min=FEWEST)] = 300,
+    design: Path | None = None,
+    plan: Path | None = None,
+    points: Annotated[int, typer.Option(min=3)] = 12,
     jobs: Jobs = None,
     dask: Dask = None,
     seed: Seed = 0,
     output: WorkFolder = None,
-    quiet: Quiet = False,
-    json: Json = False,
-) -> int:
+) -> Answer:
     r"""Check that posteriors of simulated studies hold the truth as often as they say.
 
     Draws parameters from the priors, simulates the losses of a study from them, fits the model again, and
@@ -353,59 +327,64 @@ def sbc(
     0  the model is calibrated as far as so many simulations can tell
     1  it is not, or more than 5 % of the refits fail their diagnostics
     2  bad input: what is wrong, where, and the fix are on stderr
+
+    Parameters
+    ----------
+    simulations
+        Simulated studies to fit.
+    design : STUDY
+        Runs to simulate: a study, or one TOML file of runs, with their bases [default: the bundled study].
+    plan : PLAN
+        Runs whose final loss is predicted from each fit [default: a run of the design, three times as
+        long].
+    points
+        Points of each simulated curve at the most.
     """
+    from bayes_cpt import plots
     from bayes_cpt.bundled import bundled_study
     from bayes_cpt.model.spec import read_spec
     from bayes_cpt.report.forecasts import sbc_verdict
     from bayes_cpt.validate import calibration
-    from bayes_cpt.validate.calibration import RANKED, ModelReplicates, design_study, read_design
     from bayes_cpt.validate.tasks import Pool, Records
 
-    written = Output(quiet, json)
     spec = read_spec(model)
-    with written.cautions():
-        source = read_design(design or bundled_study())
-        simulated = design_study(source, spec, points)
-        whole, held_out = _with_plan(simulated, plan)
-    if output is not None:
-        make_folder(output)
-    described = settings([spec], seed, design=whole.digest(), ranked=RANKED)
-    pool = Pool(jobs, dask)
-    replicate = ModelReplicates(spec, whole, held_out, pool.cores(simulations))
-    records = Records.open(output, described, calibration.TABLES)
+    source = calibration.read_design(design or bundled_study())
+    simulated = calibration.design_study(source, spec, points)
+    whole, held_out = _with_plan(simulated, plan)
+    results, pool = Results(output), Pool(jobs, dask)
+    described = settings([spec], seed, design=whole.digest(), ranked=calibration.RANKED)
     with written.progress() as tell:
         ranks = calibration.simulated_ranks(
-            replicate, simulations, seed, pool=pool, records=records, progress=tell
+            calibration.ModelReplicates(spec, whole, held_out, pool.cores(simulations)),
+            simulations,
+            seed,
+            pool=pool,
+            records=Records.open(results.made(), described, calibration.TABLES),
+            progress=tell,
         )
     verdict = calibration.verdict(ranks)
     said = sbc_verdict(spec.name, simulated.name, verdict)
-    for problem in verdict.problems:
-        written.error(f"Not calibrated: {problem}.")
-    written.verdict(said)
-    _show_ranks(written, spec, simulated, verdict)
-    figures = {}
-    if output and len(verdict.quantities):
-        from bayes_cpt import plots
-
-        figures["ranks"] = plots.calibration(calibration.quantity_ranks(ranks))
-    files = _write(written, output, ("ranks",), {"verdict": verdict.quantities}, figures)
-    written.result(
-        {
-            "model": spec.name,
-            "design": simulated.name,
-            "seed": seed,
-            "verdict": said,
-            "simulations": verdict.simulations,
-            "failed": verdict.failed,
-            "untrusted": verdict.untrusted,
-            "refused": verdict.refused,
-            "passed": verdict.passed,
-            "problems": list(verdict.problems),
-            "quantities": verdict.quantities,
-            "files": files,
-        }
-    )
-    return 0 if verdict.passed else 1
+    _kept(results, "ranks")
+    results.tables({"verdict": verdict.quantities})
+    if len(verdict.quantities):
+        draw = partial(plots.calibration, calibration.quantity_ranks(ranks))
+        results.figures({"ranks": draw}, name="{}_figure")
+    content = {
+        "model": spec.name,
+        "design": simulated.name,
+        "seed": seed,
+        "verdict": said,
+        "simulations": verdict.simulations,
+        "failed": verdict.failed,
+        "untrusted": verdict.untrusted,
+        "refused": verdict.refused,
+        "passed": verdict.passed,
+        "problems": list(verdict.problems),
+        "quantities": verdict.quantities,
+        "files": results.files,
+    }
+    problems = [f"Not calibrated: {problem}." for problem in verdict.problems]
+    return Answer(content, said, [*_ranks(spec, simulated, verdict), *results.said], problems)
 
 
 def _with_plan(design: "Study", plan: Path | None) -> "tuple[Study, tuple[str, ...]]":
@@ -421,30 +400,30 @@ def _with_plan(design: "Study", plan: Path | None) -> "tuple[Study, tuple[str, .
     return whole, tuple(run.name for run in whole.runs[len(design.runs) :])
 
 
-def _show_ranks(written: Output, spec: "ModelSpec", design: "Study", verdict: "Verdict") -> None:
+def _ranks(spec: "ModelSpec", design: "Study", verdict: "Verdict") -> list[Part]:
     from bayes_cpt.validate.calibration import FAILS, HOLDS, RANKED
 
-    judged = verdict.quantities
-    written.heading(f"Simulation-based calibration of {spec.name}")
     trusted = verdict.simulations - verdict.failed - verdict.untrusted
-    written.text(
+    parts: list[Part] = [
+        heading(f"Simulation-based calibration of {spec.name}"),
         f"{verdict.simulations} simulated studies of {len(design.runs)} runs and "
         f"{len(design.losses)} points (design {design.name}), each fitted again. {trusted} refits meet "
         f"their diagnostics, {verdict.untrusted} do not (their ranks count as well), {verdict.failed} "
-        f"failed. Truths are ranked among {RANKED} posterior draws."
-    )
+        f"failed. Truths are ranked among {RANKED} posterior draws.",
+    ]
     if verdict.refused > 0:
-        written.text(
+        parts.append(
             f"{verdict.refused:.1%} of the studies that the priors made held a loss below 0 and were drawn "
             "again, truth and losses together: that leaves ranks uniform."
             + (TOO_WIDE if verdict.refused > MOST_REFUSED else "")
         )
-    outside = judged[judged["verdict"] != HOLDS]
+    outside = verdict.quantities[verdict.quantities["verdict"] != HOLDS]
     if len(outside):
-        written.heading("Quantities outside their own 95 % band")
         rows = outside.sort_values("verdict", ascending=False, kind="stable")
         cells = "quantity | verdict | mean rank=mean:.3f | spread:.3f"
-        written.table(rows, cells, marked=rows["verdict"] == FAILS)
-        written.text(
-            "A mean rank above 0.5: posteriors lie too low. A spread above 1: they are too narrow."
+        note = (
+            "A mean rank above 0.5: posteriors lie too low. A spread above 1: they are too narrow"
         )
+        title = "Quantities outside their own 95 % band"
+        parts.append(Table(title, rows, cells, note=note, marked=rows["verdict"] == FAILS))
+    return parts

@@ -26,9 +26,7 @@ from bayes_cpt.report.fit import (
 from bayes_cpt.report.forecasts import forecast_sentences, left_out, plus_minus
 from bayes_cpt.report.methods import CITATION, bibtex, cited, methods, versions
 from bayes_cpt.report.numbers import listed
-from bayes_cpt.report.tables import (
-    SYMBOL,
-    TextTable,
+from bayes_cpt.report.results import (
     bases_table,
     calibration_table,
     choices_table,
@@ -38,6 +36,7 @@ from bayes_cpt.report.tables import (
     quantities_table,
     runs_table,
 )
+from bayes_cpt.report.tables import SYMBOL, Table
 from bayes_cpt.report.words import environment
 from bayes_cpt.validate.held_out import OURS, score_table
 from bayes_cpt.validate.scores import ALL_DOMAINS, ALL_RUNS
@@ -240,7 +239,7 @@ class Report:
         return Convergence.of(self.posterior, self.quantities)
 
     @cached_property
-    def tables(self) -> dict[str, TextTable]:
+    def tables(self) -> dict[str, Table]:
         """The tables of results, by name: effects, coefficients, and choices, forecast, calibration."""
         rows = self.quantities
         coefficients = rows[rows["kind"] == "coefficient"]
@@ -299,11 +298,11 @@ class Report:
                 minded=_minded(self),
                 runs=runs_table(study),
                 bases=bases_table(study),
-                priors=priors_table(posterior),
+                priors=priors_table(frame),
                 equations=[(Markup(mathml(own)), own.spelled) for own in law_equations(frame)],
                 letters=[
                     (Markup(mathml_symbol(name)), meaning(frame, name))
-                    for name in self.tables["coefficients"].values["quantity"].unique()
+                    for name in self.tables["coefficients"].rows["quantity"].unique()
                 ],
                 drawings=_drawings(self),
                 attributes=posterior.tree.attrs,
@@ -407,7 +406,9 @@ def _trusted(report: Report) -> list[str]:
 def _minded(report: Report) -> list[str]:
     """Return what should be relied on less, or was not looked at."""
     posterior = report.posterior
-    lines = [f"The posterior falls short: {problem}." for problem in posterior.problems]
+    lines = []
+    if posterior.problems:
+        lines.append(f"The posterior falls short: {listed(posterior.problems, NAMED)}.")
     if not posterior.law_fits:
         lines += law_words(posterior).verdict
     lines.append(summarise(report.determined)[1])
@@ -503,7 +504,7 @@ def _some_runs(report: Report) -> list[str]:
     return [ordered[place].name for place in places]
 
 
-def _html_cells(table: TextTable) -> list[list[str]]:
+def _html_cells(table: Table) -> list[list[str]]:
     """Return the cells of a table for the page, names of coefficients as letters."""
 
     def shown(name: str, cell: str) -> str:

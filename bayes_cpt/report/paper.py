@@ -1,6 +1,8 @@
 """The pieces of a paper by the names of their files: texts, equations, tables and figures."""
 
 import re
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from bayes_cpt.report.equation import latex as latex_equation
@@ -70,14 +72,14 @@ def _escape_citing(text: str) -> str:
     )
 
 
-def figures(report: Report) -> "dict[str, Figure]":
-    """Return the figures of a paper at the width of a column, by their names."""
+def figures(report: Report) -> "dict[str, Callable[[], Figure]]":
+    """Return what draws the figures of a paper at the width of a column, by their names."""
     from bayes_cpt import plots
     from bayes_cpt.plots.style import COLUMN
 
     posterior, drawn = report.posterior, {}
     if report.curves is not None:
-        drawn["forecast"] = plots.forecast(posterior, report.curves, width=COLUMN)
-    drawn["ridges"] = plots.ridges(posterior)
-    drawn["sampling"] = plots.sampling(posterior, report.quantities)
-    return {f"figure-{name}": figure for name, figure in drawn.items()}
+        drawn["forecast"] = partial(plots.forecast, posterior, report.curves, width=COLUMN)
+    drawn["ridges"] = partial(plots.ridges, posterior)
+    drawn["sampling"] = partial(plots.sampling, posterior, report.quantities)
+    return {f"figure-{name}": draw for name, draw in drawn.items()}

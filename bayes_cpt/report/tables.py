@@ -1,25 +1,24 @@
-"""Results as papers have their tables: LaTeX with booktabs, Markdown and CSV.
+"""Tables of results: tidy rows, and how they are printed in a terminal, a page or a paper.
 
-Each takes a result's tidy table. A `TextTable` holds the cells as they are printed, with the digits that
-their uncertainty supports, and beside them the numbers, which a CSV file keeps whole.
+A `Table` keeps a result's rows with all their digits, and says what each column shows of them.
 """
 
-from collections.abc import Callable, Iterable
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-from bayes_cpt.report.equation import latex_symbol
-from bayes_cpt.report.fit import COMPARISONS, open_effects
-from bayes_cpt.report.forecasts import left_out, plus_minus
-from bayes_cpt.report.numbers import chance, fixed, quantity, signed, supported
-from bayes_cpt.validate.held_out import OURS, PAPER
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from bayes_cpt.decisions.decision import Decision
-    from bayes_cpt.inference.posterior import Posterior
-    from bayes_cpt.study.study import Study
+type Row = dict[str, Any]
+type Form = str | Callable[[Any], str]
+# Where the cells of a column come from: the name of a column of the rows, alone or with how its values are
+# formatted (see `FORMS`), or what makes a text of a row. All of them by heading, or as a text:
+# "run | on=domain | weight:%".
+type Cells = str | tuple[str, Form] | Callable[[Row], str]
+type Columns = str | Mapping[str, Cells]
 
 # What LaTeX takes for a command, and signs that it does not print from text.
 SIGNS = {
@@ -36,60 +35,163 @@ SIGNS = {
     "…": r"\ldots{}",
 }
 # The column whose cells are names of coefficients, to be printed as letters.
-SYMBOL = "Symbol"
-NATS = "nats/token"
-NONE = "–"
-METHODS = {OURS: "this package", PAPER: "the paper's method"}
+SYMBOL = "symbol"
+NONE = "-"
 
 
 @dataclass(frozen=True, eq=False)
-class TextTable:
+class Table:
     """A table of a result.
 
     Parameters
     ----------
-    label : str
-        What LaTeX refers to it by, without ``tab:``.
     caption : str
         A sentence, without a full stop.
-    cells : DataFrame of str
-        As they are printed, with their headings.
-    values : DataFrame
-        The numbers behind them, for machines.
-    numbers : int
-        How many of the last columns hold numbers.
+    rows : DataFrame
+        One row each.
+    columns : str or mapping, optional
+        What is shown (see `Columns`), all of it unless given. Texts of a column that goes by its name
+        alone stand left, its numbers have four digits; all else counts as numbers.
     note : str
-        What a reader needs besides; empty where that is nothing.
+        What a reader needs besides, without its full stop.
+    marked : sequence
+        Rows to highlight, by truth.
+    group : str
+        A heading below which a repeated value is left blank.
+    close : bool
+        Whether columns stand close in a terminal, to have room on 80 characters.
+    label : str
+        What LaTeX refers to it by, without ``tab:``.
+    values : DataFrame, optional
+        The numbers behind it, where the rows are not they.
     """
 
-    label: str
     caption: str
-    cells: "pd.DataFrame"
-    values: "pd.DataFrame"
-    numbers: int = 0
+    rows: "pd.DataFrame"
+    columns: Columns = ""
     note: str = ""
+    marked: Sequence[object] = ()
+    group: str = ""
+    close: bool = False
+    label: str = ""
+    values: "pd.DataFrame | None" = None
+
+    @cached_property
+    def made(self) -> Mapping[str, Cells]:
+        """Where the cells of each column come from, by heading."""
+        if not isinstance(self.columns, str):
+            return self.columns
+        return columns(self.columns or " | ".join(map(str, self.rows)))
+
+    @cached_property
+    def cells(self) -> "pd.DataFrame":
+        """The cells as they are printed, by heading."""
+        import pandas as pd
+
+        rows = self.rows.to_dict("records")
+        made = {name: [_cell(own, row) for row in rows] for name, own in self.made.items()}
+        cells = pd.DataFrame(made, dtype=object)
+        if self.group:
+            names = cells[self.group]
+            cells[self.group] = names.where(names != names.shift(), "")
+        return cells
+
+    @cached_property
+    def is_text(self) -> list[bool]:
+        """Whether each column holds text, which stands left."""
+        return [
+            isinstance(own, str) and self.rows[own].dtype.kind not in "biuf"
+            for own in self.made.values()
+        ]
+
+    @property
+    def headings(self) -> list[str]:
+        """The headings as papers have them."""
+        return [f"{name[:1].upper()}{name[1:]}" for name in self.cells]
 
     @property
     def legend(self) -> str:
         """Caption and note as sentences."""
-        return " ".join(f"{text}." for text in (self.caption, self.note.rstrip(".")) if text)
-
-    @property
-    def texts(self) -> int:
-        """How many of the first columns hold text."""
-        return len(self.cells.columns) - self.numbers
+        return " ".join(f"{text}." for text in (self.caption, self.note) if text)
 
 
-def latex(table: TextTable) -> str:
+def columns(text: str) -> dict[str, Cells]:
+    """Return the columns that a text names: ``name``, ``heading=name``, each with ``:form`` if need be.
+
+    Examples
+    --------
+    >>> columns("run | on=domain | weight:%")
+    {'run': 'run', 'on': 'domain', 'weight': ('weight', '%')}
+    """
+    shown: dict[str, Cells] = {}
+    for column in text.split(" | "):
+        heading, headed, source = column.rpartition("=")
+        name, _, form = source.partition(":")
+        shown[heading if headed else name] = (name, form) if form else name
+    return shown
+
+
+def _cell(made: Cells, row: Row) -> str:
+    if callable(made):
+        return made(row)
+    name, form = made if isinstance(made, tuple) else (made, "")
+    value = row[name]
+    if callable(form):
+        return form(value)
+    if form in FORMS:
+        return FORMS[form](value)
+    if form.isdigit():
+        return number(value, int(form))
+    if form:
+        return format(value, form)
+    return value if isinstance(value, str) else number(value)
+
+
+def number(value: float | None, digits: int = 4) -> str:
+    """Return a number for a table, a dash where there is none.
+
+    Examples
+    --------
+    >>> number(0.000213456), number(1234567), number(None)
+    ('0.0002135', '1234567', '-')
+    """
+    if value is None or math.isnan(value):
+        return NONE
+    if math.isinf(value):
+        return "none"
+    return f"{value:.0f}" if abs(value) >= 10**digits else f"{value:.{digits}g}"
+
+
+def share(probability: float) -> str:
+    """Return a probability for a table, nothing where there is none."""
+    return "" if math.isnan(probability) else f"{100 * probability:.0f} %"
+
+
+# How values are formatted, besides a number of digits and formats such as ".3f".
+FORMS: dict[str, Callable[[Any], str]] = {"%": share, "text": str}
+
+
+def starred(table: "pd.DataFrame", name: str) -> "pd.DataFrame":
+    """Return a table whose column of names has a star where a row leaves what was fitted."""
+    return table.assign(**{name: table[name].mask(table["outside"] != "", table[name] + " *")})
+
+
+def star(outside: Sequence[object]) -> str:
+    """Return what the star says, where there is one."""
+    return "* outside what was fitted, to be trusted less" if any(outside) else ""
+
+
+def latex(table: Table) -> str:
     """Return a table as LaTeX; it needs the package booktabs."""
-    cells = table.cells
-    style = cells.style.hide(axis="index").format(escape).format_index(escape, axis=1)
+    cells = table.cells.map(escape)
     if SYMBOL in cells:
-        style = style.format(_letter, subset=[SYMBOL])
+        cells[SYMBOL] = table.cells[SYMBOL].map(_letter)
     return str(
-        style.to_latex(
+        cells.set_axis(map(escape, table.headings), axis=1)
+        .style.hide(axis="index")
+        .to_latex(
             hrules=True,
-            column_format="l" * table.texts + "r" * table.numbers,
+            column_format="".join("l" if text else "r" for text in table.is_text),
             position="t",
             position_float="centering",
             caption=escape(table.legend),
@@ -99,6 +201,8 @@ def latex(table: TextTable) -> str:
 
 
 def _letter(name: str) -> str:
+    from bayes_cpt.report.equation import latex_symbol
+
     return f"${latex_symbol(name)}$" if name else ""
 
 
@@ -113,281 +217,21 @@ def escape(text: str) -> str:
     return "".join(SIGNS.get(sign, sign) for sign in text)
 
 
-def markdown(table: TextTable) -> str:
+def markdown(table: Table) -> str:
     """Return a table as Markdown, its caption above it."""
-    names = list(table.cells.columns)
-    rows = [names, ["---"] * table.texts + ["---:"] * table.numbers]
-    cells = table.cells.map(lambda cell: str(cell).replace("|", "\\|"))
+    cells = table.cells.map(lambda cell: cell.replace("|", "\\|"))
     if SYMBOL in cells:
         cells[SYMBOL] = table.cells[SYMBOL].map(_letter)
-    rows += cells.to_numpy().tolist()
-    lines = [f"| {' | '.join(cell.replace(chr(10), ' ') for cell in row)} |" for row in rows]
+    ruled = ["---" if text else "---:" for text in table.is_text]
+    rows = [table.headings, ruled, *cells.to_numpy().tolist()]
+    lines = [f"| {' | '.join(row)} |".replace("\n", " ") for row in rows]
     return "\n".join([f"**{table.legend}**", "", *lines, ""])
 
 
-def csv(table: TextTable) -> str:
+def csv(table: Table) -> str:
     """Return the numbers of a table as CSV."""
-    return str(table.values.to_csv(index=False))
+    rows = table.rows if table.values is None else table.values
+    return str(rows.to_csv(index=False))
 
 
-WRITERS: dict[str, Callable[[TextTable], str]] = {".csv": csv, ".md": markdown, ".tex": latex}
-
-
-def _once(names: "pd.Series") -> "pd.Series":
-    """Return names of which each is said once, at its first row."""
-    return names.where(names != names.shift(), "")
-
-
-def _intervals(rows: "pd.DataFrame", form: Callable[[float, float], str]) -> Iterable[str]:
-    return (
-        f"{form(low, sd)} to {form(high, sd)}"
-        for low, high, sd in zip(rows["lower"], rows["upper"], rows["sd"], strict=True)
-    )
-
-
-def effects_table(
-    posterior: "Posterior", determined: "pd.DataFrame", interval: float = 0.9
-) -> TextTable:
-    """Return what moves the last loss of a typical run, of `identify.determination` with that interval."""
-    import pandas as pd
-
-    from bayes_cpt.forecast.derived import Typical
-
-    effects = determined[determined["kind"] == "effect"]
-    weak = set(open_effects(determined).index)
-    rows: dict[str, dict[str, str]] = {}
-    for index, row in effects.iterrows():
-        mean, lower, upper = (signed(row[name], row["sd"]) for name in ("mean", "lower", "upper"))
-        cell = f"{mean} ({lower} to {upper}){' *' if index in weak else ''}"
-        rows.setdefault(COMPARISONS[row["quantity"]], {})[row["domain"]] = cell
-    cells = pd.DataFrame(rows).T.rename_axis("Effect").reset_index().fillna("")
-    typical = ""
-    if posterior.study.continual_runs:
-        typical = f"Of a run of {Typical.of(posterior.study).words}. "
-    return TextTable(
-        label="effects",
-        caption=f"What moves the last loss ({NATS}): mean and central {100 * interval:g} % interval",
-        cells=cells,
-        values=effects.drop(columns=["moves_with"], errors="ignore").assign(interval=interval),
-        numbers=len(cells.columns) - 1,
-        note=typical + ("* left open: the prior decides, or no two runs differ in it" * bool(weak)),
-    )
-
-
-def quantities_table(posterior: "Posterior", rows: "pd.DataFrame", interval: float) -> TextTable:
-    """Return coefficients or parameters with their intervals, of `Posterior.summary` with that interval."""
-    import pandas as pd
-
-    printed = bool((rows["kind"] == "coefficient").all())
-    cells = pd.DataFrame(
-        {
-            SYMBOL if printed else "Parameter": _once(rows["quantity"]),
-            "On": rows["domain"],
-            "Mean": [supported(row["mean"], row["sd"]) for row in rows.to_dict("records")],
-            f"{100 * interval:g} % interval": list(_intervals(rows, supported)),
-            "R-hat": rows["r_hat"].map("{:.3f}".format),
-            "ESS": rows[["ess_bulk", "ess_tail"]].min(axis=1).map("{:.0f}".format),
-            "Contraction": rows["contraction"].map("{:.2f}".format),
-        }
-    )
-    what = "Coefficients of the law" if printed else "Sampled parameters"
-    return TextTable(
-        label="coefficients" if printed else "parameters",
-        caption=f"{what}, {posterior.frame.spec.name} fitted to {posterior.study.name}",
-        cells=cells,
-        values=rows.assign(interval=interval),
-        numbers=5,
-        note="ESS is the smaller of bulk and tail. Contraction near 1: the runs determine it; near 0: the "
-        "prior does",
-    )
-
-
-def choices_table(decision: "Decision", interval: float = 0.9) -> TextTable:
-    """Return the contenders of a decision, the recommendation first."""
-    import pandas as pd
-
-    table = decision.table(interval)
-    error = decision.information[1]
-    options = table["option"].str.replace("-", " ")
-    outside = table["outside"] != ""
-    cells = pd.DataFrame(
-        {
-            "Option": options.where(~outside, options + " *"),
-            "Base": table["base"],
-            "Replay": table["replay"].map("{:.2f}".format),
-            "Peak LR": table["peak"].map("{:.3g}".format),
-            "Steps": [quantity(value, 6) for value in table["steps"]],
-        }
-    )
-    for domain in decision.valuation.model.domains:
-        bands = table[[domain, f"{domain}_lower", f"{domain}_upper"]].to_numpy(float)
-        spreads = (bands[:, 2] - bands[:, 1]) / 4
-        cells[f"Loss on {domain}"] = [
-            f"{fixed(median, spread)} ({fixed(lower, spread)} to {fixed(upper, spread)})"
-            for (median, lower, upper), spread in zip(bands, spreads, strict=True)
-        ]
-    cells["Regret"] = [fixed(value, error) for value in table["regret"]]
-    cells["Near best"] = table["p_within"].map(chance)
-    note = (
-        f"Losses in {NATS} of a new run: median and central {100 * interval:g} % predictive interval. "
-        "Regret: what the option costs on average above the best there is, in nats of the objective. "
-        f"Near best: probability of being within {decision.criterion.tolerance:g} nats of it"
-    )
-    return TextTable(
-        label="choices",
-        caption=f"Choices by the objective {decision.valuation.objective.name}",
-        cells=cells,
-        values=table,
-        numbers=len(cells.columns) - 2,
-        note=note + (". * leaves what was fitted" if outside.any() else ""),
-    )
-
-
-def forecast_table(bands: "pd.DataFrame") -> TextTable:
-    """Return where the runs of `bayes_cpt.forecast.bands.bands` end."""
-    import pandas as pd
-
-    mass = 100 * float(bands.attrs["interval"])
-    final = bands.groupby(["run", "domain"], sort=False).tail(1)
-    runs = _once(final["run"])
-    cells = pd.DataFrame(
-        {
-            "Run": runs,
-            "On": final["domain"],
-            "Step": final["step"].map(str),
-            "Median": [fixed(row["median"], row["sd"]) for row in final.to_dict("records")],
-            f"{mass:g} % interval": list(_intervals(final, fixed)),
-        }
-    )
-    if (final["outside"] != "").any():
-        cells["Leaves what was fitted"] = final["outside"].where(runs != "", "")
-    return TextTable(
-        label="forecast",
-        caption=f"Loss of a new run at its last step ({NATS})",
-        cells=cells,
-        values=final.assign(interval=mass / 100),
-        note=f"Central {mass:g} % predictive intervals",
-    )
-
-
-def calibration_table(scores: "pd.DataFrame") -> TextTable:
-    """Return coverage and CRPS of the pooled rows of `bayes_cpt.validate.held_out.score_table`."""
-    import pandas as pd
-
-    cells = pd.DataFrame(
-        {
-            "Left out": scores["seen"].map(left_out),
-            "Method": scores["method"].map(lambda name: METHODS.get(name, name)),
-            "Points": scores["points"].map(str),
-            "In 50 %": scores["coverage_50"].map("{:.0%}".format).str.replace("%", " %"),
-            "In 90 %": [
-                f"{100 * share:.0f}{plus_minus(error)} %"
-                for share, error in zip(
-                    scores["coverage_90"], scores["coverage_90_error"], strict=True
-                )
-            ],
-            "CRPS": scores["crps"].map("{:.4f}".format),
-            "Bias": scores["bias"].map("{:+.4f}".format).str.replace("-", "−"),
-        }
-    )
-    return TextTable(
-        label="calibration",
-        caption="Forecasts of held-out points",
-        cells=cells,
-        values=scores,
-        numbers=5,
-        note="± is the standard error of the share, each run being one observation. CRPS and bias of "
-        "the median in nats/token; lower CRPS is better",
-    )
-
-
-def runs_table(study: "Study") -> TextTable:
-    """Return the runs of a study."""
-    import pandas as pd
-
-    from bayes_cpt.study.ranges import describe
-
-    rows = describe(study)["runs"]
-    domains = study.trained_domains
-    cells = pd.DataFrame(
-        {
-            "Run": [row["name"] for row in rows],
-            "Phase": [row["phase"].upper() for row in rows],
-            "Base": [row["base"] or NONE for row in rows],
-            "Replay": [NONE if row["replay"] is None else f"{row['replay']:g}" for row in rows],
-            "Steps": [str(row["steps"]) for row in rows],
-            "Peak LR": [f"{row['peak_learning_rate']:.3g}" for row in rows],
-            "Final LR": [f"{row['final_learning_rate']:.3g}" for row in rows],
-            "Losses": [str(sum(row["points"].get(name, 0) for name in domains)) for row in rows],
-        }
-    )
-    return TextTable(
-        label="runs",
-        caption="Runs of the study",
-        cells=cells,
-        values=pd.DataFrame(rows),
-        numbers=5,
-        note=f"PT is pre-training, CPT continual pre-training. Losses on {' and '.join(domains)}",
-    )
-
-
-def bases_table(study: "Study") -> TextTable:
-    """Return the checkpoints that the CPT runs of a study start from."""
-    import pandas as pd
-
-    from bayes_cpt.study.ranges import describe
-
-    def text(value: float | None, form: str) -> str:
-        return NONE if value is None else format(value, form)
-
-    rows = describe(study)["bases"]
-    columns = {
-        "Base": [row["name"] for row in rows],
-        "PT steps": [text(row["steps"], "d") for row in rows],
-        "Loss potential": [text(row["loss_potential"], ".2g") for row in rows],
-    }
-    columns |= {
-        f"Loss on {name}": [text(row["losses"].get(name), ".3f") for row in rows]
-        for name in study.trained_domains
-    }
-    return TextTable(
-        label="bases",
-        caption="Base checkpoints",
-        cells=pd.DataFrame(columns),
-        values=pd.DataFrame(rows),
-        numbers=len(columns) - 1,
-        note="Loss potential: last over peak learning rate of pre-training, 0 where it is annealed. "
-        "Losses in nats/token",
-    )
-
-
-def priors_table(posterior: "Posterior") -> TextTable:
-    """Return the priors of a model with their reasons."""
-    import pandas as pd
-
-    from bayes_cpt.model.joint_priors import prior_table
-
-    table = prior_table(posterior.frame)
-    alike = table.groupby("parameter")["distribution"].transform("nunique") == 1
-    repeated = table["parameter"].duplicated()
-    listed = table.assign(domain=table["domain"].where(~alike, "all"))[~(alike & repeated)]
-    cells = pd.DataFrame(
-        {
-            "Parameter": _once(listed["parameter"]),
-            "On": listed["domain"],
-            "Prior": listed["distribution"],
-            "Meaning": listed["meaning"].where(~listed["parameter"].duplicated(), ""),
-            "Reason": listed["reason"].where(~listed["parameter"].duplicated(), ""),
-        }
-    )
-    pairs = [
-        f"{' and '.join(pair.between)} ({pair.value:+.2f})"
-        for pair in posterior.frame.spec.correlations
-    ]
-    correlated = f"; correlated are {', '.join(pairs)}" if pairs else ""
-    return TextTable(
-        label="priors",
-        caption=f"Priors, each with its reason{correlated}",
-        cells=cells,
-        values=table,
-    )
+WRITERS: dict[str, Callable[[Table], str]] = {".csv": csv, ".md": markdown, ".tex": latex}

@@ -1,0 +1,266 @@
+"""The tables of results: what runs there are, what a fit says, and where forecast and chosen runs end."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from bayes_cpt.report.fit import COMPARISONS, open_effects
+from bayes_cpt.report.forecasts import left_out, plus_minus
+from bayes_cpt.report.numbers import chance, fixed, listed, percent, supported
+from bayes_cpt.report.tables import NONE, SYMBOL, Columns, Row, Table, columns, number, starred
+from bayes_cpt.validate.held_out import OURS, PAPER
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from bayes_cpt.decisions.decision import Decision
+    from bayes_cpt.inference.posterior import Posterior
+    from bayes_cpt.model.setup import BoundModel
+    from bayes_cpt.study.study import Study
+
+METHODS = {OURS: "this package", PAPER: "the paper's method"}
+# What a run takes of data, time and money, and the heading of each.
+TAKEN = {
+    "general_epochs": "general\nepochs",
+    "target_epochs": "target\nepochs",
+    "gpu_hours": "GPU-\nhours",
+    "money": "money",
+}
+# Runs that a note names one by one.
+NAMED = 8
+
+
+def interval_of(form: Callable[[float, float], str]) -> Callable[[Row], str]:
+    """Return what writes the interval of a row with the digits that its sd supports."""
+    return lambda row: f"{form(row['lower'], row['sd'])} to {form(row['upper'], row['sd'])}"
+
+
+def effects_table(
+    posterior: "Posterior", determined: "pd.DataFrame", interval: float = 0.9
+) -> Table:
+    """Return what moves the last loss of a typical run, of `identify.determination` with that interval."""
+    from bayes_cpt.forecast.derived import Typical
+
+    def cell(row: Row) -> str:
+        mean, lower, upper = (
+            supported(row[name], row["sd"], sign=True) for name in ("mean", "lower", "upper")
+        )
+        return f"{mean} [{lower}, {upper}] {'*' if row['open'] else ' '}"
+
+    effects = determined[determined["kind"] == "effect"]
+    marked = effects.assign(open=effects.index.isin(open_effects(determined).index))
+    marked["cell"] = [cell(row) for row in marked.to_dict("records")]
+    wide = marked.pivot_table("cell", "quantity", "domain", "first", sort=False)
+    notes = []
+    if posterior.study.continual_runs:
+        notes.append(f"Of a run of {Typical.of(posterior.study).words}")
+    if marked["open"].any():
+        notes.append("* left open: the prior decides, or no two runs differ in it")
+    return Table(
+        f"What moves the last loss, nats/token: mean and central {100 * interval:g} % interval",
+        wide.rename(index=COMPARISONS).rename_axis("effect").reset_index().fillna(""),
+        {"effect": "effect"} | {on: (on, "text") for on in effects["domain"].unique()},
+        note=". ".join(notes),
+        close=True,
+        label="effects",
+        values=effects.drop(columns=["moves_with"], errors="ignore").assign(interval=interval),
+    )
+
+
+def quantities_table(posterior: "Posterior", rows: "pd.DataFrame", interval: float) -> Table:
+    """Return coefficients or parameters with their intervals, of `Posterior.summary` with that interval."""
+    from bayes_cpt.inference.posterior import LOWEST_CONTRACTION
+
+    printed = bool((rows["kind"] == "coefficient").all())
+    name = SYMBOL if printed else "parameter"
+    weak = rows["contraction"] < LOWEST_CONTRACTION
+    shown: Columns = {
+        name: "quantity",
+        "on": "domain",
+        "mean": lambda row: supported(row["mean"], row["sd"]),
+        "sd": ("sd", "2"),
+        f"{100 * interval:g} % interval": interval_of(supported),
+        "R-hat": ("r_hat", ".3f"),
+        "ESS": lambda row: f"{min(row['ess_bulk'], row['ess_tail']):.0f}",
+        "contraction": lambda row: f"{row['contraction']:.2f} {'*' if row['weak'] else ' '}",
+    }
+    star = "; *: the quantity rests on its prior" if weak.any() else ""
+    what = "Coefficients of the law" if printed else "Sampled parameters"
+    return Table(
+        f"{what}, {posterior.frame.spec.name} fitted to {posterior.study.name}",
+        rows.assign(weak=weak),
+        shown,
+        note="ESS is the smaller of bulk and tail. Contraction near 1: the runs determine it; near 0: the "
+        f"prior does{star}",
+        group=name,
+        label="coefficients" if printed else "parameters",
+        values=rows.assign(interval=interval),
+    )
+
+
+def choices_table(decision: "Decision", interval: float = 0.9) -> Table:
+    """Return the contenders of a decision, the recommendation first."""
+    table, error = decision.table(interval), decision.information[1]
+
+    def loss(domain: str) -> Callable[[Row], str]:
+        def shown(row: Row) -> str:
+            ends = (row[domain], row[f"{domain}_lower"], row[f"{domain}_upper"])
+            median, lower, upper = (fixed(end, (ends[2] - ends[1]) / 4) for end in ends)
+            return f"{median} ({lower} to {upper})"
+
+        return shown
+
+    shown = columns("option | base | replay:.2f | peak LR=peak:.3g")
+    shown["steps"] = ("steps", "6")
+    shown |= {f"loss on {domain}": loss(domain) for domain in decision.valuation.model.domains}
+    shown["regret"] = ("regret", partial(fixed, spread=error))
+    shown["near best"] = ("p_within", chance)
+    beyond = (table["outside"] != "").any()
+    named = table.assign(option=table["option"].str.replace("-", " "))
+    return Table(
+        f"Choices by the objective {decision.valuation.objective.name}",
+        starred(named, "option"),
+        shown,
+        note=f"Losses in nats/token of a new run: median and central {100 * interval:g} % predictive "
+        "interval. Regret: what the option costs on average above the best there is, in nats of the "
+        "objective. Near best: probability of being within "
+        f"{decision.criterion.tolerance:g} nats of it{'. * leaves what was fitted' if beyond else ''}",
+        label="choices",
+        values=table,
+    )
+
+
+def forecast_table(bands: "pd.DataFrame") -> Table:
+    """Return where the runs of `bayes_cpt.forecast.bands.bands` end."""
+    interval = float(bands.attrs["interval"])
+    final = bands.groupby(["run", "domain"], sort=False).tail(1)
+    beyond = final[final["outside"] != ""].drop_duplicates("run")
+    notes = listed([f"{row.run}: {row.outside}" for row in beyond.itertuples()], NAMED)
+    predictive = (bands["kind"] != "expected").all()
+    return Table(
+        f"Loss of {'a new run' if predictive else 'the law'} at the last step, nats/token",
+        starred(final, "run"),
+        {
+            "run": "run",
+            "on": "domain",
+            "step": ("step", "text"),
+            "median": lambda row: fixed(row["median"], row["sd"]),
+            f"{100 * interval:g} % interval": interval_of(fixed),
+            "sd": lambda row: fixed(row["sd"], row["sd"]),
+        },
+        note=f"Central {100 * interval:g} % {'predictive' if predictive else 'credible'} intervals"
+        + (f". * leaves what was fitted: {notes}" if notes else ""),
+        marked=(final["outside"] != "").tolist(),
+        group="run",
+        label="forecast",
+        values=final.assign(interval=interval),
+    )
+
+
+def calibration_table(scores: "pd.DataFrame") -> Table:
+    """Return coverage and CRPS of the pooled rows of `bayes_cpt.validate.held_out.score_table`."""
+    shown = columns("points:text | CRPS=crps:.4f | bias:+.4f")
+    return Table(
+        "Forecasts of held-out points",
+        scores,
+        {
+            "left out": lambda row: left_out(row["seen"]),
+            "method": lambda row: METHODS.get(row["method"]) or row["method"],
+            "points": shown.pop("points"),
+            "in 50 %": ("coverage_50", percent),
+            "in 90 %": lambda row: (
+                f"{100 * row['coverage_90']:.0f}{plus_minus(row['coverage_90_error'])} %"
+            ),
+            **shown,
+        },
+        note="± is the standard error of the share, each run being one observation. CRPS and bias of "
+        "the median in nats/token; lower CRPS is better",
+        label="calibration",
+    )
+
+
+def runs_table(study: "Study") -> Table:
+    """Return the runs of a study."""
+    import pandas as pd
+
+    from bayes_cpt.study.ranges import describe
+
+    rows = pd.DataFrame(describe(study)["runs"])
+    others = [name for name in study.domains if name not in study.trained_domains]
+    shown = columns(
+        "run=name | phase | base | replay:4 | steps:4 | peak LR=peak_learning_rate:4 | "
+        "final LR=final_learning_rate:4"
+    )
+    shown |= {title: (resource, "3") for resource, title in TAKEN.items() if resource in rows}
+    for domain in study.trained_domains:
+        shown[f"points\n{domain}"] = ("points", partial(_of_domain, domain))
+    if others:
+        shown["points\nothers"] = lambda row: span([row["points"][name] for name in others])
+    rows["base"] = rows["base"].fillna(NONE)
+    note = "PT is pre-training, CPT continual pre-training"
+    return Table("Runs", rows, shown, note=note, label="runs")
+
+
+def _of_domain(domain: str, values: dict[str, float]) -> str:
+    return number(values.get(domain))
+
+
+def span(values: list[float] | None) -> str:
+    """Return the range of some numbers, a dash where there are none."""
+    if values is None:
+        return NONE
+    low, high = number(min(values)), number(max(values))
+    return low if low == high else f"{low} to {high}"
+
+
+def bases_table(study: "Study") -> Table:
+    """Return the checkpoints that the CPT runs of a study start from."""
+    import pandas as pd
+
+    from bayes_cpt.study.ranges import describe
+
+    rows = pd.DataFrame(describe(study)["bases"])
+    shown = columns(
+        "base=name | on run | PT\nsteps=steps:4 | peak LR=peak_learning_rate:4 | "
+        "final LR=final_learning_rate:4 | potential=loss_potential:4"
+    )
+    for domain in study.trained_domains:
+        shown[f"loss\n{domain}"] = ("losses", partial(_of_domain, domain))
+    shown["CPT\nruns"] = lambda row: str(len(row["runs"]))
+    rows["name"] += rows["known"].map({True: "", False: " (PT unknown)"})
+    rows["on run"] = rows["run"].fillna(NONE)
+    note = (
+        "Potential: last over peak learning rate of pre-training, 0 where it is annealed. Losses in "
+        "nats/token"
+    )
+    return Table("Bases", rows, shown, note=note, label="bases")
+
+
+def prior_rows(frame: "BoundModel", interval: float = 0.9) -> "pd.DataFrame":
+    """Return the priors of a model, one line where all validation sets have the same."""
+    from bayes_cpt.model.joint_priors import prior_table
+
+    priors = prior_table(frame, interval)
+    by_parameter = priors.groupby("parameter", sort=False)["distribution"]
+    alike = (by_parameter.transform("nunique") == 1) & (by_parameter.transform("size") > 1)
+    shown = priors.assign(domain=priors["domain"].where(~alike, "all"))
+    return shown.drop_duplicates(["parameter", "domain"])
+
+
+def priors_table(frame: "BoundModel") -> Table:
+    """Return the priors of a model with their reasons."""
+    rows = prior_rows(frame)
+    again = rows["parameter"].duplicated()
+    pairs = [f"{' and '.join(own.between)} ({own.value:+.2f})" for own in frame.spec.correlations]
+    return Table(
+        f"Priors, each with its reason{f'; correlated are {", ".join(pairs)}' if pairs else ''}",
+        rows.assign(**{name: rows[name].mask(again, "") for name in ("meaning", "reason")}),
+        "parameter | on=domain | prior=distribution | meaning | reason",
+        group="parameter",
+        label="priors",
+    )
+
+
+def taken_columns(rows: "pd.DataFrame") -> dict[str, Any]:
+    """Return the columns of what runs take of data, time and money, where that is known."""
+    return {title: (name, "3") for name, title in TAKEN.items() if name in rows}
