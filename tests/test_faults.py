@@ -196,7 +196,7 @@ def fitting(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
     # A shell has what it starts in the background ignore Ctrl-C, and children inherit that.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
 
-    def start(draws: int = 50) -> subprocess.Popen[str]:
+    def start(draws: int = 100) -> subprocess.Popen[str]:
         command = [sys.executable, "-m", "bayes_cpt", "fit", "data/cpt-lab", "--model", "pretrain"]
         command += ["--draws", str(draws), "--cores", "1", "--seed", "3"]
         command += ["-o", str(tmp_path / "fit.nc")]

@@ -20,7 +20,7 @@ from bayes_cpt.report.numbers import (
     quantity,
     with_error,
 )
-from bayes_cpt.report.words import Words, render
+from bayes_cpt.report.words import Words, notation, render
 from bayes_cpt.study.resources import MANY_EPOCHS, RESOURCE_WORDS, ROLES, epochs_words
 from bayes_cpt.study.runs import mixture_words
 from bayes_cpt.study.schedules import Schedule
@@ -35,19 +35,7 @@ if TYPE_CHECKING:
     from bayes_cpt.decisions.valuation import Valuation
     from bayes_cpt.study.runs import Run
 
-# Heading, what it is, and what its values are shares of.
-QUANTITIES = {
-    "loss_potential": ("Loss potential", "loss potential", ""),
-    "replay": ("Replay", "replay ratio", ""),
-    "peak": ("Peak LR", "peak LR", ""),
-    "relative_peak": ("Peak LR", "peak LR", " of the PT peak"),
-    "warmup_steps": ("Re-warm-up", "re-warm-up", " steps"),
-    "warmup_share": ("Re-warm-up", "re-warm-up", " of the run"),
-    "decay_share": ("Decay", "length of the decay", " of the steps after the re-warm-up"),
-    "final": ("Final LR", "final LR", ""),
-    "relative_final": ("Final LR", "final LR", " of the peak"),
-    "steps": ("Length", "length", " steps"),
-}
+QUANTITIES = notation()["quantities"]
 # What the power of the learning rate in the forward area bears on.
 PEAKS = ("peak", "relative_peak")
 # Share of the peak above which the last learning rate is not annealed.
@@ -213,15 +201,12 @@ def _quantities(decision: "Decision", interval: float) -> list[dict[str, Any]]:
     for cut in decision.slices:
         if cut.name not in QUANTITIES:
             continue
-        heading, name, unit = QUANTITIES[cut.name]
         row = table.loc[cut.name]
         flat = np.append(cut.within(decision.criterion.tolerance), row["recommended"])
         first, last = quantity(float(flat.min())), quantity(float(flat.max()))
         found.append(
             {
-                "heading": heading,
-                "name": name,
-                "unit": unit,
+                **QUANTITIES[cut.name],
                 "row": row,
                 "range": between(quantity(row["lower"], 2), quantity(row["upper"], 2)),
                 "flat": f"{first} to {last}" if first != last else "",
@@ -333,12 +318,18 @@ def optimum_sentences(decision: "Decision", interval: float = 0.9) -> list[str]:
     """
     sentences = []
     for name, rows in decision.optimum_table(interval).groupby("quantity", sort=False):
-        _, what, unit = QUANTITIES.get(str(name), ("", str(name).replace("_", " "), ""))
+        what, unit = _called(str(name))
         if rows["value"].isna().all():
             sentences.append(_best_number(rows.iloc[0], what, unit, interval))
         else:
             sentences.append(_best_named(rows, what))
     return sentences
+
+
+def _called(name: str) -> tuple[str, str]:
+    """Return what a quantity is called, and what its values are shares of."""
+    words = QUANTITIES.get(name, {"name": name.replace("_", " "), "unit": ""})
+    return words["name"], words["unit"]
 
 
 def _best_number(row: "pd.Series", what: str, unit: str, interval: float) -> str:
@@ -422,7 +413,7 @@ def _moves(values: "RunValues", name: str, interval: float) -> list[str]:
             continue
         lower, upper = np.quantile(after, [0.5 - interval / 2, 0.5 + interval / 2])
         if upper > lower:
-            _, what, unit = QUANTITIES.get(searched, ("", searched, ""))
+            what, unit = _called(searched)
             ends = f"{quantity(float(lower), 2)} to {quantity(float(upper), 2)}"
             moves.append(f"{what} {ends}{unit} (now {quantity(float(before))})")
     return moves

@@ -25,6 +25,7 @@ from bayes_cpt.laws.term import ADDED
 from bayes_cpt.laws.transfer import effective_share
 from bayes_cpt.model.setup import BoundModel
 from bayes_cpt.report.numbers import enumerated
+from bayes_cpt.report.words import notation
 
 # The coefficients of each form of the replay factor.
 OF_FACTOR = {"exponential": ("a",), "saturating": ("c", "delta"), "power": ("b", "gamma")}
@@ -32,57 +33,8 @@ MIXED = (
     "x: share of a target's own data in the batches (for general data, of all targets'); y: share of the "
     "other targets' (for general data 0); phi: 1 for a target, the mean over the targets for general data"
 )
-COEFFICIENTS = {
-    "L0": "loss that endless pre-training would approach, nats/token",
-    "A": "size of the power law in the forward area",
-    "alpha": "exponent of the forward area",
-    "rho": "power of the learning rate in the forward area: 1 as printed, 0 counts steps",
-    "zeta": "power of the level of the learning rate in the annealing area: 1 as printed",
-    "zeta_1": "power of the annealing area of PT: 1 as printed",
-    "zeta_2": "power of the annealing area of CPT: 1 as printed",
-    "epsilon": "power of the learning rate by which its falls are weighted: 0 as printed",
-    "C_mp": "pace at which a fall takes effect at the reference LR, per step",
-    "beta_mp": "exponent by which falls take effect",
-    "gamma_mp": "by which power of itself a low learning rate speeds its fall up",
-    "xi": "power of the peak learning rate of PT that the level is divided by: 0 as printed",
-    "lambda": "momentum of the annealing memory, per step of its clock",
-    "lambda_slow": "momentum of the slow part of the annealing, per step of its clock",
-    "slow_share": "share of the annealing gain that comes at the slow pace",
-    "C1": "annealing gain in PT, nats/token per annealing area",
-    "C2": "annealing gain in CPT, the same unit",
-    "a1": "log change of the CPT annealing gain from full replay to none",
-    "S1_base": "forward area of the base, whose schedule is not known, in the unit of S1",
-    "eta_0": "learning rate that the base was left at, from which S2_cpt counts",
-    "B": "limit of the distribution shift at replay 0, nats/token: + forgets, - learns",
-    "E": "rate of the shift per forward area",
-    "beta": "exponent of the shift",
-    "a": "curvature of the replay factor h, exponential form",
-    "c": "rate of the replay factor h, saturating form",
-    "delta": "exponent of the replay factor h, saturating form: large is exponential",
-    "b": "onset of the replay factor h, power form",
-    "gamma": "exponent of the replay factor h, power form",
-    "k": "by how many e-folds replay takes away more of the shift than its factor's form does",
-    "psi": "what data of other targets do to a target, as a share of what its own do",
-    "phi": "by what a target multiplies the shift of the general validation set",
-    "R_star": "epochs beyond the first after which a repeated target token is worth 1/e of a new one",
-    "U_steps": "steps on target data alone that go through them once",
-    "omega": "how replay speeds the shift up: 0 scales the curve, 1 only its limit",
-    "D": "size of the early transient at replay 0, nats/token",
-    "tau": "time of the early transient, steps",
-    "F": "what the power of model size adds to the loss at the reference size, nats/token",
-    "gamma_3": "exponent of model size",
-    "gamma_A": "exponent of model size in the power of the forward area",
-    "gamma_1": "exponent of model size in the annealing gain of PT",
-    "gamma_2": "exponent of model size in the annealing gain of CPT",
-    "gamma_B": "exponent of model size in the distribution shift, and in the early transient",
-    "epsilon_N": "log factor by which one size's annealing gain lies off its power of size",
-    "delta_N": "how far one size lies off the power of size, nats/token",
-    "q_B": "by what one batch multiplies B: its batch size and sequence length",
-    "q_D": "by what one batch multiplies D",
-    "q_E": "by what one batch multiplies E",
-    "q_beta": "by what one batch multiplies beta",
-    "kappa": "share of the base's distance from the law that its runs keep",
-    "tau_0": "time in which they lose the rest, steps",
+COEFFICIENTS: dict[str, str] = {
+    **notation()["coefficients"],
     **{letter: said for term in ADDED.values() for letter, said in term.meanings.items()},
 }
 

@@ -10,7 +10,7 @@ import numpy as np
 from bayes_cpt.inference.law_checks import DRIFT, FACTOR, SIZE
 from bayes_cpt.model.groups import FEWEST, checked_batches, fitted_sizes
 from bayes_cpt.report.numbers import enumerated
-from bayes_cpt.report.words import Words, paragraphs
+from bayes_cpt.report.words import Words, notation, paragraphs
 from bayes_cpt.study.batches import UNSAID, batch_of
 from bayes_cpt.study.ranges import (
     ALIKE_RATIO,
@@ -41,24 +41,10 @@ SPAN = 8.0
 # A further size lies so far below the smallest: small models cost least.
 APART = 4.0
 # Effects of `bayes_cpt.forecast.derived`: in a list, and as what a table compares.
-SUBJECTS = {
-    "run_change": "the whole run",
-    "replay_effect": "replay",
-    "rate_effect": "peak learning rate",
-    "decay_effect": "decay",
-    "base_effect": "annealing of the base",
-    "anneal_effect": "annealing",
-    "length_effect": "length",
-}
-COMPARISONS = {
-    "run_change": "end against start",
-    "replay_effect": "replay 0.5 against 0",
-    "rate_effect": "half the peak LR",
-    "decay_effect": "decay to 0 against none",
-    "base_effect": "from an annealed base",
-    "anneal_effect": "decay to 0 against none",
-    "length_effect": "4 times as long",
-}
+SUBJECTS, COMPARISONS = (
+    {name: words[kind] for name, words in notation()["effects"].items()}
+    for kind in ("subject", "comparison")
+)
 
 
 def fit_verdict(

@@ -37,7 +37,7 @@ from bayes_cpt.report.results import (
     runs_table,
 )
 from bayes_cpt.report.tables import SYMBOL, Table
-from bayes_cpt.report.words import environment
+from bayes_cpt.report.words import environment, notation
 from bayes_cpt.validate.held_out import OURS, score_table
 from bayes_cpt.validate.scores import ALL_DOMAINS, ALL_RUNS
 from bayes_cpt.validate.tasks import SETTINGS
@@ -65,32 +65,6 @@ SVG_SETTINGS = {"svg.hashsalt": "bayes_cpt"}
 PIXELS_PER_INCH = 96
 # Of parts of a figure with more points than are worth a path each.
 DOTS_PER_INCH = 200
-# What the figures of a report and of a paper show: kind and mass of every interval included.
-CAPTIONS = {
-    "decision": "Above: where the best configuration of each posterior draw lies. Below: expected losses "
-    "that cannot both be lowered, with central 90 % credible intervals, and the cost of leaving the "
-    "recommendation, with central 50 and 90 % credible intervals.",
-    "forecast": "Predicted losses of the runs, with central 50 and 90 % predictive intervals of a new run. "
-    "The step axis has a square-root scale.",
-    "fitted": "Measured losses (dots), the law's curve with its central 90 % credible interval, and the "
-    "central 90 % predictive interval of a new run like it. The step axis has a square-root scale.",
-    "ridges": "Coefficients that the data determine together but hardly one by one: draws of the posterior "
-    "over draws of the prior.",
-    "sampling": "Ranks of each chain for the parameters with the largest R-hat, with a simultaneous 95 % "
-    "band.",
-    "calibration": "Above: share of points inside the 50, 80 and 90 % bands, with 90 % intervals over "
-    "runs. Below: histograms of the probability integral transform, flat where a forecast is calibrated.",
-}
-# In place of a figure, for those who do not see it.
-ALTERNATIVES = {
-    "decision": "Distribution of the best choice over posterior draws, the trade between both losses, and "
-    "what other choices cost. The table of choices holds the same numbers.",
-    "forecast": "Predicted loss curves with bands. The table of the forecast holds their ends.",
-    "fitted": "Measured losses over the fitted curves and their bands.",
-    "ridges": "Pairs of coefficients that the data determine together but hardly one by one.",
-    "sampling": "Ranks of the chains: chains that agree stay inside the bands.",
-    "calibration": "Share of held-out points inside the bands, beside what the bands promise.",
-}
 
 
 class ValidationError(ProblemError):
@@ -488,8 +462,7 @@ def _drawings(report: Report) -> dict[str, Drawing]:
             plots.coverage(whole, "share") if len(whole) else plots.coverage(points, "ratio")
         )
     return {
-        name: Drawing.of(figure, ALTERNATIVES[name], CAPTIONS[name])
-        for name, figure in figures.items()
+        name: Drawing.of(figure, **notation()["figures"][name]) for name, figure in figures.items()
     }
 
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from bayes_cpt.report.equation import latex as latex_equation
 from bayes_cpt.report.equation import law_equations
 from bayes_cpt.report.methods import CITATION, bibtex, cited
-from bayes_cpt.report.page import CAPTIONS, Report
+from bayes_cpt.report.page import Report
 from bayes_cpt.report.tables import WRITERS, escape
-from bayes_cpt.report.words import environment
+from bayes_cpt.report.words import environment, notation
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -44,7 +44,9 @@ def texts(report: Report) -> dict[str, str]:
     facts = {
         "title": escape(f"{report.posterior.study.name}: what was fitted, and what follows"),
         "tables": list(report.tables),
-        "figures": {f"figure-{name}": escape(CAPTIONS[name]) for name in shown},
+        "figures": {
+            f"figure-{name}": escape(notation()["figures"][name]["caption"]) for name in shown
+        },
     }
     pieces["paper.tex"] = environment().get_template("paper.tex").render(facts)
     parts = ["## Results", *report.sentences, "## Methods", *report.methods]

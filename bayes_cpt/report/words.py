@@ -1,9 +1,11 @@
 """Words from templates: one a verb, which gives the verdict and the sentences of the verb's result."""
 
 import re
+import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
+from importlib.resources import files
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
@@ -43,6 +45,13 @@ def paragraphs(template: str, block: str, facts: Mapping[str, Any]) -> list[str]
     text = "".join(loaded.blocks[block](loaded.new_context(dict(facts))))
     joined = (" ".join(part.split()) for part in text.split("¶"))
     return [re.sub(r"\s+([,.;:)])", r"\1", part) for part in joined if part]
+
+
+@cache
+def notation() -> dict[str, dict[str, Any]]:
+    """Return what letters, effects, quantities and figures are called, by kind (``notation.toml``)."""
+    source = files("bayes_cpt.report") / "notation.toml"
+    return tomllib.loads(source.read_text(encoding="utf-8"))
 
 
 @cache

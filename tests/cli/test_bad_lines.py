@@ -37,7 +37,7 @@ LINES: list[tuple[str, tuple[str, ...]]] = [
     (f"fit {STUDY} --model {{text}} -o {{dir}}/fit.nc", ("text.toml", "not TOML")),
     (f"fit {STUDY} --seed abc -o {{dir}}/fit.nc", ("--seed", "integer")),
     (f"fit {STUDY} --seed -1 -o {{dir}}/fit.nc", ("--seed", "0")),
-    (f"fit {STUDY} --draws 0 -o {{dir}}/fit.nc", ("--draws", "10")),
+    (f"fit {STUDY} --draws 10 -o {{dir}}/fit.nc", ("10 draws", "cannot reach", "give 100 or")),
     (f"fit {STUDY} --cores 0 -o {{dir}}/fit.nc", ("--cores", "1")),
     (f"fit {STUDY} -o {{dir}}/none/fit.nc", ("none: there is no such folder", "Make the folder")),
     (f"fit {STUDY} -o {{dir}}", ("this is a folder", "out.nc")),

@@ -26,9 +26,9 @@ def test_the_file_is_written_and_summed_up(
 
 
 def test_json(call: Call, quick_fit: list[str], tmp_path: Path) -> None:
-    found = call("fit", "data/cpt-lab", "-o", tmp_path / "fit.nc", "--json", "--draws", 30).json()
+    found = call("fit", "data/cpt-lab", "-o", tmp_path / "fit.nc", "--json", "--draws", 120).json()
     assert found["trustworthy"] is True
-    assert found["draws"] == 30
+    assert found["draws"] == 120
     assert found["fit"] == str(tmp_path / "fit.nc")
     assert [row["points"] for row in found["quality"]] == [370, 370]
     assert {"min_ess_bulk", "min_ess_tail", "max_r_hat", "attempts", "seconds"} <= set(found)

@@ -17,7 +17,7 @@ from synthetic import lab, lab_posterior, prior_as_posterior
 from bayes_cpt.inference.law_checks import RUN, LawCheck
 from bayes_cpt.report.equation import law_equations
 from bayes_cpt.report.page import Calibration, Report, ValidationError, report
-from bayes_cpt.report.tables import calibration_table
+from bayes_cpt.report.results import calibration_table
 from bayes_cpt.validate.scores import score_points
 
 VOID = {"meta", "img", "br", "link"}
@@ -103,7 +103,7 @@ def test_the_page_is_whole_and_needs_nothing_else() -> None:
 def test_choices_and_forecast_say_the_same_of_the_recommended_run() -> None:
     found, _ = made()
     assert found.bands is not None
-    choice = found.tables["choices"].values.iloc[0]
+    choice = found.tables["choices"].rows.iloc[0]
     last = found.bands.groupby("domain").tail(1).set_index("domain")
     for domain in ("general", "kernel"):
         chosen = choice[[domain, f"{domain}_lower", f"{domain}_upper"]].to_numpy(float)
@@ -182,7 +182,7 @@ def test_calibration_is_that_of_the_folder(tmp_path: Path) -> None:
     assert score["points"] == 120
     assert calibration.caution == ""
     cells = calibration_table(calibration.pooled).cells.iloc[0]
-    assert cells["In 90 %"].startswith(f"{100 * points['covered_90'].mean():.0f} ± ")
+    assert cells["in 90 %"].startswith(f"{100 * points['covered_90'].mean():.0f} ± ")
     html = Report(posterior, None, None, calibration, 0.9, 0, "").html()
     assert "Forecasts of held-out points" in html
     assert "Not looked at on this study" not in html

@@ -18,15 +18,14 @@ from bayes_cpt.report.forecasts import forecast_sentences
 from bayes_cpt.report.methods import bibtex, cited, methods
 from bayes_cpt.report.page import Report
 from bayes_cpt.report.paper import FIGURES, texts
-from bayes_cpt.report.tables import TextTable, csv, escape, latex, markdown
+from bayes_cpt.report.tables import Table, csv, escape, latex, markdown
 
 COMPILER = shutil.which("pdflatex")
-TABLE = TextTable(
+TABLE = Table(
+    "Losses at 90 %",
+    pd.DataFrame({"run": ["r25_cos", "a|b"], "loss": [-0.1, 2.5]}),
+    {"run_a": "run", "loss": lambda row: "−0.10 ± 0.02" if row["loss"] < 0 else "2.5"},
     label="losses",
-    caption="Losses at 90 %",
-    cells=pd.DataFrame({"Run_a": ["r25_cos", "a|b"], "Loss": ["−0.10 ± 0.02", "2.5"]}),
-    values=pd.DataFrame({"run": ["r25_cos", "a|b"], "loss": [-0.1, 2.5]}),
-    numbers=1,
 )
 
 
@@ -65,7 +64,7 @@ def test_markdown_has_a_row_for_each_row() -> None:
 
 
 def test_csv_holds_the_numbers_whole() -> None:
-    pd.testing.assert_frame_equal(pd.read_csv(io.StringIO(csv(TABLE))), TABLE.values)
+    pd.testing.assert_frame_equal(pd.read_csv(io.StringIO(csv(TABLE))), TABLE.rows)
 
 
 def test_the_optimum_is_given_with_its_interval_and_no_more_digits_than_two() -> None:
