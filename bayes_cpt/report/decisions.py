@@ -14,13 +14,12 @@ from bayes_cpt.report.numbers import (
     Estimate,
     alike,
     between,
-    chance,
     fixed,
     percent,
     quantity,
     with_error,
 )
-from bayes_cpt.report.words import Words, notation, render
+from bayes_cpt.report.words import Words, notation, paragraphs, render, sentence
 from bayes_cpt.study.resources import MANY_EPOCHS, RESOURCE_WORDS, ROLES, epochs_words
 from bayes_cpt.study.runs import mixture_words
 from bayes_cpt.study.schedules import Schedule
@@ -55,59 +54,21 @@ KEPT, GONE = 0.95, 0.01
 NONE = 1e-3
 
 
-def in_short(candidates: "Candidates", row: int) -> str:
-    """Return what matters most of a configuration: base, length, replay ratio and peak."""
-    base = candidates.bases[candidates.base[row]].name
-    return (
-        f"from {base}, {candidates.schedules.steps[row]} steps, "
-        f"{100 * candidates.replay[row]:.0f} % general data{_mixture(candidates, row)}, "
-        f"peak LR {candidates.schedules.peak[row]:.3g}"
-    )
-
-
-def configuration(candidates: "Candidates", row: int) -> str:
-    """Return one configuration in words."""
-    batch, base = candidates.schedules, candidates.bases[candidates.base[row]]
-    initial, peak, last = batch.initial[row], batch.peak[row], batch.last_rate[row]
-    warmup, decay, steps = batch.warmup_steps[row], batch.decay_steps[row], batch.steps[row]
-    relative = candidates.column("relative_peak")[row]
-    share = f" ({relative:.2g} of the PT peak)" if np.isfinite(relative) else ""
-    share = " (the PT peak)" if np.isclose(relative, 1.0) else share
-    if warmup:
-        way = "re-warm" if peak > initial else "lower the LR"
-        parts = [f"{way} in {warmup} steps from {initial:g} to {peak:g}{share}"]
-    elif np.isclose(peak, initial):
-        parts = [f"go on at {peak:g}{share}"]
-    else:
-        parts = [f"start at {peak:g}{share} without a re-warm-up"]
-    if steps > warmup + decay:
-        parts.append(f"stay there for {steps - warmup - decay} steps")
-    if decay:
-        shape = str(candidates.column("decay_shape")[row]).replace("_", " ")
-        parts.append(f"decay in {decay} steps ({shape}) to {last:g}")
-    return (
-        f"from {base.name}, {steps} steps with {100 * candidates.replay[row]:.3g} % general data"
-        f"{_mixture(candidates, row)}: {', '.join(parts)}"
-    )
-
-
-def _mixture(candidates: "Candidates", row: int) -> str:
-    words = str(candidates.column("targets")[row])
-    return f" (the rest {words})" if words else ""
+def configuration(candidates: "Candidates", row: int, block: str = "configuration") -> str:
+    """Return one configuration in words, or ``in_short`` what matters most of it."""
+    batch, names = candidates.schedules, ("base", "targets", "decay_shape", "relative_peak")
+    facts = {name: candidates.column(name)[row] for name in names}
+    names = ("initial", "peak", "last_rate", "warmup_steps", "decay_steps", "steps")
+    facts |= {name: getattr(batch, name)[row] for name in names}
+    facts["replay"] = candidates.replay[row]
+    facts["goes_on"] = np.isclose(batch.peak[row], batch.initial[row])
+    return sentence("decide.txt", block, facts)
 
 
 def short_run(run: "Run") -> str:
     """Return a short run in words."""
-    rates = run.schedule
-    course = (
-        f"at up to {rates.peak:.3g}"
-        if rates.final >= HELD * rates.peak
-        else f"from {rates.peak:.3g} down to {rates.final:.2g}"
-    )
-    share = f"{100 * (run.replay or 0.0):.3g} % general data"
-    rest = f" (the rest {mixture_words(run.mixture)})" if run.mixture else ""
-    origin = f" from {run.base} with {share}{rest}" if run.base else ""
-    return f"{rates.steps} steps{origin}, {course}"
+    facts = {"run": run, "rest": mixture_words(run.mixture) if run.mixture else "", "held": HELD}
+    return sentence("next_run.txt", "short_run", facts)
 
 
 def decision_words(decision: "Decision", interval: float = 0.9) -> Words:
@@ -127,7 +88,7 @@ def decision_words(decision: "Decision", interval: float = 0.9) -> Words:
             "row": table.iloc[0],
             "feasible": decision.feasible,
             "searched": bool(decision.space.searched),
-            "in_short": in_short(candidates, 0),
+            "in_short": configuration(candidates, 0, "in_short"),
             "configuration": configuration(candidates, 0),
             "goal": goal_words(valuation),
             "reference": valuation.reference.name if valuation.reference else "its base",
@@ -269,45 +230,30 @@ def _rival(decision: "Decision", table: "pd.DataFrame") -> dict[str, Any] | None
     }
 
 
-def _cautions(decision: "Decision", taken: dict[str, float]) -> list[str]:
-    valuation, candidates = decision.valuation, decision.contenders.candidates
-    base, objective = candidates.bases[candidates.base[0]], valuation.objective
-    cautions = [f"{_capital(edge)}, so that better may lie beyond" for edge in decision.edges]
-    cautions += [_capital(note) for note in decision.space.notes]
-    if None in valuation.model.measured(base):
-        cautions.append(f"The loss of {base.name} was not measured: it is taken to lie on the law")
-    if base.schedule is None:
-        cautions.append(
-            f"The pre-training of {base.name} is not known. How far it was annealed, and what more "
-            "general data would gain, rest on the CPT runs and the priors alone"
-        )
-    if objective.reference == OWN and "base" in decision.space.searched:
-        cautions.append(
-            "Changes are counted from each base itself, which favours bases that are bad to begin with"
-        )
-    elif (
-        len(decision.space.bases) > 1
-        and valuation.reference is not None
-        and objective.reference is None
-    ):
-        cautions.append(
-            f"Changes are counted from {valuation.reference.name}, the base with the lowest general loss"
-        )
-    cautions += [
-        third.caution.removesuffix(".") for third in valuation.thirds.values() if third.misses
-    ]
-    cautions += [
-        _capital(epochs_words(role, taken[f"{role}_epochs"]))
-        for role in ROLES
-        if taken.get(f"{role}_epochs", 0.0) > MANY_EPOCHS
-    ]
-    if rests := resting(valuation.model.study, continual=True):
-        cautions.append(rests.removesuffix("."))
-    return cautions
+def _cautions(decision: "Decision", taken: dict[str, float]) -> str:
+    valuation, base = decision.valuation, decision.chosen.bases[decision.chosen.base[0]]
+    searched = "base" in decision.space.searched
+    given = valuation.objective.reference
+    facts = {
+        "decision": decision,
+        "base": base,
+        "unmeasured": None in valuation.model.measured(base),
+        "own": given == OWN and searched,
+        "lowest": given is None and len(decision.space.bases) > 1 and valuation.reference,
+        "epochs": [
+            epochs_words(role, taken[f"{role}_epochs"])
+            for role in ROLES
+            if taken.get(f"{role}_epochs", 0.0) > MANY_EPOCHS
+        ],
+        "rests": resting(valuation.model.study, continual=True),
+    }
+    return " ".join(paragraphs("decide.txt", "cautions", facts))
 
 
-def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]
+def _called(name: str) -> dict[str, str]:
+    """Return what a quantity is called, and what its values are shares of."""
+    words: dict[str, str] = QUANTITIES.get(name, {"name": name.replace("_", " "), "unit": ""})
+    return words
 
 
 def optimum_sentences(decision: "Decision", interval: float = 0.9) -> list[str]:
@@ -316,48 +262,15 @@ def optimum_sentences(decision: "Decision", interval: float = 0.9) -> list[str]:
     As in "Optimal replay ratio 0.33 (90 % credible interval 0.29 to 0.38)."; an optimum at an end of what
     was searched is said to be one.
     """
-    sentences = []
+    found = []
     for name, rows in decision.optimum_table(interval).groupby("quantity", sort=False):
-        what, unit = _called(str(name))
-        if rows["value"].isna().all():
-            sentences.append(_best_number(rows.iloc[0], what, unit, interval))
-        else:
-            sentences.append(_best_named(rows, what))
-    return sentences
-
-
-def _called(name: str) -> tuple[str, str]:
-    """Return what a quantity is called, and what its values are shares of."""
-    words = QUANTITIES.get(name, {"name": name.replace("_", " "), "unit": ""})
-    return words["name"], words["unit"]
-
-
-def _best_number(row: "pd.Series", what: str, unit: str, interval: float) -> str:
-    median, lower, upper = alike([row[name] for name in ("median", "lower", "upper")])
-    ends = {"lowest": row["at_lowest"], "highest": row["at_highest"]}
-    end, share = max(ends.items(), key=lambda pair: pair[1])
-    edge = (
-        f"; the {end} value that was allowed in {chance(share)} of the draws"
-        if share > 1.0 - SURE
-        else ""
-    )
-    return (
-        f"Optimal {what} {median}{unit} ({100 * interval:g} % credible interval {lower} to "
-        f"{upper}{edge})."
-    )
-
-
-def _best_named(rows: "pd.DataFrame", what: str) -> str:
-    """Return how probably each value that is not a number is the best."""
-    likely = rows.sort_values("probability", ascending=False)
-    first = likely.iloc[0]
-    others = ", ".join(
-        f"{row['value']}: {chance(row['probability'])}"
-        for row in likely.iloc[1:].to_dict("records")
-        if row["probability"] >= 0.01
-    )
-    probable = f"posterior probability {chance(first['probability'])}"
-    return f"Best {what} {first['value']} ({probable}{'; ' * bool(others)}{others})."
+        likely = rows.sort_values("probability", ascending=False).to_dict("records")
+        named = _called(str(name))
+        ends = [likely[0][end] for end in ("median", "lower", "upper")]
+        numbers = alike(ends) if rows["value"].isna().all() else None
+        found.append({**named, "rows": likely, "numbers": numbers})
+    facts = {"found": found, "mass": f"{100 * interval:g} %", "least": 1.0 - SURE}
+    return paragraphs("decide.txt", "optimum", facts)
 
 
 def run_words(values: "RunValues", interval: float = 0.9) -> Words:
@@ -413,9 +326,9 @@ def _moves(values: "RunValues", name: str, interval: float) -> list[str]:
             continue
         lower, upper = np.quantile(after, [0.5 - interval / 2, 0.5 + interval / 2])
         if upper > lower:
-            what, unit = _called(searched)
+            named = _called(searched)
             ends = f"{quantity(float(lower), 2)} to {quantity(float(upper), 2)}"
-            moves.append(f"{what} {ends}{unit} (now {quantity(float(before))})")
+            moves.append(f"{named['name']} {ends}{named['unit']} (now {quantity(float(before))})")
     return moves
 
 

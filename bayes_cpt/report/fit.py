@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from bayes_cpt.inference.law_checks import DRIFT, FACTOR, SIZE
 from bayes_cpt.model.groups import FEWEST, checked_batches, fitted_sizes
 from bayes_cpt.report.numbers import enumerated
-from bayes_cpt.report.words import Words, notation, paragraphs
+from bayes_cpt.report.words import Words, notation, paragraphs, sentence
 from bayes_cpt.study.batches import UNSAID, batch_of
 from bayes_cpt.study.ranges import (
     ALIKE_RATIO,
@@ -110,21 +109,7 @@ def _law_facts(posterior: "Posterior") -> Mapping[str, Any]:
 
 def alarm_text(check: "LawCheck") -> str:
     """Return what a check found, in one sentence without its full stop."""
-    on = "" if check.domain == "all" else f" on {check.domain}"
-    size, phase = f"{abs(check.value):.2g} nats", PHASES.get(check.phase, "")
-    sds = f"{abs(check.score):.1f} times what its noise and discrepancy allow"
-    if check.kind == SIZE:
-        return (
-            f"{check.subject}{on} is {size} where the prior's median is {check.usual:.2g}: what the law "
-            "does not explain is taken for noise"
-        )
-    if check.kind == FACTOR:
-        return f"The residuals of {phase} runs{on} go with their {check.subject}, over {size}"
-    if check.kind == DRIFT:
-        way = "rises" if check.value > 0 else "falls"
-        return f"Run {check.subject}{on} {way} by {size} against the law from its start to its end, {sds}"
-    side = "above" if check.value > 0 else "below"
-    return f"Run {check.subject}{on} lies {size} {side} the law, {sds}"
+    return sentence("fit.txt", check.kind, {"check": check, "phase": PHASES.get(check.phase, "")})
 
 
 def checks_passed(posterior: "Posterior") -> str:
@@ -136,17 +121,10 @@ def checks_passed(posterior: "Posterior") -> str:
 
 def what_is_lacking(posterior: "Posterior") -> str:
     """Return what would help a study whose fit falls short of its diagnostics."""
-    study, law = posterior.study, posterior.frame.spec.law
-    runs = law.last_phase_runs(study)
-    if len(runs) < FEW_RUNS:
-        phase = "CPT" if law.continual else "PT"
-        counted = f"{len(runs)} {phase} run{'s' if len(runs) > 1 else ''}"
-        differ = "replay ratio and peak learning rate" if law.uses_replay else "peak learning rate"
-        return (
-            f"runs that differ in {differ}: the study has {counted}, too few for the model "
-            f"{posterior.frame.spec.name} (bayes-cpt check names the most informative run)."
-        )
-    return "the run that bayes-cpt check names as most informative, or a simpler --model."
+    law = posterior.frame.spec.law
+    runs = len(law.last_phase_runs(posterior.study))
+    facts = {"runs": runs, "few": runs < FEW_RUNS, "law": law, "model": posterior.frame.spec.name}
+    return sentence("fit.txt", "lacking", facts)
 
 
 def trust(quality: "pd.DataFrame") -> str:

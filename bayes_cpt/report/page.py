@@ -268,8 +268,10 @@ class Report:
                 model=frame.spec,
                 passed=checks_passed(posterior),
                 paragraphs=decision.sentences(self.interval) if decision else [],
-                trusted=_trusted(self),
-                minded=_minded(self),
+                trust=trust(self.quality),
+                determined=summarise(self.determined),
+                misfit=law_words(posterior).verdict,
+                beyond=_beyond(self.bands),
                 runs=runs_table(study),
                 bases=bases_table(study),
                 priors=priors_table(frame),
@@ -362,52 +364,12 @@ def report(
     return full_report
 
 
-def _trusted(report: Report) -> list[str]:
-    """Return what may be relied on."""
-    posterior = report.posterior
-    passed = checks_passed(posterior)
-    lines = [f"{passed[0].upper()}{passed[1:]}."] if posterior.trustworthy else []
-    lines += [trust(report.quality), summarise(report.determined)[0]]
-    if report.calibration is not None:
-        lines += [
-            f"On held-out points ({score['left_out']}) the 90 % bands held "
-            f"{100 * score['coverage_90']:.0f}{score['error']} % of {score['points']}."
-            for score in report.calibration.scores()
-        ]
-    return lines
-
-
-def _minded(report: Report) -> list[str]:
-    """Return what should be relied on less, or was not looked at."""
-    posterior = report.posterior
-    lines = []
-    if posterior.problems:
-        lines.append(f"The posterior falls short: {listed(posterior.problems, NAMED)}.")
-    if not posterior.law_fits:
-        lines += law_words(posterior).verdict
-    lines.append(summarise(report.determined)[1])
-    if report.decision is not None:
-        lines += [
-            f"The recommendation leaves what was fitted: {note}."
-            for note in report.decision.outside[0]
-        ]
-        lines += [
-            f"{edge[:1].upper()}{edge[1:]}, so that better may lie beyond."
-            for edge in report.decision.edges
-        ]
-    if report.bands is not None:
-        last = report.bands.drop_duplicates("run")
-        notes = [f"{row.run}: {row.outside}" for row in last.itertuples() if row.outside]
-        if notes:
-            lines.append(f"Forecasts outside what was fitted: {listed(notes, NAMED)}.")
-    if report.calibration is None:
-        lines.append(
-            "Forecasts were not tested on held-out runs of this study: bayes-cpt validate forecast does."
-        )
-    elif report.calibration.caution:
-        lines.append(report.calibration.caution)
-    lines.append("bayes-cpt summary FIT --sensitivity says which of this rests on a prior.")
-    return lines
+def _beyond(bands: "pd.DataFrame | None") -> str:
+    """Return which forecasts leave what was fitted."""
+    if bands is None:
+        return ""
+    last = bands.drop_duplicates("run")
+    return listed([f"{row.run}: {row.outside}" for row in last.itertuples() if row.outside], NAMED)
 
 
 @dataclass(frozen=True)

@@ -47,6 +47,12 @@ def paragraphs(template: str, block: str, facts: Mapping[str, Any]) -> list[str]
     return [re.sub(r"\s+([,.;:)])", r"\1", part) for part in joined if part]
 
 
+def sentence(template: str, block: str, facts: Mapping[str, Any]) -> str:
+    """Return the one paragraph of a block of a template."""
+    (found,) = paragraphs(template, block, facts)
+    return found
+
+
 @cache
 def notation() -> dict[str, dict[str, Any]]:
     """Return what letters, effects, quantities and figures are called, by kind (``notation.toml``)."""
@@ -69,4 +75,5 @@ def environment() -> Environment:
             "steps", "supported",
         )
     }  # fmt: skip
+    templates.filters["capital"] = lambda text: text[:1].upper() + text[1:]
     return templates
