@@ -1,10 +1,11 @@
 """`bayes-cpt check`: what is in a study, what is wrong with it, and what it can tell."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
-from bayes_cpt.cli.options import StudyFolder, Verbose, command
+from bayes_cpt.cli.options import command
 from bayes_cpt.cli.output import Answer, Part
 from bayes_cpt.cli.undetermined import effects_in_detail, undetermined
 from bayes_cpt.report.tables import Table
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @command
-def check(study: StudyFolder, *, model: str | None = None, verbose: Verbose = False) -> Answer:
+def check(study: Path, *, model: str | None = None, verbose: bool = False) -> Answer:
     r"""Say what is in a study, every problem with its place and fix, and what its runs can tell.
 
     Prints what these runs will determine of what moves a run, what they leave open and which run would

@@ -1,22 +1,12 @@
 """`bayes-cpt compare`: which of several laws predicts held-out runs best, and a stack of them."""
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
-from bayes_cpt.cli.options import (
-    Dask,
-    Jobs,
-    RefitDraws,
-    RunNames,
-    Seed,
-    StudyFolder,
-    Tails,
-    WorkFolder,
-    command,
-    listed,
-)
+from bayes_cpt.cli.options import ChainDraws, command, listed
 from bayes_cpt.cli.output import Answer, Output, Part, Results, in_words
 from bayes_cpt.cli.running import check_fittable
 from bayes_cpt.cli.validate import read_shares
@@ -44,18 +34,18 @@ NAMED = 4
 @command
 def compare(
     written: Output,
-    study: StudyFolder,
+    study: Path,
     *,
     models: str,
     quick: bool = False,
-    runs: RunNames = None,
-    tails: Tails = "0.5",
+    runs: str | None = None,
+    tails: str = "0.5",
     baselines: str | None = None,
-    draws: RefitDraws = None,
-    jobs: Jobs = None,
-    dask: Dask = None,
-    seed: Seed = 0,
-    output: WorkFolder = None,
+    draws: ChainDraws = None,
+    jobs: int | None = None,
+    dask: str | None = None,
+    seed: int = 0,
+    output: Path | None = None,
 ) -> Answer:
     r"""Compare laws on a study, and stack them.
 
@@ -90,6 +80,10 @@ def compare(
     baselines : NAMES
         Laws of final losses to score beside them at the last loss of each run left out: d-cpt,
         data-mixing, or both separated by a comma.
+    draws
+        Draws kept in each of the four chains of a fit [default: 1000].
+    output : FOLDER
+        Folder for tables (CSV), figures (PNG) and words. What is done is saved there, and a rerun goes on.
     """
     from bayes_cpt.report.numbers import listed as first_of
     from bayes_cpt.study.folder import read_study

@@ -8,19 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
-from bayes_cpt.cli.options import (
-    Candidates,
-    Draws,
-    FitFile,
-    Interval,
-    Objective,
-    ResultFolder,
-    ScoresFile,
-    Seed,
-    SpaceFile,
-    Verbose,
-    command,
-)
+from bayes_cpt.cli.options import command
 from bayes_cpt.cli.output import NUMBERS, Answer, OutputFile, Results, write_numbers
 from bayes_cpt.cli.running import SAME, advised
 from bayes_cpt.report.tables import Row, Table, columns, share, star, starred
@@ -64,9 +52,9 @@ class Kind(StrEnum):
 
 @command
 def decide(
-    fit: FitFile,
+    fit: Path,
     *,
-    objective: Objective = "balanced",
+    objective: str = "balanced",
     space: Path | None = None,
     steps: int | None = None,
     tokens: float | None = None,
@@ -77,14 +65,14 @@ def decide(
     peak: float | None = None,
     risk: str = "expected",
     kind: Kind = Kind.expected,
-    scores: ScoresFile = None,
+    scores: Path | None = None,
     output: Path | None = None,
     tolerance: Annotated[float, typer.Option(min=0.0)] = 0.005,
-    candidates: Candidates = 8192,
-    interval: Interval = 0.9,
-    draws: Draws = 1000,
-    seed: Seed = 0,
-    verbose: Verbose = False,
+    candidates: int = 8192,
+    interval: float = 0.9,
+    draws: int = 1000,
+    seed: int = 0,
+    verbose: bool = False,
 ) -> Answer:
     r"""Choose base, replay ratio, learning rate and length of a run under the posterior of a fit.
 
@@ -330,19 +318,19 @@ def _facts(decision: "Decision") -> dict[str, Any]:
 
 @command
 def next_run(
-    fit: FitFile,
+    fit: Path,
     *,
     runs: Path | None = None,
-    objective: Objective = "balanced",
-    space: SpaceFile = None,
+    objective: str = "balanced",
+    space: Path | None = None,
     about: list[str] | None = None,
     steps: int | None = None,
-    output: ResultFolder = None,
-    candidates: Candidates = 4096,
-    interval: Interval = 0.9,
+    output: Path | None = None,
+    candidates: int = 4096,
+    interval: float = 0.9,
     draws: Annotated[int, typer.Option(min=50)] = 2000,
-    seed: Seed = 0,
-    verbose: Verbose = False,
+    seed: int = 0,
+    verbose: bool = False,
 ) -> Answer:
     r"""Find the short run that would sharpen a decision most for its cost.
 
@@ -458,18 +446,18 @@ def _most_about(table: "pd.DataFrame") -> Table:
 
 @command
 def schedule(
-    fit: FitFile,
+    fit: Path,
     *,
     steps: int,
     replay: float | None = None,
     base: str | None = None,
     targets: str | None = None,
-    objective: Objective = "balanced",
+    objective: str = "balanced",
     cap: float | None = None,
-    output: ResultFolder = None,
-    interval: Interval = 0.9,
-    draws: Draws = 400,
-    verbose: Verbose = False,
+    output: Path | None = None,
+    interval: float = 0.9,
+    draws: int = 400,
+    verbose: bool = False,
 ) -> Answer:
     r"""Find the best schedule of a run: a cosine, or one that is held and then decays (WSD).
 

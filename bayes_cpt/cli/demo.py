@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from bayes_cpt.cli.fit import fit_and_save
-from bayes_cpt.cli.options import FitDraws, Seed, command
+from bayes_cpt.cli.options import ChainDraws, command
 from bayes_cpt.cli.output import Answer, Output, OutputFile, Results, figure_file
 from bayes_cpt.cli.predict import forecast, write_bands
 
@@ -13,8 +13,8 @@ def demo(
     written: Output,
     *,
     output: Path = Path("bayes-cpt-demo"),
-    seed: Seed = 0,
-    draws: FitDraws = None,
+    seed: int = 0,
+    draws: ChainDraws = None,
 ) -> Answer:
     r"""Fit the bundled study and predict two runs that it does not have.
 
@@ -37,6 +37,8 @@ def demo(
     ----------
     output : FOLDER
         Folder to write into.
+    draws
+        Draws kept in each of the four chains [default: as many as the diagnostics need].
     """
     from bayes_cpt.bundled import bundled_study
     from bayes_cpt.study.folder import read_study

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
-from bayes_cpt.cli.options import FitDraws, Model, Seed, StudyFolder, Verbose, command
+from bayes_cpt.cli.options import ChainDraws, command
 from bayes_cpt.cli.output import Answer, Output, OutputFile, Part
 from bayes_cpt.cli.running import check_fittable, explained, law_alarms, of_fit
 from bayes_cpt.report.tables import Table
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 @command
 def fit(
     written: Output,
-    study: StudyFolder,
+    study: Path,
     *,
     output: Path,
-    model: Model = "cpt-replay",
-    seed: Seed = 0,
-    draws: FitDraws = None,
+    model: str = "cpt-replay",
+    seed: int = 0,
+    draws: ChainDraws = None,
     cores: Annotated[int | None, typer.Option(min=1)] = None,
-    verbose: Verbose = False,
+    verbose: bool = False,
 ) -> Answer:
     r"""Fit a law to a study, and write the posterior as one file.
 
@@ -58,6 +58,8 @@ def fit(
     ----------
     output : FIT
         File to write: NAME.nc.
+    draws
+        Draws kept in each of the four chains [default: as many as the diagnostics need].
     cores
         Chains sampled at once [default: all].
     """

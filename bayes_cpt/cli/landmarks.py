@@ -1,20 +1,12 @@
 """`bayes-cpt landmarks`: what a fit says beside its curves, in tables, figures and plain words."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bayes_cpt.cli.options import (
-    Draws,
-    FitFile,
-    Interval,
-    Plan,
-    ResultFolder,
-    Target,
-    Verbose,
-    command,
-)
+from bayes_cpt.cli.options import command
 from bayes_cpt.cli.output import Answer, Results
 from bayes_cpt.cli.running import SAME, advised
 from bayes_cpt.report.tables import Row, Table, columns, star, starred
@@ -53,16 +45,16 @@ RESPONSES = {
 
 @command
 def landmarks(
-    fit: FitFile,
+    fit: Path,
     *,
-    plan: Plan = None,
-    output: ResultFolder = None,
+    plan: Path | None = None,
+    output: Path | None = None,
     run: str | None = None,
-    target: Target = None,
+    target: str | None = None,
     balance: Annotated[float, typer.Option(min=0.0, max=1.0)] = 0.5,
-    interval: Interval = 0.9,
-    draws: Draws = 500,
-    verbose: Verbose = False,
+    interval: float = 0.9,
+    draws: int = 500,
+    verbose: bool = False,
 ) -> Answer:
     r"""Say which base to start from, how high to re-warm, and whether general loss comes back.
 

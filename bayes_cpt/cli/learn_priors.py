@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
-from bayes_cpt.cli.options import Dask, Jobs, Model, RefitDraws, Seed, Verbose, command
+from bayes_cpt.cli.options import ChainDraws, command
 from bayes_cpt.cli.output import Answer, Output, OutputFile, Part, Progress, Results, heading, write
 from bayes_cpt.cli.running import check_fittable
 from bayes_cpt.cli.validate import settings
@@ -35,15 +35,15 @@ def learn_priors(
     studies: list[Path],
     *,
     output: Path,
-    model: Model = "cpt-replay",
+    model: str = "cpt-replay",
     wider: Annotated[float, typer.Option(min=1.0)] = 1.5,
     records: Path | None = None,
     leave_one_out: bool = False,
-    draws: RefitDraws = None,
-    jobs: Jobs = None,
-    dask: Dask = None,
-    seed: Seed = 0,
-    verbose: Verbose = False,
+    draws: ChainDraws = None,
+    jobs: int | None = None,
+    dask: str | None = None,
+    seed: int = 0,
+    verbose: bool = False,
 ) -> Answer:
     r"""Learn the priors of a model from earlier studies, and write them as a model of your own.
 
@@ -81,6 +81,8 @@ def learn_priors(
         Folder for what is done: stopped, the same command goes on there.
     leave_one_out
         Score forecasts of each study under priors from all others; refits take long.
+    draws
+        Draws kept in each of the four chains of a fit [default: 1000].
     """
     from bayes_cpt.history.evidence import TABLES, fit_studies, labels_of, widened
     from bayes_cpt.history.learnt import learnt_model, learnt_text, share_below_zero

@@ -1,11 +1,10 @@
-"""Options: those that several verbs have are worded here, the others in their verb's docstring."""
+"""Options: what several verbs have is worded here by its name, all else in the docstring of its verb."""
 
 import copy
 import inspect
 import re
 from collections.abc import Callable
 from functools import wraps
-from pathlib import Path
 from typing import Annotated, Any, get_args
 
 import typer
@@ -14,16 +13,9 @@ from bayes_cpt.cli.output import Answer, Output
 
 # What every generator of the package takes.
 LARGEST_SEED = 2**32 - 1
-PLAN = "Runs: a study folder, or one TOML file."
-SPACE = "What may be chosen in the end, as in bayes-cpt decide."
-ENOUGH = "as many as the diagnostics need"
-DASK = "Scheduler of a running Dask cluster to use in place of them, as in tcp://host:8786."
-RESULTS = "Folder for tables (CSV), figures (PNG) and words."
-GOES_ON = "What is done is saved there, and a rerun goes on."
-TARGET = "Of several targets the one that is asked about, of runs on it alone."
-SCORES = (
-    "Losses and scores of checkpoints: columns benchmark, domain, loss, score (0 to 1), chance."
-)
+# Defaults that say nothing.
+UNTOLD = (None, False, inspect.Parameter.empty)
+SHORT = {"output": "-o", "verbose": "-v"}
 # Of a verb's docstring: the section, and the name, metavariable and text of each parameter.
 SECTION = "\n\nParameters\n----------\n"
 DESCRIBED = re.compile(r"^(\w+)(?: : (.+))?\n((?:    .+\n?)+)", re.MULTILINE)
@@ -51,7 +43,7 @@ def _mass(value: float) -> float:
     raise typer.BadParameter(f"{value:g} is not a mass between 0 and 1{hint}.")
 
 
-def _chain_draws(value: int | None) -> int | None:
+def _enough(value: int | None) -> int | None:
     from bayes_cpt.inference.diagnostics import LOWEST_ESS
 
     needed = int(LOWEST_ESS) // 4
@@ -67,68 +59,53 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but er
 Json = Annotated[
     bool, typer.Option("--json", help="Print one JSON object on stdout in place of tables.")
 ]
-Verbose = Annotated[
-    bool,
-    typer.Option("--verbose", "-v", help="Print all tables, and every answer in words."),
-]
-Seed = Annotated[
-    int,
-    typer.Option(min=0, max=LARGEST_SEED, help="The same seed gives the same numbers."),
-]
-Interval = Annotated[
-    float,
-    typer.Option(callback=_mass, help="Mass of the central intervals, between 0 and 1."),
-]
-Objective = Annotated[
-    str,
-    typer.Option(
-        metavar="TOML_OR_PRESET",
-        help="What to minimise: domain-focus, balanced, general-preserving, or a TOML file.",
+# Draws of each of the four chains of a fit.
+ChainDraws = Annotated[int | None, typer.Option(callback=_enough)]
+# Metavariable, text and limits of what has one meaning in most verbs, by its name.
+SHARED: dict[str, tuple[str, str, dict[str, Any]]] = {
+    "fit": ("FIT", "File that bayes-cpt fit wrote.", {}),
+    "study": ("STUDY", "Folder with study.toml and losses.", {}),
+    "plan": ("PLAN", "Runs: a study folder, or one TOML file [default: the fitted runs].", {}),
+    "model": ("NAME", "Model, by name or as a .toml file of your own.", {}),
+    "objective": (
+        "TOML_OR_PRESET",
+        "What to minimise: domain-focus, balanced, general-preserving, or a TOML file.",
+        {},
     ),
-]
-SpaceFile = Annotated[Path | None, option("TOML", SPACE, "--space", default="its default")]
-Draws = Annotated[int, typer.Option(min=4, help="Posterior draws to use.")]
-Candidates = Annotated[
-    int, typer.Option(min=1, help="Configurations looked at first; then more near the best.")
-]
-FitDraws = Annotated[
-    int | None,
-    option(None, "Draws kept in each of the four chains.", default=ENOUGH, callback=_chain_draws),
-]
-RefitDraws = Annotated[
-    int | None,
-    option(None, "Draws kept in each of the four chains of a fit.", default="1000", min=100),
-]
-StudyFolder = Annotated[
-    Path,
-    typer.Argument(metavar="STUDY", help="Folder with study.toml and losses.", show_default=False),
-]
-FitFile = Annotated[
-    Path, typer.Argument(metavar="FIT", help="File that bayes-cpt fit wrote.", show_default=False)
-]
-Plan = Annotated[Path | None, option("PLAN", PLAN, default="the fitted runs")]
-Model = Annotated[
-    str, typer.Option(metavar="NAME", help="Model, by name or as a .toml file of your own.")
-]
-RunNames = Annotated[
-    str | None,
-    option("NAMES", "Runs to leave out, separated by commas.", default="all that can be predicted"),
-]
-Tails = Annotated[
-    str,
-    typer.Option(
-        metavar="SHARES",
-        help="Predict what follows these shares of each run's steps; none does not.",
+    "space": (
+        "TOML",
+        "What may be chosen in the end, as in bayes-cpt decide [default: its default].",
+        {},
     ),
-]
-Jobs = Annotated[
-    int | None, option(None, "Processes on this machine.", default="one per core", min=1)
-]
-Dask = Annotated[str | None, option("ADDRESS", DASK)]
-ResultFolder = Annotated[Path | None, output_option("FOLDER", RESULTS)]
-WorkFolder = Annotated[Path | None, output_option("FOLDER", f"{RESULTS} {GOES_ON}")]
-Target = Annotated[str | None, option("NAME", TARGET, "--target")]
-ScoresFile = Annotated[Path | None, option("CSV", SCORES, "--scores")]
+    "target": ("NAME", "Of several targets the one that is asked about, of runs on it alone.", {}),
+    "scores": (
+        "CSV",
+        "Losses and scores of checkpoints: columns benchmark, domain, loss, score (0 to 1), chance.",
+        {},
+    ),
+    "candidates": ("", "Configurations looked at first; then more near the best.", {"min": 1}),
+    "draws": ("", "Posterior draws to use.", {"min": 4}),
+    "interval": ("", "Mass of the central intervals, between 0 and 1.", {"callback": _mass}),
+    "seed": ("", "The same seed gives the same numbers.", {"min": 0, "max": LARGEST_SEED}),
+    "runs": (
+        "NAMES",
+        "Runs to leave out, separated by commas [default: all that can be predicted].",
+        {},
+    ),
+    "tails": (
+        "SHARES",
+        "Predict what follows these shares of each run's steps; none does not.",
+        {},
+    ),
+    "jobs": ("", "Processes on this machine [default: one per core].", {"min": 1}),
+    "dask": (
+        "ADDRESS",
+        "Scheduler of a running Dask cluster to use in place of them, as in tcp://host:8786.",
+        {},
+    ),
+    "output": ("FOLDER", "Folder for tables (CSV), figures (PNG) and words.", {}),
+    "verbose": ("", "Print all tables, and every answer in words.", {}),
+}
 
 
 def listed(text: str | None) -> tuple[str, ...]:
@@ -139,17 +116,17 @@ def listed(text: str | None) -> tuple[str, ...]:
 def command(verb: Callable[..., Answer | int]) -> Callable[..., int]:
     """Return a verb as the parser takes it, which prints the verb's answer and returns its exit code.
 
-    A verb that prints as it goes returns its exit code itself.
-
-    Positional arguments of the verb are arguments of the command, all others are options. What stands of
-    them in the docstring becomes their help; those that are not described there have a type from this
-    module. ``written`` is an `Output`, for a verb that tells its progress, and not asked for.
+    Positional arguments of the verb are arguments of the command, all others are options. Their help is
+    what the section Parameters of its docstring says of them, else what `SHARED` does. ``written`` is an
+    `Output`, for a verb that tells its progress, and not asked for. A verb that prints as it goes returns
+    its exit code itself.
     """
     signature = inspect.signature(verb)
     prose, _, section = inspect.cleandoc(verb.__doc__ or "").partition(SECTION)
-    said = {name: (metavar, text) for name, metavar, text in DESCRIBED.findall(f"{section}\n")}
+    said = {name: (metavar, text, {}) for name, metavar, text in DESCRIBED.findall(f"{section}\n")}
+    words = SHARED | said
     asked = [
-        _worded(own, *said[name]) if name in said else own
+        _worded(own, *words[name]) if name in words else own
         for name, own in signature.parameters.items()
         if name != "written"
     ]
@@ -173,22 +150,24 @@ def command(verb: Callable[..., Answer | int]) -> Callable[..., int]:
     return answered
 
 
-def _worded(parameter: inspect.Parameter, metavar: str, text: str) -> inspect.Parameter:
-    """Return a parameter of a verb with the help that its docstring has for it."""
-    base, *own = get_args(parameter.annotation) if _annotated(parameter) else [parameter.annotation]
-    if own:
-        info = copy.copy(own[0])
+def _worded(
+    parameter: inspect.Parameter, metavar: str, text: str, limits: dict[str, Any]
+) -> inspect.Parameter:
+    """Return a parameter of a verb with its help and limits."""
+    base, info = parameter.annotation, None
+    if hasattr(base, "__metadata__"):
+        base, info = get_args(base)
+        info = copy.copy(info)
     elif parameter.kind is not inspect.Parameter.KEYWORD_ONLY:
-        info = typer.Argument()
+        info = typer.Argument(**limits)
     else:
-        flag = [f"--{parameter.name.replace('_', '-')}"] if parameter.default is False else []
-        info = typer.Option(*(("--output", "-o") if parameter.name == "output" else flag))
+        name = parameter.name
+        # Of a switch that is off there is no option that turns it off.
+        wanted = name in SHORT or parameter.default is False
+        names = [f"--{name.replace('_', '-')}", SHORT.get(name)] if wanted else []
+        info = typer.Option(*filter(None, names), **limits)
     info.metavar = metavar or None
     # A bracket is markup in help.
     info.help = " ".join(text.split()).replace("[", r"\[")
-    info.show_default = parameter.default not in (None, inspect.Parameter.empty)
+    info.show_default = all(parameter.default is not own for own in UNTOLD)
     return parameter.replace(annotation=Annotated[base, info])
-
-
-def _annotated(parameter: inspect.Parameter) -> bool:
-    return hasattr(parameter.annotation, "__metadata__")

@@ -5,22 +5,22 @@ from typing import Annotated
 
 import typer
 
-from bayes_cpt.cli.options import FitFile, Interval, Objective, Seed, Target, command
+from bayes_cpt.cli.options import command
 from bayes_cpt.cli.output import Answer, OutputFile
 from bayes_cpt.cli.running import of_fit
 
 
 @command
 def planner(
-    fit: FitFile,
+    fit: Path,
     *,
     output: Path,
-    objective: Objective = "balanced",
-    target: Target = None,
-    interval: Interval = 0.9,
+    objective: str = "balanced",
+    target: str | None = None,
+    interval: float = 0.9,
     draws: Annotated[int, typer.Option(min=4, max=1000)] = 200,
     candidates: Annotated[int, typer.Option(min=64)] = 3072,
-    seed: Seed = 0,
+    seed: int = 0,
 ) -> Answer:
     r"""Write a page in which you move replay, learning rate, length and base, and see what a run comes to.
 

@@ -5,16 +5,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bayes_cpt.cli.options import (
-    Draws,
-    FitFile,
-    Interval,
-    Plan,
-    ScoresFile,
-    Seed,
-    command,
-    listed,
-)
+from bayes_cpt.cli.options import command, listed
 from bayes_cpt.cli.output import NUMBERS, Answer, OutputFile, Part, write, write_numbers
 from bayes_cpt.cli.running import of_fit
 from bayes_cpt.report.tables import Table, columns, starred
@@ -44,17 +35,17 @@ class Kind(StrEnum):
 
 @command
 def predict(
-    fit: FitFile,
+    fit: Path,
     *,
     output: Path,
-    plan: Plan = None,
+    plan: Path | None = None,
     kind: Kind | None = None,
-    interval: Interval = 0.9,
+    interval: float = 0.9,
     at: Path | None = None,
     sets: str | None = None,
-    scores: ScoresFile = None,
-    draws: Draws = 1000,
-    seed: Seed = 0,
+    scores: Path | None = None,
+    draws: int = 1000,
+    seed: int = 0,
 ) -> Answer:
     r"""Predict the loss curves of runs that were never trained, with credible bands.
 

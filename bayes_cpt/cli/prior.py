@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from bayes_cpt.cli.options import Interval, Seed, command
+from bayes_cpt.cli.options import command
 from bayes_cpt.cli.output import Answer, OutputFile, Part, figure_file
 from bayes_cpt.report.tables import Table
 
@@ -24,8 +24,8 @@ def prior(
     plan: Path | None = None,
     study: Path | None = None,
     output: Path | None = None,
-    interval: Interval = 0.9,
-    seed: Seed = 0,
+    interval: float = 0.9,
+    seed: int = 0,
 ) -> Answer:
     r"""Show what a model expects of runs before it has seen a loss.
 

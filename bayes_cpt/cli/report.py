@@ -4,24 +4,24 @@ from pathlib import Path
 
 import typer
 
-from bayes_cpt.cli.options import Draws, FitFile, Interval, Objective, Seed, SpaceFile, command
+from bayes_cpt.cli.options import command
 from bayes_cpt.cli.output import Answer, OutputFile, Results, in_words
 from bayes_cpt.cli.running import of_fit
 
 
 @command
 def report(
-    fit: FitFile,
+    fit: Path,
     *,
     output: Path | None = None,
     paper: Path | None = None,
-    objective: Objective = "balanced",
-    space: SpaceFile = None,
+    objective: str = "balanced",
+    space: Path | None = None,
     plan: Path | None = None,
     validation: Path | None = None,
-    interval: Interval = 0.9,
-    draws: Draws = 1000,
-    seed: Seed = 0,
+    interval: float = 0.9,
+    draws: int = 1000,
+    seed: int = 0,
 ) -> Answer:
     r"""Write what a fit says as one page, and as the pieces of a paper.
 

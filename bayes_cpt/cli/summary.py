@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from bayes_cpt.cli.options import FitFile, Interval, Plan, Verbose, command
+from bayes_cpt.cli.options import command
 from bayes_cpt.cli.output import Answer, OutputFile, Part, heading
 from bayes_cpt.cli.running import law_alarms, of_fit
 from bayes_cpt.cli.undetermined import effects_in_detail, resting_on_priors, undetermined
@@ -21,15 +21,15 @@ MORE = "Coefficients, parameters, and what would tell more: --verbose."
 
 @command
 def summary(
-    fit: FitFile,
+    fit: Path,
     *,
-    interval: Interval = 0.9,
+    interval: float = 0.9,
     coefficients: bool = False,
     parameters: bool = False,
     sensitivity: bool = False,
-    plan: Plan = None,
+    plan: Path | None = None,
     output: Path | None = None,
-    verbose: Verbose = False,
+    verbose: bool = False,
 ) -> Answer:
     r"""Say what a fit has learnt: whether to trust it, what moves a run, and what is left open.
 

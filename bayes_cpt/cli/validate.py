@@ -8,19 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bayes_cpt.cli.options import (
-    Dask,
-    Jobs,
-    Model,
-    RefitDraws,
-    RunNames,
-    Seed,
-    StudyFolder,
-    Tails,
-    WorkFolder,
-    command,
-    listed,
-)
+from bayes_cpt.cli.options import ChainDraws, command, listed
 from bayes_cpt.cli.output import Answer, Output, Part, Results, heading
 from bayes_cpt.cli.running import check_fittable
 from bayes_cpt.report.tables import Table
@@ -76,19 +64,19 @@ def read_shares(text: str) -> tuple[float, ...]:
 @command
 def forecast(
     written: Output,
-    study: StudyFolder,
+    study: Path,
     *,
-    model: Model = "cpt-replay",
-    runs: RunNames = None,
+    model: str = "cpt-replay",
+    runs: str | None = None,
     whole: bool = True,
-    tails: Tails = "0.25,0.5,0.75",
+    tails: str = "0.25,0.5,0.75",
     held_out: Path | None = None,
     baseline: bool = True,
-    draws: RefitDraws = None,
-    jobs: Jobs = None,
-    dask: Dask = None,
-    seed: Seed = 0,
-    output: WorkFolder = None,
+    draws: ChainDraws = None,
+    jobs: int | None = None,
+    dask: str | None = None,
+    seed: int = 0,
+    output: Path | None = None,
 ) -> Answer:
     r"""Score forecasts of held-out runs.
 
@@ -119,6 +107,10 @@ def forecast(
         Predict the runs of this other study in place of all that.
     baseline
         Score the paper's method too: Huber log loss from many starts, residual bootstrap.
+    draws
+        Draws kept in each of the four chains of a fit [default: 1000].
+    output : FOLDER
+        Folder for tables (CSV), figures (PNG) and words. What is done is saved there, and a rerun goes on.
     """
     from bayes_cpt.report.forecasts import held_out_verdict
     from bayes_cpt.report.page import pooled
@@ -298,15 +290,15 @@ def _score_table(title: str, first: str, rows: "pd.DataFrame") -> Table:
 def sbc(
     written: Output,
     *,
-    model: Model = "cpt-replay",
+    model: str = "cpt-replay",
     simulations: Annotated[int, typer.Option("-n", "--simulations", min=FEWEST)] = 300,
     design: Path | None = None,
     plan: Path | None = None,
     points: Annotated[int, typer.Option(min=3)] = 12,
-    jobs: Jobs = None,
-    dask: Dask = None,
-    seed: Seed = 0,
-    output: WorkFolder = None,
+    jobs: int | None = None,
+    dask: str | None = None,
+    seed: int = 0,
+    output: Path | None = None,
 ) -> Answer:
     r"""Check that posteriors of simulated studies hold the truth as often as they say.
 
@@ -339,6 +331,8 @@ def sbc(
         long].
     points
         Points of each simulated curve at the most.
+    output : FOLDER
+        Folder for tables (CSV), figures (PNG) and words. What is done is saved there, and a rerun goes on.
     """
     from bayes_cpt import plots
     from bayes_cpt.bundled import bundled_study

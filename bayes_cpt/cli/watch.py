@@ -11,7 +11,7 @@ import typer
 from rich.text import Text
 
 from bayes_cpt.cli.log_options import READING, pairs, reads_logs
-from bayes_cpt.cli.options import FitFile, Interval, Objective, Plan, command
+from bayes_cpt.cli.options import command
 from bayes_cpt.cli.output import Output, check_folder, write
 from bayes_cpt.report.tables import Table
 
@@ -32,19 +32,19 @@ UNNAMED = "No validation loss was found in the log: wait, or say which it is wit
 @command
 def watch(
     written: Output,
-    fit: FitFile,
+    fit: Path,
     log: str,
     *,
     run: str,
-    plan: Plan = None,
+    plan: Path | None = None,
     kind: str = "auto",
     once: bool = False,
     seconds: Annotated[float, typer.Option(min=0.1)] = 30.0,
     level: Annotated[float, typer.Option(min=0.001, max=0.5)] = 0.05,
     below: list[str] | None = None,
     state: Path | None = None,
-    interval: Interval = 0.9,
-    objective: Objective = "balanced",
+    interval: float = 0.9,
+    objective: str = "balanced",
     reading: dict[str, Any],
 ) -> int:
     r"""Follow a running job: is it on track, where will it end, and what does going on still gain.

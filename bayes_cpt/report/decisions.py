@@ -56,10 +56,11 @@ NONE = 1e-3
 
 def configuration(candidates: "Candidates", row: int, block: str = "configuration") -> str:
     """Return one configuration in words, or ``in_short`` what matters most of it."""
-    batch, names = candidates.schedules, ("base", "targets", "decay_shape", "relative_peak")
-    facts = {name: candidates.column(name)[row] for name in names}
-    names = ("initial", "peak", "last_rate", "warmup_steps", "decay_steps", "steps")
-    facts |= {name: getattr(batch, name)[row] for name in names}
+    batch = candidates.schedules
+    columns = ("base", "targets", "decay_shape", "relative_peak")
+    of_schedule = ("initial", "peak", "last_rate", "warmup_steps", "decay_steps", "steps")
+    facts = {name: candidates.column(name)[row] for name in columns}
+    facts |= {name: getattr(batch, name)[row] for name in of_schedule}
     facts["replay"] = candidates.replay[row]
     facts["goes_on"] = np.isclose(batch.peak[row], batch.initial[row])
     return sentence("decide.txt", block, facts)
