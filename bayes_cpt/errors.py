@@ -1,10 +1,13 @@
 """What `bayes_cpt` raises and warns about: every problem names its place and the fix."""
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Self
 
 SHOWN_PROBLEMS = 20
+# Problems that say the same but for their numbers, above which the first stands for all of them.
+ALIKE = 3
 
 
 class BayesCPTError(Exception):
@@ -57,6 +60,21 @@ class ProblemError(BayesCPTError):
         return type(self), self.problems
 
 
+def _paragraphs(problems: Sequence[Problem]) -> list[str]:
+    """Return a paragraph for each problem, and one for all of a kind where there are many of it."""
+    kinds: dict[str, list[Problem]] = {}
+    for problem in problems:
+        kind = re.sub(r"[\d.]+", "", f"{problem.problem} {problem.fix}")
+        kinds.setdefault(kind, []).append(problem)
+    paragraphs = []
+    for alike in kinds.values():
+        shown = alike if len(alike) <= ALIKE else alike[:1]
+        paragraphs += [str(problem) for problem in shown]
+        if len(shown) < len(alike):
+            paragraphs[-1] += f" The same {len(alike) - 1} times more, to {alike[-1].place}."
+    return paragraphs
+
+
 class StudyError(BayesCPTError, ValueError):
     """A study, plan or schedule that cannot be used, with all its problems at once.
 
@@ -73,9 +91,9 @@ class StudyError(BayesCPTError, ValueError):
 
     def __init__(self, problems: Iterable[Problem]) -> None:
         self.problems = tuple(problems)
-        paragraphs = [str(problem) for problem in self.problems[:SHOWN_PROBLEMS]]
-        if len(self.problems) > SHOWN_PROBLEMS:
-            paragraphs.append(f"... and {len(self.problems) - SHOWN_PROBLEMS} more.")
+        paragraphs = _paragraphs(self.problems)
+        if len(paragraphs) > SHOWN_PROBLEMS:
+            paragraphs[SHOWN_PROBLEMS:] = [f"... and {len(paragraphs) - SHOWN_PROBLEMS} more."]
         super().__init__("\n\n".join(paragraphs))
 
     @classmethod

@@ -62,7 +62,8 @@ def compare(
 
     \b
     Example:
-    bayes-cpt compare data/cpt-lab --models cpt-replay,cpt-replay-printed --quick -o comparison
+    bayes-cpt compare data/cpt-lab --models cpt-replay,cpt-replay-printed -o comparison
+    bayes-cpt compare data/cpt-lab --models cpt-replay,my-model.toml --quick
     bayes-cpt compare data/cpt-lab --models cpt-replay,cpt-replay-printed --baselines d-cpt,data-mixing
 
     \b

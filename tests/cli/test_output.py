@@ -16,6 +16,7 @@ from synthetic import lab, prior_as_posterior
 
 from bayes_cpt.cli import BROKEN_PIPE, run
 from bayes_cpt.cli.output import Output, _lines
+from bayes_cpt.report.tables import Table
 from bayes_cpt.report.fit import what_is_lacking
 
 FEW = ("--draws", "8", "--candidates", "16")
@@ -102,7 +103,8 @@ def test_a_table_is_printed_from_its_rows(capsys: pytest.CaptureFixture[str]) ->
         "p": ("p", ".2f"),
         "twice": lambda row: f"{2 * row['p']:g}",
     }
-    Output(quiet=False, machine=False).table(rows, cells, group="run", marked=[True, False, False])
+    table = Table("", rows, cells, group="run", marked=[True, False, False])
+    Output(quiet=False, machine=False).table(table)
     lines = [line.split() for line in capsys.readouterr().out.splitlines()]
     assert lines == [
         ["run", "loss", "p", "twice"],
@@ -110,7 +112,7 @@ def test_a_table_is_printed_from_its_rows(capsys: pytest.CaptureFixture[str]) ->
         ["-", "0.25", "0.5"],
         ["b", "123456", "1.00", "2"],
     ]
-    Output(quiet=True, machine=False).table(rows)
+    Output(quiet=True, machine=False).table(table)
     Output(quiet=False, machine=True).result({"rows": rows.head(1)})
     assert json.loads(capsys.readouterr().out) == {"rows": [{"run": "a", "loss": 2.5, "p": 0.5}]}
 

@@ -36,8 +36,8 @@ def test_csv_holds_the_bands_of_the_plan(call: Call, fit_file: Path, tmp_path: P
     }
     assert (found["lower"] <= found["median"]).all()
     assert (found["median"] <= found["upper"]).all()
-    assert " long_r25      general  outside  12000 " in answer.out
-    assert "run long_r25: 12000 steps, 4.0x the longest run" in answer.err
+    assert " long_r25 *      general  12000 " in answer.out
+    assert "* leaves what was fitted: long_r25: 12000 steps, 4.0x the longest run" in answer.out
 
 
 def test_other_validation_sets_are_forecast_by_name(
