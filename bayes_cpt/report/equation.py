@@ -25,7 +25,7 @@ from bayes_cpt.laws.term import ADDED
 from bayes_cpt.laws.transfer import effective_share
 from bayes_cpt.model.setup import BoundModel
 from bayes_cpt.report.numbers import enumerated
-from bayes_cpt.report.words import notation
+from bayes_cpt.report.words import notation, sentence
 
 # The coefficients of each form of the replay factor.
 OF_FACTOR = {"exponential": ("a",), "saturating": ("c", "delta"), "power": ("b", "gamma")}
@@ -268,11 +268,10 @@ def _annealing_areas(frame: BoundModel, point: Any, letters: Mapping[str, Any]) 
         for phase, area in zip(("pt", "cpt"), areas, strict=True)
         if (phase == "cpt" or not law.unknown_base) and (phase == "pt" or law.continual)
     ]
-    found[-1] = Equation(found[-1].left, found[-1].summands, _starts(frame))
+    found[-1] = Equation(found[-1].left, found[-1].summands, _note(frame, "areas"))
     level = sympy.IndexedBase("m")
     step = (kept * level[sympy.Symbol("i-1")], (1 - kept) * RATE)
-    rate = f"; {_reference_rate(frame)}" if law.memory_clock else ""
-    found.append(Equation(level[INDEX], step, f"{_before(frame)}{rate}"))
+    found.append(Equation(level[INDEX], step, _note(frame, "level")))
     if law.slow_annealing:
         share, m = _letter("slow_share"), sympy.Function("m")
         mixed = (1 - share) * m(_letter("lambda")) + share * m(_letter("lambda_slow"))
@@ -280,33 +279,11 @@ def _annealing_areas(frame: BoundModel, point: Any, letters: Mapping[str, Any]) 
     return found
 
 
-def _starts(frame: BoundModel) -> str:
-    """Return what the letters of the annealing areas are."""
-    law = frame.spec.law
-    parts = []
-    if law.unknown_base:
-        parts.append(
-            "u: steps of CPT by the clock of the memory; what annealing gained in PT is part of L0"
-        )
-    elif not law.count_warmup:
-        parts.append("eta_warm: learning rate after the warm-up")
-    else:
-        parts.append(_reference_rate(frame))
-    if law.continual and not law.carry_memory and not law.unknown_base:
-        parts.append("eta_transfer: last learning rate of PT")
-    return "; ".join(parts)
-
-
-def _before(frame: BoundModel) -> str:
-    """Return in words where the level of the learning rate starts."""
-    law = frame.spec.law
-    if law.unknown_base:
-        return "m: mean of the learning rate, from eta_0"
-    start = "from 0 before the warm-up" if law.count_warmup else "from eta after the warm-up"
-    said = f"m: mean of the learning rate, {start}"
-    if not law.continual:
-        return said
-    return f"{said}, and in CPT from {'that' if law.carry_memory else 'eta'} at the transfer"
+def _note(frame: BoundModel, block: str) -> str:
+    """Return what the letters of one equation are."""
+    return sentence(
+        "equation.txt", block, {"law": frame.spec.law, "reference": _reference_rate(frame)}
+    )
 
 
 def _peak(frame: BoundModel) -> list[Equation]:

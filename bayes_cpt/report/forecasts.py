@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from bayes_cpt.history.population import FEWEST
 from bayes_cpt.report.numbers import WIDTH, fixed, signed
-from bayes_cpt.report.words import paragraphs
+from bayes_cpt.report.words import paragraphs, sentence
 from bayes_cpt.validate.calibration import EDGE, FAILS, FALSE_ALARM, HOLDS
 from bayes_cpt.validate.held_out import OURS
 
@@ -74,19 +74,13 @@ def forecast_sentences(bands: "pd.DataFrame") -> list[str]:
     As in "Run long_r25 is forecast to end at 2.79 nats/token on general after 12000 steps (90 % predictive
     interval 2.74 to 2.84).".
     """
-    mass = 100 * float(bands.attrs["interval"])
-    kind = "predictive" if (bands["kind"] != "expected").all() else "credible"
-    sentences = []
-    for row in bands.groupby(["run", "domain"], sort=False).tail(1).to_dict("records"):
-        median, lower, upper = (
-            fixed(row[name], row["sd"]) for name in ("median", "lower", "upper")
-        )
-        outside = f" This leaves what was fitted: {row['outside']}." if row["outside"] else ""
-        sentences.append(
-            f"Run {row['run']} is forecast to end at {median} nats/token on {row['domain']} after "
-            f"{row['step']} steps ({mass:g} % {kind} interval {lower} to {upper}).{outside}"
-        )
-    return sentences
+    final = bands.groupby(["run", "domain"], sort=False).tail(1)
+    facts = {
+        "rows": final.to_dict("records"),
+        "mass": f"{100 * float(bands.attrs['interval']):g} %",
+        "kind": "predictive" if (bands["kind"] != "expected").all() else "credible",
+    }
+    return paragraphs("predict.txt", "sentences", facts)
 
 
 def held_out_verdict(
@@ -203,10 +197,7 @@ def learnt_verdict(
     facts: dict[str, Any] = {
         "file": file,
         "trustworthy": trustworthy,
-        "studies": len(learnt.population.studies),
-        "learnt": len(learnt.labels),
-        "priors": len(learnt.population.labels),
-        "before": learnt.before.name,
+        "learnt": learnt,
         "left_out": None,
         "fewest": FEWEST,
     }
@@ -220,18 +211,9 @@ def learnt_verdict(
 
 def together(learnt: "Learnt") -> str:
     """Return which parameters vary together over studies, in a sentence."""
-    pairs = [
-        {
-            "names": " and ".join(f"{name} ({role})" for name, role in (pair.first, pair.second)),
-            "probability": pair.probability,
-            "correlation": pair.correlation,
-            "shown": pair.shown,
-        }
-        for pair in learnt.population.pairs
-    ]
-    facts = {"pairs": pairs, "shown": [pair for pair in pairs if pair["shown"]], "fewest": FEWEST}
-    (sentence,) = paragraphs("learn_priors.txt", "together", facts)
-    return sentence
+    pairs = learnt.population.pairs
+    facts = {"pairs": pairs, "shown": [pair for pair in pairs if pair.shown], "fewest": FEWEST}
+    return sentence("learn_priors.txt", "together", facts)
 
 
 def watch_verdict(status: "Status") -> list[str]:
@@ -273,13 +255,6 @@ def advice(found: "Continuations", done: int, total: int) -> str:
     best = found.advised
     if best is None:
         return ""
-    spread = (best.upper - best.lower) / WIDTH
-    facts = {
-        "objective": found.objective,
-        "best": best,
-        "done": done,
-        "total": total,
-        "spread": spread,
-    }
-    (sentence,) = paragraphs("watch.txt", "advice", facts)
-    return sentence
+    facts = {"found": found, "best": best, "done": done, "total": total}
+    facts["spread"] = (best.upper - best.lower) / WIDTH
+    return sentence("watch.txt", "advice", facts)
