@@ -71,7 +71,9 @@ def test_fits_that_fall_short_are_named(call: Call, quick: list[str]) -> None:
     answer = call(*COMPARE, *SHORT, "-q")
     assert answer.code == 1
     # Of ten problems, a fit of each law and three refits of it with both, the first stand for all.
-    assert "Not trustworthy: cpt-replay: R-hat is 1.2; cpt-replay-printed: R-hat is 1.2" in answer.err
+    assert (
+        "Not trustworthy: cpt-replay: R-hat is 1.2; cpt-replay-printed: R-hat is 1.2" in answer.err
+    )
     assert "cpt-replay, without r00_cos: R-hat is 1.2" in answer.err
     assert answer.err.rstrip().endswith("more")
     assert answer.err.count("R-hat") == 4

@@ -12,7 +12,6 @@ from bayes_cpt.decisions.objective import read_objective
 from bayes_cpt.decisions.space import read_space
 
 FEW = ("--draws", 40, "--candidates", 256)
-FILES = {"contenders.csv", "optimum.csv", "front.csv", "plan.toml", "words.txt", "decision.png"}
 OBJECTIVE = """
 preset = "balanced"
 reference = "stable_12k"
@@ -76,11 +75,11 @@ def test_json_holds_what_the_function_returns(
             np.testing.assert_allclose(read[column].astype(float), table[column])
 
 
-def test_everything_is_written_into_a_folder(call: Call, fit_file: Path, tmp_path: Path) -> None:
+def test_the_table_is_printed_and_the_plan_predicted(
+    call: Call, fit_file: Path, tmp_path: Path
+) -> None:
     folder = tmp_path / "decision"
-    answer = call("decide", fit_file, "-o", folder, "--verbose", *FEW)
-    assert answer.code == 0
-    assert {path.name for path in folder.iterdir()} == FILES
+    answer = call("decide", fit_file, "-o", folder, *FEW)
     table = pd.read_csv(folder / "contenders.csv")
     assert table["option"][0] == "recommended"
     row = table.iloc[0]
@@ -88,8 +87,6 @@ def test_everything_is_written_into_a_folder(call: Call, fit_file: Path, tmp_pat
     marked = ["*"] if isinstance(row["outside"], str) else []
     assert shown.split()[: 2 + len(marked)] == ["recommended", *marked, row["base"]]
     assert f"{row['regret']:.4f}" in answer.out
-    for sentence in (folder / "words.txt").read_text(encoding="utf-8").split("\n\n"):
-        assert sentence.strip() in answer.out
     # What is recommended can be predicted as it stands.
     forecast = tmp_path / "forecast.csv"
     plan = folder / "plan.toml"
@@ -139,19 +136,13 @@ def test_constraints_that_nothing_keeps_are_told_by_the_exit_code(
     assert not quiet.json()["feasible"]
 
 
-def test_an_untrustworthy_fit_decides_with_exit_code_1(call: Call, weak_fit_file: Path) -> None:
-    answer = call("decide", weak_fit_file, *FEW)
-    assert answer.code == 1
-    assert "Not trustworthy" in answer.err
-    assert answer.out.startswith("Train from ")
-    assert "(not trustworthy)" in answer.out
-
-
 def test_a_law_that_does_not_fit_decides_with_exit_code_1(
     call: Call, misfitting_fit_file: Path
 ) -> None:
     answer = call("decide", misfitting_fit_file, *FEW)
     assert answer.code == 1
+    assert answer.out.startswith("Train from ")
+    assert "(not trustworthy)" in answer.out
     assert "the law cpt-replay does not fit these runs" in answer.err
     assert "It rests on one PT peak learning rate (0.002)." in answer.out
 

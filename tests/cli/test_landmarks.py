@@ -13,8 +13,6 @@ from bayes_cpt.landmarks import survey
 LINES = (bundled_study() / "study.toml").read_text(encoding="utf-8")
 RUNS = ("r25_cos", "r25_a0_rewarm")
 FEW = ("--draws", 8)
-TABLES = ("turning_length", "critical_point", "loss_potential", "peak_learning_rate", "bases")
-FIGURES = (*TABLES[2:], "landmarks", "hidden_curves", "decomposition")
 
 
 @pytest.fixture
@@ -48,26 +46,6 @@ def test_tables_and_words_are_those_of_the_survey(call: Call, fit_file: Path, pl
             # JSON knows neither infinity nor NaN.
             wanted = table[column].where(np.isfinite(table[column]))
             np.testing.assert_allclose(read[column].astype(float), wanted)
-
-
-def test_everything_is_written_into_a_new_folder(
-    call: Call, fit_file: Path, plan: Path, tmp_path: Path
-) -> None:
-    folder = tmp_path / "landmarks"
-    answer = call("landmarks", fit_file, "--plan", plan, "-o", folder, "--verbose", *FEW)
-    assert answer.code == 0
-    assert {path.name for path in folder.iterdir()} == {
-        *(f"{name}.csv" for name in TABLES),
-        *(f"{name}.png" for name in FIGURES),
-        "words.txt",
-    }
-    words = (folder / "words.txt").read_text(encoding="utf-8").split("\n\n")
-    for sentence in words:
-        assert sentence.strip() in answer.out
-    table = pd.read_csv(folder / "turning_length.csv")
-    assert table["run"].unique().tolist() == ["r25_cos", "r25_a0_rewarm"]
-    assert " r25_cos        drawn out     general " in answer.out
-    assert "Last loss of r25_cos against loss potential of the base" in answer.out
 
 
 def test_what_is_printed_fits_on_a_screen(

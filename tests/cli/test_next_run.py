@@ -52,17 +52,11 @@ def test_tables_and_words_are_those_of_the_values(
     assert found["files"] == {}
 
 
-def test_everything_is_written_into_a_new_folder(
+def test_the_table_has_what_the_runs_cost_and_where_they_leave_what_was_fitted(
     call: Call, fit_file: Path, probes: Path, tmp_path: Path
 ) -> None:
     folder = tmp_path / "next"
-    answer = call("next-run", fit_file, "--runs", probes, "-o", folder, "--verbose", *FEW)
-    assert answer.code == 0
-    assert {path.name for path in folder.iterdir()} == {
-        "runs.csv", "information.csv", "next_run.png", "words.txt",
-    }  # fmt: skip
-    for sentence in (folder / "words.txt").read_text(encoding="utf-8").split("\n\n"):
-        assert sentence.strip() in answer.out
+    assert call("next-run", fit_file, "--runs", probes, "-o", folder, *FEW).code == 0
     table = pd.read_csv(folder / "runs.csv").set_index("run")
     assert table["cost"].to_dict() == {"short": 300.0, "far": 1500.0}
     assert "replay 0.9" in table.loc["far", "outside"]

@@ -4,6 +4,7 @@ import io
 import json
 import os
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,61 +15,107 @@ from command_line import Call, check_refusal
 from rich.console import Console
 from synthetic import lab, prior_as_posterior
 
+from bayes_cpt.bundled import bundled_study
 from bayes_cpt.cli import BROKEN_PIPE, run
 from bayes_cpt.cli.output import Output, _lines
-from bayes_cpt.report.tables import Table
 from bayes_cpt.report.fit import what_is_lacking
+from bayes_cpt.report.tables import Table
 
-FEW = ("--draws", "8", "--candidates", "16")
+PLAN = str(bundled_study() / "plan-example.toml")
+# Options, what -o names, and what is there afterwards.
 VERBS = {
-    "decide": ((*FEW,), {"contenders.csv", "plan.toml", "words.txt", "decision.png"}),
+    "decide": (
+        ("--draws", "8", "--candidates", "16"),
+        "out",
+        {"contenders.csv", "optimum.csv", "front.csv", "plan.toml", "words.txt", "decision.png"},
+    ),
     "next-run": (
         ("--draws", "60", "--candidates", "16"),
-        {"runs.csv", "words.txt", "next_run.png"},
+        "out",
+        {"runs.csv", "information.csv", "words.txt", "next_run.png"},
     ),
     "schedule": (
         ("--steps", "200", "--replay", "0.25", "--base", "stable_12k", "--draws", "4"),
+        "out",
         {"study.toml", "lr.csv", "gains.csv", "words.txt", "schedule.png"},
     ),
-    "landmarks": (("--draws", "8"), {"turning_length.csv", "words.txt", "landmarks.png"}),
+    "landmarks": (
+        ("--draws", "8"),
+        "out",
+        {
+            *(
+                "turning_length.csv",
+                "critical_point.csv",
+                "loss_potential.csv",
+                "loss_potential.png",
+            ),
+            *("peak_learning_rate.csv", "peak_learning_rate.png", "bases.csv", "bases.png"),
+            *("landmarks.png", "hidden_curves.png", "decomposition.png", "words.txt"),
+        },
+    ),
+    "predict": (("--plan", PLAN, "--draws", "8"), "bands.csv", {"bands.csv"}),
+    "report": (("--draws", "60"), "page.html", {"page.html"}),
+    "planner": (("--draws", "8", "--candidates", "64"), "page.html", {"page.html"}),
+    "summary": ((), "table.csv", {"table.csv"}),
 }
+FOLDERS = [verb for verb, (_, target, _) in VERBS.items() if target == "out"]
 
 
-EACH = [
-    pytest.param(verb, marks=pytest.mark.slow if verb in ("next-run", "landmarks") else ())
-    for verb in VERBS
-]
+def few(verbs: Iterable[str]) -> list[Any]:
+    """Return verbs, those that take long as slow."""
+    slow = ("next-run", "landmarks", "report")
+    return [pytest.param(own, marks=pytest.mark.slow if own in slow else ()) for own in verbs]
 
 
-@pytest.mark.parametrize("verb", EACH)
+def written(folder: Path) -> set[str]:
+    return {path.name for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize("verb", few(VERBS))
 def test_a_reader_that_stops_early_costs_no_file(
     verb: str, fit_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    options, files = VERBS[verb]
+    options, target, files = VERBS[verb]
     reading, writing = os.pipe()
     os.close(reading)
     with os.fdopen(writing, "w") as stdout:
         monkeypatch.setattr(sys, "stdout", stdout)
-        code = run([verb, str(fit_file), *options, "-o", str(tmp_path / "out")])
+        code = run([verb, str(fit_file), *options, "-o", str(tmp_path / target)])
     assert code == BROKEN_PIPE
-    assert files <= {path.name for path in (tmp_path / "out").iterdir()}
+    assert written(tmp_path) == files
 
 
-@pytest.mark.parametrize("verb", EACH)
+@pytest.mark.parametrize("verb", few(VERBS))
 def test_quiet_prints_nothing_and_an_untrustworthy_fit_gives_exit_code_1(
-    verb: str, call: Call, fit_file: Path, weak_fit_file: Path
+    verb: str, call: Call, fit_file: Path, weak_fit_file: Path, tmp_path: Path
 ) -> None:
-    options, _ = VERBS[verb]
-    assert call(verb, fit_file, *options, "-q") == (0, "", "")
-    answer = call(verb, weak_fit_file, *options, "-q")
-    assert answer.code == 1
-    assert "Not trustworthy" in answer.err
+    options, target, _ = VERBS[verb]
+    given = (*options, "-o", tmp_path / target)
+    assert call(verb, fit_file, *given, "-q") == (0, "", "")
+    answer = call(verb, weak_fit_file, *given, "-q")
+    assert (answer.code, answer.out) == (1, "")
+    assert "R-hat of memory is 1.2" in answer.err
+    if target.endswith(".html"):
+        assert "R-hat of memory is 1.2" in (tmp_path / target).read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("verb", few(FOLDERS))
+def test_all_words_are_printed_and_written(
+    verb: str, call: Call, fit_file: Path, tmp_path: Path
+) -> None:
+    options, target, files = VERBS[verb]
+    folder = tmp_path / target
+    answer = call(verb, fit_file, *options, "-o", folder, "--verbose")
+    assert answer.code == 0
+    assert written(folder) == files
+    for sentence in (folder / "words.txt").read_text(encoding="utf-8").split("\n\n"):
+        assert sentence.strip() in answer.out
 
 
 @pytest.mark.parametrize(
     ("verb", "arguments", "fragments"),
     [
-        *((verb, ("-o", __file__), ("this is a file", "choose another one")) for verb in VERBS),
+        *((verb, ("-o", __file__), ("this is a file", "choose another one")) for verb in FOLDERS),
         *((verb, ("--objective", "balance"), ("balanced",)) for verb in ("next-run", "schedule")),
         ("next-run", ("--about", "replay"), ("no quantity 'replay'", "replay_effect")),
         ("next-run", ("--runs", "nowhere.toml"), ("nowhere.toml",)),
@@ -87,7 +134,7 @@ def test_bad_input_is_refused(
     fit_file: Path,
     tmp_path: Path,
 ) -> None:
-    options, _ = VERBS[verb]
+    options, _, _ = VERBS[verb]
     given = (verb, fit_file, *options, "-o", tmp_path / "new", *arguments)
     check_refusal(call(*given), fragments)
     assert not (tmp_path / "new").exists()

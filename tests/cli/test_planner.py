@@ -31,15 +31,6 @@ def test_a_page_is_written(call: Call, fit_file: Path, tmp_path: Path) -> None:
     assert data["start"]["weight"] == pytest.approx(0.1)  # type: ignore[index]
 
 
-def test_a_weak_fit_is_told_in_the_page_and_by_the_exit_code(
-    call: Call, weak_fit_file: Path, tmp_path: Path
-) -> None:
-    page = tmp_path / "planner.html"
-    answer = call("planner", weak_fit_file, "-o", page, *FEW)
-    assert answer.code == 1
-    assert "R-hat of memory is 1.2" in page.read_text(encoding="utf-8")
-
-
 def test_another_ending_is_refused(call: Call, fit_file: Path, tmp_path: Path) -> None:
     answer = call("planner", fit_file, "-o", tmp_path / "planner.pdf", *FEW)
     check_refusal(answer, ("planner.pdf", ".html"))

@@ -146,16 +146,6 @@ def test_a_seed_repeats_a_forecast(call: Call, fit_file: Path, tmp_path: Path) -
     assert texts[0] == texts[1] != texts[2]
 
 
-def test_an_untrustworthy_fit_predicts_with_exit_code_1(
-    call: Call, weak_fit_file: Path, tmp_path: Path
-) -> None:
-    target = tmp_path / "out.csv"
-    answer = call("predict", weak_fit_file, "--plan", PLAN, "-o", target)
-    assert answer.code == 1
-    assert "Not trustworthy" in answer.err
-    assert target.exists()
-
-
 # What a plan may lack or leave out, being no study.
 FINE_IN_A_PLAN = {
     "a-file", "no-losses", "header-only", "general-absent", "target-absent", "general-missing",

@@ -29,14 +29,6 @@ def test_page_and_paper_are_written(call: Call, fit_file: Path, tmp_path: Path) 
     assert any("credible interval" in own for own in told["sentences"])
 
 
-def test_a_weak_fit_gives_exit_code_1(call: Call, weak_fit_file: Path, tmp_path: Path) -> None:
-    page = tmp_path / "report.html"
-    answer = call("report", weak_fit_file, "-o", page, *FASTER)
-    assert answer.code == 1
-    assert "Not trustworthy" in answer.err
-    assert "Not to be trusted" in page.read_text(encoding="utf-8")
-
-
 def test_bad_lines_are_refused(call: Call, fit_file: Path, tmp_path: Path) -> None:
     check_refusal(call("report", fit_file), ("nothing is asked for", "-o report.html"))
     check_refusal(call("report", fit_file, "-o", tmp_path / "a.pdf"), ("let it end in .html",))

@@ -32,13 +32,7 @@ def test_the_folder_is_a_plan_that_predict_reads(
     call: Call, fit_file: Path, tmp_path: Path
 ) -> None:
     folder = tmp_path / "schedule"
-    answer = call("schedule", fit_file, *RUN, "-o", folder, "-v")
-    assert answer.code == 0
-    assert {path.name for path in folder.iterdir()} == {
-        "study.toml", "lr.csv", "gains.csv", "schedule.png", "words.txt",
-    }  # fmt: skip
-    for sentence in (folder / "words.txt").read_text(encoding="utf-8").split("\n\n"):
-        assert sentence.strip() in answer.out
+    assert call("schedule", fit_file, *RUN, "-o", folder).code == 0
     rates = pd.read_csv(folder / "lr.csv")
     assert rates["run"].unique().tolist() == ["free"]
     assert rates["step"].tolist() == list(range(1, 401))

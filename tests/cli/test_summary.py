@@ -68,13 +68,6 @@ def test_csv_holds_moments_and_quantiles_of_the_draws(
     assert row[list(expected)].to_dict() == pytest.approx(expected)
 
 
-def test_an_untrustworthy_fit_gives_exit_code_1(call: Call, weak_fit_file: Path) -> None:
-    answer = call("summary", weak_fit_file)
-    assert answer.code == 1
-    assert "Not trustworthy" in answer.err
-    assert "replay 0.5 against 0" in answer.out
-
-
 def test_a_law_that_does_not_fit_says_so_first_and_gives_exit_code_1(
     call: Call, misfitting_fit_file: Path
 ) -> None:
