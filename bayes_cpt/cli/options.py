@@ -123,8 +123,8 @@ def command(verb: Callable[..., Answer | int]) -> Callable[..., int]:
     """
     signature = inspect.signature(verb)
     prose, _, section = inspect.cleandoc(verb.__doc__ or "").partition(SECTION)
-    said = {name: (metavar, text, {}) for name, metavar, text in DESCRIBED.findall(f"{section}\n")}
-    words = SHARED | said
+    described = DESCRIBED.findall(f"{section}\n")
+    words = SHARED | {name: (metavar, text, {}) for name, metavar, text in described}
     asked = [
         _worded(own, *words[name]) if name in words else own
         for name, own in signature.parameters.items()
