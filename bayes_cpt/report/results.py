@@ -63,7 +63,7 @@ def effects_table(
         note=". ".join(notes),
         close=True,
         label="effects",
-        values=effects.drop(columns=["moves_with"], errors="ignore").assign(interval=interval),
+        numbers=effects.drop(columns=["moves_with"], errors="ignore").assign(interval=interval),
     )
 
 
@@ -94,7 +94,7 @@ def quantities_table(posterior: "Posterior", rows: "pd.DataFrame", interval: flo
         f"prior does{star}",
         group=name,
         label="coefficients" if printed else "parameters",
-        values=rows.assign(interval=interval),
+        numbers=rows.assign(interval=interval),
     )
 
 
@@ -126,7 +126,7 @@ def choices_table(decision: "Decision", interval: float = 0.9) -> Table:
         "objective. Near best: probability of being within "
         f"{decision.criterion.tolerance:g} nats of it{'. * leaves what was fitted' if beyond else ''}",
         label="choices",
-        values=table,
+        numbers=table,
     )
 
 
@@ -153,7 +153,7 @@ def forecast_table(bands: "pd.DataFrame") -> Table:
         marked=(final["outside"] != "").tolist(),
         group="run",
         label="forecast",
-        values=final.assign(interval=interval),
+        numbers=final.assign(interval=interval),
     )
 
 

@@ -62,8 +62,8 @@ class Table:
         Whether columns stand close in a terminal, to have room on 80 characters.
     label : str
         What LaTeX refers to it by, without ``tab:``.
-    values : DataFrame, optional
-        The numbers behind it, where the rows are not they.
+    numbers : DataFrame, optional
+        Those behind it, where the rows are not they.
     """
 
     caption: str
@@ -74,7 +74,7 @@ class Table:
     group: str = ""
     close: bool = False
     label: str = ""
-    values: "pd.DataFrame | None" = None
+    numbers: "pd.DataFrame | None" = None
 
     @cached_property
     def made(self) -> Mapping[str, Cells]:
@@ -95,6 +95,11 @@ class Table:
             names = cells[self.group]
             cells[self.group] = names.where(names != names.shift(), "")
         return cells
+
+    @property
+    def values(self) -> "pd.DataFrame":
+        """The numbers, with all their digits."""
+        return self.rows if self.numbers is None else self.numbers
 
     @cached_property
     def is_text(self) -> list[bool]:
@@ -230,8 +235,7 @@ def markdown(table: Table) -> str:
 
 def csv(table: Table) -> str:
     """Return the numbers of a table as CSV."""
-    rows = table.rows if table.values is None else table.values
-    return str(rows.to_csv(index=False))
+    return str(table.values.to_csv(index=False))
 
 
 WRITERS: dict[str, Callable[[Table], str]] = {".csv": csv, ".md": markdown, ".tex": latex}

@@ -103,7 +103,7 @@ def test_the_page_is_whole_and_needs_nothing_else() -> None:
 def test_choices_and_forecast_say_the_same_of_the_recommended_run() -> None:
     found, _ = made()
     assert found.bands is not None
-    choice = found.tables["choices"].rows.iloc[0]
+    choice = found.tables["choices"].values.iloc[0]
     last = found.bands.groupby("domain").tail(1).set_index("domain")
     for domain in ("general", "kernel"):
         chosen = choice[[domain, f"{domain}_lower", f"{domain}_upper"]].to_numpy(float)

@@ -64,7 +64,7 @@ def test_markdown_has_a_row_for_each_row() -> None:
 
 
 def test_csv_holds_the_numbers_whole() -> None:
-    pd.testing.assert_frame_equal(pd.read_csv(io.StringIO(csv(TABLE))), TABLE.rows)
+    pd.testing.assert_frame_equal(pd.read_csv(io.StringIO(csv(TABLE))), TABLE.values)
 
 
 def test_the_optimum_is_given_with_its_interval_and_no_more_digits_than_two() -> None:
