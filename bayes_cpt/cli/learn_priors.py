@@ -206,7 +206,7 @@ def _score(
 def _problems(
     skipped: dict[str, tuple[str, ...]], population: "Population", below: dict[str, float]
 ) -> list[str]:
-    from bayes_cpt.history.learnt import MOST_BELOW_ZERO
+    from bayes_cpt.identify.prior_predictive import MOST_BELOW_ZERO
 
     problems = [
         f"the fit of {name} falls short of its diagnostics and is left out: {said[0]}"

@@ -336,13 +336,14 @@ def sbc(
     """
     from bayes_cpt import plots
     from bayes_cpt.bundled import bundled_study
+    from bayes_cpt.identify.prior_predictive import read_design
     from bayes_cpt.model.spec import read_spec
     from bayes_cpt.report.forecasts import sbc_verdict
     from bayes_cpt.validate import calibration
     from bayes_cpt.validate.tasks import Pool, Records
 
     spec = read_spec(model)
-    source = calibration.read_design(design or bundled_study())
+    source = read_design(design or bundled_study())
     simulated = calibration.design_study(source, spec, points)
     whole, held_out = _with_plan(simulated, plan)
     results, pool = Results(output), Pool(jobs, dask)

@@ -7,14 +7,14 @@ Of several targets all pairs of sets are taken to be as alike.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import combinations
+from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bayes_cpt.arrays import Floats
+from bayes_cpt.forecast.drawn import point_table
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.model.discrepancy import ErrorCorrelation
 from bayes_cpt.model.setup import fitted_setup
@@ -30,6 +30,8 @@ CALM = 0.3
 # fluctuation .13 in the lab runs.
 MISFIT, MISFIT_RUNS = 0.75, 5.0
 FLUCTUATION, FLUCTUATION_PAIRS = 0.15, 50.0
+# Sizes of residuals are no smaller, nats.
+SMALLEST = 1e-12
 # A share that stays short of 1, where errors would cancel exactly in a difference.
 MOST = 0.98
 
@@ -37,8 +39,7 @@ MOST = 0.98
 _KNOWN: "WeakKeyDictionary[Posterior, ErrorCorrelation]" = WeakKeyDictionary()
 
 
-@dataclass(frozen=True, eq=False)
-class _Pair:
+class _Pair(NamedTuple):
     """Residuals of a run on two validation sets over their size, shape (domains, points)."""
 
     steps: Floats
@@ -95,22 +96,22 @@ def _pairs(posterior: Posterior) -> Iterator[_Pair]:
         np.sqrt((np.broadcast_to(size, (len(size), points.steps.size)) ** 2).mean(axis=0))
         for size in (scales.misfit, scales.fluctuation)
     )
-    runs: dict[str, list[NDArray[np.int64]]] = {}
-    for index, curve in enumerate(setup.curves.curves):
-        if curve.continual:
-            rows = np.flatnonzero(points.curve_index == index)
-            runs.setdefault(curve.run, []).append(rows)
-    for curves in runs.values():
-        for two in combinations(curves, 2):
-            both = np.intersect1d(*(points.steps[rows] for rows in two))
-            if both.size:
-                rows = np.stack([own[np.isin(points.steps[own], both)] for own in two])
-                own_misfit, own_fluctuation = (
-                    residual[rows] / np.maximum(size[rows], 1e-12) for size in (misfit, fluctuation)
+    table = point_table(setup.curves).assign(
+        misfit=residual / np.maximum(misfit, SMALLEST),
+        fluctuation=residual / np.maximum(fluctuation, SMALLEST),
+    )
+    continual = np.array([curve.continual for curve in setup.curves.curves])[points.curve_index]
+    for _, of_run in table[continual].groupby("run", sort=False):
+        curves = dict(list(of_run.set_index("step").groupby("domain", sort=False)))
+        # n sets that are nearly the same tell as much as 2(n - 1)/n independent pairs, the least.
+        weight = 4.0 / len(curves) ** 2
+        for first, second in combinations(curves.values(), 2):
+            both = first.merge(second, on="step", suffixes=("", " too")).sort_index()
+            if len(both):
+                sizes = (
+                    both[[name, f"{name} too"]].to_numpy().T for name in ("misfit", "fluctuation")
                 )
-                # n sets that are nearly the same tell as much as 2(n - 1)/n independent pairs, the least.
-                weight = 4.0 / len(curves) ** 2
-                yield _Pair(both, own_misfit, own_fluctuation, weight)
+                yield _Pair(both.index.to_numpy(), *sizes, weight)
 
 
 def _shrunk(

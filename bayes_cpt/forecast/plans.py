@@ -219,19 +219,16 @@ def with_base_losses(study: Study, domains: Iterable[str], plan: Study) -> Study
     """Return the plan with losses of its bases at step 0 from the fitted study, where it has none."""
     import pandas as pd
 
-    fitted = {base.name: base for base in study.bases}
-    users: dict[str | None, str] = {}
-    for run in plan.continual_runs:
-        users.setdefault(run.base, run.name)
-    rows = []
-    for base in plan.bases:
-        same = base.name in fitted and fitted[base.name].schedule == base.schedule
-        for domain in domains:
-            if base.name not in users or not same or plan.base_loss(base.name, domain) is not None:
-                continue
-            loss = study.base_loss(base.name, domain)
-            if loss is not None:
-                rows.append({"run": users[base.name], "step": 0, "domain": domain, "loss": loss})
+    fitted = {base.name: base.schedule for base in study.bases}
+    users = {run.base: run.name for run in reversed(plan.continual_runs)}
+    rows = [
+        {"run": users[base.name], "step": 0, "domain": domain, "loss": loss}
+        for base in plan.bases
+        if base.name in users and base.name in fitted and fitted[base.name] == base.schedule
+        for domain in domains
+        if plan.base_loss(base.name, domain) is None
+        and (loss := study.base_loss(base.name, domain)) is not None
+    ]
     if not rows:
         return plan
     losses = pd.concat([plan.losses, pd.DataFrame(rows)], ignore_index=True)
@@ -275,38 +272,23 @@ def _wanted_steps(
     steps: dict[tuple[str, str], set[int]] = {(run.name, domain): set() for run, domain in pairs}
     problems = []
     for run, domain, step in points[["run", "domain", "step"]].itertuples(index=False):
+        place = f"run {run}, step {step}"
         if run not in lengths:
-            problems.append(
-                Problem(
-                    f"run {run}", "the plan has no such run", f"name one of {', '.join(lengths)}"
-                )
-            )
+            known = ", ".join(lengths)
+            said = (f"run {run}", "the plan has no such run", f"name one of {known}")
         elif (run, domain) not in steps:
-            problems.append(
-                Problem(
-                    f"run {run}, domain {domain}",
-                    "the fit has no such validation set",
-                    f"name one of {', '.join(domains)}; of others, ask for their forecast by name",
-                )
-            )
+            fix = f"name one of {', '.join(domains)}; of others, ask for their forecast by name"
+            said = (f"run {run}, domain {domain}", "the fit has no such validation set", fix)
         elif not 1 <= step <= lengths[run]:
-            problems.append(
-                Problem(
-                    f"run {run}, step {step}",
-                    f"the run has steps 1 to {lengths[run]}",
-                    "ask inside it, or lengthen its schedule",
-                )
-            )
+            what = f"the run has steps 1 to {lengths[run]}"
+            said = (place, what, "ask inside it, or lengthen its schedule")
         elif (branch := left.get(run)) and step <= branch.step:
-            problems.append(
-                Problem(
-                    f"run {run}, step {step}",
-                    f"up to step {branch.step} the run is {branch.run}, which it branches off",
-                    f"ask for {branch.run} there, or for later steps",
-                )
-            )
+            what = f"up to step {branch.step} the run is {branch.run}, which it branches off"
+            said = (place, what, f"ask for {branch.run} there, or for later steps")
         else:
             steps[run, domain].add(int(step))
+            continue
+        problems.append(Problem(*said))
     if problems:
         raise PlanError(list(dict.fromkeys(problems)))
     return dict(steps)

@@ -18,7 +18,7 @@ given sizes and a draw of the law the weights are normal. Everything is vectoris
 
 import warnings
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Self
 from zlib import crc32
 
@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from bayes_cpt.arrays import Floats
 from bayes_cpt.checks import suggestion
 from bayes_cpt.errors import Problem, StudyError, StudyWarning
-from bayes_cpt.forecast.drawn import Drawn
+from bayes_cpt.forecast.drawn import Drawn, summary
 from bayes_cpt.forecast.plans import DRAWS, PlanError, Prepared, observed_curves
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.model.points import Curves
@@ -36,7 +36,6 @@ from bayes_cpt.model.setup import BoundModel
 from bayes_cpt.model.simulate import (
     CurveDraws,
     CurveResidual,
-    bridge,
     expected_loss,
     known_residual,
     precision_products,
@@ -257,24 +256,32 @@ def pattern_probability(
     return float(np.mean(_closest(drawn, features) >= _closest(measured, features)))
 
 
-def drawn_residual(part: CurveResidual, steps: Floats, generator: np.random.Generator) -> Floats:
-    """Return residuals of a curve that was not measured, shape (draws, points), nats/token."""
-    draws, points, columns = part.columns.shape
-    slow = np.einsum("dpk,dk->dp", part.columns, generator.standard_normal((draws, columns)))
-    normals = generator.standard_normal((points, draws))
-    fast = bridge(steps, part, np.empty(0), np.empty((draws, 0)), normals)
-    return np.asarray(slow + part.fluctuation * fast)
+def drawn_residual(
+    part: CurveResidual,
+    steps: Floats,
+    generator: np.random.Generator,
+    seen: NDArray[np.bool_] | None = None,
+    residual: Floats | None = None,
+) -> Floats:
+    """Return residuals of a curve, given those at the points that were seen, shape (draws, points)."""
+    if seen is None or residual is None:
+        seen, residual = np.zeros(steps.size, bool), np.empty((len(part.columns), 0))
+    at_seen = replace(
+        part,
+        columns=part.columns[:, seen],
+        fluctuation=part.fluctuation[:, seen],
+        memory=part.memory[:, seen],
+    )
+    return known_residual(part, steps, at_seen, residual, steps[seen], generator)[0]
 
 
 def _closest(values: Floats, features: Floats) -> Floats:
     """Return the largest absolute correlation over runs with any feature, (runs, draws) -> (draws,)."""
+    from scipy.spatial.distance import cdist
+
     if not len(features):
         return np.zeros(values.shape[1])
-    values, features = (
-        array - array.mean(axis=axis, keepdims=True) for array, axis in ((values, 0), (features, 1))
-    )
-    norms = np.sqrt((values**2).sum(axis=0)) * np.sqrt((features**2).sum(axis=1))[:, None]
-    return np.asarray(np.abs(features @ values / np.maximum(norms, 1e-300)).max(axis=0))
+    return np.abs(1.0 - cdist(features, values.T, "correlation")).max(axis=0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -340,11 +347,11 @@ class ThirdSet:
 
     def table_row(self, causes: Sequence[str], interval: float) -> dict[str, Any]:
         """Return weights with their intervals, and how well the linear form does."""
-        marks = [0.5, 0.5 - interval / 2, 0.5 + interval / 2]
         row: dict[str, Any] = {"domain": self.name, "runs": len(self.runs)}
+        found = summary(self.weights, interval)
         for index, cause in enumerate(causes):
-            median, lower, upper = np.quantile(self.weights[:, index], marks)
-            row |= {cause: median, f"{cause}_lower": lower, f"{cause}_upper": upper}
+            ends = {f"{cause}_{end}": found[end][index] for end in ("lower", "upper")}
+            row |= {cause: found["median"][index]} | ends
         return row | {
             "misfit": float(np.median(self.misfit)),
             "explained": self.explained,
@@ -373,13 +380,12 @@ def check_names(posterior: Posterior, names: Sequence[str]) -> tuple[str, ...]:
         raise StudyError.at(f"model {posterior.frame.spec.name}", problem, fix)
     known = third_names(study)
     wanted = known if tuple(names) == ("all",) else tuple(dict.fromkeys(names))
+    fix = f"name one of {', '.join(known)}" if known else f"add its losses to {study.origin.losses}"
     problems = [
         Problem(
             f"study {study.name}",
             f"there is no third validation set {name!r}{suggestion(name, known)}",
-            f"name one of {', '.join(known)}"
-            if known
-            else f"add its losses to {study.origin.losses}",
+            fix,
         )
         for name in wanted
         if name not in known
@@ -407,7 +413,7 @@ def third_sets(
         If no CPT run of the study tells of a set: measured on it and on those of the law, from a base that
         was measured too.
     """
-    known = _Known(posterior, parameters, {})
+    known = _Known(posterior, parameters)
     sets = tuple(
         # A set's own seed: it does not hang on which others are asked for.
         _third_set(known, name, np.random.default_rng([seed, crc32(name.encode())]))
@@ -488,7 +494,7 @@ class _Known:
 
     posterior: Posterior
     parameters: dict[str, Floats]
-    kept: dict[tuple[str, tuple[int, ...]], Changes]
+    kept: dict[tuple[str, tuple[int, ...]], Changes] = field(default_factory=dict)
 
     @property
     def floor(self) -> Floats:
@@ -560,15 +566,12 @@ def _third_set(known: _Known, name: str, generator: np.random.Generator) -> Thir
         raise StudyError.at(f"study {study.name}, domain {name}", problem, fix)
     data = [known.changes(run, name) for run in runs]
     sizes = draw_sizes(data, frame.reference.steps, known.floor.size, generator)
-    misfit, fluctuation, memory = sizes
     weights = draw_weights(data, sizes, generator)
     residuals = [changes.left(weights) for changes in data]
     return ThirdSet(
         name,
         weights,
-        misfit,
-        fluctuation,
-        memory,
+        *sizes,
         floor=known.floor,
         runs=tuple(run.name for run in runs),
         explained=explained_share(data, residuals),
@@ -628,8 +631,10 @@ def third_curves(
             )
             part = third.residual(rate, design.ramps[rows[0]])
             if kind == "known_run":
-                measured = prepared.study.curve(run, third.name)
-                loss = middle + _known(part, steps, middle, measured, generator)
+                at, losses = prepared.study.curve(run, third.name)
+                seen = np.isin(steps, at)
+                residual = losses[np.isin(at, steps)] - middle[:, seen]
+                loss = middle + drawn_residual(part, steps, generator, seen, residual)
             elif kind == "new_run":
                 loss = middle + drawn_residual(part, steps, generator)
             else:
@@ -639,26 +644,6 @@ def third_curves(
             where = {"run": run, "step": steps[wanted].astype(np.int64), "domain": third.name}
             thirds.append(Drawn(pd.DataFrame(where), law[:, wanted], loss[:, wanted]))
     return Drawn.beside(thirds) if thirds else None
-
-
-def _known(
-    part: CurveResidual,
-    steps: Floats,
-    middle: Floats,
-    curve: tuple[NDArray[np.int64], Floats],
-    generator: np.random.Generator,
-) -> Floats:
-    """Return residuals about the linear form given the losses measured at some of the steps."""
-    seen = np.isin(steps, curve[0])
-    measured = curve[1][np.isin(curve[0], steps)]
-    at_seen = replace(
-        part,
-        columns=part.columns[:, seen],
-        fluctuation=part.fluctuation[:, seen],
-        memory=part.memory[:, seen],
-    )
-    residual = measured - middle[:, seen]
-    return known_residual(part, steps, at_seen, residual, steps[seen], generator)[0]
 
 
 def _base_losses(

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
 # Bounds of a lognormal are kept: its median stays inside by this factor.
 INSIDE = 1.01
-# Share of prior predictive curves that may reach below 0.
-MOST_BELOW_ZERO = 0.01
 DRAWS = 2000
 # Of each curve that are looked at.
 PLACES = 12

@@ -61,9 +61,15 @@ def read_prior_plan(
         _check_phase(spec, wanted)
         frame = frame_of(spec, home)
         return frame, with_base_losses(home, frame.domains, wanted)
-    measured = place.is_dir() and find_table(place, "losses") is not None
-    wanted = read_study(place) if measured else read_plan(place)
+    wanted = read_design(place)
     return frame_of(spec, wanted), wanted
+
+
+def read_design(place: str | Path) -> Study:
+    """Read a study folder, or a folder or TOML file of runs that were not measured yet."""
+    folder = Path(place)
+    measured = folder.is_dir() and find_table(folder, "losses") is not None
+    return read_study(folder) if measured else read_plan(folder)
 
 
 def frame_of(spec: ModelSpec, plan: Study) -> BoundModel:

@@ -270,11 +270,13 @@ class PointFit:
 
         best: Floats | None = None
         lowest = np.inf
-        for start in starts:
+        for start in np.clip(starts, *self.bounds):
             with np.errstate(over="ignore", invalid="ignore"):
+                if not np.isfinite(self.curve(start, points)).all():
+                    continue
                 found = least_squares(
                     lambda parameters: self.curve(parameters, points) - measured,
-                    np.clip(start, *self.bounds),
+                    start,
                     bounds=self.bounds,
                     x_scale="jac",
                     loss="huber" if self.logs else "linear",

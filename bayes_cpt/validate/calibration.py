@@ -16,7 +16,6 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -65,15 +64,6 @@ SIMULATIONS, TAIL_SIMULATIONS = 2_000, 10
 # Of the fractions that make discrete ranks continuous; fixed, so that a verdict stays what it is.
 SEED = 214
 FAILS, EDGE, HOLDS = "fails", "at the edge", "holds"
-
-
-def read_design(path: str | Path) -> Study:
-    """Read a study folder, or a folder or TOML file of runs that were not measured yet."""
-    from bayes_cpt.study.folder import read_plan, read_study
-
-    folder = Path(path)
-    measured = any(folder.glob("losses.*")) if folder.is_dir() else False
-    return read_study(folder) if measured else read_plan(folder)
 
 
 def design_study(study: Study, spec: ModelSpec, points: int = POINTS) -> Study:
@@ -297,8 +287,9 @@ class ModelReplicates:
         is kept the truth has the density that the fit says, and ranks stay uniform.
         """
         for refused in range(MOST_DRAWN):
-            truth = draw_priors(blank.frame, 1, _seed(for_prior, refused))
-            generator = np.random.default_rng(_seed(for_data, refused))
+            (again,) = np.random.SeedSequence([for_prior, refused]).generate_state(1)
+            truth = draw_priors(blank.frame, 1, int(again))
+            generator = np.random.default_rng([for_data, refused])
             with np.errstate(over="ignore", invalid="ignore"):
                 setup = simulate_setup(blank, self.design, truth, generator)
             losses = setup.curves.points.loss
@@ -323,12 +314,6 @@ class ModelReplicates:
             quantities[f"final law[{curve.run}, {curve.domain}]"] = drawn.expected[:, i]
             quantities[f"final loss[{curve.run}, {curve.domain}]"] = drawn.loss[:, i]
         return quantities
-
-
-def _seed(seed: int, refused: int) -> int:
-    if refused == 0:
-        return seed
-    return int(np.random.SeedSequence([seed, refused]).generate_state(1)[0])
 
 
 def _named(frame: BoundModel, parameters: Mapping[str, Floats]) -> dict[str, Floats]:

@@ -23,7 +23,7 @@ from bayes_cpt.inference.posterior import Posterior, load, stack
 from bayes_cpt.model.spec import ModelSpec, read_spec
 from bayes_cpt.study.study import Study
 from bayes_cpt.validate.baselines import FINAL_LOSS_LAWS, BaselineError, check_asked
-from bayes_cpt.validate.folds import Fold, Question, leave_run_out, leave_tail_out
+from bayes_cpt.validate.folds import Fold, leave_run_out, leave_tail_out
 from bayes_cpt.validate.held_out import (
     FINAL_LOSS_ANSWERS,
     MIXTURE_TABLES,
@@ -171,10 +171,7 @@ def last_losses_of(folds: Sequence[Fold], baselines: Sequence[str]) -> list[Fold
         measured = fold.measured[fold.measured["share"] == 1.0]
         if fold.seen > 0 or measured.empty:
             continue
-        asked = fold.question
-        points = measured[["run", "domain", "step"]]
-        question = Question(asked.study, asked.plan, points, asked.known)
-        of_last.append(Fold(fold.label, fold.seen, question, measured))
+        of_last.append(fold.at(measured))
     if len(of_last) < 2:
         problem = f"{len(of_last)} of the runs to leave out were measured at their last step"
         raise SpecError.at("baselines", problem, "leave --baselines out")
@@ -434,9 +431,7 @@ def _common(folds: Sequence[Fold]) -> Fold:
     measured = folds[0].measured
     for other in folds[1:]:
         measured = measured.merge(other.measured[keys], on=keys)
-    asked = folds[0].question
-    question = Question(asked.study, asked.plan, measured[keys], asked.known)
-    return Fold(folds[0].label, folds[0].seen, question, measured)
+    return folds[0].at(measured)
 
 
 def _fits(

@@ -1,8 +1,8 @@
 """Folds: each run left out in turn, and the tail of each run in turn."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
@@ -60,6 +60,11 @@ class Fold:
     seen: float
     question: Question
     measured: "pd.DataFrame" = field(repr=False)
+
+    def at(self, measured: "pd.DataFrame") -> Self:
+        """Return the fold at some of its points, given as rows of `measured`."""
+        question = replace(self.question, points=measured[["run", "domain", "step"]])
+        return replace(self, question=question, measured=measured)
 
 
 def leave_run_out(study: Study, spec: ModelSpec, runs: Iterable[str] | None = None) -> list[Fold]:

@@ -322,16 +322,9 @@ def score_table(points: "pd.DataFrame") -> "pd.DataFrame":
     DataFrame
         Columns seen, run, domain, method and the scores; methods stand together under each run.
     """
-    import pandas as pd
-
-    parts = []
-    for (seen, method), rows in points.groupby(["seen", "method"], sort=False):
-        part = summarize(rows)
-        part.insert(2, "method", method)
-        part.insert(0, "seen", seen)
-        parts.append(part)
-    table = pd.concat(parts, ignore_index=True)
-    return _together(table, ["seen", "run", "domain"])
+    table = summarize(points, ("seen", "method")).sort_values("seen", kind="stable")
+    keys = ["seen", "run", "domain", "method"]
+    return _together(table[[*keys, *table.columns.drop(keys)]], keys[:3])
 
 
 def horizon_table(points: "pd.DataFrame") -> "pd.DataFrame":

@@ -30,6 +30,7 @@ DRAWS = 1000
 FEW_DRAWS = 5.0
 # What is scored, by column; of the log score more is better.
 LOG_SCORE, CRPS, ERROR = "log_score", "crps", "absolute_error"
+SCORED = (CRPS, ERROR, "covered_50", "covered_90", "width_90")
 # A smaller weight is none: no forecast would have a draw of it.
 SMALLEST_WEIGHT = 1e-4
 # The least log density beside the best law's of the same observation: its exponential must not be 0.
@@ -273,34 +274,39 @@ class LawScores:
         DataFrame
             Columns seen, method, weight (in the stack that is delivered), runs; log_score and crps (nats
             per run, nats/token; means over runs), each with _difference to the best law and its _error;
-            coverage_50, coverage_90 and coverage_90_error (shares); width_90.
+            mae, coverage_50, coverage_90 and coverage_90_error (shares); width_90.
         """
         import pandas as pd
 
         rows = []
         for seen in self.seen:
-            tables = {
-                name: self.of_runs(name, seen)
-                for name in (LOG_SCORE, CRPS, "covered_50", "covered_90", "width_90")
-            }
+            tables = {name: self.of_runs(name, seen) for name in (LOG_SCORE, *SCORED)}
             for method in self.methods:
-                row = {"seen": seen, "method": method, "weight": self.weights.get(method)}
-                row["runs"] = len(tables[CRPS])
-                for score in (LOG_SCORE, CRPS):
-                    gap = self.against_best(method, score, seen)
-                    row[score] = tables[score][method].mean()
-                    row[f"{score}_difference"], row[f"{score}_error"] = gap
-                rows.append(row | _bands({name: table[method] for name, table in tables.items()}))
+                own, best = (
+                    pd.DataFrame({name: table[of] for name, table in tables.items()})
+                    for of in (method, self.best)
+                )
+                weight = {"seen": seen, "method": method, "weight": self.weights.get(method)}
+                rows.append(weight | _row(own, best))
         return pd.DataFrame(rows)
 
 
-def _bands(scores: "Mapping[str, pd.Series]") -> dict[str, float]:
-    """Return what tables say of the bands, each run one observation."""
-    return {
-        "coverage_50": scores["covered_50"].mean(),
-        "coverage_90": scores["covered_90"].mean(),
-        "coverage_90_error": scores["covered_90"].sem(),
-        "width_90": scores["width_90"].mean(),
+def _row(own: "pd.DataFrame", best: "pd.DataFrame") -> dict[str, float]:
+    """Return what scores of runs come to, beside those of the best law; each run is one observation."""
+    row: dict[str, float] = {"runs": len(own)}
+    for score in own.columns.intersection([LOG_SCORE, CRPS], sort=False):
+        gap = difference(own[score].to_numpy(), best[score].to_numpy())
+        row |= {
+            score: own[score].mean(),
+            f"{score}_difference": gap.mean,
+            f"{score}_error": gap.error,
+        }
+    return row | {
+        "mae": own[ERROR].mean(),
+        "coverage_50": own["covered_50"].mean(),
+        "coverage_90": own["covered_90"].mean(),
+        "coverage_90_error": own["covered_90"].sem(),
+        "width_90": own["width_90"].mean(),
     }
 
 
@@ -393,14 +399,8 @@ class LastLosses:
         """
         import pandas as pd
 
-        columns = [CRPS, ERROR, "covered_50", "covered_90", "width_90"]
-        means = self.points.groupby(["method", "run"], sort=False)[columns].mean()
-        best = means.loc[self.best][CRPS].to_numpy()
-        rows = []
-        for method in self.methods:
-            own = means.loc[method]
-            gap = difference(own[CRPS].to_numpy(), best)
-            row = {"method": method, "runs": len(own), "crps": own[CRPS].mean()}
-            row |= {"crps_difference": gap.mean, "crps_error": gap.error, "mae": own[ERROR].mean()}
-            rows.append(row | _bands(own))
-        return pd.DataFrame(rows)
+        means = self.points.groupby(["method", "run"], sort=False)[list(SCORED)].mean()
+        best = means.loc[self.best]
+        return pd.DataFrame(
+            {"method": method} | _row(means.loc[method], best) for method in self.methods
+        )

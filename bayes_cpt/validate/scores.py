@@ -117,24 +117,24 @@ def score_points(points: "pd.DataFrame", draws: ArrayLike) -> "pd.DataFrame":
     return scored
 
 
-def summarize(scored: "pd.DataFrame") -> "pd.DataFrame":
-    """Return mean scores per run and validation set, and pooled.
+def summarize(scored: "pd.DataFrame", by: Sequence[str] = ()) -> "pd.DataFrame":
+    """Return mean scores per run and validation set, and pooled, of each group by further columns.
 
     Returns
     -------
     DataFrame
-        Columns run, domain, points, coverage_50, coverage_80, coverage_90 (shares), coverage_50_error and
-        so on (their standard errors, each run one observation; NaN where there is one run), crps, mae, bias
-        and width_90 (the sharpness; nats/token). The runs come first, then for each validation set and
-        for all together the mean over all points and the mean over runs.
+        Columns `by`, run, domain, points, coverage_50, coverage_80, coverage_90 (shares),
+        coverage_50_error and so on (their standard errors, each run one observation; NaN where there is
+        one run), crps, mae, bias and width_90 (the sharpness; nats/token). The runs come first, then for
+        each validation set and for all together the mean over all points and the mean over runs.
     """
     import pandas as pd
 
     together = scored.assign(domain=ALL_DOMAINS)
-    parts = [mean_scores(scored, ["run", "domain"])]
+    parts = [mean_scores(scored, [*by, "run", "domain"])]
     for pool, mean in ((ALL_RUNS, mean_scores), (EQUAL_RUNS, _means_of_runs)):
         for points in (scored, together):
-            pooled = mean(points.assign(pool=pool), ["pool", "domain"])
+            pooled = mean(points.assign(pool=pool), [*by, "pool", "domain"])
             parts.append(pooled.rename(columns={"pool": "run"}))
     return pd.concat(parts, ignore_index=True)
 

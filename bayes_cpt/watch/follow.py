@@ -12,8 +12,9 @@ from bayes_cpt.study.logs.raw import LogError
 from bayes_cpt.study.logs.readers import AUTO, kind_of
 from bayes_cpt.study.logs.reading import Log, Reading
 
-# Tables that grow line by line, as texts do.
-BY_LINE = (".csv", ".tsv", ".jsonl", ".ndjson")
+# Kinds of logs that grow line by line, and tables that do.
+BY_LINE = ("csv", "jsonl", *text_kinds())
+LINES = (".csv", ".tsv", ".jsonl", ".ndjson")
 
 
 @dataclass
@@ -91,8 +92,8 @@ class Follower:
 
     def _grows_by_line(self, file: Path) -> bool:
         kind = kind_of(file) if self.reading.kind == AUTO else self.reading.kind
-        texts = self.reading.patterns or kind in text_kinds()
-        return bool(texts) or (kind != "hf" and file.suffix in BY_LINE)
+        lines = self.reading.patterns or kind in BY_LINE
+        return bool(lines) or (kind == "table" and file.suffix in LINES)
 
     def _points(self, path: str) -> dict[int, dict[str, float]]:
         self.log = self.reading.changed(paths=(path,)).read(self.sets)

@@ -1,31 +1,22 @@
-"""Ways to choose the long run from short ones: each predicts the last losses of all choices."""
+"""Ways to choose between runs from what others showed: each predicts their last losses."""
 
 import warnings
-from collections.abc import Callable
-from functools import cache
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from bayes_cpt.arrays import Floats
 from bayes_cpt.decisions.candidates import Candidates
-from bayes_cpt.decisions.final_losses import FinalLosses, OneLaw
-from bayes_cpt.forecast.evaluate import Draws
-from bayes_cpt.forecast.third_sets import ThirdSet
-from bayes_cpt.model.discrepancy import ErrorCorrelation, SharedMisfit
+from bayes_cpt.model.discrepancy import ErrorCorrelation
 from bayes_cpt.model.spec import read_spec
-from bayes_cpt.study.runs import Base, Run
+from bayes_cpt.study.runs import Run
 from bayes_cpt.study.study import Study
-from bayes_cpt.validate.baselines import (
-    PAPER_EFFORT,
-    Inputs,
-    inputs_of,
-    printed_fit,
-)
-from testbench.our_areas import OurLaw, parameters_at
-from testbench.short_studies import DOMAINS, LONG, MODEL, PEAK, blank, design
+from bayes_cpt.validate.baselines import PAPER_EFFORT, Inputs, inputs_of, printed_fit
+from testbench.our_areas import OurLaw
+from testbench.short_studies import MODEL
 
-# Predicts losses of the choices, shape (domains, candidates), from a study and a seed.
-type Predictor = Callable[[Study, int], Floats]
+# Predicts last losses, shape (domains, runs), from a study, runs of a plan and a seed.
+type Predictor = Callable[[Study, Study, Sequence[Run], int], Floats]
 
 RULE_REPLAY, RULE_PEAK = 0.25, 1.0
 GAUSSIAN_PROCESS_STARTS = 4
@@ -42,18 +33,10 @@ def rule_row(candidates: Candidates) -> int:
     return int(found.item())
 
 
-@cache
-def _choice_inputs() -> Inputs:
-    """Return what the printed law takes of the choices: the same in every study."""
-    _, candidates = design()
-    runs = tuple(candidates.run(row, f"choice {row}") for row in range(len(candidates)))
-    plan = blank(runs)
-    return Inputs.join([inputs_of(plan, run, [LONG]) for run in runs])
-
-
-def printed_ends(study: Study, inputs: Inputs, seed: int) -> Floats:
-    """Return the losses of the paper's fit to a study at some inputs, shape (domains, inputs)."""
+def plug_in(study: Study, plan: Study, runs: Sequence[Run], seed: int) -> Floats:
+    """Return the losses of the paper's fit: Huber log loss from many starts."""
     generator = np.random.default_rng(seed)
+    inputs = Inputs.join([inputs_of(plan, run, [run.schedule.steps]) for run in runs])
     found = []
     for domain in (study.general, str(study.target)):
         fit, fitted, losses = printed_fit(study, domain)
@@ -62,64 +45,20 @@ def printed_ends(study: Study, inputs: Inputs, seed: int) -> Floats:
     return np.stack(found)
 
 
-def plug_in(study: Study, seed: int) -> Floats:
-    """Return the losses of the paper's fit at the choices."""
-    return printed_ends(study, _choice_inputs(), seed)
-
-
-def our_plug_in(study: Study, seed: int) -> Floats:
+def our_plug_in(study: Study, plan: Study, runs: Sequence[Run], seed: int) -> Floats:
     """Return the losses of a point estimate of our own law: all that the package has but its posterior."""
     generator = np.random.default_rng(seed)
-    _, candidates = design()
-    losses = []
-    for domain in DOMAINS:
-        law = OurLaw.of(read_spec(MODEL), study, domain)
-        parameters = parameters_at(law.frame, law.best(generator, OUR_STARTS)[None])
-        draws = Draws.of(law.frame, parameters)
-
-        def measured(base: Base, own: str = domain) -> tuple[float | None, ...]:
-            return (study.base_loss(base.name, own),)
-
-        one = OneLaw(draws, SharedMisfit(1, 0.0, 1), UNLIKE)
-        model = FinalLosses(study, (one,), measured, _third)
-        losses.append(np.asarray(model.losses(candidates)[0, :, 0], np.float64))
-    return np.stack(losses)
+    domains = (study.general, str(study.target))
+    laws = (OurLaw.of(read_spec(MODEL), study, own) for own in domains)
+    return np.stack([law.last_losses(law.best(generator, OUR_STARTS), plan, runs) for law in laws])
 
 
-def _third(name: str) -> ThirdSet:
-    raise ValueError(f"studies of the bench have general and target alone, not {name!r}")
-
-
-def gaussian_process(study: Study, seed: int) -> Floats:
+def gaussian_process(study: Study, plan: Study, runs: Sequence[Run], seed: int) -> Floats:
     """Return posterior means of Gaussian processes over replay, peak, steps and the base.
 
     Trained on what the CPT runs show past their re-warm-up. The kernel has a linear trend, without which
     nothing could be said of more steps than were measured, a Matérn 5/2 part with a length per input, and
     noise; hyperparameters by maximum marginal likelihood.
-    """
-    _, candidates = design()
-    wanted = np.column_stack(
-        [
-            candidates.column("replay"),
-            np.log(candidates.column("relative_peak")),
-            np.full(len(candidates), np.log(LONG / 1000.0)),
-            np.full(len(candidates), study.base("annealed").loss_potential),
-        ]
-    )
-    return process_losses(study, wanted, PEAK, seed)
-
-
-def process_losses(study: Study, wanted: Floats, peak: float, seed: int) -> Floats:
-    """Return posterior means of Gaussian processes that a study's CPT runs train, shape (domains, wanted).
-
-    Parameters
-    ----------
-    study : Study
-    wanted : ndarray, shape (wanted, 4)
-        Replay, log of peak over `peak`, log of thousands of steps, and loss potential of the base.
-    peak : float
-        Of PT, raw learning rate.
-    seed : int
     """
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.gaussian_process import GaussianProcessRegressor
@@ -130,13 +69,15 @@ def process_losses(study: Study, wanted: Floats, peak: float, seed: int) -> Floa
         WhiteKernel,
     )
 
+    peak = max(run.schedule.peak for run in study.runs)
+    wanted = np.array([_process_inputs(plan, run, run.schedule.steps, peak) for run in runs])
     losses = []
     for domain in (study.general, str(study.target)):
         rows, seen = [], []
         for run in study.continual_runs:
             steps, measured = study.curve(run.name, domain)
             kept = steps > run.schedule.warmup_steps
-            rows += [process_inputs(study, run, step, peak) for step in steps[kept]]
+            rows += [_process_inputs(study, run, step, peak) for step in steps[kept]]
             seen += list(measured[kept])
         kernel = (
             ConstantKernel(1.0, (1e-3, 1e3)) * Matern([1.0] * 4, (1e-1, 1e2), nu=2.5)
@@ -157,7 +98,7 @@ def process_losses(study: Study, wanted: Floats, peak: float, seed: int) -> Floa
     return np.stack(losses)
 
 
-def process_inputs(study: Study, run: Run, step: float, peak: float) -> tuple[float, ...]:
+def _process_inputs(study: Study, run: Run, step: float, peak: float) -> tuple[float, ...]:
     """Return what the Gaussian processes take of a step of a run."""
     potential = study.base(str(run.base)).loss_potential
     relative = float(np.log(run.schedule.peak / peak))

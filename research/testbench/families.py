@@ -16,7 +16,6 @@ Stopped, the same command goes on.
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from itertools import groupby
 from pathlib import Path
 
@@ -29,18 +28,15 @@ from bayes_cpt.history.population import Hierarchy
 from bayes_cpt.model.spec import ModelSpec, read_spec
 from bayes_cpt.study.folder import read_study
 from bayes_cpt.study.study import Study
-from bayes_cpt.validate.held_out import OURS, TABLES, Method
+from bayes_cpt.validate.held_out import OURS
 from bayes_cpt.validate.tasks import Pool, Records
-from testbench import our_areas
 from testbench.beyond import ends_of_studies, learnt_share, with_share
-from testbench.held_out import METHODS
 from testbench.public import (
     Group,
     Models,
     family,
     pretraining_suite,
-    score_suite,
-    study_table,
+    score_groups,
     write,
 )
 from testbench.report import public_options
@@ -169,20 +165,12 @@ def score(
     group: Group = family,
 ) -> pd.DataFrame:
     """Return `study_table` of every study, its group's runs forecast under priors from the others."""
-    continual, tables = read_spec("cpt-replay"), []
-    every = pretraining_suite(folder)
+    continual, every, asked = read_spec("cpt-replay"), pretraining_suite(folder), {}
     for left_out in dict.fromkeys(map(group, every)):
         own = Models(models[left_out], continual)
-        studies = {name: folds(own) for name, folds in every.items() if group(name) == left_out}
-        settings = {"seed": seed, "model": models[left_out].model_dump(mode="json")}
-        records = Records.open(out / left_out, settings, TABLES)
-        tasks = sum(map(len, studies.values()))
-        methods: dict[str, Method] = METHODS | {OURS: partial(own.answer, cores=pool.cores(tasks))}
-        methods[our_areas.OUR_AREAS] = own.law_alone
-        chosen = {name: methods[name] for name in names}
-        tables.append(score_suite(studies, chosen, seed, pool, records))
-    points, refits = (pd.concat(parts, ignore_index=True) for parts in zip(*tables, strict=True))
-    return study_table(points, refits)
+        folds = {name: of_study(own) for name, of_study in every.items() if group(name) == left_out}
+        asked[left_out] = own, folds
+    return score_groups(asked, names, seed, pool, out)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -27,7 +27,15 @@ from bayes_cpt.study.runs import Base, Run
 from bayes_cpt.study.study import Study
 from testbench.choosers import PREDICTORS, UNLIKE, rule_row
 from testbench.shared_misfit import noise_of, shared_misfit
-from testbench.short_studies import DOMAINS, MODEL, RUNS, design, measured_end, simulated_study
+from testbench.short_studies import (
+    DOMAINS,
+    MODEL,
+    RUNS,
+    design,
+    measured_end,
+    plan_of,
+    simulated_study,
+)
 from testbench.truths import Parameters, at_the_size_of_the_lab, draw_truth
 
 type Row = dict[str, Any]
@@ -207,8 +215,10 @@ def one_study(task: Task) -> Outcome:
     forecast = Forecast.of(posterior, world.choices)
     clock.append(time.perf_counter())
     predictions = {OURS: forecast.losses.mean(axis=1)}
+    runs = tuple(world.choices.run(row, f"choice {row}") for row in range(len(world.choices)))
+    plan = plan_of(world.study, runs)
     for name, predict in PREDICTORS.items():
-        predictions[name] = predict(world.study, seed)
+        predictions[name] = predict(world.study, plan, runs, seed)
         clock.append(time.perf_counter())
     log = {
         **{f"seconds {name}": own for name, own in zip(predictions, np.diff(clock), strict=True)},

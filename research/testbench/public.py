@@ -84,6 +84,11 @@ class Models:
         """Answer by a fit of the study's model."""
         return package_method(question, seed, spec=self.of(question.study), cores=cores)
 
+    def methods(self, names: Sequence[str], cores: int | None) -> dict[str, Method]:
+        """Return methods by their names, of all that there are."""
+        known = {OURS: partial(self.answer, cores=cores), our_areas.OUR_AREAS: self.law_alone}
+        return {name: (known | METHODS)[name] for name in names}
+
     def law_alone(self, question: Question, seed: int) -> Answer:
         """Answer by the paper's method given the law of the study's model."""
         return our_areas.answer(question, seed, spec=self.of(question.study))
@@ -161,6 +166,24 @@ def score_suite(
             parts.append(table.assign(study=studies_of))
     points, refits = (pd.concat(parts, ignore_index=True) for parts in tables)
     return points, refits
+
+
+def score_groups(
+    groups: Mapping[str, tuple[Models, Mapping[str, Sequence[Fold]]]],
+    names: Sequence[str],
+    seed: int,
+    pool: Pool,
+    out: Path,
+) -> pd.DataFrame:
+    """Return `study_table` of groups of studies, each with models and a folder of its own."""
+    tables = []
+    for group, (models, studies) in groups.items():
+        settings = {"seed": seed, "model": models.pretraining.model_dump(mode="json")}
+        records = Records.open(out / group, settings, TABLES)
+        methods = models.methods(names, pool.cores(sum(map(len, studies.values()))))
+        tables.append(score_suite(studies, methods, seed, pool, records))
+    points, refits = (pd.concat(parts, ignore_index=True) for parts in zip(*tables, strict=True))
+    return study_table(points, refits)
 
 
 def study_table(points: pd.DataFrame, refits: pd.DataFrame) -> pd.DataFrame:
@@ -293,8 +316,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     studies = {name: known_studies[name](models) for name in wanted}
     pool = Pool(options.jobs)
     tasks = sum(map(len, studies.values()))
-    own: dict[str, Method] = {OURS: partial(models.answer, cores=pool.cores(tasks))} | METHODS
-    own[our_areas.OUR_AREAS] = models.law_alone
     options.out.mkdir(parents=True, exist_ok=True)
     settings = {
         "seed": options.seed,
@@ -304,7 +325,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         ],
     }
     records = Records.open(options.out / "records", settings, TABLES)
-    methods = {name: own[name] for name in names}
+    methods = models.methods(names, pool.cores(tasks))
     points, refits = score_suite(studies, methods, options.seed, pool, records)
     write(study_table(points, refits), options.out)
 

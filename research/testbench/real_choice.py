@@ -12,7 +12,7 @@ is simulated, and no truth has anybody's form. Pairs share runs: errors are thos
 
 import itertools
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -32,20 +32,15 @@ from bayes_cpt.model.simulate import simulate
 from bayes_cpt.model.spec import read_spec
 from bayes_cpt.study.runs import Run
 from bayes_cpt.study.study import Study
-from bayes_cpt.validate.baselines import Inputs, inputs_of
 from bayes_cpt.validate.tasks import task_seed
-from testbench.choosers import OUR_STARTS, printed_ends, process_inputs, process_losses
+from testbench.choosers import PREDICTORS, RULE_REPLAY
 from testbench.long_loop import Tables, kept_tables
 from testbench.one_decision import OBJECTIVES, OURS, RULE, Outcome, fitted, quality
-from testbench.our_areas import OurLaw
 from testbench.report import markdown_table, options_of
 from testbench.short_studies import MODEL
 
-type Predictor = Callable[[Study, Study, tuple[Run, ...], int], Floats]
-
 TABLES = ("choices", "fits")
 SCALE = 1000.0
-RULE_REPLAY = 0.25
 
 
 @dataclass(frozen=True)
@@ -163,34 +158,6 @@ def measured_ends(posterior: Posterior, plan: Study, runs: tuple[Run, ...], seed
         )
         found.append(ends.loss.T)
     return np.stack(found, axis=-1)
-
-
-def plug_in(study: Study, plan: Study, runs: tuple[Run, ...], seed: int) -> Floats:
-    """Return the losses of the paper's fit at the ends of runs, shape (domains, runs)."""
-    inputs = Inputs.join([inputs_of(plan, run, [run.schedule.steps]) for run in runs])
-    return printed_ends(study, inputs, seed)
-
-
-def our_plug_in(study: Study, plan: Study, runs: tuple[Run, ...], seed: int) -> Floats:
-    """Return the losses of a point estimate of our law at the ends of runs, shape (domains, runs)."""
-    generator = np.random.default_rng(seed)
-    domains = (study.general, str(study.target))
-    laws = (OurLaw.of(read_spec(MODEL), study, own) for own in domains)
-    return np.stack([law.last_losses(law.best(generator, OUR_STARTS), plan, runs) for law in laws])
-
-
-def gaussian_process(study: Study, plan: Study, runs: tuple[Run, ...], seed: int) -> Floats:
-    """Return means of Gaussian processes over replay, peak, steps and base, shape (domains, runs)."""
-    peak = max(run.schedule.peak for run in study.runs)
-    wanted = np.array([process_inputs(plan, run, run.schedule.steps, peak) for run in runs])
-    return process_losses(study, wanted, peak, seed)
-
-
-PREDICTORS: dict[str, Predictor] = {
-    "plug-in": plug_in,
-    "plug-in, our law": our_plug_in,
-    "Gaussian process": gaussian_process,
-}
 
 
 def _rule(study: Study, runs: tuple[Run, ...]) -> int:

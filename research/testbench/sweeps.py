@@ -12,7 +12,6 @@ folder of `testbench.families --also SWEEPS` and the same seed fits are not repe
 """
 
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 
 import pandas as pd
@@ -21,12 +20,11 @@ from bayes_cpt.model.spec import ModelSpec, read_spec
 from bayes_cpt.study.runs import Run
 from bayes_cpt.study.study import Study
 from bayes_cpt.validate.folds import other_study
-from bayes_cpt.validate.held_out import OURS, TABLES, Method
-from bayes_cpt.validate.tasks import Pool, Records
+from bayes_cpt.validate.held_out import OURS
+from bayes_cpt.validate.tasks import Pool
 from testbench.beyond import SHARE
 from testbench.families import VAGUE, learn, sweeps_in, whole_studies
-from testbench.held_out import METHODS
-from testbench.public import Models, score_suite, study_table, write
+from testbench.public import Models, score_groups, write
 from testbench.report import options_of
 
 # Losses that a fit has at the least.
@@ -75,27 +73,19 @@ def score(
     seed: int,
 ) -> pd.DataFrame:
     """Return `study_table` of every sweep and number of fitted peaks, under priors of other corpora."""
-    continual, shipped, tables = read_spec("cpt-replay"), read_spec("pretrain"), []
+    continual, shipped, asked = read_spec("cpt-replay"), read_spec("pretrain"), {}
     for left_out in dict.fromkeys(map(corpus, sweeps)):
         # By what share bands widen beyond the fitted steps is learnt from no sweep.
         priors = models[left_out].priors | {SHARE: shipped.priors[SHARE]}
         spec = models[left_out].model_copy(update={"priors": priors})
-        own = Models(spec, continual)
-        asked = {
+        folds = {
             f"{name}, {fitted}": other_study(*parts, spec)
             for name, study in sweeps.items()
             if corpus(name) == left_out
             for fitted, parts in splits(study).items()
         }
-        settings = {"seed": seed, "model": spec.model_dump(mode="json")}
-        records = Records.open(out / f"sweeps-{left_out}", settings, TABLES)
-        tasks = sum(map(len, asked.values()))
-        known: dict[str, Method] = METHODS | {OURS: partial(own.answer, cores=pool.cores(tasks))}
-        tables.append(
-            score_suite(asked, {name: known[name] for name in methods}, seed, pool, records)
-        )
-    points, refits = (pd.concat(parts, ignore_index=True) for parts in zip(*tables, strict=True))
-    return study_table(points, refits)
+        asked[f"sweeps-{left_out}"] = Models(spec, continual), folds
+    return score_groups(asked, methods, seed, pool, out)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

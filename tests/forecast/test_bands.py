@@ -46,9 +46,13 @@ def many() -> Posterior:
     return prior_as_posterior(lab(), draws=2500, spread=0.1)
 
 
-def test_bands_of_the_law_are_the_table_of_its_draws(posterior: Posterior) -> None:
-    found = bands(posterior, PLAN, "expected", draws=200, interval=0.8)
-    drawn = of_draws(posterior.predict(PLAN, kind="expected", draws=200), 0.8)
+@pytest.mark.parametrize("model", ["cpt-replay", "pretrain"])
+def test_bands_of_the_law_are_the_table_of_its_draws(model: str) -> None:
+    runs = lab().runs if model == "cpt-replay" else lab().pretraining_runs
+    posterior = prior_as_posterior(lab().subset([run.name for run in runs]), model, draws=100)
+    plan = PLAN if model == "cpt-replay" else None
+    found = bands(posterior, plan, "expected", draws=200, interval=0.8)
+    drawn = of_draws(posterior.predict(plan, kind="expected", draws=200), 0.8)
     for name in SUMMARY:
         np.testing.assert_allclose(found[name], drawn[name], rtol=0, atol=CLOSE)
     assert found.attrs == {"interval": 0.8}
@@ -182,15 +186,6 @@ def test_a_seed_repeats_bands(posterior: Posterior) -> None:
     assert not one["median"].equals(other["median"])
     # The exact ones need no seed.
     np.testing.assert_array_equal(one[["mean", "sd"]], other[["mean", "sd"]])
-
-
-def test_pretraining_runs_have_bands_too() -> None:
-    study = lab().subset([run.name for run in lab().pretraining_runs])
-    posterior = prior_as_posterior(study, read_spec("pretrain"), draws=100)
-    found = bands(posterior, kind="expected", draws=200)
-    drawn = of_draws(posterior.predict(kind="expected", draws=200), 0.9)
-    for name in SUMMARY:
-        np.testing.assert_allclose(found[name], drawn[name], rtol=0, atol=CLOSE)
 
 
 def test_bands_of_pretraining_begin_after_the_warm_up_and_hold_losses() -> None:

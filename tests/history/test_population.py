@@ -13,7 +13,6 @@ from synthetic import lab
 from bayes_cpt.arrays import Floats
 from bayes_cpt.history.evidence import Evidence, Label, labels_of
 from bayes_cpt.history.learnt import (
-    MOST_BELOW_ZERO,
     Learnt,
     learnt_model,
     learnt_text,
@@ -30,6 +29,7 @@ from bayes_cpt.history.population import (
     pair_information,
     weigh_pairs,
 )
+from bayes_cpt.identify.prior_predictive import MOST_BELOW_ZERO
 from bayes_cpt.model.priors import Correlation, Normal, Prior, correlation_matrix
 from bayes_cpt.model.spec import read_spec, sampled_labels
 from bayes_cpt.report.forecasts import together

@@ -25,13 +25,13 @@ def test_the_plug_in_is_the_fitted_law_at_the_end_of_each_choice(
     _, choices = design()
     truths = iter(TRUTH.values())
     monkeypatch.setattr(baselines.PointFit, "from_many_starts", lambda *_: next(truths))
-    found = plug_in(study, 0)
-    assert found.shape == (2, len(choices))
-    run = choices.run(123, "long")
-    inputs = inputs_of(blank((run,)), run, [LONG])
+    runs = [choices.run(row, f"choice {row}") for row in (0, 123)]
+    found = plug_in(study, blank(tuple(runs)), runs, 0)
+    assert found.shape == (2, 2)
+    inputs = inputs_of(blank((runs[1],)), runs[1], [LONG])
     for index, is_target in enumerate((False, True)):
         expected = printed_losses(TRUTH[is_target], inputs, is_target=is_target)
-        assert found[index, 123] == pytest.approx(expected.item())
+        assert found[index, 1] == pytest.approx(expected.item())
 
 
 # General loss falls in this made-up trend, which the package finds odd.
@@ -46,7 +46,8 @@ def test_the_gaussian_process_follows_a_trend_beyond_the_measured_steps(study: S
             run = runs[row["run"]]
             falls = 0.1 * np.log(row["step"]) + 0.05 * np.log(run.schedule.peak / PEAK)
             losses.loc[place, "loss"] = 3.0 + 0.3 * float(run.replay or 0.0) - falls
-    found = gaussian_process(replace(study, losses=losses), 0)
+    asked = [choices.run(row, f"choice {row}") for row in range(len(choices))]
+    found = gaussian_process(replace(study, losses=losses), blank(tuple(asked)), asked, 0)
     replay, peak = choices.column("replay"), np.log(choices.column("relative_peak"))
     expected = 3.0 + 0.3 * replay - 0.1 * np.log(LONG) - 0.05 * peak
     np.testing.assert_allclose(found, np.stack([expected, expected]), atol=0.01)

@@ -11,6 +11,7 @@ from synthetic import lab, lab_for
 
 from bayes_cpt.bundled import bundled_study
 from bayes_cpt.errors import StudyError
+from bayes_cpt.identify.prior_predictive import read_design
 from bayes_cpt.inference.diagnostics import Diagnostics
 from bayes_cpt.inference.sampling import CHAINS, Sample
 from bayes_cpt.model.fitted_points import observed_steps
@@ -37,7 +38,6 @@ from bayes_cpt.validate.calibration import (
     held_out_run,
     judge,
     quantity_ranks,
-    read_design,
     simulate_setup,
     simulated_ranks,
     verdict,
@@ -332,20 +332,6 @@ def test_studies_with_losses_below_0_are_drawn_again_and_counted() -> None:
     assert max(refused) > 0
     table = simulated_ranks(NormalMean(), 30, pool=HERE).assign(refused=[1] * 10 + [0] * 20)
     assert verdict(table).refused == 0.25
-
-
-def test_ranks_stay_uniform_where_studies_are_refused_by_their_data() -> None:
-    generator = np.random.default_rng(7)
-    ranks: list[float] = []
-    while len(ranks) < 500:
-        mean = generator.standard_normal()
-        data = mean + 2.0 * generator.standard_normal(5)
-        if data.min() < -2.0:
-            continue
-        precision = 1.0 + 5 / 4.0
-        draws = data.sum() / 4.0 / precision + generator.standard_normal(RANKED) / precision**0.5
-        ranks.append((np.sum(draws < mean) + 0.5) / (RANKED + 1))
-    assert kstest(ranks, "uniform").pvalue > 1e-3
 
 
 def ranks(generator: np.random.Generator, count: int, quantities: int) -> pd.DataFrame:
