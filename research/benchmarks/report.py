@@ -1,6 +1,5 @@
 """Measurements beside what they are compared with, as a table of ratios."""
 
-import csv
 import os
 import platform
 import resource
@@ -8,8 +7,10 @@ import sys
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
-from io import StringIO
 from typing import Any
+
+import pandas as pd
+from testbench.report import markdown_table
 
 
 @dataclass(frozen=True)
@@ -64,23 +65,16 @@ def _cell(value: Any) -> str:
 
 def markdown(rows: Iterable[list[str]]) -> str:
     """Return rows of cells as a Markdown table under a line about the machine."""
-    table = [list(HEADER), *rows]
-    widths = [max(len(row[column]) for row in table) for column in range(len(HEADER))]
-    lines = [
-        "| " + " | ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)) + " |"
-        for row in table
-    ]
-    lines.insert(1, "|" + "|".join("-" * (width + 2) for width in widths) + "|")
-    return f"{machine()}\n\n" + "\n".join(lines) + "\n"
+    return f"{machine()}\n\n{markdown_table(_frame(rows))}\n"
 
 
 def comma_separated(rows: Iterable[list[str]]) -> str:
     """Return rows of cells as CSV."""
-    text = StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(HEADER)
-    writer.writerows(rows)
-    return text.getvalue()
+    return str(_frame(rows).to_csv(index=False))
+
+
+def _frame(rows: Iterable[list[str]]) -> pd.DataFrame:
+    return pd.DataFrame(list(rows), columns=list(HEADER))
 
 
 def machine() -> str:
