@@ -108,10 +108,10 @@ def _pairs(posterior: Posterior) -> Iterator[_Pair]:
         for first, second in combinations(curves.values(), 2):
             both = first.merge(second, on="step", suffixes=("", " too")).sort_index()
             if len(both):
-                sizes = (
+                own_misfit, own_fluctuation = (
                     both[[name, f"{name} too"]].to_numpy().T for name in ("misfit", "fluctuation")
                 )
-                yield _Pair(both.index.to_numpy(), *sizes, weight)
+                yield _Pair(both.index.to_numpy(), own_misfit, own_fluctuation, weight)
 
 
 def _shrunk(

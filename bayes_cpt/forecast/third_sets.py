@@ -281,7 +281,7 @@ def _closest(values: Floats, features: Floats) -> Floats:
 
     if not len(features):
         return np.zeros(values.shape[1])
-    return np.abs(1.0 - cdist(features, values.T, "correlation")).max(axis=0)
+    return np.asarray(np.abs(1.0 - cdist(features, values.T, "correlation")).max(axis=0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -566,12 +566,15 @@ def _third_set(known: _Known, name: str, generator: np.random.Generator) -> Thir
         raise StudyError.at(f"study {study.name}, domain {name}", problem, fix)
     data = [known.changes(run, name) for run in runs]
     sizes = draw_sizes(data, frame.reference.steps, known.floor.size, generator)
+    misfit, fluctuation, memory = sizes
     weights = draw_weights(data, sizes, generator)
     residuals = [changes.left(weights) for changes in data]
     return ThirdSet(
         name,
         weights,
-        *sizes,
+        misfit,
+        fluctuation,
+        memory,
         floor=known.floor,
         runs=tuple(run.name for run in runs),
         explained=explained_share(data, residuals),

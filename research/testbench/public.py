@@ -86,7 +86,10 @@ class Models:
 
     def methods(self, names: Sequence[str], cores: int | None) -> dict[str, Method]:
         """Return methods by their names, of all that there are."""
-        known = {OURS: partial(self.answer, cores=cores), our_areas.OUR_AREAS: self.law_alone}
+        known: dict[str, Method] = {
+            OURS: partial(self.answer, cores=cores),
+            our_areas.OUR_AREAS: self.law_alone,
+        }
         return {name: (known | METHODS)[name] for name in names}
 
     def law_alone(self, question: Question, seed: int) -> Answer:
