@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from testbench import sweeps
+from testbench import public
 from testbench.beyond import SHARE
 from testbench.sweeps import corpus, peaks, score, splits
 
@@ -59,8 +59,8 @@ def test_a_sweep_is_forecast_under_the_priors_without_its_corpus(
 
     records: list[dict[str, Any]] = []
     monkeypatch.setattr(Records, "open", lambda _, settings, __: records.append(settings))
-    monkeypatch.setattr(sweeps, "score_suite", scored)
-    monkeypatch.setattr(sweeps, "study_table", lambda points, _: points)
+    monkeypatch.setattr(public, "score_suite", scored)
+    monkeypatch.setattr(public, "study_table", lambda points, _: points)
     studies = {
         name: sweep(name, PEAKS[:3]) for name in ("sweep-web-1m", "sweep-books-2m", "sweep-web-3m")
     }
