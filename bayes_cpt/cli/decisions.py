@@ -311,7 +311,8 @@ def _facts(decision: "Decision") -> dict[str, Any]:
         "candidates": len(decision.search.candidates),
         "feasible": decision.feasible,
         "value_of_perfect_information": _nats(decision.information),
-        "edges": decision.edges,
+        "edges": [edge._asdict() for edge in decision.edges],
+        "binding": [str(valuation.objective.chances[place]) for place in decision.binding],
         "notes": space.notes,
     }
 

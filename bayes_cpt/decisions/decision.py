@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -30,11 +30,26 @@ if TYPE_CHECKING:
 CANDIDATES = 8192
 CONTENDERS = 5
 TOLERANCE = 0.005
+# Share of the draws whose best lies at an end, from which on the best may lie beyond.
+EDGE = 0.5
+# Which bounds of an interval are those of the space or of a constraint, by where the best lies.
+CONSTRAINT = "constraint"
+CUT = {"lowest": ("lower",), "highest": ("upper",), CONSTRAINT: ("lower", "upper")}
 RECOMMENDED = "recommended"
 CONFIGURATION = (
     "base", "loss_potential", "replay", "targets", "peak", "relative_peak", "warmup_steps", "decay_shape",
     "decay_steps", "final", "steps",
 )  # fmt: skip
+
+
+class Edge(NamedTuple):
+    """An end of what was searched, at or beyond which the best lies."""
+
+    quantity: str
+    end: str  # ``lowest`` or ``highest``
+    value: float
+    share: float  # of the draws, whose best lies there
+    given: bool  # whether the space names the end; else it is how far the study lets one look
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,10 +102,42 @@ class Decision:
         others = [f"runner-up-{index}" for index in range(1, len(self.contenders))]
         return [RECOMMENDED, *others]
 
-    @property
-    def edges(self) -> list[str]:
-        """Where the recommendation lies at an end of the space that could be moved."""
-        return self.space.edges(self.contenders.candidates, 0)
+    @cached_property
+    def edges(self) -> tuple[Edge, ...]:
+        """Where the best lies at or beyond an end of the space that could be moved."""
+        found = []
+        for name in self.space.searched:
+            values = self.search.candidates.column(name)
+            edge = self._edge(name, EDGE) if np.issubdtype(values.dtype, np.number) else ""
+            if edge:
+                value = values.min() if edge == "lowest" else values.max()
+                share = self._at_ends(name)[edge]
+                found.append(Edge(name, edge, float(value), share, name in self.space.given))
+        return tuple(found)
+
+    def _at_ends(self, name: str) -> dict[str, float]:
+        """Return how often the best lies at an end of what was searched."""
+        values, whole = self.optimum.column(name), self.search.candidates.column(name)
+        # Learning rates are rounded to three digits: an end may be met by the last of them.
+        slack = 0.005 * np.ptp(whole)
+        return {
+            "lowest": float(np.mean(values <= whole.min() + slack)),
+            "highest": float(np.mean(values >= whole.max() - slack)),
+        }
+
+    def _edge(self, name: str, least: float) -> str:
+        """Return at which end that could be moved the best lies in a share of the draws, or ""."""
+        shares = self._at_ends(name)
+        edge = max(shares, key=lambda end: shares[end])
+        return edge if shares[edge] >= least and self.space.could_be_moved(name, edge) else ""
+
+    @cached_property
+    def binding(self) -> tuple[int, ...]:
+        """Which chance constraints bind: what would be chosen without any breaks them."""
+        if not self.search.breaches.size:
+            return ()
+        breaches = self.search.breaches[:, self.search.scores.argmin()]
+        return tuple(np.flatnonzero(breaches > self.valuation.allowed).tolist())
 
     @cached_property
     def optimum(self) -> Candidates:
@@ -184,12 +231,17 @@ class Decision:
         DataFrame
             One row per quantity that was searched, and per value of one that is no number: quantity,
             value, probability (of that value; NaN for numbers), median, lower, upper, at_lowest and
-            at_highest (how often the best lies at an end of what is allowed), near_lowest and near_highest
-            (between which the expected objective is within the tolerance of its best), recommended.
+            at_highest (how often the best lies at an end of what was searched), edge, near_lowest and
+            near_highest (between which the expected objective is within the tolerance of its best),
+            recommended. Edge is ``lowest`` or ``highest`` where the interval would end at that end, if it
+            is none by nature, as replay 0 is: that bound is NaN. It is ``constraint`` where one that binds
+            sets the best: there is no interval.
         """
         import pandas as pd
 
         rows = []
+        # Leaving the recommendation in these breaks a constraint that binds.
+        bound = [cut.name for cut in self.slices if self.binding and not cut.allowed.all()]
         for name in self.space.searched:
             values, near = self.optimum.column(name), self.near.column(name)
             chosen = self.contenders.candidates.column(name)[0]
@@ -204,15 +256,17 @@ class Decision:
                     for value in sorted(set(self.search.candidates.column(name).tolist()))
                 ]
                 continue
-            whole = self.search.candidates.column(name)
-            # Learning rates are rounded to three digits: an end may be met by the last of them.
-            slack = 0.005 * np.ptp(whole)
+            shares = self._at_ends(name)
+            edge = CONSTRAINT if name in bound else self._edge(name, (1.0 - interval) / 2)
+            ends: dict[str, Any] = central(values, interval)
+            ends |= dict.fromkeys(CUT.get(edge, ()), np.nan)
             rows.append(
                 {
                     "quantity": name,
-                    **central(values, interval),
-                    "at_lowest": float(np.mean(values <= whole.min() + slack)),
-                    "at_highest": float(np.mean(values >= whole.max() - slack)),
+                    **ends,
+                    "at_lowest": shares["lowest"],
+                    "at_highest": shares["highest"],
+                    "edge": edge,
                     "near_lowest": near.min(),
                     "near_highest": near.max(),
                     "recommended": chosen,
@@ -220,7 +274,7 @@ class Decision:
             )
         columns = [
             "quantity", "value", "probability", "median", "lower", "upper", "at_lowest", "at_highest",
-            "near_lowest", "near_highest", "recommended",
+            "edge", "near_lowest", "near_highest", "recommended",
         ]  # fmt: skip
         return pd.DataFrame(rows, columns=columns)
 

@@ -83,13 +83,16 @@ class Constraint(Strict):
             raise ValueError("give either rise, nats above the base, or limit, a loss")
         return self
 
+    @property
+    def event(self) -> str:
+        """What may happen with at most that probability."""
+        if self.rise is not None:
+            return f"{self.domain} loss rises by more than {self.rise:g}"
+        return f"{self.domain} loss above {self.limit:g}"
+
     def __str__(self) -> str:
         """Return the constraint as it is read aloud."""
-        if self.rise is not None:
-            event = f"{self.domain} loss rises by more than {self.rise:g}"
-        else:
-            event = f"{self.domain} loss above {self.limit:g}"
-        return f"P({event}) <= {self.probability:g}"
+        return f"P({self.event}) <= {self.probability:g}"
 
 
 class ScoreConstraint(Strict):
@@ -121,13 +124,16 @@ class ScoreConstraint(Strict):
             raise ValueError("give either fall, a share below the base, or least, a score")
         return self
 
+    @property
+    def event(self) -> str:
+        """What may happen with at most that probability."""
+        if self.fall is not None:
+            return f"{self.benchmark} score falls by more than {self.fall:g}"
+        return f"{self.benchmark} score below {self.least:g}"
+
     def __str__(self) -> str:
         """Return the constraint as it is read aloud."""
-        if self.fall is not None:
-            event = f"{self.benchmark} score falls by more than {self.fall:g}"
-        else:
-            event = f"{self.benchmark} score below {self.least:g}"
-        return f"P({event}) <= {self.probability:g}"
+        return f"P({self.event}) <= {self.probability:g}"
 
 
 class Objective(Strict):

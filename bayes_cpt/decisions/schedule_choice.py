@@ -22,7 +22,7 @@ from bayes_cpt.decisions.objective import Objective, read_objective
 from bayes_cpt.decisions.risk import RiskMeasure
 from bayes_cpt.decisions.search import SearchCriterion, search
 from bayes_cpt.decisions.search_space import WARMUP_SHARE, SearchSpace, shortest_decay, with_batch
-from bayes_cpt.decisions.space import Space, read_space
+from bayes_cpt.decisions.space import Quantity, Space, read_space
 from bayes_cpt.decisions.valuation import Valuation
 from bayes_cpt.errors import SpecError
 from bayes_cpt.inference.posterior import Posterior
@@ -319,11 +319,11 @@ def choose_schedule(
     settled = whole.model_copy(
         update={
             "bases": (wsd.bases[wsd.base[0]].name,),
-            "replay": read_space({"replay": float(wsd.replay[0])}).replay,
+            "replay": Quantity(values=(float(wsd.replay[0]),)),
             "targets": (dict(wsd.mixtures[wsd.mixture[0]]),) if several else None,
         }
     )
-    only_cosine = {"decay_shape": ("cosine",), "decay_share": Space().decay_share}
+    only_cosine = {"decay_shape": ("cosine",), "decay_share": Quantity(values=(1.0,))}
     valuation, wsd = _best(model, goal, settled)
     _, cosine = _best(model, goal, settled.model_copy(update=only_cosine))
     highest = float(whole.peak.highest) if whole.peak else 0.0

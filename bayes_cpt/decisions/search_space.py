@@ -21,7 +21,12 @@ from bayes_cpt.study.runs import Base
 from bayes_cpt.study.schedules import Segment
 from bayes_cpt.study.study import Study
 
-WARMUP_SHARE, RELATIVE_FINAL = 0.02, 0.1
+WARMUP_SHARE = 0.02
+# Of the peak, by default; where the decay is exponential, which cannot end at 0, the other.
+RELATIVE_FINAL, EXPONENTIAL_FINAL = (
+    Quantity(low=0.0, high=0.3, scale="linear"),
+    Quantity(values=(0.1,)),
+)
 # Corners of more ranges than this are too many to be tried one by one.
 MOST_CORNERS = 8
 # Nobody sets a learning rate to seven digits; and few distinct ratios are quickly evaluated.
@@ -53,7 +58,7 @@ class SearchSpace:
     # Of targets; a single empty one where there is one target.
     mixtures: tuple[Mapping[str, float], ...] = ({},)
     batch: Batch = UNSAID  # of every run, as far as it was said
-    length_given: bool = True  # else it is that of the longest CPT run of the study
+    given: frozenset[str] = frozenset()  # keys that were given; the others have their defaults
 
     @classmethod
     def of(cls, space: Space, study: Study) -> Self:
@@ -74,8 +79,14 @@ class SearchSpace:
             "replay": space.replay or replay_tried(study),
             **peaks_tried(space, study, bases),
             **either(space, "warmup_steps", "warmup_share", Quantity(values=(WARMUP_SHARE,))),
-            "decay_share": space.decay_share,
-            **either(space, "final", "relative_final", Quantity(values=(RELATIVE_FINAL,))),
+            "decay_share": space.decay_share
+            or Quantity(low=shortest_decay(study), high=1.0, scale="linear"),
+            **either(
+                space,
+                "final",
+                "relative_final",
+                EXPONENTIAL_FINAL if "exponential" in space.decay_shape else RELATIVE_FINAL,
+            ),
             **either(space, "tokens", "steps", Quantity(values=(longest,))),
         }
         if space.loss_potential is not None:
@@ -90,19 +101,24 @@ class SearchSpace:
             notes=tuple(notes),
             mixtures=mixtures,
             batch=space.batch,
-            length_given=space.steps is not None or space.tokens is not None,
+            given=frozenset(space.model_fields_set),
         )
 
     @property
-    def decay(self) -> str:
-        """How the learning rates of the space decay, in words."""
-        quantities = self.quantities
-        name = "final" if "final" in quantities else "relative_final"
-        share, last = quantities["decay_share"], quantities[name]
-        over = "the whole run" if share.lowest == 1.0 else f"{_span(share)} of it"
-        end = _span(last) + (" of the peak" if name == "relative_final" else "")
+    def words(self) -> str:
+        """What is searched, in words: replay, peak and decay, beside bases, lengths and mixtures."""
+        spans = {name: _span(quantity) for name, quantity in self.quantities.items()}
+        peak = spans["peak"] if "peak" in spans else f"{spans['relative_peak']} of the PT peak"
+        share = self.quantities["decay_share"]
+        over = "the whole run" if share.lowest == 1.0 else f"{_span(share)} of the run"
+        end = spans["final"] if "final" in spans else f"{spans['relative_final']} of the peak"
         shapes = " or ".join(shape.replace("_", " ") for shape in self.shapes)
-        return f"{shapes} decay over {over} to {end}"
+        return f"replay {spans['replay']}, peak LR {peak}, {shapes} decay over {over} to {end}"
+
+    @property
+    def length_given(self) -> bool:
+        """Whether the length was given; else it is that of the longest CPT run of the study."""
+        return bool(self.given & {"steps", "tokens"})
 
     @property
     def ranges(self) -> tuple[str, ...]:
@@ -253,27 +269,11 @@ class SearchSpace:
             shape=shapes,
         )
 
-    def edges(self, candidates: Candidates, row: int) -> list[str]:
-        """Return in words where a candidate lies at an end of its space that could be moved."""
-        edges = []
-        for name, quantity in self.quantities.items():
-            if quantity.lowest == quantity.highest:
-                continue
-            column = "steps" if name == "tokens" else name
-            value = float(candidates.column(column)[row])
-            place = (
-                value if name != "tokens" else value * float(self.resources.tokens_per_step or 1.0)
-            )
-            near = 0.01 * (quantity.highest - quantity.lowest)
-            for end, word, natural in (
-                (quantity.lowest, "lowest", LIMITS[name][0]),
-                (quantity.highest, "highest", LIMITS[name][1]),
-            ):
-                if abs(place - end) <= near and end != natural:
-                    edges.append(
-                        f"{column.replace('_', ' ')} {value:g} is the {word} that is allowed"
-                    )
-        return edges
+    def could_be_moved(self, name: str, end: str) -> bool:
+        """Return whether the ``lowest`` or ``highest`` value of a quantity is no end by nature."""
+        key = "tokens" if name == "steps" and "tokens" in self.quantities else name
+        natural = LIMITS[key][end == "highest"]
+        return bool(getattr(self.quantities[key], end) != natural)
 
 
 def _span(quantity: Quantity) -> str:

@@ -143,10 +143,11 @@ class Space(Strict):
         A run that starts at its peak has none.
     decay_shape : tuple of str
         ``linear``, ``cosine``, ``one_minus_sqrt`` or ``exponential`` [cosine].
-    decay_share : Quantity
-        Share of the steps after the re-warm-up in which the LR decays [1].
+    decay_share : Quantity, optional
+        Share of the steps after the re-warm-up in which the LR decays; before, it is held (WSD) [from a
+        tenth, or the shortest that a run took, to all of them].
     final, relative_final : Quantity, optional
-        Last LR, raw or as a share of the peak [0.1 of the peak].
+        Last LR, raw or as a share of the peak [0 to 0.3 of the peak; 0.1 where a decay is exponential].
     steps, tokens : Quantity, optional
         Length of the run [that of the longest CPT run of the study].
     tokens_per_step : float, optional
@@ -175,7 +176,7 @@ class Space(Strict):
     warmup_steps: Quantity | None = None
     warmup_share: Quantity | None = None
     decay_shape: tuple[DecayShape, ...] = ("cosine",)
-    decay_share: Quantity = Quantity(values=(1.0,))
+    decay_share: Quantity | None = None
     final: Quantity | None = None
     relative_final: Quantity | None = None
     steps: Quantity | None = None

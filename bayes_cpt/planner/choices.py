@@ -46,8 +46,6 @@ CANDIDATES = 3072
 WEIGHTS = np.linspace(0.0, 1.0, 21)
 # Points of the front that are kept.
 FRONT = 40
-# Where controls start, beside the first base and the studied runs.
-WARMUP_SHARE, DECAY_SHARE, FINAL_SHARE, REPLAY_RATIO = 0.02, 1.0, 0.1, 0.25
 
 
 @dataclass(frozen=True)
@@ -113,22 +111,26 @@ class Controls:
             for name, share in shares.items()
         }
 
-    def start(self) -> dict[str, Any]:
-        """Return where the controls stand when the page opens: a run like those of the study."""
-        runs = self.study.continual_runs
+    def settings(self, candidates: Candidates) -> dict[str, list[Any]]:
+        """Return where the controls of shares, base, peak and shape stand for each of some runs."""
         names = [base.name for base in self.bases]
-        used = [names.index(str(run.base)) for run in runs if run.base in names]
-        peak = float(np.median([run.schedule.peak for run in runs]))
-        steps = float(np.median([run.schedule.steps for run in runs]))
         return {
-            "base": int(np.bincount(used).argmax()) if used else 0,
-            "replay": REPLAY_RATIO,
-            "peak": int(np.abs(np.log(np.array(self.peaks) / peak)).argmin()),
-            "warmup": WARMUP_SHARE,
-            "decay": DECAY_SHARE,
-            "final": FINAL_SHARE,
-            "shape": next(iter(SHAPES)),
-            "steps": int(np.abs(np.log(np.array(self.lengths) / steps)).argmin()),
+            "base": [names.index(name) for name in candidates.column("base")],
+            "replay": candidates.column("replay").tolist(),
+            "peak": candidates.column("peak").tolist(),
+            "warmup": candidates.column("warmup_share").tolist(),
+            "decay": candidates.column("decay_share").tolist(),
+            "final": candidates.column("relative_final").tolist(),
+            "shape": candidates.column("decay_shape").tolist(),
+        }
+
+    def start(self, recommended: Candidates) -> dict[str, Any]:
+        """Return where the controls stand when the page opens: at the run that `decide` recommends."""
+        first = {name: values[0] for name, values in self.settings(recommended).items()}
+        peaks = np.log(np.array(self.peaks) / first["peak"])
+        return first | {
+            "peak": int(np.abs(peaks).argmin()),
+            "steps": self.lengths.index(int(recommended.schedules.steps[0])),
         }
 
     def studied(self) -> dict[str, Any]:
@@ -235,20 +237,11 @@ class Alternatives:
         hulls = [lower_hull(*self.losses[:, :, draw]) for draw in range(self.losses.shape[2])]
         rows = self.front()
         means, chosen = self.losses.mean(axis=2)[:, rows], self.candidates.take(rows)
-        names = [base.name for base in controls.bases]
-        settings = {
-            "base": [names.index(name) for name in chosen.column("base")],
-            "replay": chosen.column("replay").tolist(),
-            "peak": chosen.column("peak").tolist(),
-            "warmup": chosen.column("warmup_share").tolist(),
-            "decay": chosen.column("decay_share").tolist(),
-            "final": chosen.column("relative_final").tolist(),
-            "shape": chosen.column("decay_shape").tolist(),
-        }
         return {
             "counts": [len(hull) for hull in hulls],
             "hulls": packed(np.concatenate(hulls)),
-            "front": {"general": means[0].tolist(), "target": means[1].tolist(), **settings},
+            "front": {"general": means[0].tolist(), "target": means[1].tolist()}
+            | controls.settings(chosen),
         }
 
 

@@ -9,7 +9,9 @@ from markupsafe import Markup
 
 import bayes_cpt
 from bayes_cpt.decisions.final_losses import FinalLosses
-from bayes_cpt.decisions.objective import Constraint, Objective
+from bayes_cpt.decisions.objective import Objective
+from bayes_cpt.decisions.risk import RiskMeasure
+from bayes_cpt.decisions.search import SearchCriterion, search
 from bayes_cpt.decisions.search_space import SearchSpace
 from bayes_cpt.decisions.space import Space
 from bayes_cpt.decisions.valuation import Valuation
@@ -27,8 +29,6 @@ DRAWS = 200
 # What computes, in the order in which it is read; the law stands before the forecast.
 COMPUTING = ("numbers.js", "schedule.js", "areas.js", "forecast.js", "choice.js")
 SHOWING = ("charts.js", "words.js", "page.js")
-# Watched where the objective has no constraint of its own.
-FORGETTING = Constraint(domain="general", rise=0.05, probability=0.1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,8 +74,11 @@ class Planner:
         codes = tuple(law_code(frame.spec, role, f"{role}Law") for role in frame.roles)
         model = FinalLosses.of(posterior, draws)
         controls = Controls.of(posterior.study)
-        space = SearchSpace.of(Space(), posterior.study)
+        bases = tuple(base.name for base in controls.bases)
+        space = SearchSpace.of(Space(bases=bases), posterior.study)
         valuation = Valuation.of(model, objective, space)
+        criterion = SearchCriterion(RiskMeasure.parse("expected"), False, 0.0, seed)
+        found = search(valuation, space, criterion, candidates)
         normals = model.normals(seed)
         data = {
             "about": _about(posterior, fit, interval, seed),
@@ -99,7 +102,7 @@ class Planner:
             "studied": controls.studied(),
             "reference": _place(valuation.reference, controls),
             "start": {
-                **controls.start(),
+                **controls.start(found.candidates.take(found.order()[:1])),
                 "weight": _weight(valuation, objective),
                 "constraints": _constraints(objective, frame.domains),
             },
@@ -219,5 +222,5 @@ def _constraints(objective: Objective, domains: tuple[str, ...]) -> list[dict[st
             "probability": constraint.probability,
             "kind": constraint.kind,
         }
-        for constraint in objective.constraints or (FORGETTING,)
+        for constraint in objective.constraints
     ]

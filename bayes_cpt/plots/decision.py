@@ -148,10 +148,11 @@ def _front(axes: "Axes", decision: "Decision") -> None:
     axes.set_xlabel(f"loss on {domains[0]} (nats/token)", color=colour(0))
     target = domains[1] if len(domains) == 2 else "targets, mean"
     axes.set_ylabel(f"loss on {target} (nats/token)", color=colour(1))
-    replay = front.candidates.replay
-    for row in sorted({0, replay.size - 1}):
+    # Ends that are alike are named once.
+    named = {f"replay {100 * front.candidates.replay[row]:.3g} %": row for row in (0, -1)}
+    for text, row in named.items():
         axes.annotate(
-            f"replay {100 * replay[row]:.3g} %",
+            text,
             (x[row], y[row]),
             xytext=(4, 2),
             textcoords="offset points",

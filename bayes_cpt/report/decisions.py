@@ -5,15 +5,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bayes_cpt.arrays import Floats
+from bayes_cpt.decisions.decision import CONSTRAINT
 from bayes_cpt.decisions.schedule_choice import COSINE, FREE, PAIRS, WSD
 from bayes_cpt.decisions.valuation import OWN
 from bayes_cpt.forecast.derived import MEANINGS
 from bayes_cpt.report.fit import resting, rests_on
 from bayes_cpt.report.numbers import (
-    SURE,
     Estimate,
     alike,
     between,
+    chance,
     fixed,
     percent,
     quantity,
@@ -97,9 +98,20 @@ def decision_words(decision: "Decision", interval: float = 0.9) -> Words:
             "mass": f"{100 * interval:g} %",
             "tolerance": f"{tolerance:g}",
             "constraints": [
-                {"text": str(own), "kept": breach <= own.probability, "breach": float(breach)}
-                for own, breach in zip(valuation.objective.chances, breaches, strict=True)
+                {
+                    "text": str(own),
+                    "event": own.event,
+                    "most": own.probability,
+                    "kept": breach <= own.probability,
+                    "breach": float(breach),
+                    "binds": place in decision.binding,
+                }
+                for place, (own, breach) in enumerate(
+                    zip(valuation.objective.chances, breaches, strict=True)
+                )
             ],
+            "edges": edge_words(decision),
+            "kept_from": _kept_from(decision),
             "taken": [f"{quantity(own)} {RESOURCE_WORDS[name]}" for name, own in taken.items()],
             "limits": [
                 {
@@ -170,9 +182,9 @@ def _quantities(decision: "Decision", interval: float) -> list[dict[str, Any]]:
             {
                 **QUANTITIES[cut.name],
                 "row": row,
-                "range": between(quantity(row["lower"], 2), quantity(row["upper"], 2)),
+                "range": _with_mass(row, QUANTITIES[cut.name]["unit"], interval),
                 "flat": f"{first} to {last}" if first != last else "",
-                "powers": _by_forward_power(decision, cut.name, interval)
+                "powers": _by_forward_power(decision, cut.name, row, interval)
                 if cut.name in PEAKS
                 else None,
             }
@@ -180,7 +192,49 @@ def _quantities(decision: "Decision", interval: float) -> list[dict[str, Any]]:
     return found
 
 
-def _by_forward_power(decision: "Decision", name: str, interval: float) -> dict[str, str] | None:
+def _lies(lower: float, upper: float, unit: str = "") -> str:
+    """Return where the best lies; an end that the space cut is NaN, both where a constraint did."""
+    if np.isnan(lower) and np.isnan(upper):
+        return "where the constraint lets it"
+    if np.isnan(lower):
+        return f"at {quantity(upper, 2)}{unit} or less"
+    if np.isnan(upper):
+        return f"at {quantity(lower, 2)}{unit} or more"
+    return between(quantity(lower, 2), quantity(upper, 2)) + unit
+
+
+def _with_mass(row: Any, unit: str, interval: float) -> str:
+    """Return where the best lies and how surely: with one end, as surely as it is beyond the other."""
+    mass = 50 + 50 * interval if row["edge"] else 100 * interval
+    shown = f" ({mass:g} %)" if row["edge"] != CONSTRAINT else ""
+    return _lies(row["lower"], row["upper"], unit) + shown
+
+
+def edge_words(decision: "Decision") -> list[str]:
+    """Return where the best lies at or beyond an end of the space, a clause per quantity."""
+    clauses = []
+    for edge in decision.edges:
+        what, unit = (_called(edge.quantity)[key] for key in ("name", "unit"))
+        why = f"the {edge.end} allowed" if edge.given else "as far as these runs let one look"
+        clauses.append(
+            f"the best {what} lies at or beyond {quantity(edge.value)}{unit}, {why} "
+            f"({chance(edge.share)} of the draws)"
+        )
+    return clauses
+
+
+def _kept_from(decision: "Decision") -> str:
+    """Return from which replay ratio on the constraints are kept, all else as recommended."""
+    for cut in decision.slices:
+        if cut.name == "replay" and decision.binding and cut.allowed.any():
+            least = float(cut.values[cut.allowed].min())
+            return f"{100 * least:.0f} %" if least > cut.values.min() else ""
+    return ""
+
+
+def _by_forward_power(
+    decision: "Decision", name: str, row: "pd.Series", interval: float
+) -> dict[str, str] | None:
     """Return the best peak learning rate where rho is low and where it is high; None where rho is fixed."""
     best = decision.optimum.column(name).astype(np.float64)
     powers = decision.valuation.model.parameters.get("forward_power")
@@ -190,8 +244,9 @@ def _by_forward_power(decision: "Decision", name: str, interval: float) -> dict[
     low, high = np.quantile(powers, [1 / 3, 2 / 3])
 
     def lies(chosen: Floats) -> str:
-        ends = np.quantile(chosen, [0.5 - interval / 2, 0.5 + interval / 2])
-        return between(*(quantity(float(end), 2) for end in ends))
+        lower, upper = np.quantile(chosen, [0.5 - interval / 2, 0.5 + interval / 2])
+        lower, upper = lower + 0.0 * row["lower"], upper + 0.0 * row["upper"]
+        return _lies(float(lower), float(upper))
 
     return {
         "low": f"{low:.2f}",
@@ -237,6 +292,7 @@ def _cautions(decision: "Decision", taken: dict[str, float]) -> str:
     given = valuation.objective.reference
     facts = {
         "decision": decision,
+        "edges": edge_words(decision),
         "base": base,
         "unmeasured": None in valuation.model.measured(base),
         "own": given == OWN and searched,
@@ -267,10 +323,12 @@ def optimum_sentences(decision: "Decision", interval: float = 0.9) -> list[str]:
     for name, rows in decision.optimum_table(interval).groupby("quantity", sort=False):
         likely = rows.sort_values("probability", ascending=False).to_dict("records")
         named = _called(str(name))
-        ends = [likely[0][end] for end in ("median", "lower", "upper")]
-        numbers = alike(ends) if rows["value"].isna().all() else None
-        found.append({**named, "rows": likely, "numbers": numbers})
-    facts = {"found": found, "mass": f"{100 * interval:g} %", "least": 1.0 - SURE}
+        row, is_number = likely[0], bool(rows["value"].isna().all())
+        ends = [row[end] for end in ("median", "lower", "upper")]
+        numbers = alike(ends) if is_number and not row["edge"] else None
+        reach = _with_mass(row, named["unit"], interval).removeprefix("at ") if is_number else ""
+        found.append({**named, "rows": likely, "numbers": numbers, "reach": reach})
+    facts = {"found": found, "mass": f"{100 * interval:g} %"}
     return paragraphs("decide.txt", "optimum", facts)
 
 

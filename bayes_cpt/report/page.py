@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 from markupsafe import Markup
 
 from bayes_cpt.errors import Problem, ProblemError
-from bayes_cpt.report.decisions import optimum_sentences
+from bayes_cpt.report.decisions import edge_words, optimum_sentences
 from bayes_cpt.report.equation import law_equations, mathml, mathml_symbol, meaning
 from bayes_cpt.report.fit import (
     Convergence,
@@ -263,6 +263,7 @@ class Report:
             .get_template("report.html")
             .render(
                 report=self,
+                edges=edge_words(self.decision) if self.decision else [],
                 posterior=posterior,
                 study=study,
                 model=frame.spec,

@@ -24,6 +24,8 @@ SPACE = {
     "relative_peak": {"low": 0.1, "high": 1.0},
     "steps": {"low": 1000, "high": 12_000},
     "decay_shape": ["cosine", "linear"],
+    "decay_share": 1.0,
+    "relative_final": 0.1,
 }
 NEEDED = (np.exp, np.log1p, np.expm1)
 REPEATS = 3

@@ -67,6 +67,7 @@ SPACE = read_space(
         "replay": [round(0.05 * place, 2) for place in range(21)],
         "relative_peak": [float(f"{peak:.3g}") for peak in np.geomspace(0.1, 1.0, 15)],
         "warmup_share": WARMUP_SHARE,
+        "decay_share": 1.0,
         "relative_final": FINAL_SHARE,
         "steps": LONG,
     }

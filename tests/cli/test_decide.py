@@ -27,6 +27,8 @@ bases = ["stable_12k", "annealed_0pct"]
 replay = [0.1, 0.5]
 relative_peak = {low = 0.2, high = 1.0}
 steps = [3000, 9000]
+decay_share = 1.0
+relative_final = 0.1
 """
 
 

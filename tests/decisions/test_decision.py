@@ -14,13 +14,16 @@ from bayes_cpt.decisions.contenders import Contenders
 from bayes_cpt.decisions.decision import Decision, decide
 from bayes_cpt.decisions.objective import read_objective
 from bayes_cpt.errors import SpecError
+from bayes_cpt.report.numbers import chance
 
+WHOLE: dict[str, Any] = {"decay_share": 1.0, "relative_final": 0.1}
 SPACE: dict[str, Any] = {
     "bases": ["stable_12k", "annealed_0pct"],
     "replay": {"low": 0.0, "high": 0.8},
     "relative_peak": {"low": 0.1, "high": 1.0},
     "decay_shape": ["cosine", "linear"],
     "steps": 6000,
+    **WHOLE,
 }
 OBJECTIVE: dict[str, Any] = {
     "preset": "balanced",
@@ -172,9 +175,8 @@ def test_a_careful_measure_avoids_what_may_go_wrong() -> None:
 
 
 def test_everything_may_be_fixed() -> None:
-    found = decide(
-        lab_posterior(), "balanced", {"bases": "stable_12k", "replay": 0.25, "peak": 1e-3}, draws=40
-    )
+    fixed = {"bases": "stable_12k", "replay": 0.25, "peak": 1e-3, **WHOLE}
+    found = decide(lab_posterior(), "balanced", fixed, draws=40)
     assert len(found.contenders) == 1
     assert found.information == pytest.approx((0.0, 0.0), abs=1e-6)
     assert found.optimum_table().empty
@@ -199,6 +201,7 @@ def printed_optimum(shift: str, general: float) -> tuple[float, float]:
             "bases": "base",
             "loss_potential": {"low": 0.0, "high": 1.0},
             "relative_peak": {"low": 0.1, "high": 1.0},
+            "decay_share": 1.0,
             "relative_final": 0.0,
             "replay": 0.0,
             "steps": 10_000,
@@ -259,6 +262,51 @@ def test_what_rho_does_to_the_best_peak_is_said() -> None:
     low, high = np.quantile(powers, [1 / 3, 2 / 3])
     assert f"is low (up to {low:.2f}," in said
     assert f"is high (from {high:.2f}," in said
+    # In most draws the best is the highest allowed: that end of the interval would be the space's.
     for side in (best[powers <= low], best[powers >= high]):
-        first, last = np.quantile(side, [0.05, 0.95])
-        assert f"between {first:.2g} and {last:.2g}" in said
+        assert f"at {np.quantile(side, 0.05):.2g} or more" in said
+
+
+def test_an_end_of_the_space_is_no_finding() -> None:
+    space = SPACE | {
+        "replay": {"low": 0.0, "high": 0.1},
+        "relative_peak": {"low": 0.1, "high": 2.0},
+    }
+    found = decide(lab_posterior(), "balanced", space, **OPTIONS)
+    assert found.edges[0][:3] == ("replay", "highest", 0.1)
+    row = found.optimum_table().set_index("quantity").loc["replay"]
+    assert (row["edge"], np.isnan(row["upper"])) == ("highest", True)
+    share = np.mean(found.optimum.replay >= 0.0995)
+    assert row["at_highest"] == found.edges[0].share == share
+    edge = (
+        f"The best replay ratio lies at or beyond 0.1, the highest allowed ({chance(share)} of the"
+    )
+    assert edge in found.verdict()[1]
+    assert f"Optimal replay ratio {row['lower']:.2g} or more (95 %)" in " ".join(found.sentences())
+    wide = decide(lab_posterior(), "balanced", SPACE | {"relative_peak": 0.5}, **OPTIONS)
+    assert wide.edges == ()
+    assert wide.optimum_table()["edge"].isin(["", np.nan]).all()
+
+
+def test_the_constraint_that_binds_stands_in_the_first_line() -> None:
+    constraints = [
+        {"domain": "general", "rise": 0.02, "probability": 0.3},
+        {"domain": "general", "limit": 9.0, "probability": 0.3},
+    ]
+    goal = {"preset": "domain-focus", "constraints": constraints}
+    found = decide(lab_posterior(), goal, SPACE, **OPTIONS)
+    free = decide(lab_posterior(), "domain-focus", SPACE, **OPTIONS)
+    assert found.binding == (0,)
+    replay = next(cut for cut in found.slices if cut.name == "replay")
+    least = replay.values[replay.allowed].min()
+    assert least > free.optimum.replay.mean()
+    breach = found.table()["breach_1"][0]
+    assert (
+        f"General loss rises by more than 0.02 with {100 * breach:.0f} % (30 % allowed), which takes "
+        f"{100 * least:.0f} % replay or more." in found.verdict()[0]
+    )
+    row = found.optimum_table().set_index("quantity").loc["replay"]
+    assert row["edge"] == "constraint"
+    assert np.isnan([row["lower"], row["upper"]]).all()
+    assert "Optimal replay ratio " in found.sentences()[-2]
+    assert ", set by the constraint." in found.sentences()[-2]

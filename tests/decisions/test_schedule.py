@@ -82,8 +82,9 @@ POSTERIORS: dict[str, Callable[[], Posterior]] = {
 
 def started(posterior: Posterior, base: str) -> Candidates:
     """Return a run of 900 steps from a base at a quarter of replay."""
-    space = read_space({"bases": base, "replay": 0.25, "peak": PEAK, "steps": STEPS})
-    return SearchSpace.of(space, posterior.study).sample(1, 0)
+    space = {"bases": base, "replay": 0.25, "peak": PEAK, "steps": STEPS}
+    found = SearchSpace.of(read_space(space), posterior.study).sample(8, 0)
+    return found.take(np.zeros(1, dtype=np.int64))
 
 
 def ending(run: Candidates, schedules: list[Schedule]) -> Candidates:

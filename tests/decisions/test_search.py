@@ -23,18 +23,20 @@ from bayes_cpt.decisions.space import read_space
 from bayes_cpt.decisions.valuation import Valuation
 from bayes_cpt.errors import SpecError
 
+WHOLE: dict[str, Any] = {"decay_share": 1.0, "relative_final": 0.1}
 LISTS: dict[str, Any] = {
     "bases": ["stable_12k", "annealed_0pct"],
     "replay": [0.0, 0.1, 0.25, 0.5, 0.75],
     "relative_peak": [0.3, 0.6, 1.0],
     "steps": [1000, 3000],
+    **WHOLE,
 }
 OBJECTIVE: dict[str, Any] = {
     "weights": {"general": 3, "target": 7},
     "reference": "annealed_0pct",
     "cost_per_1000_steps": 0.01,
 }
-RANGES: dict[str, Any] = {"bases": "annealed_0pct"}
+RANGES: dict[str, Any] = {"bases": "annealed_0pct", **WHOLE}
 CLOSE = 2e-6
 
 
@@ -254,7 +256,7 @@ def test_changes_may_be_counted_from_each_own_base() -> None:
 
 def test_the_default_reference_has_the_lowest_general_loss() -> None:
     plain = {name: value for name, value in OBJECTIVE.items() if name != "reference"}
-    valuation, space = valued(plain, replay=[0.25])
+    valuation, space = valued(plain, replay=[0.25], **WHOLE)
     losses = {base.name: lab().base_loss(base.name, "general") for base in space.bases}
     assert valuation.reference is not None
     assert losses[valuation.reference.name] == min(value for value in losses.values() if value)

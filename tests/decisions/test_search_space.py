@@ -18,6 +18,8 @@ from bayes_cpt.study.runs import Base, Run
 from bayes_cpt.study.schedules import constant, linear
 from bayes_cpt.study.study import Study
 
+WHOLE = {"decay_share": 1.0, "relative_final": 0.1}
+
 
 def resolved(**table: Any) -> SearchSpace:
     return SearchSpace.of(read_space(table), lab())
@@ -26,7 +28,7 @@ def resolved(**table: Any) -> SearchSpace:
 def test_defaults_are_those_of_the_study() -> None:
     found = resolved()
     assert [base.name for base in found.bases] == [base.name for base in lab().bases]
-    assert found.searched == ("base", "replay", "relative_peak")
+    assert found.searched == ("base", "replay", "relative_peak", "decay_share", "relative_final")
     assert found.quantities["steps"].values == (3000.0,)
     replay = found.quantities["replay"]
     assert (replay.lowest, replay.highest) == (0.0, 0.8)
@@ -38,7 +40,12 @@ def test_defaults_are_those_of_the_study() -> None:
     assert found.resources.tokens_per_step == 2048
     sampled = found.sample(256, seed=0)
     assert set(sampled.column("decay_shape")) == {"cosine"}
-    np.testing.assert_allclose(sampled.column("relative_final"), 0.1)
+    assert sampled.column("decay_share").min() == pytest.approx(0.1, abs=1e-3)
+    assert sampled.column("decay_share").max() == 1.0
+    assert sampled.column("relative_final").max() == pytest.approx(0.3)
+    assert not sampled.schedules.final.min()
+    exponential = resolved(decay_shape="exponential").sample(256, seed=0)
+    np.testing.assert_allclose(exponential.column("relative_final"), 0.1)
 
 
 def test_defaults_stay_near_what_cpt_runs_tried() -> None:
@@ -58,7 +65,7 @@ def test_defaults_stay_near_what_cpt_runs_tried() -> None:
 
 
 def test_a_sample_fills_the_ranges_and_holds_their_corners() -> None:
-    space = resolved(replay={"low": 0.1, "high": 0.6}, peak={"low": 1e-4, "high": 2e-3})
+    space = resolved(replay={"low": 0.1, "high": 0.6}, peak={"low": 1e-4, "high": 2e-3}, **WHOLE)
     found = space.sample(4 * 128, seed=3)
     assert len(found) == 4 * (128 + 4)
     for base in range(4):
@@ -85,6 +92,7 @@ def test_lists_are_combined_in_full() -> None:
         peak=[1e-3, 2e-3],
         steps=[1000, 2000],
         decay_shape=["cosine", "linear"],
+        **WHOLE,
     )
     found = space.sample(1000, seed=0)
     assert len(found) == space.combinations == 2 * 3 * 2 * 2 * 2
@@ -205,20 +213,19 @@ def test_a_plan_is_read_back_as_it_was(tmp_path: Path) -> None:
         assert base.schedule == lab().base(base.name).schedule
 
 
-def test_ends_of_the_space_that_could_be_moved_are_named() -> None:
-    space = resolved(
-        replay={"low": 0.0, "high": 0.8}, steps=[1000, 2000, 4000], bases="stable_12k", peak=1e-3
-    )
-    found = space.sample(1000, seed=0)
-
-    def at(replay: float, steps: int) -> list[str]:
-        far = np.abs(found.replay - replay) + (found.schedules.steps != steps)
-        return space.edges(found, int(far.argmin()))
-
-    assert at(0.0, 2000) == at(0.4, 2000) == []
-    assert at(0.8, 2000) == ["replay 0.8 is the highest that is allowed"]
-    assert at(0.4, 4000) == ["steps 4000 is the highest that is allowed"]
-    assert at(0.4, 1000) == ["steps 1000 is the lowest that is allowed"]
+def test_ends_that_are_none_by_nature_could_be_moved() -> None:
+    space = resolved(replay={"low": 0.0, "high": 0.8}, tokens=[2e6, 4e6])
+    ends = {
+        name: tuple(space.could_be_moved(name, end) for end in ("lowest", "highest"))
+        for name in space.searched[1:]
+    }
+    assert ends == {
+        "replay": (False, True),
+        "relative_peak": (True, True),
+        "decay_share": (True, False),
+        "relative_final": (False, True),
+        "steps": (True, True),
+    }
 
 
 WRONG: list[tuple[dict[str, Any], str]] = [
@@ -315,7 +322,11 @@ def test_choices_are_made_beside_a_space() -> None:
     resolved_space = SearchSpace.of(narrowed(Space(), study, lengths={"steps": 30_000}), study)
     assert resolved_space.length_given
     assert not SearchSpace.of(Space(), study).length_given
-    assert resolved_space.decay == "cosine decay over the whole run to 0.1 of the peak"
+    words = "cosine decay over 0.1 to 1 of the run to 0 to 0.3 of the peak"
+    assert resolved_space.words == f"replay 0 to 0.8, peak LR 0.2 to 1 of the PT peak, {words}"
+    fixed = resolved(peak=1e-3, replay=0.25, **WHOLE)
+    words = "cosine decay over the whole run to 0.1 of the peak"
+    assert fixed.words == f"replay 0.25, peak LR 0.001, {words}"
     with pytest.raises(SpecError, match="given 2 times, as steps and tokens"):
         narrowed(space, study, lengths={"steps": 10, "tokens": 10})
     with pytest.raises(SpecError, match="GPU-hours"):

@@ -17,6 +17,7 @@ from bayes_cpt.study.runs import Base
 from bayes_cpt.study.schedules import constant, linear
 
 FRESH = Base("fresh", 10_000, linear(300, 0.0, 2e-3) + constant(9700, 2e-3))
+WHOLE = {"decay_share": 1.0, "relative_final": 0.1}
 RISE = Constraint(domain="general", rise=0.02, probability=0.5)
 GOAL = read_objective("balanced").model_copy(update={"constraints": (RISE,), "reference": "own"})
 
@@ -24,7 +25,7 @@ GOAL = read_objective("balanced").model_copy(update={"constraints": (RISE,), "re
 def valued(base: Base | None) -> tuple[Valuation, Candidates]:
     """Return runs of a few lengths, from a base of the study or from one that nobody measured."""
     model = FinalLosses.of(lab_posterior(), 400)
-    limits = read_space({"bases": "stable_12k", "replay": [0.0, 0.5], "steps": [2, 3000]})
+    limits = read_space({"bases": "stable_12k", "replay": [0.0, 0.5], "steps": [2, 3000]} | WHOLE)
     space = SearchSpace.of(limits, lab())
     candidates = space.sample(space.combinations, 0)
     if base is not None:

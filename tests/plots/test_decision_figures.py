@@ -12,6 +12,7 @@ from bayes_cpt.decisions.next_run import Affordable, RunValues, next_run
 from bayes_cpt.decisions.schedule_choice import choose_schedule
 
 FIXED = {"bases": "stable_12k", "relative_peak": 1.0}
+WHOLE: dict[str, Any] = {"decay_share": 1.0, "relative_final": 0.1}
 SPACES: dict[str, dict[str, Any]] = {
     "default": {},
     "ranges": {
@@ -21,8 +22,8 @@ SPACES: dict[str, dict[str, Any]] = {
         "peak": {"low": 2e-4, "high": 2e-3},
         "decay_shape": ["cosine", "linear"],
     },
-    "lists": {"replay": [0.0, 0.25, 0.5], "relative_peak": [0.5, 1.0]},
-    "fixed": {"bases": "stable_12k", "replay": 0.25, "peak": 1e-3},
+    "lists": {"replay": [0.0, 0.25, 0.5], "relative_peak": [0.5, 1.0], **WHOLE},
+    "fixed": {"bases": "stable_12k", "replay": 0.25, "peak": 1e-3, **WHOLE},
 }
 
 
@@ -43,12 +44,13 @@ def test_panels_of_the_default_space() -> None:
         "replay ratio",
         "peak LR / PT peak (logarithmic)",
         "share of the draws",
+        "decay / steps after re-warm-up",
         "loss on general (nats/token)",
         "replay ratio",
         "peak LR / PT peak (logarithmic)",
     ]
     assert figure.axes[2].get_ylabel() == "base"
-    assert figure.axes[4].get_ylabel() == "cost of choosing otherwise (nats)"
+    assert figure.axes[5].get_ylabel() == "cost of choosing otherwise (nats)"
     assert "Objective balanced, by expected loss" in str(figure.get_suptitle())
     assert {"recommended", "each draw's own best", "0.005 nats"} <= set(legend_texts(figure))
 
@@ -60,12 +62,12 @@ def test_what_is_drawn_is_the_decision() -> None:
     assert histogram.get_data().values.sum() == pytest.approx(1.0)  # type: ignore[attr-defined]
     chosen = own.contenders.candidates.replay[0]
     assert chosen in [line.get_xdata()[0] for line in figure.axes[0].lines]  # type: ignore[index]
-    front = figure.axes[3].lines[0]
+    front = figure.axes[4].lines[0]
     np.testing.assert_allclose(np.asarray(front.get_data()), own.front.losses.mean(axis=2))
-    cost = figure.axes[4].lines[0]
+    cost = figure.axes[5].lines[0]
     slice_ = next(part for part in own.slices if part.name == "replay")
     np.testing.assert_allclose(np.asarray(cost.get_ydata()), slice_.costs.mean(axis=1))
-    low, high = band_edges(figure.axes[4], 0, slice_.values)
+    low, high = band_edges(figure.axes[5], 0, slice_.values)
     wanted = np.quantile(slice_.costs, [0.05, 0.95], axis=1)
     np.testing.assert_allclose([low, high], wanted)
 
