@@ -36,7 +36,9 @@ def test_without_a_word_it_is_the_batch_of_most_runs() -> None:
 @pytest.mark.parametrize("batch", [BATCHES[1], NEW])
 def test_candidates_have_the_losses_that_predict_gives_their_batch(batch: Batch) -> None:
     said = {"tokens_per_step": batch.tokens, "sequence_length": batch.sequence_length}
-    settled, space = with_batch(batched(), read_space(SPACE | said | {"replay": 0.3}))
+    settled, space = with_batch(
+        batched(), read_space(SPACE | said | {"replay": 0.3, "decay_share": 1.0})
+    )
     candidates = SearchSpace.of(space, settled.study).sample(1, 0)
     found = FinalLosses.of(settled, 100, 0).losses(candidates).mean(axis=2)[:, 0]
     table = bands(batched(), plan(continued("asked", batch, 0.3)), "expected", draws=100)

@@ -28,7 +28,14 @@ def test_candidates_have_the_losses_that_predict_gives_their_size() -> None:
     table = bands(posterior, plan(run, bases=(LARGE,)), "expected", draws=100)
     last = table[table["step"] == 1000].set_index("domain")["mean"]
     space = read_space(
-        SPACE | {"replay": 0.3, "final": 1e-4, "warmup_steps": 0, "decay_shape": "linear"}
+        SPACE
+        | {
+            "replay": 0.3,
+            "final": 1e-4,
+            "warmup_steps": 0,
+            "decay_share": 1.0,
+            "decay_shape": "linear",
+        }
     )
     found = SearchSpace.of(space, posterior.study)
     candidates = found.sample(1, 0)

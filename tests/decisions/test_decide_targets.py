@@ -52,7 +52,7 @@ def planned_run(run: Run) -> Study:
 
 def test_candidates_have_the_losses_that_predict_gives_their_mixture() -> None:
     model = FinalLosses.of(posterior(), 100, 0)
-    space = read_space(SPACE | {"warmup_steps": 0})
+    space = read_space(SPACE | {"warmup_steps": 0, "decay_share": 1.0})
     candidates = SearchSpace.of(space, posterior().study).sample(3, 0)
     assert candidates.column("targets").tolist() == [
         "100 % code",
