@@ -257,7 +257,7 @@ class Decision:
                 ]
                 continue
             shares = self._at_ends(name)
-            edge = CONSTRAINT if name in bound else self._edge(name, (1.0 - interval) / 2)
+            edge = self._edge(name, (1.0 - interval) / 2) or (CONSTRAINT if name in bound else "")
             ends: dict[str, Any] = central(values, interval)
             ends |= dict.fromkeys(CUT.get(edge, ()), np.nan)
             rows.append(
