@@ -20,7 +20,7 @@ TAILS = (0.05, 0.95)
 
 @dataclass(frozen=True, eq=False)
 class Diagnostics:
-    """The verdict on a posterior: figures per variable, counts of draws, and what falls short, in words."""
+    """The verdict on a posterior: figures per variable, counts, and what falls short, the worst first."""
 
     rhat: dict[str, Floats]
     ess_bulk: dict[str, Floats]
@@ -50,13 +50,17 @@ def diagnose(values: Mapping[str, Floats], statistics: Mapping[str, NDArray[Any]
     rhat, bulk, tail = {}, {}, {}
     for name, value in finite.items():
         rhat[name], bulk[name], tail[name] = convergence(value)
-    for name, own in rhat.items():
-        if (worst := own.max()) > HIGHEST_RHAT:
-            problems.append(f"R-hat of {name} is {worst:.4g}, above {HIGHEST_RHAT}")
-    for label, effective in (("bulk", bulk), ("tail", tail)):
-        for name, own in effective.items():
-            if (worst := own.min()) < LOWEST_ESS:
-                problems.append(f"{label} ESS of {name} is {worst:.4g}, below {LOWEST_ESS:g}")
+    figures = (
+        ("R-hat", rhat, HIGHEST_RHAT, 1),
+        ("bulk ESS", bulk, LOWEST_ESS, -1),
+        ("tail ESS", tail, LOWEST_ESS, -1),
+    )
+    for label, figure, limit, sign in figures:
+        worst = {name: sign * (sign * own).max() for name, own in figure.items()}
+        side = "above" if sign > 0 else "below"
+        for name in sorted(worst, key=worst.__getitem__, reverse=sign > 0):
+            if sign * (worst[name] - limit) > 0:
+                problems.append(f"{label} of {name} is {worst[name]:.4g}, {side} {limit:g}")
     diverging = int(np.sum(statistics["diverging"]))
     saturated = int(np.sum(statistics["reached_max_treedepth"]))
     if diverging:

@@ -93,6 +93,8 @@ def examine(
     check = Check()
     cautions = Check()
     _check_settings(check, name, general, target, tokens_per_step, runs)
+    if not runs and not malformed:
+        check.add("table runs", "there is no run", "add a table [runs.NAME] for each run")
     _check_runs(check, bases, runs, is_plan, malformed)
     if not malformed:
         check_counted(check, tokens_per_step, unique_tokens, runs)
@@ -160,8 +162,6 @@ def _check_settings(
         check.add("key target", "the study has CPT runs but no target", fix)
     if tokens_per_step is not None:
         check.positive("tokens_per_step", tokens_per_step, "tokens")
-    if not runs:
-        check.add("table runs", "there is no run", "add a table [runs.NAME] for each run")
 
 
 def _check_targets(check: Check, general: object, target: object, runs: "Sequence[Run]") -> None:

@@ -120,7 +120,7 @@ def test_all_words_are_printed_and_written(
         ("next-run", ("--about", "replay"), ("no quantity 'replay'", "replay_effect")),
         ("next-run", ("--runs", "nowhere.toml"), ("nowhere.toml",)),
         ("schedule", ("--base", "stable"), ("no base 'stable'", "stable_12k")),
-        ("schedule", ("--replay", 25), ("25 is not a share", "write 0.25 for 25 %")),
+        ("schedule", ("--replay", 25), ("key replay", "at most 1: write 0.25 for 25 %")),
         ("landmarks", ("--run", "r25_cosine"), ("no run 'r25_cosine'", "r25_cos")),
         ("landmarks", ("--balance", 1.5), ("--balance", "less than or equal to 1")),
         ("landmarks", ("--plan", "nowhere.toml"), ("nowhere.toml",)),

@@ -28,11 +28,13 @@ def test_good_draws_have_no_problem() -> None:
     assert found.ess_bulk["a"] > 3000
 
 
-def test_chains_apart_are_named_by_r_hat() -> None:
-    found = verdict({"fine": good(), "apart": good(1) + np.arange(4)[:, None]})
+def test_chains_apart_are_named_by_r_hat_the_worst_first() -> None:
+    shift = np.arange(4)[:, None]
+    found = verdict({"fine": good(), "near": good(1) + 0.5 * shift, "apart": good(1) + shift})
     assert not found.trustworthy
-    assert any(p.startswith("R-hat of apart is") for p in found.problems)
-    assert any(p.startswith("bulk ESS of apart is") for p in found.problems)
+    figures = [problem.split(" is ")[0] for problem in found.problems]
+    worst = [f"{kind} of {name}" for kind in ("R-hat", "bulk ESS") for name in ("apart", "near")]
+    assert figures[:4] == worst
     assert not any("fine" in p for p in found.problems)
 
 

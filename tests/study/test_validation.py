@@ -78,6 +78,17 @@ def test_all_problems_come_at_once(tmp_path: Path) -> None:
     ]
 
 
+def test_of_runs_that_cannot_be_built_no_second_problem_is_made(tmp_path: Path) -> None:
+    before, after = FILES["study.toml"].split("[bases.half]"), FILES["study.toml"].split("[runs.")
+    settings = f"{before[0]}[runs.{after[1].replace('2e-3, end = 2e-3', '2.0, end = 2.0')}"
+    folder = write_files(tmp_path, {**FILES, "study.toml": settings})
+    with pytest.raises(StudyError) as caught:
+        read_study(folder)
+    said = [problem.problem for problem in caught.value.problems]
+    assert any("above 0.1" in problem for problem in said)
+    assert "there is no run" not in said
+
+
 def test_problems_alike_are_said_once(tmp_path: Path) -> None:
     rows = "".join(f"mixed,{step},prose,nan\n" for step in range(1, 25))
     with pytest.raises(StudyError, match=r"The same 23 times more, to .*step 24") as caught:
