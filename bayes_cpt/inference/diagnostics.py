@@ -58,9 +58,11 @@ def diagnose(values: Mapping[str, Floats], statistics: Mapping[str, NDArray[Any]
     for label, figure, limit, sign in figures:
         worst = {name: sign * (sign * own).max() for name, own in figure.items()}
         side = "above" if sign > 0 else "below"
-        for name in sorted(worst, key=worst.__getitem__, reverse=sign > 0):
-            if sign * (worst[name] - limit) > 0:
-                problems.append(f"{label} of {name} is {worst[name]:.4g}, {side} {limit:g}")
+        problems += [
+            f"{label} of {name} is {worst[name]:.4g}, {side} {limit:g}"
+            for name in sorted(worst, key=worst.__getitem__, reverse=sign > 0)
+            if sign * (worst[name] - limit) > 0
+        ]
     diverging = int(np.sum(statistics["diverging"]))
     saturated = int(np.sum(statistics["reached_max_treedepth"]))
     if diverging:
