@@ -2,7 +2,7 @@
 
 From the repository's root; ten minutes of a core::
 
-    PYTHONPATH=research python -m testbench.beyond ../shared/data/public
+    PYTHONPATH=research python -m testbench.beyond data/public
 
 Each study of pre-training is fitted as `testbench.public` fits it, with bands that do not widen beyond the
 fitted steps. What its further runs then end off by, over what the law's slope promises them, tells its

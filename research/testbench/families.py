@@ -2,7 +2,7 @@
 
 From the repository's root::
 
-    PYTHONPATH=research python -m testbench.families ../shared/data/public -o OUT --jobs 2
+    PYTHONPATH=research python -m testbench.families data/public -o OUT --jobs 2
 
 Every study is fitted with all of its runs under the priors of `vague.toml`; a hierarchical model over the
 fits gives priors. They are learnt from all studies, and once more without each family (one repository's
@@ -44,6 +44,8 @@ from testbench.report import public_options
 VAGUE = Path(__file__).with_name("vague.toml")
 # A study whose runs another one has, too.
 CONTAINED = ("lr-124m-one-peak",)
+# Studies that are forecast, and that no prior is learnt from.
+FORECAST_ONLY = ("gemstones-543m", "steplaw-215m")
 # Runs of one peak LR that are learnt from at most: of a sweep most tell the same.
 MOST_RUNS = 9
 # Levels follow data and tokenizer: they keep the priors of the model.
@@ -66,10 +68,10 @@ def whole_studies(folder: Path) -> dict[str, Study]:
     """Return the studies to learn from, those that are kept in two parts as one."""
     found = {}
     for path in sorted(folder.iterdir()):
-        if (path / "fit").is_dir() and path.name not in CONTAINED:
+        if (path / "fit").is_dir() and path.name not in (*CONTAINED, *FORECAST_ONLY):
             fitted, predicted = (read_study(path / part) for part in ("fit", "predict"))
             found[path.name] = replace(joined(fitted, predicted), name=path.name)
-    for path in sorted(folder.parent.glob("mpl-*")):
+    for path in sorted(folder.glob("mpl-*")):
         found[path.name] = read_study(path)
     return found
 

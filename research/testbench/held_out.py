@@ -4,7 +4,7 @@ From the repository's root::
 
     PYTHONPATH=research python -m testbench.held_out data/cpt-lab tests/data/cpt-lab-practice
     PYTHONPATH=research python -m testbench.held_out --leave-run-out data/cpt-lab --methods paper
-    PYTHONPATH=research python -m testbench.held_out ../shared/data/mpl-25m --model pretrain \
+    PYTHONPATH=research python -m testbench.held_out data/public/mpl-25m --model pretrain \
         --fit-runs cosine_24000,constant_24000,wsdcon_9
 
 Folds, scores and the other methods are those of `bayes-cpt validate forecast`. A further method is one more

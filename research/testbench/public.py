@@ -2,12 +2,15 @@
 
 From the repository's root::
 
-    PYTHONPATH=research python -m testbench.public ../shared/data/public -o OUT --jobs 2
-    PYTHONPATH=research python -m testbench.public ../shared/data/public -o OUT --studies mpl-25m
+    PYTHONPATH=research python -m testbench.public data/public -o OUT --jobs 2
+    PYTHONPATH=research python -m testbench.public data/public -o OUT --studies mpl-25m
+    PYTHONPATH=research python -m testbench.public data/public -o OUT --questions
+    PYTHONPATH=research python -m testbench.public data/public -o OUT --forecasts mine=mine.csv
 
 A folder in the one given that has `fit/` and `predict/` is a study: the first is fitted, the second
-predicted. Beside the one given `mpl-25m`, `mpl-100m` and `pythia-python` are found where they are there;
-the lab's sets come with the repository. Stopped, the same command goes on.
+predicted. Of `mpl-*` three schedules are fitted; of `pythia-python` each run is left out in turn. The
+lab's own sets come too. Stopped, the same command goes on. docs/benchmark.md says how to score a law of
+your own, or a CSV of forecasts.
 """
 
 import argparse
@@ -21,6 +24,7 @@ import numpy as np
 import pandas as pd
 
 from bayes_cpt.bundled import bundled_study
+from bayes_cpt.errors import BayesCPTError
 from bayes_cpt.model.spec import ModelSpec, read_spec
 from bayes_cpt.study.folder import read_study
 from bayes_cpt.study.study import Study
@@ -36,7 +40,7 @@ from bayes_cpt.validate.held_out import (
 )
 from bayes_cpt.validate.scores import ALL_DOMAINS, EQUAL_RUNS, summarize
 from bayes_cpt.validate.tasks import Pool, Records
-from testbench import our_areas
+from testbench import our_areas, submitted
 from testbench.held_out import METHODS
 from testbench.report import markdown_table, public_options
 
@@ -109,10 +113,8 @@ def suite(folder: Path) -> dict[str, Folds]:
         for path in sorted(folder.iterdir())
         if (path / "fit").is_dir() and (path / "predict").is_dir()
     }
-    for size in ("25m", "100m"):
-        if (path := folder.parent / f"mpl-{size}").is_dir():
-            found[path.name] = partial(_other_runs, path)
-    if (path := folder.parent / "pythia-python").is_dir():
+    found |= {path.name: partial(_other_runs, path) for path in sorted(folder.glob("mpl-*"))}
+    if (path := folder / "pythia-python").is_dir():
         found[path.name] = partial(_each_run, path)
     found["lab-longer"] = partial(_other, bundled_study(), LAB_TESTS / "cpt-lab-practice")
     found["lab-strong"] = partial(_each_run, LAB_TESTS / "cpt-lab-strong")
@@ -138,8 +140,12 @@ def _other(fitted: Path, predicted: Path, models: Models) -> list[Fold]:
 def _other_runs(folder: Path, models: Models) -> list[Fold]:
     study = read_study(folder)
     others = [run.name for run in study.runs if run.name not in MULTI_POWER_FITTED]
-    fitted, predicted = study.subset(MULTI_POWER_FITTED), study.subset(others)
-    return other_study(fitted, predicted, models.of(study))
+    return _two_parts(study, others, models)
+
+
+def _two_parts(study: Study, predicted: Sequence[str], models: Models) -> list[Fold]:
+    fitted = [run.name for run in study.runs if run.name not in predicted]
+    return other_study(study.subset(fitted), study.subset(predicted), models.of(study))
 
 
 def _each_run(folder: Path, models: Models) -> list[Fold]:
@@ -292,6 +298,20 @@ def _models(parser: argparse.ArgumentParser, names: Sequence[str]) -> Models:
     return Models(found[False], found[True])
 
 
+def _submitted(parser: argparse.ArgumentParser, given: Sequence[str]) -> dict[str, Method]:
+    """Return methods that answer from files of forecasts, by their names."""
+    found: dict[str, Method] = {}
+    for text in given:
+        name, equals, file = text.partition("=")
+        if not (name and equals and file):
+            parser.error(f"--forecasts {text}: give NAME=FILE")
+        try:
+            found[name] = submitted.read_forecasts(Path(file))
+        except (OSError, BayesCPTError) as error:
+            parser.error(str(error))
+    return found
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line."""
     parser = public_options("public", __doc__)
@@ -305,8 +325,21 @@ def main(arguments: Sequence[str] | None = None) -> None:
     known = [*METHODS, our_areas.OUR_AREAS, OURS]
     default = ",".join(name for name in known if name not in FINAL_LOSS_ANSWERS)
     parser.add_argument("--methods", default=default, help="default: %(default)s")
+    parser.add_argument(
+        "--forecasts",
+        metavar="NAME=FILE",
+        action="append",
+        default=[],
+        help="score a CSV of forecasts beside the methods; once for each file",
+    )
+    parser.add_argument(
+        "--questions",
+        action="store_true",
+        help="write questions.csv, all points that are to be forecast, and stop",
+    )
     options = parser.parse_args(arguments)
-    names = options.methods.split(",")
+    submitted_files = _submitted(parser, options.forecasts)
+    names = [name for name in options.methods.split(",") if name]
     if unknown := sorted(set(names) - set(known)):
         parser.error(f"unknown methods {', '.join(unknown)}: choose from {', '.join(known)}")
     models = _models(parser, options.model)
@@ -317,9 +350,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
             f"unknown studies {', '.join(unknown)}: choose from {', '.join(known_studies)}"
         )
     studies = {name: known_studies[name](models) for name in wanted}
+    options.out.mkdir(parents=True, exist_ok=True)
+    if options.questions:
+        submitted.questions(studies).to_csv(options.out / "questions.csv", index=False)
+        return
     pool = Pool(options.jobs)
     tasks = sum(map(len, studies.values()))
-    options.out.mkdir(parents=True, exist_ok=True)
     settings = {
         "seed": options.seed,
         "models": [
@@ -328,7 +364,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         ],
     }
     records = Records.open(options.out / "records", settings, TABLES)
-    methods = models.methods(names, pool.cores(tasks))
+    methods = models.methods(names, pool.cores(tasks)) | submitted_files
     points, refits = score_suite(studies, methods, options.seed, pool, records)
     write(study_table(points, refits), options.out)
 

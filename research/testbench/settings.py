@@ -2,8 +2,8 @@
 
 From the repository's root::
 
-    PYTHONPATH=research python -m testbench.settings ../shared/data/public -o OUT --jobs 2
-    PYTHONPATH=research python -m testbench.settings ../shared/data/public -o OUT --model cpt-replay
+    PYTHONPATH=research python -m testbench.settings data/public -o OUT --jobs 2
+    PYTHONPATH=research python -m testbench.settings data/public -o OUT --model cpt-replay
 
 Settings are changed one at a time: which first steps of a run are left out, how fast the misfit forgets,
 and how the memory fades with the learning rate. Each study of pre-training is fitted as

@@ -2,7 +2,7 @@
 
 From the repository's root::
 
-    PYTHONPATH=research python -m testbench.sweeps SWEEPS ../shared/data/public -o OUT --jobs 2
+    PYTHONPATH=research python -m testbench.sweeps SWEEPS data/public -o OUT --jobs 2
 
 A folder of the first is a sweep: a study of runs at several peaks (`python -m published tables`). It is
 fitted at its middle peak, at the two in the middle, and at lowest, middle and highest, and all other runs

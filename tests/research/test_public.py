@@ -1,4 +1,5 @@
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -8,14 +9,16 @@ from open_weights import open_study
 from testbench import our_areas, public
 from testbench.public import APART, clustered_errors, main
 from testbench.simulation import NOISE, RUNS, simulated
+from testbench.submitted import read_forecasts
 
-from bayes_cpt.model.spec import ModelSpec
+from bayes_cpt.model.spec import ModelSpec, read_spec
 from bayes_cpt.study.folder import write_study
 from bayes_cpt.study.study import Study
 from bayes_cpt.validate.baselines import BaselineError
 from bayes_cpt.validate.folds import Question
 from bayes_cpt.validate.held_out import Answer, Method
 
+ROOT = Path(__file__).parents[2]
 PRETRAINING = tuple(run for run in RUNS if run.phase == "pt")
 # Of each study that is scored below.
 RUN_COUNTS = {"tiny": 2, "pythia-python": 3, "lab-longer": 3}
@@ -44,10 +47,10 @@ def pretraining(losses: Study) -> Study:
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("data")
     for part, seed in (("fit", 1), ("predict", 2)):
-        write_study(pretraining(simulated(RUNS, NOISE, seed)), folder / "public" / "tiny" / part)
+        write_study(pretraining(simulated(RUNS, NOISE, seed)), folder / "tiny" / part)
     write_study(open_study(), folder / "pythia-python")
-    (folder / "public" / "notes").mkdir()
-    return folder / "public"
+    (folder / "notes").mkdir()
+    return folder
 
 
 @pytest.fixture
@@ -178,3 +181,72 @@ def test_a_model_stands_in_for_the_default_of_its_kind(
     settings = (out / "records" / "settings.json").read_text(encoding="utf-8")
     assert re.findall(r'"name": "(\S+)"', settings) == ["pretrain", "cpt"]
     assert asked == ["trunk", "anneal"]
+
+
+QUANTILES = ("q5", "q25", "q50", "q75", "q95")
+
+
+def forecasts(data: Path, out: Path) -> pd.DataFrame:
+    """Return forecasts of the points of a study, each quantile a tenth above the last."""
+    main([str(data), "-o", str(out), "--studies", "tiny", "--questions"])
+    table = pd.read_csv(out / "questions.csv")
+    assert set(table["run"]) == {"anneal", "trunk"}
+    return table.assign(**{name: 2.8 + 0.1 * place for place, name in enumerate(QUANTILES)})
+
+
+def test_submitted_forecasts_are_scored_beside_the_methods(data: Path, tmp_path: Path) -> None:
+    forecasts(data, tmp_path).to_csv(tmp_path / "mine.csv", index=False)
+    given = ["--methods", "", "--forecasts", f"mine={tmp_path / 'mine.csv'}"]
+    main([str(data), "-o", str(tmp_path), "--studies", "tiny", *given])
+    points = pd.read_csv(tmp_path / "records" / "points.csv")
+    assert set(points["method"]) == {"mine"}
+    np.testing.assert_allclose(points["error"], 3.0 - points["loss"], atol=1e-3)
+    inside = points["loss"].between(2.8, 3.2)
+    assert (points["covered_90"] == inside).all()
+    assert inside.any()
+    assert not inside.all()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda table: table.drop(columns="q25"), "there is no column q25"),
+        (lambda table: table.assign(q50=9.0), "quantiles fall"),
+        (lambda table: pd.concat([table, table[:1]]), "there are two forecasts for"),
+    ],
+)
+def test_forecasts_that_cannot_be_scored_are_refused(
+    change: Callable[[pd.DataFrame], pd.DataFrame],
+    message: str,
+    data: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    change(forecasts(data, tmp_path)).to_csv(tmp_path / "mine.csv", index=False)
+    with pytest.raises(SystemExit):
+        main([str(data), "-o", str(tmp_path), "--forecasts", f"mine={tmp_path / 'mine.csv'}"])
+    assert message in capsys.readouterr().err
+
+
+def test_a_study_without_all_its_forecasts_is_not_scored(data: Path, tmp_path: Path) -> None:
+    forecasts(data, tmp_path)[1:].to_csv(tmp_path / "mine.csv", index=False)
+    answer = read_forecasts(tmp_path / "mine.csv")
+    (fold,) = public.suite(data)["tiny"](public.Models(read_spec("pretrain"), read_spec("cpt")))
+    with pytest.raises(BaselineError, match="has no forecast for"):
+        answer(fold.question, 0)
+
+
+@pytest.mark.parametrize("name", public.suite(ROOT / "data" / "public"))
+def test_every_shipped_study_can_be_scored(name: str) -> None:
+    models = public.Models(read_spec("pretrain"), read_spec("cpt-replay"))
+    folds = public.suite(ROOT / "data" / "public")[name](models)
+    assert folds
+    for fold in folds:
+        assert not fold.measured.empty
+        assert len(fold.question.study.losses) > 3
+
+
+def test_every_shipped_study_has_a_source_and_a_licence() -> None:
+    folder = ROOT / "data" / "public"
+    rows = re.findall(r"^\| `([\w-]+)` \|.*\|$", (folder / "README.md").read_text("utf-8"), re.M)
+    assert sorted(rows) == sorted(path.name for path in folder.iterdir() if path.is_dir())
