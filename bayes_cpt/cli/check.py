@@ -9,6 +9,7 @@ from bayes_cpt.cli.options import command
 from bayes_cpt.cli.output import Answer, Part
 from bayes_cpt.cli.undetermined import effects_in_detail, undetermined
 from bayes_cpt.report.tables import Table
+from bayes_cpt.report.words import paragraphs
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -32,6 +33,7 @@ def check(study: Path, *, model: str | None = None, verbose: bool = False) -> An
     \b
     Exit codes:
     0  the study can be fitted
+    1  it could be, but what it says looks like a mistake that makes a fit be about something else
     2  it cannot: all its problems are on stderr, one paragraph each
 
     Parameters
@@ -51,7 +53,9 @@ def check(study: Path, *, model: str | None = None, verbose: bool = False) -> An
     check_evidence(loaded, continual=spec.law.continual)
     table = identifiability(loaded, spec)
     content, law = describe(loaded), spec.law
-    lines = [_counted(loaded, spec.name), *summarise(table)]
+    lines = _counted(loaded, spec.name)
+    problems = lines if loaded.misleading else []
+    lines = [*problems] or lines + summarise(table)
     if law.model_size:
         lines += size_words(loaded, continual=law.continual)
     if law.batches:
@@ -68,14 +72,14 @@ def check(study: Path, *, model: str | None = None, verbose: bool = False) -> An
         parts.append(Text("\nWhat they can tell of each parameter and effect: --verbose.", "dim"))
     content |= {"no_two_runs_differ_in": alike, "model": spec.name, "verdict": lines}
     content |= {name: rows.drop(columns="kind") for name, rows in kinds.items()}
-    return Answer(content, lines, parts)
+    return Answer(content, lines, parts, problems)
 
 
-def _counted(study: "Study", model: str) -> str:
-    """Return that a study can be fitted, and how many runs it has."""
+def _counted(study: "Study", model: str) -> list[str]:
+    """Return whether a study can be fitted, and how many runs it has; one line for each reason against."""
     counts = ((len(study.continual_runs), "CPT"), (len(study.pretraining_runs), "PT"))
     runs = " and ".join(f"{count} {phase}" for count, phase in counts if count)
-    return f"{study.name} can be fitted: {runs} runs for the model {model}."
+    return paragraphs("check.txt", "counted", {"study": study, "runs": runs, "model": model})
 
 
 def _study(study: "Study", content: dict[str, Any]) -> list[Part]:

@@ -50,7 +50,8 @@ def fit(
     \b
     Exit codes:
     0  the fit meets its diagnostics, and the law fits the runs
-    1  it does not, even after all attempts, or the law does not fit: the file is written, and marked
+    1  it does not, even after all attempts, or the law does not fit, or the study misleads it (see check):
+       the file is written, and marked
     2  bad input: nothing is written
     130  interrupted: nothing is written
 

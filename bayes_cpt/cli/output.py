@@ -115,7 +115,9 @@ class Output:
     def give(self, answer: Answer) -> int:
         """Print an answer, and return the exit code."""
         for problem in answer.problems:
-            self.error(problem)
+            # What is a line of the verdict is said there, where that is printed.
+            if self.quiet or self.machine or problem not in answer.verdict:
+                self.error(problem)
         for place, line in enumerate(answer.verdict):
             self.text(Text(line, "" if place else "bold"))
         for part in answer.parts:

@@ -123,8 +123,8 @@ class Posterior:
 
     @property
     def trustworthy(self) -> bool:
-        """Whether the diagnostics contract holds and the law fits."""
-        return not self.problems and self.law_fits
+        """Whether the diagnostics contract holds, the law fits and the study does not mislead it."""
+        return not self.problems and self.law_fits and not self.study.misleading
 
     @property
     def seed(self) -> int:

@@ -66,6 +66,7 @@ def fit_verdict(
         {
             "model": posterior.frame.spec.name,
             "study": posterior.study.name,
+            "suspicions": posterior.study.suspicions,
             "trust": trust(quality),
             "passed": checks_passed(posterior),
             "open": _listed_effects(left, determined),
@@ -76,9 +77,10 @@ def fit_verdict(
 
 def warning(posterior: "Posterior") -> list[str]:
     """Return why a fit cannot be trusted and what would change that; nothing where it can."""
+    misled = paragraphs("fit.txt", "misled", {"misleading": posterior.study.misleading})
     if not posterior.problems:
-        return law_words(posterior).verdict
-    return paragraphs("fit.txt", "warning", _law_facts(posterior))
+        return misled + law_words(posterior).verdict
+    return misled + paragraphs("fit.txt", "warning", _law_facts(posterior))
 
 
 def law_words(posterior: "Posterior") -> Words:

@@ -21,6 +21,7 @@ from bayes_cpt.checks import suggestion
 from bayes_cpt.errors import Problem, StudyError, StudyWarning
 from bayes_cpt.study.resources import Compute, Resources, UniqueTokens
 from bayes_cpt.study.runs import Base, Run
+from bayes_cpt.study.suspicions import Suspicion
 from bayes_cpt.study.validation import Origin, examine
 
 if TYPE_CHECKING:
@@ -111,6 +112,16 @@ class Study:
         object.__setattr__(self, "warnings", tuple(findings.cautions))
         for caution in self.warnings:
             warnings.warn(str(caution), StudyWarning, stacklevel=3)
+
+    @property
+    def suspicions(self) -> tuple[Suspicion, ...]:
+        """The warnings that say what looks like a mistake."""
+        return tuple(own for own in self.warnings if isinstance(own, Suspicion))
+
+    @property
+    def misleading(self) -> tuple[Suspicion, ...]:
+        """Those of the suspicions that make a fit be about something else."""
+        return tuple(own for own in self.suspicions if own.misleads)
 
     @property
     def targets(self) -> tuple[str, ...]:

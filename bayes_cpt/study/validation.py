@@ -15,6 +15,7 @@ from bayes_cpt.arrays import Floats
 from bayes_cpt.checks import Check, suggestion
 from bayes_cpt.errors import Problem
 from bayes_cpt.study.resources import UniqueTokens, check_counted, note_epochs
+from bayes_cpt.study.suspicions import suspicions
 from bayes_cpt.study.tables import LOSS_COLUMNS, TableCheck
 
 if TYPE_CHECKING:
@@ -33,12 +34,6 @@ HIGHEST_LOSS = 12.5
 SAME_NUMBER = 1e-5
 # So many equal losses are no accident, even if they are rounded to two digits.
 FLAT = 5
-# Changes of the loss over a run that are no accident (nats).
-CLEAR = 0.05
-# Runs with no more replay forget; what they learn is the target.
-LITTLE_REPLAY = 0.05
-# Replay ratios that differ by so much change how much is forgotten.
-APART = 0.2
 # Two measurements of one checkpoint differ by rounding and evaluation batches, not by more (nats).
 SAME_LOSS = 0.005
 # A PT run and the CPT runs from it may be evaluated on slightly different sequences (nats).
@@ -130,8 +125,9 @@ def examine(
     if rows_are_checked:
         clean = clean[list(LOSS_COLUMNS)].reset_index(drop=True)
         return Findings(clean, check.problems + table.problems, cautions.problems)
-    if not is_plan and isinstance(general, str) and isinstance(target, str):
-        _note_mix_ups(cautions, clean, runs, general, target, origin.settings)
+    if not is_plan:
+        sets = (general, target) if isinstance(general, str) and isinstance(target, str) else None
+        cautions.problems += suspicions(clean, runs, sets, origin.settings)
     _note_disorder(table_cautions, clean)
     _note_flat_curves(table_cautions, clean)
     _note_base_losses(table_cautions, clean, bases, runs)
@@ -358,51 +354,6 @@ def _check_measured(
             problem = "the run has no losses and tells the fit nothing"
             fix = "add its losses, or leave the run to a plan"
             cautions.add(f"{table.file}, run {run.name}", problem, fix)
-
-
-def _note_mix_ups(
-    cautions: Check,
-    losses: "pd.DataFrame",
-    runs: Sequence["Run"],
-    general: str,
-    target: str,
-    settings: str,
-) -> None:
-    """Note validation sets that seem swapped, and replay ratios that seem to count the target's share."""
-    curves = losses.sort_values("step", kind="stable").groupby(["run", "domain"])["loss"]
-    changes = (curves.last() - curves.first())[curves.size() > 1].to_dict()
-    measured = [run for run in runs if run.replay is not None and (run.name, general) in changes]
-    little = [
-        (changes[run.name, general], changes[run.name, target])
-        for run in measured
-        if (run.replay or 0.0) <= LITTLE_REPLAY and (run.name, target) in changes
-    ]
-    if little and all(
-        on_general < -CLEAR and on_target > CLEAR for on_general, on_target in little
-    ):
-        cautions.add(
-            f"{settings}, table study",
-            f"in all {len(little)} CPT runs with little replay the loss of {general} falls and that of "
-            f"{target} rises, as if {general} were what they train on",
-            "swap general, the data of pre-training, and target, that of CPT, if they are mixed up",
-        )
-        return
-    if len(measured) < FEWEST:
-        return
-    ratios = np.array([run.replay for run in measured], dtype=np.float64)
-    rises = np.array([changes[run.name, general] for run in measured])
-    if np.ptp(ratios) < APART:
-        return
-    least = float(rises[ratios <= ratios.min() + APART / 2].max())
-    most = float(rises[ratios >= ratios.max() - APART / 2].min())
-    if most > least + CLEAR:
-        cautions.add(
-            f"{settings}, table runs, key replay",
-            f"the loss of {general} changes by {most:+.2f} or more at replay {ratios.max():g}, by "
-            f"{least:+.2f} or less at {ratios.min():g}, though replay should keep it down",
-            "give as replay the share of general data in the batches, not that of target data; or swap "
-            "general and target, if they are mixed up",
-        )
 
 
 def _note_base_losses(

@@ -89,7 +89,7 @@ def test_what_the_study_lacks_is_said_before_the_fit(call: Call, tmp_path: Path)
         (lambda run, step, domain, loss: "3.5", "domain prose: all 6 losses are 3.5"),
         (
             lambda run, step, domain, loss: loss if run == "trunk" or step == "0" else None,
-            "no CPT run has a loss after step 0, on prose and code",
+            "no CPT run has a loss of prose and code after step 0",
         ),
     ],
 )

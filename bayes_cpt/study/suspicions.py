@@ -1,0 +1,234 @@
+"""What of a study looks like a mistake though it can be read: `check` and `fit` say it first."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import permutations
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bayes_cpt.errors import Problem
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from bayes_cpt.study.runs import Run
+
+# Changes of the loss over a run that are no accident (nats).
+CLEAR = 0.05
+# Runs with no more replay forget; what they learn is the target.
+LITTLE_REPLAY = 0.05
+# Replay ratios that differ by so much change how much is forgotten.
+APART = 0.2
+# Peaks and lengths within the one ratio are alike; peaks further apart than the other teach otherwise.
+ALIKE, FAR = 1.1, 5.0
+# So many equal losses are no coincidence, and so many points show how a loss begins to fall.
+EQUAL, SHOWN = 5, 5
+# Shares of a run within which it is still near its base, and shows how fast it learns.
+START, EARLY = 0.02, 0.05
+# Runs that start further apart than this (nats) do not start from one base, or are not given alike.
+SAME_BASE = 0.2
+# Share of a difference, or of a change, that may be left where it is explained.
+LEFT = 0.2
+# A learning rate above this share of the peak that would fall for so many more steps is not at its end.
+UNFINISHED, TO_GO = 0.2, 10
+BITS = float(np.log(2))
+
+# Losses by validation set and step, of each run.
+type Curves = Mapping[str, "pd.Series[float]"]
+
+
+@dataclass(frozen=True)
+class Suspicion(Problem):
+    """Something that can be used but is probably not meant.
+
+    Parameters
+    ----------
+    misleads : bool
+        Whether a fit would be about something else.
+    """
+
+    misleads: bool = True
+
+
+def suspicions(
+    losses: "pd.DataFrame", runs: Sequence["Run"], sets: tuple[str, str] | None, settings: str
+) -> list[Suspicion]:
+    """Return what is suspicious of some runs.
+
+    Parameters
+    ----------
+    losses : DataFrame
+        Columns run, step, domain and loss (nats/token), each measurement once.
+    runs : sequence of Run
+    sets : tuple of str, optional
+        The general validation set and that of the only target.
+    settings : str
+        The file that the runs are stated in.
+    """
+    rows = losses.sort_values(["domain", "step"], kind="stable").set_index(["domain", "step"])
+    curves = {str(name): own["loss"] for name, own in rows.groupby("run", sort=False)}
+    measured = [run for run in runs if run.name in curves]
+    found = _given_twice(curves, measured) + _cut_off(measured)
+    for base in dict.fromkeys(run.base for run in measured):
+        alike = [run for run in measured if run.base == base]
+        # PT runs fall fast at first whatever their learning rate.
+        if base is not None:
+            found += _rate_of_others(curves, alike) + _other_starts(curves, alike, sets)
+    if sets is not None:
+        found += _sets_or_replay(curves, measured, *sets)
+    return [replace(own, place=f"{settings}, {own.place}") for own in found]
+
+
+def _given_twice(curves: Curves, runs: Sequence["Run"]) -> list[Suspicion]:
+    """Return runs that differ in their settings and show the very same losses."""
+    same: dict[tuple[Any, ...], list[Run]] = {}
+    for run in runs:
+        trained = curves[run.name].loc[:, 1:]
+        if trained.nunique() >= EQUAL:
+            same.setdefault((*trained.index, *trained), []).append(run)
+    return [
+        Suspicion(
+            f"run {other.name}",
+            f"the runs {first.name} and {other.name} have the very same losses: one log seems to be "
+            "given twice",
+            "give each run its own log, or leave one of them out",
+        )
+        for first, *others in same.values()
+        for other in others
+        if replace(other, name=first.name) != first
+    ]
+
+
+def _cut_off(runs: Sequence["Run"]) -> list[Suspicion]:
+    """Return runs whose logged learning rate still falls where the log ends."""
+    found = []
+    for run in runs:
+        rates = run.schedule.learning_rates()
+        last, fall = float(rates[-1]), float(rates[-2:].max() - rates[-1])
+        is_falling = run.schedule.is_logged and 0.0 < TO_GO * fall < last
+        if is_falling and (share := last / run.schedule.peak) > UNFINISHED:
+            found.append(
+                Suspicion(
+                    f"run {run.name}",
+                    f"the run {run.name} ends at step {run.schedule.steps} while its learning rate still "
+                    f"falls, at {100 * share:.0f} % of the peak: its log seems to be cut off",
+                    "give the whole log; if the run was stopped there, leave it so",
+                    misleads=False,
+                )
+            )
+    return found
+
+
+def _rate_of_others(curves: Curves, runs: Sequence["Run"]) -> list[Suspicion]:
+    """Return the run whose peak is far from those of all others, where it learns as one of them."""
+    order = sorted(runs, key=lambda run: run.schedule.peak)
+    for run, others in ((order[-1], order[:-1]), (order[0], order[1:])):
+        if any(_within(FAR, run.schedule.peak, other.schedule.peak) for other in others):
+            continue
+        for other in others:
+            both = _together(EARLY, curves, run, other)
+            changes = both - both.groupby("domain").transform("first")
+            # On the set on which they change most.
+            sizes = changes.abs().groupby("domain").mean().min(axis=1)
+            most = changes.loc[sizes.idxmax()] if sizes.any() else both.iloc[:0]
+            gap = (most["run"] - most["other"]).abs().mean()
+            if len(most) >= SHOWN and gap < LEFT * sizes.max():
+                problem = (
+                    f"the peak learning rate of the run {run.name} is {run.schedule.peak:g}, that of "
+                    f"{other.name} {other.schedule.peak:g}, but both begin to learn equally fast"
+                )
+                fix = (
+                    "give raw learning rates: look at the unit of its log, or correct its schedule"
+                )
+                return [Suspicion(f"run {run.name}", problem, fix)]
+    return []
+
+
+def _together(share: float, curves: Curves, run: "Run", other: "Run") -> "pd.DataFrame":
+    """Return the losses of two runs, ``run`` and ``other``, where both were measured early."""
+    last = share * min(run.schedule.steps, other.schedule.steps)
+    one, two = (curves[own.name].loc[:, :last] for own in (run, other))
+    return one.to_frame("run").join(two.rename("other"), how="inner")
+
+
+def _other_starts(
+    curves: Curves, runs: Sequence["Run"], sets: tuple[str, str] | None
+) -> list[Suspicion]:
+    """Return runs that start as the first of their base does only in bits, or with its sets swapped."""
+    found, first = [], runs[0]
+    for run in runs[1:]:
+        starts = _together(START, curves, run, first).groupby("domain").first()
+        gaps = (starts["run"] - starts["other"]).abs()
+        if not (gap := gaps.max()) > SAME_BASE:
+            continue
+        domain, (own, others) = gaps.idxmax(), starts.loc[gaps.idxmax()]
+        place = f"run {run.name}"
+        problem = (
+            f"the run {run.name} starts from {own:.3f} on {domain}, {first.name} from the same base from "
+            f"{others:.3f}"
+        )
+        for name, factor in ((run.name, BITS), (first.name, 1.0 / BITS)):
+            if (starts["run"] * factor - starts["other"]).abs().max() < LEFT * gap:
+                fix = f"multiply the losses of {name} by {BITS:.4f} if they are in bits"
+                found.append(Suspicion(place, f"{problem}: {name} seems to be in bits", fix))
+        if sets is not None and set(sets) <= set(starts.index):
+            pair = starts.loc[list(sets)]
+            if np.abs(pair["run"].to_numpy() - pair["other"].to_numpy()[::-1]).max() < LEFT * gap:
+                problem += f": {sets[0]} and {sets[1]} seem to be mixed up in one of them"
+                found.append(Suspicion(place, problem, "swap the two sets in its losses"))
+    return found
+
+
+def _sets_or_replay(
+    curves: Curves, runs: Sequence["Run"], general: str, target: str
+) -> list[Suspicion]:
+    """Return that all sets seem swapped, or that replay ratios seem to count the target's share."""
+    rows = []
+    for run in runs:
+        ends = curves[run.name].groupby("domain").agg(["first", "last", "size"])
+        changes = (ends["last"] - ends["first"])[ends["size"] > 1]
+        if run.replay is not None and general in changes:
+            rows.append((run.replay, float(changes[general]), run, changes.get(target, np.nan)))
+    little = [own for own in rows if own[0] <= LITTLE_REPLAY and np.isfinite(own[-1])]
+    if little and all(on_general < -CLEAR and other > CLEAR for _, on_general, _, other in little):
+        problem = (
+            f"in all {len(little)} CPT runs with little replay the loss of {general} falls and that of "
+            f"{target} rises, as if {general} were what they train on"
+        )
+        fix = (
+            "swap general, the data of pre-training, and target, that of CPT, if they are mixed up"
+        )
+        return [Suspicion("table study", problem, fix)]
+    pairs = [
+        (more, less)
+        for more, less in permutations(rows, 2)
+        if more[0] - less[0] >= APART and _comparable(more[2], less[2])
+    ]
+    if not pairs or any(more[1] <= max(less[1], 0.0) + CLEAR for more, less in pairs):
+        return []
+    (replay, rise, run, _), (lower, kept, other, _) = max(
+        pairs, key=lambda pair: pair[0][1] - pair[1][1]
+    )
+    problem = (
+        f"the loss of {general} changes by {rise:+.2f} at replay {replay:g} (run {run.name}), by "
+        f"{kept:+.2f} at {lower:g} (run {other.name}), though replay should keep it down"
+    )
+    fix = (
+        "give as replay the share of general data in the batches, not that of target data; or swap "
+        "general and target, if they are mixed up"
+    )
+    return [Suspicion("table runs, key replay", problem, fix)]
+
+
+def _comparable(one: "Run", other: "Run") -> bool:
+    """Return whether two runs have one base, and peaks and lengths that are alike."""
+    sizes = ((own.schedule.peak, own.schedule.steps) for own in (one, other))
+    return one.base == other.base and all(
+        _within(ALIKE, *pair) for pair in zip(*sizes, strict=True)
+    )
+
+
+def _within(ratio: float, one: float, other: float) -> bool:
+    """Return whether two sizes differ by no more than a ratio."""
+    return max(one, other) <= ratio * min(one, other)
