@@ -41,9 +41,10 @@ def runs_of(size: float, *, continual: bool) -> tuple[list[Base], list[Run]]:
 
 def blank_losses(runs: Iterable[Run], domains: Iterable[str], measured: int = 12) -> pd.DataFrame:
     """Return losses that mean nothing, as often for each curve; a CPT run has one at step 0."""
+    # Losses that were the very same would say that one log is given twice.
     rows = [
-        (run.name, int(step), domain, 3.0 + 1e-4 * place)
-        for run in runs
+        (run.name, int(step), domain, 3.0 + 1e-4 * place + 1e-6 * number)
+        for number, run in enumerate(runs)
         for domain in domains
         for place, step in enumerate(
             np.linspace(0 if run.phase == "cpt" else 400, run.schedule.steps, measured).astype(int)
