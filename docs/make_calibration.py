@@ -2,7 +2,7 @@
 
 Run ``python docs/make_calibration.py [NAME=]FOLDER ...``; ``bayes-cpt validate sbc -o FOLDER`` fills each.
 Draws a figure and writes a table per folder, under its name or that of its model, and prints the summary of
-docs/calibration.md.
+docs/results/calibration.md.
 """
 
 import argparse

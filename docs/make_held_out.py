@@ -2,7 +2,7 @@
 
 Run ``python docs/make_held_out.py NAME=FOLDER ...``; each folder has the points.csv that ``bayes-cpt
 validate forecast -o FOLDER`` or ``python -m testbench.held_out --out FOLDER`` wrote. Draws
-docs/images/held-out.png and prints the table of docs/held-out.md.
+docs/images/held-out.png and prints the table of docs/results/held-out.md.
 """
 
 import argparse
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# What docs/held-out.md calls well calibrated, by the mass of the band.
+# What docs/results/held-out.md calls well calibrated, by the mass of the band.
 GOALS = {50: (42.0, 58.0), 90: (85.0, 95.0)}
 COLOURS = {PAPER: GREY, OURS: PALETTE[0]}
 APART = 0.16

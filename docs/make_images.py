@@ -1,4 +1,4 @@
-"""Draw the pictures of the README and of docs/misfit.md from fits of the bundled study.
+"""Draw the pictures of the README and of docs/results/misfit.md from fits of the bundled study.
 
 Run ``python docs/make_images.py FIT PRINTED``, with the files of ``bayes-cpt fit data/cpt-lab -o FIT`` and
 ``bayes-cpt fit data/cpt-lab --model cpt-replay-printed -o PRINTED``.
@@ -29,7 +29,7 @@ COLOURS = 128
 
 
 def main() -> None:
-    """Write the pictures, and print the table of docs/misfit.md."""
+    """Write the pictures, and print the table of docs/results/misfit.md."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("fit", type=Path, help="a fit of data/cpt-lab")
     parser.add_argument("printed", type=Path, help="one by the model cpt-replay-printed")

@@ -11,9 +11,9 @@ from bayes_cpt.model.law_table import LawTable
 from bayes_cpt.study.folder import BASE_KEYS, RUN_KEYS, STUDY_KEYS
 
 ROOT = Path(__file__).parents[1]
-PAGES = [*sorted((ROOT / "docs").glob("*.md")), ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
+PAGES = [*sorted((ROOT / "docs").rglob("*.md")), ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
 LINK = re.compile(r"\[([^\]]*)\]\(([^)\s]+)\)")
-CITATION = re.compile(r'(docs/\w+\.md)(?:, "([^"]+)")?')
+CITATION = re.compile(r'(docs/[\w/-]+\.md)(?:, "([^"]+)")?')
 SHELVES = ("bayes_cpt", "research", "tests", "models")
 
 

@@ -41,7 +41,8 @@ def test_every_page_stands_once_in_the_tree() -> None:
     entries = [
         line for block in TREE.findall(text) for line in block.splitlines() if re.match(r"\w", line)
     ]
-    pages = {page.stem for page in DOCS.glob("*.md")} - {"index"}
+    pages = {str(page.relative_to(DOCS).with_suffix("")) for page in DOCS.rglob("*.md")}
+    pages -= {"index"}
     assert sorted(entries) == sorted(pages)
 
 
@@ -105,7 +106,7 @@ def test_the_site_builds_without_a_warning(
     monkeypatch.setattr(sys, "path", [*sys.path])
     code = build_main(["-q", "-W", "-n", "--keep-going", str(DOCS), str(site)])
     assert code == 0, capsys.readouterr().err[-3000:]
-    pages = {page.name: links(page) for page in site.glob("*.html")}
+    pages = {str(page.relative_to(site)): links(page) for page in site.rglob("*.html")}
     anchors = pages["api.html"].anchors
     assert set(documented()) <= anchors
     # Figures, landmarks and errors come from packages that list their names.
@@ -120,6 +121,8 @@ def test_the_site_builds_without_a_warning(
             path, _, anchor = target.partition("#")
             if "://" in path or not (path or anchor):
                 continue
-            assert not path or (site / path).exists(), f"{name} leads to {target}"
-            if anchor and path in ("", *pages):
-                assert anchor in pages[path or name].anchors, f"{name} leads to {target}"
+            goal = (site / name).parent / path if path else site / name
+            assert goal.exists(), f"{name} leads to {target}"
+            own = str(goal.resolve().relative_to(site.resolve()))
+            if anchor and own in pages:
+                assert anchor in pages[own].anchors, f"{name} leads to {target}"

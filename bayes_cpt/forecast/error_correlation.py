@@ -26,7 +26,7 @@ LATE = 0.75
 # From here on the misfit, which moves with the logarithm of the steps, hardly moves between neighbours.
 CALM = 0.3
 # Correlations of other studies and what they count for, in runs and in pairs of neighbouring points: of the
-# misfit .7 in the fitted lab runs and .8 in 13 that were left out (docs/misfit.md), of the
+# misfit .7 in the fitted lab runs and .8 in 13 that were left out (docs/results/misfit.md), of the
 # fluctuation .13 in the lab runs.
 MISFIT, MISFIT_RUNS = 0.75, 5.0
 FLUCTUATION, FLUCTUATION_PAIRS = 0.15, 50.0

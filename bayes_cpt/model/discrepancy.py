@@ -175,8 +175,8 @@ def knot_count(position: Any) -> int:
 
 
 # What the errors of 13 held-out lab runs leave open, under flat priors (log of the length): five lengths,
-# each as likely as the others, and the mean share (docs/misfit.md). They tell that errors of the runs of a
-# study are hardly alike, not whether the length is short or much is each run's own.
+# each as likely as the others, and the mean share (docs/results/misfit.md). They tell that errors of the
+# runs of a study are hardly alike, not whether the length is short or much is each run's own.
 LENGTHS = (0.27, 0.45, 0.79, 1.4, 2.9)
 OWN_SHARE = 0.55
 # Degrees of freedom of the Student t distribution that the frequencies of a Matérn 5/2 process have.

@@ -7,7 +7,7 @@
     PYTHONPATH=research python -m published tables sweep.csv -o studies/sweep
 
 Each file's layout is documented in its converter. Which runs a study of the held-out page fits, and which
-it is asked for, docs/held-out.md says: give the files of these runs alone.
+it is asked for, docs/results/held-out.md says: give the files of these runs alone.
 """
 
 import argparse

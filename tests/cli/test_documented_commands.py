@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[2]
 ELSEWHERE = ("from-logs.md", "cpt-100m.md", "sizes.md", "batch.md")
 PAGES = [
     ROOT / "README.md",
-    *(page for page in sorted((ROOT / "docs").glob("*.md")) if page.name not in ELSEWHERE),
+    *(page for page in sorted((ROOT / "docs").rglob("*.md")) if page.name not in ELSEWHERE),
 ]
 BLOCK = re.compile(r"```sh\n(.*?)```", re.DOTALL)
 # What a reader of the README's table of questions copies.

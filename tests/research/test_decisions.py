@@ -76,7 +76,8 @@ def test_the_command_reports_and_goes_on_where_it_was(
 def test_decisions_have_the_lowest_regret_and_say_how_much() -> None:
     """Less regret than any other method; stated regret and probabilities as they come.
 
-    Of truths of our own law's form with the lab's misfit: docs/decisions.md says how it stands with others.
+    Of truths of our own law's form with the lab's misfit: docs/results/decisions.md says how it stands with
+    others.
     """
     pytest.importorskip("sklearn")
     tables = decide_all(STUDIES, seed=0, jobs=2)

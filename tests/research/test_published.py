@@ -84,7 +84,7 @@ def test_a_rung_of_the_ladder(tmp_path: Path) -> None:
     pd.DataFrame(table).to_csv(file, index=False)
     study = ladder.convert([file], "ladder")
     run = study.run("190M-1xC")
-    # As the study of this run that is described in docs/held-out.md has it.
+    # As the study of this run that is described in docs/results/held-out.md has it.
     assert (run.schedule.warmup_steps, run.schedule.steps) == (363, 7272)
     rates = run.schedule.learning_rates()
     assert rates[[362, -1]] == pytest.approx([0.000972728518721015, 9.72729e-05], rel=1e-5)
