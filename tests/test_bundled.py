@@ -1,3 +1,4 @@
+import re
 import subprocess
 import sys
 import zipfile
@@ -5,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+import bayes_cpt
 from bayes_cpt.bundled import bundled_study, models_folder
 from bayes_cpt.study.folder import read_study
 
@@ -67,3 +69,24 @@ def test_found_from_an_installed_wheel(wheel: Path, tmp_path: Path) -> None:
     assert digest == read_study(CHECKOUT / "data" / "cpt-lab").digest()
     assert all(Path(folder).is_relative_to(site) for folder in folders)
     assert (Path(folders[1]) / "cpt.toml").is_file()
+
+
+@pytest.mark.slow
+def test_the_demo_runs_from_an_installed_wheel(wheel: Path, tmp_path: Path) -> None:
+    site = tmp_path / "site"
+    zipfile.ZipFile(wheel).extractall(site)
+    code = (
+        "import sys; sys.path.insert(0, sys.argv.pop(1))\nfrom bayes_cpt.cli import main\nmain()\n"
+    )
+    command = [sys.executable, "-I", "-c", code, str(site), "demo", "-o", "out", "--draws", "50"]
+    done = subprocess.run(command, cwd=tmp_path, check=False)
+    # So few draws fall short of the diagnostics.
+    assert done.returncode == 1
+    assert (tmp_path / "out" / "forecast.csv").stat().st_size > 1000
+
+
+def test_the_version_is_the_same_everywhere() -> None:
+    cited = (CHECKOUT / "CITATION.cff").read_text(encoding="utf-8")
+    changes = (CHECKOUT / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert f"\nversion: {bayes_cpt.__version__}\n" in cited
+    assert re.findall(r"^## ([\d.]+)", changes, re.M)[0] == bayes_cpt.__version__

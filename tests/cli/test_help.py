@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 from command_line import Call
 
+import bayes_cpt
 from bayes_cpt.cli import LINEAR_ALGEBRA, PROGRAM, main
 
 HEAVY = {
@@ -100,7 +101,7 @@ def test_help_names_every_verb_and_no_arguments_ask_for_it(call: Call) -> None:
 
 
 def test_version(call: Call) -> None:
-    assert call("--version") == (0, "0.1.0\n", "")
+    assert call("--version") == (0, f"{bayes_cpt.__version__}\n", "")
 
 
 @pytest.mark.usefixtures("_own_collector")
