@@ -11,7 +11,7 @@ From a study to an answer:
     predict, table                        draws of the loss curves of a plan, and their bands as a table
     bands                                 that table at once, of any number of runs
     decide                                what to train: replay, peak, schedule, base; and how sure that is
-    compare                               which law predicts runs that no fit saw; a stack of laws
+    compare                               which law predicts held-out runs; a stack of laws
     next_run                              the short run that would sharpen the decision most
     landmarks                             package: survey, turning_length, critical_point, ...
     plots                                 package: one function per figure, each returns a Matplotlib Figure

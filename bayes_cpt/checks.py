@@ -88,7 +88,7 @@ class Check:
     def keys(
         self, table: object, *, allowed: Collection[str], required: Collection[str] = ()
     ) -> dict[str, Any]:
-        """Return the table as a dictionary; note that it is none, unknown keys and missing keys."""
+        """Return the table as a dictionary; note that it is not a table, unknown keys and missing keys."""
         if not isinstance(table, dict):
             self.add("", f"this is {table!r}", f"write a table with the keys {', '.join(allowed)}")
             return {}

@@ -49,7 +49,7 @@ def said(kind: type[BaseModel], detail: Any, fix: str) -> tuple[str, str]:
         case "missing":
             return f"the key {key!r} is missing", "add the key"
         case "literal_error":
-            message = detail["msg"].replace("Input should be", "this is none of")
+            message = detail["msg"].replace("Input should be", "this is not one of")
             return message, "write one of them"
     return detail["msg"].removeprefix("Value error, "), fix
 

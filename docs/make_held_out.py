@@ -1,4 +1,4 @@
-"""Take scores of forecasts of real runs that no fit saw into the documentation.
+"""Take scores of forecasts of real held-out runs into the documentation.
 
 Run ``python docs/make_held_out.py NAME=FOLDER ...``; each folder has the points.csv that ``bayes-cpt
 validate forecast -o FOLDER`` or ``python -m testbench.held_out --out FOLDER`` wrote. Draws

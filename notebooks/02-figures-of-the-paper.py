@@ -153,4 +153,4 @@ plots.forecast(posterior, curves, measured=study)
 # ## Other models and data
 #
 # The paper's further figures repeat these for other models and data. So can you: replace the study at the
-# top by your own. For a base whose pre-training nobody knows see `04-open-weights`.
+# top by your own. For a base whose pre-training is not known see `04-open-weights`.

@@ -14,7 +14,7 @@
 # %% [markdown]
 # # Which replay ratio, which learning rate?
 #
-# A decision from ten short runs: what to train, how sure that is, and what would make it surer.
+# A decision from ten short runs: what to train, how sure that is, and what would reduce its uncertainty.
 
 # %%
 # %matplotlib inline

@@ -14,7 +14,7 @@
 # %% [markdown]
 # # A base with open weights
 #
-# Somebody else trained the base, and nobody knows its learning rates or its data (Sec. 6 and App. G of
+# Somebody else trained the base, and its learning rates and data are not known (Sec. 6 and App. G of
 # [arXiv 2505.07796](https://arxiv.org/abs/2505.07796)). Its forward area and the learning rate that it
 # was left at are then parameters. Here we take a base of the bundled study and *forget* how it was
 # made, so that the answer can be compared with the truth.

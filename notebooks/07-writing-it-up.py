@@ -80,4 +80,4 @@ plots.ridges(posterior)
 
 # %% [markdown]
 # Two pages stand behind these numbers: what the intervals promise is in `docs/contract.md`, how they
-# held on runs that no fit saw in `docs/results/held-out.md`. Report the latter beside a forecast.
+# held on held-out runs in `docs/results/held-out.md`. Report the latter beside a forecast.

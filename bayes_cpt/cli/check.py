@@ -9,7 +9,6 @@ from bayes_cpt.cli.options import command
 from bayes_cpt.cli.output import Answer, Part
 from bayes_cpt.cli.undetermined import effects_in_detail, undetermined
 from bayes_cpt.report.tables import Table
-from bayes_cpt.report.words import paragraphs
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -79,6 +78,8 @@ def _counted(study: "Study", model: str) -> list[str]:
     """Return whether a study can be fitted, and how many runs it has; one line for each reason against."""
     counts = ((len(study.continual_runs), "CPT"), (len(study.pretraining_runs), "PT"))
     runs = " and ".join(f"{count} {phase}" for count, phase in counts if count)
+    from bayes_cpt.report.words import paragraphs
+
     return paragraphs("check.txt", "counted", {"study": study, "runs": runs, "model": model})
 
 

@@ -95,7 +95,7 @@ def decide(
     probability = 0.1
 
     \b
-    With --scores (losses and scores of checkpoints), scores are told and may be constrained:
+    With --scores (losses and scores of checkpoints), scores are reported and may be constrained:
     \[\[score_constraints]]         P(score falls below the base's by more than) at most
     benchmark = "mmlu"
     fall = 0.01                   or least = 0.3, a score
@@ -296,7 +296,7 @@ def _nats(pair: tuple[float, float]) -> dict[str, float]:
 
 
 def _facts(decision: "Decision") -> dict[str, Any]:
-    """Return what machines are told of a decision beside its tables."""
+    """Return the JSON of a decision apart from its tables."""
     valuation, space = decision.valuation, decision.space
     return {
         "objective": valuation.objective.model_dump(mode="json"),
@@ -372,7 +372,7 @@ def next_run(
         Runs that could be trained: a study folder or one TOML file, each with an optional cost
         [default: see above].
     about : NAME
-        Coefficient or effect to tell of, as summary names them; may be repeated [default: all].
+        Coefficient or effect to report, as summary names them; may be repeated [default: all].
     steps : N
         Length of the default runs [default: a third of the typical CPT run].
     draws
@@ -546,7 +546,9 @@ def _mixture(words: str | None) -> str | dict[str, float] | None:
             shares[name.strip()] = float(share)
         except ValueError:
             hint = "write NAME=SHARE with commas between, as in code=0.7,law=0.3."
-            raise typer.BadParameter(f"--targets {words}: {part!r} is no share: {hint}") from None
+            raise typer.BadParameter(
+                f"--targets {words}: {part!r} is not a share: {hint}"
+            ) from None
     return shares
 
 

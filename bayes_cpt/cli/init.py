@@ -46,7 +46,7 @@ def init(
     pt: Annotated[list[str] | None, option("RUN", "A run that is pre-training.")] = None,
     open_base: Annotated[
         str | None,
-        option("NAME", "The base is one of open weights, and nobody knows its schedule."),
+        option("NAME", "The base has open weights and an unknown schedule."),
     ] = None,
     *,
     reading: dict[str, Any],

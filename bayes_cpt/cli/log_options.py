@@ -1,4 +1,4 @@
-"""Options of commands that read logs: what a log cannot tell of itself, worded once."""
+"""Options of commands that read logs: what a log does not contain, worded once."""
 
 import inspect
 import tomllib

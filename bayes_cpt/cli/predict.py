@@ -155,7 +155,7 @@ def _write_draws(dataset: "xr.Dataset", path: Path) -> None:
 def forecast(
     posterior: "Posterior", bands: "pd.DataFrame"
 ) -> tuple[dict[str, Any], list[str], list[Part]]:
-    """Return what machines are told of a forecast, its verdict, and what people are shown."""
+    """Return the JSON of a forecast, its verdict, and what people are shown."""
     from bayes_cpt.report.forecasts import forecast_verdict
     from bayes_cpt.report.results import forecast_table
 

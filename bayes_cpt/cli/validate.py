@@ -224,7 +224,7 @@ def _laws(model: str) -> "tuple[list[ModelSpec], tuple[float, ...]]":
 
 
 def _written(results: Results, points: "pd.DataFrame", scores: "pd.DataFrame") -> dict[str, Any]:
-    """Write scores and figures beside the tables of the refits, and return what machines are told."""
+    """Write scores and figures beside the tables of the refits, and return their JSON."""
     from bayes_cpt import plots
     from bayes_cpt.validate.held_out import horizon_table
 

@@ -205,7 +205,7 @@ class _Looks:
                 written.note(f"Note: {note}")
 
     def _facts(self, status: "Status") -> dict[str, Any]:
-        """Return what machines are told of a status."""
+        """Return the JSON of a status."""
         from bayes_cpt.report.forecasts import below
         from bayes_cpt.watch.watcher import status_json
 

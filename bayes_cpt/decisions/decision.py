@@ -229,7 +229,7 @@ class Decision:
         Returns
         -------
         DataFrame
-            One row per quantity that was searched, and per value of one that is no number: quantity,
+            One row per quantity that was searched, and per value of one that is not a number: quantity,
             value, probability (of that value; NaN for numbers), median, lower, upper, at_lowest and
             at_highest (how often the best lies at an end of what was searched), edge, near_lowest and
             near_highest (between which the expected objective is within the tolerance of its best),

@@ -326,7 +326,7 @@ def next_run(
         A study folder or TOML file of runs, each with an optional ``cost`` in steps; unless given, those of
         `Affordable.default`.
     about : sequence of str
-        Coefficients and effects to tell of; all unless given.
+        Coefficients and effects to report; all unless given.
     steps : int, optional
         Length of the default runs.
     draws : int

@@ -152,7 +152,7 @@ class _Fold:
 
 @dataclass(frozen=True, eq=False)
 class Information:
-    """What data tell of some quantities, shape (quantities,) each."""
+    """What data say about some quantities, shape (quantities,) each."""
 
     # Expected share of the variance of a quantity's normal score that the data take away; a little below 0
     # where they tell nothing
@@ -170,7 +170,7 @@ class Information:
 
 
 def information(quantities: Floats, data: Floats) -> Information:
-    """Return what data tell of quantities, by the regressions of `DecisionLosses`, one quantity at a time.
+    """Return what data say of quantities, by the regressions of `DecisionLosses`, one quantity at a time.
 
     Examples
     --------

@@ -78,7 +78,7 @@ class Quantity(Strict):
             return {"values": tuple(dict.fromkeys(given))}
         if isinstance(given, dict | cls):
             return given
-        raise ValueError(f"{given!r} is no number, list or range")
+        raise ValueError(f"{given!r} is not a number, list or range")
 
     @model_validator(mode="after")
     def _is_list_or_range(self) -> Self:

@@ -258,7 +258,7 @@ class Configuration:
     initial, peak, mean, last : ndarray
         Learning rate of the base, and the highest, the mean and the last one of the run, raw.
     forward_pt : ndarray
-        S1_pt of the base; 0 where nobody knows it.
+        S1_pt of the base; 0 where it is not known.
     """
 
     replay: Floats
@@ -275,7 +275,7 @@ class Configuration:
         Parameters
         ----------
         base : Schedule or None
-            The base's whole PT schedule; None where nobody knows it.
+            The base's whole PT schedule; None where it is not known.
         """
         rates = schedule.learning_rates()
         values = {
@@ -386,7 +386,7 @@ class SharedMisfit:
 
     @cached_property
     def levels(self) -> Floats:
-        """How far a base that nobody measured lies off the law, over its sd, shape (domains, draws).
+        """How far a base that was not measured lies off the law, over its sd, shape (domains, draws).
 
         All such bases of one PT lie off it alike.
         """

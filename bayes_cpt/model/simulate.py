@@ -1,7 +1,7 @@
 """Draws of curves: the law's curve, a new run's curve, and a known run's given what was measured.
 
 Of known runs also the moments that these draws have. NumPy only: vectorised over posterior draws, curve
-by curve. As the last point of a PT run, a base that nobody measured is off the law by the level of that
+by curve. As the last point of a PT run, a base that was not measured is off the law by the level of that
 run, by the law's misfit in PT and by the fluctuation. A CPT run that starts from it is off by the same
 at its first step, and loses of it what it would lose of a measured base's offset.
 """
@@ -66,7 +66,7 @@ def with_base_levels(
     coefficients: dict[str, Any],
     curves: Curves,
 ) -> Scales:
-    """Return the sizes of residuals with the levels of CPT curves from bases that nobody measured.
+    """Return the sizes of residuals with the levels of CPT curves from bases that were not measured.
 
     Parameters
     ----------
@@ -179,7 +179,7 @@ def slow_mean(part: CurveResidual, seen: CurveResidual, residual: Floats, steps:
 
 
 def _weights_given(seen: CurveResidual, residual: Floats, steps: Floats) -> tuple[Floats, Floats]:
-    """Return what residuals tell of the weights: precision, and precision times mean, by draw.
+    """Return what residuals say about the weights: precision, and precision times mean, by draw.
 
     Parameters
     ----------

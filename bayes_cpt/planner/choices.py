@@ -148,7 +148,7 @@ class Controls:
 
 
 def _measured(study: Study, bases: tuple[Base, ...]) -> tuple[Base, ...]:
-    """Return the bases whose losses are known: the page has no band for a level that nobody measured."""
+    """Return the bases whose losses are known: the page has no band for a level that was not measured."""
     with_losses = tuple(
         base
         for base in bases

@@ -1,4 +1,4 @@
-"""Laws beside each other: what their forecasts of runs that no fit saw score, run by run."""
+"""Laws beside each other: what their forecasts of held-out runs score, run by run."""
 
 from typing import TYPE_CHECKING
 

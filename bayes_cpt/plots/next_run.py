@@ -1,4 +1,4 @@
-"""What runs would be worth for their cost, and what they would tell of the law."""
+"""What runs would be worth for their cost, and what they would say about the law."""
 
 from typing import TYPE_CHECKING
 

@@ -13,7 +13,7 @@ from bayes_cpt.study.study import Study
 
 @dataclass(frozen=True)
 class Batch:
-    """Batch size and sequence length; None is what nobody said.
+    """Batch size and sequence length; None where it is not given.
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ class Batch:
 
     @property
     def numbers(self) -> tuple[float, float]:
-        """Tokens and sequence length, 0 where nobody said them."""
+        """Tokens and sequence length, 0 where they are not given."""
         return (self.tokens or 0.0, float(self.sequence_length or 0))
 
     @property

@@ -29,7 +29,7 @@ class UniqueTokens:
     Parameters
     ----------
     general, target : float, optional
-        Tokens of the general and of the target data; None where nobody counted them.
+        Tokens of the general and of the target data; None where they are not known.
     """
 
     general: float | None = None
@@ -271,7 +271,7 @@ class Limit:
 
 
 def unknown_resource(place: str, name: str) -> Problem:
-    """Return the problem that nobody knows how much of something a step takes."""
+    """Return the problem that what a step takes is not known."""
     fixes = {
         "gpu_hours": "compute = { seconds_per_step = ..., gpus = ... }",
         "money": "compute = { seconds_per_step = ..., gpus = ..., price = ... }",

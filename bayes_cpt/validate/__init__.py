@@ -1,1 +1,1 @@
-"""Validation: forecasts of runs that no fit saw, and simulation-based calibration."""
+"""Validation: forecasts of held-out runs, and simulation-based calibration."""

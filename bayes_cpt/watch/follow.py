@@ -55,7 +55,7 @@ class Follower:
     def new(self) -> dict[int, dict[str, float]]:
         """Return the evaluations in a log that has changed, by step; most come again.
 
-        A loss that is no number is among them: the run has diverged.
+        One of the losses is not finite: the run has diverged.
         """
         self.trouble = self.unnamed = ""
         try:

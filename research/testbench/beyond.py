@@ -112,7 +112,7 @@ def learnt_share(studies: Collection[pd.DataFrame]) -> LogNormal:
 
 def with_share(spec: ModelSpec, share: LogNormal) -> ModelSpec:
     """Return a model with another prior of the share."""
-    prior = Prior(reason="Learnt from the ends of runs that no fit saw.", every=share)
+    prior = Prior(reason="Learnt from the ends of held-out runs.", every=share)
     return spec.model_copy(update={"priors": spec.priors | {SHARE: prior}})
 
 

@@ -219,7 +219,7 @@ DAMAGED = [
             ("20000000 is more than any run has", "--step-unit tokens")),
     Damaged("samples as steps", text(rows().replace("step", "consumed_samples")),
             ("it counts samples", "--step-unit samples", "--per-step N")),
-    Damaged("epochs as steps", text(rows().replace("\n10,", "\n0.25,")), ("0.25 is no whole number", "--step COLUMN")),
+    Damaged("epochs as steps", text(rows().replace("\n10,", "\n0.25,")), ("0.25 is not a whole number", "--step COLUMN")),
     Damaged("training losses only", text("step,loss,lr\n10,2.5,0.001\n"), ("no series is called a validation loss", "--loss")),
     Damaged("no learning rate", text(rows().replace("lr", "speed")), ("no learning rate is in", "--rate", "--schedule")),
     Damaged("learning rate of 2", text(rows(lr="2.0")), ("peak learning rate is 2", "raw learning rates")),

@@ -1,4 +1,4 @@
-"""Chance constraints on scores of benchmarks, and what tables tell of them."""
+"""Chance constraints on scores of benchmarks, and what tables say about them."""
 
 from functools import cache
 from typing import Any

@@ -64,8 +64,11 @@ def test_places_of_a_range() -> None:
 WRONG: list[tuple[dict[str, Any], str]] = [
     ({"replai": 0.5}, "key replai: the key 'replai' is unknown (did you mean 'replay'?)"),
     ({"decay-shape": ["cosine"]}, "'decay-shape' is unknown (did you mean 'decay_shape'?)"),
-    ({"replay": "half"}, "key replay: 'half' is no number, list or range. Write a number, a list"),
-    ({"replay": True}, "True is no number"),
+    (
+        {"replay": "half"},
+        "key replay: 'half' is not a number, list or range. Write a number, a list",
+    ),
+    ({"replay": True}, "True is not a number"),
     ({"replay": []}, "the list [] does not hold numbers"),
     ({"replay": [0.1, "x"]}, "does not hold numbers"),
     ({"replay": {"low": 0.1}}, "key replay: a range needs both low and high"),
@@ -83,7 +86,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"bases": []}, "bases is empty"),
     ({"loss_potential": 0.5}, "loss_potential needs just one base"),
     ({"loss_potential": 0.5, "bases": ["a", "b"]}, "loss_potential needs just one base"),
-    ({"decay_shape": "cosin"}, "key decay_shape.0: this is none of 'linear', 'cosine'"),
+    ({"decay_shape": "cosin"}, "key decay_shape.0: this is not one of 'linear', 'cosine'"),
     ({"decay_shape": "exponential", "final": 0}, "an exponential decay cannot end at 0"),
     ({"tokens_per_step": 0}, "key tokens_per_step: Input should be greater than 0"),
 ]

@@ -23,7 +23,7 @@ GOAL = read_objective("balanced").model_copy(update={"constraints": (RISE,), "re
 
 
 def valued(base: Base | None) -> tuple[Valuation, Candidates]:
-    """Return runs of a few lengths, from a base of the study or from one that nobody measured."""
+    """Return runs of a few lengths, from a base of the study or from one that was not measured."""
     model = FinalLosses.of(lab_posterior(), 400)
     limits = read_space({"bases": "stable_12k", "replay": [0.0, 0.5], "steps": [2, 3000]} | WHOLE)
     space = SearchSpace.of(limits, lab())

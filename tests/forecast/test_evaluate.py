@@ -19,7 +19,7 @@ MODELS = ("cpt-replay", "cpt-replay-printed")
 
 
 def of_model(model: str) -> tuple[Posterior, Curves, Draws]:
-    """Return curves of runs of both phases, one from a base that nobody measured, and draws."""
+    """Return curves of runs of both phases, one from a base that was not measured, and draws."""
     posterior = prior_as_posterior(lab(), model, draws=40, spread=0.3)
     unmeasured = replace(lab().bases[0], name="unmeasured", run=None)
     runs = (

@@ -1,4 +1,4 @@
-"""A base that nobody measured: as uncertain under a CPT run as at the end of its own PT run."""
+"""A base that was not measured: as uncertain under a CPT run as at the end of its own PT run."""
 
 import numpy as np
 import pandas as pd

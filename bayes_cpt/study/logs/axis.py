@@ -237,7 +237,7 @@ class StepAxis:
         for wrong, problem, fix in (
             (
                 ~(np.abs(values - steps) <= WHOLE * np.maximum(1.0, np.abs(values))),
-                "{:g} is no whole number of steps",
+                "{:g} is not a whole number of steps",
                 given
                 or "count optimiser steps; if these are epochs, name the column of the steps, "
                 "--step COLUMN, or give --step-unit epochs and --per-epoch N, the steps of an epoch",

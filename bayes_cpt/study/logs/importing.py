@@ -347,7 +347,7 @@ class _Start:
         self.notes.append(f"the {key} validation set is taken to be {domain!r}, {why}")
 
     def find_shares(self) -> None:
-        """Ask for the replay ratios that nobody said."""
+        """Ask for missing replay ratios."""
         for name, own in self.recipes.items():
             if own[0].phase == "pt" or own[0].replay is not None:
                 continue

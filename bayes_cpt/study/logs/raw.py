@@ -175,7 +175,7 @@ def settings_of(stated: dict[str, Any], settings: Mapping[str, Any]) -> None:
 
 
 def as_number(value: object) -> float | None:
-    """Return a cell or JSON value as a plain number, None where it is none.
+    """Return a cell or JSON value as a plain number, None where it is not one.
 
     Examples
     --------

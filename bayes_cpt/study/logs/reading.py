@@ -44,7 +44,7 @@ type Texts = Annotated[
 
 
 class Reading(Counting):
-    """How a log is read: what it cannot tell of itself, besides what it counts.
+    """How a log is read: what it does not contain, besides what it counts.
 
     Parameters
     ----------
@@ -267,7 +267,7 @@ class _Cleaning:
             raise fail(
                 self.raw.source,
                 f"no series is called a validation loss; there are {', '.join(others[:SHOWN])}",
-                "say which are, --loss SERIES=SET for each (a training loss is none)",
+                "say which are, --loss SERIES=SET for each (a training loss is not one)",
             )
         if len(set(domains.values())) < len(domains):
             raise fail(

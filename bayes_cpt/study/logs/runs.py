@@ -148,7 +148,7 @@ def logged_run(
 
 
 def note_no_replay(check: Check, name: str) -> None:
-    """Note that nobody said the replay ratio of a CPT run."""
+    """Note that the replay ratio of a CPT run is missing."""
     check.add(
         f"run {name}, key replay",
         "no log tells the share of general data in the batches",
