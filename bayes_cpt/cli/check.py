@@ -1,5 +1,6 @@
 """`bayes-cpt check`: what is in a study, what is wrong with it, and what it can tell."""
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -41,7 +42,7 @@ def check(study: Path, *, model: str | None = None, verbose: bool = False) -> An
         Law whose coefficients are asked for, by name or as a .toml file [default: cpt-replay, or pretrain
         where there is no CPT run].
     """
-    from bayes_cpt.identify.determination import identifiability
+    from bayes_cpt.identify.determination import Facts, identifiability
     from bayes_cpt.model.spec import read_spec
     from bayes_cpt.report.fit import batch_words, size_words, summarise, undivided
     from bayes_cpt.study.folder import read_study
@@ -54,7 +55,8 @@ def check(study: Path, *, model: str | None = None, verbose: bool = False) -> An
     content, law = describe(loaded), spec.law
     lines = _counted(loaded, spec.name)
     problems = lines if loaded.misleading else []
-    lines = [*problems] or lines + summarise(table)
+    facts = Facts.of(table)
+    lines = [*problems] or lines + summarise(facts, fitted=False)
     if law.model_size:
         lines += size_words(loaded, continual=law.continual)
     if law.batches:
@@ -70,6 +72,7 @@ def check(study: Path, *, model: str | None = None, verbose: bool = False) -> An
     else:
         parts.append(Text("\nWhat they can tell of each parameter and effect: --verbose.", "dim"))
     content |= {"no_two_runs_differ_in": alike, "model": spec.name, "verdict": lines}
+    content["facts"] = asdict(facts)
     content |= {name: rows.drop(columns="kind") for name, rows in kinds.items()}
     return Answer(content, lines, parts, problems)
 

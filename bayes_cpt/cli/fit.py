@@ -101,7 +101,7 @@ def fit_and_save(
     # What the study lacks is said before the sampler is imported.
     check_fittable(spec, study)
     from bayes_cpt.forecast.quality import fit_quality
-    from bayes_cpt.identify.determination import determination
+    from bayes_cpt.identify.determination import facts
     from bayes_cpt.inference.fitting import fit as fit_study
 
     with written.progress() as report, explained():
@@ -110,13 +110,17 @@ def fit_and_save(
     file.write(posterior.save)
     quality, table = fit_quality(posterior), posterior.summary(coefficients=False)
     weak = weakly_determined(table)
-    verdict = fit_verdict(posterior, quality, determination(posterior))
+    known = facts(posterior)
+    # Again, with the facts, which took seconds: what took minutes was written before.
+    file.write(posterior.save)
+    verdict = fit_verdict(posterior, quality, known)
     content = asdict(Convergence.of(posterior, table)) | {
         "study_digest": posterior.tree.attrs["study_digest"],
         "seed": posterior.seed,
         "seconds": round(seconds, 1),
         "quality": quality,
         "prior_bound": weak[["quantity", "domain", "contraction"]],
+        "facts": asdict(known),
         "verdict": verdict,
     }
     parts = _parts(posterior, content, verbose=verbose)

@@ -1,5 +1,6 @@
 """`bayes-cpt report`: a fit in, one page that says all of it out, and the pieces of a paper."""
 
+from dataclasses import asdict
 from pathlib import Path
 
 import typer
@@ -86,6 +87,7 @@ def report(
             results.write(name, name, text)
         results.figures(figures(full_report), suffix=".pdf")
     content = {
+        "facts": asdict(full_report.facts),
         "sentences": full_report.sentences,
         "interval": interval,
         "seed": seed,

@@ -117,6 +117,10 @@ def advised(
     problems : sequence of str
         What makes the result worthless besides the fit.
     """
+    from bayes_cpt.identify.determination import facts
+    from bayes_cpt.report.fit import effect_words
+
+    known = facts(posterior)
     verdict, sentences = result.verdict(interval), result.sentences(interval)
     results.tables(tables)
     for file, text in (plan or {}).items():
@@ -127,8 +131,20 @@ def advised(
     source = f"By {posterior.frame.spec.name}, fitted to {posterior.study.name} ({state})."
     parts = [*main, *(detail() if verbose else ())]
     parts += in_words(sentences) if verbose else [""]
+    words = effect_words(known)
+    if words["open"]:
+        parts.append(
+            f"The fit leaves open, whatever is chosen here: {words['open']}; most telling of that: "
+            f"{words['telling']}."
+        )
     parts += [Text(source if verbose else f"{source} --verbose says why.", "dim"), *results.said]
-    told = {"interval": interval, "files": results.files, **content, "sentences": sentences}
+    told = {
+        "facts": asdict(known),
+        "interval": interval,
+        "files": results.files,
+        **content,
+        "sentences": sentences,
+    }
     return of_fit(fit, posterior, told, verdict, parts, problems=problems)
 
 

@@ -1,5 +1,6 @@
 """`bayes-cpt summary`: what a fit says about the law."""
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -69,7 +70,7 @@ def summary(
         Write the table as well: .csv, .md, or .tex for a paper (booktabs).
     """
     from bayes_cpt.forecast.quality import fit_quality
-    from bayes_cpt.identify.determination import determination
+    from bayes_cpt.identify.determination import Facts, determination
     from bayes_cpt.inference.posterior import load
     from bayes_cpt.report.fit import fit_verdict
     from bayes_cpt.report.results import effects_table
@@ -89,7 +90,8 @@ def summary(
     determined, quality = determination(posterior, interval), fit_quality(posterior)
     if output is not None:
         file.write(_table_text(posterior, table, chosen, interval, output.suffix))
-    lines = fit_verdict(posterior, quality, determined)
+    facts = Facts.of(determined)
+    lines = fit_verdict(posterior, quality, facts)
     shown = chosen or (list(KINDS) if verbose else [])
     parts = [] if posterior.trustworthy else law_alarms(posterior, verbose=verbose)
     if verbose:
@@ -112,6 +114,7 @@ def summary(
         "verdict": lines,
         "quality": quality,
         "quantities": table,
+        "facts": asdict(facts),
         "determination": determined,
         "law_checks": posterior.law_checks.table(),
         "sensitivity": sensitive,

@@ -70,10 +70,11 @@ def effects_in_detail(
 ) -> list[Part]:
     """Return the effects of a study's typical run: how well they will be, or are, known."""
     from bayes_cpt.forecast.derived import MEANINGS, Typical
+    from bayes_cpt.identify.determination import settled
 
     typical = [f"Typical: {Typical.of(study).words}."] if study.continual_runs else []
-    firm = effects["identified"].astype(bool) & effects["tried"].astype(bool)
-    shares = effects["contraction"].map("{:.2f} ".format) + firm.map({True: " ", False: "*"})
+    marks = settled(effects).map({True: " ", False: "*"})
+    shares = effects["contraction"].map("{:.2f} ".format) + marks
     estimates = "mean:+.3f | lower:+.3f | upper:+.3f" if after else "±=sd:.3f"
     cells = f"effect=quantity | on=domain | {estimates} | contraction=shares:text"
     meanings = effects[["quantity"]].drop_duplicates()

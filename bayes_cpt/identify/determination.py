@@ -6,8 +6,10 @@ is the Laplace approximation of a fit to losses nobody has seen, so it costs no 
 contraction is that of its draws, and only what a further run would add is linearised, around the posterior.
 """
 
-from dataclasses import replace
-from typing import TYPE_CHECKING
+import json
+from collections import Counter
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
@@ -49,6 +51,8 @@ SPREAD = 0.5
 # Draws that the law is linearised at after a fit.
 POSTERIOR_PLACES = 5
 SEED = 0
+# The key of `Facts` in a fit's file.
+FACTS = "facts"
 # Above this correlation two quantities are hard to tell apart: they move together.
 STRONG_CORRELATION = 0.7
 PARTNERS = 3
@@ -57,6 +61,49 @@ POINTS = 30
 # Sizes of further models, as shares of the typical one: small ones cost least.
 SMALLER = (0.25, 0.0625)
 OTHER_SIZE = "a PT run of a model of {:.3g}M parameters"
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What all that is said of a study or fit agrees on.
+
+    Parameters
+    ----------
+    determined, left_open : dict of str to list of str
+        Validation sets by effect of a typical run: those that the runs determine, and those that rest on
+        the prior or that no two runs differ in.
+    telling : str
+        The run that would tell most of what is left open, in words; empty where nothing is.
+    """
+
+    determined: dict[str, list[str]]
+    left_open: dict[str, list[str]]
+    telling: str
+
+    @classmethod
+    def of(cls, table: "pd.DataFrame") -> Self:
+        """Return the facts of `identifiability` or `determination`."""
+        effects = table[table["kind"] == "effect"]
+        firm = settled(effects)
+        listed = [
+            {str(name): list(own) for name, own in rows.groupby("quantity", sort=False)["domain"]}
+            for rows in (effects[firm], effects[~firm])
+        ]
+        advice = Counter(effects.loc[~firm, "advice"]).most_common(1)
+        return cls(listed[0], listed[1], str(advice[0][0]) if advice else "")
+
+
+def settled(effects: "pd.DataFrame") -> "pd.Series[bool]":
+    """Return whether each of some effects is identified, and runs differ in what it is about."""
+    return effects["identified"].astype(bool) & effects["tried"].astype(bool)
+
+
+def facts(posterior: Posterior) -> Facts:
+    """Return the facts of a fit; worked out once, and kept with it."""
+    kept = posterior.tree.attrs
+    if FACTS not in kept:
+        kept[FACTS] = json.dumps(asdict(Facts.of(determination(posterior))))
+    return Facts(**json.loads(kept[FACTS]))
 
 
 def candidate_runs(frame: BoundModel, typical: Typical) -> Curves:

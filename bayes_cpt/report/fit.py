@@ -1,6 +1,5 @@
 """A study and its fit in plain words: whether to use it, what its runs determine, where its law fails."""
 
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
@@ -25,6 +24,7 @@ from bayes_cpt.study.ranges import (
 if TYPE_CHECKING:
     import pandas as pd
 
+    from bayes_cpt.identify.determination import Facts
     from bayes_cpt.inference.law_checks import LawCheck
     from bayes_cpt.inference.posterior import Posterior
     from bayes_cpt.study.ranges import Factor
@@ -46,19 +46,16 @@ SUBJECTS, COMPARISONS = (
 )
 
 
-def fit_verdict(
-    posterior: "Posterior", quality: "pd.DataFrame", determined: "pd.DataFrame"
-) -> list[str]:
+def fit_verdict(posterior: "Posterior", quality: "pd.DataFrame", facts: "Facts") -> list[str]:
     """Return whether to use a fit, how sure that is, and what would change it: one line each.
 
-    `quality` is of `bayes_cpt.forecast.quality.fit_quality`, `determined` of
-    `bayes_cpt.identify.determination.determination`.
+    `quality` is of `bayes_cpt.forecast.quality.fit_quality`, `facts` of
+    `bayes_cpt.identify.determination.facts`.
     """
     if not posterior.trustworthy:
         return warning(posterior)
-    left = open_effects(determined)
     shared = rests_on(posterior.study, continual=posterior.frame.spec.law.continual)
-    wanted = [most_informative(left)] if len(left) else []
+    wanted = [facts.telling] if facts.telling else []
     wanted += [f"runs that do not all share {shared}"] if shared else []
     return paragraphs(
         "fit.txt",
@@ -69,7 +66,7 @@ def fit_verdict(
             "suspicions": posterior.study.suspicions,
             "trust": trust(quality),
             "passed": checks_passed(posterior),
-            "open": _listed_effects(left, determined),
+            "open": effect_words(facts)["open"],
             "wanted": wanted,
         },
     )
@@ -137,40 +134,26 @@ def trust(quality: "pd.DataFrame") -> str:
     return f"Its curves miss the measured losses by {errors} on average, nats/token."
 
 
-def open_effects(determined: "pd.DataFrame") -> "pd.DataFrame":
-    """Return the effects left open: they rest on the prior, or no two runs differ in them."""
-    effects = determined[determined["kind"] == "effect"]
-    return effects[~(effects["identified"].astype(bool) & effects["tried"].astype(bool))]
+def summarise(facts: "Facts", *, fitted: bool) -> list[str]:
+    """Return what the runs determine, and what they leave open with the most telling run: two lines."""
+    return paragraphs("fit.txt", "determined", effect_words(facts) | {"fitted": fitted})
 
 
-def summarise(determined: "pd.DataFrame") -> list[str]:
-    """Return what the runs determine, and what they leave open with the most informative run: two lines."""
-    effects, left = determined[determined["kind"] == "effect"], open_effects(determined)
-    settled = effects[~effects.index.isin(left.index)]
-    facts = {
-        "settled": _listed_effects(settled, determined),
-        "open": _listed_effects(left, determined),
-        "next": most_informative(left) if len(left) else "",
-    }
-    return paragraphs("fit.txt", "determined", facts)
+def effect_words(facts: "Facts") -> dict[str, str]:
+    """Return what is ``settled``, what is ``open`` and the most ``telling`` run, in words.
 
-
-def most_informative(left: "pd.DataFrame") -> str:
-    """Return the run that tells most of what is left open, of `open_effects` with at least one row."""
-    ((advice, _),) = Counter(left["advice"]).most_common(1)
-    return str(advice)
-
-
-def _listed_effects(rows: "pd.DataFrame", determined: "pd.DataFrame") -> str:
-    """Return effects in words, with the validation set where it is not on all of them."""
-    everywhere = determined.loc[determined["kind"] == "effect", "domain"].nunique()
-    parts = []
-    for quantity, of_quantity in rows.groupby("quantity", sort=False):
-        partly = (
-            f" (on {', '.join(of_quantity['domain'])})" if len(of_quantity) < everywhere else ""
+    An effect has its validation sets where it is not so on all of them.
+    """
+    kinds = {"settled": facts.determined, "open": facts.left_open}
+    everywhere = len({domain for own in kinds.values() for sets in own.values() for domain in sets})
+    words = {
+        kind: ", ".join(
+            SUBJECTS[name] + (f" (on {', '.join(sets)})" if len(sets) < everywhere else "")
+            for name, sets in effects.items()
         )
-        parts.append(f"{SUBJECTS[str(quantity)]}{partly}")
-    return ", ".join(parts)
+        for kind, effects in kinds.items()
+    }
+    return words | {"telling": facts.telling}
 
 
 def rests_on(study: "Study", *, continual: bool, most: int | None = None) -> str:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 from markupsafe import Markup
 
 from bayes_cpt.errors import Problem, ProblemError
+from bayes_cpt.identify.determination import Facts, determination
 from bayes_cpt.report.decisions import edge_words, optimum_sentences
 from bayes_cpt.report.equation import law_equations, mathml, mathml_symbol, meaning
 from bayes_cpt.report.fit import (
@@ -191,9 +192,12 @@ class Report:
     @cached_property
     def determined(self) -> "pd.DataFrame":
         """What the runs determine (see `bayes_cpt.identify.determination.determination`)."""
-        from bayes_cpt.identify.determination import determination
-
         return determination(self.posterior, self.interval)
+
+    @property
+    def facts(self) -> Facts:
+        """What of it is determined, and what is left open."""
+        return Facts.of(self.determined)
 
     @cached_property
     def quality(self) -> "pd.DataFrame":
@@ -234,7 +238,7 @@ class Report:
         """What to do, how sure that is and what would change it; of a PT law what it has learnt."""
         if self.decision is not None:
             return self.decision.verdict(self.interval)
-        return fit_verdict(self.posterior, self.quality, self.determined)
+        return fit_verdict(self.posterior, self.quality, self.facts)
 
     @cached_property
     def sentences(self) -> list[str]:
@@ -270,7 +274,7 @@ class Report:
                 passed=checks_passed(posterior),
                 paragraphs=decision.sentences(self.interval) if decision else [],
                 trust=trust(self.quality),
-                determined=summarise(self.determined),
+                determined=summarise(self.facts, fitted=True),
                 misfit=law_words(posterior).verdict,
                 beyond=_beyond(self.bands),
                 runs=runs_table(study),

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from bayes_cpt.report.fit import COMPARISONS, open_effects
+from bayes_cpt.report.fit import COMPARISONS
 from bayes_cpt.report.forecasts import left_out, plus_minus
 from bayes_cpt.report.numbers import chance, fixed, listed, percent, supported
 from bayes_cpt.report.tables import NONE, SYMBOL, Columns, Row, Table, columns, number, starred
@@ -40,6 +40,7 @@ def effects_table(
 ) -> Table:
     """Return what moves the last loss of a typical run, of `identify.determination` with that interval."""
     from bayes_cpt.forecast.derived import Typical
+    from bayes_cpt.identify.determination import settled
 
     def cell(row: Row) -> str:
         mean, lower, upper = (
@@ -48,7 +49,7 @@ def effects_table(
         return f"{mean} [{lower}, {upper}] {'*' if row['open'] else ' '}"
 
     effects = determined[determined["kind"] == "effect"]
-    marked = effects.assign(open=effects.index.isin(open_effects(determined).index))
+    marked = effects.assign(open=~settled(effects))
     marked["cell"] = [cell(row) for row in marked.to_dict("records")]
     wide = marked.pivot_table("cell", "quantity", "domain", "first", sort=False)
     notes = []

@@ -1,6 +1,7 @@
 import json
 from collections.abc import Callable
 from dataclasses import asdict
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ from command_line import STAGES, Answer, Call
 from synthetic import lab, prior_as_posterior
 
 from bayes_cpt.cli import run
+from bayes_cpt.identify.determination import FACTS, facts
 from bayes_cpt.inference import fit_files
 from bayes_cpt.inference.law_checks import SIZE, LawCheck
 
@@ -47,8 +49,17 @@ def call(
     return answer
 
 
+@cache
+def _facts() -> str:
+    """Return the facts of all these fits, which are worked out in seconds."""
+    posterior = prior_as_posterior(lab())
+    facts(posterior)
+    return str(posterior.tree.attrs[FACTS])
+
+
 def _saved(folder: Path, problems: list[str], alarms: tuple[LawCheck, ...] = ()) -> Path:
     posterior = prior_as_posterior(lab())
+    posterior.tree.attrs[FACTS] = _facts()
     posterior.tree.attrs["problems"] = json.dumps(problems)
     posterior.tree.attrs["law_checks"] = json.dumps([asdict(alarm) for alarm in alarms])
     path = folder / "fit.nc"

@@ -40,8 +40,8 @@ def test_a_first_reader_is_told_what_the_runs_can_tell_and_what_is_in_the_study(
     out = call("check", "data/cpt-lab").out
     first, determined, left = out.splitlines()[:3]
     assert first.startswith("cpt-lab can be fitted: 10 CPT and 4 PT runs")
-    assert determined.startswith("Determined by these runs: ")
-    assert left.endswith("Most informative next: a CPT run 4 times as long.")
+    assert determined.startswith("What a fit can be expected to determine: ")
+    assert left.endswith("Most telling of that: a CPT run 4 times as long.")
     assert "r25_lin05" in out
     assert "Not identified" not in out
 

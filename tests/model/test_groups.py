@@ -212,7 +212,7 @@ def without_base_size() -> Study:
             "pretrain-sizes",
             r"run trunk_80, key model_size: .* Add model_size = ",
         ),
-        (without_base_size, "cpt-replay-sizes", "base base_20, key model_size"),
+        (without_base_size, "cpt-replay-sizes", "base base_320, key model_size"),
         (open_study, "cpt-replay-sizes", "compares it by model size"),
         (lambda: several(runs=RUNS[:3]), "cpt", r"it has 3 targets, .* Use --model cpt-replay"),
     ],
