@@ -39,6 +39,8 @@ def test_wheel_holds_models_and_study_and_no_scripts(wheel: Path) -> None:
         f"bayes_cpt/_bundled/data/cpt-lab/{name}"
         for name in ("README.md", "losses.csv", "plan-example.toml", "study.toml")
     }
+    held_out = {name.rsplit("/", 1)[-1] for name in names if "/cpt-lab-practice/" in name}
+    assert held_out == {"losses.csv", "study.toml"}
     assert "bayes_cpt/py.typed" in names
     templates = {path.name for path in (CHECKOUT / "bayes_cpt/report/templates").iterdir()}
     assert templates

@@ -16,12 +16,13 @@ def demo(
     seed: int = 0,
     draws: ChainDraws = None,
 ) -> Answer:
-    r"""Fit the bundled study and predict two runs that it does not have.
+    r"""Fit the bundled study, check its forecasts on three held-out runs, and predict two planned ones.
 
     The study is cpt-lab: ten short continual pre-training runs of a small transformer, from English
-    prose to kernel documentation and C. The plan is a launch four times as long as any of them, and
-    one re-warmed from an annealed checkpoint. FOLDER gets fit.nc, forecast.csv, forecast.png (the
-    predicted curves) and fitted.png (the fitted ones), and the plan, plan-example.toml, to play with.
+    prose to kernel documentation and C. FOLDER gets fit.nc; checked.png, forecasts of three longer runs
+    beside their measured losses, which the fit did not see; forecast.csv and forecast.png, of a launch
+    four times as long as any fitted run and one re-warmed from an annealed checkpoint; fitted.png (the
+    fitted curves), and the plan, plan-example.toml, to play with.
 
     \b
     Example:
@@ -40,7 +41,7 @@ def demo(
     draws
         Draws kept in each of the four chains [default: as many as the diagnostics need].
     """
-    from bayes_cpt.bundled import bundled_study
+    from bayes_cpt.bundled import bundled_study, held_out_runs
     from bayes_cpt.study.folder import read_study
 
     results = Results(output)
@@ -56,8 +57,11 @@ def demo(
     target = OutputFile(output / "forecast.csv", (".csv",))
     write_bands(table, target)
     drawn = posterior.predict(plan, seed=seed)
+    held_out = read_study(held_out_runs())
+    checked = posterior.predict(held_out.without_losses(), seed=seed)
     results.paths |= {"fit.nc": output / "fit.nc", "forecast.csv": output / "forecast.csv"}
     for name, figure in (
+        ("checked.png", plots.forecast(posterior, checked, held_out)),
         ("forecast.png", plots.forecast(posterior, drawn)),
         ("fitted.png", plots.fitted(posterior)),
     ):
@@ -73,6 +77,7 @@ def demo(
             *parts,
             "",
             *results.said,
+            "checked.png: forecasts of three runs beside their real losses, which the fit did not see.",
             "Change the plan and predict it again.",
         ],
         fitted.problems,

@@ -4,7 +4,8 @@ from command_line import Call
 
 import bayes_cpt
 
-FILES = {"fit.nc", "forecast.csv", "forecast.png", "fitted.png", "plan-example.toml"}
+FIGURES = {"checked.png", "forecast.png", "fitted.png"}
+FILES = {"fit.nc", "forecast.csv", "plan-example.toml", *FIGURES}
 
 
 def test_everything_is_written_into_a_new_folder(
@@ -14,7 +15,8 @@ def test_everything_is_written_into_a_new_folder(
     answer = call("demo", "-o", folder)
     assert answer.code == 0
     assert {path.name for path in folder.iterdir()} == FILES
-    assert (folder / "forecast.png").read_bytes().startswith(b"\x89PNG")
+    for name in FIGURES:
+        assert (folder / name).read_bytes().startswith(b"\x89PNG")
     for name in FILES:
         assert name in answer.out
     assert bayes_cpt.load(folder / "fit.nc").study.name == "cpt-lab"
