@@ -1,24 +1,20 @@
 """Numbers of the README and of docs/results are those of the files of results."""
 
 import re
-import sys
 from pathlib import Path
 
 import pandas as pd
+from readme_table import BEGIN, END, SETS, readme_table
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "docs" / "results"
-sys.path.insert(0, str(ROOT / "docs"))
-
-from make_results import BEGIN, END, SETS, readme_table  # noqa: E402
-
 NUMBER = re.compile(r"\d+(?:\.\d+)?")
 
 
 def test_the_table_of_the_readme_is_that_of_the_results() -> None:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     inside = text.split(BEGIN)[1].split("\n", 1)[1].split(END)[0]
-    assert inside.strip() == readme_table().strip(), "run docs/make_results.py"
+    assert inside.strip() == readme_table().strip(), "run research/readme_table.py"
 
 
 def test_the_readme_names_the_worst_set() -> None:

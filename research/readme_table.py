@@ -1,4 +1,4 @@
-"""Write the table of the README from the results in docs/results: ``python docs/make_results.py``.
+"""Write the table of the README from the results in docs/results: ``python research/readme_table.py``.
 
 `tests/test_results.py` holds the README, and the tables of docs/results, to the files.
 """
