@@ -8,7 +8,7 @@ from typing import Any
 from bayes_cpt.model.spec import ModelSpec, parse_spec, shipped_models
 
 LAW = {
-    "terms": ["power", "annealing", "peak", "shift", "adaptation"],
+    "terms": ["power", "annealing", "peak", "shift"],
     "slow_annealing": True,
     "forward_power": True,
     "level_power": True,
@@ -16,16 +16,21 @@ LAW = {
     "count_warmup": True,
     "memory_clock": 0.7,
     "carry_memory": True,
-    "shift_power": 0.8,
+    "shift_power": True,
 }
 RESIDUALS = {"skip_pretraining": 0.02, "skip_warmups": 9.0, "skip_longest": 0.25}
 BOUNDS = "lower = 5.0, upper = 10000.0"
 PRIORS = {
     "memory": f'distribution = "lognormal", median = 80.0, sigma = 0.9, {BOUNDS}',
-    "slow_memory": f'distribution = "lognormal", median = 800.0, sigma = 0.6, {BOUNDS}',
+    "slow_memory": (
+        'distribution = "lognormal", median = 0.4, sigma = 0.6, lower = 0.05, upper = 4.0'
+    ),
     "slow_share": 'distribution = "logitnormal", median = 0.3, sigma = 1.0',
     "forward_power": (
         'distribution = "lognormal", median = 0.65, sigma = 0.18, lower = 0.1, upper = 1.6'
+    ),
+    "shift_power": (
+        'distribution = "lognormal", median = 0.9, sigma = 0.3, lower = 0.3, upper = 2.5'
     ),
     "level_power": 'distribution = "lognormal", median = 0.72, sigma = 0.22',
     "peak_power": 'distribution = "normal", mean = 0.6, sd = 0.2',
@@ -37,6 +42,7 @@ NEEDED_BY = {
     "slow_memory": "slow_annealing",
     "slow_share": "slow_annealing",
     "forward_power": "forward_power",
+    "shift_power": "shift_power",
     "level_power": "level_power",
     "peak_power": "peak_power",
 }

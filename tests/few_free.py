@@ -11,7 +11,7 @@ from synthetic import as_posterior
 from bayes_cpt.arrays import Floats
 from bayes_cpt.errors import StudyError, StudyWarning
 from bayes_cpt.inference.density import Density
-from bayes_cpt.inference.fitting import attempts_for
+from bayes_cpt.inference.sampling import ATTEMPTS
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.inference.sampling import sample
 from bayes_cpt.model.joint_priors import draw_priors
@@ -47,7 +47,7 @@ def short_fit(study: Study, spec: ModelSpec, seed: int, draws: int = 150) -> Pos
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", StudyWarning)
         setup = build_setup(spec, study)
-        found = sample(Density(setup), seed, draws=draws, attempts=attempts_for(spec.law)[:1])
+        found = sample(Density(setup), seed, draws=draws, attempts=ATTEMPTS[:1])
     return as_posterior(setup.frame, study, found.values)
 
 

@@ -74,6 +74,8 @@ def hand_points(
         f"level_{name}": level_series(whole.pop(f"annealing_{name}")) for name in ("pt", "cpt")
     }
     log_forward = np.log(whole.pop("forward_pt") + whole["forward_cpt"])[:, None]
+    with np.errstate(divide="ignore"):
+        log_shift = np.log(whole.pop("forward_cpt"))[:, None]
     starts = dict.fromkeys(("start_pt", "start_cpt"), np.full(size, START))
     since = whole["steps"] * phase
     return Points(
@@ -82,8 +84,10 @@ def hand_points(
         **starts,
         mixture=np.tile(np.asarray(mixture, dtype=np.float64), (size, 1)),
         log_forward=log_forward,
+        log_shift=log_shift,
         cpt_steps=since,
         paced_steps=since,
+        carried=np.zeros(size),
         log_peak_pt=np.zeros(size),
         form=FORM,
     )

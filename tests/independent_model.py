@@ -29,10 +29,11 @@ ROLES = ("general", "target")
 ONLY = {
     "replay_onset": (0,),
     "replay_quarter": (0,),
-    "saturation_rate": (1,),
     "saturation_exponent": (1,),
 }
-SHARED = ("memory", "slow_memory", "slow_share", "forward_power", "level_power", "peak_power")
+SHARED = ("memory", "slow_memory", "forward_power", "level_power", "peak_power")
+# c of the saturating replay factor.
+BEND = 16.0
 ONSET = 0.002
 CHAINS = 2
 # Options of a law and of the residuals that a file need not name.
@@ -44,7 +45,7 @@ PRINTED = {
     "peak_power": False,
     "count_warmup": False,
     "memory_clock": 0.0,
-    "shift_power": 1.0,
+    "shift_power": False,
     "skip_pretraining": 0.0,
     "skip_warmups": 0.0,
     "skip_longest": 0.2,
@@ -110,7 +111,7 @@ class CurveData:
     first_level: float
     start_pt: float
     last_rate: float
-    shift_area: Floats
+    carried: bool
     share: float
     base_loss: float
     unit_misfit: Floats
@@ -163,7 +164,7 @@ def curve_data(study: Study, run: Run, domain: int, settings: dict[str, Any]) ->
         first_level=0.0 if counted else top,
         start_pt=settings["rate"] if counted else top,
         last_rate=float(pretraining[-1]),
-        shift_area=settings["rate"] * np.cumsum(relative ** settings["shift_power"])[index],
+        carried=settings["carry_memory"] and run.optimizer_state != "reset",
         share=1.0 - float(run.replay or 0.0) if continual else 0.0,
         base_loss=float(base_loss),
         unit_misfit=misfit_covariance(points, ONSET * settings["steps"], settings[walk], knots),
@@ -183,11 +184,10 @@ def reference_points(study: Study, law: dict[str, Any]) -> dict[str, float]:
     cpt = [run.schedule.learning_rates() for run in study.continual_runs]
     peaks = [run.schedule.learning_rates().max() for run in study.pretraining_runs]
     rate = float(np.exp(np.median(np.log(peaks)))) if law["forward_power"] else float(max(peaks))
-    shifts = [sum(rate * (rates / rate) ** law["shift_power"]) for rates in cpt]
     return {
         "rate": rate,
         "forward_pt": float(np.median([rates.sum() for rates in bases])),
-        "forward_cpt": float(np.median(shifts)),
+        "forward_cpt": float(np.median([rates.sum() for rates in cpt])),
         "steps": float(np.median([rates.size for rates in cpt])),
     }
 
@@ -209,36 +209,51 @@ def prior_numbers(path: Path) -> dict[str, list[dict[str, Any]]]:
     return found
 
 
+def free_places(priors: list[dict[str, Any]]) -> list[int]:
+    """Return the validation sets on which a parameter is sampled."""
+    return [i for i, prior in enumerate(priors) if prior["distribution"] != "fixed"]
+
+
 def _draw(name: str, priors: list[dict[str, Any]]) -> Any:
+    free = np.array(free_places(priors))
+    whole = jnp.array([prior.get("value", 0.0) for prior in priors])
+    drawn = _drawn(name, [priors[i] for i in free])
+    return numpyro.deterministic(name, whole.at[free].set(drawn))
+
+
+def _drawn(name: str, priors: list[dict[str, Any]]) -> Any:
     kind = priors[0]["distribution"]
     column = {key: np.array([prior[key] for prior in priors]) for key in priors[0] if key[0] != "d"}
     if kind == "normal":
-        return numpyro.sample(name, dist.Normal(column["mean"], column["sd"]))
+        return numpyro.sample(f"{name}_", dist.Normal(column["mean"], column["sd"]))
     if kind == "logitnormal":
         middle = np.log(column["median"] / (1.0 - column["median"]))
         logit = numpyro.sample(f"{name}_", dist.Normal(middle, column["sigma"]))
-        return numpyro.deterministic(name, jax.nn.sigmoid(logit))
+        return jax.nn.sigmoid(logit)
     middle = np.log(column["median"])
     log = dist.Normal(middle, column["sigma"])
     if "lower" in column:
         low, high = np.log(column["lower"]), np.log(column["upper"])
         log = dist.TruncatedNormal(middle, column["sigma"], low=low, high=high)
-    return numpyro.deterministic(name, jnp.exp(numpyro.sample(f"{name}_", log)))
+    return jnp.exp(numpyro.sample(f"{name}_", log))
 
 
 def _level(course: Course, before: Any, p: dict[str, Any], settings: dict[str, Any]) -> Any:
-    """Return the level at the points; a share of it may fade at a second, slow pace."""
+    """Return the level at the points at the fast pace, and at the slow one."""
 
     def at(memory: Any, place: int) -> Any:
         first = before[place] if isinstance(before, tuple) else before
-        return course.level(memory[0], first, settings["memory_clock"], settings["rate"])
+        return course.level(memory, first, settings["memory_clock"], settings["rate"])
 
-    fast = at(p["memory"], 0)
-    return (fast, at(p["slow_memory"], 1)) if settings["slow_annealing"] else (fast, fast)
+    fast = at(p["memory"][0], 0)
+    if not settings["slow_annealing"]:
+        return fast, fast
+    return fast, at(p["slow_memory"][0] * settings["steps"], 1)
 
 
-def _mixed(levels: tuple[Any, Any], p: dict[str, Any]) -> Any:
-    share = p["slow_share"][0] if "slow_share" in p else 0.0
+def _mixed(levels: tuple[Any, Any], p: dict[str, Any], domain: int) -> Any:
+    """Return the level that a validation set shows: a share of it fades at the slow pace."""
+    share = p["slow_share"][domain] if "slow_share" in p else 0.0
     return (1.0 - share) * levels[0] + share * levels[1]
 
 
@@ -267,28 +282,24 @@ def law_curve(curve: CurveData, p: dict[str, Any], settings: dict[str, Any]) -> 
         return p["peak_slope"][d] * at + p["peak_curvature"][d] * at**2 if peaks else 0.0 * at
 
     levels_pt = _level(curve.pt, curve.first_level, p, settings)
-    level_pt = _mixed(levels_pt, p)
+    level_pt = _mixed(levels_pt, p, d)
     loss = powered(curve.whole) - gained(curve.start_pt, level_pt) + left_by_peak(curve.log_peak)
     if not curve.continual:
         return loss
     x, t = curve.share, curve.steps
     ratio = p["gain_ratio"][d] * jnp.exp(p["gain_replay"][d] * x)
     # What is carried over is each pace's own level; S2_cpt counts from what they make up.
-    carried = settings["carry_memory"]
-    first = tuple(own[0] for own in levels_pt) if carried else curve.last_rate
-    start = level_pt[0] if carried else curve.last_rate
-    level = _mixed(_level(curve.cpt, first, p, settings), p)
+    first = tuple(own[0] for own in levels_pt) if curve.carried else curve.last_rate
+    start = level_pt[0] if curve.carried else curve.last_rate
+    level = _mixed(_level(curve.cpt, first, p, settings), p, d)
     loss = loss - ratio * gained(start * scale, level)
     factor, beta = _factor(d, x, p), p["shift_exponent"][d]
-    left = _shift_size(p, d) * (1.0 - p["adaptation_share"][d])
-    size = left / (1.0 - (1.0 + p["shift_rate"][d]) ** -beta)
+    size = _shift_size(p, d) / (1.0 - (1.0 + p["shift_rate"][d]) ** -beta)
     pace = p["shift_rate"][d] / settings["forward_cpt"] * (x / factor) ** p["replay_rate"][d]
-    shift = factor * size * (1.0 - (1.0 + pace * curve.shift_area) ** -beta)
+    of_shift = p["shift_power"][d] if settings["shift_power"] else 1.0
+    area = rate ** (1.0 - of_shift) * curve.cpt.area(of_shift)
+    shift = factor * size * (1.0 - (1.0 + pace * area) ** -beta)
     loss = loss + (shift if d == 0 else -shift)
-    tau = p["adaptation_time"][d] * settings["steps"]
-    transient = p["adaptation_share"][d] * _shift_size(p, d) * (1.0 if d == 0 else -1.0)
-    transient = transient / (1.0 - jnp.exp(-1.0 / p["adaptation_time"][d]))
-    loss = loss + transient * x * (1.0 - jnp.exp(-t / tau))
     at_base = powered(curve.before)[0] - gained(curve.start_pt, level_pt[0])[0]
     at_base = at_base + left_by_peak(curve.log_peak)[0]
     kept = p["offset_kept"][d]
@@ -306,8 +317,8 @@ def _factor(domain: int, x: float, p: dict[str, Any]) -> Any:
         b = p["replay_onset"][0]
         gamma = -jnp.log(p["replay_quarter"][0]) / jnp.log(1.0 + 0.25 * b)
         return diluted * x * (1.0 + b * (1.0 - x)) ** -gamma
-    c, delta = p["saturation_rate"][0], p["saturation_exponent"][0]
-    return diluted * (1.0 - (1.0 + c * x) ** -delta) / (1.0 - (1.0 + c) ** -delta)
+    delta = p["saturation_exponent"][0]
+    return diluted * (1.0 - (1.0 + BEND * x) ** -delta) / (1.0 - (1.0 + BEND) ** -delta)
 
 
 def _covariance(curve: CurveData, p: dict[str, Any], settings: dict[str, Any]) -> Any:
@@ -384,8 +395,9 @@ def sample(
     bijections = {name: dist.biject_to(site["fn"].support) for name, site in sites.items()}
     columns = {}
     for name, bijection in bijections.items():
-        values = guess[name.removesuffix("_")]
-        kind = arguments[1][name.removesuffix("_")][0]["distribution"]
+        priors = arguments[1][name.removesuffix("_")]
+        free = free_places(priors)
+        values, kind = guess[name.removesuffix("_")][:, free], priors[free[0]]["distribution"]
         if kind == "logitnormal":
             values = np.log(values / (1.0 - values))
         elif kind == "lognormal":

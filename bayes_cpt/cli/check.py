@@ -92,10 +92,17 @@ def _study(study: "Study", content: dict[str, Any]) -> list[Part]:
 
     from bayes_cpt.report.results import bases_table, runs_table, span
 
-    others = ", ".join(name for name in study.domains if name not in study.trained_domains)
-    sets = f"{study.general} (general)"
-    if study.targets:
-        sets += f" and {' and '.join(study.targets)} (target)"
+    others = ", ".join(study.third_domains)
+    roles = {
+        name: "general" if name == study.general else "target" for name in study.trained_domains
+    }
+    general = [name for name, role in roles.items() if role == "general"]
+    targets = [name for name, role in roles.items() if role == "target"]
+    sets = " and ".join(
+        f"{' and '.join(names)} ({role})"
+        for names, role in ((general, "general"), (targets, "target"))
+        if names
+    )
     further = f"; also {others}, forecast from these (predict --sets)" if others else ""
     parts: list[Part] = [Text(f"Study {study.name}", "bold")]
     parts += [study.description] if study.description else []

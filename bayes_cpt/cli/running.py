@@ -49,8 +49,9 @@ def of_fit(
     notes: Sequence[str] = (),
 ) -> Answer:
     """Return an answer that stands on a fit, with the facts of that fit and whether to trust it."""
-    from bayes_cpt.report.fit import warning
+    from bayes_cpt.report.fit import unmeasured_words, warning
 
+    unknown = unmeasured_words(posterior.frame)
     about = {
         "fit": str(fit),
         "study": posterior.study.name,
@@ -59,8 +60,10 @@ def of_fit(
         "problems": list(posterior.problems),
         "law_fits": posterior.law_fits,
         "law_alarms": [asdict(check) for check in posterior.law_checks.alarms],
+        "unmeasured": posterior.frame.unmeasured,
     }
     found = [*problems, *warning(posterior)]
+    notes = (*notes, unknown) if unknown else notes
     return Answer(about | {"verdict": verdict} | dict(content), verdict, parts, found, notes)
 
 

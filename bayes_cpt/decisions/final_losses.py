@@ -70,7 +70,7 @@ class BaseTable:
     def of(cls, draws: Draws, bases: tuple[Base, ...], measured: Sequence[Losses]) -> Self:
         """Return the table of bases with their measured losses, None where there is none."""
         frame = draws.frame
-        step, targets = constant(1, frame.reference.learning_rate), frame.domains[1:]
+        step, targets = constant(1, frame.reference.learning_rate), frame.targets
         # Which of several targets a run has makes no difference before its first step.
         mixture = dict.fromkeys(targets, 1.0 / max(len(targets), 1))
         trials = [
@@ -96,7 +96,7 @@ class BaseTable:
             loss - law,
             level,
             known,
-            np.array([state.initial_levels(draws.form) for state in states]),
+            np.array([state.initial_levels(carried=frame.carries_memory) for state in states]),
             np.array([state.forward for state in states]),
         )
 
@@ -215,7 +215,7 @@ class CandidateEvaluator:
             "steps": steps,
             "cpt_steps": steps,
             "paced_steps": areas.paced_steps[rows],
-            "forward_cpt": areas.forward[rows],
+            "log_shift": areas.log_shift[rows],
             "log_forward": areas.log_forward[rows],
             "level_cpt": areas.level[rows],
             "target_share": share,

@@ -217,27 +217,59 @@ class Objective(Strict):
             dict.fromkeys([*self.weights, *(constraint.domain for constraint in self.constraints)])
         )
 
-    def share(self, name: str, domains: Sequence[str]) -> Floats:
-        """Return how the loss of a validation set adds up from the law's, shape (domains,)."""
+    def of_measured(self, domains: Sequence[str], roles: Sequence[str]) -> Self:
+        """Return the objective without the weight on a role that nobody measured.
+
+        Parameters
+        ----------
+        domains, roles : sequence of str
+            Validation sets of a law, and what each is.
+
+        Raises
+        ------
+        SpecError
+            If nothing that was measured has a weight, or a constraint is about what was not.
+        """
+        missing = [role for role in ROLES if role not in roles]
+        known = {name: weight for name, weight in self.weights.items() if name not in missing}
+        bound = [own.domain for own in self.constraints if own.domain in missing]
+        if bound or not sum(known.values()) > 0:
+            problem = f"the study measured {' and '.join(domains)} alone, and {missing[0]} data not"
+            fix = f"leave {missing[0]} out of weights and constraints, or measure it"
+            raise SpecError.at(f"objective {self.name}", problem, fix)
+        return self.model_copy(update={"weights": known})
+
+    def share(self, name: str, domains: Sequence[str], roles: Sequence[str] = ()) -> Floats:
+        """Return how the loss of a validation set adds up from the law's, shape (domains,).
+
+        Parameters
+        ----------
+        name : str
+        domains, roles : sequence of str
+            Validation sets of a law, and what each is: unless given, the first is general and the others are
+            targets.
+        """
         shares = np.eye(len(domains))
-        roles = dict(zip(ROLES, (shares[0], shares[1:].mean(axis=0)), strict=True))
-        if name in self.mixtures:
-            mixture = self.mixtures[name]
-            return np.asarray(mixture.general * roles[ROLES[0]] + mixture.target * roles[ROLES[1]])
-        if name in roles:
-            return np.asarray(roles[name])
+        roles = roles or (ROLES[0], *(ROLES[1] for _ in domains[1:]))
+        rows = {role: [i for i, own in enumerate(roles) if own == role] for role in ROLES}
+        of_role = {role: shares[own].mean(axis=0) for role, own in rows.items() if own}
+        mixture = self.mixtures.get(name)
+        if mixture is not None and len(of_role) == len(ROLES):
+            return np.asarray(sum(getattr(mixture, role) * own for role, own in of_role.items()))
+        if name in of_role:
+            return np.asarray(of_role[name])
         if name in domains:
             return np.asarray(shares[list(domains).index(name)])
-        names = list(dict.fromkeys([*ROLES, *domains, *self.mixtures]))
+        names = list(dict.fromkeys([*of_role, *domains, *self.mixtures]))
         raise SpecError.at(
             f"objective {self.name}",
             f"there is no validation set {name!r}{suggestion(name, names)}",
             f"name one of {', '.join(names)}, or add [mixtures.{name}] with its weights of Eq. 6",
         )
 
-    def combination(self, domains: Sequence[str]) -> Floats:
+    def combination(self, domains: Sequence[str], roles: Sequence[str] = ()) -> Floats:
         """Return the objective's weights on the law's losses, shape (domains,) (see `share`)."""
-        rows = [share * self.share(name, domains) for name, share in self.shares.items()]
+        rows = [share * self.share(name, domains, roles) for name, share in self.shares.items()]
         return np.asarray(np.sum(rows, axis=0))
 
     def cost(self, steps: ArrayLike, resources: Resources) -> Floats:

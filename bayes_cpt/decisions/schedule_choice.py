@@ -94,13 +94,15 @@ class Stretches(BySchedule):
         log_rates = np.log(np.maximum(self.rates, LOWEST_RATE))
         powers = form.powers.interval
         areas = np.exp(log_rates[..., None] * powers.at_nodes())
-        shift = np.exp(form.shift_power * (log_rates - np.log(form.reference_rate)))
+        shift, unit = form.shift_powers.interval, form.reference_rate
+        of_shift = np.exp((log_rates - np.log(unit))[..., None] * shift.at_nodes())
         return Ends(
             log_forward=powers.series(
                 np.log(np.einsum("sk,skn->sn", self.counts, areas) + forward)
             ),
             level=form.momenta.interval.series(reached),
-            forward=form.reference_rate * (self.counts * shift).sum(axis=1),
+            log_shift=shift.series(np.log(unit * np.einsum("sk,skn->sn", self.counts, of_shift))),
+            forward=(self.counts * self.rates).sum(axis=1),
             paced_steps=paced.sum(axis=1),
         )
 

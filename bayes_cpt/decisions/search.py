@@ -134,8 +134,11 @@ def search(
 
 
 def traded(losses: Floats) -> Floats:
-    """Return the two losses that a front is of: the general one, and the mean of the targets'."""
-    return np.stack([losses[0], losses[1:].mean(axis=0)])
+    """Return the two losses that a front is of: the general one, and the mean of the targets'.
+
+    Of a single validation set, of which nothing is traded, both are the same.
+    """
+    return np.stack([losses[0], losses[min(1, len(losses) - 1) :].mean(axis=0)])
 
 
 def nondominated(first: Floats, second: Floats) -> Ints:

@@ -16,7 +16,7 @@ from bayes_cpt.decisions.objective import Constraint, Objective, ScoreConstraint
 from bayes_cpt.decisions.search_space import SearchSpace, named_base
 from bayes_cpt.errors import SpecError
 from bayes_cpt.forecast.scores import ScoreFit, ScoreLink, pairs_of
-from bayes_cpt.forecast.third_sets import ThirdSet, third_names, unmeasured_base
+from bayes_cpt.forecast.third_sets import ThirdSet, unmeasured_base
 from bayes_cpt.model.discrepancy import unit_ramps
 from bayes_cpt.model.residuals import ONSET_SHARE
 from bayes_cpt.model.setup import BoundModel
@@ -49,7 +49,7 @@ class Combination:
     ) -> Self:
         """Return the sum of some validation sets."""
         typed = [
-            share * objective.share(name, model.domains)
+            share * objective.share(name, model.domains, model.frame.roles)
             for name, share in shares.items()
             if name not in thirds
         ]
@@ -151,6 +151,7 @@ class Valuation:
         scores: ScoreFit | None = None,
     ) -> Self:
         """Return the objective on a fit and a space."""
+        objective = objective.of_measured(model.domains, model.frame.roles)
         if model.frame.spec.law.repeated_tokens:
             check_same_steps(model.frame.reference.unique_steps, space.resources)
         reference = _reference(model, objective, space)
@@ -159,7 +160,7 @@ class Valuation:
         thirds = {
             name: model.third(name)
             for name in dict.fromkeys([*objective.named, *scored])
-            if name not in objective.mixtures and name in third_names(model.study)
+            if name not in objective.mixtures and name in model.study.third_domains
         }
         valuation = cls(model, objective, space.resources, reference, thirds, links)
         bases = space.bases if reference is None else (*space.bases, reference)
@@ -320,13 +321,14 @@ class Valuation:
                 problem = f"the run {name} has no loss on {domain} at its last step {last}"
                 raise SpecError.at("risk", problem, "name a run that was measured there")
             measured[domain] = float(losses[-1])
-        of_law = np.array([measured[domain] for domain in self.model.domains])
-        value = float(self.objective.cost(last, self.resources))
+        model, value = self.model, float(self.objective.cost(last, self.resources))
+        of_law = np.array([measured[domain] for domain in model.domains])
         for domain, share in self.objective.shares.items():
             if domain in self.thirds:
                 value += share * measured[domain]
             else:
-                value += share * float(self.objective.share(domain, self.model.domains) @ of_law)
+                own = self.objective.share(domain, model.domains, model.frame.roles)
+                value += share * float(own @ of_law)
         return value
 
 
@@ -347,5 +349,5 @@ def _reference(model: FinalLosses, objective: Objective, space: SearchSpace) -> 
     if objective.reference is not None:
         place = f"objective {objective.name}, key reference"
         return named_base(model.study, objective.reference, place, also=(OWN,))
-    general = model.base_losses(space.bases)[0].mean(axis=-1)
-    return space.bases[int(np.argmin(general))]
+    first = model.base_losses(space.bases)[0].mean(axis=-1)
+    return space.bases[int(np.argmin(first))]

@@ -340,7 +340,7 @@ def plan_of(
     else:
         base = base_schedule(frame.reference)
         bases = (Base(STABLE, base.steps, base), Base(ANNEALED, base.steps, annealed(base)))
-    targets = frame.domains[1:]
+    targets = frame.targets
     shares = {target: 1.0 / len(targets) for target in targets} if len(targets) > 1 else None
     batch = frame.batches[0] if frame.batches else Batch()
     built = tuple(
@@ -366,6 +366,4 @@ def plan_of(
         if measured and run.phase == "cpt"
     ]
     losses = pd.DataFrame(rows, columns=["run", "step", "domain", "loss"])
-    return Study(
-        "typical runs", frame.domains[0], targets or None, bases, built, losses, is_plan=True
-    )
+    return Study("typical runs", frame.general, targets or None, bases, built, losses, is_plan=True)

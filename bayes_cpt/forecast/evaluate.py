@@ -68,16 +68,19 @@ class Draws:
     form : AreaForm
         In which points must have their areas: around these draws, with fewer nodes than for all that the
         prior allows.
-    level_basis, forward_basis : ndarray, shape (columns, draws)
-        The draws' part of the series of levels and of log forward areas.
+    forward_basis : ndarray, shape (columns, draws)
+        The draws' part of the series of log forward areas.
+    level_basis, shift_basis : ndarray, shape (domains, columns, draws)
+        That of levels, and of log forward areas of the shift, on each validation set, or one for all.
     """
 
     frame: BoundModel
     parameters: dict[str, Floats]
     coefficients: dict[str, Floats]
     form: AreaForm
-    level_basis: Floats
     forward_basis: Floats
+    level_basis: Floats
+    shift_basis: Floats
 
     @classmethod
     def of(
@@ -96,16 +99,20 @@ class Draws:
         coefficients = {name: np.asfortranarray(own) for name, own in coefficients.items()}
         form = form or frame.area_form.around(coefficients)
         count = len(next(iter(parameters.values())))
-        level, forward = (
-            np.ascontiguousarray(np.broadcast_to(basis, (count, basis.shape[-1])).T)
-            for basis in (form.level_basis(coefficients), form.forward_basis(coefficients))
+        bases = (
+            np.broadcast_to(basis, (*basis.shape[:-2], count, basis.shape[-1])).swapaxes(-1, -2)
+            for basis in (
+                form.forward_basis(coefficients),
+                form.level_basis(coefficients),
+                form.shift_basis(coefficients),
+            )
         )
-        return cls(frame, parameters, coefficients, form, level, forward)
+        return cls(frame, parameters, coefficients, form, *map(np.ascontiguousarray, bases))
 
     @property
     def count(self) -> int:
         """How many draws there are."""
-        return int(self.level_basis.shape[1])
+        return int(self.level_basis.shape[-1])
 
     @property
     def dtype(self) -> Any:
@@ -114,7 +121,7 @@ class Draws:
 
     def take(self, which: "slice | Ints") -> Self:
         """Return the law in some of the draws."""
-        return self._map(lambda own: own[which], lambda basis: basis[:, which])
+        return self._map(lambda own: own[which], lambda basis: basis[..., which])
 
     def astype(self, dtype: DTypeLike) -> Self:
         """Return the draws in another precision: of single precision losses are within 2e-6 nats."""
@@ -125,8 +132,9 @@ class Draws:
             self,
             parameters={name: of_draws(own) for name, own in self.parameters.items()},
             coefficients={name: of_draws(own) for name, own in self.coefficients.items()},
-            level_basis=np.ascontiguousarray(of_basis(self.level_basis)),
             forward_basis=np.ascontiguousarray(of_basis(self.forward_basis)),
+            level_basis=np.ascontiguousarray(of_basis(self.level_basis)),
+            shift_basis=np.ascontiguousarray(of_basis(self.shift_basis)),
         )
 
     @cached_property
@@ -324,11 +332,22 @@ class _Tile:
 
     def learning_rate_levels(self, coefficients: Any, xp: Any) -> tuple[Floats, Floats]:
         """Return the levels of PT and CPT in each draw, shape (rows or 1, draws)."""
+        basis = self._own(self._draws.level_basis)
         before, after = (
-            self._draws.form.levels_in_draws(self._series(name), self._draws.level_basis)
+            self._draws.form.levels_in_draws(self._series(name), basis)
             for name in ("level_pt", "level_cpt")
         )
         return before, after
+
+    def shift_area(self, coefficients: Any, xp: Any) -> Floats:
+        """Return the forward area of the shift in each draw, shape (rows or 1, draws or 1)."""
+        series, basis = self._series("log_shift"), self._own(self._draws.shift_basis)
+        # Where its power is fixed it is the same in every draw.
+        return np.asarray(np.exp(series @ (basis[:, :1] if len(basis) == 1 else basis)))
+
+    def _own(self, basis: Floats) -> Floats:
+        """Return the part of a basis that is of these points' validation set."""
+        return np.asarray(basis[self.domain_index if len(basis) > 1 else 0])
 
     def log_forward_area(self, coefficients: Any, xp: Any) -> Floats:
         """Return the log of S1 in each draw, shape (rows or 1, draws)."""

@@ -360,11 +360,6 @@ class ThirdSet:
         }
 
 
-def third_names(study: Study) -> tuple[str, ...]:
-    """Return the validation sets of a study that are neither general nor target."""
-    return tuple(name for name in study.domains if name not in study.trained_domains)
-
-
 def check_names(posterior: Posterior, names: Sequence[str]) -> tuple[str, ...]:
     """Return names of third validation sets, each once; ``all`` stands for all there are.
 
@@ -378,7 +373,7 @@ def check_names(posterior: Posterior, names: Sequence[str]) -> tuple[str, ...]:
         problem = "the law knows no CPT phase, and third validation sets follow from its losses"
         fix = "fit with --model cpt or cpt-replay"
         raise StudyError.at(f"model {posterior.frame.spec.name}", problem, fix)
-    known = third_names(study)
+    known = study.third_domains
     wanted = known if tuple(names) == ("all",) else tuple(dict.fromkeys(names))
     fix = f"name one of {', '.join(known)}" if known else f"add its losses to {study.origin.losses}"
     problems = [

@@ -1,9 +1,7 @@
 """From white coordinates to the values of a law, and slopes back, in loops that Numba compiles.
 
 ``position = center + factor·white`` are numbers on the scale on which each prior is normal; of a
-bounded log-normal the logit of where it lies between its bounds. What data tell of a saturating replay
-factor is its value at half of the target data, not its dilution: over that one the posterior is
-straight.
+bounded log-normal the logit of where it lies between its bounds.
 """
 
 import math
@@ -18,10 +16,8 @@ COMPILED: dict[str, Any] = {"cache": True, "error_model": "numpy", "nogil": True
 # How a number is sampled, and the columns of the table of priors before those of the excess precision.
 NORMAL, LOG_NORMAL, LOGIT_NORMAL, BOUNDED = range(4)
 VALUE, KIND, CENTER, SPREAD, LOWER, UPPER, EXCESS = range(7)
-# The target share whose replay factor is sampled.
-HALF = 0.5
 # How many tables `unwhiten` is given.
-TABLES = 5
+TABLES = 4
 
 
 @numba.njit(**COMPILED)
@@ -37,8 +33,7 @@ def unwhiten(white, given):  # type: ignore[no-untyped-def]
         its place among all values, how it is sampled, centre, spread and bounds of its prior, and what
         correlations add to the precision in sds of the priors; template, shape (values,), all values of
         the law, the fixed ones filled in; pools, shape (populations, members + 1), where what several
-        targets, or batches, have of a parameter stands, and their spread; saturated, shape (sets, 3),
-        where rate, exponent and dilution of saturating replay factors stand.
+        targets, or batches, have of a parameter stands, and their spread.
     """
     total, values, _, _ = _evaluate(white, given)
     return np.full(1, total), values
@@ -56,16 +51,9 @@ def unwhitened_slopes(white, given, by_values):  # type: ignore[no-untyped-def]
     """
     size = white.size
     metric, priors = unpacked(given, TABLES, 0), unpacked(given, TABLES, 1)
-    saturated = unpacked(given, TABLES, 4)
     _, _, slopes, gradient = _evaluate(white, given)
-    position = _position(white, metric)
     for a in range(size):
         gradient[a] = gradient[a] + by_values[int(priors[a, VALUE])] * slopes[a]
-    for k in range(saturated.shape[0]):
-        rate, exponent, dilution = saturated[k]
-        _, by_rate, by_exponent = follow_saturation(position[int(rate)], position[int(exponent)])
-        gradient[int(rate)] += gradient[int(dilution)] * by_rate
-        gradient[int(exponent)] += gradient[int(dilution)] * by_exponent
     found = np.zeros(size)
     for a in range(size):
         for b in range(size):
@@ -87,13 +75,8 @@ def _evaluate(white, given):  # type: ignore[no-untyped-def]
     """Return log density, values, the slope of each value by its position, and of the density by each."""
     size = white.size
     metric, priors = unpacked(given, TABLES, 0), unpacked(given, TABLES, 1)
-    pools, saturated = unpacked(given, TABLES, 3), unpacked(given, TABLES, 4)
+    pools = unpacked(given, TABLES, 3)
     position, values = _position(white, metric), unpacked(given, TABLES, 2)[0].copy()
-    for k in range(saturated.shape[0]):
-        rate, exponent, dilution = saturated[k]
-        position[int(dilution)] += follow_saturation(position[int(rate)], position[int(exponent)])[
-            0
-        ]
     total = -0.5 * size * math.log(2.0 * math.pi)
     slope, gradient = np.empty(size), np.empty(size)
     standard, by_position = np.empty(size), np.empty(size)
@@ -159,26 +142,3 @@ def add_alikeness(count, total, square, spread):  # type: ignore[no-untyped-def]
     by_separate = -0.5 * (count - 1) * (1.0 / separate - 1.0 / shared)
     by_separate += 0.5 * (square / separate**2 + pull_by_separate * total**2)
     return value, pull, 2.0 * spread * by_separate
-
-
-@numba.njit(**COMPILED)
-def follow_saturation(log_rate, log_exponent):  # type: ignore[no-untyped-def]
-    """Return the dilution that takes the factor at `HALF` to 1, and its slopes by both."""
-    half, half_by_rate, half_by_exponent = _log_saturation(log_rate, log_exponent, HALF)
-    whole, whole_by_rate, whole_by_exponent = _log_saturation(log_rate, log_exponent, 1.0)
-    return (
-        (half - whole) / (1.0 - HALF),
-        (half_by_rate - whole_by_rate) / (1.0 - HALF),
-        (half_by_exponent - whole_by_exponent) / (1.0 - HALF),
-    )
-
-
-@numba.njit(**COMPILED)
-def _log_saturation(log_rate, log_exponent, share):  # type: ignore[no-untyped-def]
-    """Return the log of -expm1(-exponent·log1p(rate·share)), and its slopes by both logarithms."""
-    rate, exponent = math.exp(log_rate), math.exp(log_exponent)
-    power = exponent * math.log1p(rate * share)
-    reached = -math.expm1(-power)
-    by_power = (1.0 - reached) / reached
-    by_rate = by_power * exponent * rate * share / (1.0 + rate * share)
-    return math.log(reached), by_rate, by_power * power

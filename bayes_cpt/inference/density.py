@@ -18,7 +18,6 @@ from bayes_cpt.inference.coordinates import (
     LOG_NORMAL,
     LOGIT_NORMAL,
     NORMAL,
-    follow_saturation,
     unwhiten,
     unwhitened_slopes,
 )
@@ -36,10 +35,6 @@ if TYPE_CHECKING:
 # Chains start so many white sds from the mode.
 JITTER = 0.3
 FAMILIES = {Normal: NORMAL, LogNormal: LOG_NORMAL, LogitNormal: LOGIT_NORMAL}
-# Parameters of the saturating replay factor, the last of which is sampled as what the factor is at one
-# half.
-SATURATION = ("saturation_rate", "saturation_exponent", "replay_dilution")
-SATURATION_KINDS = (LOG_NORMAL, LOG_NORMAL, NORMAL)
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,7 +76,7 @@ class Density:
 
     @cached_property
     def prior_tables(self) -> tuple[Floats, ...]:
-        """Priors, template, pools and saturated numbers as `unwhiten` takes them."""
+        """Priors, template and pools as `unwhiten` takes them."""
         frame, size = self.setup.frame, self.size
         excess = np.zeros((size, size))
         if tied := correlated(frame):
@@ -108,26 +103,7 @@ class Density:
             np.column_stack([*columns, excess]).astype(np.float64),
             np.array(template, dtype=np.float64),
             np.array(pools or np.zeros((0, 1)), dtype=np.float64),
-            self._saturated.astype(np.float64),
         )
-
-    @cached_property
-    def _saturated(self) -> Any:
-        """Where rate, exponent and dilution of each saturating replay factor stand, shape (sets, 3)."""
-        frame = self.setup.frame
-        infos, rows = frame.parameters(), []
-        if all(name in infos for name in SATURATION):
-            labels = [
-                [member.label for member in frame.members(infos[name].dims)] for name in SATURATION
-            ]
-            for label in labels[0]:
-                places = [
-                    self._where(name, own.index(label)) if label in own else -1
-                    for name, own in zip(SATURATION, labels, strict=True)
-                ]
-                if min(places) >= 0 and tuple(self._kinds[k] for k in places) == SATURATION_KINDS:
-                    rows.append(places)
-        return np.array(rows, dtype=np.int64).reshape(-1, 3)
 
     @property
     def loss(self) -> Floats:
@@ -148,8 +124,6 @@ class Density:
         for j in np.flatnonzero(table[:, 1] == BOUNDED):
             share = (np.exp(start[j]) - table[j, 4]) / (table[j, 5] - table[j, 4])
             start[j] = np.log(share / (1.0 - share))
-        for rate, exponent, dilution in self._saturated:
-            start[dilution] -= follow_saturation(start[rate], start[exponent])[0]
         return start
 
     def in_metric(self, metric: Metric) -> Callable[[Floats], tuple[float, Floats]]:

@@ -42,8 +42,8 @@ def fit(
     cores : int, optional
         Chains sampled at once.
     attempts : int, optional
-        How often at most to sample until the diagnostics hold; as often as
-        `attempts_for` says of its law unless given. 1 is for a quick look.
+        How often at most to sample after the first look until the diagnostics hold; three times unless
+        given. 1 is for a quick look.
 
     Returns
     -------
@@ -61,7 +61,7 @@ def fit(
         If the posterior cannot be sampled at all.
     """
     from bayes_cpt.inference.density import Density
-    from bayes_cpt.inference.sampling import sample
+    from bayes_cpt.inference.sampling import ATTEMPTS, sample
 
     if attempts is not None and attempts < 1:
         raise ValueError(f"attempts is {attempts}: give at least 1")
@@ -73,17 +73,9 @@ def fit(
         Density(setup),
         seed,
         draws=draws,
-        attempts=attempts_for(setup.frame.spec.law)[:attempts],
+        attempts=ATTEMPTS[:attempts],
         progress=progress,
         cores=cores,
     )
     return build_posterior(setup, study, drawn, seed)
 
-
-def attempts_for(law: LawTable) -> "tuple[SamplerSettings, ...]":
-    """Return the attempts that a fit of a law makes, in order."""
-    from bayes_cpt.inference.sampling import ATTEMPTS, CAREFUL_ATTEMPTS, SIZES_ATTEMPTS
-
-    if law.unknown_base:
-        return CAREFUL_ATTEMPTS
-    return SIZES_ATTEMPTS if law.model_size else ATTEMPTS

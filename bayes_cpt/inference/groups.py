@@ -12,14 +12,15 @@ import numpy as np
 
 from bayes_cpt.arrays import Floats
 from bayes_cpt.laws.groups import Mixture
-from bayes_cpt.model.groups import BATCHES, GROUPED, Group, roles_of, without_batches
+from bayes_cpt.model.groups import BATCHES, GROUPED, Group, without_batches
 from bayes_cpt.model.joint_priors import further
 from bayes_cpt.model.setup import BoundModel
+from bayes_cpt.model.spec import ROLES
 from bayes_cpt.study.batches import Batch
 
 # Sets the draws of new groups apart from all that is drawn with the seed of the fit.
 STREAM = 7
-# What is sampled of the size of a shift: B and D are in proportion to it.
+# What is sampled of the size of a shift: B is in proportion to it.
 SHIFT_SIZES = ("shift_size", "shift_share")
 
 
@@ -52,8 +53,9 @@ class RunGroups:
                 own: prior for own, prior in frame.spec.priors.items() if own not in of_several
             }
             spec = frame.spec.model_copy(update={"law": law, "priors": priors})
-            domains = (frame.domains[0], self.target)
-            frame = replace(frame, spec=spec, domains=domains, roles=roles_of(domains))
+            # A study of several targets has a general set.
+            domains = (str(frame.general), self.target)
+            frame = replace(frame, spec=spec, domains=domains, roles=ROLES)
         if self.batch is not None:
             frame = replace(frame, spec=without_batches(frame.spec), batches=())
         return frame
@@ -82,7 +84,7 @@ class RunGroups:
 
     def _on_target(self, found: dict[str, Floats], frame: BoundModel) -> dict[str, Floats]:
         """Return draws of a law of one target: the shift of the general set is the one that this makes."""
-        kept, domains = dict(found), (frame.domains[0], self.target)
+        kept, domains = dict(found), (frame.general, self.target)
         for name, info in frame.parameters().items():
             if info.dims is not None:
                 members = frame.members(info.dims)

@@ -21,7 +21,7 @@ type Progress = Callable[[str, float], None]
 
 CHAINS = 4
 # Draws per chain after which the diagnostics are looked at first. What is decided there depends on the
-# draws alone, so that a seed gives the same posterior however fast the machine is.
+# draws alone: a seed gives the same posterior on any machine.
 FIRST_DRAWS = 500
 # An attempt goes on to so many times the draws that its effective ones ask for.
 ROOM = 1.3
@@ -49,16 +49,13 @@ class SamplerSettings:
     target_accept: float
 
 
+# Its draws are kept where they suffice, and else say which metric to take.
+FIRST_LOOK = SamplerSettings(100, FIRST_DRAWS, 0.9)
 ATTEMPTS = (
-    SamplerSettings(100, 3000, 0.9),
     SamplerSettings(300, 3000, 0.97),
-    SamplerSettings(1500, 4000, 0.995),
+    SamplerSettings(500, 4000, 0.99),
+    SamplerSettings(1500, 4000, 0.998),
 )
-# Where next to nothing is known of PT the posterior has narrow corners that only small steps go into: those
-# of 0.995 diverge now and then, and the time is lost.
-CAREFUL_ATTEMPTS = (SamplerSettings(2000, 4000, 0.998), SamplerSettings(3000, 6000, 0.9995))
-# So it is with steps of 0.9 where single sizes deviate.
-SIZES_ATTEMPTS = (SamplerSettings(300, 3000, 0.97), ATTEMPTS[2])
 # nutpie's models of this process: one serves all studies of a like density.
 _COMPILED: dict[Any, Any] = {}
 
@@ -76,7 +73,7 @@ class Sample:
     diagnostics : Diagnostics
         Of what is sampled.
     attempts : int
-        How many were made.
+        How many were made, the first look among them.
     """
 
     values: dict[str, Floats]
@@ -95,6 +92,8 @@ def sample(
     cores: int | None = None,
 ) -> Sample:
     """Sample a log density until its diagnostics hold, or the attempts are used up.
+
+    A first look comes before them: 500 draws after little tuning.
 
     Parameters
     ----------
@@ -117,17 +116,18 @@ def sample(
     report = progress or (lambda stage, share: None)
     report("finding the mode", 0.0)
     metric = laplace(density, seed, cores)
-    found: Sample | None = None
-    for attempt, settings in enumerate(attempts, start=1):
-        stage = "sampling"
-        if found is not None:
-            stage = f"sampling, attempt {attempt} ({found.diagnostics.problems[0]})"
+    look = _Run(density, metric, FIRST_LOOK, seed, cores, report, "a first look", 1)
+    white, found = look.to(FIRST_LOOK.draws)
+    if draws is None and found.diagnostics.trustworthy:
+        return found
+    stage = "sampling"
+    for attempt, settings in enumerate(attempts, start=2):
+        metric = empirical_metric(metric, white.reshape(-1, white.shape[-1]))
         run = _Run(density, metric, settings, seed + attempt - 1, cores, report, stage, attempt)
         white, found = run.to(draws) if draws else run.until_enough()
-        if found.diagnostics.trustworthy or not np.isfinite(white).all():
+        if found.diagnostics.trustworthy:
             break
-        metric = empirical_metric(metric, white.reshape(-1, white.shape[-1]))
-    assert found is not None
+        stage = f"sampling, attempt {attempt + 1} ({found.diagnostics.problems[0]})"
     return found
 
 

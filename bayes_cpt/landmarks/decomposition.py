@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 DRAWS = 500
 # Steps are finite, so that a law can divide them by data without end.
-ENDLESS = {"forward_cpt": np.inf, "cpt_steps": 1e300}
+ENDLESS = {"log_shift": np.inf, "cpt_steps": 1e300}
 # Terms that a run on general data has too.
 PRETRAINING_TERMS = ("power", "annealing", "peak", "size")
 
@@ -208,7 +208,10 @@ def at_limit(points: Points) -> Points:
     """
 
     def endless(name: str, values: np.ndarray) -> np.ndarray:
-        return np.full_like(values, ENDLESS[name]) if name in ENDLESS else values
+        if name not in ENDLESS:
+            return values
+        # A series of the same value at any power has that as its first term alone.
+        return np.where(np.arange(values[0].size) == 0, ENDLESS[name], 0.0 * values)
 
     return points.map(endless)
 

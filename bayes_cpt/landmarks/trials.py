@@ -222,7 +222,16 @@ def trial_curves(
         still = not trial.schedule.learning_rates().any()
         schedule = constant(trial.schedule.steps, STILL) if still else trial.schedule
         shares = dict(trial.mixture) if len(trial.mixture) > 1 else None
-        own = Run(name, "cpt", schedule, name, trial.replay, model_size=size, targets=shares)
+        own = Run(
+            name,
+            "cpt",
+            schedule,
+            name,
+            trial.replay,
+            model_size=size,
+            optimizer_state="reset" if frame.resets else None,
+            targets=shares,
+        )
         runs += (own,)
         measured = zip(frame.domains, trial.base_losses, strict=True)
         rows += [(name, 0, domain, loss) for domain, loss in measured if loss is not None]
@@ -231,7 +240,7 @@ def trial_curves(
         # What is suspicious in a run is said of the run that these are made from.
         warnings.simplefilter("ignore", StudyWarning)
         plan = Study(
-            "trials", frame.domains[0], frame.domains[1:], bases, runs, table, is_plan=True
+            "trials", frame.general, frame.targets or None, bases, runs, table, is_plan=True
         )
     wanted = {run.name: np.atleast_1d(at) for run, at in zip(plan.runs, steps, strict=True)}
     return frame.curves(plan, lambda run, _: wanted[run.name], form=form)

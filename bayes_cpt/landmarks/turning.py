@@ -265,15 +265,19 @@ def _changes(draws: Draws, trial: Trial, course: Course, horizon: int) -> tuple[
 def _beyond(draws: Draws, trial: Trial, horizon: int, rates: Floats, steps: Floats) -> Floats:
     """Return losses at numbers of steps in which only areas grow, as at some learning rates."""
     curves = trial_curves(draws.frame, draws.form, [trial], [[horizon]])
-    form, powers = draws.form, draws.form.powers.interval
-    shift = float(form.shift_area(rates)[-1]) / rates.size
-    paced, forward = form.paces(rates).mean(), (rates[:, None] ** powers.at_nodes()).mean(axis=0)
-    per_step = {"steps": 1.0, "cpt_steps": 1.0, "paced_steps": paced, "forward_cpt": shift}
+    form, unit = draws.form, draws.form.reference_rate
+    areas = {
+        "log_forward": (form.powers.interval, 1.0),
+        "log_shift": (form.shift_powers.interval, unit),
+    }
+    per_step = {"steps": 1.0, "cpt_steps": 1.0, "paced_steps": form.paces(rates).mean()}
 
     def prolonged(name: str, values: Floats) -> Floats:
         grown = np.repeat(values, steps.size, axis=0)
         further = np.tile(steps - horizon, values.shape[0])
-        if name == "log_forward":
+        if name in areas:
+            powers, scale = areas[name]
+            forward = scale * ((rates / scale)[:, None] ** powers.at_nodes()).mean(axis=0)
             area = np.exp(powers.values(grown)) + further[:, None] * forward
             return powers.series(np.log(area))
         return grown + per_step[name] * further if name in per_step else grown

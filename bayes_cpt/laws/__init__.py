@@ -4,10 +4,9 @@ from bayes_cpt.laws.groups import Batches, Mixture, ModelSize
 from bayes_cpt.laws.law import BaseOffset, Law
 from bayes_cpt.laws.pretraining import Annealing, PeakLevel, Power
 from bayes_cpt.laws.term import Parameter, Reference, Term
-from bayes_cpt.laws.transfer import Adaptation, Shift, shift_signs
+from bayes_cpt.laws.transfer import Shift, shift_signs
 
 __all__ = [
-    "Adaptation",
     "Annealing",
     "BaseOffset",
     "Batches",

@@ -45,9 +45,10 @@ class AreaForm:
         Whether PT starts from level 0, and S2_pt counts from the reference rate. Else a warm-up does not
         count, and S2_pt counts from the run's own learning rate after it, as printed.
     carry_memory : bool
-        Whether the level at the transfer is that of the base. Else it is the base's last learning rate.
-    shift_power : float
-        Power of the learning rate in the forward area that the shift sees.
+        Whether the level at the transfer is that of the base. Else, and where a run starts with a new
+        optimiser, it is the base's last learning rate.
+    shift_powers : PowerRange
+        Where forward areas that the shift sees will be evaluated; 1 in the printed law.
     """
 
     momenta: MomentumRange = field(default_factory=MomentumRange)
@@ -56,7 +57,7 @@ class AreaForm:
     memory_clock: float = 0.0
     count_warmup: bool = False
     carry_memory: bool = False
-    shift_power: float = 1.0
+    shift_powers: PowerRange = field(default_factory=PowerRange)
 
     def around(self, coefficients: Mapping[str, Any]) -> Self:
         """Return the form with ranges just around some coefficients: fewer terms in each series.
@@ -64,12 +65,15 @@ class AreaForm:
         Parameters
         ----------
         coefficients : mapping
-            Of a law, with lambda and rho where the law has them.
+            Of a law, with lambda, rho and rho_s where the law has them.
         """
         found = [np.ravel(coefficients[name]) for name in MOMENTA if name in coefficients]
         momenta = MomentumRange.around(np.concatenate(found)) if found else self.momenta
         powers = PowerRange.around(coefficients["rho"]) if "rho" in coefficients else self.powers
-        return replace(self, momenta=momenta, powers=powers)
+        shift = PowerRange.around(coefficients["rho_s"]) if "rho_s" in coefficients else None
+        return replace(
+            self, momenta=momenta, powers=powers, shift_powers=shift or self.shift_powers
+        )
 
     def level_table(self, rates: Floats, initial_level: float, points: Ints) -> Floats:
         """Return the series in lambda of levels after some steps, shape (points, nodes).
@@ -86,30 +90,39 @@ class AreaForm:
         levels, _ = run_levels(rates, self.paces(rates), start, momenta, points)
         return self.momenta.interval.series(levels)
 
-    def level_basis(self, coefficients: Mapping[str, Any], xp: Any = np) -> Any:
-        """Return the basis of the series of levels, shape (..., nodes).
+    def level_basis(self, coefficients: Mapping[str, Any]) -> Floats:
+        """Return the basis of the series of levels on each validation set, shape (domains, draws, nodes).
+
+        One stands for all where the law has no slow pace.
 
         Parameters
         ----------
         coefficients : mapping
-            As for `bayes_cpt.laws.series.momentum_parts`, shape (...).
+            As for `bayes_cpt.laws.series.momentum_parts`, shape (draws,), and (draws, domains).
         """
-        return sum(
-            xp.expand_dims(weight, -1) * self.momenta.basis(momentum, xp)
-            for momentum, weight in momentum_parts(coefficients, xp)
+        parts = momentum_parts(coefficients)
+        return np.asarray(
+            sum(
+                np.atleast_2d(np.asarray(weight).T)[..., None] * self.momenta.basis(momentum)
+                for momentum, weight in parts
+            )
         )
 
-    def levels(self, table: Any, basis: Any, xp: Any = np) -> Any:
+    def levels(self, table: Any, coefficients: Mapping[str, Any], xp: Any = np) -> Any:
         """Return levels at points, shape (..., points).
 
         Parameters
         ----------
         table : array, shape (points, nodes)
             From `level_table`.
-        basis : array, shape (..., nodes)
-            From `level_basis`.
+        coefficients : mapping
+            As for `bayes_cpt.laws.series.momentum_parts`, with those of validation sets gathered per point.
         """
-        return xp.maximum(basis @ table.T, SMALLEST)
+        parts = [
+            weight * xp.maximum(self.momenta.basis(momentum, xp) @ table.T, SMALLEST)
+            for momentum, weight in momentum_parts(coefficients)
+        ]
+        return parts[0] if len(parts) == 1 else parts[0] + parts[1]
 
     def levels_in_draws(self, table: Floats, basis: Floats) -> Floats:
         """Return levels at points in draws, shape (points, draws), in the order of memory of the basis.
@@ -119,7 +132,7 @@ class AreaForm:
         table : ndarray, shape (points, nodes)
             From `level_table`.
         basis : ndarray, shape (nodes, draws)
-            From `level_basis`, draws last.
+            From `level_basis`, of one validation set, draws last.
         """
         return np.maximum(table @ basis, SMALLEST)
 
@@ -138,18 +151,37 @@ class AreaForm:
         """
         return np.asarray((learning_rates / self.reference_rate) ** self.memory_clock)
 
-    def shift_area(self, learning_rates: Floats) -> Floats:
-        """Return the forward area that the shift sees, after each step, in LR·steps.
+    def log_shift_area(self, learning_rates: Floats, points: Ints) -> Floats:
+        """Return the series of the log of the forward area that the shift sees, LR·steps.
+
+        That is ``eta_ref·sum (eta/eta_ref)^rho_s``.
 
         Parameters
         ----------
         learning_rates : ndarray, shape (steps,)
             Raw.
+        points : ndarray of int, shape (points,)
+            0 is before the first step.
+
+        Returns
+        -------
+        ndarray, shape (points, nodes)
         """
-        if self.shift_power == 1.0:
-            return forward_area(learning_rates)
+        interval = self.shift_powers.interval
         relative = learning_rates / self.reference_rate
-        return self.reference_rate * forward_area(relative, self.shift_power)
+        areas = self.reference_rate * forward_areas(relative, interval.at_nodes(), points)
+        return interval.series(np.log(np.maximum(areas, SMALLEST)))
+
+    def shift_basis(self, coefficients: Mapping[str, Any]) -> Floats:
+        """Return the basis of that series on each validation set, shape (domains, draws, nodes).
+
+        Parameters
+        ----------
+        coefficients : mapping
+            With rho_s, shape (draws, domains), where it is free.
+        """
+        power = coefficients.get("rho_s", np.ones((1, 1)))
+        return np.asarray(self.shift_powers.basis(np.asarray(power).T))
 
 
 def forward_area(learning_rates: ArrayLike, power: float = 1.0) -> Floats:

@@ -7,7 +7,7 @@ from bayes_cpt.laws.term import FACTOR, Parameter, Reference, Values
 from bayes_cpt.laws.transfer import OF_BATCH, shift_progress
 
 # Coefficients that change with model size, each as a power of it, and the coefficient that is its exponent.
-BY_SIZE = {"A": "gamma_A", "C1": "gamma_1", "C2": "gamma_2", "B": "gamma_B", "D": "gamma_B"}
+BY_SIZE = {"A": "gamma_A", "C1": "gamma_1", "C2": "gamma_2", "B": "gamma_B"}
 # Coefficients of single sizes: the parameter that counts in sds of another, and that one.
 OF_SIZES = {
     "delta_N": ("size_deviation", "size_misfit"),
@@ -23,7 +23,7 @@ class ModelSize:
 
     The paper prints ``F·N^-gamma_3``. Counted from the reference size, L0 is that of a model of this size,
     and different data determine level and exponent. Other coefficients change with size as well:
-    ``A·n^gamma_A``, ``C1·n^gamma_1``, ``C2·n^gamma_2``, ``B·n^gamma_B`` (and D with B). Eq. 7 has gamma_1
+    ``A·n^gamma_A``, ``C1·n^gamma_1``, ``C2·n^gamma_2``, ``B·n^gamma_B``. Eq. 7 has gamma_1
     and gamma_2, and takes the power and the shift as the same for all sizes.
 
     No family of models lies on a power of its size. One size lies off it by ``delta_N``, and its annealing
@@ -114,10 +114,6 @@ def size_factors(points: Any, gathered: Values, xp: Any) -> dict[str, Any]:
     return factors
 
 
-# Coefficients of what a transfer changes: on general data each target has a factor of its own for them.
-FORGOTTEN = ("B", "D")
-
-
 @dataclass(frozen=True)
 class Mixture:
     """How a mixture of targets moves the validation set of each of them, and the general one.
@@ -127,10 +123,10 @@ class Mixture:
 
         B_k·(h_k(x) + psi_k·y)·(1 - (1 + E_k·(x/h_k(x))^omega_k·S1_cpt)^-beta_k)
 
-    and its transient ``D_k·(x + psi_k·y)·(1 - exp(-t/tau))``: its own data act as a single target's do
-    beside replay, the others' by a share psi_k, below 0 where they make it worse. On general data B and D
-    of Eq. 8 are multiplied by ``sum_k w_k·phi_k``: targets differ in what they make a model forget. With
-    one target, w = 1 and y = 0, it is the law of one target. The paper has no such form.
+    Its own data act as a single target's do beside replay, the others' by a share psi_k, below 0 where they
+    make it worse. On general data B of Eq. 8 is multiplied by ``sum_k w_k·phi_k``: targets differ in what
+    they make a model forget. With one target, w = 1 and y = 0, it is the law of one target. The paper has
+    no such form.
     """
 
     def parameters(self) -> dict[str, Parameter]:
@@ -166,16 +162,13 @@ def mixture_factors(gathered: Values, factors: dict[str, Any]) -> dict[str, Any]
     """
     if "phi" not in gathered:
         return factors
-    all_factors = dict(factors)
-    for name in FORGOTTEN:
-        if name in gathered:
-            known = all_factors.get(f"{name}{FACTOR}")
-            all_factors[f"{name}{FACTOR}"] = gathered["phi"] * (1.0 if known is None else known)
-    return all_factors
+    # What a transfer changes has, on general data, a factor of its own for each target.
+    own = f"B{FACTOR}"
+    return {**factors, own: gathered["phi"] * factors.get(own, 1.0)}
 
 
 # Coefficients that single batches have for themselves, and by what a batch multiplies each.
-BY_BATCH = {"B": "q_B", "D": "q_D", "E": "q_E", "beta": "q_beta"}
+BY_BATCH = {"B": "q_B", "E": "q_E", "beta": "q_beta"}
 
 
 @dataclass(frozen=True)
@@ -184,19 +177,16 @@ class Batches:
 
     The paper fits B, E and beta anew for another batch size or sequence length, and keeps the rest of the
     law. So does this: what `bayes_cpt.laws.transfer.Shift` samples has a value for every batch of every
-    validation set, and these are alike as far as the data say (`bayes_cpt.model.joint_priors`). B, D, E
+    validation set, and these are alike as far as the data say (`bayes_cpt.model.joint_priors`). B, E
     and beta are those of the usual batch, the first; ``q_B`` ... are by what each batch multiplies them.
 
     Parameters
     ----------
     domains : int
         How many validation sets there are.
-    adaptation : bool
-        Whether there is a transient.
     """
 
     domains: int
-    adaptation: bool = False
 
     def parameters(self) -> dict[str, Parameter]:
         """Return how unlike batches are."""
@@ -237,12 +227,11 @@ class Batches:
         # How much of its limit the shift has reached at the reference.
         now = shift_progress(rate, 1.0, exponent, xp)
         before = shift_progress(usual_rate, 1.0, usual_exponent, xp)
-        found = {
+        return {
             "q_B": size / usual_size * before / now,
             "q_E": rate / usual_rate,
             "q_beta": exponent / usual_exponent,
         }
-        return found | ({"q_D": size / usual_size} if self.adaptation else {})
 
 
 def batch_factors(gathered: Values, factors: dict[str, Any]) -> dict[str, Any]:

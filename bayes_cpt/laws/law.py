@@ -5,7 +5,6 @@ The CPT law of arXiv 2505.07796, Eq. 4 with the replay factors of Eq. 8, reads h
     L = L0 + A·(S1_pt + S1_cpt)^-alpha                       power        (pretraining.py)
         - C1·S2_pt - C2·S2_cpt·exp(a1·r_cpt)                 annealing    (pretraining.py)
         + B·h(r_cpt)·(1 - (1 + E·S1_cpt)^-beta)              shift        (transfer.py)
-        + D·r_cpt·(1 - exp(-t/tau))                          adaptation   (transfer.py; ours)
         + F·(n^-gamma_3 - 1) + delta_N                       size         (size.py; Eq. 7)
 
 where ``S1 = sum eta^rho`` and ``S2 = (eta_0^zeta - e^zeta)/(1 - lambda)`` with e the level of the learning
@@ -27,7 +26,7 @@ from bayes_cpt.laws.groups import (
 from bayes_cpt.laws.term import Parameter, Reference, Term, Values
 
 # Coefficients without a domain axis.
-SHARED = ("lambda", "lambda_slow", "slow_share", "rho", "zeta", "xi")
+SHARED = ("lambda", "lambda_slow", "rho", "zeta", "xi")
 # Coefficients of groups of runs, and the coordinate they run along.
 ALONG = {
     **dict.fromkeys(OF_SIZES, "size_domain"),

@@ -31,16 +31,18 @@ class PhaseAreas:
         Raw learning rate of each of the steps; at step 0 the one before the first step.
     log_forward : ndarray, shape (points, nodes)
         Series in rho of the log of S1_pt + S1_cpt, LR^rho·steps.
-    forward_cpt : ndarray, shape (points,)
-        S1_cpt as the shift sees it, LR·steps. 0 in a PT run.
+    log_shift : ndarray, shape (points, nodes)
+        Series in rho_s of the log of S1_cpt as the shift sees it, LR·steps. In a PT run that is next to 0.
     start_pt, level_pt : ndarray, shape (points,) and (points, columns)
         Learning rate from which S2_pt counts, and what the level at the end of PT so far is evaluated from
         (`bayes_cpt.laws.areas.AreaForm.level_table`).
     start_cpt, level_cpt : ndarray, shape (points,) and (points, nodes)
-        The same of S2_cpt: the base's last learning rate, and the level in CPT. In a PT run they are such
-        that S2_cpt is 0. A level that is carried over is itself where S2_cpt counts from.
+        The same of S2_cpt: the base's last learning rate, and the level in CPT. In a PT run that is the
+        level of PT, and S2_cpt is 0. A level that is carried over is itself where S2_cpt counts from.
     paced_steps : ndarray, shape (points,)
         Steps of CPT by the memory's clock.
+    carried : ndarray, shape (points,)
+        1 where the level is carried across the transfer, from where S2_cpt then counts, and in PT; else 0.
     log_peak_pt : ndarray, shape (points,)
         Log of the highest learning rate of PT so far, as a share of the reference one; a warm-up counts as
         if it had ended. 0 where the base's schedule is not known.
@@ -49,18 +51,19 @@ class PhaseAreas:
     steps: Ints
     learning_rates: Floats
     log_forward: Floats
-    forward_cpt: Floats
+    log_shift: Floats
     start_pt: Floats
     level_pt: Floats
     start_cpt: Floats
     level_cpt: Floats
     paced_steps: Floats
+    carried: Floats
     log_peak_pt: Floats
 
 
 # What of the areas is one number per point, and what is a series.
-NUMBERS = ("forward_cpt", "start_pt", "start_cpt", "paced_steps", "log_peak_pt")
-SERIES = ("log_forward", "level_pt", "level_cpt")
+NUMBERS = ("start_pt", "start_cpt", "paced_steps", "carried", "log_peak_pt")
+SERIES = ("log_forward", "log_shift", "level_pt", "level_cpt")
 
 
 def pretraining_areas(
@@ -89,18 +92,24 @@ def pretraining_areas(
         steps=points,
         learning_rates=_at(rates, points, rates[0]),
         log_forward=_log_forward(rates, points, 0.0, form),
-        forward_cpt=nothing,
+        log_shift=form.log_shift_area(rates, np.zeros_like(points)),
         start_pt=np.full(points.size, course.start),
         level_pt=table,
         start_cpt=nothing + SMALLEST,
-        level_cpt=table if form.carry_memory else np.zeros_like(table),
+        level_cpt=table,
         paced_steps=nothing,
+        carried=nothing + 1.0,
         log_peak_pt=_log_peaks(schedule, form)[points],
     )
 
 
 def continual_areas(
-    base: Schedule | None, schedule: Schedule, steps: ArrayLike, form: AreaForm | None = None
+    base: Schedule | None,
+    schedule: Schedule,
+    steps: ArrayLike,
+    form: AreaForm | None = None,
+    *,
+    reset: bool = False,
 ) -> PhaseAreas:
     """Return the areas of a CPT run on its base (docs/law.md, "Areas").
 
@@ -111,6 +120,9 @@ def continual_areas(
         and the law's own parameters stand for them.
     steps : array_like of int, shape (points,)
         Between 0, the base itself, and the schedule's length.
+    reset : bool
+        Whether the run starts with a new optimiser: the memory of the annealing then starts anew, whatever
+        the form says.
 
     Raises
     ------
@@ -121,20 +133,22 @@ def continual_areas(
     points = _points(schedule, steps)
     rates = schedule.learning_rates()
     start = transfer_state(base, form)
+    carried = form.carry_memory and not reset
     paces = form.paces(rates)
     momenta = form.momenta.node_momenta()
-    levels, _ = run_levels(rates, paces, start.initial_levels(form), momenta, points)
+    levels, _ = run_levels(rates, paces, start.initial_levels(carried=carried), momenta, points)
     interval = form.momenta.interval
     return PhaseAreas(
         steps=points,
         learning_rates=_at(rates, points, start.learning_rate),
         log_forward=_log_forward(rates, points, start.forward, form),
-        forward_cpt=_at(form.shift_area(rates), points),
+        log_shift=form.log_shift_area(rates, points),
         start_pt=np.full(points.size, start.start),
         level_pt=np.broadcast_to(interval.series(start.levels), (points.size, interval.nodes)),
         start_cpt=np.full(points.size, max(start.learning_rate, SMALLEST)),
         level_cpt=interval.series(levels),
         paced_steps=_at(np.cumsum(paces), points),
+        carried=np.full(points.size, float(carried)),
         log_peak_pt=np.full(points.size, start.log_peak),
     )
 
@@ -187,9 +201,9 @@ class TransferState:
     levels: Floats
     log_peak: float
 
-    def initial_levels(self, form: AreaForm) -> Floats:
-        """Return the level at the first step of CPT at each node, shape (nodes,)."""
-        return self.levels if form.carry_memory else np.full_like(self.levels, self.learning_rate)
+    def initial_levels(self, *, carried: bool) -> Floats:
+        """Return the level before the first step of CPT at each node, shape (nodes,)."""
+        return self.levels if carried else np.full_like(self.levels, self.learning_rate)
 
 
 @lru_cache(maxsize=BASES_KEPT)

@@ -132,8 +132,6 @@ class Annealing:
         Whether eta_0, the learning rate that the base was left at, is a parameter. Areas count from 0.
     level_power : bool
         Whether zeta is a parameter; else it is 1.
-    carried : bool
-        Whether the level is carried across the transfer, from where S2_cpt then counts.
     peak_power : bool
         Whether xi is a parameter, and the level counts as ``e·(eta_peak/eta_ref)^-xi``, with the highest
         learning rate of PT so far: 0 as printed, at 1 the level is a share of the peak. It needs S2_pt to
@@ -145,7 +143,6 @@ class Annealing:
     slow: bool = False
     unknown_base: bool = False
     level_power: bool = False
-    carried: bool = False
     peak_power: bool = False
     name: str = "annealing"
 
@@ -167,10 +164,10 @@ class Annealing:
                 "xi, power of the peak learning rate that the level is divided by", dims=None
             )
         if self.slow:
-            parameters["slow_memory"] = Parameter("memory of the slow annealing", "steps", None)
-            parameters["slow_share"] = Parameter(
-                "share of the annealing gain that is slow", "", None
+            parameters["slow_memory"] = Parameter(
+                "memory of the slow annealing, as a share of the reference CPT steps", dims=None
             )
+            parameters["slow_share"] = Parameter("w, share of the annealing gain that is slow")
         if self.continual:
             parameters["gain_ratio"] = Parameter("C2/C1, annealing gain of CPT against PT")
         if self.replay:
@@ -195,7 +192,8 @@ class Annealing:
         if self.peak_power:
             coefficients["xi"] = parameters["peak_power"]
         if self.slow:
-            coefficients["lambda_slow"] = 1.0 - 1.0 / parameters["slow_memory"]
+            slow_memory = parameters["slow_memory"] * reference.steps
+            coefficients["lambda_slow"] = 1.0 - 1.0 / slow_memory
             coefficients["slow_share"] = parameters["slow_share"]
         if self.continual:
             coefficients["C2"] = coefficients["C1"] * parameters["gain_ratio"]
@@ -250,7 +248,8 @@ class Annealing:
             left = self._left_of_base(points.paced_steps, coefficients, xp)
             after = self.area(start, level_cpt + start * left, coefficients, xp)
             return 0.0 * after, after
-        start = level_pt if self.carried else start_cpt
+        # A level that is carried across the transfer is itself where S2_cpt counts from.
+        start = points.carried * level_pt + (1.0 - points.carried) * start_cpt
         before = self.area(points.start_pt, level_pt, coefficients, xp)
         return before, self.area(start, level_cpt, coefficients, xp)
 
@@ -274,7 +273,7 @@ class Annealing:
         left = xp.exp(paced_steps * xp.log(_beside(coefficients["lambda"], first)))
         if not self.slow:
             return left
-        share = _beside(coefficients["slow_share"], first)
+        share = coefficients["slow_share"]
         slow = _beside(coefficients["lambda_slow"], first)
         return (1.0 - share) * left + share * xp.exp(paced_steps * xp.log(slow))
 

@@ -374,12 +374,14 @@ class ScheduleBatch(BySchedule):
         # The level is linear in what it was before the first step: this is what is left of that.
         left = np.exp(paced[:, None] * np.log(form.momenta.node_momenta()))
         reached = driven + left * levels
-        log_forward = np.log(np.maximum(areas[:, :-1] + forward, SMALLEST))
-        scale = form.reference_rate ** (1.0 - form.shift_power)
+        log_forward = np.log(np.maximum(areas[:, : powers.nodes] + forward, SMALLEST))
+        shift, of_shift = form.shift_powers.interval, areas[:, powers.nodes : -1]
+        scale = (1.0 - shift.at_nodes()) * np.log(form.reference_rate)
         return Ends(
             log_forward=powers.series(log_forward),
             level=momenta.series(reached),
-            forward=scale * areas[:, -1],
+            log_shift=shift.series(scale + np.log(of_shift)),
+            forward=areas[:, -1],
             paced_steps=paced,
         )
 
@@ -394,7 +396,9 @@ class ScheduleBatch(BySchedule):
                    self.steps, self.shape)  # fmt: skip
         table = np.column_stack(columns).astype(np.float64)
         clock = np.array([np.log(form.reference_rate), form.memory_clock])
-        powers = np.append(form.powers.interval.at_nodes(), form.shift_power)
+        powers = np.concatenate(
+            [form.powers.interval.at_nodes(), form.shift_powers.interval.at_nodes(), [1.0]]
+        )
         log_momenta = np.log(form.momenta.node_momenta())
         areas, paced = np.empty((len(table), powers.size)), np.empty(len(table))
         reached = np.zeros((len(table), log_momenta.size))
@@ -417,13 +421,14 @@ class Ends(BySchedule):
 
     Parameters
     ----------
-    log_forward, level : ndarray, shape (schedules, nodes)
+    log_forward, log_shift, level : ndarray, shape (schedules, nodes)
         Series as in `bayes_cpt.laws.phase_areas.PhaseAreas`.
     forward, paced_steps : ndarray, shape (schedules,)
-        S1_cpt as the shift sees it, LR·steps, and steps of the memory's clock.
+        S1_cpt, LR·steps, and steps of the memory's clock.
     """
 
     log_forward: Floats
+    log_shift: Floats
     level: Floats
     forward: Floats
     paced_steps: Floats

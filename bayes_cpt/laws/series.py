@@ -206,7 +206,7 @@ class PowerRange:
         return self.interval.basis(power, xp)
 
 
-def momentum_parts(coefficients: Mapping[str, Any], xp: Any = np) -> list[tuple[Any, Any]]:
+def momentum_parts(coefficients: Mapping[str, Any]) -> list[tuple[Any, Any]]:
     """Return the momenta of a law and the weight of the level of each in its own.
 
     With a slow momentum the level e, the learning rate that the model still feels, comes in two parts, a
@@ -219,10 +219,10 @@ def momentum_parts(coefficients: Mapping[str, Any], xp: Any = np) -> list[tuple[
     Parameters
     ----------
     coefficients : mapping
-        With ``lambda``, and ``lambda_slow`` and ``slow_share`` where the law has them, shape (...).
+        With ``lambda``, and ``lambda_slow`` and ``slow_share`` where the law has them.
     """
     fast = coefficients["lambda"]
     if "lambda_slow" not in coefficients:
-        return [(fast, xp.ones_like(fast))]
+        return [(fast, 1.0)]
     share = coefficients["slow_share"]
     return [(fast, 1.0 - share), (coefficients["lambda_slow"], share)]

@@ -43,6 +43,8 @@ def effective_share(repeats: Any, constant: Any, xp: Any) -> Any:
 REPLAY_FACTORS = ("none", "exponential", "saturating", "power")
 # What each batch of a study has for itself, where the law compares them (App. F).
 OF_BATCH = ("shift_share", "shift_size", "shift_rate", "shift_exponent")
+# c of the saturating factor: runs at a few replay ratios tell delta and k, and c only beside them.
+BEND = 16.0
 # Where the power factor is sampled: a ratio that practitioners use, between pure target and half.
 QUARTER = 0.25
 
@@ -93,8 +95,6 @@ class Shift:
         One of `REPLAY_FACTORS` per validation set.
     replay_rate : bool
         Whether omega is sampled.
-    adaptation : bool
-        Whether `Adaptation` has a share of the change.
     relative : bool
         Whether the size of the change is sampled as a share of the loss at the reference: no prior then
         expects a validation set of a low loss to fall below 0.
@@ -104,6 +104,9 @@ class Shift:
         Whether each batch has values of its own of `OF_BATCH` (see `bayes_cpt.laws.groups`).
     replay_dilution : bool
         Whether k of the replay factors is sampled; else it is 0.
+    power : bool
+        Whether rho_s, the power of the learning rate in the forward area that the shift sees, is sampled;
+        else it is 1.
     unknown_base : bool
         Whether S1_pt is a parameter (see `Power`). What more of it gains, which few runs tell from the
         shift, is then sampled as a part of the change.
@@ -112,12 +115,12 @@ class Shift:
     signs: tuple[float, ...]
     replay_factors: tuple[str, ...]
     replay_rate: bool = False
-    adaptation: bool = False
     unknown_base: bool = False
     relative: bool = False
     repeated_tokens: bool = False
     batches: bool = False
     replay_dilution: bool = False
+    power: bool = False
     name: str = "shift"
 
     def chosen(self, factor: str) -> list[int]:
@@ -127,9 +130,7 @@ class Shift:
     def parameters(self) -> dict[str, Parameter]:
         """Return size and shape of the shift at the reference, and of the replay factor."""
         gain = " and what more forward area gains" if self.unknown_base else ""
-        meaning = (
-            f"|shift| at replay 0 and the reference CPT forward area, with the transient{gain}"
-        )
+        meaning = f"|shift| at replay 0 and the reference CPT forward area{gain}"
         size = {"shift_size": Parameter(meaning, "nats/token")}
         if self.relative:
             size = {"shift_share": Parameter(f"{meaning}, as a share of the reference loss")}
@@ -141,15 +142,16 @@ class Shift:
                 "R*, epochs beyond the first after which a repeated token is worth 1/e of a new one"
             )
         parameters["shift_exponent"] = Parameter("beta, exponent of the shift")
+        if self.power:
+            parameters["shift_power"] = Parameter(
+                "rho_s, power of the learning rate in the forward area of the shift"
+            )
         if self.chosen("exponential"):
             parameters["replay_curvature"] = Parameter(
                 "a of the exponential replay factor", dims="exponential_domain"
             )
         if self.chosen("saturating"):
             parameters |= {
-                "saturation_rate": Parameter(
-                    "c of the saturating replay factor", dims="saturating_domain"
-                ),
                 "saturation_exponent": Parameter(
                     "delta of the saturating replay factor", dims="saturating_domain"
                 ),
@@ -181,8 +183,6 @@ class Shift:
         rate, beta = parameters["shift_rate"], parameters["shift_exponent"]
         progress = shift_progress(rate, 1.0, beta, xp)
         size = shift_size(parameters, xp) * self.signs
-        if self.adaptation:
-            size = size * (1.0 - parameters["adaptation_share"])
         if self.unknown_base:
             size = size + power_gain(parameters, xp)
         coefficients = {
@@ -193,6 +193,8 @@ class Shift:
         coefficients |= self._replay_coefficients(parameters, xp)
         if self.replay_rate:
             coefficients["omega"] = parameters["replay_rate"]
+        if self.power:
+            coefficients["rho_s"] = parameters["shift_power"]
         if self.repeated_tokens:
             constant = parameters["repeat_constant"]
             coefficients |= {"R_star": constant, "U_steps": reference.unique_steps + 0.0 * constant}
@@ -205,8 +207,8 @@ class Shift:
             coefficients["a"] = parameters["replay_curvature"] @ selection(chosen, count)
         if chosen := self.chosen("saturating"):
             spread = selection(chosen, count)
-            coefficients["c"] = parameters["saturation_rate"] @ spread
             coefficients["delta"] = parameters["saturation_exponent"] @ spread
+            coefficients["c"] = BEND * spread.sum(axis=0) + 0.0 * coefficients["delta"]
         if chosen := self.chosen("power"):
             onset, quarter = parameters["replay_onset"], parameters["replay_quarter"]
             gamma = -xp.log(quarter) / xp.log1p(QUARTER * onset)
@@ -232,9 +234,12 @@ class Shift:
         if _counts("c", coefficients, xp):
             free = coefficients["c"] > 0
             rate = xp.where(free, coefficients["c"], 1.0)
-            exponent = xp.where(free, coefficients["delta"], 1.0)
-            reached = xp.expm1(-exponent * xp.log1p(rate * share))
-            factor = xp.where(free, reached / xp.expm1(-exponent * xp.log1p(rate)), factor)
+            # Exponential in the log of the share: the printed closed form has no value at delta = 0.
+            whole = xp.log1p(rate)
+            own = relative_exponential(
+                coefficients["delta"] * whole, xp.log1p(rate * share) / whole, xp
+            )
+            factor = xp.where(free, own, factor)
         if _counts("b", coefficients, xp):
             dilution = xp.log1p(coefficients["b"] * (1.0 - share))
             factor = factor * xp.exp(-coefficients["gamma"] * dilution)
@@ -282,9 +287,10 @@ class Shift:
             tokens are discounted.
         """
         if "R_star" not in coefficients:
-            return points.forward_cpt
+            return points.shift_area(coefficients, xp)
         epochs = points.cpt_steps * points.target_share / coefficients["U_steps"]
-        return points.forward_cpt * effective_share(epochs - 1.0, coefficients["R_star"], xp)
+        worth = effective_share(epochs - 1.0, coefficients["R_star"], xp)
+        return points.shift_area(coefficients, xp) * worth
 
 
 def shift_progress(rate: Any, forward_cpt: Any, exponent: Any, xp: Any) -> Any:
@@ -305,44 +311,6 @@ def shift_size(parameters: Values, xp: Any) -> Any:
     level = parameters["reference_loss"]
     # A prior may have levels below 0; the sign of the shift is that of the validation set all the same.
     return parameters["shift_share"] * xp.maximum(level, -level)
-
-
-@dataclass(frozen=True)
-class Adaptation:
-    """``D·r_cpt·(1 - exp(-t/tau))``: a bounded transient in steps, beside the shift in forward area.
-
-    The lab runs show it on both validation sets; the law as printed has no such term. Its size is sampled
-    as a share of the whole change, of which `Shift` then has the rest: data determine their sum.
-
-    Parameters
-    ----------
-    signs : sequence of float
-        Of the shift per validation set, as in `Shift`.
-    """
-
-    signs: tuple[float, ...]
-    name: str = "adaptation"
-
-    def parameters(self) -> dict[str, Parameter]:
-        """Return its share and its time."""
-        return {
-            "adaptation_share": Parameter(
-                "share of the transient in the change at replay 0 and the reference"
-            ),
-            "adaptation_time": Parameter("tau as a share of the reference CPT steps"),
-        }
-
-    def coefficients(self, parameters: Values, reference: Reference, xp: Any) -> dict[str, Any]:
-        """Return D and tau."""
-        time = parameters["adaptation_time"]
-        size = parameters["adaptation_share"] * shift_size(parameters, xp) * self.signs
-        return {"D": -size / xp.expm1(-1.0 / time), "tau": time * reference.steps}
-
-    def loss(self, points: Any, coefficients: Values, xp: Any) -> Any:
-        """Return the transient, 0 at the transfer."""
-        progress = -xp.expm1(-points.cpt_steps / coefficients["tau"])
-        share = own_share(points, coefficients) + by_others(points, coefficients)
-        return sized(coefficients, "D") * share * progress
 
 
 def _counts(name: str, coefficients: Values, xp: Any) -> bool:

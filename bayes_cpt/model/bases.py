@@ -15,6 +15,10 @@ from bayes_cpt.study.study import Study
 
 GIVE_SCHEDULE = "give the base's PT schedule; an approximate one is better than none"
 LEVEL = "The law starts at the measured loss of its base, of whose pre-training nothing is known."
+SHAPE = "The shape of the power over a pre-training that nobody knows; runs from its end do not show it."
+LONE = "No curve of pre-training was measured: CPT curves start at the loss of their one base."
+# What has no part without curves of pre-training, or a share of a level that is free.
+AT_LONE_BASE = ("offset_kept", "fluctuation_pt", "misfit_pt", "offset_pt")
 RATIO = "Without pre-training there is no other annealing gain to compare that of CPT with."
 
 
@@ -64,7 +68,7 @@ def for_base(spec: ModelSpec, study: Study) -> ModelSpec:
     """
     base = unknown_base(study) if spec.law.continual else None
     if base is None:
-        return spec
+        return _for_lone_base(spec, study)
     if len(study.targets) > 1:
         problem = "its pre-training is not known, and the study has several targets"
         fix = f"keep to the runs of one target, or {GIVE_SCHEDULE}"
@@ -84,9 +88,50 @@ def for_base(spec: ModelSpec, study: Study) -> ModelSpec:
     priors = {name: prior for name, prior in spec.priors.items() if name in names}
     priors |= {name: prior for name, prior in spec.unknown_base.items() if name in names}
     priors["gain_ratio"] = Prior(reason=RATIO, every=Fixed(distribution="fixed", value=1.0))
+    # Of the power of the forward area CPT shows a slow fall alone, which slope and area at the base tell.
+    priors |= _at_medians(spec, ("exponent", "forward_power"), SHAPE)
     if spec.law.base_offset:
         priors |= _level(study, base)
     return spec.model_copy(update={"law": law, "priors": priors})
+
+
+def _for_lone_base(spec: ModelSpec, study: Study) -> ModelSpec:
+    """Return the specification for a study of one base, of whose pre-training no curve was measured.
+
+    Its curves start at the loss of the base, and tell how they move from there: nothing but priors would
+    say how far that is from the law, and what the losses of other pre-training are.
+    """
+    law = spec.law
+    used = {str(run.base) for run in study.continual_runs}
+    if not law.base_offset or law.model_size or len(study.targets) > 1 or len(used) != 1:
+        return spec
+    if study.pretraining_runs or any(base.run in study for base in study.bases):
+        return spec
+    base = study.base(used.pop())
+    if any(study.base_loss(base.name, domain) is None for domain in study.trained_domains):
+        return spec
+    fixed = _at_medians(spec, AT_LONE_BASE, LONE)
+    ratio = Prior(reason=RATIO, every=Fixed(distribution="fixed", value=1.0))
+    priors = spec.priors | fixed | {"gain_ratio": ratio}
+    return spec.model_copy(update={"priors": priors})
+
+
+def _at_medians(spec: ModelSpec, names: Iterable[str], reason: str) -> dict[str, Prior]:
+    """Return priors that fix parameters of a specification at the medians of their own."""
+
+    def fixed(prior: Distribution | None) -> Fixed | None:
+        if prior is None or isinstance(prior, Fixed):
+            return prior
+        return Fixed(distribution="fixed", value=float(prior.from_scale(prior.center)))
+
+    priors = {name: spec.priors[name] for name in names if name in spec.priors}
+    return {
+        name: Prior(
+            reason=reason,
+            **{role: fixed(getattr(own, role)) for role in ("every", "general", "target")},
+        )
+        for name, own in priors.items()
+    }
 
 
 def _level(study: Study, base: Base) -> dict[str, Prior]:

@@ -233,9 +233,9 @@ def for_targets(spec: ModelSpec, study: Study) -> ModelSpec:
     return spec.model_copy(update={"law": law, "priors": spec.priors | spec.targets})
 
 
-def roles_of(domains: Sequence[str]) -> tuple[str, ...]:
-    """Return the role of each validation set that a law describes: the first is the general one."""
-    return ("general", *("target" for _ in domains[1:]))
+def roles_of(study: Study, domains: Sequence[str]) -> tuple[str, ...]:
+    """Return the role of each validation set that a law describes."""
+    return tuple("target" if domain in study.targets else "general" for domain in domains)
 
 
 def check_one_target(study: Study, what: str) -> None:

@@ -94,16 +94,23 @@ def law_log_likelihoods(evaluate, loss, values, study):  # type: ignore[no-untyp
     knots, series = unpacked(study, TABLES, 4), unpacked(study, TABLES, 5)
     reference = unpacked(study, TABLES, 6)[0]
     count, width, outputs = curves.shape[0], places.shape[1], 6
-    domains = (places.shape[0] - 1) // 5
+    domains = places.shape[0] // 6
     slope_outputs, slope_inputs = places[domains:], places[3 * domains :]
     totals, gradients = np.empty(count), np.zeros((count, values.size))
     place, height, floating, gap = points[PLACE], points[HEIGHT], points[FLOATING], points[GAP]
     columns = points[POINT_HEAD:]
-    evaluated = np.empty((series.shape[0], 2, areas.shape[0]))
-    for s in range(series.shape[0]):
-        chosen = int(places[-1, s])
-        number = values[chosen] if chosen >= 0 else 1.0
-        evaluate_series(number, series[s], areas, evaluated[s])
+    several, of_series = series.shape[0], places[5 * domains :]
+    evaluated = np.empty((domains * several, 2, areas.shape[0]))
+    evaluation = np.empty((domains, several), dtype=np.int64)
+    for k in range(domains):
+        for s in range(several):
+            chosen = int(of_series[k, s])
+            # What validation sets share is evaluated once.
+            shared_series = k > 0 and chosen == int(of_series[0, s])
+            evaluation[k, s] = s if shared_series else k * several + s
+            if not shared_series:
+                number = values[chosen] if chosen >= 0 else 1.0
+                evaluate_series(number, series[s], areas, evaluated[evaluation[k, s]])
     room = workspace(place, curves[:, FIRST], curves[:, LAST])
     longest = room[0].shape[0]
     every_area, base_area = (
@@ -135,11 +142,11 @@ def law_log_likelihoods(evaluate, loss, values, study):  # type: ignore[no-untyp
             # The level of PT is one along a curve of CPT, and that of CPT is not asked for in PT.
             later = series[s, OF_PHASES] > 0.0 and not pretraining
             for d in range(2):
-                row = given[ROWS * s + (2 if later else 0) + d]
+                row, own = given[ROWS * s + (2 if later else 0) + d], evaluation[domain, s]
                 for i in range(size):
-                    row[i] = evaluated[s, d, int(points[AREA, start + i])]
+                    row[i] = evaluated[own, d, int(points[AREA, start + i])]
                 if later:
-                    given[ROWS * s + d, 0] = evaluated[s, d, int(curves[c, BASE_AREA])]
+                    given[ROWS * s + d, 0] = evaluated[own, d, int(curves[c, BASE_AREA])]
         evaluate(
             kind, parameters, reference[1:], shared, columns[:, start:stop], given, results, slopes
         )
@@ -150,7 +157,8 @@ def law_log_likelihoods(evaluate, loss, values, study):  # type: ignore[no-untyp
                 seen[b] = True
                 for s in range(series.shape[0]):
                     for d in range(2):
-                        base_area[ROWS * s + d, 0] = evaluated[s, d, int(curves[b, BASE_AREA])]
+                        own = evaluation[domain, s]
+                        base_area[ROWS * s + d, 0] = evaluated[own, d, int(curves[b, BASE_AREA])]
                 at_base = curves[b, CURVE_HEAD:members].copy().reshape((columns.shape[0], 1))
                 evaluate(
                     of_base, parameters, reference[1:], shared, at_base, base_area,

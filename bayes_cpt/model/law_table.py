@@ -5,7 +5,6 @@ from typing import Annotated, Literal, Self
 from pydantic import AfterValidator, Field, model_validator
 
 from bayes_cpt.laws import (
-    Adaptation,
     Annealing,
     BaseOffset,
     Batches,
@@ -24,7 +23,7 @@ from bayes_cpt.strict import Strict
 from bayes_cpt.study.study import Run, Study
 
 # Terms with options of their own below; the others need but their name.
-WITH_OPTIONS = ("power", "annealing", "shift", "adaptation")
+WITH_OPTIONS = ("power", "annealing", "shift")
 
 
 def _known_term(name: str) -> str:
@@ -68,8 +67,8 @@ class LawTable(Strict):
         Whether the rise of the learning rate in a PT warm-up counts in S2_pt, as it does in CPT.
     memory_clock : float
         nu: the memory fades with the learning rate to this power; 0 counts steps.
-    shift_power : float
-        Power of the learning rate in the forward area of the shift.
+    shift_power : bool
+        Whether rho_s, the power of the learning rate in the forward area of the shift, is a parameter.
     shift_share : bool
         Whether the size of the shift is sampled as a share of the reference loss, not in nats.
     repeated_tokens : bool
@@ -98,7 +97,7 @@ class LawTable(Strict):
     peak_power: bool = False
     count_warmup: bool = False
     memory_clock: float = Field(default=0.0, ge=0, le=2)
-    shift_power: float = Field(default=1.0, ge=0, le=2)
+    shift_power: bool = False
     shift_share: bool = False
     repeated_tokens: bool = False
     model_size: bool = False
@@ -124,10 +123,6 @@ class LawTable(Strict):
                 "they count from each run's own peak; set count_warmup = true",
             ),
             (
-                "adaptation" in self.terms and not self.continual,
-                "the term adaptation is a share of the shift; name shift too",
-            ),
-            (
                 self.repeated_tokens and not self.continual,
                 "repeated_tokens discounts the forward area of the shift; name the term shift too",
             ),
@@ -147,7 +142,7 @@ class LawTable(Strict):
 
     def domains(self, study: Study) -> tuple[str, ...]:
         """Return the validation sets of a study that the law describes, the general one first."""
-        return study.trained_domains if self.continual else (study.general,)
+        return study.trained_domains if self.continual else study.trained_domains[:1]
 
     def fitted_runs(self, study: Study) -> tuple[Run, ...]:
         """Return the runs of a study that the law describes."""
@@ -179,27 +174,25 @@ class LawTable(Strict):
                 slow=self.slow_annealing,
                 unknown_base=self.unknown_base,
                 level_power=self.level_power,
-                carried=self.carry_memory,
                 peak_power=self.peak_power,
             ),
             "shift": Shift(
                 shift_signs(roles),
                 tuple(getattr(self.replay_factor, role) for role in roles),
                 self.replay_rate,
-                "adaptation" in self.terms,
                 self.unknown_base,
                 self.shift_share,
                 self.repeated_tokens,
                 self.batches,
                 self.replay_dilution,
+                self.shift_power,
             ),
-            "adaptation": Adaptation(shift_signs(roles)),
             **{name: added.build() for name, added in ADDED.items()},
         }
         chosen = tuple(terms[name] for name in self.terms)
         if self.model_size:
             chosen += (ModelSize(self.continual),)
-        batches = Batches(len(roles), "adaptation" in self.terms)
+        batches = Batches(len(roles))
         return Law(
             chosen,
             reference,

@@ -185,7 +185,7 @@ def _places(spec: ModelSpec, roles: tuple[str, ...], laws: Sequence[Any]) -> lis
 
     In this order: for each validation set the values that its law takes (-1, -2 ... are those that a
     curve names itself); for each kind of curves the output that each row of slopes belongs to; and the
-    parameter; the value that each series is in.
+    parameter; for each validation set the value that each series is in.
     """
     domains = tuple(str(k) for k in range(len(roles)))
     frame = BoundModel(spec, domains, roles, Reference(1.0, 1.0, 1.0, 1.0))
@@ -202,7 +202,13 @@ def _places(spec: ModelSpec, roles: tuple[str, ...], laws: Sequence[Any]) -> lis
     ]
     outputs = [[output for output, _ in law.slopes] for law in laws]
     inputs = [[parameter for _, parameter in law.slopes] for law in laws]
-    series = [[place.get((each.parameter, None), -1) for each in series_of(spec)]]
+    series = [
+        [
+            place.get((each.parameter, domain), place.get((each.parameter, None), -1))
+            for each in series_of(spec)
+        ]
+        for domain in domains
+    ]
     rows = [*values, *outputs, *inputs, *series]
     width = max(len(row) for row in rows)
     return [row + [-1] * (width - len(row)) for row in rows]

@@ -7,15 +7,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayes_cpt.arrays import Floats
-from bayes_cpt.laws.areas import AreaForm
 from bayes_cpt.model.points import Points
-from bayes_cpt.model.setup import Setup, elements
+from bayes_cpt.model.setup import BoundModel, Setup, elements
 from bayes_cpt.model.spec import ModelSpec
 
 # How many tables there are.
 TABLES = 7
 # What is known of a point whatever memory and forward power are.
-COLUMNS = ("cpt_steps", "learning_rate", "forward_cpt", "start_pt", "start_cpt", "paced_steps",
+COLUMNS = ("cpt_steps", "learning_rate", "start_pt", "start_cpt", "paced_steps", "carried",
            "log_peak_pt")  # fmt: skip
 # Rows of the table of points, before those of `COLUMNS`: the row of its areas, steps since the point
 # before, place among the knots of the misfit, the misfit's height there, and the share of the curve's
@@ -27,6 +26,7 @@ AREA, GAP, PLACE, HEIGHT, FLOATING, POINT_HEAD = range(6)
 # Columns of the table of series: where its nodes stand in a row of areas, how many, and over which
 # interval; whether it is a series in the logarithm of 1/number; whether PT and CPT have a value each.
 NODE_FIRST, NODES, MIDDLE, HALF_WIDTH, IN_LOGARITHM, OF_PHASES = range(6)
+LOGARITHMS = ("log_forward", "log_shift")
 # Stands between the name of a parameter and the place of one of its members.
 MEMBER = "__"
 
@@ -56,12 +56,13 @@ class Series:
 LEVEL = Series("memory", ("level_pt", "level_cpt"))
 SLOW_LEVEL = Series("slow_memory", ("slow_level_pt", "slow_level_cpt"))
 LOG_FORWARD = Series("forward_power", ("log_forward",))
+LOG_SHIFT = Series("shift_power", ("log_shift",))
 
 
 def series_of(spec: ModelSpec) -> tuple[Series, ...]:
     """Return the series that a law takes of the schedules, in the order of the likelihood's tables."""
     slow = (SLOW_LEVEL,) if spec.law.slow_annealing else ()
-    return (LEVEL, *slow, LOG_FORWARD)
+    return (LEVEL, *slow, LOG_FORWARD, LOG_SHIFT)
 
 
 def likelihood_tables(setup: Setup, places: Floats) -> dict[str, Floats]:
@@ -105,7 +106,7 @@ def likelihood_tables(setup: Setup, places: Floats) -> dict[str, Floats]:
         "curves": np.column_stack([*head, _columns(bases).T, members, *shared]),
         "areas": areas,
         "knots": np.stack([design.knot_carried, design.knot_innovation]),
-        "series": _series(frame.area_form, frame.spec),
+        "series": _series(frame),
         "reference": np.array(
             [
                 members.shape[1],
@@ -120,11 +121,22 @@ def likelihood_tables(setup: Setup, places: Floats) -> dict[str, Floats]:
     return {name: np.asarray(table, dtype=np.float64) for name, table in tables.items()}
 
 
-def _series(form: AreaForm, spec: ModelSpec) -> Floats:
-    momenta, powers = form.momenta.interval, form.powers.interval
-    level = (0, momenta.nodes, momenta.middle, momenta.half_width, 1, 1)
-    forward = (momenta.nodes, powers.nodes, powers.middle, powers.half_width, 0, 0)
-    return np.array([forward if series is LOG_FORWARD else level for series in series_of(spec)])
+def _series(frame: BoundModel) -> Floats:
+    form, first = frame.area_form, 0
+    rows: dict[Series, tuple[float, ...]] = {}
+    for interval, named, kinds in (
+        (form.momenta.interval, (LEVEL, SLOW_LEVEL), (1, 1)),
+        (form.powers.interval, (LOG_FORWARD,), (0, 0)),
+        (form.shift_powers.interval, (LOG_SHIFT,), (0, 0)),
+    ):
+        own = (first, interval.nodes, interval.middle, interval.half_width, *kinds)
+        rows |= dict.fromkeys(named, own)
+        first += interval.nodes
+    table = np.array([rows[series] for series in series_of(frame.spec)])
+    # A slow memory is counted in reference steps, of which the series knows nothing.
+    slow = [series is SLOW_LEVEL for series in series_of(frame.spec)]
+    table[slow, MIDDLE] += np.log(frame.reference.steps)
+    return table
 
 
 def _first_of_each_base(setup: Setup) -> NDArray[np.int64]:
@@ -144,7 +156,8 @@ def _areas(points: Points, bases: Points, pretraining: NDArray[np.bool_]) -> tup
     """Return the areas at the steps of the schedules, each once, and which belong to points and bases."""
     level = np.where(pretraining[:, None], points.level_pt, points.level_cpt)
     levels = np.concatenate([level, bases.level_pt])
-    rows = np.hstack([levels, np.concatenate([points.log_forward, bases.log_forward])])
+    series = (np.concatenate([getattr(p, name) for p in (points, bases)]) for name in LOGARITHMS)
+    rows = np.hstack([levels, *series])
     # Compared byte by byte: number by number takes five times as long.
     whole = rows.view(np.dtype((np.void, rows.itemsize * rows.shape[1]))).ravel()
     _, first, place = np.unique(whole, return_index=True, return_inverse=True)

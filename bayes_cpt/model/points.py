@@ -41,7 +41,8 @@ class Points:
         The same in CPT runs, 0 in PT runs.
     learning_rate : ndarray, shape (points,)
         As a share of the reference learning rate.
-    log_forward, forward_cpt, start_pt, level_pt, start_cpt, level_cpt, paced_steps, log_peak_pt : ndarray
+    log_forward, log_shift, start_pt, level_pt, start_cpt, level_cpt : ndarray
+    paced_steps, carried, log_peak_pt : ndarray
         As in `bayes_cpt.laws.phase_areas.PhaseAreas`: numbers of shape (points,), series (points, nodes).
     target_share : ndarray, shape (points,)
         r_cpt = 1 - replay ratio; 0 in PT runs.
@@ -69,12 +70,13 @@ class Points:
     cpt_steps: Any
     learning_rate: Any
     log_forward: Any
-    forward_cpt: Any
+    log_shift: Any
     start_pt: Any
     level_pt: Any
     start_cpt: Any
     level_cpt: Any
     paced_steps: Any
+    carried: Any
     log_peak_pt: Any
     target_share: Any
     other_share: Any
@@ -93,12 +95,12 @@ class Points:
         Parameters
         ----------
         coefficients : mapping
-            lambda, and lambda_slow and slow_share where the law has them.
+            lambda, and lambda_slow and slow_share where the law has them, those of validation sets gathered
+            per point.
         """
-        basis = self.form.level_basis(coefficients, xp)
         return (
-            self.form.levels(self.level_pt, basis, xp),
-            self.form.levels(self.level_cpt, basis, xp),
+            self.form.levels(self.level_pt, coefficients, xp),
+            self.form.levels(self.level_cpt, coefficients, xp),
         )
 
     def log_forward_area(self, coefficients: Mapping[str, Any], xp: Any) -> Any:
@@ -106,6 +108,19 @@ class Points:
         if "rho" not in coefficients and self.form.powers.interval.nodes == 1:
             return self.log_forward[:, 0]
         return self.form.forward_basis(coefficients, xp) @ self.log_forward.T
+
+    def shift_area(self, coefficients: Mapping[str, Any], xp: Any) -> Any:
+        """Return the forward area that the shift sees, (..., points) or (points,), LR·steps.
+
+        Parameters
+        ----------
+        coefficients : mapping
+            rho_s where the law has it, gathered per point.
+        """
+        if "rho_s" not in coefficients:
+            return xp.exp(self.log_shift[:, 0])
+        basis = self.form.shift_powers.basis(coefficients["rho_s"], xp)
+        return xp.exp((basis * self.log_shift).sum(-1))
 
     def of_group(self, dims: str, values: Any) -> Any:
         """Return values along the coordinate of groups, (..., members), of each point's, (..., points)."""
@@ -185,8 +200,7 @@ def reference_of(study: Study, law: LawTable | None = None) -> Reference:
     forward = [float(s.learning_rates().sum()) for s in (known_bases or sources)]
     peaks = [schedule.peak for schedule in sources]
     rate = float(np.exp(np.median(np.log(peaks)))) if law and law.forward_power else max(peaks)
-    shift = AreaForm(reference_rate=rate, shift_power=law.shift_power if law else 1.0)
-    forward_cpt = [float(shift.shift_area(run.schedule.learning_rates())[-1]) for run in cpt]
+    forward_cpt = [float(run.schedule.learning_rates().sum()) for run in cpt]
     sizes = fitted_sizes(study, continual=law.continual) if law and law.model_size else ()
     return Reference(
         learning_rate=rate,
@@ -244,7 +258,7 @@ def build_curves(
         left = run.branch.step if run.branch else 0
         union = np.unique(np.concatenate([[0, left], *wanted.values()]))
         areas = (
-            continual_areas(base, run.schedule, union, form)
+            continual_areas(base, run.schedule, union, form, reset=run.optimizer_state == "reset")
             if continual
             else pretraining_areas(run.schedule, union, form)
         )

@@ -27,7 +27,7 @@ REFERENCE = ("learning_rate", "forward_pt", "forward_cpt", "steps", "unique_step
 CURVE = ("target_share", "log_size")
 MIXED = ("pretraining", "other_share")
 # What does not change along a curve all the same, and what only in PT does.
-STARTS = {"start_pt", "start_cpt"}
+STARTS = {"start_pt", "start_cpt", "carried"}
 CARRIED = {"log_peak_pt", "level_pt", "level_pt_slope", "slow_level_pt", "slow_level_pt_slope"}
 # Of which curves of the general validation set take the values of every target.
 OF_ALL = "forgetting_factor"
@@ -66,18 +66,19 @@ class _Points:
 
     domain_index = 0
 
-    def __init__(self, spec: ModelSpec, pretraining: bool) -> None:
+    def __init__(self, spec: ModelSpec, pretraining: bool, paces_apart: bool) -> None:
         series = [name for each in series_of(spec) for name in each.names]
         names = (*COLUMNS, *curve_names(spec), *series)
         self.__dict__ |= {name: sympy.Symbol(name, real=True) for name in names}
         # Of curves of PT those alone have an offset that branch off another one.
         self.branched = sympy.Integer(int(pretraining))
-        self.slow = spec.law.slow_annealing
+        self.slow, self.pretraining = spec.law.slow_annealing and paces_apart, pretraining
         if pretraining:
             transfer = ("target_share", "other_share", *(name for name in names if "cpt" in name))
             self.__dict__ |= dict.fromkeys((*transfer, "paced_steps"), sympy.Integer(0))
-            if spec.law.carry_memory and not spec.law.unknown_base:
-                # The level of CPT is that of PT where it is carried over, and then S2_cpt is 0.
+            self.carried = sympy.Integer(1)
+            if not spec.law.unknown_base:
+                # The level of CPT is that of PT: S2_cpt is 0.
                 for name in (name for name in series if "_cpt" in name):
                     setattr(self, name, getattr(self, name.replace("_cpt", "_pt")))
 
@@ -94,6 +95,9 @@ class _Points:
 
     def log_forward_area(self, coefficients: Any, xp: Any) -> Any:
         return self.log_forward  # type: ignore[attr-defined]
+
+    def shift_area(self, coefficients: Any, xp: Any) -> Any:
+        return 0 if self.pretraining else sympy.exp(self.log_shift)  # type: ignore[attr-defined]
 
     def of_group(self, dims: str, values: Any) -> Any:
         return values[..., 0]
@@ -144,16 +148,23 @@ def print_law(spec: ModelSpec, role: str, name: str, *, pretraining: bool) -> Pr
 
 
 def law_expressions(
-    spec: ModelSpec, role: str, *, pretraining: bool
+    spec: ModelSpec, role: str, *, pretraining: bool, paces_apart: bool = True
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the symbols of the parameters by name, and the expressions of `OUTPUTS` by name."""
+    """Return the symbols of the parameters by name, and the expressions of `OUTPUTS` by name.
+
+    Parameters
+    ----------
+    paces_apart : bool
+        Whether fast and slow level of the learning rate are symbols of their own, or one for both.
+    """
     reference = Reference(**{k: sympy.Symbol(f"reference_{k}", positive=True) for k in REFERENCE})
     frame = BoundModel(spec, (role,), (role,), reference)
     symbols = {
         name: _parameter_symbol(name, spec.priors[name.partition(MEMBER)[0]].of(role))
         for name in parameters_of(spec, role)
     }
-    outputs = _outputs(frame, symbols, pretraining=pretraining)
+    points = _Points(spec, pretraining, paces_apart)
+    outputs = _outputs(frame, symbols, points, pretraining=pretraining)
     return symbols, dict(zip(OUTPUTS, outputs, strict=True))
 
 
@@ -185,7 +196,9 @@ def parameters_of(spec: ModelSpec, role: str) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _outputs(frame: BoundModel, symbols: dict[str, Any], *, pretraining: bool) -> list[Any]:
+def _outputs(
+    frame: BoundModel, symbols: dict[str, Any], points: Any, *, pretraining: bool
+) -> list[Any]:
     """Return the expressions of `OUTPUTS`, in CPT or in PT."""
     infos = frame.parameters()
     members: dict[str, list[Any]] = {}
@@ -195,7 +208,6 @@ def _outputs(frame: BoundModel, symbols: dict[str, Any], *, pretraining: bool) -
         name: parts[0] if infos[name].dims is None else np.array(parts, dtype=object)
         for name, parts in members.items()
     }
-    points: Any = _Points(frame.spec, pretraining)
     coefficients = frame.law.coefficients(values, Symbols)
     gathered = gather(points, coefficients, Symbols)
     phase = sympy.Integer(int(pretraining))

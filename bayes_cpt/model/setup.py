@@ -38,7 +38,7 @@ from bayes_cpt.model.groups import (
 from bayes_cpt.model.points import Curves, Points, build_curves, last_pretraining_step, reference_of
 from bayes_cpt.model.priors import Distribution, prior_ends
 from bayes_cpt.model.residuals import ONSET_SHARE, ResidualDesign, Scales, residual_design
-from bayes_cpt.model.spec import MEMORIES, ModelSpec
+from bayes_cpt.model.spec import ROLES, ModelSpec, parameter_names
 from bayes_cpt.study.batches import Batch
 from bayes_cpt.study.study import Run, Study
 from bayes_cpt.study.trunks import with_found_branches
@@ -73,6 +73,8 @@ class BoundModel:
         Model sizes that the law knows, millions of parameters; none where it has no size.
     batches : tuple of Batch
         Batches that the law knows, that of most runs first; none where it does not compare them.
+    resets : bool
+        Whether CPT runs of the study start with a new optimiser, as runs that are asked about then do.
     """
 
     spec: ModelSpec
@@ -82,6 +84,7 @@ class BoundModel:
     studied_pt: float = np.inf
     sizes: tuple[float, ...] = ()
     batches: tuple[Batch, ...] = ()
+    resets: bool = False
 
     @classmethod
     def of(cls, spec: ModelSpec, study: Study) -> Self:
@@ -90,17 +93,44 @@ class BoundModel:
         return cls(
             spec,
             domains,
-            roles_of(domains),
+            roles_of(study, domains),
             reference_of(study, spec.law),
             last_pretraining_step(study),
             known_sizes(spec, study),
             known_batches(spec, study),
+            all(run.optimizer_state == "reset" for run in study.continual_runs)
+            and bool(study.continual_runs),
         )
 
     @cached_property
     def law(self) -> Law:
         """The law of these validation sets."""
         return self.spec.law.build(self.roles, self.reference)
+
+    @property
+    def general(self) -> str | None:
+        """The general validation set, None where the law knows targets alone."""
+        return next((name for name, role in self._roles.items() if role == "general"), None)
+
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """The validation sets of the targets."""
+        return tuple(name for name, role in self._roles.items() if role == "target")
+
+    @property
+    def unmeasured(self) -> str | None:
+        """Of general and target data what a law of CPT tells nothing about, as nobody measured it."""
+        missing = (role for role in ROLES if role not in self.roles)
+        return next(missing, None) if self.spec.law.continual else None
+
+    @property
+    def carries_memory(self) -> bool:
+        """Whether runs that are asked about carry the memory of the annealing across the transfer."""
+        return self.spec.law.carry_memory and not self.resets
+
+    @property
+    def _roles(self) -> dict[str, str]:
+        return dict(zip(self.domains, self.roles, strict=True))
 
     @property
     def groups(self) -> dict[str, tuple[Group, ...]]:
@@ -115,8 +145,13 @@ class BoundModel:
     @property
     def area_form(self) -> AreaForm:
         """How the law reckons areas, over all that the priors of memories and forward power allow."""
-        law, names = self.spec.law, [name for name in MEMORIES if name in self.spec.priors]
-        ends = [end for name in names for end in self._ends(name)]
+        law, steps = self.spec.law, {"memory": 1.0, "slow_memory": self.reference.steps}
+        ends = [
+            unit * end
+            for name, unit in steps.items()
+            if name in self.spec.priors
+            for end in self._ends(name)
+        ]
         powers = self._ends("forward_power") if law.forward_power else (1.0, 1.0)
         momenta = (1.0 - 1.0 / min(ends), 1.0 - 1.0 / max(ends)) if ends else ()
         return AreaForm(
@@ -126,12 +161,16 @@ class BoundModel:
             memory_clock=law.memory_clock,
             count_warmup=law.count_warmup,
             carry_memory=law.carry_memory,
-            shift_power=law.shift_power,
+            shift_powers=PowerRange(*self._ends("shift_power"))
+            if law.shift_power
+            else PowerRange(),
         )
 
     def _ends(self, name: str) -> tuple[float, float]:
-        if ends := prior_ends(self.spec.priors[name].of(None)):
-            return ends
+        prior, dims = self.spec.priors[name], self.law.parameters()[name].dims
+        found = [prior_ends(prior.of(role)) for role in (self.roles if dims else (None,))]
+        if ends := [end for pair in found if pair for end in pair]:
+            return min(ends), max(ends)
         raise SpecError.at(
             f"key priors.{name}",
             "it needs bounds: areas are tabulated between them",
@@ -226,7 +265,7 @@ class BoundModel:
 
     def role(self, member: Member) -> str | None:
         """Return the role of a member's validation set; None where it is of all."""
-        return dict(zip(self.domains, self.roles, strict=True)).get(member.domain or "")
+        return self._roles.get(member.domain or "")
 
     def curves(
         self,
@@ -407,16 +446,32 @@ def build_setup(spec: ModelSpec, study: Study) -> Setup:
     check_fits(spec, study)
     note_batches(spec, study)
     spec = for_batches(for_targets(for_base(spec, study), study), study)
+    spec = _without_idle_pace(spec, roles_of(study, spec.law.domains(study)))
     check_size(spec, study)
     setup = fitted_setup(BoundModel.of(spec, study), study)
     note_thinned(spec.residuals, study, setup.curves)
     return setup
 
 
+def _without_idle_pace(spec: ModelSpec, roles: tuple[str, ...]) -> ModelSpec:
+    """Return the specification without a slow pace of annealing that no validation set has a share of."""
+    if not spec.law.slow_annealing:
+        return spec
+    shares = [spec.priors["slow_share"].of(role) for role in roles]
+    if any(share.is_free or share.center for share in shares):
+        return spec
+    law = spec.law.model_copy(update={"slow_annealing": False})
+    names = parameter_names(law, spec.residuals)
+    priors = {name: prior for name, prior in spec.priors.items() if name in names}
+    return spec.model_copy(update={"law": law, "priors": priors})
+
+
 def fitted_setup(frame: BoundModel, study: Study) -> Setup:
     """Return the points of a study that a fit takes, and their residual design."""
     study, law = with_found_branches(study), frame.spec.law
-    fitted = with_lone_bases(study, frame.domains) if law.continual else study
+    offset = frame.spec.priors.get("offset_kept")
+    tied = law.continual and not (offset and not offset.of(frame.roles[0]).is_free)
+    fitted = with_lone_bases(study, frame.domains) if tied else study
     curves = frame.curves(
         fitted,
         lambda run, domain: frame.fitted_steps(fitted, run, domain),

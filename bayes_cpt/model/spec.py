@@ -28,11 +28,11 @@ from bayes_cpt.strict import Strict, said
 from bayes_cpt.toml_files import read_toml
 
 ROLES = ("general", "target")
-MEMORIES = ("memory", "slow_memory")
 # What areas are tabulated over: least and greatest value, and what it is.
 TABULATED = {
-    **dict.fromkeys(MEMORIES, (2.0, 1e7, "a memory in steps")),
-    "forward_power": (LOWEST_POWER, HIGHEST_POWER, "a power"),
+    "memory": (2.0, 1e7, "a memory in steps"),
+    "slow_memory": (0.01, 100.0, "a memory as a share of a run"),
+    **dict.fromkeys(("forward_power", "shift_power"), (LOWEST_POWER, HIGHEST_POWER, "a power")),
 }
 # Sampled for a base of unknown pre-training alone.
 UNKNOWN_BASE = ("base_forward_area", "base_potential")
@@ -99,12 +99,14 @@ class ModelSpec(Strict):
     def _tables_have_ends(self) -> Self:
         """Areas are tabulated over memories and forward powers: a range without end has no table."""
         for name, (least, most, what) in TABULATED.items():
-            ends = prior_ends(self.priors[name].every) if name in self.priors else None
-            if ends and not least <= ends[0] <= ends[1] <= most:
-                raise ValueError(
-                    f"priors.{name}: {what} of {ends[0]:g} to {ends[1]:g} is asked for; "
-                    f"keep it within {least:g} to {most:g}"
-                )
+            own = self.priors.get(name)
+            for distribution in (own.every, own.general, own.target) if own else ():
+                ends = prior_ends(distribution)
+                if ends and not least <= ends[0] <= ends[1] <= most:
+                    raise ValueError(
+                        f"priors.{name}: {what} of {ends[0]:g} to {ends[1]:g} is asked for; "
+                        f"keep it within {least:g} to {most:g}"
+                    )
         return self
 
     @model_validator(mode="after")

@@ -35,14 +35,15 @@ INPUTS = {
     "start_pt": SETTING,
     "log_peak_pt": SETTING,
     "start_cpt": SETTING,
+    "carried": SETTING,
     "level_pt": DRAW,
     "base_offset": DRAW,
     "cpt_steps": POINT,
     "paced_steps": POINT,
     "learning_rate": POINT,
-    "forward_cpt": POINT,
     "misfit_variance": POINT,
     "log_level_cpt": BOTH,
+    "log_shift": BOTH,
     "log_forward": BOTH,
 } | {f"reference_{quantity}": SETTING for quantity in REFERENCE}
 # What the law fills in, and where: of the fluctuation the last point, written last, stays.
@@ -124,7 +125,7 @@ def law_code(spec: ModelSpec, role: str, name: str) -> LawCode:
 
 def expressions(spec: ModelSpec, role: str) -> tuple[dict[str, Any], list[Any]]:
     """Return the symbols of the parameters by name, and mean, sd and fluctuation of a new run's loss."""
-    symbols, named = law_expressions(spec, role, pretraining=False)
+    symbols, named = law_expressions(spec, role, pretraining=False, paces_apart=False)
     # The law's loss moved by what is kept of the base's offset.
     mean = named["law"] + sympy.Symbol("base_offset", real=True) * named["kept"]
     sizes = {name: named[name] for name in ("fluctuation", "memory", "misfit", "offset")}
@@ -270,25 +271,30 @@ def _area_nodes(model: FinalLosses) -> dict[str, Any]:
     draw's own level is a sum over these, whose weights do not depend on the schedule.
     """
     form, coefficients = model.laws[0].draws.form, model.coefficients
+    shift = form.shift_basis(coefficients)
+    shift = np.broadcast_to(shift, (len(shift), model.draws, shift.shape[-1]))
     return {
         "reference_rate": form.reference_rate,
         "memory_clock": form.memory_clock,
-        "shift_power": form.shift_power,
         "smallest": SMALLEST,
         "level": {
             "momenta": form.momenta.node_momenta().tolist(),
-            "weights": packed(_weights(form.momenta.interval, form.level_basis(coefficients))),
+            "weights": _weights(form.momenta.interval, form.level_basis(coefficients)),
         },
         "forward": {
             "powers": form.powers.interval.at_nodes().tolist(),
-            "weights": packed(_weights(form.powers.interval, form.forward_basis(coefficients))),
+            "weights": _weights(form.powers.interval, form.forward_basis(coefficients)[None]),
+        },
+        "shift": {
+            "powers": form.shift_powers.interval.at_nodes().tolist(),
+            "weights": _weights(form.shift_powers.interval, shift),
         },
     }
 
 
-def _weights(interval: Interval, basis: Floats) -> Floats:
-    """Return what draws make of values at the nodes, shape (draws, nodes), from their basis."""
-    return np.asarray(basis @ interval.series(np.eye(interval.nodes)).T)
+def _weights(interval: Interval, bases: Floats) -> list[str]:
+    """Return what draws make of values at the nodes, of each validation set or one for all, packed."""
+    return [packed(basis @ interval.series(np.eye(interval.nodes)).T) for basis in bases]
 
 
 def _own(model: FinalLosses, name: str, place: int) -> Floats:
@@ -317,13 +323,15 @@ def base_states(model: FinalLosses, bases: tuple[Base, ...]) -> list[dict[str, A
     places = range(len(model.domains))
     # A curve from each base on each validation set: what is said of the base is the same on all.
     starts = table.curves.bases.map(lambda name, values: values[:: len(places)])
-    levels = law.draws.form.levels_in_draws(starts.level_pt, law.draws.level_basis)
+    draws = law.draws
+    levels = [draws.form.levels_in_draws(starts.level_pt, basis) for basis in draws.level_basis]
     return [
         {
             "initial": base.schedule.final if base.schedule else 0.0,
             "start_pt": float(starts.start_pt[index]),
+            "carried": float(starts.carried[index]),
             "log_peak_pt": float(starts.log_peak_pt[index]),
-            "level": packed(levels[index]),
+            "level": [packed(own[index]) for own in levels],
             "initial_levels": table.initial[index].tolist(),
             "forward": table.forward[index].tolist(),
             "offset": [packed(table.offset[place, index]) for place in places],

@@ -163,7 +163,7 @@ def _check(posterior: Posterior) -> None:
         problem = (
             "the fit is of one validation set, and the page balances general and target losses"
         )
-        fix = "name a target in the study and measure its losses"
+        fix = "measure both, or ask bayes-cpt decide and predict, which need not have both"
         raise SpecError.at(f"study {posterior.study.name}", problem, fix)
 
 

@@ -136,6 +136,11 @@ def _shares(axes: "Axes", values: Any, chosen: Any, listed: Any) -> None:
 def _front(axes: "Axes", decision: "Decision") -> None:
     """Draw the front of expected losses, and the contenders; intervals are those of the recommendation."""
     front, domains = decision.front, decision.valuation.model.domains
+    if len(domains) == 1:
+        axes.set_axis_off()
+        said = f"{domains[0]} alone was measured:\nnothing is traded"
+        axes.text(0.5, 0.5, said, ha="center", va="center", color=GREY, transform=axes.transAxes)
+        return
     x, y = traded(front.losses).mean(axis=2)
     axes.plot(x, y, color=FRONT, marker="o", markersize=2.5)
     draws = traded(decision.contenders.losses)
@@ -222,11 +227,14 @@ def _horizontal(axes: "Axes", low: float, high: float, logarithmic: bool) -> Non
 
 def _entries(decision: "Decision", optimum: bool, slices: bool) -> dict[str, Any]:
     entries: dict[str, Any] = {
-        "recommended": panels.line(INK, marker="*", markersize=9, linestyle="--"),
-        "front of expected losses": panels.line(FRONT, marker="o", markersize=3),
-        "losses as recommended, 50 and 90 % credible": panels.line(PALE, linewidth=3.2),
+        "recommended": panels.line(INK, marker="*", markersize=9, linestyle="--")
     }
-    if len(decision.contenders) > 1:
+    if several := len(decision.valuation.model.domains) > 1:
+        entries |= {
+            "front of expected losses": panels.line(FRONT, marker="o", markersize=3),
+            "losses as recommended, 50 and 90 % credible": panels.line(PALE, linewidth=3.2),
+        }
+    if several and len(decision.contenders) > 1:
         entries["runners-up"] = panels.line(
             INK, marker="o", markersize=4, markerfacecolor="white", linestyle=""
         )

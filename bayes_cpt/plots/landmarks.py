@@ -55,7 +55,6 @@ BASE = ("power", "annealing_pt", "peak")
 PARTS = {
     "annealing_cpt": ("CPT annealing", PALETTE[2]),
     "shift": ("distribution shift", PALETTE[3]),
-    "adaptation": ("adaptation", PALETTE[4]),
     "base_offset": ("base offset", PALETTE[5]),
 }
 

@@ -9,7 +9,7 @@ from bayes_cpt.decisions.decision import CONSTRAINT
 from bayes_cpt.decisions.schedule_choice import COSINE, FREE, PAIRS, WSD
 from bayes_cpt.decisions.valuation import OWN
 from bayes_cpt.forecast.derived import MEANINGS
-from bayes_cpt.report.fit import resting, rests_on
+from bayes_cpt.report.fit import resting, rests_on, unmeasured_words
 from bayes_cpt.report.numbers import (
     Estimate,
     alike,
@@ -125,7 +125,7 @@ def decision_words(decision: "Decision", interval: float = 0.9) -> Words:
             "quantities": _quantities(decision, interval),
             "shapes": _shapes(decision),
             "trades": _trades(decision, interval),
-            "general": valuation.model.domains[0],
+            "general": valuation.model.frame.general,
             "back": float(1.0 - above),
             "rival": _rival(decision, table),
             "error": error,
@@ -294,9 +294,11 @@ def _cautions(decision: "Decision", taken: dict[str, float]) -> str:
         "decision": decision,
         "edges": edge_words(decision),
         "base": base,
-        "unmeasured": None in valuation.model.measured(base),
+        "unmeasured": unmeasured_words(valuation.model.frame),
+        "on_law": None in valuation.model.measured(base),
         "own": given == OWN and searched,
         "lowest": given is None and len(decision.space.bases) > 1 and valuation.reference,
+        "first": valuation.model.frame.roles[0],
         "epochs": [
             epochs_words(role, taken[f"{role}_epochs"])
             for role in ROLES

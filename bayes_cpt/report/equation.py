@@ -191,9 +191,10 @@ def _point(frame: BoundModel) -> Any:
         learning_rate_levels=lambda coefficients, xp: (_letter("m_pt"), _letter("m_cpt")),
         start_pt=start,
         start_cpt=_letter("eta_transfer"),
+        carried=int(frame.carries_memory),
         log_peak_pt=_letter("p"),
         log_size=sympy.log(_letter("n")),
-        forward_cpt=_letter("T_cpt" if _own_area(frame) else "S1_cpt"),
+        shift_area=lambda *given: _letter("T_cpt" if _own_area(frame) else "S1_cpt"),
         cpt_steps=_letter("t"),
         paced_steps=_letter("u"),
         target_share=own + others,
@@ -213,14 +214,14 @@ def _opened(term: Any) -> Any:
         object.__setattr__(opened, "replay_factor", lambda share, *given: h(share))
     if isinstance(term, Shift) and term.repeated_tokens:
         seen = _letter("w")
-        object.__setattr__(opened, "forward_area", lambda point, *given: point.forward_cpt * seen)
+        object.__setattr__(opened, "forward_area", lambda point, *given: point.shift_area() * seen)
     return opened
 
 
 def _own_area(frame: BoundModel) -> bool:
     """Return whether the forward area of the shift is another than that of the power."""
     law = frame.spec.law
-    return "shift" in law.terms and (law.forward_power or law.shift_power != 1.0)
+    return "shift" in law.terms and (law.forward_power or law.shift_power)
 
 
 INDEX = sympy.Symbol("i", integer=True)
@@ -248,10 +249,10 @@ def _forward_areas(frame: BoundModel) -> list[Equation]:
     found = [Equation(_letter("S1"), (_over_steps(power),), "over the steps of each phase")]
     if not _own_area(frame):
         return found
-    if law.shift_power == 1.0:
+    if not law.shift_power:
         return [*found, Equation(_letter("T_cpt"), (_over_steps(RATE),), "over CPT")]
     reference = sympy.Symbol("eta_ref")
-    area = reference * _over_steps((RATE / reference) ** sympy.Float(law.shift_power))
+    area = reference * _over_steps((RATE / reference) ** _letter("rho_s"))
     return [*found, Equation(_letter("T_cpt"), (area,), f"over CPT; {_reference_rate(frame)}")]
 
 
@@ -281,9 +282,12 @@ def _annealing_areas(frame: BoundModel, point: Any, letters: Mapping[str, Any]) 
 
 def _note(frame: BoundModel, block: str) -> str:
     """Return what the letters of one equation are."""
-    return sentence(
-        "equation.txt", block, {"law": frame.spec.law, "reference": _reference_rate(frame)}
-    )
+    facts = {
+        "law": frame.spec.law,
+        "carried": frame.carries_memory,
+        "reference": _reference_rate(frame),
+    }
+    return sentence("equation.txt", block, facts)
 
 
 def _peak(frame: BoundModel) -> list[Equation]:

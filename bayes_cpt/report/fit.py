@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from bayes_cpt.identify.determination import Facts
     from bayes_cpt.inference.law_checks import LawCheck
     from bayes_cpt.inference.posterior import Posterior
+    from bayes_cpt.model.setup import BoundModel
     from bayes_cpt.study.ranges import Factor
     from bayes_cpt.study.study import Study
 
@@ -84,6 +85,14 @@ def law_words(posterior: "Posterior") -> Words:
     """Return where the law of a fit does not fit its runs; nothing where it does."""
     facts = _law_facts(posterior)
     return Words(*(paragraphs("fit.txt", block, facts) for block in ("law", "alarms")))
+
+
+def unmeasured_words(frame: "BoundModel") -> str:
+    """Return what a fit of one validation set leaves unknown; empty where general and target are known."""
+    if frame.unmeasured is None:
+        return ""
+    unknown = f"what runs do to {frame.unmeasured} data is unknown"
+    return f"Only {enumerated(frame.domains)} was measured: {unknown}."
 
 
 def _law_facts(posterior: "Posterior") -> Mapping[str, Any]:

@@ -23,6 +23,7 @@ from bayes_cpt.report.fit import (
     law_words,
     summarise,
     trust,
+    unmeasured_words,
 )
 from bayes_cpt.report.forecasts import forecast_sentences, left_out, plus_minus
 from bayes_cpt.report.methods import CITATION, bibtex, cited, methods, versions
@@ -277,6 +278,7 @@ class Report:
                 determined=summarise(self.facts, fitted=True),
                 misfit=law_words(posterior).verdict,
                 beyond=_beyond(self.bands),
+                unmeasured=unmeasured_words(frame),
                 runs=runs_table(study),
                 bases=bases_table(study),
                 priors=priors_table(frame),

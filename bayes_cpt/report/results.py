@@ -187,7 +187,7 @@ def runs_table(study: "Study") -> Table:
     from bayes_cpt.study.ranges import describe
 
     rows = pd.DataFrame(describe(study)["runs"])
-    others = [name for name in study.domains if name not in study.trained_domains]
+    others = study.third_domains
     shown = columns(
         "run=name | phase | base | replay:4 | steps:4 | peak LR=peak_learning_rate:4 | "
         "final LR=final_learning_rate:4"

@@ -317,7 +317,7 @@ def check_evidence(study: Study, *, continual: bool) -> None:
     if not runs:
         # Refused in other words, by what builds the law.
         return
-    domains = study.trained_domains if continual else (study.general,)
+    domains = study.trained_domains if continual else study.trained_domains[:1]
     measured = {}
     for domain in domains:
         curves = [(run.name, *study.curve(run.name, domain)) for run in runs]

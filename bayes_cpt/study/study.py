@@ -37,11 +37,11 @@ class Study:
     Parameters
     ----------
     name : str
-    general : str
-        Validation set of the general (pre-training) data, D_pt.
+    general : str or None
+        Validation set of the general (pre-training) data, D_pt; None where the target alone was measured.
     target : str, sequence of str or None
-        Validation set of the target (continual) data, D_cpt, or several, a tuple then; needed where there
-        are CPT runs.
+        Validation set of the target (continual) data, D_cpt, or several, a tuple then; None where the
+        general one alone was measured.
     bases : iterable of Base
     runs : iterable of Run
     losses : DataFrame
@@ -73,7 +73,7 @@ class Study:
     """
 
     name: str
-    general: str
+    general: str | None
     target: str | tuple[str, ...] | None
     bases: tuple[Base, ...]
     runs: tuple[Run, ...]
@@ -130,10 +130,22 @@ class Study:
             return ()
         return (self.target,) if isinstance(self.target, str) else self.target
 
-    @property
+    @cached_property
     def trained_domains(self) -> tuple[str, ...]:
-        """The validation sets of what runs train on: the general one and the targets."""
-        return (self.general, *self.targets)
+        """The validation sets of what runs train on: the general one and the targets.
+
+        Of a general set and one target, one of which only bases have a loss has no curve: it is left out.
+        """
+        named = (*((self.general,) if self.general is not None else ()), *self.targets)
+        if len(named) > 2:
+            return named
+        measured = set(self.losses.loc[self.losses["step"] > 0, "domain"].unique().tolist())
+        return tuple(name for name in named if name in measured) or named
+
+    @property
+    def third_domains(self) -> tuple[str, ...]:
+        """The validation sets with losses that are neither general nor target."""
+        return tuple(name for name in self.domains if name not in (self.general, *self.targets))
 
     def mixture(self, run: Run) -> dict[str, float]:
         """Return the share of each target in a run's data that are not replay; empty where it has none.

@@ -120,7 +120,7 @@ def examine(
         if runs or malformed:
             clean = _check_rows(table, clean, runs, malformed)
         _check_scale(table, table_cautions, clean)
-    if not is_plan:
+    if not is_plan and not (rows_are_checked and len(clean)):
         _check_measured(table, cautions, clean, general, target, runs)
     if rows_are_checked:
         clean = clean[list(LOSS_COLUMNS)].reset_index(drop=True)
@@ -150,12 +150,13 @@ def _check_settings(
     runs: "Sequence[Run]",
 ) -> None:
     check.name("name", name)
-    check.name("general", general)
+    if general is not None:
+        check.name("general", general)
     if target is not None:
         _check_targets(check, general, target, runs)
-    elif any(run.phase == "cpt" for run in runs):
-        fix = 'add target = "<validation set of the CPT data>"'
-        check.add("key target", "the study has CPT runs but no target", fix)
+    elif general is None:
+        fix = 'write general = "<set of the PT data>", target = "<set of the CPT data>", or both'
+        check.add("key general", "the study names neither a general nor a target set", fix)
     if tokens_per_step is not None:
         check.positive("tokens_per_step", tokens_per_step, "tokens")
 
@@ -173,6 +174,10 @@ def _check_targets(check: Check, general: object, target: object, runs: "Sequenc
     for name, times in Counter(names).items():
         if times > 1:
             check.add("key target", f"target names {name!r} twice", "name each once")
+    if general is None and len(names) > 1:
+        problem = f"the study has {len(names)} targets and no general set"
+        fix = "name the general set and measure it, or keep to the runs of one target"
+        check.add("key general", problem, fix)
     if general in names:
         fix = "name two validation sets, or leave target out of a study of PT runs"
         check.add("key target", f"general and target are both {general!r}", fix)

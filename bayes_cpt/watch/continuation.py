@@ -118,10 +118,11 @@ def continuations(
     if not 0 < now < total:
         return Continuations(objective.name, ())
     others = schedules_from(run, now)
-    domains = posterior.frame.domains
+    domains, roles = posterior.frame.domains, posterior.frame.roles
+    objective = objective.of_measured(domains, roles)
     steps = sorted({*points, *(end for _, end in others.values()), total})
     rows = rows_at(domains, steps)
-    weights = dict(zip(domains, objective.combination(domains), strict=True))
+    weights = dict(zip(domains, objective.combination(domains, roles), strict=True))
 
     def drawn(other: Run) -> Floats:
         return drawn_curves(posterior, plan, other, rows, DRAWS, seed)[0]

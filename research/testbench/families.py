@@ -91,9 +91,9 @@ def joined(fitted: Study, predicted: Study) -> Study:
         runs = list(same)
         chosen += runs[:: max(1, -(-len(runs) // MOST_RUNS))]
     rows = [
-        (run.name, int(step), fitted.general, float(loss))
+        (run.name, int(step), str(fitted.general), float(loss))
         for run in chosen
-        for step, loss in zip(*predicted.curve(run.name, predicted.general), strict=True)
+        for step, loss in zip(*predicted.curve(run.name, str(predicted.general)), strict=True)
     ]
     return fitted.with_runs(chosen, rows)
 

@@ -79,7 +79,7 @@ def pairs(path: Path, seed: int) -> list[Pair]:
 def _measured(study: Study, run: Run) -> Floats | None:
     """Return the losses of a run at its last step, None where they were not measured."""
     ends = []
-    for domain in (study.general, str(study.target)):
+    for domain in (str(study.general), str(study.target)):
         steps, losses = study.curve(run.name, domain)
         if not steps.size or steps[-1] != run.schedule.steps:
             return None
@@ -94,7 +94,7 @@ def one_pair(pair: Pair) -> Outcome:
     seen = study.subset(run.name for run in study.runs if run.name not in pair.names)
     ends = np.stack([own for run in held if (own := _measured(study, run)) is not None], axis=1)
     plan = replace(study, runs=held, losses=study.losses.iloc[:0], is_plan=True)
-    plan = with_base_losses(study, (study.general, str(study.target)), plan)
+    plan = with_base_losses(study, (str(study.general), str(study.target)), plan)
     draws, log = _forecast(seen, plan, held, pair.seed)
     predictions = {OURS: draws.mean(axis=1)}
     for name, predict in PREDICTORS.items():
@@ -104,7 +104,7 @@ def one_pair(pair: Pair) -> Outcome:
             sys.stderr.write(f"{pair.label}, {name}: {error}\n")
     rows: list[dict[str, Any]] = []
     for objective, goal in OBJECTIVES.items():
-        weights = goal.combination((study.general, str(study.target)))
+        weights = goal.combination((str(study.general), str(study.target)))
         value, drawn = weights @ ends, np.tensordot(weights, draws, axes=1)
         places = {name: int((weights @ own).argmin()) for name, own in predictions.items()}
         for name, place in {**places, RULE: _rule(study, held)}.items():

@@ -29,11 +29,9 @@ RESIDUALS = {
     "misfit_cpt": (0.008, 0.010),
     "offset_pt": (0.010, 0.015),
 }
-# The printed law has no transient and one memory. Bases keep their offset on general data and lose it on
+# The printed law has one memory. Bases keep their offset on general data and lose it on
 # target data.
 UNPRINTED = {
-    "adaptation_share": (0.0, 0.0),
-    "adaptation_time": (0.2, 0.2),
     "offset_kept": (0.7, 0.2),
     "offset_time": (0.03, 0.03),
     "misfit_replay": (0.7, 0.7),
@@ -43,7 +41,6 @@ REPLAY = (
     "gain_replay",
     "replay_onset",
     "replay_quarter",
-    "saturation_rate",
     "saturation_exponent",
     "replay_rate",
     "replay_curvature",

@@ -80,6 +80,9 @@ def by_plan(posterior: Posterior, candidates: Candidates) -> Floats:
     return losses[:, last].reshape(shape).transpose(2, 1, 0)
 
 
+OF_OPTION = {"slow_annealing": ("slow_memory", "slow_share"), "shift_power": ("shift_power",)}
+
+
 def variant(**changes: Any) -> Posterior:
     """Return a posterior of cpt-replay with another law."""
     table = read_spec("cpt-replay").model_dump(mode="json")
@@ -90,6 +93,10 @@ def variant(**changes: Any) -> Posterior:
             "every": {"distribution": "normal", "mean": 1.0, "sd": 2.0},
         }
     }
+    for option, names in OF_OPTION.items():
+        if changes.get(option) is False:
+            for name in names:
+                del table["priors"][name]
     if changes.get("replay_factor"):
         for name in ("replay_onset", "replay_quarter"):
             del table["priors"][name]
@@ -103,7 +110,9 @@ POSTERIORS: dict[str, Callable[[], Posterior]] = {
     "cpt": lambda: prior_as_posterior(lab().subset(["pt_trunk", "r00_const", "r00_cos"]), "cpt"),
     "cpt-replay-printed": lambda: lab_posterior("cpt-replay-printed"),
     "memory restarted": lambda: variant(carry_memory=False),
-    "steps as the clock, power of the shift": lambda: variant(memory_clock=0.0, shift_power=0.7),
+    "steps as the clock, one pace, no powers": lambda: variant(
+        memory_clock=0.0, slow_annealing=False, shift_power=False
+    ),
     "other replay factors": lambda: variant(
         replay_factor={"general": "exponential", "target": "saturating"}
     ),
@@ -312,7 +321,8 @@ class Curvature:
 
     def loss(self, points: Any, coefficients: Any, xp: Any) -> Any:
         after = points.learning_rate_levels(coefficients, xp)[1]
-        return coefficients["K"] * points.forward_cpt * points.learning_rate + 1e3 * after
+        area = points.shift_area(coefficients, xp)
+        return coefficients["K"] * area * points.learning_rate + 1e3 * after
 
 
 class Extended(BoundModel):

@@ -51,7 +51,7 @@ def small_case() -> Posterior:
     values = {}
     for name in wide.frame.parameters():
         own = wide.tree["posterior"][name].to_numpy()
-        unknown = name in ("replay_quarter", "saturation_rate")
+        unknown = name in ("replay_quarter", "saturation_exponent")
         values[name] = own if unknown else np.broadcast_to(np.median(own, axis=(0, 1)), own.shape)
     return as_posterior(wide.frame, lab(), values)
 

@@ -40,30 +40,18 @@ SCHEDULES = {
     "drop": constant(STEPS - 60, PEAK) + constant(60, 1e-4),
     "logged": Schedule.from_log([1, 300, 700, STEPS], [PEAK, PEAK, 4e-4, 2e-5]),
 }
-SLOW = {
-    "slow_memory": {
-        "reason": "test",
-        "every": {
-            "distribution": "lognormal",
-            "median": 900.0,
-            "sigma": 0.5,
-            "lower": 5.0,
-            "upper": 9e3,
-        },
-    },
-    "slow_share": {
-        "reason": "test",
-        "every": {"distribution": "logitnormal", "median": 0.3, "sigma": 0.5},
-    },
+SLOW_ON_BOTH = {
+    "reason": "test",
+    "every": {"distribution": "logitnormal", "median": 0.3, "sigma": 0.5},
 }
 
 
 def with_slow_pace(**changes: Any) -> Posterior:
-    """Return a posterior of cpt-replay with a second pace and other areas."""
+    """Return a posterior of cpt-replay with a second pace on both validation sets and other areas."""
     table = read_spec("cpt-replay").model_dump(mode="json")
-    table["law"] |= {"slow_annealing": True, "carry_memory": True} | changes
-    table["priors"] |= SLOW
-    for name in ("forward_power", "level_power"):
+    table["law"] |= changes
+    table["priors"]["slow_share"] = SLOW_ON_BOTH
+    for name in ("forward_power", "level_power", "shift_power"):
         if changes.get(name) is False:
             del table["priors"][name]
     return prior_as_posterior(lab(), parse_spec(table, "test"))
@@ -73,9 +61,10 @@ POSTERIORS: dict[str, Callable[[], Posterior]] = {
     "cpt-replay": lab_posterior,
     "cpt-replay-printed": lambda: lab_posterior("cpt-replay-printed"),
     "printed areas, slow and carried": lambda: with_slow_pace(
-        forward_power=False, level_power=False, count_warmup=False, memory_clock=0.0
+        **dict.fromkeys(("forward_power", "level_power", "shift_power", "count_warmup"), False),
+        memory_clock=0.0,
     ),
-    "slow and carried, power of the shift": lambda: with_slow_pace(shift_power=0.7),
+    "slow on both, memory restarted": lambda: with_slow_pace(carry_memory=False),
     "unknown base": lambda: prior_as_posterior(open_study()),
 }
 

@@ -26,7 +26,6 @@ from bayes_cpt.forecast.third_sets import (
     drawn_residual,
     pattern_probability,
     set_residual,
-    third_names,
     third_sets,
     weight_means,
     weight_table,
@@ -211,10 +210,10 @@ def test_points_are_asked_for_by_set_and_known_runs_keep_what_was_measured(
 
 
 def test_all_stands_for_every_set(posterior: Posterior, study: Study) -> None:
-    assert third_names(study) == (
+    assert study.third_domains == (
         "ccode", "mix", "ood_elisp", "ood_german", "ood_manpages", "pycode",
     )  # fmt: skip
-    assert third_names(lab().subset(["r00_cos"]))[0] == "ccode"
+    assert lab().subset(["r00_cos"]).third_domains[0] == "ccode"
 
 
 @pytest.mark.parametrize("names", [("mixx",), ("general",)])

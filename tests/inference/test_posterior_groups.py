@@ -3,10 +3,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from batch_family import BATCHES, NEW, batched, continued
+from batch_family import BATCHES, MODEL, NEW, batched, continued, family
 from batch_family import plan as batch_plan
 from size_family import BIG, LARGE, PEAKS, family_posterior, plan
-from synthetic import lab_posterior
+from synthetic import lab_posterior, prior_as_posterior
 
 from bayes_cpt.errors import StudyError
 from bayes_cpt.forecast.bands import bands
@@ -97,7 +97,7 @@ def test_a_law_without_size_refuses_another_size() -> None:
 
 
 def test_a_new_batch_comes_from_the_population_and_leaves_the_known_ones() -> None:
-    posterior = batched()
+    posterior = prior_as_posterior(family(), MODEL, spread=1.0)
     runs = [continued("old", BATCHES[2]), continued("new", NEW)]
     assert posterior.with_new_groups(batch_plan(runs[0]), runs[:1]) is posterior
     known = posterior.with_new_groups(batch_plan(*runs), runs)

@@ -66,19 +66,16 @@ NEW = Run(
     "new", "cpt", warmup_stable_decay(30_000, PEAK, decay_steps=6000), base="stable", replay=0.2
 )
 
-# What the paper does not print: lambda is 0.999 throughout, there is no transient and no rate of
+# What the paper does not print: lambda is 0.999 throughout, there is no rate of
 # replay, the replay factors are of the model's family, and residuals have modest sizes.
 UNPRINTED = {
     "memory": MEMORY,
     "gain_replay": [0.0, 0.055],
     "replay_onset": [200.0],
     "replay_quarter": [0.35],
-    "saturation_rate": [8.0],
     "saturation_exponent": [1.0],
     "replay_dilution": [0.0, 0.0],
     "replay_rate": [0.0, 0.0],
-    "adaptation_share": [0.0, 0.0],
-    "adaptation_time": [0.2, 0.2],
     "offset_kept": [0.7, 0.2],
     "offset_time": [0.03, 0.03],
     "fluctuation_pt": [0.006, 0.008],
@@ -101,11 +98,12 @@ IDENTIFIED = (
 def one_pace() -> ModelSpec:
     """Return the shipped model with power and annealing term as printed, which the truths have."""
     table = read_spec("cpt-replay").model_dump()
-    table["law"] |= {"slow_annealing": False, "forward_power": False, "level_power": False}
-    unprinted = ("slow_memory", "slow_share", "forward_power", "level_power")
-    table["priors"] = {k: v for k, v in table["priors"].items() if k not in unprinted}
+    unprinted = ("slow_annealing", "forward_power", "level_power", "shift_power")
+    table["law"] |= dict.fromkeys(unprinted, False)
+    gone = ("slow_memory", "slow_share", *unprinted)
+    table["priors"] = {k: v for k, v in table["priors"].items() if k not in gone}
     # With one pace the memory stands for both.
-    table["priors"]["memory"]["every"] |= {"median": 300.0, "sigma": 1.2}
+    table["priors"]["memory"]["every"] |= {"median": 300.0, "sigma": 1.2, "upper": 20_000.0}
     return ModelSpec.model_validate(table)
 
 

@@ -13,6 +13,7 @@ from bayes_cpt.arrays import Floats
 from bayes_cpt.errors import StudyWarning
 from bayes_cpt.inference.density import Density
 from bayes_cpt.inference.metric import Metric, SamplingError, laplace
+from bayes_cpt.inference import sampling
 from bayes_cpt.inference.sampling import FIRST_DRAWS, Sample, SamplerSettings, sample
 from bayes_cpt.model.setup import build_setup
 
@@ -98,16 +99,23 @@ def test_draws_and_progress_are_as_asked_for(density: Density) -> None:
     assert all(0.0 <= share <= 1.0 for _, share in stages)
 
 
+@pytest.fixture
+def too_short_a_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sampling, "FIRST_LOOK", SamplerSettings(50, 20, 0.8))
+
+
+@pytest.mark.usefixtures("too_short_a_look")
 def test_too_little_effort_is_retried_and_then_reported(density: Density) -> None:
     attempts = (SamplerSettings(50, 20, 0.8), SamplerSettings(50, 40, 0.8))
     given = sample(density, seed=5, attempts=attempts)
-    assert given.attempts == 2
+    assert given.attempts == 3
     assert given.values["reference_loss"].shape == (4, 40, 2)
     assert any("ESS of" in problem for problem in given.diagnostics.problems)
 
 
-def test_a_second_attempt_mends_the_first(density: Density) -> None:
-    given = sample(density, seed=5, attempts=(SamplerSettings(50, 20, 0.8), *SHORT))
+@pytest.mark.usefixtures("too_short_a_look")
+def test_an_attempt_mends_what_the_first_look_lacks(density: Density) -> None:
+    given = sample(density, seed=5, attempts=SHORT)
     assert given.attempts == 2
     assert given.diagnostics.trustworthy
 

@@ -65,14 +65,6 @@ def test_each_part_is_what_its_equation_says_at_a_step() -> None:
     assert not own["base_offset"].any()
 
 
-def test_the_adaptation_is_a_bounded_transient() -> None:
-    parts = decompose(lab_posterior(), practice(), ["r25_cos_12k"], draws=4)
-    own = parts["adaptation"].isel(draw=0, run=0).sel(domain="kernel")
-    c = first_draw("cpt-replay")
-    steps = own["step"].to_numpy()
-    np.testing.assert_allclose(own, c["D"] * 0.75 * (1.0 - np.exp(-steps / c["tau"])))
-
-
 def test_an_annealed_base_keeps_its_annealing() -> None:
     parts = decompose(lab_posterior(), lab(), ["r25_a0_rewarm"], draws=4)
     annealing = parts["annealing_pt"].to_numpy()
@@ -84,7 +76,7 @@ def test_an_annealed_base_keeps_its_annealing() -> None:
 
 def test_shares_start_at_nothing_and_the_offset_at_the_whole_of_it() -> None:
     parts = decompose(lab_posterior(), lab(), ["r25_cos"], draws=40).isel(step=0)
-    for name in ("annealing_cpt", "adaptation"):
+    for name in ("annealing_cpt", "shift"):
         np.testing.assert_allclose(parts[name], 0.0, atol=2e-3)
     for domain in ("general", "kernel"):
         base = lab().base_loss("stable_12k", domain)

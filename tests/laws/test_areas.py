@@ -167,13 +167,23 @@ def test_forward_area_grows_with_the_power_of_the_learning_rate(
     )
 
 
-@given(st.lists(st.floats(0, 1e-2), min_size=1, max_size=30), st.floats(0, 2))
-def test_the_shift_sees_an_area_in_steps_at_the_reference_rate(
-    rates: list[float], power: float
+@given(
+    st.lists(RATES, min_size=1, max_size=30),
+    st.lists(st.floats(0.3, 2.5), min_size=2, max_size=2),
+)
+def test_the_shift_sees_an_area_of_its_own_on_each_validation_set(
+    rates: list[float], powers: list[float]
 ) -> None:
-    form = AreaForm(reference_rate=1e-3, shift_power=power)
-    expected = [sum(1e-3 * (r / 1e-3) ** power for r in rates[: i + 1]) for i in range(len(rates))]
-    np.testing.assert_allclose(form.shift_area(np.array(rates)), expected, rtol=1e-11, atol=1e-300)
+    """``eta_ref·sum (eta/eta_ref)^rho_s`` at powers that are no nodes of the series, in draws."""
+    form = AreaForm(reference_rate=1e-3, shift_powers=PowerRange(0.3, 2.5))
+    steps = np.arange(len(rates) + 1)
+    table = form.log_shift_area(np.array(rates), steps)
+    # Of one draw, and of two validation sets.
+    basis = form.shift_basis({"rho_s": np.array([powers])})
+    found = np.exp(basis[:, 0] @ table.T)
+    for own, power in zip(found, powers, strict=True):
+        sums = [sum(1e-3 * (rate / 1e-3) ** power for rate in rates[:step]) for step in steps]
+        np.testing.assert_allclose(own, sums, rtol=1e-8, atol=1e-25)
 
 
 @pytest.mark.parametrize("momentum", [-0.1, 1.0, math.nan])

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from bayes_cpt.laws import Adaptation, BaseOffset, Reference, Shift, shift_signs
+from bayes_cpt.laws import BaseOffset, Reference, Shift, shift_signs
 from bayes_cpt.laws.term import relative_exponential, selection
 
 REFERENCE = Reference(learning_rate=2e-4, forward_pt=8.0, forward_cpt=4.0, steps=20_000.0)
@@ -94,8 +94,8 @@ def test_without_dilution_the_factor_is_the_plain_one() -> None:
     parameters = {
         "shift_size": np.array([0.4, 0.6]), "shift_rate": np.array([30.0, 60.0]),
         "shift_exponent": np.array([0.2, 0.3]), "replay_onset": np.array([150.0]),
-        "replay_quarter": np.array([0.3]), "saturation_rate": np.array([4.0]),
-        "saturation_exponent": np.array([2.0]), "replay_rate": np.array([0.5, 0.2]),
+        "replay_quarter": np.array([0.3]), "saturation_exponent": np.array([2.0]),
+        "replay_rate": np.array([0.5, 0.2]),
     }  # fmt: skip
     plain = Shift((1.0, -1.0), ("power", "saturating"), replay_rate=True)
     points = hand_points(forward_cpt=3.0, target_share=np.array([1.0, 0.75, 0.3, 0.0]))
@@ -217,33 +217,6 @@ def test_signs_of_the_shift_follow_the_roles() -> None:
     assert shift_signs(("target", "general", "target")) == (-1.0, 1.0, -1.0)
 
 
-def test_adaptation_is_its_closed_form() -> None:
-    """A quarter of a falling shift of 0.8, reached at the reference steps."""
-    parameters = {
-        "adaptation_share": np.array([0.25]),
-        "adaptation_time": np.array([0.2]),
-        "shift_size": np.array([0.8]),
-    }
-    term = Adaptation((-1.0,))
-    found = term.coefficients(parameters, REFERENCE, np)
-    points = hand_points(steps=[0.0, 1000.0, 20_000.0, 1000.0], target_share=[1, 1, 0.5, 0])
-    loss = term.loss(points, found, np)
-    size = -0.2 / (1 - math.exp(-5.0))
-    expected = [
-        0.0,
-        size * (1 - math.exp(-1000 / 4000)),
-        0.5 * size * (1 - math.exp(-20_000 / 4000)),
-        0.0,
-    ]
-    np.testing.assert_allclose(loss, expected, rtol=1e-12, atol=1e-18)
-    assert loss[2] == pytest.approx(-0.1, rel=1e-12)
-
-
-def test_adaptation_is_absent_in_pretraining() -> None:
-    points = hand_points(steps=[500.0, 9000.0], continual=False)
-    assert not Adaptation((1.0,)).loss(points, {"D": -0.2, "tau": 100.0}, np).any()
-
-
 def test_kept_offset_is_1_at_the_transfer_and_kappa_at_the_end() -> None:
     parameters = {"offset_kept": np.array([0.7]), "offset_time": np.array([0.03])}
     found = BaseOffset().coefficients(parameters, REFERENCE, np)
@@ -260,10 +233,19 @@ def saturating(rate: float, exponent: float, share: NDArray[np.float64]) -> Any:
     return SATURATING.replay_factor(share, {"c": rate, "delta": exponent}, np)
 
 
-def test_saturating_factor_is_its_closed_form() -> None:
-    share = np.array([0.0, 0.3, 1.0])
-    expected = [0.0, (1 - (1 + 15 * 0.3) ** -0.7) / (1 - 16**-0.7), 1.0]
-    np.testing.assert_allclose(saturating(15.0, 0.7, share), expected, rtol=1e-12)
+@pytest.mark.parametrize(
+    ("exponent", "expected"),
+    [
+        (0.7, lambda x: (1 - (1 + 16 * x) ** -0.7) / (1 - 17**-0.7)),
+        (0.0, lambda x: np.log(1 + 16 * x) / np.log(17)),
+        (-0.5, lambda x: (np.sqrt(1 + 16 * x) - 1) / (np.sqrt(17) - 1)),
+        (-1.0, lambda x: x),
+        (-2.0, lambda x: ((1 + 16 * x) ** 2 - 1) / 288),
+    ],
+)
+def test_saturating_factor_is_its_closed_form(exponent: float, expected: Any) -> None:
+    share = np.linspace(0.0, 1.0, 21)
+    np.testing.assert_allclose(saturating(16.0, exponent, share), expected(share), atol=1e-12)
 
 
 def test_saturating_factor_tends_to_the_exponential_one() -> None:
@@ -274,7 +256,7 @@ def test_saturating_factor_tends_to_the_exponential_one() -> None:
     np.testing.assert_allclose(found, expected, rtol=1e-5)
 
 
-@given(st.floats(0.01, 1e3), st.floats(0.01, 2.0))
+@given(st.floats(0.01, 1e3), st.floats(-1.0, 2.0))
 def test_saturating_factor_rises_from_0_to_1_above_the_line(rate: float, exponent: float) -> None:
     share = np.linspace(0.0, 1.0, 51)
     factor = saturating(rate, exponent, share)
@@ -292,13 +274,12 @@ def test_saturating_factor_leaves_other_validation_sets_alone() -> None:
         "shift_exponent": np.full(3, 0.4),
         "replay_onset": np.array([100.0]),
         "replay_quarter": np.array([0.3]),
-        "saturation_rate": np.array([15.0]),
         "saturation_exponent": np.array([0.7]),
         "replay_curvature": np.array([2.0]),
     }
     found = term.coefficients(drawn, REFERENCE, np)
     share = np.full(3, 0.75)
-    expected = [0.3 * 0.75, saturating(15.0, 0.7, share[:1])[0], np.expm1(-1.5) / np.expm1(-2.0)]
+    expected = [0.3 * 0.75, saturating(16.0, 0.7, share[:1])[0], np.expm1(-1.5) / np.expm1(-2.0)]
     np.testing.assert_allclose(term.replay_factor(share, found, np), expected, rtol=1e-12)
 
 

@@ -322,7 +322,7 @@ def test_targets_are_normal_with_one_correlation(standard: np.ndarray, spread: f
 def test_draws_of_each_target_have_the_prior_of_one_and_are_alike() -> None:
     frame = build_setup(read_spec("cpt-replay"), several()).frame
     drawn = draw_priors(frame, 20_000, seed=0)
-    for name in ("shift_share", "saturation_rate", "offset_kept", "misfit_replay"):
+    for name in ("shift_share", "saturation_exponent", "offset_kept", "misfit_replay"):
         (places,) = frame.pools(name)
         own = standardised(frame, name, drawn[name], places)
         np.testing.assert_allclose(own.mean(axis=0), 0.0, atol=0.03)

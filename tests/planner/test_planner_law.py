@@ -47,10 +47,10 @@ class Weekday:
     name: str = "weekday"
 
     def parameters(self) -> dict[str, Parameter]:
-        return {"adaptation_share": Parameter("stands for one")}
+        return {"offset_time": Parameter("stands for one")}
 
     def coefficients(self, parameters: Any, reference: Any, xp: Any) -> dict[str, Any]:
-        return {"D": parameters["adaptation_share"]}
+        return {"D": parameters["offset_time"]}
 
     def loss(self, points: Any, coefficients: Any, xp: Any) -> Any:
         return coefficients["D"] * points.weekday

@@ -140,7 +140,6 @@ def test_a_column_per_validation_set_with_the_loss_above_its_parts() -> None:
         "base: forward area and PT annealing",
         "CPT annealing",
         "distribution shift",
-        "adaptation",
         "base offset",
         "90 % credible band",
     }
@@ -157,7 +156,7 @@ def test_what_is_drawn_are_medians_of_the_parts_inside_their_bands() -> None:
     base = (parts["power"] + parts["annealing_pt"]).median("draw")
     np.testing.assert_allclose(np.asarray(upper.lines[1].get_ydata()), base)
     # The first line is the zero.
-    for k, name in enumerate(["annealing_cpt", "shift", "adaptation", "base_offset"]):
+    for k, name in enumerate(["annealing_cpt", "shift", "base_offset"]):
         steps, median = (np.asarray(part) for part in lower.lines[k + 1].get_data())
         np.testing.assert_allclose(median, parts[name].median("draw"))
         low, high = band_edges(lower, k, steps)

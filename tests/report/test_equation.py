@@ -3,6 +3,7 @@
 import html
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
@@ -30,6 +31,7 @@ from bayes_cpt.report.equation import (
     meaning,
 )
 
+LEVEL = sympy.Function("m")
 REFERENCE = Reference(2e-3, 24.0, 3.0, 3000.0)
 # Steps and the like, so that repeated tokens count.
 SPECIAL = {"t": 3000.0, "U_steps": 1000.0, "r_cpt": 0.7, "x": 0.7, "n": 2.5, "eta_ref": 2e-3}
@@ -42,7 +44,7 @@ def fitted(model: str) -> BoundModel:
 def frame(model: str = "cpt-replay", **changes: Any) -> BoundModel:
     table = read_spec(model).model_dump(mode="json")
     table["law"] |= changes
-    for name in ("forward_power", "level_power"):
+    for name in ("forward_power", "level_power", "shift_power"):
         if not table["law"][name]:
             table["priors"].pop(name, None)
     domains = ("general", "target")[: 2 if "shift" in table["law"]["terms"] else 1]
@@ -87,7 +89,7 @@ def test_the_printed_law_comes_to_what_the_terms_compute(any_frame: BoundModel) 
     # Of an open-weights base C1 is not printed, and only its shape is asked for.
     given = {"C1": 0.5} | numbers(equations)
     for own in reversed(equations[1:]):
-        if own.left.is_Symbol and not own.summands[0].atoms(sympy.Sum, sympy.Indexed):
+        if own.left.is_Symbol and not own.summands[0].atoms(sympy.Sum, sympy.Indexed, LEVEL):
             given[own.left.name] = value(own, given)
     point = SimpleNamespace(
         log_forward_area=lambda *_: np.log(given.get("S1_pt", 0.0) + given.get("S1_cpt", 0.0)),
@@ -96,7 +98,8 @@ def test_the_printed_law_comes_to_what_the_terms_compute(any_frame: BoundModel) 
         start_cpt=given.get("eta_transfer", 0.1),
         log_peak_pt=given.get("p"),
         log_size=np.log(given.get("n", 1.0)),
-        forward_cpt=given.get("T_cpt", given.get("S1_cpt")),
+        carried=int(any_frame.carries_memory),
+        shift_area=lambda *_: given.get("T_cpt", given.get("S1_cpt")),
         cpt_steps=SPECIAL["t"],
         paced_steps=given.get("u", 0.0),
         target_share=SPECIAL["r_cpt"] + given.get("y", 0.0),
@@ -141,9 +144,10 @@ def test_text_latex_and_mathml_are_whole(any_frame: BoundModel) -> None:
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({}, "T_cpt = Sum(eta[i], (i, 1, t))"),
-        ({"shift_power": 0.7}, "T_cpt = eta_ref*Sum((eta[i]/eta_ref)**0.7, (i, 1, t))"),
-        ({"forward_power": False, "shift_power": 1.0}, "S1 = Sum(eta[i], (i, 1, t))"),
+        ({}, "T_cpt = eta_ref*Sum((eta[i]/eta_ref)**rho_s, (i, 1, t))"),
+        ({}, "m = slow_share*m(lambda_slow) + (1 - slow_share)*m(lambda)"),
+        ({"shift_power": False}, "T_cpt = Sum(eta[i], (i, 1, t))"),
+        ({"forward_power": False, "shift_power": False}, "S1 = Sum(eta[i], (i, 1, t))"),
         ({"memory_clock": 0.0}, "m[i] = lambda*m[i-1] + (1 - lambda)*eta[i]"),
         ({"level_power": False, "count_warmup": False}, "S2_pt = (eta_warm - m_pt)/(1 - lambda)"),
         ({"carry_memory": False, "level_power": False}, "S2_cpt = (eta_transfer - m_cpt)/(1 - lambda)"),
@@ -157,12 +161,18 @@ def test_an_option_is_printed_where_the_law_has_it(changes: dict[str, Any], said
         if changes.get(name) is False:
             table["priors"].pop(prior)
     table["law"] |= changes
-    for name in ("forward_power", "level_power"):
+    for name in ("forward_power", "level_power", "shift_power"):
         if not table["law"][name]:
             table["priors"].pop(name, None)
     domains = ("general", "target")
     lines = equation(BoundModel(parse_spec(table, "test"), domains, domains, REFERENCE))
     assert any(line.strip() == said for line in lines), lines
+
+
+def test_after_a_reset_annealing_counts_from_the_last_learning_rate() -> None:
+    lines = equation(replace(frame(), resets=True))
+    assert "S2_cpt = (eta_transfer**zeta - m_cpt**zeta)/(1 - lambda)" in lines
+    assert any("and in CPT from eta at the" in line for line in lines)
 
 
 def test_pretraining_alone_has_no_area_of_cpt() -> None:

@@ -53,7 +53,7 @@ def test_the_command_goes_on_where_it_was_and_knows_what_was_measured(
     def forecast(others: Study, plan: Study, held: tuple[object, ...], seed: int) -> object:
         names = tuple(run.name for run in held)  # type: ignore[attr-defined]
         assert not set(names) & {run.name for run in others.runs}
-        assert all(plan.curve(name, study.general)[0].size <= 1 for name in names)
+        assert all(plan.curve(name, str(study.general))[0].size <= 1 for name in names)
         seen.append(names)
         # The second of a pair is said to be better, three draws in four.
         draws = np.zeros((2, 4, 2))
@@ -71,7 +71,7 @@ def test_the_command_goes_on_where_it_was_and_knows_what_was_measured(
     own = table[(table["method"] == OURS) & (table["objective"] == "balanced")]
     for row in own.to_dict("records"):
         ends = {
-            name: 0.5 * sum(study.curve(name, d)[1][-1] for d in (study.general, "kernel"))
+            name: 0.5 * sum(study.curve(name, d)[1][-1] for d in (str(study.general), "kernel"))
             for name in (row["first"], row["second"])
         }
         assert row["chosen"] == row["second"]

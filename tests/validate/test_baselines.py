@@ -106,7 +106,7 @@ def test_areas_are_those_of_the_package(base: Schedule, run: Schedule) -> None:
     falls = (theirs.start_pt - theirs.level_pt @ basis, theirs.start_cpt - theirs.level_cpt @ basis)
     pairs = [
         (ours.forward_pt + ours.forward_cpt, np.exp(theirs.log_forward[:, 0])),
-        (ours.forward_cpt, theirs.forward_cpt),
+        (ours.forward_cpt, np.exp(theirs.log_shift[:, 0])),
         (ours.annealing_pt, falls[0] / (1.0 - MOMENTUM)),
         (ours.annealing_cpt, falls[1] / (1.0 - MOMENTUM)),
     ]

@@ -178,8 +178,7 @@ def test_runs_from_a_base_start_at_its_simulated_loss(
     ]
     assert set(based.bases.loss) == set(same)
     # A law whose shift goes evenly over a run has hardly moved in the first step.
-    even = {"shift_rate": 1e-3, "adaptation_share": 0.0}
-    slow = truth | {name: np.full_like(truth[name], value) for name, value in even.items()}
+    slow = truth | {"shift_rate": np.full_like(truth["shift_rate"], 1e-3)}
     start = expected_loss(found.frame, slow, based)[0]
     assert np.abs(start - based.bases.loss).max() < 0.02
 

@@ -21,9 +21,8 @@ function summed(values, grid) {
   return sums;
 }
 
-/** Log of S1_pt + S1_cpt at each power of the learning rate, power by power; `before` holds S1_pt. */
-function logForwardAtNodes(rates, areas, before, grid) {
-  const { powers } = areas.forward;
+/** Log of the sum of learning rates to each power, power by power; `before` holds what it is at the start. */
+function logAreasAtNodes(rates, powers, before, smallest, grid) {
   const points = grid.length;
   const found = new Float64Array(powers.length * points);
   // Of 0 a finite number: to the power 0 it is 1, to any other 0.
@@ -54,7 +53,7 @@ function logForwardAtNodes(rates, areas, before, grid) {
     }
   }
   for (let k = 0; k < found.length; k++) {
-    found[k] = Math.log(Math.max(before[Math.floor(k / points)] + found[k], areas.smallest));
+    found[k] = Math.log(Math.max(before[Math.floor(k / points)] + found[k], smallest));
   }
   return found;
 }
@@ -62,13 +61,6 @@ function logForwardAtNodes(rates, areas, before, grid) {
 /** How far the memory's clock moves in each step. */
 function pacesOf(rates, areas) {
   return powered(rates, areas.reference_rate, areas.memory_clock);
-}
-
-/** The forward area that the shift sees, after each step of `grid`. */
-function shiftAreas(rates, areas, grid) {
-  if (areas.shift_power === 1) return summed(rates, grid);
-  const relative = powered(rates, areas.reference_rate, areas.shift_power);
-  return summed(relative, grid).map((sum) => areas.reference_rate * sum);
 }
 
 /**

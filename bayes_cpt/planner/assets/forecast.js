@@ -9,7 +9,7 @@ function opened(data) {
   );
   const bases = data.bases.map((base) => ({
     ...base,
-    level: unpacked(base.level),
+    level: base.level.map(unpacked),
     offset: base.offset.map(unpacked),
     loss: base.loss.map(unpacked),
   }));
@@ -17,8 +17,8 @@ function opened(data) {
     Object.entries(law.reference).map(([name, value]) => [`reference_${name}`, value]),
   );
   const areas = { ...law.areas };
-  for (const name of ["level", "forward"]) {
-    areas[name] = { ...areas[name], weights: unpacked(areas[name].weights) };
+  for (const name of ["level", "forward", "shift"]) {
+    areas[name] = { ...areas[name], weights: areas[name].weights.map(unpacked) };
   }
   const alternatives = data.alternatives.map((own) => ({ ...own, hulls: unpacked(own.hulls) }));
   const normals = unpacked(law.normals);
@@ -40,8 +40,13 @@ function pointsOf(planner, setting, grid) {
   const rates = ratesOf(segments);
   const paces = pacesOf(rates, areas);
   const levels = levelsAtNodes(rates, paces, areas.level.momenta, base.initial_levels, grid);
-  const logs = logForwardAtNodes(rates, areas, base.forward, grid);
-  const level = weighted(areas.level.weights, levels, draws, grid.length);
+  const { smallest, reference_rate: unit } = areas;
+  const forward = logAreasAtNodes(rates, areas.forward.powers, base.forward, smallest, grid);
+  const relative = rates.map((rate) => rate / unit);
+  const nothing = areas.shift.powers.map(() => 0);
+  const shift = logAreasAtNodes(relative, areas.shift.powers, nothing, smallest, grid);
+  // Of each validation set, or one for all, in every draw.
+  const inDraws = (weights, atNodes) => weights.map((own) => weighted(own, atNodes, draws, grid.length));
   return {
     grid,
     rates,
@@ -50,12 +55,16 @@ function pointsOf(planner, setting, grid) {
       cpt_steps: grid,
       paced_steps: summed(paces, grid),
       learning_rate: grid.map((step) => rates[step - 1] / law.reference.reference_learning_rate),
-      forward_cpt: shiftAreas(rates, areas, grid),
       misfit_variance: grid.map((step) => misfitVariance(law.misfit, step)),
     },
     both: {
-      log_level_cpt: level.map((own) => Math.log(Math.max(own, areas.smallest))),
-      log_forward: weighted(areas.forward.weights, logs, draws, grid.length),
+      log_level_cpt: inDraws(areas.level.weights, levels).map((every) =>
+        every.map((own) => Math.log(Math.max(own, smallest))),
+      ),
+      log_forward: inDraws(areas.forward.weights, forward),
+      log_shift: inDraws(areas.shift.weights, shift).map((every) =>
+        every.map((own) => own + Math.log(unit)),
+      ),
     },
   };
 }
@@ -80,13 +89,17 @@ function lossesOf(planner, setting, run) {
       start_pt: base.start_pt,
       log_peak_pt: base.log_peak_pt,
       start_cpt: Math.max(base.initial, law.areas.smallest),
+      carried: base.carried,
     };
     const draws = {
       ...law.parameters[domain],
-      level_pt: base.level,
+      level_pt: base.level[domain] ?? base.level[0],
       base_offset: base.offset[domain],
     };
-    fill(all, run.points, draws, run.both, found);
+    const both = Object.fromEntries(
+      Object.entries(run.both).map(([name, every]) => [name, every[domain] ?? every[0]]),
+    );
+    fill(all, run.points, draws, both, found);
     return found;
   });
 }

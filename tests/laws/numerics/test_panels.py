@@ -11,6 +11,7 @@ from bayes_cpt.study.schedules import Schedule
 
 BASE = Schedule.from_log([1, 100, 3000], [1e-5, 2e-3, 1e-4])
 COUNT = 24
+SHIFT = PowerRange(0.3, 2.0)
 
 
 def batch(seed: int) -> ScheduleBatch:
@@ -46,14 +47,14 @@ def test_a_panel_sums_polynomials_exactly_and_up_to_each_node() -> None:
     "form",
     [
         AreaForm(),
-        AreaForm(MomentumRange(0.5, 0.9995), PowerRange(0.2, 1.5), 2e-3, 0.7, True, True, 0.6),
+        AreaForm(MomentumRange(0.5, 0.9995), PowerRange(0.2, 1.5), 2e-3, 0.7, True, True, SHIFT),
         AreaForm(MomentumRange(0.98, 0.996), PowerRange(0.5, 0.9), 2e-3, 1.5),
     ],
     ids=["printed", "all options", "steep clock"],
 )
 def test_ends_are_those_of_runs_along_every_step(form: AreaForm) -> None:
     schedules, start = batch(1), transfer_state(BASE, form)
-    levels, forward = start.initial_levels(form), start.forward
+    levels, forward = start.initial_levels(carried=form.carry_memory), start.forward
     ends = schedules.ends(form, np.tile(levels, (COUNT, 1)), np.tile(forward, (COUNT, 1)))
     interval = form.momenta.interval
     for row in range(COUNT):
@@ -62,5 +63,6 @@ def test_ends_are_those_of_runs_along_every_step(form: AreaForm) -> None:
         level, wanted = interval.values(ends.level[row]), interval.values(last.level_cpt[0])
         np.testing.assert_allclose(level, wanted, rtol=0, atol=1e-8 * schedule.peak)
         np.testing.assert_allclose(ends.log_forward[row], last.log_forward[0], rtol=0, atol=1e-10)
-        assert ends.forward[row] == pytest.approx(last.forward_cpt[0], rel=1e-10)
+        np.testing.assert_allclose(ends.log_shift[row], last.log_shift[0], rtol=0, atol=1e-10)
+        assert ends.forward[row] == pytest.approx(schedule.learning_rates().sum(), rel=1e-10)
         assert ends.paced_steps[row] == pytest.approx(last.paced_steps[0], rel=1e-10)
