@@ -11,9 +11,8 @@ from synthetic import as_posterior
 from bayes_cpt.arrays import Floats
 from bayes_cpt.errors import StudyError, StudyWarning
 from bayes_cpt.inference.density import Density
-from bayes_cpt.inference.sampling import ATTEMPTS
 from bayes_cpt.inference.posterior import Posterior
-from bayes_cpt.inference.sampling import sample
+from bayes_cpt.inference.sampling import ATTEMPTS, sample
 from bayes_cpt.model.joint_priors import draw_priors
 from bayes_cpt.model.priors import Fixed, Prior
 from bayes_cpt.model.setup import BoundModel, build_setup

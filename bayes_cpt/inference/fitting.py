@@ -78,4 +78,3 @@ def fit(
         cores=cores,
     )
     return build_posterior(setup, study, drawn, seed)
-

@@ -29,14 +29,13 @@ def methods(
 
     `draws` are those behind a decision, 0 where none is reported; `scores` of `Calibration.scores`.
     """
-    from bayes_cpt.inference.fitting import attempts_for
-    from bayes_cpt.inference.sampling import FIRST_LOOK
+    from bayes_cpt.inference.sampling import ATTEMPTS, FIRST_LOOK
     from bayes_cpt.model.priors import Fixed
     from bayes_cpt.model.setup import elements
 
     frame, study = posterior.frame, posterior.study
     reached = Convergence.of(posterior) if reached is None else reached
-    efforts = (FIRST_LOOK, *attempts_for(frame.spec.law))
+    efforts = (FIRST_LOOK, *ATTEMPTS)
     continual = frame.spec.law.continual
     runs = study.runs if continual else study.pretraining_runs
     facts = {

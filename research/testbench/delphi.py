@@ -23,7 +23,14 @@ from bayes_cpt.model.spec import ModelSpec, read_spec
 from bayes_cpt.study.folder import read_study
 from bayes_cpt.study.study import Run, Study
 from bayes_cpt.validate.folds import Fold, Question
-from bayes_cpt.validate.held_out import OURS, PAPER, TABLES, package_method, paper_answer, score_folds
+from bayes_cpt.validate.held_out import (
+    OURS,
+    PAPER,
+    TABLES,
+    package_method,
+    paper_answer,
+    score_folds,
+)
 from bayes_cpt.validate.tasks import Pool, Records
 from testbench.report import markdown_table, public_options
 
@@ -100,7 +107,9 @@ def rivals(fold: Fold, split: str) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def summary(points: pd.DataFrame, refits: pd.DataFrame, folds: dict[str, tuple[Fold, str]]) -> pd.DataFrame:
+def summary(
+    points: pd.DataFrame, refits: pd.DataFrame, folds: dict[str, tuple[Fold, str]]
+) -> pd.DataFrame:
     """Return one row for each fold: errors in mnat, coverage in per cent."""
     rows = []
     for label, (fold, split) in folds.items():
@@ -146,7 +155,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         asked = [fold for fold, _ in folds.values()]
         tables.append(score_folds(asked, methods, options.seed, pool=pool, records=records))
         every |= folds
-        points, refits = (pd.concat(parts, ignore_index=True) for parts in zip(*tables, strict=True))
+        points, refits = (
+            pd.concat(parts, ignore_index=True) for parts in zip(*tables, strict=True)
+        )
         table = markdown_table(summary(points, refits, every))
         (options.out / "delphi.md").write_text(f"{table}\n", encoding="utf-8")
         print(table, flush=True)

@@ -136,9 +136,7 @@ def test_long_logs_are_thinned_and_said_to_be_but_not_where_errors_are_independe
     run, general = study.continual_runs[0], str(study.general)
     every = range(1, 3001)
     falling = 3.0 - 1e-3 * np.log1p(np.asarray(every))
-    losses = pd.DataFrame(
-        {"run": run.name, "step": every, "domain": general, "loss": falling}
-    )
+    losses = pd.DataFrame({"run": run.name, "step": every, "domain": general, "loss": falling})
     rest = study.losses[study.losses["run"] != run.name]
     long = replace(study, losses=pd.concat([losses, rest], ignore_index=True))
     assert len(frame().fitted_steps(long, run, general)) <= 1000

@@ -108,9 +108,7 @@ def test_last_rates_are_those_of_the_schedules() -> None:
     ("carry_memory", "count_warmup", "clock"),
     [*product([False, True], [False, True], [0.0, 0.7]), (True, True, 1.0), (False, True, 1.3)],
 )
-def test_ends_are_those_of_whole_runs(
-    carry_memory: bool, count_warmup: bool, clock: float
-) -> None:
+def test_ends_are_those_of_whole_runs(carry_memory: bool, count_warmup: bool, clock: float) -> None:
     """On a base that is annealed half-way, at every momentum and forward power."""
     form = AreaForm(
         momenta=MomentumRange(0.5, 0.9999),
