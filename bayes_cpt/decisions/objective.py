@@ -246,8 +246,8 @@ class Objective(Strict):
         ----------
         name : str
         domains, roles : sequence of str
-            Validation sets of a law, and what each is: unless given, the first is general and the others are
-            targets.
+            Validation sets of a law, and what each is: unless given, the first is general and the
+            others are targets.
         """
         shares = np.eye(len(domains))
         roles = roles or (ROLES[0], *(ROLES[1] for _ in domains[1:]))

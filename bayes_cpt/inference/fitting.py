@@ -1,18 +1,14 @@
 """The main job: a study and a model's name in, a posterior out."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.inference.trees import build_posterior
-from bayes_cpt.model.law_table import LawTable
 from bayes_cpt.model.setup import build_setup
 from bayes_cpt.model.spec import ModelSpec, read_spec
 from bayes_cpt.study.ranges import check_evidence
 from bayes_cpt.study.study import Study
-
-if TYPE_CHECKING:
-    from bayes_cpt.inference.sampling import SamplerSettings
 
 
 def fit(

@@ -5,13 +5,14 @@ From the repository's root::
     PYTHONPATH=research python -m testbench.delphi ../shared/data/delphi -o OUT --jobs 2
     PYTHONPATH=research python -m testbench.delphi ../shared/data/delphi -o OUT --priors LEARNT
 
-Each scale has twelve runs: three replay ratios at four peak learning rates. One peak is held out, or one replay
-ratio, or the second half of every run, or all but four runs. With ``--priors`` each scale NAME is fitted
-under ``without-NAME.toml`` of a folder, priors that the scale had no part in. Rivals answer with last losses
-alone: a parabola in the log of the peak, or a line in the replay ratio, through the runs of the same replay or
-peak; the nearest run; the last value. Stopped, the same command goes on.
+Each scale has twelve runs: three replay ratios at four peak learning rates. One peak is held out, or one
+replay ratio, or the second half of every run, or all but four runs. With ``--priors`` each scale NAME is
+fitted under ``without-NAME.toml`` of a folder, priors that the scale had no part in. Rivals answer with
+last losses alone: a parabola in the log of the peak, or a line in the replay ratio, through the runs of the
+same replay or peak; the nearest run; the last value. Stopped, the same command goes on.
 """
 
+import sys
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -27,6 +28,7 @@ from bayes_cpt.validate.held_out import (
     OURS,
     PAPER,
     TABLES,
+    Method,
     package_method,
     paper_answer,
     score_folds,
@@ -73,14 +75,14 @@ def through(fitted: Sequence[Run], losses: dict[str, float], run: Run, split: st
     """Return the last loss that a curve through like runs gives; NaN where too few are like."""
     if split == "replay":
         like = [other for other in fitted if np.isclose(other.schedule.peak, run.schedule.peak)]
-        place, degree = (lambda one: one.replay or 0.0), 1
+        places, degree = [one.replay or 0.0 for one in (*like, run)], 1
     else:
         like = [other for other in fitted if other.replay == run.replay]
-        place, degree = (lambda one: float(np.log(one.schedule.peak))), 2
+        places, degree = [float(np.log(one.schedule.peak)) for one in (*like, run)], 2
     if split == "half" or len(like) <= degree:
         return float("nan")
-    curve = np.polyfit([place(one) for one in like], [losses[one.name] for one in like], degree)
-    return float(np.polyval(curve, place(run)))
+    curve = np.polyfit(places[:-1], [losses[one.name] for one in like], degree)
+    return float(np.polyval(curve, places[-1]))
 
 
 def nearest(fitted: Sequence[Run], losses: dict[str, float], run: Run) -> float:
@@ -141,12 +143,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--methods", default=f"{OURS},{PAPER}", help="default: %(default)s")
     options = parser.parse_args(arguments)
     options.out.mkdir(parents=True, exist_ok=True)
-    pool, tables, every = Pool(options.jobs), [], {}
+    pool, tables = Pool(options.jobs), []
+    every: dict[str, tuple[Fold, str]] = {}
     for folder in sorted(path.parent for path in options.folder.glob("*/study.toml")):
         study = read_study(folder)
         name = options.priors / f"without-{study.name}.toml" if options.priors else options.model
         spec: ModelSpec = read_spec(name)
-        known = {OURS: partial(package_method, spec=spec), PAPER: paper_answer}
+        known: dict[str, Method] = {
+            OURS: partial(package_method, spec=spec),
+            PAPER: paper_answer,
+        }
         methods = {method: known[method] for method in options.methods.split(",")}
         folds = {fold.label: (fold, split) for split in options.splits.split(",")
                  for fold in [fold_of(study, split)]}  # fmt: skip
@@ -160,7 +166,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         )
         table = markdown_table(summary(points, refits, every))
         (options.out / "delphi.md").write_text(f"{table}\n", encoding="utf-8")
-        print(table, flush=True)
+        sys.stdout.write(table + "\n")
 
 
 if __name__ == "__main__":

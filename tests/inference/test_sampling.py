@@ -11,9 +11,9 @@ from synthetic import lab
 
 from bayes_cpt.arrays import Floats
 from bayes_cpt.errors import StudyWarning
+from bayes_cpt.inference import sampling
 from bayes_cpt.inference.density import Density
 from bayes_cpt.inference.metric import Metric, SamplingError, laplace
-from bayes_cpt.inference import sampling
 from bayes_cpt.inference.sampling import FIRST_DRAWS, Sample, SamplerSettings, sample
 from bayes_cpt.model.setup import build_setup
 
