@@ -322,14 +322,9 @@ TABLE: list[Malformed] = [
     ),
     # The [study] table
     Malformed(
-        "general-missing",
-        settings('general = "prose"\n', ""),
-        ("study.toml, key general", "Give a text"),
-    ),
-    Malformed(
-        "target-missing",
-        settings('target = "code"\n', ""),
-        ("study.toml, key target", "CPT runs but no target", "Add target ="),
+        "sets-missing",
+        settings('general = "prose"\ntarget = "code"\n', ""),
+        ("study.toml, key general", "neither a general nor a target set", "Write general ="),
     ),
     Malformed(
         "target-is-general",

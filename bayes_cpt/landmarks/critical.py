@@ -10,7 +10,7 @@ from bayes_cpt.arrays import Floats, central
 from bayes_cpt.forecast.evaluate import Draws
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.landmarks.decomposition import PRETRAINING_TERMS, at_limit, on_new_data
-from bayes_cpt.landmarks.trials import Trial, law_draws, trial_curves
+from bayes_cpt.landmarks.trials import Trial, check_measured, law_draws, trial_curves
 from bayes_cpt.laws.law import gather
 from bayes_cpt.laws.phase_areas import transfer_state
 from bayes_cpt.laws.term import sized
@@ -151,6 +151,7 @@ def critical_point(
     `turning_length` tells.
     """
     check_one_target(posterior.study, "the critical point")
+    check_measured(posterior.frame, ["general"], "the critical point")
     posterior = posterior.in_batch()
     laws = law_draws(posterior, draws)
     # A coefficient on a ridge overflows in the far tail of its prior, where it is only large.

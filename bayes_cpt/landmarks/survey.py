@@ -14,8 +14,9 @@ from bayes_cpt.landmarks.responses import (
     main_run,
     peak_response,
 )
-from bayes_cpt.landmarks.trials import as_study, fitted_base
+from bayes_cpt.landmarks.trials import as_study, check_measured, fitted_base
 from bayes_cpt.landmarks.turning import TurningLength, turning_length
+from bayes_cpt.model.spec import ROLES
 from bayes_cpt.study.runs import Base, Run
 from bayes_cpt.study.study import Study
 
@@ -186,6 +187,7 @@ def survey(
     PlanError, StudyError, ValueError
         Naming what cannot be computed.
     """
+    check_measured(posterior.frame, ROLES, "a survey of landmarks")
     target = as_study(posterior, plan)
     homes = [target.base(str(planned.base)) for planned in target.continual_runs]
     unknown = tuple(dict.fromkeys(base.name for base in homes if base.schedule is None))

@@ -1,7 +1,7 @@
 """Runs that nobody trained, and the law's losses along them in every posterior draw."""
 
 import warnings
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Self
@@ -202,6 +202,20 @@ def trial_losses(draws: Draws, trials: Sequence[Trial], steps: Sequence[ArrayLik
 def by_trial(found: Floats, draws: Draws, trials: int) -> Floats:
     """Return losses of `trial_curves`, shape (points, draws), as `trial_losses` has them."""
     return found.T.reshape(draws.count, trials, len(draws.frame.domains), -1)
+
+
+def check_measured(frame: BoundModel, roles: Iterable[str], what: str) -> None:
+    """Check that a fit knows the losses that something is about.
+
+    Raises
+    ------
+    StudyError
+        If it is of one validation set alone, and something is about the other.
+    """
+    if frame.unmeasured in roles:
+        problem = f"{what} is about the {frame.unmeasured} loss, and the fit is of {frame.domains[0]} alone"
+        fix = "measure it too, or ask bayes-cpt predict and decide, which need not have both"
+        raise StudyError.at(f"model {frame.spec.name}", problem, fix)
 
 
 def trial_curves(

@@ -14,6 +14,7 @@ from bayes_cpt.landmarks.reshape import held
 from bayes_cpt.landmarks.trials import (
     Trial,
     by_trial,
+    check_measured,
     law_draws,
     read_target,
     trial_curves,
@@ -170,7 +171,11 @@ def turning_length(
     known = posterior.with_new_groups(target, chosen)
     longest = max(run.schedule.steps for run in posterior.study.continual_runs)
     last = horizon or HORIZON * max(longest, *(run.schedule.steps for run in chosen))
-    weights = np.array([[balance, 1.0 - balance] for balance in balances])
+    frame = posterior.frame
+    shares = [{"general": balance, "target": 1.0 - balance} for balance in balances]
+    asked = {role for own in shares for role, share in own.items() if share}
+    check_measured(frame, asked, "a turning length")
+    weights = np.array([[own[role] for role in frame.roles] for own in shares])
     trials = [Trial.of(posterior, target, run) for run in chosen]
     batches = dict.fromkeys(trial.batch for trial in trials)
     laws = {batch: law_draws(known.in_batch(batch), draws) for batch in batches}

@@ -121,7 +121,7 @@ def examine(
             clean = _check_rows(table, clean, runs, malformed)
         _check_scale(table, table_cautions, clean)
     if not is_plan and not (rows_are_checked and len(clean)):
-        _check_measured(table, cautions, clean, general, target, runs)
+        _check_measured(table, cautions, clean, general, target, runs, origin.settings)
     if rows_are_checked:
         clean = clean[list(LOSS_COLUMNS)].reset_index(drop=True)
         return Findings(clean, check.problems + table.problems, cautions.problems)
@@ -331,6 +331,7 @@ def _check_measured(
     general: object,
     target: object,
     runs: "Sequence[Run]",
+    settings: str,
 ) -> None:
     """Check that the validation sets of the study, and note whether its runs, have losses."""
     if losses.empty:
@@ -353,6 +354,12 @@ def _check_measured(
                 "the other targets lead to expect",
                 "add its losses, at step 0 at least, or leave it so",
             )
+    named = [general, *(target if isinstance(target, list | tuple) else [target])]
+    others = [domain for domain in measured if domain not in named]
+    if None in named and others and any(run.phase == "cpt" for run in runs):
+        key, data = ("general", "PT") if general is None else ("target", "CPT")
+        problem = f"the study names no {key} set, so that {', '.join(others)} count as third sets"
+        cautions.add(f"{settings}, key {key}", problem, f"add {key} = ... if one of them is of the {data} data")
     names = set(losses["run"].unique().tolist())
     for run in runs:
         if run.name not in names:

@@ -175,8 +175,10 @@ def test_under_the_printed_term_the_best_is_the_best_corner() -> None:
     for kept in range(warmup, STEPS + 1, step):
         for left in range(kept, STEPS + 1, step):
             for level in (0.25, 0.5, 0.75):
+                # What is not held at the cap is not warmed up to it either.
+                top = CAP if kept > warmup else level * CAP
                 rates = np.r_[
-                    linear(warmup, 0.0, CAP).learning_rates(),
+                    linear(warmup, 0.0, top).learning_rates(),
                     np.full(kept - warmup, CAP),
                     np.full(left - kept, level * CAP),
                     np.zeros(STEPS - left),

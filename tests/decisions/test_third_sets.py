@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from synthetic import lab, prior_as_posterior
+from synthetic import lab, posterior_near_the_mode
 
 from bayes_cpt.decisions.decision import Decision, decide
 from bayes_cpt.errors import SpecError
@@ -29,7 +29,7 @@ def posterior() -> Posterior:
     mix = MADE[0] * wide["general"] + MADE[1] * wide["kernel"] + LEVEL
     rows = mix.rename("loss").reset_index().assign(domain="mix")
     losses = pd.concat([study.losses, rows], ignore_index=True)
-    return prior_as_posterior(replace(study, losses=losses), spread=0.05)
+    return posterior_near_the_mode(replace(study, losses=losses))
 
 
 def choice(posterior: Posterior, objective: dict[str, Any], risk: str = "expected") -> Decision:

@@ -32,13 +32,18 @@ def s1(rates: Floats, one: dict[str, float]) -> float:
 
 
 def level(
-    rates: Floats, before: float, one: dict[str, float], reference: float, clock: float
+    rates: Floats, before: float, momentum: float, reference: float, clock: float
 ) -> float:
     """Return the level of the learning rate after the last step, step by step."""
     for rate in rates:
-        left = one["lambda"] ** ((rate / reference) ** clock)
+        left = momentum ** ((rate / reference) ** clock)
         before = left * before + (1.0 - left) * rate
     return before
+
+
+def felt(paces: list[float], one: dict[str, float]) -> float:
+    """Return what the model feels of the levels at the fast and at the slow pace."""
+    return (1.0 - one["slow_share"]) * paces[0] + one["slow_share"] * paces[1]
 
 
 def s2(start: float, end: float, one: dict[str, float]) -> float:
@@ -63,7 +68,7 @@ def test_the_effects_of_pretraining_are_the_printed_law() -> None:
 
         def loss(rates: Floats, one: dict[str, float] = one) -> float:
             rate = frame.reference.learning_rate
-            annealed = s2(rate, level(rates, 0.0, one, rate, clock), one)
+            annealed = s2(rate, level(rates, 0.0, one["lambda"], rate, clock), one)
             return float(one["A"] * s1(rates, one) ** -one["alpha"] - one["C1"] * annealed)
 
         longer = loss(np.tile(base, 4)) - loss(base)
@@ -83,26 +88,31 @@ def test_the_effects_of_cpt_are_the_printed_law() -> None:
     rate = frame.reference.learning_rate
     for i, j in ((0, 0), (1, 1)):
         one = {k: float(v[i, j] if v.ndim == 2 else v[i]) for k, v in law.items()}
+        momenta = (one["lambda"], one["lambda_slow"])
 
-        def last(name: str, one: dict[str, float] = one) -> float:
+        def last(
+            name: str, one: dict[str, float] = one, momenta: tuple[float, float] = momenta
+        ) -> float:
             run = plan.run(name)
             base = plan.base(str(run.base)).schedule
             assert base is not None
             rates = run.schedule.learning_rates()
             whole = np.r_[base.learning_rates(), rates]
-            carried = level(base.learning_rates(), 0.0, one, rate, clock)
-            share = 1.0 - float(run.replay or 0.0)
+            carried = [level(base.learning_rates(), 0.0, m, rate, clock) for m in momenta]
+            pairs = zip(carried, momenta, strict=True)
+            ended = [level(rates, own, m, rate, clock) for own, m in pairs]
+            seen = rate * ((rates / rate) ** one["rho_s"]).sum()
             return float(
                 one["A"] * s1(whole, one) ** -one["alpha"]
-                - one["C1"] * s2(rate, carried, one)
-                - one["C2"] * s2(carried, level(rates, carried, one, rate, clock), one)
-                + one["B"] * (1 - (1 + one["E"] * rates.sum()) ** -one["beta"])
-                + one["D"] * share * (1 - np.exp(-rates.size / one["tau"]))
+                - one["C1"] * s2(rate, felt(carried, one), one)
+                - one["C2"] * s2(felt(carried, one), felt(ended, one), one)
+                + one["B"] * (1 - (1 + one["E"] * seen) ** -one["beta"])
             )
 
         base = base_schedule(frame.reference).learning_rates()
         start = one["A"] * s1(base, one) ** -one["alpha"]
-        start -= one["C1"] * s2(rate, level(base, 0.0, one, rate, clock), one)
+        at_base = [level(base, 0.0, momentum, rate, clock) for momentum in momenta]
+        start -= one["C1"] * s2(rate, felt(at_base, one), one)
         wanted = {
             "run_change": last(DECAYING) - start,
             "rate_effect": last(SLOWER) - last(DECAYING),

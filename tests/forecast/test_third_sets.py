@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.stats import multivariate_normal
-from synthetic import as_posterior, lab, prior_as_posterior
+from synthetic import as_posterior, lab, posterior_near_the_mode, prior_as_posterior
 from target_family import MIXED, RUNS, TARGETS, continued, several
 from target_family import simulated as simulated_family
 
@@ -67,7 +67,7 @@ def study() -> Study:
 
 @pytest.fixture(scope="module")
 def posterior(study: Study) -> Posterior:
-    return prior_as_posterior(study, spread=0.05)
+    return posterior_near_the_mode(study)
 
 
 def test_products_are_those_of_the_dense_covariance() -> None:

@@ -18,7 +18,7 @@ from bayes_cpt.identify.sensitivity import (
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.model.log_densities import log_likelihoods, log_priors
 from bayes_cpt.model.priors import LogNormal
-from bayes_cpt.model.setup import build_setup, fitted_setup
+from bayes_cpt.model.setup import build_setup, elements, fitted_setup
 from bayes_cpt.model.spec import read_spec
 
 CHAINS, DRAWS = 4, 2000
@@ -93,8 +93,14 @@ def test_log_priors_and_likelihoods_are_the_density_that_was_sampled() -> None:
     total = np.sum([v.reshape(len(v), -1).sum(axis=1) for v in priors.values()], axis=0)
     total = total + log_likelihoods(setup, values).sum(axis=1)
     # The sampler moves what is bounded on the logit of its place between the bounds, not on its log.
-    for name in ("memory", "forward_power"):
-        value, prior = values[name], posterior.frame.spec.priors[name].of(None)
+    bounded = [
+        own
+        for own in elements(posterior.frame)
+        if isinstance(own.prior, LogNormal) and own.prior.lower
+    ]
+    assert len(bounded) == 5
+    for own in bounded:
+        value, prior = values[own.name].reshape(5, -1)[:, own.member], own.prior
         assert isinstance(prior, LogNormal)
         assert prior.lower
         assert prior.upper

@@ -42,7 +42,7 @@ def test_in_every_draw_the_limit_of_all_that_cpt_adds_counts() -> None:
     }
     share = 1.0 - replay
     factor = share * (1.0 + c["b"] * replay) ** -c["gamma"] * np.exp(-c["k"] * replay)
-    rise = c["B"] * factor + c["D"] * share
+    rise = c["B"] * factor
     np.testing.assert_allclose(found.draws["rise"][:, 0], rise)
     positive = rise > 0
     assert positive.any()
@@ -100,9 +100,9 @@ def test_what_the_prior_says_stands_beside_what_the_data_add() -> None:
         c = frame.law.coefficients(draw_priors(frame, 2000, seed=0), np)
     for replay, share in zip([0.0, 0.5], table["exists_prior"], strict=True):
         left = 1.0 - replay
-        size, onset, exponent, dilution, step = (c[s][:, 0] for s in ("B", "b", "gamma", "k", "D"))
+        size, onset, exponent, dilution = (c[s][:, 0] for s in ("B", "b", "gamma", "k"))
         factor = left * (1.0 + onset * replay) ** -exponent * np.exp(-dilution * replay)
-        rise = size * factor + step * left
+        rise = size * factor
         assert share == pytest.approx(np.mean(rise > 0), abs=0.001)
     assert table["exists_prior"][0] == 1.0
     assert table["exists_prior"][1] < 0.95 < table["exists"][1]

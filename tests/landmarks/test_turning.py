@@ -169,10 +169,10 @@ def test_far_ahead_the_losses_are_those_of_the_law_at_such_a_length(course: Any)
     (draws,) = law_draws(posterior, 20)
     assert "rho" in draws.coefficients
     # Its level has settled at the end, so that areas alone go on.
-    schedule = cosine(6000, 2e-3, 5e-4) + constant(6000, 5e-4)
+    schedule = cosine(2000, 2e-3, 1e-3) + constant(10_000, 1e-3)
     trial = Trial.of(posterior, practice(), practice().run("r25_cos_12k"))
     trial = trial.with_schedule(schedule)
-    horizon = 24_000
+    horizon = 96_000
     steps, changes = _changes(draws, trial, course, horizon)
     place = int(np.searchsorted(steps, 2.5 * horizon))
     length = round(steps[place])

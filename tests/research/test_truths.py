@@ -20,7 +20,6 @@ def test_without_spread_it_is_the_printed_law(shift: str, monkeypatch: pytest.Mo
     for name, printed in zip(NAMES, np.array(COEFFICIENTS[shift]).T, strict=True):
         np.testing.assert_allclose(coefficients[name][0], printed, err_msg=name)
     assert coefficients["lambda"] == pytest.approx([1.0 - 1.0 / MEMORY])
-    assert np.all(coefficients["D"] == 0.0)
     assert frame.reference.learning_rate == PEAK
 
 
@@ -34,7 +33,7 @@ def test_other_forms_enter_replay_and_steps_as_they_are_written() -> None:
         shift = next(term for term in frame.law.terms if term.name == "shift")
         own = {name: law[name][0] for name in ("a", "B", "E", "beta")}
         bend, forward = own["a"], np.array([0.1, 0.9])
-        points = SimpleNamespace(target_share=share, forward_cpt=forward)
+        points = SimpleNamespace(target_share=share, shift_area=lambda *_, own=forward: own)
         progress = 1.0 - (1.0 + own["E"] * forward) ** -own["beta"]
         if form == "mixing":
             rate = own["E"] * own["beta"]

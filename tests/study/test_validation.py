@@ -124,6 +124,13 @@ def test_the_bundled_study_is_not_suspected() -> None:
     assert warned() == []
 
 
+@pytest.mark.parametrize("key", ["general", "target"])
+def test_a_set_that_was_measured_and_not_named_is_asked_for(key: str) -> None:
+    (said,) = warned(**{key: None})
+    assert f"key {key}: the study names no {key} set, so that ccode, " in said
+    assert f"Add {key} = " in said
+
+
 def test_runs_that_differ_in_more_are_not_suspected_of_their_replay() -> None:
     (other,) = (run for run in lab().continual_runs if run.name == "r25_a0_rewarm")
     two = lab().subset(["pt_trunk", "r00_cos", other.name])
