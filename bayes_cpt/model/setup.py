@@ -11,7 +11,7 @@ from bayes_cpt.errors import SpecError
 from bayes_cpt.laws import Law, Parameter, Reference, Shift
 from bayes_cpt.laws.areas import AreaForm
 from bayes_cpt.laws.law import gather
-from bayes_cpt.laws.series import MomentumRange, PowerRange
+from bayes_cpt.laws.series import SHORTEST, MomentumRange, PowerRange
 from bayes_cpt.laws.transfer import OF_BATCH
 from bayes_cpt.model.bases import check_kind, for_base, with_lone_bases
 from bayes_cpt.model.fitted_points import (
@@ -154,6 +154,12 @@ class BoundModel:
         ]
         powers = self._ends("forward_power") if law.forward_power else (1.0, 1.0)
         momenta = (1.0 - 1.0 / min(ends), 1.0 - 1.0 / max(ends)) if ends else ()
+        if momenta and momenta[0] < SHORTEST:
+            raise SpecError.at(
+                "key priors.slow_memory",
+                f"it allows a memory of {min(ends):.2g} steps in runs of {steps['slow_memory']:g} steps",
+                "give longer runs, or a model with slow_annealing = false",
+            )
         return AreaForm(
             momenta=MomentumRange(*momenta),
             powers=PowerRange(*powers),

@@ -359,7 +359,8 @@ def _check_measured(
     if None in named and others and any(run.phase == "cpt" for run in runs):
         key, data = ("general", "PT") if general is None else ("target", "CPT")
         problem = f"the study names no {key} set, so that {', '.join(others)} count as third sets"
-        cautions.add(f"{settings}, key {key}", problem, f"add {key} = ... if one of them is of the {data} data")
+        fix = f"add {key} = ... if one of them is of the {data} data"
+        cautions.add(f"{settings}, key {key}", problem, fix)
     names = set(losses["run"].unique().tolist())
     for run in runs:
         if run.name not in names:

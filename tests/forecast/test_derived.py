@@ -31,9 +31,7 @@ def s1(rates: Floats, one: dict[str, float]) -> float:
     return float(np.sum(rates ** one["rho"]))
 
 
-def level(
-    rates: Floats, before: float, momentum: float, reference: float, clock: float
-) -> float:
+def level(rates: Floats, before: float, momentum: float, reference: float, clock: float) -> float:
     """Return the level of the learning rate after the last step, step by step."""
     for rate in rates:
         left = momentum ** ((rate / reference) ** clock)
