@@ -31,16 +31,19 @@ def log_priors(frame: BoundModel, parameters: Mapping[str, Floats]) -> dict[str,
         Of the same shapes.
     """
     densities: dict[str, list[Floats]] = {}
+    free = {element.name for element in elements(frame) if element.prior.is_free}
     for element in elements(frame):
         values = parameters[element.name]
         member = values if element.domain is None else values[:, element.member]
-        density = element.prior.log_density(member) - element.prior.log_slope(member)
+        # On one validation set a parameter may be fixed that another has sampled.
+        density = np.zeros_like(member)
+        if not isinstance(element.prior, Fixed):
+            density = element.prior.log_density(member) - element.prior.log_slope(member)
         densities.setdefault(element.name, []).append(density)
-    fixed = {element.name for element in elements(frame) if isinstance(element.prior, Fixed)}
     by_parameter = {
         name: members[0] if parameters[name].ndim == 1 else np.stack(members, axis=1)
         for name, members in densities.items()
-        if name not in fixed
+        if name in free
     }
     if frame.pooled:
         # With the spreads stands what they say of how alike targets are.

@@ -289,7 +289,11 @@ def test_every_sampled_parameter_and_the_held_out_run_are_ranked(
             if not isinstance(prior.of(None), Fixed):
                 expected.add(name)
         else:
-            expected |= {f"{name}[{domain}]" for domain in frame.coords()[info.dims]}
+            expected |= {
+                f"{name}[{member.label}]"
+                for member in frame.members(info.dims)
+                if prior.of(frame.role(member)).is_free
+            }
     ends = {
         f"{what}[{HELD_OUT}, {domain}]"
         for what in ("final law", "final loss")
