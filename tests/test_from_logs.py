@@ -71,8 +71,8 @@ def test_kept_logs_of_four_libraries_go_to_a_watch(
     assert set(codes) == set(LAST)
     assert set(codes.values()) <= {0, 3}
     for name, told in states(tmp_path).items():
-        assert told["latest"] == LAST[name]
-        assert set(told["losses"]) == {"general", "target"}
+        assert told["_latest"] == LAST[name]
+        assert set(told["_losses"]) == {"general", "target"}
 
 
 @pytest.mark.slow
@@ -88,6 +88,6 @@ def test_kept_logs_of_four_libraries_are_fitted_and_watched(tmp_path: Path) -> N
     # The fit saw all four runs: off track, code 3, would be a false alarm.
     assert set(watched(fit, LOGS.parent, tmp_path).values()) <= {0, 1}
     for name, told in states(tmp_path).items():
-        assert told["latest"] == LAST[name]
-        assert set(told["losses"]) == {"general", "target"}
+        assert told["_latest"] == LAST[name]
+        assert set(told["_losses"]) == {"general", "target"}
         assert told["off_since"] is None

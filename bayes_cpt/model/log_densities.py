@@ -31,7 +31,8 @@ def log_priors(frame: BoundModel, parameters: Mapping[str, Floats]) -> dict[str,
         Of the same shapes.
     """
     densities: dict[str, list[Floats]] = {}
-    free = {element.name for element in elements(frame) if element.prior.is_free}
+    sampled = [one for one in elements(frame) if not isinstance(one.prior, Fixed)]
+    free = {element.name for element in sampled}
     for element in elements(frame):
         values = parameters[element.name]
         member = values if element.domain is None else values[:, element.member]

@@ -122,7 +122,7 @@ def test_mixtures_are_means_over_the_parts_of_the_pile(tmp_path: Path) -> None:
         ("configs//pythia_70m_step20000", 0.0),
         ("ct//70M_ct_1-0.25-0.75/2000", 0.1),
         ("ct//70M_ct_1-0.25-0.75/10000", 0.2),
-        ("ct//70M_ct_3-0.5-0.5/10000", 0.3),
+        ("ct//70M_ct_3-0.5-0.5/10000", 0.15),
     ):
         lines += [f"{checkpoint}\tdata//{parts[0]}\t{2.0 + shift}"]
         lines += [f"{checkpoint}\tdata//{parts[1]}\t{3.0 + shift}"]

@@ -292,7 +292,7 @@ def test_every_sampled_parameter_and_the_held_out_run_are_ranked(
             expected |= {
                 f"{name}[{member.label}]"
                 for member in frame.members(info.dims)
-                if prior.of(frame.role(member)).is_free
+                if not isinstance(prior.of(frame.role(member)), Fixed)
             }
     ends = {
         f"{what}[{HELD_OUT}, {domain}]"
