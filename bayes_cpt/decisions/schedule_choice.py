@@ -93,9 +93,11 @@ class Stretches(BySchedule):
         reached = levels * left[..., 0] + np.einsum("snk,sk->sn", np.diff(left), self.rates)
         log_rates = np.log(np.maximum(self.rates, LOWEST_RATE))
         powers = form.powers.interval
-        areas = np.exp(log_rates[..., None] * powers.at_nodes())
+        # To a low power the lowest rate would count for more than a step at 0 does.
+        moves = (self.rates > 0.0)[..., None]
+        areas = moves * np.exp(log_rates[..., None] * powers.at_nodes())
         shift, unit = form.shift_powers.interval, form.reference_rate
-        of_shift = np.exp((log_rates - np.log(unit))[..., None] * shift.at_nodes())
+        of_shift = moves * np.exp((log_rates - np.log(unit))[..., None] * shift.at_nodes())
         return Ends(
             log_forward=powers.series(
                 np.log(np.einsum("sk,skn->sn", self.counts, areas) + forward)

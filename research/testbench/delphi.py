@@ -2,8 +2,8 @@
 
 From the repository's root::
 
-    PYTHONPATH=research python -m testbench.delphi ../shared/data/delphi -o OUT --jobs 2
-    PYTHONPATH=research python -m testbench.delphi ../shared/data/delphi -o OUT --priors LEARNT
+    PYTHONPATH=research python -m testbench.delphi data/public/delphi -o OUT --jobs 2
+    PYTHONPATH=research python -m testbench.delphi data/public/delphi -o OUT --priors LEARNT
 
 Each scale has twelve runs: three replay ratios at four peak learning rates. One peak is held out, or one
 replay ratio, or the second half of every run, or all but four runs. With ``--priors`` each scale NAME is

@@ -51,7 +51,7 @@ def small_case() -> Posterior:
     values = {}
     for name in wide.frame.parameters():
         own = wide.tree["posterior"][name].to_numpy()
-        unknown = name in ("replay_quarter", "saturation_exponent")
+        unknown = name in ("replay_quarter", "replay_dilution", "saturation_exponent")
         values[name] = own if unknown else np.broadcast_to(np.median(own, axis=(0, 1)), own.shape)
     return as_posterior(wide.frame, lab(), values)
 
@@ -131,8 +131,8 @@ def test_values_meet_nested_simulation_by_importance_weights(
         worth[name], own = gains.mean(), found.values[name]
         spread = np.hypot(gains.std() / np.sqrt(outer.size), own.error)
         # Few effective draws make the nested value rather too high.
-        assert own.value < worth[name] + 2.5 * spread
-        assert own.value > 0.85 * worth[name] - 2.5 * spread
+        assert own.value <= worth[name] + 2.5 * spread
+        assert own.value >= 0.85 * worth[name] - 2.5 * spread
     # A run at half replay tells most of what is unknown, one without replay nothing.
     assert worth["cheap"] > 0.5 * found.perfect[0]
     assert worth["other"] < 0.01 * found.perfect[0]

@@ -156,7 +156,8 @@ def test_what_a_new_run_may_show_is_wider() -> None:
         (np.arange(200) + 0.5) / 200
     )
     wanted = np.quantile(drawn.reshape(len(values), -1), 0.9, axis=1)
-    np.testing.assert_allclose(careful.scores, wanted, atol=5e-3)
+    # One normal deviate a draw, of a hundred draws, tells the quantile to a fifth of the sd.
+    assert (np.abs(careful.scores - wanted) < 0.2 * sd).all()
 
 
 @pytest.mark.parametrize("measure", ["expected", "cvar"])
