@@ -1,7 +1,7 @@
 """Runs that nobody trained, and the law's losses along them in every posterior draw."""
 
 import warnings
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Self
@@ -204,7 +204,7 @@ def by_trial(found: Floats, draws: Draws, trials: int) -> Floats:
     return found.T.reshape(draws.count, trials, len(draws.frame.domains), -1)
 
 
-def check_measured(frame: BoundModel, roles: Iterable[str], what: str) -> None:
+def check_measured(frame: BoundModel, roles: Collection[str | None], what: str) -> None:
     """Check that a fit knows the losses that something is about.
 
     Raises
