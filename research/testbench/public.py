@@ -8,9 +8,10 @@ From the repository's root::
     PYTHONPATH=research python -m testbench.public data/public -o OUT --forecasts mine=mine.csv
 
 A folder in the one given that has `fit/` and `predict/` is a study: the first is fitted, the second
-predicted. Of `mpl-*` three schedules are fitted; of `pythia-python` each run is left out in turn. The
-lab's own sets come too. Stopped, the same command goes on. docs/benchmark.md says how to score a law of
-your own, or a CSV of forecasts.
+predicted. Of `mpl-*` three schedules are fitted; of `pythia-python` each run is left out in turn; of
+each scale in `delphi` the runs at the highest peak are. The lab's own sets come too.
+Stopped, the same command goes on. docs/benchmark.md says how to score a law of your own, or a CSV of
+forecasts.
 """
 
 import argparse
@@ -61,6 +62,7 @@ CONTINUAL_FAMILIES = {
     "lab-each-run": "lab",
     "lab-strong": "strong",
 }
+DELPHI = "delphi"
 # What the multi-power repository fits; its six other schedules are predicted.
 MULTI_POWER_FITTED = ("cosine_24000", "constant_24000", "wsdcon_9")
 MODELS = ("pretrain", "cpt-replay")
@@ -116,6 +118,8 @@ def suite(folder: Path) -> dict[str, Folds]:
     found |= {path.name: partial(_other_runs, path) for path in sorted(folder.glob("mpl-*"))}
     if (path := folder / "pythia-python").is_dir():
         found[path.name] = partial(_each_run, path)
+    for path in sorted((folder / DELPHI).glob("*/study.toml")):
+        found[f"{DELPHI}-{path.parent.name}"] = partial(_highest_peak, path.parent)
     found["lab-longer"] = partial(_other, bundled_study(), LAB_TESTS / "cpt-lab-practice")
     found["lab-strong"] = partial(_each_run, LAB_TESTS / "cpt-lab-strong")
     found["lab-each-run"] = partial(_each_run, bundled_study())
@@ -141,6 +145,13 @@ def _other_runs(folder: Path, models: Models) -> list[Fold]:
     study = read_study(folder)
     others = [run.name for run in study.runs if run.name not in MULTI_POWER_FITTED]
     return _two_parts(study, others, models)
+
+
+def _highest_peak(folder: Path, models: Models) -> list[Fold]:
+    study = read_study(folder)
+    highest = max(run.schedule.peak for run in study.runs)
+    held_out = [run.name for run in study.runs if run.schedule.peak == highest]
+    return _two_parts(study, held_out, models)
 
 
 def _two_parts(study: Study, predicted: Sequence[str], models: Models) -> list[Fold]:
