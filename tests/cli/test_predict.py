@@ -150,6 +150,7 @@ def test_a_seed_repeats_a_forecast(call: Call, fit_file: Path, tmp_path: Path) -
 FINE_IN_A_PLAN = {
     "a-file", "no-losses", "header-only", "general-absent", "target-absent", "general-missing",
     "target-missing", "name-missing",
+    "sets-missing",
 }  # fmt: skip
 
 

