@@ -230,6 +230,7 @@ def build_curves(
     sizes: Sequence[float] = (),
     batches: Sequence[Batch] = (),
     trunks: Study | None = None,
+    resets: bool = False,
 ) -> Curves:
     """Return the curves of a study or plan at chosen steps.
 
@@ -247,6 +248,8 @@ def build_curves(
         Model sizes and batches that the law knows; none where it does not compare them.
     trunks : Study, optional
         Has the runs that PT runs branch off; these start there then.
+    resets : bool
+        Whether CPT runs that do not say so start with a new optimiser.
     """
     curves: list[Curve] = []
     columns: list[dict[str, Any]] = []
@@ -257,8 +260,9 @@ def build_curves(
         wanted = {domain: np.unique(np.array([*steps_of(run, domain)], int)) for domain in domains}
         left = run.branch.step if run.branch else 0
         union = np.unique(np.concatenate([[0, left], *wanted.values()]))
+        reset = resets if run.optimizer_state is None else run.optimizer_state == "reset"
         areas = (
-            continual_areas(base, run.schedule, union, form, reset=run.optimizer_state == "reset")
+            continual_areas(base, run.schedule, union, form, reset=reset)
             if continual
             else pretraining_areas(run.schedule, union, form)
         )

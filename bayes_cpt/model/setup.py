@@ -306,6 +306,7 @@ class BoundModel:
             sizes=self.sizes,
             batches=self.batches,
             trunks=None if self.spec.residuals.kind == "independent" else trunks or study,
+            resets=self.resets,
         )
 
     def fitted_steps(self, study: Study, run: Run, domain: str) -> list[int]:

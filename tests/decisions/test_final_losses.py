@@ -27,6 +27,7 @@ from bayes_cpt.model.residuals import ONSET_SHARE
 from bayes_cpt.model.setup import BoundModel
 from bayes_cpt.model.simulate import expected_loss
 from bayes_cpt.model.spec import parse_spec, read_spec
+from bayes_cpt.study.study import Study
 
 DRAWS = 100
 SPACES: dict[str, dict[str, Any]] = {
@@ -105,11 +106,19 @@ def variant(**changes: Any) -> Posterior:
     return prior_as_posterior(lab(), parse_spec(table, "test"))
 
 
+def reset(study: Study) -> Study:
+    """Return a study whose CPT runs start with a new optimiser."""
+    runs = (replace(run, optimizer_state="reset") if run.base else run for run in study.runs)
+    return replace(study, runs=tuple(runs))
+
+
 POSTERIORS: dict[str, Callable[[], Posterior]] = {
     "cpt-replay": lab_posterior,
     "cpt": lambda: prior_as_posterior(lab().subset(["pt_trunk", "r00_const", "r00_cos"]), "cpt"),
     "cpt-replay-printed": lambda: lab_posterior("cpt-replay-printed"),
     "memory restarted": lambda: variant(carry_memory=False),
+    # What a plan does not say is as in the fitted runs.
+    "optimiser reset": lambda: prior_as_posterior(reset(lab())),
     "steps as the clock, one pace, no powers": lambda: variant(
         memory_clock=0.0, slow_annealing=False, shift_power=False
     ),

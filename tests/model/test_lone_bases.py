@@ -8,7 +8,9 @@ from synthetic import lab
 
 from bayes_cpt.inference.fitting import fit
 from bayes_cpt.model.bases import with_lone_bases
-from bayes_cpt.model.setup import build_setup
+from bayes_cpt.model.joint_priors import draw_priors
+from bayes_cpt.model.setup import build_setup, elements
+from bayes_cpt.model.simulate import expected_loss
 from bayes_cpt.model.spec import read_spec
 from bayes_cpt.study.runs import Base
 from bayes_cpt.study.study import Study
@@ -89,3 +91,19 @@ def test_a_study_without_pretraining_runs_meets_its_diagnostics() -> None:
     runs = [run.name for run in lab().continual_runs if run.base == "stable_12k"][:4]
     posterior = fit(lab().subset(runs), "cpt-replay", seed=1)
     assert posterior.trustworthy, posterior.problems
+
+
+def test_what_only_priors_would_tell_of_one_base_alone_is_not_sampled() -> None:
+    """Its CPT curves start at its loss: how far that lies off the law, and of what PT gained, none says."""
+    runs = [run.name for run in lab().continual_runs if run.base == "stable_12k"]
+    alone = build_setup(read_spec("cpt-replay"), lab().subset(runs))
+    free = {own.name for own in elements(alone.frame) if own.prior.is_free}
+    several = build_setup(read_spec("cpt-replay"), lab())
+    assert {own.name for own in elements(several.frame) if own.prior.is_free} - free == {
+        *("offset_kept", "offset_pt", "misfit_pt", "fluctuation_pt", "gain_ratio")
+    }
+    assert not [curve for curve in alone.curves.curves if not curve.continual]
+    curves = alone.frame.curves(lab(), lambda *_: [0], [lab().run("r25_cos")])
+    losses = expected_loss(alone.frame, draw_priors(alone.frame, 20, seed=0), curves)
+    wanted = [lab().base_loss("stable_12k", domain) for domain in alone.frame.domains]
+    np.testing.assert_allclose(losses, np.tile(np.array(wanted, dtype=float), (20, 1)), rtol=1e-12)

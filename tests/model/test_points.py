@@ -169,18 +169,37 @@ def test_two_paces_share_the_gain_and_come_to_the_same_in_the_end() -> None:
         assert gained == pytest.approx(PEAK, rel=1e-6)
 
 
-def test_carried_memory_adds_the_decay_of_the_base_anneal() -> None:
+@pytest.mark.parametrize("said", [True, False])
+def test_a_reset_run_lacks_the_decay_of_the_base_anneal(said: bool) -> None:
+    """Of a re-warm-up from an annealed base, by the recursion of Eq. 1: one run says so, or all are."""
     momentum = 0.99
     own = {"lambda": np.float64(momentum), "C1": np.ones(7)}
-    without = Annealing().areas(curves_of().points, own, np)[1]
+    runs = tuple(
+        replace(run, optimizer_state="reset") if said and run.phase == "cpt" else run
+        for run in STUDY.runs
+    )
+    reset = build_curves(
+        replace(STUDY, runs=runs),
+        ("g", "t"),
+        lambda run, domain: observed_steps(STUDY, run, domain, TENTH),
+        REFERENCE,
+        replace(FORM, carry_memory=True),
+        resets=not said,
+    )
+    restarted = Annealing().areas(reset.points, own, np)[1]
     carried = Annealing().areas(curves_of(carry_memory=True).points, own, np)[1]
-    rates = ANNEALED.learning_rates()[100:]
-    memory = 0.0
+    again = annealing_area(REWARMED.learning_rates(), momentum, ANNEALED.final)[-1]
+    assert restarted[6] == pytest.approx(again, rel=1e-7)
+    np.testing.assert_array_equal(reset.points.carried, [1, 1, 1, 0, 0, 0, 0])
+    # Without the options of the areas it is the law as printed.
+    np.testing.assert_allclose(restarted, Annealing().areas(curves_of().points, own, np)[1])
+    memory, rates = 0.0, ANNEALED.learning_rates()[100:]
     for before, now in zip([PEAK, *rates], rates, strict=False):
         memory = momentum * memory + (before - now)
     extra = sum(memory * momentum**i for i in range(1, 301))
-    np.testing.assert_allclose((carried - without)[:6], 0.0, atol=1e-10)
-    assert carried[6] - without[6] == pytest.approx(extra, rel=1e-6)
+    np.testing.assert_allclose((carried - restarted)[:6], 0.0, atol=1e-10)
+    assert carried[6] - restarted[6] == pytest.approx(extra, rel=1e-6)
+    assert extra > 0.5 * abs(again)
 
 
 def test_bases_are_one_row_per_curve_at_step_0() -> None:
