@@ -35,6 +35,8 @@ from bayes_cpt.study.validation import HIGHEST_LOSS
 
 # Between a log in double precision and one in single precision of the same number.
 SAME_VALUE = 1e-6
+# A counter by which logs of fairseq are known.
+FAIRSEQ = "num_updates"
 RUN_COLUMNS = ("run", "run_name", "run_id", "experiment", "name", "seed", "model")
 
 # One text or several.
@@ -301,6 +303,9 @@ class _Cleaning:
                     f"it is called {said}, and a study has nats/token",
                     f"give --unit {said} to convert it, or --loss SERIES=SET with a loss",
                 )
+        if unit is None and FAIRSEQ in self.cells.names:
+            problem = "it is a log of fairseq, whose losses are in base 2"
+            raise fail(self.raw.source, problem, "give --unit bits, and the series with --loss")
         if unit is None:
             self._say("losses are taken as nats/token")
         elif unit != "nats":

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import math
 import re
 import zipfile
 from pathlib import Path
@@ -306,6 +307,11 @@ FORMATS: dict[str, tuple[str, list[tuple[int, str, float]], int, int | None]] = 
         "Step 1 | loss:2.3 lr:2e-05 tokens_per_second_per_gpu:430.1 \nStep 2 | val_loss:2.2 \n",
         [(2, "val", 2.2)], 1, None,
     ),
+    "paddlenlp": (
+        " 33%|###  | 200/600 [01:11<01:58]{'loss': 3.18, 'learning_rate': 4.5e-05, 'global_step': 150, 'epoch': 2.0}\n"
+        "{'eval_loss': 2.9, 'eval_runtime': 3.2, 'global_step': 150, 'epoch': 2.0}\n",
+        [(150, "val", 2.9)], 1, None,
+    ),
     "maxtext": (
         "completed step: 9, seconds: 1.2, TFLOP/s/device: 80.1, total_weights: 65536, loss: 7.912\n"
         "eval metrics after step: 9, loss=7.655, total_weights=1024.0\n",
@@ -325,6 +331,16 @@ def test_programs_lines(kind: str, tmp_path: Path) -> None:
         assert log.stated.batch_tokens == 4096
     if kind == "megatron":
         assert any("2 final evaluations" in note for note in log.notes)
+
+
+def test_losses_of_fairseq_are_in_base_2(tmp_path: Path) -> None:
+    line = "| epoch 001 | valid on 'valid' subset | valid_loss 8.1 | valid_nll_loss 6.0 | valid_ppl 64 | num_updates 600\n"
+    text = f"| epoch 001: 450 / 1891 loss=11.5, num_updates=445, lr=8.9e-05, gnorm=1.5\n{line}"
+    refused(tmp_path / "a.log", text, "called bits", "--unit bits")
+    log = read(tmp_path / "a.log", text, loss_unit="bits")
+    assert log.losses == ((600, "val", pytest.approx(math.log(64.0))),)
+    table = '{"num_updates": 5, "valid_loss": 3.2, "lr": 1e-4}\n'
+    refused(tmp_path / "a.jsonl", table, "base 2", "--unit bits")
 
 
 def test_llamafactory_tables(tmp_path: Path) -> None:
