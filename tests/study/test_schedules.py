@@ -35,14 +35,6 @@ def test_shape_at_a_quarter_and_at_the_end(shape: str, at_quarter: float) -> Non
     assert rates[-1] == 2e-4
 
 
-def test_constant_is_constant() -> None:
-    assert constant(3, 1e-3).learning_rates().tolist() == [1e-3] * 3
-
-
-def test_linear_warmup_starts_above_its_start() -> None:
-    assert linear(4, 0.0, 2e-3).learning_rates() == pytest.approx([5e-4, 1e-3, 1.5e-3, 2e-3])
-
-
 @given(segments())
 def test_segments_stay_between_their_ends_and_move_one_way(segment: Segment) -> None:
     rates = segment.learning_rates()
