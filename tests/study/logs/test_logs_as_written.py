@@ -338,7 +338,8 @@ def test_losses_of_fairseq_are_in_base_2(tmp_path: Path) -> None:
     text = f"| epoch 001: 450 / 1891 loss=11.5, num_updates=445, lr=8.9e-05, gnorm=1.5\n{line}"
     refused(tmp_path / "a.log", text, "called bits", "--unit bits")
     log = read(tmp_path / "a.log", text, loss_unit="bits")
-    assert log.losses == ((600, "val", pytest.approx(math.log(64.0))),)
+    [(step, domain, loss)] = log.losses
+    assert (step, domain, loss) == (600, "val", pytest.approx(math.log(64.0)))
     table = '{"num_updates": 5, "valid_loss": 3.2, "lr": 1e-4}\n'
     refused(tmp_path / "a.jsonl", table, "base 2", "--unit bits")
 
