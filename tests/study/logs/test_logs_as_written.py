@@ -339,7 +339,8 @@ def test_losses_of_fairseq_are_in_base_2(tmp_path: Path) -> None:
     refused(tmp_path / "a.log", text, "called bits", "--unit bits")
     log = read(tmp_path / "a.log", text, loss_unit="bits")
     [(step, domain, loss)] = log.losses
-    assert (step, domain, loss) == (600, "val", pytest.approx(math.log(64.0)))
+    assert (step, domain) == (600, "val")
+    assert loss == pytest.approx(math.log(64.0))
     table = '{"num_updates": 5, "valid_loss": 3.2, "lr": 1e-4}\n'
     refused(tmp_path / "a.jsonl", table, "base 2", "--unit bits")
 
