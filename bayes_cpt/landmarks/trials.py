@@ -50,6 +50,8 @@ class Trial:
         Share of each target in the data that are not replay. Where there is one it may be left out.
     batch : Batch, optional
         That most runs have unless given. Not used where the law does not compare batches.
+    optimizer_state : {"carried", "reset"}, optional
+        That of the fitted runs unless given.
     """
 
     pretraining: Schedule | None
@@ -59,6 +61,7 @@ class Trial:
     model_size: float | None = None
     mixture: Mapping[str, float] = field(default_factory=dict)
     batch: Batch | None = None
+    optimizer_state: str | None = None
 
     @classmethod
     def of(cls, posterior: Posterior, plan: Study, run: Run) -> Self:
@@ -78,6 +81,7 @@ class Trial:
             model_size=plan.model_size(run),
             mixture=plan.mixture(run),
             batch=run_batch(plan, run, posterior.frame.batches),
+            optimizer_state=run.optimizer_state,
         )
 
     @property
@@ -243,7 +247,7 @@ def trial_curves(
             name,
             trial.replay,
             model_size=size,
-            optimizer_state="reset" if frame.resets else None,
+            optimizer_state=trial.optimizer_state,
             targets=shares,
         )
         runs += (own,)
