@@ -34,6 +34,7 @@ from typing import Self
 import numpy as np
 
 from bayes_cpt.arrays import Floats, Ints
+from bayes_cpt.identify.sensitivity import normal_scores
 
 FOLDS = 5
 # Components of the losses, and how many of them get polynomials of the summaries.
@@ -181,7 +182,7 @@ def information(quantities: Floats, data: Floats) -> Information:
     >>> information(np.exp(signal)[:, None], (signal + noise)[:, None]).share.round(1).tolist()
     [0.5]
     """
-    scores = normal_scores(quantities)
+    scores = np.ascontiguousarray(normal_scores(quantities.T).T)
     left = np.empty_like(scores)
     for train, test in _split(len(scores)):
         learnt, asked = _summaries(data[train], scores[train], data[test])
@@ -195,14 +196,6 @@ def information(quantities: Floats, data: Floats) -> Information:
     variance = scores.var(axis=0)
     taken = 1.0 - left / variance
     return Information(taken.mean(axis=0), taken.std(axis=0) / np.sqrt(len(taken)))
-
-
-def normal_scores(values: Floats) -> Floats:
-    """Return the normal quantiles of the ranks of each column, shape (draws, columns)."""
-    from scipy.special import ndtri
-
-    ranks = np.argsort(np.argsort(values, axis=0), axis=0)
-    return np.asarray(ndtri((ranks + 0.5) / len(values)))
 
 
 def _split(draws: int) -> Iterator[tuple[Ints, Ints]]:

@@ -257,37 +257,6 @@ def fill_ends(schedules, panels, clock, powers, log_momenta, areas, levels, pace
         paced[s] = total + _go(phase, panels, clock, powers, log_momenta, work, area, level)
 
 
-@numba.njit(cache=True, error_model="numpy", nogil=True)
-def level_slopes(rates, counts, paces, by_rate, log_momenta, levels, slopes):  # type: ignore[no-untyped-def]
-    """Run the level to the end of a schedule in stretches, and fill in its slope by each learning rate.
-
-    Parameters
-    ----------
-    rates, counts : ndarray, shape (stretches,)
-        Learning rates, and for how many steps each is held.
-    paces, by_rate : ndarray, shape (stretches,)
-        How far the memory's clock moves in a step of each, and the slope of that by the learning rate.
-    log_momenta : ndarray, shape (draws,)
-    levels : ndarray, shape (draws,)
-        Before the first step; left as after the last.
-    slopes : ndarray, shape (draws, stretches)
-        Filled in.
-    """
-    left = np.empty(rates.size)
-    for d in range(levels.size):
-        level = levels[d]
-        for k in range(rates.size):
-            far = counts[k] * log_momenta[d]
-            left[k] = np.exp(far * paces[k])
-            slopes[d, k] = 1.0 - left[k] + (level - rates[k]) * left[k] * far * by_rate[k]
-            level = rates[k] + left[k] * (level - rates[k])
-        back = 1.0
-        for k in range(rates.size - 1, -1, -1):
-            slopes[d, k] *= back
-            back *= left[k]
-        levels[d] = level
-
-
 DECAYS = ("linear", "cosine", "one_minus_sqrt", "exponential")
 
 

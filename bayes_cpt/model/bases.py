@@ -8,6 +8,7 @@ Where curves start at the measured loss of their base, so does the law: of its l
 from collections.abc import Iterable, Sequence
 
 from bayes_cpt.errors import Problem, StudyError
+from bayes_cpt.model.law_table import LawTable
 from bayes_cpt.model.priors import Distribution, Fixed, Prior
 from bayes_cpt.model.spec import ModelSpec, parameter_names
 from bayes_cpt.study.runs import Base, Run
@@ -101,19 +102,28 @@ def _for_lone_base(spec: ModelSpec, study: Study) -> ModelSpec:
     Its curves start at the loss of the base, and tell how they move from there: nothing but priors would
     say how far that is from the law, and what the losses of other pre-training are.
     """
-    law = spec.law
-    used = {str(run.base) for run in study.continual_runs}
-    if not law.base_offset or law.model_size or len(study.targets) > 1 or len(used) != 1:
-        return spec
-    if study.pretraining_runs or any(base.run in study for base in study.bases):
-        return spec
-    base = study.base(used.pop())
-    if any(study.base_loss(base.name, domain) is None for domain in study.trained_domains):
+    if lone_base(spec.law, study) is None:
         return spec
     fixed = _at_medians(spec, AT_LONE_BASE, LONE)
     ratio = Prior(reason=RATIO, every=Fixed(distribution="fixed", value=1.0))
     priors = spec.priors | fixed | {"gain_ratio": ratio}
     return spec.model_copy(update={"priors": priors})
+
+
+def lone_base(law: LawTable, study: Study) -> Base | None:
+    """Return the one measured base that all runs start from, where no curve of pre-training was measured.
+
+    None too for laws of several sizes or targets, whose bases tell of each other, and for laws without a
+    base offset.
+    """
+    used = {str(run.base) for run in study.continual_runs}
+    if not law.base_offset or law.model_size or len(study.targets) > 1 or len(used) != 1:
+        return None
+    if study.pretraining_runs or any(base.run in study for base in study.bases):
+        return None
+    base = study.base(used.pop())
+    losses = [study.base_loss(base.name, domain) for domain in study.trained_domains]
+    return None if None in losses else base
 
 
 def _at_medians(spec: ModelSpec, names: Iterable[str], reason: str) -> dict[str, Prior]:

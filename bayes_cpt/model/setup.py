@@ -13,7 +13,7 @@ from bayes_cpt.laws.areas import AreaForm
 from bayes_cpt.laws.law import gather
 from bayes_cpt.laws.series import SHORTEST, MomentumRange, PowerRange
 from bayes_cpt.laws.transfer import OF_BATCH
-from bayes_cpt.model.bases import check_kind, for_base, with_lone_bases
+from bayes_cpt.model.bases import check_kind, for_base, lone_base, with_lone_bases
 from bayes_cpt.model.fitted_points import (
     check_fits,
     check_size,
@@ -476,8 +476,7 @@ def _without_idle_pace(spec: ModelSpec, roles: tuple[str, ...]) -> ModelSpec:
 def fitted_setup(frame: BoundModel, study: Study) -> Setup:
     """Return the points of a study that a fit takes, and their residual design."""
     study, law = with_found_branches(study), frame.spec.law
-    offset = frame.spec.priors.get("offset_kept")
-    tied = law.continual and not (offset and not offset.of(frame.roles[0]).is_free)
+    tied = law.continual and lone_base(law, study) is None
     fitted = with_lone_bases(study, frame.domains) if tied else study
     curves = frame.curves(
         fitted,
