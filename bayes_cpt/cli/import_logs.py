@@ -26,6 +26,12 @@ def import_logs(
     replay: Annotated[
         float | None, option("SHARE", "Share of general data in the batches.")
     ] = None,
+    general: Annotated[
+        str | None, option("SET", "The general validation set, if the study names none.")
+    ] = None,
+    target: Annotated[
+        str | None, option("SET", "The target validation set, if the study names none.")
+    ] = None,
     *,
     reading: dict[str, Any],
     quiet: Quiet = False,
@@ -37,7 +43,8 @@ def import_logs(
     constant, linear, cosine, 1 - sqrt or exponential course is written as a schedule, any other kept as a
     log. All that is assumed, merged or left out is printed. How the run was read is kept in the
     study's imports.toml: the next import of it needs no options. A run may have several logs, one for each
-    validation set: import one after the other, each with its own --loss.
+    validation set: import one after the other, each with its own --loss. A study of one set gets the
+    second so: --general or --target says what it is, unless its name does.
 
     \b
     Example:
@@ -53,7 +60,10 @@ def import_logs(
     written = Output(quiet, json)
     with written.cautions():
         done = import_run(
-            study, run, {"kind": kind, "paths": tuple(paths), **given(replay=replay), **reading}
+            study,
+            run,
+            {"kind": kind, "paths": tuple(paths), **given(replay=replay), **reading},
+            given(general=general, target=target),
         )
     for note in done.notes:
         written.text(f"Note: {note}")

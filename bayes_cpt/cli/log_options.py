@@ -13,8 +13,8 @@ from bayes_cpt.errors import Problem, ProblemError
 
 KINDS = (
     "auto, hf, csv, jsonl, parquet, tensorboard, wandb, mlflow, megatron, gpt-neox, nemo, nanogpt, "
-    "modded-nanogpt, litgpt, olmo, torchtitan, torchtune, mlx, maxtext, composer, fairseq or "
-    "paddlenlp."
+    "modded-nanogpt, nanochat, llmc, litgpt, olmo, torchtitan, torchtune, mlx, maxtext, composer, "
+    "fairseq or paddlenlp."
 )
 LogKind = Annotated[str, typer.Argument(metavar="KIND", help=KINDS, show_default=False)]
 # The type of an option, its metavar, help and default in words.

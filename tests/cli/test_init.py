@@ -1,4 +1,5 @@
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -121,6 +122,39 @@ def test_a_log_for_each_validation_set(tmp_path: Path, call: Call) -> None:
     check_refusal(both, ("two validation sets of one", "--loss SERIES=SET"))
 
 
+@pytest.mark.parametrize(
+    ("name", "options", "general"),
+    [("general", (), "general"), ("prose", ("--general", "prose"), "prose"), ("prose", (), None)],
+)
+def test_a_second_set_makes_a_study_of_one_a_study_of_two(
+    name: str, options: tuple[str, ...], general: str | None, tmp_path: Path, call: Call
+) -> None:
+    for log, value in (("code", 3.2), ("other", 2.8)):
+        rows = [f"{step},{value - step / 1000},1e-4\n" for step in STEPS]
+        (tmp_path / f"{log}.csv").write_text("step,val_loss,lr\n" + "".join(rows))
+    study, settings = tmp_path / "s", tmp_path / "s" / "study.toml"
+    call("init", study, f"x={tmp_path / 'code.csv'}", "--open-base", "b", "--replay", "x=0.25")
+    settings.write_text(settings.read_text().replace("\n", "  # mine\n", 1))
+    before = settings.read_text()
+    line = ("import", "csv", tmp_path / "other.csv", "--study", study, "--run", "x")
+    answer = call(*line, "--loss", f"val_loss={name}", *options)
+    assert answer.code == 0
+    tables = tomllib.loads(settings.read_text())["study"]
+    assert (tables.get("general"), tables["target"]) == (general, "val")
+    losses = (study / "losses.csv").read_text()
+    assert losses.count(f",{name},") == losses.count(",val,") == len(STEPS)
+    after = settings.read_text()
+    assert [own for own in after.splitlines(keepends=True) if own in before] == before.splitlines(
+        keepends=True
+    )
+    if general is None:
+        assert "neither general nor target: prose" in answer.out
+        assert "--general prose" in answer.out
+        return
+    refusal = call(*line, "--general", "third")
+    check_refusal(refusal, (f"the general validation set of the study is {general!r}",))
+
+
 def test_pt_runs_with_one_set_are_a_study(tmp_path: Path, call: Call) -> None:
     path = tmp_path / "a.csv"
     path.write_text(
@@ -152,7 +186,7 @@ def test_every_option_in_a_message_is_one_of_the_command(command: str, call: Cal
     helped = set(re.findall(r"--[a-z][a-z-]+", call(command, "--help").out))
     # Those of the other command, in messages that say so.
     other = {
-        "import": {"--general", "--target", "--pt", "--open-base", "--answers"},
+        "import": {"--pt", "--open-base", "--answers"},
         "init": {"--study"},
     }
     assert named - other[command] <= helped

@@ -11,26 +11,15 @@ from pydantic import Field, model_validator
 from bayes_cpt.arrays import Floats, Ints
 from bayes_cpt.checks import suggestion
 from bayes_cpt.strict import Strict, checked
-from bayes_cpt.study.logs.names import (
-    CALLS,
-    COUNTERS,
-    EPOCHS,
-    OWN_COUNTERS,
-    SAMPLES,
-    TOKENS,
-    is_loss,
-    measured_unit,
-    rate_series,
-)
+from bayes_cpt.study.logs.names import RANKS, count_of, is_loss, measured_unit, rate_series
 from bayes_cpt.study.logs.raw import Cells, RawLog, as_number, fail, numbers
 from bayes_cpt.study.schedules import LONGEST_STEPS
 
 # Whole to rounding: tokens over tokens per step.
 WHOLE = 1e-6
 SHOWN = 12
-# Columns that count, the likeliest first.
-TIERS = (OWN_COUNTERS, COUNTERS, (CALLS,), TOKENS, SAMPLES, EPOCHS)
-COUNTED = {"tokens": TOKENS, "samples": SAMPLES, "epochs": EPOCHS}
+# What is counted that is no step.
+OTHER_UNITS = ("tokens", "samples", "epochs")
 
 
 class Counting(Strict):
@@ -98,9 +87,8 @@ class StepAxis:
                 f"name one of {', '.join(names)}",
             )
         counter = named or self.raw.counter or self._counter()
-        unit: str = self.counting.step_unit or next(
-            (unit for unit, known in COUNTED.items() if counter.lower() in known), "steps"
-        )
+        counted = count_of(counter)
+        unit = self.counting.step_unit or (counted if counted in OTHER_UNITS else "steps")
         if unit != "steps" and self.counting.per_step is None and self.counting.per_epoch is None:
             size = "--per-epoch N, the optimiser steps of an epoch"
             size = size if unit == "epochs" else "--per-step N, those of an optimiser step"
@@ -119,10 +107,9 @@ class StepAxis:
     def _counter(self) -> str:
         """Return the column that counts the steps; two that differ are refused."""
         names = self.cells.names
-        by_case = {name.strip().lower(): name for name in reversed(names)}
-        found = [[by_case[name] for name in tier if name in by_case] for tier in TIERS]
-        tier = next((columns for columns in found if columns), None)
-        if tier is None:
+        found = {rank: [name for name in names if count_of(name) == rank] for rank in RANKS}
+        rank, columns = next(((rank, own) for rank, own in found.items() if own), ("", []))
+        if not columns:
             raise fail(
                 self.raw.source,
                 f"no column is called step; there are {', '.join(names)}",
@@ -130,8 +117,8 @@ class StepAxis:
             )
         # A column in which no evaluation has a number counts something else.
         measured = self.cells.given(self.losses)
-        best = max(tier, key=lambda name: (self.cells.given([name]) & measured).sum())
-        for other in (name for name in tier if name != best):
+        best = max(columns, key=lambda name: (self.cells.given([name]) & measured).sum())
+        for other in (name for name in columns if name != best):
             for row, *cells in zip(
                 self.cells.rows, *map(self.cells.column, (best, other)), strict=True
             ):
@@ -142,24 +129,23 @@ class StepAxis:
                         f"say which, --step {best} or --step {other}; where it counts micro-batches, "
                         "--step-unit micro-batches --per-step N too, N being the gradient accumulation",
                     )
-        if best == CALLS:
-            self._check_calls()
-        others = [name for columns in found[1:3] for name in columns if name not in tier]
-        if others or best.lower() not in ("step", CALLS):
+        if rank == "calls":
+            self._check_calls(best)
+            self.notes.append(
+                f"{self.raw.source}: steps are taken from W&B's {best}, which counts them only if "
+                "wandb.log was given the step"
+            )
+        elif (others := [*found["steps"], *found["calls"]]) != ["step"]:
+            others = [name for name in others if name not in columns]
             besides = f", not by {', '.join(others)}" if others else ""
             self.notes.append(
                 f"{self.raw.source}: steps are counted by the column {best!r}{besides}"
             )
-        elif best == CALLS:
-            self.notes.append(
-                f"{self.raw.source}: steps are taken from W&B's _step, which counts them only if "
-                "wandb.log was given the step"
-            )
         return best
 
-    def _check_calls(self) -> None:
+    def _check_calls(self, calls: str) -> None:
         """Refuse W&B's count where it is one of calls: evaluations and training have calls of their own."""
-        counts = (as_number(row.cells.get(CALLS)) for row in self.raw.rows)
+        counts = (as_number(row.cells.get(calls)) for row in self.raw.rows)
         known = [count for count in counts if count is not None]
         by_one = all(after - before == 1 for before, after in pairwise(known))
         measured = self.cells.given(self.losses)
@@ -170,10 +156,10 @@ class StepAxis:
         chart = any(name.lower() == "run" for name in self.cells.names) and not by_one
         if (by_one and alone) or chart:
             raise fail(
-                f"{self.raw.source}, column {CALLS}",
+                f"{self.raw.source}, column {calls}",
                 "it is W&B's own count of calls of wandb.log, and not the trainer's of steps",
                 "export the run with the trainer's counter too (train/global_step, as the x axis of a "
-                f"chart), or say --step {CALLS} if wandb.log was given the step",
+                f"chart), or say --step {calls} if wandb.log was given the step",
             )
 
     def _counts(self, counter: str) -> Floats:
@@ -197,7 +183,7 @@ class StepAxis:
             others = [
                 f"{name} {row.cells[name]}"
                 for name in row.cells
-                if name.lower() in (*OWN_COUNTERS, *COUNTERS, CALLS) and row.cells[name]
+                if count_of(name) in ("own", "steps", "calls") and row.cells[name]
             ]
             raise fail(
                 row.place,

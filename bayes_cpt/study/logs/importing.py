@@ -12,7 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 from bayes_cpt.checks import Check
 from bayes_cpt.errors import Problem, StudyError, StudyWarning
-from bayes_cpt.study.folder import logged_rates, read_study, runs_text, table_lines
+from bayes_cpt.study.folder import (
+    logged_rates,
+    read_study,
+    runs_text,
+    table_lines,
+    toml_value,
+)
 from bayes_cpt.study.logs.raw import LogError, fail
 from bayes_cpt.study.logs.reading import SAME_VALUE, Log
 from bayes_cpt.study.logs.recipes import (
@@ -34,10 +40,13 @@ if TYPE_CHECKING:
 
 SETTINGS = "study.toml"
 BASE = "base"
+# A line that begins a table of a TOML file.
+HEAD = r"\[+[^\[\]]+\]+\s*(#.*)?$"
 ROLES = GENERAL, TARGET = ("general", "target")
 TABLES = ("study", "bases", "logs")
 # Keys of a recipe that say which step and loss a row of the log is of.
 READING = ("losses", "step", "row_run", "step_unit", "per_step", "per_epoch", "loss_unit", "start")
+TAKEN = "the {} validation set is taken to be {!r}, {}"
 OPEN_WEIGHTS, KNOWN = "open weights, its schedule not known", "its schedule is known"
 
 # Asked (what, allowed answers or none); returns the answer.
@@ -194,20 +203,40 @@ def _with_run(text: str, run: Run) -> str:
     """Return a study.toml with the table of a run added or replaced; all else stays as it was written."""
     block = runs_text([run])
     lines = text.splitlines()
-    heads = [i for i, line in enumerate(lines) if re.match(r"\[+[^\[\]]+\]+\s*(#.*)?$", line)]
-    start = next((i for i in heads if _parsed(lines[i]) == {"runs": {run.name: {}}}), None)
+    start = _head(lines, {"runs": {run.name: {}}})
     if start is None:
         made = f"{text.rstrip()}\n\n{block}"
     else:
-        end = next((i for i in heads if i > start), len(lines))
-        made = "\n".join([*lines[:start], block, *lines[end:], ""])
+        heads = (i for i in range(start + 1, len(lines)) if re.match(HEAD, lines[i]))
+        after = lines[next(heads, len(lines)) :]
+        made = "\n".join(
+            [*lines[:start], *block.splitlines(), *(["", *after] if after else after), ""]
+        )
+    return _as_meant(made, text, "runs", f"run {run.name}", tomllib.loads(block)["runs"])
+
+
+def _with_sets(text: str, sets: Mapping[str, str]) -> str:
+    """Return a study.toml that names further validation sets; all else stays as it was written."""
+    lines = text.splitlines()
+    after = 1 + (_head(lines, {"study": {}}) or 0)
+    added = [f"{key} = {toml_value(domain)}" for key, domain in sets.items()]
+    made = "\n".join([*lines[:after], *added, *lines[after:], ""])
+    return _as_meant(made, text, "study", f"keys {', '.join(sets)}", sets)
+
+
+def _head(lines: Sequence[str], table: dict[str, Any]) -> int | None:
+    """Return the line that begins a table, None where none does."""
+    return next((i for i, line in enumerate(lines) if _parsed(line) == table), None)
+
+
+def _as_meant(made: str, text: str, table: str, what: str, keys: Mapping[str, Any]) -> str:
+    """Return a study.toml that was changed in keys of one table, all else the same."""
     tables = tomllib.loads(text)
-    runs = {**tables.get("runs", {}), **tomllib.loads(block)["runs"]}
-    if _parsed(made) != {**tables, "runs": runs}:
+    if _parsed(made) != {**tables, table: {**tables.get(table, {}), **keys}}:
         raise fail(
-            f"{SETTINGS}, run {run.name}",
-            "the table of this run is not written as [runs.NAME]",
-            "write it so, and import again",
+            f"{SETTINGS}, {what}",
+            f"the tables of {table} are not written with a line of their own, as [study] or [runs.NAME]",
+            "write them so, and import again",
         )
     return made
 
@@ -294,7 +323,7 @@ class _Start:
             (TARGET, "what it is continued on", GENERAL),
         ):
             named = [domain for domain in domains if domain not in self.study.values()]
-            called = [domain for domain in named if key in re.split(r"[\W_]+", domain.lower())]
+            called = _called(key, named)
             if key in self.study:
                 continue
             if len(called) == 1 or key in called:
@@ -307,13 +336,7 @@ class _Start:
                 self._ask_for(key, meaning, named)
         if len(domains) == 1:
             self._take_the_only(domains[0])
-        targets = self.study.get(TARGET)
-        trained = [self.study.get(GENERAL), *(targets if isinstance(targets, list) else [targets])]
-        if third := [domain for domain in domains if domain not in trained]:
-            self.notes.append(
-                f"validation sets that are neither general nor target: {', '.join(third)}; they are kept "
-                "as third sets"
-            )
+        self.notes += _third_sets(self.study, domains)
 
     def _ask_for(self, key: str, meaning: str, domains: Sequence[str]) -> None:
         if self.ask is not None:
@@ -344,7 +367,7 @@ class _Start:
 
     def _take(self, key: str, domain: str, why: str) -> None:
         self.study[key] = domain
-        self.notes.append(f"the {key} validation set is taken to be {domain!r}, {why}")
+        self.notes.append(TAKEN.format(key, domain, why))
 
     def find_shares(self) -> None:
         """Ask for missing replay ratios."""
@@ -401,10 +424,33 @@ class _Start:
                     table["schedule"] = segments.to_toml()
 
 
+def _called(key: str, domains: Sequence[str]) -> list[str]:
+    """Return the validation sets in whose name a word says that they are general, or target."""
+    return [domain for domain in domains if key in re.split(r"[\W_]+", domain.lower())]
+
+
+def _third_sets(study: Mapping[str, Any], domains: Sequence[str]) -> list[str]:
+    """Say which validation sets are none that the runs of a study train on."""
+    named = [part for key in ROLES for part in _several(study.get(key))]
+    third = [domain for domain in domains if domain not in named]
+    open_roles = [f"--{key} {third[0]}" for key in ROLES if third and study.get(key) is None]
+    ask = f" (give {' or '.join(open_roles)} if it is that)" if open_roles else ""
+    said = (
+        f"validation sets that are neither general nor target: {', '.join(third)}; they are kept as"
+    )
+    return [f"{said} third sets{ask}"] if third else []
+
+
+def _several(name: Any) -> list[Any]:
+    return list(name) if isinstance(name, list) else [name]
+
+
 # A run into a study that is there.
 
 
-def import_run(folder: Path, name: str, given: Mapping[str, Any]) -> Imported:
+def import_run(
+    folder: Path, name: str, given: Mapping[str, Any], sets: Mapping[str, str] | None = None
+) -> Imported:
     """Add a run to a study from its log, or update it from a log that has grown or has another set.
 
     Parameters
@@ -414,6 +460,8 @@ def import_run(folder: Path, name: str, given: Mapping[str, Any]) -> Imported:
         Of the run.
     given : mapping of str to object
         Keys of `Recipe`; those left out are what the last import of the run had.
+    sets : mapping of str to str, optional
+        ``general``, ``target`` or both: the validation set that it is, where the study has not named it.
     """
     if not (folder / SETTINGS).is_file():
         fix = f"start one with bayes-cpt init {folder} LOG..."
@@ -436,6 +484,10 @@ def import_run(folder: Path, name: str, given: Mapping[str, Any]) -> Imported:
     keys = {key: known[key] for key in RUN_KEYS if key in known}
     logged = logged_run(name, log, recipe, keys, list(tables.get("bases", {})), stated)
     notes = list(logged.notes)
+    found = _new_sets(tables["study"], sets or {}, log.domains, notes)
+    if found:
+        files.settings = _with_sets(files.settings, found)
+    notes += _third_sets({**tables["study"], **found}, log.domains)
     if last is not None and any(getattr(recipe, key) != getattr(last, key) for key in READING):
         others = {d for other in own if other is not last for d in other.losses.values()}
         left = {key: loss for key, loss in before.items() if key[1] in others}
@@ -449,6 +501,27 @@ def import_run(folder: Path, name: str, given: Mapping[str, Any]) -> Imported:
     own[place : place + 1] = [recipe]
     files.recipes[name] = own
     return Imported(files.write(), tuple(notes), len(now.keys() - before.keys()), len(before))
+
+
+def _new_sets(
+    study: Mapping[str, Any], given: Mapping[str, str], domains: Sequence[str], notes: list[str]
+) -> dict[str, str]:
+    """Return which sets are general and target where the study names none: as given, or by their names."""
+    found = {}
+    for key in ROLES:
+        named = study.get(key)
+        if named is not None and given.get(key, named) not in _several(named):
+            problem = f"the {key} validation set of the study is {named!r}"
+            raise fail(
+                f"--{key} {given[key]}", problem, "leave the option out, or correct study.toml"
+            )
+        called = [given[key]] if key in given else _called(key, domains)
+        if named is None and len(called) == 1:
+            found[key] = called[0]
+            notes.append(
+                TAKEN.format(key, called[0], "as given" if key in given else "by its name")
+            )
+    return found
 
 
 def _source_of(own: Sequence[Recipe], given: Mapping[str, Any], measured: set[str]) -> int:

@@ -3,25 +3,29 @@
 import re
 from collections.abc import Sequence
 
-# The trainer's own count of optimiser steps: it goes before all others.
-OWN_COUNTERS = (
-    "train/global_step", "trainer/global_step", "global_step", "current_steps", "optimizer_step",
-    "train/optimizer_step", "optim_step", "num_updates",
-)  # fmt: skip
-# They may count batches, or what a library likes to count.
-COUNTERS = (
-    "step", "steps", "schritt", "iteration", "iterations", "iter", "train/step", "train/iter",
-    "train/iteration", "training_step", "update", "updates", "trainer/step", "time/batch",
-)  # fmt: skip
-# W&B's count of calls of its log function.
-CALLS = "_step"
+# Words of a count of steps, those that make it the trainer's own, and those that say nothing.
+STEP_WORDS = {
+    "step", "steps", "schritt", "iteration", "iterations", "iter", "iters", "update", "updates",
+}  # fmt: skip
+OWN_WORDS = {"global", "current", "optimizer", "optimiser", "optim", "opt", "gradient", "grad"}
+TRAINER = {"train", "training", "trainer"}
 TOKENS = (
     "tokens", "num_tokens", "total_tokens", "tokens_seen", "consumed_tokens", "num_input_tokens_seen",
     "train/num_input_tokens_seen", "throughput/total_tokens", "throughput/total tokens",
     "trained_tokens", "time/token", "n_tokens_seen",
 )  # fmt: skip
 SAMPLES = ("samples", "consumed_samples", "consumed samples", "num_samples", "samples_seen")
-EPOCHS = ("epoch", "epochs", "train/epoch", "epoche")
+# Other names of counts; W&B's _step is one of calls of its log function.
+COUNTS = {
+    "num_updates": "own",
+    "time/batch": "steps",
+    "_step": "calls",
+    **dict.fromkeys(TOKENS, "tokens"),
+    **dict.fromkeys(SAMPLES, "samples"),
+    **dict.fromkeys(("epoch", "epochs", "train/epoch", "epoche"), "epochs"),
+}
+# What a log may count, the likeliest column for its axis first.
+RANKS = ("own", "steps", "calls", "tokens", "samples", "epochs")
 LENGTHS = ("total_steps", "max_steps", "total_iters")
 
 LOSS_WORDS = (
@@ -30,13 +34,18 @@ LOSS_WORDS = (
 )  # fmt: skip
 PERPLEXITY_WORDS = ("perplexity", "ppl", "languageperplexity")
 BIT_WORDS = ("bits", "bpt", "bpb", "bpc")
+# Bits of a byte or a character, of which a token has several.
+PER_BYTE = ("bpb", "bpc")
 # A word that says that a loss was measured on held-out data; the rest of the name is the data's.
 HELD_OUT = ("eval", "val", "valid", "validation", "test", "heldout", "dev", "evaluation")
 FILLER = (*HELD_OUT, "mean", "avg", "lm", "metrics", "epoch", "on")
 TRAINING = ("train", "training", "reduced")
-# The same numbers against another axis (Megatron-LM), or smoothed.
-OTHER_AXIS = re.compile(
-    r"\bvs (?:samples|tokens|time|consumed)|_(?:ema|smooth(?:ed)?)$|__(?:min|max)$", re.I
+# No loss of a set: its numbers against another axis (Megatron-LM), smoothed, the best so far, of one batch,
+# their spread or sum, or a part of the loss.
+NO_SET = re.compile(
+    r"\bvs (?:samples|tokens|time|consumed)|__(?:min|max)$|_step$|(?:^|[/_. -])(?:ema|smooth(?:ed)?|best|"
+    r"lowest|min|max|std|stderr|sem|var|sum|aux|auxiliary|z|router|balanc(?:e|ing))(?:$|[/_. -])",
+    re.IGNORECASE,
 )
 RATE_NAMES = (
     "learning_rate", "lr", "train/learning_rate", "train/lr", "learning-rate", "learning rate",
@@ -58,6 +67,22 @@ def words(series: str) -> list[str]:
     return [word for word in re.split(r"[\s/_.\-:]+", series.lower()) if word]
 
 
+def count_of(series: str) -> str | None:
+    """Return which of `RANKS` a series counts, None where its name does not say that it counts.
+
+    Examples
+    --------
+    >>> count_of("train/global_step"), count_of("Iteration"), count_of("_step"), count_of("eval_steps")
+    ('own', 'steps', 'calls', None)
+    """
+    name = series.strip().lower()
+    others = {*words(name)} - TRAINER
+    if name in COUNTS or not others & STEP_WORDS:
+        return COUNTS.get(name)
+    others -= STEP_WORDS
+    return ("own" if others else "steps") if others <= OWN_WORDS else None
+
+
 def is_loss(series: str) -> bool:
     """Whether a name is that of a loss, a perplexity or bits, of whatever data."""
     return any(word in (*LOSS_WORDS, *PERPLEXITY_WORDS, *BIT_WORDS) for word in words(series))
@@ -75,7 +100,7 @@ def measured_unit(series: str) -> str | None:
     held_out = any(word in HELD_OUT for word in parts)
     # Composer calls the losses of its evaluations metrics/SET/LanguageCrossEntropy.
     composer = parts[:1] == ["metrics"] and not any(word in TRAINING for word in parts)
-    if not (held_out or composer) or OTHER_AXIS.search(series):
+    if not (held_out or composer) or NO_SET.search(series):
         return None
     last = [word for word in parts if word not in FILLER]
     if any(word in PERPLEXITY_WORDS for word in last):

@@ -150,7 +150,8 @@ def _matches(
             # Only the last is needed: an evaluation follows its step.
             step_of = {micro: cells[STEP]}
         if cells[STEP] is None:
-            # Of a line before the first step there is nothing but the announced length.
+            if len(cells) > 1:
+                aside.setdefault("lines before the first one with a step", []).append(number)
             continue
         last = cells[STEP]
         cells |= dict(PAIR.findall(cells.pop("pairs", "")))
@@ -178,25 +179,22 @@ def nearest_formats(lines: Sequence[str]) -> list[str]:
 def command_for(path: Path, lines: Sequence[str]) -> str:
     """Return how a text log of no known format is read: by a pattern of its own lines if they allow it."""
     found: dict[str, str] = {}
+    words = {"{step}": STEP_WORD, "{val_loss}": LOSS_WORD, "{lr}": RATE_WORD}
     for line in lines[:20_000]:
         text = COLOUR.sub("", line)
-        loss = re.search(rf"({LOSS_WORD})(\W{{0,3}}){NUMBER}", text, re.IGNORECASE)
-        step = re.search(rf"\b({STEP_WORD})(\W{{0,3}}){NUMBER}", text, re.IGNORECASE)
-        rate = re.search(rf"\b({RATE_WORD})(\W{{0,3}}){NUMBER}", text, re.IGNORECASE)
-        if loss and step and "loss" not in found:
-            parts = [(step, "{step}"), (loss, "{val_loss}"), *([(rate, "{lr}")] if rate else [])]
-            found["loss"] = _pattern(parts)
-        elif rate and step and "rate" not in found:
-            found["rate"] = _pattern([(step, "{step}"), (rate, "{lr}")])
-        if "loss" in found and ("rate" in found or "{lr}" in found["loss"]):
-            break
-    if "loss" not in found:
+        parts = {
+            name: part
+            for name, word in words.items()
+            if (part := re.search(rf"\b({word})(\W{{0,3}}){NUMBER}", text, re.IGNORECASE))
+        }
+        # A loss without a step is of the step before.
+        told = "{val_loss}" if "{val_loss}" in parts else "{step}" if "{step}" in parts else ""
+        if told and len(parts) > found.get(told, "").count("{"):
+            ordered = sorted(parts.items(), key=lambda part: part[1].start())
+            found[told] = " ... ".join(f"{part[1]}{part[2]}{name}" for name, part in ordered)
+    if "{val_loss}" not in found or not any("{step}" in text for text in found.values()):
         return TABLE_OF_IT
-    patterns = [text for key, text in found.items() if key == "loss" or "{lr}" not in found["loss"]]
-    given = " ".join(f'--pattern "{text}"' for text in patterns)
+    if "{step}" in found["{val_loss}"] and "{lr}" not in found.get("{step}", ""):
+        found.pop("{step}", None)
+    given = " ".join(f'--pattern "{text}"' for text in found.values())
     return f"have it read by a pattern: bayes-cpt init STUDY {path} {given}"
-
-
-def _pattern(parts: Sequence[tuple[re.Match[str], str]]) -> str:
-    ordered = sorted(parts, key=lambda part: part[0].start())
-    return " ... ".join(f"{found[1]}{found[2]}{name}" for found, name in ordered)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from bayes_cpt.errors import StudyError
 from bayes_cpt.study.tables import decoded
 
-EMPTY_CELLS = ("", "na", "n/a", "null", "none", "-", "--")
+EMPTY_CELLS = ("na", "n/a", "null", "none", "-", "--")
 COMPRESSED = (".gz", ".zip")
 PLAIN = re.compile(
     r"[+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?|[+-]?(?:nan|inf|infinity)", re.IGNORECASE
@@ -196,7 +196,7 @@ class Unreadable(NamedTuple):
     """A cell that holds no number, or one that can be read in two ways."""
 
     row: int
-    cell: str
+    cell: Any
     unclear: bool
 
 
@@ -223,7 +223,7 @@ def numbers(
         value = _of_text(text) if text else as_number(cell)
         if text[-4:-3] in (".", ",") and UNCLEAR.fullmatch(text):
             unclear.append(place)
-        elif text and value is None and text.lower() not in EMPTY_CELLS:
+        elif value is None and not empty(cell) and text.lower() not in EMPTY_CELLS:
             unreadable.append(Unreadable(place, cell, unclear=False))
         read.append(value)
     if unclear:

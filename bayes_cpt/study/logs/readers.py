@@ -8,14 +8,14 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import count
+from itertools import combinations, count
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from bayes_cpt.checks import suggestion
-from bayes_cpt.study.logs.names import CALLS, COUNTERS, EPOCHS, OWN_COUNTERS, TOKENS
+from bayes_cpt.study.logs.names import count_of
 from bayes_cpt.study.logs.patterns import (
     COLOUR,
     Format,
@@ -130,8 +130,8 @@ def kind_of(path: Path) -> str:
     first = next((line.strip() for line in lines if line.strip()), "")
     if first.startswith('{"'):
         return "jsonl"
-    header = {cell.strip(' "').lower() for cell in re.split(r"[,;\t|]", first)}
-    if len(header) > 1 and header & {*OWN_COUNTERS, *COUNTERS, *EPOCHS, *TOKENS, CALLS}:
+    header = [cell.strip(' "') for cell in re.split(r"[,;\t|]", first)]
+    if len(header) > 1 and any(map(count_of, header)):
         return "csv"
     nearest = ", ".join(nearest_formats(lines))
     problem = f"it is a log of no known format; the nearest are {nearest}"
@@ -256,17 +256,19 @@ def _json_lines(path: Path, log: RawLog) -> Iterator[Row]:
 
 
 def flat(row: Mapping[str, Any], above: str = "") -> dict[str, Any]:
-    """Return nested tables as one, names joined by slashes.
+    """Return nested tables as one, names joined by slashes; ms-swift writes two counts as one text.
 
     Examples
     --------
-    >>> flat({"step": 3, "eval": {"loss": 2.5}})
-    {'step': 3, 'eval/loss': 2.5}
+    >>> flat({"step": 3, "eval": {"loss": 2.5}, "global_step/max_steps": "3/60"})
+    {'step': 3, 'eval/loss': 2.5, 'global_step': '3', 'max_steps': '60'}
     """
     joined: dict[str, Any] = {}
     for name, value in row.items():
         if isinstance(value, Mapping):
             joined |= flat(value, f"{above}{name}/")
+        elif "/" in name and isinstance(value, str) and re.fullmatch(r"\d+/\d+", value):
+            joined |= dict(zip(name.split("/"), value.split("/"), strict=False))
         else:
             joined[f"{above}{name}"] = value
     return joined
@@ -285,7 +287,9 @@ def _csv_rows(path: Path, log: RawLog) -> Iterator[Row]:
         if any(decimal_mark(cell.strip()) == "," for _, cells in lines for cell in cells):
             log.notes.append(f"{path}: numbers were read with decimal commas")
     for number, cells in lines:
-        yield Row(f"{path}, line", number, dict(zip(header, cells, strict=True)))
+        # A job that was resumed may have written its header again.
+        if cells != header:
+            yield Row(f"{path}, line", number, dict(zip(header, cells, strict=True)))
 
 
 # Hugging Face: trainer_state.json, and the checkpoint folders that hold it.
@@ -381,11 +385,23 @@ def _tensorboard(path: Path) -> RawLog:
     if not files:
         raise fail(str(path), "there is no TensorBoard event file (*tfevents*)", "name its folder")
     log = RawLog(str(path), counter="step")
+    folders = {file.parent for file in files}
+    series: dict[str, set[str]] = {}
     for file in files:
         # SummaryWriter.add_scalars has a folder for each line of a figure.
-        inside = path.is_dir() and file.parent != path
+        inside = len(folders) > 1 and file.parent != path
         below = f"{file.parent.relative_to(path).as_posix()}/" if inside else ""
-        log.rows += _gathered(_events(log, file, below))
+        rows = list(_gathered(_events(log, file, below)))
+        log.rows += rows
+        names = {name.removeprefix(below) for row in rows for name in row.cells if name != "step"}
+        series[below] = series.get(below, set()) | names
+    for one, other in combinations(series, 2):
+        if len(series[one] & series[other]) > 1:
+            raise fail(
+                str(path),
+                f"the folders {one or '.'} and {other or '.'} have the same series: they are of two runs",
+                "name one of these folders, or those of one resumed job in the order of their parts",
+            )
     if len(files) > 1:
         log.notes.append(f"{path}: {len(files)} event files were read, in the order of their names")
     return log

@@ -17,24 +17,36 @@ from bayes_cpt.arrays import Ints
 from bayes_cpt.checks import Check, suggestion
 from bayes_cpt.study.logs.axis import SHOWN, Counting, StepAxis, without_step
 from bayes_cpt.study.logs.names import (
-    CALLS,
-    COUNTERS,
     LENGTHS,
-    OTHER_AXIS,
-    OWN_COUNTERS,
-    TOKENS,
+    NO_SET,
+    PER_BYTE,
     UNITS,
+    count_of,
     domain_of,
     is_loss,
     measured_unit,
     rate_series,
+    words,
 )
-from bayes_cpt.study.logs.raw import Cells, LogError, RawLog, Row, Stated, as_number, fail, numbers
+from bayes_cpt.study.logs.raw import (
+    Cells,
+    LogError,
+    RawLog,
+    Row,
+    Stated,
+    as_number,
+    empty,
+    fail,
+    numbers,
+)
 from bayes_cpt.study.logs.readers import AUTO, read_logs
+from bayes_cpt.study.logs.recognize import digits_of
 from bayes_cpt.study.validation import HIGHEST_LOSS
 
 # Between a log in double precision and one in single precision of the same number.
 SAME_VALUE = 1e-6
+# Several losses of so many significant digits are equal only where one was carried along.
+PRECISE = 5
 # A counter by which logs of fairseq are known.
 FAIRSEQ = "num_updates"
 RUN_COLUMNS = ("run", "run_name", "run_id", "experiment", "name", "seed", "model")
@@ -165,7 +177,7 @@ class _Cleaning:
         chosen = self._loss_series(sets)
         rate = self._rate_series()
         unit = self._unit(chosen)
-        tokens = [name for name in names if name.lower() in TOKENS][:1]
+        tokens = [name for name in names if count_of(name) == "tokens"][:1]
         lengths = [name for name in names if name.lower() in LENGTHS]
         wanted = [*chosen, *([rate] if rate else []), *tokens]
         self.cells = self.cells.kept(self.cells.given(wanted))
@@ -203,7 +215,7 @@ class _Cleaning:
         wanted = self.reading.row_run
         column = next((name for name in self.cells.names if name.lower() == "run"), None)
         if wanted is not None:
-            column = column or self._telling(wanted)
+            column = column or self._naming(wanted)
         runs = [] if column is None else list(map(str, self.cells.column(column)))
         different = list(dict.fromkeys(runs))
         if wanted is None and len(different) < 2:
@@ -220,15 +232,19 @@ class _Cleaning:
             )
         self.cells = self.cells.kept(np.array([run == wanted for run in runs], dtype=bool))
 
-    def _telling(self, name: str | None = None) -> str | None:
-        """Return the column that tells runs apart: one of text, or that has a name for runs."""
+    def _naming(self, name: str) -> str | None:
+        """Return the column that names a run, those called so first."""
         ordered = sorted(self.cells.names, key=lambda column: column.lower() not in RUN_COLUMNS)
-        for column in ordered:
-            texts = {str(cell) for cell in self.cells.column(column) if cell is not None}
-            if name is not None and name in texts:
-                return column
-            named = column.lower() in RUN_COLUMNS or all(as_number(text) is None for text in texts)
-            if name is None and named and 1 < len(texts) < len(self.cells.rows) / 2:
+        return next((own for own in ordered if name in map(str, self.cells.column(own))), None)
+
+    def _telling(self, one: Row, other: Row) -> str | None:
+        """Return the column that tells two rows apart as those of different runs: it has few values."""
+        for column in self.cells.names:
+            cells = [row.cells.get(column) for row in (one, other)]
+            values = {str(cell) for cell in self.cells.column(column) if cell is not None}
+            few = len(values) < len(self.cells.rows) / 2
+            aside = is_loss(column) or count_of(column) is not None
+            if few and not aside and cells[0] != cells[1] and not any(map(empty, cells)):
                 return column
         return None
 
@@ -265,7 +281,7 @@ class _Cleaning:
         if not domains:
             domains = {name: own for name in names if (own := domain_of(name)) in sets}
         if not domains:
-            others = [n for n in names if n.lower() not in (*OWN_COUNTERS, *COUNTERS, CALLS)]
+            others = [name for name in names if count_of(name) not in ("own", "steps", "calls")]
             raise fail(
                 self.raw.source,
                 f"no series is called a validation loss; there are {', '.join(others[:SHOWN])}",
@@ -277,11 +293,13 @@ class _Cleaning:
                 f"two series are of one validation set: {', '.join(domains)}",
                 "say which are meant, --loss SERIES=SET for each",
             )
-        words = ", ".join(f"{series} is {domain}" for series, domain in domains.items())
-        self._say(f"validation sets by the names of the series: {words}")
-        if other := [name for name in names if OTHER_AXIS.search(name) and is_loss(name)]:
-            shown = ", ".join(other[:SHOWN])
-            self._say(f"{shown}: the same numbers against another axis, or smoothed; left out")
+        said = ", ".join(f"{series} is {domain}" for series, domain in domains.items())
+        self._say(f"validation sets by the names of the series: {said}")
+        if other := [name for name in names if NO_SET.search(name) and is_loss(name)]:
+            self._say(
+                f"{', '.join(other[:SHOWN])}: against another axis, smoothed, the best so far, a spread or "
+                "a part of a loss, by the names; left out"
+            )
         return domains
 
     def _rate_series(self) -> str | None:
@@ -297,19 +315,24 @@ class _Cleaning:
         unit = self.reading.loss_unit
         for series in chosen if unit is None else ():
             said = measured_unit(f"val_{series}")
-            if said not in (None, "nats"):
-                raise fail(
-                    f"{self.raw.source}, series {series}",
-                    f"it is called {said}, and a study has nats/token",
-                    f"give --unit {said} to convert it, or --loss SERIES=SET with a loss",
+            if said in (None, "nats"):
+                continue
+            fix = f"give --unit {said} to convert it, or --loss SERIES=SET with a loss"
+            if set(words(series)) & set(PER_BYTE):
+                said = "bits of a byte or character"
+                fix = (
+                    f"make a table in which it is multiplied by {math.log(2):.4f} and the bytes (or "
+                    "characters) of a token; give --unit bits if it is per token"
                 )
+            place = f"{self.raw.source}, series {series}"
+            raise fail(place, f"it is called {said}, and a study has nats/token", fix)
         if unit is None and FAIRSEQ in self.cells.names:
             problem = "it is a log of fairseq, whose losses are in base 2"
             raise fail(self.raw.source, problem, "give --unit bits, and the series with --loss")
         if unit is None:
             self._say("losses are taken as nats/token")
         elif unit != "nats":
-            self._say(f"losses were converted from {unit} to nats/token")
+            self._say(f"losses were converted from {unit} per token to nats/token")
         return unit or "nats"
 
     def _check_size(self, points: Sequence[_Point], series: str, unit: str) -> None:
@@ -341,7 +364,7 @@ class _Cleaning:
                     problem = f"the {name} is {cell!r}, which can be read as two numbers"
                     self.check.add(rows[own[place]].place, problem, "write it with a decimal point")
                     break
-                clear.append(f"{cell.strip()!r} ({rows[own[place]].place})")
+                clear.append(f"{str(cell).strip()!r} ({rows[own[place]].place})")
             if clear and len(clear) == len(own):
                 problem = f"no cell of {name} holds a number, as this one, {clear[0]}"
                 self.check.add(rows[own[0]].place, problem, "write numbers, or name another series")
@@ -360,15 +383,20 @@ class _Cleaning:
     def _once(self, points: list[_Point], what: str) -> list[_Point]:
         """Return measurements once each: a value that is carried along from row to row is no new one."""
         blocks = [list(block) for _, block in groupby(points, key=lambda point: point.value)]
-        trained = len(blocks) == 1 and len(points) > 2 and _trains_on(blocks[0])
-        often = len(blocks) > 2 and all(len({p.step for p in block}) > 1 for block in blocks[:-1])
-        if not (self.raw.carries or often or trained) or len(points) == len(blocks):
-            return points
-        self.notes.append(
-            f"{what}: {len(points) - len(blocks)} rows carry the last measurement along; each is "
-            "taken once, where it first appears"
+        rows = [len({point.step for point in block}) for block in blocks]
+        often = (len(blocks) > 2 or any(map(_trains_on, blocks[:1]))) and all(
+            n > 1 for n in rows[:-1]
         )
-        return [block[0] for block in blocks]
+        kept: list[_Point] = []
+        for block, times in zip(blocks, rows, strict=True):
+            precise = times > 2 and digits_of(block[0].value) >= PRECISE
+            kept += block[:1] if self.raw.carries or often or precise else block
+        if len(kept) < len(points):
+            self.notes.append(
+                f"{what}: {len(points) - len(kept)} rows carry the last measurement along; each is taken "
+                "once, where it first appears"
+            )
+        return kept
 
     def _merged(self, points: Sequence[_Point], what: str) -> list[_Point]:
         """Return one point for each step of the run, in rising order; what was merged is said.
@@ -387,11 +415,11 @@ class _Cleaning:
             "resumed": "of {} steps that were logged twice the resumed job's counts",
             "chosen": f"of {{}} steps that were logged twice the {overlap} was kept",
         }
-        first = newest = last = -1
+        newest, last = -1, -math.inf
+        first = points[0].step if points else 0
         resumed, anew = "", False
         for point in points:
             step, value = point.step, point.value
-            first = step if first < 0 else first
             if step < last:
                 resumed = resumed or point.row.place
                 anew = step <= first
@@ -447,8 +475,7 @@ class _Cleaning:
             f"the value of the {what} is {point.value:g} at step {point.step}, but {kept.value:g} in "
             f"{kept.row.place}"
         )
-        column = self._telling()
-        if column is not None and kept.row.cells.get(column) != point.row.cells.get(column):
+        if (column := self._telling(kept.row, point.row)) is not None:
             runs = list(dict.fromkeys(map(str, self.cells.column(column))))
             return (
                 f"{problem}: the column {column} has rows of {len(runs)} runs, {', '.join(runs[:6])}",

@@ -27,6 +27,8 @@ SPARE_POINTS = 1
 MOST_PIECES = 12
 # Of what rounding may do, by how much a shape may be off.
 PRINTED = 1.5
+# A misfit below so many tolerances may be made less, in so many rounds.
+NEARLY, ROUNDS = 3.0, 12
 # Warm-ups of more points are found as any other line.
 MOST_WARMUP_POINTS = 4
 # A rate of so many digits is one that somebody chose.
@@ -152,7 +154,7 @@ def _tolerances(rates: Floats) -> Iterator[tuple[Floats, str]]:
     parts = [text.split("e") for text in texts]
     counts = [len(digits.replace(".", "")) for digits, _ in parts]
     most = max(counts, default=0)
-    if not 2 <= most <= MOST_DIGITS or len(texts) < FEWEST_DIGITS:
+    if not 2 <= most <= MOST_DIGITS or len(texts) < 2:
         return
     digits = max(most, FEWEST_DIGITS)
     # Rounded to digits, or to decimals: the smaller rates of a log tell which.
@@ -224,22 +226,28 @@ def _fitting(logged: _Logged, pieces: list[_Piece] | None) -> list[Segment] | No
     """Return pieces as segments if they fit all that is logged."""
     if pieces is None:
         return None
-    peak = float(logged.rates.max())
     widest = float(logged.tolerance.max())
-    lowest = min(rate for piece in pieces for rate in (piece.start_rate, piece.end_rate))
-    if lowest < -widest:
+    if min(rate for piece in pieces for rate in (piece.start_rate, piece.end_rate)) < -widest:
         return None
+    # Round numbers first: where small rates are known better than large ones they may be off.
+    return next(filter(None, (_written(logged, pieces, each) for each in (widest, 0.0))), None)
+
+
+def _written(logged: _Logged, pieces: list[_Piece], freedom: float) -> list[Segment] | None:
+    """Return pieces as segments whose ends are rounded within a freedom, None where that does not fit."""
+    peak = float(logged.rates.max())
     segments: list[Segment] = []
     if pieces[0].start > 0:
         # Nothing is logged before: it is taken as a warm-up, as no trainer begins otherwise.
-        segments.append(
-            Segment("linear", pieces[0].start, 0.0, _rounded(pieces[0].start_rate, peak, widest))
-        )
+        top = _rounded(pieces[0].start_rate, peak, freedom)
+        segments.append(Segment("linear", pieces[0].start, 0.0, top))
     for piece in pieces:
-        start, end = (_rounded(rate, peak, widest) for rate in (piece.start_rate, piece.end_rate))
-        if segments and abs(segments[-1].end - start) <= 2.0 * widest:
+        start, end = (_rounded(rate, peak, freedom) for rate in (piece.start_rate, piece.end_rate))
+        if segments and abs(segments[-1].end - start) <= 2.0 * logged.tolerance.max():
             start = segments[-1].end
         end = start if piece.shape == "constant" else end
+        if piece.shape == "exponential" and not min(start, end) > 0:
+            return None
         segments.append(Segment(piece.shape, piece.end - piece.start, start, end))
     made = Schedule(tuple(segments))
     inside = (logged.steps > 0) & (logged.steps <= made.steps)
@@ -250,7 +258,7 @@ def _fitting(logged: _Logged, pieces: list[_Piece] | None) -> list[Segment] | No
 
 def _rounded(rate: float, peak: float, tolerance: float) -> float:
     """Return a rate as somebody would have written it, where that is within the tolerance."""
-    if rate <= tolerance and rate < 1e-3 * peak:
+    if rate <= max(tolerance, 0.0) and rate < 1e-3 * peak:
         return 0.0
     for digits in range(1, 7):
         short = float(f"{rate:.{digits}g}")
@@ -381,7 +389,7 @@ def _fitted(
 ) -> _Piece:
     """Return the piece of a shape through some points: least squares in the rates at its two ends.
 
-    Its misfit is the largest one, in tolerances.
+    Its misfit is the largest one, in tolerances; where least squares nearly fit, that is made less.
     """
     steps, rates, tolerance = (
         array[first:last] for array in (logged.steps, logged.rates, logged.tolerance)
@@ -391,22 +399,27 @@ def _fitted(
         tolerance = np.r_[join.tolerance, tolerance]
     # How far the shape has come from its start, 0, to its end, 1.
     course = SHAPES[COURSES.get(shape, shape)](0.0, 1.0, (steps - start) / max(end - start, 1))
-    weights = tolerance**-2.0
     log = shape == "exponential"
     if not rates.size or (log and not rates.min() > 0):
         return _Piece(shape, first, last, start, end, 0.0, 0.0, np.inf)
     seen = np.log(rates) if log else rates
-    weights = weights * rates**2 if log else weights
-    weights = weights / weights.sum()
-    centre, middle = (weights * course).sum(), (weights * seen).sum()
-    spread = (weights * (course - centre) ** 2).sum()
-    slope = (weights * (course - centre) * (seen - middle)).sum() / (spread or np.inf)
-    level = middle - slope * centre
-    ends, fitted = np.array([level, level + slope]), level + slope * course
-    if log:
-        ends, fitted = np.exp(ends), np.exp(fitted)
-    misfit = float((np.abs(fitted - rates) / tolerance).max())
-    return _Piece(shape, first, last, start, end, float(ends[0]), float(ends[1]), misfit)
+
+    weights = (rates / tolerance) ** 2 if log else tolerance**-2.0
+    for _ in range(ROUNDS):
+        weights = weights / weights.sum()
+        centre, middle = (weights * course).sum(), (weights * seen).sum()
+        spread = (weights * (course - centre) ** 2).sum()
+        slope = (weights * (course - centre) * (seen - middle)).sum() / (spread or np.inf)
+        level = middle - slope * centre
+        ends, fitted = np.array([level, level + slope]), level + slope * course
+        if log:
+            ends, fitted = np.exp(ends), np.exp(fitted)
+        misfits = np.abs(fitted - rates) / tolerance
+        if not 1.0 < misfits.max() < NEARLY:
+            break
+        # Lawson's weights: towards the line whose largest misfit is least.
+        weights = weights * misfits
+    return _Piece(shape, first, last, start, end, float(ends[0]), float(ends[1]), misfits.max())
 
 
 def _explains(piece: _Piece, logged: _Logged, join: _Join | None) -> bool:

@@ -39,14 +39,25 @@ def refused(path: Path, text: str, *fragments: str, **keys: Any) -> None:
 # The counter.
 
 
-@pytest.mark.parametrize(
-    "own", ["train/global_step", "trainer/global_step", "iter", "iteration", "current_steps"]
+OWN_COUNTERS = (
+    "train/global_step trainer/global_step global_step gradient_step opt_step iter iteration current_steps "
+    "train/step update"
 )
+
+
+@pytest.mark.parametrize("own", [*OWN_COUNTERS.split(), "Global Step"])
 def test_the_trainers_counter_goes_before_calls(own: str, tmp_path: Path) -> None:
     rows = [f"{i},{step},{VAL[step]}\n" for i, step in enumerate(STEPS)]
     log = read(tmp_path / "a.csv", f"_step,{own},eval/loss\n" + "".join(rows))
     assert steps_of(log) == STEPS
     assert any(f"by the column {own!r}, not by _step" in note for note in log.notes)
+
+
+@pytest.mark.parametrize("own", ["global_step", "opt_step", "optimizer/step"])
+@pytest.mark.parametrize("other", ["iter", "step", "batch_idx", "micro_step", "step_time"])
+def test_optimiser_steps_go_before_batches(own: str, other: str, tmp_path: Path) -> None:
+    rows = [f"{4 * step},{step},{VAL[step]}\n" for step in STEPS]
+    assert steps_of(read(tmp_path / "a.csv", f"{other},{own},val_loss\n" + "".join(rows))) == STEPS
 
 
 def test_calls_of_wandb_are_no_steps(tmp_path: Path) -> None:
@@ -131,6 +142,10 @@ def test_cells_that_hold_no_number_are_named(tmp_path: Path) -> None:
         "no cell of val_loss holds a number",
         "'x'",
     )
+    rows = '{"step": 0, "val_loss": 3.0}\n{"step": 10, "val_loss": [2.9]}\n{"step": 20, "val_loss": true}\n'
+    said = " ".join(read(tmp_path / "a.jsonl", rows).notes)
+    assert "'[2.9]' (" in said
+    assert "'True' (" in said
 
 
 # One measurement once.
@@ -152,6 +167,22 @@ def test_a_value_that_is_carried_along_is_taken_once(tmp_path: Path) -> None:
         f"{i},3.{i},{3 - i // 3 / 10}\n" for i in range(9)
     )
     assert steps_of(read(tmp_path / "a.csv", filled)) == [0, 3, 6]
+
+
+@pytest.mark.parametrize(
+    ("values", "steps"),
+    [
+        # An evaluation at once after another, and only two.
+        ([3.01234, *[2.99876] * 9, *[2.87654] * 5], [0, 1, 10]),
+        ([2.98765] * 5 + [2.87654] * 5, [0, 5]),
+        ([2.99] * 5 + [2.87] * 5, [0, 5]),
+        # A plateau of few digits is no value that is carried along.
+        ([3.1, 2.9, 2.87, 2.87, 2.87, 2.86], [0, 1, 2, 3, 4, 5]),
+    ],
+)
+def test_what_is_carried_along(values: list[float], steps: list[int], tmp_path: Path) -> None:
+    rows = [f"{step},{3 - step / 100},{value}\n" for step, value in enumerate(values)]
+    assert steps_of(read(tmp_path / "a.csv", "step,train_loss,val_loss\n" + "".join(rows))) == steps
 
 
 def state(path: Path, entries: list[dict[str, Any]], steps: int = 30) -> None:
@@ -189,9 +220,31 @@ def test_a_resumed_job_counts_and_two_runs_are_named(tmp_path: Path) -> None:
     assert any("the job was resumed" in note for note in log.notes)
     anew = "step,val_loss\n0,3.0\n10,2.9\n0,3.1\n10,2.8\n"
     refused(tmp_path / "a.csv", anew, "the log of two runs", "--overlap last")
-    runs = "step,experiment,val_loss\n0,a,3.0\n10,a,2.9\n20,a,2.8\n0,b,3.0\n10,b,2.8\n20,b,2.7\n"
-    refused(tmp_path / "a.csv", runs, "rows of 2 runs, a, b", "--row-run a")
-    assert read(tmp_path / "a.csv", runs, row_run="b").losses[-1] == (20, "val", 2.7)
+    header, *rows = resumed.splitlines(keepends=True)
+    again = "".join([header, *rows[:3], header, *rows[3:]])
+    assert read(tmp_path / "a.csv", again).losses == log.losses
+    late = read(tmp_path / "a.csv", "step,val_loss\n0,3.0\n10,2.9\n20,2.8\n", start=10)
+    assert late.losses == ((0, "val", 2.9), (10, "val", 2.8))
+    assert not any("the job was resumed" in note for note in late.notes)
+
+
+@pytest.mark.parametrize("column", ["experiment", "run_id", "seed", "replay"])
+@pytest.mark.parametrize("by_step", [False, True])
+def test_tables_of_several_runs(column: str, by_step: bool, tmp_path: Path) -> None:
+    """The column that tells the runs apart is named, whatever it is called, in either order of the rows."""
+    names = ("0", "0.25") if column in ("seed", "replay") else ("a", "b")
+    rows = [
+        (step, name, VAL[step] - place / 10) for place, name in enumerate(names) for step in STEPS
+    ]
+    if by_step:
+        rows.sort()
+    text = f"step,{column},val_loss\n" + "".join(
+        f"{s},{name},{loss:.2f}\n" for s, name, loss in rows
+    )
+    refused(
+        tmp_path / "a.csv", text, f"rows of 2 runs, {', '.join(names)}", f"--row-run {names[0]}"
+    )
+    assert read(tmp_path / "a.csv", text, row_run=names[1]).losses[-1] == (30, "val", 2.6)
 
 
 def test_checkpoints_of_one_run_merge_and_of_two_are_refused(tmp_path: Path) -> None:
@@ -233,11 +286,25 @@ def test_packed_logs_are_read(tmp_path: Path) -> None:
         assert steps_of(Reading(paths=(str(tmp_path / name),)).read()) == [0, 10]
 
 
-def test_other_axes_are_no_sets(tmp_path: Path) -> None:
-    text = "step,lm loss validation,lm loss validation vs samples\n0,3.0,3.0\n10,2.9,2.9\n"
-    log = read(tmp_path / "a.csv", text)
+@pytest.mark.parametrize(
+    ("series", "other"),
+    [
+        ("lm loss validation", "lm loss validation vs samples"), ("val_loss", "val_loss vs tokens"),
+        ("val/loss", "val/loss_ema"), ("val_loss", "best_val_loss"), ("eval/loss", "eval/loss_std"),
+        ("val_loss", "val_aux_loss"), ("val_loss_epoch", "val_loss_step"), ("eval_loss", "eval_loss_sum"),
+    ],
+)  # fmt: skip
+def test_other_numbers_are_no_sets(series: str, other: str, tmp_path: Path) -> None:
+    log = read(tmp_path / "a.csv", f"step,{series},{other}\n0,3.0,3.0\n10,2.9,2.9\n")
     assert log.domains == ("val",)
-    assert any("against another axis" in note for note in log.notes)
+    assert any(f"{other}: against another axis" in note for note in log.notes)
+
+
+def test_bits_of_bytes_are_not_bits_of_tokens(tmp_path: Path) -> None:
+    text = "step,val_bpb\n10,0.9\n"
+    refused(tmp_path / "a.csv", text, "bits of a byte or character", "0.6931", "--unit bits")
+    log = read(tmp_path / "a.csv", text, loss_unit="bits")
+    assert "losses were converted from bits per token" in " ".join(log.notes)
 
 
 # Lines as each program prints them, and what they say: losses, rates, announced steps.
@@ -298,6 +365,17 @@ FORMATS: dict[str, tuple[str, list[tuple[int, str, float]], int, int | None]] = 
         "Tokens/sec 67.7, Trained Tokens 40960, Peak mem 4.5 GB\nIter 21: Val loss 2.887, Val took 4.5s\n",
         [(0, "val", 3.24), (20, "val", 2.887)], 1, None,
     ),
+    "nanochat": (
+        "step 00009/21400 (0.04%) | loss: 9.123 | lrm: 1.00 | dt: 431.2ms | tok/sec: 1,216,020\n"
+        "Step 00250 | Validation bpb: 1.1234\n",
+        [(250, "val", 1.1234 * math.log(2))], 0, 21400,
+    ),
+    "llmc": (
+        "val loss 10.9\nstep    1/19560 | train loss 10.85 | norm 15.1 | lr 8.57e-07 | 3000 ms | 55% bf16 MFU\n"
+        "val loss 10.8\n",
+        [(1, "val", 10.8)], 1, 19560,
+    ),
+    "llmc, main.log": ("s:0 tel:11.0\ns:0 trl:11.0 lr:8.57e-07 norm:15.1\ns:250 tel:6.4\n", [(0, "val", 11.0), (250, "val", 6.4)], 0, None),
     "torchtitan": (
         "[titan] - root - INFO - \x1b[31mstep: 10  \x1b[32mloss:  3.1012  \x1b[38;2;180;60;0mgrad_norm:  0.5  tps: 1,234\n"
         "[titan] - root - INFO - \x1b[35mvalidate step: 10  \x1b[32mloss:  2.9012  \x1b[33mmemory: 1GiB\n",
@@ -323,12 +401,16 @@ FORMATS: dict[str, tuple[str, list[tuple[int, str, float]], int, int | None]] = 
 @pytest.mark.parametrize("kind", FORMATS)
 def test_programs_lines(kind: str, tmp_path: Path) -> None:
     text, losses, rates, announced = FORMATS[kind]
-    log = read(tmp_path / "a.log", "starting\n" + text)
+    log = read(
+        tmp_path / "a.log", "starting\n" + text, loss_unit="bits" if kind == "nanochat" else None
+    )
     assert list(log.losses) == losses
-    assert len(log.rates) == rates
+    assert sum(step > 0 for step, _ in log.rates) == rates
     assert log.stated.steps == announced
     if kind == "olmo":
         assert log.stated.batch_tokens == 4096
+    if kind == "llmc":
+        assert any("1 lines before the first one with a step" in note for note in log.notes)
     if kind == "megatron":
         assert any("2 final evaluations" in note for note in log.notes)
 
@@ -355,6 +437,14 @@ def test_llamafactory_tables(tmp_path: Path) -> None:
     assert log.stated.steps == 300
     assert log.stated.batch_tokens == 4096
     assert log.stated.peak_rate == 1e-4
+
+
+def test_swift_writes_two_counts_in_one_cell(tmp_path: Path) -> None:
+    text = '{"learning_rate": 1e-4, "epoch": 0.1, "global_step/max_steps": "10/300"}\n'
+    log = read(
+        tmp_path / "a.jsonl", text + text.replace('"learning_rate": 1e-4', '"eval_loss": 2.9')
+    )
+    assert (log.losses, log.rates, log.stated.steps) == (((10, "val", 2.9),), ((10, 1e-4),), 300)
 
 
 def test_exports_of_charts(tmp_path: Path) -> None:
@@ -401,6 +491,9 @@ def test_any_other_log_by_a_pattern_which_is_suggested(tmp_path: Path) -> None:
     given = re.findall(r'--pattern "([^"]+)"', str(caught.value))
     assert read(path, OWN, patterns=tuple(given)).losses == log.losses
     refused(path, OWN, "no {name} for a number", patterns=("it step",))
+    # A loss in a line of its own is of the step before.
+    text = "it 10 lr 1e-4\nval loss: 2.9\nit 20 lr 1e-4\nval loss: 2.8\n"
+    refused(path, text, '--pattern "it {step} ... lr {lr}" --pattern "val loss: {val_loss}"')
 
 
 # What a log states against a plan.
