@@ -4,14 +4,13 @@ import re
 import tempfile
 import tomllib
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bayes_cpt.checks import Check
-from bayes_cpt.errors import Problem, StudyError, StudyWarning
+from bayes_cpt.errors import StudyError, StudyWarning
 from bayes_cpt.study.folder import (
     logged_rates,
     read_study,
@@ -168,35 +167,32 @@ class StudyFiles:
             for stem, table in self.tables.items():
                 if len(table) or stem == "losses":
                     write_table(table, copy / self.names[stem])
-            self._check(copy)
+            study = self._checked(copy)
             if not (self.folder / SETTINGS).is_file():
                 copy.replace(self.folder)
-                return read_study(self.folder)
+                return study
             # The settings last: until they name a run its rows are of nobody, so a killed import is told.
             for file in sorted(copy.iterdir(), key=lambda file: file.name == SETTINGS):
                 file.replace(self.folder / file.name)
         if not len(self.tables["lr"]):
             (self.folder / self.names["lr"]).unlink(missing_ok=True)
-        return read_study(self.folder)
+        return study
 
-    def _check(self, copy: Path) -> None:
-        """Refuse a study that is not sound; its problems name the folder that it is for."""
-        with _quiet():
+    def _checked(self, copy: Path) -> Study:
+        """Read the copy; its problems and warnings name the folder that it is for."""
+
+        def named(text: str) -> str:
+            return text.replace(str(copy), str(self.folder))
+
+        with warnings.catch_warnings(record=True) as cautions:
+            warnings.simplefilter("always", StudyWarning)
             try:
-                read_study(copy)
+                study = read_study(copy)
             except StudyError as error:
-                raise StudyError(
-                    Problem(p.place.replace(str(copy), str(self.folder)), p.problem, p.fix)
-                    for p in error.problems
-                ) from None
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Leave out warnings that would name a copy: the study is read once more when it is in place."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", StudyWarning)
-        yield
+                raise StudyError(replace(p, place=named(p.place)) for p in error.problems) from None
+        for caution in cautions:
+            warnings.warn(named(str(caution.message)), caution.category, stacklevel=2)
+        return study
 
 
 def _with_run(text: str, run: Run) -> str:
@@ -479,7 +475,9 @@ def import_run(
     stated = None
     if known and ((not own and not known.get("lr_log")) or not any(r > 0 for _, r in log.rates)):
         # It was written by hand, or another log of the run has the learning rates.
-        with _quiet():
+        with warnings.catch_warnings():
+            # What is suspicious is said of the study as it becomes.
+            warnings.simplefilter("ignore", StudyWarning)
             stated = read_study(folder).run(name).schedule
     keys = {key: known[key] for key in RUN_KEYS if key in known}
     logged = logged_run(name, log, recipe, keys, list(tables.get("bases", {})), stated)
