@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from scipy.optimize import brentq
 from scipy.stats import norm
 from synthetic import lab, lab_posterior
 
@@ -152,12 +153,12 @@ def test_what_a_new_run_may_show_is_wider() -> None:
     sd = np.sqrt(values.var(axis=1) + variance.mean(axis=1))
     np.testing.assert_allclose(wide.scores, values.mean(axis=1) + sd, atol=CLOSE)
     careful = search(valuation, space, criterion("quantile:0.9", new_run=True), 100)
-    drawn = values[..., None] + np.sqrt(variance)[..., None] * norm.ppf(
-        (np.arange(200) + 0.5) / 200
-    )
-    wanted = np.quantile(drawn.reshape(len(values), -1), 0.9, axis=1)
-    # One normal deviate a draw, of a hundred draws, tells the quantile to a fifth of the sd.
-    assert (np.abs(careful.scores - wanted) < 0.2 * sd).all()
+
+    def below(loss: float, means: Floats, sds: Floats) -> float:
+        return float(norm.cdf(loss, means, sds).mean()) - 0.9
+
+    wanted = [brentq(below, -9.0, 9.0, own) for own in zip(values, np.sqrt(variance), strict=True)]
+    np.testing.assert_allclose(careful.scores, wanted, atol=1e-5)
 
 
 @pytest.mark.parametrize("measure", ["expected", "cvar"])

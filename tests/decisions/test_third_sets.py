@@ -81,7 +81,6 @@ def test_a_run_to_beat_counts_with_its_measured_losses(posterior: Posterior) -> 
     assert valuation.of_run("r25_cos") == pytest.approx(0.4 * last["general"] + 0.6 * last["mix"])
 
 
-@pytest.mark.filterwarnings("ignore:Eq. 6 misses")
 def test_a_base_that_nobody_measured_is_told(posterior: Posterior) -> None:
     space = {"bases": ["annealed_0pct"], "loss_potential": [0.0, 0.5], "replay": [0.1]}
     with pytest.raises(SpecError, match=r"objective, domain mix: nobody measured the base"):

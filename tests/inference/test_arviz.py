@@ -24,7 +24,7 @@ from bayes_cpt.model.spec import read_spec
 def posterior(tmp_path_factory: pytest.TempPathFactory) -> Posterior:
     """Return what `fit` makes of draws, these not sampled, from its file."""
     # As narrow as a fit of hundreds of points is: else one draw has all the weight, and there is no LOO.
-    drawn = prior_as_posterior(lab(), spread=0.005)
+    drawn = prior_as_posterior(lab(), spread=0.01)
     shape = drawn.tree["posterior"].sizes["chain"], drawn.tree["posterior"].sizes["draw"]
     values = {
         name: value.reshape(*shape, *value.shape[1:]) for name, value in drawn.parameters().items()
