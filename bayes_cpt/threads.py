@@ -1,7 +1,8 @@
 """The threads of linear algebra: one, where many tasks already keep all cores busy."""
 
 import sys
-from functools import lru_cache
+from collections.abc import Callable
+from functools import lru_cache, wraps
 from typing import Any
 
 
@@ -14,6 +15,17 @@ def one_thread(kind: str | None = None) -> Any:
         ``blas`` for linear algebra alone.
     """
     return _libraries(len(sys.modules)).limit(limits=1, user_api=kind)
+
+
+def one_blas_thread[**P, Result](function: Callable[P, Result]) -> Callable[P, Result]:
+    """Return a function that does its linear algebra in one thread: of small matrices several only wait."""
+
+    @wraps(function)
+    def alone(*args: P.args, **kwargs: P.kwargs) -> Result:
+        with one_thread("blas"):
+            return function(*args, **kwargs)
+
+    return alone
 
 
 @lru_cache(maxsize=1)

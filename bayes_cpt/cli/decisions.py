@@ -165,8 +165,7 @@ def decide(
         Nats of the objective that make no difference.
     """
     from bayes_cpt.decisions.decision import decide as choose
-    from bayes_cpt.decisions.search_space import narrowed
-    from bayes_cpt.decisions.space import read_space
+    from bayes_cpt.decisions.space import narrowed, read_space
     from bayes_cpt.inference.posterior import load
     from bayes_cpt.study.folder import settings_text
 
@@ -327,9 +326,9 @@ def next_run(
     about: list[str] | None = None,
     steps: int | None = None,
     output: Path | None = None,
-    candidates: int = 4096,
+    candidates: int = 8192,
     interval: float = 0.9,
-    draws: Annotated[int, typer.Option(min=50)] = 2000,
+    draws: Annotated[int, typer.Option(min=50)] = 1000,
     seed: int = 0,
     verbose: bool = False,
 ) -> Answer:
@@ -353,7 +352,7 @@ def next_run(
     cost = 1500                   in steps of the long run; its own steps unless given
 
     Without a PLAN: from every base, at replay 0, 0.25, 0.5 and 0.75, to the PT peak and then annealed to 0
-    or held there.
+    or held there; and the run that would tell most of what the fit leaves open, which summary names.
 
     \b
     Example:
@@ -378,6 +377,7 @@ def next_run(
     draws
         Posterior draws to use: more, smaller errors.
     """
+    from bayes_cpt.decisions.next_run import MOST_TELLING
     from bayes_cpt.decisions.next_run import next_run as value
     from bayes_cpt.inference.posterior import load
 
@@ -403,7 +403,9 @@ def next_run(
         **tables,
         "as_good_as_the_first": values.as_good(values.order[0]),
     }
-    left = len(tables["runs"]) - SHOWN
+    shown = tables["runs"]
+    shown = shown[(shown.index < SHOWN) | (shown["run"] == MOST_TELLING)]
+    left = len(tables["runs"]) - len(shown)
     more = Text(f"{left} more are in --json and in what -o writes.", "dim")
     return advised(
         fit,
@@ -414,7 +416,7 @@ def next_run(
         content,
         tables=tables,
         figures={"next_run": values.plot},
-        main=[_worth(tables["runs"].head(SHOWN), values), *([more] if left > 0 else [])],
+        main=[_worth(shown, values), *([more] if left > 0 else [])],
         detail=lambda: [_most_about(tables["runs"].head(MORE))],
         verbose=verbose,
     )

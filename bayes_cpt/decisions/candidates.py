@@ -29,13 +29,9 @@ class Candidates:
     places: Floats  # where each lies in the ranges of its space, 0...1, (candidates, ranges)
     cells: Ints  # which combination of listed values each has, (candidates,)
     # Shares of targets in use, as `Run.mixture`; a single empty one where there is one target
-    mixtures: tuple[Mapping[str, float], ...] = ({},)
-    mixture: Any = None  # place in `mixtures`; the first unless given, (candidates,)
+    mixtures: tuple[Mapping[str, float], ...]
+    mixture: Ints  # place in `mixtures`, (candidates,)
     batch: Batch = UNSAID  # of all of them, as far as it was said
-
-    def __post_init__(self) -> None:
-        if self.mixture is None:
-            object.__setattr__(self, "mixture", np.zeros(self.base.size, dtype=np.int64))
 
     def __len__(self) -> int:
         """Return how many there are."""

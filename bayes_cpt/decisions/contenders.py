@@ -1,6 +1,5 @@
 """What is looked at closely: the recommendation and its rivals, the front, and the neighbourhood."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -10,7 +9,7 @@ from numpy.typing import NDArray
 from bayes_cpt.arrays import Floats, Ints
 from bayes_cpt.decisions import risk
 from bayes_cpt.decisions.candidates import Candidates
-from bayes_cpt.decisions.final_losses import Spread
+from bayes_cpt.decisions.final_losses import Block
 from bayes_cpt.decisions.search import Search, nondominated, traded
 from bayes_cpt.decisions.search_space import SearchSpace
 from bayes_cpt.decisions.valuation import Combination, Valuation
@@ -23,76 +22,77 @@ ROUNDING = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
-class ThirdLosses:
-    """Losses of some candidates on a third validation set, shape (candidates, draws)."""
+class SetLosses:
+    """Losses of some candidates on one validation set, shape (candidates, draws) each."""
 
-    losses: Floats  # expected
-    changes: Floats  # of these from what changes are counted from
+    law: Floats  # the law's
+    starts: Floats  # what changes are counted from, the law's where nobody measured it
     sizes: Floats  # sd of a single run about the law's losses
+    # Sd of a single run's change: of a base that nobody measured both ends lie off the law.
+    change_sizes: Floats
 
-    def new_runs(self, seed: int) -> Floats:
-        """Return losses that single runs may show, shape of `losses`."""
-        normals = np.random.default_rng(seed).standard_normal(self.losses.shape)
-        return np.asarray(self.losses + self.sizes * normals)
+    @classmethod
+    def of(
+        cls, valuation: Valuation, combination: Combination, candidates: Candidates, block: Block
+    ) -> Self:
+        """Return the losses on the set that a combination stands for."""
+        about = block.spread.against(valuation.start_level(candidates))
+        law = combination.of_candidates(candidates, block.losses)
+        return cls(
+            law=law,
+            starts=np.broadcast_to(valuation.before(combination, candidates), law.shape),
+            sizes=combination.sizes(candidates, block.spread, single_run=True),
+            change_sizes=combination.sizes(candidates, about, single_run=True),
+        )
 
+    def new_runs(self, normals: Floats) -> Floats:
+        """Return the last loss of a new run in each draw, as a forecast draws it: so many sds off."""
+        return self.law + self.sizes * normals
+
+    def changes(self, normals: Floats | float = 0.0) -> Floats:
+        """Return the law's changes from what they are counted from; with `normals` a new run's."""
+        return self.law - self.starts + self.change_sizes * normals
+
+    @property
     def probability_of_rise(self) -> Floats:
-        """Return how probably a single run ends above what changes are counted from, by candidate."""
-        return 1.0 - risk.probability_below(self.changes.T, 0.0, self.sizes.T)
+        """How probably a new run ends above what changes are counted from, shape (candidates,)."""
+        return 1.0 - risk.probability_below(self.changes().T, 0.0, self.change_sizes.T)
 
 
 @dataclass(frozen=True, eq=False)
 class Contenders:
-    """Some candidates in every draw, in double precision: losses (domains, candidates, draws)."""
+    """Some candidates in every draw, in double precision."""
 
     candidates: Candidates
-    law: Floats  # the law's losses
-    losses: Floats  # expected losses, with the law's discrepancy
-    starts: Floats  # what changes are counted from
-    spread: Spread  # what moves losses about the law's
+    losses: Floats  # expected losses, with the law's discrepancy, (domains, candidates, draws)
+    sets: dict[str, SetLosses]  # of the law's validation sets, then third ones of the objective
     values: Floats  # of the objective, as it is measured, (candidates, draws)
     regrets: Floats  # distance from each draw's own best in the whole space, (candidates, draws)
     breaches: Floats  # how probably each constraint is broken, (constraints, candidates)
-    thirds: dict[str, ThirdLosses]  # of the third validation sets that the objective names
     links: dict[str, ScoreLink]  # of benchmarks whose scores are shown, in the draws of the losses
 
     @classmethod
     def of(cls, valuation: Valuation, candidates: Candidates, best: Floats) -> Self:
         """Return candidates in every draw, regret counted from the best of each draw, shape (draws,)."""
         block = valuation.model.at(candidates)
-        law, spread = block.losses, block.spread
         values = valuation.expected(candidates, block)
-        starts = valuation.start(candidates) + valuation.start_discrepancy(candidates)
-        thirds = {}
-        for name in valuation.thirds:
-            third = Combination.of(
-                {name: 1.0}, valuation.objective, valuation.thirds, valuation.model
-            )
-            expected = third.of_candidates(candidates, law)
-            changes = expected - valuation.before(third, candidates)
-            sizes = third.sizes(candidates, spread, single_run=True)
-            thirds[name] = ThirdLosses(expected, changes, sizes)
         return cls(
             candidates=candidates,
-            law=law,
-            losses=law + block.discrepancy,
-            starts=np.broadcast_to(starts, law.shape),
-            spread=spread,
+            losses=block.losses + block.discrepancy,
+            sets={
+                name: SetLosses.of(valuation, own, candidates, block)
+                for name, own in valuation.sets.items()
+            },
             values=values,
             # The best are known in single precision, and a draw may do better where constraints are broken.
             regrets=np.maximum(values - np.minimum(best, values.min(axis=0)), 0.0),
-            breaches=valuation.breaches(candidates, law, spread),
-            thirds=thirds,
+            breaches=valuation.breaches(candidates, block.losses, block.spread),
             links=valuation.links,
         )
 
     def __len__(self) -> int:
         """Return how many there are."""
         return len(self.candidates)
-
-    @property
-    def expected_regret(self) -> Floats:
-        """Expected regret, shape (candidates,)."""
-        return self.regrets.mean(axis=1)
 
     @property
     def probability_best(self) -> Floats:
@@ -103,48 +103,28 @@ class Contenders:
         """Return how often each is within a tolerance of the best in the whole space."""
         return np.asarray((self.regrets <= tolerance).mean(axis=1))
 
-    def changes(self) -> Floats:
-        """Return expected changes from what they are counted from, shape of `losses`."""
-        return self.losses - self.starts
+    def scores(self, normals: Floats, seed: int) -> dict[str, tuple[Floats, Floats]]:
+        """Return by benchmark the scores that single runs may show, and those of what changes count from.
 
-    def last_losses(self, normals: Floats) -> Floats:
-        """Return the last loss of a new run in each draw, shape of `losses`: as a forecast draws it.
-
-        Each validation set by itself: `new_runs` draws them as they move together.
+        Both have the shape (candidates, draws).
         """
-        return np.asarray(self.law + self.spread.single_run() * normals)
-
-    def new_runs(self, seed: int, repeats: int = 8) -> Floats:
-        """Return losses that single runs may show, shape (domains, candidates, repeats * draws)."""
-        generator = np.random.default_rng(seed)
-        drawn = [self.losses + self.spread.about(generator) for _ in range(repeats)]
-        return np.concatenate(drawn, axis=-1)
-
-    def scores(self, domains: Sequence[str], seed: int) -> dict[str, tuple[Floats, Floats]]:
-        """Return the scores that single runs may show, and those of what changes are counted from.
-
-        By benchmark, of shapes (candidates, repeats * draws) and (candidates, draws).
-        """
-        scores: dict[str, tuple[Floats, Floats]] = {}
-        new_runs = self.new_runs(seed)
+        scores = {}
         for place, (name, link) in enumerate(self.links.items()):
-            generator = np.random.default_rng([seed, place])
-            domain = link.pairs.domain
-            if domain in domains:
-                index = list(domains).index(domain)
-                losses, starts = new_runs[index], self.starts[index]
-            else:
-                third = self.thirds[domain]
-                losses, starts = third.new_runs(seed), third.losses - third.changes
-            draws = starts.shape[-1]
-            apart = losses.reshape(len(losses), -1, draws)
-            scores[name] = (link.drawn(apart, generator).reshape(losses.shape), link.scores(starts))
+            own, generator = self.sets[link.pairs.domain], np.random.default_rng([seed, place])
+            shown = link.drawn(own.new_runs(normals), generator)
+            scores[name] = (shown, link.scores(own.starts))
         return scores
 
-    def probability_above(self, losses: Floats) -> Floats:
-        """Return how probably a new run ends above some losses, shape (domains, candidates)."""
-        pairs = zip(self.losses - losses, self.spread.chance(), strict=True)
-        return np.stack([1.0 - risk.probability_below(gap.T, 0.0, sd.T) for gap, sd in pairs])
+
+def perfect_information(valuation: Valuation, searched: Search) -> tuple[float, float]:
+    """Return what knowing all expected losses is worth, nats of the objective, and its Monte Carlo error.
+
+    That is the least expected regret: of the candidate that is best in expectation.
+    """
+    lowest = searched.allowed[searched.means[searched.allowed].argmin()]
+    best = Contenders.of(valuation, searched.candidates.take(np.array([lowest])), searched.best)
+    regrets = best.regrets[0]
+    return float(regrets.mean()), float(regrets.std() / np.sqrt(regrets.size))
 
 
 @dataclass(frozen=True, eq=False)

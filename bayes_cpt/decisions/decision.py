@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
-from bayes_cpt.arrays import Ints, central
+from bayes_cpt.arrays import Floats, Ints, central
 from bayes_cpt.decisions.candidates import Candidates
-from bayes_cpt.decisions.contenders import Contenders, Front, Slice
+from bayes_cpt.decisions.contenders import Contenders, Front, Slice, perfect_information
 from bayes_cpt.decisions.final_losses import DRAWS, FinalLosses
 from bayes_cpt.decisions.objective import Objective, read_objective
 from bayes_cpt.decisions.risk import RiskMeasure
-from bayes_cpt.decisions.search import Search, SearchCriterion, search
+from bayes_cpt.decisions.schedule_choice import SHORTEST_RUN, free_schedule, highest_rate, is_gain
+from bayes_cpt.decisions.search import CANDIDATES, Search, SearchCriterion, search
 from bayes_cpt.decisions.search_space import SearchSpace, with_batch
 from bayes_cpt.decisions.space import Space, read_space
 from bayes_cpt.decisions.valuation import Valuation
@@ -21,13 +22,12 @@ from bayes_cpt.forecast.scores import ScoreFit
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.study.ranges import outside_range
 from bayes_cpt.study.study import Study
+from bayes_cpt.threads import one_blas_thread
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
-
-CANDIDATES = 8192
 CONTENDERS = 5
 TOLERANCE = 0.005
 # Share of the draws whose best lies at an end, from which on the best may lie beyond.
@@ -158,6 +158,28 @@ class Decision:
         kept = means <= means.min() + self.criterion.tolerance
         return self.search.candidates.take(np.flatnonzero(kept))
 
+    @cached_property
+    def schedule_gain(self) -> Floats | None:
+        """By how much the best of any falling schedule ends below the recommendation, nats, (draws,).
+
+        None where a run is too short for that, or where there are constraints, which it might break.
+        """
+        valuation, chosen = self.valuation, self.chosen
+        if valuation.objective.chances or chosen.schedules.steps[0] < SHORTEST_RUN:
+            return None
+        free = free_schedule(valuation, chosen, highest_rate(valuation.model.study))
+        own, other = (
+            valuation.combination.of_candidates(run, valuation.model.losses(run))[0]
+            for run in (chosen, free)
+        )
+        return np.asarray(own - other)
+
+    @property
+    def schedule_matters(self) -> bool:
+        """Whether a schedule of another shape would end lower by more than the tolerance."""
+        gain = self.schedule_gain
+        return gain is not None and is_gain(gain, self.criterion.tolerance)
+
     def plan(self) -> Study:
         """Return the contenders as a plan, to be handed to `Posterior.predict` or written to a file."""
         rows = range(len(self.contenders))
@@ -191,25 +213,18 @@ class Decision:
         columns: dict[str, Any] = {"option": self.names}
         columns |= configuration(contenders.candidates)
         columns |= valuation.taken(contenders.candidates)
-        last = contenders.last_losses(valuation.model.normals(self.criterion.seed))
-        changes, rises = contenders.changes(), contenders.probability_above(contenders.starts)
-        for index, domain in enumerate(valuation.model.domains):
-            columns |= central(last[index], interval, domain)
-            columns[f"{domain}_change"] = np.median(changes[index], axis=1)
-            columns[f"{domain}_rises"] = rises[index]
-        for name, third in contenders.thirds.items():
-            columns |= central(third.new_runs(self.criterion.seed), interval, name)
-            columns[f"{name}_change"] = np.median(third.changes, axis=1)
-            columns[f"{name}_rises"] = third.probability_of_rise()
-        scores = contenders.scores(valuation.model.domains, self.criterion.seed)
-        for name, (shown, before) in scores.items():
+        normals = valuation.model.normals(self.criterion.seed)
+        for name, own in contenders.sets.items():
+            columns |= central(own.new_runs(normals), interval, name)
+            columns[f"{name}_change"] = np.median(own.changes(), axis=1)
+            columns[f"{name}_rises"] = own.probability_of_rise
+        for name, (shown, before) in contenders.scores(normals, self.criterion.seed).items():
             columns |= central(shown, interval, name)
-            repeats = shown.shape[-1] // before.shape[-1]
-            columns[f"{name}_change"] = np.median(shown - np.tile(before, repeats), axis=1)
+            columns[f"{name}_change"] = np.median(shown - before, axis=1)
         columns |= central(contenders.values, interval, "objective")
         columns |= {
             "score": self.search.scores[self.rows],
-            "regret": contenders.expected_regret,
+            "regret": contenders.regrets.mean(axis=1),
             "p_best": contenders.probability_best,
             "p_within": contenders.probability_within(self.criterion.tolerance),
         }
@@ -322,6 +337,7 @@ class Decision:
         return plots.decision(self)
 
 
+@one_blas_thread
 def decide(
     posterior: Posterior,
     objective: "str | Path | dict[str, Any] | Objective" = "balanced",
@@ -407,7 +423,7 @@ def decide(
         search=searched,
         rows=rows,
         contenders=contenders,
-        information=_information(valuation, searched),
+        information=perfect_information(valuation, searched),
         front=Front.of(valuation, searched),
         slices=tuple(Slice.of(valuation, whole, chosen, name) for name in whole.searched),
         outside=tuple(
@@ -423,14 +439,6 @@ def _links(
     from bayes_cpt.forecast.scores import fitted_scores
 
     return fitted_scores(scores, posterior.study, seed)
-
-
-def _information(valuation: Valuation, searched: Search) -> tuple[float, float]:
-    """Return the expected value of perfect information: the least expected regret, and its error."""
-    lowest = searched.allowed[searched.means[searched.allowed].argmin()]
-    best = Contenders.of(valuation, searched.candidates.take(np.array([lowest])), searched.best)
-    regrets = best.regrets[0]
-    return float(regrets.mean()), float(regrets.std() / np.sqrt(regrets.size))
 
 
 def configuration(candidates: Candidates) -> dict[str, Any]:

@@ -29,7 +29,6 @@ from bayes_cpt.model.discrepancy import (
     Configuration,
     ErrorCorrelation,
     SharedMisfit,
-    correlated,
     unit_ramps,
     variance_of_sum,
 )
@@ -125,20 +124,7 @@ class Spread:
 
     def single_run(self) -> Floats:
         """Return the sd of each loss of a single run, shape (domains, candidates, draws)."""
-        return np.sqrt(self.law**2 + self.level**2 + self.chance() ** 2)
-
-    def chance(self) -> Floats:
-        """Return the sd of each loss of a run about its configuration's, shape of `own`."""
-        return np.sqrt(self.own**2 + self.fluctuation**2)
-
-    def about(self, generator: np.random.Generator) -> Floats:
-        """Return draws of single runs about their configurations' losses, shape of `own`."""
-        alike = self.correlation
-        parts = ((self.own, alike.misfit), (self.fluctuation, alike.fluctuation))
-        drawn = np.zeros(self.own.shape)
-        for sizes, share in parts:
-            drawn += sizes * correlated(generator.standard_normal(sizes.shape), share)
-        return drawn
+        return np.sqrt(self.law**2 + self.level**2 + self.own**2 + self.fluctuation**2)
 
     def of_sum(self, weights: Floats, *, single_run: bool = True) -> Floats:
         """Return the sd of a weighted sum of the losses of a run, shape (candidates, draws)."""
@@ -359,6 +345,21 @@ class FinalLosses:
 
         laws = tuple(OneLaw.of(law, count, seed) for law, count in shares)
         return cls(posterior.study, laws, measured, third)
+
+    def thinned(self, draws: int) -> Self:
+        """Return every law in about its share of fewer draws, evenly spread, for its losses alone."""
+        every = max(self.draws // draws, 1)
+        laws = tuple(
+            replace(
+                law,
+                draws=Draws.of(
+                    law.draws.frame,
+                    {name: own[::every] for name, own in law.draws.parameters.items()},
+                ),
+            )
+            for law in self.laws
+        )
+        return replace(self, laws=laws, _tables={})
 
     @property
     def draws(self) -> int:

@@ -23,10 +23,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from bayes_cpt.arrays import Floats
+from bayes_cpt.arrays import Floats, Ints
 from bayes_cpt.checks import is_number, suggestion
 from bayes_cpt.decisions.candidates import Candidates
-from bayes_cpt.decisions.final_losses import Block, FinalLosses
+from bayes_cpt.decisions.contenders import perfect_information
+from bayes_cpt.decisions.final_losses import DRAWS, Block, FinalLosses
 from bayes_cpt.decisions.objective import Objective, read_objective
 from bayes_cpt.decisions.risk import RiskMeasure
 from bayes_cpt.decisions.sample_information import (
@@ -35,13 +36,21 @@ from bayes_cpt.decisions.sample_information import (
     Information,
     information,
 )
-from bayes_cpt.decisions.search import Search, SearchCriterion, apart, search
+from bayes_cpt.decisions.search import CANDIDATES, Search, SearchCriterion, apart, search
 from bayes_cpt.decisions.search_space import SearchSpace, with_batch
 from bayes_cpt.decisions.space import Space, read_space
 from bayes_cpt.decisions.valuation import Valuation
 from bayes_cpt.errors import Problem, SpecError
-from bayes_cpt.forecast.derived import Typical, derived_quantities
+from bayes_cpt.forecast.derived import (
+    ANNEAL,
+    STABLE,
+    Typical,
+    approach,
+    derived_quantities,
+    trial_runs,
+)
 from bayes_cpt.forecast.plans import with_base_losses
+from bayes_cpt.identify.determination import facts
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.laws.law import ALONG
 from bayes_cpt.model.bases import fitted_bases
@@ -52,14 +61,14 @@ from bayes_cpt.model.simulate import Innovations, simulate
 from bayes_cpt.study.batches import Batch
 from bayes_cpt.study.folder import read_plan, run_keys
 from bayes_cpt.study.ranges import outside_range
-from bayes_cpt.study.runs import Run
+from bayes_cpt.study.runs import Base, Run
+from bayes_cpt.study.schedules import linear
 from bayes_cpt.study.study import Study
+from bayes_cpt.threads import one_blas_thread
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
-DRAWS = 2000
-CANDIDATES = 4096
 CHECKPOINTS = 24
 # Configurations that a draw likes best, and that are best in expectation, at most as many.
 FAVOURITES, LEADERS = 1000, 64
@@ -68,6 +77,10 @@ REPLAYS = (0.0, 0.25, 0.5, 0.75)
 LENGTH, WARMUP_SHARE = 1 / 3, 0.05
 COURSES = ("constant", "annealed")
 COST = "cost"
+# Among the default runs, the one that would tell most of what the fit leaves open.
+MOST_TELLING = "most_telling"
+# A base of a lower loss potential than this counts as annealed.
+ANNEALED = 0.5
 
 
 type Label = tuple[str, str]
@@ -142,6 +155,50 @@ class Affordable:
         ]
         return cls(every.plan(study, range(len(every)), names))
 
+    def with_most_telling(self, posterior: Posterior) -> Self:
+        """Return these and the run that `bayes-cpt check` and `summary` advise, where the law knows it."""
+        study, frame, plan = posterior.study, posterior.frame, self.plan
+        trial = trial_runs(frame, Typical.of(study)).get(facts(posterior).telling)
+        if trial is None:
+            return self
+        schedule, kind, replay = trial
+        if kind is None:
+            return replace(
+                self, plan=replace(plan, runs=(*plan.runs, Run(MOST_TELLING, "pt", schedule)))
+            )
+        base = _base_of_kind(fitted_bases(study), annealed=kind != STABLE)
+        last = base.schedule.final if base.schedule else 0.0
+        decays = schedule.final < schedule.peak
+        run = Run(
+            MOST_TELLING,
+            "cpt",
+            approach(schedule.steps, last, schedule.peak, decays=decays),
+            base.name,
+            replay if frame.spec.law.uses_replay else plan.runs[0].replay,
+            model_size=base.model_size,
+            batch_tokens=posterior.batch.tokens,
+            sequence_length=posterior.batch.sequence_length,
+            targets={name: 1.0 / len(study.targets) for name in study.targets}
+            if len(study.targets) > 1
+            else None,
+        )
+        known = {own.name for own in plan.bases}
+        bases = plan.bases if base.name in known else (*plan.bases, replace(base, run=None))
+        return replace(self, plan=replace(plan, bases=bases, runs=(*plan.runs, run)))
+
+
+def _base_of_kind(bases: Sequence[Base], *, annealed: bool) -> Base:
+    """Return the most or the least annealed base; the latter with an anneal where all lack one."""
+    potentials = [1.0 if own.loss_potential is None else own.loss_potential for own in bases]
+    if not annealed:
+        return bases[int(np.argmax(potentials))]
+    base = bases[int(np.argmin(potentials))]
+    if base.schedule is None or min(potentials) < ANNEALED:
+        return base
+    tail = linear(max(round(ANNEAL * base.schedule.steps), 1), base.schedule.final, 0.0)
+    whole = base.schedule + tail
+    return replace(base, name=f"{base.name}_annealed", steps=whole.steps, schedule=whole, run=None)
+
 
 @dataclass(frozen=True, eq=False)
 class RunValues:
@@ -152,6 +209,8 @@ class RunValues:
     candidates: Candidates  # the configurations that are chosen from
     now: int  # the one that is chosen as things stand
     affordable: Affordable  # the runs and their costs
+    # Expected value of knowing all expected losses and its Monte Carlo error, nats, as of `decide`
+    perfect: tuple[float, float]
     values: dict[str, DataValue]  # by run
     told: dict[str, Information]  # by run, about `quantities`
     # Coefficient or effect, and validation set (``all`` where it is shared)
@@ -173,12 +232,6 @@ class RunValues:
             run.name: self.values[run.name].value / self.affordable.cost(run) for run in self.runs
         }
         return sorted(paid, key=lambda name: -paid[name])
-
-    @property
-    def perfect(self) -> tuple[float, float]:
-        """Expected value of knowing all expected losses and its Monte Carlo error, nats."""
-        gains = next(iter(self.values.values())).perfect
-        return float(gains.mean()), float(gains.std(ddof=1) / np.sqrt(gains.size))
 
     def price(self, name: str) -> float:
         """Return what the objective charges for a run, nats."""
@@ -303,6 +356,7 @@ class RunValues:
         return pd.DataFrame(rows)
 
 
+@one_blas_thread
 def next_run(
     posterior: Posterior,
     objective: "str | Path | dict[str, Any] | Objective" = "balanced",
@@ -324,7 +378,7 @@ def next_run(
         What is to be decided, as in `bayes_cpt.decisions.decision.decide`.
     runs : path or Affordable, optional
         A study folder or TOML file of runs, each with an optional ``cost`` in steps; unless given, those of
-        `Affordable.default`.
+        `Affordable.default`, and the run that would tell most of what the fit leaves open.
     about : sequence of str
         Coefficients and effects to report; all unless given.
     steps : int, optional
@@ -357,6 +411,7 @@ def next_run(
         affordable = Affordable.read(runs, posterior.study)
     else:
         affordable = Affordable.default(posterior.frame, posterior.study, steps, posterior.batch)
+        affordable = affordable.with_most_telling(posterior)
     posterior.check_batch(affordable.plan, "the worth of a next run")
     whole = SearchSpace.of(limits, posterior.study)
     valuation = Valuation.of(model, goal, whole)
@@ -364,9 +419,10 @@ def next_run(
     criterion = SearchCriterion(
         RiskMeasure.parse("expected"), new_run=False, tolerance=0.0, seed=seed
     )
-    chosen = _contending(search(valuation, whole, criterion, candidates), seed)
+    searched = search(valuation, whole, criterion, candidates)
+    rows = _contending(searched, seed)
+    chosen, now = searched.candidates.take(rows), int(np.searchsorted(rows, searched.chosen))
     at_stake = DecisionLosses(_values(valuation, chosen))
-    now = int(at_stake.losses.mean(axis=0).argmin())
     asked = np.stack(list(quantities.values()), axis=1)
     values, told = {}, {}
     for name, curves in _simulated(posterior, model, affordable.plan, seed):
@@ -378,6 +434,7 @@ def next_run(
         candidates=chosen,
         now=now,
         affordable=affordable,
+        perfect=perfect_information(valuation, searched),
         values=values,
         told=told,
         quantities=list(quantities),
@@ -434,14 +491,14 @@ def _quantities(
     return quantities
 
 
-def _contending(searched: Search, seed: int) -> Candidates:
+def _contending(searched: Search, seed: int) -> Ints:
     """Return the candidates that some draw likes best, and the best in expectation."""
     leaders, favourites = searched.order()[:LEADERS], np.unique(searched.optimum)
     leaders = np.intersect1d(leaders, searched.allowed)
     if favourites.size > FAVOURITES:
         generator = np.random.default_rng(seed)
         favourites = generator.choice(favourites, FAVOURITES, replace=False)
-    return searched.candidates.take(np.union1d(leaders, favourites))
+    return np.union1d(leaders, favourites)
 
 
 def _values(valuation: Valuation, candidates: Candidates) -> Floats:

@@ -6,7 +6,7 @@ validation sets through Eq. 6, ``L_ood = w1·L_pt + w2·L_cpt``: all of it is li
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -52,7 +52,41 @@ class Mixture(Strict):
     target: float
 
 
-class Constraint(Strict):
+class Chance(Strict):
+    """What may happen with at most some probability.
+
+    Parameters
+    ----------
+    probability : float
+        Highest probability of it.
+    kind : {"new_run", "expected"}
+        Whose loss or score: what a new run would show, its fluctuation and the law's misfit included, or
+        what the law expects.
+    """
+
+    probability: float = Field(gt=0, lt=1)
+    kind: Literal["new_run", "expected"] = "new_run"
+    # A threshold from the reference base or one by itself, with what each is.
+    THRESHOLDS: ClassVar[dict[str, str]]
+
+    @model_validator(mode="after")
+    def _one_threshold(self) -> Self:
+        if sum(getattr(self, name) is not None for name in self.THRESHOLDS) != 1:
+            ways = (f"{name}, {what}" for name, what in self.THRESHOLDS.items())
+            raise ValueError(f"give either {', or '.join(ways)}")
+        return self
+
+    @property
+    def event(self) -> str:
+        """What may happen with at most that probability."""
+        raise NotImplementedError
+
+    def __str__(self) -> str:
+        """Return the constraint as it is read aloud."""
+        return f"P({self.event}) <= {self.probability:g}"
+
+
+class Constraint(Chance):
     """A chance constraint: a loss may exceed a threshold with at most this probability.
 
     Parameters
@@ -64,24 +98,12 @@ class Constraint(Strict):
         Threshold above the loss of the reference base, nats/token.
     limit : float, optional
         Threshold as a loss, nats/token. Give either `rise` or `limit`.
-    probability : float
-        Highest probability of exceeding it.
-    kind : {"new_run", "expected"}
-        Whose loss: what a new run would show, its fluctuation and the law's misfit included, or the
-        law's expected loss.
     """
 
     domain: str = Field(min_length=1)
     rise: float | None = None
     limit: float | None = None
-    probability: float = Field(gt=0, lt=1)
-    kind: Literal["new_run", "expected"] = "new_run"
-
-    @model_validator(mode="after")
-    def _one_threshold(self) -> Self:
-        if (self.rise is None) == (self.limit is None):
-            raise ValueError("give either rise, nats above the base, or limit, a loss")
-        return self
+    THRESHOLDS: ClassVar = {"rise": "nats above the base", "limit": "a loss"}
 
     @property
     def event(self) -> str:
@@ -90,12 +112,8 @@ class Constraint(Strict):
             return f"{self.domain} loss rises by more than {self.rise:g}"
         return f"{self.domain} loss above {self.limit:g}"
 
-    def __str__(self) -> str:
-        """Return the constraint as it is read aloud."""
-        return f"P({self.event}) <= {self.probability:g}"
 
-
-class ScoreConstraint(Strict):
+class ScoreConstraint(Chance):
     """A chance constraint on a benchmark's score (docs/scores.md).
 
     Parameters
@@ -106,23 +124,12 @@ class ScoreConstraint(Strict):
         Threshold below the score of the reference base, as a share: 0.01 is a point.
     least : float, optional
         Threshold as a score. Give either `fall` or `least`.
-    probability : float
-        Highest probability of ending below.
-    kind : {"new_run", "expected"}
-        Whether of a single evaluation of a new run, or of what is expected.
     """
 
     benchmark: str = Field(min_length=1)
     fall: float | None = Field(default=None, ge=0, lt=1)
     least: float | None = Field(default=None, gt=0, lt=1)
-    probability: float = Field(gt=0, lt=1)
-    kind: Literal["new_run", "expected"] = "new_run"
-
-    @model_validator(mode="after")
-    def _one_threshold(self) -> Self:
-        if (self.fall is None) == (self.least is None):
-            raise ValueError("give either fall, a share below the base, or least, a score")
-        return self
+    THRESHOLDS: ClassVar = {"fall": "a share below the base", "least": "a score"}
 
     @property
     def event(self) -> str:
@@ -130,10 +137,6 @@ class ScoreConstraint(Strict):
         if self.fall is not None:
             return f"{self.benchmark} score falls by more than {self.fall:g}"
         return f"{self.benchmark} score below {self.least:g}"
-
-    def __str__(self) -> str:
-        """Return the constraint as it is read aloud."""
-        return f"P({self.event}) <= {self.probability:g}"
 
 
 class Objective(Strict):

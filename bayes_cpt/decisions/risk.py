@@ -19,10 +19,8 @@ from bayes_cpt.arrays import Floats
 from bayes_cpt.checks import suggestion
 from bayes_cpt.errors import SpecError
 
-# Nats between two approximations that end a search for a root.
+# Nats to which a root is found.
 CLOSE = 1e-9
-# Newton's steps are replaced by halvings where they leave the bracket: these alone would do.
-STEPS = 60
 # Standard deviations below this count as this one.
 SMALLEST = 1e-12
 
@@ -94,11 +92,10 @@ def quantile(means: Floats, sds: Floats, level: float) -> Floats:
     # Between the least and the largest of the draws' own.
     quantiles = means + sds * ndtri(level)
 
-    def above(value: Floats) -> tuple[Floats, Floats]:
-        scaled = (value - means) / sds
-        return ndtr(scaled).mean(axis=0) - level, (_density(scaled) / sds).mean(axis=0)
+    def above(scaled: Floats) -> Floats:
+        return np.asarray(ndtr(scaled).mean(axis=0) - level)
 
-    return _root(above, quantiles.min(axis=0), quantiles.max(axis=0))
+    return _root(above, means, sds, quantiles.min(axis=0), quantiles.max(axis=0))
 
 
 def cvar(means: Floats, sds: Floats, level: float) -> Floats:
@@ -112,7 +109,8 @@ def cvar(means: Floats, sds: Floats, level: float) -> Floats:
     at_risk = quantile(means, sds, level)
     means, sds = _double(means, sds)
     scaled = (at_risk - means) / sds
-    excess = sds * _density(scaled) - (at_risk - means) * ndtr(-scaled)
+    density = np.exp(-0.5 * scaled**2) / np.sqrt(2.0 * np.pi)
+    excess = sds * density - (at_risk - means) * ndtr(-scaled)
     return np.asarray(at_risk + excess.mean(axis=0) / (1.0 - level))
 
 
@@ -134,13 +132,10 @@ def worst_run(means: Floats, sds: Floats) -> Floats:
     lowest = means.max(axis=0)
     highest = lowest + sds.max(axis=0) * ndtri(0.5 ** (1.0 / len(means)))
 
-    def above(value: Floats) -> tuple[Floats, Floats]:
-        scaled = (value - means) / sds
-        each = log_ndtr(scaled)
-        slope = (_density(scaled) * np.exp(-each) / sds).sum(axis=0)
-        return each.sum(axis=0) - np.log(0.5), slope
+    def above(scaled: Floats) -> Floats:
+        return np.asarray(log_ndtr(scaled).sum(axis=0) - np.log(0.5))
 
-    return _root(above, lowest, highest)
+    return _root(above, means, sds, lowest, highest)
 
 
 def _regret(losses: Floats, best: Floats | None) -> Floats:
@@ -151,25 +146,19 @@ def _double(means: Floats, sds: Floats) -> tuple[Floats, Floats]:
     return means.astype(np.float64), np.maximum(sds.astype(np.float64), SMALLEST)
 
 
-def _density(scaled: Floats) -> Floats:
-    return np.asarray(np.exp(-0.5 * scaled**2) / np.sqrt(2.0 * np.pi))
+def _root(
+    above: Callable[[Floats], Floats], means: Floats, sds: Floats, low: Floats, high: Floats
+) -> Floats:
+    """Return the loss of each candidate at which a rising function of its distances in sds is 0."""
+    from scipy.optimize.elementwise import find_root
 
-
-def _root(function: Callable[[Floats], tuple[Floats, Floats]], low: Floats, high: Floats) -> Floats:
-    """Return where rising functions, given with their slopes, are 0: Newton's steps in a bracket."""
-    place = 0.5 * (low + high)
-    for _ in range(STEPS):
-        value, slope = function(place)
-        low, high = np.where(value < 0, place, low), np.where(value < 0, high, place)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            step = place - value / slope
-        inside = (step > low) & (step < high)
-        following = np.where(inside, step, 0.5 * (low + high))
-        moved = np.abs(following - place).max(initial=0.0)
-        place = following
-        if moved < CLOSE:
-            break
-    return np.asarray(place)
+    found = find_root(
+        lambda loss, own: above((loss - means[:, own]) / sds[:, own]),
+        (low - CLOSE, high + CLOSE),
+        args=(np.arange(low.size),),
+        tolerances={"xatol": CLOSE},
+    )
+    return np.asarray(found.x)
 
 
 # Name, default level, and what it is, for tables and --help.

@@ -57,7 +57,6 @@ class DataValue:
     # By how much each draw's loss is lower when its data are known: that of the decision that is best
     # without data, less that of the one chosen after them, (draws,)
     gains: Floats
-    perfect: Floats  # the same if the draw itself were known, (draws,)
     chosen: Ints  # the decision after each draw's data, (draws,)
 
     @property
@@ -68,7 +67,7 @@ class DataValue:
     @property
     def error(self) -> float:
         """Monte Carlo standard error of the value."""
-        return _error(self.gains)
+        return float(self.gains.std(ddof=1) / np.sqrt(self.gains.size))
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,16 +93,13 @@ class DecisionLosses:
 
     def value(self, data: Floats) -> DataValue:
         """Return what data are worth to the decision (see the module)."""
-        gains, perfect = np.empty(len(data)), np.empty(len(data))
-        chosen = np.empty(len(data), dtype=np.int64)
+        gains, chosen = np.empty(len(data)), np.empty(len(data), dtype=np.int64)
         for fold in self._folds:
             rows = fold.test
             after = fold.decisions(data)
-            before = self.losses[rows, fold.before]
-            gains[rows] = before - self.losses[rows, after]
-            perfect[rows] = before - self.losses[rows].min(axis=1)
+            gains[rows] = self.losses[rows, fold.before] - self.losses[rows, after]
             chosen[rows] = after
-        return DataValue(gains, perfect, chosen)
+        return DataValue(gains, chosen)
 
 
 @dataclass(frozen=True, eq=False)
@@ -249,7 +245,3 @@ def _polynomials(values: Floats, reference: Floats, degree: int) -> Floats:
         for factors in combinations_with_replacement(range(scaled.shape[1]), order)
     ]
     return np.stack(columns, axis=1)
-
-
-def _error(values: Floats) -> float:
-    return float(values.std(ddof=1) / np.sqrt(values.size))

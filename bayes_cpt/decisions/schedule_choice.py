@@ -20,7 +20,7 @@ from bayes_cpt.decisions.candidates import Candidates
 from bayes_cpt.decisions.final_losses import FinalLosses
 from bayes_cpt.decisions.objective import Objective, read_objective
 from bayes_cpt.decisions.risk import RiskMeasure
-from bayes_cpt.decisions.search import SearchCriterion, search
+from bayes_cpt.decisions.search import CANDIDATES, SearchCriterion, search
 from bayes_cpt.decisions.search_space import WARMUP_SHARE, SearchSpace, shortest_decay, with_batch
 from bayes_cpt.decisions.space import Quantity, Space, read_space
 from bayes_cpt.decisions.valuation import Valuation
@@ -34,7 +34,7 @@ from bayes_cpt.study.resources import Limits
 from bayes_cpt.study.runs import Base
 from bayes_cpt.study.schedules import Schedule
 from bayes_cpt.study.study import Study
-from bayes_cpt.threads import one_thread
+from bayes_cpt.threads import one_blas_thread
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -47,9 +47,9 @@ NOTHING, SURE = 0.001, 0.9
 FREE, COSINE, WSD = FAMILIES = ("free", "cosine", "wsd")
 # What is compared: a family, and the one that it is set against.
 PAIRS = ((WSD, COSINE), (FREE, WSD), (FREE, COSINE))
-# Of the search: candidates, for each combination of listed values at least as many, and the lowest peak
-# as a share of the cap.
-CANDIDATES, EACH, LOWEST_PEAK = 4096, 64, 0.01
+# Of the search: candidates for each combination of listed values at least, and the lowest peak as a share
+# of the cap.
+EACH, LOWEST_PEAK = 64, 0.01
 SHAPES = ("linear", "one_minus_sqrt", "cosine")
 # Of the free schedule: knots, the steps between two of them at least, and the stretches of one learning
 # rate that stand for a run while it is optimised, more in its first line, where the rates may start at 0.
@@ -161,8 +161,7 @@ class ScheduleChoice:
 
     def is_detectable(self, family: str, against: str) -> bool:
         """Return whether a schedule gains more than `NOTHING` over another, with at least `SURE`."""
-        gains = self.gains(family, against)
-        return bool(gains.mean() > NOTHING and np.mean(gains > 0) >= SURE)
+        return is_gain(self.gains(family, against), NOTHING)
 
     def gains(self, family: str, against: str) -> Floats:
         """Return by how much a schedule ends below another, nats, draw by draw."""
@@ -257,6 +256,7 @@ class ScheduleChoice:
         return float(np.median(self.valuation.combination.sizes(advised, spread, single_run=True)))
 
 
+@one_blas_thread
 def choose_schedule(
     posterior: Posterior,
     base: str | None,
@@ -318,22 +318,24 @@ def choose_schedule(
         posterior, _tried(posterior.study, base, replay, steps, targets, cap)
     )
     model = FinalLosses.of(posterior, draws)
-    _, wsd = _best(model, goal, whole)
     several = len(posterior.study.targets) > 1
-    settled = whole.model_copy(
-        update={
-            "bases": (wsd.bases[wsd.base[0]].name,),
-            "replay": Quantity(values=(float(wsd.replay[0]),)),
-            "targets": (dict(wsd.mixtures[wsd.mixture[0]]),) if several else None,
-        }
-    )
+    asked = (("base", base), ("replay", replay), ("targets", targets if several else ""))
+    taken = tuple(name for name, given in asked if given is None)
+    settled = whole
+    if taken:
+        _, best = _best(model, goal, whole)
+        settled = whole.model_copy(
+            update={
+                "bases": (best.bases[best.base[0]].name,),
+                "replay": Quantity(values=(float(best.replay[0]),)),
+                "targets": (dict(best.mixtures[best.mixture[0]]),) if several else None,
+            }
+        )
     only_cosine = {"decay_shape": ("cosine",), "decay_share": Quantity(values=(1.0,))}
     valuation, wsd = _best(model, goal, settled)
     _, cosine = _best(model, goal, settled.model_copy(update=only_cosine))
-    highest = float(whole.peak.highest) if whole.peak else 0.0
-    few = replace(valuation, model=FinalLosses.of(posterior, min(FEW_DRAWS, draws)))
-    runs = {FREE: free_schedule(few, wsd, highest), COSINE: cosine, WSD: wsd}
-    asked = (("base", base), ("replay", replay), ("targets", targets if several else ""))
+    highest = cap or highest_rate(posterior.study)
+    runs = {FREE: free_schedule(valuation, wsd, highest), COSINE: cosine, WSD: wsd}
     return ScheduleChoice(
         valuation=valuation,
         cap=highest,
@@ -342,8 +344,13 @@ def choose_schedule(
             family: valuation.combination.of_candidates(run, model.losses(run))[0]
             for family, run in runs.items()
         },
-        taken=tuple(name for name, given in asked if given is None),
+        taken=taken,
     )
+
+
+def is_gain(gains: Floats, least: float) -> bool:
+    """Return whether gains in draws are more than so many nats on average, and sure to be some."""
+    return bool(gains.mean() > least and np.mean(gains > 0) >= SURE)
 
 
 def _tried(
@@ -356,8 +363,7 @@ def _tried(
 ) -> Space:
     """Return all schedules that are held and decay, on what was given, else on what CPT runs tried."""
     runs = study.continual_runs
-    if cap is None:
-        cap = max(run.schedule.peak for run in study.runs)
+    cap = highest_rate(study) if cap is None else cap
     mixtures: Any = targets
     if targets is None and len(study.targets) > 1:
         mixtures = [dict(own) for own in dict.fromkeys(tuple(run.mixture.items()) for run in runs)]
@@ -375,6 +381,11 @@ def _tried(
     )
 
 
+def highest_rate(study: Study) -> float:
+    """Return the highest learning rate that a run of the study was trained at."""
+    return max(run.schedule.peak for run in study.runs)
+
+
 def _best(model: FinalLosses, objective: Objective, space: Space) -> tuple[Valuation, Candidates]:
     """Return the run of a space with the lowest expected loss, and what it was judged by."""
     whole = SearchSpace.of(space, model.study)
@@ -389,10 +400,18 @@ def warmup_steps(steps: int) -> int:
     return min(round(WARMUP_SHARE * steps), steps - 1)
 
 
+@one_blas_thread
 def free_schedule(valuation: Valuation, run: Candidates, cap: float) -> Candidates:
-    """Return a run with the best falling schedule found from two: its own, and one held at the cap."""
+    """Return a run with the best falling schedule found from two: its own, and one held at the cap.
+
+    Losses are those of a few draws.
+    """
     from scipy.optimize import minimize
 
+    # What third sets add is known in all draws alone.
+    few = valuation
+    if not valuation.thirds:
+        few = replace(valuation, model=valuation.model.thinned(FEW_DRAWS))
     steps = int(run.schedules.steps[0])
     firsts = _first_steps(steps)
     counts = np.diff(firsts, append=steps).astype(np.float64)
@@ -404,8 +423,8 @@ def free_schedule(valuation: Valuation, run: Candidates, cap: float) -> Candidat
         rates = np.maximum(before + cap * parts @ basis.T, 0.0)
         every = run.take(np.zeros(len(parts), dtype=np.int64))
         every = replace(every, schedules=Stretches(rates, np.tile(counts, (len(parts), 1))))
-        losses = valuation.model.losses(every)
-        return np.asarray(valuation.combination.of_candidates(every, losses).mean(axis=1))
+        losses = few.model.losses(every)
+        return np.asarray(few.combination.of_candidates(every, losses).mean(axis=1))
 
     def with_slopes(parts: Floats) -> tuple[float, Floats]:
         moved = expected(np.vstack([parts, parts + STEP * np.eye(parts.size)]))
@@ -432,9 +451,7 @@ def free_schedule(valuation: Valuation, run: Candidates, cap: float) -> Candidat
 
     own = run.schedules.schedule(0).learning_rates()
     starts = (own[np.maximum(np.round(knots).astype(np.int64) - 1, 0)], np.full(knots.size, cap))
-    # Matrices are small: threads would wait for each other.
-    with one_thread("blas"):
-        found = np.stack([descended(rates) for rates in starts])
+    found = np.stack([descended(rates) for rates in starts])
     basis_of_all, before_all = _basis(knots, run, np.arange(1.0, steps + 1.0))
     rates = before_all + cap * basis_of_all @ found[expected(found).argmin()]
     return replace(run, schedules=Stretches(rates[None], np.ones((1, steps))))

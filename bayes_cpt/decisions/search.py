@@ -13,6 +13,8 @@ from bayes_cpt.decisions.risk import RiskMeasure
 from bayes_cpt.decisions.search_space import SearchSpace
 from bayes_cpt.decisions.valuation import Valuation
 
+# Configurations of the first look, in all that is asked about one fit.
+CANDIDATES = 8192
 # After a first look at the whole space, nearer ones about what was best: width of each look, as a multiple
 # of the distance between the places of the first.
 LOOKS = (2.0, 0.5)

@@ -10,23 +10,21 @@ import numpy as np
 from bayes_cpt.arrays import Floats, Ints
 from bayes_cpt.checks import suggestion
 from bayes_cpt.decisions.candidates import Candidates
-from bayes_cpt.decisions.space import LIMITS, Quantity, Space, read_space
+from bayes_cpt.decisions.space import LIMITS, Quantity, Space
 from bayes_cpt.errors import SpecError
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.laws.schedule_ends import DECAYS, ScheduleBatch
 from bayes_cpt.model.bases import fitted_bases
 from bayes_cpt.study.batches import UNSAID, Batch
-from bayes_cpt.study.resources import Resources, unknown_resource
+from bayes_cpt.study.resources import Resources
 from bayes_cpt.study.runs import Base
 from bayes_cpt.study.schedules import Segment
 from bayes_cpt.study.study import Study
 
 WARMUP_SHARE = 0.02
-# Of the peak, by default; where the decay is exponential, which cannot end at 0, the other.
-RELATIVE_FINAL, EXPONENTIAL_FINAL = (
-    Quantity(low=0.0, high=0.3, scale="linear"),
-    Quantity(values=(0.1,)),
-)
+# Last learning rates as shares of the peak: the least of an exponential decay, which cannot end at 0, and
+# what stands for what was tried where no run decays.
+LEAST_FINAL, USUAL_FINAL = 0.01, 0.1
 # Corners of more ranges than this are too many to be tried one by one.
 MOST_CORNERS = 8
 # Nobody sets a learning rate to seven digits; and few distinct ratios are quickly evaluated.
@@ -38,8 +36,9 @@ DECIMALS = {
     "relative_final": 3,
 }
 DIGITS, DERIVED_DIGITS = 3, 9
-# How far defaults go beyond what CPT runs tried: in replay, and as a factor of the peak LR.
-REPLAY_BEYOND, PEAK_BEYOND = 0.05, 1.5
+# How far defaults go beyond what CPT runs tried: in replay, as a factor of the peak LR, and in the last LR
+# as a share of the peak.
+REPLAY_BEYOND, PEAK_BEYOND, FINAL_BEYOND = 0.05, 1.5, 0.1
 # Share of the steps that a decay takes at least, unless a run took less.
 SHORTEST_DECAY = 0.1
 # Mixtures of targets are tried in steps of one over this.
@@ -81,12 +80,7 @@ class SearchSpace:
             **either(space, "warmup_steps", "warmup_share", Quantity(values=(WARMUP_SHARE,))),
             "decay_share": space.decay_share
             or Quantity(low=shortest_decay(study), high=1.0, scale="linear"),
-            **either(
-                space,
-                "final",
-                "relative_final",
-                EXPONENTIAL_FINAL if "exponential" in space.decay_shape else RELATIVE_FINAL,
-            ),
+            **either(space, "final", "relative_final", final_tried(study, space.decay_shape)),
             **either(space, "tokens", "steps", Quantity(values=(longest,))),
         }
         if space.loss_potential is not None:
@@ -141,14 +135,10 @@ class SearchSpace:
 
     @property
     def _lists(self) -> dict[str, int]:
-        """How many values each listed quantity has."""
-        listed = {
-            name: len(quantity.values)
-            for name, quantity in self.quantities.items()
-            if quantity.values
-        }
-        sizes = {"base": len(self.bases), "decay_shape": len(self.shapes)} | listed
-        return sizes | ({"targets": len(self.mixtures)} if len(self.mixtures) > 1 else {})
+        """How many values each listed choice has."""
+        chosen = {"base": self.bases, "decay_shape": self.shapes, "targets": self.mixtures}
+        listed = {name: own.values for name, own in self.quantities.items() if own.values}
+        return {name: len(values) for name, values in (chosen | listed).items()}
 
     @property
     def combinations(self) -> int:
@@ -167,42 +157,32 @@ class SearchSpace:
         dimensions = len(self.ranges)
         places = np.zeros((1, 0))
         if dimensions:
-            from scipy.stats.qmc import Sobol
-
-            power = int(np.ceil(np.log2(max(count / self.combinations, 2))))
-            corners = np.zeros((0, dimensions))
+            places = _sobol(dimensions, max(count / self.combinations, 2), seed)
             if dimensions <= MOST_CORNERS:
                 corners = np.array(list(itertools.product((0.0, 1.0), repeat=dimensions)))
-            sequence = Sobol(dimensions, rng=np.random.default_rng(seed)).random_base2(power)
-            places = np.concatenate([sequence, corners])
+                places = np.concatenate([places, corners])
         cells = np.arange(self.combinations)
         return self.build(np.tile(places, (cells.size, 1)), np.repeat(cells, len(places)))
 
     def around(self, centres: Candidates, width: float, count: int, seed: int) -> Candidates:
         """Return `count` candidates near others, with the same listed values."""
-        from scipy.stats.qmc import Sobol
-
-        power = int(np.ceil(np.log2(count)))
-        sequence = Sobol(len(self.ranges) + 1, rng=np.random.default_rng(seed))
-        points = sequence.random_base2(power)[:count]
+        points = _sobol(len(self.ranges) + 1, count, seed)[:count]
         rows = (points[:, 0] * len(centres)).astype(np.int64)
         places = centres.places[rows] + width * (2.0 * points[:, 1:] - 1.0)
         return self.build(np.clip(places, 0.0, 1.0), centres.cells[rows])
 
     def along(self, centre: Candidates, name: str, count: int) -> Candidates:
         """Return candidates that differ from one in a single quantity."""
-        key = "tokens" if name == "steps" and "tokens" in self.quantities else name
+        key = self.key(name)
         if key in self.ranges:
             places = np.repeat(centre.places, count, axis=0)
             places[:, self.ranges.index(key)] = np.linspace(0.0, 1.0, count)
             return self.build(places, np.repeat(centre.cells, count))
         sizes = self._lists
-        position = [
-            np.repeat(place, sizes[key])
-            for place in np.unravel_index(centre.cells, list(sizes.values()))
-        ]
-        position[list(sizes).index(key)] = np.arange(sizes[key])
-        cells = np.ravel_multi_index(tuple(position), tuple(sizes.values()))
+        grid = np.arange(self.combinations).reshape(*sizes.values())
+        place = [slice(own, own + 1) for own in np.unravel_index(centre.cells[0], grid.shape)]
+        place[list(sizes).index(key)] = slice(None)
+        cells = grid[tuple(place)].ravel()
         return self.build(np.repeat(centre.places, cells.size, axis=0), cells)
 
     def build(self, places: Floats, cells: Ints) -> Candidates:
@@ -222,58 +202,68 @@ class SearchSpace:
             bases = tuple(annealed(self.bases[0], float(potential)) for potential in potentials)
         shapes = np.array([DECAYS.index(shape) for shape in self.shapes])[listed["decay_shape"]]
         schedules = self._schedules(values, bases, base, shapes)
-        mixture = np.asarray(listed["targets"]) if "targets" in listed else None
+        mixture = np.asarray(listed["targets"])
+        replay = values["replay"]
         return Candidates(
-            bases,
-            base,
-            values["replay"],
-            schedules,
-            places,
-            cells,
-            self.mixtures,
-            mixture,
-            self.batch,
+            bases, base, replay, schedules, places, cells, self.mixtures, mixture, self.batch
         )
 
     def _schedules(
         self, values: dict[str, Floats], bases: tuple[Base, ...], base: Ints, shapes: Ints
     ) -> ScheduleBatch:
-        last_rates = [start.schedule.final if start.schedule else 0.0 for start in bases]
-        initial = np.array(last_rates)[base]
-        peak = values.get("peak")
-        if peak is None:
-            peaks = np.array([start.schedule.peak if start.schedule else np.nan for start in bases])
-            share = values["relative_peak"] * peaks[base]
-            peak = _derived(share, self.quantities["relative_peak"])
-        if "tokens" in values:
-            steps = values["tokens"] / float(self.resources.tokens_per_step or 1.0)
-        else:
-            steps = values["steps"]
+        ends = [
+            (own.schedule.final, own.schedule.peak) if own.schedule else (0.0, np.nan)
+            for own in bases
+        ]
+        initial, pretraining_peak = np.array(ends)[base].T
+
+        def raw(name: str, share: str, whole: Floats) -> Floats:
+            """Return a quantity, given as it is or as a share: in few digits where that is sampled."""
+            if name in values:
+                return values[name]
+            digits = DIGITS if self.quantities[share].is_range else DERIVED_DIGITS
+            return _to_digits(values[share] * whole, digits)
+
+        peak = raw("peak", "relative_peak", pretraining_peak)
+        steps = (
+            values["steps"]
+            if "steps" in values
+            else values["tokens"] / self.resources.tokens_per_step
+        )
         steps = np.maximum(np.round(steps), 1.0)
-        warmup = values.get("warmup_steps")
-        if warmup is None:
-            warmup = values["warmup_share"] * steps
+        warmup = (
+            values["warmup_steps"] if "warmup_steps" in values else values["warmup_share"] * steps
+        )
         warmup = np.minimum(np.round(warmup), steps - 1.0)
         # What starts at its peak needs no line there.
         warmup = np.where(np.isclose(initial, peak, rtol=1e-9, atol=0.0), 0.0, warmup)
-        final = values.get("final")
-        if final is None:
-            final = _derived(values["relative_final"] * peak, self.quantities["relative_final"])
         return ScheduleBatch(
             initial=initial,
             peak=peak,
-            final=np.minimum(final, peak),
+            final=np.minimum(raw("final", "relative_final", peak), peak),
             warmup_steps=warmup.astype(np.int64),
             decay_steps=np.round(values["decay_share"] * (steps - warmup)).astype(np.int64),
             steps=steps.astype(np.int64),
             shape=shapes,
         )
 
+    def key(self, name: str) -> str:
+        """Return the quantity of the space that a column of candidates shows."""
+        return "tokens" if name == "steps" and "tokens" in self.quantities else name
+
     def could_be_moved(self, name: str, end: str) -> bool:
         """Return whether the ``lowest`` or ``highest`` value of a quantity is no end by nature."""
-        key = "tokens" if name == "steps" and "tokens" in self.quantities else name
+        key = self.key(name)
         natural = LIMITS[key][end == "highest"]
         return bool(getattr(self.quantities[key], end) != natural)
+
+
+def _sobol(dimensions: int, count: float, seed: int) -> Floats:
+    """Return at least so many places of a scrambled Sobol sequence, a power of two."""
+    from scipy.stats.qmc import Sobol
+
+    sequence = Sobol(dimensions, rng=np.random.default_rng(seed))
+    return np.asarray(sequence.random_base2(int(np.ceil(np.log2(count)))))
 
 
 def _span(quantity: Quantity) -> str:
@@ -284,55 +274,12 @@ def _span(quantity: Quantity) -> str:
 def _rounded(name: str, values: Floats) -> Floats:
     if name in DECIMALS:
         return np.round(values, DECIMALS[name])
-    if name.endswith("steps"):
-        return np.round(_to_digits(values, DIGITS))
-    return _to_digits(values, DIGITS)
-
-
-def _derived(values: Floats, source: Quantity) -> Floats:
-    """Return a learning rate that is a share of another: in few digits where the share is sampled."""
-    return _to_digits(values, DIGITS if source.is_range else DERIVED_DIGITS)
+    values = _to_digits(values, DIGITS)
+    return np.round(values) if name.endswith("steps") else values
 
 
 def _to_digits(values: Floats, digits: int) -> Floats:
-    exponent = np.floor(np.log10(np.where(values == 0.0, 1.0, np.abs(values)))) - digits + 1
-    # Only whole powers of ten are exact: with them the decimal number is met that is meant.
-    up, down = 10.0 ** np.maximum(-exponent, 0.0), 10.0 ** np.maximum(exponent, 0.0)
-    return np.asarray(np.round(values * up / down) / up * down)
-
-
-def narrowed(
-    space: Space,
-    study: Study,
-    *,
-    lengths: Mapping[str, float | None],
-    base: str | None = None,
-    replay: float | None = None,
-    peak: float | None = None,
-) -> Space:
-    """Return a space with some choices made: at most one of the lengths, base, replay ratio, raw peak LR.
-
-    Lengths are in ``steps``, ``tokens``, or what the run may take: ``gpu_hours`` or ``money``.
-    """
-    given = {name: amount for name, amount in lengths.items() if amount is not None}
-    if len(given) > 1:
-        problem = f"the length is given {len(given)} times, as {' and '.join(given)}"
-        raise SpecError.at("length of the run", problem, "keep one of them")
-    chosen: dict[str, object] = {}
-    for name, amount in given.items():
-        key, length = name, amount
-        if name in ("gpu_hours", "money"):
-            compute = space.compute or study.compute
-            taken = Resources(None, None, compute).costs(1.0)
-            if name not in taken:
-                raise SpecError([unknown_resource("length of the run", name)])
-            key, length = "steps", np.floor(amount / float(taken[name]))
-        chosen |= dict.fromkeys(("steps", "tokens")) | {key: length}
-    chosen |= {} if base is None else {"bases": base}
-    chosen |= {} if replay is None else {"replay": replay}
-    chosen |= {} if peak is None else {"peak": peak, "relative_peak": None}
-    kept = {name: getattr(space, name) for name in space.model_fields_set if name not in chosen}
-    return read_space({**kept, **{key: own for key, own in chosen.items() if own is not None}})
+    return np.array([float(f"{value:.{digits}g}") for value in values.tolist()])
 
 
 def either(space: Space, one: str, other: str, default: Quantity) -> dict[str, Quantity | None]:
@@ -400,8 +347,19 @@ def with_batch(posterior: Posterior, space: Space) -> tuple[Posterior, Space]:
 
 def replay_tried(study: Study) -> Quantity:
     """Return the replay ratios of the CPT runs, and a little beyond them."""
-    tried = [run.replay or 0.0 for run in study.continual_runs]
-    low, high = max(min(tried) - REPLAY_BEYOND, 0.0), min(max(tried) + REPLAY_BEYOND, 1.0)
+    return _beyond([run.replay or 0.0 for run in study.continual_runs], REPLAY_BEYOND, 0.0)
+
+
+def final_tried(study: Study, shapes: tuple[str, ...]) -> Quantity:
+    """Return the last LR of the CPT runs that decay, as a share of the peak, and a little beyond them."""
+    shares = [run.schedule.final / run.schedule.peak for run in study.continual_runs]
+    tried = [share for share in shares if share < 1.0] or [USUAL_FINAL]
+    return _beyond(tried, FINAL_BEYOND, LEAST_FINAL if "exponential" in shapes else 0.0)
+
+
+def _beyond(tried: Sequence[float], beyond: float, least: float) -> Quantity:
+    """Return the range of some shares, and a little beyond them."""
+    low, high = max(min(tried) - beyond, least), min(max(tried) + beyond, 1.0)
     return Quantity(low=round(low, 3), high=round(high, 3), scale="linear")
 
 

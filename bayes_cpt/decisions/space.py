@@ -1,5 +1,6 @@
 """Which configurations may be chosen: every quantity of a CPT run fixed, listed, or in a range."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -11,8 +12,9 @@ from bayes_cpt.checks import is_number
 from bayes_cpt.errors import SpecError, StudyError
 from bayes_cpt.strict import Strict, checked
 from bayes_cpt.study.batches import Batch
-from bayes_cpt.study.resources import RESOURCES, Compute, UniqueTokens
+from bayes_cpt.study.resources import RESOURCES, Compute, Resources, UniqueTokens, unknown_resource
 from bayes_cpt.study.runs import HIGHEST_LEARNING_RATE, checked_mixture
+from bayes_cpt.study.study import Study
 from bayes_cpt.toml_files import read_toml
 
 FIX = "write a number, a list of numbers, or a range { low = ..., high = ... }"
@@ -147,7 +149,7 @@ class Space(Strict):
         Share of the steps after the re-warm-up in which the LR decays; before, it is held (WSD) [from a
         tenth, or the shortest that a run took, to all of them].
     final, relative_final : Quantity, optional
-        Last LR, raw or as a share of the peak [0 to 0.3 of the peak; 0.1 where a decay is exponential].
+        Last LR, raw or as a share of the peak [of the CPT runs that decay, and 0.1 of the peak beyond].
     steps, tokens : Quantity, optional
         Length of the run [that of the longest CPT run of the study].
     tokens_per_step : float, optional
@@ -274,3 +276,36 @@ def read_space(source: "str | Path | dict[str, Any] | Space | None") -> Space:
     if isinstance(source, dict):
         return checked(Space, source, "space", FIX)
     return checked(Space, read_toml(Path(source), SpecError), str(source), FIX)
+
+
+def narrowed(
+    space: Space,
+    study: Study,
+    *,
+    lengths: Mapping[str, float | None],
+    base: str | None = None,
+    replay: float | None = None,
+    peak: float | None = None,
+) -> Space:
+    """Return a space with some choices made: at most one of the lengths, base, replay ratio, raw peak LR.
+
+    Lengths are in ``steps``, ``tokens``, or what the run may take: ``gpu_hours`` or ``money``.
+    """
+    given = {name: amount for name, amount in lengths.items() if amount is not None}
+    if len(given) > 1:
+        problem = f"the length is given {len(given)} times, as {' and '.join(given)}"
+        raise SpecError.at("length of the run", problem, "keep one of them")
+    chosen = {"bases": base, "replay": replay, "peak": peak}
+    for name, amount in given.items():
+        if name in ("gpu_hours", "money"):
+            taken = Resources(None, None, space.compute or study.compute).costs(1.0)
+            if name not in taken:
+                raise SpecError([unknown_resource("length of the run", name)])
+            name, amount = "steps", np.floor(amount / float(taken[name]))
+        chosen[name] = amount
+    chosen = {name: own for name, own in chosen.items() if own is not None}
+    replaced = {
+        name for pair in PAIRS if chosen.keys() & set(pair) for name in pair
+    } | chosen.keys()
+    kept = {name: getattr(space, name) for name in space.model_fields_set - replaced}
+    return read_space({**kept, **chosen})

@@ -1,6 +1,6 @@
 """An objective on the losses of a fit: values, costs, and how often constraints are broken."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Self
@@ -182,44 +182,53 @@ class Valuation:
         return Combination.of(self.objective.shares, self.objective, self.thirds, self.model)
 
     @cached_property
+    def sets(self) -> dict[str, Combination]:
+        """The loss on each validation set of the law, then on each third one, by name."""
+        domains = self.model.domains
+        of_law = zip(domains, np.eye(len(domains)), strict=True)
+        return {name: Combination(row, (), self.model) for name, row in of_law} | {
+            name: self._alone(name) for name in self.thirds
+        }
+
+    @cached_property
     def constrained(self) -> tuple[Combination, ...]:
         """The loss that each constraint is about."""
         domains = [constraint.domain for constraint in self.objective.constraints]
         scored = self.objective.score_constraints
         domains += [self.links[constraint.benchmark].pairs.domain for constraint in scored]
-        return tuple(
-            Combination.of({domain: 1.0}, self.objective, self.thirds, self.model)
-            for domain in domains
-        )
+        return tuple(self._alone(domain) for domain in domains)
+
+    def _alone(self, name: str) -> Combination:
+        return Combination.of({name: 1.0}, self.objective, self.thirds, self.model)
 
     @property
     def weights(self) -> Floats:
         """The objective's weights on the law's losses, shape (domains,), or (domains, draws) (Eq. 6)."""
         return self.combination.weights
 
+    def _counted(self, of_bases: Callable[[tuple[Base, ...]], Floats], rows: Candidates) -> Floats:
+        """Return what bases, the last axis but one, have where changes are counted from."""
+        if self.reference is not None:
+            return of_bases((self.reference,))
+        return of_bases(rows.bases)[..., rows.base, :]
+
     def start(self, candidates: Candidates) -> Floats:
         """Return the losses that changes are counted from, shape (domains, candidates or 1, draws).
 
         The law's where nobody measured them: `start_discrepancy` says how far they may lie off it.
         """
-        if self.reference is not None:
-            return self.model.base_losses((self.reference,))
-        return self.model.base_losses(candidates.bases)[:, candidates.base]
+        return self._counted(self.model.base_losses, candidates)
 
     def before(self, combination: Combination, candidates: Candidates) -> Floats:
         """Return what changes of a sum of losses are counted from, shape (candidates or 1, draws)."""
         start = combination.sum(self.start(candidates))
-        if not combination.thirds:
-            return start
-        if self.reference is not None:
-            return start + combination.offset((self.reference,))
-        return start + combination.offset(candidates.bases)[candidates.base]
+        return (
+            start + self._counted(combination.offset, candidates) if combination.thirds else start
+        )
 
     def start_level(self, candidates: Candidates) -> Floats:
         """Return the sd of what changes are counted from about `start`, of its shape; 0 if measured."""
-        if self.reference is not None:
-            return self.model.base_levels((self.reference,))
-        return self.model.base_levels(candidates.bases)[:, candidates.base]
+        return self._counted(self.model.base_levels, candidates)
 
     def start_discrepancy(self, candidates: Candidates) -> Floats:
         """Return draws of how far what changes are counted from lies off `start`, of its shape.
@@ -321,14 +330,15 @@ class Valuation:
                 problem = f"the run {name} has no loss on {domain} at its last step {last}"
                 raise SpecError.at("risk", problem, "name a run that was measured there")
             measured[domain] = float(losses[-1])
-        model, value = self.model, float(self.objective.cost(last, self.resources))
-        of_law = np.array([measured[domain] for domain in model.domains])
+        domains, roles = self.model.domains, self.model.frame.roles
+        of_law = np.array([measured[domain] for domain in domains])
+        value = float(self.objective.cost(last, self.resources))
         for domain, share in self.objective.shares.items():
-            if domain in self.thirds:
-                value += share * measured[domain]
-            else:
-                own = self.objective.share(domain, model.domains, model.frame.roles)
-                value += share * float(own @ of_law)
+            third = domain in self.thirds
+            own = (
+                measured[domain] if third else self.objective.share(domain, domains, roles) @ of_law
+            )
+            value += share * float(own)
         return value
 
 

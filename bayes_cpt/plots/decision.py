@@ -195,16 +195,12 @@ def _slice(axes: "Axes", decision: "Decision", across: "Slice") -> None:
 
 
 def _is_range(decision: "Decision", name: str) -> bool:
-    return _key(decision, name) in decision.space.ranges
+    return decision.space.key(name) in decision.space.ranges
 
 
 def _is_logarithmic(decision: "Decision", name: str) -> bool:
     """Return whether a quantity was searched on a logarithmic scale, and is drawn on one."""
-    return decision.space.quantities[_key(decision, name)].scale == "log"
-
-
-def _key(decision: "Decision", name: str) -> str:
-    return "tokens" if name == "steps" and "tokens" in decision.space.quantities else name
+    return decision.space.quantities[decision.space.key(name)].scale == "log"
 
 
 def _horizontal(axes: "Axes", low: float, high: float, logarithmic: bool) -> None:

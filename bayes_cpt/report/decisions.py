@@ -5,7 +5,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bayes_cpt.arrays import Floats
+from bayes_cpt.decisions import risk
 from bayes_cpt.decisions.decision import CONSTRAINT
+from bayes_cpt.decisions.next_run import MOST_TELLING
 from bayes_cpt.decisions.schedule_choice import COSINE, FREE, PAIRS, WSD
 from bayes_cpt.decisions.valuation import OWN
 from bayes_cpt.forecast.derived import MEANINGS
@@ -82,7 +84,9 @@ def decision_words(decision: "Decision", interval: float = 0.9) -> Words:
     taken = {name: float(amounts[0]) for name, amounts in valuation.taken(candidates).items()}
     breaches = contenders.breaches[:, 0]
     base = candidates.bases[candidates.base[0]]
-    above = contenders.probability_above(valuation.model.base_losses((base,)))[0, 0]
+    general = next(iter(contenders.sets.values()))
+    start = valuation.model.base_losses((base,))[0, 0]
+    back = risk.probability_below(general.law[:1].T, start, general.sizes[:1].T)[0]
     return render(
         "decide.txt",
         {
@@ -126,8 +130,9 @@ def decision_words(decision: "Decision", interval: float = 0.9) -> Words:
             "shapes": _shapes(decision),
             "trades": _trades(decision, interval),
             "general": valuation.model.frame.general,
-            "back": float(1.0 - above),
+            "back": float(back),
             "rival": _rival(decision, table),
+            "schedule": _schedule_gain(decision, interval),
             "error": error,
             "information": with_error(value, error),
             "settled": value <= tolerance,
@@ -265,12 +270,23 @@ def _shapes(decision: "Decision") -> dict[str, float]:
 
 def _trades(decision: "Decision", interval: float) -> dict[str, Estimate]:
     """Return by how much a new run ends above the reference, by validation set."""
-    contenders = decision.contenders
-    new_runs = contenders.new_runs(decision.criterion.seed)[:, 0]
-    starts = np.tile(contenders.starts[:, 0], new_runs.shape[-1] // contenders.starts.shape[-1])
+    normals = decision.valuation.model.normals(decision.criterion.seed)
     return {
-        domain: Estimate.of(new_runs[index] - starts[index], interval)
-        for index, domain in enumerate(decision.valuation.model.domains)
+        domain: Estimate.of(decision.contenders.sets[domain].changes(normals)[0], interval)
+        for domain in decision.valuation.model.domains
+    }
+
+
+def _schedule_gain(decision: "Decision", interval: float) -> dict[str, Any] | None:
+    """Return what another course of the learning rate could gain, and what to ask; None if not known."""
+    if not decision.feasible or decision.schedule_gain is None:
+        return None
+    chosen = decision.chosen
+    asked = f"--steps {chosen.schedules.steps[0]} --base {chosen.column('base')[0]}"
+    return {
+        "moved": Estimate.of(-decision.schedule_gain, interval).moved,
+        "matters": decision.schedule_matters,
+        "command": f"bayes-cpt schedule FIT {asked} --replay {chosen.replay[0]:g}",
     }
 
 
@@ -360,10 +376,24 @@ def run_words(values: "RunValues", interval: float = 0.9) -> Words:
             "others": len(values.runs) - 1,
             "as_good": values.as_good(name, ERRORS),
             "learnt": _learnt(values),
+            "telling": _most_telling(values),
             "outside": values.outside[name],
             "constrained": bool(values.valuation.objective.chances),
         },
     )
+
+
+def _most_telling(values: "RunValues") -> dict[str, str] | None:
+    """Return what the run is worth that tells most of what the fit leaves open; None without such a run."""
+    names = [run.name for run in values.runs]
+    if MOST_TELLING not in names or values.order[0] == MOST_TELLING:
+        return None
+    worth = values.values[MOST_TELLING]
+    return {
+        "run": short_run(values.affordable.plan.run(MOST_TELLING)),
+        "worth": with_error(worth.value, worth.error),
+        "hurdle": f"{values.hurdle(MOST_TELLING):.2g}",
+    }
 
 
 def pays(values: "RunValues", name: str) -> bool | None:

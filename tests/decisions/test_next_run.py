@@ -12,6 +12,7 @@ from synthetic import as_posterior, lab, lab_posterior, prior_as_posterior
 from bayes_cpt.arrays import Floats
 from bayes_cpt.decisions import final_losses
 from bayes_cpt.decisions import next_run as module
+from bayes_cpt.decisions.decision import decide
 from bayes_cpt.decisions.next_run import REPLAYS, Affordable, RunValues, checkpoints, next_run
 from bayes_cpt.decisions.objective import read_objective
 from bayes_cpt.errors import SpecError, StudyError
@@ -144,8 +145,9 @@ def test_runs_are_worth_no_more_than_perfect_information(found: RunValues) -> No
     for own in found.values.values():
         assert own.value >= -3 * own.error
         assert own.value <= perfect
-        np.testing.assert_array_equal(own.perfect, found.values["cheap"].perfect)
-    assert error == pytest.approx(own.perfect.std(ddof=1) / np.sqrt(own.perfect.size))
+    asked = decide(lab_posterior(), "balanced", SPACE, draws=600, candidates=64)
+    assert (perfect, error) == asked.information
+    assert found.candidates.run(found.now, "x") == asked.chosen.run(0, "x")
 
 
 def test_the_table_ranks_by_value_per_cost(found: RunValues) -> None:
@@ -247,9 +249,10 @@ def test_worth_is_set_against_what_the_cost_would_bring(
 ) -> None:
     draws = found.valuation.model.draws
     gains = 0.01 + 0.02 * np.random.default_rng(0).standard_normal(draws)
-    cheap = replace(found.values["cheap"], gains=gains, perfect=np.full(draws, 0.05))
+    cheap = replace(found.values["cheap"], gains=gains)
     values = dict.fromkeys(found.order, replace(cheap, gains=0.0 * gains)) | {"cheap": cheap}
-    own = replace(found, values=values, lengthening=dict.fromkeys(found.order, hurdle))
+    costs = dict.fromkeys(found.order, hurdle)
+    own = replace(found, values=values, perfect=(0.05, 0.0), lengthening=costs)
     assert verdict in own.sentences()[2]
     assert "none of the 2 is worth as much for its cost" in own.sentences()[3]
 

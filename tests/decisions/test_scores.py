@@ -43,7 +43,8 @@ def chosen(fall: float | None = None, kind: str = "new_run", probability: float 
 
 def test_the_table_tells_scores_of_new_runs() -> None:
     table = chosen().table()
-    losses = chosen().contenders.new_runs(2)[0]
+    normals = chosen().valuation.model.normals(2)
+    losses = chosen().contenders.sets["general"].new_runs(normals)
     middle = scores().links["quiz"]
     wanted = 0.25 + 0.75 * 0.8 / (1 + np.exp(3.0 * (np.median(losses, axis=1) - middle.middle)))
     np.testing.assert_allclose(table["quiz"], wanted, atol=0.02)
@@ -57,12 +58,9 @@ def test_a_breach_is_as_probable_as_among_draws_of_runs(kind: str) -> None:
     decision = chosen(0.03, kind, 0.5)
     found, generator = decision.contenders.breaches[0], np.random.default_rng(5)
     own, link = decision.contenders, decision.valuation.links["quiz"]
-    law = decision.valuation.model.losses(own.candidates)[0]
-    sd = (
-        own.spread.single_run()[0]
-        if kind == "new_run"
-        else np.hypot(own.spread.law, own.spread.level)[0]
-    )
+    block = decision.valuation.model.at(own.candidates)
+    law, spread = block.losses[0], block.spread
+    sd = spread.single_run()[0] if kind == "new_run" else np.hypot(spread.law, spread.level)[0]
     broken = np.zeros(len(own))
     for _ in range(400):
         losses = law + sd * generator.standard_normal(law.shape)

@@ -13,7 +13,6 @@ from scipy.stats import norm
 from synthetic import lab, lab_posterior
 
 from bayes_cpt.arrays import Floats
-from bayes_cpt.decisions import risk
 from bayes_cpt.decisions.contenders import Contenders, Front, Slice
 from bayes_cpt.decisions.final_losses import FinalLosses, Spread
 from bayes_cpt.decisions.objective import read_objective
@@ -289,26 +288,20 @@ def test_contenders_in_every_draw() -> None:
     own = Contenders.of(valuation, found.candidates.take(rows), found.best)
     hand = ByHand.of(found)
     values, losses = hand.whole, (hand.losses + hand.discrepancy)[:, rows]
-    noise = np.sqrt(hand.spread.own**2 + hand.spread.fluctuation**2)[:, rows]
+    np.testing.assert_allclose(own.losses, losses)
     np.testing.assert_allclose(own.values, values[rows], rtol=1e-6)
     np.testing.assert_allclose(own.regrets, (values - values.min(axis=0))[rows], atol=CLOSE)
-    wanted = risk.expected_regret(values.T)[rows]
-    np.testing.assert_allclose(own.expected_regret, wanted, atol=CLOSE)
     np.testing.assert_allclose(own.probability_best.sum(), 1.0)
-    ends = losses + 0.01
-    above = norm.cdf(-0.01 / noise).mean(axis=2)
-    np.testing.assert_allclose(own.probability_above(ends), above, rtol=1e-3)
-    runs = own.new_runs(seed=0, repeats=200)
-    assert runs.shape == (2, 3, 20_000)
-    sd = np.sqrt(losses.var(axis=2) + (noise**2).mean(axis=2))
-    np.testing.assert_allclose(runs.std(axis=2), sd, rtol=0.05)
-    # The two losses of a run go together, those of the law's misses more than the fluctuations.
-    spread = hand.spread.correlation
-    about = runs - np.tile(losses, 200)
-    covariance = np.array([np.cov(*about[:, row])[0, 1] for row in range(3)])
-    wanted = spread.misfit * hand.spread.own[0] * hand.spread.own[1]
-    wanted += spread.fluctuation * hand.spread.fluctuation[0] * hand.spread.fluctuation[1]
-    np.testing.assert_allclose(covariance, wanted[rows].mean(axis=1), rtol=0.15)
+    generator, starts = np.random.default_rng(0), valuation.start(own.candidates)
+    drawn = generator.standard_normal((200, *losses.shape))
+    runs = hand.losses[:, rows] + hand.spread.single_run()[:, rows] * drawn
+    assert list(own.sets) == list(valuation.model.domains)
+    for index, one in enumerate(own.sets.values()):
+        risen = (runs[:, index] > starts[index]).mean(axis=(0, 2))
+        np.testing.assert_allclose(one.probability_of_rise, risen, atol=0.02)
+        shown = one.new_runs(drawn[0, index])
+        np.testing.assert_allclose(shown, runs[0, index], rtol=1e-6)
+        np.testing.assert_allclose(one.changes(drawn[0, index]), shown - starts[index])
 
 
 def test_slices_leave_the_recommendation_in_one_quantity() -> None:
