@@ -86,7 +86,7 @@ class Contenders:
             values=values,
             # The best are known in single precision, and a draw may do better where constraints are broken.
             regrets=np.maximum(values - np.minimum(best, values.min(axis=0)), 0.0),
-            breaches=valuation.breaches(candidates, block.losses, block.spread),
+            breaches=valuation.breaches(candidates, block),
             links=valuation.links,
         )
 
@@ -171,9 +171,7 @@ class Slice:
         every = candidates.joined(chosen)
         block = valuation.model.at(every)
         values = valuation.expected(every, block)
-        spread = block.spread if valuation.objective.chances else None
-        breaches = valuation.breaches(every, block.losses, spread)
-        allowed = (breaches <= valuation.allowed[:, None]).all(axis=0)
+        allowed = (valuation.breaches(every, block) <= valuation.allowed[:, None]).all(axis=0)
         allowed &= valuation.overrun(every) <= 0.0
         return cls(name, candidates, values[:-1] - values[-1], allowed[:-1])
 

@@ -235,28 +235,21 @@ class RiskMeasure:
 
     def of_losses(self, means: Floats, sds: Floats, reference: ArrayLike = 0.0) -> Floats:
         """Return a measure of loss: of runs about their means, or of how often they beat a reference."""
-        level = self.level or 0.0
-        match self.name:
-            case "quantile":
-                return quantile(means, sds, level)
-            case "cvar":
-                return cvar(means, sds, level)
-            case "mean-sd":
-                return mean_plus_sd(means, sds, level)
-            case "worst":
-                return worst_run(means, sds)
-            case "beat":
-                return -probability_below(means, reference, sds)
+        if self.name == "beat":
+            return -probability_below(means, reference, sds)
+        if self.name == "worst":
+            return worst_run(means, sds)
+        measures = {"quantile": quantile, "cvar": cvar, "mean-sd": mean_plus_sd}
+        if self.name in measures and self.level is not None:
+            return measures[self.name](means, sds, self.level)
         return np.asarray(means.mean(axis=0))
 
     def of_regret(self, values: Floats, best: Floats, tolerance: float) -> Floats:
         """Return a measure in `RELATIVE`, regret counted from each draw's best, shape (draws,)."""
-        match self.name:
-            case "max-regret":
-                return maximum_regret(values, best)
-            case "best":
-                return -probability_best(values, best, tolerance)
-        return expected_regret(values, best)
+        if self.name == "best":
+            return -probability_best(values, best, tolerance)
+        measure = maximum_regret if self.name == "max-regret" else expected_regret
+        return measure(values, best)
 
 
 def _level(name: str, text: str) -> float:

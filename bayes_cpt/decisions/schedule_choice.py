@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bayes_cpt.arrays import Floats, Ints
+from bayes_cpt.arrays import Floats, Ints, central
 from bayes_cpt.decisions.candidates import Candidates
 from bayes_cpt.decisions.final_losses import FinalLosses
 from bayes_cpt.decisions.objective import Objective, read_objective
@@ -192,7 +192,6 @@ class ScheduleChoice:
         """
         import pandas as pd
 
-        marks = [0.5, 0.5 - interval / 2, 0.5 + interval / 2]
         rows = []
         for family, against in PAIRS:
             gains = self.gains(family, against)
@@ -201,9 +200,7 @@ class ScheduleChoice:
                     "schedule": family,
                     "against": against,
                     "mean": float(gains.mean()),
-                    **dict(
-                        zip(("median", "lower", "upper"), np.quantile(gains, marks), strict=True)
-                    ),
+                    **central(gains, interval),
                     "probability": float(np.mean(gains > 0)),
                     "advised": family == self.advised,
                 }

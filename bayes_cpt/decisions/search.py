@@ -1,6 +1,7 @@
 """The search of a space: every candidate scored, every draw's own best found."""
 
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import Self
 
 import numpy as np
@@ -8,7 +9,7 @@ from numpy.typing import NDArray
 
 from bayes_cpt.arrays import Floats, Ints
 from bayes_cpt.decisions.candidates import Candidates
-from bayes_cpt.decisions.final_losses import Block, Spread
+from bayes_cpt.decisions.final_losses import Block
 from bayes_cpt.decisions.risk import RiskMeasure
 from bayes_cpt.decisions.search_space import SearchSpace
 from bayes_cpt.decisions.valuation import Valuation
@@ -157,47 +158,32 @@ def nondominated(first: Floats, second: Floats) -> Ints:
 
 
 def _look(valuation: Valuation, candidates: Candidates, criterion: SearchCriterion) -> Search:
-    """Return the scores of candidates and each draw's best among them."""
+    """Return the scores of candidates, block by block, and each draw's best among them."""
 
-    def examined(block: Block) -> tuple[Ints, Search]:
-        return block.rows, _examine(valuation, candidates.take(block.rows), criterion, block)
+    def examined(block: Block) -> Search:
+        return _examine(valuation, candidates.take(block.rows), criterion, block)
 
-    parts = valuation.model.map(candidates, examined)
-    places = np.argsort(np.concatenate([rows for rows, _ in parts]))
-    whole = {
-        name: np.concatenate([getattr(part, name) for _, part in parts], axis=-1)[..., places]
-        for name in ("losses", "means", "scores", "breaches", "excess")
-    }
-    kept = [(rows, part) for rows, part in parts if part.feasible.any()] or parts
-    lowest = np.stack([part.best for _, part in kept])
-    owners = np.stack([rows[part.optimum] for rows, part in kept])
-    first, draws = lowest.argmin(axis=0), np.arange(lowest.shape[1])
-    return Search(candidates, best=lowest[first, draws], optimum=owners[first, draws], **whole)
+    return reduce(Search.joined, valuation.model.map(candidates, examined))
 
 
 def _examine(
     valuation: Valuation, candidates: Candidates, criterion: SearchCriterion, block: Block
 ) -> Search:
-    measure = criterion.measure
-    of_losses = measure.name != "expected" and measure.name not in RiskMeasure.RELATIVE
-    spread = block.spread if valuation.objective.chances or of_losses else None
     values = valuation.changes(candidates, block.losses)
     whole = valuation.moved(candidates, values, block.discrepancy)
-    breaches = valuation.breaches(candidates, block.losses, spread)
+    breaches = valuation.breaches(candidates, block)
     excess = (breaches - valuation.allowed[:, None]).max(axis=0, initial=-np.inf)
     excess = np.maximum(excess, valuation.overrun(candidates))
     means = values.mean(axis=1)
-    scores = means
-    if of_losses and spread is not None:
-        scores = _scores(valuation, candidates, block.losses, values, spread, criterion)
     # With no candidate that keeps the constraints, the best of all stand in for the best feasible ones.
     feasible = excess <= 0.0
     kept = np.where(feasible[:, None], whole, np.inf) if feasible.any() else whole
+    of_mean = criterion.measure.name in ("expected", *RiskMeasure.RELATIVE)
     return Search(
         candidates,
         losses=block.losses.mean(axis=2),
         means=means,
-        scores=scores,
+        scores=means if of_mean else _scores(valuation, candidates, block, values, criterion),
         breaches=breaches,
         excess=excess,
         best=kept.min(axis=0),
@@ -208,17 +194,16 @@ def _examine(
 def _scores(
     valuation: Valuation,
     candidates: Candidates,
-    losses: Floats,
+    block: Block,
     values: Floats,
-    spread: Spread,
     criterion: SearchCriterion,
 ) -> Floats:
     """Return a measure of the loss itself: nothing is drawn of the law's discrepancy."""
     measure, combination = criterion.measure, valuation.combination
     if measure.run is not None:
-        plain = valuation.values(candidates, losses)
-        sizes = combination.sizes(candidates, spread, single_run=True)
+        plain = valuation.values(candidates, block.losses)
+        sizes = combination.sizes(candidates, block.spread, single_run=True)
         return measure.of_losses(plain.T, sizes.T, valuation.of_run(measure.run))
-    about = spread.against(valuation.start_level(candidates))
+    about = block.spread.against(valuation.start_level(candidates))
     sizes = combination.sizes(candidates, about, single_run=criterion.new_run)
     return measure.of_losses(values.T, sizes.T)

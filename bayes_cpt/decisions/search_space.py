@@ -368,21 +368,19 @@ def peaks_tried(space: Space, study: Study, bases: Sequence[Base]) -> dict[str, 
 
     Never beyond where any run was trained: losses do not tell where training breaks down.
     """
-    trained = max(run.schedule.peak for run in study.runs)
-    pretrained = [base.schedule.peak for base in bases if base.schedule is not None]
     tried = [run.schedule.peak for run in study.continual_runs]
-    low, high = min(tried) / PEAK_BEYOND, max(tried) * PEAK_BEYOND
+    pretrained = [base.schedule.peak for base in bases if base.schedule is not None]
+    trained = max([run.schedule.peak for run in study.runs] + pretrained)
+    low, high = min(tried) / PEAK_BEYOND, min(max(tried) * PEAK_BEYOND, trained)
     if pretrained:
-        peak = max(pretrained)
-        highest = max(min(high, trained), min(high, peak), *tried) / peak
-        default = Quantity(low=low / peak, high=highest, scale="log")
+        whole = max(pretrained)
+        default = Quantity(low=low / whole, high=high / whole, scale="log")
         return either(space, "peak", "relative_peak", default)
     if space.relative_peak is not None:
         problem = "it is a share of the PT peak, and that is not known"
         fix = f"give peak, raw: the runs of the study go up to {trained:g}"
         raise SpecError.at("space, key relative_peak", problem, fix)
-    default = Quantity(low=low, high=max(min(high, trained), *tried), scale="log")
-    return {"peak": space.peak or default}
+    return {"peak": space.peak or Quantity(low=low, high=high, scale="log")}
 
 
 def shortest_decay(study: Study) -> float:

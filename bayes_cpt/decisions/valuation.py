@@ -259,19 +259,18 @@ class Valuation:
         changes = self.changes(candidates, block.losses)
         return self.moved(candidates, changes, block.discrepancy)
 
-    def breaches(self, candidates: Candidates, losses: Floats, spread: Spread | None) -> Floats:
+    def breaches(self, candidates: Candidates, block: Block) -> Floats:
         """Return how probably each constraint is broken, shape (constraints, candidates)."""
-        constraints = self.objective.chances
-        breaches = np.empty((len(constraints), len(candidates)))
-        pairs = zip(constraints, self.constrained, strict=True)
+        breaches = np.empty((len(self.objective.chances), len(candidates)))
+        pairs = zip(self.objective.chances, self.constrained, strict=True)
         for index, (constraint, combination) in enumerate(pairs):
-            if spread is None:
-                raise ValueError("constraints need the spread of the losses")
             before, threshold, counted = self._threshold(constraint, combination, candidates)
-            margin = combination.of_candidates(candidates, losses)
+            margin = combination.of_candidates(candidates, block.losses)
             if before is not None:
                 margin = margin - before.astype(margin.dtype)
-            about = spread.against(self.start_level(candidates)) if counted else spread
+            about = block.spread
+            if counted:
+                about = about.against(self.start_level(candidates))
             sizes = combination.sizes(candidates, about, single_run=constraint.kind == "new_run").T
             breaches[index] = 1.0 - risk.probability_below(margin.T, threshold, sizes)
         return breaches

@@ -95,7 +95,8 @@ def _ends(value: Floats, every: Floats) -> tuple[float, float]:
     above = value[value > 0]
     high = 2.0 * float(max(every.max(), 1e-9))
     low = 0.4 * float(above.min()) if above.size else high / DECADES
-    return max(low, high / DECADES), high
+    # Of less than a decade marks between would be told, one over the other.
+    return min(max(low, high / DECADES), high / 10.0), high
 
 
 def _share(value: float, price: float) -> str:

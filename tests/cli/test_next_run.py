@@ -65,5 +65,9 @@ def test_the_table_has_what_the_runs_cost_and_where_they_leave_what_was_fitted(
 def test_runs_need_not_be_named(call: Call, fit_file: Path) -> None:
     answer = call("next-run", fit_file, "--steps", 40, *FEW)
     assert answer.code == 0
-    assert "26 more are in --json" in answer.out
+    assert "more are in --json" in answer.out
+    # The run that check and summary advise is among those that are shown, and valued.
+    assert "a CPT run 4 times as long" in answer.out
+    [row] = [line for line in answer.out.splitlines() if line.startswith(" most_telling")]
+    assert " 12000 " in row
     assert "_constant" in answer.out

@@ -296,7 +296,7 @@ def test_constraints_are_kept_by_what_is_chosen(probes: Path) -> None:
     }
     own = next_run(lab_posterior(), objective, SPACE, probes, draws=100, candidates=64)
     block = own.valuation.model.at(own.candidates)
-    breaches = own.valuation.breaches(own.candidates, block.losses, block.spread)
+    breaches = own.valuation.breaches(own.candidates, block)
     assert breaches.max() <= 0.3 + 0.02
     assert "what breaks a constraint now" in " ".join(own.sentences())
 

@@ -68,7 +68,7 @@ def test_rises_are_as_probable_as_draws_of_run_and_base_say(base: Base | None) -
     model, rows = valuation.model, np.arange(len(candidates))
     block = model.at(candidates)
     law, spread = block.losses, block.spread
-    found = valuation.breaches(candidates, law, spread)[0]
+    found = valuation.breaches(candidates, block)[0]
     generator = np.random.default_rng(3)
     start, level = valuation.start(candidates)[0], valuation.start_level(candidates)[0]
     above = np.zeros(len(rows))

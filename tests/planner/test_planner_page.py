@@ -110,7 +110,9 @@ def candidates_of(planner: Planner, settings: list[dict[str, Any]]) -> Candidate
     nowhere = np.zeros((len(settings), 0))
     replay = table["replay"].to_numpy()
     cells = np.zeros(len(settings), dtype=np.int64)
-    return Candidates(bases, table["base"].to_numpy(), replay, schedules, nowhere, cells)
+    return Candidates(
+        bases, table["base"].to_numpy(), replay, schedules, nowhere, cells, ({},), cells
+    )
 
 
 def test_regret_and_constraints_are_those_of_decide(planner: Planner) -> None:
@@ -122,7 +124,7 @@ def test_regret_and_constraints_are_those_of_decide(planner: Planner) -> None:
     candidates = candidates_of(planner, settings)
     block = model.at(candidates)
     losses = block.losses
-    breaches = valuation.breaches(candidates, losses, block.spread)
+    breaches = valuation.breaches(candidates, block)
     # Of an expected loss the page counts draws of the law alone, without what the law misses.
     whole = [own.kind == "new_run" for own in OBJECTIVE.constraints]
     assert any(whole)
