@@ -72,6 +72,7 @@ def _values(axes: "Axes", result: RunValues, names: list[str]) -> None:
     perfect = scale * result.perfect[0]
     low, high = _ends(value, np.concatenate([value, hurdle, perfect]))
     axes.set_xscale("log")
+    axes.tick_params(axis="x", which="minor", labelbottom=False)
     ends = np.clip([value - ERRORS * error, value + ERRORS * error], low, high)
     axes.hlines(places, *ends, color=PALETTE[0], linewidth=1.2)
     axes.plot(np.maximum(value, low), places, "o", color=PALETTE[0], markersize=4, clip_on=False)
@@ -95,7 +96,7 @@ def _ends(value: Floats, every: Floats) -> tuple[float, float]:
     above = value[value > 0]
     high = 2.0 * float(max(every.max(), 1e-9))
     low = 0.4 * float(above.min()) if above.size else high / DECADES
-    # Of less than a decade marks between would be told, one over the other.
+    # A decade holds a power of ten, which alone is told.
     return min(max(low, high / DECADES), high / 10.0), high
 
 
