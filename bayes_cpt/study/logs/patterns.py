@@ -196,5 +196,6 @@ def command_for(path: Path, lines: Sequence[str]) -> str:
         return TABLE_OF_IT
     if "{step}" in found["{val_loss}"] and "{lr}" not in found.get("{step}", ""):
         found.pop("{step}", None)
-    given = " ".join(f'--pattern "{text}"' for text in found.values())
+    quoted = (f"'{text}'" if '"' in text else f'"{text}"' for text in found.values())
+    given = " ".join(f"--pattern {text}" for text in quoted)
     return f"have it read by a pattern: bayes-cpt init STUDY {path} {given}"

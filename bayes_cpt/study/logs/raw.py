@@ -1,7 +1,9 @@
 """A raw log: rows of named cells as a reader found them, each with its place; and the numbers in cells."""
 
+import bz2
 import gzip
 import io
+import lzma
 import math
 import re
 import zipfile
@@ -18,7 +20,9 @@ from bayes_cpt.errors import StudyError
 from bayes_cpt.study.tables import decoded
 
 EMPTY_CELLS = ("na", "n/a", "null", "none", "-", "--")
-COMPRESSED = (".gz", ".zip")
+COMPRESSED = (".gz", ".bz2", ".xz", ".zip")
+# By how a packed file begins.
+UNPACK = {b"\x1f\x8b": gzip.decompress, b"BZh": bz2.decompress, b"\xfd7zXZ": lzma.decompress}
 PLAIN = re.compile(
     r"[+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?|[+-]?(?:nan|inf|infinity)", re.IGNORECASE
 )
@@ -284,11 +288,12 @@ def _sure_mark(
 
 
 def content_of(path: Path) -> bytes:
-    """Return the bytes of a file, unpacked if it is gzipped or the only file of a zip archive."""
+    """Return the bytes of a file, unpacked if it is packed alone."""
     content = path.read_bytes()
+    unpack = next((own for start, own in UNPACK.items() if content.startswith(start)), None)
     try:
-        if content[:2] == b"\x1f\x8b":
-            return gzip.decompress(content)
+        if unpack is not None:
+            return unpack(content)
         if content[:4] == b"PK\x03\x04" and path.suffix == ".zip":
             with zipfile.ZipFile(io.BytesIO(content)) as archive:
                 names = [name for name in archive.namelist() if not name.endswith("/")]
@@ -299,7 +304,7 @@ def content_of(path: Path) -> bytes:
                         "unpack it, and name the log",
                     )
                 return archive.read(names[0])
-    except (OSError, EOFError, zipfile.BadZipFile) as error:
+    except (OSError, EOFError, lzma.LZMAError, zipfile.BadZipFile) as error:
         raise fail(str(path), f"it cannot be unpacked: {error}", "copy it again") from None
     return content
 

@@ -168,9 +168,10 @@ def _widen(log: RawLog, path: Path) -> None:
         cells = {k: v for k, v in row.cells.items() if k not in (value, *left_out)}
         return row._replace(cells={**cells, called: row.cells.get(value)})
 
-    if {"domain", "loss"} <= set(names):
+    if "loss" in names and (sets := {"domain", "dataset"} & set(names)):
+        label = min(sets, key=names.index)
         log.rows = [
-            named(row, "loss", f"{row.cells.get('domain')}_val_loss", "domain") for row in log.rows
+            named(row, "loss", f"{row.cells.get(label)}_val_loss", label) for row in log.rows
         ]
     elif "value" in by_case and labels:
         log.rows = [

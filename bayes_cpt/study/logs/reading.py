@@ -183,6 +183,9 @@ class _Cleaning:
         self.cells = self.cells.kept(self.cells.given(wanted))
         axis = StepAxis(self.raw, self.cells, list(chosen), self.reading, self.notes)
         counter, self.cells, steps = axis.steps()
+        if steps.size > 1 and (np.diff(steps) < 0).all():
+            # A table may begin with the newest row.
+            self.cells, steps = Cells(self.cells.rows[::-1]), steps[::-1]
         losses: list[tuple[int, str, float]] = []
         for domain in dict.fromkeys(chosen.values()):
             what = f"losses of {domain}"

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from bayes_cpt.checks import Check
-from bayes_cpt.study.logs.raw import Stated, fail
+from bayes_cpt.study.logs.raw import Stated, fail, unpacked_name
 from bayes_cpt.study.logs.readers import STATE
 from bayes_cpt.study.logs.reading import Log
 from bayes_cpt.study.logs.recipes import Recipe
@@ -54,7 +54,7 @@ def run_name(path: str) -> str:
     parts = [part for part in re.split(r"[/\\]", path) if part not in ("", ".", "..")]
     while len(parts) > 1 and (parts[-1] == STATE or re.fullmatch(r"checkpoint-\d+", parts[-1])):
         parts.pop()
-    return Path(parts[-1].removesuffix(".gz").removesuffix(".zip")).stem if parts else "run"
+    return unpacked_name(Path(parts[-1])).stem if parts else "run"
 
 
 def read_run_log(name: str, recipes: Sequence[Recipe]) -> tuple[list[Recipe], Log]:

@@ -1,7 +1,9 @@
 """Logs as public trainers write them, with numbers of ours: read rightly or refused, never wrongly."""
 
+import bz2
 import gzip
 import json
+import lzma
 import math
 import re
 import zipfile
@@ -223,9 +225,10 @@ def test_a_resumed_job_counts_and_two_runs_are_named(tmp_path: Path) -> None:
     header, *rows = resumed.splitlines(keepends=True)
     again = "".join([header, *rows[:3], header, *rows[3:]])
     assert read(tmp_path / "a.csv", again).losses == log.losses
+    falling = read(tmp_path / "a.csv", "step,val_loss\n20,2.8\n10,2.9\n0,3.0\n")
     late = read(tmp_path / "a.csv", "step,val_loss\n0,3.0\n10,2.9\n20,2.8\n", start=10)
     assert late.losses == ((0, "val", 2.9), (10, "val", 2.8))
-    assert not any("the job was resumed" in note for note in late.notes)
+    assert not any("the job was resumed" in note for note in (*late.notes, *falling.notes))
 
 
 @pytest.mark.parametrize("column", ["experiment", "run_id", "seed", "replay"])
@@ -279,10 +282,11 @@ def test_entries_without_a_step_are_left_out_and_said(tmp_path: Path) -> None:
 
 def test_packed_logs_are_read(tmp_path: Path) -> None:
     text = "step,val_loss\n0,3.0\n10,2.9\n"
-    (tmp_path / "a.csv.gz").write_bytes(gzip.compress(text.encode()))
+    for name, pack in (("a.csv.gz", gzip), ("a.csv.bz2", bz2), ("a.csv.xz", lzma)):
+        (tmp_path / name).write_bytes(pack.compress(text.encode()))
     with zipfile.ZipFile(tmp_path / "b.zip", "w") as archive:
         archive.writestr("b.csv", text)
-    for name in ("a.csv.gz", "b.zip"):
+    for name in ("a.csv.gz", "a.csv.bz2", "a.csv.xz", "b.zip"):
         assert steps_of(Reading(paths=(str(tmp_path / name),)).read()) == [0, 10]
 
 
@@ -494,6 +498,11 @@ def test_any_other_log_by_a_pattern_which_is_suggested(tmp_path: Path) -> None:
     # A loss in a line of its own is of the step before.
     text = "it 10 lr 1e-4\nval loss: 2.9\nit 20 lr 1e-4\nval loss: 2.8\n"
     refused(path, text, '--pattern "it {step} ... lr {lr}" --pattern "val loss: {val_loss}"')
+    refused(
+        path,
+        'at {"step": 10, "eval_loss": 2.9}\n',
+        """--pattern 'step": {step} ... eval_loss": {val_loss}'""",
+    )
 
 
 # What a log states against a plan.

@@ -103,3 +103,24 @@ def test_what_is_recognised_is_what_was_logged(
     np.testing.assert_allclose(
         found.schedule.learning_rates(), logged, rtol=0, atol=2 * TOLERANCE * peak
     )
+
+
+@pytest.mark.parametrize("late", [0, 1])
+@pytest.mark.parametrize("digits", [3, 4])
+@pytest.mark.parametrize(("every", "warmup"), [(10, 13), (50, 40)])
+@pytest.mark.parametrize(
+    "decay",
+    [linear(600, 3e-4, 0.0), cosine(600, 3e-4, 3e-5), cosine(600, 3e-4), constant(600, 3e-4)],
+)
+def test_printed_rates_follow_a_shape_to_their_digits(
+    decay: Schedule, every: int, warmup: int, digits: int, late: int
+) -> None:
+    schedule = linear(warmup, 0.0, 3e-4) + decay if warmup else decay
+    rates = schedule.learning_rates()
+    steps = np.arange(every, schedule.steps + 1, every)
+    printed = [float(f"{rate:.{digits - 1}e}") for rate in np.r_[0.0, rates][steps - late]]
+    found = recognize(steps.tolist(), printed, schedule.steps).schedule
+    assert not found.is_logged
+    # What is before the first logged step is not known.
+    seen = slice(every, None)
+    np.testing.assert_allclose(found.learning_rates()[seen], rates[seen], rtol=0, atol=0.02 * 3e-4)

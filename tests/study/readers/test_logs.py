@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from bayes_cpt.study.logs.raw import LogError
 from bayes_cpt.study.logs.readers import kind_of, read_logs
 from bayes_cpt.study.logs.reading import Reading, clean
 from bayes_cpt.study.logs.recognize import recognize
@@ -90,9 +91,10 @@ def test_utf_16_as_spreadsheets_save_it(tmp_path: Path) -> None:
     assert clean(read_logs("auto", [str(path)]), Reading()).losses == ((10, "val", 2.5),)
 
 
-def test_rows_of_run_step_domain_loss(tmp_path: Path) -> None:
+@pytest.mark.parametrize("label", ["domain", "dataset"])
+def test_rows_of_run_step_domain_loss(label: str, tmp_path: Path) -> None:
     path = tmp_path / "losses.csv"
-    path.write_text("run,step,domain,loss\na,10,code,2.5\nb,10,code,2.4\na,10,prose,3.5\n")
+    path.write_text(f"run,step,{label},loss\na,10,code,2.5\nb,10,code,2.4\na,10,prose,3.5\n")
     raw = read_logs("csv", [str(path)])
     assert clean(raw, Reading(row_run="a")).losses == ((10, "code", 2.5), (10, "prose", 3.5))
 
@@ -109,6 +111,20 @@ def test_a_restarted_job_writes_a_second_event_file(tmp_path: Path) -> None:
     said = " ".join(log.notes)
     assert "it is cut off and was left out" in said
     assert "were merged" in said
+
+
+def test_event_files_of_two_runs_are_told_from_a_figure_of_two_lines(tmp_path: Path) -> None:
+    with_library("tensorboard")
+    content = (LOGS / "tensorboard" / "events.out.tfevents.1.tiny.0").read_bytes()
+    for name, runs in (("r00", 1), ("r25", 2)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "events.out.tfevents.1.tiny").write_bytes(content)
+        if runs == 1:
+            # A folder inside that of the job is no part of the names of its series.
+            log = clean(read_logs("tensorboard", [str(tmp_path)]), Reading())
+            assert log.domains == ("general", "target")
+    with pytest.raises(LogError, match=r"folders r00/ and r25/ have the same series"):
+        read_logs("tensorboard", [str(tmp_path)])
 
 
 def test_event_files_are_read_as_tensorboard_reads_them() -> None:
