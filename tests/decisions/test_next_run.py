@@ -40,7 +40,7 @@ schedule = [ { shape = "cosine", steps = 400, start = 0.002, end = 0 } ]
 [runs.other]
 phase = "cpt"
 base = "annealed_0pct"
-replay = 0.0
+replay = 0.003
 schedule = [ { shape = "linear", steps = 300, start = 0, end = 0.001 } ]
 """
 
@@ -132,9 +132,9 @@ def test_values_meet_nested_simulation_by_importance_weights(
         worth[name], own = gains.mean(), found.values[name]
         spread = np.hypot(gains.std() / np.sqrt(outer.size), own.error)
         # Few effective draws make the nested value rather too high.
-        assert own.value <= worth[name] + 2.5 * spread
-        assert own.value >= 0.85 * worth[name] - 2.5 * spread
-    # A run at half replay tells most of what is unknown, one without replay nothing.
+        assert own.value < worth[name] + 2.5 * spread
+        assert own.value > 0.85 * worth[name] - 2.5 * spread
+    # A run at half replay tells most of what is unknown, one with hardly any replay next to nothing.
     assert worth["cheap"] > 0.5 * found.perfect[0]
     assert worth["other"] < 0.01 * found.perfect[0]
 
