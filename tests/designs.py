@@ -16,6 +16,8 @@ from bayes_cpt.study.study import Study
 
 PEAK, LOW = 2e-3, 6e-4
 STEPS = 3000
+# The share of a CPT run at its start that is measured as closely as all of it.
+FIRST = 0.05
 WARM = linear(300, 0.0, PEAK)
 STABLE = WARM + constant(11_700, PEAK)
 EARLY = WARM + constant(5_700, PEAK)
@@ -61,8 +63,9 @@ def _steps(run: Run, seen: float) -> list[int]:
     steps = run.schedule.steps
     if run.phase == "pt":
         return list(range(200, steps + 1, 200))
-    share = np.linspace(0.0, 1.0, 39) ** 2
-    return sorted({0, *(int(np.ceil(seen * s * steps)) for s in share)})
+    whole = np.linspace(0.0, 1.0, 39) ** 2
+    shares = np.concatenate([whole, FIRST * whole])
+    return sorted({int(np.ceil(share * steps)) for share in shares[shares <= seen]})
 
 
 def full() -> Study:
@@ -85,7 +88,7 @@ def one_replay(replay: float = 0.25) -> Study:
     return design({k: (base, replay, schedule) for k, (base, _, schedule) in FULL.items()})
 
 
-def too_short(seen: float = 0.05) -> Study:
+def too_short(seen: float = FIRST) -> Study:
     """Return it with the first steps alone of every CPT run."""
     return design(FULL, seen=seen)
 

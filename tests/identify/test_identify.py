@@ -67,14 +67,13 @@ def test_each_lack_is_named_with_the_run_that_fills_it(
 def test_no_lack_is_named_where_there_is_none(
     lacking: str, quantities: list[str], advice: str
 ) -> None:
-    # On target data the slow pace of annealing looks like a part of the shift, whatever was tried.
-    assert not {name for name, domain in named("full") if domain != "target"} & set(quantities)
+    assert not {name for name, _ in named("full")} & set(quantities)
 
 
 def test_the_run_advised_is_the_one_that_tells() -> None:
     gained = found("without anneals").loc["gain_ratio"]
     assert (gained["contraction"] < 0.2).all()
-    assert (gained["with_advice"] > gained["contraction"] + [0.35, 0.25]).all()
+    assert (gained["with_advice"] > gained["contraction"] + 0.35).all()
     shape = found("too short").loc["shift_exponent"]
     assert (shape["with_advice"] > shape["contraction"] + 0.2).all()
 
@@ -101,9 +100,8 @@ def test_contractions_are_shares_and_grow_with_what_is_added() -> None:
 
 
 def test_a_longer_run_never_tells_less() -> None:
-    # How soon a base's offset goes is told by the first steps, of which the short runs have more points.
-    short, whole = (found(name).drop(index="offset_time") for name in ("too short", "full"))
-    assert (whole["contraction"] >= short["contraction"] - 0.02).all()
+    short, whole = found("too short"), found("full")
+    assert (whole["contraction"] >= short["contraction"] - 1e-9).all()
     effects = whole.index[whole["kind"] == "effect"]
     assert (whole.loc[effects, "sd"] <= short.loc[effects, "sd"]).all()
 
