@@ -30,6 +30,13 @@ def suggestion(word: object, allowed: Iterable[str]) -> str:
     return f" (did you mean {close[0]!r}?)" if close else ""
 
 
+def unknown(kind: str, name: object, known: Iterable[str]) -> tuple[str, str]:
+    """Return what is wrong with a name that is none of the known ones, and what to do about it."""
+    names = list(known)
+    problem = f"there is no {kind} {name!r}{suggestion(name, names)}"
+    return problem, f"name one of {', '.join(names) or 'none, as there is none'}"
+
+
 class Check:
     """A list of problems that grows until it is raised as one `StudyError`."""
 
@@ -88,7 +95,7 @@ class Check:
     def keys(
         self, table: object, *, allowed: Collection[str], required: Collection[str] = ()
     ) -> dict[str, Any]:
-        """Return the table as a dictionary; note that it is not a table, unknown keys and missing keys."""
+        """Return the allowed keys; note that it is not a table, unknown keys and missing keys."""
         if not isinstance(table, dict):
             self.add("", f"this is {table!r}", f"write a table with the keys {', '.join(allowed)}")
             return {}
@@ -102,7 +109,7 @@ class Check:
         for key in required:
             if key not in table:
                 self.add(f"key {key}", f"the key {key!r} is missing", f"add {key} = ...")
-        return table
+        return {key: value for key, value in table.items() if key in allowed}
 
     def name(self, key: str, value: object) -> bool:
         """Note a problem unless `value` can name a run, base or validation set in every table."""

@@ -112,14 +112,7 @@ def check_same_data(study: "Study", plan: "Study") -> None:
     """
     if plan.unique_tokens is None and plan.tokens_per_step is None:
         return
-    mine, theirs = unique_steps(study), unique_steps(plan)
-    if not np.isclose(mine, theirs, rtol=1e-6):
-        problem = (
-            f"a step on target data goes through 1/{theirs:.6g} of them, and in the fitted study through "
-            f"1/{mine:.6g}: the law with repeated tokens knows the data that it was fitted to"
-        )
-        fix = "leave unique_tokens, tokens_per_step and batch_tokens as in the study"
-        raise StudyError.at("table study, key unique_tokens", problem, fix)
+    _check_alike("table study", unique_steps(study), unique_steps(plan))
 
 
 def check_same_steps(steps: float, resources: Resources) -> None:
@@ -127,8 +120,14 @@ def check_same_steps(steps: float, resources: Resources) -> None:
     unique, per_step = resources.unique_tokens, resources.tokens_per_step
     if unique is None or unique.target is None or per_step is None:
         return
-    theirs = unique.target / per_step
-    if not np.isclose(steps, theirs, rtol=1e-6):
-        problem = f"its target data last {theirs:.6g} steps, and those of the fit {steps:.6g}"
-        fix = "leave unique_tokens and tokens_per_step out, or use a fit of --model cpt-replay"
-        raise SpecError.at("space, key unique_tokens", problem, fix)
+    _check_alike("space", steps, unique.target / per_step)
+
+
+def _check_alike(place: str, fitted: float, steps: float) -> None:
+    if not np.isclose(fitted, steps, rtol=1e-6):
+        problem = (
+            f"its target data last {steps:.6g} steps, and those of the fit {fitted:.6g}: the law with "
+            "repeated tokens knows the data that it was fitted to"
+        )
+        fix = "leave unique_tokens, tokens_per_step and batch_tokens out, or fit with --model cpt-replay"
+        raise SpecError.at(f"{place}, key unique_tokens", problem, fix)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from bayes_cpt.checks import Check, suggestion
+from bayes_cpt.checks import Check, unknown
 from bayes_cpt.errors import Problem, StudyError
 from bayes_cpt.study.resources import RESOURCES
 from bayes_cpt.study.runs import Base, Branch, Run
@@ -26,7 +26,7 @@ from bayes_cpt.study.tables import (
     write_table,
 )
 from bayes_cpt.study.trunks import branch_of
-from bayes_cpt.study.validation import RING, RING_FIX, Origin, examine
+from bayes_cpt.study.validation import RING, RING_FIX, Origin, examine, first_difference
 from bayes_cpt.toml_files import read_toml
 
 if TYPE_CHECKING:
@@ -92,8 +92,7 @@ class Settings(Check):
         self.malformed: set[str] = set()
         self.keys(tables, allowed=TABLES)
         inner = Check()
-        table = inner.keys(tables.get("study", {}), allowed=STUDY_KEYS)
-        self.study = {key: value for key, value in table.items() if key in STUDY_KEYS}
+        self.study = inner.keys(tables.get("study", {}), allowed=STUDY_KEYS)
         if not isinstance(self.study.get("description", ""), str):
             inner.text("description", self.study.pop("description"))
         for key in RESOURCES.keys() & self.study.keys():
@@ -192,7 +191,7 @@ class Settings(Check):
             fix = "add schedule = [ ... ], or lr_log = true and an lr.csv"
             check.add("key schedule", "the run has no learning rates", fix)
         aside = ("schedule", "lr_log", "branch")
-        rest = {key: keys[key] for key in keys if key in RUN_KEYS and key not in aside}
+        rest = {key: keys[key] for key in keys if key not in aside}
         if "branch" in keys:
             joined = check.run(
                 "key branch", branched, keys["branch"], schedule, known, logged=logged is True
@@ -206,13 +205,11 @@ class Settings(Check):
 
     def _base(self, name: str, table: object, runs: dict[str, Run]) -> Base:
         check = Check()
-        keys = check.keys(table, allowed=BASE_KEYS)
-        values = {key: value for key, value in keys.items() if key in BASE_KEYS}
-        if "schedule" in keys:
-            values["schedule"] = self._schedule(check, keys) or _PLACEHOLDER
-        elif isinstance(keys.get("run"), str) and keys["run"] in runs and "steps" in keys:
-            # The checkpoint of a logged run has no segments of its own.
-            values["schedule"] = check.run("", runs[keys["run"]].schedule.first, keys["steps"])
+        values = check.keys(table, allowed=BASE_KEYS)
+        if "schedule" in values:
+            values["schedule"] = self._schedule(check, values) or _PLACEHOLDER
+        elif isinstance(values.get("run"), str) and values["run"] in runs and "steps" in values:
+            values["schedule"] = check.run("", runs[values["run"]].schedule.first, values["steps"])
         if values.get("schedule") is _PLACEHOLDER:
             values["known"] = False
         base = check.run("", Base, name, **values)
@@ -237,9 +234,7 @@ def branched(
     check.raise_problems()
     name, step = table["run"], table["step"]
     if not isinstance(name, str) or name not in built:
-        problem = f"there is no run {name!r} to branch off{suggestion(name, built)}"
-        fix = f"name one of {', '.join(built) or 'the runs of the study'}"
-        raise StudyError.at("key run", problem, fix)
+        raise StudyError.at("key run", *unknown("run", name, built))
     before, place = built[name].schedule.first(step), Branch(name, step)
     if rest is None or not logged:
         return place, rest and before + rest
@@ -416,8 +411,8 @@ def _complete(settings: Settings, fitted: Study, place: str) -> list[Problem]:
 def _same_base(base: Base, other: Base) -> bool:
     if base.schedule is None or other.schedule is None:
         return base.known == other.known
-    mine, theirs = base.schedule.learning_rates(), other.schedule.learning_rates()
-    return mine.size == theirs.size and np.allclose(mine, theirs, 0, 1e-6 * other.schedule.peak)
+    same_length = base.schedule.steps == other.schedule.steps
+    return same_length and not first_difference(other.schedule, base.schedule, base.schedule.steps)
 
 
 def write_study(

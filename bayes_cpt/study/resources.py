@@ -89,9 +89,8 @@ def _read[T: (UniqueTokens, Compute)](
     """Return what a table of a study.toml describes, all its problems at once."""
     check = Check()
     known = [part.name for part in fields(kind)]
-    keys = check.keys(table, allowed=known, required=required)
-    values: dict[str, Any] = {key: value for key, value in keys.items() if key in known}
-    if set(required) <= set(values) and isinstance(table, dict) and (values or not keys):
+    values = check.keys(table, allowed=known, required=required)
+    if set(required) <= set(values) and isinstance(table, dict) and (values or not table):
         resource = check.run("", kind, **values)
         if resource is not None and not check.problems:
             return resource

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayes_cpt.arrays import Floats
-from bayes_cpt.checks import suggestion
+from bayes_cpt.checks import unknown
 from bayes_cpt.errors import Problem, StudyError, StudyWarning
 from bayes_cpt.study.resources import Compute, Resources, UniqueTokens
 from bayes_cpt.study.runs import Base, Run
@@ -224,11 +224,7 @@ class Study:
     def _named[T: (Base, Run)](self, kind: str, name: str, items: dict[str, T]) -> T:
         if name in items:
             return items[name]
-        raise StudyError.at(
-            self.origin.settings,
-            f"there is no {kind} {name!r}{suggestion(name, items)}",
-            f"name one of {', '.join(items) or 'none'}",
-        )
+        raise StudyError.at(self.origin.settings, *unknown(kind, name, items))
 
     @cached_property
     def _curves(self) -> Mapping[tuple[str, str], tuple[NDArray[np.int64], Floats]]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bayes_cpt.arrays import Floats
-from bayes_cpt.checks import Check, suggestion
+from bayes_cpt.checks import Check, suggestion, unknown
 from bayes_cpt.errors import Problem
 from bayes_cpt.study.resources import UniqueTokens, check_counted, note_epochs
 from bayes_cpt.study.suspicions import suspicions
@@ -87,7 +87,10 @@ def examine(
     """
     check = Check()
     cautions = Check()
-    _check_settings(check, name, general, target, tokens_per_step, runs)
+    check.name("name", name)
+    _check_sets(check, general, target, runs)
+    if tokens_per_step is not None:
+        check.positive("tokens_per_step", tokens_per_step, "tokens")
     if not runs and not malformed:
         check.add("table runs", "there is no run", "add a table [runs.NAME] for each run")
     _check_runs(check, bases, runs, is_plan, malformed)
@@ -141,28 +144,15 @@ def examine(
     )
 
 
-def _check_settings(
-    check: Check,
-    name: object,
-    general: object,
-    target: object,
-    tokens_per_step: object,
-    runs: "Sequence[Run]",
-) -> None:
-    check.name("name", name)
+def _check_sets(check: Check, general: object, target: object, runs: "Sequence[Run]") -> None:
+    """Check the names of the validation sets, and that runs say which targets they train on."""
     if general is not None:
         check.name("general", general)
-    if target is not None:
-        _check_targets(check, general, target, runs)
-    elif general is None:
+    elif target is None:
         fix = 'write general = "<set of the PT data>", target = "<set of the CPT data>", or both'
         check.add("key general", "the study names neither a general nor a target set", fix)
-    if tokens_per_step is not None:
-        check.positive("tokens_per_step", tokens_per_step, "tokens")
-
-
-def _check_targets(check: Check, general: object, target: object, runs: "Sequence[Run]") -> None:
-    """Check the names of the targets, and that runs say which of them they train on."""
+    if target is None:
+        return
     names: list[Any] = list(target) if isinstance(target, list | tuple) else [target]
     if not names:
         check.add("key target", "target is an empty list", "name one validation set or several")
@@ -231,14 +221,13 @@ def _check_runs(
     _check_branches(check, {run.name: run for run in runs})
     pretraining = {run.name: run for run in runs if run.phase == "pt"}
     for base in bases:
+        place, own = f"base {base.name}, key run", base.schedule
         if base.run in pretraining:
-            _check_lies_on(check, base, pretraining[base.run])
+            if own is not None:
+                _check_shared(check, place, pretraining[base.run], own, own.steps)
         elif base.run and pretraining and not is_plan and base.run not in malformed:
-            check.add(
-                f"base {base.name}, key run",
-                f"there is no PT run {base.run!r}{suggestion(base.run, pretraining)}",
-                f"name one of {', '.join(pretraining)}, or leave the key out",
-            )
+            problem, fix = unknown("PT run", base.run, pretraining)
+            check.add(place, problem, f"{fix}, or leave the key out")
 
 
 def _check_branches(check: Check, runs: "dict[str, Run]") -> None:
@@ -255,27 +244,22 @@ def _check_branches(check: Check, runs: "dict[str, Run]") -> None:
         elif (trunk.phase, trunk.base) != (run.phase, run.base):
             problem = f"the run {trunk.name} is of another phase or base"
             check.add(place, problem, "branch off a run of the same phase and base")
-        elif step > (length := trunk.schedule.steps):
-            problem = f"the run {trunk.name} has {length} steps and is left at step {step}"
-            check.add(place, problem, "give the step at which the runs part")
-        elif differ := _first_difference(trunk.schedule, run.schedule, step):
-            problem = f"up to the branch its learning rates are not those of {trunk.name}: {differ}"
-            check.add(place, problem, "correct one of the two schedules, or leave branch out")
+        else:
+            _check_shared(check, place, trunk, run.schedule, step)
 
 
-def _check_lies_on(check: Check, base: "Base", run: "Run") -> None:
-    if base.schedule is None:
-        return
-    place, steps = f"base {base.name}, key run", base.schedule.steps
+def _check_shared(check: Check, place: str, run: "Run", part: "Schedule", steps: int) -> None:
+    """Check that a schedule has the learning rates of a run in its first steps."""
     if steps > (length := run.schedule.steps):
-        problem = f"the base has {steps} steps but its run {run.name} only {length}"
-        check.add(place, problem, "name the PT run it was saved from, or correct the steps")
-    elif differ := _first_difference(run.schedule, base.schedule, steps):
-        problem = f"the base's learning rates are not those of its run {run.name}: {differ}"
-        check.add(place, problem, f"make its schedule that of the first {steps} steps of the run")
+        problem = f"it lies at step {steps} of the run {run.name}, which has only {length}"
+        check.add(place, problem, "name the run that it comes from, or correct the steps")
+    elif differ := first_difference(run.schedule, part, steps):
+        problem = f"up to there its learning rates are not those of the run {run.name}: {differ}"
+        fix = f"make the first {steps} steps of the two schedules the same, or name no run"
+        check.add(place, problem, fix)
 
 
-def _first_difference(wanted: "Schedule", found: "Schedule", steps: int) -> str:
+def first_difference(wanted: "Schedule", found: "Schedule", steps: int) -> str:
     """Return in words where the first steps of two schedules differ first, empty where nowhere."""
     mine, theirs = (schedule.learning_rates()[:steps] for schedule in (found, wanted))
     apart = np.flatnonzero(np.abs(mine - theirs) > SAME_RATE * wanted.peak)

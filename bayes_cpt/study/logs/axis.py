@@ -6,10 +6,10 @@ from itertools import pairwise
 from typing import Any, Literal, Self
 
 import numpy as np
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from bayes_cpt.arrays import Floats, Ints
-from bayes_cpt.checks import suggestion
+from bayes_cpt.checks import unknown
 from bayes_cpt.strict import Strict, checked
 from bayes_cpt.study.logs.names import RANKS, count_of, is_loss, measured_unit, rate_series
 from bayes_cpt.study.logs.raw import Cells, RawLog, as_number, fail, numbers
@@ -45,14 +45,6 @@ class Counting(Strict):
     per_epoch: float | None = Field(default=None, gt=0)
     start: int = 0
 
-    @model_validator(mode="after")
-    def _has_sizes(self) -> Self:
-        if self.step_unit == "epochs" and self.per_epoch is None:
-            raise ValueError("nothing says how many steps an epoch has, --per-epoch N")
-        if self.step_unit in ("tokens", "samples", "micro-batches") and self.per_step is None:
-            raise ValueError(f"nothing says how many {self.step_unit} a step takes, --per-step N")
-        return self
-
     def changed(self, **keys: Any) -> Self:
         """Return a checked copy with other keys."""
         every = {**self.model_dump(exclude_unset=True), **keys}
@@ -81,21 +73,19 @@ class StepAxis:
         """Return the counter, the rows that it counts, and the step of each inside the run."""
         named, names = self.counting.step, self.cells.names
         if named is not None and named not in names:
-            raise fail(
-                f"{self.raw.source}, column {named}",
-                f"the column {named!r} is missing{suggestion(named, names)}",
-                f"name one of {', '.join(names)}",
-            )
+            raise fail(f"{self.raw.source}, --step {named}", *unknown("column", named, names))
         counter = named or self.raw.counter or self._counter()
         counted = count_of(counter)
         unit = self.counting.step_unit or (counted if counted in OTHER_UNITS else "steps")
-        if unit != "steps" and self.counting.per_step is None and self.counting.per_epoch is None:
-            size = "--per-epoch N, the optimiser steps of an epoch"
-            size = size if unit == "epochs" else "--per-step N, those of an optimiser step"
+        size = self.counting.per_epoch if unit == "epochs" else self.counting.per_step
+        if unit != "steps" and size is None:
+            lacks = f"how many {unit} a step takes", "--per-step N, those of an optimiser step"
+            if unit == "epochs":
+                lacks = "how many steps an epoch has", "--per-epoch N, its optimiser steps"
             raise fail(
                 f"{self.raw.source}, column {counter}",
-                f"it counts {unit}, and a study has steps",
-                f"give --step-unit {unit} and {size}, or name the column of the steps, --step COLUMN",
+                f"it counts {unit}, and nothing says {lacks[0]}",
+                f"give --step-unit {unit} and {lacks[1]}, or name the column of the steps, --step COLUMN",
             )
         counts = self._counts(counter)
         known = ~np.isnan(counts)

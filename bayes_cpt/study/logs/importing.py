@@ -314,31 +314,28 @@ class _Start:
     def name_sets(self, domains: Sequence[str]) -> None:
         """Complete which validation sets are general and target; of one that was measured, which it is."""
         continual = any(own[0].phase != "pt" for own in self.recipes.values())
-        for key, meaning, other in (
-            (GENERAL, "what the base was trained on", TARGET),
-            (TARGET, "what it is continued on", GENERAL),
-        ):
+        for key, other in (ROLES, ROLES[::-1]):
             named = [domain for domain in domains if domain not in self.study.values()]
             called = _called(key, named)
             if key in self.study:
                 continue
-            if len(called) == 1 or key in called:
-                self._take(key, key if key in called else called[0], "by its name")
+            if called is not None:
+                self._take(key, called, "by its name")
             elif key == TARGET and not continual:
                 continue
             elif len(named) == 1 and (not continual or (other in self.study and len(domains) > 1)):
                 self._take(key, named[0], "the only other one")
             elif len(domains) > 1:
-                self._ask_for(key, meaning, named)
+                self._ask_for(key, named)
         if len(domains) == 1:
             self._take_the_only(domains[0])
         self.notes += _third_sets(self.study, domains)
 
-    def _ask_for(self, key: str, meaning: str, domains: Sequence[str]) -> None:
+    def _ask_for(self, key: str, domains: Sequence[str]) -> None:
         if self.ask is not None:
-            self.study[key] = self.ask(
-                f"Which validation set is the {key} one, {meaning}?", domains
-            )
+            meaning = {GENERAL: "what the base was trained on", TARGET: "what it is continued on"}
+            question = f"Which validation set is the {key} one, {meaning[key]}?"
+            self.study[key] = self.ask(question, domains)
         else:
             problem = f"nothing says which validation set is the {key} one"
             self.check.add(f"key {key}", problem, f"give --{key} NAME, one of {', '.join(domains)}")
@@ -407,22 +404,18 @@ class _Start:
     def place_bases(self, runs: Sequence[Run]) -> None:
         """Give each base that lies on a PT run its steps: the run's last unless it says."""
         for name, table in self.bases.items():
-            for run in (run for run in runs if run.name == table.get("run")):
-                if "steps" not in table:
-                    table["steps"] = run.schedule.steps
-                    self.notes.append(
-                        f"base {name}: saved after step {run.schedule.steps} of {run.name}, its last"
-                    )
-                if "schedule" in table or run.schedule.is_logged:
-                    continue
-                segments = run.schedule.first(table["steps"])
-                if not segments.is_logged:
-                    table["schedule"] = segments.to_toml()
+            steps = next((run.schedule.steps for run in runs if run.name == table.get("run")), None)
+            if steps is not None and "steps" not in table:
+                table["steps"] = steps
+                self.notes.append(
+                    f"base {name}: saved after step {steps} of {table['run']}, its last"
+                )
 
 
-def _called(key: str, domains: Sequence[str]) -> list[str]:
-    """Return the validation sets in whose name a word says that they are general, or target."""
-    return [domain for domain in domains if key in re.split(r"[\W_]+", domain.lower())]
+def _called(key: str, domains: Sequence[str]) -> str | None:
+    """Return the validation set in whose name a word says that it is general, or target."""
+    called = [domain for domain in domains if key in re.split(r"[\W_]+", domain.lower())]
+    return key if key in called else called[0] if len(called) == 1 else None
 
 
 def _third_sets(study: Mapping[str, Any], domains: Sequence[str]) -> list[str]:
@@ -513,12 +506,10 @@ def _new_sets(
             raise fail(
                 f"--{key} {given[key]}", problem, "leave the option out, or correct study.toml"
             )
-        called = [given[key]] if key in given else _called(key, domains)
-        if named is None and len(called) == 1:
-            found[key] = called[0]
-            notes.append(
-                TAKEN.format(key, called[0], "as given" if key in given else "by its name")
-            )
+        called = given.get(key) or _called(key, domains)
+        if named is None and called is not None:
+            found[key] = called
+            notes.append(TAKEN.format(key, called, "as given" if key in given else "by its name"))
     return found
 
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bayes_cpt.checks import suggestion
+from bayes_cpt.checks import unknown
 from bayes_cpt.study.logs.names import count_of
 from bayes_cpt.study.logs.patterns import (
     COLOUR,
@@ -52,6 +52,8 @@ ASIDE = ("_runtime", "_per_second", "total_flos", "_model_preparation_time")
 EVENTS = "*tfevents*"
 WANDB_ADDRESS, WANDB_KEY = "wandb:", "WANDB_API_KEY"
 MLFLOW_SERVER = re.compile(r"(mlflow:)?(https?|sqlite|postgresql|mysql|databricks):/")
+DAMAGED = ("the file is damaged", "copy it again from where it was written")
+NOT_GIVEN = "the server does not give the run"
 # Enough of a text to see what program wrote it.
 SNIFFED = 200_000
 
@@ -59,11 +61,7 @@ SNIFFED = 200_000
 def read_logs(kind: str, paths: Iterable[str], patterns: Sequence[str] = ()) -> RawLog:
     """Read the logs of one run."""
     if kind not in KINDS:
-        raise fail(
-            f"kind {kind}",
-            f"there is no kind {kind!r} of logs{suggestion(kind, KINDS)}",
-            f"name one of {', '.join(KINDS)}",
-        )
+        raise fail(f"kind {kind}", *unknown("kind", kind, KINDS))
     logs = [_read(kind, path, patterns) for path in paths]
     if not logs:
         raise fail("PATH", "no log is named", "name at least one file or folder")
@@ -363,6 +361,22 @@ def _first_trained(state: _State) -> Mapping[str, Any]:
 # TensorBoard, W&B and MLflow.
 
 
+def _files(path: Path, pattern: str, what: str, fix: str) -> list[Path]:
+    """Return a file, or those of a kind in a folder, by their names."""
+    found = [path] if path.is_file() else path.rglob(pattern)
+    files = sorted(found, key=lambda file: (file.name, str(file)))
+    if not files:
+        raise fail(str(path), f"there is no {what}", fix)
+    return files
+
+
+def _check_one_run(path: Path, folders: Iterable[Path]) -> None:
+    """Refuse a folder that holds those of several runs."""
+    if len(runs := sorted(set(folders))) > 1:
+        names = ", ".join(run.relative_to(path).as_posix() for run in runs[:6])
+        raise fail(str(path), f"there are {len(runs)} runs: {names}", "name one of these folders")
+
+
 def _gathered(entries: Iterable[tuple[str, int, float, str, Any]]) -> Iterator[Row]:
     """Yield rows of what follows one another at a step: file, number, step, name and value of each."""
     row: Row | None = None
@@ -378,13 +392,7 @@ def _gathered(entries: Iterable[tuple[str, int, float, str, Any]]) -> Iterator[R
 
 def _tensorboard(path: Path) -> RawLog:
     """Read event files; a restarted job writes a new one, and their names begin with the time."""
-    files = (
-        [path]
-        if path.is_file()
-        else sorted(path.rglob(EVENTS), key=lambda file: (file.name, str(file)))
-    )
-    if not files:
-        raise fail(str(path), "there is no TensorBoard event file (*tfevents*)", "name its folder")
+    files = _files(path, EVENTS, "TensorBoard event file (*tfevents*)", "name its folder")
     log = RawLog(str(path), counter="step")
     folders = {file.parent for file in files}
     series: dict[str, set[str]] = {}
@@ -425,7 +433,7 @@ def _events(log: RawLog, file: Path, below: str) -> Iterator[tuple[str, int, flo
             if "truncated" in str(error).lower():
                 log.notes.append(f"{file}, event {number}: it is cut off and was left out")
                 return
-            raise _damaged(f"{file}, event {number}", error) from None
+            raise _failed(f"{file}, event {number}", error, *DAMAGED) from None
         for value in event.summary.value:
             found = np.array([value.simple_value])
             if value.WhichOneof("value") != "simple_value":
@@ -450,22 +458,17 @@ def _library(place: str, name: str) -> Iterator[None]:
         ) from None
 
 
-def _damaged(place: str, error: Exception) -> LogError:
-    said = " ".join(str(error).split())[:200]
-    return fail(place, f"the file is damaged: {said}", "copy it again from where it was written")
+def _failed(place: str, error: Exception, problem: str, fix: str) -> LogError:
+    """Return the error of a library in its words."""
+    return fail(place, f"{problem}: {' '.join(str(error).split())[:200]}", fix)
 
 
 def _wandb(path: Path) -> RawLog:
     """Read an offline run folder, its .wandb file, or an exported history."""
     if path.is_file() and path.suffix != ".wandb":
         return _table(path)
-    files = [path] if path.is_file() else sorted(path.rglob("*.wandb"))
-    if not files:
-        raise fail(str(path), "there is no .wandb file", "name the folder wandb/offline-run-...")
-    runs = sorted({file.parent.name for file in files})
-    if len(runs) > 1:
-        problem = f"there are {len(runs)} runs: {', '.join(runs[:6])}"
-        raise fail(str(path), problem, "name one of these folders")
+    files = _files(path, "*.wandb", ".wandb file", "name the folder wandb/offline-run-...")
+    _check_one_run(path, [file.parent for file in files])
     log = RawLog(str(path))
     for file in files:
         log.rows += _wandb_rows(log, file)
@@ -496,7 +499,7 @@ def _wandb_rows(log: RawLog, file: Path) -> Iterator[Row]:
         if number and at_end:
             log.notes.append(f"{file}, after history row {number}: the last record is cut off")
             return
-        raise _damaged(f"{file}, after history row {number}", error) from None
+        raise _failed(f"{file}, after history row {number}", error, *DAMAGED) from None
 
 
 def _items(items: Iterable[Any]) -> dict[str, Any]:
@@ -522,7 +525,7 @@ def _wandb_server(place: str) -> RawLog:
         rows = [_without_own(flat(row)) for row in run.scan_history()]
     except Exception as error:
         fix = "write wandb:ENTITY/PROJECT/RUN_ID and check the key"
-        raise _not_given(place, error, fix) from error
+        raise _failed(place, error, NOT_GIVEN, fix) from error
     log = RawLog(
         place, [Row(f"{place}, history row", i, row) for i, row in enumerate(rows, start=1)]
     )
@@ -530,36 +533,20 @@ def _wandb_server(place: str) -> RawLog:
     return log
 
 
-def _not_given(place: str, error: Exception, fix: str) -> LogError:
-    said = " ".join(str(error).split())[:200]
-    return fail(place, f"the server does not give the run: {said}", fix)
-
-
 def _mlflow(path: Path) -> RawLog:
     """Read a run of a file store, mlruns/EXPERIMENT/RUN, or a store with only one run."""
-    runs = (
-        [path]
-        if (path / "metrics").is_dir()
-        else sorted(m.parent for m in path.rglob("metrics") if m.is_dir())
-    )
-    if len(runs) > 1:
-        names = ", ".join(run.relative_to(path).as_posix() for run in runs[:6])
-        raise fail(str(path), f"there are {len(runs)} runs: {names}", "name one of these folders")
-    if not runs:
-        raise fail(
-            str(path),
-            "there is no MLflow run here (no folder metrics)",
-            "name the folder of a run, mlruns/EXPERIMENT/RUN, or the tracking address with #RUN_ID",
-        )
+    fix = "name the folder of a run, mlruns/EXPERIMENT/RUN, or the tracking address with #RUN_ID"
+    folders = _files(path, "metrics", "MLflow run (no folder metrics)", fix)
+    metrics = path / "metrics" if path / "metrics" in folders else folders[0]
+    _check_one_run(path, [folder.parent for folder in folders if metrics not in folder.parents])
     log = RawLog(str(path), counter="step")
-    metrics = runs[0] / "metrics"
     logged = [
         entry
         for file in sorted(metrics.rglob("*"))
         if file.is_file()
         for entry in _metric(log, file, file.relative_to(metrics).as_posix())
     ]
-    settings = [file for file in (runs[0] / "params").glob("*") if file.is_file()]
+    settings = [file for file in (metrics.parent / "params").glob("*") if file.is_file()]
     return _with_metrics(log, logged, {file.name: file.read_text("utf-8") for file in settings})
 
 
@@ -613,5 +600,5 @@ def _mlflow_server(address: str) -> RawLog:
             for point in client.get_metric_history(run, name)
         ]
     except Exception as error:
-        raise _not_given(address, error, "check the address and the run's id") from error
+        raise _failed(address, error, NOT_GIVEN, "check the address and the run's id") from error
     return _with_metrics(RawLog(address, counter="step"), logged, known.params)

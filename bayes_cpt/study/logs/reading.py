@@ -8,13 +8,13 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 import numpy as np
 from pydantic import BeforeValidator, Field
 
 from bayes_cpt.arrays import Ints
-from bayes_cpt.checks import Check, suggestion
+from bayes_cpt.checks import Check, suggestion, unknown
 from bayes_cpt.study.logs.axis import SHOWN, Counting, StepAxis, without_step
 from bayes_cpt.study.logs.names import (
     LENGTHS,
@@ -257,11 +257,7 @@ class _Cleaning:
         names = self.cells.names
         for name in series:
             if name not in names:
-                raise fail(
-                    f"{self.raw.source}, series {name}",
-                    f"there is no series {name!r}{suggestion(name, names)}",
-                    f"name one of {', '.join(names[:SHOWN])}",
-                )
+                raise fail(f"{self.raw.source}, series {name}", *unknown("series", name, names))
 
     def _loss_series(self, sets: Sequence[str]) -> dict[str, str]:
         """Return the series of validation losses, and of which set each is."""
@@ -484,16 +480,12 @@ class _Cleaning:
                 f"{problem}: the column {column} has rows of {len(runs)} runs, {', '.join(runs[:6])}",
                 f"say which one, --row-run {runs[0]}",
             )
-        if anew and kept.row.file != point.row.file:
-            return (
-                f"{problem}: these are logs of two runs, or of two validation sets of one",
-                "name the logs of one run only; a log for each set is imported one after the other, each "
-                "with its own --loss SERIES=SET",
-            )
         if anew:
             return (
-                f"{problem}: the steps begin again, so this is the log of two runs",
-                "keep the part of one run, or give --overlap last if the job was started anew",
+                f"{problem}: the steps begin again, so this is the log of two runs, or of two validation "
+                "sets of one",
+                "keep to one run, or give --overlap last if the job was started anew; import a log for "
+                "each set, with its own --loss SERIES=SET",
             )
         return (
             problem,
@@ -526,17 +518,14 @@ class _Cleaning:
 
     def _diverged(self, steps: Ints, series: Iterable[str]) -> tuple[int, ...]:
         """Return the steps at which a series is not finite."""
-
-        def wrong(cell: Any) -> bool:
-            # Nearly all begin with a digit.
-            if cell is None or (isinstance(cell, str) and cell[:1].isdigit()):
-                return False
-            number = as_number(cell)
-            return number is not None and not math.isfinite(number)
-
-        columns = (self.cells.column(name) for name in series)
         found = {
-            int(steps[i]) for column in columns for i, cell in enumerate(column) if wrong(cell)
+            int(steps[row])
+            for name in series
+            for row, cell in enumerate(self.cells.column(name))
+            # Nearly all begin with a digit.
+            if cell is not None
+            and not str(cell)[:1].isdigit()
+            and not math.isfinite(as_number(cell) or 0.0)
         }
         return tuple(sorted(found))
 

@@ -12,22 +12,13 @@ from pydantic import model_validator
 
 from bayes_cpt.checks import Check
 from bayes_cpt.strict import checked
+from bayes_cpt.study.folder import RUN_KEYS as OF_RUN
 from bayes_cpt.study.folder import table_lines
 from bayes_cpt.study.logs.reading import Reading
 from bayes_cpt.toml_files import read_toml
 
 IMPORTS = "imports.toml"
 TABLE = "logs"
-# Keys of a run in study.toml that a log may not tell.
-RUN_KEYS = (
-    "phase",
-    "base",
-    "replay",
-    "model_size",
-    "batch_tokens",
-    "sequence_length",
-    "optimizer_state",
-)
 
 
 class Recipe(Reading):
@@ -63,6 +54,10 @@ class Recipe(Reading):
     def run_keys(self) -> dict[str, Any]:
         """Return what it says of the run itself."""
         return {key: value for key in RUN_KEYS if (value := getattr(self, key)) is not None}
+
+
+# Keys of a run in study.toml that a log may not tell.
+RUN_KEYS = tuple(key for key in OF_RUN if key in Recipe.model_fields and key != "schedule")
 
 
 def read_recipes(folder: Path) -> dict[str, list[Recipe]]:

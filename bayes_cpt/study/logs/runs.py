@@ -157,19 +157,13 @@ def note_no_replay(check: Check, name: str) -> None:
 
 
 def _check_stated(place: str, log: Log, stated: Schedule) -> None:
-    """Refuse a log of other learning rates, or of more steps, than a stated schedule has."""
+    """Refuse a log of other learning rates than a stated schedule has."""
     if (wrong := _differing_rate(log, stated)) is not None:
         step, rate, planned = wrong
         raise fail(
             f"{place}, step {step}",
             f"the logged learning rate is {rate:g}, and {planned:g} by the stated schedule",
             "correct the schedule in study.toml, or take it out and let it be read from the log",
-        )
-    if log.last_step > stated.steps:
-        raise fail(
-            f"{place}, step {log.last_step}",
-            f"the log goes on beyond the {stated.steps} steps of the stated schedule",
-            "lengthen the schedule in study.toml, or say where the run starts, --start STEP",
         )
 
 
