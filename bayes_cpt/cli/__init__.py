@@ -19,6 +19,7 @@ from bayes_cpt.cli.decisions import decide, next_run, schedule
 from bayes_cpt.cli.demo import demo
 from bayes_cpt.cli.export import export
 from bayes_cpt.cli.fit import fit
+from bayes_cpt.cli.forecast import forecast
 from bayes_cpt.cli.import_logs import import_logs
 from bayes_cpt.cli.init import init
 from bayes_cpt.cli.landmarks import landmarks
@@ -30,7 +31,8 @@ from bayes_cpt.cli.prior import prior
 from bayes_cpt.cli.report import report
 from bayes_cpt.cli.running import UsageError, usage_words
 from bayes_cpt.cli.summary import summary
-from bayes_cpt.cli.validate import forecast, sbc, validate
+from bayes_cpt.cli.validate import forecast as held_out
+from bayes_cpt.cli.validate import sbc, validate
 from bayes_cpt.cli.watch import watch
 from bayes_cpt.errors import BayesCPTError
 
@@ -63,13 +65,13 @@ app.command(name="import", help=_help(import_logs.__doc__))(import_logs)
 _MAKING = (init, check, fit, summary, predict)
 _USING = (
     decide, planner, next_run, schedule, landmarks, compare, report, prior, learn_priors, export,
-    watch, demo,
+    watch, forecast, demo,
 )  # fmt: skip
 for _verb in (*_MAKING, *_USING):
     app.command(help=_help(_verb.__doc__))(_verb)
 
 _validate = typer.Typer()
-for _part in (forecast, sbc):
+for _part in (held_out, sbc):
     _validate.command(help=_help(_part.__doc__))(_part)
 app.add_typer(_validate, name="validate", help=_help(validate.__doc__))
 
@@ -114,6 +116,11 @@ def _program(
     bayes-cpt compare data/cpt-lab --models cpt-replay,cpt-replay-printed -o comparison
     bayes-cpt report fit.nc -o report.html
     bayes-cpt learn-priors studies/a studies/b studies/c -o ours.toml
+
+    With one run's log and no study:
+
+    \b
+    bayes-cpt forecast out/trainer_state.json --steps 20000
 
     With no study at hand, see all of that on a bundled one: bayes-cpt demo
 

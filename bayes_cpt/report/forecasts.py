@@ -6,7 +6,7 @@ from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
 
 from bayes_cpt.history.population import FEWEST
-from bayes_cpt.report.numbers import WIDTH, fixed, signed
+from bayes_cpt.report.numbers import WIDTH, enumerated, fixed, signed
 from bayes_cpt.report.words import paragraphs, sentence
 from bayes_cpt.validate.calibration import EDGE, FAILS, FALSE_ALARM, HOLDS
 from bayes_cpt.validate.held_out import OURS
@@ -17,9 +17,12 @@ if TYPE_CHECKING:
     from bayes_cpt.history.learnt import Learnt
     from bayes_cpt.validate.calibration import Verdict
     from bayes_cpt.watch.continuation import Continuations
+    from bayes_cpt.watch.log_forecast import LogForecast
     from bayes_cpt.watch.watcher import Status
 
 BAND = 0.9
+# Of a measured loss.
+PLACES = 3
 # Standard errors beyond which a share is not that of the band.
 ERRORS = 2.0
 
@@ -248,6 +251,40 @@ def below(forecast: Mapping[str, float], limit: float, interval: float) -> float
 def end_spread(forecast: Mapping[str, float]) -> float:
     """Return about the standard deviation of the loss at a run's end, nats/token."""
     return (forecast["upper"] - forecast["lower"]) / WIDTH
+
+
+# What a run's losses hardly tell, in words.
+UNTOLD = {
+    "annealing_gain": "the losses of {} hardly tell what annealing gains",
+    "shift_share": "the losses of {} hardly tell how far the new data can take it",
+}
+# Ways that the verdict has room for.
+WAYS_SHOWN = 2
+
+
+def log_verdict(found: "LogForecast") -> list[str]:
+    """Return where a run ends by its log alone, in each of its ways, and how sure that is."""
+    table = found.table
+    last = table.drop_duplicates("domain")
+    untold: dict[str, list[str]] = {}
+    for domain, names in found.on_priors.items():
+        for name in names:
+            untold.setdefault(name, []).append(domain)
+    facts = {
+        "ways": [
+            {"name": name, "step": int(rows["step"].max()), "ends": rows.to_dict("records")}
+            for name, rows in list(table.groupby("way", sort=False))[:WAYS_SHOWN]
+        ],
+        "now": found.now,
+        "nows": " and ".join(
+            f"{row.now:.{PLACES}f} on {row.domain}" for row in last.itertuples(index=False)
+        ),
+        "mass": f"{100 * float(table['interval'].iloc[0]):g} %",
+        "problems": list(found.problems),
+        "on_priors": [UNTOLD[name].format(enumerated(domains)) for name, domains in untold.items()],
+        "count": len(found.measured),
+    }
+    return paragraphs("forecast.txt", "verdict", facts)
 
 
 def advice(found: "Continuations", done: int, total: int) -> str:

@@ -1,0 +1,348 @@
+"""Where one run will end, from its log alone: the law under learnt priors, given what the log shows.
+
+The run is fitted as a study of its own, each validation set by itself. What one run does not tell, its base
+or what annealing gains before it anneals, rests on the priors of the shipped models, and bands are as wide
+as these leave them.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bayes_cpt.checks import Check, is_number
+from bayes_cpt.errors import StudyError
+from bayes_cpt.forecast.bands import bands
+from bayes_cpt.inference.fitting import fit
+from bayes_cpt.inference.posterior import Posterior, contraction
+from bayes_cpt.model.fitted_points import observed_steps
+from bayes_cpt.model.spec import ModelSpec, read_spec
+from bayes_cpt.study.logs.raw import fail
+from bayes_cpt.study.logs.recipes import Recipe
+from bayes_cpt.study.logs.runs import logged_run, read_run_log
+from bayes_cpt.study.runs import Base, Run
+from bayes_cpt.study.schedules import Schedule, constant, linear
+from bayes_cpt.study.study import Study
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from bayes_cpt.study.logs.reading import Log
+
+type Progress = Callable[[str, float], None]
+
+MODELS = {"pt": "pretrain", "cpt": "cpt"}
+RUN, BASE = "run", "base"
+PLANNED, ANNEAL, LONGER = "as planned", "anneal now", "go on"
+# Share of a run over which the learning rate falls to 0 where the log does not plan it.
+DECAY = 0.2
+# A run whose learning rate is below this share of its peak has annealed: it cannot go on as it is.
+ANNEALED = 0.05
+# Pre-training starts near the loss of a uniform guess; no base is as bad, nor gains as much.
+PT_LOSS, PT_FALL = 5.0, 1.0
+# With fewer losses where the law holds nothing can be said.
+FEWEST = 4
+# A quantity that the run's losses narrow by less than this share rests on its prior.
+TOLD = 0.5
+# Points of a curve in tables and figures.
+CURVE = 40
+
+
+@dataclass(frozen=True, eq=False)
+class LogForecast:
+    """Where a run ends, in each of the ways that it may go on.
+
+    Parameters
+    ----------
+    run : Run
+        As the log plans it.
+    now : int
+        Last step that the log tells of.
+    measured : DataFrame
+        Columns step, domain and loss (nats/token).
+    ways : mapping of str to Schedule
+        The whole run's learning rates by how it may go on, those as planned first.
+    curves : DataFrame
+        Columns way, domain, step, mean, median, lower, upper and interval, nats/token; after `now`.
+    on_priors : mapping of str to tuple of str
+        By validation set what rests on priors learnt from other studies, as the run does not tell it.
+    problems : tuple of str
+        Validation sets whose draws fall short of the diagnostics.
+    notes : tuple of str
+        All that was assumed of the log.
+    """
+
+    run: Run
+    now: int
+    measured: "pd.DataFrame"
+    ways: Mapping[str, Schedule]
+    curves: "pd.DataFrame"
+    on_priors: Mapping[str, tuple[str, ...]]
+    problems: tuple[str, ...] = ()
+    notes: tuple[str, ...] = field(default=(), repr=False)
+
+    @property
+    def table(self) -> "pd.DataFrame":
+        """Ends: one row a way and validation set, with the last measured loss as ``now``."""
+        ends = self.curves.groupby(["way", "domain"], sort=False).tail(1)
+        last = self.measured.groupby("domain")["loss"].last()
+        return ends.assign(now=ends["domain"].map(last)).reset_index(drop=True)
+
+    def verdict(self) -> list[str]:
+        """Return the forecast in at most three lines."""
+        from bayes_cpt.report.forecasts import log_verdict
+
+        return log_verdict(self)
+
+
+def forecast_log(
+    logs: str | Sequence[str],
+    *,
+    steps: int | None = None,
+    decay: float = DECAY,
+    interval: float = 0.9,
+    seed: int = 0,
+    progress: Progress | None = None,
+    **reading: Any,
+) -> LogForecast:
+    """Forecast the end of one run from its log, with no study and no fit at hand.
+
+    Parameters
+    ----------
+    logs : str or sequence of str
+        Files, folders or addresses: one log, its parts in the order in which they were written, or one
+        for each validation set.
+    steps : int, optional
+        Also where the run would end after so many steps.
+    decay : float
+        Share of a run over which the learning rate falls to 0, where it anneals now or goes on.
+    interval : float
+        Mass of the central bands.
+    seed : int
+    progress : callable, optional
+        Told what goes on and the share of it that is done.
+    **reading
+        Fields of `bayes_cpt.study.logs.recipes.Recipe`: how the log is read, ``total_steps``,
+        ``schedule`` and ``phase``, "pt" or "cpt".
+
+    Returns
+    -------
+    LogForecast
+
+    Raises
+    ------
+    StudyError
+        If the log cannot be read, has no validation losses or learning rates, or is too short.
+
+    Examples
+    --------
+    >>> forecast_log("out/trainer_state.json", steps=20_000).table  # doctest: +SKIP
+    """
+    check_asked(decay, interval)
+    paths = (logs,) if isinstance(logs, str) else tuple(logs)
+    recipe, log = _one_run(paths, Recipe().changed(**reading))
+    phase = recipe.phase or phase_of(log)
+    notes = []
+    if recipe.phase is None:
+        found = "pre-training" if phase == "pt" else "continual pre-training from a base"
+        notes.append(f"taken as {found}, by its losses (--phase if it is not)")
+    known = {"base": BASE, "replay": 0.0} if phase == "cpt" else {}
+    read = logged_run(RUN, log, recipe.changed(phase=phase), known, [BASE])
+    notes += [note for note in read.notes if "starts from" not in note]
+    return forecast_run(
+        read.run,
+        read.losses,
+        log.last_step,
+        steps=steps,
+        decay=decay,
+        interval=interval,
+        seed=seed,
+        progress=progress,
+        notes=notes,
+    )
+
+
+def check_asked(decay: float, interval: float) -> None:
+    """Refuse shares that are none."""
+    check = Check()
+    for name, value in (("decay", decay), ("interval", interval)):
+        if not is_number(value) or not 0 < value < 1:
+            check.add(f"key {name}", f"{name} is {value!r}", "give a share between 0 and 1, as 0.2")
+    check.raise_problems()
+
+
+def _one_run(paths: tuple[str, ...], recipe: Recipe) -> tuple[Recipe, "Log"]:
+    """Read the logs of one run: parts that follow one another, or one for each validation set."""
+    whole = recipe.changed(paths=paths)
+    if len(paths) == 1:
+        return whole, whole.read()
+    parts = [recipe.changed(paths=(path,)) for path in paths]
+    ends = [part.read().last_step for part in parts]
+    starts = [min(step for step, *_ in part.read().losses) for part in parts]
+    if all(end < start for end, start in zip(ends, starts[1:], strict=False)):
+        return whole, whole.read()
+    recipes, log = read_run_log(RUN, parts)
+    return recipes[0], log
+
+
+def phase_of(log: "Log") -> str:
+    """Return the phase of a run by its losses: no base is as bad as pre-training is at its start."""
+    for domain in log.domains:
+        losses = [loss for _, own, loss in log.losses if own == domain]
+        if losses[0] > PT_LOSS or losses[0] - min(losses) > PT_FALL:
+            return "pt"
+    return "cpt"
+
+
+def forecast_run(
+    run: Run,
+    losses: Sequence[tuple[int, str, float]],
+    now: int,
+    *,
+    steps: int | None = None,
+    decay: float = DECAY,
+    interval: float = 0.9,
+    seed: int = 0,
+    progress: Progress | None = None,
+    models: Mapping[str, str] | None = None,
+    notes: Sequence[str] = (),
+) -> LogForecast:
+    """Forecast a run from its losses so far; parameters as in `forecast_log`.
+
+    Parameters
+    ----------
+    run : Run
+        With its planned schedule.
+    losses : sequence of (int, str, float)
+        Step, validation set, nats/token.
+    now : int
+        Last step that is told of.
+    models : mapping, optional
+        Model by phase, by name or as the path of a TOML file; those of `MODELS` unless given.
+    """
+    import pandas as pd
+
+    if not losses:
+        raise fail("the log", "it has no validation loss", "wait for the first evaluation")
+    measured = pd.DataFrame(losses, columns=["step", "domain", "loss"])
+    ways = ways_on(run, now, steps, decay)
+    if not ways:
+        raise fail(
+            "the log",
+            f"it holds the whole run, {now} steps, at whose end the learning rate is "
+            f"{run.schedule.final:g}",
+            "give --steps N to ask where a run of N steps would end",
+        )
+    spec = read_spec((models or MODELS)[run.phase])
+    curves, on_priors, problems = [], {}, []
+    domains = list(dict.fromkeys(measured["domain"]))
+    for place, domain in enumerate(domains):
+        rows = measured[measured["domain"] == domain]
+        study = study_of(run, domain, rows)
+        _check_enough(study, domain, spec)
+        posterior = fit(study, spec, seed, progress=_part(progress, domain, place, len(domains)))
+        if not posterior.trustworthy:
+            problems.append(f"{domain}: {'; '.join(posterior.problems)}")
+        on_priors[domain] = untold(posterior, domain)
+        for way, schedule in ways.items():
+            found = _curve(posterior, domain, schedule, now, interval, seed)
+            curves.append(found.assign(way=way, domain=domain, interval=interval))
+    return LogForecast(
+        run,
+        now,
+        measured.sort_values(["domain", "step"], kind="stable"),
+        ways,
+        pd.concat(curves, ignore_index=True),
+        on_priors,
+        tuple(problems),
+        tuple(notes),
+    )
+
+
+def ways_on(run: Run, now: int, steps: int | None, decay: float) -> dict[str, Schedule]:
+    """Return the schedules, from the first step on, that a run may have after now."""
+    schedule = run.schedule
+    if steps is not None and steps <= now:
+        fix = "give the steps of the whole run, those so far among them"
+        raise fail("--steps", f"{steps} steps were asked for, and the log has {now} already", fix)
+    rate = float(schedule.learning_rates()[min(now, schedule.steps) - 1])
+    ways = {}
+    if schedule.steps > now:
+        ways[PLANNED] = schedule
+    if rate >= ANNEALED * schedule.peak:
+        done = schedule.first(now)
+        ways[ANNEAL] = done + linear(max(2, round(now * decay / (1 - decay))), rate, 0.0)
+        longer = steps or (None if PLANNED in ways else 2 * now)
+        if longer:
+            falling = max(2, min(round(decay * longer), longer - now))
+            held = longer - now - falling
+            course = constant(held, rate) + linear(falling, rate, 0.0) if held else None
+            ways[f"{LONGER} to {longer}"] = done + (course or linear(falling, rate, 0.0))
+    elif steps:
+        ways[f"the same schedule over {steps} steps"] = schedule.stretched(steps)
+    return ways
+
+
+def study_of(run: Run, domain: str, rows: "pd.DataFrame") -> Study:
+    """Return a study of one run and one validation set."""
+    losses = rows.assign(run=RUN)
+    own = replace(run, name=RUN)
+    if run.phase == "pt":
+        return Study(RUN, domain, None, (), (own,), losses[losses["step"] > 0])
+    base = Base(BASE, known=False)
+    own = replace(own, base=BASE)
+    # A loss that rises is of data that the base knew and the run does not train on.
+    risen = rows["loss"].iloc[-1] > rows["loss"].iloc[0]
+    general, target = (domain, None) if risen else (None, domain)
+    return Study(RUN, general, target, (base,), (own,), losses)
+
+
+def _part(progress: Progress | None, domain: str, place: int, count: int) -> Progress | None:
+    if progress is None:
+        return None
+    return lambda stage, share: progress(f"{domain}: {stage}", (place + share) / count)
+
+
+def _check_enough(study: Study, domain: str, spec: ModelSpec) -> None:
+    count = len(observed_steps(study, study.run(RUN), domain, spec.residuals))
+    if count < FEWEST:
+        raise fail(
+            f"the log, validation set {domain}",
+            f"it is too short to say anything: {count} losses lie where the law holds, after the warm-up "
+            "and the first steps",
+            f"wait for {FEWEST} of them, or evaluate more often",
+        )
+
+
+def untold(posterior: Posterior, domain: str) -> tuple[str, ...]:
+    """Return the quantities that rest on priors: the run's losses hardly narrow them."""
+    found = []
+    for name in ("annealing_gain", "shift_share"):
+        if name not in posterior.parameters():
+            continue
+        prior, now = posterior.prior_draws(name, domain), posterior.draws(name, domain)
+        if contraction(np.log(np.abs(prior)), np.log(np.abs(now))) < TOLD:
+            found.append(name)
+    return tuple(found)
+
+
+def _curve(
+    posterior: Posterior, domain: str, schedule: Schedule, now: int, interval: float, seed: int
+) -> "pd.DataFrame":
+    """Return bands after now of the run under another schedule, given its measured points."""
+    import pandas as pd
+
+    study = posterior.study
+    run = replace(study.run(RUN), schedule=schedule)
+    same = np.array_equal(
+        study.run(RUN).schedule.first(now).learning_rates(),
+        schedule.learning_rates()[:now],
+    )
+    first = now + 1 if same else max(1, schedule.steps // 20)
+    steps = np.unique(np.linspace(first, schedule.steps, CURVE).astype(int))
+    at = pd.DataFrame({"run": RUN, "domain": domain, "step": steps})
+    if same:
+        going_on = replace(posterior, study=replace(study, runs=(run,)))
+        return bands(going_on, None, "known_run", at=at, seed=seed, interval=interval)
+    return bands(posterior, replace(study, runs=(run,)), at=at, seed=seed, interval=interval)
