@@ -12,6 +12,7 @@ From a study to an answer:
     bands                                 that table at once, of any number of runs
     decide                                what to train: replay, peak, schedule, base; and how sure that is
     compare                               which law predicts held-out runs; a stack of laws
+    forecast_log                          one run's log -> where it will end, with no study and no fit
     next_run                              the short run that would sharpen the decision most
     landmarks                             package: survey, turning_length, critical_point, ...
     plots                                 package: one function per figure, each returns a Matplotlib Figure
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
     from bayes_cpt.study.runs import Base, Run
     from bayes_cpt.study.study import Study
     from bayes_cpt.validate.comparison import compare
+    from bayes_cpt.watch.log_forecast import forecast_log
 
 # Names are looked up when they are first used: importing the package imports nothing else. A function here
 # must not have the name of a room: importing that room would put the room in the function's place.
@@ -71,6 +73,7 @@ _HOMES = {
     "compare": "bayes_cpt.validate.comparison",
     "decide": "bayes_cpt.decisions.decision",
     "fit": "bayes_cpt.inference.fitting",
+    "forecast_log": "bayes_cpt.watch.log_forecast",
     "load": "bayes_cpt.inference.posterior",
     "next_run": "bayes_cpt.decisions.next_run",
     "predict": "bayes_cpt.forecast.predict",
@@ -94,6 +97,7 @@ __all__ = [
     "compare",
     "decide",
     "fit",
+    "forecast_log",
     "landmarks",
     "load",
     "next_run",

@@ -77,6 +77,7 @@ def forecast(
         "now": found.now,
         "phase": found.run.phase,
         "ends": found.table,
+        "curves": found.curves,
         "on_priors": found.on_priors,
         "output": str(output),
     }

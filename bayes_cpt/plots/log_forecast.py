@@ -41,7 +41,12 @@ def log_forecast(found: "LogForecast") -> "Figure":
         for i, way in enumerate(found.ways):
             own = of_set[of_set["way"] == way]
             axes.fill_between(
-                own["step"], own["lower"], own["upper"], color=colour(i), alpha=WIDE_BAND, linewidth=0
+                own["step"],
+                own["lower"],
+                own["upper"],
+                color=colour(i),
+                alpha=WIDE_BAND,
+                linewidth=0,
             )
             axes.plot(own["step"], own["median"], color=colour(i))
         panels.step_axis(axes, last)

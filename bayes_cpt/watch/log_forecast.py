@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bayes_cpt.checks import Check, is_number
-from bayes_cpt.errors import StudyError
 from bayes_cpt.forecast.bands import bands
 from bayes_cpt.inference.fitting import fit
 from bayes_cpt.inference.posterior import Posterior, contraction
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
 
 type Progress = Callable[[str, float], None]
 
-MODELS = {"pt": "pretrain", "cpt": "cpt"}
+MODELS = {"pt": "pretrain", "cpt": "cpt-log"}
 RUN, BASE = "run", "base"
 PLANNED, ANNEAL, LONGER = "as planned", "anneal now", "go on"
 # Share of a run over which the learning rate falls to 0 where the log does not plan it.
@@ -272,10 +271,10 @@ def ways_on(run: Run, now: int, steps: int | None, decay: float) -> dict[str, Sc
         ways[PLANNED] = schedule
     if rate >= ANNEALED * schedule.peak:
         done = schedule.first(now)
-        ways[ANNEAL] = done + linear(max(2, round(now * decay / (1 - decay))), rate, 0.0)
+        ways[ANNEAL] = done + linear(max(1, round(now * decay / (1 - decay))), rate, 0.0)
         longer = steps or (None if PLANNED in ways else 2 * now)
         if longer:
-            falling = max(2, min(round(decay * longer), longer - now))
+            falling = min(max(1, round(decay * longer)), longer - now)
             held = longer - now - falling
             course = constant(held, rate) + linear(falling, rate, 0.0) if held else None
             ways[f"{LONGER} to {longer}"] = done + (course or linear(falling, rate, 0.0))

@@ -91,7 +91,8 @@ def scored(task: Task) -> dict[str, pd.DataFrame]:
     warnings.simplefilter("ignore")
     study = read_study(task.folder)
     run = study.run(task.run)
-    steps, losses = study.curve(task.run, task.domain)
+    measured, losses = study.curve(task.run, task.domain)
+    steps = measured.astype(np.float64)
     now = round(task.prefix * run.schedule.steps)
     seen = steps <= now
     end, truth = int(steps[-1]), float(losses[-1])

@@ -29,7 +29,7 @@ BLOCK = re.compile(r"```sh\n(.*?)```", re.DOTALL)
 IN_TABLE = re.compile(rf"`({PROGRAM} [^`]*)`")
 
 # Of these only the options are checked: each samples posteriors, for minutes or hours.
-SAMPLING = ("fit", "demo", "validate", "compare")
+SAMPLING = ("fit", "demo", "validate", "compare", "forecast")
 # Fewer configurations than the default: the answer is no worse a command for it.
 SMALLER = {
     "decide": ["--candidates", "64"],

@@ -1,0 +1,231 @@
+"""The end of one run by its log alone."""
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from one_log import NOW, PLANNED_RATES, PT, TOTAL, log_of, loss_at, stand_in
+from synthetic import prior_as_posterior
+
+import bayes_cpt
+from bayes_cpt.errors import StudyError
+from bayes_cpt.study.logs.reading import Reading
+from bayes_cpt.study.runs import Run
+from bayes_cpt.study.schedules import Schedule, cosine, linear
+from bayes_cpt.watch import callback
+from bayes_cpt.watch.in_loop import RunForecaster
+from bayes_cpt.watch.log_forecast import (
+    ANNEAL,
+    PLANNED,
+    LogForecast,
+    forecast_log,
+    forecast_run,
+    phase_of,
+    study_of,
+    ways_on,
+)
+
+
+@pytest.fixture
+def narrow(monkeypatch: pytest.MonkeyPatch) -> None:
+    stand_in(monkeypatch)
+
+
+def test_the_end_of_a_run_of_known_law_is_in_its_band_and_nearer_than_its_last_value(
+    tmp_path: Path,
+) -> None:
+    path = log_of(tmp_path / "log.csv", NOW)
+    stated = PLANNED_RATES.to_toml()
+    found = forecast_log(str(path), schedule=stated, phase="pt", steps=8_000, seed=1)
+    assert not found.problems
+    ends = found.table.set_index("way")
+    assert list(ends["step"]) == [TOTAL, 6250, 8000]
+    for way, schedule in found.ways.items():
+        truth = loss_at(schedule, [schedule.steps])[0]
+        end = ends.loc[way]
+        assert end["lower"] < truth < end["upper"]
+        assert abs(end["mean"] - truth) < 0.3 * abs(end["now"] - truth)
+        assert end["upper"] - end["lower"] < 0.15
+    assert "annealing gains" in found.verdict()[-1]
+    assert found.verdict()[0].startswith("As planned, the run ends at step 10000 at ")
+
+
+def test_bands_are_those_of_a_fit_of_the_run_alone(narrow: None) -> None:
+    steps = list(range(500, NOW + 1, 500))
+    rows = [(s, "val", v) for s, v in zip(steps, loss_at(PLANNED_RATES, steps), strict=True)]
+    found = forecast_run(PT, rows, NOW)
+    study = study_of(PT, "val", pd.DataFrame(rows, columns=["step", "domain", "loss"]))
+    own = prior_as_posterior(study, "pretrain", spread=0.1)
+    planned = found.curves[found.curves["way"] == PLANNED]
+    expected = bayes_cpt.bands(
+        own, kind="known_run", at=planned.assign(run="run")[["run", "domain", "step"]]
+    )
+    np.testing.assert_allclose(planned["mean"], expected["mean"], rtol=1e-12)
+    np.testing.assert_allclose(planned["upper"], expected["upper"], rtol=1e-12)
+    assert planned["step"].min() == NOW + 1
+
+
+@given(
+    now=st.integers(200, 9_000),
+    longer=st.integers(1, 20_000),
+    decay=st.floats(0.05, 0.5),
+    planned=st.sampled_from([PLANNED_RATES, cosine(TOTAL, 1e-3, 1e-4), linear(TOTAL, 1e-3, 1e-3)]),
+)
+def test_every_way_on_begins_as_the_run_did(
+    now: int, longer: int, decay: float, planned: Schedule
+) -> None:
+    run = replace(PT, schedule=planned)
+    ways = ways_on(run, now, now + longer, decay)
+    done = planned.learning_rates()[:now]
+    for name, schedule in ways.items():
+        rates = schedule.learning_rates()
+        assert rates.max() <= planned.peak
+        if "same schedule" in name:
+            assert schedule.steps == now + longer
+            continue
+        np.testing.assert_allclose(rates[:now], done, rtol=1e-12)
+        assert (np.diff(rates[now:]) <= 1e-18).all()
+        if name != PLANNED:
+            assert rates[-1] == pytest.approx(0.0, abs=2e-3 * planned.peak)
+    assert PLANNED in ways
+    if ANNEAL in ways:
+        whole = ways[ANNEAL].steps
+        assert (whole - now) / whole == pytest.approx(decay, abs=2 / now + 0.01)
+
+
+def test_a_log_in_parts_tells_what_the_whole_does(tmp_path: Path, narrow: None) -> None:
+    whole = log_of(tmp_path / "whole.csv", NOW)
+    table = pd.read_csv(whole)
+    table[table["step"] <= 2500].to_csv(tmp_path / "a.csv", index=False)
+    table[table["step"] > 2500].to_csv(tmp_path / "b.csv", index=False)
+    known: Any = {"total_steps": TOTAL, "phase": "pt"}
+    one = forecast_log(str(whole), **known)
+    two = forecast_log([str(tmp_path / "a.csv"), str(tmp_path / "b.csv")], **known)
+    pd.testing.assert_frame_equal(one.table, two.table)
+
+
+def test_sets_of_a_cpt_run_are_told_apart_by_what_they_do(narrow: None) -> None:
+    run = Run("run", "cpt", cosine(1_000, 1e-4, 0.0), base="base", replay=0.0)
+    rows = [
+        (step, name, loss + sign * 0.1 * step / 500)
+        for step in range(0, 501, 50)
+        for name, loss, sign in (("web", 2.5, 1), ("code", 1.5, -1))
+    ]
+    found = forecast_run(run, rows, 500)
+    assert list(found.on_priors) == ["web", "code"]
+    tables = {
+        name: study_of(run, name, own)
+        for name, own in pd.DataFrame(rows, columns=["step", "domain", "loss"]).groupby("domain")
+    }
+    assert (tables["web"].general, tables["web"].target) == ("web", None)
+    assert (tables["code"].general, tables["code"].target) == (None, "code")
+
+
+@pytest.mark.parametrize(
+    ("losses", "phase"),
+    [([9.0, 5.0, 4.0], "pt"), ([4.2, 3.6, 3.1], "pt"), ([2.4, 2.0, 1.8], "cpt")],
+)
+def test_the_phase_is_taken_by_the_losses(losses: list[float], phase: str, tmp_path: Path) -> None:
+    table = pd.DataFrame({"step": range(1, 4), "lr": 1e-4, "val_loss": losses})
+    table.to_csv(tmp_path / "log.csv", index=False)
+    log = Reading().changed(paths=(str(tmp_path / "log.csv"),)).read()
+    assert phase_of(log) == phase
+
+
+# In the loop.
+
+EVALUATIONS = {250 * i: 3.0 - 0.01 * i for i in range(1, 6)}
+
+
+@pytest.fixture
+def forecast(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """Answer the forecaster's process at once, with an end of 2.5 and a band of 0.1."""
+    commands: list[list[str]] = []
+
+    def started(command: list[str], stdout: Any, **rest: Any) -> Any:
+        commands.append(command)
+        rows = (
+            '{"way": "as planned", "domain": "val", "step": %d, "mean": %g, "median": %g, '
+            '"sd": 0.01, "lower": %g, "upper": %g}'
+        )
+        curve = [rows % (step, *[loss] * 2, loss - 0.05, loss + 0.05) for step, loss in ENDS]
+        stdout.write(f'{{"curves": [{", ".join(curve)}]}}'.encode())
+        return SimpleNamespace(poll=lambda: 0, wait=lambda *_: 0, kill=lambda: None)
+
+    monkeypatch.setattr("subprocess.Popen", started)
+    return commands
+
+
+ENDS = ((1001, 2.96), (TOTAL, 2.5))
+
+
+def test_a_loop_is_given_the_newest_forecast_and_told_of_losses_outside(
+    forecast: list[list[str]],
+) -> None:
+    said: list[str] = []
+    with RunForecaster(list(PLANNED_RATES.learning_rates()), warn=said.append) as forecaster:
+        given_back = [forecaster.evaluated(step, {"val": v}) for step, v in EVALUATIONS.items()]
+        assert given_back[0] == {}
+        assert given_back[-1] == {
+            "forecast_end_val": 2.5,
+            "forecast_end_val_lower": 2.45,
+            "forecast_end_val_upper": 2.55,
+        }
+        assert not said
+        forecaster.evaluated(1500, {"val": 3.4})
+        assert "step 1500: the loss on val is 3.400" in said[0]
+        assert "above its forecast" in said[0]
+    assert "--total-steps=10000" in forecast[0]
+    stated = next(own for own in forecast[0] if own.startswith("--schedule="))
+    assert '"linear", "steps": ' in stated or 'shape = "linear"' in stated
+
+
+def test_callbacks_of_trainers_tell_a_forecaster_of_every_evaluation(
+    monkeypatch: pytest.MonkeyPatch, forecast: list[list[str]]
+) -> None:
+    for library in ("transformers", "lightning", "lightning.pytorch"):
+        monkeypatch.setitem(sys.modules, library, ModuleType(library))
+    monkeypatch.setattr(sys.modules["transformers"], "TrainerCallback", object, raising=False)
+    monkeypatch.setattr(sys.modules["lightning.pytorch"], "Callback", object, raising=False)
+    logged: list[dict[str, float]] = []
+    scheduler = SimpleNamespace(base_lrs=[1e-3], lr_lambdas=[lambda step: 1.0 - step / TOTAL])
+    state = SimpleNamespace(max_steps=TOTAL, global_step=0, log_history=[])
+    one = callback.ForecastCallback(log=logged.append)
+    one.on_train_begin(None, state, None, lr_scheduler=scheduler)
+    for step, loss in EVALUATIONS.items():
+        state.global_step = step
+        one.on_evaluate(None, state, None, metrics={"eval_loss": loss, "eval_runtime": 3.0})
+    one.on_train_end(None, state, None)
+    assert logged[-1]["forecast_end_val"] == 2.5
+    assert state.log_history[-1] == {**logged[-1], "step": 1250}
+    metrics: list[tuple[dict[str, float], int]] = []
+    other = callback.LightningForecastCallback()
+    for step, loss in EVALUATIONS.items():
+        trainer = SimpleNamespace(
+            sanity_checking=False,
+            estimated_stepping_batches=TOTAL,
+            global_step=step,
+            callback_metrics={"val_loss": loss},
+            optimizers=[SimpleNamespace(param_groups=[{"lr": 1e-3}])],
+            logger=SimpleNamespace(log_metrics=lambda found, step: metrics.append((found, step))),
+        )
+        other.on_validation_end(trainer, None)
+    other.teardown(None, None, "fit")
+    assert metrics[-1] == (logged[-1], 1250)
+    with pytest.raises(AttributeError, match="no attribute 'OtherCallback'"):
+        _ = callback.OtherCallback
+
+
+def test_a_forecast_is_a_result_of_its_run(narrow: None) -> None:
+    rows = [(step, "val", loss) for step, loss in EVALUATIONS.items()]
+    found = forecast_run(PT, [(4 * s, d, v) for s, d, v in rows], NOW)
+    assert isinstance(found, LogForecast)
+    with pytest.raises(StudyError, match="no validation loss"):
+        forecast_run(PT, [], NOW)
