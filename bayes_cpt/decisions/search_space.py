@@ -268,7 +268,7 @@ def _sobol(dimensions: int, count: float, seed: int) -> Floats:
 
 def _span(quantity: Quantity) -> str:
     low, high = quantity.lowest, quantity.highest
-    return f"{low:g}" if low == high else f"{low:g} to {high:g}"
+    return f"{low:.3g}" if low == high else f"{low:.3g} to {high:.3g}"
 
 
 def _rounded(name: str, values: Floats) -> Floats:

@@ -23,6 +23,7 @@ from bayes_cpt.report.numbers import (
     with_error,
 )
 from bayes_cpt.report.words import Words, notation, paragraphs, render, sentence
+from bayes_cpt.study.exports import huggingface_follows
 from bayes_cpt.study.resources import MANY_EPOCHS, RESOURCE_WORDS, ROLES, epochs_words
 from bayes_cpt.study.runs import mixture_words
 from bayes_cpt.study.schedules import Schedule
@@ -312,6 +313,7 @@ def _cautions(decision: "Decision", taken: dict[str, float]) -> str:
         "base": base,
         "unmeasured": unmeasured_words(valuation.model.frame),
         "on_law": None in valuation.model.measured(base),
+        "torch_alone": not huggingface_follows(decision.chosen.run(0, "chosen")),
         "own": given == OWN and searched,
         "lowest": given is None and len(decision.space.bases) > 1 and valuation.reference,
         "first": valuation.model.frame.roles[0],

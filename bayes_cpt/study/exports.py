@@ -88,6 +88,14 @@ def training_arguments(run: Run) -> dict[str, Any]:
     return arguments
 
 
+def huggingface_follows(run: Run) -> bool:
+    """Return whether Hugging Face's schedulers can follow the schedule of a run."""
+    try:
+        return bool(training_arguments(run))
+    except StudyError:
+        return False
+
+
 def _huggingface_kind(parts: Parts) -> tuple[str, dict[str, Any]]:
     if not parts.decay:
         return ("constant_with_warmup" if parts.warmup else "constant"), {}

@@ -134,8 +134,10 @@ def test_sentences_name_what_to_do_with_its_probability() -> None:
     assert (
         "It leaves what was fitted: 6000 steps, 2.0x the longest run" in decision().sentences()[0]
     )
-    first = "Beyond what was tried (6000 steps, 2.0x the longest run), so rather a guess: train "
+    first = "Beyond what was tried (6000 steps, 2.0x the longest run), by the law alone: train "
     assert decision().verdict()[0].startswith(first)
+    # Nor is it called a guess in one line, and sure in the next.
+    assert decision().verdict()[1].startswith("How sure: by the law, which no run tested there, ")
     # No sentence without a figure to judge it by.
     for sentence in decision().sentences():
         assert any(letter.isdigit() for letter in sentence)
