@@ -155,7 +155,7 @@ def decide(
     peak : LR
         Peak LR, raw [default: searched].
     risk : MEASURE
-        expected, quantile:Q, cvar:Q, mean-sd:K, worst, expected-regret, max-regret, best or beat:RUN.
+        expected, quantile:Q, cvar:Q, mean-sd:K, best or beat:RUN.
     kind
         Whether the risk is of the expected loss or of what a new run may show.
     output : OUT

@@ -366,10 +366,10 @@ def decide(
     space : path, dict or Space, optional
         What may be chosen; the defaults of `Space` unless given.
     risk : str or RiskMeasure
-        ``expected``, ``quantile:0.9``, ``cvar:0.9``, ``mean-sd:1``, ``worst``, ``expected-regret``,
-        ``max-regret``, ``best`` or ``beat:RUN`` (see `bayes_cpt.decisions.risk`).
+        ``expected``, which has the least expected regret too, ``quantile:0.9``, ``cvar:0.9``,
+        ``mean-sd:1``, ``best`` or ``beat:RUN`` (see `bayes_cpt.decisions.risk`).
     kind : {"expected", "new_run"}
-        Whether quantile, CVaR, sd and worst case are of the expected loss, what the law misses included, or
+        Whether quantile, CVaR and sd are of the expected loss, what the law misses included, or
         of what a single run may show, with its fluctuation.
     scores : path, DataFrame or ScoreFit, optional
         Losses and scores of benchmarks (`bayes_cpt.forecast.scores.read_pairs`): tables then tell

@@ -168,7 +168,7 @@ class Affordable:
             )
         base = _base_of_kind(fitted_bases(study), annealed=kind != STABLE)
         last = base.schedule.final if base.schedule else 0.0
-        decays = schedule.final < schedule.peak
+        decays = schedule.final <= schedule.peak / 2
         run = Run(
             MOST_TELLING,
             "cpt",
@@ -337,23 +337,21 @@ class RunValues:
         """
         import pandas as pd
 
-        rows = []
+        quantities, domains = zip(*self.quantities, strict=True)
+        tables = []
         for name in self.order:
-            told = self.told[name]
-            cost = self.affordable.cost(self.affordable.plan.run(name))
-            for index, (quantity, domain) in enumerate(self.quantities):
-                rows.append(
-                    {
-                        "run": name,
-                        "quantity": quantity,
-                        "domain": domain,
-                        "variance": float(told.share[index]),
-                        "error": float(told.error[index]),
-                        "nats": float(told.nats[index]),
-                        "per_1000_steps": 1000.0 * float(told.nats[index]) / cost,
-                    }
-                )
-        return pd.DataFrame(rows)
+            told, cost = self.told[name], self.affordable.cost(self.affordable.plan.run(name))
+            columns = {
+                "run": name,
+                "quantity": quantities,
+                "domain": domains,
+                "variance": told.share,
+                "error": told.error,
+                "nats": told.nats,
+                "per_1000_steps": 1000.0 * told.nats / cost,
+            }
+            tables.append(pd.DataFrame(columns))
+        return pd.concat(tables, ignore_index=True)
 
 
 @one_blas_thread

@@ -4,18 +4,17 @@ Losses have the shape (draws, candidates), one row per posterior draw, all draws
 is one number per candidate. Losses are minimised, so the *upper* tail is the bad one: a measure of loss or
 regret is better where it is lower, a probability where it is higher.
 
-Quantile, CVaR, sd and worst case are of what a run may show: in each draw it ends about the expected loss
+Quantile, CVaR and sd are of what a run may show: in each draw it ends about the expected loss
 with that draw's own standard deviation, a mixture of normal distributions. Nothing is drawn.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bayes_cpt.arrays import Floats
+from bayes_cpt.arrays import Floats, Ints
 from bayes_cpt.checks import suggestion
 from bayes_cpt.errors import SpecError
 
@@ -25,35 +24,19 @@ CLOSE = 1e-9
 SMALLEST = 1e-12
 
 
-def expected_regret(losses: Floats, best: Floats | None = None) -> Floats:
-    """Return ``E[L - min L]``: what not knowing the law costs on average.
-
-    With `best`, each draw's lowest loss over more candidates than these, regret is counted from that.
-
-    Examples
-    --------
-    >>> expected_regret(np.array([[1.0, 3.0], [2.0, 1.0]])).tolist()
-    [0.5, 1.0]
-    """
-    return np.asarray(_regret(losses, best).mean(axis=0))
-
-
-def maximum_regret(losses: Floats, best: Floats | None = None) -> Floats:
-    """Return ``max (L - min L)`` over draws (Savage's minimax regret); `best` as in `expected_regret`."""
-    return np.asarray(_regret(losses, best).max(axis=0))
-
-
 def probability_best(losses: Floats, best: Floats | None = None, tolerance: float = 0.0) -> Floats:
     """Return ``P(L <= min L + tolerance)``: how often a candidate is the best, or as good as it.
 
-    Without a tolerance it falls towards 0 as candidates lie closer together.
+    With `best`, each draw's lowest loss over more candidates than these, that counts. Without a tolerance
+    the probability falls towards 0 as candidates lie closer together.
 
     Examples
     --------
     >>> probability_best(np.array([[1.0, 3.0], [2.0, 1.0], [0.0, 1.0], [5.0, 6.0]])).tolist()
     [0.75, 0.25]
     """
-    return np.asarray((_regret(losses, best) <= tolerance).mean(axis=0))
+    lowest = losses.min(axis=1) if best is None else best
+    return np.asarray((losses - lowest[:, None] <= tolerance).mean(axis=0))
 
 
 def probability_below(losses: Floats, reference: ArrayLike, noise: Floats | None = None) -> Floats:
@@ -86,16 +69,23 @@ def quantile(means: Floats, sds: Floats, level: float) -> Floats:
     >>> round(float(losses[0]), 4)
     4.9199
     """
+    from scipy.optimize.elementwise import find_root
     from scipy.special import ndtr, ndtri
 
     means, sds = _double(means, sds)
     # Between the least and the largest of the draws' own.
     quantiles = means + sds * ndtri(level)
 
-    def above(scaled: Floats) -> Floats:
-        return np.asarray(ndtr(scaled).mean(axis=0) - level)
+    def above(loss: Floats, own: Ints) -> Floats:
+        return np.asarray(ndtr((loss - means[:, own]) / sds[:, own]).mean(axis=0) - level)
 
-    return _root(above, means, sds, quantiles.min(axis=0), quantiles.max(axis=0))
+    found = find_root(
+        above,
+        (quantiles.min(axis=0) - CLOSE, quantiles.max(axis=0) + CLOSE),
+        args=(np.arange(means.shape[1]),),
+        tolerances={"xatol": CLOSE},
+    )
+    return np.asarray(found.x)
 
 
 def cvar(means: Floats, sds: Floats, level: float) -> Floats:
@@ -121,44 +111,8 @@ def mean_plus_sd(means: Floats, sds: Floats, weight: float) -> Floats:
     return np.asarray(means.mean(axis=0) + weight * np.sqrt(variance))
 
 
-def worst_run(means: Floats, sds: Floats) -> Floats:
-    """Return the median of the worst of one run in every draw; a normal loss has no largest value.
-
-    The root of ``prod(Phi((q - means)/sds)) = 1/2``; it grows with the number of draws.
-    """
-    from scipy.special import log_ndtr, ndtri
-
-    means, sds = _double(means, sds)
-    lowest = means.max(axis=0)
-    highest = lowest + sds.max(axis=0) * ndtri(0.5 ** (1.0 / len(means)))
-
-    def above(scaled: Floats) -> Floats:
-        return np.asarray(log_ndtr(scaled).sum(axis=0) - np.log(0.5))
-
-    return _root(above, means, sds, lowest, highest)
-
-
-def _regret(losses: Floats, best: Floats | None) -> Floats:
-    return np.asarray(losses - (losses.min(axis=1) if best is None else best)[:, None])
-
-
 def _double(means: Floats, sds: Floats) -> tuple[Floats, Floats]:
     return means.astype(np.float64), np.maximum(sds.astype(np.float64), SMALLEST)
-
-
-def _root(
-    above: Callable[[Floats], Floats], means: Floats, sds: Floats, low: Floats, high: Floats
-) -> Floats:
-    """Return the loss of each candidate at which a rising function of its distances in sds is 0."""
-    from scipy.optimize.elementwise import find_root
-
-    found = find_root(
-        lambda loss, own: above((loss - means[:, own]) / sds[:, own]),
-        (low - CLOSE, high + CLOSE),
-        args=(np.arange(low.size),),
-        tolerances={"xatol": CLOSE},
-    )
-    return np.asarray(found.x)
 
 
 # Name, default level, and what it is, for tables and --help.
@@ -170,13 +124,11 @@ MEASURES: dict[str, tuple[float | None, str]] = {
     ),
     "cvar": (0.9, "mean of the worst 1 - LEVEL of the draws"),
     "mean-sd": (1.0, "mean plus LEVEL standard deviations"),
-    "worst": (None, "median of the largest loss of one run in every draw"),
-    "expected-regret": (None, "expected distance from each draw's own best"),
-    "max-regret": (None, "largest distance from any draw's own best"),
     "best": (None, "probability of being within the tolerance of the best, negative"),
     "beat": (None, "probability that a new run ends below a run of the study, beat:RUN, negative"),
 }
 SHARES = ("quantile", "cvar")
+BEST = "best"
 
 
 @dataclass(frozen=True)
@@ -194,8 +146,6 @@ class RiskMeasure:
     name: str
     level: float | None = None
     run: str | None = None
-    # Measures that need to know how low each draw can get.
-    RELATIVE: ClassVar[tuple[str, ...]] = ("expected-regret", "max-regret", "best")
 
     @classmethod
     def parse(cls, text: "str | RiskMeasure") -> Self:
@@ -237,19 +187,10 @@ class RiskMeasure:
         """Return a measure of loss: of runs about their means, or of how often they beat a reference."""
         if self.name == "beat":
             return -probability_below(means, reference, sds)
-        if self.name == "worst":
-            return worst_run(means, sds)
-        measures = {"quantile": quantile, "cvar": cvar, "mean-sd": mean_plus_sd}
-        if self.name in measures and self.level is not None:
-            return measures[self.name](means, sds, self.level)
-        return np.asarray(means.mean(axis=0))
-
-    def of_regret(self, values: Floats, best: Floats, tolerance: float) -> Floats:
-        """Return a measure in `RELATIVE`, regret counted from each draw's best, shape (draws,)."""
-        if self.name == "best":
-            return -probability_best(values, best, tolerance)
-        measure = maximum_regret if self.name == "max-regret" else expected_regret
-        return measure(values, best)
+        if self.level is None:
+            return np.asarray(means.mean(axis=0))
+        measure = {"quantile": quantile, "cvar": cvar, "mean-sd": mean_plus_sd}[self.name]
+        return measure(means, sds, self.level)
 
 
 def _level(name: str, text: str) -> float:

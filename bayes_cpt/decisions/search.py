@@ -8,9 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayes_cpt.arrays import Floats, Ints
+from bayes_cpt.decisions import risk
 from bayes_cpt.decisions.candidates import Candidates
 from bayes_cpt.decisions.final_losses import Block
-from bayes_cpt.decisions.risk import RiskMeasure
+from bayes_cpt.decisions.risk import BEST, RiskMeasure
 from bayes_cpt.decisions.search_space import SearchSpace
 from bayes_cpt.decisions.valuation import Valuation
 
@@ -123,14 +124,14 @@ def search(
             centres = seen.candidates.take(rows)
             near = space.around(centres, width * spacing, count // 2, criterion.seed + number)
             seen = seen.joined(_look(valuation, near, criterion))
-    if criterion.measure.name not in RiskMeasure.RELATIVE:
+    if criterion.measure.name != BEST:
         return seen
-    # How far each is from each draw's best is known only when all have been seen.
+    # How near each is to each draw's best is known only when all have been seen.
     scores = np.empty(len(seen.candidates))
 
     def keep(block: Block) -> None:
-        values = valuation.expected(seen.candidates.take(block.rows), block)
-        scores[block.rows] = criterion.measure.of_regret(values.T, seen.best, criterion.tolerance)
+        values = valuation.expected(seen.candidates.take(block.rows), block).T
+        scores[block.rows] = -risk.probability_best(values, seen.best, criterion.tolerance)
 
     valuation.model.map(seen.candidates, keep)
     return replace(seen, scores=scores)
@@ -178,7 +179,7 @@ def _examine(
     # With no candidate that keeps the constraints, the best of all stand in for the best feasible ones.
     feasible = excess <= 0.0
     kept = np.where(feasible[:, None], whole, np.inf) if feasible.any() else whole
-    of_mean = criterion.measure.name in ("expected", *RiskMeasure.RELATIVE)
+    of_mean = criterion.measure.name in ("expected", BEST)
     return Search(
         candidates,
         losses=block.losses.mean(axis=2),

@@ -261,7 +261,7 @@ def statement_rows(world: World, forecast: Forecast) -> list[Row]:
         rows.append(
             {
                 "objective": name,
-                "stated": float(risk.expected_regret(draws)[place]),
+                "stated": float((draws[:, place] - draws.min(axis=1)).mean()),
                 "realised": float(regret),
                 "stated_best": float(risk.probability_best(draws)[place]),
                 "best": bool(regret <= 0),

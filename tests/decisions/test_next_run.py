@@ -17,6 +17,7 @@ from bayes_cpt.decisions.next_run import REPLAYS, Affordable, RunValues, checkpo
 from bayes_cpt.decisions.objective import read_objective
 from bayes_cpt.errors import SpecError, StudyError
 from bayes_cpt.forecast.plans import with_base_losses
+from bayes_cpt.identify.determination import Facts
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.model.discrepancy import ErrorCorrelation
 from bayes_cpt.model.residuals import ONSET_SHARE
@@ -281,6 +282,34 @@ def test_default_runs_start_from_every_base() -> None:
     assert {run.replay for run in Affordable.default(alone.frame, alone.study, 50).plan.runs} == {
         0.25
     }
+
+
+@pytest.mark.parametrize(
+    ("advice", "expected"),
+    [
+        ("a CPT run 4 times as long, at replay 0", (12_000, "stable_12k", 0.0, 0.0)),
+        ("a CPT run that stays at its peak learning rate", (3000, "stable_12k", 0.25, 0.002)),
+        ("a CPT run from a base annealed to learning rate 0", (3000, "annealed_0pct", 0.25, 0.0)),
+        ("a PT run at a constant learning rate", (12_350, None, None, 0.002)),
+    ],
+)
+def test_the_run_that_summary_advises_is_among_the_default_ones(
+    advice: str, expected: tuple[object, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    posterior = lab_posterior()
+    monkeypatch.setattr(module, "facts", lambda _: Facts({}, {}, advice))
+    default = Affordable.default(posterior.frame, lab())
+    found = default.with_most_telling(posterior).plan
+    run = found.runs[-1]
+    assert run.name == "most_telling"
+    told = (run.schedule.steps, run.base, run.replay, pytest.approx(run.schedule.final, rel=1e-3))
+    assert told == expected
+    if run.base is not None:
+        rates, last = run.schedule.learning_rates(), found.base(run.base).schedule.final
+        assert rates[0] == pytest.approx(last + (0.002 - last) / round(0.05 * run.schedule.steps))
+    assert len(found.runs) == len(default.plan.runs) + 1
+    monkeypatch.setattr(module, "facts", lambda _: Facts({}, {}, ""))
+    assert default.with_most_telling(posterior) is default
 
 
 def test_checkpoints_end_at_the_last_step() -> None:

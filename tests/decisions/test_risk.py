@@ -12,7 +12,7 @@ from scipy.stats import norm
 
 from bayes_cpt.arrays import Floats
 from bayes_cpt.decisions import risk
-from bayes_cpt.decisions.risk import MEASURES, RiskMeasure
+from bayes_cpt.decisions.risk import BEST, MEASURES, RiskMeasure
 from bayes_cpt.errors import SpecError
 
 LOSSES = np.random.default_rng(0).gamma(2.0, 0.1, (40, 6)) + 2.5
@@ -22,27 +22,20 @@ SDS = 0.03 * GENERATOR.uniform(0.3, 2.0, (50, 3))
 RUNS = 2_000_000
 
 
-def test_measures_of_regret_agree_with_loops() -> None:
+def test_the_probability_of_the_best_agrees_with_loops() -> None:
     draws, candidates = LOSSES.shape
     regrets = [
         [LOSSES[d, c] - min(LOSSES[d, k] for k in range(candidates)) for d in range(draws)]
         for c in range(candidates)
     ]
-    np.testing.assert_allclose(risk.expected_regret(LOSSES), [sum(r) / draws for r in regrets])
-    np.testing.assert_allclose(risk.maximum_regret(LOSSES), [max(r) for r in regrets])
     for tolerance in (0.0, 0.03):
-        wanted = [sum(value <= tolerance for value in r) / draws for r in regrets]
+        wanted = np.array([sum(value <= tolerance for value in r) / draws for r in regrets])
         found = risk.probability_best(LOSSES, tolerance=tolerance)
         np.testing.assert_allclose(found, wanted)
-
-
-def test_regret_of_some_candidates_is_counted_from_the_best_of_all() -> None:
-    best = LOSSES.min(axis=1)
-    some = LOSSES[:, [4, 1]]
-    whole = risk.expected_regret(LOSSES)
-    np.testing.assert_allclose(risk.expected_regret(some, best), whole[[4, 1]])
-    assert (risk.expected_regret(some) <= whole[[4, 1]]).all()
-    np.testing.assert_allclose(risk.maximum_regret(some, best), risk.maximum_regret(LOSSES)[[4, 1]])
+        # Of some candidates it is counted from the best of all.
+        some = risk.probability_best(LOSSES[:, [4, 1]], LOSSES.min(axis=1), tolerance)
+        np.testing.assert_allclose(some, wanted[[4, 1]])
+    assert risk.probability_best(LOSSES).sum() == pytest.approx(1.0)
 
 
 def test_beating_a_reference_agrees_with_loops() -> None:
@@ -91,13 +84,6 @@ def test_tails_are_those_of_many_runs(runs: np.ndarray, level: float) -> None:
     np.testing.assert_allclose(spread, runs.mean(axis=0) + 2.0 * sd, atol=5e-4)
 
 
-def test_the_worst_is_the_median_of_the_worst_run_of_all_draws() -> None:
-    generator = np.random.default_rng(2)
-    drawn = MEANS + SDS * generator.standard_normal((40_000, *MEANS.shape))
-    below = (drawn.max(axis=1) < risk.worst_run(MEANS, SDS)).mean(axis=0)
-    assert np.all(np.abs(below - 0.5) < 5.0 * 0.5 / np.sqrt(40_000))
-
-
 @given(st.floats(0.01, 0.999), st.floats(-5.0, 5.0), st.floats(1e-3, 10.0))
 def test_one_draw_is_a_normal_distribution(level: float, mean: float, sd: float) -> None:
     means, sds = np.array([[mean]]), np.array([[sd]])
@@ -105,7 +91,6 @@ def test_one_draw_is_a_normal_distribution(level: float, mean: float, sd: float)
     assert risk.quantile(means, sds, level)[0] == pytest.approx(at_risk, abs=1e-7)
     beyond = mean + sd * norm.pdf(norm.ppf(level)) / (1.0 - level)
     assert risk.cvar(means, sds, level)[0] == pytest.approx(beyond, abs=1e-6)
-    assert risk.worst_run(means, sds)[0] == pytest.approx(mean, abs=1e-7)
 
 
 def test_runs_without_noise_are_their_draws() -> None:
@@ -116,7 +101,6 @@ def test_runs_without_noise_are_their_draws() -> None:
     np.testing.assert_allclose(
         risk.mean_plus_sd(MEANS, nothing, 2.0), MEANS.mean(axis=0) + 2.0 * MEANS.std(axis=0)
     )
-    np.testing.assert_allclose(risk.worst_run(MEANS, nothing), MEANS.max(axis=0), atol=1e-8)
 
 
 SOME = arrays(
@@ -136,19 +120,6 @@ def test_careful_measures_are_in_order(losses: Floats, level: float, sd: float) 
     assert (tail <= risk.cvar(losses, sds, (1 + level) / 2) + close).all()
 
 
-@given(SOME, st.floats(-3, 3))
-def test_a_level_shift_leaves_regrets(losses: Floats, shift: float) -> None:
-    for regret in (risk.expected_regret, risk.maximum_regret):
-        np.testing.assert_allclose(regret(losses + shift), regret(losses), atol=1e-12)
-
-
-@given(SOME)
-def test_the_least_expected_regret_is_the_value_of_perfect_information(losses: Floats) -> None:
-    wanted = losses.mean(axis=0).min() - losses.min(axis=1).mean()
-    assert risk.expected_regret(losses).min() == pytest.approx(wanted, abs=1e-12)
-    assert risk.probability_best(losses).sum() >= 1.0 - 1e-12
-
-
 def test_the_tail_is_the_upper_one() -> None:
     calm, wild = np.full(100, 2.6), np.r_[np.full(95, 2.5), np.full(5, 4.0)]
     losses = np.stack([calm, wild], axis=1)
@@ -161,14 +132,11 @@ def test_the_tail_is_the_upper_one() -> None:
     assert chosen("quantile:0.97") == chosen("cvar:0.9") == chosen("mean-sd:1") == 0
 
 
-@pytest.mark.parametrize("name", MEASURES)
+@pytest.mark.parametrize("name", [name for name in MEASURES if name != BEST])
 def test_a_candidate_that_is_better_in_every_draw_scores_no_worse(name: str) -> None:
     measure = RiskMeasure.parse("beat:r25" if name == "beat" else name)
     both = np.stack([LOSSES[:, 0], LOSSES[:, 0] + 0.03], axis=1)
-    if name in RiskMeasure.RELATIVE:
-        lower, higher = measure.of_regret(both, LOSSES[:, 0], 0.01)
-    else:
-        lower, higher = measure.of_losses(both, np.full_like(both, 0.1), reference=2.7)
+    lower, higher = measure.of_losses(both, np.full_like(both, 0.1), reference=2.7)
     assert lower < higher
 
 

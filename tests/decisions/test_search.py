@@ -95,7 +95,7 @@ class ByHand:
         return np.asarray(0.3 * changes[0] + 0.7 * changes[1] + (1e-5 * self.steps)[:, None])
 
 
-@pytest.mark.parametrize("measure", ["expected", "quantile:0.8", "cvar", "mean-sd:2", "worst"])
+@pytest.mark.parametrize("measure", ["expected", "quantile:0.8", "cvar", "mean-sd:2"])
 def test_scores_of_all_configurations(measure: str) -> None:
     valuation, space = valued()
     found = search(valuation, space, criterion(measure), 100)
@@ -119,14 +119,13 @@ def test_best_of_each_draw() -> None:
     assert len(set(found.optimum.tolist())) > 1
 
 
-@pytest.mark.parametrize("measure", ["expected-regret", "max-regret", "best"])
-def test_scores_that_need_the_best_of_each_draw(measure: str) -> None:
+def test_scores_that_need_the_best_of_each_draw() -> None:
     valuation, space = valued()
-    found = search(valuation, space, criterion(measure), 100)
+    found = search(valuation, space, criterion("best"), 100)
     values = ByHand.of(found).whole
-    wanted = RiskMeasure.parse(measure).of_regret(values.T, values.min(axis=0), 0.01)
+    wanted = -(values - values.min(axis=0) <= 0.01).mean(axis=1)
     # A draw near the tolerance may fall on either side in single precision.
-    np.testing.assert_allclose(found.scores, wanted, atol=0.01 if measure == "best" else CLOSE)
+    np.testing.assert_allclose(found.scores, wanted, atol=0.01)
 
 
 def test_beating_a_run_of_the_study() -> None:
