@@ -140,22 +140,15 @@ class Candidates:
         # What a run takes of its data is told of the configuration, not of the names it has here.
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", StudyWarning)
-            return self._plan(study, rows, names)
-
-    def _plan(self, study: Study, rows: Sequence[int], names: Sequence[str]) -> Study:
-        import pandas as pd
-
-        used = sorted({int(self.base[row]) for row in rows})
-        return Study(
-            name=f"{study.name}-decision",
-            general=study.general,
-            target=study.target,
-            # The PT run that a base lies on is no part of a plan.
-            bases=tuple(replace(self.bases[index], run=None) for index in used),
-            runs=tuple(self.run(row, name) for row, name in zip(rows, names, strict=True)),
-            losses=pd.DataFrame(columns=["run", "step", "domain", "loss"]),
-            tokens_per_step=study.tokens_per_step,
-            unique_tokens=study.unique_tokens,
-            compute=study.compute,
-            is_plan=True,
-        )
+            return replace(
+                study,
+                name=f"{study.name}-decision",
+                description="",
+                # The PT run that a base lies on is no part of a plan.
+                bases=tuple(
+                    replace(self.bases[own], run=None) for own in np.unique(self.base[rows])
+                ),
+                runs=tuple(self.run(row, name) for row, name in zip(rows, names, strict=True)),
+                losses=study.losses.iloc[:0],
+                is_plan=True,
+            )

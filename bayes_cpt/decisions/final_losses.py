@@ -217,16 +217,16 @@ class CandidateEvaluator:
         points = starts.bases.map(lambda name, values: own.get(name, values[curve]))
         return replace(starts, points=points)
 
-    def losses(self, rows: Ints, draws: Draws) -> Floats:
+    def losses(self, rows: Ints) -> Floats:
         """Return the law's losses of some candidates, shape (domains, candidates, draws)."""
-        return self._by_set(losses(self.curves(rows), draws))
+        return self._by_set(losses(self.curves(rows), self.draws))
 
-    def spread(self, rows: Ints, draws: Draws) -> Spread:
+    def spread(self, rows: Ints) -> Spread:
         """Return the sizes of what moves losses about the law's."""
-        fluctuation, misfit, level = map(self._by_set, variances(self.curves(rows), draws))
+        fluctuation, misfit, level = map(self._by_set, variances(self.curves(rows), self.draws))
         # Of a base whose pre-training is not known it is not known what else it lies off by.
         unmeasured = self.bases.level.any(axis=-1)[:, self.candidates.base[rows], None]
-        share = draws.dtype(OWN_SHARE)
+        share = self.draws.dtype(OWN_SHARE)
         return Spread(
             law=np.sqrt((1 - share) * misfit),
             level=np.sqrt(level) * unmeasured,
@@ -257,12 +257,12 @@ class Block:
     """Some candidates in the draws of all laws: their losses, and on demand what moves them."""
 
     rows: Ints  # which candidates they are
-    parts: tuple[tuple[CandidateEvaluator, Draws], ...]
+    parts: Sequence[CandidateEvaluator]  # one for each law
 
     @cached_property
     def losses(self) -> Floats:
         """The law's losses, nats/token, shape (domains, candidates, draws)."""
-        return _side_by_side([own.losses(self.rows, draws) for own, draws in self.parts])
+        return _side_by_side([own.losses(self.rows) for own in self.parts])
 
     @cached_property
     def spread(self) -> Spread:
@@ -277,11 +277,11 @@ class Block:
     def discrepancy(self) -> Floats:
         """Draws of the law's discrepancy, shape of `losses`."""
         pairs = zip(self.parts, self._spreads, strict=True)
-        return _side_by_side([own.discrepancy(self.rows, spread) for (own, _), spread in pairs])
+        return _side_by_side([own.discrepancy(self.rows, spread) for own, spread in pairs])
 
     @cached_property
     def _spreads(self) -> list[Spread]:
-        return [own.spread(self.rows, draws) for own, draws in self.parts]
+        return [own.spread(self.rows) for own in self.parts]
 
 
 @dataclass(frozen=True, eq=False)
@@ -426,8 +426,8 @@ class FinalLosses:
 
     def at(self, candidates: Candidates) -> Block:
         """Return candidates in double precision."""
-        parts = zip(self._evaluators(candidates), self.laws, strict=True)
-        return Block(np.arange(len(candidates)), tuple((own, law.draws) for own, law in parts))
+        every = [law.draws for law in self.laws]
+        return Block(np.arange(len(candidates)), self._evaluators(candidates, every))
 
     def losses(self, candidates: Candidates) -> Floats:
         """Return the law's losses, nats/token, shape (domains, candidates, draws)."""
@@ -440,21 +440,22 @@ class FinalLosses:
 
         Losses are in single precision, within 1e-5 nats of `losses`.
         """
-        evaluators = self._evaluators(candidates)
-        for own in evaluators:
+        parts = self._evaluators(candidates, [law.single for law in self.laws])
+        for own in parts:
             own.prepare()
-        parts = tuple(zip(evaluators, [law.single for law in self.laws], strict=True))
         size = max(BLOCK // self.draws, 1)
         # What depends on the base, or on the length, alone is computed once where a block has but one.
         rows = np.lexsort((candidates.schedules.steps, candidates.base))
         blocks = [rows[start : start + size] for start in range(0, rows.size, size)]
         return in_threads(lambda block: function(Block(block, parts)), blocks, cores)
 
-    def _evaluators(self, candidates: Candidates) -> list[CandidateEvaluator]:
+    def _evaluators(
+        self, candidates: Candidates, draws: Sequence[Draws]
+    ) -> list[CandidateEvaluator]:
         tables = self.tables(candidates.bases)
         return [
-            CandidateEvaluator(law.draws, law.misfit, law.correlation, candidates, table)
-            for law, table in zip(self.laws, tables, strict=True)
+            CandidateEvaluator(own, law.misfit, law.correlation, candidates, table)
+            for own, law, table in zip(draws, self.laws, tables, strict=True)
         ]
 
 
