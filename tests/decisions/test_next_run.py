@@ -41,7 +41,7 @@ schedule = [ { shape = "cosine", steps = 400, start = 0.002, end = 0 } ]
 [runs.other]
 phase = "cpt"
 base = "annealed_0pct"
-replay = 0.003
+replay = 0.0005
 schedule = [ { shape = "linear", steps = 300, start = 0, end = 0.001 } ]
 """
 
