@@ -3,7 +3,8 @@
 import json
 import re
 import tempfile
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -437,20 +438,32 @@ def write_study(
         If the folder is not empty, or a logged base lies on no run of the study.
     """
     folder = Path(path)
-    if folder.is_file() or (folder.is_dir() and any(folder.iterdir())):
-        raise StudyError.at(str(folder), "there is something already", "choose a new folder")
+    check_new(folder, "choose a new folder")
     runs = tuple(run if branch_of(study, run) else replace(run, branch=None) for run in study.runs)
     text = settings_text(study, runs)
-    folder.parent.mkdir(parents=True, exist_ok=True)
     logged = [run for run in runs if _written(run)[0]]
-    with tempfile.TemporaryDirectory(prefix=".partial-", dir=folder.parent) as temporary:
-        partial = Path(temporary) / folder.name
-        partial.mkdir()
+    with beside(folder) as partial:
         (partial / "study.toml").write_text(text, encoding="utf-8")
         write_table(study.losses, partial / f"losses.{table_format}")
         if logged:
             write_table(logged_rates(logged), partial / f"lr.{table_format}")
         partial.replace(folder)
+
+
+def check_new(folder: Path, fix: str) -> None:
+    """Refuse a folder in which there is anything."""
+    if folder.is_file() or (folder.is_dir() and any(folder.iterdir())):
+        raise StudyError.at(str(folder), "there is something already", fix)
+
+
+@contextmanager
+def beside(folder: Path) -> Iterator[Path]:
+    """Yield a folder to be written before it takes another's place; what is left of it goes."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".partial-", dir=folder.parent) as temporary:
+        partial = Path(temporary) / folder.name
+        partial.mkdir()
+        yield partial
 
 
 def settings_text(study: Study, runs: Iterable[Run] | None = None) -> str:

@@ -42,14 +42,9 @@ def describe(study: Study) -> dict[str, Any]:
         "digest": study.digest(),
         "bases": [
             {
-                "name": base.name,
-                "known": base.known,
-                "run": base.run,
-                "model_size": base.model_size,
-                "steps": base.steps,
+                **_keys(base, "name", "known", "run", "model_size", "steps", "loss_potential"),
                 "peak_learning_rate": base.schedule.peak if base.schedule else None,
                 "final_learning_rate": base.schedule.final if base.schedule else None,
-                "loss_potential": base.loss_potential,
                 "losses": {domain: study.base_loss(base.name, domain) for domain in study.domains},
                 "runs": [run.name for run in study.continual_runs if run.base == base.name],
             }
@@ -57,19 +52,13 @@ def describe(study: Study) -> dict[str, Any]:
         ],
         "runs": [
             {
-                "name": run.name,
-                "phase": run.phase,
-                "base": run.base,
-                "replay": run.replay,
+                **_keys(run, "name", "phase", "base", "replay", "model_size"),
+                **_keys(run.schedule, "steps", "warmup_steps", "interpolated_steps"),
                 "targets": run.mixture or None,
-                "model_size": run.model_size,
-                "steps": run.schedule.steps,
-                "warmup_steps": run.schedule.warmup_steps,
                 "peak_learning_rate": run.schedule.peak,
                 "final_learning_rate": run.schedule.final,
                 **study.resources.of_one(run),
                 "branch": asdict(run.branch) if run.branch else None,
-                "interpolated_steps": run.schedule.interpolated_steps,
                 "points": {
                     domain: study.curve(run.name, domain)[0].size for domain in study.domains
                 },
@@ -79,6 +68,10 @@ def describe(study: Study) -> dict[str, Any]:
         "ranges": {"cpt": _ranges(study.continual_runs), "pt": _ranges(study.pretraining_runs)},
         "warnings": [str(caution) for caution in study.warnings],
     }
+
+
+def _keys(item: Any, *names: str) -> dict[str, Any]:
+    return {name: getattr(item, name) for name in names}
 
 
 def _ranges(runs: Sequence[Run]) -> dict[str, list[float] | None]:

@@ -77,8 +77,30 @@ class StepAxis:
         counter = named or self.raw.counter or self._counter()
         counted = count_of(counter)
         unit = self.counting.step_unit or (counted if counted in OTHER_UNITS else "steps")
-        size = self.counting.per_epoch if unit == "epochs" else self.counting.per_step
-        if unit != "steps" and size is None:
+        size = self._size(counter, unit)
+        counts = self._counts(counter)
+        known = ~np.isnan(counts)
+        if not known.all():
+            self._leave_out(counter, known)
+            self.cells, counts = self.cells.kept(known), counts[known]
+        return (
+            counter,
+            self.cells,
+            self._whole(self._in_steps(counts, unit, size)) - self.counting.start,
+        )
+
+    def _size(self, counter: str, unit: str) -> float:
+        """Return the size of a step, or the steps of an epoch; one that lacks or has no use is refused."""
+        needed = {"steps": "", "epochs": "per_epoch"}.get(unit, "per_step")
+        sizes = {name: getattr(self.counting, name) for name in ("per_step", "per_epoch")}
+        for name, size in sizes.items():
+            if size is not None and name != needed:
+                raise fail(
+                    f"{self.raw.source}, --{name.replace('_', '-')} {size:g}",
+                    f"{counter} counts {unit}, of which that is no size",
+                    "say what it counts, --step-unit UNIT, or leave the option out",
+                )
+        if needed and sizes[needed] is None:
             lacks = f"how many {unit} a step takes", "--per-step N, those of an optimiser step"
             if unit == "epochs":
                 lacks = "how many steps an epoch has", "--per-epoch N, its optimiser steps"
@@ -87,12 +109,7 @@ class StepAxis:
                 f"it counts {unit}, and nothing says {lacks[0]}",
                 f"give --step-unit {unit} and {lacks[1]}, or name the column of the steps, --step COLUMN",
             )
-        counts = self._counts(counter)
-        known = ~np.isnan(counts)
-        if not known.all():
-            self._leave_out(counter, known)
-            self.cells, counts = self.cells.kept(known), counts[known]
-        return counter, self.cells, self._whole(self._in_steps(counts, unit)) - self.counting.start
+        return float(sizes.get(needed) or 1.0)
 
     def _counter(self) -> str:
         """Return the column that counts the steps; two that differ are refused."""
@@ -183,27 +200,26 @@ class StepAxis:
             )
         self.notes += without_step(self.cells.kept(~known))
 
-    def _in_steps(self, counts: Floats, unit: str) -> Floats:
+    def _in_steps(self, counts: Floats, unit: str, size: float) -> Floats:
         """Return counts as numbers of optimiser steps."""
         if unit == "epochs":
-            return counts * (self.counting.per_epoch or 1.0)
-        per_step = self.counting.per_step or 1.0
+            return counts * size
         if unit == "micro-batches":
             # They are counted from 1 or, as the evaluations tell, from 0.
             measured = counts[self.cells.given(self.losses) & (counts > 0)]
             for shift in (0, 1):
-                if ((measured + shift) % per_step == 0).all():
+                if ((measured + shift) % size == 0).all():
                     if shift:
                         self.notes.append(
                             f"{self.raw.source}: its micro-batches are counted from 0"
                         )
-                    return np.ceil((counts + shift) / per_step)
+                    return np.ceil((counts + shift) / size)
         if self.raw.from_zero and unit == "steps":
             self.notes.append(
                 f"{self.raw.source}: its steps are counted from 0; one was added to each"
             )
-            return counts / per_step + 1.0
-        return counts / per_step
+            return counts + 1.0
+        return counts / size
 
     def _whole(self, values: Floats) -> Ints:
         """Return whole numbers of steps that a run can have; refuse others."""

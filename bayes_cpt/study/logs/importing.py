@@ -1,7 +1,6 @@
 """Runs from their logs into a study folder, new or there already: all checked before it is written."""
 
 import re
-import tempfile
 import tomllib
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -12,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 from bayes_cpt.checks import Check
 from bayes_cpt.errors import StudyError, StudyWarning
 from bayes_cpt.study.folder import (
+    beside,
+    check_new,
     logged_rates,
     read_study,
     runs_text,
@@ -158,10 +159,7 @@ class StudyFiles:
 
     def write(self) -> Study:
         """Write the folder, a new one whole or not at all, and return the study; refuse an unsound one."""
-        self.folder.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=".partial-", dir=self.folder.parent) as temporary:
-            copy = Path(temporary) / self.folder.name
-            copy.mkdir()
+        with beside(self.folder) as copy:
             (copy / SETTINGS).write_text(self.settings, encoding="utf-8")
             (copy / IMPORTS).write_text(recipes_text(self.recipes), encoding="utf-8")
             for stem, table in self.tables.items():
@@ -257,12 +255,7 @@ def start_study(folder: Path, answers: Answers, ask: Ask | None = None) -> Impor
     ask : callable, optional
         Asks a person what the answers leave open: a question, and the allowed answers or none.
     """
-    if folder.is_file() or (folder.is_dir() and any(folder.iterdir())):
-        raise fail(
-            str(folder),
-            "there is something already",
-            f"choose a new folder, or add to it: bayes-cpt import KIND LOG --study {folder}",
-        )
+    check_new(folder, f"choose a new one, or add to it: bayes-cpt import KIND LOG --study {folder}")
     if not answers.recipes:
         raise fail("LOG", "no log is named", "name at least one log, or --answers FILE")
     check = Check()

@@ -7,14 +7,14 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
+from itertools import groupby, pairwise
 from typing import Annotated, Literal, NamedTuple
 
 import numpy as np
 from pydantic import BeforeValidator, Field
 
 from bayes_cpt.arrays import Ints
-from bayes_cpt.checks import Check, suggestion, unknown
+from bayes_cpt.checks import Check, unknown
 from bayes_cpt.study.logs.axis import SHOWN, Counting, StepAxis, without_step
 from bayes_cpt.study.logs.names import (
     LENGTHS,
@@ -49,7 +49,9 @@ SAME_VALUE = 1e-6
 PRECISE = 5
 # A counter by which logs of fairseq are known.
 FAIRSEQ = "num_updates"
-RUN_COLUMNS = ("run", "run_name", "run_id", "experiment", "name", "seed", "model")
+RUN_COLUMNS = (
+    "run", "run_name", "run_id", "experiment", "seed", "trial", "replay", "config", "variant",
+)  # fmt: skip
 
 # One text or several.
 type Texts = Annotated[
@@ -216,22 +218,18 @@ class _Cleaning:
 
     def _keep_one_run(self) -> None:
         wanted = self.reading.row_run
-        column = next((name for name in self.cells.names if name.lower() == "run"), None)
-        if wanted is not None:
-            column = column or self._naming(wanted)
-        runs = [] if column is None else list(map(str, self.cells.column(column)))
-        different = list(dict.fromkeys(runs))
-        if wanted is None and len(different) < 2:
+        column = self._parting() if wanted is None else self._naming(wanted)
+        if wanted is None and column is None:
             return
-        if wanted not in different:
-            named = f", and none is called {wanted!r}" if wanted is not None else ""
+        runs = [] if column is None else list(map(str, self.cells.column(column)))
+        if wanted not in runs:
+            different = list(dict.fromkeys(runs))
             raise fail(
                 f"{self.raw.source}, column {column}" if column else self.raw.source,
-                f"there are rows of {len(different)} runs: {', '.join(different[:6])}{named}"
+                f"there are rows of {len(different)} runs: {', '.join(different[:6])}"
                 if column
-                else f"no column names runs{named}",
-                "say which one, --row-run NAME; leave it out for a log of one run"
-                + (suggestion(wanted, different) if wanted is not None else ""),
+                else f"no column names runs, and none is called {wanted!r}",
+                "say which one, --row-run NAME; leave it out for a log of one run",
             )
         self.cells = self.cells.kept(np.array([run == wanted for run in runs], dtype=bool))
 
@@ -240,12 +238,24 @@ class _Cleaning:
         ordered = sorted(self.cells.names, key=lambda column: column.lower() not in RUN_COLUMNS)
         return next((own for own in ordered if name in map(str, self.cells.column(own))), None)
 
+    def _parting(self) -> str | None:
+        """Return the column of which rows are of several runs: called so, or its names take turns."""
+        for column in self._run_columns():
+            runs = list(map(str, self.cells.column(column)))
+            number, turns = len(set(runs)), sum(a != b for a, b in pairwise(runs))
+            if number > 1 and (column.lower() == "run" or turns >= number):
+                return column
+        return None
+
+    def _run_columns(self) -> list[str]:
+        return [name for name in self.cells.names if name.lower() in RUN_COLUMNS]
+
     def _telling(self, one: Row, other: Row) -> str | None:
         """Return the column that tells two rows apart as those of different runs: it has few values."""
         for column in self.cells.names:
             cells = [row.cells.get(column) for row in (one, other)]
             values = {str(cell) for cell in self.cells.column(column) if cell is not None}
-            few = len(values) < len(self.cells.rows) / 2
+            few = column in self._run_columns() or len(values) < len(self.cells.rows) / 2
             aside = is_loss(column) or count_of(column) is not None
             if few and not aside and cells[0] != cells[1] and not any(map(empty, cells)):
                 return column
@@ -415,6 +425,7 @@ class _Cleaning:
             "chosen": f"of {{}} steps that were logged twice the {overlap} was kept",
         }
         newest, last = -1, -math.inf
+        apart = self._run_columns()
         first = points[0].step if points else 0
         resumed, anew = "", False
         for point in points:
@@ -440,6 +451,9 @@ class _Cleaning:
                 newest = max(newest, step)
             elif _same(value, kept[step].value):
                 count["repeat"] += 1
+            elif any(kept[step].row.cells.get(name) != point.row.cells.get(name) for name in apart):
+                self.check.add(point.row.place, *self._two_values(kept[step], point, what, anew))
+                return []
             elif step == newest and (again := self._of_other_checkpoint(point, kept, resumed)):
                 self.notes.append(
                     f"{point.row.place}: the second evaluation of step {step} is {again}, as when the "
@@ -478,7 +492,7 @@ class _Cleaning:
             runs = list(dict.fromkeys(map(str, self.cells.column(column))))
             return (
                 f"{problem}: the column {column} has rows of {len(runs)} runs, {', '.join(runs[:6])}",
-                f"say which one, --row-run {runs[0]}",
+                f"say which one, --row-run {runs[0]}; take the column out if they are of one job",
             )
         if anew:
             return (

@@ -231,23 +231,29 @@ def test_a_resumed_job_counts_and_two_runs_are_named(tmp_path: Path) -> None:
     assert not any("the job was resumed" in note for note in (*late.notes, *falling.notes))
 
 
-@pytest.mark.parametrize("column", ["experiment", "run_id", "seed", "replay"])
+@pytest.mark.parametrize("overlap", ["refuse", "last"])
+@pytest.mark.parametrize("late", [False, True])
 @pytest.mark.parametrize("by_step", [False, True])
-def test_tables_of_several_runs(column: str, by_step: bool, tmp_path: Path) -> None:
-    """The column that tells the runs apart is named, whatever it is called, in either order of the rows."""
+@pytest.mark.parametrize("column", ["experiment", "run_id", "seed", "replay"])
+def test_tables_of_several_runs(
+    column: str, by_step: bool, late: bool, overlap: str, tmp_path: Path
+) -> None:
+    """The column that tells runs apart is named, in either order of the rows, and by `watch` too.
+
+    One that begins later is no resumed job.
+    """
     names = ("0", "0.25") if column in ("seed", "replay") else ("a", "b")
     rows = [
-        (step, name, VAL[step] - place / 10) for place, name in enumerate(names) for step in STEPS
+        (step, name, VAL[step] - place / 10)
+        for place, name in enumerate(names)
+        for step in STEPS[place if late else 0 :]
     ]
     if by_step:
         rows.sort()
-    text = f"step,{column},val_loss\n" + "".join(
-        f"{s},{name},{loss:.2f}\n" for s, name, loss in rows
-    )
-    refused(
-        tmp_path / "a.csv", text, f"rows of 2 runs, {', '.join(names)}", f"--row-run {names[0]}"
-    )
-    assert read(tmp_path / "a.csv", text, row_run=names[1]).losses[-1] == (30, "val", 2.6)
+    text = f"step,{column},val_loss\n" + "".join(f"{s},{own},{loss:.2f}\n" for s, own, loss in rows)
+    path = tmp_path / "a.csv"
+    refused(path, text, "rows of 2 runs", ", ".join(names), "--row-run", overlap=overlap)
+    assert read(path, text, row_run=names[1]).losses[-1] == (30, "val", 2.6)
 
 
 def test_checkpoints_of_one_run_merge_and_of_two_are_refused(tmp_path: Path) -> None:
@@ -539,6 +545,17 @@ OPTIONS: dict[str, Any] = {
     "rate": "nothing",
     "losses": {"no": "set"},
 }
+
+
+@pytest.mark.parametrize(
+    ("column", "size"), [("step", "per_step"), ("step", "per_epoch"), ("epoch", "per_step")]
+)
+def test_a_size_of_what_is_not_counted_is_refused(column: str, size: str, tmp_path: Path) -> None:
+    text = f"{column},val_loss\n10,2.9\n20,2.8\n"
+    option = f"--{size.replace('_', '-')} 5"
+    refused(
+        tmp_path / "a.csv", text, option, f"{column} counts {column}s", "--step-unit", **{size: 5}
+    )
 
 
 @pytest.mark.parametrize("option", OPTIONS)
