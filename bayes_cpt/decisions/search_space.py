@@ -228,7 +228,7 @@ class SearchSpace:
         steps = (
             values["steps"]
             if "steps" in values
-            else values["tokens"] / self.resources.tokens_per_step
+            else values["tokens"] / float(self.resources.tokens_per_step or 1.0)
         )
         steps = np.maximum(np.round(steps), 1.0)
         warmup = (

@@ -136,6 +136,7 @@ def decision_words(decision: "Decision", interval: float = 0.9) -> Words:
             "schedule": _schedule_gain(decision, interval),
             "error": error,
             "information": with_error(value, error),
+            "stake": quantity(float(np.ptp(decision.search.means[decision.search.allowed])), 2),
             "settled": value <= tolerance,
             "cautions": _cautions(decision, taken),
             "optimum": optimum_sentences(decision, interval) if decision.feasible else [],

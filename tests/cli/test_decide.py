@@ -1,3 +1,4 @@
+import inspect
 from pathlib import Path
 from typing import Any
 
@@ -7,8 +8,12 @@ import pytest
 from command_line import Call, check_refusal
 
 import bayes_cpt
-from bayes_cpt.decisions.decision import Decision
+from bayes_cpt.cli import decisions as cli
+from bayes_cpt.decisions.decision import Decision, decide
+from bayes_cpt.decisions.final_losses import DRAWS
+from bayes_cpt.decisions.next_run import next_run
 from bayes_cpt.decisions.objective import read_objective
+from bayes_cpt.decisions.search import CANDIDATES
 from bayes_cpt.decisions.space import read_space
 
 FEW = ("--draws", 40, "--candidates", 256)
@@ -193,3 +198,11 @@ def test_bad_input_is_refused(
     line = [part.format(text=text) for part in arguments]
     check_refusal(call("decide", fit_file, *line), fragments)
     assert [path.name for path in tmp_path.iterdir()] == ["text.toml"]
+
+
+def test_all_that_is_asked_about_a_fit_looks_as_closely_by_default() -> None:
+    for verb in (cli.decide, cli.next_run):
+        asked = inspect.signature(verb).parameters
+        assert (asked["draws"].default, asked["candidates"].default) == (DRAWS, CANDIDATES)
+    assert inspect.signature(decide).parameters["draws"].default == DRAWS
+    assert inspect.signature(next_run).parameters["draws"].default == DRAWS

@@ -305,7 +305,9 @@ def test_the_run_that_summary_advises_is_among_the_default_ones(
     told = (run.schedule.steps, run.base, run.replay, pytest.approx(run.schedule.final, rel=1e-3))
     assert told == expected
     if run.base is not None:
-        rates, last = run.schedule.learning_rates(), found.base(run.base).schedule.final
+        base = found.base(run.base).schedule
+        assert base is not None
+        rates, last = run.schedule.learning_rates(), base.final
         assert rates[0] == pytest.approx(last + (0.002 - last) / round(0.05 * run.schedule.steps))
     assert len(found.runs) == len(default.plan.runs) + 1
     monkeypatch.setattr(module, "facts", lambda _: Facts({}, {}, ""))
