@@ -13,6 +13,7 @@ from typing import Annotated
 import typer
 from typer.main import get_command
 
+from bayes_cpt.cli.advise import advise
 from bayes_cpt.cli.check import check
 from bayes_cpt.cli.compare import compare
 from bayes_cpt.cli.decisions import decide, next_run, schedule
@@ -65,7 +66,7 @@ app.command(name="import", help=_help(import_logs.__doc__))(import_logs)
 _MAKING = (init, check, fit, summary, predict)
 _USING = (
     decide, planner, next_run, schedule, landmarks, compare, report, prior, learn_priors, export,
-    watch, forecast, demo,
+    watch, forecast, advise, demo,
 )  # fmt: skip
 for _verb in (*_MAKING, *_USING):
     app.command(help=_help(_verb.__doc__))(_verb)
@@ -117,10 +118,11 @@ def _program(
     bayes-cpt report fit.nc -o report.html
     bayes-cpt learn-priors studies/a studies/b studies/c -o ours.toml
 
-    With one run's log and no study:
+    With one run's log and no study, or with no run at all:
 
     \b
     bayes-cpt forecast out/trainer_state.json --steps 20000
+    bayes-cpt advise --size 7B --tokens 20B --base annealed --target far
 
     With no study at hand, see all of that on a bundled one: bayes-cpt demo
 

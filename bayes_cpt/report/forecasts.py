@@ -14,6 +14,7 @@ from bayes_cpt.validate.held_out import OURS
 if TYPE_CHECKING:
     import pandas as pd
 
+    from bayes_cpt.decisions.advice import Advice
     from bayes_cpt.history.learnt import Learnt
     from bayes_cpt.validate.calibration import Verdict
     from bayes_cpt.watch.continuation import Continuations
@@ -285,6 +286,21 @@ def log_verdict(found: "LogForecast") -> list[str]:
         "count": len(found.measured),
     }
     return paragraphs("forecast.txt", "verdict", facts)
+
+
+def advice_verdict(found: "Advice") -> list[str]:
+    """Return what to expect of a long run before any other, how sure that is, and what to train first."""
+    first = found.told.iloc[0]
+    middle = found.ends[(found.ends["replay"] == first["replay"]) & (found.ends["peak"] == 0.33)]
+    facts = {
+        "about": found.about,
+        "replay": float(first["replay"]),
+        "peak": 0.33,
+        "ends": middle.to_dict("records"),
+        "mass": f"{100 * found.about['interval']:g} %",
+        "told": found.told.to_dict("records"),
+    }
+    return paragraphs("advise.txt", "verdict", facts)
 
 
 def advice(found: "Continuations", done: int, total: int) -> str:

@@ -1,0 +1,141 @@
+"""`bayes-cpt advise`: what to expect, and to train first, before any run."""
+
+import json as json_library
+import re
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from bayes_cpt.cli.log_options import pairs
+from bayes_cpt.cli.options import command
+from bayes_cpt.cli.output import Answer, Output, Part, Results
+from bayes_cpt.report.tables import Table
+
+UNITS = {"": 1.0, "k": 1e3, "m": 1e6, "b": 1e9, "t": 1e12}
+
+HEAD = """[study]
+name = "advice"
+general = "general"
+target = "target"
+
+[bases.base]
+known = false
+"""
+
+
+def _count(text: str) -> float:
+    found = re.fullmatch(r"([\d.]+(?:e\d+)?)\s*([kmbt]?)", text.strip().lower())
+    if not found:
+        raise typer.BadParameter(f"{text!r} is not a count: write 7B, 350M or 2e10.")
+    return float(found[1]) * UNITS[found[2]]
+
+
+Count = Annotated[str, typer.Option()]
+
+
+@command
+def advise(
+    written: Output,
+    *,
+    size: Count,
+    tokens: Count,
+    base: str = "unknown",
+    target: str = "far",
+    batch: str | None = None,
+    peak: float | None = None,
+    loss: list[str] | None = None,
+    output: Path | None = None,
+    interval: float = 0.9,
+    seed: int = 0,
+) -> Answer:
+    r"""Say what to expect of continual pre-training before any run, and which short runs to begin with.
+
+    The law under priors learnt from other studies forecasts the change of target and general loss at
+    several replay ratios and peak learning rates. The bands are wide: they are what is known without a run
+    of your own. The short runs named would narrow them most; with -o they are written as a plan for
+    bayes-cpt predict and check, with the arguments of a Hugging Face Trainer for each.
+
+    \b
+    Words:
+    base annealed  its learning rate had fallen to a tenth of its peak or less, as of most released models
+    base stable    a checkpoint at its peak learning rate
+    target far     data that the base has hardly seen: another language, proofs, a new kind of record
+    target near    data that it knows well: more code, more web text
+
+    \b
+    Example:
+    bayes-cpt advise --size 7B --tokens 20B --base annealed --target far -o advice
+
+    \b
+    Exit codes:
+    0  done
+    2  bad input: nothing is written
+
+    Parameters
+    ----------
+    size : N
+        Parameters of the model, as in 7B.
+    tokens : N
+        Tokens of the long run, as in 20B.
+    base : WORD
+        annealed, stable or unknown.
+    target : WORD
+        far or near.
+    batch : N
+        Tokens of a step [default: as models of that size were trained].
+    peak : LR
+        Peak learning rate of pre-training [default: as models of that size were trained].
+    loss : SET=LOSS
+        Loss of the base on general or target data, nats/token; may be repeated.
+    """
+    from bayes_cpt.decisions.advice import advise as find
+    from bayes_cpt.plots.advice import advice
+    from bayes_cpt.study.exports import training_arguments
+    from bayes_cpt.study.folder import runs_text
+
+    results = Results(output)
+    losses = {}
+    for name, text in pairs("--loss", loss).items():
+        try:
+            losses[name] = float(text)
+        except ValueError:
+            raise typer.BadParameter(f"--loss {name}={text}: {text} is not a loss.") from None
+    found = find(
+        _count(size),
+        _count(tokens),
+        base=base,
+        target=target,
+        batch=None if batch is None else _count(batch),
+        peak=peak,
+        losses=losses,
+        interval=interval,
+        seed=seed,
+    )
+    verdict = found.verdict()
+    results.tables({"ends": found.ends, "runs": found.told})
+    results.write("plan", "plan.toml", _plan_text(runs_text(found.plan.runs)))
+    for run in found.plan.runs:
+        arguments = json_library.dumps(training_arguments(run), indent=2) + "\n"
+        results.write(f"arguments of {run.name}", f"{run.name}.json", arguments)
+    results.words(verdict, [])
+    results.figures({"advice": lambda: advice(found)})
+    content: dict[str, Any] = found.about | {"verdict": verdict, "ends": found.ends}
+    content |= {"runs": found.told, "files": results.files}
+    return Answer(content, verdict, _parts(found.ends, found.told, interval) + results.said)
+
+
+def _plan_text(runs: str) -> str:
+    """Return a plan: the runs, and the base that they start from, of which nothing is known."""
+    return f"{HEAD}\n{runs}"
+
+
+def _parts(ends: Any, told: Any, interval: float) -> list[Part]:
+    title = f"Change of the loss over the run, nats/token, with {100 * interval:g} % intervals"
+    numbers = "lower:+.2f | change=median:+.2f | upper:+.2f | P(falls)=falls:%"
+    cells = f"replay:% | peak:% | on=domain | {numbers}"
+    runs = "run | replay:% | peak:% | steps | variance taken away=narrowed:%"
+    return [
+        Table(title, ends, cells, note="peak: as a share of pre-training's"),
+        Table("Short runs to begin with, those that tell most first", told, runs),
+    ]

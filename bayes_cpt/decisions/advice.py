@@ -1,0 +1,288 @@
+"""Advice before any run: what priors learnt from other studies expect of replay and peak learning rate.
+
+The long run is planned at several replay ratios and peaks, and forecast under the priors of `cpt-replay`.
+Short runs are then chosen one after the other, each the one that together with those before it would take
+away most of the variance of what these forecasts say.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bayes_cpt.arrays import Floats
+from bayes_cpt.checks import Check, suggestion
+from bayes_cpt.decisions.sample_information import information
+from bayes_cpt.errors import StudyError
+from bayes_cpt.forecast.derived import last_points, start_loss
+from bayes_cpt.identify.prior_predictive import above_zero, frame_of
+from bayes_cpt.model.joint_priors import draw_priors
+from bayes_cpt.model.priors import Prior
+from bayes_cpt.model.setup import BoundModel
+from bayes_cpt.model.simulate import expected_loss, simulate
+from bayes_cpt.model.spec import ModelSpec, read_spec
+from bayes_cpt.study.runs import Base, Run
+from bayes_cpt.study.schedules import cosine
+from bayes_cpt.study.study import Study
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+GENERAL, TARGET, BASE = "general", "target", "base"
+REPLAYS = (0.0, 0.1, 0.25, 0.5)
+# Shares of the peak learning rate of pre-training.
+PEAKS = (0.1, 0.33, 0.67, 1.0)
+# Short runs to choose from: replay ratios, peaks, and their share of the long run.
+SHORT_REPLAYS, SHORT_PEAKS, SHORT = (0.0, 0.25, 0.5), (0.1, 0.33, 1.0), 0.1
+SHORTEST, WARMUP, CHECKPOINTS, FEW = 200, 0.02, 16, 3
+# Of the priors, and of these for what short runs tell.
+DRAWS, TELLING = 4000, 1500
+# Tokens of a step and peak learning rate of pre-training of models that were published, by size.
+BATCH: Mapping[float, float] = {1e9: 0.5e6, 4e9: 2e6, np.inf: 4e6}
+PEAK_AT, PEAK_POWER = (3e-4, 7e9), -0.25
+
+# What a base and a target, in words, are to the priors.
+BASES: dict[str, dict[str, Any] | None] = {
+    "annealed": {"distribution": "logitnormal", "median": 0.03, "sigma": 1.0},
+    "stable": {"distribution": "logitnormal", "median": 0.9, "sigma": 0.7},
+    "unknown": None,
+}
+TARGETS: dict[str, dict[str, dict[str, Any]]] = {
+    "far": {
+        "general": {"distribution": "logitnormal", "median": 0.25, "sigma": 1.1},
+        "target": {"distribution": "logitnormal", "median": 0.28, "sigma": 0.6},
+    },
+    "near": {
+        "general": {"distribution": "logitnormal", "median": 0.05, "sigma": 1.0},
+        "target": {"distribution": "logitnormal", "median": 0.13, "sigma": 1.0},
+    },
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Advice:
+    """What to expect of a long run, and which short runs would tell most.
+
+    Parameters
+    ----------
+    about : dict
+        Size (parameters), tokens, steps, batch (tokens), peak (learning rate of pre-training), base, target
+        and interval.
+    ends : DataFrame
+        One row per replay ratio, peak (as a share of pre-training's) and set: change of the loss over the
+        run, nats/token: lower, median, upper, and ``falls``, the probability that it falls.
+    plan : Study
+        The short runs, those that tell most first.
+    told : DataFrame
+        Columns run, replay, peak, steps, and ``narrowed``: the share of the variance of the forecasts that
+        this run and those above it take away.
+    """
+
+    about: dict[str, Any]
+    ends: "pd.DataFrame"
+    plan: Study
+    told: "pd.DataFrame"
+
+    def verdict(self) -> list[str]:
+        """Return what to expect, how sure that is, and what to train first."""
+        from bayes_cpt.report.forecasts import advice_verdict
+
+        return advice_verdict(self)
+
+
+def advise(
+    size: float,
+    tokens: float,
+    *,
+    base: str = "unknown",
+    target: str = "far",
+    batch: float | None = None,
+    peak: float | None = None,
+    losses: Mapping[str, float] | None = None,
+    interval: float = 0.9,
+    seed: int = 0,
+) -> Advice:
+    """Return what to expect of continual pre-training before any run, and which short runs to begin with.
+
+    Parameters
+    ----------
+    size : float
+        Parameters of the model. Sets batch and peak where they are not given; the priors are about shares
+        of the run and hold for all sizes that they were learnt from, 0.4 million to 1.4 billion.
+    tokens : float
+        Of the long run.
+    base : {"unknown", "annealed", "stable"}
+        Whether the learning rate of the base had fallen at its last step.
+    target : {"far", "near"}
+        Whether the base has hardly seen data like the target's, as a language or a proof assistant, or
+        knows them well, as more code or web text.
+    batch : float, optional
+        Tokens of a step; as models of the size were trained unless given.
+    peak : float, optional
+        Peak learning rate of pre-training.
+    losses : mapping of str to float, optional
+        Loss of the base on ``general`` and on ``target`` data, nats/token.
+    interval : float
+        Mass of the central intervals.
+    seed : int
+
+    Raises
+    ------
+    StudyError
+        Naming what is no size, share or word.
+
+    Examples
+    --------
+    >>> found = advise(7e9, 20e9, base="annealed", target="far")
+    >>> found.ends.columns.tolist()
+    ['replay', 'peak', 'domain', 'lower', 'median', 'upper', 'falls']
+    """
+    import pandas as pd
+
+    losses = dict(losses or {})
+    _check(size, tokens, batch, peak, base, target, losses, interval)
+    batch = batch or next(own for most, own in BATCH.items() if size < most)
+    peak = peak or PEAK_AT[0] * (size / PEAK_AT[1]) ** PEAK_POWER
+    steps = round(tokens / batch)
+    if steps < SHORTEST:
+        problem = f"{tokens:g} tokens are {steps} steps of {batch:g} tokens"
+        fix = f"give more tokens or a smaller batch: {SHORTEST} steps at least"
+        raise StudyError.at("key tokens", problem, fix)
+    spec = spec_of(base, target, losses)
+    runs = [_run(steps, replay, share, peak) for share in PEAKS for replay in REPLAYS]
+    long = _plan(runs)
+    frame = frame_of(spec, long)
+    parameters = draw_priors(frame, DRAWS, seed)
+    curves = last_points(frame, long, runs)
+    with np.errstate(over="ignore", invalid="ignore"):
+        ends = expected_loss(frame, parameters, curves)
+        changes = ends - start_loss(frame, parameters, curves)
+    kept = above_zero(ends)
+    changes = changes[kept]
+    bounds = np.quantile(changes, [0.5 - interval / 2, 0.5, 0.5 + interval / 2], axis=0)
+    settings = {run.name: (run.replay, share) for run, share in _with_shares(runs)}
+    table = pd.DataFrame(
+        [settings[curve.run] for curve in curves.curves], columns=["replay", "peak"]
+    ).assign(
+        domain=[curve.domain for curve in curves.curves],
+        lower=bounds[0],
+        median=bounds[1],
+        upper=bounds[2],
+        falls=(changes < 0).mean(axis=0),
+    )
+    drawn = {name: values[kept] for name, values in parameters.items()}
+    plan, told = _short_runs(frame, drawn, changes, max(SHORTEST, round(SHORT * steps)), peak, seed)
+    about = {"size": size, "tokens": tokens, "steps": steps, "batch": batch, "peak": peak}
+    about |= {"base": base, "target": target, "interval": interval}
+    return Advice(about, table, plan, told)
+
+
+def _check(
+    size: float,
+    tokens: float,
+    batch: float | None,
+    peak: float | None,
+    base: str,
+    target: str,
+    losses: Mapping[str, float],
+    interval: float,
+) -> None:
+    check = Check()
+    for name, value in (("size", size), ("tokens", tokens), ("batch", batch), ("peak", peak)):
+        if value is not None:
+            check.positive(name, value, "a number above 0")
+    for name, word, known in (("base", base, BASES), ("target", target, TARGETS)):
+        if word not in known:
+            fix = f"choose one of {', '.join(known)}{suggestion(word, list(known))}"
+            check.add(f"key {name}", f"{name} is {word!r}", fix)
+    for name, loss in losses.items():
+        if name not in (GENERAL, TARGET):
+            check.add(f"loss {name}", "there is no such set", f"name {GENERAL} or {TARGET}")
+        else:
+            check.positive(f"loss {name}", loss, "nats/token")
+    if not 0 < interval < 1:
+        check.add("key interval", f"interval is {interval!r}", "give a mass, as 0.9")
+    check.raise_problems()
+
+
+def spec_of(base: str, target: str, losses: Mapping[str, float]) -> ModelSpec:
+    """Return `cpt-replay` with the priors that words and losses stand for."""
+    spec = read_spec("cpt-replay")
+    priors, unknown = dict(spec.priors), dict(spec.unknown_base)
+    priors["shift_share"] = Prior.model_validate(
+        {"reason": f"A {target} target.", **TARGETS[target]}
+    )
+    if (potential := BASES[base]) is not None:
+        said = {"reason": f"The base is {base}.", "every": potential}
+        unknown["base_potential"] = Prior.model_validate(said)
+    level = priors["reference_loss"]
+    of_role = {role: level.of(role).model_dump() for role in (GENERAL, TARGET)}
+    for role, loss in losses.items():
+        of_role[role] = {"distribution": "lognormal", "median": loss, "sigma": 0.1}
+    priors["reference_loss"] = Prior.model_validate({"reason": level.reason, **of_role})
+    return spec.model_copy(update={"priors": priors, "unknown_base": unknown})
+
+
+def _run(steps: int, replay: float, share: float, peak: float, name: str = "") -> Run:
+    schedule = cosine(steps, share * peak, 0.0, warmup_steps=max(1, round(WARMUP * steps)))
+    named = name or f"replay{100 * replay:.0f}_peak{100 * share:.0f}"
+    return Run(named, "cpt", schedule, base=BASE, replay=replay)
+
+
+def _with_shares(runs: list[Run]) -> list[tuple[Run, float]]:
+    return [(run, float(run.name.rpartition("peak")[2]) / 100) for run in runs]
+
+
+def _plan(runs: list[Run]) -> Study:
+    import pandas as pd
+
+    none = pd.DataFrame(columns=["run", "step", "domain", "loss"])
+    bases = (Base(BASE, known=False),)
+    return Study("advice", GENERAL, TARGET, bases, tuple(runs), none, is_plan=True)
+
+
+def _short_runs(
+    frame: BoundModel,
+    parameters: dict[str, Floats],
+    changes: Floats,
+    steps: int,
+    peak: float,
+    seed: int,
+) -> tuple[Study, "pd.DataFrame"]:
+    """Return the short runs that tell most of changes, shape (draws, ends), and what they tell."""
+    import pandas as pd
+
+    runs = [_run(steps, replay, share, peak) for share in SHORT_PEAKS for replay in SHORT_REPLAYS]
+    at = np.unique(np.geomspace(max(2, steps // 50), steps, CHECKPOINTS).astype(int)).tolist()
+    generator = np.random.default_rng(seed)
+    parameters = {name: values[:TELLING] for name, values in parameters.items()}
+    changes = changes[:TELLING]
+    data = {}
+    for run in runs:
+        curves = frame.curves(_plan([run]), lambda *_: [0, *at], [run])
+        data[run.name] = simulate(frame, parameters, curves, None, generator).loss
+    chosen: list[str] = []
+    rows = []
+    for _ in range(FEW):
+        told = {
+            name: float(
+                information(changes, np.hstack([data[own] for own in (*chosen, name)])).share.mean()
+            )
+            for name in data
+            if name not in chosen
+        }
+        best = max(told, key=told.__getitem__)
+        chosen.append(best)
+        rows.append((best, told[best]))
+    by_name = {run.name: (run, share) for run, share in _with_shares(runs)}
+    table = pd.DataFrame(
+        [(n, by_name[n][0].replay, by_name[n][1], steps, share) for n, share in rows],
+        columns=["run", "replay", "peak", "steps", "narrowed"],
+    )
+    return _plan([by_name[name][0] for name in chosen]), table
+
+
+def _narrowed(changes: Floats, data: list[Floats]) -> float:
+    """Return the share of the variance of changes that curves take away, in the mean over changes."""
+    return float(information(changes, np.hstack(data)).share.mean())

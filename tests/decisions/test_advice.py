@@ -1,0 +1,129 @@
+"""What to expect, and to train first, before any run."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bayes_cpt.cli import run as run_command
+from bayes_cpt.decisions import advice
+from bayes_cpt.decisions.advice import PEAKS, REPLAYS, Advice, advise, spec_of
+from bayes_cpt.errors import StudyError
+from bayes_cpt.identify.prior_predictive import expected_ends, frame_of
+from bayes_cpt.study.folder import read_plan
+from bayes_cpt.study.runs import Base, Run
+from bayes_cpt.study.schedules import cosine
+from bayes_cpt.study.study import Study
+
+
+@pytest.fixture(scope="module", autouse=True)
+def few_draws() -> Iterator[None]:
+    """Take few draws for what short runs tell."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(advice, "TELLING", 300)
+        yield
+
+
+@pytest.fixture(scope="module")
+def far() -> Advice:
+    return advise(7e9, 20e9, base="annealed", target="far")
+
+
+def of(found: Advice, domain: str) -> Any:
+    rows = found.ends[found.ends["domain"] == domain]
+    return rows.pivot_table(index="replay", columns="peak", values="median")
+
+
+def test_replay_keeps_general_loss_and_a_higher_peak_forgets_more(far: Advice) -> None:
+    general, target = of(far, "general").to_numpy(), of(far, "target").to_numpy()
+    assert general.shape == target.shape == (len(REPLAYS), len(PEAKS))
+    assert (np.diff(general, axis=0) < 0).all()
+    assert (np.diff(general, axis=1) > 0).all()
+    assert (np.diff(target[1:], axis=0) > 0).all()
+    assert (target < 0).all()
+
+
+def test_a_near_target_changes_less_than_a_far_one(far: Advice) -> None:
+    near = advise(7e9, 20e9, base="annealed", target="near")
+    assert (of(near, "target") > of(far, "target")).all(axis=None)
+    assert (of(near, "general") < of(far, "general")).all(axis=None)
+
+
+def test_a_base_that_has_not_annealed_falls_further(far: Advice) -> None:
+    stable = advise(7e9, 20e9, base="stable", target="far")
+    assert (of(stable, "target") < of(far, "target")).all(axis=None)
+    assert (of(stable, "general") < of(far, "general")).all(axis=None)
+
+
+def test_changes_grow_with_the_loss_of_the_base() -> None:
+    low, high = (advise(7e9, 20e9, losses={"general": loss, "target": loss}) for loss in (1.0, 3.0))
+    ratio = of(high, "target") / of(low, "target")
+    assert (ratio > 2.0).all(axis=None)
+
+
+def test_each_row_is_what_the_prior_expects_of_its_run() -> None:
+    """Of runs planned by hand, which `bayes-cpt prior` shows."""
+    found = advise(7e9, 20e9, base="stable", target="near", batch=4e6, peak=3e-4)
+    runs = tuple(
+        Run(f"{p:g}-{r:g}", "cpt", cosine(5000, p * 3e-4, warmup_steps=100), base="b", replay=r)
+        for p in PEAKS
+        for r in REPLAYS
+    )
+    none, base = found.plan.losses, Base("b", known=False)
+    plan = Study("plan", "general", "target", (base,), runs, none, is_plan=True)
+    ends = expected_ends(frame_of(spec_of("stable", "near", {}), plan), plan)
+    named = found.ends["peak"].map("{:g}".format) + "-" + found.ends["replay"].map("{:g}".format)
+    mine = found.ends.assign(run=named).merge(ends, on=["run", "domain"])
+    assert len(mine) == len(ends) == 2 * len(runs)
+    np.testing.assert_allclose(mine["median_x"], mine["median_y"], rtol=1e-9)
+    np.testing.assert_allclose(mine["upper_x"], mine["upper_y"], rtol=1e-9)
+
+
+def test_short_runs_are_fewer_and_each_narrows_more(far: Advice) -> None:
+    assert list(far.told["steps"]) == [500] * 3
+    assert (np.diff(far.told["narrowed"]) > 0).all()
+    assert 0.3 < far.told["narrowed"].iloc[0] < 1.0
+    assert [run.name for run in far.plan.runs] == list(far.told["run"])
+
+
+def test_the_folder_holds_a_plan_and_arguments_for_each_run(
+    far: Advice, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "advice"
+    options = ["--size", "7B", "--tokens", "20B", "--base", "annealed", "-o", str(out)]
+    assert run_command(["advise", *options, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["steps"] == 5000
+    plan = read_plan(out / "plan.toml")
+    assert [run.name for run in plan.runs] == list(far.told["run"])
+    for run in plan.runs:
+        arguments = json.loads((out / f"{run.name}.json").read_text(encoding="utf-8"))
+        assert arguments["max_steps"] == 500
+        assert arguments["learning_rate"] == pytest.approx(run.schedule.peak)
+    assert (out / "advice.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    ("options", "fragments"),
+    [
+        (("--base", "anealed"), ("base", "'anealed'", "annealed")),
+        (("--target", "close"), ("target", "'close'", "far, near")),
+        (("--size", "big"), ("'big'", "7B")),
+        (("--tokens", "1M"), ("tokens", "steps")),
+        (("--loss", "code=2"), ("code", "general or target")),
+    ],
+)
+def test_what_is_no_size_or_word_is_refused(
+    options: tuple[str, str], fragments: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = {"--size": "7B", "--tokens": "20B"} | dict([options])
+    code = run_command(["advise", *(part for pair in given.items() for part in pair)])
+    captured = capsys.readouterr()
+    assert code == 2
+    for fragment in fragments:
+        assert fragment in captured.err
+    with pytest.raises(StudyError):
+        advise(0, 20e9)
