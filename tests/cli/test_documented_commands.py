@@ -30,6 +30,8 @@ IN_TABLE = re.compile(rf"`({PROGRAM} [^`]*)`")
 
 # Of these only the options are checked: each samples posteriors, for minutes or hours.
 SAMPLING = ("fit", "demo", "validate", "compare", "forecast")
+# What every reader copies; the other pages' options are checked at once, and their answers with -m slow.
+FIRST = ("README.md", "third-sets.md")
 # Fewer configurations than the default: the answer is no worse a command for it.
 SMALLER = {
     "decide": ["--candidates", "64"],
@@ -93,8 +95,18 @@ def test_the_readme_answers_the_questions_of_a_newcomer_in_a_minute() -> None:
     assert readme.count("](docs/images/") == 1
 
 
-@pytest.mark.parametrize("command", [c for c in DOCUMENTED if c.split()[0] in SAMPLING])
-def test_options_of_long_commands_are_valid(command: str, folder: Path) -> None:
+def answered() -> list[object]:
+    """Return the commands that are run, those that few readers copy as slow."""
+    quick = {own for page in PAGES if page.name in FIRST for own in commands(page)}
+    return [
+        pytest.param(own, marks=() if own in quick or "--help" in own else pytest.mark.slow)
+        for own in DOCUMENTED
+        if own.split()[0] not in SAMPLING
+    ]
+
+
+@pytest.mark.parametrize("command", [own for own in DOCUMENTED if "--help" not in own])
+def test_options_are_valid(command: str, folder: Path) -> None:
     name, *arguments = shlex.split(command)
     parser = get_command(app).commands[name]  # type: ignore[attr-defined]
     while hasattr(parser, "commands"):
@@ -102,7 +114,11 @@ def test_options_of_long_commands_are_valid(command: str, folder: Path) -> None:
         parser = parser.commands[name]
     # Raises what the program would refuse with code 2.
     given = parser.make_context(name, arguments).params
-    paths = [value for value in given.values() if isinstance(value, Path) and value.parts[1:]]
+    paths = [
+        value
+        for option, value in given.items()
+        if isinstance(value, Path) and value.parts[1:] and option != "plan"
+    ]
     assert all(path.exists() for path in paths)
 
 
@@ -114,7 +130,7 @@ def begin_the_long_run(folder: Path) -> None:
     (folder / "log.csv").write_text("step,general,kernel\n0,2.972,3.518\n10,2.973,3.515\n")
 
 
-@pytest.mark.parametrize("command", [c for c in DOCUMENTED if c.split()[0] not in SAMPLING])
+@pytest.mark.parametrize("command", answered())
 def test_commands_are_answered(command: str, call: Call, folder: Path) -> None:
     arguments = shlex.split(command)
     if arguments[0] == "watch":

@@ -107,7 +107,7 @@ def test_shares_follow_the_roles(role: str) -> None:
         objective.share(OTHER[role], (NAMES[role],), (role,))
 
 
-@pytest.mark.parametrize("role", ROLES)
+@pytest.mark.parametrize("role", ["general", pytest.param("target", marks=pytest.mark.slow)])
 def test_next_run_schedule_and_report_work(role: str) -> None:
     space = {"bases": "stable_12k", "replay": [0.1, 0.5], "steps": 3000}
     values = bayes_cpt.next_run(posterior(role), space=space, draws=200, candidates=16)
