@@ -49,6 +49,14 @@ def call(
     return answer
 
 
+@pytest.fixture
+def few_curves(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Watch beside few curves: they are enough to see what is printed of a run."""
+    monkeypatch.setattr("bayes_cpt.watch.expected.CURVES", 500)
+    monkeypatch.setattr("bayes_cpt.watch.expected.HEALTHY_CURVES", 300)
+    monkeypatch.setattr("bayes_cpt.watch.continuation.DRAWS", 200)
+
+
 @cache
 def _facts() -> str:
     """Return the facts of all these fits, which are worked out in seconds."""

@@ -12,14 +12,6 @@ from bayes_cpt.validate import baselines
 
 MODELS = "cpt-replay,cpt-replay-printed"
 COMPARE = ("compare", "data/cpt-lab", "--models", MODELS, "--jobs", 1)
-# Another prior, and so the same points of the runs.
-OWN = """
-extends = "cpt-replay"
-name = "own"
-[priors.exponent]
-reason = "Our own PT runs."
-every = { distribution = "lognormal", interval = [0.2, 0.8] }
-"""
 SHORT = ("--runs", "r00_cos,r25_cos,r50_cos", "--tails", "none")
 
 
@@ -85,15 +77,6 @@ def test_fits_that_fall_short_are_named(call: Call, quick: list[str]) -> None:
     assert "cpt-replay, without r00_cos: R-hat is 1.2" in answer.err
     assert answer.err.rstrip().endswith("more")
     assert answer.err.count("R-hat") == 4
-
-
-@pytest.mark.usefixtures("quick")
-def test_without_log_likelihoods_there_is_no_quick_answer(call: Call, tmp_path: Path) -> None:
-    own = tmp_path / "own.toml"
-    own.write_text(OWN)
-    answer = call(*COMPARE[:2], "--models", f"cpt-replay,{own}", "--jobs", 1, "--quick")
-    assert answer.code == 1
-    assert "No answer without refits: the fit of cpt-replay holds no log likelihoods." in answer.out
 
 
 @pytest.mark.parametrize(

@@ -119,14 +119,6 @@ def test_choices_are_written_for_programs(
         np.testing.assert_allclose(read[name].astype(float), wanted[name].astype(float))
 
 
-def test_a_seed_repeats_a_decision(call: Call, fit_file: Path) -> None:
-    one, same, other = (
-        call("decide", fit_file, *FEW, "--seed", seed, "--json").json()["contenders"]
-        for seed in (1, 1, 2)
-    )
-    assert one == same != other
-
-
 def test_constraints_that_nothing_keeps_are_told_by_the_exit_code(
     call: Call, fit_file: Path, tmp_path: Path
 ) -> None:

@@ -138,14 +138,6 @@ def test_points_kind_and_draws(call: Call, fit_file: Path, tmp_path: Path) -> No
     assert pd.read_csv(target)["step"].tolist() == [5, 700]
 
 
-def test_a_seed_repeats_a_forecast(call: Call, fit_file: Path, tmp_path: Path) -> None:
-    texts = []
-    for seed in (1, 1, 2):
-        call("predict", fit_file, "--plan", PLAN, "-o", tmp_path / "a.csv", "--seed", seed, "-q")
-        texts.append((tmp_path / "a.csv").read_text())
-    assert texts[0] == texts[1] != texts[2]
-
-
 # What a plan may lack or leave out, being no study.
 FINE_IN_A_PLAN = {
     "a-file", "no-losses", "header-only", "general-absent", "target-absent", "general-missing",

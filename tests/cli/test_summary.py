@@ -200,8 +200,3 @@ def test_sensitivity_names_what_rests_on_the_prior(
     for row in leaning:
         assert f" {row['quantity']} " in printed
         assert row["diagnosis"].capitalize() in printed
-
-
-def test_sensitivity_is_asked_for(call: Call, fit_file: Path) -> None:
-    assert call("summary", fit_file, "--json").json()["sensitivity"] is None
-    assert "Prior sensitivity" not in call("summary", fit_file).out

@@ -10,6 +10,8 @@ import pytest
 from command_line import Call, check_refusal
 from synthetic import lab, practice
 
+pytestmark = pytest.mark.usefixtures("few_curves")
+
 RUN = "r25_lin05"
 HEAD = "step,eval/general_loss,eval/kernel_loss\n"
 

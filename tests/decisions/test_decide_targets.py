@@ -124,11 +124,11 @@ def test_a_schedule_has_the_losses_of_its_mixture() -> None:
 
 
 def test_a_schedule_takes_the_best_mixture_of_the_runs() -> None:
-    options: dict[str, Any] = {"objective": {"weights": WEIGHTS}, "draws": 20}
-    choice = choose_schedule(posterior(), "base", 0.2, 1000, **options)
+    options: dict[str, Any] = {"objective": {"weights": WEIGHTS}, "draws": 8}
+    choice = choose_schedule(posterior(), "base", 0.2, 400, **options)
     assert choice.taken == ("targets",)
     for tried in ("code", "law", "news", MIXED):
-        other = choose_schedule(posterior(), "base", 0.2, 1000, targets=tried, **options)
+        other = choose_schedule(posterior(), "base", 0.2, 400, targets=tried, **options)
         assert choice.values["wsd"].mean() <= other.values["wsd"].mean() + 2e-4
 
 

@@ -3,11 +3,12 @@
 import warnings
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from few_free import short_fit, with_few_free
+from few_free import with_few_free
 from synthetic import lab, prior_as_posterior
 
 import bayes_cpt
@@ -54,18 +55,22 @@ def test_the_law_is_that_of_what_was_measured(role: str, bases_too: bool) -> Non
     assert np.isfinite(table["loss"].sel(run="r25_cos").to_numpy()).any()
 
 
+@pytest.mark.filterwarnings("ignore::bayes_cpt.errors.StudyWarning")
 @pytest.mark.parametrize("role", ["target", pytest.param("general", marks=pytest.mark.slow)])
-def test_a_fit_of_one_set_forecasts_its_runs(role: str) -> None:
+def test_a_fit_of_one_set_forecasts_its_runs(role: str, tmp_path: Path) -> None:
     """Few numbers free, so that it is quick; the rest at medians of their priors."""
     free = ("reference_loss", "reference_slope", "shift_share", "replay_quarter", "replay_dilution")
     spec = with_few_free("cpt-replay", free)
-    found = short_fit(one_set(role), spec, seed=1)
+    found = bayes_cpt.fit(one_set(role), spec, seed=1, draws=150, attempts=1)
     assert found.frame.domains == (NAMES[role],)
     ends = found.predict(one_set(role), draws=200)["loss"]
     for run in ("r00_cos", "r50_cos"):
         _, losses = lab().curve(run, NAMES[role])
         drawn = ends.sel(run=run, domain=NAMES[role], step=3000).to_numpy()
         assert abs(drawn.mean() - losses[-1]) < 0.1
+    found.save(tmp_path / "fit.nc")
+    again = bayes_cpt.load(tmp_path / "fit.nc").predict(one_set(role), draws=200)
+    assert again["loss"].equals(ends)
     whole = bayes_cpt.decide(found, draws=80, candidates=64)
     assert whole.table()[NAMES[role]].notna().all()
 

@@ -323,7 +323,7 @@ def test_what_is_not_given_is_the_best_of_what_was_tried() -> None:
     runs = lab().continual_runs
 
     def chosen_from(base: str | None, replay: float | None) -> ScheduleChoice:
-        return choose_schedule(lab_posterior(), base, replay, 900, "domain-focus", draws=20)
+        return choose_schedule(lab_posterior(), base, replay, 300, "domain-focus", draws=8)
 
     choice = chosen_from("stable_12k", None)
     assert choice.taken == ("replay",)

@@ -11,7 +11,7 @@ from bayes_cpt.bundled import bundled_study
 from bayes_cpt.laws import Annealing, BaseOffset, Law, Power, Reference, Shift
 from bayes_cpt.laws.law import gather
 from bayes_cpt.model.joint_priors import draw_priors
-from bayes_cpt.model.setup import BoundModel, Setup, build_setup
+from bayes_cpt.model.setup import Setup, build_setup
 from bayes_cpt.model.spec import read_spec
 from bayes_cpt.study.folder import read_study
 
@@ -109,26 +109,6 @@ def test_offsets_belong_to_curves_not_to_validation_sets() -> None:
     np.testing.assert_allclose(moved, [0.07, -0.14, 0.0], atol=1e-12)
 
 
-def test_parts_sum_to_the_loss_draw_by_draw(setup: Setup) -> None:
-    law, points = setup.frame.law, setup.curves.points
-    draws = draw_priors(setup.frame, 3, seed=4)
-    gathered = gather(points, law.coefficients(draws, np), np)
-    parts = law.parts(points, gathered, np)
-    assert set(parts) == {"power", "annealing", "shift"}
-    np.testing.assert_allclose(sum(parts.values()), law.loss(points, gathered, np), rtol=1e-14)
-
-
-def test_draws_are_evaluated_as_if_one_at_a_time(setup: Setup) -> None:
-    law, curves = setup.frame.law, setup.curves
-    draws = draw_priors(setup.frame, 4, seed=5)
-    whole = law.curve_loss(curves.points, curves.bases, law.coefficients(draws, np), np)
-    assert whole.shape == (4, curves.points.steps.size)
-    for i in range(4):
-        one = {name: value[i] for name, value in draws.items()}
-        alone = law.curve_loss(curves.points, curves.bases, law.coefficients(one, np), np)
-        np.testing.assert_allclose(alone, whole[i], rtol=1e-11)
-
-
 @pytest.mark.parametrize("model", ["cpt-replay", "cpt-replay-printed", "pretrain"])
 def test_numpy_and_pytensor_agree(model: str) -> None:
     import pytensor
@@ -150,14 +130,6 @@ def test_numpy_and_pytensor_agree(model: str) -> None:
         expected = law.curve_loss(curves.points, curves.bases, law.coefficients(one, np), np)
         assert np.isfinite(expected).all()
         np.testing.assert_allclose(function(*one.values()), expected, rtol=1e-12, atol=1e-12)
-
-
-def test_every_shipped_law_names_its_parameters_and_dims() -> None:
-    for model in ("pretrain", "cpt", "cpt-replay", "cpt-replay-printed"):
-        frame = BoundModel(read_spec(model), ("g", "t"), ("general", "target"), REFERENCE)
-        for name, info in frame.law.parameters().items():
-            assert info.meaning, name
-            assert info.dims in {None, *frame.coords()}, name
 
 
 def test_cpt_curves_of_the_bundled_study_start_at_their_bases_in_every_prior_draw(

@@ -17,15 +17,6 @@ BASE = linear(20, 0, PEAK) + constant(60, PEAK) + linear(40, PEAK, 1e-3)
 RUN = linear(30, 1e-3, 5e-4) + constant(30, 5e-4)
 
 
-def test_rewarming_gives_a_negative_area() -> None:
-    areas = continual_areas(
-        linear(100, 0, 2e-3) + linear(400, 2e-3, 0.0), linear(50, 0, 2e-3), np.arange(51)
-    )
-    area = annealing_values(areas, 0.999)[1]
-    assert area[0] == pytest.approx(0.0, abs=1e-14)
-    assert np.all(area[1:] < 0)
-
-
 def relative_error(
     schedule: Schedule, momenta: NDArray[np.float64], momentum_range: MomentumRange
 ) -> float:
@@ -89,31 +80,6 @@ def test_pretraining_counts_warmup_forward_only() -> None:
     assert areas.learning_rates == pytest.approx([rates[0], 1e-3, 2e-3, 1.8e-3, 0.0])
 
 
-def test_pretraining_without_warmup_starts_unannealed() -> None:
-    areas = pretraining_areas(constant(10, 1e-3), np.arange(11))
-    np.testing.assert_allclose(annealing_values(areas, 0.999)[0], 0.0, atol=1e-14)
-
-
-def test_a_counted_warmup_lets_the_level_rise_from_0() -> None:
-    """S2_pt then counts from the reference rate: it is what the level lacks of it."""
-    form = AreaForm(reference_rate=3e-3, count_warmup=True)
-    schedule = linear(50, 0, PEAK) + constant(400, PEAK) + linear(100, PEAK, 0)
-    steps = np.array([0, 20, 50, 300, 550])
-    areas = pretraining_areas(schedule, steps, form)
-    assert set(areas.start_pt.tolist()) == {3e-3}
-    rates = schedule.learning_rates()
-    for momentum in (0.9, 0.99):
-        expected = [plain_level(rates[:step], momentum, 0.0, 0.0, 3e-3) for step in steps]
-        found = level_values(areas.level_pt, form, momentum)
-        np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-14)
-    # The end of the warm-up is behind: both ways the level is that of the rates since.
-    late = pretraining_areas(schedule, steps, AreaForm())
-    np.testing.assert_allclose(
-        level_values(late.level_pt, form, 0.9)[3:], level_values(areas.level_pt, form, 0.9)[3:],
-        rtol=1e-7,
-    )  # fmt: skip
-
-
 @pytest.mark.parametrize("clock", [0.0, 0.7, 1.0])
 @pytest.mark.parametrize("count_warmup", [False, True])
 def test_a_run_that_carries_the_memory_goes_on_as_pretraining(
@@ -135,22 +101,6 @@ def test_a_run_that_carries_the_memory_goes_on_as_pretraining(
     # What PT did before the transfer is the level there.
     before = pretraining_areas(BASE, [BASE.steps], form).level_pt
     np.testing.assert_allclose(areas.level_pt, np.repeat(before, 61, axis=0), atol=1e-17)
-
-
-def test_without_it_the_level_starts_at_the_last_learning_rate() -> None:
-    areas = continual_areas(BASE, RUN, np.arange(61))
-    whole = pretraining_areas(BASE + RUN, BASE.steps + np.arange(61))
-    momentum = 0.97
-    before, after = annealing_values(areas, momentum)
-    carried_over = annealing_values(whole, momentum)[0] - before - after
-    # The memory m of Eq. 1 at the transfer, step by step, which fades from there.
-    memory, last = 0.0, PEAK
-    for rate in BASE.learning_rates()[20:]:
-        memory, last = momentum * memory + (last - rate), rate
-    decay = memory * momentum * (1 - momentum ** np.arange(61)) / (1 - momentum)
-    np.testing.assert_allclose(carried_over, decay, rtol=1e-8, atol=1e-13)
-    np.testing.assert_allclose(areas.log_forward, whole.log_forward, rtol=1e-12)
-    np.testing.assert_array_equal(areas.learning_rates, whole.learning_rates)
 
 
 @settings(max_examples=30)
@@ -251,12 +201,3 @@ def test_a_base_serves_other_ranges_in_turn() -> None:
         areas = continual_areas(BASE, constant(30, 1e-3), [30], form)
         found = annealing_values(areas, 0.97, form)[0]
         np.testing.assert_allclose(found, wanted, rtol=1e-8)
-
-
-def test_levels_of_many_momenta_at_once() -> None:
-    areas = pretraining_areas(cosine(100, 1e-3), [10, 50, 100])
-    momenta = np.array([[0.95, 0.99], [0.999, 0.9995]])
-    values = level_values(areas.level_pt, AreaForm(), momenta)
-    assert values.shape == (2, 2, 3)
-    alone = level_values(areas.level_pt, AreaForm(), 0.999)
-    np.testing.assert_allclose(values[1, 0], alone, rtol=1e-12)

@@ -90,24 +90,6 @@ def test_diluted_factors_reach_both_printed_forms() -> None:
     assert np.max(np.abs(found - target)) == pytest.approx(0.005, abs=0.001)
 
 
-def test_without_dilution_the_factor_is_the_plain_one() -> None:
-    parameters = {
-        "shift_size": np.array([0.4, 0.6]), "shift_rate": np.array([30.0, 60.0]),
-        "shift_exponent": np.array([0.2, 0.3]), "replay_onset": np.array([150.0]),
-        "replay_quarter": np.array([0.3]), "saturation_exponent": np.array([2.0]),
-        "replay_rate": np.array([0.5, 0.2]),
-    }  # fmt: skip
-    plain = Shift((1.0, -1.0), ("power", "saturating"), replay_rate=True)
-    points = hand_points(forward_cpt=3.0, target_share=np.array([1.0, 0.75, 0.3, 0.0]))
-    none = DILUTED.coefficients(parameters | {"replay_dilution": np.zeros(2)}, REFERENCE, np)
-    expected = plain.coefficients(parameters, REFERENCE, np)
-    for domain in (0, 1):
-        np.testing.assert_array_equal(
-            DILUTED.loss(points, of_domain(none, domain), np),
-            plain.loss(points, of_domain(expected, domain), np),
-        )
-
-
 @given(SHIFT_PARAMETERS)
 def test_shift_at_the_reference_is_its_size_and_sign(drawn: dict[str, Any]) -> None:
     coefficients = SHIFT.coefficients(arrays(drawn), REFERENCE, np)

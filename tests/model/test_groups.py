@@ -155,15 +155,6 @@ def test_sizes_have_a_reference_and_each_point_its_own() -> None:
         assert set(points.size_member[rows]) == {place}
 
 
-def test_simulated_losses_fall_with_size() -> None:
-    study = size_family.family(continual=False)
-    frame = build_setup(read_spec("pretrain-sizes"), study).frame
-    middle = {n: np.median(v, axis=0)[None] for n, v in draw_priors(frame, 999, seed=0).items()}
-    losses = size_family.simulated(study, middle, "pretrain-sizes", 1).losses
-    last = losses[losses["run"].str.startswith("annealed")].groupby("run")["loss"].last()
-    assert last["annealed_20"] > last["annealed_80"] > last["annealed_320"]
-
-
 def test_what_targets_share_in_part_is_named() -> None:
     frame = build_setup(REPLAY, several()).frame
     assert frame.domains == ("web", *TARGETS)

@@ -11,7 +11,6 @@ import pytest
 import xarray as xr
 from few_free import with_few_free
 from interpreted import INTERPRETED
-from scipy.stats import norm
 
 from bayes_cpt.bundled import bundled_study
 from bayes_cpt.errors import StudyWarning
@@ -19,9 +18,7 @@ from bayes_cpt.model.build import build_model, model_of
 from bayes_cpt.model.likelihood import study_tables
 from bayes_cpt.model.log_densities import log_likelihoods
 from bayes_cpt.model.packing import packed, unpacked
-from bayes_cpt.model.priors import Fixed, Normal, Prior
 from bayes_cpt.model.setup import Setup, build_setup
-from bayes_cpt.model.simulate import expected_loss
 from bayes_cpt.model.spec import read_spec
 from bayes_cpt.study.folder import read_study
 
@@ -86,41 +83,6 @@ def test_the_likelihood_is_made_anew_in_another_process() -> None:
     model = build_model(read_study(bundled_study()), read_spec("cpt-replay"))
     likelihood = model.logp(vars=model.observed_RVs, sum=False, jacobian=False)[0].owner.op
     assert pickle.loads(pickle.dumps(likelihood)) == likelihood
-
-
-def test_independent_errors_are_normal_densities() -> None:
-    """The likelihood of the printed model at medians of its priors, curve by curve, by SciPy."""
-    setup = bundled("cpt-replay-printed")
-    priors = setup.frame.spec.priors
-    roles = setup.frame.roles
-    parameters = {
-        name: np.array([[priors[name].of(role).quantiles(0.5) for role in roles]])
-        if info.dims
-        else priors[name].of(None).quantiles([0.5])
-        for name, info in setup.frame.parameters().items()
-    }
-    points = setup.curves.points
-    expected = expected_loss(setup.frame, parameters, setup.curves)[0]
-    error = parameters["error"][0, points.domain_index]
-    densities = norm.logpdf(points.loss, expected, error)
-    by_curve = np.bincount(points.curve_index, densities)
-    np.testing.assert_allclose(log_likelihoods(setup, parameters)[0], by_curve, rtol=1e-9)
-
-
-def test_roles_may_have_priors_of_different_families() -> None:
-    setup = bundled("cpt-replay-printed")
-    spec = setup.frame.spec
-    mixed = Prior(
-        reason="mixed",
-        general=Normal(distribution="normal", mean=3.0, sd=1.0),
-        target=Fixed(distribution="fixed", value=3.0),
-    )
-    other = spec.model_copy(update={"priors": spec.priors | {"reference_loss": mixed}})
-    model = model_of(build_setup(other, read_study(bundled_study())))
-    names = {variable.name for variable in model.free_RVs}
-    assert "reference_loss_0" in names
-    assert "reference_loss_1" not in names
-    assert "reference_loss" in {variable.name for variable in model.deterministics}
 
 
 def test_prior_predictive_curves_are_drawn_for_every_point() -> None:

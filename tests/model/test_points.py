@@ -212,14 +212,6 @@ def test_bases_are_one_row_per_curve_at_step_0() -> None:
     np.testing.assert_allclose(bases.shift_area({}, np), 0.0, atol=1e-25)
 
 
-def test_steps_in_any_order_come_back_sorted_with_losses_where_measured() -> None:
-    found = build_curves(
-        STUDY, ("t",), lambda run, domain: {500, 10, 250}, REFERENCE, FORM, runs=[STUDY.runs[1]]
-    )
-    np.testing.assert_array_equal(found.points.steps, [10, 250, 500])
-    np.testing.assert_array_equal(found.points.loss, [4.0, np.nan, 3.0])
-
-
 def test_nothing_measured_is_an_error() -> None:
     with pytest.raises(StudyError, match="no loss is left"):
         build_curves(STUDY, ("g",), lambda run, domain: [], REFERENCE, FORM)

@@ -153,15 +153,6 @@ def test_what_no_member_of_the_family_is(
         PRIOR.validate_python({"distribution": family, **keys})
 
 
-def test_every_shipped_prior_has_words() -> None:
-    for prior in read_spec("cpt-replay").priors.values():
-        for role in ("general", "target", None):
-            if prior.every or role:
-                assert prior.of(role).words
-    assert BOUNDED.words == "LogNormal(median 300, 1.2) in 10 to 10000"
-    assert FIXED.words == "fixed at 2.5"
-
-
 # --- correlations -----------------------------------------------------------------------------------
 
 LABELS = (

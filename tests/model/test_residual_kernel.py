@@ -121,17 +121,6 @@ def test_slopes_are_finite_differences(name: str) -> None:
     np.testing.assert_allclose(slopes, central, rtol=2e-5, atol=1e-5 * np.abs(central).max())
 
 
-def test_first_point_of_a_curve_forgets_the_curve_before_it() -> None:
-    """Changing one curve leaves the others' likelihood as it was."""
-    design = residual_design(CURVES, REFERENCE_STEPS, 0.5)
-    values = drawn(CURVES, 7)
-    before = curve_log_likelihoods(*arguments(design, values))[0]
-    changed = values["residual"] + 0.01 * (CURVES.points.curve_index == 0)
-    after = curve_log_likelihoods(*arguments(design, values | {"residual": changed}))[0]
-    assert after[0] != before[0]
-    np.testing.assert_array_equal(after[1:], before[1:])
-
-
 def test_pretraining_has_a_walk_of_its_own() -> None:
     design = residual_design(CURVES, REFERENCE_STEPS, 0.5, 0.9)
     values = drawn(CURVES, 10)

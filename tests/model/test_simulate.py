@@ -224,20 +224,6 @@ def test_the_density_beyond_the_studied_steps_knows_that_the_law_extrapolates() 
     assert found != pytest.approx(log_densities(FRAME, one, curves)[0, 1], rel=1e-6)
 
 
-def test_curves_of_a_new_run_are_independent_of_each_other(new: CurveDraws) -> None:
-    first, second = residuals(new, 0), residuals(new, 2)
-    together = np.corrcoef(first[:, 2], second[:, 2])[0, 1]
-    assert abs(together) < FAR / np.sqrt(DRAWS)
-
-
-def test_measured_points_are_repeated_exactly() -> None:
-    measured = seen()
-    few = {name: value[:50] for name, value in PARAMETERS.items()}
-    found = simulate(FRAME, few, with_rates(SEEN_STEPS), measured, np.random.default_rng(3))
-    expected = np.broadcast_to(measured.points.loss, found.loss.shape)
-    np.testing.assert_allclose(found.loss, expected, rtol=1e-14)
-
-
 def test_independent_errors_are_independent() -> None:
     frame = BoundModel(
         read_spec("cpt-replay-printed"), ("g", "t"), ("general", "target"), REFERENCE

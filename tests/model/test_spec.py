@@ -8,7 +8,7 @@ from bayes_cpt.errors import SpecError, StudyError
 from bayes_cpt.laws import Reference
 from bayes_cpt.laws.areas import AreaForm
 from bayes_cpt.laws.series import MomentumRange
-from bayes_cpt.model.priors import Fixed, LogNormal, Normal
+from bayes_cpt.model.priors import LogNormal, Normal
 from bayes_cpt.model.setup import BoundModel
 from bayes_cpt.model.spec import parameter_names, read_spec, shipped_models
 
@@ -52,13 +52,6 @@ def test_shipped_models_have_just_the_priors_they_need_each_with_a_reason(model:
         assert len(own.reason) > 20, name
 
 
-@pytest.mark.parametrize("model", MODELS)
-def test_shipped_models_bound_the_memory(model: str) -> None:
-    frame = BoundModel(read_spec(model), ("g", "t"), ("general", "target"), REFERENCE)
-    momenta = frame.area_form.momenta
-    assert momenta.low <= 0.999 <= momenta.high
-
-
 def test_own_file_changes_only_what_it_names(tmp_path: Path) -> None:
     path = written(
         tmp_path,
@@ -72,18 +65,6 @@ def test_own_file_changes_only_what_it_names(tmp_path: Path) -> None:
     assert own.law == parent.law
     for name in set(parent.priors) - {"exponent"}:
         assert own.priors[name] == parent.priors[name]
-
-
-def test_own_file_may_extend_another_own_file(tmp_path: Path) -> None:
-    first = written(
-        tmp_path,
-        EXTENDED + prior("exponent", 'distribution = "fixed", value = 0.5'),
-        "first.toml",
-    )
-    second = written(tmp_path, f'extends = "{first}"\nname = "second"\n', "second.toml")
-    found = read_spec(second)
-    assert found.name == "second"
-    assert found.priors["exponent"].of("target") == Fixed(distribution="fixed", value=0.5)
 
 
 @pytest.mark.parametrize("model", MODELS)
@@ -239,13 +220,6 @@ def test_unknown_model_names_the_shipped_ones(model: str, hint: str) -> None:
     assert hint.lower() in message.lower()
     for name in MODELS:
         assert name in message
-
-
-def test_latin_1_file_is_not_toml(tmp_path: Path) -> None:
-    path = tmp_path / "own.toml"
-    path.write_bytes('name = "é"\n'.encode("latin-1"))
-    with pytest.raises(SpecError, match="not TOML"):
-        read_spec(path)
 
 
 def test_memory_without_bounds_is_an_error_when_it_is_used(tmp_path: Path) -> None:

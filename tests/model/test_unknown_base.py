@@ -17,7 +17,6 @@ from bayes_cpt.decisions.decision import decide
 from bayes_cpt.decisions.next_run import next_run
 from bayes_cpt.errors import SpecError, StudyError
 from bayes_cpt.forecast.bands import bands
-from bayes_cpt.forecast.plans import planned_curves
 from bayes_cpt.identify.determination import identifiability
 from bayes_cpt.laws import Annealing
 from bayes_cpt.model.bases import fitted_bases, for_base, unknown_base
@@ -207,15 +206,6 @@ def test_fits_and_plans_of_other_bases_do_not_go_together() -> None:
 def plan_of_a_long_run() -> Study:
     losses = pd.DataFrame(columns=["run", "step", "domain", "loss"])
     return replace(open_study(), runs=(rewarmed(4 * STEPS),), losses=losses, is_plan=True)
-
-
-def test_bands_of_the_law_are_its_curves() -> None:
-    posterior = prior_as_posterior(open_study(), draws=150, spread=0.5)
-    found = bands(posterior, plan_of_a_long_run(), "expected", draws=600)
-    _, curves = planned_curves(posterior, plan_of_a_long_run())
-    losses = expected_loss(posterior.frame, posterior.parameters(600), curves)
-    np.testing.assert_allclose(found["mean"], losses.mean(axis=0), rtol=0, atol=1e-6)
-    np.testing.assert_allclose(found["upper"], np.quantile(losses, 0.95, axis=0), rtol=0, atol=1e-6)
 
 
 def test_a_saved_fit_predicts_as_before(tmp_path: Path) -> None:

@@ -12,9 +12,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from synthetic import lab, lab_posterior, prior_as_posterior
+from synthetic import lab_posterior
 
 from bayes_cpt.inference.law_checks import RUN, LawCheck
+from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.report.equation import law_equations
 from bayes_cpt.report.page import Calibration, Report, ValidationError, report
 from bayes_cpt.report.results import calibration_table
@@ -161,18 +162,9 @@ def test_every_figure_has_words_and_every_region_a_name() -> None:
     assert targets <= {f"#{name}" for name in names}
 
 
-def test_names_are_escaped() -> None:
-    posterior = lab_posterior()
-    study = posterior.study
-    described = object.__new__(type(study))
-    described.__dict__.update(study.__dict__ | {"description": "<script>alert(1)</script>"})
-    other = type(posterior)(posterior.tree, described, posterior.frame)
-    html = Report(other, None, None, None, 0.9, 0, "").html()
-    assert "<script" not in html
-    assert "&lt;script&gt;" in html
-
-
-def test_calibration_is_that_of_the_folder(tmp_path: Path) -> None:
+def test_calibration_is_that_of_the_folder_and_names_are_escaped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     posterior = lab_posterior()
     folder = held_out_folder(tmp_path / "validation", posterior.tree.attrs["study_digest"])
     calibration = Calibration.read(folder, posterior)
@@ -183,9 +175,16 @@ def test_calibration_is_that_of_the_folder(tmp_path: Path) -> None:
     assert calibration.caution == ""
     cells = calibration_table(calibration.pooled).cells.iloc[0]
     assert cells["in 90 %"].startswith(f"{100 * points['covered_90'].mean():.0f} ± ")
+    monkeypatch.setitem(posterior.study.__dict__, "description", "<script>alert(1)</script>")
+    monkeypatch.setitem(posterior.tree.attrs, "problems", json.dumps(["R-hat of memory is 1.2"]))
     html = Report(posterior, None, None, calibration, 0.9, 0, "").html()
     assert "Forecasts of held-out points" in html
     assert "Not looked at on this study" not in html
+    assert "<script" not in html
+    assert "&lt;script&gt;" in html
+    # A fit that falls short says so first.
+    assert "Not to be trusted" in html.split("<main>")[0]
+    assert "The posterior falls short: R-hat of memory is 1.2." in html
 
 
 def test_a_validation_of_another_study_is_said_to_be_one(tmp_path: Path) -> None:
@@ -199,20 +198,14 @@ def test_a_folder_without_a_validation_is_refused(tmp_path: Path) -> None:
         Calibration.read(tmp_path, lab_posterior())
 
 
-def test_a_fit_that_falls_short_says_so_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    posterior = lab_posterior()
-    monkeypatch.setitem(posterior.tree.attrs, "problems", json.dumps(["R-hat of memory is 1.2"]))
-    html = Report(posterior, None, None, None, 0.9, 0, "").html()
-    assert "Not to be trusted" in html.split("<main>")[0]
-    assert "The posterior falls short: R-hat of memory is 1.2." in html
-
-
 def test_a_law_that_does_not_fit_is_not_called_badly_sampled(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     alarm = LawCheck(RUN, "r25_cos", "cpt", "kernel", 0.02, 0.005, 4.0, 1e-4, True)
     records = json.dumps([asdict(alarm)])
-    posterior = prior_as_posterior(lab())
+    fit = lab_posterior()
+    # What a fit has made of its checks is kept.
+    posterior = Posterior(fit.tree.copy(), fit.study, fit.frame)
     monkeypatch.setitem(posterior.tree.attrs, "law_checks", records)
     html = Report(posterior, None, None, None, 0.9, 0, "").html()
     head, body = html.split("<main>")

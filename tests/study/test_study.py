@@ -1,7 +1,5 @@
 import json
 import pickle
-import subprocess
-import sys
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
@@ -236,13 +234,6 @@ def test_truncated_cuts_only_the_runs_named(small: Study) -> None:
         small.truncated({"mixd": 25})
 
 
-def test_without_losses_only_the_bases_are_left(lab: Study) -> None:
-    plan = lab.without_losses()
-    assert plan.is_plan
-    assert set(plan.losses["step"]) == {0}
-    assert plan.base_loss("stable_12k", "kernel") == lab.base_loss("stable_12k", "kernel")
-
-
 # Plans
 
 
@@ -393,19 +384,6 @@ def test_description_of_the_lab(lab: Study) -> None:
     assert by_name["r25_a0_rewarm"]["warmup_steps"] == 150
     assert by_name["pt_trunk"]["points"]["general"] == 80
     assert told["bases"][0]["losses"]["kernel"] == 3.5179
-
-
-HEAVY = ("pymc", "pytensor", "arviz", "matplotlib", "xarray", "pandas", "scipy")
-
-
-def test_importing_is_light() -> None:
-    code = (
-        "import sys, bayes_cpt, bayes_cpt.study.schedules, bayes_cpt.laws.areas, bayes_cpt.study.study, "
-        "bayes_cpt.study.ranges, bayes_cpt.study.folder; "
-        f"print([name for name in {HEAVY!r} if name in sys.modules])"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from bayes_cpt.laws.areas import AreaForm, forward_area
+from bayes_cpt.laws.areas import AreaForm
 from bayes_cpt.laws.phase_areas import continual_areas, transfer_state
 from bayes_cpt.laws.schedule_ends import DECAYS, Ends, ScheduleBatch
 from bayes_cpt.laws.series import MomentumRange, PowerRange
@@ -72,19 +72,6 @@ def scale(batch: ScheduleBatch, momentum: float) -> NDArray[np.float64]:
     """Return the size that S2 may have: what errors are measured against."""
     memory = np.minimum(1.0 / (1.0 - momentum), batch.steps)
     return np.maximum(batch.initial, batch.peak) * memory
-
-
-@pytest.mark.parametrize("power", [0.1, 0.65, 1.0, 1.6])
-def test_forward_areas_are_the_sums_of_the_schedules(power: float) -> None:
-    only = PowerRange(power, power)
-    batch, form = random_batch(300), AreaForm(powers=only, shift_powers=only)
-    ends = own_ends(batch, form)
-    rates = [batch.schedule(i).learning_rates() for i in range(batch.steps.size)]
-    wanted = [forward_area(own, power)[-1] for own in rates]
-    found = forward_values(ends.log_forward, form, power)
-    np.testing.assert_allclose(found, wanted, rtol=1e-11)
-    np.testing.assert_allclose(np.exp(ends.log_shift[:, 0]), wanted, rtol=1e-11)
-    np.testing.assert_allclose(ends.forward, [own.sum() for own in rates], rtol=1e-12)
 
 
 @pytest.mark.parametrize("momentum", [0.5, 0.9, 0.99, 0.999, 0.9999, 0.99999])
@@ -162,16 +149,6 @@ def test_an_exponential_decay_at_the_pace_of_the_memory() -> None:
     level = PEAK * momentum**steps * (1.0 + steps * (1.0 - momentum))
     wanted = (PEAK - level) / (1.0 - momentum)
     assert annealing(batch, momentum)[0] == pytest.approx(wanted, rel=1e-9)
-
-
-def test_areas_are_linear_in_the_learning_rate() -> None:
-    batch = random_batch(50, seed=4)
-    larger = replace(
-        batch, initial=3.0 * batch.initial, peak=3.0 * batch.peak, final=3.0 * batch.final
-    )
-    once, thrice = (own_ends(own, AreaForm()).forward for own in (batch, larger))
-    np.testing.assert_allclose(thrice, 3.0 * once)
-    np.testing.assert_allclose(annealing(larger, 0.995), 3.0 * annealing(batch, 0.995), atol=1e-12)
 
 
 def test_one_schedule_stands_for_all_that_are_like_it() -> None:
