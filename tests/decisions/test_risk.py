@@ -1,6 +1,5 @@
 """Risk measures against loops, closed forms and a large Monte Carlo, and against each other."""
 
-
 import numpy as np
 import pytest
 from hypothesis import given
