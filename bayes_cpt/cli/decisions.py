@@ -26,7 +26,6 @@ SHOWN_AS = {
     "warmup_share": "warmup_steps",
     "decay_share": "decay_steps",
     "relative_final": "final",
-    "tokens": "steps",
 }
 HEADINGS = {
     "loss_potential": "loss\npotential",

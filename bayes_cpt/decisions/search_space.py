@@ -68,11 +68,15 @@ class SearchSpace:
             space.unique_tokens or study.unique_tokens,
             space.compute or study.compute,
         )
-        if space.tokens is not None and resources.tokens_per_step is None:
-            problem = "a budget in tokens needs to know how many a step takes"
-            fix = "add tokens_per_step to the space or the study, or give steps"
-            raise SpecError.at("space, key tokens", problem, fix)
         longest = max(run.schedule.steps for run in study.continual_runs)
+        steps = space.steps or Quantity(values=(longest,))
+        given = space.model_fields_set
+        if space.tokens is not None:
+            if resources.tokens_per_step is None:
+                problem = "a budget in tokens needs to know how many a step takes"
+                fix = "add tokens_per_step to the space or the study, or give steps"
+                raise SpecError.at("space, key tokens", problem, fix)
+            steps, given = space.tokens.over(resources.tokens_per_step), given | {"steps"}
         quantities = {
             "loss_potential": space.loss_potential,
             "replay": space.replay or replay_tried(study),
@@ -81,7 +85,7 @@ class SearchSpace:
             "decay_share": space.decay_share
             or Quantity(low=shortest_decay(study), high=1.0, scale="linear"),
             **either(space, "final", "relative_final", final_tried(study, space.decay_shape)),
-            **either(space, "tokens", "steps", Quantity(values=(longest,))),
+            "steps": steps,
         }
         if space.loss_potential is not None:
             annealed(bases[0], space.loss_potential.lowest)
@@ -95,7 +99,7 @@ class SearchSpace:
             notes=tuple(notes),
             mixtures=mixtures,
             batch=space.batch,
-            given=frozenset(space.model_fields_set),
+            given=frozenset(given),
         )
 
     @property
@@ -112,7 +116,7 @@ class SearchSpace:
     @property
     def length_given(self) -> bool:
         """Whether the length was given; else it is that of the longest CPT run of the study."""
-        return bool(self.given & {"steps", "tokens"})
+        return "steps" in self.given
 
     @property
     def ranges(self) -> tuple[str, ...]:
@@ -125,12 +129,11 @@ class SearchSpace:
         several = [
             name for name, quantity in self.quantities.items() if quantity.lowest < quantity.highest
         ]
-        names = ["steps" if name == "tokens" else name for name in several]
+        listed = {"targets": self.mixtures, "decay_shape": self.shapes}
         return (
             *(["base"] if len(self.bases) > 1 else []),
-            *names,
-            *(["targets"] if len(self.mixtures) > 1 else []),
-            *(["decay_shape"] if len(self.shapes) > 1 else []),
+            *several,
+            *(name for name, values in listed.items() if len(values) > 1),
         )
 
     @property
@@ -173,15 +176,14 @@ class SearchSpace:
 
     def along(self, centre: Candidates, name: str, count: int) -> Candidates:
         """Return candidates that differ from one in a single quantity."""
-        key = self.key(name)
-        if key in self.ranges:
+        if name in self.ranges:
             places = np.repeat(centre.places, count, axis=0)
-            places[:, self.ranges.index(key)] = np.linspace(0.0, 1.0, count)
+            places[:, self.ranges.index(name)] = np.linspace(0.0, 1.0, count)
             return self.build(places, np.repeat(centre.cells, count))
         sizes = self._lists
         grid = np.arange(self.combinations).reshape(*sizes.values())
         place = [slice(own, own + 1) for own in np.unravel_index(centre.cells[0], grid.shape)]
-        place[list(sizes).index(key)] = slice(None)
+        place[list(sizes).index(name)] = slice(None)
         cells = grid[tuple(place)].ravel()
         return self.build(np.repeat(centre.places, cells.size, axis=0), cells)
 
@@ -225,12 +227,7 @@ class SearchSpace:
             return _to_digits(values[share] * whole, digits)
 
         peak = raw("peak", "relative_peak", pretraining_peak)
-        steps = (
-            values["steps"]
-            if "steps" in values
-            else values["tokens"] / float(self.resources.tokens_per_step or 1.0)
-        )
-        steps = np.maximum(np.round(steps), 1.0)
+        steps = np.maximum(np.round(values["steps"]), 1.0)
         warmup = (
             values["warmup_steps"] if "warmup_steps" in values else values["warmup_share"] * steps
         )
@@ -247,15 +244,10 @@ class SearchSpace:
             shape=shapes,
         )
 
-    def key(self, name: str) -> str:
-        """Return the quantity of the space that a column of candidates shows."""
-        return "tokens" if name == "steps" and "tokens" in self.quantities else name
-
     def could_be_moved(self, name: str, end: str) -> bool:
         """Return whether the ``lowest`` or ``highest`` value of a quantity is no end by nature."""
-        key = self.key(name)
-        natural = LIMITS[key][end == "highest"]
-        return bool(getattr(self.quantities[key], end) != natural)
+        natural = LIMITS[name][end == "highest"]
+        return bool(getattr(self.quantities[name], end) != natural)
 
 
 def _sobol(dimensions: int, count: float, seed: int) -> Floats:

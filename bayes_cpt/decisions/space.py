@@ -110,6 +110,12 @@ class Quantity(Strict):
         """The largest value."""
         return max(self.values) if self.high is None else self.high
 
+    def over(self, divisor: float) -> Self:
+        """Return the quantity in units of so much."""
+        low, high = (None if end is None else end / divisor for end in (self.low, self.high))
+        values = tuple(value / divisor for value in self.values)
+        return self.model_copy(update={"values": values, "low": low, "high": high})
+
     def at(self, place: Floats) -> Floats:
         """Return the values at places 0...1 of the range."""
         low, high = self.lowest, self.highest

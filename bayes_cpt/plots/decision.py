@@ -101,12 +101,12 @@ def _optimum(axes: "Axes", decision: "Decision", name: str) -> None:
     values, chosen = decision.optimum.column(name), decision.contenders.candidates.column(name)[0]
     whole = decision.search.candidates.column(name)
     axes.set_xlabel(LABELS[name])
-    if not _is_range(decision, name):
+    if name not in decision.space.ranges:
         _shares(axes, values, chosen, np.unique(whole))
         return
     dress(axes)
     low, high = float(whole.min()), float(whole.max())
-    logarithmic = _is_logarithmic(decision, name)
+    logarithmic = decision.space.quantities[name].scale == "log"
     edges = np.geomspace(low, high, BINS + 1) if logarithmic else np.linspace(low, high, BINS + 1)
     near = decision.near.column(name)
     axes.axvspan(near.min(), near.max(), color=PALE, alpha=BAND, linewidth=0.0, zorder=0)
@@ -170,7 +170,7 @@ def _slice(axes: "Axes", decision: "Decision", across: "Slice") -> None:
     """Draw what it costs to leave the recommendation in one quantity."""
     values = across.values.astype(np.float64)
     costs = across.costs.T.astype(np.float64)
-    is_range = _is_range(decision, across.name)
+    is_range = across.name in decision.space.ranges
     if is_range:
         for mass in (0.9, 0.5):
             panels.band(axes, values, costs, mass, color=OPTIMUM)
@@ -191,16 +191,7 @@ def _slice(axes: "Axes", decision: "Decision", across: "Slice") -> None:
     dress(axes, ticks=5)
     axes.set_xlabel(LABELS[across.name])
     low, high = float(values.min()), float(values.max())
-    _horizontal(axes, low, high, _is_logarithmic(decision, across.name))
-
-
-def _is_range(decision: "Decision", name: str) -> bool:
-    return decision.space.key(name) in decision.space.ranges
-
-
-def _is_logarithmic(decision: "Decision", name: str) -> bool:
-    """Return whether a quantity was searched on a logarithmic scale, and is drawn on one."""
-    return decision.space.quantities[decision.space.key(name)].scale == "log"
+    _horizontal(axes, low, high, decision.space.quantities[across.name].scale == "log")
 
 
 def _horizontal(axes: "Axes", low: float, high: float, logarithmic: bool) -> None:
