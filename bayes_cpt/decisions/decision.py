@@ -162,10 +162,13 @@ class Decision:
     def schedule_gain(self) -> Floats | None:
         """By how much the best of any falling schedule ends below the recommendation, nats, (draws,).
 
-        None where a run is too short for that, or where there are constraints, which it might break.
+        None where a run is too short for that or starts from no base of the study, or where there are
+        constraints, which it might break.
         """
         valuation, chosen = self.valuation, self.chosen
-        if valuation.objective.chances or chosen.schedules.steps[0] < SHORTEST_RUN:
+        studied = [base.name for base in valuation.model.study.bases]
+        short = chosen.schedules.steps[0] < SHORTEST_RUN
+        if valuation.objective.chances or short or chosen.column("base")[0] not in studied:
             return None
         free = free_schedule(valuation, chosen, highest_rate(valuation.model.study))
         own, other = (

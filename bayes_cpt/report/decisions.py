@@ -8,6 +8,7 @@ from bayes_cpt.arrays import Floats
 from bayes_cpt.decisions import risk
 from bayes_cpt.decisions.decision import CONSTRAINT
 from bayes_cpt.decisions.next_run import MOST_TELLING
+from bayes_cpt.decisions.objective import PRESETS
 from bayes_cpt.decisions.schedule_choice import COSINE, FREE, PAIRS, WSD
 from bayes_cpt.decisions.valuation import OWN
 from bayes_cpt.forecast.derived import MEANINGS
@@ -283,12 +284,17 @@ def _schedule_gain(decision: "Decision", interval: float) -> dict[str, Any] | No
     """Return what another course of the learning rate could gain, and what to ask; None if not known."""
     if not decision.feasible or decision.schedule_gain is None:
         return None
-    chosen = decision.chosen
-    asked = f"--steps {chosen.schedules.steps[0]} --base {chosen.column('base')[0]}"
+    chosen, goal = decision.chosen, decision.valuation.objective.name
+    steps, base = chosen.schedules.steps[0], chosen.column("base")[0]
+    asked = [f"bayes-cpt schedule FIT --steps {steps} --base {base} --replay {chosen.replay[0]:g}"]
+    if mixture := chosen.mixtures[chosen.mixture[0]]:
+        asked.append("--targets " + ",".join(f"{name}={own:g}" for name, own in mixture.items()))
+    if goal != "balanced":
+        asked.append(f"--objective {goal if goal in PRESETS else 'FILE'}")
     return {
         "moved": Estimate.of(-decision.schedule_gain, interval).moved,
         "matters": decision.schedule_matters,
-        "command": f"bayes-cpt schedule FIT {asked} --replay {chosen.replay[0]:g}",
+        "command": " ".join(asked),
     }
 
 
