@@ -16,6 +16,8 @@ from PIL import Image
 import bayes_cpt
 from bayes_cpt import plots
 from bayes_cpt.forecast.quality import STAGES, residuals, systematic
+from bayes_cpt.plots.log_forecast import log_forecast
+from bayes_cpt.watch.log_forecast import forecast_run
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -43,12 +45,24 @@ def main() -> None:
     save(plots.fitted(posterior), arguments.output / "fitted.png")
     save(plots.forecast(posterior, bands, practice), arguments.output / "forecast.png")
     save(bayes_cpt.decide(posterior, "balanced").plot(), arguments.output / "decision.png")
+    save(one_log(), arguments.output / "one-log.png")
     printed = bayes_cpt.load(arguments.printed)
     save(plots.residuals(posterior), arguments.output / "misfit.png")
     save(plots.residuals(printed), arguments.output / "misfit-printed.png")
     save(plots.residuals(posterior, practice), arguments.output / "misfit-beyond.png")
     fits = {"the printed law": printed, "cpt-replay": posterior}
     sys.stdout.write(misfit_table(fits, {"fitted runs": None, "practice runs": practice}))
+
+
+def one_log() -> "Figure":
+    """Return the forecast of a run by the first 40 % of its log, with what it showed later."""
+    study = bayes_cpt.read_study(ROOT / "data" / "public" / "delphi" / "9e19")
+    run = study.run("p50m50_lr33")
+    rows = study.losses[study.losses["run"] == run.name][["step", "domain", "loss"]]
+    seen = rows["step"] <= 0.4 * run.schedule.steps
+    told = list(rows[seen].itertuples(index=False, name=None))
+    found = forecast_run(run, told, int(rows[seen]["step"].max()))
+    return log_forecast(found, rows[~seen])
 
 
 def misfit_table(fits: "dict[str, Posterior]", studies: "dict[str, Study | None]") -> str:

@@ -6,6 +6,7 @@ from bayes_cpt.plots import panels
 from bayes_cpt.plots.style import INK, LOSS, WIDE_BAND, colour, dress, new_figure, styled
 
 if TYPE_CHECKING:
+    import pandas as pd
     from matplotlib.figure import Figure
 
     from bayes_cpt.watch.log_forecast import LogForecast
@@ -15,12 +16,14 @@ STRIP = 0.3
 
 
 @styled
-def log_forecast(found: "LogForecast") -> "Figure":
+def log_forecast(found: "LogForecast", later: "pd.DataFrame | None" = None) -> "Figure":
     """Return a figure of one run: losses, bands of each way on, and the learning rates below.
 
     Parameters
     ----------
     found : LogForecast
+    later : DataFrame, optional
+        What the run showed after the forecast, drawn hollow: columns step, domain and loss.
 
     Returns
     -------
@@ -37,6 +40,9 @@ def log_forecast(found: "LogForecast") -> "Figure":
         dress(axes, ticks=6)
         measured = found.measured[found.measured["domain"] == domain]
         panels.dots(axes, measured["step"].to_numpy(), measured["loss"].to_numpy())
+        if later is not None:
+            own = later[later["domain"] == domain]
+            axes.plot(own["step"], own["loss"], "o", color=INK, mfc="none", markersize=4)
         of_set = found.curves[found.curves["domain"] == domain]
         for i, way in enumerate(found.ways):
             own = of_set[of_set["way"] == way]
@@ -61,6 +67,10 @@ def log_forecast(found: "LogForecast") -> "Figure":
     strip.set_ylabel("LR", rotation=0, ha="right", va="center")
     mass = f"{100 * float(found.curves['interval'].iloc[0]):g} %"
     entries = {"measured": panels.line(INK, marker="o", markersize=3, linestyle="")}
+    if later is not None:
+        entries["measured later"] = panels.line(
+            INK, marker="o", markerfacecolor="none", markersize=4, linestyle=""
+        )
     for i, way in enumerate(found.ways):
         entries[f"{way}, {mass} band"] = panels.line(colour(i))
     panels.legend(figure, entries)
