@@ -90,7 +90,7 @@ MAKERS: dict[str, Callable[[], Any]] = {
     "landmarks": lambda: survey(lab_posterior(), draws=40),
 }
 # Of a line of a verdict in characters, and of a sentence in words.
-LINE, SENTENCE = 300, 45
+LINE, SENTENCE = 190, 45
 
 
 @cache
@@ -128,7 +128,7 @@ def test_a_verdict_is_about_the_result() -> None:
     course = f"held to step {held}, then down to {row['final']:.2g}"
     assert first == (
         f"Train from {row['base']}, {row['steps']} steps, {100 * row['replay']:.0f} % general data, "
-        f"peak LR {row['peak']:.3g}, {course} (the longest tried; --steps for more). "
+        f"peak LR {row['peak']:.3g}, {course} (the longest tried). "
         f"Best replay ratio: between {optimum['lower']:.2g} and {optimum['upper']:.2g} (90 %)."
     )
     assert f"{100 * row['p_within']:.0f} %" in sure
