@@ -41,8 +41,8 @@ NUMBER_COLUMNS: dict[str, tuple[Callable[[Floats], NDArray[np.bool_]], str]] = {
     ),
 }
 SUFFIXES = (".csv", ".parquet")
-# What programs separate columns by beside commas, and what messages call it.
-SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars", " ": "blanks"}
+# What programs separate columns by, and what messages call it.
+SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 # Of any table of a study.
 FEWEST_COLUMNS = 3
 # Bytes that are enough to tell how a table is written.
@@ -102,6 +102,12 @@ def row_word(path: Path) -> str:
     return "line" if path.suffix == ".csv" else "row"
 
 
+def separator_of(header: str) -> str:
+    """Return what separates the columns of a header line: a blank where it has no other sign."""
+    mark = max(SEPARATORS, key=header.count)
+    return " " if mark not in header and " " in header.strip() else mark
+
+
 def check_separator(path: Path) -> None:
     """Refuse a table whose cells are separated by anything but commas, as many spreadsheets write it.
 
@@ -114,11 +120,10 @@ def check_separator(path: Path) -> None:
         content = file.read(LOOKED_AT)
     encoding = "utf-16" if content.startswith(UTF_16) else "utf-8-sig"
     header, *rows = content.decode(encoding, errors="replace").splitlines() or [""]
-    counts = {mark: len(header.split(mark)) for mark in SEPARATORS}
-    separator = max(counts, key=counts.__getitem__)
-    if "," in header or counts[separator] < FEWEST_COLUMNS:
+    separator = separator_of(header)
+    if "," in header or len(header.split(separator)) < FEWEST_COLUMNS:
         return
-    problem = f"the columns are separated by {SEPARATORS[separator]}"
+    problem = f"the columns are separated by {SEPARATORS.get(separator, 'blanks')}"
     cells = [cell for row in rows for cell in row.split(separator)]
     if any(DECIMAL_COMMA.fullmatch(cell.strip(' "')) for cell in cells):
         problem += " and numbers have decimal commas"

@@ -39,13 +39,12 @@ from bayes_cpt.study.logs.raw import (
     text_of,
     unpacked_name,
 )
-from bayes_cpt.study.tables import csv_lines, read_table
+from bayes_cpt.study.tables import csv_lines, read_table, separator_of
 
 AUTO = "auto"
 TABLES = ("table", "csv", "jsonl", "parquet")
 KINDS = (AUTO, "hf", *TABLES, "tensorboard", "wandb", "mlflow", *text_kinds())
 TABLE_SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson", ".json", ".parquet")
-DELIMITERS = ",;\t|"
 STATE = "trainer_state.json"
 # Of an evaluation beside its losses: how long it took.
 ASIDE = ("_runtime", "_per_second", "total_flos", "_model_preparation_time")
@@ -275,13 +274,12 @@ def flat(row: Mapping[str, Any], above: str = "") -> dict[str, Any]:
 
 def _csv_rows(path: Path, log: RawLog) -> Iterator[Row]:
     text = text_of(path)
-    header_line = text.split("\n", 1)[0]
-    delimiter = max(DELIMITERS, key=header_line.count)
+    delimiter = separator_of(text.split("\n", 1)[0])
     header, lines = csv_lines(text, str(path), delimiter)
     if twice := [name for name in header if header.count(name) > 1]:
         place = f"{path}, line 1, column {twice[0]}"
         raise fail(place, f"two columns are called {twice[0]!r}", "rename one of them")
-    if delimiter in header_line and delimiter != ",":
+    if delimiter != ",":
         log.notes.append(f"{path}: columns are separated by {delimiter!r}")
         if any(decimal_mark(cell.strip()) == "," for _, cells in lines for cell in cells):
             log.notes.append(f"{path}: numbers were read with decimal commas")
