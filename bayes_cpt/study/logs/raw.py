@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayes_cpt.errors import StudyError
+from bayes_cpt.study.logs.names import LENGTHS
 from bayes_cpt.study.tables import decoded
 
 EMPTY_CELLS = ("na", "n/a", "null", "none", "-", "--")
@@ -53,18 +54,12 @@ class Stated:
     ----------
     steps : int, optional
         Optimiser steps that were announced.
-    peak_rate : float, optional
-        Peak learning rate, raw: of its settings, else the highest that was logged.
     batch_tokens : float, optional
         Tokens of an optimiser step.
-    base : str, optional
-        The model that it was started from.
     """
 
     steps: int | None = None
-    peak_rate: float | None = None
     batch_tokens: float | None = None
-    base: str | None = None
 
 
 class Row(NamedTuple):
@@ -164,18 +159,10 @@ def empty(cell: Any) -> bool:
 
 
 def settings_of(stated: dict[str, Any], settings: Mapping[str, Any]) -> None:
-    """Note what the settings of a job, as a tracker keeps them, state of it."""
-    for key, names in (
-        ("steps", ("max_steps", "max_iters", "total_steps", "train_iters")),
-        ("peak_rate", ("learning_rate", "lr", "max_lr")),
-    ):
-        found = (as_number(settings.get(name)) for name in names)
-        value = next((number for number in found if number is not None and number > 0), None)
-        if value is not None:
-            stated[key] = int(value) if key == "steps" else value
-    for name in ("model_name_or_path", "_name_or_path", "base_model", "init_from"):
-        if isinstance(settings.get(name), str) and settings[name]:
-            stated.setdefault("base", settings[name])
+    """Note the length of a job that its settings, as a tracker keeps them, state."""
+    found = (as_number(settings.get(name)) for name in (*LENGTHS, "max_iters", "train_iters"))
+    if steps := next((number for number in found if number is not None and number > 0), None):
+        stated["steps"] = int(steps)
 
 
 def as_number(value: object) -> float | None:

@@ -180,7 +180,6 @@ class _Cleaning:
         rate = self._rate_series()
         unit = self._unit(chosen)
         tokens = [name for name in names if count_of(name) == "tokens"][:1]
-        lengths = [name for name in names if name.lower() in LENGTHS]
         wanted = [*chosen, *([rate] if rate else []), *tokens]
         self.cells = self.cells.kept(self.cells.given(wanted))
         axis = StepAxis(self.raw, self.cells, list(chosen), self.reading, self.notes)
@@ -198,14 +197,12 @@ class _Cleaning:
         at_rates = self._merged(self._points([rate] if rate else [], steps), "learning rates")
         if self.check.problems:
             raise LogError(self.check.problems)
-        rates = tuple((point.step, point.value) for point in at_rates)
-        tokens = [name for name in tokens if name != counter]
         return Log(
             source=self.raw.source,
             series=chosen,
             losses=tuple(losses),
-            rates=rates,
-            stated=self._stated(steps, lengths, tokens, [rate for _, rate in rates]),
+            rates=tuple((point.step, point.value) for point in at_rates),
+            stated=self._stated(steps, [name for name in tokens if name != counter]),
             diverged=self._diverged(steps, {*chosen, *filter(is_loss, names)}),
             notes=tuple(dict.fromkeys(self.notes)),
             no_rates=self.raw.no_rates,
@@ -308,6 +305,10 @@ class _Cleaning:
             self._say(
                 f"{', '.join(other[:SHOWN])}: against another axis, smoothed, the best so far, a spread or "
                 "a part of a loss, by the names; left out"
+            )
+        if left := [name for name in units if domain_of(name) not in domains.values()]:
+            self._say(
+                f"{', '.join(left[:SHOWN])}: sets that were measured in {units[left[0]]}; left out"
             )
         return domains
 
@@ -509,23 +510,18 @@ class _Cleaning:
 
     # What the log states of its job.
 
-    def _stated(
-        self, steps: Ints, lengths: Iterable[str], tokens: Iterable[str], rates: Sequence[float]
-    ) -> Stated:
+    def _stated(self, steps: Ints, tokens: Iterable[str]) -> Stated:
         stated = dict(self.raw.stated)
-        for name in lengths:
-            known = [count for cell in self.cells.column(name) if (count := as_number(cell))]
+        for name in self.cells.names if "steps" not in stated else ():
+            cells = self.cells.column(name) if name.lower() in LENGTHS else []
+            known = [count for cell in cells if (count := as_number(cell))]
             stated |= {"steps": int(known[-1])} if known else {}
         if stated.get("steps") is not None:
             stated["steps"] -= self.reading.start
-        if rates:
-            stated.setdefault("peak_rate", max(rates))
         for name in tokens:
             counts, _ = numbers(self.cells.column(name), self.cells.rows, whole=True)
-            done = zip(counts, steps, strict=True)
-            sizes = [
-                count / (step + self.reading.start) for count, step in done if count and step > 0
-            ]
+            done = zip(counts, steps + self.reading.start, strict=True)
+            sizes = [float(count / step) for count, step in done if count and step > 0]
             if sizes and max(sizes) <= 1.01 * min(sizes):
                 stated.setdefault("batch_tokens", sizes[-1])
         return Stated(**stated)

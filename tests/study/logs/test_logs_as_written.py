@@ -310,6 +310,15 @@ def test_other_numbers_are_no_sets(series: str, other: str, tmp_path: Path) -> N
     assert any(f"{other}: against another axis" in note for note in log.notes)
 
 
+def test_a_set_in_another_unit_is_left_out_and_said(tmp_path: Path) -> None:
+    text = "step,eval_general_loss,eval_general_ppl,eval_target_ppl\n10,2.9,18.2,20\n"
+    log = read(tmp_path / "a.csv", text)
+    assert log.domains == ("general",)
+    assert any(
+        "eval_target_ppl: sets that were measured in perplexity; left out" in n for n in log.notes
+    )
+
+
 def test_bits_of_bytes_are_not_bits_of_tokens(tmp_path: Path) -> None:
     text = "step,val_bpb\n10,0.9\n"
     refused(tmp_path / "a.csv", text, "bits of a byte or character", "0.6931", "--unit bits")
@@ -446,7 +455,6 @@ def test_llamafactory_tables(tmp_path: Path) -> None:
     assert log.losses == ((10, "val", 2.9),)
     assert log.stated.steps == 300
     assert log.stated.batch_tokens == 4096
-    assert log.stated.peak_rate == 1e-4
 
 
 def test_swift_writes_two_counts_in_one_cell(tmp_path: Path) -> None:
