@@ -317,7 +317,9 @@ class _Start:
             elif key == TARGET and not continual:
                 continue
             elif len(named) == 1 and (not continual or (other in self.study and len(domains) > 1)):
-                self._take(key, named[0], "the only other one")
+                self._take(
+                    key, named[0], "the only one" if len(domains) == 1 else "the only other one"
+                )
             elif len(domains) > 1:
                 self._ask_for(key, named)
         if len(domains) == 1:

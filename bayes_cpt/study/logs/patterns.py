@@ -73,6 +73,8 @@ class Format(Strict):
             pieces = [re.escape(piece.strip()) for piece in re.split(r"\.\.\.|…", pattern)]
             text = ".*?".join(re.sub(r"(?:\\ )+", r"\\s+", piece) for piece in pieces)
             lines.append(text.replace(r"\{", "{").replace(r"\}", "}"))
+        if not any(f"{{{name}}}" in line for line in lines for name in (STEP, NEXT_STEP)):
+            raise fail("--pattern", "none has the {step}", "give one more, --pattern 'step {step}'")
         return checked(cls, {"lines": lines}, f"--pattern {', '.join(patterns)}", FIX)
 
     def counts(self, line: str) -> bool:

@@ -509,6 +509,7 @@ def test_any_other_log_by_a_pattern_which_is_suggested(tmp_path: Path) -> None:
     given = re.findall(r'--pattern "([^"]+)"', str(caught.value))
     assert read(path, OWN, patterns=tuple(given)).losses == log.losses
     refused(path, OWN, "no {name} for a number", patterns=("it step",))
+    refused(path, OWN, "none has the {step}", patterns=("val loss = {val_loss}",))
     # A loss in a line of its own is of the step before.
     text = "it 10 lr 1e-4\nval loss: 2.9\nit 20 lr 1e-4\nval loss: 2.8\n"
     refused(path, text, '--pattern "it {step} ... lr {lr}" --pattern "val loss: {val_loss}"')
