@@ -133,6 +133,16 @@ def test_a_full_disk_leaves_the_old_fit(room: int, fit_file: Path, tmp_path: Pat
     assert list(tmp_path.iterdir()) == [target]
 
 
+@pytest.fixture(scope="module")
+def cpt_fit_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a fit of a small study: to read a fit takes room as well, for the files of its study."""
+    study = lab().subset(["pt_trunk", "r00_cos", "r25_cos"])
+    study = replace(study, losses=study.losses[study.losses["step"] % 1000 == 0])
+    path = tmp_path_factory.mktemp("small") / "fit.nc"
+    prior_as_posterior(study, draws=10).save(path)
+    return path
+
+
 @pytest.mark.parametrize(
     ("line", "room"),
     [
@@ -144,14 +154,9 @@ def test_a_full_disk_leaves_the_old_fit(room: int, fit_file: Path, tmp_path: Pat
     ],
 )
 def test_a_full_disk_is_named_and_leaves_no_table(
-    line: str, room: int, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+    line: str, room: int, cpt_fit_file: Path, tmp_path: Path
 ) -> None:
-    # A small study: to read a fit takes room as well, for the files of its study.
-    study = lab().subset(["pt_trunk", "r00_cos", "r25_cos"])
-    study = replace(study, losses=study.losses[study.losses["step"] % 1000 == 0])
-    fit = tmp_path_factory.mktemp("small") / "fit.nc"
-    prior_as_posterior(study, draws=10).save(fit)
-    places = {"fit": fit, "plan": PLAN, "dir": tmp_path}
+    places = {"fit": cpt_fit_file, "plan": PLAN, "dir": tmp_path}
     arguments = [part.format(**places) for part in line.split()]
     code, err = told(fault_workers.run_with_little_room, arguments, room)
     assert "this cannot be written" in err

@@ -32,6 +32,8 @@ IN_TABLE = re.compile(rf"`({PROGRAM} [^`]*)`")
 SAMPLING = ("fit", "demo", "validate", "compare", "forecast")
 # What every reader copies; the other pages' options are checked at once, and their answers with -m slow.
 FIRST = ("README.md", "third-sets.md")
+# Answered in the same words by tests/cli/test_report.py.
+AS_WELL = ("report",)
 # Fewer configurations than the default: the answer is no worse a command for it.
 SMALLER = {
     "decide": ["--candidates", "64"],
@@ -97,7 +99,8 @@ def test_the_readme_answers_the_questions_of_a_newcomer_in_a_minute() -> None:
 
 def answered() -> list[object]:
     """Return the commands that are run, those that few readers copy as slow."""
-    quick = {own for page in PAGES if page.name in FIRST for own in commands(page)}
+    first = {own for page in PAGES if page.name in FIRST for own in commands(page)}
+    quick = {own for own in first if own.split()[0] not in AS_WELL}
     return [
         pytest.param(own, marks=() if own in quick or "--help" in own else pytest.mark.slow)
         for own in DOCUMENTED

@@ -123,7 +123,8 @@ def test_a_schedule_has_the_losses_of_its_mixture() -> None:
     assert choice.taken == ()
 
 
-def test_a_schedule_takes_the_best_mixture_of_the_runs() -> None:
+def test_a_schedule_takes_the_best_mixture_of_the_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bayes_cpt.decisions.schedule_choice.CANDIDATES", 128)
     options: dict[str, Any] = {"objective": {"weights": WEIGHTS}, "draws": 8}
     choice = choose_schedule(posterior(), "base", 0.2, 400, **options)
     assert choice.taken == ("targets",)

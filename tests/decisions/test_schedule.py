@@ -319,7 +319,8 @@ def test_bad_input_is_refused(changes: dict[str, object], fragments: tuple[str, 
         assert fragment.lower() in str(caught.value).lower()
 
 
-def test_what_is_not_given_is_the_best_of_what_was_tried() -> None:
+def test_what_is_not_given_is_the_best_of_what_was_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bayes_cpt.decisions.schedule_choice.CANDIDATES", 128)
     runs = lab().continual_runs
 
     def chosen_from(base: str | None, replay: float | None) -> ScheduleChoice:

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 from open_weights import open_study
-from printed import COEFFICIENTS, PEAK, pretraining, printed_posterior, study
+from printed import PEAK, pretraining, printed_posterior, study
 from synthetic import lab, lab_posterior, prior_as_posterior
 
 from bayes_cpt.errors import StudyError
@@ -150,12 +150,3 @@ def test_a_fit_of_an_unknown_base_has_the_landmarks_that_need_no_other() -> None
         loss_potential_response(posterior, run="quarter", rewarmed_to_peak=True)
     with pytest.raises(StudyError, match="no CPT run on the base that was fitted"):
         survey(posterior, runs_of("r25_cos"))
-
-
-@pytest.mark.parametrize("shift", COEFFICIENTS)
-def test_paragraphs_are_whole_sentences(shift: str) -> None:
-    for text in printed_survey(shift, 8000).sentences():
-        assert text.endswith(".")
-        assert "nan" not in text
-        assert "  " not in text
-        assert ".." not in text

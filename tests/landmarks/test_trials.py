@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from printed import COEFFICIENTS, PEAK, pretraining, printed_posterior, stepwise_losses, study
+from printed import COEFFICIENTS, PEAK, pretraining, printed_posterior, stepwise_losses
 from synthetic import lab, lab_posterior, practice
 
 from bayes_cpt.errors import StudyError
@@ -92,12 +92,3 @@ def test_pt_runs_and_laws_without_a_cpt_phase_have_no_landmarks() -> None:
         read_target(lab_posterior(), None, ["pt_trunk"])
     with pytest.raises(StudyError, match="model pretrain: the law knows no CPT phase"):
         law_draws(lab_posterior("pretrain"), 10)
-
-
-def test_the_bundled_study_of_printed_coefficients_is_what_it_says() -> None:
-    posterior = printed_posterior("moderate")
-    found = posterior.frame.law.coefficients(posterior.parameters(), np)
-    general = [float(found[name][0, 0]) for name in ("L0", "A", "alpha", "C1", "C2", "B", "E")]
-    assert general == pytest.approx(COEFFICIENTS["moderate"][0][:7])
-    assert float(found["lambda"][0]) == pytest.approx(0.999)
-    assert study().run("run").schedule == cosine(10_000, PEAK)

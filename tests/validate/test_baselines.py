@@ -4,7 +4,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 from open_weights import open_study, rewarmed
 from strategies import schedules
 from synthetic import lab
@@ -14,7 +13,7 @@ from bayes_cpt.laws.areas import AreaForm
 from bayes_cpt.laws.phase_areas import continual_areas
 from bayes_cpt.laws.series import MomentumRange
 from bayes_cpt.study.runs import Base, Run
-from bayes_cpt.study.schedules import Schedule, constant, cosine, linear
+from bayes_cpt.study.schedules import Schedule, constant, linear
 from bayes_cpt.study.study import Study
 from bayes_cpt.validate import baselines
 from bayes_cpt.validate.baselines import (
@@ -27,7 +26,6 @@ from bayes_cpt.validate.baselines import (
     Ends,
     FinalLossLaw,
     Inputs,
-    annealing_area,
     d_cpt_losses,
     final_loss_predict,
     inputs_of,
@@ -37,28 +35,11 @@ from bayes_cpt.validate.baselines import (
     printed_losses,
 )
 
-# Fig. 3 of the paper, D_pt and D_cpt: L0, A, alpha, C1, C2, B, E, beta.
-KNOWLEDGE_PILE = {
-    False: (3.057, 0.490, 0.497, 0.299, 0.298, 0.366, 28.0, 0.189),
-    True: (3.024, 0.412, 0.677, 0.278, 0.324, -0.666, 5662.0, 0.146),
-}
 NO_LOSSES = pd.DataFrame(columns=["run", "step", "domain", "loss"])
 TRUTHS = {
     "d-cpt": np.array([2.0, np.log(0.4), np.log(0.5), np.log(0.3), np.log(0.2), -2.0, np.log(0.4)]),
     "data-mixing": np.array([2.5, np.log(0.8), -2.0]),
 }
-
-
-def paper_parameters(is_target: bool) -> np.ndarray:
-    floor, size, exponent, gain_pt, gain_cpt, shift, rate, shift_exponent = KNOWLEDGE_PILE[
-        is_target
-    ]
-    return np.array(
-        [
-            *(floor, np.log(size), np.log(exponent), gain_pt, gain_cpt, 0.0),
-            *(shift, np.log(rate), np.log(shift_exponent), 0.0),
-        ]
-    )
 
 
 def study_of(base: Schedule, run: Schedule, replay: float = 0.0) -> Study:
@@ -81,20 +62,6 @@ def some_inputs() -> Inputs:
     return Inputs(forward_pt, forward_cpt, annealing_pt, annealing_cpt, share, share > 0, known)
 
 
-@given(schedules(max_steps=20), st.floats(0, 1e-2))
-def test_annealing_area_is_the_double_sum(schedule: Schedule, initial: float) -> None:
-    rates = np.append(initial, schedule.learning_rates())
-    sums = [
-        sum(
-            (rates[k - 1] - rates[k]) * MOMENTUM ** (i - k)
-            for i in range(1, step + 1)
-            for k in range(1, i + 1)
-        )
-        for step in range(1, len(rates))
-    ]
-    np.testing.assert_allclose(annealing_area(rates[1:], initial), sums, atol=1e-12)
-
-
 @given(schedules(), schedules())
 def test_areas_are_those_of_the_package(base: Schedule, run: Schedule) -> None:
     study = study_of(base, run)
@@ -112,38 +79,6 @@ def test_areas_are_those_of_the_package(base: Schedule, run: Schedule) -> None:
     ]
     for own, package in pairs:
         np.testing.assert_allclose(own, package, rtol=1e-7, atol=1e-7)
-
-
-@pytest.mark.parametrize(
-    ("loss_potential", "expected"), [(0.1, 2.6521), (0.3, 2.6091), (0.5, 2.5875), (1.0, 2.5536)]
-)
-def test_final_target_loss_by_loss_potential(loss_potential: float, expected: float) -> None:
-    peak = 2e-4
-    final = loss_potential * peak
-    base = constant(32_000, peak) + linear(8_000, peak, final)
-    study = study_of(base, linear(20_000, final, 0.0))
-    inputs = inputs_of(study, study.run("cpt"), [20_000])
-    losses = printed_losses(paper_parameters(is_target=True), inputs, is_target=True)
-    assert losses[0] == pytest.approx(expected, abs=1e-4)
-
-
-@pytest.mark.parametrize(
-    ("rewarmed", "general", "target"),
-    [
-        (2.5e-5, 3.3043, 2.6461),
-        (5e-5, 3.3291, 2.6217),
-        (1e-4, 3.3496, 2.5975),
-        (2e-4, 3.3636, 2.5723),
-    ],
-)
-def test_final_losses_after_a_re_warm_up(rewarmed: float, general: float, target: float) -> None:
-    peak = 2e-4
-    base = constant(32_000, peak) + linear(8_000, peak, 0.0)
-    study = study_of(base, cosine(20_000, rewarmed, warmup_steps=500))
-    inputs = inputs_of(study, study.run("cpt"), [20_000])
-    for is_target, expected in ((False, general), (True, target)):
-        losses = printed_losses(paper_parameters(is_target), inputs, is_target=is_target)
-        assert losses[0] == pytest.approx(expected, abs=1e-4)
 
 
 @pytest.mark.parametrize("is_target", [False, True])
