@@ -121,11 +121,9 @@ class StudyFiles:
         self.settings = settings or (folder / SETTINGS).read_text(encoding="utf-8-sig")
         self.recipes = read_recipes(folder)
         self.tables: dict[str, pd.DataFrame] = {}
-        self.names: dict[str, str] = {}
         for stem, columns in (("losses", LOSS_COLUMNS), ("lr", RATE_COLUMNS)):
             path = find_table(folder, stem)
             self.tables[stem] = read_table(path) if path else pd.DataFrame(columns=list(columns))
-            self.names[stem] = path.name if path else f"{stem}.csv"
 
     def losses_of(self, run: str) -> Losses:
         """Return the losses of a run."""
@@ -164,7 +162,7 @@ class StudyFiles:
             (copy / IMPORTS).write_text(recipes_text(self.recipes), encoding="utf-8")
             for stem, table in self.tables.items():
                 if len(table) or stem == "losses":
-                    write_table(table, copy / self.names[stem])
+                    write_table(table, copy / self._table(stem).name)
             study = self._checked(copy)
             if not (self.folder / SETTINGS).is_file():
                 copy.replace(self.folder)
@@ -173,8 +171,11 @@ class StudyFiles:
             for file in sorted(copy.iterdir(), key=lambda file: file.name == SETTINGS):
                 file.replace(self.folder / file.name)
         if not len(self.tables["lr"]):
-            (self.folder / self.names["lr"]).unlink(missing_ok=True)
+            self._table("lr").unlink(missing_ok=True)
         return study
+
+    def _table(self, stem: str) -> Path:
+        return find_table(self.folder, stem) or self.folder / f"{stem}.csv"
 
     def _checked(self, copy: Path) -> Study:
         """Read the copy; its problems and warnings name the folder that it is for."""

@@ -159,23 +159,23 @@ def _widen(log: RawLog, path: Path) -> None:
     """Give a series its name where it stands in a cell, or in the name of the file or of the column."""
     names = Cells(log.rows).names
     by_case = {name.lower(): name for name in names}
-    labels = [by_case[key] for key in ("metric", "key", "tag") if key in by_case]
 
-    def named(row: Row, value: str, called: str, *left_out: str) -> Row:
-        cells = {k: v for k, v in row.cells.items() if k not in (value, *left_out)}
+    def named(row: Row, value: str, called: str, left_out: str) -> Row:
+        cells = {k: v for k, v in row.cells.items() if k not in (value, left_out)}
         return row._replace(cells={**cells, called: row.cells.get(value)})
 
-    if "loss" in names and (sets := {"domain", "dataset"} & set(names)):
-        label = min(sets, key=names.index)
-        log.rows = [
-            named(row, "loss", f"{row.cells.get(label)}_val_loss", label) for row in log.rows
-        ]
-    elif "value" in by_case and labels:
-        log.rows = [
-            named(row, by_case["value"], str(row.cells.get(labels[0])), labels[0])
-            for row in log.rows
-        ]
-    elif set(by_case) == {"wall time", "step", "value"}:
+    for value, labels, end in (
+        ("loss", ("domain", "dataset"), "_val_loss"),
+        ("value", ("metric", "key", "tag"), ""),
+    ):
+        label = next((by_case[key] for key in labels if key in by_case), None)
+        if value in by_case and label is not None:
+            log.rows = [
+                named(row, by_case[value], f"{row.cells.get(label)}{end}", label)
+                for row in log.rows
+            ]
+            return
+    if set(by_case) == {"wall time", "step", "value"}:
         tag = re.search(r"tag-(.+)$", path.name.split(".csv")[0])
         called = tag[1].replace("_", "/", 1) if tag else path.stem
         log.rows = [named(row, by_case["value"], called, by_case["wall time"]) for row in log.rows]

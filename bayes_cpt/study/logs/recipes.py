@@ -8,8 +8,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pydantic import model_validator
-
 from bayes_cpt.checks import Check
 from bayes_cpt.strict import checked
 from bayes_cpt.study.folder import RUN_KEYS as OF_RUN
@@ -43,13 +41,6 @@ class Recipe(Reading):
     batch_tokens: float | None = None
     sequence_length: int | None = None
     optimizer_state: str | None = None
-
-    @model_validator(mode="before")
-    @classmethod
-    def _batch_is_of_a_step(cls, keys: Any) -> Any:
-        if isinstance(keys, dict) and keys.get("step_unit") == "tokens" and "batch_tokens" in keys:
-            return {"per_step": keys["batch_tokens"], **keys}
-        return keys
 
     def run_keys(self) -> dict[str, Any]:
         """Return what it says of the run itself."""

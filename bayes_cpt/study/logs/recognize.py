@@ -176,11 +176,6 @@ def _as_log(steps: Ints, rates: Floats, total_steps: int, name: str) -> Recogniz
     kept = steps > 0
     schedule = Schedule.from_log(steps[kept], rates[kept], total_steps)
     notes = [f"{name}: learning rates follow no usual shape to {TOLERANCE:g} and are kept as a log"]
-    missing = schedule.interpolated_steps
-    if missing:
-        notes.append(
-            f"{name}: {missing} of {total_steps} learning rates are not logged and were interpolated"
-        )
     if int(steps[-1]) < total_steps:
         notes.append(
             f"{name}: after step {int(steps[-1])} no learning rate is logged; the last one is held"

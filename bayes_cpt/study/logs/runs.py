@@ -132,9 +132,15 @@ def logged_run(
         check.raise_problems()
     if stated is None:
         schedule = _logged_schedule(place, log, recipe, notes)
+    elif (wrong := _differing_rate(log, stated)) is not None:
+        step, rate, planned = wrong
+        raise fail(
+            f"{place}, step {step}",
+            f"the logged learning rate is {rate:g}, and {planned:g} by the stated schedule",
+            "correct the schedule in study.toml, or take it out and let it be read from the log",
+        )
     else:
         schedule = stated
-        _check_stated(place, log, schedule)
     losses = tuple(row for row in log.losses if continual or row[0] > 0)
     if left := len(log.losses) - len(losses):
         notes.append(f"{place}: {left} losses at step 0 were left out, as a PT run has none")
@@ -154,17 +160,6 @@ def note_no_replay(check: Check, name: str) -> None:
         "no log tells the share of general data in the batches",
         f"give --replay, 0.25 for 25 % (to init --replay {name}=SHARE, or --pt {name})",
     )
-
-
-def _check_stated(place: str, log: Log, stated: Schedule) -> None:
-    """Refuse a log of other learning rates than a stated schedule has."""
-    if (wrong := _differing_rate(log, stated)) is not None:
-        step, rate, planned = wrong
-        raise fail(
-            f"{place}, step {step}",
-            f"the logged learning rate is {rate:g}, and {planned:g} by the stated schedule",
-            "correct the schedule in study.toml, or take it out and let it be read from the log",
-        )
 
 
 def _logged_schedule(place: str, log: Log, recipe: Recipe, notes: list[str]) -> Schedule:
