@@ -277,3 +277,14 @@ def test_what_is_missing_or_wrong_beside_the_log(
     answer = call("import", "hf", HF / "r25", "--study", study, "--run", "r25", *options)
     check_refusal(answer, fragments)
     assert contents(study) == before
+
+
+@pytest.mark.parametrize("wrong", ['study = "mine"', ""])
+def test_a_study_without_its_table_is_refused(wrong: str, study: Path, call: Call) -> None:
+    settings = study / "study.toml"
+    text = settings.read_text()
+    settings.write_text(f"{wrong}\n{text[text.index('[bases') :]}")
+    before = contents(study)
+    answer = call("import", "hf", HF / "r25", "--study", study, "--run", "r25", "--replay", 0.25)
+    check_refusal(answer, ("study.toml",))
+    assert contents(study) == before

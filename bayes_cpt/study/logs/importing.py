@@ -227,7 +227,7 @@ def _head(lines: Sequence[str], table: dict[str, Any]) -> int | None:
 def _as_meant(made: str, text: str, table: str, what: str, keys: Mapping[str, Any]) -> str:
     """Return a study.toml that was changed in keys of one table, all else the same."""
     tables = tomllib.loads(text)
-    if _parsed(made) != {**tables, table: {**tables.get(table, {}), **keys}}:
+    if _parsed(made) != {**tables, table: {**_table(tables, table), **keys}}:
         raise fail(
             f"{SETTINGS}, {what}",
             f"the tables of {table} are not written with a line of their own, as [study] or [runs.NAME]",
@@ -458,8 +458,8 @@ def import_run(
     place = _source_of(own, given, {domain for _, domain in before})
     last = own[place] if place < len(own) else None
     recipe = (last or Recipe()).changed(**given)
-    runs = tables.get("runs", {})
-    known = dict(runs.get(name, {})) if isinstance(runs, dict) else {}
+    study, runs = (_table(tables, key) for key in ("study", "runs"))
+    known = dict(runs.get(name, {}))
     log = recipe.read()
     stated = None
     if known and ((not own and not known.get("lr_log")) or not any(r > 0 for _, r in log.rates)):
@@ -471,10 +471,10 @@ def import_run(
     keys = {key: known[key] for key in RUN_KEYS if key in known}
     logged = logged_run(name, log, recipe, keys, list(tables.get("bases", {})), stated)
     notes = list(logged.notes)
-    found = _new_sets(tables["study"], sets or {}, log.domains, notes)
+    found = _new_sets(study, sets or {}, log.domains, notes)
     if found:
         files.settings = _with_sets(files.settings, found)
-    notes += _third_sets({**tables["study"], **found}, log.domains)
+    notes += _third_sets({**study, **found}, log.domains)
     if last is not None and any(getattr(recipe, key) != getattr(last, key) for key in READING):
         others = {d for other in own if other is not last for d in other.losses.values()}
         left = {key: loss for key, loss in before.items() if key[1] in others}
@@ -488,6 +488,11 @@ def import_run(
     own[place : place + 1] = [recipe]
     files.recipes[name] = own
     return Imported(files.write(), tuple(notes), len(now.keys() - before.keys()), len(before))
+
+
+def _table(tables: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """Return a table of a study.toml, empty where it is none: reading the study says so."""
+    return tables[name] if isinstance(tables.get(name), dict) else {}
 
 
 def _new_sets(
