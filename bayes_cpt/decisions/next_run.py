@@ -29,7 +29,6 @@ from bayes_cpt.decisions.candidates import Candidates
 from bayes_cpt.decisions.contenders import perfect_information
 from bayes_cpt.decisions.final_losses import DRAWS, Block, FinalLosses
 from bayes_cpt.decisions.objective import Objective, read_objective
-from bayes_cpt.decisions.risk import RiskMeasure
 from bayes_cpt.decisions.sample_information import (
     DataValue,
     DecisionLosses,
@@ -414,10 +413,7 @@ def next_run(
     whole = SearchSpace.of(limits, posterior.study)
     valuation = Valuation.of(model, goal, whole)
     quantities = _quantities(posterior, model, about)
-    criterion = SearchCriterion(
-        RiskMeasure.parse("expected"), new_run=False, tolerance=0.0, seed=seed
-    )
-    searched = search(valuation, whole, criterion, candidates)
+    searched = search(valuation, whole, SearchCriterion(seed=seed), candidates)
     rows = _contending(searched, seed)
     chosen, now = searched.candidates.take(rows), int(np.searchsorted(rows, searched.chosen))
     at_stake = DecisionLosses(_values(valuation, chosen))

@@ -193,6 +193,9 @@ class RiskMeasure:
         return measure(means, sds, self.level)
 
 
+EXPECTED = RiskMeasure("expected")
+
+
 def _level(name: str, text: str) -> float:
     try:
         level = float(text)

@@ -19,7 +19,6 @@ from bayes_cpt.arrays import Floats, Ints, central
 from bayes_cpt.decisions.candidates import Candidates
 from bayes_cpt.decisions.final_losses import FinalLosses
 from bayes_cpt.decisions.objective import Objective, read_objective
-from bayes_cpt.decisions.risk import RiskMeasure
 from bayes_cpt.decisions.search import CANDIDATES, SearchCriterion, search
 from bayes_cpt.decisions.search_space import WARMUP_SHARE, SearchSpace, shortest_decay, with_batch
 from bayes_cpt.decisions.space import Quantity, Space, read_space
@@ -387,8 +386,8 @@ def _best(model: FinalLosses, objective: Objective, space: Space) -> tuple[Valua
     """Return the run of a space with the lowest expected loss, and what it was judged by."""
     whole = SearchSpace.of(space, model.study)
     valuation = Valuation.of(model, objective, whole)
-    criterion = SearchCriterion(RiskMeasure.parse("expected"), False, 0.0, 0)
-    found = search(valuation, whole, criterion, max(CANDIDATES, EACH * whole.combinations))
+    count = max(CANDIDATES, EACH * whole.combinations)
+    found = search(valuation, whole, SearchCriterion(), count)
     return valuation, found.candidates.take(found.order()[:1])
 
 

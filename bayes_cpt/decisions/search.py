@@ -11,7 +11,7 @@ from bayes_cpt.arrays import Floats, Ints
 from bayes_cpt.decisions import risk
 from bayes_cpt.decisions.candidates import Candidates
 from bayes_cpt.decisions.final_losses import Block
-from bayes_cpt.decisions.risk import BEST, RiskMeasure
+from bayes_cpt.decisions.risk import BEST, EXPECTED, RiskMeasure
 from bayes_cpt.decisions.search_space import SearchSpace
 from bayes_cpt.decisions.valuation import Valuation
 
@@ -30,11 +30,11 @@ APART = 0.2
 class SearchCriterion:
     """What a search looks for."""
 
-    measure: RiskMeasure
+    measure: RiskMeasure = EXPECTED
     # Whether a measure of loss is about what a new run would show, not its expected loss.
-    new_run: bool
-    tolerance: float  # regret that makes no difference, nats
-    seed: int  # of the places that are looked at
+    new_run: bool = False
+    tolerance: float = 0.0  # regret that makes no difference, nats
+    seed: int = 0  # of the places that are looked at
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,7 +179,7 @@ def _examine(
     # With no candidate that keeps the constraints, the best of all stand in for the best feasible ones.
     feasible = excess <= 0.0
     kept = np.where(feasible[:, None], whole, np.inf) if feasible.any() else whole
-    of_mean = criterion.measure.name in ("expected", BEST)
+    of_mean = criterion.measure.name in (EXPECTED.name, BEST)
     return Search(
         candidates,
         losses=block.losses.mean(axis=2),

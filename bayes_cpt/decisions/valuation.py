@@ -39,26 +39,6 @@ class Combination:
     model: FinalLosses
     _offsets: dict[tuple[str, ...], Floats] = field(default_factory=dict, repr=False)
 
-    @classmethod
-    def of(
-        cls,
-        shares: Mapping[str, float],
-        objective: Objective,
-        thirds: Mapping[str, ThirdSet],
-        model: FinalLosses,
-    ) -> Self:
-        """Return the sum of some validation sets."""
-        typed = [
-            share * objective.share(name, model.domains, model.frame.roles)
-            for name, share in shares.items()
-            if name not in thirds
-        ]
-        weights = np.sum([np.zeros(len(model.domains)), *typed], axis=0)
-        used = tuple((share, thirds[name]) for name, share in shares.items() if name in thirds)
-        if used:
-            weights = weights[:, None] + sum(share * third.weights.T for share, third in used)
-        return cls(np.asarray(weights), used, model)
-
     def sum(self, losses: Floats) -> Floats:
         """Return the sum over validation sets without `offset`, (domains, ...) -> (...)."""
         weights = self.weights.astype(losses.dtype)
@@ -179,7 +159,7 @@ class Valuation:
     @cached_property
     def combination(self) -> Combination:
         """The objective as a sum of losses."""
-        return Combination.of(self.objective.shares, self.objective, self.thirds, self.model)
+        return self._sum(self.objective.shares)
 
     @cached_property
     def sets(self) -> dict[str, Combination]:
@@ -187,7 +167,7 @@ class Valuation:
         domains = self.model.domains
         of_law = zip(domains, np.eye(len(domains)), strict=True)
         return {name: Combination(row, (), self.model) for name, row in of_law} | {
-            name: self._alone(name) for name in self.thirds
+            name: self._sum({name: 1.0}) for name in self.thirds
         }
 
     @cached_property
@@ -196,10 +176,23 @@ class Valuation:
         domains = [constraint.domain for constraint in self.objective.constraints]
         scored = self.objective.score_constraints
         domains += [self.links[constraint.benchmark].pairs.domain for constraint in scored]
-        return tuple(self._alone(domain) for domain in domains)
+        return tuple(self._sum({domain: 1.0}) for domain in domains)
 
-    def _alone(self, name: str) -> Combination:
-        return Combination.of({name: 1.0}, self.objective, self.thirds, self.model)
+    def _sum(self, shares: Mapping[str, float]) -> Combination:
+        """Return the sum of some validation sets."""
+        weights = np.zeros(len(self.model.domains))
+        for name, share in shares.items():
+            if name not in self.thirds:
+                weights = weights + share * self._share(name)
+        used = tuple(
+            (share, self.thirds[name]) for name, share in shares.items() if name in self.thirds
+        )
+        if used:
+            weights = weights[:, None] + sum(share * third.weights.T for share, third in used)
+        return Combination(weights, used, self.model)
+
+    def _share(self, name: str) -> Floats:
+        return self.objective.share(name, self.model.domains, self.model.frame.roles)
 
     @property
     def weights(self) -> Floats:
@@ -329,14 +322,10 @@ class Valuation:
                 problem = f"the run {name} has no loss on {domain} at its last step {last}"
                 raise SpecError.at("risk", problem, "name a run that was measured there")
             measured[domain] = float(losses[-1])
-        domains, roles = self.model.domains, self.model.frame.roles
-        of_law = np.array([measured[domain] for domain in domains])
+        of_law = np.array([measured[domain] for domain in self.model.domains])
         value = float(self.objective.cost(last, self.resources))
         for domain, share in self.objective.shares.items():
-            third = domain in self.thirds
-            own = (
-                measured[domain] if third else self.objective.share(domain, domains, roles) @ of_law
-            )
+            own = measured[domain] if domain in self.thirds else self._share(domain) @ of_law
             value += share * float(own)
         return value
 

@@ -10,7 +10,6 @@ from markupsafe import Markup
 import bayes_cpt
 from bayes_cpt.decisions.final_losses import FinalLosses
 from bayes_cpt.decisions.objective import Objective
-from bayes_cpt.decisions.risk import RiskMeasure
 from bayes_cpt.decisions.search import SearchCriterion, search
 from bayes_cpt.decisions.search_space import SearchSpace
 from bayes_cpt.decisions.space import Space
@@ -77,7 +76,7 @@ class Planner:
         bases = tuple(base.name for base in controls.bases)
         space = SearchSpace.of(Space(bases=bases), posterior.study)
         valuation = Valuation.of(model, objective, space)
-        criterion = SearchCriterion(RiskMeasure.parse("expected"), False, 0.0, seed)
+        criterion = SearchCriterion(seed=seed)
         found = search(valuation, space, criterion, candidates)
         normals = model.normals(seed)
         data = {
