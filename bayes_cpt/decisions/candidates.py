@@ -137,18 +137,23 @@ class Candidates:
 
     def plan(self, study: Study, rows: Sequence[int], names: Sequence[str]) -> Study:
         """Return some as a plan, to be predicted or written to a file."""
-        # What a run takes of its data is told of the configuration, not of the names it has here.
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", StudyWarning)
-            return replace(
-                study,
-                name=f"{study.name}-decision",
-                description="",
-                # The PT run that a base lies on is no part of a plan.
-                bases=tuple(
-                    replace(self.bases[own], run=None) for own in np.unique(self.base[rows])
-                ),
-                runs=tuple(self.run(row, name) for row, name in zip(rows, names, strict=True)),
-                losses=study.losses.iloc[:0],
-                is_plan=True,
-            )
+        bases = [self.bases[own] for own in np.unique(self.base[rows])]
+        runs = [self.run(row, name) for row, name in zip(rows, names, strict=True)]
+        return plan_of(study, bases, runs)
+
+
+def plan_of(study: Study, bases: Sequence[Base], runs: Sequence[Run]) -> Study:
+    """Return a plan of runs that nobody trained, from some bases."""
+    # What a run takes of its data is told of the configuration, not of the names it has here.
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", StudyWarning)
+        return replace(
+            study,
+            name=f"{study.name}-decision",
+            description="",
+            # The PT run that a base lies on is no part of a plan.
+            bases=tuple(replace(base, run=None) for base in bases),
+            runs=tuple(runs),
+            losses=study.losses.iloc[:0],
+            is_plan=True,
+        )

@@ -16,6 +16,7 @@ the run either, so that the value of finding it harmless is left out.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -25,7 +26,7 @@ from numpy.typing import NDArray
 
 from bayes_cpt.arrays import Floats, Ints
 from bayes_cpt.checks import is_number, suggestion
-from bayes_cpt.decisions.candidates import Candidates
+from bayes_cpt.decisions.candidates import Candidates, plan_of
 from bayes_cpt.decisions.contenders import perfect_information
 from bayes_cpt.decisions.final_losses import DRAWS, Block, FinalLosses
 from bayes_cpt.decisions.objective import Objective, read_objective
@@ -61,7 +62,7 @@ from bayes_cpt.study.batches import Batch
 from bayes_cpt.study.folder import read_plan, run_keys
 from bayes_cpt.study.ranges import outside_range
 from bayes_cpt.study.runs import Base, Run
-from bayes_cpt.study.schedules import linear
+from bayes_cpt.study.schedules import Schedule, linear
 from bayes_cpt.study.study import Study
 from bayes_cpt.threads import one_blas_thread
 
@@ -73,13 +74,14 @@ CHECKPOINTS = 24
 FAVOURITES, LEADERS = 1000, 64
 REPLAYS = (0.0, 0.25, 0.5, 0.75)
 # Of the typical CPT run of the study.
-LENGTH, WARMUP_SHARE = 1 / 3, 0.05
-COURSES = ("constant", "annealed")
+LENGTH = 1 / 3
+ANNEALED = "annealed"
+COURSES = ("constant", ANNEALED)
 COST = "cost"
 # Among the default runs, the one that would tell most of what the fit leaves open.
 MOST_TELLING = "most_telling"
 # A base of a lower loss potential than this counts as annealed.
-ANNEALED = 0.5
+LOW = 0.5
 
 
 type Label = tuple[str, str]
@@ -125,34 +127,21 @@ class Affordable:
         its steps; half of them stay there, the others follow a half-cosine to 0. Of several targets each
         run has one.
         """
-        typical, own, bases = Typical.of(study), batch or Batch(), fitted_bases(study)
-        several = len(study.targets) > 1
+        typical, bases = Typical.of(study), fitted_bases(study)
+        length = max(round(LENGTH * typical.steps), 1) if steps is None else steps
+        if length < 1:
+            raise SpecError.at("key steps", f"it is {length}", "give at least 1")
         known = all(base.schedule is not None for base in bases)
-        space = read_space(
-            {
-                "bases": [base.name for base in bases],
-                "replay": REPLAYS if frame.spec.law.uses_replay else typical.replay,
-                "targets": study.targets if several else None,
-                **({"relative_peak": 1.0} if known else {"peak": typical.peak}),
-                "warmup_share": WARMUP_SHARE,
-                "decay_share": (1.0, 0.0),
-                "relative_final": 0.0,
-                "steps": max(round(LENGTH * typical.steps), 1) if steps is None else steps,
-                "tokens_per_step": own.tokens,
-                "sequence_length": own.sequence_length,
-            }
-        )
-        whole = SearchSpace.of(space, study)
-        every = whole.sample(whole.combinations, seed=0)
-        columns = [every.column(name) for name in ("base", "replay", "decay_share")]
-        targets = [next(iter(every.mixtures[place]), "") for place in every.mixture]
-        names = [
-            "_".join(
-                filter(None, (base, target, f"r{100 * replay:02.0f}", COURSES[int(share > 0)]))
-            )
-            for base, replay, share, target in zip(*columns, targets, strict=True)
-        ]
-        return cls(every.plan(study, range(len(every)), names))
+        replays = REPLAYS if frame.spec.law.uses_replay else (typical.replay,)
+        targets = study.targets if len(study.targets) > 1 else ("",)
+        runs = []
+        for base, target, replay, course in product(bases, targets, replays, COURSES):
+            peak = base.schedule.peak if known and base.schedule else typical.peak
+            schedule = approach(length, _last_rate(base), peak, decays=course == ANNEALED)
+            name = "_".join(filter(None, (base.name, target, f"r{100 * replay:02.0f}", course)))
+            shares = {target: 1.0} if target else None
+            runs.append(_run(name, schedule, base, replay, shares, batch or Batch()))
+        return cls(plan_of(study, bases, runs))
 
     def with_most_telling(self, posterior: Posterior) -> Self:
         """Return these and the run that `bayes-cpt check` and `summary` advise, where the law knows it."""
@@ -161,29 +150,43 @@ class Affordable:
         if trial is None:
             return self
         schedule, kind, replay = trial
+        bases = plan.bases
         if kind is None:
-            return replace(
-                self, plan=replace(plan, runs=(*plan.runs, Run(MOST_TELLING, "pt", schedule)))
-            )
-        base = _base_of_kind(fitted_bases(study), annealed=kind != STABLE)
-        last = base.schedule.final if base.schedule else 0.0
-        decays = schedule.final <= schedule.peak / 2
-        run = Run(
-            MOST_TELLING,
-            "cpt",
-            approach(schedule.steps, last, schedule.peak, decays=decays),
-            base.name,
-            replay if frame.spec.law.uses_replay else plan.runs[0].replay,
-            model_size=base.model_size,
-            batch_tokens=posterior.batch.tokens,
-            sequence_length=posterior.batch.sequence_length,
-            targets={name: 1.0 / len(study.targets) for name in study.targets}
-            if len(study.targets) > 1
-            else None,
-        )
-        known = {own.name for own in plan.bases}
-        bases = plan.bases if base.name in known else (*plan.bases, replace(base, run=None))
-        return replace(self, plan=replace(plan, bases=bases, runs=(*plan.runs, run)))
+            run = Run(MOST_TELLING, "pt", schedule)
+        else:
+            base = _base_of_kind(fitted_bases(study), annealed=kind != STABLE)
+            decays = schedule.final <= schedule.peak / 2
+            course = approach(schedule.steps, _last_rate(base), schedule.peak, decays=decays)
+            count = len(study.targets)
+            shares = dict.fromkeys(study.targets, 1.0 / count) if count > 1 else None
+            run = _run(MOST_TELLING, course, base, replay, shares, posterior.batch)
+            bases = bases if base.name in {own.name for own in bases} else (*bases, base)
+        return replace(self, plan=plan_of(study, bases, (*plan.runs, run)))
+
+
+def _run(
+    name: str,
+    schedule: Schedule,
+    base: Base,
+    replay: float,
+    targets: Mapping[str, float] | None,
+    batch: Batch,
+) -> Run:
+    return Run(
+        name,
+        "cpt",
+        schedule,
+        base.name,
+        replay,
+        model_size=base.model_size,
+        batch_tokens=batch.tokens,
+        sequence_length=batch.sequence_length,
+        targets=targets,
+    )
+
+
+def _last_rate(base: Base) -> float:
+    return base.schedule.final if base.schedule else 0.0
 
 
 def _base_of_kind(bases: Sequence[Base], *, annealed: bool) -> Base:
@@ -192,7 +195,7 @@ def _base_of_kind(bases: Sequence[Base], *, annealed: bool) -> Base:
     if not annealed:
         return bases[int(np.argmax(potentials))]
     base = bases[int(np.argmin(potentials))]
-    if base.schedule is None or min(potentials) < ANNEALED:
+    if base.schedule is None or min(potentials) < LOW:
         return base
     tail = linear(max(round(ANNEAL * base.schedule.steps), 1), base.schedule.final, 0.0)
     whole = base.schedule + tail
