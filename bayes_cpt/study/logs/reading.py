@@ -250,11 +250,10 @@ class _Cleaning:
     def _telling(self, one: Row, other: Row) -> str | None:
         """Return the column that tells two rows apart as those of different runs: it has few values."""
         for column in self.cells.names:
-            cells = [row.cells.get(column) for row in (one, other)]
             values = {str(cell) for cell in self.cells.column(column) if cell is not None}
             few = column in self._run_columns() or len(values) < len(self.cells.rows) / 2
             aside = is_loss(column) or count_of(column) is not None
-            if few and not aside and cells[0] != cells[1] and not any(map(empty, cells)):
+            if few and not aside and _differ(one, other, column):
                 return column
         return None
 
@@ -452,7 +451,7 @@ class _Cleaning:
                 newest = max(newest, step)
             elif _same(value, kept[step].value):
                 count["repeat"] += 1
-            elif any(kept[step].row.cells.get(name) != point.row.cells.get(name) for name in apart):
+            elif any(_differ(kept[step].row, point.row, column) for column in apart):
                 self.check.add(point.row.place, *self._two_values(kept[step], point, what, anew))
                 return []
             elif step == newest and (again := self._of_other_checkpoint(point, kept, resumed)):
@@ -548,6 +547,12 @@ def _in_nats(value: float, unit: str) -> float:
 
 def _same(value: float, other: float) -> bool:
     return abs(value - other) <= SAME_VALUE * abs(value)
+
+
+def _differ(one: Row, other: Row, column: str) -> bool:
+    """Whether two rows have different cells in a column."""
+    cells = [row.cells.get(column) for row in (one, other)]
+    return cells[0] != cells[1] and not any(map(empty, cells))
 
 
 def _trains_on(block: Sequence[_Point]) -> bool:

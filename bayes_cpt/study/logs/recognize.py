@@ -253,7 +253,7 @@ def _written(logged: _Logged, pieces: list[_Piece], freedom: float) -> list[Segm
 
 def _rounded(rate: float, peak: float, tolerance: float) -> float:
     """Return a rate as somebody would have written it, where that is within the tolerance."""
-    if rate <= max(tolerance, 0.0) and rate < 1e-3 * peak:
+    if rate <= tolerance and rate < 1e-3 * peak:
         return 0.0
     for digits in range(1, 7):
         short = float(f"{rate:.{digits}g}")
