@@ -121,21 +121,17 @@ def torch_source(run: Run) -> str:
     str
         Needs neither torch nor this package.
     """
-    schedule = run.schedule
-    pieces = _pieces(schedule)
-    return _TORCH.format(name=run.name, peak=schedule.peak, steps=schedule.steps, pieces=pieces)
-
-
-def _pieces(schedule: Schedule) -> str:
-    lines, end = [], 0
-    for segment in schedule.segments:
+    pieces: list[tuple[Any, ...]] = []
+    end = 0
+    for segment in run.schedule.segments:
         end += segment.steps
         if isinstance(segment, Segment):
-            piece: tuple[Any, ...] = (end, segment.steps, segment.shape, segment.start, segment.end)
+            pieces.append((end, segment.steps, segment.shape, segment.start, segment.end))
         else:
-            piece = (end, segment.steps, "logged", segment.logged_steps, segment.logged_rates)
-        lines.append(f"    {piece!r},")
-    return "\n".join(lines)
+            logged = segment.logged_steps, segment.logged_rates
+            pieces.append((end, segment.steps, "logged", *logged))
+    lines = "\n".join(f"    {piece!r}," for piece in pieces)
+    return _TORCH.format(name=run.name, peak=run.schedule.peak, steps=end, pieces=lines)
 
 
 _TORCH = '''"""The learning rate of run {name}, written by bayes_cpt.

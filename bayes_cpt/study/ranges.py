@@ -319,8 +319,20 @@ def check_evidence(study: Study, *, continual: bool) -> None:
         # One of several may be left to the others (docs/targets.md); reading the study says so.
         measured = {domain: curves for domain, curves in measured.items() if curves}
     of_study = f"{study.origin.losses}, study {study.name}"
-    if continual:
-        _check_trained(of_study, study.origin.losses, measured)
+    untrained = [
+        domain
+        for domain, curves in measured.items()
+        if continual and not any(steps[-1] > 0 for _, steps, _ in curves)
+    ]
+    if untrained:
+        problem = (
+            f"no CPT run has a loss of {' and '.join(untrained)} after step 0: what training does to it "
+            "rests on the prior alone"
+        )
+        fix = f"add rows of later steps to {study.origin.losses}: a handful along each CPT run is enough"
+        if len(untrained) == len(measured):
+            raise StudyError.at(of_study, problem, fix)
+        warnings.warn(str(Problem(of_study, problem, fix)), StudyWarning, stacklevel=2)
     problems = []
     for domain, curves in measured.items():
         losses = study.losses.loc[study.losses["domain"] == domain, "loss"].to_numpy(np.float64)
@@ -339,22 +351,3 @@ def check_evidence(study: Study, *, continual: bool) -> None:
         problems.append(Problem(f"{of_study}, domain {domain}", problem, fix))
     if problems:
         raise StudyError(problems)
-
-
-def _check_trained(place: str, file: str, measured: Mapping[str, Sequence[Curve]]) -> None:
-    """Refuse a study whose CPT runs were measured at step 0 alone; warn of such a validation set."""
-    untrained = [
-        domain
-        for domain, curves in measured.items()
-        if not any(steps[-1] > 0 for _, steps, _ in curves)
-    ]
-    if not untrained:
-        return
-    problem = (
-        f"no CPT run has a loss of {' and '.join(untrained)} after step 0: what training does to it "
-        "rests on the prior alone"
-    )
-    fix = f"add rows of later steps to {file}: a handful along each CPT run is enough"
-    if len(untrained) == len(measured):
-        raise StudyError.at(place, problem, fix)
-    warnings.warn(str(Problem(place, problem, fix)), StudyWarning, stacklevel=3)

@@ -49,6 +49,8 @@ STATE = "trainer_state.json"
 # Of an evaluation beside its losses: how long it took.
 ASIDE = ("_runtime", "_per_second", "total_flos", "_model_preparation_time")
 EVENTS = "*tfevents*"
+# By what folders of each kind are known, those that hold others' files first.
+FOLDERS = {"hf": STATE, "wandb": "*.wandb", "tensorboard": EVENTS, "mlflow": "metrics"}
 WANDB_ADDRESS, WANDB_KEY = "wandb:", "WANDB_API_KEY"
 MLFLOW_SERVER = re.compile(r"(mlflow:)?(https?|sqlite|postgresql|mysql|databricks):/")
 DAMAGED = ("the file is damaged", "copy it again from where it was written")
@@ -97,13 +99,8 @@ def kind_of(path: Path) -> str:
     """Return what kind of log a path is, by its name and what is in it."""
     plain = unpacked_name(path)
     if path.is_dir():
-        for kind, pattern in (
-            ("hf", f"**/{STATE}"),
-            ("wandb", "**/*.wandb"),
-            ("tensorboard", f"**/{EVENTS}"),
-            ("mlflow", "**/metrics"),
-        ):
-            if next(path.glob(pattern), None) is not None:
+        for kind, pattern in FOLDERS.items():
+            if next(path.rglob(pattern), None) is not None:
                 return kind
         raise fail(
             str(path),
