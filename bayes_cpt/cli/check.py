@@ -45,6 +45,7 @@ def check(study: Path, *, model: str | None = None, verbose: bool = False) -> An
     from bayes_cpt.identify.determination import Facts, identifiability
     from bayes_cpt.model.spec import read_spec
     from bayes_cpt.report.fit import batch_words, size_words, summarise, undivided
+    from bayes_cpt.report.words import paragraphs
     from bayes_cpt.study.folder import read_study
     from bayes_cpt.study.ranges import check_evidence, describe
 
@@ -53,7 +54,10 @@ def check(study: Path, *, model: str | None = None, verbose: bool = False) -> An
     check_evidence(loaded, continual=spec.law.continual)
     table = identifiability(loaded, spec)
     content, law = describe(loaded), spec.law
-    lines = _counted(loaded, spec.name)
+    counts = ((len(loaded.continual_runs), "CPT"), (len(loaded.pretraining_runs), "PT"))
+    runs = " and ".join(f"{count} {phase}" for count, phase in counts if count)
+    about = {"study": loaded, "runs": runs, "model": spec.name}
+    lines = paragraphs("check.txt", "counted", about)
     problems = lines if loaded.misleading else []
     facts = Facts.of(table)
     lines = [*problems] or lines + summarise(facts, fitted=False)
@@ -77,15 +81,6 @@ def check(study: Path, *, model: str | None = None, verbose: bool = False) -> An
     return Answer(content, lines, parts, problems)
 
 
-def _counted(study: "Study", model: str) -> list[str]:
-    """Return whether a study can be fitted, and how many runs it has; one line for each reason against."""
-    counts = ((len(study.continual_runs), "CPT"), (len(study.pretraining_runs), "PT"))
-    runs = " and ".join(f"{count} {phase}" for count, phase in counts if count)
-    from bayes_cpt.report.words import paragraphs
-
-    return paragraphs("check.txt", "counted", {"study": study, "runs": runs, "model": model})
-
-
 def _study(study: "Study", content: dict[str, Any]) -> list[Part]:
     """Return what is in a study: validation sets, bases, runs and the ranges that they cover."""
     import pandas as pd
@@ -93,15 +88,13 @@ def _study(study: "Study", content: dict[str, Any]) -> list[Part]:
     from bayes_cpt.report.results import bases_table, runs_table, span
 
     others = ", ".join(study.third_domains)
-    roles = {
-        name: "general" if name == study.general else "target" for name in study.trained_domains
+    trained = study.trained_domains
+    by_role = {
+        "general": [name for name in trained if name == study.general],
+        "target": [name for name in trained if name != study.general],
     }
-    general = [name for name, role in roles.items() if role == "general"]
-    targets = [name for name, role in roles.items() if role == "target"]
     sets = " and ".join(
-        f"{' and '.join(names)} ({role})"
-        for names, role in ((general, "general"), (targets, "target"))
-        if names
+        f"{' and '.join(names)} ({role})" for role, names in by_role.items() if names
     )
     further = f"; also {others}, forecast from these (predict --sets)" if others else ""
     parts: list[Part] = [Text(f"Study {study.name}", "bold")]

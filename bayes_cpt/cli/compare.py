@@ -1,32 +1,25 @@
 """`bayes-cpt compare`: which of several laws predicts held-out runs best, and a stack of them."""
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import typer
-
-from bayes_cpt.cli.options import ChainDraws, command, listed
+from bayes_cpt.cli.options import ChainDraws, command, listed, read_shares
 from bayes_cpt.cli.output import Answer, Output, Part, Results, in_words
-from bayes_cpt.cli.running import check_fittable
-from bayes_cpt.cli.validate import read_shares
 from bayes_cpt.report.tables import Table
 
 if TYPE_CHECKING:
-    import pandas as pd
-
-    from bayes_cpt.model.spec import ModelSpec
-    from bayes_cpt.study.study import Study
     from bayes_cpt.validate.comparison import Comparison, CurveLoo
 
 _CRPS = "CRPS=crps:.4f | beside=crps_difference:+.4f | ± =crps_error:2"
-_COVERAGE = "in 50/\n90 %=covered:text |  ±=covered_error:2"
+_COVERAGE = "in 50/\n90 %=inside:text |  ±=inside_error:2"
 _SCORES = (
     f"law=method | weight:% | log score=log_score_difference:+.1f | ±=log_score_error:2 | {_CRPS} | "
     f"{_COVERAGE}"
 )
 _LAST_LOSSES = f"=method | {_CRPS} | mean\nerror=mae:.4f | {_COVERAGE}"
 _LOO = "law | log score=mean:+.1f | ±=error:2 | curves with\nlarge Pareto k=doubtful:text"
+# Masses of the bands that are shown.
+BANDS = (50, 90)
 # Problems that are named one by one.
 NAMED = 4
 
@@ -88,44 +81,23 @@ def compare(
     """
     from bayes_cpt.report.numbers import listed as first_of
     from bayes_cpt.study.folder import read_study
-    from bayes_cpt.validate.comparison import (
-        STACK_FILE,
-        comparison_folds,
-        last_losses_of,
-        read_baselines,
-        read_models,
-    )
+    from bayes_cpt.validate.comparison import STACK_FILE
     from bayes_cpt.validate.comparison import compare as compare_laws
 
-    shares, chosen = read_shares(tails), listed(runs) or None
-    specs = read_models(list(listed(models)))
-    others = read_baselines(list(listed(baselines)), specs)
-    loaded = read_study(study)
-    # What cannot be answered is said before the long fits.
-    for spec in specs.values():
-        check_fittable(spec, loaded)
-    if not quick:
-        folds = comparison_folds(loaded, specs, chosen, shares)
-        if others:
-            last_losses_of(folds, others)
-    elif others:
-        raise typer.BadParameter("--baselines are scored on runs left out: leave --quick out.")
-    else:
-        _check_same_points(specs, loaded)
-    results = Results(output)
+    shares, loaded, results = read_shares(tails), read_study(study), Results(output)
     with written.progress() as tell:
         result = compare_laws(
             loaded,
-            list(specs.values()),
-            runs=chosen,
+            listed(models),
+            runs=listed(runs) or None,
             tails=shares,
-            baselines=others,
+            baselines=listed(baselines),
             quick=quick,
             draws=draws,
             seed=seed,
             jobs=jobs,
             dask=dask,
-            folder=results.made(),
+            folder=output,
             progress=tell,
             first=None if quick else lambda loo: written.note(_first(loo)),
         )
@@ -139,7 +111,7 @@ def compare(
         tables = {"scores": result.table(), "runs": scores.log_scores, "points": scores.points}
         results.tables(tables)
     if last is not None:
-        results.tables({"last_losses": last.table()})
+        results.tables({"last_losses": last})
     if scores is not None or not isinstance(loo, str):
         results.figures({"comparison": result.plot}, name="figure")
     results.words(verdict, sentences)
@@ -153,7 +125,7 @@ def compare(
         "weights": result.weights,
         "best": scores.best if scores is not None else None,
         "scores": [] if scores is None else result.table(),
-        "last_losses": [] if last is None else last.table(),
+        "last_losses": [] if last is None else last,
         "without_refits": _quick_answer(loo),
         "sentences": sentences,
         "files": results.files,
@@ -161,27 +133,6 @@ def compare(
     parts = [*_parts(result), *in_words(sentences), *results.said]
     named = first_of(list(result.problems), NAMED)
     return Answer(content, verdict, parts, [f"Not trustworthy: {named}"] if named else [])
-
-
-def _check_same_points(specs: "Mapping[str, ModelSpec]", study: "Study") -> None:
-    """Raise where laws leave out different points of the runs: fits alone do not compare them."""
-    from bayes_cpt.model.setup import build_setup
-
-    frames = {name: build_setup(spec, study).frame for name, spec in specs.items()}
-    fitted = {
-        name: [
-            list(frame.fitted_steps(study, run, domain))
-            for run in study.runs
-            for domain in frame.domains
-        ]
-        for name, frame in frames.items()
-    }
-    first, *others = fitted
-    if different := [name for name in others if fitted[name] != fitted[first]]:
-        raise typer.BadParameter(
-            f"{different[0]} leaves out other points of the runs than {first}, so that fits alone cannot "
-            "tell which predicts better: leave --quick out, to compare them on runs left out."
-        )
 
 
 def _first(loo: "CurveLoo | str") -> str:
@@ -193,12 +144,12 @@ def _first(loo: "CurveLoo | str") -> str:
 
 
 def _parts(result: "Comparison") -> list[Part]:
-    import pandas as pd
+    from bayes_cpt.report.results import with_coverage
 
     scores, last, loo = result.scores, result.last_losses, result.curve_loo
     parts: list[Part] = []
     if scores is not None:
-        table = _covered(result.table())
+        table = with_coverage(result.table(), BANDS)
         for seen, rows in table.groupby("seen", sort=False):
             after = float(str(seen))
             what = f"What follows {100 * after:g} % of a run's steps" if after else "Whole runs"
@@ -208,24 +159,14 @@ def _parts(result: "Comparison") -> list[Part]:
             "better. ± is the standard error, each run one observation."
         )
     if last is not None:
-        title = f"Last losses of {last.runs} held-out runs"
+        title = f"Last losses of {last['runs'].iloc[0]} held-out runs"
         note = "CRPS and mean error of the median: nats/token, less is better"
-        parts.append(Table(title, _covered(last.table()), _LAST_LOSSES, note=note))
+        parts.append(Table(title, with_coverage(last, BANDS), _LAST_LOSSES, note=note))
     if not isinstance(loo, str):
-        gaps = loo.differences().items()
-        rows = [(law, gap.mean, gap.error, loo.doubtful[law]) for law, gap in gaps]
-        table = pd.DataFrame(rows, columns=["law", "mean", "error", "doubtful"])
+        table = loo.differences().assign(doubtful=loo.doubtful).rename_axis("law").reset_index()
         title = "Curves left out by importance sampling, without refits"
         parts.append(Table(title, table, _LOO))
     return parts
-
-
-def _covered(table: "pd.DataFrame") -> "pd.DataFrame":
-    """Return scores with the shares of points in both bands as one text."""
-    shares = [(100 * table[f"coverage_{mass}"]).map("{:.0f}".format) for mass in (50, 90)]
-    return table.assign(
-        covered=shares[0] + "/" + shares[1], covered_error=100 * table["coverage_90_error"]
-    )
 
 
 def _quick_answer(loo: "CurveLoo | str") -> dict[str, Any]:
@@ -234,7 +175,7 @@ def _quick_answer(loo: "CurveLoo | str") -> dict[str, Any]:
         return {"reason": loo}
     return {
         "best": loo.best,
-        "differences": {law: gap._asdict() for law, gap in loo.differences().items()},
+        "differences": loo.differences().to_dict("index"),
         "weights": loo.weights,
         "large_pareto_k": loo.doubtful,
         "highest_k": loo.highest_k,

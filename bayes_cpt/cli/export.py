@@ -1,17 +1,11 @@
 """`bayes-cpt export`: a planned run's schedule as a trainer takes it."""
 
-import json as json_library
+import json
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from bayes_cpt.cli.options import Json, Quiet, option, output_option
-from bayes_cpt.cli.output import Output, OutputFile
-
-if TYPE_CHECKING:
-    from bayes_cpt.study.runs import Run
+from bayes_cpt.cli.options import command
+from bayes_cpt.cli.output import Answer, OutputFile
 
 
 class Trainer(StrEnum):
@@ -24,28 +18,8 @@ class Trainer(StrEnum):
 SUFFIXES = {Trainer.hf: (".json",), Trainer.torch: (".py",)}
 
 
-def export(
-    kind: Annotated[
-        Trainer,
-        typer.Argument(metavar="KIND", help="hf or torch.", show_default=False),
-    ],
-    plan: Annotated[
-        Path,
-        typer.Argument(
-            metavar="PLAN", help="A study folder, or a TOML file of runs.", show_default=False
-        ),
-    ],
-    run: Annotated[str, option("NAME", "The run of the plan.")],
-    output: Annotated[
-        Path,
-        output_option("FILE", "File to write: .json for hf, .py for torch."),
-    ],
-    fit: Annotated[
-        Path | None, option("FIT", "The fit whose bases and validation sets a plan leaves out.")
-    ] = None,
-    quiet: Quiet = False,
-    json: Json = False,
-) -> int:
+@command
+def export(kind: Trainer, plan: Path, *, run: str, output: Path, fit: Path | None = None) -> Answer:
     r"""Write the schedule of a planned run as a trainer takes it.
 
     hf gives keywords of TrainingArguments, torch a Python file with a function for LambdaLR. A schedule
@@ -59,31 +33,30 @@ def export(
     Exit codes:
     0  done
     2  bad input, or a schedule that the trainer cannot follow: nothing is written
+
+    Parameters
+    ----------
+    kind : KIND
+        hf or torch.
+    plan : PLAN
+        A study folder, or a TOML file of runs.
+    run : NAME
+        The run of the plan.
+    output : FILE
+        File to write: .json for hf, .py for torch.
+    fit : FIT
+        The fit whose bases and validation sets a plan leaves out.
     """
+    from bayes_cpt.inference.posterior import load
     from bayes_cpt.study.exports import torch_source, training_arguments
-
-    written = Output(quiet, json)
-    file = OutputFile(output, SUFFIXES[kind], plan)
-    with written.cautions():
-        chosen = _run(plan, run, fit)
-    if kind is Trainer.hf:
-        text = json_library.dumps(training_arguments(chosen), indent=2) + "\n"
-        written.text(text)
-    else:
-        text = torch_source(chosen)
-        written.text(f"{chosen.schedule.steps} steps, exact")
-    file.write(text)
-    written.text(f"Written to {output}")
-    written.result({"plan": str(plan), "run": run, "kind": kind.value, "output": str(output)})
-    return 0
-
-
-def _run(plan: Path, name: str, fit: Path | None) -> "Run":
     from bayes_cpt.study.folder import read_plan
 
-    fitted = None
-    if fit is not None:
-        from bayes_cpt.inference.posterior import load
-
-        fitted = load(fit).study
-    return read_plan(plan, fitted).run(name)
+    file = OutputFile(output, SUFFIXES[kind], plan)
+    chosen = read_plan(plan, load(fit).study if fit else None).run(run)
+    if kind is Trainer.hf:
+        text = said = json.dumps(training_arguments(chosen), indent=2) + "\n"
+    else:
+        text, said = torch_source(chosen), f"{chosen.schedule.steps} steps, exact"
+    file.write(text)
+    content = {"plan": str(plan), "run": run, "kind": kind.value, "output": str(output)}
+    return Answer(content, parts=[said, *file.said], notes=file.notes)

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from bayes_cpt.cli.options import ChainDraws, command
 from bayes_cpt.cli.output import Answer, Output, OutputFile, Part
-from bayes_cpt.cli.running import check_fittable, explained, law_alarms, of_fit
+from bayes_cpt.cli.running import explained, law_alarms, of_fit
 from bayes_cpt.report.tables import Table
 
 if TYPE_CHECKING:
@@ -95,11 +95,12 @@ def fit_and_save(
     """Fit and save; return the posterior, and what there is to say of it."""
     from bayes_cpt.model.spec import read_spec
     from bayes_cpt.report.fit import Convergence, fit_verdict
+    from bayes_cpt.validate.folds import fittable
 
     spec = read_spec(model)
     started = time.monotonic()
     # What the study lacks is said before the sampler is imported.
-    check_fittable(spec, study)
+    fittable(spec, study)
     from bayes_cpt.forecast.quality import fit_quality
     from bayes_cpt.identify.determination import facts
     from bayes_cpt.inference.fitting import fit as fit_study

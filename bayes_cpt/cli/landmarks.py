@@ -28,10 +28,6 @@ TURNING = (
     "run | schedule | loss | never\nrises=never_rises:% | comes\nback=returns:% | "
     "never\nback=never_returns:% | after\nsteps=median:3 | lower:3 | upper:3"
 )
-CRITICAL_CELLS = (
-    "replay:g | rise of general\nloss (nats)=rise:.4f | exists:% | by prior=exists_prior:% | "
-    "steps=median:3 | lower:3 | upper:3"
-)
 RESPONSE = (
     "on=domain | re-warmed=rewarmed:text | value | base=start:.4f | last=median:.4f | "
     "lower:.4f | upper:.4f | best:%"
@@ -119,22 +115,25 @@ def landmarks(
         content,
         tables=tables,
         figures=_figures(posterior, found, draws),
-        main=_main(found, tables, interval),
+        main=_main(found, tables, interval, verbose=verbose),
         detail=lambda: _detail(found, tables, interval),
         verbose=verbose,
     )
 
 
-def _main(found: "Survey", tables: "dict[str, pd.DataFrame]", interval: float) -> list[Table]:
-    """Return what fits on one screen: effects of the choices, and what becomes of general loss."""
+def _main(
+    found: "Survey", tables: "dict[str, pd.DataFrame]", interval: float, *, verbose: bool
+) -> list[Table]:
+    """Return effects of the choices, and what becomes of general loss; without verbose on one screen."""
     turning = tables["turning_length"]
     drawn_out = (turning["balance"] == 1.0) & (turning["course"] == "stretched")
-    left = turning["run"].nunique() - RUNS
+    left = 0 if verbose else turning["run"].nunique() - RUNS
     more = f" ({left} more runs with --verbose)" if left > 0 else ""
     title = f"Does general loss come back to that of its base?{more}"
-    shown = [_effects(found, interval), _returns(title, turning[drawn_out].head(RUNS))]
-    if "critical_point" in tables:
-        shown.append(_critical_in_short(tables["critical_point"].head(REPLAYS)))
+    rows, critical = turning[drawn_out], tables.get("critical_point")
+    shown = [_effects(found, interval), _returns(title, rows if verbose else rows.head(RUNS))]
+    if critical is not None:
+        shown.append(_critical(critical if verbose else critical.head(REPLAYS)))
     return shown
 
 
@@ -182,7 +181,7 @@ def _returns(title: str, table: "pd.DataFrame") -> Table:
     return Table(title, rows, cells, note=star(table["outside"]), marked=table["outside"])
 
 
-def _critical_in_short(table: "pd.DataFrame") -> Table:
+def _critical(table: "pd.DataFrame") -> Table:
     from bayes_cpt.report.numbers import steps
 
     def interval(row: Row) -> str:
@@ -199,8 +198,6 @@ def _detail(found: "Survey", tables: "dict[str, pd.DataFrame]", interval: float)
     turning = turning.assign(schedule=turning["course"].map(COURSES), loss=weights)
     title = f"Turning length: steps until a loss that rose is back ({100 * interval:g} % intervals)"
     shown = [(title, starred(turning, "run"), TURNING, "run")]
-    if "critical_point" in tables:
-        shown.append((CRITICAL, tables["critical_point"], CRITICAL_CELLS, ""))
     for name, choice in RESPONSES.items():
         if name in tables:
             title = f"Last loss of {found.run.name} against {choice}"

@@ -10,8 +10,6 @@ from rich.text import Text
 
 from bayes_cpt.cli.options import ChainDraws, command
 from bayes_cpt.cli.output import Answer, Output, OutputFile, Part, Progress, Results, heading, write
-from bayes_cpt.cli.running import check_fittable
-from bayes_cpt.cli.validate import settings
 from bayes_cpt.report.tables import Table, number
 
 if TYPE_CHECKING:
@@ -89,7 +87,7 @@ def learn_priors(
     from bayes_cpt.history.population import Hierarchy
     from bayes_cpt.model.spec import read_spec
     from bayes_cpt.report.forecasts import learnt_verdict
-    from bayes_cpt.validate.tasks import Pool, Records
+    from bayes_cpt.validate.tasks import Pool, Records, described
 
     file = OutputFile(output, (".toml",), model)
     spec = read_spec(model)
@@ -97,7 +95,7 @@ def learn_priors(
     folder, pool = Results(records), Pool(jobs, dask)
     named = {case.study.name: case.study for case in cases}
     digests = {name: study.digest() for name, study in named.items()}
-    described = settings([spec], seed, wider=wider, draws=draws) | {"studies": digests}
+    settings = described([spec], seed, wider=wider, draws=draws, studies=digests)
     with written.progress() as tell:
         evidence = fit_studies(
             tuple(named.values()),
@@ -105,7 +103,7 @@ def learn_priors(
             seed,
             draws=draws,
             pool=pool,
-            records=Records.open(folder.made(), described, TABLES),
+            records=Records.open(folder.made(), settings, TABLES),
             progress=tell,
         )
         skipped = {fit.study: fit.problems for fit in evidence if fit.problems}
@@ -169,10 +167,11 @@ def _extended(model: str, target: Path) -> str:
 def _read(folders: list[Path], spec: "ModelSpec") -> "list[Case]":
     """Return the studies; what cannot be fitted is said before the long fits."""
     from bayes_cpt.history.leave_one_out import read_case
+    from bayes_cpt.validate.folds import fittable
 
     cases = [read_case(folder) for folder in folders]
     for case in cases:
-        check_fittable(spec, case.study)
+        fittable(spec, case.study)
     names = [case.study.name for case in cases]
     if twice := {name for name in names if names.count(name) > 1}:
         raise typer.BadParameter(
@@ -193,12 +192,12 @@ def _score(
     """Return the scores of each study under priors from all others."""
     from bayes_cpt.history.leave_one_out import score_left_out
     from bayes_cpt.validate.held_out import TABLES
-    from bayes_cpt.validate.tasks import Records
+    from bayes_cpt.validate.tasks import Records, described
 
     def kept(case: "Case", prior: "Learnt") -> Records:
         place = None if folder is None else folder / prior.spec.name
-        described = settings([prior.spec], seed, study=case.study.digest(), draws=draws)
-        return Records.open(place, described, TABLES)
+        settings = described([prior.spec], seed, study=case.study.digest(), draws=draws)
+        return Records.open(place, settings, TABLES)
 
     return score_left_out(cases, without, seed, draws=draws, pool=pool, records=kept, progress=tell)
 

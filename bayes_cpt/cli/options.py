@@ -31,11 +31,6 @@ def option(metavar: str | None, text: str, *names: str, default: str = "", **lim
     return typer.Option(*names, metavar=metavar, help=text, show_default=False, **limits)
 
 
-def output_option(metavar: str, text: str) -> Any:
-    """Return the option for what a verb writes."""
-    return option(metavar, text, "--output", "-o")
-
-
 def _mass(value: float) -> float:
     if 0 < value < 1:
         return value
@@ -111,6 +106,19 @@ SHARED: dict[str, tuple[str, str, dict[str, Any]]] = {
 def listed(text: str | None) -> tuple[str, ...]:
     """Return the names of a list with commas between."""
     return tuple(name.strip() for name in (text or "").split(",") if name.strip())
+
+
+def read_shares(text: str) -> tuple[float, ...]:
+    """Return the shares of a list such as 0.25,0.5; none of the word none."""
+    if text == "none":
+        return ()
+    try:
+        shares = tuple(float(part) for part in text.split(","))
+    except ValueError:
+        shares = (0.0,)
+    if not all(0 < share < 1 for share in shares):
+        raise typer.BadParameter(f"{text!r} is not a list of shares: write 0.25,0.5,0.75, or none.")
+    return shares
 
 
 def command(verb: Callable[..., Answer | int]) -> Callable[..., int]:

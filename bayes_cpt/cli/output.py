@@ -1,7 +1,5 @@
 """What a verb writes: tables and words for people, JSON for machines, files whole or not at all."""
 
-import json
-import math
 import tempfile
 import time
 import warnings
@@ -12,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pydantic_core import to_json
 from rich.console import Console
 from rich.padding import Padding
 from rich.table import Table as Grid
@@ -169,7 +168,8 @@ class Output:
     def result(self, content: Mapping[str, Any]) -> None:
         """Print the result for machines; a table becomes the list of its rows."""
         if self.machine:
-            text = json.dumps(_plain(content), ensure_ascii=False, indent=2, allow_nan=False)
+            # JSON knows no NaN.
+            text = to_json(content, indent=2, inf_nan_mode="null", fallback=_plain).decode()
             self.out.file.write(f"{text}\n")
 
     @contextmanager
@@ -243,16 +243,8 @@ def _lines(console: Console) -> Progress:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value in JSON's own types; JSON knows no NaN."""
-    if hasattr(value, "to_dict"):
-        value = value.to_dict("records")
-    if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    if hasattr(value, "item"):
-        value = value.item()
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    """Return a table as the list of its rows, and a number of NumPy as one of Python."""
+    return value.to_dict("records") if hasattr(value, "to_dict") else value.item()
 
 
 def check_folder(folder: Path, *, new: bool = False) -> None:

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     import xarray as xr
 
     from bayes_cpt.inference.posterior import Posterior
-    from bayes_cpt.study.study import Study
 
 SUFFIXES = (".csv", *NUMBERS, ".nc")
 WORDS = {
@@ -118,8 +117,11 @@ def predict(
     planned = posterior.study if plan is None else as_plan(posterior, plan)
     about, verdict, parts = forecast(posterior, found)
     content = about | {"plan": plan and str(plan), "seed": seed, "output": str(output)}
-    content |= {"replaced": file.replaces, "takes": _taken(planned, set(found["run"]))}
-    parts += [*_show_taken(content["takes"]), *file.said]
+    runs = [planned.run(name) for name in found["run"].unique()]
+    taken = {run.name: planned.resources.of_one(run) for run in runs}
+    shown = _show_taken(taken)
+    content |= {"replaced": file.replaces, "takes": taken if shown else {}}
+    parts += [*shown, *file.said]
     if names:
         content["weights"] = weight_table(posterior, names, draws, seed, interval)
         parts.append(_weights(posterior, content["weights"], interval))
@@ -174,23 +176,14 @@ def forecast(
     return content, forecast_verdict(bands), [source, about, forecast_table(bands)]
 
 
-def _taken(planned: "Study", runs: set[str]) -> dict[str, dict[str, float]]:
-    """Return what runs take of data, time and money, where that is known, by run."""
-    from bayes_cpt.report.results import TAKEN
-
-    taken = {run.name: planned.resources.of_one(run) for run in planned.runs if run.name in runs}
-    return taken if any(set(TAKEN) & set(amounts) for amounts in taken.values()) else {}
-
-
 def _show_taken(taken: dict[str, dict[str, float]]) -> list[Part]:
     import pandas as pd
 
     from bayes_cpt.report.results import taken_columns
 
-    if not taken:
-        return []
     rows = pd.DataFrame.from_dict(taken, orient="index").rename_axis("run").reset_index()
-    return [Table("What each run takes", rows, {"run": "run"} | taken_columns(rows))]
+    columns = taken_columns(rows)
+    return [Table("What each run takes", rows, {"run": "run"} | columns)] if columns else []
 
 
 def _scores(final: "pd.DataFrame", interval: float) -> Table:

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from bayes_cpt.inference.posterior import Posterior
-    from bayes_cpt.model.spec import ModelSpec
-    from bayes_cpt.study.study import Study
 
 # Typer keeps click to itself, but not the class of its usage errors.
 UsageError: type[Exception] = typer.BadParameter.__bases__[0]
@@ -27,15 +25,6 @@ EXAMPLE, MISSING, GUESS = "Example:", "Missing ", "Did you mean"
 ALARMS = 6
 # In a table, in place of a difference that cannot be detected.
 SAME = "="
-
-
-def check_fittable(spec: "ModelSpec", study: "Study") -> None:
-    """Raise where a study lacks what a law needs: before a long fit, and before the sampler is imported."""
-    from bayes_cpt.model.setup import build_setup
-    from bayes_cpt.study.ranges import check_evidence
-
-    build_setup(spec, study)
-    check_evidence(study, continual=spec.law.continual)
 
 
 def of_fit(

@@ -1,5 +1,6 @@
 """`bayes-cpt summary`: what a fit says about the law."""
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -73,7 +74,7 @@ def summary(
     from bayes_cpt.identify.determination import Facts, determination
     from bayes_cpt.inference.posterior import load
     from bayes_cpt.report.fit import fit_verdict
-    from bayes_cpt.report.results import effects_table
+    from bayes_cpt.report.results import effects_table, quantities_table
     from bayes_cpt.report.tables import WRITERS
 
     file = OutputFile(output, tuple(WRITERS), fit)
@@ -89,7 +90,10 @@ def summary(
     table = table[table["kind"].isin(chosen or KINDS)]
     determined, quality = determination(posterior, interval), fit_quality(posterior)
     if output is not None:
-        file.write(_table_text(posterior, table, chosen, interval, output.suffix))
+        # All of it as CSV, for a paper one table per kind.
+        whole = [table] if output.suffix == ".csv" else _of_kinds(table, chosen or KINDS[:1])
+        write = WRITERS[output.suffix]
+        file.write("\n".join(write(quantities_table(posterior, own, interval)) for own in whole))
     facts = Facts.of(determined)
     lines = fit_verdict(posterior, quality, facts)
     shown = chosen or (list(KINDS) if verbose else [])
@@ -132,19 +136,10 @@ def _resting(posterior: "Posterior", interval: float) -> list[Part]:
     return [f"\n{rests} {power_words(posterior, interval)}".rstrip()] if rests else []
 
 
-def _table_text(
-    posterior: "Posterior", table: "pd.DataFrame", chosen: list[str], interval: float, suffix: str
-) -> str:
-    """Return the table as a file holds it: all of it as CSV, one table per kind for a paper."""
-    from bayes_cpt.report.results import quantities_table
-    from bayes_cpt.report.tables import WRITERS
-
-    if suffix == ".csv":
-        return str(table.assign(interval=interval).to_csv(index=False))
-    shown = [table[table["kind"] == kind] for kind in chosen or KINDS[:1]]
-    return "\n".join(
-        WRITERS[suffix](quantities_table(posterior, rows, interval)) for rows in shown if len(rows)
-    )
+def _of_kinds(table: "pd.DataFrame", kinds: Sequence[str]) -> "list[pd.DataFrame]":
+    """Return the rows of each kind that there is."""
+    parts = [table[table["kind"] == kind] for kind in kinds]
+    return [rows for rows in parts if len(rows)]
 
 
 def _quantities(
@@ -164,9 +159,8 @@ def _quantities(
             parts.append(heading(f"{name}, {100 * weight:.0f} % of the draws"))
             parts += _quantities(law, table[table["law"] == name], interval, kinds)
         return parts
-    for kind in kinds:
-        rows = table[table["kind"] == kind]
-        if kind == "coefficient":
+    for rows in _of_kinds(table, kinds):
+        if rows["kind"].iloc[0] == "coefficient":
             parts += ["", *(Text(f" {line}", "cyan") for line in equation(posterior.frame))]
         names = list(dict.fromkeys(rows["quantity"]))
         meanings = [meaning(posterior.frame, name) for name in names]

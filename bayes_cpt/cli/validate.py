@@ -1,16 +1,13 @@
 """`bayes-cpt validate`: whether posteriors and forecasts are as sure as they should be."""
 
-import warnings
-from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bayes_cpt.cli.options import ChainDraws, command, listed
+from bayes_cpt.cli.options import ChainDraws, command, listed, read_shares
 from bayes_cpt.cli.output import Answer, Output, Part, Results, heading
-from bayes_cpt.cli.running import check_fittable
 from bayes_cpt.report.tables import Table
 
 if TYPE_CHECKING:
@@ -19,10 +16,9 @@ if TYPE_CHECKING:
     from bayes_cpt.model.spec import ModelSpec
     from bayes_cpt.study.study import Study
     from bayes_cpt.validate.calibration import Verdict
-    from bayes_cpt.validate.folds import Fold
 
 SCORES = (
-    "on=domain | method | points:text | in 50/\n80/90 %=inside:text | ±=error:2 | CRPS=crps:.4f | "
+    "on=domain | method | points:text | in 50/\n80/90 %=inside:text | ±=inside_error:2 | CRPS=crps:.4f | "
     "mean\nerror=mae:.4f | bias:.4f | 90 %\nwidth=width_90:.4f"
 )
 FEWEST = 10
@@ -39,26 +35,6 @@ def validate() -> None:
     bayes-cpt validate forecast data/cpt-lab -o validation
     bayes-cpt validate sbc --model pretrain -n 300 -o sbc-pretrain
     """
-
-
-def settings(specs: "Sequence[ModelSpec]", seed: int, **others: Any) -> dict[str, Any]:
-    """Return all that results depend on: results with other settings must not be mixed with them."""
-    from bayes_cpt.validate.tasks import described
-
-    return described(specs) | {"seed": seed} | others
-
-
-def read_shares(text: str) -> tuple[float, ...]:
-    """Return the shares of a list such as 0.25,0.5; none of the word none."""
-    if text == "none":
-        return ()
-    try:
-        shares = tuple(float(part) for part in text.split(","))
-    except ValueError:
-        shares = (0.0,)
-    if not all(0 < share < 1 for share in shares):
-        raise typer.BadParameter(f"{text!r} is not a list of shares: write 0.25,0.5,0.75, or none.")
-    return shares
 
 
 @command
@@ -115,6 +91,7 @@ def forecast(
     from bayes_cpt.report.forecasts import held_out_verdict
     from bayes_cpt.report.page import pooled
     from bayes_cpt.study.folder import read_study
+    from bayes_cpt.validate.folds import check_folds, held_out_folds, other_study
     from bayes_cpt.validate.held_out import (
         OURS,
         PAPER,
@@ -123,21 +100,23 @@ def forecast(
         paper_answer,
         score_folds,
         score_table,
-        stack_method,
     )
-    from bayes_cpt.validate.tasks import Pool, Records
+    from bayes_cpt.validate.tasks import Pool, Records, described
 
     shares, (specs, weights) = read_shares(tails), _laws(model)
     loaded = read_study(study)
-    other = read_study(held_out) if held_out else None
-    folds = _folds(loaded, other, specs[0], listed(runs) or None, whole, shares)
+    if held_out:
+        folds = other_study(loaded, read_study(held_out), specs[0])
+    else:
+        folds = held_out_folds(loaded, specs[0], listed(runs) or None, shares, whole=whole)
+    check_folds(folds, specs[0])
     results = Results(output)
-    described = settings(specs, seed, study=loaded.digest(), draws=draws)
-    name, method = described["model"], partial(package_method, spec=specs[0])
+    settings = described(specs, seed, study=loaded.digest(), draws=draws)
+    name = settings["model"]
     if len(specs) > 1:
-        described["weights"] = [round(weight, 6) for weight in weights]
+        settings["weights"] = [round(weight, 6) for weight in weights]
         name = f"a stack of {name}"
-        method = partial(stack_method, specs=specs, weights=weights)
+    method = partial(package_method, specs=specs, weights=weights)
     notes = []
     if baseline and len(loaded.targets) > 1:
         baseline = False
@@ -153,7 +132,7 @@ def forecast(
             | {OURS: partial(method, draws=draws, cores=cores)},
             seed,
             pool=pool,
-            records=Records.open(results.made(), described, TABLES),
+            records=Records.open(results.made(), settings, TABLES),
             progress=tell,
         )
     bad = refits[~refits["trustworthy"].astype(bool)]
@@ -161,7 +140,7 @@ def forecast(
     times = ", ".join(f"{method} {seconds:.0f} s" for method, seconds in spent.items())
     content: dict[str, Any] = {
         "study": loaded.name,
-        "model": described["model"],
+        "model": settings["model"],
         "seed": seed,
         "trustworthy": bad.empty,
         "refits": refits,
@@ -180,36 +159,6 @@ def forecast(
         for row in bad.to_dict("records")
     ]
     return Answer(content, content.get("verdict", []), parts, problems, notes)
-
-
-def _folds(
-    study: "Study",
-    other: "Study | None",
-    spec: "ModelSpec",
-    runs: Sequence[str] | None,
-    whole: bool,
-    shares: Sequence[float],
-) -> "list[Fold]":
-    from bayes_cpt.errors import StudyWarning
-    from bayes_cpt.validate.folds import leave_run_out, leave_tail_out, other_study
-
-    if other is not None:
-        folds = other_study(study, other, spec)
-    else:
-        folds = leave_run_out(study, spec, runs) if whole else []
-        for share in shares:
-            folds += leave_tail_out(study, spec, share, runs)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", StudyWarning)
-        for fold in folds:
-            # What cannot be fitted is said before the long refits.
-            check_fittable(spec, fold.question.study)
-    if not folds:
-        raise typer.BadParameter(
-            "there is nothing to predict: no point was measured where it is asked for. "
-            "Leave out whole runs, or other shares of --tails."
-        )
-    return folds
 
 
 def _laws(model: str) -> "tuple[list[ModelSpec], tuple[float, ...]]":
@@ -231,13 +180,13 @@ def _written(results: Results, points: "pd.DataFrame", scores: "pd.DataFrame") -
     tables = {"scores": scores, "horizons": horizon_table(points)}
     _kept(results, "points", "refits")
     results.tables(tables)
-    whole, tails = points[points["seen"] == 0], points[points["seen"] > 0]
-    figures = {
-        "coverage-runs": partial(plots.coverage, whole, "share"),
-        "coverage-tails": partial(plots.coverage, tails, "ratio"),
+    parts = {
+        "coverage-runs": (points[points["seen"] == 0], "share"),
+        "coverage-tails": (points[points["seen"] > 0], "ratio"),
     }
-    there = {"coverage-runs": len(whole), "coverage-tails": len(tails)}
-    results.figures({name: draw for name, draw in figures.items() if there[name]})
+    results.figures(
+        {name: partial(plots.coverage, *part) for name, part in parts.items() if len(part[0])}
+    )
     return tables | {"files": results.files}
 
 
@@ -249,6 +198,7 @@ def _kept(results: Results, *tables: str) -> None:
 
 def _scores(points: "pd.DataFrame", scores: "pd.DataFrame", horizons: "pd.DataFrame") -> list[Part]:
     from bayes_cpt.report.forecasts import left_out
+    from bayes_cpt.report.results import with_coverage
     from bayes_cpt.validate.scores import ALL_DOMAINS, ALL_RUNS, EQUAL_RUNS
 
     alone = points["domain"].nunique() == 1
@@ -270,20 +220,14 @@ def _scores(points: "pd.DataFrame", scores: "pd.DataFrame", horizons: "pd.DataFr
         ),
     )
     return [
-        *(_score_table(title, first, rows) for title, first, rows in tables if len(rows)),
+        *(
+            Table(title, with_coverage(rows), f"{first} | {SCORES}", group=first, close=True)
+            for title, first, rows in tables
+            if len(rows)
+        ),
         "\nLosses in nats/token; error and bias are those of the median. ± is the standard error of "
         "the share in the 90 % bands, each run one observation. After N %: of the steps.",
     ]
-
-
-def _score_table(title: str, first: str, rows: "pd.DataFrame") -> Table:
-    from bayes_cpt.validate.scores import MASSES
-
-    shares = [(100 * rows[f"coverage_{mass}"]).map("{:.0f}".format) for mass in MASSES]
-    shown = rows.assign(
-        inside=shares[0].str.cat(shares[1:], sep="/"), error=100 * rows["coverage_90_error"]
-    )
-    return Table(title, shown, f"{first} | {SCORES}", group=first, close=True)
 
 
 @command
@@ -340,21 +284,21 @@ def sbc(
     from bayes_cpt.model.spec import read_spec
     from bayes_cpt.report.forecasts import sbc_verdict
     from bayes_cpt.validate import calibration
-    from bayes_cpt.validate.tasks import Pool, Records
+    from bayes_cpt.validate.tasks import Pool, Records, described
 
     spec = read_spec(model)
     source = read_design(design or bundled_study())
     simulated = calibration.design_study(source, spec, points)
     whole, held_out = _with_plan(simulated, plan)
     results, pool = Results(output), Pool(jobs, dask)
-    described = settings([spec], seed, design=whole.digest(), ranked=calibration.RANKED)
+    settings = described([spec], seed, design=whole.digest(), ranked=calibration.RANKED)
     with written.progress() as tell:
         ranks = calibration.simulated_ranks(
             calibration.ModelReplicates(spec, whole, held_out, pool.cores(simulations)),
             simulations,
             seed,
             pool=pool,
-            records=Records.open(results.made(), described, calibration.TABLES),
+            records=Records.open(results.made(), settings, calibration.TABLES),
             progress=tell,
         )
     verdict = calibration.verdict(ranks)
@@ -369,13 +313,8 @@ def sbc(
         "design": simulated.name,
         "seed": seed,
         "verdict": said,
-        "simulations": verdict.simulations,
-        "failed": verdict.failed,
-        "untrusted": verdict.untrusted,
-        "refused": verdict.refused,
+        **vars(verdict),
         "passed": verdict.passed,
-        "problems": list(verdict.problems),
-        "quantities": verdict.quantities,
         "files": results.files,
     }
     problems = [f"Not calibrated: {problem}." for problem in verdict.problems]

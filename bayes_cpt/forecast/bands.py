@@ -5,14 +5,15 @@ neighbours tell in a known one. So mean and sd of the mixture over draws are had
 quantiles every draw is paired with one standard normal number.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Self
 from zlib import crc32
 
 import numpy as np
+import pandas as pd
 
 from bayes_cpt.arrays import Floats
 from bayes_cpt.forecast.drawn import COLUMNS, Drawn, point_table
@@ -27,24 +28,25 @@ from bayes_cpt.forecast.evaluate import (
 )
 from bayes_cpt.forecast.plans import (
     DRAWS,
+    KINDS,
     Kind,
     Prepared,
-    check_interval,
-    check_kind,
     observed_curves,
     prepare,
 )
-from bayes_cpt.forecast.third_sets import ThirdSet, check_names, third_curves, third_sets
+from bayes_cpt.forecast.third_sets import (
+    ThirdSet,
+    check_bases,
+    check_names,
+    third_curves,
+    third_sets,
+)
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.model.points import Curves
 from bayes_cpt.model.simulate import CurveDraws, expected_loss, known_moments, simulate
 from bayes_cpt.study.ranges import outside_range
 from bayes_cpt.study.runs import Run
 from bayes_cpt.study.study import Study
-
-if TYPE_CHECKING:
-    import pandas as pd
-
 
 # What is found at each point.
 SUMMARY = ("mean", "sd", "median", "lower", "upper")
@@ -56,16 +58,16 @@ VERY_MANY = 10**8
 
 def bands(
     posterior: Posterior,
-    plan: "Study | str | Path | None" = None,
+    plan: Study | str | Path | None = None,
     kind: Kind = "new_run",
     *,
-    at: "pd.DataFrame | str | Path | None" = None,
+    at: pd.DataFrame | str | Path | None = None,
     draws: int = DRAWS,
     seed: int = 0,
     interval: float = 0.9,
     cores: int | None = None,
     sets: Sequence[str] = (),
-) -> "pd.DataFrame":
+) -> pd.DataFrame:
     """Return the bands of a plan's loss curves.
 
     Memory does not grow with the number of runs. Means and standard deviations have no Monte Carlo error
@@ -94,78 +96,29 @@ def bands(
     PlanError
         Naming run and step of what cannot be predicted.
     """
-    check_kind(kind)
-    check_interval(interval)
-    thirds = check_names(posterior, sets)
-    prepared = prepare(posterior, plan, at=at, known=kind == "known_run", sets=thirds)
-    return prepared_bands(posterior, prepared, kind, draws, seed, interval, cores, thirds)
-
-
-def prepared_bands(
-    posterior: Posterior,
-    prepared: Prepared,
-    kind: Kind,
-    draws: int,
-    seed: int,
-    interval: float,
-    cores: int | None = None,
-    sets: Sequence[str] = (),
-) -> "pd.DataFrame":
-    """Return the bands of a plan that was prepared: parameters and result are those of `bands`."""
-    import pandas as pd
-
-    known = posterior.with_new_groups(prepared.study, prepared.runs)
-    points = sum(len(steps) for steps in prepared.steps.values())
-    dtype = np.float32 if points * draws >= VERY_MANY else np.float64
-    laws = [
-        _Law(law, law.parameters(count), kind, seed, interval, dtype)
-        for law, count in known.shares(draws)
-    ]
-    third = [third_sets(law.posterior, sets, law.parameters, seed) if sets else () for law in laws]
-
-    def summarised(runs: list[Run]) -> "pd.DataFrame":
-        curves = [prepared.curves(law.posterior.frame, runs, law.draws.form) for law in laws]
-        found = dict(zip(SUMMARY, _summaries(laws, curves).T, strict=True))
-        law_bands = point_table(curves[0]).assign(**{name: found[name] for name in COLUMNS})
-        if prepared.asked is not prepared.steps:
-            asked = zip(law_bands["run"], law_bands["domain"], law_bands["step"], strict=True)
-            law_bands = law_bands[
-                [step in prepared.asked[run, domain] for run, domain, step in asked]
-            ]
-        if sets:
-            parts = [law_bands, *_third_bands(prepared, laws, third, runs)]
-            law_bands = pd.concat(parts, ignore_index=True)
-        notes = {
-            run.name: "; ".join(outside_range(posterior.study, prepared.study, run)) for run in runs
-        }
-        return law_bands.assign(kind=kind, outside=law_bands["run"].map(notes))
-
-    for law in laws:
-        # Threads need not wait for each other then.
-        _ = law.draws.blocks, law.normals
-    chunks = _chunks(posterior, prepared)
-    table = pd.concat(in_threads(summarised, chunks, cores), ignore_index=True)
-    table.attrs["interval"] = interval
-    return table
+    found = Forecast.of(posterior, plan, kind, at, draws, seed, interval, sets)
+    return found.bands(cores)
 
 
 @dataclass(frozen=True, eq=False)
-class _Law:
-    """The posterior of one law, and the losses at points of curves in its draws."""
+class ForecastLaw:
+    """The posterior of one law and third validation sets, and the losses in its draws."""
 
     posterior: Posterior
     parameters: dict[str, Floats]
     kind: str
     seed: int
-    interval: float
+    third: tuple[ThirdSet, ...]
     dtype: Any
 
     @cached_property
     def draws(self) -> Draws:
+        """The law in its draws."""
         return Draws.of(self.posterior.frame, self.parameters).astype(self.dtype)
 
     @cached_property
     def normals(self) -> Floats:
+        """A standard normal number for each draw."""
         return paired_normals(self.draws.count, self.seed).astype(self.dtype)
 
     def losses(self, curves: Curves) -> tuple[Floats, Floats, Floats]:
@@ -194,7 +147,7 @@ def _squares(values: Floats) -> Floats:
     return np.asarray(np.einsum("pd,pd->p", values, values), dtype=np.float64)
 
 
-def _summaries(laws: Sequence[_Law], curves: Sequence[Curves]) -> Floats:
+def _summaries(laws: Sequence[ForecastLaw], curves: Sequence[Curves], interval: float) -> Floats:
     """Return `SUMMARY` at every point of some curves over the draws of all laws, shape (points, 5)."""
     count = len(curves[0].points.steps)
     parts = [np.arange(count)]
@@ -206,26 +159,26 @@ def _summaries(laws: Sequence[_Law], curves: Sequence[Curves]) -> Floats:
         parts = [rows for own in by_curve for rows in np.array_split(own, -(-own.size // most))]
     return np.concatenate(
         [
-            _summary(laws, [some_of(own, slice(rows[0], rows[-1] + 1)) for own in curves])
+            _summary(laws, [some_of(own, slice(rows[0], rows[-1] + 1)) for own in curves], interval)
             for rows in parts
         ]
     )
 
 
-def _summary(laws: Sequence[_Law], curves: Sequence[Curves]) -> Floats:
+def _summary(laws: Sequence[ForecastLaw], curves: Sequence[Curves], interval: float) -> Floats:
     shares = np.array([law.draws.count for law in laws]) / sum(law.draws.count for law in laws)
     parts = [law.losses(own) for law, own in zip(laws, curves, strict=True)]
     means, variances = (np.stack([part[place] for part in parts]) for place in (0, 1))
     mean = shares @ means
     variance = shares @ (variances + (means - mean) ** 2)
-    half = laws[0].interval / 2
     pooled = parts[0][2]
     if len(parts) > 1:
         apart = (means - mean)[:, :, None].astype(pooled.dtype)
         pooled = np.concatenate(
             [part[2] + own for part, own in zip(parts, apart, strict=True)], axis=1
         )
-    quantiles = mean + _quantiles(pooled, np.array([0.5, 0.5 - half, 0.5 + half]))
+    marks = np.array([0.5, 0.5 - interval / 2, 0.5 + interval / 2])
+    quantiles = mean + _quantiles(pooled, marks)
     return np.stack([mean, np.sqrt(np.maximum(variance, 0.0)), *quantiles], axis=1)
 
 
@@ -243,54 +196,99 @@ def _quantiles(pooled: Floats, fractions: Floats) -> Floats:
     return np.asarray((low + (place - below) * (high - low)).T)
 
 
-def draw_curves(
-    law: Posterior,
-    parameters: dict[str, Floats],
-    curves: Curves,
-    kind: str,
-    generator: np.random.Generator,
-) -> CurveDraws:
-    """Return curves in draws of one law.
+@dataclass(frozen=True, eq=False)
+class Forecast:
+    """What is asked of a posterior: a plan, each law in its share of the draws, the mass of the bands."""
 
-    Raises
-    ------
-    PlanError
-        If a known run was not measured.
-    """
-    if kind == "expected":
-        expected = expected_loss(law.frame, parameters, curves)
-        return CurveDraws(expected, expected, expected)
-    observed = observed_curves(law, curves) if kind == "known_run" else None
-    alike = error_correlation(law) if observed is None else None
-    return simulate(law.frame, parameters, curves, observed, generator, alike)
+    posterior: Posterior
+    plan: Prepared
+    laws: list[ForecastLaw]
+    sets: tuple[str, ...]
+    interval: float
 
+    @classmethod
+    def of(
+        cls,
+        posterior: Posterior,
+        plan: Study | str | Path | None,
+        kind: Kind,
+        at: pd.DataFrame | str | Path | None,
+        draws: int,
+        seed: int,
+        interval: float,
+        sets: Sequence[str],
+    ) -> Self:
+        """Return a forecast; parameters and errors are those of `bands`."""
+        if kind not in KINDS:
+            raise ValueError(f"kind is {kind!r}: give one of {', '.join(KINDS)}")
+        if not 0 < interval < 1:
+            raise ValueError(f"interval is {interval}: give a mass between 0 and 1, as in 0.9")
+        thirds = check_names(posterior, sets)
+        prepared = prepare(posterior, plan, at=at, known=kind == "known_run", sets=thirds)
+        if thirds:
+            check_bases(prepared, (*posterior.frame.domains, *thirds))
+        known = posterior.with_new_groups(prepared.study, prepared.runs)
+        points = sum(len(steps) for steps in prepared.steps.values())
+        dtype = np.float32 if points * draws >= VERY_MANY else np.float64
+        laws = []
+        for law, count in known.shares(draws):
+            parameters = law.parameters(count)
+            third = third_sets(law, thirds, parameters, seed) if thirds else ()
+            laws.append(ForecastLaw(law, parameters, kind, seed, third, dtype))
+        return cls(posterior, prepared, laws, thirds, interval)
 
-def _third_bands(
-    prepared: Prepared,
-    laws: Sequence[_Law],
-    third: Sequence[Sequence[ThirdSet]],
-    runs: Sequence[Run],
-) -> "Iterator[pd.DataFrame]":
-    """Yield bands of third validation sets."""
-    for run in runs:
-        # A run's own seed: its bands do not hang on what is forecast beside it.
-        seed = [laws[0].seed, crc32(run.name.encode())]
-        drawn = []
-        for law, sets in zip(laws, third, strict=True):
-            generator, frame = np.random.default_rng(seed), law.posterior.frame
-            curves = prepared.curves(frame, [run])
-            losses = draw_curves(law.posterior, law.parameters, curves, law.kind, generator)
-            own = third_curves(sets, prepared, frame, curves, losses, law.kind, generator)
-            drawn += [own] if own else []
-        if drawn:
-            yield Drawn.over_laws(drawn).bands(laws[0].interval)
+    def bands(self, cores: int | None = None) -> pd.DataFrame:
+        """Return the bands (see `bands`), so many threads at work."""
+        for law in self.laws:
+            # Threads need not wait for each other then.
+            _ = law.draws.blocks, law.normals
+        runs = self.plan.asked_runs
+        chunks = [runs[first : first + RUNS_AT_ONCE] for first in range(0, len(runs), RUNS_AT_ONCE)]
+        table = pd.concat(in_threads(self._bands_of, chunks, cores), ignore_index=True)
+        table.attrs["interval"] = self.interval
+        return table
 
+    def _bands_of(self, runs: list[Run]) -> pd.DataFrame:
+        plan, laws = self.plan, self.laws
+        curves = [plan.curves(law.posterior.frame, runs, law.draws.form) for law in laws]
+        found = dict(zip(SUMMARY, _summaries(laws, curves, self.interval).T, strict=True))
+        table = point_table(curves[0]).assign(**{name: found[name] for name in COLUMNS})
+        if self.sets:
+            # A third set needs the law at more steps than it was asked for.
+            asked = zip(table["run"], table["domain"], table["step"], strict=True)
+            table = table[[step in plan.asked[run, domain] for run, domain, step in asked]]
+            drawn = [self.draw_run(run).bands(self.interval) for run in runs]
+            of_sets = [own[own["domain"].isin(self.sets)] for own in drawn]
+            table = pd.concat([table, *of_sets], ignore_index=True)
+        fitted = self.posterior.study
+        notes = {run.name: "; ".join(outside_range(fitted, plan.study, run)) for run in runs}
+        return table.assign(kind=laws[0].kind, outside=table["run"].map(notes))
 
-def _chunks(posterior: Posterior, prepared: Prepared) -> Iterator[list[Run]]:
-    """Yield runs with wanted steps, some at a time."""
-    domains = posterior.frame.domains
-    wanted = [
-        run for run in prepared.runs if any(prepared.steps[run.name, domain] for domain in domains)
-    ]
-    for start in range(0, len(wanted), RUNS_AT_ONCE):
-        yield wanted[start : start + RUNS_AT_ONCE]
+    def draw_run(self, run: Run) -> Drawn:
+        """Return draws of a run's losses on all validation sets.
+
+        Raises
+        ------
+        PlanError
+            If a known run was not measured.
+        """
+        parts = []
+        for law in self.laws:
+            # A run's own seed: its draws do not hang on what is forecast beside it.
+            generator = np.random.default_rng([law.seed, crc32(run.name.encode())])
+            frame, parameters = law.posterior.frame, law.parameters
+            curves = self.plan.curves(frame, [run])
+            if law.kind == "expected":
+                expected = expected_loss(frame, parameters, curves)
+                drawn = CurveDraws(expected, expected, expected)
+            else:
+                known = law.kind == "known_run"
+                observed = observed_curves(law.posterior, curves) if known else None
+                alike = None if known else error_correlation(law.posterior)
+                drawn = simulate(frame, parameters, curves, observed, generator, alike)
+            of_law = Drawn(point_table(curves), drawn.expected, drawn.loss)
+            of_sets = third_curves(
+                law.third, self.plan, run, frame, curves, drawn, law.kind, generator
+            )
+            parts.append(Drawn.beside([of_law, *of_sets]))
+        return Drawn.over_laws(parts)

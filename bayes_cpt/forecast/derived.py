@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from bayes_cpt.arrays import Floats
 from bayes_cpt.laws import Reference
@@ -96,59 +97,45 @@ class Effect(NamedTuple):
     ----------
     name, meaning : str
     run : str
-        Whose last loss it is, of `trial_runs` ...
+        Whose last loss it is, of `trial_runs`; that run would show it ...
     against : str or None
         ... less that of this one; None for its own loss at the start.
-    trial : str
-        The run of `trial_runs` that would show it.
     """
 
     name: str
     meaning: str
     run: str
     against: str | None
-    trial: str
 
 
+LONGER_MEANING = "last loss of a run 4 times as long less that of a typical run"
 CONTINUAL_EFFECTS = (
-    Effect("run_change", "change of the loss over a typical run", DECAYING, None, DECAYING),
+    Effect("run_change", "change of the loss over a typical run", DECAYING, None),
     Effect(
         "replay_effect",
         "last loss at replay 0.5 less that at replay 0",
-        *(AT_REPLAY.format(0.5), AT_REPLAY.format(0), AT_REPLAY.format(0.5)),
+        *(AT_REPLAY.format(share) for share in (0.5, 0)),
     ),
     Effect(
         "rate_effect",
         "last loss at half the peak learning rate less that of a typical run",
-        *(SLOWER, DECAYING, SLOWER),
+        *(SLOWER, DECAYING),
     ),
-    Effect(
-        "decay_effect",
-        "last loss after a decay to 0 less that without",
-        *(DECAYING, STEADY, DECAYING),
-    ),
+    Effect("decay_effect", "last loss after a decay to 0 less that without", DECAYING, STEADY),
     Effect(
         "base_effect",
         "last loss from a base annealed to 0 less that from one that is not",
-        *(REWARMED, DECAYING, REWARMED),
+        *(REWARMED, DECAYING),
     ),
-    Effect(
-        "length_effect",
-        "last loss of a run 4 times as long less that of a typical run",
-        *(LONG, DECAYING, LONG),
-    ),
+    Effect("length_effect", LONGER_MEANING, LONG, DECAYING),
 )
 PRETRAINING_EFFECTS = (
     Effect(
         "anneal_effect",
         "last PT loss after a decay to 0 less that without",
-        *(PT_ANNEALED, PT_STEADY, PT_ANNEALED),
+        *(PT_ANNEALED, PT_STEADY),
     ),
-    Effect(
-        "length_effect",
-        "last loss of a run 4 times as long less that of a typical run",
-        *(PT_LONG, PT_STEADY, PT_LONG),
-    ),
+    Effect("length_effect", LONGER_MEANING, PT_LONG, PT_STEADY),
 )
 MEANINGS = {effect.name: effect.meaning for effect in CONTINUAL_EFFECTS + PRETRAINING_EFFECTS}
 
@@ -331,8 +318,6 @@ def plan_of(
         Model sizes of some of the runs, millions of parameters; the others have the typical one where the
         law has a size.
     """
-    import pandas as pd
-
     usual = frame.typical_size if frame.sizes else None
     own_sizes = dict.fromkeys(runs, usual) | dict(sizes or {})
     if frame.spec.law.unknown_base:

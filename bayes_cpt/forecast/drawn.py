@@ -2,25 +2,20 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 import numpy as np
+import pandas as pd
 
-from bayes_cpt.arrays import Floats
+from bayes_cpt.arrays import Floats, central
 from bayes_cpt.model.points import Curves
-from bayes_cpt.model.simulate import CurveDraws
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 # Of bands, those that hold losses.
 COLUMNS = ("mean", "median", "sd", "lower", "upper")
 
 
-def point_table(curves: Curves) -> "pd.DataFrame":
+def point_table(curves: Curves) -> pd.DataFrame:
     """Return run, step and domain of every point of some curves."""
-    import pandas as pd
-
     runs, domains = (
         np.array([getattr(curve, name) for curve in curves.curves], dtype=object)
         for name in ("run", "domain")
@@ -31,10 +26,9 @@ def point_table(curves: Curves) -> "pd.DataFrame":
 
 def summary(draws: Floats, interval: float) -> dict[str, Floats]:
     """Return `COLUMNS` of draws, shape (draws, points)."""
-    marks = [0.5, 0.5 - interval / 2, 0.5 + interval / 2]
-    median, lower, upper = np.quantile(draws, marks, axis=0)
-    values = (draws.mean(axis=0), median, draws.std(axis=0, ddof=1), lower, upper)
-    return dict(zip(COLUMNS, values, strict=True))
+    found = {"mean": draws.mean(axis=0), "sd": draws.std(axis=0, ddof=1)}
+    found |= central(draws.T, interval)
+    return {name: found[name] for name in COLUMNS}
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,14 +43,9 @@ class Drawn:
         As in `bayes_cpt.model.simulate.CurveDraws`.
     """
 
-    points: "pd.DataFrame"
+    points: pd.DataFrame
     expected: Floats
     loss: Floats
-
-    @classmethod
-    def of_law(cls, curves: Curves, drawn: CurveDraws) -> Self:
-        """Return draws of the law's losses."""
-        return cls(point_table(curves), drawn.expected, drawn.loss)
 
     @classmethod
     def over_laws(cls, parts: Sequence[Self]) -> Self:
@@ -69,8 +58,6 @@ class Drawn:
     @classmethod
     def beside(cls, parts: Sequence[Self]) -> Self:
         """Return points one after the other, in the same draws."""
-        import pandas as pd
-
         expected, loss = (
             np.concatenate([getattr(part, name) for part in parts], axis=1)
             for name in ("expected", "loss")
@@ -78,6 +65,6 @@ class Drawn:
         points = pd.concat([part.points for part in parts], ignore_index=True)
         return cls(points, expected, loss)
 
-    def bands(self, interval: float) -> "pd.DataFrame":
+    def bands(self, interval: float) -> pd.DataFrame:
         """Return the points with their `COLUMNS`."""
         return self.points.assign(**summary(self.loss, interval))

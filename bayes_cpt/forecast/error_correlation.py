@@ -36,7 +36,7 @@ SMALLEST = 1e-12
 MOST = 0.98
 
 # Every forecast and decision from a fit asks for the same.
-_KNOWN: "WeakKeyDictionary[Posterior, ErrorCorrelation]" = WeakKeyDictionary()
+_KNOWN: WeakKeyDictionary[Posterior, ErrorCorrelation] = WeakKeyDictionary()
 
 
 class _Pair(NamedTuple):

@@ -119,7 +119,7 @@ class Draws:
         """In which precision losses are evaluated."""
         return self.level_basis.dtype.type
 
-    def take(self, which: "slice | Ints") -> Self:
+    def take(self, which: slice | Ints) -> Self:
         """Return the law in some of the draws."""
         return self._map(lambda own: own[which], lambda basis: basis[..., which])
 
@@ -243,7 +243,7 @@ def variances(curves: Curves, draws: Draws) -> Variances:
     return found
 
 
-def _placed(curves: Curves, draws: Draws) -> "Iterator[tuple[slice | Ints, slice, Placed, Floats]]":
+def _placed(curves: Curves, draws: Draws) -> Iterator[tuple[slice | Ints, slice, Placed, Floats]]:
     """Yield tiles: rows, draws, what residuals are made of, and the variance of a misfit of size 1."""
     frame, points, dtype = draws.frame, curves.points, draws.dtype
     table, onset = frame.spec.residuals, ONSET_SHARE * frame.reference.steps
@@ -273,7 +273,7 @@ def _placed(curves: Curves, draws: Draws) -> "Iterator[tuple[slice | Ints, slice
             yield rows, place, Placed(scales, *own[:-1]), own[-1]
 
 
-def _unmeasured_levels(curves: Curves, draws: Draws) -> "tuple[Any, Floats] | None":
+def _unmeasured_levels(curves: Curves, draws: Draws) -> tuple[Any, Floats] | None:
     """Return which CPT curves start at bases that nobody measured, and the sd of these; None without."""
     which = [
         curve.continual and not curve.base_known and bool(curve.base_steps)
@@ -290,7 +290,7 @@ def _unmeasured_levels(curves: Curves, draws: Draws) -> "tuple[Any, Floats] | No
     return np.array(which)[:, None], sizes
 
 
-def _tiles(points: Points) -> "Iterator[slice | Ints]":
+def _tiles(points: Points) -> Iterator[slice | Ints]:
     """Yield the rows of each tile: of one validation set, and of one curve where curves are long."""
     curves = int(points.curve_index.max()) + 1
     key = points.curve_index if points.steps.size >= LONG * curves else points.domain_index
@@ -316,7 +316,7 @@ class _Tile:
     Attributes are those of `Points`, shape (rows, 1), or (1, 1) of what all rows share.
     """
 
-    def __init__(self, points: Points, rows: "slice | Ints", draws: Draws) -> None:
+    def __init__(self, points: Points, rows: slice | Ints, draws: Draws) -> None:
         self._points, self._rows, self._draws = points, rows, draws
         self.domain_index = int(points.domain_index[rows][0])
         self.curve_index = _shared(points.curve_index[rows])
@@ -363,7 +363,7 @@ class _Tile:
         return np.asarray(self._series("mixture") @ values.T)
 
 
-def some_of(curves: Curves, rows: "slice | Ints") -> Curves:
+def some_of(curves: Curves, rows: slice | Ints) -> Curves:
     """Return curves at some of their points."""
     return replace(curves, points=curves.points.map(lambda name, values: values[rows]))
 

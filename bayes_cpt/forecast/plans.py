@@ -4,9 +4,10 @@ import warnings
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
+import pandas as pd
 
 from bayes_cpt.errors import Problem, StudyError, StudyWarning
 from bayes_cpt.inference.posterior import Posterior
@@ -18,9 +19,6 @@ from bayes_cpt.study.batches import check_same_data
 from bayes_cpt.study.study import Run, Study
 from bayes_cpt.study.tables import check_separator
 from bayes_cpt.study.trunks import branch_of
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 type Kind = Literal["expected", "new_run", "known_run"]
 
@@ -34,18 +32,6 @@ GRID_POWER = 2.0
 
 class PlanError(StudyError):
     """A plan, or points to predict at, that the fit cannot serve."""
-
-
-def check_kind(kind: str) -> None:
-    """Raise ValueError unless a kind of forecast is known."""
-    if kind not in KINDS:
-        raise ValueError(f"kind is {kind!r}: give one of {', '.join(KINDS)}")
-
-
-def check_interval(interval: float) -> None:
-    """Raise ValueError unless the mass of an interval lies between 0 and 1."""
-    if not 0 < interval < 1:
-        raise ValueError(f"interval is {interval}: give a mass between 0 and 1, as in 0.9")
 
 
 def default_grid(run: Run) -> list[int]:
@@ -94,6 +80,12 @@ class Prepared:
     steps: Mapping[tuple[str, str], Collection[int]]
     asked: Mapping[tuple[str, str], Collection[int]]
 
+    @property
+    def asked_runs(self) -> list[Run]:
+        """The runs on which losses are wanted at all."""
+        asked = {name for (name, _), steps in self.steps.items() if steps}
+        return [run for run in self.runs if run.name in asked]
+
     def curves(
         self, frame: BoundModel, runs: Iterable[Run], form: AreaForm | None = None
     ) -> Curves:
@@ -107,9 +99,9 @@ class Prepared:
 
 def prepare(
     posterior: Posterior,
-    plan: "Study | str | Path | None" = None,
+    plan: Study | str | Path | None = None,
     *,
-    at: "pd.DataFrame | str | Path | None" = None,
+    at: pd.DataFrame | str | Path | None = None,
     known: bool = False,
     runs: Collection[str] | None = None,
     sets: Sequence[str] = (),
@@ -138,9 +130,9 @@ def prepare(
 
 def planned_curves(
     posterior: Posterior,
-    plan: "Study | str | Path | None" = None,
+    plan: Study | str | Path | None = None,
     *,
-    at: "pd.DataFrame | str | Path | None" = None,
+    at: pd.DataFrame | str | Path | None = None,
     known: bool = False,
     runs: Collection[str] | None = None,
 ) -> tuple[Study, Curves]:
@@ -186,7 +178,7 @@ def observed_curves(posterior: Posterior, curves: Curves) -> Curves:
     return observed
 
 
-def as_plan(posterior: Posterior, plan: "Study | str | Path") -> Study:
+def as_plan(posterior: Posterior, plan: Study | str | Path) -> Study:
     """Return a plan, read if it is a path."""
     if isinstance(plan, Study):
         return plan
@@ -217,8 +209,6 @@ def _own_runs(posterior: Posterior, target: Study) -> Study:
 
 def with_base_losses(study: Study, domains: Iterable[str], plan: Study) -> Study:
     """Return the plan with losses of its bases at step 0 from the fitted study, where it has none."""
-    import pandas as pd
-
     fitted = {base.name: base.schedule for base in study.bases}
     users = {run.base: run.name for run in reversed(plan.continual_runs)}
     rows = [
@@ -260,7 +250,7 @@ def _wanted_steps(
     domains: Sequence[str],
     sets: Sequence[str],
     runs: list[Run],
-    at: "pd.DataFrame | str | Path | None",
+    at: pd.DataFrame | str | Path | None,
 ) -> dict[tuple[str, str], Collection[int]]:
     pairs = [(r, d) for r in runs for d in domains if r.phase == "cpt" or d not in sets]
     if at is None:
@@ -294,9 +284,7 @@ def _wanted_steps(
     return dict(steps)
 
 
-def _points_table(at: "pd.DataFrame | str | Path") -> "pd.DataFrame":
-    import pandas as pd
-
+def _points_table(at: pd.DataFrame | str | Path) -> pd.DataFrame:
     place = "points" if isinstance(at, pd.DataFrame) else str(at)
     try:
         points = at if isinstance(at, pd.DataFrame) else pd.read_csv(at)

@@ -7,22 +7,18 @@ in the study, given its measured points.
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
+import xarray as xr
 
 from bayes_cpt.arrays import Floats
-from bayes_cpt.forecast.bands import draw_curves, prepared_bands
+from bayes_cpt.forecast.bands import Forecast
 from bayes_cpt.forecast.drawn import COLUMNS, Drawn
-from bayes_cpt.forecast.plans import DRAWS, Kind, check_interval, check_kind, prepare
-from bayes_cpt.forecast.third_sets import check_names, third_curves, third_sets
+from bayes_cpt.forecast.plans import DRAWS, Kind
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.study.ranges import outside_range
 from bayes_cpt.study.study import Study
-
-if TYPE_CHECKING:
-    import pandas as pd
-    import xarray as xr
 
 # Of the bands.
 DIMS = ("run", "domain", "step")
@@ -30,15 +26,15 @@ DIMS = ("run", "domain", "step")
 
 def predict(
     posterior: Posterior,
-    plan: "Study | str | Path | None" = None,
+    plan: Study | str | Path | None = None,
     kind: Kind = "new_run",
     *,
-    at: "pd.DataFrame | str | Path | None" = None,
+    at: pd.DataFrame | str | Path | None = None,
     draws: int = DRAWS,
     seed: int = 0,
     interval: float = 0.9,
     sets: Sequence[str] = (),
-) -> "xr.Dataset":
+) -> xr.Dataset:
     """Return draws of the loss curves of a plan, with their bands.
 
     Parameters
@@ -77,37 +73,13 @@ def predict(
     PlanError
         Naming run and step of what cannot be predicted.
     """
-    import pandas as pd
-
-    check_kind(kind)
-    check_interval(interval)
-    thirds = check_names(posterior, sets)
-    prepared = prepare(posterior, plan, at=at, known=kind == "known_run", sets=thirds)
-    bands = prepared_bands(posterior, prepared, kind, draws, seed, interval)
-    generator = np.random.default_rng(seed)
-    of_law, of_sets = [], []
-    known = posterior.with_new_groups(prepared.study, prepared.runs)
-    for law, count in known.shares(draws):
-        parameters = law.parameters(count)
-        curves = prepared.curves(law.frame, prepared.runs)
-        drawn = draw_curves(law, parameters, curves, kind, generator)
-        of_law.append(Drawn.of_law(curves, drawn))
-        named = third_sets(law, thirds, parameters, seed)
-        own = third_curves(named, prepared, law.frame, curves, drawn, kind, generator)
-        of_sets += [own] if own else []
-    every = Drawn.over_laws(of_law)
-    if of_sets:
-        third = Drawn.over_laws(of_sets)
-        bands = pd.concat([bands, third.bands(interval)], ignore_index=True)
-        bands.attrs["interval"] = interval
-        every = Drawn.beside([every, third])
-    return _with_bands(_dataset(posterior, prepared.study, every, thirds, kind), bands)
+    forecast = Forecast.of(posterior, plan, kind, at, draws, seed, interval, sets)
+    drawn = Drawn.beside([forecast.draw_run(run) for run in forecast.plan.asked_runs])
+    return _with_bands(_dataset(forecast, drawn), forecast.bands())
 
 
-def draws_at(curves: "xr.DataArray", points: "pd.DataFrame") -> Floats:
+def draws_at(curves: xr.DataArray, points: pd.DataFrame) -> Floats:
     """Return draws at some points of the grid of `predict`, shape (draws, points)."""
-    import xarray as xr
-
     labels = {
         name: xr.DataArray(points[name].to_numpy(), dims="point")
         for name in ("run", "domain", "step")
@@ -116,7 +88,7 @@ def draws_at(curves: "xr.DataArray", points: "pd.DataFrame") -> Floats:
     return np.asarray(chosen.transpose("sample", "point"))
 
 
-def table(dataset: "xr.Dataset", interval: float | None = None) -> "pd.DataFrame":
+def table(dataset: xr.Dataset, interval: float | None = None) -> pd.DataFrame:
     """Return the bands of `predict` as a table, that of `bayes_cpt.forecast.bands.bands`.
 
     Parameters
@@ -150,7 +122,7 @@ def table(dataset: "xr.Dataset", interval: float | None = None) -> "pd.DataFrame
     return bands
 
 
-def _with_bands(dataset: "xr.Dataset", bands: "pd.DataFrame") -> "xr.Dataset":
+def _with_bands(dataset: xr.Dataset, bands: pd.DataFrame) -> xr.Dataset:
     """Return draws with the bands of the same forecast."""
     found = bands.set_index(list(DIMS))[list(COLUMNS)].to_xarray()
     found = found.reindex({name: dataset[name] for name in DIMS})
@@ -159,14 +131,10 @@ def _with_bands(dataset: "xr.Dataset", bands: "pd.DataFrame") -> "xr.Dataset":
     return dataset.assign(found.data_vars).assign_attrs(interval=float(bands.attrs["interval"]))
 
 
-def _dataset(
-    posterior: Posterior, target: Study, drawn: Drawn, sets: Sequence[str], kind: str
-) -> "xr.Dataset":
-    import pandas as pd
-    import xarray as xr
-
+def _dataset(forecast: Forecast, drawn: Drawn) -> xr.Dataset:
+    posterior, target = forecast.posterior, forecast.plan.study
     run_place, runs = pd.factorize(drawn.points["run"])
-    domains = [*posterior.frame.domains, *sets]
+    domains = [*posterior.frame.domains, *forecast.sets]
     domain_place = pd.Index(domains).get_indexer(drawn.points["domain"])
     steps, step_place = np.unique(drawn.points["step"], return_inverse=True)
     shape = (len(drawn.loss), len(runs), len(domains), steps.size)
@@ -205,5 +173,9 @@ def _dataset(
             "domain": domains,
             "step": steps,
         },
-        attrs={"kind": kind, "study": posterior.study.name, "model": posterior.frame.spec.name},
+        attrs={
+            "kind": forecast.laws[0].kind,
+            "study": posterior.study.name,
+            "model": posterior.frame.spec.name,
+        },
     )

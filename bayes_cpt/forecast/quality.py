@@ -1,8 +1,7 @@
 """How well the expected curves of a fit lie on measured ones, and where they do not."""
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from bayes_cpt.forecast.bands import bands
@@ -11,9 +10,6 @@ from bayes_cpt.model.fitted_points import observed_steps
 from bayes_cpt.study.runs import Run
 from bayes_cpt.study.study import Study
 
-if TYPE_CHECKING:
-    import pandas as pd
-
 DRAWS = 400
 # Parts of a run, in order; one that is re-warmed has no other start.
 STAGES = ("start", "re-warm-up", "plateau", "decay", "end of decay")
@@ -21,9 +17,7 @@ STAGES = ("start", "re-warm-up", "plateau", "decay", "end of decay")
 START, PLATEAU, END = 0.05, 0.9, 0.2
 
 
-def residuals(
-    posterior: Posterior, study: Study | None = None, draws: int = DRAWS
-) -> "pd.DataFrame":
+def residuals(posterior: Posterior, study: Study | None = None, draws: int = DRAWS) -> pd.DataFrame:
     """Return what the expected curves leave of measured losses.
 
     Over the measured points of the CPT runs, after step 0; over those of the PT runs that entered the
@@ -43,11 +37,9 @@ def residuals(
         Columns run, domain, step, loss, residual (measured less expected; nats/token), share (of the
         run's steps), ratio (step over the last fitted one of any CPT run) and stage, of `STAGES`.
     """
-    import pandas as pd
-
     measured, frame = posterior.study if study is None else study, posterior.frame
-    continual = frame.spec.law.continual
-    runs = measured.continual_runs if continual else measured.pretraining_runs
+    law = frame.spec.law
+    runs = law.last_phase_runs(measured)
     kept = pd.DataFrame(
         [
             (run.name, domain, int(step))
@@ -58,24 +50,22 @@ def residuals(
         columns=["run", "domain", "step"],
     )
     expected = bands(posterior, study, kind="expected", at=kept, draws=draws)
-    kept = kept.merge(expected[[*kept, "mean"]], how="left").rename(columns={"mean": "expected"})
-    fitted = posterior.study.continual_runs if continual else posterior.study.pretraining_runs
-    last = max(run.schedule.steps for run in fitted)
-    parts = []
-    for (name, domain), points in kept.groupby(["run", "domain"], sort=False):
-        run, steps = measured.run(str(name)), points["step"].to_numpy()
-        own_steps, losses = measured.curve(run.name, str(domain))
-        loss = losses[np.searchsorted(own_steps, steps)]
-        parts.append(
-            points.drop(columns="expected").assign(
-                loss=loss,
-                residual=loss - points["expected"],
-                share=steps / run.schedule.steps,
-                ratio=steps / last,
-                stage=stages(run, steps),
-            )
-        )
-    return pd.concat(parts, ignore_index=True)
+    means = expected[["run", "domain", "step", "mean"]]
+    points = kept.merge(measured.losses, how="left").merge(means, how="left")
+    last = max(run.schedule.steps for run in law.last_phase_runs(posterior.study))
+    steps = points["step"]
+    lengths = points["run"].map({run.name: run.schedule.steps for run in runs})
+    of_runs = [
+        pd.Series(stages(run, rows.to_numpy()), rows.index)
+        for run in runs
+        if len(rows := steps[points["run"] == run.name])
+    ]
+    return points.drop(columns="mean").assign(
+        residual=points["loss"] - points["mean"],
+        share=steps / lengths,
+        ratio=steps / last,
+        stage=pd.concat(of_runs),
+    )
 
 
 def stages(run: Run, steps: NDArray[np.int64]) -> NDArray[np.object_]:
@@ -103,7 +93,7 @@ def stages(run: Run, steps: NDArray[np.int64]) -> NDArray[np.object_]:
     return stage_names
 
 
-def systematic(table: "pd.DataFrame", by: str = "stage") -> "pd.DataFrame":
+def systematic(table: pd.DataFrame, by: str = "stage") -> pd.DataFrame:
     """Return where residuals are systematic: their means over runs, each run one observation.
 
     Parameters
@@ -119,27 +109,17 @@ def systematic(table: "pd.DataFrame", by: str = "stage") -> "pd.DataFrame":
         Columns domain, `by`, runs, mean and error (its standard error; nan for one run), size (root mean
         square of single points) and systematic: whether the mean is more than twice its error.
     """
-    import pandas as pd
-
-    rows = []
-    for (domain, part), points in table.groupby(["domain", by], sort=False, observed=True):
-        means = points.groupby("run")["residual"].mean().to_numpy()
-        error = means.std(ddof=1) / np.sqrt(means.size) if means.size > 1 else np.nan
-        rows.append(
-            {
-                "domain": domain,
-                by: part,
-                "runs": means.size,
-                "mean": float(means.mean()),
-                "error": float(error),
-                "size": float(np.sqrt(np.mean(points["residual"] ** 2))),
-                "systematic": bool(abs(means.mean()) > 2.0 * error),
-            }
-        )
-    return pd.DataFrame(rows)
+    groups = ["domain", by]
+    sizes = table.assign(size=table["residual"] ** 2).groupby(groups, sort=False, observed=True)
+    means = table.groupby([*groups, "run"], sort=False, observed=True)["residual"].mean()
+    of_runs = means.groupby(groups, sort=False, observed=True)
+    found = of_runs.agg(runs="size", mean="mean", error="sem").assign(
+        size=np.sqrt(sizes["size"].mean())
+    )
+    return found.assign(systematic=found["mean"].abs() > 2.0 * found["error"]).reset_index()
 
 
-def fit_quality(posterior: Posterior, draws: int = DRAWS) -> "pd.DataFrame":
+def fit_quality(posterior: Posterior, draws: int = DRAWS) -> pd.DataFrame:
     """Return R² and mean absolute error of the expected curves, per validation set.
 
     All fitted runs are pooled: the spread that R² is a share of is the one between runs and along them.
@@ -154,19 +134,18 @@ def fit_quality(posterior: Posterior, draws: int = DRAWS) -> "pd.DataFrame":
     DataFrame
         Columns domain, phase, points, r2, mean_absolute_error (nats/token).
     """
-    import pandas as pd
 
-    rows = []
-    for domain, points in residuals(posterior, draws=draws).groupby("domain", sort=False):
-        loss, error = points["loss"].to_numpy(), points["residual"].to_numpy()
-        spread = np.sum((loss - loss.mean()) ** 2)
-        rows.append(
+    def judged(points: pd.DataFrame) -> pd.Series:
+        loss, error = points["loss"], points["residual"]
+        spread = float(((loss - loss.mean()) ** 2).sum())
+        return pd.Series(
             {
-                "domain": domain,
                 "phase": "cpt" if posterior.frame.spec.law.continual else "pt",
                 "points": loss.size,
-                "r2": float(1.0 - np.sum(error**2) / spread) if spread else float("nan"),
-                "mean_absolute_error": float(np.abs(error).mean()),
+                "r2": 1.0 - float((error**2).sum()) / spread if spread else np.nan,
+                "mean_absolute_error": error.abs().mean(),
             }
         )
-    return pd.DataFrame(rows)
+
+    points = residuals(posterior, draws=draws).groupby("domain", sort=False)
+    return points[["loss", "residual"]].apply(judged).infer_objects().reset_index()

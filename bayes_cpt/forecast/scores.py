@@ -17,6 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
+import xarray as xr
 from numpy.typing import NDArray
 
 from bayes_cpt.arrays import Floats
@@ -25,14 +27,11 @@ from bayes_cpt.errors import Problem, StudyError, StudyWarning
 from bayes_cpt.forecast.drawn import summary
 from bayes_cpt.forecast.plans import PlanError
 from bayes_cpt.forecast.small_models import sampled
+from bayes_cpt.study.study import Study
 from bayes_cpt.study.tables import HIGHEST_LOSS, LOWEST_LOSS, read_table, row_word
 
 if TYPE_CHECKING:
-    import pandas as pd
     import pymc as pm
-    import xarray as xr
-
-    from bayes_cpt.study.study import Study
 
 COLUMNS = ("benchmark", "domain", "loss", "score")
 CHANCE = "chance"
@@ -81,7 +80,7 @@ class ScorePairs:
 
 
 def read_pairs(
-    source: "str | Path | pd.DataFrame", domains: Sequence[str] = ()
+    source: str | Path | pd.DataFrame, domains: Sequence[str] = ()
 ) -> tuple[ScorePairs, ...]:
     """Return the pairs of every benchmark of a table.
 
@@ -98,8 +97,6 @@ def read_pairs(
     StudyError
         With every problem, naming file, row and fix.
     """
-    import pandas as pd
-
     if isinstance(source, pd.DataFrame):
         table, place, word = source, "scores", "row"
     else:
@@ -138,9 +135,7 @@ def read_pairs(
     return tuple(pairs)
 
 
-def _cell_problems(
-    row: "pd.Series", numbers: "pd.Series", domains: Sequence[str]
-) -> Iterator[Problem]:
+def _cell_problems(row: pd.Series, numbers: pd.Series, domains: Sequence[str]) -> Iterator[Problem]:
     """Yield what is wrong with the cells of a row."""
     for key in ("benchmark", "domain"):
         if not isinstance(row[key], str) or not row[key].strip():
@@ -315,7 +310,7 @@ def fit_scores(
 
 def fitted_scores(
     source: "str | Path | pd.DataFrame | ScoreFit",
-    study: "Study",
+    study: Study,
     seed: int = 0,
     cores: int | None = None,
 ) -> ScoreFit:
@@ -349,8 +344,8 @@ def fitted_scores(
 
 
 def score_table(
-    dataset: "xr.Dataset", fit: ScoreFit, interval: float = 0.9, seed: int = 0
-) -> "pd.DataFrame":
+    dataset: xr.Dataset, fit: ScoreFit, interval: float = 0.9, seed: int = 0
+) -> pd.DataFrame:
     """Return bands of the scores of a forecast.
 
     Parameters
@@ -375,8 +370,6 @@ def score_table(
     PlanError
         If a benchmark goes with a validation set that was not forecast.
     """
-    import pandas as pd
-
     kind = str(dataset.attrs["kind"])
     known = dataset["domain"].to_numpy().tolist()
     unknown = [link.pairs for link in fit.links.values() if link.pairs.domain not in known]

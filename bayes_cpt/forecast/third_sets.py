@@ -18,15 +18,16 @@ given sizes and a draw of the law the weights are normal. Everything is vectoris
 
 import warnings
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Self
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Self
 from zlib import crc32
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from bayes_cpt.arrays import Floats
-from bayes_cpt.checks import suggestion
+from bayes_cpt.checks import Check, suggestion
 from bayes_cpt.errors import Problem, StudyError, StudyWarning
 from bayes_cpt.forecast.drawn import Drawn, summary
 from bayes_cpt.forecast.plans import DRAWS, PlanError, Prepared, observed_curves
@@ -45,9 +46,6 @@ from bayes_cpt.model.simulate import (
 from bayes_cpt.study.runs import Run
 from bayes_cpt.study.study import Study
 
-if TYPE_CHECKING:
-    import pandas as pd
-
 # Prior mean and sd of both weights; several targets have that mean together, and the sd each. The paper's
 # eight pairs lie between -0.6 and 1.9, and the mean of each pair between 0.45 and 0.67 (docs/law.md).
 WEIGHT_MEAN, WEIGHT_SD = 0.5, 1.0
@@ -64,6 +62,42 @@ RARE, LEAST_EXPLAINED = 0.05, 0.8
 
 
 @dataclass(frozen=True, eq=False)
+class Sizes:
+    """Sizes of what the linear form leaves of a third set, shape (draws,) each.
+
+    Parameters
+    ----------
+    misfit, fluctuation, memory : ndarray
+        What the linear form misses and the fluctuation, as standard deviations in nats/token, and the
+        correlation time of the fluctuation in steps (see `bayes_cpt.model.residuals.Scales`).
+    floor : ndarray
+        Share of the fluctuation that is left at learning rate 0: the mean of the law's losses'.
+    """
+
+    misfit: Floats
+    fluctuation: Floats
+    memory: Floats
+    floor: Floats
+
+    @classmethod
+    def of(cls, logs: Floats, steps: float, floor: Floats) -> Self:
+        """Return sizes from their logs over the prior medians, shape (draws, 3); steps: the reference's."""
+        misfit, fluctuation, memory = (SIZE_MEDIANS * np.exp(logs)).T
+        return cls(misfit, fluctuation, memory * steps, floor)
+
+    def residual(self, learning_rate: Floats, ramps: Floats) -> CurveResidual:
+        """Return the residual of a curve of the set about the linear form."""
+        floor, shape = self.floor[:, None], (self.misfit.size, learning_rate.size)
+        heat = np.broadcast_to(floor + (1.0 - floor) * learning_rate, shape)
+        return CurveResidual(
+            anchored=True,
+            columns=self.misfit[:, None, None] * ramps,
+            fluctuation=self.fluctuation[:, None] * heat,
+            memory=np.broadcast_to(self.memory[:, None], shape),
+        )
+
+
+@dataclass(frozen=True, eq=False)
 class Changes:
     """Changes along a CPT run since its base: of the third set, and of the law's losses.
 
@@ -74,38 +108,27 @@ class Changes:
         Of the third set, nats/token.
     causes : ndarray, shape (draws, points, sets)
         Of general and target losses without their fluctuation, nats/token.
-    floor : ndarray, shape (draws,)
     learning_rate : ndarray, shape (points,)
     ramps : ndarray, shape (points, knots)
-        As in `set_residual`.
+        As in `Sizes.residual`.
     """
 
     steps: Floats
     change: Floats
     causes: Floats
-    floor: Floats
     learning_rate: Floats
     ramps: Floats
 
-    def averaged(self) -> Self:
-        """Return the same at its mean over draws, which serves any number of sizes."""
-        causes, floor = (values.mean(axis=0, keepdims=True) for values in (self.causes, self.floor))
-        return replace(self, causes=causes, floor=floor)
+    def residual(self, sizes: Sizes) -> CurveResidual:
+        """Return the run's residual at some sizes."""
+        return sizes.residual(self.learning_rate, self.ramps)
 
-    def residual(self, sizes: Sequence[Floats]) -> CurveResidual:
-        """Return the run's residual at some sizes (see `set_residual`)."""
-        return set_residual(sizes, self.floor, self.learning_rate, self.ramps)
-
-    def products(self, sizes: Sequence[Floats]) -> tuple[Floats, Floats]:
+    def products(self, sizes: Sizes) -> tuple[Floats, Floats]:
         """Return `precision_products` of the change and its causes."""
-        draws = sizes[0].size
-        columns = np.concatenate(
-            [
-                np.broadcast_to(self.change[:, None], (draws, self.steps.size, 1)),
-                np.broadcast_to(self.causes, (draws, *self.causes.shape[1:])),
-            ],
-            axis=2,
-        )
+        draws = sizes.misfit.size
+        change = np.broadcast_to(self.change[:, None], (draws, self.steps.size, 1))
+        causes = np.broadcast_to(self.causes, (draws, *self.causes.shape[1:]))
+        columns = np.concatenate([change, causes], axis=2)
         return precision_products(self.residual(sizes), self.steps, columns)
 
     def left(self, weights: Floats) -> Floats:
@@ -115,23 +138,6 @@ class Changes:
     def late(self, values: Floats) -> Floats:
         """Return means over the late part of the run, (..., points) -> (...)."""
         return np.asarray(values[..., self.steps >= LATE * self.steps[-1]].mean(axis=-1))
-
-
-def set_residual(
-    sizes: Sequence[Floats], floor: Floats, learning_rate: Floats, ramps: Floats
-) -> CurveResidual:
-    """Return the residual of a curve of a third set about the linear form."""
-    misfit, fluctuation, memory = (size[:, None] for size in sizes)
-    share = floor[:, None]
-    heat = np.broadcast_to(
-        share + (1.0 - share) * learning_rate, (sizes[0].size, learning_rate.size)
-    )
-    return CurveResidual(
-        anchored=True,
-        columns=misfit[..., None] * ramps,
-        fluctuation=fluctuation * heat,
-        memory=np.broadcast_to(memory, heat.shape),
-    )
 
 
 def weight_means(sets: int) -> Floats:
@@ -153,12 +159,11 @@ def _posterior_of_weights(products: Floats) -> tuple[Floats, Floats]:
     return precision, products[:, 1:, 0] + prior @ weight_means(sets)
 
 
-def _log_density(logs: Floats, data: Sequence[Changes], steps: float) -> Floats:
+def _log_density(logs: Floats, data: Sequence[Changes], steps: float, floor: float) -> Floats:
     """Return the log posterior density of log sizes, the weights integrated out, shape (places,)."""
-    sizes = _sizes(logs, steps)
-    parts = [changes.products(sizes) for changes in data]
-    products = np.sum([product for product, _ in parts], axis=0)
-    determinant = np.sum([log_determinant for _, log_determinant in parts], axis=0)
+    sizes = Sizes.of(logs, steps, np.full(len(logs), floor))
+    parts = [own.products(sizes) for own in data]
+    products, determinant = (np.sum(part, axis=0) for part in zip(*parts, strict=True))
     precision, projection = _posterior_of_weights(products)
     solved = np.linalg.solve(precision, projection[..., None])[..., 0]
     explained = (projection * solved).sum(axis=1)
@@ -167,28 +172,28 @@ def _log_density(logs: Floats, data: Sequence[Changes], steps: float) -> Floats:
     return np.asarray(0.5 * (likelihood - prior))
 
 
-def _sizes(logs: Floats, steps: float) -> list[Floats]:
-    """Return misfit, fluctuation and memory from their logs over the prior medians."""
-    values = SIZE_MEDIANS * np.exp(logs)
-    return [values[:, 0], values[:, 1], values[:, 2] * steps]
-
-
 def draw_sizes(
-    data: Sequence[Changes], steps: float, draws: int, generator: np.random.Generator
-) -> list[Floats]:
-    """Return draws of misfit, fluctuation and memory: normal in their logs about the mode."""
+    data: Sequence[Changes], steps: float, floor: Floats, generator: np.random.Generator
+) -> Sizes:
+    """Return a draw of the sizes for each of the floor: normal in their logs about the mode.
+
+    Mode and curvature are those at the mean of the law's draws, which serves any number of sizes.
+    """
     from scipy.differentiate import hessian
     from scipy.optimize import minimize
 
-    means = [changes.averaged() for changes in data]
+    middle = float(floor.mean())
+    means = [replace(own, causes=own.causes.mean(axis=0, keepdims=True)) for own in data]
 
     def surprise(logs: Floats) -> Floats:
-        return -_log_density(logs.reshape(3, -1).T, means, steps).reshape(logs.shape[1:])
+        density = _log_density(logs.reshape(3, -1).T, means, steps, middle)
+        return -density.reshape(logs.shape[1:])
 
     mode = minimize(surprise, np.zeros(3)).x
     curvature = hessian(surprise, mode, initial_step=DIFFERENCE, order=2, maxiter=1).ddf
     spread = _root(curvature)
-    return _sizes(mode + generator.standard_normal((draws, 3)) @ spread.T, steps)
+    logs = mode + generator.standard_normal((floor.size, 3)) @ spread.T
+    return Sizes.of(logs, steps, floor)
 
 
 def _root(curvature: Floats) -> Floats:
@@ -197,9 +202,7 @@ def _root(curvature: Floats) -> Floats:
     return np.asarray(directions / np.sqrt(np.maximum(sizes, 1.0 / SIZE_SDS.max() ** 2)))
 
 
-def draw_weights(
-    data: Sequence[Changes], sizes: Sequence[Floats], generator: np.random.Generator
-) -> Floats:
+def draw_weights(data: Sequence[Changes], sizes: Sizes, generator: np.random.Generator) -> Floats:
     """Return a draw of the weights in each draw of the law and the sizes, shape (draws, sets)."""
     products = np.sum([changes.products(sizes)[0] for changes in data], axis=0)
     precision, projection = _posterior_of_weights(products)
@@ -221,7 +224,7 @@ def explained_share(data: Sequence[Changes], residuals: Sequence[Floats]) -> flo
 def pattern_probability(
     data: Sequence[Changes],
     residuals: Sequence[Floats],
-    sizes: Sequence[Floats],
+    sizes: Sizes,
     runs: Sequence[Run],
     generator: np.random.Generator,
 ) -> float:
@@ -248,10 +251,7 @@ def pattern_probability(
     features = np.array([column for column in columns if np.ptp(column) > 1e-9])
     measured = np.stack([changes.late(left) for changes, left in zip(data, residuals, strict=True)])
     drawn = np.stack(
-        [
-            changes.late(drawn_residual(changes.residual(sizes), changes.steps, generator))
-            for changes in data
-        ]
+        [own.late(drawn_residual(own.residual(sizes), own.steps, generator)) for own in data]
     )
     return float(np.mean(_closest(drawn, features) >= _closest(measured, features)))
 
@@ -266,12 +266,8 @@ def drawn_residual(
     """Return residuals of a curve, given those at the points that were seen, shape (draws, points)."""
     if seen is None or residual is None:
         seen, residual = np.zeros(steps.size, bool), np.empty((len(part.columns), 0))
-    at_seen = replace(
-        part,
-        columns=part.columns[:, seen],
-        fluctuation=part.fluctuation[:, seen],
-        memory=part.memory[:, seen],
-    )
+    at_points = ("columns", "fluctuation", "memory")
+    at_seen = replace(part, **{name: getattr(part, name)[:, seen] for name in at_points})
     return known_residual(part, steps, at_seen, residual, steps[seen], generator)[0]
 
 
@@ -285,19 +281,16 @@ def _closest(values: Floats, features: Floats) -> Floats:
 
 
 @dataclass(frozen=True, eq=False)
-class ThirdSet:
+class ThirdSet(Sizes):
     """A third validation set in some draws of the law.
 
     Parameters
     ----------
+    misfit, fluctuation, memory, floor
+        As of `Sizes`.
     name : str
     weights : ndarray, shape (draws, sets)
         Of the changes of general and target losses.
-    misfit, fluctuation, memory : ndarray, shape (draws,)
-        What the linear form misses and the fluctuation, as standard deviations in nats/token, and the
-        correlation time of the fluctuation in steps (see `bayes_cpt.model.residuals.Scales`).
-    floor : ndarray, shape (draws,)
-        Share of the fluctuation that is left at learning rate 0: the mean of the law's losses'.
     runs : tuple of str
         CPT runs that it was learnt from.
     explained : float
@@ -310,40 +303,23 @@ class ThirdSet:
 
     name: str
     weights: Floats
-    misfit: Floats
-    fluctuation: Floats
-    memory: Floats
-    floor: Floats
     runs: tuple[str, ...]
     explained: float
     pattern: float
-
-    @property
-    def misses(self) -> bool:
-        """Whether the linear form is in doubt."""
-        return self.pattern < RARE or self.explained < LEAST_EXPLAINED
 
     @property
     def caution(self) -> str:
         """What to say where the linear form is in doubt; empty otherwise."""
         reasons = []
         if self.explained < LEAST_EXPLAINED:
+            losses = "losses" if self.weights.shape[1] > 2 else "loss"
             share = 100 * max(self.explained, 0.0)
-            reasons.append(f"{self._causes} explain {share:.0f} % of its change")
+            reasons.append(f"general and target {losses} explain {share:.0f} % of its change")
         if self.pattern < RARE:
             reasons.append("what they leave goes with how the runs were trained")
         if not reasons:
             return ""
         return f"Eq. 6 misses {self.name}: {', and '.join(reasons)}. Its bands are wide for that."
-
-    @property
-    def _causes(self) -> str:
-        return "general and target loss" + ("es" if self.weights.shape[1] > 2 else "")
-
-    def residual(self, learning_rate: Floats, ramps: Floats) -> CurveResidual:
-        """Return the residual of a curve of the set about the linear form."""
-        sizes = (self.misfit, self.fluctuation, self.memory)
-        return set_residual(sizes, self.floor, learning_rate, ramps)
 
     def table_row(self, causes: Sequence[str], interval: float) -> dict[str, Any]:
         """Return weights with their intervals, and how well the linear form does."""
@@ -376,17 +352,12 @@ def check_names(posterior: Posterior, names: Sequence[str]) -> tuple[str, ...]:
     known = study.third_domains
     wanted = known if tuple(names) == ("all",) else tuple(dict.fromkeys(names))
     fix = f"name one of {', '.join(known)}" if known else f"add its losses to {study.origin.losses}"
-    problems = [
-        Problem(
-            f"study {study.name}",
-            f"there is no third validation set {name!r}{suggestion(name, known)}",
-            fix,
-        )
-        for name in wanted
-        if name not in known
-    ]
-    if problems:
-        raise StudyError(problems)
+    check = Check()
+    for name in wanted:
+        if name not in known:
+            problem = f"there is no third validation set {name!r}{suggestion(name, known)}"
+            check.add(f"study {study.name}", problem, fix)
+    check.raise_problems()
     return wanted
 
 
@@ -409,13 +380,14 @@ def third_sets(
         was measured too.
     """
     known = _Known(posterior, parameters)
+    # A set's own seed: it does not hang on which others are asked for.
+    seeds = [[seed, crc32(name.encode())] for name in names]
     sets = tuple(
-        # A set's own seed: it does not hang on which others are asked for.
-        _third_set(known, name, np.random.default_rng([seed, crc32(name.encode())]))
-        for name in names
+        _third_set(known, name, np.random.default_rng(own))
+        for name, own in zip(names, seeds, strict=True)
     )
     for third in sets:
-        if third.misses:
+        if third.caution:
             warnings.warn(third.caution, StudyWarning, stacklevel=2)
     return sets
 
@@ -426,7 +398,7 @@ def weight_table(
     draws: int = DRAWS,
     seed: int = 0,
     interval: float = 0.9,
-) -> "pd.DataFrame":
+) -> pd.DataFrame:
     """Return the weights of third validation sets of a fit's study, one row each.
 
     Parameters
@@ -452,8 +424,6 @@ def weight_table(
     StudyError
         As `check_names` and `third_sets`.
     """
-    import pandas as pd
-
     wanted = check_names(posterior, names)
     laws = [
         third_sets(law, wanted, law.parameters(count), seed)
@@ -471,16 +441,12 @@ def cause_names(study: Study) -> tuple[str, ...]:
 
 def pooled(laws: Sequence[ThirdSet]) -> ThirdSet:
     """Return a third set in the draws of several laws, which stand side by side."""
-    names = ("weights", "misfit", "fluctuation", "memory", "floor")
+    names = (*(own.name for own in fields(Sizes)), "weights")
     joined: dict[str, Any] = {
         name: np.concatenate([getattr(law, name) for law in laws]) for name in names
     }
-    return replace(
-        laws[0],
-        explained=min(law.explained for law in laws),
-        pattern=min(law.pattern for law in laws),
-        **joined,
-    )
+    worst = {name: min(getattr(law, name) for law in laws) for name in ("explained", "pattern")}
+    return replace(laws[0], **joined, **worst)
 
 
 @dataclass(frozen=True, eq=False)
@@ -512,16 +478,9 @@ class _Known:
         """Return the changes of the law's losses at some steps of a run."""
         frame = self.posterior.frame
         curves = frame.curves(self.posterior.study, lambda *_: steps, [run])
-        slow = self._slow(curves) - curves.bases.loss[curves.points.curve_index]
-        points, count = curves.points, len(steps)
-        return Changes(
-            steps=points.steps[:count],
-            change=np.full(count, np.nan),
-            causes=np.stack(np.split(slow, len(frame.domains), axis=1), axis=2),
-            floor=self.floor,
-            learning_rate=points.learning_rate[:count],
-            ramps=frame.residual_design(curves).ramps[:count],
-        )
+        at, rate, ramps = _along(curves, frame)
+        causes = _changes_of_law(self._slow(curves), curves)
+        return Changes(at, np.full(len(steps), np.nan), causes, rate, ramps)
 
     def _slow(self, curves: Curves) -> Floats:
         """Return curves without their fluctuation, their mean in each draw, shape (draws, points)."""
@@ -560,17 +519,13 @@ def _third_set(known: _Known, name: str, generator: np.random.Generator) -> Thir
         )
         raise StudyError.at(f"study {study.name}, domain {name}", problem, fix)
     data = [known.changes(run, name) for run in runs]
-    sizes = draw_sizes(data, frame.reference.steps, known.floor.size, generator)
-    misfit, fluctuation, memory = sizes
+    sizes = draw_sizes(data, frame.reference.steps, known.floor, generator)
     weights = draw_weights(data, sizes, generator)
     residuals = [changes.left(weights) for changes in data]
     return ThirdSet(
-        name,
-        weights,
-        misfit,
-        fluctuation,
-        memory,
-        floor=known.floor,
+        **vars(sizes),
+        name=name,
+        weights=weights,
         runs=tuple(run.name for run in runs),
         explained=explained_share(data, residuals),
         pattern=pattern_probability(data, residuals, sizes, runs, generator),
@@ -589,78 +544,68 @@ def _tells(study: Study, frame: BoundModel, run: Run, name: str) -> bool:
 def third_curves(
     sets: Sequence[ThirdSet],
     prepared: Prepared,
+    run: Run,
     frame: BoundModel,
     curves: Curves,
     drawn: CurveDraws,
     kind: str,
     generator: np.random.Generator,
-) -> Drawn | None:
-    """Return draws of third validation sets at their wanted steps; None of no set.
+) -> list[Drawn]:
+    """Return draws of third validation sets at the wanted steps of a CPT run, of whose law's curves."""
+    if not sets or run.phase == "pt":
+        return []
+    steps, rate, ramps = _along(curves, frame)
+    expected, slow = (_changes_of_law(own, curves) for own in (drawn.expected, drawn.slow))
+    thirds = []
+    for third in sets:
+        wanted = np.isin(steps, list(prepared.asked[run.name, third.name]))
+        if not wanted.any():
+            continue
+        start = prepared.study.base_loss(str(run.base), third.name) or 0.0
+        law, middle = (
+            start + np.einsum("dpi,di->dp", changes, third.weights) for changes in (expected, slow)
+        )
+        loss = law
+        if kind != "expected":
+            at, losses = prepared.study.curve(run.name, third.name)
+            seen = np.isin(steps, at) & (kind == "known_run")
+            residual = losses[np.isin(at, steps[seen])] - middle[:, seen]
+            part = third.residual(rate, ramps)
+            loss = middle + drawn_residual(part, steps, generator, seen, residual)
+        where = {"run": run.name, "step": steps[wanted].astype(np.int64), "domain": third.name}
+        thirds.append(Drawn(pd.DataFrame(where), law[:, wanted], loss[:, wanted]))
+    return thirds
+
+
+def _along(curves: Curves, frame: BoundModel) -> tuple[Floats, Floats, Floats]:
+    """Return steps, learning rates and ramps along a run, the same on each validation set."""
+    count, points = curves.points.steps.size // len(curves.curves), curves.points
+    ramps = frame.residual_design(curves).ramps
+    return points.steps[:count], points.learning_rate[:count], ramps[:count]
+
+
+def _changes_of_law(losses: Floats, curves: Curves) -> Floats:
+    """Return changes since the base, shape (draws, points, sets), of losses along the curves of a run."""
+    by_set = np.stack(np.split(losses, len(curves.curves), axis=1), axis=2)
+    return np.asarray(by_set - curves.bases.loss)
+
+
+def check_bases(prepared: Prepared, domains: Iterable[str]) -> None:
+    """Raise unless the base of every CPT run was measured on all of some validation sets.
 
     Raises
     ------
     PlanError
         Naming bases that nobody measured on a set.
     """
-    import pandas as pd
-
-    if not sets:
-        return None
-    design = frame.residual_design(curves)
-    by_run: dict[str, list[int]] = {}
-    for index, curve in enumerate(curves.curves):
-        if curve.continual:
-            by_run.setdefault(curve.run, []).append(index)
-    starts = _base_losses(sets, prepared, frame, by_run)
-    thirds = []
-    for run, own in by_run.items():
-        rows = [slice(int(design.first[index]), int(design.last[index])) for index in own]
-        expected, slow = (
-            np.stack([values[:, points] for points in rows], axis=2) - curves.bases.loss[own]
-            for values in (drawn.expected, drawn.slow)
-        )
-        steps, rate = curves.points.steps[rows[0]], curves.points.learning_rate[rows[0]]
-        for third in sets:
-            wanted = np.isin(steps, list(prepared.asked[run, third.name]))
-            start = starts[run, third.name]
-            law, middle = (
-                start + np.einsum("dpi,di->dp", changes, third.weights)
-                for changes in (expected, slow)
-            )
-            part = third.residual(rate, design.ramps[rows[0]])
-            if kind == "known_run":
-                at, losses = prepared.study.curve(run, third.name)
-                seen = np.isin(steps, at)
-                residual = losses[np.isin(at, steps)] - middle[:, seen]
-                loss = middle + drawn_residual(part, steps, generator, seen, residual)
-            elif kind == "new_run":
-                loss = middle + drawn_residual(part, steps, generator)
-            else:
-                loss = law
-            if not wanted.any():
-                continue
-            where = {"run": run, "step": steps[wanted].astype(np.int64), "domain": third.name}
-            thirds.append(Drawn(pd.DataFrame(where), law[:, wanted], loss[:, wanted]))
-    return Drawn.beside(thirds) if thirds else None
-
-
-def _base_losses(
-    sets: Sequence[ThirdSet], prepared: Prepared, frame: BoundModel, runs: Iterable[str]
-) -> dict[tuple[str, str], float]:
-    """Return what each run's base was measured at on each third set."""
-    study, problems = prepared.study, []
-    losses: dict[tuple[str, str], float] = {}
-    for run in runs:
-        base = str(study.run(run).base)
-        for domain in (*frame.domains, *(third.name for third in sets)):
-            loss = study.base_loss(base, domain)
-            if loss is None:
-                problems.append(unmeasured_base(f"run {run}", base, domain))
-            else:
-                losses[run, domain] = loss
+    problems = [
+        unmeasured_base(f"run {run.name}", str(run.base), domain)
+        for run in prepared.runs
+        for domain in domains
+        if run.phase == "cpt" and prepared.study.base_loss(str(run.base), domain) is None
+    ]
     if problems:
         raise PlanError(problems)
-    return losses
 
 
 def unmeasured_base(place: str, base: str, domain: str) -> Problem:

@@ -90,7 +90,7 @@ def score_left_out(
             continue
         cores = where.cores(2 * len(folds))
         methods = {
-            name: partial(package_method, spec=spec, draws=draws, cores=cores)
+            name: partial(package_method, specs=[spec], draws=draws, cores=cores)
             for name, spec in ((LEARNT, learnt.spec), (BEFORE, learnt.before))
         }
         kept = records(case, learnt) if records else Records.open(None, {}, TABLES)

@@ -8,10 +8,12 @@ contraction is that of its draws, and only what a further run would add is linea
 
 import json
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 import numpy as np
+import pandas as pd
 
 from bayes_cpt.arrays import Floats
 from bayes_cpt.forecast.derived import (
@@ -36,10 +38,6 @@ from bayes_cpt.model.spec import ModelSpec
 from bayes_cpt.study.runs import Run
 from bayes_cpt.study.study import Study
 from bayes_cpt.study.trunks import with_found_branches
-
-if TYPE_CHECKING:
-    import pandas as pd
-
 
 type Label = tuple[str, str, str]
 
@@ -81,7 +79,7 @@ class Facts:
     telling: str
 
     @classmethod
-    def of(cls, table: "pd.DataFrame") -> Self:
+    def of(cls, table: pd.DataFrame) -> Self:
         """Return the facts of `identifiability` or `determination`."""
         effects = table[table["kind"] == "effect"]
         firm = settled(effects)
@@ -93,7 +91,7 @@ class Facts:
         return cls(listed[0], listed[1], str(advice[0][0]) if advice else "")
 
 
-def settled(effects: "pd.DataFrame") -> "pd.Series[bool]":
+def settled(effects: pd.DataFrame) -> "pd.Series[bool]":
     """Return whether each of some effects is identified, and runs differ in what it is about."""
     return effects["identified"].astype(bool) & effects["tried"].astype(bool)
 
@@ -136,7 +134,7 @@ def with_further_sizes(frame: BoundModel) -> BoundModel:
     return replace(frame, sizes=tuple(dict.fromkeys((*frame.sizes, *_further_sizes(frame)))))
 
 
-def identifiability(study: Study, spec: ModelSpec) -> "pd.DataFrame":
+def identifiability(study: Study, spec: ModelSpec) -> pd.DataFrame:
     """Return what the runs of a study can be expected to determine.
 
     Returns
@@ -167,7 +165,7 @@ def expected(
     places: Floats,
     *,
     coefficients: bool = False,
-) -> "pd.DataFrame":
+) -> pd.DataFrame:
     """Return `identifiability` with the law linearised at given places, the median of which counts.
 
     Here every quantity has its advice.
@@ -179,8 +177,6 @@ def expected(
     coefficients : bool
         Whether the coefficients of the printed equation are asked about as well.
     """
-    import pandas as pd
-
     directions = _quantity_directions(free, study, places, coefficients)
     wide = FreeParameters(with_further_sizes(free.frame))
     candidates = candidate_runs(wide.frame, Typical.of(study))
@@ -205,31 +201,34 @@ def expected(
             np.stack([contractions(slopes, precision + added) for added in more])
         )
     medians = {name: np.median(np.stack(values), axis=0) for name, values in at_places.items()}
+    labels = list(directions)
+    kept, alike = medians["kept"], medians["alike"]
+    table = _labelled(labels, tried(free.frame, study))
     names = list(dict.fromkeys(curve.run for curve in candidates.curves))
-    differ = tried(free.frame, study)
-    trials = {effect.name: effect.trial for effect in effects_of(free.frame)}
-    rows = []
-    for index, (kind, quantity, domain) in enumerate(directions):
-        kept = float(medians["kept"][index])
-        is_tried = differ.get(quantity, True) if kind == "effect" else True
-        added = dict(zip(names, medians["added"][:, index], strict=True))
-        best = max(added, key=lambda name: added[name])
-        advice = best if is_tried or kept < IDENTIFIED else trials[quantity]
-        rows.append(
-            {
-                "quantity": quantity,
-                "domain": domain,
-                "kind": kind,
-                "contraction": kept,
-                "sd": float(medians["sd"][index]),
-                "identified": kept >= IDENTIFIED,
-                "tried": is_tried,
-                "moves_with": partners(medians["alike"][index], list(directions), index),
-                "advice": advice,
-                "with_advice": float(added[advice]),
-            }
+    added = pd.DataFrame(medians["added"], index=names)
+    trials = {effect.name: effect.run for effect in effects_of(free.frame)}
+    # What no two runs differ in is told by the run that would show it.
+    advice = [
+        best if was_tried or share < IDENTIFIED else trials[quantity]
+        for best, was_tried, share, quantity in zip(
+            added.idxmax(), table["tried"], kept, table["quantity"], strict=True
         )
-    return pd.DataFrame(rows)
+    ]
+    return table.assign(
+        contraction=kept,
+        sd=medians["sd"],
+        identified=kept >= IDENTIFIED,
+        moves_with=[partners(alike[index], labels, index) for index in range(len(labels))],
+        advice=advice,
+        with_advice=[float(added.at[name, index]) for index, name in enumerate(advice)],
+    )
+
+
+def _labelled(labels: Sequence[Label], differ: Mapping[str, bool]) -> pd.DataFrame:
+    """Return a row per quantity, and whether runs differ in what it is about, for effects of a run."""
+    table = pd.DataFrame(labels, columns=["kind", "quantity", "domain"])
+    is_tried = [differ[name] if kind == "effect" else True for kind, name, _ in labels]
+    return table[["quantity", "domain", "kind"]].assign(tried=is_tried)
 
 
 def _quantity_directions(
@@ -308,7 +307,7 @@ def partners(correlations: Floats, labels: list[Label], index: int) -> list[tupl
     return strongest[:PARTNERS]
 
 
-def determination(posterior: Posterior, interval: float = 0.9) -> "pd.DataFrame":
+def determination(posterior: Posterior, interval: float = 0.9) -> pd.DataFrame:
     """Return what the runs of a fit have determined of the law and of the effects of a typical run.
 
     Returns
@@ -320,7 +319,6 @@ def determination(posterior: Posterior, interval: float = 0.9) -> "pd.DataFrame"
         `identifiability`; what further runs would tell is computed around the posterior. Of a stack the
         effects alone, over the draws of all laws, with the advice of its heaviest law.
     """
-    import pandas as pd
     from scipy.stats import rankdata
 
     heaviest = posterior.laws[int(np.argmax(posterior.weights))]
@@ -352,30 +350,18 @@ def determination(posterior: Posterior, interval: float = 0.9) -> "pd.DataFrame"
     )
     ranks = rankdata(np.stack(list(draws.values())), axis=1)
     alike = np.atleast_2d(np.corrcoef(ranks))
-    differ = tried(frame, study)
-    rows = []
-    for index, label in enumerate(labels):
-        kind, quantity, domain = label
-        was_tried = differ[quantity] if kind == "effect" else True
-        own = contraction(priors[label], draws[label])
-        estimate = moments(draws[label], interval) | {
-            "contraction": own,
-            "identified": own >= IDENTIFIED,
-        }
-        settled = was_tried and own >= IDENTIFIED
-        rows.append(
-            {
-                "quantity": quantity,
-                "domain": domain,
-                "kind": kind,
-                **estimate,
-                "tried": was_tried,
-                "moves_with": partners(alike[index], labels, index),
-                "advice": "" if settled else str(advised.loc[label, "advice"]),
-                "with_advice": float(advised.loc[label, "with_advice"]),
-            }
-        )
-    return pd.DataFrame(rows)
+    table = _labelled(labels, tried(frame, study))
+    estimates = pd.DataFrame([moments(draws[label], interval) for label in labels])
+    shares = np.array([contraction(priors[label], draws[label]) for label in labels])
+    settled = table["tried"] & (shares >= IDENTIFIED)
+    further = advised.loc[labels].reset_index()
+    return table.join(estimates).assign(
+        contraction=shares,
+        identified=shares >= IDENTIFIED,
+        moves_with=[partners(alike[index], labels, index) for index in range(len(labels))],
+        advice=further["advice"].mask(settled, ""),
+        with_advice=further["with_advice"],
+    )
 
 
 def quantities(posterior: Posterior, parameters: dict[str, Floats]) -> dict[Label, Floats]:

@@ -6,12 +6,12 @@ these losses: the law is linear in it with slope 1.
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
-from bayes_cpt.arrays import Floats
+from bayes_cpt.arrays import Floats, central
 from bayes_cpt.bundled import bundled_study
 from bayes_cpt.errors import StudyError
 from bayes_cpt.forecast.derived import last_points, start_loss
@@ -28,9 +28,6 @@ from bayes_cpt.study.folder import read_plan, read_study
 from bayes_cpt.study.study import Study
 from bayes_cpt.study.tables import find_table
 from bayes_cpt.toml_files import read_toml
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 LEVEL = "reference_loss"
 DRAWS = 4000
@@ -81,7 +78,7 @@ def frame_of(spec: ModelSpec, plan: Study) -> BoundModel:
 
 def expected_ends(
     frame: BoundModel, plan: Study, interval: float = 0.9, draws: int = DRAWS, seed: int = 0
-) -> "pd.DataFrame":
+) -> pd.DataFrame:
     """Return where the priors expect the runs of a plan to end, given the losses of its bases.
 
     Draws in which a loss ends below 0 are left out (`above_zero`).
@@ -94,8 +91,6 @@ def expected_ends(
         `MOST_BELOW_ZERO` the priors are too wide for these losses. In CPT the quantity is ``change``, of
         the law's curve from the run's start; in PT, which has no start to compare with, it is ``loss``.
     """
-    import pandas as pd
-
     continual = frame.spec.law.continual
     runs = frame.spec.law.last_phase_runs(plan)
     curves = last_points(frame, plan, runs)
@@ -105,16 +100,14 @@ def expected_ends(
         losses = expected_loss(frame, parameters, curves)
         starts: Floats | float = start_loss(frame, parameters, curves) if continual else 0.0
     values = (losses - starts)[above_zero(losses)]
-    ends = np.quantile(values, [0.5 - interval / 2, 0.5, 0.5 + interval / 2], axis=0)
+    ends = central(values.T, interval)
     return pd.DataFrame(
         {
             "run": [curve.run for curve in curves.curves],
             "domain": [curve.domain for curve in curves.curves],
             "step": curves.points.steps.astype(np.int64),
             "quantity": "change" if continual else "loss",
-            "lower": ends[0],
-            "median": ends[1],
-            "upper": ends[2],
+            **{name: ends[name] for name in ("lower", "median", "upper")},
             "below_zero": 1.0 - (losses > 0.0).mean(axis=0),
         }
     )
@@ -166,9 +159,8 @@ def above_zero(losses: Floats) -> NDArray[np.bool_]:
 
 
 def _check_phase(spec: ModelSpec, plan: Study) -> None:
-    continual = spec.law.continual
-    if not (plan.continual_runs if continual else plan.pretraining_runs):
-        phase = "cpt" if continual else "pt"
+    if not spec.law.last_phase_runs(plan):
+        phase = "cpt" if spec.law.continual else "pt"
         raise StudyError.at(
             f"plan {plan.name}, model {spec.name}",
             f"there is no {phase.upper()} run, and the law is about such runs",

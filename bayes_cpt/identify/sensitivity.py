@@ -6,9 +6,9 @@ ways. Source: doi 10.1007/s11222-023-10366-5; computed by `arviz_stats`.
 """
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 
 from bayes_cpt.arrays import Floats
 from bayes_cpt.forecast.plans import as_plan, planned_curves
@@ -18,10 +18,6 @@ from bayes_cpt.model.log_densities import log_likelihoods, log_priors
 from bayes_cpt.model.setup import fitted_setup
 from bayes_cpt.model.simulate import expected_loss
 from bayes_cpt.study.study import Study
-
-if TYPE_CHECKING:
-    import pandas as pd
-
 
 # Of Kallioinen et al.: what moves by less is of no account.
 THRESHOLD = 0.05
@@ -37,8 +33,8 @@ NAMED = 2
 
 
 def sensitivity(
-    posterior: Posterior, plan: "Study | str | Path | None" = None, draws: int = DRAWS
-) -> "pd.DataFrame":
+    posterior: Posterior, plan: Study | str | Path | None = None, draws: int = DRAWS
+) -> pd.DataFrame:
     """Return how sensitive every quantity of a fit is to its prior and to its data.
 
     Returns
@@ -51,8 +47,6 @@ def sensitivity(
         conflict`` or ``strong prior or weak likelihood``) and rests_on (the priors that move it most,
         where there is a diagnosis).
     """
-    import pandas as pd
-
     posterior.check_one_law("prior sensitivity")
     if plan is not None:
         planned = as_plan(posterior, plan)
@@ -116,11 +110,9 @@ def power_scaling(quantities: Floats, log_density: Floats) -> Floats:
 
 
 def _asked(
-    posterior: Posterior, parameters: dict[str, Floats], plan: "Study | str | Path | None"
+    posterior: Posterior, parameters: dict[str, Floats], plan: Study | str | Path | None
 ) -> dict[tuple[str, str, str], Floats]:
     """Return draws of everything asked about, by kind, quantity and validation set."""
-    import pandas as pd
-
     frame, found = posterior.frame, quantities(posterior, parameters)
     target = posterior.study if plan is None else as_plan(posterior, plan)
     runs = frame.spec.law.last_phase_runs(target)

@@ -1,20 +1,15 @@
 """Laws beside each other: what their forecasts of held-out runs score, run by run."""
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+import pandas as pd
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 from bayes_cpt.plots import panels
 from bayes_cpt.plots.style import GREY, INK, SMALL, colour, dress, new_figure, styled
-from bayes_cpt.validate.law_scores import CRPS, LOG_SCORE, STACK
-
-if TYPE_CHECKING:
-    from matplotlib.artist import Artist
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
-    from bayes_cpt.validate.comparison import Comparison
-    from bayes_cpt.validate.law_scores import LawScores
+from bayes_cpt.validate.comparison import Comparison
+from bayes_cpt.validate.law_scores import CRPS, LOG_SCORE, STACK, LawScores
 
 ROW, WIDTH, TOP = 0.42, 8.6, 1.8
 # How far dots of one row are spread, of the distance of two rows.
@@ -28,7 +23,7 @@ TITLES = {
 
 
 @styled
-def comparison(result: "Comparison") -> "Figure":
+def comparison(result: Comparison) -> Figure:
     """Return a figure of the scores of laws and their stack.
 
     Parameters
@@ -53,20 +48,19 @@ def comparison(result: "Comparison") -> "Figure":
         raise ValueError(f"there is nothing to draw: {loo}")
     if scores is None:
         assert not isinstance(loo, str)
-        figure = new_figure(0.6 * WIDTH, ROW * len(loo.laws) + TOP)
+        laws = list(loo.of_runs)
+        figure = new_figure(0.6 * WIDTH, ROW * len(laws) + TOP)
         axes = figure.subplots()
-        best = loo.of_runs[:, loo.laws.index(loo.best)]
-        gaps = [loo.of_runs[:, place] - best for place in range(len(loo.laws))]
-        _differences(axes, list(loo.laws), gaps)
+        _differences(axes, laws, loo.of_runs, loo.best)
         axes.set_title("by importance sampling: " + TITLES[LOG_SCORE].format(best=loo.best))
         panels.legend(figure, _marks("one curve"))
         return figure
-    figure = new_figure(WIDTH, ROW * len(scores.methods) + TOP)
+    laws = [f"{law}\n{100 * weight:.0f} % of the stack" for law, weight in scores.weights.items()]
+    labels = [*laws, STACK]
+    figure = new_figure(WIDTH, ROW * len(labels) + TOP)
     left, middle, right = figure.subplots(1, 3, sharey=True)
     for axes, score in ((left, LOG_SCORE), (middle, CRPS)):
-        values = scores.of_runs(score)
-        gaps = [(values[name] - values[scores.best]).to_numpy() for name in scores.methods]
-        _differences(axes, _labels(scores), gaps)
+        _differences(axes, labels, scores.of_runs(score), scores.best)
         axes.set_title(TITLES[score].format(best=scores.best))
     _coverage(right, scores)
     promised = {"what the bands promise": panels.line(INK, linestyle="--", linewidth=0.8)}
@@ -74,32 +68,28 @@ def comparison(result: "Comparison") -> "Figure":
     return figure
 
 
-def _marks(one: str) -> "dict[str, Artist]":
+def _marks(one: str) -> dict[str, Artist]:
     return {
         one: panels.line(GREY, linestyle="", marker=".", markersize=4, alpha=0.5),
         "mean, ± 1 standard error": panels.line(GREY, marker="o", markersize=5),
     }
 
 
-def _labels(scores: "LawScores") -> list[str]:
-    """Return the names of laws with their weights, and of the stack."""
-    laws = [f"{law}\n{100 * weight:.0f} % of the stack" for law, weight in scores.weights.items()]
-    return [*laws, STACK]
-
-
-def _differences(axes: "Axes", labels: list[str], gaps: list[np.ndarray]) -> None:
+def _differences(axes: Axes, labels: list[str], scores: pd.DataFrame, best: str) -> None:
     axes.axvline(0.0, color=GREY, linewidth=0.8)
-    for row, values in enumerate(gaps):
+    for row, method in enumerate(scores):
+        values = scores[method] - scores[best]
         spread = np.linspace(-SPREAD / 2, SPREAD / 2, values.size)
         axes.plot(values, row + spread, ".", color=colour(row), alpha=0.5, markersize=4)
-        error = values.std(ddof=1) / np.sqrt(values.size) if values.size > 1 else 0.0
+        error = values.sem() if values.size > 1 else 0.0
         axes.errorbar(
             values.mean(), row, xerr=error, fmt="o", color=colour(row), markersize=5, capsize=3
         )
-    _rows(axes, labels)
+    dress(axes, grid=False, ylim=(len(labels) - 0.5, -0.5))
+    axes.set_yticks(range(len(labels)), labels, fontsize=SMALL)
 
 
-def _coverage(axes: "Axes", scores: "LawScores") -> None:
+def _coverage(axes: Axes, scores: LawScores) -> None:
     for mass, marker, off in ((50, "s", -APART), (90, "o", APART)):
         axes.axvline(mass, color=INK, linestyle="--", linewidth=0.8)
         covered = 100 * scores.of_runs(f"covered_{mass}")
@@ -113,12 +103,5 @@ def _coverage(axes: "Axes", scores: "LawScores") -> None:
                 color=colour(row),
                 capsize=3,
             )
-    axes.set_xlim(0, 100)
     axes.set_title("points of a run in its 50 % (squares)\nand 90 % bands (dots), %")
-    dress(axes, grid=False)
-
-
-def _rows(axes: "Axes", labels: list[str]) -> None:
-    dress(axes, grid=False)
-    axes.set_yticks(range(len(labels)), labels, fontsize=SMALL)
-    axes.set_ylim(len(labels) - 0.5, -0.5)
+    dress(axes, grid=False, xlim=(0, 100))

@@ -1,19 +1,18 @@
 """How forecasts of held-out points turned out, and whether simulated truths rank as they should."""
 
 import math
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
+import pandas as pd
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 from bayes_cpt.plots import panels
 from bayes_cpt.plots.style import GREY, INK, LARGE, colour, dress, new_figure, styled
 from bayes_cpt.validate.calibration import RANKED
-from bayes_cpt.validate.scores import HORIZONS, MASSES, horizon_bins
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+from bayes_cpt.validate.scores import HORIZONS, MASSES, horizon_bins, mean_scores
 
 BARS = 10
 # Inches of a bin of horizons, and of the two rows.
@@ -30,7 +29,7 @@ COLUMNS, SIZE, ENVELOPE = 5, (1.7, 1.5), 0.95
 
 
 @styled
-def coverage(points: "pd.DataFrame", axis: Literal["share", "ratio"] = "share") -> "Figure":
+def coverage(points: pd.DataFrame, axis: Literal["share", "ratio"] = "share") -> Figure:
     """Return a figure of coverage and PIT histograms of held-out points.
 
     Parameters
@@ -69,8 +68,7 @@ def coverage(points: "pd.DataFrame", axis: Literal["share", "ratio"] = "share") 
         counts = [rows[rows["bin"] == place].groupby("method").size().max() for place in bins]
         names = [HORIZONS[axis][place][1] for place in bins]
         labels = [f"{name}\n{count} points" for name, count in zip(names, counts, strict=True)]
-        top.set_xticks(range(len(bins)), labels)
-        top.set_xlabel(WORDS[axis])
+        top.set(xticks=range(len(bins)), xticklabels=labels, xlabel=WORDS[axis])
         _histograms(bottom, rows, methods)
     entries: dict[str, Any] = {
         method: panels.line(colour(place)) for place, method in enumerate(methods)
@@ -85,7 +83,7 @@ def coverage(points: "pd.DataFrame", axis: Literal["share", "ratio"] = "share") 
     return figure
 
 
-def _coverage(axes: "Axes", rows: "pd.DataFrame", methods: list[str], bins: list[int]) -> None:
+def _coverage(axes: Axes, rows: pd.DataFrame, methods: list[str], bins: list[int]) -> None:
     for mass in MASSES:
         axes.axhline(mass, color=INK, linestyle="--", linewidth=0.8)
         panels.beside(axes, f"{mass} %", mass, color=GREY)
@@ -94,37 +92,24 @@ def _coverage(axes: "Axes", rows: "pd.DataFrame", methods: list[str], bins: list
         scored = rows[rows["method"] == method]
         # Side by side, so that intervals do not hide each other.
         shift = SPREAD * (number / (len(lines) - 1) - 0.5)
-        places, shares, errors = [], [], []
-        for j, place in enumerate(bins):
-            here = scored[scored["bin"] == place]
-            if len(here):
-                share, half = 100 * here[f"covered_{mass}"].mean(), 100 * _half_interval(here, mass)
-                places.append(j + shift)
-                shares.append(share)
-                errors.append((min(half, share), min(half, 100 - share)))
+        covered = mean_scores(scored, ["bin"])
+        shares = 100 * covered[f"coverage_{mass}"]
+        half = 164.5 * covered[f"coverage_{mass}_error"].fillna(0.0)
         axes.errorbar(
-            places,
+            [bins.index(place) + shift for place in covered["bin"]],
             shares,
-            np.transpose(errors),
+            [np.minimum(half, shares), np.minimum(half, 100 - shares)],
             color=colour(methods.index(method)),
             marker=MARKERS[MASSES.index(mass)],
             markersize=3.5,
             linewidth=1.0,
             elinewidth=0.7,
         )
-    dress(axes)
-    axes.set_ylim(0, 103)
-    axes.set_xlim(-0.5, len(bins) - 0.5)
-    axes.set_ylabel("points inside the band (%)")
+    label = "points inside the band (%)"
+    dress(axes, ylabel=label, xlim=(-0.5, len(bins) - 0.5), ylim=(0, 103))
 
 
-def _half_interval(rows: "pd.DataFrame", mass: int) -> float:
-    """Return half a 90 % interval of a coverage; points of one run depend on each other, runs do not."""
-    shares = rows.groupby("run")[f"covered_{mass}"].mean()
-    return 1.645 * float(shares.std()) / math.sqrt(len(shares)) if len(shares) > 1 else 0.0
-
-
-def _histograms(axes: "Axes", rows: "pd.DataFrame", methods: list[str]) -> None:
+def _histograms(axes: Axes, rows: pd.DataFrame, methods: list[str]) -> None:
     """Draw the density of the PIT of each method."""
     for place, method in enumerate(methods):
         pit = rows.loc[rows["method"] == method, "pit"].to_numpy()
@@ -133,15 +118,19 @@ def _histograms(axes: "Axes", rows: "pd.DataFrame", methods: list[str]) -> None:
             heights, edges, color=colour(place), fill=place == 0, alpha=0.6 if place == 0 else 1.0
         )
     axes.axhline(1.0, color=INK, linestyle="--", linewidth=0.8)
-    dress(axes, grid=False, ticks=3)
-    axes.set_xlim(0, 1)
-    axes.set_ylim(bottom=0.0)
-    axes.set_xlabel("PIT: the predictive probability of less than was measured")
-    axes.set_ylabel("density")
+    dress(
+        axes,
+        grid=False,
+        ticks=3,
+        xlabel="PIT: the predictive probability of less than was measured",
+        ylabel="density",
+        xlim=(0, 1),
+        ylim=(0.0, None),
+    )
 
 
 @styled
-def calibration(ranks: "pd.DataFrame", draws: int = RANKED) -> "Figure":
+def calibration(ranks: pd.DataFrame, draws: int = RANKED) -> Figure:
     """Return the ECDF of each quantity's ranks, less that of uniform ranks, with a 95 % envelope.
 
     Parameters
@@ -162,7 +151,6 @@ def calibration(ranks: "pd.DataFrame", draws: int = RANKED) -> "Figure":
     ValueError
         If there are fewer than two simulations.
     """
-    import xarray as xr
     from arviz_base import rc_context
     from arviz_plots import plot_ecdf_pit
 

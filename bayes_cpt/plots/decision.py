@@ -1,9 +1,14 @@
 """A decision: where the optimum may lie, what is traded for what, and what it costs to choose otherwise."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
+from bayes_cpt.decisions.contenders import Slice
+from bayes_cpt.decisions.decision import Decision
 from bayes_cpt.decisions.search import traded
 from bayes_cpt.plots import panels
 from bayes_cpt.plots.style import (
@@ -18,13 +23,6 @@ from bayes_cpt.plots.style import (
     new_figure,
     styled,
 )
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
-    from bayes_cpt.decisions.contenders import Slice
-    from bayes_cpt.decisions.decision import Decision
 
 LABELS = {
     "base": "base",
@@ -44,13 +42,13 @@ LABELS = {
 # Which quantities are shown first where there are more than there is room for.
 ORDER = ("replay", "targets", "relative_peak", "peak", "steps", "loss_potential", "base")
 MOST, SLICES = 4, 2
-BINS = 24
+BINS, PAD = 24, 0.02
 SIZE = (2.7, 2.2)
 OPTIMUM, FRONT = PALETTE[0], PALETTE[2]
 
 
 @styled
-def decision(decision: "Decision") -> "Figure":
+def decision(decision: Decision) -> Figure:
     """Return a figure of a decision.
 
     Parameters
@@ -69,10 +67,9 @@ def decision(decision: "Decision") -> "Figure":
     slices = sorted(decision.slices, key=lambda across: _place(across.name))
     shown = [across for across in slices if np.issubdtype(across.values.dtype, np.number)][:SLICES]
     rows = 2 if searched else 1
-    figure = new_figure(SIZE[0] * (MOST if searched else 2), SIZE[1] * rows + 1.0)
     objective, criterion = decision.valuation.objective, decision.criterion
     title = f"Objective {objective.name}, by {criterion.measure.meaning}"
-    figure.suptitle(title, fontsize="large", fontweight="bold")
+    figure = new_figure(SIZE[0] * (MOST if searched else 2), SIZE[1] * rows + 1.0, title)
     parts = figure.subfigures(rows, 1, squeeze=False, hspace=0.04)[:, 0]
     if searched:
         for axes, name in zip(
@@ -96,15 +93,14 @@ def _place(name: str) -> int:
     return ORDER.index(name) if name in ORDER else len(ORDER)
 
 
-def _optimum(axes: "Axes", decision: "Decision", name: str) -> None:
+def _optimum(axes: Axes, decision: Decision, name: str) -> None:
     """Draw how often the best has which value."""
     values, chosen = decision.optimum.column(name), decision.contenders.candidates.column(name)[0]
     whole = decision.search.candidates.column(name)
-    axes.set_xlabel(LABELS[name])
     if name not in decision.space.ranges:
-        _shares(axes, values, chosen, np.unique(whole))
+        _shares(axes, values, chosen, np.unique(whole), LABELS[name])
         return
-    dress(axes)
+    dress(axes, xlabel=LABELS[name], ylabel="share of the draws")
     low, high = float(whole.min()), float(whole.max())
     logarithmic = decision.space.quantities[name].scale == "log"
     edges = np.geomspace(low, high, BINS + 1) if logarithmic else np.linspace(low, high, BINS + 1)
@@ -113,11 +109,10 @@ def _optimum(axes: "Axes", decision: "Decision", name: str) -> None:
     counts, _ = np.histogram(values, np.r_[edges[:-1], edges[-1] * (1 + 1e-9)])
     axes.stairs(counts / values.size, edges, fill=True, color=OPTIMUM, alpha=2 * BAND)
     axes.axvline(float(chosen), color=INK, linestyle="--", linewidth=1.0)
-    axes.set_ylabel("share of the draws")
     _horizontal(axes, low, high, logarithmic)
 
 
-def _shares(axes: "Axes", values: Any, chosen: Any, listed: Any) -> None:
+def _shares(axes: Axes, values: Any, chosen: Any, listed: Any, label: str) -> None:
     """Draw a bar for each listed value, the recommended one marked."""
     places = np.arange(listed.size)
     axes.barh(
@@ -126,14 +121,11 @@ def _shares(axes: "Axes", values: Any, chosen: Any, listed: Any) -> None:
     names = [choice if isinstance(choice, str) else f"{choice:g}" for choice in listed.tolist()]
     axes.set_yticks(places, names)
     axes.plot(0.03, np.flatnonzero(listed == chosen)[0], "*", color=INK, markersize=9)
-    axes.set_xlim(0, 1)
-    axes.set_ylim(-0.6, listed.size - 0.4)
-    axes.set_ylabel(axes.get_xlabel())
-    axes.set_xlabel("share of the draws")
-    dress(axes, grid=False)
+    axes.set(xlim=(0, 1), ylim=(-0.6, listed.size - 0.4))
+    dress(axes, grid=False, xlabel="share of the draws", ylabel=label)
 
 
-def _front(axes: "Axes", decision: "Decision") -> None:
+def _front(axes: Axes, decision: Decision) -> None:
     """Draw the front of expected losses, and the contenders; intervals are those of the recommendation."""
     front, domains = decision.front, decision.valuation.model.domains
     if len(domains) == 1:
@@ -166,7 +158,7 @@ def _front(axes: "Axes", decision: "Decision") -> None:
         )
 
 
-def _slice(axes: "Axes", decision: "Decision", across: "Slice") -> None:
+def _slice(axes: Axes, decision: Decision, across: Slice) -> None:
     """Draw what it costs to leave the recommendation in one quantity."""
     values = across.values.astype(np.float64)
     costs = across.costs.T.astype(np.float64)
@@ -182,37 +174,23 @@ def _slice(axes: "Axes", decision: "Decision", across: "Slice") -> None:
         broken = np.where(across.allowed, np.nan, 0.0)
         axes.plot(values, broken, color=PALETTE[1], linewidth=3.0, solid_capstyle="butt")
     axes.axhline(decision.criterion.tolerance, color=GREY, linestyle=":", linewidth=1.0)
-    axes.axvline(
-        float(decision.contenders.candidates.column(across.name)[0]),
-        color=INK,
-        linestyle="--",
-        linewidth=1.0,
-    )
-    dress(axes, ticks=5)
-    axes.set_xlabel(LABELS[across.name])
+    chosen = float(decision.contenders.candidates.column(across.name)[0])
+    axes.axvline(chosen, color=INK, linestyle="--", linewidth=1.0)
+    dress(axes, ticks=5, xlabel=LABELS[across.name])
     low, high = float(values.min()), float(values.max())
     _horizontal(axes, low, high, decision.space.quantities[across.name].scale == "log")
 
 
-def _horizontal(axes: "Axes", low: float, high: float, logarithmic: bool) -> None:
-    from matplotlib.ticker import MaxNLocator, NullLocator
-
+def _horizontal(axes: Axes, low: float, high: float, logarithmic: bool) -> None:
     if logarithmic:
-        axes.set_xscale("log")
-        axes.set_xlabel(f"{axes.get_xlabel()} (logarithmic)")
-        axes.xaxis.set_minor_locator(NullLocator())
-        marks = [low, float(f"{np.sqrt(low * high):.1g}"), high]
-        axes.set_xticks(marks, [f"{mark:.0f}" if mark >= 1000 else f"{mark:.3g}" for mark in marks])
+        panels.log_axis(axes, np.array([low, float(f"{np.sqrt(low * high):.1g}"), high]))
+        axes.set_xlim(low * (low / high) ** PAD, high * (high / low) ** PAD)
     else:
         axes.xaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 2.5, 5, 10]))
-    pad = 0.02
-    if logarithmic:
-        axes.set_xlim(low * (low / high) ** pad, high * (high / low) ** pad)
-    else:
-        axes.set_xlim(low - pad * (high - low), high + pad * (high - low))
+        axes.set_xlim(low - PAD * (high - low), high + PAD * (high - low))
 
 
-def _entries(decision: "Decision", optimum: bool, slices: bool) -> dict[str, Any]:
+def _entries(decision: Decision, optimum: bool, slices: bool) -> dict[str, Any]:
     entries: dict[str, Any] = {
         "recommended": panels.line(INK, marker="*", markersize=9, linestyle="--")
     }

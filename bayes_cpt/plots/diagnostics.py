@@ -1,17 +1,15 @@
 """How a posterior was sampled, and the ridges it lies on; drawn by ArviZ."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
+import xarray as xr
+from matplotlib.figure import Figure
 
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.plots import panels
 from bayes_cpt.plots.style import COLUMN, PALETTE, styled
-
-if TYPE_CHECKING:
-    import pandas as pd
-    import xarray as xr
-    from matplotlib.figure import Figure
 
 # Coefficients that lie on ridges, pair by pair (docs/law.md, "What is sampled").
 RIDGES = ("A", "alpha", "E", "beta", "C2", "C1")
@@ -23,7 +21,7 @@ RANKS = 1.6
 
 
 @styled
-def ridges(posterior: Posterior, domain: str | None = None) -> "Figure":
+def ridges(posterior: Posterior, domain: str | None = None) -> Figure:
     """Return pairs of coefficients that the data determine together, and hardly alone; two columns wide.
 
     Parameters
@@ -64,7 +62,7 @@ def ridges(posterior: Posterior, domain: str | None = None) -> "Figure":
 
 
 @styled
-def sampling(posterior: Posterior, summary: "pd.DataFrame | None" = None) -> "Figure":
+def sampling(posterior: Posterior, summary: pd.DataFrame | None = None) -> Figure:
     """Return the ranks of each chain for the parameters with the largest R-hat, at the width of a column.
 
     Parameters
@@ -100,10 +98,8 @@ def sampling(posterior: Posterior, summary: "pd.DataFrame | None" = None) -> "Fi
     return panels.of_arviz(drawn)
 
 
-def _tree(posterior: Posterior, places: list[tuple[str, str]], titles: list[str]) -> "xr.DataTree":
+def _tree(posterior: Posterior, places: list[tuple[str, str]], titles: list[str]) -> xr.DataTree:
     """Return draws of quantities, by title, as ArviZ takes them."""
-    import xarray as xr
-
     draws = {
         title: (("chain", "draw"), posterior.draws(name, domain))
         for title, (name, domain) in zip(titles, places, strict=True)

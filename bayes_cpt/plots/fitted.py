@@ -1,9 +1,11 @@
 """A fit beside its runs: the law's curves with their bands, and what they leave of the measured losses."""
 
 from collections.abc import Collection
-from typing import TYPE_CHECKING, Literal
 
 import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 from bayes_cpt.forecast.bands import bands as forecast_bands
 from bayes_cpt.forecast.quality import STAGES, systematic
@@ -24,11 +26,6 @@ from bayes_cpt.plots.style import (
 from bayes_cpt.study.ranges import SLACK
 from bayes_cpt.study.study import Study
 
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
 MASS = 0.9
 DRAWS = 400
 # Panels in a row of a block: with many validation sets one, so that the figure is as wide as a page.
@@ -37,15 +34,13 @@ COLUMNS, MANY_SETS = 2, 3
 SPAN = 0.2
 # Inches of a panel of residuals, and the colour of what lies beyond the fitted steps.
 WIDTH, HEIGHT, BEYOND = 4.2, 2.5, PALETTE[4]
-WORDS = {"new_run": "a new run like this one", "known_run": "this run, given its points"}
 
 
 @styled
 def fitted(
     posterior: Posterior,
     runs: Collection[str] | None = None,
-    kind: Literal["new_run", "known_run"] = "new_run",
-) -> "Figure":
+) -> Figure:
     """Return a figure of measured losses over the law's curves, one panel per run.
 
     Parameters
@@ -53,63 +48,52 @@ def fitted(
     posterior : Posterior
     runs : collection of str, optional
         Names of runs of the study; its CPT runs unless given (its PT runs where it has no others).
-    kind : {"new_run", "known_run"}
-        What the pale 90 % band is about: another run trained like this one, which shows whether the fit
-        allows for what was measured, or this very run between its measured points.
 
     Returns
     -------
     matplotlib.figure.Figure
-        One block of panels per validation set.
+        One block of panels per validation set. The pale band is about another run trained like this one: it
+        shows whether the fit allows for what was measured.
 
     Raises
     ------
     StudyError
         If a run is not in the study.
     """
-    if kind not in WORDS:
-        raise ValueError(f"kind is {kind!r}: give one of {', '.join(WORDS)}")
     study, domains = posterior.study, posterior.frame.domains
-    continual = posterior.frame.spec.law.continual
-    default = study.continual_runs if continual else study.pretraining_runs
+    default = posterior.frame.spec.law.last_phase_runs(study)
     shown = default if runs is None else tuple(study.run(name) for name in runs)
     plan = study.subset([run.name for run in shown])
-    bands = posterior.predict(plan, kind=kind, draws=DRAWS)
-    steps = bands["step"].to_numpy()
-
+    bands = posterior.predict(plan, kind="new_run", draws=DRAWS)
     columns = min(COLUMNS if len(domains) < MANY_SETS else 1, len(shown))
     figure, axes = panels.blocks(domains, len(shown), columns, (2.4, 1.55))
     for i, domain in enumerate(domains):
         for j, (panel, run) in enumerate(zip(axes[i], shown, strict=True)):
-            curve_draws = bands.sel(run=run.name, domain=domain).stack(sample=("chain", "draw"))
-            loss = curve_draws["loss"].transpose("sample", "step").to_numpy()
-            expected = curve_draws["expected"].transpose("sample", "step").to_numpy()
-            kept = np.isfinite(loss[0])
-            panels.band(panel, steps[kept], loss[:, kept], MASS, color=colour(i))
-            law = expected[:, kept]
-            panels.curve(panel, steps[kept], law, (MASS,), color=colour(i), alpha=BAND)
+            own = bands.sel(run=run.name, domain=domain)
+            steps, loss = panels.draws_of(own["loss"])
+            panels.band(panel, steps, loss, MASS, color=colour(i))
+            law = panels.draws_of(own["expected"])
+            panels.curve(panel, *law, (MASS,), color=colour(i), alpha=BAND)
             # A base's own loss, at step 0, belongs to its CPT run.
-            panels.dots(panel, *study.curve(run.name, domain), after=steps[kept][0] - 2)
-            panels.title(panel, run.name, panels.origin(run.replay, run.base))
+            panels.dots(panel, *study.curve(run.name, domain), after=steps[0] - 2)
             panels.widen(panel, SPAN)
-            last = j >= len(shown) - columns
-            panels.step_axis(
-                panel, run.schedule.steps, panels.step_label(run.phase) if last else ""
-            )
+            panels.run_axis(panel, run, lowest=j >= len(shown) - columns)
     panels.legend(
         figure,
         {
             "measured": panels.line(INK, marker="o", markersize=3, linestyle=""),
             "law's curve, median": panels.line(GREY),
             f"law's curve, {MASS * 100:.0f} % credible": panels.patch(GREY, 2 * BAND),
-            f"{WORDS[kind]}, {MASS * 100:.0f} % predictive": panels.patch(GREY, 2 * WIDE_BAND),
+            f"a new run like this one, {MASS * 100:.0f} % predictive": panels.patch(
+                GREY, 2 * WIDE_BAND
+            ),
         },
     )
     return figure
 
 
 @styled
-def residuals(posterior: Posterior, study: Study | None = None) -> "Figure":
+def residuals(posterior: Posterior, study: Study | None = None) -> Figure:
     """Return a figure of measured losses less the expected curves.
 
     Parameters
@@ -126,7 +110,9 @@ def residuals(posterior: Posterior, study: Study | None = None) -> "Figure":
         with 2 standard errors, filled where it is off to one side; in yellow beyond the fitted steps.
     """
     table = residual_table(posterior, study, DRAWS)
-    widths = _widths(posterior, study, table)
+    points = table[["run", "domain", "step"]]
+    bands = forecast_bands(posterior, study, at=points, interval=MASS, draws=DRAWS)
+    widths = bands.assign(half=0.5 * (bands["upper"] - bands["lower"]))
     domains = posterior.frame.domains
     figure = new_figure(WIDTH * len(domains), 2.0 * HEIGHT + 0.4)
     grid = figure.subplots(2, len(domains), squeeze=False, sharey="row")
@@ -151,14 +137,7 @@ def residuals(posterior: Posterior, study: Study | None = None) -> "Figure":
     return figure
 
 
-def _widths(posterior: Posterior, study: Study | None, table: "pd.DataFrame") -> "pd.DataFrame":
-    """Return half the width of the 90 % band of a new run at each point."""
-    points = table[["run", "domain", "step"]]
-    run_bands = forecast_bands(posterior, study, at=points, interval=MASS, draws=DRAWS)
-    return run_bands.assign(half=0.5 * (run_bands["upper"] - run_bands["lower"]))
-
-
-def _draw_runs(axes: "Axes", measured: "pd.DataFrame", widths: "pd.DataFrame", index: int) -> None:
+def _draw_runs(axes: Axes, measured: pd.DataFrame, widths: pd.DataFrame, index: int) -> None:
     for _, run in measured.groupby("run", sort=False):
         axes.plot(run["step"], run["residual"], color=colour(index), linewidth=0.8, alpha=0.6)
     ordered = widths.sort_values("step")
@@ -169,23 +148,19 @@ def _draw_runs(axes: "Axes", measured: "pd.DataFrame", widths: "pd.DataFrame", i
         for side in (-1.0, 1.0):
             axes.plot(steps, side * edge, color=GREY, linestyle="--", linewidth=0.8)
     axes.axhline(0.0, color=INK, linewidth=0.6)
-    axes.set_xscale("log")
-    axes.set_xlabel("step (logarithmic axis)")
-    dress(axes)
+    dress(axes, xscale="log", xlabel="step (logarithmic axis)")
 
 
-def _draw_stages(axes: "Axes", measured: "pd.DataFrame", index: int) -> None:
+def _draw_stages(axes: Axes, measured: pd.DataFrame, index: int) -> None:
     inside = measured["ratio"] <= SLACK
     parts = [(systematic(measured[inside]), colour(index))]
     if not inside.all():
         parts.append((systematic(measured[~inside]), BEYOND))
     for side, (table, shade) in enumerate(parts):
-        places = [
-            STAGES.index(stage) + 0.16 * (side - 0.5 * (len(parts) - 1)) for stage in table["stage"]
-        ]
-        for place, row in zip(places, table.to_dict("records"), strict=True):
+        beside = 0.16 * (side - 0.5 * (len(parts) - 1))
+        for row in table.to_dict("records"):
             axes.errorbar(
-                place,
+                STAGES.index(row["stage"]) + beside,
                 row["mean"],
                 2.0 * np.nan_to_num(row["error"]),
                 fmt="o",
@@ -196,5 +171,4 @@ def _draw_stages(axes: "Axes", measured: "pd.DataFrame", index: int) -> None:
             )
     axes.axhline(0.0, color=INK, linewidth=0.6)
     axes.set_xticks(range(len(STAGES)), [stage.replace(" of ", "\nof ") for stage in STAGES])
-    axes.set_xlim(-0.5, len(STAGES) - 0.5)
-    dress(axes)
+    dress(axes, xlim=(-0.5, len(STAGES) - 0.5))

@@ -2,9 +2,11 @@
 
 import math
 import textwrap
-from typing import TYPE_CHECKING
 
 import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.plots import panels
@@ -21,11 +23,6 @@ from bayes_cpt.plots.style import (
     styled,
 )
 from bayes_cpt.study.study import Study
-
-if TYPE_CHECKING:
-    import xarray as xr
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 COLUMNS = 4
 NOTE_WIDTH = 50
@@ -45,10 +42,10 @@ STRIP = 0.22
 @styled
 def forecast(
     posterior: Posterior,
-    dataset: "xr.Dataset",
+    dataset: xr.Dataset,
     measured: Study | None = None,
     width: float | None = None,
-) -> "Figure":
+) -> Figure:
     """Return a figure of predictive bands, one column per run and one row per validation set.
 
     Parameters
@@ -82,29 +79,24 @@ def forecast(
     grid = figure.add_gridspec(
         rows * (len(domains) + 1), columns, height_ratios=[*[1.0] * len(domains), STRIP] * rows
     )
-    steps = dataset["step"].to_numpy()
-    samples = dataset.stack(sample=("chain", "draw"))
     shared: dict[str, Axes] = {}
-    notes = [_notes(samples.sel(run=name)) for name in names]
+    notes = [_notes(dataset.sel(run=name)) for name in names]
     lines = max(len(note) for note in notes)
     for k, name in enumerate(names):
         row, column = divmod(k, columns)
-        run_curves = samples.sel(run=name)
-        rate = run_curves["learning_rate"].to_numpy()
-        kept = np.isfinite(rate)
-        last = int(steps[kept][-1])
+        run_curves = dataset.sel(run=name)
+        rate = run_curves["learning_rate"].dropna("step")
+        last = int(rate["step"][-1])
         for i, domain in enumerate(domains):
             axes = figure.add_subplot(
                 grid[row * (len(domains) + 1) + i, column], sharey=shared.get(domain)
             )
             shared.setdefault(domain, axes)
             dress(axes, ticks=6)
-            loss = run_curves["loss"].sel(domain=domain).transpose("sample", "step").to_numpy()
-            there = np.isfinite(loss[0])
-            panels.curve(axes, steps[there], loss[:, there], color=colour(i))
+            steps, loss = panels.draws_of(run_curves["loss"].sel(domain=domain))
+            panels.curve(axes, steps, loss, color=colour(i))
             if name in known and measured is not None:
-                after = steps[there][0] - 2
-                panels.dots(axes, *measured.curve(name, domain), after=after)
+                panels.dots(axes, *measured.curve(name, domain), after=steps[0] - 2)
             panels.step_axis(axes, last)
             axes.tick_params(labelbottom=False, labelleft=column == 0)
             if column == 0:
@@ -113,7 +105,7 @@ def forecast(
                 panels.title(axes, name, notes[k] + [""] * (lines - len(notes[k])))
         strip = figure.add_subplot(grid[row * (len(domains) + 1) + len(domains), column])
         dress(strip, grid=False)
-        strip.fill_between(steps[kept], rate[kept], color=PALE, linewidth=0.0)
+        strip.fill_between(rate["step"], rate, color=PALE, linewidth=0.0)
         panels.step_axis(strip, last, panels.step_label(str(run_curves["phase"].item())))
         top = float(np.nanmax(dataset["learning_rate"]))
         strip.set_ylim(0, 1.1 * top)
@@ -135,7 +127,7 @@ def forecast(
     return figure
 
 
-def _notes(run_curves: "xr.Dataset") -> list[str]:
+def _notes(run_curves: xr.Dataset) -> list[str]:
     """Return replay and base of a run, and where it leaves what was fitted."""
     notes = panels.origin(float(run_curves["replay"]), str(run_curves["base"].item()))
     if outside := str(run_curves["outside"].item()):

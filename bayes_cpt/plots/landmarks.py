@@ -1,9 +1,12 @@
 """What a fit says beside its curves: landmarks, responses to a choice, hidden curves, terms of the law."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 from bayes_cpt.arrays import Floats
 from bayes_cpt.inference.posterior import Posterior
@@ -25,13 +28,7 @@ from bayes_cpt.plots.style import (
 )
 from bayes_cpt.study.study import Study
 
-if TYPE_CHECKING:
-    import xarray as xr
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
 WIDTH, ROW, HEAD = 6.2, 0.3, 1.0
-MASSES, WIDTHS = (0.9, 0.5), panels.INTERVAL_WIDTHS
 NAMES = {"stretched": "general loss, drawn out", "held": "general loss, held at its peak"}
 # The first step of the axis: what never rises lies there.
 FIRST = 1.0
@@ -39,8 +36,8 @@ FIRST = 1.0
 RUNS, APART = 12, 0.3
 # Beyond these shares of the shortest and the longest base a triangle is drawn; room beside what is drawn.
 REACH, MARGIN = (1e-3, 1e3), 3.0
-# Inches of a panel, mass of a band, and the ratio of learning rates whose names do not touch.
-SIZE, BAND_MASS, RATIO = (3.6, 2.7), 0.9, 1.7
+# Inches of a panel, and the mass of a band.
+SIZE, BAND_MASS = (3.6, 2.7), 0.9
 CHOICES = {
     "loss potential": "loss potential (final over peak learning rate of PT)",
     "peak learning rate": "peak learning rate of CPT",
@@ -60,7 +57,7 @@ PARTS = {
 
 
 @styled
-def landmarks(turning: TurningLength, critical: CriticalPoint | None = None) -> "Figure":
+def landmarks(turning: TurningLength, critical: CriticalPoint | None = None) -> Figure:
     """Return a figure of turning lengths and, where the base is known, of the critical point.
 
     Parameters
@@ -90,7 +87,7 @@ def landmarks(turning: TurningLength, critical: CriticalPoint | None = None) -> 
         name: panels.line(PALETTE[place], marker="o", markersize=4)
         for place, name in enumerate(NAMES.values())
     }
-    entries["50 and 90 % credible"] = panels.line(GREY, linewidth=WIDTHS[1])
+    entries["50 and 90 % credible"] = panels.line(GREY, linewidth=panels.INTERVAL_WIDTHS[1])
     entries["beyond the axis, or never"] = panels.line(GREY, linestyle="", marker=">", markersize=6)
     entries["planned length"] = panels.line(INK, marker="|", markersize=8, linestyle="")
     entries["longer than any fitted run"] = panels.patch(GREY, 0.12)
@@ -101,34 +98,32 @@ def landmarks(turning: TurningLength, critical: CriticalPoint | None = None) -> 
     return figure
 
 
-def _turning(axes: "Axes", turning: TurningLength, runs: int) -> None:
+def _turning(axes: Axes, turning: TurningLength, runs: int) -> None:
     draws = turning.draws
     courses = [str(course) for course in draws["course"].to_numpy()]
     lengths = draws["length"].sel(balance=1.0).transpose("run", "course", "draw").to_numpy()
     planned, horizon = draws["steps"].to_numpy(), float(draws.attrs["horizon"])
-    axes.set_xscale("log")
     axes.axvspan(turning.longest, horizon, color=GREY, alpha=0.12, linewidth=0.0, zorder=0)
     for run in range(runs):
         row = runs - 1 - run
         for course in range(len(courses)):
             place = row + APART * (0.5 * (len(courses) - 1) - course)
-            steps = lengths[run, course]
-            _interval(axes, steps, place, (FIRST, horizon), PALETTE[course])
+            _interval(axes, lengths[run, course], place, (FIRST, horizon), PALETTE[course])
         axes.plot(planned[run], row, "|", color=INK, markersize=12, zorder=4)
         back = np.mean(lengths[run, courses.index("stretched")] <= planned[run])
         panels.beside(axes, f"{100 * back:.0f} %", row)
-    axes.set_xlim(FIRST, horizon)
-    axes.set_ylim(-0.6, runs - 0.4)
-    dress(axes, grid=False)
-    axes.set_yticks(range(runs)[::-1], [str(run) for run in draws["run"].to_numpy()[:runs]])
-    axes.set_title(
-        "Turning length: is the loss back at that of its base?", loc="left", weight="bold"
+    panels.rows(
+        axes,
+        [str(run) for run in draws["run"].to_numpy()[:runs]],
+        title="Turning length: is the loss back at that of its base?",
+        xlabel="CPT steps (logarithmic)",
+        xscale="log",
+        xlim=(FIRST, horizon),
     )
     axes.set_title("back as planned", loc="right", fontsize=SMALL, color=GREY)
-    axes.set_xlabel("CPT steps (logarithmic)")
 
 
-def _critical(axes: "Axes", critical: CriticalPoint) -> None:
+def _critical(axes: Axes, critical: CriticalPoint) -> None:
     draws = critical.draws
     replays, steps = draws["replay"].to_numpy(), draws["steps"].to_numpy()
     rate = float(draws.attrs["learning_rate"])
@@ -141,7 +136,6 @@ def _critical(axes: "Axes", critical: CriticalPoint) -> None:
     lowest, highest = np.quantile(steps, [0.05, 0.95], method="lower")
     low = max(min(lowest, bases[first]) / MARGIN, bases[first] * REACH[0])
     high = min(max(highest, bases[last]) * MARGIN, bases[last] * REACH[1])
-    axes.set_xscale("log")
     for place, of_replay in enumerate(steps.T):
         median = _interval(axes, of_replay, place, (low, high), PALETTE[0])
         if median >= high:
@@ -162,24 +156,24 @@ def _critical(axes: "Axes", critical: CriticalPoint) -> None:
             va="bottom",
             fontsize=SMALL,
         )
-    axes.set_xlim(low, high)
-    axes.set_ylim(-1.0, replays.size - 0.4)
-    dress(axes, grid=False)
-    axes.set_yticks(range(replays.size), [f"{replay:g}" for replay in replays])
-    axes.set_ylabel("replay ratio")
-    axes.set_title(
-        "Critical point: past it general loss does not all come back", loc="left", weight="bold"
+    dress(
+        axes,
+        grid=False,
+        title="Critical point: past it general loss does not all come back",
+        xlabel=f"PT steps at learning rate {rate:g} (logarithmic)",
+        ylabel="replay ratio",
+        xscale="log",
+        xlim=(low, high),
+        ylim=(-1.0, replays.size - 0.4),
     )
-    axes.set_xlabel(f"PT steps at learning rate {rate:g} (logarithmic)")
+    axes.set_yticks(range(replays.size), [f"{replay:g}" for replay in replays])
 
 
 def _interval(
-    axes: "Axes", steps: Floats, place: float, ends: tuple[float, float], shade: str
+    axes: Axes, steps: Floats, place: float, ends: tuple[float, float], shade: str
 ) -> float:
     """Draw median and intervals of steps, which may be infinite, and return the median."""
-    for mass, width in zip(MASSES, WIDTHS, strict=True):
-        edges = np.quantile(steps, [0.5 - mass / 2, 0.5 + mass / 2], method="inverted_cdf")
-        axes.hlines(place, *np.clip(edges, *ends), color=shade, linewidth=width)
+    panels.intervals(axes, place, steps, shade, within=ends)
     median = float(np.quantile(steps, 0.5, method="inverted_cdf"))
     mark, size = ("<", 6) if median <= ends[0] else (">", 6) if median >= ends[1] else ("o", 4)
     axes.plot(np.clip(median, *ends), place, mark, color=shade, markersize=size, clip_on=False)
@@ -187,7 +181,7 @@ def _interval(
 
 
 @styled
-def response(*responses: Response) -> "Figure":
+def response(*responses: Response) -> Figure:
     """Return a figure of the last loss against a choice, one panel per validation set.
 
     Parameters
@@ -222,30 +216,24 @@ def response(*responses: Response) -> "Figure":
         start = widest.draws["start"].sel(domain=domain).median("draw")
         axes.plot(start["value"], start, color=INK, linestyle="--", linewidth=0.9)
         _unstudied(axes, widest)
-        dress(axes, ticks=6)
-        axes.set_xlabel(CHOICES[choice])
+        dress(axes, ticks=6, xlabel=CHOICES[choice], ylabel=LOSS if i == 0 else "")
         if choice == "peak learning rate":
-            _rates(axes, responses[0])
-        if i == 0:
-            axes.set_ylabel(LOSS)
+            panels.log_axis(axes, responses[0].draws["value"].to_numpy())
     panels.legend(figure, _entries(responses))
     return figure
 
 
-def _bases(axes: "Axes", response: Response, domain: str, index: int) -> None:
+def _bases(axes: Axes, response: Response, domain: str, index: int) -> None:
     loss = response.draws["loss"].sel(domain=domain).to_numpy()
     start = response.draws["start"].sel(domain=domain).median("draw").to_numpy()
     places = np.arange(loss.shape[1])[::-1]
     panels.intervals(axes, places, loss, colour(index))
     axes.plot(np.median(loss, axis=0), places, "o", color=colour(index), markersize=4)
     axes.plot(start, places, "o", color=INK, markersize=4, markerfacecolor="none")
-    dress(axes, grid=False)
-    axes.set_yticks(places, response.draws["value"].to_numpy().tolist())
-    axes.set_ylim(-0.6, places[0] + 0.6)
-    axes.set_xlabel(LOSS)
+    panels.rows(axes, response.draws["value"].to_numpy().tolist(), xlabel=LOSS)
 
 
-def _unstudied(axes: "Axes", response: Response) -> None:
+def _unstudied(axes: Axes, response: Response) -> None:
     """Shade the values that lie outside what was fitted, half-way to the next one inside."""
     values = response.draws["value"].to_numpy()
     outside = response.draws["outside"].to_numpy() != ""
@@ -254,25 +242,9 @@ def _unstudied(axes: "Axes", response: Response) -> None:
         axes.axvspan(edges[k], edges[k + 1], color=GREY, alpha=0.12, linewidth=0.0, zorder=0)
 
 
-def _rates(axes: "Axes", response: Response) -> None:
-    from matplotlib.ticker import NullFormatter, NullLocator
-
-    values = response.draws["value"].to_numpy()
-    axes.set_xscale("log")
-    axes.set_xlabel(f"{axes.get_xlabel()} (logarithmic)")
-    kept = [values[-1]]
-    for value in values[::-1]:
-        if kept[-1] / value > RATIO:
-            kept.append(value)
-    axes.xaxis.set_minor_locator(NullLocator())
-    axes.xaxis.set_minor_formatter(NullFormatter())
-    axes.set_xticks(kept, [f"{value:.2g}" for value in kept])
-
-
 def _entries(responses: tuple[Response, ...]) -> dict[str, object]:
     first = responses[0].draws
     base = first.attrs["choice"] == "base"
-    start = {"marker": "o", "markerfacecolor": "none", "linestyle": ""} if base else {}
     entries: dict[str, object] = {}
     if len(responses) > 1:
         for k, each in enumerate(responses):
@@ -282,24 +254,24 @@ def _entries(responses: tuple[Response, ...]) -> dict[str, object]:
             entries[f"last loss, {name}"] = panels.line(PALETTE[2 + k])
     else:
         entries["last loss, median"] = panels.line(GREY, marker="o", markersize=3)
-    entries["of the base"] = panels.line(INK, **(start or {"linestyle": "--"}))
     if base:
-        entries |= {
+        return entries | {
+            "of the base": panels.line(INK, marker="o", markerfacecolor="none", linestyle=""),
             "50 % credible": panels.line(GREY, linewidth=3.2),
             "90 % credible": panels.line(GREY, linewidth=1.2),
         }
-    else:
-        entries |= {
-            "50 % credible band": panels.patch(GREY, 2 * BAND),
-            "90 % credible band": panels.patch(GREY, 2 * WIDE_BAND),
-        }
-    if not base and any((each.draws["outside"] != "").any() for each in responses):
+    entries |= {
+        "of the base": panels.line(INK, linestyle="--"),
+        "50 % credible band": panels.patch(GREY, 2 * BAND),
+        "90 % credible band": panels.patch(GREY, 2 * WIDE_BAND),
+    }
+    if any((each.draws["outside"] != "").any() for each in responses):
         entries["not studied"] = panels.patch(GREY, 0.12)
     return entries
 
 
 @styled
-def hidden_curves(curves: "xr.Dataset", run: str | None = None) -> "Figure":
+def hidden_curves(curves: xr.Dataset, run: str | None = None) -> Figure:
     """Return a figure of a run's curve and the two hidden curves, one panel per validation set.
 
     Parameters
@@ -321,13 +293,10 @@ def hidden_curves(curves: "xr.Dataset", run: str | None = None) -> "Figure":
     figure, axes_row = panels.by_set(domains, SIZE[0], SIZE[1] + 0.6, title)
     for i, axes in enumerate(axes_row):
         here = one_run.sel(domain=domains[i]).dropna("step")
-        steps = here["step"].to_numpy()
         for key, (_, shade, dashes) in CURVES.items():
             _law_curve(axes, here[key], shade, dashes)
-        dress(axes, ticks=6)
-        panels.step_axis(axes, int(steps[-1]), panels.step_label("cpt"))
-        if i == 0:
-            axes.set_ylabel(LOSS)
+        dress(axes, ticks=6, ylabel=LOSS if i == 0 else "")
+        panels.step_axis(axes, int(here["step"][-1]), panels.step_label("cpt"))
     entries = {
         label: panels.line(shade, linestyle=dashes) for label, shade, dashes in CURVES.values()
     }
@@ -337,8 +306,8 @@ def hidden_curves(curves: "xr.Dataset", run: str | None = None) -> "Figure":
 
 @styled
 def decomposition(
-    posterior: Posterior, plan: "Study | str | Path | None" = None, run: str | None = None
-) -> "Figure":
+    posterior: Posterior, plan: Study | str | Path | None = None, run: str | None = None
+) -> Figure:
     """Return a figure of what a run's expected loss is the sum of.
 
     Parameters
@@ -365,7 +334,6 @@ def decomposition(
     chosen = whole.run(run) if run else (whole.continual_runs or whole.runs)[0]
     name, phase = chosen.name, chosen.phase
     parts = decompose(posterior, plan, [name]).sel(run=name)
-    steps = parts["step"].to_numpy()
     domains = [str(domain) for domain in parts["domain"].to_numpy()]
     base = (
         parts[[part for part in BASE if part in parts]].to_dataarray().sum("variable", skipna=False)
@@ -373,10 +341,8 @@ def decomposition(
     added = [part for part in parts.attrs["parts"] if part not in BASE and parts[part].any()]
 
     rows = 2 if added else 1
-    figure = new_figure(max(4.2 * len(domains), 5.0), 2.3 * rows + 0.6)
-    figure.suptitle(
-        f"What the expected loss of {name} is made of", fontsize="large", fontweight="bold"
-    )
+    title = f"What the expected loss of {name} is made of"
+    figure = new_figure(max(4.2 * len(domains), 5.0), 2.3 * rows + 0.6, title)
     grid = figure.add_gridspec(rows, len(domains))
     entries = {
         "expected loss": panels.line(INK),
@@ -394,29 +360,26 @@ def decomposition(
             shared.tick_params(labelleft=i == 0)
             column.append(shared)
             entries |= _added(shared, parts.sel(domain=domain), added)
-        for axes in column:
-            dress(axes, ticks=6)
+        for axes, label in zip(column, (LOSS, "added to the base (nats/token)"), strict=False):
+            dress(axes, ticks=6, ylabel=label if i == 0 else "")
             lowest = axes is column[-1]
-            panels.step_axis(axes, int(steps[-1]), panels.step_label(phase) if lowest else "")
+            last = int(parts["step"][-1])
+            panels.step_axis(axes, last, panels.step_label(phase) if lowest else "")
             axes.tick_params(labelbottom=lowest)
-        if i == 0:
-            for axes, label in zip(column, (LOSS, "added to the base (nats/token)"), strict=False):
-                axes.set_ylabel(label)
     entries[f"{100 * BAND_MASS:.0f} % credible band"] = panels.patch(GREY, BAND)
     panels.legend(figure, entries)
     return figure
 
 
 def _law_curve(
-    axes: "Axes", curve: "xr.DataArray", shade: str, dashes: str = "-", alpha: float = BAND / 2
+    axes: Axes, curve: xr.DataArray, shade: str, dashes: str = "-", alpha: float = BAND / 2
 ) -> None:
     """Draw the median of a curve's draws over their central 90 %."""
-    draws = curve.transpose("draw", "step").to_numpy()
-    steps = curve["step"].to_numpy()
-    panels.curve(axes, steps, draws, (BAND_MASS,), color=shade, alpha=alpha, linestyle=dashes)
+    known = panels.draws_of(curve)
+    panels.curve(axes, *known, (BAND_MASS,), color=shade, alpha=alpha, linestyle=dashes)
 
 
-def _added(axes: "Axes", parts: "xr.Dataset", names: list[str]) -> dict[str, Any]:
+def _added(axes: Axes, parts: xr.Dataset, names: list[str]) -> dict[str, Any]:
     """Draw what is added to the base and return the legend's entries."""
     entries = {}
     axes.axhline(0.0, color=GREY, linewidth=0.7)

@@ -1,19 +1,14 @@
 """What runs would be worth for their cost, and what they would say about the law."""
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 from bayes_cpt.arrays import Floats
 from bayes_cpt.decisions.next_run import RunValues
 from bayes_cpt.forecast.derived import MEANINGS
 from bayes_cpt.plots import panels
-from bayes_cpt.plots.style import GREY, PALETTE, SMALL, dress, new_figure, styled
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
+from bayes_cpt.plots.style import GREY, PALETTE, SMALL, new_figure, styled
 
 WIDTH, ROW, HEAD = 8.6, 0.2, 2.1
 # Runs and quantities that are shown, the best first.
@@ -26,7 +21,7 @@ DECADES, LEAST_SHARE = 1e6, 0.1
 
 
 @styled
-def next_run(result: RunValues) -> "Figure":
+def next_run(result: RunValues) -> Figure:
     """Return a figure of the values of the runs, and of what they tell.
 
     Parameters
@@ -42,9 +37,9 @@ def next_run(result: RunValues) -> "Figure":
         coefficients.
     """
     names = result.order[:MOST]
-    figure = new_figure(WIDTH, ROW * max(len(names), FEWEST) + HEAD)
     shown = f" The best {len(names)} of {len(result.order)}" if len(result.order) > MOST else ""
-    figure.suptitle(f"Which run next?{shown}", fontsize="large", fontweight="bold")
+    height = ROW * max(len(names), FEWEST) + HEAD
+    figure = new_figure(WIDTH, height, f"Which run next?{shown}")
     left, right = figure.subplots(1, 2, width_ratios=(1.0, 1.15))
     _values(left, result, names)
     _told(figure, right, result, names)
@@ -61,7 +56,7 @@ def next_run(result: RunValues) -> "Figure":
     return figure
 
 
-def _values(axes: "Axes", result: RunValues, names: list[str]) -> None:
+def _values(axes: Axes, result: RunValues, names: list[str]) -> None:
     """Draw the value of each run beside its price, and what share of the price it is."""
     places = np.arange(len(names))[::-1]
     costs = np.array([result.affordable.cost(result.affordable.plan.run(name)) for name in names])
@@ -71,7 +66,6 @@ def _values(axes: "Axes", result: RunValues, names: list[str]) -> None:
     hurdle = scale * np.array([result.hurdle(name) for name in names])
     perfect = scale * result.perfect[0]
     low, high = _ends(value, np.concatenate([value, hurdle, perfect]))
-    axes.set_xscale("log")
     axes.tick_params(axis="x", which="minor", labelbottom=False)
     ends = np.clip([value - ERRORS * error, value + ERRORS * error], low, high)
     axes.hlines(places, *ends, color=PALETTE[0], linewidth=1.2)
@@ -83,11 +77,8 @@ def _values(axes: "Axes", result: RunValues, names: list[str]) -> None:
     for place, worth, price in zip(places, value, hurdle, strict=True):
         panels.beside(axes, _share(worth, price), place)
     panels.note(axes, "right: the value as a share of what it must be")
-    dress(axes, grid=False)
-    axes.set_yticks(places, names, fontsize=SMALL)
-    axes.set_ylim(-0.7, len(names) - 0.3)
-    axes.set_xlim(low, high)
-    axes.set_xlabel("nats per 1,000 steps of cost (logarithmic)")
+    label = "nats per 1,000 steps of cost (logarithmic)"
+    panels.rows(axes, names, xlabel=label, xscale="log", xlim=(low, high))
     axes.set_title("worth", loc="left", fontweight="bold", pad=14)
 
 
@@ -109,7 +100,7 @@ def _share(value: float, price: float) -> str:
     return f"{share:.0f} %" if share >= 10.0 else f"{share:.1f} %"
 
 
-def _told(figure: "Figure", axes: "Axes", result: RunValues, names: list[str]) -> None:
+def _told(figure: Figure, axes: Axes, result: RunValues, names: list[str]) -> None:
     effects = [i for i, (name, _) in enumerate(result.quantities) if name in MEANINGS]
     columns = np.array(effects or range(len(result.quantities)))
     shares = np.stack([result.told[name].share for name in names])

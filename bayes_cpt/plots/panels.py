@@ -2,9 +2,15 @@
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Literal
 
 import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure, SubFigure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+from matplotlib.ticker import MaxNLocator, NullLocator
 from numpy.typing import ArrayLike
 
 from bayes_cpt.arrays import Floats
@@ -20,15 +26,13 @@ from bayes_cpt.plots.style import (
     dress,
     new_figure,
 )
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure, SubFigure
-
+from bayes_cpt.study.runs import Run
 
 # Steps are marked where the square-root axis has its quarters.
 TICK_SHARES = (0.0, 0.3, 0.55, 0.78)
 PAD = 0.02
+# The ratio of values on a logarithmic axis whose names do not touch.
+RATIO = 1.7
 # About what legend entries take, inches.
 MARK_WIDTH, LETTER_WIDTH = 0.55, 0.066
 # Of lines for intervals of 90 and of 50 %.
@@ -37,7 +41,7 @@ INTERVAL_WIDTHS = (1.2, 3.2)
 
 def blocks(
     domains: Sequence[str], panels: int, columns: int, size: tuple[float, float]
-) -> tuple["Figure", list[list["Axes"]]]:
+) -> tuple[Figure, list[list[Axes]]]:
     """Return a figure with a block of panels per validation set, and the axes of each; `size` is a panel's.
 
     Each panel has its own loss axis: a fit is judged against the spread of its own curve.
@@ -58,27 +62,28 @@ def blocks(
     return figure, every
 
 
-def halves(figure: "Figure", count: int) -> list["SubFigure"]:
+def halves(figure: Figure, count: int) -> list[SubFigure]:
     """Return a figure's parts, side by side."""
     parts = figure.subfigures(1, count, wspace=0.02, squeeze=False)
     return [parts[0, i] for i in range(count)]
 
 
-def head(part: "SubFigure", domain: str, index: int) -> None:
+def head(part: SubFigure, domain: str, index: int) -> None:
     """Write the name of a block's validation set over it, in its colour."""
     part.suptitle(
         f"validation set: {domain}", color=colour(index), fontsize=LARGE, fontweight="bold"
     )
 
 
-def step_axis(axes: "Axes", steps: int, label: str = "") -> None:
+def step_axis(axes: Axes, steps: int, label: str = "") -> None:
     """Make the horizontal axis the square root of the step, from the transfer to the last step."""
     axes.set_xscale(
         "function", functions=(lambda x: np.sign(x) * np.sqrt(np.abs(x)), lambda x: x * np.abs(x))
     )
     axes.set_xlim(-steps * PAD**2, steps * (1 + PAD))
     marks = [_rounded(steps * share**2) for share in TICK_SHARES] + [steps]
-    axes.set_xticks(marks, [_short(mark) for mark in marks], minor=False)
+    names = [f"{mark / 1000:g}k" if mark >= 1000 else f"{mark}" for mark in marks]
+    axes.set_xticks(marks, names, minor=False)
     axes.set_xticks([], minor=True)
     if label:
         axes.set_xlabel(f"{label} (square-root axis)")
@@ -91,12 +96,8 @@ def _rounded(value: float) -> int:
     return int(round(value / unit) * unit)
 
 
-def _short(step: int) -> str:
-    return f"{step / 1000:g}k" if step >= 1000 else f"{step}"
-
-
 def band(
-    axes: "Axes", steps: ArrayLike, draws: Floats, mass: float, **options: Any
+    axes: Axes, steps: ArrayLike, draws: Floats, mass: float, **options: Any
 ) -> tuple[Floats, Floats]:
     """Shade the central interval of draws of shape (draws, steps), and return its edges."""
     lower, upper = np.quantile(draws, [0.5 - mass / 2, 0.5 + mass / 2], axis=0)
@@ -106,7 +107,7 @@ def band(
 
 
 def curve(
-    axes: "Axes",
+    axes: Axes,
     steps: ArrayLike,
     draws: Floats,
     masses: Sequence[float] = (0.9, 0.5),
@@ -122,21 +123,27 @@ def curve(
 
 
 def intervals(
-    axes: "Axes",
+    axes: Axes,
     places: ArrayLike,
     draws: Floats,
     color: str,
     upright: bool = False,
+    within: tuple[float, float] | None = None,
     **options: Any,
 ) -> None:
-    """Draw the central intervals of draws of shape (draws, places): thin of 90 %, thick of 50 %."""
+    """Draw the central intervals of draws of shape (draws, places): thin of 90 %, thick of 50 %.
+
+    Draws of steps may be infinite: their intervals are cut off at the ends `within` which they are drawn.
+    """
     draw = axes.vlines if upright else axes.hlines
+    method: Literal["linear", "inverted_cdf"] = "linear" if within is None else "inverted_cdf"
     for mass, width in zip((0.9, 0.5), INTERVAL_WIDTHS, strict=True):
-        ends = np.quantile(draws, [0.5 - mass / 2, 0.5 + mass / 2], axis=0)
-        draw(places, *ends, color=color, linewidth=width, **options)
+        ends = np.quantile(draws, [0.5 - mass / 2, 0.5 + mass / 2], axis=0, method=method)
+        cut = ends if within is None else np.clip(ends, *within)
+        draw(places, *cut, color=color, linewidth=width, **options)
 
 
-def beside(axes: "Axes", text: str, place: float, **options: Any) -> None:
+def beside(axes: Axes, text: str, place: float, **options: Any) -> None:
     """Write small at the right of a panel, at a height of its vertical axis."""
     style: dict[str, Any] = {"xytext": (4, 0), "va": "center", "fontsize": SMALL}
     axes.annotate(
@@ -150,24 +157,48 @@ def beside(axes: "Axes", text: str, place: float, **options: Any) -> None:
 
 def by_set(
     domains: Sequence[str], width: float, height: float, title: str = ""
-) -> tuple["Figure", list["Axes"]]:
+) -> tuple[Figure, list[Axes]]:
     """Return a figure with a panel per validation set, its name over it in its colour."""
-    figure = new_figure(width * len(domains), height)
-    if title:
-        figure.suptitle(title, fontsize="large", fontweight="bold")
+    figure = new_figure(width * len(domains), height, title)
     axes = list(figure.subplots(1, len(domains), squeeze=False)[0])
     for index, (panel, domain) in enumerate(zip(axes, domains, strict=True)):
         name_set(panel, domain, index)
     return figure, axes
 
 
-def name_set(axes: "Axes", domain: str, index: int) -> None:
+def name_set(axes: Axes, domain: str, index: int) -> None:
     """Write the name of a validation set over a panel, in its colour."""
     axes.set_title(f"validation set: {domain}", color=colour(index), fontweight="bold")
 
 
+def draws_of(curve: xr.DataArray) -> tuple[Floats, Floats]:
+    """Return the steps at which a curve is known, and its draws there, shape (draws, steps)."""
+    draws = curve.transpose(..., "step").to_numpy().reshape(-1, curve.sizes["step"])
+    known = np.isfinite(draws[0])
+    return curve["step"].to_numpy()[known], draws[:, known]
+
+
+def rows(axes: Axes, labels: Sequence[str], **properties: Any) -> None:
+    """Give axes a row for each label, the first one on top, at the height of its place in reverse."""
+    dress(axes, grid=False, **properties)
+    axes.set_yticks(range(len(labels))[::-1], labels)
+    axes.set_ylim(-0.6, len(labels) - 0.4)
+
+
+def log_axis(axes: Axes, values: Floats) -> None:
+    """Make the horizontal axis logarithmic, with ticks at those of rising values that do not touch."""
+    kept = [values[-1]]
+    for value in values[::-1]:
+        if kept[-1] / value > RATIO:
+            kept.append(value)
+    axes.set(xscale="log", xlabel=f"{axes.get_xlabel()} (logarithmic)")
+    axes.xaxis.set_minor_locator(NullLocator())
+    names = [f"{value:.0f}" if value >= 1000 else f"{value:.2g}" for value in kept]
+    axes.set_xticks(kept, names)
+
+
 def dots(
-    axes: "Axes", steps: ArrayLike, losses: ArrayLike, after: float = -1.0, **options: Any
+    axes: Axes, steps: ArrayLike, losses: ArrayLike, after: float = -1.0, **options: Any
 ) -> None:
     """Draw measured losses after step `after`: a band of PT begins after the warm-up."""
     late = np.asarray(steps) > after
@@ -176,21 +207,21 @@ def dots(
     axes.scatter(steps, losses, clip_on=False, **(style | options))
 
 
-def widen(axes: "Axes", span: float) -> None:
+def widen(axes: Axes, span: float) -> None:
     """Let the vertical axis cover at least `span`, so that noise is not blown up."""
     low, high = axes.get_ylim()
     if high - low < span:
         axes.set_ylim((low + high - span) / 2, (low + high + span) / 2)
 
 
-def title(axes: "Axes", run: str, notes: Sequence[str]) -> None:
+def title(axes: Axes, run: str, notes: Sequence[str]) -> None:
     """Write a run's name over its panel, and small lines between the two."""
     axes.set_title(run, loc="left", fontweight="bold", pad=4 + 9.5 * len(notes))
     if notes:
         note(axes, "\n".join(notes))
 
 
-def note(axes: "Axes", text: str, color: str = GREY) -> None:
+def note(axes: Axes, text: str, color: str = GREY) -> None:
     """Write small lines just over a panel."""
     axes.annotate(
         text,
@@ -212,10 +243,16 @@ def origin(replay: float | None, base: str | None) -> list[str]:
 
 def step_label(phase: str) -> str:
     """Return the name of the step axis of a phase."""
-    return "CPT step" if phase == "cpt" else "PT step"
+    return f"{phase.upper()} step"
 
 
-def legend(figure: "Figure", entries: dict[str, Any]) -> None:
+def run_axis(axes: Axes, run: Run, *, lowest: bool) -> None:
+    """Write a run's name and origin over its panel, and make the step axis, named in the lowest panels."""
+    title(axes, run.name, origin(run.replay, run.base))
+    step_axis(axes, run.schedule.steps, step_label(run.phase) if lowest else "")
+
+
+def legend(figure: Figure, entries: dict[str, Any]) -> None:
     """Put one legend under all panels, in as many rows as it needs."""
     widths = [MARK_WIDTH + LETTER_WIDTH * len(text) for text in entries]
     columns = len(entries)
@@ -230,22 +267,16 @@ def legend(figure: "Figure", entries: dict[str, Any]) -> None:
 
 def patch(shade: str, alpha: float) -> Any:
     """Return a legend mark for a band."""
-    from matplotlib.patches import Patch
-
     return Patch(facecolor=shade, alpha=alpha, linewidth=0.0)
 
 
 def line(shade: str, **options: Any) -> Any:
     """Return a legend mark for a line, or with ``marker`` for dots."""
-    from matplotlib.lines import Line2D
-
     return Line2D([], [], color=shade, **options)
 
 
-def of_arviz(drawn: Any) -> "Figure":
+def of_arviz(drawn: Any) -> Figure:
     """Return the figure of one of ArviZ's plots, without empty panels, its ticks as in all figures."""
-    from matplotlib.ticker import MaxNLocator
-
     figure: Figure = drawn.viz["figure"].item()
     for axes in figure.axes:
         if not axes.has_data():

@@ -1,14 +1,12 @@
 """What priors expect: curves drawn from them, beside what was measured."""
 
 from collections.abc import Collection
-from typing import TYPE_CHECKING
 
 import numpy as np
+from matplotlib.figure import Figure
 
-from bayes_cpt.arrays import Floats
-from bayes_cpt.forecast.plans import default_grid, planned_curves
+from bayes_cpt.forecast.plans import default_grid
 from bayes_cpt.identify.prior_predictive import above_zero, draw_at_bases
-from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.model.setup import BoundModel
 from bayes_cpt.model.simulate import expected_loss
 from bayes_cpt.plots import panels
@@ -21,31 +19,25 @@ from bayes_cpt.plots.style import (
 )
 from bayes_cpt.study.study import Study
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
 # Prior draws, of which some are drawn as curves; panels in a row of a block.
 DRAWS, CURVES, CURVE_COLUMNS = 1000, 25, 2
 
 
 @styled
 def prior_predictive(
-    source: BoundModel | Posterior,
-    plan: Study | None = None,
+    frame: BoundModel,
+    plan: Study,
     runs: Collection[str] | None = None,
     seed: int = 0,
-) -> "Figure":
+) -> Figure:
     """Return a figure of the law's curves under the priors, at the level of the measured bases.
 
     Parameters
     ----------
-    source : BoundModel or Posterior
-        What is to be shown of a posterior are its priors alone. `bayes_cpt.model.setup.build_setup` gives
-        the frame of a specification and a study that was not fitted.
-    plan : Study, optional
-        Runs to draw curves of; the fitted study unless given, which a BoundModel does not have. Measured
-        losses, where it has them, are drawn over the curves.
+    frame : BoundModel
+        Of a fit, or from `bayes_cpt.model.setup.build_setup` for a study that was not fitted.
+    plan : Study
+        Runs to draw curves of. Measured losses, where it has them, are drawn over the curves.
     runs : collection of str, optional
         Names of the runs to show; the CPT runs unless given (the PT runs where it has no others).
     seed : int
@@ -57,21 +49,11 @@ def prior_predictive(
         One block of panels per validation set: some curves over the 50 and 90 % bands. A curve starts
         at the measured loss of its base where that is known.
     """
-    frame = source.frame if isinstance(source, Posterior) else source
-    if isinstance(source, Posterior):
-        study = source.study if plan is None else plan
-    elif plan is None:
-        raise ValueError("plan is missing: a BoundModel has no study, so give the runs to draw")
-    else:
-        study = plan
-    default = frame.spec.law.last_phase_runs(study)
-    shown = list(default) if runs is None else [study.run(name) for name in runs]
-    if isinstance(source, Posterior):
-        _, curves = planned_curves(source, plan, runs=[run.name for run in shown])
-    else:
-        curves = frame.curves(study, lambda run, _: default_grid(run), shown)
+    default = frame.spec.law.last_phase_runs(plan)
+    shown = list(default) if runs is None else [plan.run(name) for name in runs]
+    curves = frame.curves(plan, lambda run, _: default_grid(run), shown)
     with np.errstate(over="ignore", invalid="ignore"):
-        losses = expected_loss(frame, draw_at_bases(frame, study, DRAWS, seed), curves)
+        losses = expected_loss(frame, draw_at_bases(frame, plan, DRAWS, seed), curves)
     losses = losses[above_zero(losses)]
 
     figure, axes = panels.blocks(frame.domains, len(shown), CURVE_COLUMNS, (2.4, 1.55))
@@ -85,12 +67,12 @@ def prior_predictive(
         lower, upper = panels.band(panel, steps, run_losses, 0.9, color=colour(i))
         panels.band(panel, steps, run_losses, 0.5, color=colour(i), alpha=1.5 * WIDE_BAND)
         panel.plot(steps, run_losses[:CURVES].T, color=colour(i), linewidth=0.5, alpha=0.6)
-        measured = study.curve(run.name, curve.domain)
+        measured = plan.curve(run.name, curve.domain)
         panels.dots(panel, *measured, s=4.0)
-        _limits(panel, lower, upper, measured[1])
-        panels.title(panel, run.name, panels.origin(run.replay, run.base))
-        last = j >= len(shown) - columns
-        panels.step_axis(panel, run.schedule.steps, panels.step_label(run.phase) if last else "")
+        # Bands and measured losses are seen whole; single curves may leave the panel.
+        seen = np.concatenate([lower, upper, measured[1]])
+        panel.set_ylim(seen.min() - 0.05 * np.ptp(seen), seen.max() + 0.05 * np.ptp(seen))
+        panels.run_axis(panel, run, lowest=j >= len(shown) - columns)
     panels.legend(
         figure,
         {
@@ -101,9 +83,3 @@ def prior_predictive(
         },
     )
     return figure
-
-
-def _limits(axes: "Axes", *values: Floats) -> None:
-    """Show the bands and the measured losses; single curves may leave the panel."""
-    low, high = np.concatenate(values).min(), np.concatenate(values).max()
-    axes.set_ylim(low - 0.05 * (high - low), high + 0.05 * (high - low))

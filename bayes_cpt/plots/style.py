@@ -2,11 +2,12 @@
 
 from collections.abc import Callable
 from functools import wraps
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 LOSS = "validation loss (nats/token)"
 INK, GREY, PALE = "#222222", "#6b6b6b", "#b8b8b8"
@@ -37,33 +38,36 @@ SETTINGS: dict[str, Any] = {
 }
 
 
-def styled[**P](draw: "Callable[P, Figure]") -> "Callable[P, Figure]":
+def styled[**P](draw: Callable[P, Figure]) -> Callable[P, Figure]:
     """Return the plotting function with the common settings in force, and only while it draws."""
 
     @wraps(draw)
-    def wrapped(*args: P.args, **kwargs: P.kwargs) -> "Figure":
-        import matplotlib as mpl
-
+    def wrapped(*args: P.args, **kwargs: P.kwargs) -> Figure:
         with mpl.rc_context(SETTINGS):
             return draw(*args, **kwargs)
 
     return wrapped
 
 
-def new_figure(width: float, height: float) -> "Figure":
-    """Return an empty figure that is laid out by itself; sizes in inches."""
-    from matplotlib.figure import Figure
+def new_figure(width: float, height: float, title: str = "") -> Figure:
+    """Return an empty figure that is laid out by itself, under a title; sizes in inches."""
+    figure = Figure(figsize=(width, height), layout="constrained")
+    if title:
+        figure.suptitle(title, fontsize="large", fontweight="bold")
+    return figure
 
-    return Figure(figsize=(width, height), layout="constrained")
 
-
-def dress(axes: "Axes", grid: bool = True, ticks: int = 4) -> None:
+def dress(
+    axes: Axes, grid: bool = True, ticks: int = 4, title: str = "", **properties: Any
+) -> None:
     """Give axes the common ticks, `ticks` of them on the vertical axis at the most, with lines if `grid`.
 
-    Ticks are made when a figure is drawn, after the settings have gone: they are named here.
+    Ticks are made when a figure is drawn, after the settings have gone: they are named here. The title
+    stands at the left; `properties` are those of `matplotlib.axes.Axes.set`, such as labels and limits.
     """
-    from matplotlib.ticker import MaxNLocator
-
+    axes.set(**properties)
+    if title:
+        axes.set_title(title, loc="left", fontweight="bold")
     axes.tick_params(labelsize=SMALL, colors=GREY, labelcolor=INK, width=0.6, length=2.5)
     if grid:
         axes.grid(axis="y", color="#e6e6e6", linewidth=0.6)

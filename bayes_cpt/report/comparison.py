@@ -1,13 +1,14 @@
 """Laws compared, in plain words: which to use, how sure that is, and what would change it."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from bayes_cpt.report.numbers import fixed, listed, percent
+import pandas as pd
+
+from bayes_cpt.report.numbers import listed
 from bayes_cpt.report.words import Words, render
-
-if TYPE_CHECKING:
-    from bayes_cpt.validate.comparison import Comparison
-    from bayes_cpt.validate.law_scores import Difference, LastLosses, LawScores
+from bayes_cpt.validate.baselines import FINAL_LOSS_LAWS
+from bayes_cpt.validate.comparison import Comparison
+from bayes_cpt.validate.law_scores import FEW_DRAWS, LOG_SCORE, STACK, LawScores, differences
 
 # Standard errors within which two scores do not differ.
 ERRORS = 2.0
@@ -17,118 +18,58 @@ ALONE, NAMED = 0.99, 0.005
 MOST = 4
 
 
-def comparison_words(comparison: "Comparison") -> Words:
+def comparison_words(comparison: Comparison) -> Words:
     """Return which law to use, how sure that is, and what would change it."""
-    scores, last = comparison.scores, comparison.last_losses
+    scores, last, loo = comparison.scores, comparison.last_losses, comparison.curve_loo
     facts: dict[str, Any] = {
         "scored": scores is not None,
         "stacked": False,
-        "last": None if last is None else _last(last),
-        "problems": [listed(comparison.problems, MOST)] if comparison.problems else [],
-        **_without_refits(comparison),
+        "reason": loo if isinstance(loo, str) else "",
+        "doubtful": {},
+        "last": None if last is None else _by_method(last),
+        "final_loss_laws": []
+        if last is None
+        else [*last["method"][last["method"].isin(FINAL_LOSS_LAWS)]],
+        "problems": listed(comparison.problems, MOST),
     }
-    if scores is not None:
-        facts |= _with_refits(scores)
-    return render("compare.txt", facts)
+    if not isinstance(loo, str):
+        gaps = loo.differences().drop(loo.best)
+        facts |= {"loo_best": loo.best, "loo": gaps.to_dict("index"), "best": loo.best}
+        facts |= {"doubtful": {law: count for law, count in loo.doubtful.items() if count}}
+        facts |= _beside(gaps, gaps["mean"].abs().idxmin())
+    return render("compare.txt", facts if scores is None else facts | _with_refits(scores))
 
 
-def _last(last: "LastLosses") -> dict[str, Any]:
-    """Return how laws of final losses do beside the best law, at the ends of runs."""
-    table = last.table().set_index("method")
-    gaps = []
-    for name in last.baselines:
-        row = table.loc[name]
-        size, error = (
-            fixed(abs(row[key]), row["crps_error"]) for key in ("crps_difference", "crps_error")
-        )
-        way = "lower" if row["crps_difference"] < 0 else "higher"
-        gaps.append(
-            f"{name}'s CRPS is {size} ± {error} {way}, "
-            f"and its 90 % bands hold {percent(row['coverage_90'])}"
-        )
-    best = table.loc[last.best]
+def _by_method(table: pd.DataFrame) -> dict[str, Any]:
+    return {row["method"]: row for row in table.to_dict("records")}
+
+
+def _beside(gaps: pd.DataFrame, nearest: Any) -> dict[str, Any]:
+    """Return which law comes nearest to the best, and which do not differ from it detectably."""
+    apart = gaps["mean"].abs() > ERRORS * gaps["error"]
+    return {"nearest": nearest, "lead": gaps.loc[nearest], "level": gaps.index[~apart].tolist()}
+
+
+def _with_refits(scores: LawScores) -> dict[str, Any]:
+    best, others = scores.best, [law for law in scores.laws if law != scores.best]
+    tables = {seen: _by_method(rows) for seen, rows in scores.table().groupby("seen")}
+    gaps = differences(scores.of_runs(LOG_SCORE), best)
+    of_laws, stack = gaps.loc[others], gaps.loc[STACK]
+    weights = sorted(scores.weights.items(), key=lambda pair: -pair[1])
     return {
-        "runs": last.runs,
-        "best": last.best,
-        "crps": fixed(best["crps"], best["crps"]),
-        "covered": percent(best["coverage_90"]),
-        "gaps": gaps,
-    }
-
-
-def _without_refits(comparison: "Comparison") -> dict[str, Any]:
-    loo = comparison.curve_loo
-    if isinstance(loo, str):
-        return {"loo": None, "reason": loo, "doubtful": []}
-    gaps = {law: gap for law, gap in loo.differences().items() if law != loo.best}
-    nearest = min(gaps, key=lambda law: abs(gaps[law].mean))
-    return {
-        "loo": [f"{law} by {_size(gap)} nats per run" for law, gap in gaps.items()],
-        "loo_best": loo.best,
-        "best": loo.best,
-        "nearest": f"it leads {nearest}, the nearest, by {_size(gaps[nearest])} nats per run",
-        "level": [law for law, gap in gaps.items() if not _differs(gap)],
-        "doubtful": [f"{n} curves of {law}" for law, n in loo.doubtful.items() if n],
-    }
-
-
-def _with_refits(scores: "LawScores") -> dict[str, Any]:
-    from bayes_cpt.validate.law_scores import FEW_DRAWS, LOG_SCORE, STACK
-
-    others = [law for law in scores.laws if law != scores.best]
-    gaps = {law: scores.against_best(law, LOG_SCORE) for law in others}
-    table = scores.table()
-    whole = table[table["seen"] == 0].set_index("method")
-    shares = sorted(scores.weights.items(), key=lambda pair: -pair[1])
-    stack = scores.against_best(STACK, LOG_SCORE)
-    nearest = max(gaps, key=lambda law: gaps[law].mean)
-    alone = scores.weights[scores.best] >= ALONE
-    return {
-        "best": scores.best,
+        "best": best,
+        "others": others,
+        "whole": tables.pop(0.0),
+        "tails": tables,
+        "best_after": {
+            seen: max(scores.laws, key=lambda law: rows[law][LOG_SCORE])
+            for seen, rows in tables.items()
+        },
         # The stack is to be used where no law has all the weight and it scores above the best.
-        "stacked": max(scores.weights.values()) < ALONE and stack.mean > 0,
-        "alone": scores.best if alone else "",
-        "level": [law for law, gap in gaps.items() if not _differs(gap)],
-        "gaps": [_gap(scores, law, 0.0) for law in others],
-        "nearest": f"it leads {nearest}, the nearest, by {_size(gaps[nearest])} nats per run in log score",
-        "runs": int(whole["runs"].iloc[0]),
-        "shares": [f"{percent(weight)} {law}" for law, weight in shares if weight >= NAMED],
-        "gain": _gap(scores, STACK, 0.0),
-        "no_worse": stack.mean >= -stack.error,
-        "coverage": [
-            f"{100 * row['coverage_90']:.0f} ± {percent(row['coverage_90_error'])} ({method})"
-            for method, row in whole.iterrows()
-        ],
-        "tails": [
-            {
-                "seen": percent(seen),
-                "best": str(scores.of_runs(LOG_SCORE, seen)[list(scores.laws)].mean().idxmax()),
-                "gaps": [_gap(scores, law, seen) for law in others],
-            }
-            for seen in scores.seen
-            if seen > 0
-        ],
+        "stacked": weights[0][1] < ALONE and stack["mean"] > 0,
+        "alone": scores.weights[best] >= ALONE,
+        "weights": {law: weight for law, weight in weights if weight >= NAMED},
+        "no_worse": stack["mean"] >= -stack["error"],
         "few": f"{scores.effective_draws:.0f}" if scores.effective_draws < FEW_DRAWS else "",
+        **_beside(of_laws, of_laws["mean"].idxmax()),
     }
-
-
-def _gap(scores: "LawScores", method: str, seen: float) -> str:
-    """Return how a law or the stack scores beside the best law."""
-    from bayes_cpt.validate.law_scores import CRPS, LOG_SCORE
-
-    gap = scores.against_best(method, LOG_SCORE, seen)
-    crps = scores.against_best(method, CRPS, seen)
-    place = "above" if gap.mean > 0 else "below"
-    way = "lower" if crps.mean < 0 else "higher"
-    return (
-        f"{method} lies {_size(gap)} nats per run {place} {scores.best} in log score, "
-        f"its CRPS is {_size(crps)} {way}"
-    )
-
-
-def _differs(gap: "Difference") -> bool:
-    return abs(gap.mean) > ERRORS * gap.error
-
-
-def _size(gap: "Difference") -> str:
-    return f"{fixed(abs(gap.mean), gap.error)} ± {fixed(gap.error, gap.error)}"

@@ -1,16 +1,18 @@
 """What to train, which run comes next and which schedule to follow, in plain words."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from bayes_cpt.arrays import Floats
 from bayes_cpt.decisions import risk
-from bayes_cpt.decisions.decision import CONSTRAINT
-from bayes_cpt.decisions.next_run import MOST_TELLING
+from bayes_cpt.decisions.candidates import Candidates
+from bayes_cpt.decisions.decision import CONSTRAINT, Decision
+from bayes_cpt.decisions.next_run import MOST_TELLING, RunValues
 from bayes_cpt.decisions.objective import PRESETS
-from bayes_cpt.decisions.schedule_choice import COSINE, FREE, PAIRS, WSD
-from bayes_cpt.decisions.valuation import OWN
+from bayes_cpt.decisions.schedule_choice import COSINE, FREE, PAIRS, WSD, ScheduleChoice
+from bayes_cpt.decisions.valuation import OWN, Valuation
 from bayes_cpt.forecast.derived import MEANINGS
 from bayes_cpt.report.fit import resting, rests_on, unmeasured_words
 from bayes_cpt.report.numbers import (
@@ -26,18 +28,7 @@ from bayes_cpt.report.numbers import (
 from bayes_cpt.report.words import Words, notation, paragraphs, render, sentence
 from bayes_cpt.study.exports import huggingface_follows
 from bayes_cpt.study.resources import MANY_EPOCHS, RESOURCE_WORDS, ROLES, epochs_words
-from bayes_cpt.study.runs import mixture_words
-from bayes_cpt.study.schedules import Schedule
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from bayes_cpt.decisions.candidates import Candidates
-    from bayes_cpt.decisions.decision import Decision
-    from bayes_cpt.decisions.next_run import RunValues
-    from bayes_cpt.decisions.schedule_choice import ScheduleChoice
-    from bayes_cpt.decisions.valuation import Valuation
-    from bayes_cpt.study.runs import Run
+from bayes_cpt.study.runs import Run, mixture_words
 
 QUANTITIES = notation()["quantities"]
 # What the power of the learning rate in the forward area bears on.
@@ -55,11 +46,9 @@ FAMILY_NAMES = {
 }
 # Shares of its first learning rate down to which a schedule is kept, and below which it is gone.
 KEPT, GONE = 0.95, 0.01
-# Below this share of its first learning rate a schedule is as good as at 0.
-NONE = 1e-3
 
 
-def configuration(candidates: "Candidates", row: int, block: str = "configuration") -> str:
+def configuration(candidates: Candidates, row: int, block: str = "configuration") -> str:
     """Return one configuration in words, or ``in_short`` what matters most of it."""
     batch = candidates.schedules
     columns = ("base", "targets", "decay_shape", "relative_peak")
@@ -71,13 +60,13 @@ def configuration(candidates: "Candidates", row: int, block: str = "configuratio
     return sentence("decide.txt", block, facts)
 
 
-def short_run(run: "Run") -> str:
+def short_run(run: Run) -> str:
     """Return a short run in words."""
     facts = {"run": run, "rest": mixture_words(run.mixture) if run.mixture else "", "held": HELD}
     return sentence("next_run.txt", "short_run", facts)
 
 
-def decision_words(decision: "Decision", interval: float = 0.9) -> Words:
+def decision_words(decision: Decision, interval: float = 0.9) -> Words:
     """Return what to train and why, what is given up for what, and how sure it is."""
     valuation, contenders = decision.valuation, decision.contenders
     candidates, tolerance = contenders.candidates, decision.criterion.tolerance
@@ -146,7 +135,7 @@ def decision_words(decision: "Decision", interval: float = 0.9) -> Words:
     )
 
 
-def goal_words(valuation: "Valuation") -> str:
+def goal_words(valuation: Valuation) -> str:
     """Return what is minimised, as in "0.5 general + 0.5 kernel"."""
     weights: Any = zip(valuation.weights, valuation.model.domains, strict=True)
     if valuation.thirds:
@@ -154,7 +143,7 @@ def goal_words(valuation: "Valuation") -> str:
     return " + ".join(f"{weight:.3g} {name}" for weight, name in weights)
 
 
-def _bases(decision: "Decision", chosen: str) -> dict[str, Any]:
+def _bases(decision: Decision, chosen: str) -> dict[str, Any]:
     """Return how often the chosen base is the best, and what the others would cost at their best."""
     search, owners = decision.search, decision.optimum.column("base")
     allowed = np.where(search.feasible | ~search.feasible.any(), search.means, np.inf)
@@ -176,7 +165,7 @@ def _bases(decision: "Decision", chosen: str) -> dict[str, Any]:
     }
 
 
-def _quantities(decision: "Decision", interval: float) -> list[dict[str, Any]]:
+def _quantities(decision: Decision, interval: float) -> list[dict[str, Any]]:
     """Return what is said of each number that was searched: its row of the optimum's table and its cost."""
     table = decision.optimum_table(interval).set_index("quantity")
     found = []
@@ -218,7 +207,7 @@ def _with_mass(row: Any, unit: str, interval: float) -> str:
     return _lies(row["lower"], row["upper"], unit) + shown
 
 
-def edge_words(decision: "Decision") -> list[str]:
+def edge_words(decision: Decision) -> list[str]:
     """Return where the best lies at or beyond an end of the space, a clause per quantity."""
     clauses = []
     for edge in decision.edges:
@@ -231,7 +220,7 @@ def edge_words(decision: "Decision") -> list[str]:
     return clauses
 
 
-def _kept_from(decision: "Decision") -> str:
+def _kept_from(decision: Decision) -> str:
     """Return from which replay ratio on the constraints are kept, all else as recommended."""
     for cut in decision.slices:
         if cut.name == "replay" and decision.binding and cut.allowed.any():
@@ -241,7 +230,7 @@ def _kept_from(decision: "Decision") -> str:
 
 
 def _by_forward_power(
-    decision: "Decision", name: str, row: "pd.Series", interval: float
+    decision: Decision, name: str, row: pd.Series, interval: float
 ) -> dict[str, str] | None:
     """Return the best peak learning rate where rho is low and where it is high; None where rho is fixed."""
     best = decision.optimum.column(name).astype(np.float64)
@@ -264,14 +253,14 @@ def _by_forward_power(
     }
 
 
-def _shapes(decision: "Decision") -> dict[str, float]:
+def _shapes(decision: Decision) -> dict[str, float]:
     if "decay_shape" not in decision.space.searched:
         return {}
     shapes, counts = np.unique(decision.optimum.column("decay_shape"), return_counts=True)
     return dict(zip(shapes.tolist(), (counts / counts.sum()).tolist(), strict=True))
 
 
-def _trades(decision: "Decision", interval: float) -> dict[str, Estimate]:
+def _trades(decision: Decision, interval: float) -> dict[str, Estimate]:
     """Return by how much a new run ends above the reference, by validation set."""
     normals = decision.valuation.model.normals(decision.criterion.seed)
     return {
@@ -280,7 +269,7 @@ def _trades(decision: "Decision", interval: float) -> dict[str, Estimate]:
     }
 
 
-def _schedule_gain(decision: "Decision", interval: float) -> dict[str, Any] | None:
+def _schedule_gain(decision: Decision, interval: float) -> dict[str, Any] | None:
     """Return what another course of the learning rate could gain, and what to ask; None if not known."""
     if not decision.feasible or decision.schedule_gain is None:
         return None
@@ -298,7 +287,7 @@ def _schedule_gain(decision: "Decision", interval: float) -> dict[str, Any] | No
     }
 
 
-def _rival(decision: "Decision", table: "pd.DataFrame") -> dict[str, Any] | None:
+def _rival(decision: Decision, table: pd.DataFrame) -> dict[str, Any] | None:
     """Return the next best choice that is well apart, None where there is only one."""
     if len(table) == 1:
         return None
@@ -310,7 +299,7 @@ def _rival(decision: "Decision", table: "pd.DataFrame") -> dict[str, Any] | None
     }
 
 
-def _cautions(decision: "Decision", taken: dict[str, float]) -> str:
+def _cautions(decision: Decision, taken: dict[str, float]) -> str:
     valuation, base = decision.valuation, decision.chosen.bases[decision.chosen.base[0]]
     searched = "base" in decision.space.searched
     given = valuation.objective.reference
@@ -340,7 +329,7 @@ def _called(name: str) -> dict[str, str]:
     return words
 
 
-def optimum_sentences(decision: "Decision", interval: float = 0.9) -> list[str]:
+def optimum_sentences(decision: Decision, interval: float = 0.9) -> list[str]:
     """Return what the best choice is, a sentence per quantity that was searched.
 
     As in "Optimal replay ratio 0.33 (90 % credible interval 0.29 to 0.38)."; an optimum at an end of what
@@ -359,7 +348,7 @@ def optimum_sentences(decision: "Decision", interval: float = 0.9) -> list[str]:
     return paragraphs("decide.txt", "optimum", facts)
 
 
-def run_words(values: "RunValues", interval: float = 0.9) -> Words:
+def run_words(values: RunValues, interval: float = 0.9) -> Words:
     """Return which run comes next, what it would change, whether it pays, and what it would tell."""
     name = values.order[0]
     worth, (perfect, error) = values.values[name], values.perfect
@@ -368,31 +357,27 @@ def run_words(values: "RunValues", interval: float = 0.9) -> Words:
     return render(
         "next_run.txt",
         {
+            "values": values,
             "name": name,
             "run": short_run(run),
             "cost": f"{values.affordable.cost(run):g}",
             "worth": with_error(worth.value, worth.error),
             "hurdle": f"{values.hurdle(name):.2g}",
             "pays": pays(values, name),
-            "is_price": bool(values.price(name)),
             "hopeless": perfect < values.hurdle(name),
             "perfect": with_error(perfect, error),
             "share": percent(worth.value / perfect) if perfect > 0 else "",
             "now": configuration(now, 0),
-            "changes": values.changes(name),
             "mass": f"{100 * interval:g} %",
             "moves": _moves(values, name, interval),
-            "others": len(values.runs) - 1,
             "as_good": values.as_good(name, ERRORS),
             "learnt": _learnt(values),
             "telling": _most_telling(values),
-            "outside": values.outside[name],
-            "constrained": bool(values.valuation.objective.chances),
         },
     )
 
 
-def _most_telling(values: "RunValues") -> dict[str, str] | None:
+def _most_telling(values: RunValues) -> dict[str, str] | None:
     """Return what the run is worth that tells most of what the fit leaves open; None without such a run."""
     names = [run.name for run in values.runs]
     if MOST_TELLING not in names or values.order[0] == MOST_TELLING:
@@ -405,14 +390,14 @@ def _most_telling(values: "RunValues") -> dict[str, str] | None:
     }
 
 
-def pays(values: "RunValues", name: str) -> bool | None:
+def pays(values: RunValues, name: str) -> bool | None:
     """Return whether a run is worth its cost; None where the Monte Carlo error leaves that open."""
     worth = values.values[name]
     margin = worth.value - values.hurdle(name)
     return None if abs(margin) <= ERRORS * worth.error else bool(margin > 0)
 
 
-def _moves(values: "RunValues", name: str, interval: float) -> list[str]:
+def _moves(values: RunValues, name: str, interval: float) -> list[str]:
     """Return where the quantities that may be chosen would go after a run."""
     now = values.candidates.take(slice(values.now, values.now + 1))
     moves = []
@@ -432,7 +417,7 @@ def _moves(values: "RunValues", name: str, interval: float) -> list[str]:
     return moves
 
 
-def _learnt(values: "RunValues") -> dict[str, list[str]]:
+def _learnt(values: RunValues) -> dict[str, list[str]]:
     """Return by run the effects that it tells most about, or quantities where few are asked about."""
     table = values.information_table()
     effects = table["quantity"].isin(list(MEANINGS))
@@ -450,23 +435,17 @@ def _learnt(values: "RunValues") -> dict[str, list[str]]:
     }
 
 
-def schedule_words(choice: "ScheduleChoice", interval: float = 0.9) -> Words:
+def schedule_words(choice: ScheduleChoice, interval: float = 0.9) -> Words:
     """Return which schedule to follow, what it gains, and what another shape could gain at most."""
-    advised, valuation = choice.advised, choice.valuation
-    initial = choice.base.schedule.final if choice.base.schedule else 0.0
+    advised = choice.advised
     return render(
         "schedule.txt",
         {
-            "base": choice.base.name,
-            "replay": f"{100 * choice.replay:.3g}",
+            "choice": choice,
             "mixture": mixture_words(choice.mixture),
-            "taken": " and ".join(choice.taken),
-            "objective": valuation.objective.name,
-            "goal": goal_words(valuation),
-            "cap": f"{choice.cap:g}",
-            "advised": advised,
-            "brief": brief(choice.schedules[advised], advised),
-            "course": course(choice.schedules[FREE], initial, choice.warmup),
+            "goal": goal_words(choice.valuation),
+            "schedule": choice.schedules[advised],
+            "course": _course(choice),
             "gain": Estimate.of(choice.gains(WSD, COSINE), interval),
             "bound": Estimate.of(choice.gains(FREE, advised), interval),
             "pairs": [
@@ -479,39 +458,21 @@ def schedule_words(choice: "ScheduleChoice", interval: float = 0.9) -> Words:
             ],
             "noise": fixed(choice.noise, 0.3 * choice.noise),
             "runs": choice.runs_needed(WSD, COSINE),
-            "outside": "; ".join(choice.outside),
         },
     )
 
 
-def course(schedule: Schedule, initial: float, warmup: int) -> str:
-    """Return the course of a falling schedule in words; it may begin to fall after the warm-up."""
-    rates = schedule.learning_rates()
-    first, steps = float(rates[max(warmup - 1, 0)]), rates.size
-    kept = int(np.flatnonzero(rates >= KEPT * first)[-1]) + 1
-    half = int(np.flatnonzero(rates >= 0.5 * first)[-1]) + 1
-    if np.isclose(first, initial, rtol=0.01):
-        head = f"go on at {first:.3g}"
-    else:
-        head = f"{'re-warm' if first > initial else 'go down'} in {warmup} steps to {first:.3g}"
-    gone = steps - int(np.flatnonzero(rates >= GONE * first)[-1]) - 1
-    tail = f", below a hundredth of it for the last {gone}" if gone else ""
-    if kept == steps:
-        return f"{head} and stay there to the last of {steps} steps"
-    return (
-        f"{head}, keep that (within 5 %) to step {kept} of {steps}, be at half of it with "
-        f"{steps - half} steps to go{tail}, and end at {_rate(float(rates[-1]), first)}"
-    )
-
-
-def brief(schedule: Schedule, family: str) -> str:
-    """Return what to do with the learning rate in a few words, of the best cosine or WSD."""
-    decay = schedule.segments[-1]
-    peak, steps, last = f"{schedule.peak:.3g}", schedule.steps, _rate(schedule.final, schedule.peak)
-    if family == COSINE:
-        return f"Decay from {peak} to {last} by a cosine over {decay.steps} of {steps} steps"
-    return f"Hold {peak} to step {steps - decay.steps} of {steps}, then decay to {last} (WSD)"
-
-
-def _rate(rate: float, first: float) -> str:
-    return f"{rate:.2g}" if rate > NONE * first else "0"
+def _course(choice: ScheduleChoice) -> dict[str, Any]:
+    """Return the course of the free schedule, which falls and may begin to after the warm-up."""
+    rates, warmup = choice.schedules[FREE].learning_rates(), choice.warmup
+    first = float(rates[max(warmup - 1, 0)])
+    # How long the learning rate stays at some share of its first one or above.
+    reached = {
+        name: int(np.flatnonzero(rates >= share * first)[-1]) + 1
+        for name, share in (("kept", KEPT), ("half", 0.5), ("gone", GONE))
+    }
+    initial = choice.base.schedule.final if choice.base.schedule else 0.0
+    goes_on = bool(np.isclose(first, initial, rtol=0.01))
+    rises, last = first > initial, float(rates[-1])
+    about = {"first": first, "last": last, "steps": rates.size, "warmup": warmup}
+    return reached | about | {"goes_on": goes_on, "rises": rises}

@@ -23,6 +23,7 @@ from bayes_cpt.laws import Annealing, Shift
 from bayes_cpt.laws.groups import batch_factors, mixture_factors, size_factors
 from bayes_cpt.laws.term import ADDED
 from bayes_cpt.laws.transfer import effective_share
+from bayes_cpt.model.printed_law import Symbols
 from bayes_cpt.model.setup import BoundModel
 from bayes_cpt.report.numbers import enumerated
 from bayes_cpt.report.words import notation, sentence
@@ -80,7 +81,7 @@ WIDTH, INDENT = 96, "    "
 EXP = sympy.Function("exp")
 
 
-class _Printed:
+class _Printed(Symbols):
     """The part of NumPy that terms use, on single symbols, in the form in which formulas are printed."""
 
     @staticmethod
@@ -96,24 +97,12 @@ class _Printed:
         return powers if rest == 0 else powers * EXP(rest)
 
     @staticmethod
-    def log(value: Any) -> Any:
-        return sympy.log(value)
-
-    @staticmethod
     def expm1(value: Any) -> Any:
         return _Printed.exp(value) - 1
 
     @staticmethod
     def log1p(value: Any) -> Any:
         return sympy.log(1 + value)
-
-    @staticmethod
-    def abs(value: Any) -> Any:
-        return sympy.Abs(value)
-
-    @staticmethod
-    def ones_like(value: Any) -> Any:
-        return sympy.Integer(1)
 
     @staticmethod
     def where(which: Any, yes: Any, no: Any) -> Any:

@@ -2,11 +2,16 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
+import pandas as pd
 
+from bayes_cpt.identify.determination import Facts
+from bayes_cpt.inference.law_checks import LawCheck
+from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.model.groups import FEWEST, checked_batches, fitted_sizes
+from bayes_cpt.model.setup import BoundModel
 from bayes_cpt.report.numbers import enumerated
 from bayes_cpt.report.words import Words, notation, paragraphs, sentence
 from bayes_cpt.study.batches import UNSAID, batch_of
@@ -18,18 +23,10 @@ from bayes_cpt.study.ranges import (
     LENGTH,
     PEAK_RATE,
     REPLAY,
+    Factor,
     factors,
 )
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from bayes_cpt.identify.determination import Facts
-    from bayes_cpt.inference.law_checks import LawCheck
-    from bayes_cpt.inference.posterior import Posterior
-    from bayes_cpt.model.setup import BoundModel
-    from bayes_cpt.study.ranges import Factor
-    from bayes_cpt.study.study import Study
+from bayes_cpt.study.study import Study
 
 PHASES = {"pt": "PT", "cpt": "CPT"}
 # Where all runs share one of these, conclusions about another rest on the law's form alone.
@@ -47,7 +44,7 @@ SUBJECTS, COMPARISONS = (
 )
 
 
-def fit_verdict(posterior: "Posterior", quality: "pd.DataFrame", facts: "Facts") -> list[str]:
+def fit_verdict(posterior: Posterior, quality: pd.DataFrame, facts: Facts) -> list[str]:
     """Return whether to use a fit, how sure that is, and what would change it: one line each.
 
     `quality` is of `bayes_cpt.forecast.quality.fit_quality`, `facts` of
@@ -73,7 +70,7 @@ def fit_verdict(posterior: "Posterior", quality: "pd.DataFrame", facts: "Facts")
     )
 
 
-def warning(posterior: "Posterior") -> list[str]:
+def warning(posterior: Posterior) -> list[str]:
     """Return why a fit cannot be trusted and what would change that; nothing where it can."""
     misled = paragraphs("fit.txt", "misled", {"misleading": posterior.study.misleading})
     if not posterior.problems:
@@ -81,13 +78,13 @@ def warning(posterior: "Posterior") -> list[str]:
     return misled + paragraphs("fit.txt", "warning", _law_facts(posterior))
 
 
-def law_words(posterior: "Posterior") -> Words:
+def law_words(posterior: Posterior) -> Words:
     """Return where the law of a fit does not fit its runs; nothing where it does."""
     facts = _law_facts(posterior)
     return Words(*(paragraphs("fit.txt", block, facts) for block in ("law", "alarms")))
 
 
-def unmeasured_words(frame: "BoundModel") -> str:
+def unmeasured_words(frame: BoundModel) -> str:
     """Return what a fit of one validation set leaves unknown; empty where general and target are known."""
     if frame.unmeasured is None:
         return ""
@@ -95,7 +92,7 @@ def unmeasured_words(frame: "BoundModel") -> str:
     return f"Only {enumerated(frame.domains)} was measured: {unknown}."
 
 
-def _law_facts(posterior: "Posterior") -> Mapping[str, Any]:
+def _law_facts(posterior: Posterior) -> Mapping[str, Any]:
     alarms = posterior.law_checks.alarms
     phases = {check.phase for check in posterior.law_checks.checks if check.phase}
     return {
@@ -115,19 +112,19 @@ def _law_facts(posterior: "Posterior") -> Mapping[str, Any]:
     }
 
 
-def alarm_text(check: "LawCheck") -> str:
+def alarm_text(check: LawCheck) -> str:
     """Return what a check found, in one sentence without its full stop."""
     return sentence("fit.txt", check.kind, {"check": check, "phase": PHASES.get(check.phase, "")})
 
 
-def checks_passed(posterior: "Posterior") -> str:
+def checks_passed(posterior: Posterior) -> str:
     """Return what a fit that can be trusted has passed, a clause."""
     checks = len(posterior.law_checks.checks)
     law = f" and the law passes all {checks} checks against its runs" if checks else ""
     return f"the sampler converged{law}"
 
 
-def what_is_lacking(posterior: "Posterior") -> str:
+def what_is_lacking(posterior: Posterior) -> str:
     """Return what would help a study whose fit falls short of its diagnostics."""
     law = posterior.frame.spec.law
     runs = len(law.last_phase_runs(posterior.study))
@@ -135,7 +132,7 @@ def what_is_lacking(posterior: "Posterior") -> str:
     return sentence("fit.txt", "lacking", facts)
 
 
-def trust(quality: "pd.DataFrame") -> str:
+def trust(quality: pd.DataFrame) -> str:
     """Return how far the curves of a fit are from its losses, a sentence."""
     errors = ", ".join(
         f"{row['mean_absolute_error']:.2g} on {row['domain']}" for row in quality.to_dict("records")
@@ -143,12 +140,12 @@ def trust(quality: "pd.DataFrame") -> str:
     return f"Its curves miss the measured losses by {errors} on average, nats/token."
 
 
-def summarise(facts: "Facts", *, fitted: bool) -> list[str]:
+def summarise(facts: Facts, *, fitted: bool) -> list[str]:
     """Return what the runs determine, and what they leave open with the most telling run: two lines."""
     return paragraphs("fit.txt", "determined", effect_words(facts) | {"fitted": fitted})
 
 
-def effect_words(facts: "Facts") -> dict[str, str]:
+def effect_words(facts: Facts) -> dict[str, str]:
     """Return what is ``settled``, what is ``open`` and the most ``telling`` run, in words.
 
     An effect has its validation sets where it is not so on all of them.
@@ -165,7 +162,7 @@ def effect_words(facts: "Facts") -> dict[str, str]:
     return words | {"telling": facts.telling}
 
 
-def rests_on(study: "Study", *, continual: bool, most: int | None = None) -> str:
+def rests_on(study: Study, *, continual: bool, most: int | None = None) -> str:
     """Return what conclusions rest on one of: a peak learning rate, a base, a schedule family.
 
     As in "one PT peak learning rate (0.002) and one base (stable)"; of more than `most` the others are
@@ -184,14 +181,14 @@ def rests_on(study: "Study", *, continual: bool, most: int | None = None) -> str
     return enumerated(parts)
 
 
-def resting(study: "Study", *, continual: bool) -> str:
+def resting(study: Study, *, continual: bool) -> str:
     """Return `rests_on` as a sentence that says what follows from it; empty where runs differ in it all."""
     shared = rests_on(study, continual=continual)
     meaning = "what another would do follows from the law's form and the priors alone"
     return f"It rests on {shared}: {meaning}." if shared else ""
 
 
-def power_words(posterior: "Posterior", interval: float) -> str:
+def power_words(posterior: Posterior, interval: float) -> str:
     """Return what the power of the learning rate in the forward area makes of a higher peak, in a sentence.
 
     Empty where the law has no such power, or knows it, and for a stack of laws.
@@ -209,7 +206,7 @@ def power_words(posterior: "Posterior", interval: float) -> str:
     )
 
 
-def undivided(study: "Study", *, continual: bool) -> list[str]:
+def undivided(study: Study, *, continual: bool) -> list[str]:
     """Return what no two runs of each phase differ in, a line per phase."""
     phases = {}
     for phase in ("pt", "cpt") if continual else ("pt",):
@@ -219,7 +216,7 @@ def undivided(study: "Study", *, continual: bool) -> list[str]:
     return paragraphs("check.txt", "alike", {"phases": phases})
 
 
-def size_words(study: "Study", *, continual: bool) -> list[str]:
+def size_words(study: Study, *, continual: bool) -> list[str]:
     """Return how many model sizes there are, and which would tell the exponents of size; at most a line."""
     sizes = fitted_sizes(study, continual=continual)
     missing = FEWEST - len(sizes)
@@ -228,7 +225,7 @@ def size_words(study: "Study", *, continual: bool) -> list[str]:
     return paragraphs("check.txt", "sizes", facts)
 
 
-def batch_words(study: "Study") -> list[str]:
+def batch_words(study: Study) -> list[str]:
     """Return which batches there are, what cannot be separated, and which runs would tell more."""
     batches = checked_batches(study)
     names = {
@@ -249,7 +246,7 @@ def batch_words(study: "Study") -> list[str]:
     return paragraphs("check.txt", "batches", facts)
 
 
-def _alike(factor: "Factor", one: str, other: str) -> bool:
+def _alike(factor: Factor, one: str, other: str) -> bool:
     """Return whether two runs have one value of a factor, or values that tell as much as one."""
     if not factor.graded:
         return factor.values[one] == factor.values[other]
@@ -273,7 +270,7 @@ class Convergence:
     saturated: int
 
     @classmethod
-    def of(cls, posterior: "Posterior", table: "pd.DataFrame | None" = None) -> Self:
+    def of(cls, posterior: Posterior, table: pd.DataFrame | None = None) -> Self:
         """Return the diagnostics of a posterior; `table` is its summary, where that is at hand."""
         table = posterior.summary(coefficients=False) if table is None else table
         sampled = table[table["kind"] == "parameter"]

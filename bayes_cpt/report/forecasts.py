@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
 
+import pandas as pd
+
 from bayes_cpt.history.population import FEWEST
 from bayes_cpt.report.numbers import WIDTH, enumerated, fixed, signed
 from bayes_cpt.report.words import paragraphs, sentence
@@ -12,8 +14,6 @@ from bayes_cpt.validate.calibration import EDGE, FAILS, FALSE_ALARM, HOLDS
 from bayes_cpt.validate.held_out import OURS
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from bayes_cpt.decisions.advice import Advice
     from bayes_cpt.history.learnt import Learnt
     from bayes_cpt.validate.calibration import Verdict
@@ -28,7 +28,7 @@ PLACES = 3
 ERRORS = 2.0
 
 
-def forecast_verdict(bands: "pd.DataFrame") -> list[str]:
+def forecast_verdict(bands: pd.DataFrame) -> list[str]:
     """Return where the runs of `forecast.bands` end, how sure that is, and what would change it."""
     final = bands.groupby(["run", "domain"], sort=False).tail(1)
     runs = dict(list(final.groupby("run", sort=False)))
@@ -44,7 +44,7 @@ def forecast_verdict(bands: "pd.DataFrame") -> list[str]:
     return paragraphs("predict.txt", "verdict", facts)
 
 
-def _ends(runs: "dict[str, pd.DataFrame]") -> list[str]:
+def _ends(runs: dict[str, pd.DataFrame]) -> list[str]:
     """Return where each run ends; validation sets are named once where all runs have the same."""
     ends: list[str] = []
     alike = len({tuple(rows["domain"]) for rows in runs.values()}) == 1
@@ -58,7 +58,7 @@ def _ends(runs: "dict[str, pd.DataFrame]") -> list[str]:
     return ends
 
 
-def _reach(final: "pd.DataFrame", *, single: bool) -> list[str]:
+def _reach(final: pd.DataFrame, *, single: bool) -> list[str]:
     """Return the intervals of a single run; of several how far they reach from the medians, at most."""
     parts = []
     for domain, rows in final.groupby("domain", sort=False):
@@ -72,7 +72,7 @@ def _reach(final: "pd.DataFrame", *, single: bool) -> list[str]:
     return parts
 
 
-def forecast_sentences(bands: "pd.DataFrame") -> list[str]:
+def forecast_sentences(bands: pd.DataFrame) -> list[str]:
     """Return where each run of `bayes_cpt.forecast.bands.bands` ends, ready for a paper.
 
     As in "Run long_r25 is forecast to end at 2.79 nats/token on general after 12000 steps (90 % predictive
@@ -87,37 +87,41 @@ def forecast_sentences(bands: "pd.DataFrame") -> list[str]:
     return paragraphs("predict.txt", "sentences", facts)
 
 
-def held_out_verdict(
-    scores: "pd.DataFrame", points: "pd.DataFrame", refits: "pd.DataFrame"
-) -> list[str]:
+def held_out_verdict(scores: pd.DataFrame, points: pd.DataFrame, refits: pd.DataFrame) -> list[str]:
     """Return whether to trust the bands, how sure that is, and what would change it.
 
     `scores` are the pooled rows of `bayes_cpt.validate.held_out.score_table`, `points` and `refits` of
     `score_folds` there.
     """
-    ours = scores[scores["method"] == OURS].sort_values("seen").to_dict("records")
-    rows = [
-        {
-            "left_out": left_out(row["seen"]),
-            "points": row["points"],
-            "share": f"{100 * row['coverage_90']:.0f}{plus_minus(row['coverage_90_error'])} %",
-        }
-        for row in ours
-    ]
+    ours = scores[scores["method"] == OURS].sort_values("seen")
+    rows, first = held_out_rows(ours), ours.iloc[0]
     made = refits.loc[refits["method"] == OURS, "trustworthy"].astype(bool)
     facts = {
-        "advice": _advice(ours[0]),
+        "advice": _advice(first["coverage_90"], first["coverage_90_error"]),
         "first": rows[0],
         "others": rows[1:],
-        "runs": points.loc[points["seen"] == ours[0]["seen"], "run"].nunique(),
+        "runs": points.loc[points["seen"] == first["seen"], "run"].nunique(),
         "short": int((~made).sum()),
         "refits": len(made),
     }
     return paragraphs("validate_forecast.txt", "verdict", facts)
 
 
-def _advice(row: dict[str, Any]) -> str:
-    share, error = row["coverage_90"], row["coverage_90_error"]
+def held_out_rows(scores: pd.DataFrame) -> list[dict[str, Any]]:
+    """Return what was left out, how many points that are, and the share in the 90 % bands, in words."""
+    return [
+        {"left_out": left_out(row["seen"]), "points": row["points"], "share": held(row)}
+        for row in scores.to_dict("records")
+    ]
+
+
+def held(row: Mapping[str, Any]) -> str:
+    """Return the share of points in their 90 % bands with its standard error, where it has one."""
+    share, error = 100 * row["coverage_90"], 100 * row["coverage_90_error"]
+    return f"{share:.0f} ± {error:.0f} %" if math.isfinite(error) else f"{share:.0f} %"
+
+
+def _advice(share: float, error: float) -> str:
     if not math.isfinite(error):
         return "Too few runs to judge the bands"
     if share < BAND - ERRORS * error:
@@ -136,11 +140,6 @@ def left_out(seen: float) -> str:
     ('whole runs', 'after 25 %')
     """
     return f"after {100 * seen:g} %" if seen else "whole runs"
-
-
-def plus_minus(error: float) -> str:
-    """Return the standard error of a share in percent, as it stands behind it; empty where it has none."""
-    return f" ± {100 * error:.0f}" if math.isfinite(error) else ""
 
 
 def sbc_verdict(name: str, design: str, found: "Verdict") -> list[str]:
@@ -167,7 +166,7 @@ def sbc_verdict(name: str, design: str, found: "Verdict") -> list[str]:
     return paragraphs("validate_sbc.txt", "verdict", facts)
 
 
-def prior_verdict(name: str, ends: "pd.DataFrame", interval: float) -> list[str]:
+def prior_verdict(name: str, ends: pd.DataFrame, interval: float) -> list[str]:
     """Return when to use a model's prior, how sure what it says is, and what would change it.
 
     `ends` is of `bayes_cpt.identify.prior_predictive.expected_ends`.
@@ -190,7 +189,7 @@ def prior_verdict(name: str, ends: "pd.DataFrame", interval: float) -> list[str]
 
 
 def learnt_verdict(
-    learnt: "Learnt", file: str, scores: "pd.DataFrame | None", *, trustworthy: bool
+    learnt: "Learnt", file: str, scores: pd.DataFrame | None, *, trustworthy: bool
 ) -> list[str]:
     """Return whether to use learnt priors, how sure that is, and what would change it.
 

@@ -1,26 +1,24 @@
 """Landmarks in plain words: what to start from, how to re-warm, and whether general loss comes back."""
 
 from statistics import NormalDist
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from bayes_cpt.report.numbers import DECIMALS, MANY, SURE, Estimate, chance, signed, steps
+import pandas as pd
+
+from bayes_cpt.landmarks.survey import Survey
+from bayes_cpt.report.numbers import MANY, SURE, Estimate, signed
 from bayes_cpt.report.words import Words, render
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from bayes_cpt.landmarks.survey import Survey
 
 # Outcomes that are less probable are left out.
 WORTH_A_WORD = 0.02
 
 
-def survey_words(survey: "Survey", interval: float = 0.9) -> Words:
+def survey_words(survey: Survey, interval: float = 0.9) -> Words:
     """Return what the landmarks of a plan come to."""
     tables, schedule = survey.tables(interval), survey.base.schedule
     general, target = (str(name) for name in survey.peaks.draws["domain"].to_numpy())
     before, peak = schedule.final if schedule else 0.0, survey.run.schedule.peak
-    known = survey.choices is not None
+    known, draws = survey.choices is not None, survey.turning.draws
     return render(
         "landmarks.txt",
         {
@@ -44,12 +42,21 @@ def survey_words(survey: "Survey", interval: float = 0.9) -> Words:
             },
             "back": _coming_back(survey, tables["turning_length"], general),
             "critical": _critical(survey, tables["critical_point"]) if known else None,
-            "outside": "; ".join(_outside(survey, tables["turning_length"])),
+            "outside": {
+                run: note
+                for run, note in zip(
+                    draws["run"].to_numpy(), draws["outside"].to_numpy(), strict=True
+                )
+                if note
+            },
+            "longest": survey.turning.longest,
+            "sure": SURE,
+            "beyond": (tables["turning_length"]["median"] > survey.turning.longest).any(),
         },
     )
 
 
-def _differences(table: "pd.DataFrame", value: Any, interval: float) -> list[Estimate]:
+def _differences(table: pd.DataFrame, value: Any, interval: float) -> list[Estimate]:
     """Return by how much final losses at a value lie above those at the reference, by validation set."""
     width = 2.0 * NormalDist().inv_cdf(0.5 + interval / 2.0)
     return [
@@ -64,25 +71,21 @@ def _differences(table: "pd.DataFrame", value: Any, interval: float) -> list[Est
     ]
 
 
-def _bases(table: "pd.DataFrame", domains: tuple[str, str]) -> dict[str, Any] | None:
+def _bases(table: pd.DataFrame, domains: tuple[str, str]) -> dict[str, Any] | None:
     """Return the best base on each validation set; None where there is one base only."""
     if table["value"].nunique() == 1:
         return None
     best = {}
     for domain in domains:
-        ends = table[table["domain"] == domain].sort_values("median")
-        first, second = ends.iloc[0], ends.iloc[1]
-        best[domain] = {
-            "name": first["value"],
-            "best": float(first["best"]),
-            "sure": first["best"] >= SURE,
-            "second": second["value"],
-            "gap": f"{second['median'] - first['median']:.{DECIMALS - 1}f}",
-        }
+        first, second = (
+            table[table["domain"] == domain].sort_values("median").to_dict("records")[:2]
+        )
+        gap = second["median"] - first["median"]
+        best[domain] = first | {"second": second["value"], "gap": gap}
     return {"count": table["value"].nunique(), "best": best}
 
 
-def _loss_potential(survey: "Survey", table: "pd.DataFrame", interval: float) -> dict[str, Any]:
+def _loss_potential(survey: Survey, table: pd.DataFrame, interval: float) -> dict[str, Any]:
     parts = [table[table["rewarmed"] == again] for again in (False, True)]
     # Each from the base that is annealed the furthest.
     direct, rewarmed = (_differences(part, part["value"].min(), interval) for part in parts)
@@ -97,7 +100,7 @@ def _loss_potential(survey: "Survey", table: "pd.DataFrame", interval: float) ->
     }
 
 
-def _half_peak(survey: "Survey", table: "pd.DataFrame") -> tuple[float, float]:
+def _half_peak(survey: Survey, table: pd.DataFrame) -> tuple[float, float]:
     """Return the peak that was tried nearest to half the planned one, and the planned one."""
     planned = float(survey.peaks.draws["value"].to_numpy()[survey.peaks.reference])
     values = table["value"].astype(float)
@@ -105,24 +108,19 @@ def _half_peak(survey: "Survey", table: "pd.DataFrame") -> tuple[float, float]:
 
 
 def _peaks(
-    survey: "Survey", table: "pd.DataFrame", domains: tuple[str, str], interval: float
+    survey: Survey, table: pd.DataFrame, domains: tuple[str, str], interval: float
 ) -> dict[str, Any]:
     half, planned = _half_peak(survey, table)
-    lowest = []
-    for domain in domains:
-        ends = table[table["domain"] == domain]
-        row = ends.loc[ends["best"].idxmax()]
-        far = ", outside what was fitted" if row["outside"] else ""
-        lowest.append(f"{row['value']:g} on {domain} ({chance(row['best'])}{far})")
+    rows = [table[table["domain"] == domain] for domain in domains]
     return {
         "half": f"{half:g}" if half != planned else "",
         "planned": f"{planned:g}",
         "changes": _differences(table, half, interval),
-        "lowest": " and ".join(lowest),
+        "lowest": [own.loc[own["best"].idxmax()] for own in rows],
     }
 
 
-def _coming_back(survey: "Survey", table: "pd.DataFrame", general: str) -> list[dict[str, Any]]:
+def _coming_back(survey: Survey, table: pd.DataFrame, general: str) -> list[dict[str, Any]]:
     """Return what becomes of general loss, and of the balance, as the surveyed run gets longer."""
     rows = table[table["run"] == survey.run.name].set_index("course")
     parts = []
@@ -131,36 +129,31 @@ def _coming_back(survey: "Survey", table: "pd.DataFrame", general: str) -> list[
             rows[rows["balance"] == balance].loc[way] for way in ("stretched", "held")
         )
         spread = (drawn_out["change_upper"] - drawn_out["change_lower"]) / 3.0
-        lower, upper = (signed(drawn_out[f"change_{end}"], spread) for end in ("lower", "upper"))
+        ends = ("change", "change_lower", "change_upper")
         parts.append(
             {
                 "what": general if balance == 1.0 else f"the balance ({balance:g} {general})",
                 "steps": drawn_out["planned_steps"],
-                "change": signed(drawn_out["change"], spread),
-                "band": f"{lower} to {upper}",
                 "probability": float(drawn_out["back"]),
-                "drawn_out": _becomes(drawn_out),
-                "held": _becomes(held),
+                **{name: signed(drawn_out[name], spread) for name in ends},
+                "drawn_out": _outcomes(drawn_out),
+                "held": _outcomes(held),
             }
         )
     return parts
 
 
-def _becomes(row: Any) -> list[str]:
-    """Return what becomes of a loss as the run gets longer, the most probable first."""
-    when = f"{steps(row['median'])} steps ({steps(row['lower'])} to {steps(row['upper'])}; "
-    if row["lower"] > MANY:
-        when = "over a million steps ("
-    outcomes = (
-        (row["never_rises"], f"never takes it above its base ({chance(row['never_rises'])})"),
-        (row["returns"], f"brings it back after {when}{chance(row['returns'])})"),
-        (row["never_returns"], f"never brings it back ({chance(row['never_returns'])})"),
-    )
-    likely = [pair for pair in outcomes if pair[0] >= WORTH_A_WORD]
-    return [text for _, text in sorted(likely, key=lambda pair: -pair[0])]
+def _outcomes(row: pd.Series) -> list[dict[str, Any]]:
+    """Return what may become of a loss as the run gets longer, the most probable first."""
+    names = ("never_rises", "returns", "never_returns")
+    likely = [
+        {"outcome": own, "probability": row[own]} for own in names if row[own] >= WORTH_A_WORD
+    ]
+    ends = {name: row[name] for name in ("median", "lower", "upper")}
+    return [own | ends for own in sorted(likely, key=lambda own: -own["probability"])]
 
 
-def _critical(survey: "Survey", table: "pd.DataFrame") -> dict[str, Any] | None:
+def _critical(survey: Survey, table: pd.DataFrame) -> dict[str, Any] | None:
     """Return the row of the critical point at the run's replay ratio, and whether the base is past it."""
     choices, past = survey.choices, survey.past()
     if choices is None or past is None:
@@ -176,20 +169,7 @@ def _critical(survey: "Survey", table: "pd.DataFrame") -> dict[str, Any] | None:
     }
 
 
-def _outside(survey: "Survey", table: "pd.DataFrame") -> list[str]:
-    """Return where the runs leave what was fitted, and that turning lengths do."""
-    draws, longest = survey.turning.draws, survey.turning.longest
-    notes = [
-        f"{run}: {note}"
-        for run, note in zip(draws["run"].to_numpy(), draws["outside"].to_numpy(), strict=True)
-        if note
-    ]
-    if (table["median"] > longest).any():
-        notes.append(f"turning lengths over {longest} steps, the longest run that was fitted")
-    return notes
-
-
-def effects(survey: "Survey", interval: float = 0.9) -> list[tuple[str, list[Estimate]]]:
+def effects(survey: Survey, interval: float = 0.9) -> list[tuple[str, list[Estimate]]]:
     """Return each choice in words, and what it does to the last loss on each validation set."""
     tables = survey.tables(interval)
     peaks = tables["peak_learning_rate"]

@@ -3,22 +3,19 @@
 import json
 import re
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.model.fitted_points import MOST_SKIPPED
 from bayes_cpt.report.fit import Convergence
 from bayes_cpt.report.words import environment, paragraphs
-
-if TYPE_CHECKING:
-    from bayes_cpt.inference.posterior import Posterior
-    from bayes_cpt.model.law_table import ResidualTable
 
 CITATION = re.compile(r"\[@(\w+)\]")
 ENTRY = re.compile(r"^@\w+\{(\w+),$.*?^\}$", re.MULTILINE | re.DOTALL)
 
 
 def methods(
-    posterior: "Posterior",
+    posterior: Posterior,
     interval: float = 0.9,
     *,
     reached: Convergence | None = None,
@@ -36,8 +33,7 @@ def methods(
     frame, study = posterior.frame, posterior.study
     reached = Convergence.of(posterior) if reached is None else reached
     efforts = (FIRST_LOOK, *ATTEMPTS)
-    continual = frame.spec.law.continual
-    runs = study.runs if continual else study.pretraining_runs
+    continual, runs = frame.spec.law.continual, frame.spec.law.fitted_runs(study)
     facts = {
         "continual": len(study.continual_runs) if continual else 0,
         "pretraining": len(study.pretraining_runs),
@@ -52,9 +48,9 @@ def methods(
         "model": frame.spec.name,
         "summary": frame.spec.summary,
         "versions": versions(posterior),
-        "skipped": _skipped(frame.spec.residuals),
+        "residuals": frame.spec.residuals,
+        "most_skipped": MOST_SKIPPED,
         "parameters": sum(not isinstance(element.prior, Fixed) for element in elements(frame)),
-        "correlated": frame.spec.residuals.kind == "curve",
         "reached": reached,
         "tuning": efforts[min(reached.attempts, len(efforts)) - 1].tune,
         "seed": posterior.seed,
@@ -66,20 +62,7 @@ def methods(
     return paragraphs("methods.txt", "methods", facts)
 
 
-def _skipped(residuals: "ResidualTable") -> str:
-    """Return what of each pre-training run does not enter the fit."""
-    parts = ["its warm-up"]
-    if residuals.skip_pretraining:
-        parts.append(f"the first {100 * residuals.skip_pretraining:g} % of its steps")
-    if residuals.skip_warmups:
-        parts.append(
-            f"{residuals.skip_warmups:g} times the longest warm-up, but no more than "
-            f"{100 * residuals.skip_longest:g} % of the longest run or {100 * MOST_SKIPPED:g} % of it"
-        )
-    return " or ".join(parts) + (", whichever is longest" if len(parts) > 1 else "")
-
-
-def versions(posterior: "Posterior") -> dict[str, str]:
+def versions(posterior: Posterior) -> dict[str, str]:
     """Return the versions of what made a fit, by the name of the package."""
     kept = dict(json.loads(posterior.tree.attrs["versions"]))
     return dict.fromkeys(("bayes-cpt", "pymc", "nutpie"), "unknown") | kept
@@ -96,7 +79,7 @@ def cited(text: str) -> list[str]:
     return list(dict.fromkeys(CITATION.findall(text)))
 
 
-def bibtex(posterior: "Posterior", keys: Iterable[str]) -> str:
+def bibtex(posterior: Posterior, keys: Iterable[str]) -> str:
     """Return works as a BibTeX file, with the versions and the year of a fit."""
     text = (
         environment()

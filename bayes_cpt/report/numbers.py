@@ -8,6 +8,8 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from bayes_cpt.arrays import central
+
 # A probability from which a sign is stated without reservation.
 SURE = 0.9
 # Steps beyond which nobody trains.
@@ -34,9 +36,10 @@ class Estimate:
     def of(cls, draws: ArrayLike, interval: float) -> Self:
         """Return the estimate that draws of a quantity stand for."""
         values = np.asarray(draws, dtype=np.float64)
-        marks = np.quantile(values, [0.5, 0.5 - interval / 2, 0.5 + interval / 2])
-        median, lower, upper = (float(mark) for mark in marks)
-        return cls(median, lower, upper, float(values.std()), float(np.mean(values > 0)))
+        ends = {name: float(end) for name, end in central(values, interval).items()}
+        return cls(
+            **ends, spread=float(values.std()), probability_positive=float(np.mean(values > 0))
+        )
 
     @property
     def sure(self) -> float:

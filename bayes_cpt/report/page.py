@@ -4,16 +4,23 @@ import base64
 import io
 import json
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
+import pandas as pd
+import xarray as xr
 from markupsafe import Markup
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure, SubFigure
 
+from bayes_cpt.decisions.decision import Decision
 from bayes_cpt.errors import Problem, ProblemError
 from bayes_cpt.identify.determination import Facts, determination
+from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.report.decisions import edge_words, optimum_sentences
 from bayes_cpt.report.equation import law_equations, mathml, mathml_symbol, meaning
 from bayes_cpt.report.fit import (
@@ -25,7 +32,7 @@ from bayes_cpt.report.fit import (
     trust,
     unmeasured_words,
 )
-from bayes_cpt.report.forecasts import forecast_sentences, left_out, plus_minus
+from bayes_cpt.report.forecasts import forecast_sentences, held_out_rows
 from bayes_cpt.report.methods import CITATION, bibtex, cited, methods, versions
 from bayes_cpt.report.numbers import listed
 from bayes_cpt.report.results import (
@@ -40,19 +47,10 @@ from bayes_cpt.report.results import (
 )
 from bayes_cpt.report.tables import SYMBOL, Table
 from bayes_cpt.report.words import environment, notation
+from bayes_cpt.study.study import Study
 from bayes_cpt.validate.held_out import OURS, score_table
 from bayes_cpt.validate.scores import ALL_DOMAINS, ALL_RUNS
 from bayes_cpt.validate.tasks import SETTINGS
-
-if TYPE_CHECKING:
-    import pandas as pd
-    import xarray as xr
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure, SubFigure
-
-    from bayes_cpt.decisions.decision import Decision
-    from bayes_cpt.inference.posterior import Posterior
-    from bayes_cpt.study.study import Study
 
 DRAWS, FIGURE_DRAWS = 1000, 300
 POINTS = "points.csv"
@@ -73,7 +71,7 @@ class ValidationError(ProblemError):
     """A folder that holds no results of `bayes-cpt validate forecast`."""
 
 
-def pooled(scores: "pd.DataFrame") -> "pd.DataFrame":
+def pooled(scores: pd.DataFrame) -> pd.DataFrame:
     """Return the rows of `bayes_cpt.validate.held_out.score_table` over all runs and validation sets."""
     of_all = scores[scores["run"] == ALL_RUNS]
     together = of_all[of_all["domain"] == ALL_DOMAINS]
@@ -94,12 +92,12 @@ class Calibration:
         In what the validated fit differs from the reported one; empty where in nothing.
     """
 
-    points: "pd.DataFrame"
-    pooled: "pd.DataFrame"
+    points: pd.DataFrame
+    pooled: pd.DataFrame
     caution: str
 
     @classmethod
-    def read(cls, folder: str | Path, posterior: "Posterior") -> Self:
+    def read(cls, folder: str | Path, posterior: Posterior) -> Self:
         """Return what ``bayes-cpt validate forecast STUDY -o FOLDER`` wrote, beside the reported fit.
 
         Raises
@@ -107,8 +105,6 @@ class Calibration:
         ValidationError
             If the folder does not hold such results.
         """
-        import pandas as pd
-
         place = Path(folder)
         try:
             points = pd.read_csv(place / POINTS)
@@ -132,16 +128,8 @@ class Calibration:
         return cls(points, pooled(summary), caution)
 
     def scores(self) -> list[dict[str, Any]]:
-        """Return coverage and number of points of this package's forecasts, per share that was seen."""
-        return [
-            {
-                "left_out": left_out(row["seen"]),
-                "coverage_90": row["coverage_90"],
-                "error": plus_minus(row["coverage_90_error"]),
-                "points": row["points"],
-            }
-            for row in self.pooled[self.pooled["method"] == OURS].to_dict("records")
-        ]
+        """Return how this package's forecasts did in words, per share of the steps that was seen."""
+        return held_out_rows(self.pooled[self.pooled["method"] == OURS])
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,16 +153,16 @@ class Report:
         What makes the report again.
     """
 
-    posterior: "Posterior"
-    decision: "Decision | None"
-    plan: "Study | None"
+    posterior: Posterior
+    decision: Decision | None
+    plan: Study | None
     calibration: Calibration | None
     interval: float
     seed: int
     command: str
 
     @cached_property
-    def bands(self) -> "pd.DataFrame | None":
+    def bands(self) -> pd.DataFrame | None:
         """The bands of the forecast, in the draws of the decision: its table says the same of a run."""
         from bayes_cpt.forecast.bands import bands
 
@@ -184,14 +172,14 @@ class Report:
         return bands(self.posterior, self.plan, draws=draws, seed=self.seed, interval=self.interval)
 
     @cached_property
-    def curves(self) -> "xr.Dataset | None":
+    def curves(self) -> xr.Dataset | None:
         """Draws of the forecast, to be drawn."""
         if self.plan is None:
             return None
         return self.posterior.predict(self.plan, seed=self.seed, draws=FIGURE_DRAWS)
 
     @cached_property
-    def determined(self) -> "pd.DataFrame":
+    def determined(self) -> pd.DataFrame:
         """What the runs determine (see `bayes_cpt.identify.determination.determination`)."""
         return determination(self.posterior, self.interval)
 
@@ -201,14 +189,14 @@ class Report:
         return Facts.of(self.determined)
 
     @cached_property
-    def quality(self) -> "pd.DataFrame":
+    def quality(self) -> pd.DataFrame:
         """How the curves lie on the losses (see `bayes_cpt.forecast.quality.fit_quality`)."""
         from bayes_cpt.forecast.quality import fit_quality
 
         return fit_quality(self.posterior)
 
     @cached_property
-    def quantities(self) -> "pd.DataFrame":
+    def quantities(self) -> pd.DataFrame:
         """Coefficients and parameters (see `Posterior.summary`)."""
         return self.posterior.summary(self.interval)
 
@@ -258,6 +246,17 @@ class Report:
             scores=self.calibration.scores() if self.calibration else (),
         )
 
+    def figures(self, width: float | None) -> dict[str, Callable[[], Figure]]:
+        """Return what draws the figures of page and paper, by name; `width` is of a forecast, inches."""
+        from bayes_cpt import plots
+
+        drawn: dict[str, Callable[[], Figure]] = {}
+        if self.curves is not None:
+            drawn["forecast"] = partial(plots.forecast, self.posterior, self.curves, width=width)
+        drawn["ridges"] = partial(plots.ridges, self.posterior)
+        drawn["sampling"] = partial(plots.sampling, self.posterior, self.quantities)
+        return drawn
+
     def html(self) -> str:
         """Return the report as one HTML page that needs nothing else."""
         posterior, decision, study = self.posterior, self.decision, self.posterior.study
@@ -301,12 +300,12 @@ class Report:
 
 
 def report(
-    posterior: "Posterior",
+    posterior: Posterior,
     path: str | Path | None = None,
     *,
     objective: Any = "balanced",
     space: Any = None,
-    plan: "Study | str | Path | None" = None,
+    plan: Study | str | Path | None = None,
     validation: str | Path | None = None,
     interval: float = 0.9,
     draws: int = DRAWS,
@@ -371,7 +370,7 @@ def report(
     return full_report
 
 
-def _beyond(bands: "pd.DataFrame | None") -> str:
+def _beyond(bands: pd.DataFrame | None) -> str:
     """Return which forecasts leave what was fitted."""
     if bands is None:
         return ""
@@ -390,7 +389,7 @@ class Drawing:
     caption: str
 
     @classmethod
-    def of(cls, figure: "Figure", alternative: str, caption: str) -> Self:
+    def of(cls, figure: Figure, alternative: str, caption: str) -> Self:
         """Return a drawing of a figure, whose backgrounds are transparent from then on."""
         import matplotlib as mpl
         from matplotlib.backends.backend_svg import FigureCanvasSVG
@@ -413,17 +412,13 @@ def _drawings(report: Report) -> dict[str, Drawing]:
     """Return the figures of a report, by name."""
     from bayes_cpt import plots
 
-    posterior, decision = report.posterior, report.decision
-    figures = {
-        "fitted": plots.fitted(posterior, _some_runs(report)),
-        "ridges": plots.ridges(posterior),
-        "sampling": plots.sampling(posterior, report.quantities),
+    runs = 0 if report.curves is None else report.curves.sizes["run"]
+    figures = {"fitted": plots.fitted(report.posterior, _some_runs(report))}
+    figures |= {
+        name: draw() for name, draw in report.figures(NARROW if runs == 1 else None).items()
     }
-    if decision is not None:
-        figures["decision"] = plots.decision(decision)
-    if report.curves is not None:
-        width = NARROW if report.curves.sizes["run"] == 1 else None
-        figures["forecast"] = plots.forecast(posterior, report.curves, width=width)
+    if report.decision is not None:
+        figures["decision"] = plots.decision(report.decision)
     if report.calibration is not None:
         points = report.calibration.points
         whole = points[points["seen"] == 0]
@@ -437,9 +432,8 @@ def _drawings(report: Report) -> dict[str, Drawing]:
 
 def _some_runs(report: Report) -> list[str]:
     """Return the names of a few fitted runs, spread over the replay ratios."""
-    study = report.posterior.study
-    continual = report.posterior.frame.spec.law.continual
-    runs = study.continual_runs if continual else study.pretraining_runs
+    posterior = report.posterior
+    runs = posterior.frame.spec.law.last_phase_runs(posterior.study)
     ordered = sorted(runs, key=lambda run: (run.replay or 0.0, run.name))
     count = min(MOST_RUNS, len(ordered))
     places = [round(k * (len(ordered) - 1) / max(1, count - 1)) for k in range(count)]

@@ -2,21 +2,16 @@
 
 import re
 from collections.abc import Callable
-from functools import partial
-from typing import TYPE_CHECKING
 
+from matplotlib.figure import Figure
+
+from bayes_cpt.plots.style import COLUMN
 from bayes_cpt.report.equation import latex as latex_equation
 from bayes_cpt.report.equation import law_equations
 from bayes_cpt.report.methods import CITATION, bibtex, cited
 from bayes_cpt.report.page import Report
 from bayes_cpt.report.tables import WRITERS, escape
 from bayes_cpt.report.words import environment, notation
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-# Figures of a paper, by their names in a report.
-FIGURES = ("forecast", "ridges", "sampling")
 
 
 def texts(report: Report) -> dict[str, str]:
@@ -40,12 +35,12 @@ def texts(report: Report) -> dict[str, str]:
     for name, table in report.tables.items():
         for suffix, write in WRITERS.items():
             pieces[f"table-{name}{suffix}"] = write(table)
-    shown = FIGURES if report.curves is not None else FIGURES[1:]
     facts = {
         "title": escape(f"{report.posterior.study.name}: what was fitted, and what follows"),
         "tables": list(report.tables),
         "figures": {
-            f"figure-{name}": escape(notation()["figures"][name]["caption"]) for name in shown
+            f"figure-{name}": escape(notation()["figures"][name]["caption"])
+            for name in report.figures(COLUMN)
         },
     }
     pieces["paper.tex"] = environment().get_template("paper.tex").render(facts)
@@ -74,14 +69,6 @@ def _escape_citing(text: str) -> str:
     )
 
 
-def figures(report: Report) -> "dict[str, Callable[[], Figure]]":
-    """Return what draws the figures of a paper at the width of a column, by their names."""
-    from bayes_cpt import plots
-    from bayes_cpt.plots.style import COLUMN
-
-    posterior, drawn = report.posterior, {}
-    if report.curves is not None:
-        drawn["forecast"] = partial(plots.forecast, posterior, report.curves, width=COLUMN)
-    drawn["ridges"] = partial(plots.ridges, posterior)
-    drawn["sampling"] = partial(plots.sampling, posterior, report.quantities)
-    return {f"figure-{name}": draw for name, draw in drawn.items()}
+def figures(report: Report) -> dict[str, Callable[[], Figure]]:
+    """Return what draws the figures of a paper at the width of a column, by the names of their files."""
+    return {f"figure-{name}": draw for name, draw in report.figures(COLUMN).items()}

@@ -1,18 +1,19 @@
 """The tables of results: what runs there are, what a fit says, and where forecast and chosen runs end."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import pandas as pd
+
 from bayes_cpt.report.fit import COMPARISONS
-from bayes_cpt.report.forecasts import left_out, plus_minus
+from bayes_cpt.report.forecasts import held, left_out
 from bayes_cpt.report.numbers import chance, fixed, listed, percent, supported
 from bayes_cpt.report.tables import NONE, SYMBOL, Columns, Row, Table, columns, number, starred
 from bayes_cpt.validate.held_out import OURS, PAPER
+from bayes_cpt.validate.scores import MASSES
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from bayes_cpt.decisions.decision import Decision
     from bayes_cpt.inference.posterior import Posterior
     from bayes_cpt.model.setup import BoundModel
@@ -35,9 +36,7 @@ def interval_of(form: Callable[[float, float], str]) -> Callable[[Row], str]:
     return lambda row: f"{form(row['lower'], row['sd'])} to {form(row['upper'], row['sd'])}"
 
 
-def effects_table(
-    posterior: "Posterior", determined: "pd.DataFrame", interval: float = 0.9
-) -> Table:
+def effects_table(posterior: "Posterior", determined: pd.DataFrame, interval: float = 0.9) -> Table:
     """Return what moves the last loss of a typical run, of `identify.determination` with that interval."""
     from bayes_cpt.forecast.derived import Typical
     from bayes_cpt.identify.determination import settled
@@ -68,7 +67,7 @@ def effects_table(
     )
 
 
-def quantities_table(posterior: "Posterior", rows: "pd.DataFrame", interval: float) -> Table:
+def quantities_table(posterior: "Posterior", rows: pd.DataFrame, interval: float) -> Table:
     """Return coefficients or parameters with their intervals, of `Posterior.summary` with that interval."""
     from bayes_cpt.inference.posterior import LOWEST_CONTRACTION
 
@@ -131,7 +130,7 @@ def choices_table(decision: "Decision", interval: float = 0.9) -> Table:
     )
 
 
-def forecast_table(bands: "pd.DataFrame") -> Table:
+def forecast_table(bands: pd.DataFrame) -> Table:
     """Return where the runs of `bayes_cpt.forecast.bands.bands` end."""
     interval = float(bands.attrs["interval"])
     final = bands.groupby(["run", "domain"], sort=False).tail(1)
@@ -158,7 +157,7 @@ def forecast_table(bands: "pd.DataFrame") -> Table:
     )
 
 
-def calibration_table(scores: "pd.DataFrame") -> Table:
+def calibration_table(scores: pd.DataFrame) -> Table:
     """Return coverage and CRPS of the pooled rows of `bayes_cpt.validate.held_out.score_table`."""
     shown = columns("points:text | CRPS=crps:.4f | bias:+.4f")
     return Table(
@@ -169,9 +168,7 @@ def calibration_table(scores: "pd.DataFrame") -> Table:
             "method": lambda row: METHODS.get(row["method"]) or row["method"],
             "points": shown.pop("points"),
             "in 50 %": ("coverage_50", percent),
-            "in 90 %": lambda row: (
-                f"{100 * row['coverage_90']:.0f}{plus_minus(row['coverage_90_error'])} %"
-            ),
+            "in 90 %": held,
             **shown,
         },
         note="± is the standard error of the share, each run being one observation. CRPS and bias of "
@@ -180,10 +177,15 @@ def calibration_table(scores: "pd.DataFrame") -> Table:
     )
 
 
+def with_coverage(scores: pd.DataFrame, masses: Sequence[int] = MASSES) -> pd.DataFrame:
+    """Return scores with the shares of points in their bands as one text, and its error: %, both."""
+    shares = [(100 * scores[f"coverage_{mass}"]).map("{:.0f}".format) for mass in masses]
+    inside = shares[0].str.cat(shares[1:], sep="/")
+    return scores.assign(inside=inside, inside_error=100 * scores["coverage_90_error"])
+
+
 def runs_table(study: "Study") -> Table:
     """Return the runs of a study."""
-    import pandas as pd
-
     from bayes_cpt.study.ranges import describe
 
     rows = pd.DataFrame(describe(study)["runs"])
@@ -216,8 +218,6 @@ def span(values: list[float] | None) -> str:
 
 def bases_table(study: "Study") -> Table:
     """Return the checkpoints that the CPT runs of a study start from."""
-    import pandas as pd
-
     from bayes_cpt.study.ranges import describe
 
     rows = pd.DataFrame(describe(study)["bases"])
@@ -237,7 +237,7 @@ def bases_table(study: "Study") -> Table:
     return Table("Bases", rows, shown, note=note, label="bases")
 
 
-def prior_rows(frame: "BoundModel", interval: float = 0.9) -> "pd.DataFrame":
+def prior_rows(frame: "BoundModel", interval: float = 0.9) -> pd.DataFrame:
     """Return the priors of a model, one line where all validation sets have the same."""
     from bayes_cpt.model.joint_priors import prior_table
 
@@ -262,6 +262,6 @@ def priors_table(frame: "BoundModel") -> Table:
     )
 
 
-def taken_columns(rows: "pd.DataFrame") -> dict[str, Any]:
+def taken_columns(rows: pd.DataFrame) -> dict[str, Any]:
     """Return the columns of what runs take of data, time and money, where that is known."""
     return {title: (name, "3") for name, title in TAKEN.items() if name in rows}

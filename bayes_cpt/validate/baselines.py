@@ -16,18 +16,16 @@ None of them states an uncertainty: the bands are ours, by residual bootstrap.
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from bayes_cpt.arrays import Floats
 from bayes_cpt.errors import BayesCPTError
 from bayes_cpt.study.schedules import Schedule
 from bayes_cpt.study.study import Run, Study
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 class BaselineError(BayesCPTError, ValueError):
@@ -344,7 +342,7 @@ def printed_fit(study: Study, domain: str) -> tuple[PointFit, Inputs, Floats]:
     return PointFit(law, *ranges_of(inputs, losses), logs=True), inputs, losses
 
 
-def paper_predict(study: Study, plan: Study, points: "pd.DataFrame", *, seed: int = 0) -> Floats:
+def paper_predict(study: Study, plan: Study, points: pd.DataFrame, *, seed: int = 0) -> Floats:
     """Fit a study by the paper's method and return draws of the plan's losses at points.
 
     Points have columns run, domain and step; the plan's losses are not read.
@@ -360,7 +358,7 @@ def paper_predict(study: Study, plan: Study, points: "pd.DataFrame", *, seed: in
             "leave it out."
         )
 
-    def asked(domain: str, rows: "pd.DataFrame") -> tuple[PointFit, Inputs, Floats, Inputs]:
+    def asked(domain: str, rows: pd.DataFrame) -> tuple[PointFit, Inputs, Floats, Inputs]:
         pairs = zip(rows["run"], rows["step"], strict=True)
         wanted = Inputs.join([inputs_of(plan, plan.run(run), [step]) for run, step in pairs])
         return *printed_fit(study, domain), wanted
@@ -369,7 +367,7 @@ def paper_predict(study: Study, plan: Study, points: "pd.DataFrame", *, seed: in
 
 
 def _by_domain(
-    points: "pd.DataFrame", asked: Callable[[str, Any], Any], seed: int, effort: Effort
+    points: pd.DataFrame, asked: Callable[[str, Any], Any], seed: int, effort: Effort
 ) -> Floats:
     """Return draws at points, each validation set fitted by itself."""
     generator = np.random.default_rng(seed)
@@ -437,12 +435,9 @@ class FinalLossLaw:
 
     def fit_to(self, losses: Floats) -> PointFit:
         """Return how it is fitted to some losses."""
-        within, bounds = (
-            np.array([self.lowest, self.highest]),
-            np.full((2, len(self.lowest)), np.inf),
-        )
-        bounds[0] *= -1.0
-        bounds[:, 1:] = within[:, 1:] + np.array([[-6.0], [3.0]])
+        within = np.array([self.lowest, self.highest])
+        bounds = within + np.array([[-6.0], [3.0]])
+        bounds[:, 0] = (-np.inf, np.inf)
         within[:, 0] += losses.mean()
         return PointFit(self.losses, within, bounds, logs=False)
 
@@ -461,7 +456,7 @@ FINAL_LOSS_LAWS = {law.name: law for law in (D_CPT, DATA_MIXING)}
 
 
 def final_loss_predict(
-    law: FinalLossLaw, study: Study, plan: Study, points: "pd.DataFrame", *, seed: int = 0
+    law: FinalLossLaw, study: Study, plan: Study, points: pd.DataFrame, *, seed: int = 0
 ) -> Floats:
     """Fit a law to the CPT runs of a study and return draws of a plan's losses.
 
@@ -470,7 +465,7 @@ def final_loss_predict(
     check_asked(law, study, plan, points)
     typical = float(np.median([run.schedule.steps for run in study.continual_runs]))
 
-    def asked(domain: str, rows: "pd.DataFrame") -> tuple[PointFit, Ends, Floats, Ends]:
+    def asked(domain: str, rows: pd.DataFrame) -> tuple[PointFit, Ends, Floats, Ends]:
         steps, share, losses = _final_points(law, study, domain)
         shares = [_share(plan, plan.run(str(name)), domain) for name in rows["run"]]
         wanted = Ends(rows["step"].to_numpy(np.float64) / typical, np.array(shares))
@@ -479,7 +474,7 @@ def final_loss_predict(
     return _by_domain(points, asked, seed, FINAL_EFFORT)
 
 
-def check_asked(law: FinalLossLaw, study: Study, plan: Study, points: "pd.DataFrame") -> None:
+def check_asked(law: FinalLossLaw, study: Study, plan: Study, points: pd.DataFrame) -> None:
     """Raise a `BaselineError` where `final_loss_predict` would."""
     for domain in sorted(set(points["domain"])):
         count = _final_points(law, study, domain)[2].size
@@ -502,18 +497,15 @@ def _share(study: Study, run: Run, domain: str) -> float:
 
 def _final_points(law: FinalLossLaw, study: Study, domain: str) -> tuple[Floats, Floats, Floats]:
     """Return steps, shares and losses of the points that a law is fitted to."""
-    parts = []
+    every, shares, measured = [np.empty(0)], [np.empty(0)], [np.empty(0)]
     for run in study.continual_runs:
         steps, losses = study.curve(run.name, domain)
-        kept = steps > 0
-        if law.last_only:
-            # A run that was seen part-way has no final loss.
-            kept = steps == run.schedule.steps
-        elif kept.sum() > FINAL_POINTS:
-            chosen = np.linspace(0, kept.sum() - 1, FINAL_POINTS).round().astype(np.int64)
-            kept = np.isin(steps, steps[kept][chosen])
-        share = np.full(int(kept.sum()), _share(study, run, domain))
-        parts.append((steps[kept].astype(np.float64), share, losses[kept]))
-    columns = zip(*parts, strict=True) if parts else [[np.empty(0)]] * 3
-    every, shares, measured = (np.concatenate(column).astype(np.float64) for column in columns)
-    return every, shares, measured
+        # A run that was seen part-way has no final loss.
+        there = np.flatnonzero(steps == run.schedule.steps if law.last_only else steps > 0)
+        kept = there[
+            np.linspace(0, there.size - 1, min(there.size, FINAL_POINTS)).round().astype(int)
+        ]
+        every.append(steps[kept].astype(np.float64))
+        shares.append(np.full(kept.size, _share(study, run, domain)))
+        measured.append(losses[kept])
+    return np.concatenate(every), np.concatenate(shares), np.concatenate(measured)

@@ -16,9 +16,10 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike
 
 from bayes_cpt.arrays import Floats
@@ -32,9 +33,6 @@ from bayes_cpt.model.simulate import simulate
 from bayes_cpt.model.spec import ModelSpec
 from bayes_cpt.study.study import Base, Run, Study
 from bayes_cpt.validate.tasks import Pool, Progress, Records, in_words, run_tasks, task_seed
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 POINTS = 12
 # Stands for every loss until a simulation fills it in, nats/token.
@@ -72,8 +70,6 @@ def design_study(study: Study, spec: ModelSpec, points: int = POINTS) -> Study:
     Runs of a plan are measured at points spread evenly (PT) or evenly in the logarithm (CPT). Where the law
     knows no replay, only CPT runs of the most frequent replay ratio are kept.
     """
-    import pandas as pd
-
     # A design is simulated run by run: those that branch off another one have a level of their own.
     runs = tuple(replace(run, branch=None) for run in _fitted_runs(study, spec))
     domains = spec.law.domains(study)
@@ -336,10 +332,8 @@ def _thinned(values: Mapping[str, Floats], wanted: int) -> dict[str, Floats]:
     return thinned
 
 
-def _ranked(replicate: Callable[[int], Replicate], seed: int) -> "dict[str, pd.DataFrame]":
+def _ranked(replicate: Callable[[int], Replicate], seed: int) -> dict[str, pd.DataFrame]:
     """Return a replicate's row of the table of ranks."""
-    import pandas as pd
-
     refit = replicate(seed)
     row: dict[str, Any] = {
         "trustworthy": not refit.problems,
@@ -358,7 +352,7 @@ def simulated_ranks(
     pool: Pool | None = None,
     records: Records | None = None,
     progress: Progress | None = None,
-) -> "pd.DataFrame":
+) -> pd.DataFrame:
     """Return the ranks of true values among posterior draws, over simulations.
 
     Returns
@@ -391,7 +385,7 @@ class Verdict:
         Why the model is not calibrated, or cannot be said to be; empty where it is.
     """
 
-    quantities: "pd.DataFrame"
+    quantities: pd.DataFrame
     simulations: int
     failed: int
     untrusted: int
@@ -404,12 +398,12 @@ class Verdict:
         return not self.problems
 
 
-def quantity_ranks(table: "pd.DataFrame") -> "pd.DataFrame":
+def quantity_ranks(table: pd.DataFrame) -> pd.DataFrame:
     """Return the columns of `simulated_ranks` that are ranks, of refits that have them."""
     return table.drop(columns=list(NOTES)).dropna().astype(int)
 
 
-def verdict(table: "pd.DataFrame") -> Verdict:
+def verdict(table: pd.DataFrame) -> Verdict:
     """Return what the ranks of `simulated_ranks` say of a model."""
     ranks = quantity_ranks(table)
     failed = len(table) - len(ranks)
@@ -455,13 +449,13 @@ def ecdf(values: ArrayLike) -> Floats:
     return np.concatenate([[0.0], compute_ecdf(sample, inner), [1.0]])
 
 
-def transforms(ranks: "pd.DataFrame", draws: int) -> "pd.DataFrame":
+def transforms(ranks: pd.DataFrame, draws: int) -> pd.DataFrame:
     """Return ranks (a row per simulation) as values uniform on 0...1 just where ranks are on 0...draws."""
     fractions = np.random.default_rng(SEED).uniform(size=ranks.shape)
     return (ranks + fractions) / (draws + 1)
 
 
-def judge(ranks: "pd.DataFrame", draws: int) -> "pd.DataFrame":
+def judge(ranks: pd.DataFrame, draws: int) -> pd.DataFrame:
     """Return a verdict per quantity on the uniformity of its ranks.
 
     A quantity fails where its ECDF leaves the band that those of all quantities together leave with
@@ -476,8 +470,6 @@ def judge(ranks: "pd.DataFrame", draws: int) -> "pd.DataFrame":
         above 1 (in sds of the uniform distribution): they are too narrow. Empty for fewer than two
         simulations.
     """
-    import pandas as pd
-
     columns = ["quantity", "verdict", "mean", "spread"]
     values = transforms(ranks, draws)
     count = len(values)

@@ -12,18 +12,20 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
 
-from bayes_cpt.arrays import Floats
 from bayes_cpt.checks import suggestion
 from bayes_cpt.errors import Problem, SpecError, StudyError
 from bayes_cpt.inference.posterior import Posterior, load, stack
+from bayes_cpt.model.setup import BoundModel
 from bayes_cpt.model.spec import ModelSpec, read_spec
 from bayes_cpt.study.study import Study
 from bayes_cpt.validate.baselines import FINAL_LOSS_LAWS, BaselineError, check_asked
-from bayes_cpt.validate.folds import Fold, leave_run_out, leave_tail_out
+from bayes_cpt.validate.folds import Fold, fittable, held_out_folds
 from bayes_cpt.validate.held_out import (
     FINAL_LOSS_ANSWERS,
     MIXTURE_TABLES,
@@ -33,17 +35,12 @@ from bayes_cpt.validate.held_out import (
 )
 from bayes_cpt.validate.law_scores import (
     ComparisonError,
-    Difference,
-    LastLosses,
     LawScores,
-    difference,
+    differences,
+    last_losses,
     stacking_weights,
 )
 from bayes_cpt.validate.tasks import Pool, Progress, Records, described
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.figure import Figure
 
 TAILS = (0.5,)
 # Runs without which there is no error of a difference, and no weights that have not seen a run.
@@ -57,23 +54,18 @@ class CurveLoo:
 
     Parameters
     ----------
-    laws : tuple of str
-    curves : tuple of str
-        Run and validation set of each.
-    log_densities : ndarray, shape (curves, laws)
-    pareto_k : ndarray, shape (curves, laws)
+    log_densities, pareto_k : DataFrame
+        A row per curve, "run, validation set", and a column per law.
     highest_k : float
         Above it an estimate is not to be trusted.
     """
 
-    laws: tuple[str, ...]
-    curves: tuple[str, ...]
-    log_densities: Floats
-    pareto_k: Floats
+    log_densities: pd.DataFrame
+    pareto_k: pd.DataFrame
     highest_k: float
 
     @classmethod
-    def of(cls, fits: Mapping[str, Posterior]) -> "Self | str":
+    def of(cls, fits: Mapping[str, Posterior]) -> Self | str:
         """Return the estimate from some fits of one study, or in words why there is none."""
         import arviz as az
 
@@ -89,22 +81,24 @@ class CurveLoo:
         with warnings.catch_warnings():
             # A large Pareto k is said in `doubtful`.
             warnings.simplefilter("ignore", UserWarning)
-            estimates = [
-                az.loo(tree, pointwise=True, var_name="loss", reff=1.0) for tree in trees.values()
-            ]
-        return cls(
-            laws=tuple(fits),
-            curves=tuple(str(name) for name in first["log_likelihood"]["curve"].to_numpy()),
-            log_densities=np.stack([np.ravel(estimate.elpd_i) for estimate in estimates], axis=1),
-            pareto_k=np.stack([np.ravel(estimate.pareto_k) for estimate in estimates], axis=1),
-            highest_k=float(min(estimate.good_k for estimate in estimates)),
+            estimates = {
+                name: az.loo(tree, pointwise=True, var_name="loss", reff=1.0)
+                for name, tree in trees.items()
+            }
+        curves = [str(name) for name in first["log_likelihood"]["curve"].to_numpy()]
+        log_densities, pareto_k = (
+            pd.DataFrame(
+                {law: np.ravel(getattr(own, name)) for law, own in estimates.items()}, index=curves
+            )
+            for name in ("elpd_i", "pareto_k")
         )
+        highest_k = float(min(own.good_k for own in estimates.values()))
+        return cls(log_densities, pareto_k, highest_k)
 
     @property
     def doubtful(self) -> dict[str, int]:
         """Curves with too large a Pareto k, by law."""
-        counts = (self.pareto_k > self.highest_k).sum(axis=0)
-        return dict(zip(self.laws, counts.tolist(), strict=True))
+        return {str(law): int(n) for law, n in (self.pareto_k > self.highest_k).sum().items()}
 
     @property
     def holds(self) -> bool:
@@ -114,28 +108,22 @@ class CurveLoo:
     @cached_property
     def weights(self) -> dict[str, float]:
         """Stacking weights over curves."""
-        weights = stacking_weights(self.log_densities)
-        return dict(zip(self.laws, weights.tolist(), strict=True))
+        weights = stacking_weights(self.log_densities.to_numpy())
+        return dict(zip(self.log_densities, weights.tolist(), strict=True))
 
     @cached_property
-    def of_runs(self) -> Floats:
-        """Sums over the curves of each run, shape (runs, laws)."""
-        import pandas as pd
-
-        runs = [curve.rpartition(", ")[0] for curve in self.curves]
-        return np.asarray(pd.DataFrame(self.log_densities).groupby(runs, sort=False).sum())
+    def of_runs(self) -> pd.DataFrame:
+        """Sums over the curves of each run: each run is one observation."""
+        return self.log_densities.groupby(lambda curve: curve.rpartition(", ")[0], sort=False).sum()
 
     @property
     def best(self) -> str:
         """The law with the largest mean log density."""
-        return self.laws[int(self.log_densities.sum(axis=0).argmax())]
+        return str(self.log_densities.sum().idxmax())
 
-    def differences(self) -> dict[str, Difference]:
-        """Return the mean difference per run to the best law, each run one observation."""
-        best = self.of_runs[:, self.laws.index(self.best)]
-        return {
-            name: difference(self.of_runs[:, place], best) for place, name in enumerate(self.laws)
-        }
+    def differences(self) -> pd.DataFrame:
+        """Return the mean difference per run to the best law, with its error, by law."""
+        return differences(self.of_runs, self.best)
 
 
 def _points(tree: Any) -> list[tuple[str, str, int]]:
@@ -147,15 +135,16 @@ def _points(tree: Any) -> list[tuple[str, str, int]]:
 
 def read_baselines(names: Iterable[str], specs: Mapping[str, ModelSpec]) -> tuple[str, ...]:
     """Return the names of laws of final losses that can stand beside models."""
-    chosen, problems = tuple(names), []
-    for name in dict.fromkeys(chosen):
-        if name not in FINAL_LOSS_LAWS:
-            problem = f"there is no law of final losses {name!r}{suggestion(name, FINAL_LOSS_LAWS)}"
-            problems.append(
-                Problem("baselines", problem, f"choose from {', '.join(FINAL_LOSS_LAWS)}")
-            )
-        elif chosen.count(name) > 1:
-            problems.append(Problem("baselines", f"{name} comes twice", "leave one out"))
+    chosen = tuple(dict.fromkeys(names))
+    problems = [
+        Problem(
+            "baselines",
+            f"there is no law of final losses {name!r}{suggestion(name, FINAL_LOSS_LAWS)}",
+            f"choose from {', '.join(FINAL_LOSS_LAWS)}",
+        )
+        for name in chosen
+        if name not in FINAL_LOSS_LAWS
+    ]
     if chosen and not all(spec.law.continual for spec in specs.values()):
         problem = "laws of final losses are about CPT runs, and these models about PT runs"
         problems.append(Problem("baselines", problem, "leave --baselines out"))
@@ -200,8 +189,9 @@ class Comparison:
         The cheap first answer, or why there is none.
     scores : LawScores or None
         Of held-out runs and tails; None where only the first answer was asked for.
-    last_losses : LastLosses or None
-        Beside laws of final losses, at the ends of runs; None where none were asked for.
+    last_losses : DataFrame or None
+        Beside laws of final losses, at the ends of runs (`bayes_cpt.validate.law_scores.last_losses`); None
+        where none were asked for.
     """
 
     study: Study
@@ -209,7 +199,7 @@ class Comparison:
     fits: dict[str, Posterior]
     curve_loo: CurveLoo | str
     scores: LawScores | None
-    last_losses: LastLosses | None = None
+    last_losses: pd.DataFrame | None = None
 
     @property
     def weights(self) -> dict[str, float] | None:
@@ -238,7 +228,7 @@ class Comparison:
         ]
         return tuple(problems)
 
-    def table(self) -> "pd.DataFrame":
+    def table(self) -> pd.DataFrame:
         """Return one row per law and stack, and per share of the runs that was seen (`LawScores.table`)."""
         if self.scores is None:
             raise ValueError("no run was left out: compare without quick")
@@ -256,7 +246,7 @@ class Comparison:
 
         return comparison_words(self).sentences
 
-    def plot(self) -> "Figure":
+    def plot(self) -> Figure:
         """Return a figure of the scores (see `bayes_cpt.plots.comparison`)."""
         from bayes_cpt import plots
 
@@ -329,14 +319,14 @@ def compare(
     """
     specs = read_models(models)
     others = read_baselines(baselines, specs)
+    # What cannot be answered is said before the long fits.
+    frames = {name: fittable(spec, study) for name, spec in specs.items()}
+    if quick:
+        _check_quick(frames, study, others)
     folds = [] if quick else comparison_folds(study, specs, runs, tails)
-    ends = last_losses_of(folds, others) if folds and others else []
+    ends = last_losses_of(folds, others) if others else []
     pool = Pool(jobs, dask)
-    settings = described(list(specs.values())) | {
-        "study": study.digest(),
-        "seed": seed,
-        "draws": draws,
-    }
+    settings = described(list(specs.values()), seed, study=study.digest(), draws=draws)
     records = Records.open(folder, settings, MIXTURE_TABLES)
     tell = progress or (lambda stage, share: None)
     fits = _fits(study, specs, seed, draws, pool, folder, tell)
@@ -346,7 +336,7 @@ def compare(
     if folds:
         cores = pool.cores(len(folds) * len(specs))
         methods: Mapping[str, Method] = {
-            name: partial(package_method, spec=spec, draws=draws, cores=cores)
+            name: partial(package_method, specs=[spec], draws=draws, cores=cores)
             for name, spec in specs.items()
         }
         quantiles, log_scores, refits = score_folds(
@@ -358,7 +348,7 @@ def compare(
         quantiles, *_ = score_folds(
             ends, answers, seed, pool=pool, records=records, progress=progress
         )
-        last = LastLosses.of(scores, ends, quantiles, others)
+        last = last_losses(scores, ends, quantiles, others)
     return Comparison(study, seed, fits, loo, scores, last)
 
 
@@ -393,6 +383,28 @@ def _laws(spec: ModelSpec) -> dict[str, object]:
     return spec.model_dump(exclude={"name", "summary"})
 
 
+def _check_quick(frames: Mapping[str, BoundModel], study: Study, baselines: Sequence[str]) -> None:
+    """Raise where fits alone cannot answer: laws that leave out different points, or of final losses."""
+    if baselines:
+        problem = "they are scored on runs left out, and a quick comparison leaves out none"
+        raise SpecError.at("baselines", problem, "leave --quick out")
+    first, *others = frames
+    for name in others:
+        pairs = [(run, domain) for run in study.runs for domain in frames[first].domains]
+        if any(
+            list(frames[name].fitted_steps(study, *pair))
+            != list(frames[first].fitted_steps(study, *pair))
+            for pair in pairs
+        ):
+            problem = (
+                f"{name} leaves out other points of the runs than {first}, so that fits alone cannot "
+                "tell which predicts better"
+            )
+            raise SpecError.at(
+                "models", problem, "leave --quick out, to compare them on held-out runs"
+            )
+
+
 def comparison_folds(
     study: Study,
     specs: Mapping[str, ModelSpec],
@@ -403,9 +415,7 @@ def comparison_folds(
     names = None if runs is None else list(runs)
     by_law = []
     for spec in specs.values():
-        folds = leave_run_out(study, spec, names)
-        for share in tails:
-            folds += leave_tail_out(study, spec, share, names)
+        folds = held_out_folds(study, spec, names, tails)
         by_law.append({fold.label: fold for fold in folds})
     first, *others = by_law
     common = [

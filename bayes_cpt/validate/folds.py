@@ -1,19 +1,20 @@
 """Folds: each run left out in turn, and the tail of each run in turn."""
 
+import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 import numpy as np
+import pandas as pd
 
-from bayes_cpt.errors import StudyError
+from bayes_cpt.errors import StudyError, StudyWarning
 from bayes_cpt.model.fitted_points import observed_steps
 from bayes_cpt.model.law_table import ResidualTable
+from bayes_cpt.model.setup import BoundModel, build_setup
 from bayes_cpt.model.spec import ModelSpec
+from bayes_cpt.study.ranges import check_evidence
 from bayes_cpt.study.study import Run, Study
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 TAILS = (0.25, 0.5, 0.75)
 
@@ -36,7 +37,7 @@ class Question:
 
     study: Study
     plan: Study
-    points: "pd.DataFrame"
+    points: pd.DataFrame
     known: bool = False
 
 
@@ -59,9 +60,9 @@ class Fold:
     label: str
     seen: float
     question: Question
-    measured: "pd.DataFrame" = field(repr=False)
+    measured: pd.DataFrame = field(repr=False)
 
-    def at(self, measured: "pd.DataFrame") -> Self:
+    def at(self, measured: pd.DataFrame) -> Self:
         """Return the fold at some of its points, given as rows of `measured`."""
         question = replace(self.question, points=measured[["run", "domain", "step"]])
         return replace(self, question=question, measured=measured)
@@ -105,6 +106,43 @@ def leave_tail_out(
     return folds
 
 
+def fittable(spec: ModelSpec, study: Study) -> BoundModel:
+    """Return the law of a study; raise where the study lacks what a fit of it needs."""
+    frame = build_setup(spec, study).frame
+    check_evidence(study, continual=spec.law.continual)
+    return frame
+
+
+def held_out_folds(
+    study: Study,
+    spec: ModelSpec,
+    runs: Iterable[str] | None = None,
+    tails: Sequence[float] = TAILS,
+    *,
+    whole: bool = True,
+) -> list[Fold]:
+    """Return the folds of whole runs, unless they are not wanted, and of their tails after some shares."""
+    names = None if runs is None else list(runs)
+    folds = leave_run_out(study, spec, names) if whole else []
+    for share in tails:
+        folds += leave_tail_out(study, spec, share, names)
+    return folds
+
+
+def check_folds(folds: Sequence[Fold], spec: ModelSpec) -> None:
+    """Raise where nothing is to be predicted, or a fold lacks what a fit needs: before long refits."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", StudyWarning)
+        for fold in folds:
+            fittable(spec, fold.question.study)
+    if not folds:
+        raise StudyError.at(
+            "held-out runs",
+            "there is nothing to predict: no point was measured where it is asked for",
+            "leave out whole runs, or other shares of --tails",
+        )
+
+
 def other_study(study: Study, other: Study, spec: ModelSpec) -> list[Fold]:
     """Return the fold that predicts all runs of another study from this one."""
     whole = _fitted_part(study, spec)
@@ -143,8 +181,6 @@ def _fold(
     label: str, fitted: Study, held_out: Study, spec: ModelSpec, seen: float = 0.0, after: int = 0
 ) -> Fold | None:
     """Return the fold that predicts what was measured after a step, or None where nothing was."""
-    import pandas as pd
-
     residuals = spec.residuals
     domains = spec.law.domains(fitted)
     tables = []

@@ -9,12 +9,14 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from bayes_cpt.arrays import Floats
-from bayes_cpt.forecast.plans import Prepared, prepare
+from bayes_cpt.forecast.plans import Kind, Prepared, prepare
+from bayes_cpt.inference.posterior import Posterior, stack
 from bayes_cpt.model.fitted_points import thinned
 from bayes_cpt.model.log_densities import log_densities
 from bayes_cpt.model.points import Curves
@@ -24,11 +26,6 @@ from bayes_cpt.validate import baselines
 from bayes_cpt.validate.folds import Fold, Question
 from bayes_cpt.validate.scores import DrawsError, by_horizon, score_points, summarize
 from bayes_cpt.validate.tasks import TASK, Pool, Progress, Records, refit_row, run_tasks, task_seed
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from bayes_cpt.inference.posterior import Posterior
 
 type Steps = Mapping[tuple[str, str], list[int]]
 
@@ -86,39 +83,23 @@ def package_method(
     question: Question,
     seed: int,
     *,
-    spec: ModelSpec,
-    draws: int | None = None,
-    cores: int | None = None,
-) -> Answer:
-    """Answer by a fit of this package; `draws` and `cores` are as `fit` takes them."""
-    from bayes_cpt.inference.fitting import fit
-
-    return answer_by(fit(question.study, spec, seed, draws=draws, cores=cores), question, seed)
-
-
-def stack_method(
-    question: Question,
-    seed: int,
-    *,
     specs: Sequence[ModelSpec],
-    weights: Sequence[float],
+    weights: Sequence[float] = (1.0,),
     draws: int | None = None,
     cores: int | None = None,
 ) -> Answer:
-    """Answer as `package_method` by a stack of laws, each fitted anew, with given weights."""
+    """Answer by a fit of this package, of several laws by their stack: a new run's curve, or a known one's.
+
+    `draws` and `cores` are as `fit` takes them.
+    """
+    from bayes_cpt.forecast.predict import draws_at
     from bayes_cpt.inference.fitting import fit
-    from bayes_cpt.inference.posterior import stack
 
     laws = {spec.name: fit(question.study, spec, seed, draws=draws, cores=cores) for spec in specs}
-    shares = {spec.name: weight for spec, weight in zip(specs, weights, strict=True)}
-    return answer_by(stack(laws, shares, seed), question, seed)
-
-
-def answer_by(posterior: "Posterior", question: Question, seed: int) -> Answer:
-    """Answer by a posterior of the question's study: a new run's curve, or that of a run seen part-way."""
-    from bayes_cpt.forecast.predict import draws_at
-
-    kind = "known_run" if question.known else "new_run"
+    (posterior, *others) = laws.values()
+    if others:
+        posterior = stack(laws, dict(zip(laws, weights, strict=True)), seed)
+    kind: Kind = "known_run" if question.known else "new_run"
     points = question.points
     forecast = posterior.predict(question.plan, kind=kind, at=points, seed=seed)
     attempts = int(posterior.tree.attrs["attempts"])
@@ -126,26 +107,19 @@ def answer_by(posterior: "Posterior", question: Question, seed: int) -> Answer:
     return Answer(draws_at(forecast["loss"], points), posterior.problems, attempts, scored)
 
 
-def paper_answer(question: Question, seed: int) -> Answer:
-    """Answer by the paper's method."""
-    return Answer(
-        baselines.paper_predict(question.study, question.plan, question.points, seed=seed)
-    )
+def _baseline(question: Question, seed: int, *, predict: Callable[..., Floats]) -> Answer:
+    return Answer(predict(question.study, question.plan, question.points, seed=seed))
 
 
-def _final_loss_answer(question: Question, seed: int, *, name: str) -> Answer:
-    law = baselines.FINAL_LOSS_LAWS[name]
-    return Answer(
-        baselines.final_loss_predict(law, question.study, question.plan, question.points, seed=seed)
-    )
-
-
+# The paper's method, and laws of final losses.
+paper_answer = partial(_baseline, predict=baselines.paper_predict)
 FINAL_LOSS_ANSWERS: dict[str, Method] = {
-    name: partial(_final_loss_answer, name=name) for name in baselines.FINAL_LOSS_LAWS
+    name: partial(_baseline, predict=partial(baselines.final_loss_predict, law))
+    for name, law in baselines.FINAL_LOSS_LAWS.items()
 }
 
 
-def log_score(posterior: "Posterior", question: Question, measured: "pd.DataFrame") -> LogScore:
+def log_score(posterior: Posterior, question: Question, measured: pd.DataFrame) -> LogScore:
     """Return the log score of all that a fold held out, taken as one observation.
 
     Long logs count with some of their points, as in a fit (`bayes_cpt.model.fitted_points.thinned`).
@@ -160,7 +134,7 @@ def log_score(posterior: "Posterior", question: Question, measured: "pd.DataFram
 
 
 def _of_law(
-    law: "Posterior", parameters: dict[str, Floats], question: Question, measured: "pd.DataFrame"
+    law: Posterior, parameters: dict[str, Floats], question: Question, measured: pd.DataFrame
 ) -> Floats:
     """Return the log density of all that was held out in each draw of one law, shape (draws,)."""
     onset = ONSET_SHARE * law.frame.reference.steps
@@ -184,7 +158,7 @@ def _of_law(
 
 
 def _curves(
-    law: "Posterior", prepared: Prepared, steps: Steps, losses: Mapping[tuple[str, str, int], float]
+    law: Posterior, prepared: Prepared, steps: Steps, losses: Mapping[tuple[str, str, int], float]
 ) -> Curves:
     """Return curves with their losses: those of the study, and what was held out of it."""
     curves = law.frame.curves(
@@ -205,7 +179,7 @@ def _curves(
 
 
 def _density(
-    law: "Posterior", parameters: dict[str, Floats], curves: Curves, last: float | None = None
+    law: Posterior, parameters: dict[str, Floats], curves: Curves, last: float | None = None
 ) -> Floats:
     draws = len(next(iter(parameters.values())))
     blocks = [slice(start, start + BLOCK) for start in range(0, draws, BLOCK)]
@@ -238,7 +212,7 @@ def score_folds(
     pool: Pool | None = None,
     records: Records | None = None,
     progress: Progress | None = None,
-) -> "tuple[pd.DataFrame, ...]":
+) -> tuple[pd.DataFrame, ...]:
     """Let methods answer the questions of folds, each with a seed of its label, and score the answers.
 
     Returns
@@ -262,9 +236,7 @@ def score_folds(
     return tuple(kept.in_order(name, list(tasks)).drop(columns=TASK) for name in kept.tables)
 
 
-def _outcome(task: _Task) -> "dict[str, pd.DataFrame]":
-    import pandas as pd
-
+def _outcome(task: _Task) -> dict[str, pd.DataFrame]:
     from bayes_cpt.inference.metric import SamplingError
 
     fold = task.fold
@@ -286,10 +258,8 @@ def _outcome(task: _Task) -> "dict[str, pd.DataFrame]":
     return tables | {"refits": pd.DataFrame([refit])}
 
 
-def _scored(fold: Fold, answer: Answer, wanted: Sequence[str]) -> "dict[str, pd.DataFrame]":
+def _scored(fold: Fold, answer: Answer, wanted: Sequence[str]) -> dict[str, pd.DataFrame]:
     """Return the tables of an answer that are wanted."""
-    import pandas as pd
-
     tables = {}
     # Draws that are not finite are refused here, whatever is kept of them.
     scored = score_points(fold.measured, answer.draws)
@@ -314,7 +284,7 @@ def level_name(level: int) -> str:
     return f"q{level:02d}"
 
 
-def score_table(points: "pd.DataFrame") -> "pd.DataFrame":
+def score_table(points: pd.DataFrame) -> pd.DataFrame:
     """Return `bayes_cpt.validate.scores.summarize` of `score_folds`' points, by share seen and method.
 
     Returns
@@ -327,7 +297,7 @@ def score_table(points: "pd.DataFrame") -> "pd.DataFrame":
     return _together(table[[*keys, *table.columns.drop(keys)]], keys[:3])
 
 
-def horizon_table(points: "pd.DataFrame") -> "pd.DataFrame":
+def horizon_table(points: pd.DataFrame) -> pd.DataFrame:
     """Return scores by horizon: whole runs by the place in the run, tails by how far they reach.
 
     Returns
@@ -335,8 +305,6 @@ def horizon_table(points: "pd.DataFrame") -> "pd.DataFrame":
     DataFrame
         Columns axis (share or ratio), domain, method, horizon, runs and the scores.
     """
-    import pandas as pd
-
     parts = []
     for axis, rows in (
         ("share", points[points["seen"] == 0]),
@@ -349,7 +317,7 @@ def horizon_table(points: "pd.DataFrame") -> "pd.DataFrame":
     return _together(pd.concat(parts, ignore_index=True), ["axis", "horizon", "domain"])
 
 
-def _together(table: "pd.DataFrame", keys: list[str]) -> "pd.DataFrame":
+def _together(table: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
     """Return rows of the same keys one after the other, in the order in which they first come."""
     place = table.groupby(keys, sort=False, dropna=False).ngroup()
     return table.iloc[np.argsort(place, kind="stable")].reset_index(drop=True)

@@ -9,19 +9,16 @@ import math
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
+import pandas as pd
 
 from bayes_cpt.arrays import Floats
 from bayes_cpt.errors import Problem, ProblemError
-from bayes_cpt.validate.baselines import FINAL_LOSS_LAWS
 from bayes_cpt.validate.folds import Fold
 from bayes_cpt.validate.held_out import LEVELS, level_name
 from bayes_cpt.validate.scores import score_points
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 STACK = "stack"
 # Draws that a stack is scored by.
@@ -41,24 +38,27 @@ class ComparisonError(ProblemError):
     """Laws that cannot be compared, and why."""
 
 
-class Difference(NamedTuple):
-    """A mean difference over observations, and its standard error (NaN for one observation)."""
+def differences(scores: pd.DataFrame, best: str) -> pd.DataFrame:
+    """Return by how much the scores of methods lie above those of the best, with its standard error.
 
-    mean: float
-    error: float
+    Parameters
+    ----------
+    scores : DataFrame
+        A row per observation, a column per method.
+    best : str
 
-
-def difference(values: Floats, others: Floats) -> Difference:
-    """Return the mean of values less others over observations, with its standard error.
+    Returns
+    -------
+    DataFrame
+        One row per method, by name: mean, and error (NaN for one observation).
 
     Examples
     --------
-    >>> difference(np.array([1.0, 3.0]), np.array([0.0, 0.0]))
-    Difference(mean=2.0, error=1.0)
+    >>> differences(pd.DataFrame({"one": [0.0, 0.0], "other": [1.0, 3.0]}), "one").loc["other"].to_dict()
+    {'mean': 2.0, 'error': 1.0}
     """
-    gaps = np.asarray(values) - np.asarray(others)
-    error = gaps.std(ddof=1) / math.sqrt(gaps.size) if gaps.size > 1 else math.nan
-    return Difference(float(gaps.mean()), float(error))
+    gaps = scores.sub(scores[best], axis=0)
+    return pd.DataFrame({"mean": gaps.mean(), "error": gaps.sem()})
 
 
 def stacking_weights(log_densities: Floats) -> Floats:
@@ -116,20 +116,6 @@ def held_out_weights(log_densities: Floats) -> Floats:
     return np.stack([stacking_weights(own) for own in others])
 
 
-def mixture_log_density(log_densities: Floats, weights: Floats) -> Floats:
-    """Return the log density of a mixture at each observation, shape (observations,).
-
-    Parameters
-    ----------
-    log_densities : ndarray, shape (observations, models)
-    weights : ndarray, shape (models,) or (observations, models)
-    """
-    from scipy.special import logsumexp
-
-    with np.errstate(divide="ignore"):
-        return np.asarray(logsumexp(log_densities, axis=1, b=weights))
-
-
 def mixture_draws(quantiles: Floats, weights: Floats, draws: int) -> Floats:
     """Return draws of mixtures of distributions that are given by their quantiles, shape (draws, points).
 
@@ -175,24 +161,24 @@ class LawScores:
     """
 
     laws: tuple[str, ...]
-    points: "pd.DataFrame" = field(repr=False)
-    log_scores: "pd.DataFrame"
-    refits: "pd.DataFrame"
+    points: pd.DataFrame = field(repr=False)
+    log_scores: pd.DataFrame
+    refits: pd.DataFrame
     weights: dict[str, float]
-    fold_weights: "pd.DataFrame"
+    fold_weights: pd.DataFrame
     effective_draws: float
 
     @classmethod
     def of(
         cls,
         folds: Sequence[Fold],
-        quantiles: "pd.DataFrame",
-        log_scores: "pd.DataFrame",
-        refits: "pd.DataFrame",
+        quantiles: pd.DataFrame,
+        log_scores: pd.DataFrame,
+        refits: pd.DataFrame,
         laws: tuple[str, ...],
     ) -> Self:
         """Return the scores of laws from what `score_folds` left with its `MIXTURE_TABLES`."""
-        import pandas as pd
+        from scipy.special import logsumexp
 
         labels = [fold.label for fold in folds]
         scores = log_scores.pivot_table(index="fold", columns="method", values="value")
@@ -208,13 +194,11 @@ class LawScores:
         for fold in kept:
             run = str(fold.measured["run"].iloc[0])
             weights_here = others.loc[run] if run in others.index else pd.Series(weights)
-            shares, log_densities = weights_here.to_numpy(), scores.loc[fold.label].to_numpy()
-            value = mixture_log_density(log_densities[None], shares)[0]
-            row = {"fold": fold.label, "seen": fold.seen, "run": run}
-            rows.append(row | dict(zip(laws, log_densities, strict=True)) | {STACK: value})
-            alone = {law: {law: 1.0} for law in laws}
-            stacked = {STACK: dict(zip(laws, shares, strict=True))}
-            points.append(_scored_mixture(fold, quantiles, alone | stacked))
+            own = scores.loc[fold.label]
+            row = {"fold": fold.label, "seen": fold.seen, "run": run, **own}
+            rows.append(row | {STACK: float(logsumexp(own, b=weights_here))})
+            mixtures = {law: {law: 1.0} for law in laws} | {STACK: weights_here.to_dict()}
+            points.append(_scored_mixture(fold, quantiles, mixtures))
         of_whole = log_scores["fold"].isin(whole)
         return cls(
             laws=laws,
@@ -242,7 +226,7 @@ class LawScores:
             for row in bad.to_dict("records")
         )
 
-    def of_runs(self, score: str, seen: float = 0.0) -> "pd.DataFrame":
+    def of_runs(self, score: str, seen: float = 0.0) -> pd.DataFrame:
         """Return ``log_score``, or a mean column of `points` such as ``crps``, of every method, by run."""
         if score == LOG_SCORE:
             rows = self.log_scores[self.log_scores["seen"] == seen]
@@ -261,12 +245,7 @@ class LawScores:
         """The law with the largest log score of whole runs."""
         return str(self.of_runs(LOG_SCORE)[list(self.laws)].mean().idxmax())
 
-    def against_best(self, method: str, score: str, seen: float = 0.0) -> Difference:
-        """Return by how much a method's score is above that of the best law, per run."""
-        values = self.of_runs(score, seen)
-        return difference(values[method].to_numpy(), values[self.best].to_numpy())
-
-    def table(self) -> "pd.DataFrame":
+    def table(self) -> pd.DataFrame:
         """Return one row per share seen and method.
 
         Returns
@@ -276,46 +255,41 @@ class LawScores:
             per run, nats/token; means over runs), each with _difference to the best law and its _error;
             mae, coverage_50, coverage_90 and coverage_90_error (shares); width_90.
         """
-        import pandas as pd
-
-        rows = []
+        parts = []
         for seen in self.seen:
             tables = {name: self.of_runs(name, seen) for name in (LOG_SCORE, *SCORED)}
-            for method in self.methods:
-                own, best = (
-                    pd.DataFrame({name: table[of] for name, table in tables.items()})
-                    for of in (method, self.best)
-                )
-                weight = {"seen": seen, "method": method, "weight": self.weights.get(method)}
-                rows.append(weight | _row(own, best))
-        return pd.DataFrame(rows)
+            part = _beside(tables, self.best)
+            part.insert(0, "seen", seen)
+            part.insert(2, "weight", part["method"].map(self.weights))
+            parts.append(part)
+        return pd.concat(parts, ignore_index=True)
 
 
-def _row(own: "pd.DataFrame", best: "pd.DataFrame") -> dict[str, float]:
-    """Return what scores of runs come to, beside those of the best law; each run is one observation."""
-    row: dict[str, float] = {"runs": len(own)}
-    for score in own.columns.intersection([LOG_SCORE, CRPS], sort=False):
-        gap = difference(own[score].to_numpy(), best[score].to_numpy())
-        row |= {
-            score: own[score].mean(),
-            f"{score}_difference": gap.mean,
-            f"{score}_error": gap.error,
-        }
-    return row | {
-        "mae": own[ERROR].mean(),
-        "coverage_50": own["covered_50"].mean(),
-        "coverage_90": own["covered_90"].mean(),
-        "coverage_90_error": own["covered_90"].sem(),
-        "width_90": own["width_90"].mean(),
+def _beside(tables: Mapping[str, pd.DataFrame], best: str) -> pd.DataFrame:
+    """Return what scores come to, a row per method, beside those of the best law.
+
+    The table of each score has a row per run, which is one observation, and a column per method.
+    """
+    columns: dict[str, Any] = {"runs": tables[CRPS].count()}
+    for score in (LOG_SCORE, CRPS):
+        if score in tables:
+            gap = differences(tables[score], best)
+            columns[score] = tables[score].mean()
+            columns |= {f"{score}_difference": gap["mean"], f"{score}_error": gap["error"]}
+    columns |= {
+        "mae": tables[ERROR].mean(),
+        "coverage_50": tables["covered_50"].mean(),
+        "coverage_90": tables["covered_90"].mean(),
+        "coverage_90_error": tables["covered_90"].sem(),
+        "width_90": tables["width_90"].mean(),
     }
+    return pd.DataFrame(columns).rename_axis("method").reset_index()
 
 
 def _scored_mixture(
-    fold: Fold, quantiles: "pd.DataFrame", mixtures: Mapping[str, Mapping[str, float]]
-) -> "pd.DataFrame":
+    fold: Fold, quantiles: pd.DataFrame, mixtures: Mapping[str, Mapping[str, float]]
+) -> pd.DataFrame:
     """Return the scores of mixtures of methods at a fold's points; without a forecast one is left out."""
-    import pandas as pd
-
     of_fold = quantiles[quantiles["fold"] == fold.label]
     columns = [level_name(level) for level in range(LEVELS)]
     values = {str(method): rows[columns].to_numpy().T for method, rows in of_fold.groupby("method")}
@@ -330,7 +304,7 @@ def _scored_mixture(
     return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame()
 
 
-def _fail(refits: "pd.DataFrame", laws: Sequence[str]) -> None:
+def _fail(refits: pd.DataFrame, laws: Sequence[str]) -> None:
     """Say which law has no forecasts."""
     answered = refits[refits["attempts"] > 0].groupby("method").size()
     counts = {law: int(answered.get(law, 0)) for law in laws}
@@ -340,67 +314,25 @@ def _fail(refits: "pd.DataFrame", laws: Sequence[str]) -> None:
     raise ComparisonError(Problem(f"model {worst}", problem, fix))
 
 
-@dataclass(frozen=True, eq=False)
-class LastLosses:
-    """Scores at the last losses of held-out runs, each run one observation.
+def last_losses(
+    scores: LawScores, ends: Sequence[Fold], quantiles: pd.DataFrame, baselines: Sequence[str]
+) -> pd.DataFrame:
+    """Return the scores of laws and laws of final losses at the last losses of held-out runs.
 
-    Parameters
-    ----------
-    best : str
-        The law with the largest log score of whole runs: others are compared with it.
-    methods : tuple of str
-        Laws and their stack, then the laws of final losses.
-    points : DataFrame
-        `bayes_cpt.validate.scores.score_points` of the last loss of each run, with method.
+    Runs count of which all methods gave a forecast, each as one observation.
+
+    Returns
+    -------
+    DataFrame
+        One row per method. Columns method, runs; crps and mae (nats/token, means over runs),
+        crps_difference to the best law with crps_error; coverage_50, coverage_90 and coverage_90_error
+        (shares), width_90.
     """
-
-    best: str
-    methods: tuple[str, ...]
-    points: "pd.DataFrame" = field(repr=False)
-
-    @classmethod
-    def of(
-        cls,
-        scores: LawScores,
-        ends: Sequence[Fold],
-        quantiles: "pd.DataFrame",
-        baselines: Sequence[str],
-    ) -> Self:
-        """Return the scores of laws and baselines where all of them gave a forecast."""
-        import pandas as pd
-
-        alone = {name: {name: 1.0} for name in baselines}
-        of_baselines = [_scored_mixture(fold, quantiles, alone) for fold in ends]
-        laws = scores.points[(scores.points["seen"] == 0) & (scores.points["share"] == 1.0)]
-        points = pd.concat([laws, *of_baselines], ignore_index=True)
-        methods = (*scores.methods, *baselines)
-        answered = points.groupby("run")["method"].nunique() == len(methods)
-        kept = points["run"].map(answered)
-        return cls(scores.best, methods, points[kept].reset_index(drop=True))
-
-    @property
-    def baselines(self) -> tuple[str, ...]:
-        """The laws of final losses."""
-        return tuple(name for name in self.methods if name in FINAL_LOSS_LAWS)
-
-    @property
-    def runs(self) -> int:
-        """How many runs every method was scored on."""
-        return int(self.points["run"].nunique())
-
-    def table(self) -> "pd.DataFrame":
-        """Return one row per method.
-
-        Returns
-        -------
-        DataFrame
-            Columns method, runs; crps and mae (nats/token, means over runs), crps_difference to the best
-            law with crps_error; coverage_50, coverage_90 and coverage_90_error (shares), width_90.
-        """
-        import pandas as pd
-
-        means = self.points.groupby(["method", "run"], sort=False)[list(SCORED)].mean()
-        best = means.loc[self.best]
-        return pd.DataFrame(
-            {"method": method} | _row(means.loc[method], best) for method in self.methods
-        )
+    alone = {name: {name: 1.0} for name in baselines}
+    of_baselines = [_scored_mixture(fold, quantiles, alone) for fold in ends]
+    laws = scores.points[(scores.points["seen"] == 0) & (scores.points["share"] == 1.0)]
+    points = pd.concat([laws, *of_baselines], ignore_index=True)
+    methods = (*scores.methods, *baselines)
+    answered = points.groupby("run")["method"].transform("nunique") == len(methods)
+    means = points[answered].pivot_table(list(SCORED), "run", "method")
+    return _beside({score: means[score][list(methods)] for score in SCORED}, scores.best)

@@ -1,17 +1,14 @@
 """Scores of predictive draws against measured losses: coverage, PIT, CRPS, error, sharpness."""
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from bayes_cpt.arrays import Floats
 from bayes_cpt.errors import BayesCPTError
-
-if TYPE_CHECKING:
-    import pandas as pd
-
 
 MASSES = (50, 80, 90)
 ALL_RUNS = "all points"
@@ -81,7 +78,7 @@ def probability_transform(draws: ArrayLike, observed: ArrayLike) -> Floats:
     return np.asarray(below.mean(axis=0) + 0.5 * equal.mean(axis=0))
 
 
-def score_points(points: "pd.DataFrame", draws: ArrayLike) -> "pd.DataFrame":
+def score_points(points: pd.DataFrame, draws: ArrayLike) -> pd.DataFrame:
     """Return one row of scores per point.
 
     Parameters
@@ -117,7 +114,7 @@ def score_points(points: "pd.DataFrame", draws: ArrayLike) -> "pd.DataFrame":
     return scored
 
 
-def summarize(scored: "pd.DataFrame", by: Sequence[str] = ()) -> "pd.DataFrame":
+def summarize(scored: pd.DataFrame, by: Sequence[str] = ()) -> pd.DataFrame:
     """Return mean scores per run and validation set, and pooled, of each group by further columns.
 
     Returns
@@ -128,8 +125,6 @@ def summarize(scored: "pd.DataFrame", by: Sequence[str] = ()) -> "pd.DataFrame":
         one run), crps, mae, bias and width_90 (the sharpness; nats/token). The runs come first, then for
         each validation set and for all together the mean over all points and the mean over runs.
     """
-    import pandas as pd
-
     together = scored.assign(domain=ALL_DOMAINS)
     parts = [mean_scores(scored, [*by, "run", "domain"])]
     for pool, mean in ((ALL_RUNS, mean_scores), (EQUAL_RUNS, _means_of_runs)):
@@ -139,7 +134,7 @@ def summarize(scored: "pd.DataFrame", by: Sequence[str] = ()) -> "pd.DataFrame":
     return pd.concat(parts, ignore_index=True)
 
 
-def mean_scores(scored: "pd.DataFrame", keys: Iterable[str]) -> "pd.DataFrame":
+def mean_scores(scored: pd.DataFrame, keys: Iterable[str]) -> pd.DataFrame:
     """Return the mean scores of each group of points: the columns of `summarize` after the keys."""
     labels = list(keys)
     groups = scored.groupby(labels, sort=False)
@@ -155,7 +150,7 @@ def mean_scores(scored: "pd.DataFrame", keys: Iterable[str]) -> "pd.DataFrame":
     return _with_errors(means, scored, labels).reset_index()
 
 
-def _with_errors(means: "pd.DataFrame", scored: "pd.DataFrame", keys: list[str]) -> "pd.DataFrame":
+def _with_errors(means: pd.DataFrame, scored: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
     """Return means with the standard errors of their coverage: points of a run are not independent."""
     of_runs = scored.groupby(list(dict.fromkeys([*keys, "run"])), sort=False)
     covered = of_runs[[f"covered_{mass}" for mass in MASSES]].mean()
@@ -176,7 +171,7 @@ def horizon_bins(values: ArrayLike, axis: str) -> NDArray[np.intp]:
     return np.searchsorted(edges, np.asarray(values, dtype=np.float64))
 
 
-def by_horizon(scored: "pd.DataFrame", axis: str, keys: Sequence[str] = ()) -> "pd.DataFrame":
+def by_horizon(scored: pd.DataFrame, axis: str, keys: Sequence[str] = ()) -> pd.DataFrame:
     """Return mean scores by how far a point lies along its run, or beyond what was fitted.
 
     Returns
@@ -196,23 +191,6 @@ def by_horizon(scored: "pd.DataFrame", axis: str, keys: Sequence[str] = ()) -> "
     return means.drop(columns="bin")
 
 
-def crps_ratios(summary: "pd.DataFrame", ours: str) -> "pd.DataFrame":
-    """Return the CRPS of a method over that of each other one, per validation set and pooling.
-
-    Of rows of `summarize` with a column method. Columns run (the pooling), domain and one per other method;
-    below 1 where ours is the better. Empty where there is nothing to compare.
-    """
-    import pandas as pd
-
-    pooled = summary[summary["run"].isin([ALL_RUNS, EQUAL_RUNS])]
-    scores = pooled.set_index(["run", "domain", "method"])["crps"].unstack("method", sort=False)
-    if ours not in scores or len(scores.columns) < 2:
-        return pd.DataFrame()
-    ratios = scores.drop(columns=ours).rdiv(scores[ours], axis=0)
-    ratios.columns.name = None
-    return ratios.reset_index()
-
-
 def _matched(draws: ArrayLike, observed: ArrayLike) -> tuple[Floats, Floats]:
     values = np.asarray(draws, dtype=np.float64)
     truth = np.asarray(observed, dtype=np.float64)
@@ -224,7 +202,7 @@ def _matched(draws: ArrayLike, observed: ArrayLike) -> tuple[Floats, Floats]:
     return values, truth
 
 
-def _means_of_runs(scored: "pd.DataFrame", keys: list[str]) -> "pd.DataFrame":
+def _means_of_runs(scored: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
     """Return `mean_scores` with every run of a group weighing the same; of the points their number."""
     runs = mean_scores(scored, [*keys, "run"])
     scores = [name for name in runs if name not in (*keys, "run", "points")]

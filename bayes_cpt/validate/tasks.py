@@ -15,18 +15,15 @@ from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
+import pandas as pd
 
 from bayes_cpt.errors import Problem, ProblemError
 from bayes_cpt.files import replacing
+from bayes_cpt.model.spec import ModelSpec
 from bayes_cpt.threads import one_thread
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from bayes_cpt.model.spec import ModelSpec
 
 type Progress = Callable[[str, float], None]
 
@@ -160,7 +157,7 @@ class Records:
     """
 
     folder: Path | None
-    tables: "dict[str, pd.DataFrame]"
+    tables: dict[str, pd.DataFrame]
 
     @classmethod
     def open(cls, folder: Path | None, settings: Mapping[str, Any], names: Sequence[str]) -> Self:
@@ -168,8 +165,6 @@ class Records:
 
         Of the names of tables the log of the tasks comes last.
         """
-        import pandas as pd
-
         tables = {name: pd.DataFrame({TASK: pd.Series(dtype=object)}) for name in names}
         if folder is None:
             return cls(None, tables)
@@ -190,10 +185,8 @@ class Records:
         """The tasks that need not run again."""
         return set(self.tables[list(self.tables)[-1]][TASK])
 
-    def add(self, task: str, rows: "Mapping[str, pd.DataFrame]") -> None:
+    def add(self, task: str, rows: Mapping[str, pd.DataFrame]) -> None:
         """Add a task's rows to tables and save these; rows of a task that was interrupted are replaced."""
-        import pandas as pd
-
         for name in self.tables:
             if name not in rows:
                 continue
@@ -206,7 +199,7 @@ class Records:
                 with replacing(self.folder / f"{name}.csv") as partial:
                     self.tables[name].to_csv(partial, index=False)
 
-    def in_order(self, name: str, tasks: Sequence[str]) -> "pd.DataFrame":
+    def in_order(self, name: str, tasks: Sequence[str]) -> pd.DataFrame:
         """Return a table's rows of some tasks in their order, whatever order they were done in."""
         table = self.tables[name]
         place = table[TASK].map({task: number for number, task in enumerate(tasks)})
@@ -215,7 +208,7 @@ class Records:
 
 
 def run_tasks[T](
-    function: "Callable[[T], Mapping[str, pd.DataFrame]]",
+    function: Callable[[T], Mapping[str, pd.DataFrame]],
     tasks: Mapping[str, T],
     pool: Pool | None,
     records: Records,
@@ -243,13 +236,15 @@ def _labelled[T, R](function: Callable[[T], R], call: tuple[str, T]) -> tuple[st
     return label, function(task)
 
 
-def described(specs: "Sequence[ModelSpec]") -> dict[str, Any]:
-    """Return what results depend on of the models, and of this package: for `Records.open`."""
+def described(specs: Sequence[ModelSpec], seed: int, **others: Any) -> dict[str, Any]:
+    """Return all that results depend on, for `Records.open`: other settings must not be mixed with them."""
     texts = "".join(spec.model_dump_json() for spec in specs)
     return {
         "model": ", ".join(spec.name for spec in specs),
         "specification": hashlib.sha256(texts.encode()).hexdigest()[:12],
         "bayes-cpt": version("bayes-cpt"),
+        "seed": seed,
+        **others,
     }
 
 

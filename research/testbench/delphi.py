@@ -150,7 +150,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         name = options.priors / f"without-{study.name}.toml" if options.priors else options.model
         spec: ModelSpec = read_spec(name)
         known: dict[str, Method] = {
-            OURS: partial(package_method, spec=spec),
+            OURS: partial(package_method, specs=[spec]),
             PAPER: paper_answer,
         }
         methods = {method: known[method] for method in options.methods.split(",")}

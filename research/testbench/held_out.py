@@ -60,7 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if unknown := sorted(set(names) - set(known)):
         parser.error(f"unknown methods {', '.join(unknown)}: choose from {', '.join(known)}")
     spec = read_spec(options.model)
-    own = {OURS: partial(package_method, spec=spec)} | METHODS
+    own = {OURS: partial(package_method, specs=[spec])} | METHODS
     methods = {name: own[name] for name in names}
     folds = _folds(parser, options, spec)
     scored, refits = score_folds(folds, methods, options.seed, pool=Pool(options.jobs))

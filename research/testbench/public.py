@@ -88,7 +88,7 @@ class Models:
 
     def answer(self, question: Question, seed: int, *, cores: int | None = None) -> Answer:
         """Answer by a fit of the study's model."""
-        return package_method(question, seed, spec=self.of(question.study), cores=cores)
+        return package_method(question, seed, specs=[self.of(question.study)], cores=cores)
 
     def methods(self, names: Sequence[str], cores: int | None) -> dict[str, Method]:
         """Return methods by their names, of all that there are."""

@@ -7,7 +7,7 @@ from pathlib import Path
 import pandas as pd
 from matplotlib.figure import Figure
 
-from bayes_cpt.validate.scores import crps_ratios
+from bayes_cpt.validate.scores import ALL_RUNS, EQUAL_RUNS
 
 COLUMNS = {
     "run": "run",
@@ -70,6 +70,21 @@ def markdown_report(summary: pd.DataFrame, seconds: Mapping[str, float], ours: s
         parts.append(markdown_table(ratios.rename(columns=words)))
     parts.append("Seconds: " + ", ".join(f"{name} {s:.0f}" for name, s in seconds.items()))
     return "\n\n".join(parts)
+
+
+def crps_ratios(summary: pd.DataFrame, ours: str) -> pd.DataFrame:
+    """Return the CRPS of a method over that of each other one, per validation set and pooling.
+
+    Of rows of `summarize` with a column method. Columns run (the pooling), domain and one per other method;
+    below 1 where ours is the better. Empty where there is nothing to compare.
+    """
+    pooled = summary[summary["run"].isin([ALL_RUNS, EQUAL_RUNS])]
+    scores = pooled.set_index(["run", "domain", "method"])["crps"].unstack("method", sort=False)
+    if ours not in scores or len(scores.columns) < 2:
+        return pd.DataFrame()
+    ratios = scores.drop(columns=ours).rdiv(scores[ours], axis=0)
+    ratios.columns.name = None
+    return ratios.reset_index()
 
 
 def _percent(summary: pd.DataFrame, name: str) -> pd.Series:

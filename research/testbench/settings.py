@@ -134,7 +134,7 @@ def scored(
     # The model itself stands under every setting, and is fitted once.
     first = {model.model_dump_json(): name for name, model in reversed(tried.items())}
     methods: dict[str, Method] = {
-        name: partial(package_method, spec=tried[name], cores=pool.cores(len(studies)))
+        name: partial(package_method, specs=[tried[name]], cores=pool.cores(len(studies)))
         for name in first.values()
     }
     points, refits = score_suite(studies, methods, seed, pool, records)

@@ -87,7 +87,7 @@ def test_fits_that_fall_short_are_named(call: Call, quick: list[str]) -> None:
         (("--models", "cpt-replay,cpt"), "has no term for them"),
         (("--runs", "r25_cos,r50_cos"), "2 runs can be left out in turn"),
         (("--baselines", "d_cpt"), "did you mean 'd-cpt'"),
-        (("--baselines", "d-cpt", "--quick"), "leave --quick out"),
+        (("--baselines", "d-cpt", "--quick"), "Leave --quick out"),
         (("--quick",), "cpt-replay-printed leaves out other points of the runs than cpt-replay"),
         (("--tails", "25"), "'25' is not a list of shares"),
         (("-o", "nowhere/out"), "nowhere: there is no such folder"),

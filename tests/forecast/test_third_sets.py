@@ -21,11 +21,11 @@ from bayes_cpt.forecast.third_sets import (
     WEIGHT_MEAN,
     WEIGHT_SD,
     Changes,
+    Sizes,
     draw_sizes,
     draw_weights,
     drawn_residual,
     pattern_probability,
-    set_residual,
     third_sets,
     weight_means,
     weight_table,
@@ -72,12 +72,8 @@ def posterior(study: Study) -> Posterior:
 
 def test_products_are_those_of_the_dense_covariance() -> None:
     generator = np.random.default_rng(1)
-    part = set_residual(
-        [np.array([0.03]), np.array([0.02]), np.array([90.0])],
-        np.array([0.3]),
-        np.linspace(1.0, 0.1, STEPS.size),
-        RAMPS,
-    )
+    sizes = Sizes(*(np.array([own]) for own in (0.03, 0.02, 90.0, 0.3)))
+    part = sizes.residual(np.linspace(1.0, 0.1, STEPS.size), RAMPS)
     apart = np.abs(STEPS[:, None] - STEPS) / 90.0
     started = (STEPS[:, None] + STEPS) / 90.0
     fluctuation = np.outer(part.fluctuation[0], part.fluctuation[0])
@@ -95,14 +91,15 @@ def simulated(generator: np.random.Generator, runs: int = 4) -> tuple[Any, list[
     """Return weights and sizes from their priors, and what runs show of them."""
     weights = WEIGHT_MEAN + WEIGHT_SD * generator.standard_normal(2)
     logs = generator.standard_normal(3) * [0.5, 0.5, 0.3]
-    sizes = [np.array([own]) for own in np.array([0.02, 0.01, 60.0]) * np.exp(logs)]
+    made = np.array([0.02, 0.01, 60.0]) * np.exp(logs)
+    sizes = Sizes(*(np.array([own]) for own in (*made, 0.3)))
     data = []
     for _ in range(runs):
         course = np.log1p(STEPS / 100.0)
         causes = np.stack(
             [own * course for own in generator.normal([0.1, -0.3], [0.1, 0.1])], axis=1
         )
-        bare = Changes(STEPS, STEPS, causes[None], np.array([0.3]), np.linspace(1, 0, 11), RAMPS)
+        bare = Changes(STEPS, STEPS, causes[None], np.linspace(1, 0, 11), RAMPS)
         residual = drawn_residual(bare.residual(sizes), STEPS, generator)[0]
         data.append(replace(bare, change=causes @ weights + residual))
     return weights, data
@@ -112,7 +109,7 @@ def test_intervals_hold_the_weights_that_made_the_runs() -> None:
     generator, inside = np.random.default_rng(2), []
     for _ in range(50):
         weights, data = simulated(generator)
-        sizes = draw_sizes(data, REFERENCE, 300, generator)
+        sizes = draw_sizes(data, REFERENCE, np.full(300, 0.3), generator)
         drawn = draw_weights(data, sizes, generator)
         lower, upper = np.quantile(drawn, [0.05, 0.95], axis=0)
         inside += list((lower <= weights) & (weights <= upper))
@@ -123,10 +120,8 @@ def test_intervals_hold_the_weights_that_made_the_runs() -> None:
 def test_a_pattern_in_what_is_left_is_found_where_there_is_one(study: Study) -> None:
     runs, generator = [*study.continual_runs], np.random.default_rng(3)
     weights, data = simulated(generator, len(runs))
-    sizes = [own.repeat(200) for own in (np.array([0.02]), np.array([0.01]), np.array([60.0]))]
-    draws = [
-        replace(own, causes=own.causes.repeat(200, 0), floor=np.full(200, 0.3)) for own in data
-    ]
+    sizes = Sizes(*(np.full(200, own) for own in (0.02, 0.01, 60.0, 0.3)))
+    draws = [replace(own, causes=own.causes.repeat(200, 0)) for own in data]
     left = [own.left(np.tile(weights, (200, 1))) for own in draws]
     assert pattern_probability(draws, left, sizes, runs, generator) > 0.05
     leaning = [own + 0.5 * (run.replay or 0.0) for own, run in zip(left, runs, strict=True)]

@@ -129,7 +129,7 @@ def test_other_laws_have_effects_and_candidates_of_their_own(model: str) -> None
     effects = set(table.loc[table["kind"] == "effect", "quantity"])
     assert effects == {effect.name for effect in effects_of(frame)}
     names = {curve.run for curve in candidate_runs(frame, Typical.of(study)).curves}
-    assert {effect.trial for effect in effects_of(frame)} <= names
+    assert {effect.run for effect in effects_of(frame)} <= names
     assert not any("replay" in name for name in names)
     assert not (model == "pretrain" and any("CPT" in name for name in names))
 

@@ -59,9 +59,10 @@ def test_a_row_per_law_and_a_dot_per_run() -> None:
 
 
 def test_the_first_answer_alone_has_a_figure() -> None:
-    curves = tuple(f"{run}, general" for run in RUNS)
+    curves = [f"{run}, general" for run in RUNS]
     values = np.random.default_rng(2).normal(size=(4, 2))
-    loo = CurveLoo(LAWS, curves, values, np.zeros((4, 2)), 0.7)
+    table = pd.DataFrame(values, index=curves, columns=list(LAWS))
+    loo = CurveLoo(table, 0.0 * table, 0.7)
     check_figure(plots.comparison(Comparison(lab(), 0, {}, loo, None)))
     with pytest.raises(ValueError, match="nothing to draw: no likelihoods"):
         plots.comparison(Comparison(lab(), 0, {}, "no likelihoods", None))

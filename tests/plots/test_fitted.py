@@ -44,16 +44,6 @@ def test_the_bands_hold_the_median_and_the_new_run_band_is_the_wider() -> None:
         assert (high_new - low_new).mean() > (high - low).mean()
 
 
-def test_the_known_run_band_passes_through_the_points_and_says_so() -> None:
-    figure = plots.fitted(lab_posterior(), ["r25_cos"], kind="known_run")
-    last = np.array([3000.0])
-    low, high = band_edges(figure.axes[0], 0, last)
-    loss = lab().curve("r25_cos", "general")[1][-1]
-    assert low[0] == pytest.approx(loss)
-    assert high[0] == pytest.approx(loss)
-    assert "this run, given its points, 90 % predictive" in legend_texts(figure)
-
-
 def test_a_pretraining_fit_shows_pt_runs() -> None:
     figure = plots.fitted(lab_posterior("pretrain"))
     assert len(figure.axes) == len(lab().pretraining_runs)
@@ -61,11 +51,9 @@ def test_a_pretraining_fit_shows_pt_runs() -> None:
     check_figure(figure)
 
 
-def test_an_unknown_run_and_an_unknown_kind_are_named() -> None:
+def test_an_unknown_run_is_named() -> None:
     with pytest.raises(StudyError, match="r26_cos"):
         plots.fitted(lab_posterior(), ["r26_cos"])
-    with pytest.raises(ValueError, match="give one of new_run, known_run"):
-        plots.fitted(lab_posterior(), kind="expected")  # type: ignore[arg-type]
 
 
 def test_each_run_is_a_line_of_its_residuals() -> None:

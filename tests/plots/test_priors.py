@@ -1,5 +1,4 @@
 import numpy as np
-import pytest
 from figures import band_edges, check_figure, dots_of
 from synthetic import lab, lab_posterior, practice
 
@@ -10,7 +9,7 @@ RUNS = ["r25_cos", "r75_wsd"]
 
 
 def test_some_curves_of_each_run_are_drawn_over_nested_bands() -> None:
-    figure = plots.prior_predictive(lab_posterior(), runs=RUNS)
+    figure = plots.prior_predictive(lab_posterior().frame, lab(), RUNS)
     assert len(figure.axes) == 4
     for axes in figure.axes:
         assert len(axes.lines) == CURVES
@@ -22,7 +21,7 @@ def test_some_curves_of_each_run_are_drawn_over_nested_bands() -> None:
 
 
 def test_curves_start_at_the_measured_loss_of_their_base() -> None:
-    axes = plots.prior_predictive(lab_posterior(), runs=RUNS).axes[0]
+    axes = plots.prior_predictive(lab_posterior().frame, lab(), RUNS).axes[0]
     base = lab().base_loss("stable_12k", "general")
     assert base is not None
     firsts = np.array([np.asarray(line.get_ydata())[0] for line in axes.lines])
@@ -31,22 +30,10 @@ def test_curves_start_at_the_measured_loss_of_their_base() -> None:
     assert np.median(np.abs(firsts - base)) < 0.2 * np.median(np.abs(lasts - base))
 
 
-def test_a_frame_gives_the_same_curves_as_the_fit_of_its_study() -> None:
-    fitted = plots.prior_predictive(lab_posterior(), lab(), RUNS, seed=3)
-    before = plots.prior_predictive(lab_posterior().frame, lab(), RUNS, seed=3)
-    for one, other in zip(fitted.axes, before.axes, strict=True):
-        np.testing.assert_array_equal(one.lines[5].get_ydata(), other.lines[5].get_ydata())
-
-
 def test_measured_losses_are_drawn_and_a_plan_has_only_its_base() -> None:
-    figure = plots.prior_predictive(lab_posterior(), practice())
+    figure = plots.prior_predictive(lab_posterior().frame, practice())
     steps, losses = practice().curve("r90_wsd_5k", "general")
     np.testing.assert_array_equal(dots_of(figure.axes[2]), np.column_stack([steps, losses]))
-    bare = plots.prior_predictive(lab_posterior(), practice().without_losses())
+    bare = plots.prior_predictive(lab_posterior().frame, practice().without_losses())
     assert {int(step) for axes in bare.axes for step in dots_of(axes)[:, 0]} <= {0}
     check_figure(bare)
-
-
-def test_a_frame_alone_has_no_runs_to_draw() -> None:
-    with pytest.raises(ValueError, match="give the runs to draw"):
-        plots.prior_predictive(lab_posterior().frame)

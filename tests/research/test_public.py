@@ -71,7 +71,8 @@ def _given_a_law(method: Method):  # type: ignore[no-untyped-def]
 
 
 def _ours(method: Method):  # type: ignore[no-untyped-def]
-    def package_method(question: Question, seed: int, *, spec, cores) -> Answer:  # type: ignore[no-untyped-def]
+    def package_method(question: Question, seed: int, *, specs, cores) -> Answer:  # type: ignore[no-untyped-def]
+        (spec,) = specs
         assert spec.law.continual == bool(question.study.continual_runs)
         return method(question, seed)
 

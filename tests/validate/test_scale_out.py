@@ -36,7 +36,7 @@ def ranks(pool: Pool) -> pd.DataFrame:
 
 def scores(pool: Pool) -> pd.DataFrame:
     folds = leave_tail_out(lab(), SPEC, 0.5, ["pt_cosine", "pt_trunk"])
-    method = partial(package_method, spec=SPEC, draws=300, cores=pool.cores(len(folds)))
+    method = partial(package_method, specs=[SPEC], draws=300, cores=pool.cores(len(folds)))
     points, refits = score_folds(folds, {OURS: method}, seed=1, pool=pool)
     assert len(refits) == 2
     return points
