@@ -180,7 +180,7 @@ def _written(results: Results, points: "pd.DataFrame", scores: "pd.DataFrame") -
     tables = {"scores": scores, "horizons": horizon_table(points)}
     _kept(results, "points", "refits")
     results.tables(tables)
-    parts = {
+    parts: dict[str, Any] = {
         "coverage-runs": (points[points["seen"] == 0], "share"),
         "coverage-tails": (points[points["seen"] > 0], "ratio"),
     }
