@@ -6,29 +6,20 @@ information of some curves is ``S' C^-1 S`` with their slopes S and the covarian
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bayes_cpt.arrays import Floats
 from bayes_cpt.laws.law import gather
 from bayes_cpt.model.points import Curves
 from bayes_cpt.model.priors import Distribution, Fixed, LogNormal
-from bayes_cpt.model.residuals import (
-    Placed,
-    ResidualDesign,
-    Scales,
-    predictive_covariance,
-)
 from bayes_cpt.model.setup import BoundModel, Element, elements
-from bayes_cpt.model.simulate import expected_loss
+from bayes_cpt.model.simulate import CurveResidual, expected_loss, precision_products
 
 STEP = 1e-4
 STEEPEST = 1e50
-# Share of a residual's variance that is its own at every point: points alike to rounding tell one thing.
-SMALLEST_SHARE = 1e-10
 # Information from more points of one curve than this adds next to nothing: neighbours are correlated.
 POINTS_PER_CURVE = 60
 # Nats between a base and the PT law, as in the lab's studies.
@@ -120,12 +111,13 @@ def information(free: FreeParameters, curves: Curves, place: Floats) -> dict[str
     design = frame.residual_design(curves)
     scales = frame.residual_scales(curves.points, design.pretraining, here, coefficients, np)
     by_run: dict[str, Floats] = {}
-    for index, curve in enumerate(curves.curves):
-        first, last = int(design.first[index]), int(design.last[index])
-        count = min(POINTS_PER_CURVE, last - first)
-        rows = np.unique(np.linspace(first, last - 1, count).astype(np.int64))
-        added = _information(slopes[rows], _covariance(rows, curves, design, scales))
-        by_run[curve.run] = by_run.get(curve.run, 0.0) + added
+    for curve, rows in zip(curves.curves, design.rows, strict=True):
+        # Every so many points, up to the last one.
+        apart = -(-(rows.stop - rows.start) // POINTS_PER_CURVE)
+        kept = slice(rows.start + (rows.stop - rows.start - 1) % apart, rows.stop, apart)
+        part = CurveResidual.of(design, scales, kept)
+        products, _ = precision_products(part, curves.elapsed[kept], slopes[None, kept])
+        by_run[curve.run] = by_run.get(curve.run, 0.0) + products[0]
     return by_run
 
 
@@ -153,14 +145,6 @@ def finite(slopes: Floats) -> Floats:
     return np.where(np.abs(slopes) < STEEPEST, slopes, 0.0)
 
 
-def _information(slopes: Floats, covariance: Floats) -> Floats:
-    """Return ``S' C^-1 S``; sizes are divided out first, as they may differ by many orders."""
-    sd = np.sqrt(np.diag(covariance))
-    alike = covariance / (sd[:, None] * sd) + SMALLEST_SHARE * np.eye(sd.size)
-    root = np.linalg.solve(np.linalg.cholesky(alike), slopes / sd[:, None])
-    return np.asarray(root.T @ root)
-
-
 def _typical_bases(frame: BoundModel, curves: Curves, values: dict[str, Floats]) -> Curves:
     """Return curves with bases as far from the law as bases are, whatever was measured.
 
@@ -170,25 +154,3 @@ def _typical_bases(frame: BoundModel, curves: Curves, values: dict[str, Floats])
     coefficients = gather(curves.bases, frame.law.coefficients(values, np), np)
     loss = frame.law.loss(curves.bases, coefficients, np)[0] + TYPICAL_OFFSET
     return replace(curves, bases=replace(curves.bases, loss=loss))
-
-
-def _covariance(
-    rows: NDArray[np.int64], curves: Curves, design: ResidualDesign, scales: Scales
-) -> Floats:
-    """Return the covariance of the residuals at some points of one curve."""
-
-    def placed(along: tuple[slice | None, ...]) -> Placed:
-        return Placed(
-            Scales(*(np.broadcast_to(size, (1, count))[0, rows][along] for size in sizes)),
-            curves.elapsed[rows][along],
-            design.floating[rows][along],
-            design.anchored[rows][along],
-            # Points that are measured leave nothing to extrapolate.
-            0.0,
-        )
-
-    count = curves.points.steps.size
-    sizes = [getattr(scales, field.name) for field in fields(Scales)]
-    ramps = design.ramps[rows]
-    first, second = placed((slice(None), None)), placed((None, slice(None)))
-    return np.asarray(predictive_covariance(first, second, ramps @ ramps.T, np))
