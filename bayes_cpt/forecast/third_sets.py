@@ -17,8 +17,9 @@ given sizes and a draw of the law the weights are normal. Everything is vectoris
 """
 
 import warnings
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import cache
 from typing import Any, Self
 from zlib import crc32
 
@@ -379,17 +380,22 @@ def third_sets(
         If no CPT run of the study tells of a set: measured on it and on those of the law, from a base that
         was measured too.
     """
-    known = _Known(posterior, parameters)
-    # A set's own seed: it does not hang on which others are asked for.
-    seeds = [[seed, crc32(name.encode())] for name in names]
-    sets = tuple(
-        _third_set(known, name, np.random.default_rng(own))
-        for name, own in zip(names, seeds, strict=True)
-    )
-    for third in sets:
-        if third.caution:
-            warnings.warn(third.caution, StudyWarning, stacklevel=2)
-    return sets
+    floors = parameters.get("fluctuation_floor", np.ones((1, 1)))
+    floor = np.broadcast_to(floors.reshape(len(floors), -1).mean(axis=1), len(parameters["memory"]))
+
+    @cache
+    def along(run: str, steps: tuple[int, ...]) -> Changes:
+        # Sets that were measured at the same steps share them.
+        return _law_changes(posterior, parameters, posterior.study.run(run), steps)
+
+    sets = []
+    for name in names:
+        # A set's own seed: it does not hang on which others are asked for.
+        generator = np.random.default_rng([seed, crc32(name.encode())])
+        sets.append(_third_set(posterior, name, floor, along, generator))
+        if sets[-1].caution:
+            warnings.warn(sets[-1].caution, StudyWarning, stacklevel=2)
+    return tuple(sets)
 
 
 def weight_table(
@@ -449,67 +455,44 @@ def pooled(laws: Sequence[ThirdSet]) -> ThirdSet:
     return replace(laws[0], **joined, **worst)
 
 
-@dataclass(frozen=True, eq=False)
-class _Known:
-    """The law's losses of the study's runs in some draws; sets measured at the same steps share them."""
-
-    posterior: Posterior
-    parameters: dict[str, Floats]
-    kept: dict[tuple[str, tuple[int, ...]], Changes] = field(default_factory=dict)
-
-    @property
-    def floor(self) -> Floats:
-        """Share of the fluctuation that is left at learning rate 0, shape (draws,)."""
-        floors = self.parameters.get("fluctuation_floor", np.ones((1, 1)))
-        draws = len(self.parameters["memory"])
-        return np.broadcast_to(floors.reshape(len(floors), -1).mean(axis=1), draws)
-
-    def changes(self, run: Run, name: str) -> Changes:
-        """Return the changes along a run, those of a third set too."""
-        study, frame = self.posterior.study, self.posterior.frame
-        wanted = tuple(frame.fitted_steps(study, run, name))
-        if (run.name, wanted) not in self.kept:
-            self.kept[run.name, wanted] = self._causes(run, wanted)
-        steps, losses = study.curve(run.name, name)
-        change = losses[np.isin(steps, wanted)] - float(study.base_loss(str(run.base), name) or 0.0)
-        return replace(self.kept[run.name, wanted], change=change)
-
-    def _causes(self, run: Run, steps: Sequence[int]) -> Changes:
-        """Return the changes of the law's losses at some steps of a run."""
-        frame = self.posterior.frame
-        curves = frame.curves(self.posterior.study, lambda *_: steps, [run])
-        at, rate, ramps = _along(curves, frame)
-        causes = _changes_of_law(self._slow(curves), curves)
-        return Changes(at, np.full(len(steps), np.nan), causes, rate, ramps)
-
-    def _slow(self, curves: Curves) -> Floats:
-        """Return curves without their fluctuation, their mean in each draw, shape (draws, points)."""
-        frame, observed = self.posterior.frame, observed_curves(self.posterior, curves)
-        last = float(max(curves.points.steps.max(), observed.points.steps.max()))
-        both = (curves, observed)
-        designs = [frame.residual_design(curve_set, last) for curve_set in both]
-        scales = [
-            scales_of(frame, self.parameters, curve_set, design)
-            for curve_set, design in zip(both, designs, strict=True)
-        ]
-        slow, seen_law = (expected_loss(frame, self.parameters, curve_set) for curve_set in both)
-        residual = observed.points.loss - seen_law
-        for index in range(len(curves.curves)):
-            rows, seen = (
-                slice(int(design.first[index]), int(design.last[index])) for design in designs
-            )
-            part, of_seen = (
-                CurveResidual.of(design, scale, at)
-                for design, scale, at in zip(designs, scales, (rows, seen), strict=True)
-            )
-            slow[:, rows] += slow_mean(
-                part, of_seen, residual[:, seen], observed.points.steps[seen]
-            )
-        return np.asarray(slow)
+def _law_changes(
+    posterior: Posterior, parameters: dict[str, Floats], run: Run, steps: Sequence[int]
+) -> Changes:
+    """Return the changes of the law's losses at some steps of a run."""
+    curves = posterior.frame.curves(posterior.study, lambda *_: steps, [run])
+    at, rate, ramps = _along(curves, posterior.frame)
+    causes = _changes_of_law(_slow(posterior, parameters, curves), curves)
+    return Changes(at, np.full(len(steps), np.nan), causes, rate, ramps)
 
 
-def _third_set(known: _Known, name: str, generator: np.random.Generator) -> ThirdSet:
-    study, frame = known.posterior.study, known.posterior.frame
+def _slow(posterior: Posterior, parameters: dict[str, Floats], curves: Curves) -> Floats:
+    """Return curves without their fluctuation, their mean in each draw, shape (draws, points)."""
+    frame, observed = posterior.frame, observed_curves(posterior, curves)
+    last = float(max(curves.points.steps.max(), observed.points.steps.max()))
+    both = (curves, observed)
+    designs = [frame.residual_design(own, last) for own in both]
+    scales = [
+        scales_of(frame, parameters, own, design) for own, design in zip(both, designs, strict=True)
+    ]
+    slow, seen_law = (expected_loss(frame, parameters, own) for own in both)
+    residual = observed.points.loss - seen_law
+    for rows, seen in zip(designs[0].rows, designs[1].rows, strict=True):
+        part, of_seen = (
+            CurveResidual.of(design, scale, at)
+            for design, scale, at in zip(designs, scales, (rows, seen), strict=True)
+        )
+        slow[:, rows] += slow_mean(part, of_seen, residual[:, seen], observed.points.steps[seen])
+    return np.asarray(slow)
+
+
+def _third_set(
+    posterior: Posterior,
+    name: str,
+    floor: Floats,
+    along: Callable[[str, tuple[int, ...]], Changes],
+    generator: np.random.Generator,
+) -> ThirdSet:
+    study, frame = posterior.study, posterior.frame
     runs = [run for run in study.continual_runs if _tells(study, frame, run, name)]
     if not runs:
         problem = f"no CPT run tells how it goes with {' and '.join(frame.domains)}"
@@ -518,8 +501,13 @@ def _third_set(known: _Known, name: str, generator: np.random.Generator) -> Thir
             "the set out"
         )
         raise StudyError.at(f"study {study.name}, domain {name}", problem, fix)
-    data = [known.changes(run, name) for run in runs]
-    sizes = draw_sizes(data, frame.reference.steps, known.floor, generator)
+    data = []
+    for run in runs:
+        wanted = tuple(frame.fitted_steps(study, run, name))
+        steps, losses = study.curve(run.name, name)
+        change = losses[np.isin(steps, wanted)] - float(study.base_loss(str(run.base), name) or 0.0)
+        data.append(replace(along(run.name, wanted), change=change))
+    sizes = draw_sizes(data, frame.reference.steps, floor, generator)
     weights = draw_weights(data, sizes, generator)
     residuals = [changes.left(weights) for changes in data]
     return ThirdSet(

@@ -33,7 +33,7 @@ def test_all_cpt_runs_of_the_study_are_shown_by_default() -> None:
 
 
 def test_the_bands_hold_the_median_and_the_new_run_band_is_the_wider() -> None:
-    sure = prior_as_posterior(lab(), spread=0.02)
+    sure = prior_as_posterior(lab(), spread=0.005)
     for axes in plots.fitted(sure, RUNS).axes:
         steps, median = axes.lines[0].get_data()
         steps, median = np.asarray(steps), np.asarray(median)
