@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 from bayes_cpt.inference.coordinates import add_alikeness
 from bayes_cpt.model.joint_priors import log_alikeness
 
-FIVE = st.lists(st.floats(-3.0, 3.0), min_size=5, max_size=5).map(np.array)
 NUMBERS = st.lists(st.floats(-3.0, 3.0), min_size=2, max_size=6).map(np.array)
 SPREADS = st.floats(0.1, 0.99)
 

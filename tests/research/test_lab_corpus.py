@@ -10,8 +10,6 @@ from lab.texts.fetch import APT_SOURCES, Apt, unpack, with_source_packages
 from lab.texts.packages import read_packages
 from lab_sample import prose
 
-BUNDLED = Path(__file__).parents[2] / "research" / "lab" / "packages.toml"
-
 
 def write_packages(folder: Path) -> Path:
     """Write three packages, one held out that a training package partly repeats, and their list."""
