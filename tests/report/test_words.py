@@ -87,7 +87,9 @@ MAKERS: dict[str, Callable[[], Any]] = {
     ),
     "next-run": lambda: next_run(lab_posterior(), steps=100, draws=80, candidates=32),
     "schedule": lambda: choose_schedule(lab_posterior(), None, None, 400, draws=12),
-    "landmarks": lambda: survey(lab_posterior(), draws=40),
+    "landmarks": lambda: survey(
+        lab_posterior(), lab().subset(["r00_cos", "r25_cos"]).without_losses(), draws=40
+    ),
 }
 # Of a line of a verdict in characters, and of a sentence in words.
 LINE, SENTENCE = 190, 45
