@@ -146,26 +146,6 @@ def test_a_log_read_in_the_wrong_unit_is_read_again(
     assert read_study(study).run("read").schedule.steps == 20
 
 
-def test_a_branch_need_not_repeat_its_trunk(tmp_path: Path, study: Path) -> None:
-    settings = study / "study.toml"
-    settings.write_text(
-        settings.read_text()
-        + """
-[runs.annealed]
-phase = "pt"
-branch = { run = "pt", step = 500 }
-schedule = [ { shape = "linear", steps = 50, start = 3e-3, end = 0 } ]
-"""
-    )
-    losses = study / "losses.csv"
-    losses.write_text(losses.read_text() + "annealed,550,general,2.7\n")
-    run = read_study(study).run("annealed")
-    assert run.schedule.steps == 550
-    trunk = read_study(study).run("pt").schedule.learning_rates()
-    assert run.schedule.learning_rates()[:500].tolist() == trunk[:500].tolist()
-    assert run.schedule.learning_rates()[524] == pytest.approx(1.5e-3)
-
-
 class Damaged(NamedTuple):
     """A damaged log: how it is made, further options, and what the answer must say."""
 

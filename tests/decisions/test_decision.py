@@ -6,15 +6,13 @@ from typing import Any
 import numpy as np
 import pytest
 from printed import printed_posterior
-from synthetic import lab, lab_posterior
+from synthetic import lab_posterior
 
-import bayes_cpt
 from bayes_cpt.decisions import risk
 from bayes_cpt.decisions.contenders import Contenders
 from bayes_cpt.decisions.decision import Decision, decide
 from bayes_cpt.decisions.objective import read_objective
 from bayes_cpt.decisions.schedule_choice import choose_schedule
-from bayes_cpt.errors import SpecError
 from bayes_cpt.report.numbers import chance
 
 WHOLE: dict[str, Any] = {"decay_share": 1.0, "relative_final": 0.1}
@@ -42,13 +40,6 @@ def decision() -> Decision:
 def hopeless() -> Decision:
     constraint = {"domain": "general", "limit": 0.5, "probability": 0.01}
     return decide(lab_posterior(), OBJECTIVE | {"constraints": [constraint]}, SPACE, **OPTIONS)
-
-
-def test_it_is_the_function_of_the_package() -> None:
-    assert bayes_cpt.decide is decide
-    from bayes_cpt import decisions
-
-    assert decisions.decision.decide is bayes_cpt.decide
 
 
 def test_the_table_says_what_the_draws_say() -> None:
@@ -248,33 +239,6 @@ def test_loss_potential_and_peak_fall_as_general_loss_counts_more(shift: str) ->
 def test_the_stronger_the_shift_the_lower_the_peak(general: float) -> None:
     peaks = np.array([printed_optimum(shift, general)[1] for shift in SHIFTS])
     assert (np.diff(peaks) >= -0.02).all()
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"objective": "balance"}, "no preset 'balance'"),
-        ({"objective": {"weights": {"code": 1}}}, "no validation set 'code'"),
-        ({"space": {"replay": 2}}, "key replay"),
-        ({"space": {"bases": "none"}}, "no base 'none'"),
-        ({"risk": "cvr"}, "no risk measure 'cvr'"),
-        ({"risk": "beat:none"}, "no CPT run 'none'"),
-    ],
-)
-def test_what_is_wrong_is_said(arguments: dict[str, Any], message: str) -> None:
-    with pytest.raises(SpecError, match=message):
-        decide(lab_posterior(), draws=20, **arguments)
-
-
-def test_the_kind_of_losses_has_two_names() -> None:
-    with pytest.raises(ValueError, match="kind is 'known_run'"):
-        decide(lab_posterior(), kind="known_run")  # type: ignore[arg-type]
-
-
-def test_the_study_is_left_as_it_was() -> None:
-    digest = lab().digest()
-    decision().plan()
-    assert lab().digest() == digest
 
 
 def test_what_rho_does_to_the_best_peak_is_said() -> None:
