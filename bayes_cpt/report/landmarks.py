@@ -135,6 +135,7 @@ def _coming_back(survey: Survey, table: pd.DataFrame, general: str) -> list[dict
                 "what": general if balance == 1.0 else f"the balance ({balance:g} {general})",
                 "steps": drawn_out["planned_steps"],
                 "probability": float(drawn_out["back"]),
+                "never": float(drawn_out["never_returns"]),
                 **{name: signed(drawn_out[name], spread) for name in ends},
                 "drawn_out": _outcomes(drawn_out),
                 "held": _outcomes(held),
@@ -150,6 +151,8 @@ def _outcomes(row: pd.Series) -> list[dict[str, Any]]:
         {"outcome": own, "probability": row[own]} for own in names if row[own] >= WORTH_A_WORD
     ]
     ends = {name: row[name] for name in ("median", "lower", "upper")}
+    # Short runs may gain more by their decay than they lose by the shift.
+    ends["again"] = row["change"] > 0 and row["median"] < row["planned_steps"]
     return [own | ends for own in sorted(likely, key=lambda own: -own["probability"])]
 
 
