@@ -262,7 +262,13 @@ class Forecast:
             table = pd.concat([table, *of_sets], ignore_index=True)
         fitted = self.posterior.study
         notes = {run.name: "; ".join(outside_range(fitted, plan.study, run)) for run in runs}
-        return table.assign(kind=laws[0].kind, outside=table["run"].map(notes))
+        outside = table["run"].map(notes)
+        for run in runs:
+            first = self.posterior.frame.first_step(fitted, run)
+            early = (table["run"] == run.name) & (table["step"] <= first)
+            said = f"step {first:.0f} and before, where the law does not hold yet"
+            outside = outside.mask(early, "; ".join(filter(None, (notes[run.name], said))))
+        return table.assign(kind=laws[0].kind, outside=outside)
 
     def draw_run(self, run: Run) -> Drawn:
         """Return draws of a run's losses on all validation sets.

@@ -123,7 +123,7 @@ def prepare(
     check_base(posterior.study, target, chosen)
     if posterior.frame.spec.law.repeated_tokens:
         check_same_data(posterior.study, target)
-    asked = _wanted_steps(posterior.study, domains, sets, chosen, at)
+    asked = _wanted_steps(posterior, domains, sets, chosen, at)
     steps = _law_steps(target, posterior.frame.domains, sets, asked) if sets else asked
     return Prepared(target, posterior.study, tuple(chosen), steps, asked)
 
@@ -246,15 +246,20 @@ def _law_steps(
 
 
 def _wanted_steps(
-    fitted: Study,
+    posterior: Posterior,
     domains: Sequence[str],
     sets: Sequence[str],
     runs: list[Run],
     at: pd.DataFrame | str | Path | None,
 ) -> dict[tuple[str, str], Collection[int]]:
+    fitted = posterior.study
     pairs = [(r, d) for r in runs for d in domains if r.phase == "cpt" or d not in sets]
     if at is None:
-        grids = {run.name: default_grid(run) for run in runs}
+        firsts = {run.name: posterior.frame.first_step(fitted, run) for run in runs}
+        grids = {
+            run.name: [step for step in default_grid(run) if step > firsts[run.name]]
+            for run in runs
+        }
         return {(run.name, domain): grids[run.name] for run, domain in pairs}
     points = _points_table(at)
     lengths = {run.name: run.schedule.steps for run in runs}

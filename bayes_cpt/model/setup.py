@@ -17,6 +17,7 @@ from bayes_cpt.model.bases import check_kind, for_base, lone_base, with_lone_bas
 from bayes_cpt.model.fitted_points import (
     check_fits,
     check_size,
+    first_step,
     note_batches,
     note_thinned,
     observed_steps,
@@ -308,6 +309,10 @@ class BoundModel:
             trunks=None if self.spec.residuals.kind == "independent" else trunks or study,
             resets=self.resets,
         )
+
+    def first_step(self, study: Study, run: Run) -> float:
+        """Return the step of a run up to which the law does not hold, 0 in CPT (see `first_step`)."""
+        return first_step(study, run, self.spec.residuals) if run.phase == "pt" else 0.0
 
     def fitted_steps(self, study: Study, run: Run, domain: str) -> list[int]:
         """Return the measured steps of a curve that enter a fit (see `observed_steps`), long logs thinned.

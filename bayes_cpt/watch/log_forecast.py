@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 type Progress = Callable[[str, float], None]
 
-MODELS = {"pt": "pretrain", "cpt": "cpt-log"}
+MODELS = {"pt": "pretrain-log", "cpt": "cpt-log"}
 RUN, BASE = "run", "base"
 PLANNED, ANNEAL, LONGER = "as planned", "anneal now", "go on"
 # Share of a run over which the learning rate falls to 0 where the log does not plan it.

@@ -17,6 +17,7 @@ from bayes_cpt.forecast.evaluate import Draws, paired_normals
 from bayes_cpt.forecast.plans import PlanError, planned_curves, prepare
 from bayes_cpt.forecast.predict import table
 from bayes_cpt.inference.posterior import Posterior
+from bayes_cpt.model.fitted_points import first_step
 from bayes_cpt.model.residuals import Placed, predictive_variance
 from bayes_cpt.model.simulate import expected_loss
 from bayes_cpt.model.spec import read_spec
@@ -188,19 +189,22 @@ def test_a_seed_repeats_bands(posterior: Posterior) -> None:
     np.testing.assert_array_equal(one[["mean", "sd"]], other[["mean", "sd"]])
 
 
-def test_bands_of_pretraining_begin_after_the_warm_up_and_hold_losses() -> None:
+def test_bands_of_pretraining_begin_where_the_law_holds_and_mark_earlier_steps() -> None:
     """At the first steps the power of the forward area is hundreds of nats."""
     study = lab().subset([run.name for run in lab().pretraining_runs])
     posterior = prior_as_posterior(study, read_spec("pretrain"), draws=100)
     table = bands(posterior, draws=200)
     for run in study.runs:
+        first = first_step(study, run, posterior.frame.spec.residuals)
         steps = table.loc[table["run"] == run.name, "step"]
-        assert steps.min() == max(run.schedule.warmup_steps, run.schedule.steps // 100) + 1
+        assert first < steps.min() <= 1.05 * first
         assert steps.max() == run.schedule.steps
         assert 100 <= len(steps) <= 200
+        wanted = [1, int(first), int(first) + 1, run.schedule.steps]
+        at = pd.DataFrame({"run": run.name, "domain": "general", "step": wanted})
+        marks = bands(posterior, study, "expected", at=at)["outside"]
+        assert list(marks.str.contains("does not hold yet")) == [True, True, False, False]
     assert table["mean"].max() < 12.0
-    early = pd.DataFrame({"run": "pt_trunk", "domain": study.general, "step": [1, 2]})
-    assert bands(posterior, at=early, draws=200)["step"].tolist() == [1, 2]
 
 
 def test_bands_of_pretraining_widen_beyond_what_was_measured(tmp_path: Path) -> None:

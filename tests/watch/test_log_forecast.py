@@ -62,7 +62,7 @@ def test_bands_are_those_of_a_fit_of_the_run_alone(narrow: None) -> None:
     rows = [(s, "val", v) for s, v in zip(steps, loss_at(PLANNED_RATES, steps), strict=True)]
     found = forecast_run(PT, rows, NOW)
     study = study_of(PT, "val", pd.DataFrame(rows, columns=["step", "domain", "loss"]))
-    own = prior_as_posterior(study, "pretrain", spread=0.1)
+    own = prior_as_posterior(study, "pretrain-log", spread=0.1)
     planned = found.curves[found.curves["way"] == PLANNED]
     expected = bayes_cpt.bands(
         own, kind="known_run", at=planned.assign(run="run")[["run", "domain", "step"]]
