@@ -15,7 +15,7 @@ from typing import Annotated, Any, Self
 from pydantic import BeforeValidator, Field
 
 from bayes_cpt.strict import Strict, checked
-from bayes_cpt.study.logs.raw import RawLog, Row, as_number, fail, numbers, text_of
+from bayes_cpt.study.logs.raw import RawLog, Row, as_count, as_number, fail, numbers, text_of
 from bayes_cpt.toml_files import read_toml
 
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
@@ -141,8 +141,8 @@ def _matches(
         cells: dict[str, Any] = {
             name: value for name, value in match.groupdict().items() if value is not None
         }
-        if (total := numbers([cells.pop(TOTAL, None)], whole=True)[0][0]) is not None:
-            stated["steps"] = int(total)
+        total, _ = numbers([cells.pop(TOTAL, None)], whole=True)
+        stated |= {"steps": steps} if (steps := as_count(total[0])) else {}
         micro = cells.pop(MICRO, None)
         if NEXT_STEP in cells:
             cells[STEP] = (as_number(cells.pop(NEXT_STEP)) or 1.0) - 1.0

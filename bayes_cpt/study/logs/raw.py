@@ -160,9 +160,9 @@ def empty(cell: Any) -> bool:
 
 def settings_of(stated: dict[str, Any], settings: Mapping[str, Any]) -> None:
     """Note the length of a job that its settings, as a tracker keeps them, state."""
-    found = (as_number(settings.get(name)) for name in (*LENGTHS, "max_iters", "train_iters"))
-    if steps := next((number for number in found if number is not None and number > 0), None):
-        stated["steps"] = int(steps)
+    found = (as_count(settings.get(name)) for name in (*LENGTHS, "max_iters", "train_iters"))
+    if steps := next(filter(None, found), None):
+        stated["steps"] = steps
 
 
 def as_number(value: object) -> float | None:
@@ -181,6 +181,12 @@ def as_number(value: object) -> float | None:
         # A whole number may be too large for any float.
         return float(value) if abs(value) < 1e300 else math.inf
     return float(value) if hasattr(value, "__float__") else None
+
+
+def as_count(value: object) -> int | None:
+    """Return a cell or JSON value as a number of at least one, None where it is none."""
+    number = as_number(value)
+    return int(number) if number is not None and 1.0 <= number < math.inf else None
 
 
 class Unreadable(NamedTuple):

@@ -30,6 +30,7 @@ from bayes_cpt.study.logs.raw import (
     LogError,
     RawLog,
     Row,
+    as_count,
     as_number,
     content_of,
     decimal_mark,
@@ -295,7 +296,7 @@ class _State(NamedTuple):
     file: Path
     rows: list[Row]
     last: float
-    announced: float | None
+    announced: int | None
 
 
 def _huggingface(path: Path) -> RawLog:
@@ -325,7 +326,7 @@ def _huggingface(path: Path) -> RawLog:
                 f"name one of its checkpoints, {ours} or {theirs}, or move the other run's away",
             )
         log.rows += [] if whole else state.rows
-        log.stated |= {"steps": int(state.announced)} if state.announced else {}
+        log.stated |= {"steps": state.announced} if state.announced else {}
     if len(states) > 1:
         log.notes.append(
             f"{path}: the logs of {len(states)} states were read; the newest is "
@@ -345,7 +346,7 @@ def _state(file: Path) -> _State:
         cells = {name: cell for name, cell in entry.items() if not name.endswith(ASIDE)}
         rows.append(Row(f"{file}, log_history entry", number, cells))
     last = max((as_number(row.cells.get("step")) or 0.0 for row in rows), default=0.0)
-    return _State(file, rows, last, as_number(state.get("max_steps")))
+    return _State(file, rows, last, as_count(state.get("max_steps")))
 
 
 def _first_trained(state: _State) -> Mapping[str, Any]:

@@ -34,6 +34,7 @@ from bayes_cpt.study.logs.raw import (
     RawLog,
     Row,
     Stated,
+    as_count,
     as_number,
     empty,
     fail,
@@ -513,8 +514,8 @@ class _Cleaning:
         stated = dict(self.raw.stated)
         for name in self.cells.names if "steps" not in stated else ():
             cells = self.cells.column(name) if name.lower() in LENGTHS else []
-            known = [count for cell in cells if (count := as_number(cell))]
-            stated |= {"steps": int(known[-1])} if known else {}
+            known = [count for cell in cells if (count := as_count(cell))]
+            stated |= {"steps": known[-1]} if known else {}
         if stated.get("steps") is not None:
             stated["steps"] -= self.reading.start
         for name in tokens:

@@ -457,6 +457,15 @@ def test_llamafactory_tables(tmp_path: Path) -> None:
     assert log.stated.batch_tokens == 4096
 
 
+@pytest.mark.parametrize("total", ["NaN", "Infinity", "-1", "0", '"x"', "[5]", "true"])
+def test_a_length_that_is_none_is_not_stated(total: str, tmp_path: Path) -> None:
+    text = f'{{"step": 10, "val_loss": 2.9, "total_steps": {total}}}\n'
+    assert read(tmp_path / "a.jsonl", text).stated.steps is None
+    entries = '[{"step": 10, "eval_loss": 2.9}]'
+    text = f'{{"max_steps": {total}, "log_history": {entries}}}'
+    assert read(tmp_path / "trainer_state.json", text).stated.steps is None
+
+
 def test_swift_writes_two_counts_in_one_cell(tmp_path: Path) -> None:
     text = '{"learning_rate": 1e-4, "epoch": 0.1, "global_step/max_steps": "10/300"}\n'
     log = read(
