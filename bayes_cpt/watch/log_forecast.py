@@ -226,13 +226,6 @@ def forecast_run(
         raise fail("the log", "it has no validation loss", "wait for the first evaluation")
     measured = pd.DataFrame(losses, columns=["step", "domain", "loss"])
     ways = ways_on(run, now, steps, decay)
-    if not ways:
-        raise fail(
-            "the log",
-            f"it holds the whole run, {now} steps, at whose end the learning rate is "
-            f"{run.schedule.final:g}",
-            "give --steps N to ask where a run of N steps would end",
-        )
     spec = read_spec((models or MODELS)[run.phase])
     curves, on_priors, problems = [], {}, []
     domains = list(dict.fromkeys(measured["domain"]))
@@ -278,8 +271,10 @@ def ways_on(run: Run, now: int, steps: int | None, decay: float) -> dict[str, Sc
             held = longer - now - falling
             course = constant(held, rate) + linear(falling, rate, 0.0) if held else None
             ways[f"{LONGER} to {longer}"] = done + (course or linear(falling, rate, 0.0))
-    elif steps:
-        ways[f"the same schedule over {steps} steps"] = schedule.stretched(steps)
+    elif steps or PLANNED not in ways:
+        # It has annealed, or is warming up: it cannot go on at this rate.
+        longer = steps or 2 * now
+        ways[f"the same schedule over {longer} steps"] = schedule.stretched(longer)
     return ways
 
 

@@ -15,7 +15,6 @@ from bayes_cpt.watch.in_loop import RunForecaster
     ("until", "options", "fragments"),
     [
         (750, (), ("val", "too short to say anything", "wait for 4")),
-        (TOTAL, (), ("holds the whole run, 10000 steps", "--steps")),
         (NOW, ("--steps", "4000"), ("--steps", "4000", "5000")),
         (NOW, ("--decay", "2"), ("decay is 2", "between 0 and 1")),
         (NOW, ("--output", "no.txt"), ("no.txt", ".png")),

@@ -223,6 +223,16 @@ def test_callbacks_of_trainers_tell_a_forecaster_of_every_evaluation(
         _ = callback.OtherCallback
 
 
+def test_of_a_run_that_is_over_a_longer_one_is_forecast(narrow: None) -> None:
+    steps = list(range(500, TOTAL + 1, 500))
+    rows = [(s, "val", v) for s, v in zip(steps, loss_at(PLANNED_RATES, steps), strict=True)]
+    (way,) = forecast_run(PT, rows, TOTAL).ways.values()
+    assert way.steps == 2 * TOTAL
+    assert way.peak == PLANNED_RATES.peak
+    (way,) = forecast_run(PT, rows, TOTAL, steps=30_000).ways.values()
+    assert way.steps == 30_000
+
+
 def test_a_forecast_is_a_result_of_its_run(narrow: None) -> None:
     rows = [(step, "val", loss) for step, loss in EVALUATIONS.items()]
     found = forecast_run(PT, [(4 * s, d, v) for s, d, v in rows], NOW)
