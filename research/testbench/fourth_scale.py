@@ -1,10 +1,10 @@
-"""Forecast a scale of the Delphi sweep from the three others: differences between its runs, and its best run.
+"""Forecast a scale of the Delphi sweep from the others: differences between its runs, and its best run.
 
 From the repository's root::
 
     PYTHONPATH=research python -m testbench.fourth_scale data/public/delphi -o OUT --held 2e20
 
-Four runs of each other scale are fitted by `cpt-replay-sizes`; of the held-out scale the base alone is known.
+Four runs of each other scale are fitted by `cpt-replay-sizes`; of the held-out scale its base is known.
 The level of a scale is not comparable with that of another (its validation set holds near-duplicates of
 training documents), so the mean error over its runs is told apart from what is left.
 """
