@@ -14,8 +14,6 @@ from bayes_cpt.cli.running import explained, law_alarms, of_fit
 from bayes_cpt.report.tables import Table
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from bayes_cpt.inference.posterior import Posterior
     from bayes_cpt.study.study import Study
 
@@ -104,13 +102,14 @@ def fit_and_save(
     from bayes_cpt.forecast.quality import fit_quality
     from bayes_cpt.identify.determination import facts
     from bayes_cpt.inference.fitting import fit as fit_study
+    from bayes_cpt.inference.posterior import LOWEST_CONTRACTION
 
     with written.progress() as report, explained():
         posterior = fit_study(study, spec, seed, draws=draws, progress=report, cores=cores)
     seconds = time.monotonic() - started
     file.write(posterior.save)
     quality, table = fit_quality(posterior), posterior.summary(coefficients=False)
-    weak = weakly_determined(table)
+    weak = table[table["contraction"] < LOWEST_CONTRACTION]
     known = facts(posterior)
     # Again, with the facts, which took seconds: what took minutes was written before.
     file.write(posterior.save)
@@ -157,10 +156,3 @@ def _parts(posterior: "Posterior", content: dict[str, Any], *, verbose: bool) ->
     if len(weak) and not verbose:
         sampled += f" {len(weak)} parameters rest on their priors: --verbose names them."
     return [*parts, Text(sampled, "dim")]
-
-
-def weakly_determined(table: "pd.DataFrame") -> "pd.DataFrame":
-    """Return the rows of a summary whose quantities rest on their priors."""
-    from bayes_cpt.inference.posterior import LOWEST_CONTRACTION
-
-    return table[table["contraction"] < LOWEST_CONTRACTION]

@@ -87,14 +87,15 @@ class Prepared:
         return [run for run in self.runs if run.name in asked]
 
     def curves(
-        self, frame: BoundModel, runs: Iterable[Run], form: AreaForm | None = None
+        self, frame: BoundModel, runs: Iterable[Run] | None = None, form: AreaForm | None = None
     ) -> Curves:
-        """Return the curves of some of the runs (see `bayes_cpt.model.points.build_curves`)."""
+        """Return the curves of the runs, or of some of them (see `bayes_cpt.model.points.build_curves`)."""
 
         def steps_of(run: Run, domain: str) -> Collection[int]:
             return self.steps[run.name, domain]
 
-        return frame.curves(self.study, steps_of, runs, form, self.fitted)
+        chosen = self.runs if runs is None else runs
+        return frame.curves(self.study, steps_of, chosen, form, self.fitted)
 
 
 def prepare(
@@ -108,7 +109,12 @@ def prepare(
 ) -> Prepared:
     """Return a plan with its base losses filled in, and where losses are wanted.
 
-    Parameters, errors: see `planned_curves`.
+    Raises
+    ------
+    PlanError
+        Naming run and step of what cannot be predicted.
+    StudyError
+        If a run wanted is not in the plan.
     """
     fitted = plan is None or known
     target = posterior.study if plan is None else as_plan(posterior, plan)
@@ -126,27 +132,6 @@ def prepare(
     asked = _wanted_steps(posterior, domains, sets, chosen, at)
     steps = _law_steps(target, posterior.frame.domains, sets, asked) if sets else asked
     return Prepared(target, posterior.study, tuple(chosen), steps, asked)
-
-
-def planned_curves(
-    posterior: Posterior,
-    plan: Study | str | Path | None = None,
-    *,
-    at: pd.DataFrame | str | Path | None = None,
-    known: bool = False,
-    runs: Collection[str] | None = None,
-) -> tuple[Study, Curves]:
-    """Return a plan with its base losses filled in, and its curves where losses are wanted.
-
-    Raises
-    ------
-    PlanError
-        Naming run and step of what cannot be predicted.
-    StudyError
-        If a run wanted is not in the plan.
-    """
-    prepared = prepare(posterior, plan, at=at, known=known, runs=runs)
-    return prepared.study, prepared.curves(posterior.frame, prepared.runs)
 
 
 def observed_curves(posterior: Posterior, curves: Curves) -> Curves:

@@ -93,23 +93,21 @@ def stages(run: Run, steps: NDArray[np.int64]) -> NDArray[np.object_]:
     return stage_names
 
 
-def systematic(table: pd.DataFrame, by: str = "stage") -> pd.DataFrame:
+def systematic(table: pd.DataFrame) -> pd.DataFrame:
     """Return where residuals are systematic: their means over runs, each run one observation.
 
     Parameters
     ----------
     table : DataFrame
         From `residuals`.
-    by : str
-        A column to group by beside the validation set.
 
     Returns
     -------
     DataFrame
-        Columns domain, `by`, runs, mean and error (its standard error; nan for one run), size (root mean
+        Columns domain, stage, runs, mean and error (its standard error; nan for one run), size (root mean
         square of single points) and systematic: whether the mean is more than twice its error.
     """
-    groups = ["domain", by]
+    groups = ["domain", "stage"]
     sizes = table.assign(size=table["residual"] ** 2).groupby(groups, sort=False, observed=True)
     means = table.groupby([*groups, "run"], sort=False, observed=True)["residual"].mean()
     of_runs = means.groupby(groups, sort=False, observed=True)

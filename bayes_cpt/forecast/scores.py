@@ -275,7 +275,6 @@ def fit_scores(
     pairs: Sequence[ScorePairs],
     seed: int = 0,
     cores: int | None = None,
-    draws: int = DRAWS,
 ) -> ScoreFit:
     """Fit the link of every benchmark by NUTS.
 
@@ -286,8 +285,6 @@ def fit_scores(
     seed : int
     cores : int, optional
         Chains sampled at once; all four unless given.
-    draws : int
-        Kept in each chain.
     """
     links, problems = {}, []
     for own in pairs:
@@ -297,7 +294,7 @@ def fit_scores(
         values, said = sampled(
             model,
             NAMES,
-            draws=draws,
+            draws=DRAWS,
             tune=TUNE,
             target_accept=TARGET_ACCEPT,
             seed=seed,
@@ -312,7 +309,6 @@ def fitted_scores(
     source: "str | Path | pd.DataFrame | ScoreFit",
     study: Study,
     seed: int = 0,
-    cores: int | None = None,
 ) -> ScoreFit:
     """Return the links of the benchmarks of a table, fitted unless they are already.
 
@@ -323,7 +319,6 @@ def fitted_scores(
     study : Study
         The fitted one, whose validation sets the scores go with.
     seed : int
-    cores : int, optional
 
     Raises
     ------
@@ -337,7 +332,7 @@ def fitted_scores(
     """
     if isinstance(source, ScoreFit):
         return source
-    fitted = fit_scores(read_pairs(source, study.domains), seed, cores)
+    fitted = fit_scores(read_pairs(source, study.domains), seed)
     for problem in fitted.problems:
         warnings.warn(f"scores: {problem}", StudyWarning, stacklevel=3)
     return fitted

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from bayes_cpt.arrays import Floats
-from bayes_cpt.forecast.plans import as_plan, planned_curves
+from bayes_cpt.forecast.plans import as_plan, prepare
 from bayes_cpt.identify.determination import quantities
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.model.log_densities import log_likelihoods, log_priors
@@ -32,9 +32,7 @@ STRONG = "strong prior or weak likelihood"
 NAMED = 2
 
 
-def sensitivity(
-    posterior: Posterior, plan: Study | str | Path | None = None, draws: int = DRAWS
-) -> pd.DataFrame:
+def sensitivity(posterior: Posterior, plan: Study | str | Path | None = None) -> pd.DataFrame:
     """Return how sensitive every quantity of a fit is to its prior and to its data.
 
     Returns
@@ -51,7 +49,7 @@ def sensitivity(
     if plan is not None:
         planned = as_plan(posterior, plan)
         posterior = posterior.with_new_groups(planned, planned.runs)
-    parameters = posterior.parameters(draws)
+    parameters = posterior.parameters(DRAWS)
     chains = posterior.chains
     asked = _asked(posterior, parameters, plan)
     drawn = _by_chain(np.stack(list(asked.values())), chains)
@@ -118,7 +116,7 @@ def _asked(
     runs = frame.spec.law.last_phase_runs(target)
     last = [(run.name, d, run.schedule.steps) for run in runs for d in frame.domains]
     at = pd.DataFrame(last, columns=["run", "domain", "step"])
-    _, curves = planned_curves(posterior, plan, at=at)
+    curves = prepare(posterior, plan, at=at).curves(frame)
     losses = expected_loss(frame, parameters, curves)
     for i, curve in enumerate(curves.curves):
         found["last loss", curve.run, curve.domain] = losses[:, i]

@@ -33,7 +33,6 @@ ROUND = (1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0)
 SHORTEST, LONGEST = 0.2, 4.0
 PEAKS = 81
 # What the sliders reach.
-REPLAY = Quantity(low=0.0, high=0.8, scale="linear")
 WARMUP = Quantity(low=0.0, high=0.2, scale="linear")
 # The law knows no instability: without this it would jump to the peak, which nobody does.
 SAFE_WARMUP = Quantity(low=0.01, high=0.2, scale="linear")

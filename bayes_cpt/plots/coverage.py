@@ -130,15 +130,13 @@ def _histograms(axes: Axes, rows: pd.DataFrame, methods: list[str]) -> None:
 
 
 @styled
-def calibration(ranks: pd.DataFrame, draws: int = RANKED) -> Figure:
+def calibration(ranks: pd.DataFrame) -> Figure:
     """Return the ECDF of each quantity's ranks, less that of uniform ranks, with a 95 % envelope.
 
     Parameters
     ----------
     ranks : DataFrame
         A row per simulation, a column per quantity: from `bayes_cpt.validate.calibration.quantity_ranks`.
-    draws : int
-        How many posterior draws each truth was ranked among.
 
     Returns
     -------
@@ -157,7 +155,7 @@ def calibration(ranks: pd.DataFrame, draws: int = RANKED) -> Figure:
     count = len(ranks)
     if count < 2:
         raise ValueError(f"there are {count} simulations with ranks: give at least two")
-    shares = (ranks + 0.5) / (draws + 1)
+    shares = (ranks + 0.5) / (RANKED + 1)
     titles = [str(name).replace("[", "\n[") for name in shares]
     values = {
         title: ("simulation", shares[name].to_numpy())
@@ -171,7 +169,7 @@ def calibration(ranks: pd.DataFrame, draws: int = RANKED) -> Figure:
             sample_dims=["simulation"],
             envelope_prob=ENVELOPE,
             backend="matplotlib",
-            visuals={"xlabel": {"text": f"rank of the truth / {draws + 1}"}},
+            visuals={"xlabel": {"text": f"rank of the truth / {RANKED + 1}"}},
             col_wrap=columns,
             figure_kwargs={
                 "figsize": (max(SIZE[0] * columns, 5.0), SIZE[1] * rows + 0.4),

@@ -221,7 +221,7 @@ def title(axes: Axes, run: str, notes: Sequence[str]) -> None:
         note(axes, "\n".join(notes))
 
 
-def note(axes: Axes, text: str, color: str = GREY) -> None:
+def note(axes: Axes, text: str) -> None:
     """Write small lines just over a panel."""
     axes.annotate(
         text,
@@ -230,7 +230,7 @@ def note(axes: Axes, text: str, color: str = GREY) -> None:
         xycoords="axes fraction",
         textcoords="offset points",
         fontsize=SMALL,
-        color=color,
+        color=GREY,
         va="bottom",
         linespacing=1.15,
     )

@@ -30,9 +30,7 @@ def survey_words(survey: Survey, interval: float = 0.9) -> Words:
             "known": known,
             "unknown": list(survey.unknown),
             "bases": _bases(tables["bases"], (target, general)) if known else None,
-            "potential": _loss_potential(survey, tables["loss_potential"], interval)
-            if known
-            else None,
+            "potential": _loss_potential(tables["loss_potential"], interval) if known else None,
             "peaks": _peaks(survey, tables["peak_learning_rate"], (target, general), interval),
             # None where the re-warm-up does not lift the learning rate.
             "lift": None if before >= peak else f"{before:g}",
@@ -85,7 +83,7 @@ def _bases(table: pd.DataFrame, domains: tuple[str, str]) -> dict[str, Any] | No
     return {"count": table["value"].nunique(), "best": best}
 
 
-def _loss_potential(survey: Survey, table: pd.DataFrame, interval: float) -> dict[str, Any]:
+def _loss_potential(table: pd.DataFrame, interval: float) -> dict[str, Any]:
     parts = [table[table["rewarmed"] == again] for again in (False, True)]
     # Each from the base that is annealed the furthest.
     direct, rewarmed = (_differences(part, part["value"].min(), interval) for part in parts)
@@ -183,7 +181,7 @@ def effects(survey: Survey, interval: float = 0.9) -> list[tuple[str, list[Estim
     choices = survey.choices
     if choices is None:
         return rows
-    potential = _loss_potential(survey, tables["loss_potential"], interval)
+    potential = _loss_potential(tables["loss_potential"], interval)
     rows += [
         (f"base annealed to {potential['lowest']}, not re-warmed", potential["direct"]),
         ("base annealed to 0 %, re-warmed", potential["rewarmed"]),

@@ -13,7 +13,7 @@ from synthetic import CHAINS, as_posterior
 from target_family import RUNS, several, simulated
 
 from bayes_cpt.forecast.error_correlation import error_correlation
-from bayes_cpt.forecast.plans import planned_curves
+from bayes_cpt.forecast.plans import prepare
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.landmarks import survey
 from bayes_cpt.model.joint_priors import draw_priors
@@ -104,7 +104,8 @@ def test_a_run_on_a_mixture_is_watched_on_every_set(
         columns=["run", "domain", "step"],
     )
     plan = study().subset(["mixed"]).without_losses()
-    frame, (_, curves) = posterior.frame, planned_curves(posterior, plan, at=at)
+    frame = posterior.frame
+    curves = prepare(posterior, plan, at=at).curves(frame)
     alike, generator = error_correlation(posterior), np.random.default_rng(1)
     losses = simulate(frame, posterior.parameters(1), curves, None, generator, alike).loss[0]
     whole = pd.DataFrame(losses.reshape(len(DOMAINS), -1).T, index=steps, columns=DOMAINS)

@@ -19,7 +19,7 @@ from bayes_cpt.decisions.final_losses import Block, FinalLosses
 from bayes_cpt.decisions.search_space import SearchSpace
 from bayes_cpt.decisions.space import read_space
 from bayes_cpt.errors import SpecError
-from bayes_cpt.forecast.plans import planned_curves
+from bayes_cpt.forecast.plans import prepare
 from bayes_cpt.inference.posterior import Posterior, stack
 from bayes_cpt.laws import Law
 from bayes_cpt.model.discrepancy import KNOTS_PT
@@ -74,7 +74,7 @@ def by_plan(posterior: Posterior, candidates: Candidates) -> Floats:
     """Return the losses of a plan of all candidates at their last steps, as predict would."""
     names = [f"run {row}" for row in range(len(candidates))]
     plan = candidates.plan(posterior.study, range(len(candidates)), names)
-    _, curves = planned_curves(posterior, plan)
+    curves = prepare(posterior, plan).curves(posterior.frame)
     losses = expected_loss(posterior.frame, posterior.parameters(DRAWS), curves)
     last = np.r_[np.diff(curves.points.curve_index) > 0, True]
     shape = (losses.shape[0], len(candidates), len(posterior.frame.domains))

@@ -14,7 +14,7 @@ from bayes_cpt.bundled import bundled_study
 from bayes_cpt.forecast import bands as module
 from bayes_cpt.forecast.bands import SUMMARY, bands
 from bayes_cpt.forecast.evaluate import Draws, paired_normals
-from bayes_cpt.forecast.plans import PlanError, planned_curves, prepare
+from bayes_cpt.forecast.plans import PlanError, prepare
 from bayes_cpt.forecast.predict import table
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.model.fitted_points import first_step
@@ -103,7 +103,7 @@ def test_many_draws_are_summarised_as_if_the_law_were_evaluated_at_every_point(
     ]
     plan = replace(practice(), runs=tuple(runs), losses=practice().losses.iloc[:0], is_plan=True)
     found = bands(posterior, plan, kind, draws=600)
-    _, curves = planned_curves(posterior, plan)
+    curves = prepare(posterior, plan).curves(posterior.frame)
     frame, parameters = posterior.frame, posterior.parameters(600)
     loss = expected_loss(frame, parameters, curves)
     mean, variance = loss.mean(axis=0), loss.var(axis=0, ddof=1)

@@ -9,7 +9,7 @@ from synthetic import lab, practice, prior_as_posterior
 
 from bayes_cpt.forecast import evaluate
 from bayes_cpt.forecast.evaluate import Draws, losses, noise, some_of, variances
-from bayes_cpt.forecast.plans import planned_curves
+from bayes_cpt.forecast.plans import prepare
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.model.points import Curves
 from bayes_cpt.model.residuals import Placed, predictive_variance
@@ -32,7 +32,7 @@ def of_model(model: str) -> tuple[Posterior, Curves, Draws]:
     plan = replace(
         lab(), bases=tuple(named.values()), runs=runs, losses=lab().losses.iloc[:0], is_plan=True
     )
-    _, curves = planned_curves(posterior, plan)
+    curves = prepare(posterior, plan).curves(posterior.frame)
     form = posterior.frame.area_form
     return posterior, curves, Draws.of(posterior.frame, posterior.parameters(), form)
 
