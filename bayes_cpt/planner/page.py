@@ -119,13 +119,10 @@ class Planner:
         law = [code.source for code in self.codes] + [f"const LAWS = [{', '.join(names)}];\n"]
         return "\n".join([*law, *map(_asset, COMPUTING)])
 
-    def _reference_name(self) -> str | None:
-        place = self.data["reference"]
-        return None if place is None else str(self.data["bases"][place]["name"])
-
     def html(self) -> str:
         """Return the page: one file that asks for nothing else."""
         script = "\n".join([self.script(), *map(_asset, SHOWING)])
+        bases, place = [base["name"] for base in self.data["bases"]], self.data["reference"]
         html: str = (
             environment()
             .get_template("planner.html")
@@ -133,8 +130,8 @@ class Planner:
                 **self.data["about"],
                 equations=[(Markup(formula), note) for formula, note in self.equations],
                 domains=self.data["domains"],
-                bases=[base["name"] for base in self.data["bases"]],
-                reference=self._reference_name(),
+                bases=bases,
+                reference=None if place is None else bases[place],
                 shapes=SHAPES,
                 ranges=self.data["ranges"],
                 constraints=self.data["start"]["constraints"],

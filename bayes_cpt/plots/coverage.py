@@ -155,17 +155,13 @@ def calibration(ranks: pd.DataFrame) -> Figure:
     count = len(ranks)
     if count < 2:
         raise ValueError(f"there are {count} simulations with ranks: give at least two")
-    shares = (ranks + 0.5) / (RANKED + 1)
-    titles = [str(name).replace("[", "\n[") for name in shares]
-    values = {
-        title: ("simulation", shares[name].to_numpy())
-        for title, name in zip(titles, shares, strict=True)
-    }
-    columns = min(COLUMNS, len(titles))
-    rows = math.ceil(len(titles) / columns)
+    shares = ((ranks + 0.5) / (RANKED + 1)).rename_axis("simulation")
+    titled = shares.rename(columns=lambda name: str(name).replace("[", "\n["))
+    columns = min(COLUMNS, len(titled.columns))
+    rows = math.ceil(len(titled.columns) / columns)
     with rc_context({"plot.max_subplots": None}):
         drawn = plot_ecdf_pit(
-            xr.DataTree.from_dict({"prior_sbc": xr.Dataset(values)}),
+            xr.DataTree.from_dict({"prior_sbc": titled.to_xarray()}),
             sample_dims=["simulation"],
             envelope_prob=ENVELOPE,
             backend="matplotlib",

@@ -156,10 +156,7 @@ def sbc_verdict(name: str, design: str, found: "Verdict") -> list[str]:
         "ranked": ranked,
         "error": 100.0 * math.sqrt(BAND * (1.0 - BAND) / max(ranked, 1)),
         "judged": len(judged),
-        "counts": {
-            key: int((judged == word).sum())
-            for key, word in (("holds", HOLDS), ("edge", EDGE), ("fails", FAILS))
-        },
+        "counts": dict.fromkeys((HOLDS, EDGE, FAILS), 0) | judged.value_counts().to_dict(),
         "expected": FALSE_ALARM * len(judged),
         "off": found.quantities.loc[judged == FAILS, "quantity"].tolist(),
     }

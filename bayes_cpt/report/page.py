@@ -34,9 +34,9 @@ from bayes_cpt.report.fit import (
 )
 from bayes_cpt.report.forecasts import forecast_sentences, held_out_rows
 from bayes_cpt.report.methods import CITATION, bibtex, cited, methods, versions
-from bayes_cpt.report.numbers import listed
 from bayes_cpt.report.results import (
     bases_table,
+    beyond_words,
     calibration_table,
     choices_table,
     effects_table,
@@ -58,8 +58,6 @@ POINTS = "points.csv"
 MOST_RUNS = 4
 # Width of a figure that a telephone shows whole, inches.
 NARROW = 3.6
-# Things to mind that are named one by one.
-NAMED = 8
 # The same figure gives the same bytes.
 SVG_SETTINGS = {"svg.hashsalt": "bayes_cpt"}
 PIXELS_PER_INCH = 96
@@ -276,7 +274,7 @@ class Report:
                 trust=trust(self.quality),
                 determined=summarise(self.facts, fitted=True),
                 misfit=law_words(posterior).verdict,
-                beyond=_beyond(self.bands),
+                beyond="" if self.bands is None else beyond_words(self.bands),
                 unmeasured=unmeasured_words(frame),
                 runs=runs_table(study),
                 bases=bases_table(study),
@@ -368,14 +366,6 @@ def report(
         with replacing(path) as partial:
             partial.write_text(text, encoding="utf-8")
     return full_report
-
-
-def _beyond(bands: pd.DataFrame | None) -> str:
-    """Return which forecasts leave what was fitted."""
-    if bands is None:
-        return ""
-    last = bands.drop_duplicates("run")
-    return listed([f"{row.run}: {row.outside}" for row in last.itertuples() if row.outside], NAMED)
 
 
 @dataclass(frozen=True)

@@ -134,8 +134,7 @@ def forecast_table(bands: pd.DataFrame) -> Table:
     """Return where the runs of `bayes_cpt.forecast.bands.bands` end."""
     interval = float(bands.attrs["interval"])
     final = bands.groupby(["run", "domain"], sort=False).tail(1)
-    beyond = final[final["outside"] != ""].drop_duplicates("run")
-    notes = listed([f"{row.run}: {row.outside}" for row in beyond.itertuples()], NAMED)
+    notes = beyond_words(bands)
     predictive = (bands["kind"] != "expected").all()
     return Table(
         f"Loss of {'a new run' if predictive else 'the law'} at the last step, nats/token",
@@ -155,6 +154,12 @@ def forecast_table(bands: pd.DataFrame) -> Table:
         label="forecast",
         numbers=final.assign(interval=interval),
     )
+
+
+def beyond_words(bands: pd.DataFrame) -> str:
+    """Return which forecasts leave what was fitted."""
+    runs = bands.drop_duplicates("run")
+    return listed([f"{row.run}: {row.outside}" for row in runs.itertuples() if row.outside], NAMED)
 
 
 def calibration_table(scores: pd.DataFrame) -> Table:

@@ -81,8 +81,7 @@ def leave_run_out(study: Study, spec: ModelSpec, runs: Iterable[str] | None = No
     folds = []
     for run in chosen:
         others = whole.subset(other.name for other in whole.runs if other.name != run.name)
-        fold = _fold(run.name, others, whole.subset([run.name]), spec)
-        folds += [fold] if fold else []
+        folds += _fold(run.name, others, whole.subset([run.name]), spec)
     return folds
 
 
@@ -101,8 +100,7 @@ def leave_tail_out(
         last = int(share * run.schedule.steps)
         fitted = whole.truncated({run.name: last})
         label = f"{run.name} after {100 * share:g} %"
-        fold = _fold(label, fitted, whole.subset([run.name]), spec, share, last)
-        folds += [fold] if fold else []
+        folds += _fold(label, fitted, whole.subset([run.name]), spec, share, last)
     return folds
 
 
@@ -147,8 +145,7 @@ def other_study(study: Study, other: Study, spec: ModelSpec) -> list[Fold]:
     """Return the fold that predicts all runs of another study from this one."""
     whole = _fitted_part(study, spec)
     names = [run.name for run in _tested(_fitted_part(other, spec))]
-    fold = _fold(other.name, whole, other.subset(names), spec)
-    return [fold] if fold else []
+    return _fold(other.name, whole, other.subset(names), spec)
 
 
 def _fitted_part(study: Study, spec: ModelSpec) -> Study:
@@ -179,8 +176,8 @@ def _chosen(study: Study, whole: Study, runs: Iterable[str] | None) -> list[Run]
 
 def _fold(
     label: str, fitted: Study, held_out: Study, spec: ModelSpec, seen: float = 0.0, after: int = 0
-) -> Fold | None:
-    """Return the fold that predicts what was measured after a step, or None where nothing was."""
+) -> list[Fold]:
+    """Return the fold that predicts what was measured after a step; none where nothing was."""
     residuals = spec.residuals
     domains = spec.law.domains(fitted)
     tables = []
@@ -198,11 +195,11 @@ def _fold(
             table["ratio"] = table["step"] / limit
             tables.append(table)
     if not tables:
-        return None
+        return []
     measured = pd.concat(tables, ignore_index=True)
     points = measured[["run", "domain", "step"]]
     question = Question(fitted, held_out.without_losses(), points, known=after > 0)
-    return Fold(label, seen, question, measured)
+    return [Fold(label, seen, question, measured)]
 
 
 def _last_fitted(
