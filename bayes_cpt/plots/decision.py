@@ -183,7 +183,7 @@ def _slice(axes: Axes, decision: Decision, across: Slice) -> None:
 
 def _horizontal(axes: Axes, low: float, high: float, logarithmic: bool) -> None:
     if logarithmic:
-        panels.log_axis(axes, np.array([low, float(f"{np.sqrt(low * high):.1g}"), high]))
+        panels.log_axis(axes, np.array([low, float(f"{np.sqrt(low * high):.1g}"), high]), digits=3)
         axes.set_xlim(low * (low / high) ** PAD, high * (high / low) ** PAD)
     else:
         axes.xaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 2.5, 5, 10]))

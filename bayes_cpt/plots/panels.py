@@ -185,7 +185,7 @@ def rows(axes: Axes, labels: Sequence[str], **properties: Any) -> None:
     axes.set_ylim(-0.6, len(labels) - 0.4)
 
 
-def log_axis(axes: Axes, values: Floats) -> None:
+def log_axis(axes: Axes, values: Floats, digits: int = 2) -> None:
     """Make the horizontal axis logarithmic, with ticks at those of rising values that do not touch."""
     kept = [values[-1]]
     for value in values[::-1]:
@@ -193,7 +193,7 @@ def log_axis(axes: Axes, values: Floats) -> None:
             kept.append(value)
     axes.set(xscale="log", xlabel=f"{axes.get_xlabel()} (logarithmic)")
     axes.xaxis.set_minor_locator(NullLocator())
-    names = [f"{value:.0f}" if value >= 1000 else f"{value:.2g}" for value in kept]
+    names = [f"{value:.0f}" if value >= 1000 else f"{value:.{digits}g}" for value in kept]
     axes.set_xticks(kept, names)
 
 
