@@ -15,16 +15,12 @@ if TYPE_CHECKING:
 
     from bayes_cpt.model.spec import ModelSpec
     from bayes_cpt.study.study import Study
-    from bayes_cpt.validate.calibration import Verdict
 
 SCORES = (
     "on=domain | method | points:text | in 50/\n80/90 %=inside:text | ±=inside_error:2 | CRPS=crps:.4f | "
     "mean\nerror=mae:.4f | bias:.4f | 90 %\nwidth=width_90:.4f"
 )
 FEWEST = 10
-# Above this share of studies with losses below 0 the priors are at fault.
-MOST_REFUSED = 0.01
-TOO_WIDE = " It should be less than 1 %: the priors are too wide for these losses."
 
 
 def validate() -> None:
@@ -282,7 +278,7 @@ def sbc(
     from bayes_cpt.bundled import bundled_study
     from bayes_cpt.identify.prior_predictive import read_design
     from bayes_cpt.model.spec import read_spec
-    from bayes_cpt.report.forecasts import sbc_verdict
+    from bayes_cpt.report.forecasts import sbc_words
     from bayes_cpt.validate import calibration
     from bayes_cpt.validate.tasks import Pool, Records, described
 
@@ -302,7 +298,7 @@ def sbc(
             progress=tell,
         )
     verdict = calibration.verdict(ranks)
-    said = sbc_verdict(spec.name, simulated.name, verdict)
+    said = sbc_words(spec.name, simulated, verdict)
     _kept(results, "ranks")
     results.tables({"verdict": verdict.quantities})
     if len(verdict.quantities):
@@ -312,13 +308,15 @@ def sbc(
         "model": spec.name,
         "design": simulated.name,
         "seed": seed,
-        "verdict": said,
+        "verdict": said.verdict,
         **vars(verdict),
         "passed": verdict.passed,
         "files": results.files,
     }
     problems = [f"Not calibrated: {problem}." for problem in verdict.problems]
-    return Answer(content, said, [*_ranks(spec, simulated, verdict), *results.said], problems)
+    title = heading(f"Simulation-based calibration of {spec.name}")
+    parts = [title, *said.sentences, *_outside(verdict.quantities), *results.said]
+    return Answer(content, said.verdict, parts, problems)
 
 
 def _with_plan(design: "Study", plan: Path | None) -> "tuple[Study, tuple[str, ...]]":
@@ -334,30 +332,15 @@ def _with_plan(design: "Study", plan: Path | None) -> "tuple[Study, tuple[str, .
     return whole, tuple(run.name for run in whole.runs[len(design.runs) :])
 
 
-def _ranks(spec: "ModelSpec", design: "Study", verdict: "Verdict") -> list[Part]:
-    from bayes_cpt.validate.calibration import FAILS, HOLDS, RANKED
+def _outside(quantities: "pd.DataFrame") -> list[Part]:
+    """Return the quantities that leave their own bands; nothing without any."""
+    from bayes_cpt.validate.calibration import FAILS, HOLDS
 
-    trusted = verdict.simulations - verdict.failed - verdict.untrusted
-    parts: list[Part] = [
-        heading(f"Simulation-based calibration of {spec.name}"),
-        f"{verdict.simulations} simulated studies of {len(design.runs)} runs and "
-        f"{len(design.losses)} points (design {design.name}), each fitted again. {trusted} refits meet "
-        f"their diagnostics, {verdict.untrusted} do not (their ranks count as well), {verdict.failed} "
-        f"failed. Truths are ranked among {RANKED} posterior draws.",
-    ]
-    if verdict.refused > 0:
-        parts.append(
-            f"{verdict.refused:.1%} of the studies that the priors made held a loss below 0 and were drawn "
-            "again, truth and losses together: that leaves ranks uniform."
-            + (TOO_WIDE if verdict.refused > MOST_REFUSED else "")
-        )
-    outside = verdict.quantities[verdict.quantities["verdict"] != HOLDS]
-    if len(outside):
-        rows = outside.sort_values("verdict", ascending=False, kind="stable")
-        cells = "quantity | verdict | mean rank=mean:.3f | spread:.3f"
-        note = (
-            "A mean rank above 0.5: posteriors lie too low. A spread above 1: they are too narrow"
-        )
-        title = "Quantities outside their own 95 % band"
-        parts.append(Table(title, rows, cells, note=note, marked=rows["verdict"] == FAILS))
-    return parts
+    rows = quantities[quantities["verdict"] != HOLDS]
+    if rows.empty:
+        return []
+    rows = rows.sort_values("verdict", ascending=False, kind="stable")
+    cells = "quantity | verdict | mean rank=mean:.3f | spread:.3f"
+    note = "A mean rank above 0.5: posteriors lie too low. A spread above 1: they are too narrow"
+    title = "Quantities outside their own 95 % band"
+    return [Table(title, rows, cells, note=note, marked=rows["verdict"] == FAILS)]

@@ -9,8 +9,9 @@ import pandas as pd
 
 from bayes_cpt.history.population import FEWEST
 from bayes_cpt.report.numbers import WIDTH, enumerated, fixed, signed
-from bayes_cpt.report.words import paragraphs, sentence
-from bayes_cpt.validate.calibration import EDGE, FAILS, FALSE_ALARM, HOLDS
+from bayes_cpt.report.words import Words, paragraphs, render, sentence
+from bayes_cpt.study.study import Study
+from bayes_cpt.validate.calibration import EDGE, FAILS, FALSE_ALARM, HOLDS, RANKED
 from bayes_cpt.validate.held_out import OURS
 
 if TYPE_CHECKING:
@@ -142,25 +143,26 @@ def left_out(seen: float) -> str:
     return f"after {100 * seen:g} %" if seen else "whole runs"
 
 
-def sbc_verdict(name: str, design: str, found: "Verdict") -> list[str]:
-    """Return whether to trust a model's intervals, how sure that is, and what would change it.
+def sbc_words(name: str, design: Study, found: "Verdict") -> Words:
+    """Return whether to trust a model's intervals, how sure that is, and what would change it; then how.
 
-    `design` is the name of the study whose runs were simulated.
+    `design` has the runs that were simulated.
     """
     judged = found.quantities["verdict"]
     ranked = found.simulations - found.failed
     facts = {
         "name": name,
         "design": design,
-        "passed": found.passed,
+        "found": found,
         "ranked": ranked,
+        "among": RANKED,
         "error": 100.0 * math.sqrt(BAND * (1.0 - BAND) / max(ranked, 1)),
         "judged": len(judged),
         "counts": dict.fromkeys((HOLDS, EDGE, FAILS), 0) | judged.value_counts().to_dict(),
         "expected": FALSE_ALARM * len(judged),
         "off": found.quantities.loc[judged == FAILS, "quantity"].tolist(),
     }
-    return paragraphs("validate_sbc.txt", "verdict", facts)
+    return render("validate_sbc.txt", facts)
 
 
 def prior_verdict(name: str, ends: pd.DataFrame, interval: float) -> list[str]:
