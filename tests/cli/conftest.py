@@ -9,10 +9,13 @@ import pytest
 from command_line import STAGES, Answer, Call
 from synthetic import lab, prior_as_posterior
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.cli import run
 from bayes_cpt.identify.determination import FACTS, facts
+from bayes_cpt.identify.information import FreeParameters, information
 from bayes_cpt.inference import fit_files
 from bayes_cpt.inference.law_checks import SIZE, LawCheck
+from bayes_cpt.model.points import Curves
 
 
 @pytest.fixture(scope="session")
@@ -31,15 +34,34 @@ def opened() -> Callable[[Path], Any]:
     return copied
 
 
+@pytest.fixture(scope="session")
+def worked_out() -> Callable[..., dict[str, Floats]]:
+    """Return what works out once for all commands what the runs of a study tell."""
+    known: dict[tuple[object, ...], dict[str, Floats]] = {}
+
+    def told(free: FreeParameters, curves: Curves, place: Floats) -> dict[str, Floats]:
+        points, frame = curves.points, free.frame
+        arrays = (points.steps, points.learning_rate, points.target_share, curves.bases.loss, place)
+        key = (frame.spec.model_dump_json(), frame.reference, tuple(curves.curves))
+        key = (*key, *(own.tobytes() for own in arrays))
+        if key not in known:
+            known[key] = information(free, curves, place)
+        return known[key]
+
+    return told
+
+
 @pytest.fixture
 def call(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
     opened: Callable[[Path], Any],
+    worked_out: Callable[..., dict[str, Floats]],
 ) -> Call:
     """Return what runs a command line in this process."""
     monkeypatch.delenv("COLUMNS", raising=False)
     monkeypatch.setattr(fit_files, "read_tree", opened)
+    monkeypatch.setattr("bayes_cpt.identify.determination.information", worked_out)
 
     def answer(*arguments: object) -> Answer:
         capsys.readouterr()
@@ -55,6 +77,12 @@ def few_curves(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("bayes_cpt.watch.expected.CURVES", 500)
     monkeypatch.setattr("bayes_cpt.watch.expected.HEALTHY_CURVES", 300)
     monkeypatch.setattr("bayes_cpt.watch.continuation.DRAWS", 200)
+
+
+@pytest.fixture
+def few_candidates(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Choose schedules among few: they are enough to see what is printed of a choice."""
+    monkeypatch.setattr("bayes_cpt.decisions.schedule_choice.CANDIDATES", 256)
 
 
 @cache

@@ -16,6 +16,8 @@ from bayes_cpt.decisions.objective import read_objective
 from bayes_cpt.decisions.search import CANDIDATES
 from bayes_cpt.decisions.space import read_space
 
+pytestmark = pytest.mark.usefixtures("few_candidates")
+
 FEW = ("--draws", 40, "--candidates", 256)
 OBJECTIVE = """
 preset = "balanced"

@@ -2,7 +2,10 @@
 
 from pathlib import Path
 
+import pytest
 from command_line import Call
+
+pytestmark = pytest.mark.usefixtures("few_candidates")
 
 # What is asked for besides the fit; few draws do, as the facts are the fit's.
 VERBS: dict[str, tuple[object, ...]] = {

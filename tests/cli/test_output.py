@@ -21,6 +21,8 @@ from bayes_cpt.cli.output import Output, _lines
 from bayes_cpt.report.fit import what_is_lacking
 from bayes_cpt.report.tables import Table
 
+pytestmark = pytest.mark.usefixtures("few_candidates")
+
 PLAN = str(bundled_study() / "plan-example.toml")
 # Options, what -o names, and what is there afterwards.
 VERBS = {

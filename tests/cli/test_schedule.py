@@ -2,10 +2,13 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pytest
 from command_line import Call
 
 import bayes_cpt
 from bayes_cpt.decisions.schedule_choice import choose_schedule
+
+pytestmark = pytest.mark.usefixtures("few_candidates")
 
 RUN = ("--steps", 400, "--replay", 0.25, "--base", "annealed_0pct", "--draws", 8)
 

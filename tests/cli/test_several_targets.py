@@ -142,6 +142,7 @@ def test_commands_ask_for_a_target_and_take_it(call: Call, tmp_path: Path) -> No
     assert json.dumps('"law"') in page.read_text(encoding="utf-8").split('"targets": ')[1][:20]
 
 
+@pytest.mark.usefixtures("few_candidates")
 def test_a_schedule_is_asked_for_with_a_mixture(call: Call, tmp_path: Path) -> None:
     fit, folder = tmp_path / "fit.nc", tmp_path / "schedule"
     knowing(study(), read_spec(MODELS[0])).save(fit)

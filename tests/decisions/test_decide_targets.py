@@ -1,4 +1,3 @@
-import warnings
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -15,12 +14,15 @@ from bayes_cpt.decisions.objective import Objective
 from bayes_cpt.decisions.schedule_choice import choose_schedule
 from bayes_cpt.decisions.search_space import SearchSpace
 from bayes_cpt.decisions.space import read_space
-from bayes_cpt.errors import SpecError, StudyWarning
+from bayes_cpt.errors import SpecError
 from bayes_cpt.forecast.bands import bands
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.report.decisions import short_run
 from bayes_cpt.study.runs import Run
 from bayes_cpt.study.study import Study
+
+# A target that no run trains on alone is warned of.
+pytestmark = pytest.mark.filterwarnings("ignore::bayes_cpt.errors.StudyWarning")
 
 WEIGHTS = {"general": 0.3, "code": 0.5, "law": 0.2}
 MIXTURES = ["code", {"code": 0.5, "law": 0.5}, {"law": 0.25, "news": 0.75}]
@@ -32,13 +34,6 @@ def posterior() -> Posterior:
     """Return a posterior of a study with a target that no run trains on; it costs no sampling."""
     study = replace(several(), target=(*TARGETS, "unseen"))
     return prior_as_posterior(study, "cpt-replay")
-
-
-@pytest.fixture(autouse=True)
-def _unseen_is_warned_of() -> object:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", StudyWarning)
-        yield
 
 
 def planned(targets: object) -> Study:

@@ -1,6 +1,5 @@
 """Studies that measured one validation set: that is answered for, and the other is said to be unknown."""
 
-import warnings
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -14,7 +13,7 @@ from synthetic import lab, prior_as_posterior
 import bayes_cpt
 from bayes_cpt.decisions.objective import read_objective
 from bayes_cpt.decisions.schedule_choice import choose_schedule
-from bayes_cpt.errors import SpecError, StudyError, StudyWarning
+from bayes_cpt.errors import SpecError, StudyError
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.landmarks import critical_point, survey, turning_length
 from bayes_cpt.report.page import report
@@ -112,6 +111,7 @@ def test_shares_follow_the_roles(role: str) -> None:
         objective.share(OTHER[role], (NAMES[role],), (role,))
 
 
+@pytest.mark.filterwarnings("ignore::bayes_cpt.errors.StudyWarning")
 @pytest.mark.parametrize("role", ["general", pytest.param("target", marks=pytest.mark.slow)])
 def test_next_run_schedule_and_report_work(role: str) -> None:
     space = {"bases": "stable_12k", "replay": [0.1, 0.5], "steps": 3000}
@@ -119,9 +119,7 @@ def test_next_run_schedule_and_report_work(role: str) -> None:
     assert values.order
     found = choose_schedule(posterior(role), "stable_12k", 0.25, 900, "balanced", draws=40)
     assert found.schedules["free"].steps == 900
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", StudyWarning)
-        page = report(posterior(role), space=space, draws=80).html()
+    page = report(posterior(role), space=space, draws=80).html()
     assert f"what runs do to {OTHER[role]} data is unknown" in " ".join(page.split())
 
 

@@ -1,6 +1,5 @@
 """Schedules: ends against the law's curves, the best against all that was thought of."""
 
-import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
@@ -224,9 +223,7 @@ def chosen() -> ScheduleChoice:
 def test_the_choice_holds_the_forecast_of_its_plan() -> None:
     """Run by run and draw by draw."""
     choice = chosen()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        bands = lab_posterior().predict(choice.plan, kind="expected", draws=40)
+    bands = lab_posterior().predict(choice.plan, kind="expected", draws=40)
     last = bands["expected"].sel(step=RUN).stack(sample=("chain", "draw"))
     weights = read_objective("domain-focus").combination(("general", "kernel"))
     for family in FAMILIES:
@@ -266,9 +263,7 @@ def test_wsd_is_advised_where_its_gain_is_detectable(gains: list[float], advised
 
 def test_the_noise_is_that_of_a_new_run() -> None:
     choice = chosen()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        drawn = [lab_posterior().predict(choice.plan, draws=100, seed=seed) for seed in range(8)]
+    drawn = [lab_posterior().predict(choice.plan, draws=100, seed=seed) for seed in range(8)]
     residuals = [(own["loss"] - own["expected"]).sel(run=choice.advised, step=RUN) for own in drawn]
     weights = choice.valuation.weights
     every = np.concatenate(

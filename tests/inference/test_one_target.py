@@ -1,6 +1,5 @@
 """One of several targets: its law, its study, and what is told of it, against the law of all of them."""
 
-import warnings
 from dataclasses import replace
 from functools import cache
 
@@ -10,13 +9,16 @@ from synthetic import lab_posterior, prior_as_posterior
 from target_family import BASE, MIXED, RUNS, TARGETS, continued, several
 
 from bayes_cpt.decisions.objective import read_objective
-from bayes_cpt.errors import StudyError, StudyWarning
+from bayes_cpt.errors import StudyError
 from bayes_cpt.forecast.bands import bands
 from bayes_cpt.inference.posterior import Posterior, stack
 from bayes_cpt.landmarks import critical_point, peak_response, turning_length
 from bayes_cpt.model.groups import study_of_target
 from bayes_cpt.planner.page import Planner
 from bayes_cpt.study.study import Study
+
+# A target that no run trains on alone is warned of.
+pytestmark = pytest.mark.filterwarnings("ignore::bayes_cpt.errors.StudyWarning")
 
 RUN = continued("planned", "law", 0.3, steps=1500)
 
@@ -27,13 +29,6 @@ def posterior() -> Posterior:
     mixed = continued("rare", {"code": 0.5, "unseen": 0.5}, 0.1)
     study = several((*TARGETS, "unseen"), (*RUNS, mixed))
     return prior_as_posterior(study, "cpt-replay", spread=0.6)
-
-
-@pytest.fixture(autouse=True)
-def _cautions_are_no_matter_here() -> object:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", StudyWarning)
-        yield
 
 
 def plan_for(study: Study) -> Study:

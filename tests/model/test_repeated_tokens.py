@@ -1,6 +1,5 @@
 """A law that discounts repeated tokens: reduction, points, and what it asks of a study."""
 
-import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -8,7 +7,7 @@ import pytest
 from synthetic import lab, lab_for, lab_posterior
 
 from bayes_cpt.decisions.decision import decide
-from bayes_cpt.errors import SpecError, StudyError, StudyWarning
+from bayes_cpt.errors import SpecError, StudyError
 from bayes_cpt.forecast.bands import bands
 from bayes_cpt.identify.determination import identifiability
 from bayes_cpt.landmarks.decomposition import hidden_curves
@@ -97,14 +96,13 @@ def test_other_data_than_those_of_the_fit_are_refused() -> None:
         decide(posterior, "balanced", space, draws=40, candidates=16)
 
 
+@pytest.mark.filterwarnings("ignore::bayes_cpt.errors.StudyWarning")
 @pytest.mark.parametrize(("unique", "told"), [(1e9, False), (2e5, True)])
 def test_only_runs_that_repeat_their_data_tell_how_much_a_repeat_is_worth(
     unique: float, *, told: bool
 ) -> None:
     study = lab_for(MODEL)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", StudyWarning)
-        study = replace(study, unique_tokens=UniqueTokens(target=unique))
+    study = replace(study, unique_tokens=UniqueTokens(target=unique))
     table = identifiability(study, read_spec(MODEL))
     rows = table[table["quantity"] == "repeat_constant"].set_index("domain")
     if told:
