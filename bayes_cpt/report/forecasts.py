@@ -32,31 +32,18 @@ ERRORS = 2.0
 def forecast_verdict(bands: pd.DataFrame) -> list[str]:
     """Return where the runs of `forecast.bands` end, how sure that is, and what would change it."""
     final = bands.groupby(["run", "domain"], sort=False).tail(1)
-    runs = dict(list(final.groupby("run", sort=False)))
-    notes = {run: str(rows["outside"].iloc[0]) for run, rows in runs.items()}
+    runs = {run: rows.to_dict("records") for run, rows in final.groupby("run", sort=False)}
+    notes = {run: rows[0]["outside"] for run, rows in runs.items()}
     facts = {
-        "ends": _ends(runs),
+        "runs": runs,
+        # Validation sets are named once where all runs have the same.
+        "alike": len({tuple(row["domain"] for row in rows) for rows in runs.values()}) == 1,
         "mass": f"{100 * float(bands.attrs['interval']):g} %",
         "kind": str(bands["kind"].iloc[0]),
         "reach": _reach(final, single=len(runs) == 1),
-        "runs": len(runs),
         "outside": {run: note for run, note in notes.items() if note},
     }
     return paragraphs("predict.txt", "verdict", facts)
-
-
-def _ends(runs: dict[str, pd.DataFrame]) -> list[str]:
-    """Return where each run ends; validation sets are named once where all runs have the same."""
-    ends: list[str] = []
-    alike = len({tuple(rows["domain"]) for rows in runs.values()}) == 1
-    for run, rows in runs.items():
-        losses = [fixed(row["median"], row["sd"]) for row in rows.to_dict("records")]
-        if ends and alike:
-            ends.append(f"{run} at {' and '.join(losses)}")
-        else:
-            named = (f"{loss} on {name}" for loss, name in zip(losses, rows["domain"], strict=True))
-            ends.append(f"{run} ends at {' and '.join(named)}")
-    return ends
 
 
 def _reach(final: pd.DataFrame, *, single: bool) -> list[str]:
