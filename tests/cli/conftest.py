@@ -42,8 +42,8 @@ def worked_out() -> Callable[..., dict[str, Floats]]:
     def told(free: FreeParameters, curves: Curves, place: Floats) -> dict[str, Floats]:
         points, frame = curves.points, free.frame
         arrays = (points.steps, points.learning_rate, points.target_share, curves.bases.loss, place)
-        key = (frame.spec.model_dump_json(), frame.reference, tuple(curves.curves))
-        key = (*key, *(own.tobytes() for own in arrays))
+        named = (frame.spec.model_dump_json(), frame.reference, tuple(curves.curves))
+        key = (*named, *(own.tobytes() for own in arrays))
         if key not in known:
             known[key] = information(free, curves, place)
         return known[key]
