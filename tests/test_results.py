@@ -40,3 +40,12 @@ def test_the_table_of_decisions_is_that_of_its_file() -> None:
         assert ours[-3].strip() == f"{row['bayes_cpt']} ± {row['bayes_cpt_error']}"
         assert float(ours[-2]) == row["stated"]
         assert paper[-3].strip() == f"{row['paper']} ± {row['paper_error']}"
+
+
+def test_the_tables_of_one_log_are_those_of_their_files() -> None:
+    text = (ROOT / "docs" / "one-log.md").read_text(encoding="utf-8")
+    for name in ("one-log", "one-log-prefix", "no-run"):
+        table = pd.read_csv(RESULTS / f"{name}.csv", dtype=str)
+        lines = [" | ".join(table.columns), *(" | ".join(row) for row in table.to_numpy())]
+        for line in lines:
+            assert f"| {line} |" in text, name

@@ -24,7 +24,6 @@ from bayes_cpt.model.joint_priors import draw_priors
 from bayes_cpt.model.simulate import expected_loss
 from bayes_cpt.study.folder import read_study
 from bayes_cpt.study.study import Study
-from testbench.one_log import family_of
 from testbench.public import LAB_TESTS
 from testbench.report import markdown_table, public_options
 
@@ -89,17 +88,16 @@ def main() -> None:
             parts.append(scored(folder.name, read_study(folder), asked.seed))
     rows = pd.concat(parts, ignore_index=True)
     asked.out.mkdir(parents=True, exist_ok=True)
-    rows.to_csv(asked.out / "no_run.csv", index=False)
     rows["inside"] = rows["change"].between(rows["lower"], rows["upper"])
     rows["error"] = (rows["median"] - rows["change"]).abs()
-    rows["family"] = [family_of(name) for name in rows["study"]]
-    found = rows.groupby(["family", "study", "domain"], sort=False).agg(
-        runs=("run", "size"),
-        inside=("inside", "mean"),
-        error=("error", "mean"),
-        change=("change", "mean"),
+    found = rows.groupby(["study", "domain"], sort=False).agg(
+        {"run": "size", "inside": "mean", "change": "mean", "error": "mean"}
     )
-    sys.stdout.write(markdown_table(found.reset_index()) + "\n")
+    found["inside"] = (100 * found["inside"]).round().astype(int)
+    found = found.round(2).reset_index()
+    found.columns = ["study", "set", "runs", "in 90 %", "change", "error of the median"]
+    found.to_csv(asked.out / "no-run.csv", index=False)
+    sys.stdout.write(markdown_table(found.astype(str)) + "\n")
 
 
 if __name__ == "__main__":

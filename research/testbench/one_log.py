@@ -12,7 +12,7 @@ law; a Gaussian process in the log of the step (scikit-learn). Stopped, the same
 
 import sys
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import NormalDist
@@ -36,6 +36,9 @@ PREFIXES = (0.2, 0.4, 0.6)
 # Of a study at most so many curves; of a curve so many points at least in its longest prefix.
 RUNS, FEWEST = 6, 8
 OURS = "bayes_cpt"
+MNAT = 1e3
+# What is shown, by the name of its file.
+TABLES = {"one-log": ("family",), "one-log-prefix": ("prefix",)}
 RIVALS = ("last value", "power law", "least squares", "gaussian process")
 STARTS = 8
 
@@ -179,19 +182,19 @@ def family_of(study: str) -> str:
     return FAMILIES.get(name.split("-")[0], name)
 
 
-def summary(scores: pd.DataFrame) -> pd.DataFrame:
-    """Return scores by family and prefix: each run alike; CRPS beside the best of the rivals."""
+def summary(scores: pd.DataFrame, keys: Sequence[str] = ("family",)) -> pd.DataFrame:
+    """Return scores by family, each run alike: CRPS in mnat, beside the best of the rivals."""
     kept = scores.assign(family=[family_of(name) for name in scores["study"]])
     rows = []
-    for keys, own in kept.groupby(["family", "prefix"], sort=False):
-        crps = own.groupby("method")["crps"].mean()
+    for values, own in kept.groupby(list(keys), sort=False):
+        crps = MNAT * own.groupby("method")["crps"].mean()
         ours = own[own["method"] == OURS]
         rivals = crps.reindex(list(RIVALS)).dropna()
         rows.append(
-            dict(zip(("family", "prefix"), keys, strict=True))
-            | {"runs": len(ours), "in 90 %": ours["inside"].astype(float).mean(), OURS: crps[OURS]}
-            | {name: crps.get(name, np.nan) for name in RIVALS}
-            | {"best rival": rivals.idxmin(), "ratio": crps[OURS] / rivals.min()}
+            dict(zip(keys, values, strict=True))
+            | {"logs": len(ours), "in 90 %": round(100 * ours["inside"].astype(float).mean())}
+            | {name: round(crps.get(name, np.nan), 1) for name in (OURS, *RIVALS)}
+            | {"ratio": round(crps[OURS] / rivals.min(), 2)}
         )
     return pd.DataFrame(rows)
 
@@ -221,9 +224,11 @@ def main() -> None:
         records.add(label, rows)
         sys.stderr.write(f"{label}: {own.get('said', '') or round(own['error'] * 1e3, 1)}\n")
     scores = records.tables["scores"].dropna(subset=["crps"])
-    found = summary(scores)
-    found.to_csv(asked.out / "summary.csv", index=False)
-    sys.stdout.write(markdown_table(found) + "\n")
+    scores["inside"] = scores["inside"].astype(str) == "True"
+    for name, keys in TABLES.items():
+        found = summary(scores, keys)
+        found.to_csv(asked.out / f"{name}.csv", index=False)
+        sys.stdout.write(f"\n{markdown_table(found.astype(str))}\n")
 
 
 if __name__ == "__main__":
