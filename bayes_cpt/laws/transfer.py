@@ -40,7 +40,6 @@ def effective_share(repeats: Any, constant: Any, xp: Any) -> Any:
     return (1.0 - constant * xp.expm1(-repeated / constant)) / (1.0 + repeated)
 
 
-REPLAY_FACTORS = ("none", "exponential", "saturating", "power")
 # What each batch of a study has for itself, where the law compares them (App. F).
 OF_BATCH = ("shift_share", "shift_size", "shift_rate", "shift_exponent")
 # c of the saturating factor: runs at a few replay ratios tell delta and k, and c only beside them.
@@ -92,7 +91,7 @@ class Shift:
     signs : sequence of float
         +1 for a validation set that CPT makes worse (D_pt), -1 for one it makes better (D_cpt).
     replay_factors : sequence of str
-        One of `REPLAY_FACTORS` per validation set.
+        none, exponential, saturating or power, per validation set.
     replay_rate : bool
         Whether omega is sampled.
     relative : bool

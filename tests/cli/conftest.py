@@ -43,7 +43,7 @@ def worked_out() -> Callable[..., dict[str, Floats]]:
         points, frame = curves.points, free.frame
         arrays = (points.steps, points.learning_rate, points.target_share, curves.bases.loss, place)
         named = (frame.spec.model_dump_json(), frame.reference, tuple(curves.curves))
-        key = (*named, *(own.tobytes() for own in arrays))
+        key: tuple[object, ...] = (*named, *(own.tobytes() for own in arrays))
         if key not in known:
             known[key] = information(free, curves, place)
         return known[key]
