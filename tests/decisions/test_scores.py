@@ -7,11 +7,13 @@ import numpy as np
 import pytest
 from synthetic import lab_posterior
 
+from bayes_cpt.bundled import bundled_study
 from bayes_cpt.decisions.decision import Decision, decide
 from bayes_cpt.errors import SpecError, StudyError
 from bayes_cpt.forecast.predict import predict
 from bayes_cpt.forecast.scores import ScoreFit, ScoreLink, ScorePairs, score_table
 
+PLAN = bundled_study() / "plan-example.toml"
 SPACE: dict[str, Any] = {
     "bases": ["annealed_0pct"],
     "replay": {"low": 0.0, "high": 0.8},
@@ -97,8 +99,9 @@ def test_a_forecast_tells_scores_by_step() -> None:
     loss = curves["expected"].sel(run="r00_const", domain="general", step=3000).to_numpy().ravel()
     link = scores().links["quiz"].resampled(loss.size, 0)
     np.testing.assert_allclose(one.loc[3000, "median"], np.median(link.scores(loss)))
-    outside = ~table["outside"].eq("")
-    assert outside.any() != outside.all() or outside.any()
+    assert table["outside"].eq("").all()
+    beyond = score_table(predict(lab_posterior(), PLAN, kind="expected", draws=40), scores(), 0.8)
+    assert beyond.set_index("run").loc["long_r25", "outside"].str.contains("the longest run").all()
     noisy = score_table(predict(lab_posterior(), kind="new_run", draws=40), scores(), 0.8)
     assert noisy["sd"].mean() > table["sd"].mean()
 
