@@ -45,8 +45,9 @@ def readme_table() -> str:
         "",
         "On 200 simulated studies the run that `decide` chose ended "
         f"{ours.min():.4f} to {ours.max():.4f} nats/token above the best",
-        f"there was, by objective; it had stated {stated.min():.4f} to {stated.max():.4f}. "
-        f"The paper's point estimate: {paper.min():.4f} to {paper.max():.4f}.",
+        f"possible run, depending on the objective; its stated expected regret was {stated.min():.4f} to "
+        f"{stated.max():.4f}.",
+        f"With the paper's point estimate it was {paper.min():.4f} to {paper.max():.4f}.",
     ]
     return "\n".join(lines)
 
