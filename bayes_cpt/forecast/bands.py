@@ -31,6 +31,7 @@ from bayes_cpt.forecast.plans import (
     KINDS,
     Kind,
     Prepared,
+    first_step,
     observed_curves,
     prepare,
 )
@@ -264,7 +265,7 @@ class Forecast:
         notes = {run.name: "; ".join(outside_range(fitted, plan.study, run)) for run in runs}
         outside = table["run"].map(notes)
         for run in runs:
-            first = self.posterior.frame.first_step(fitted, run)
+            first = first_step(self.posterior, run)
             early = (table["run"] == run.name) & (table["step"] <= first)
             said = f"step {first:.0f} and before, where the law does not hold yet"
             outside = outside.mask(early, "; ".join(filter(None, (notes[run.name], said))))

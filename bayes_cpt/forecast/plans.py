@@ -57,6 +57,11 @@ def default_grid(run: Run) -> list[int]:
     return [int(step) for step in np.unique(np.ceil(steps - rest + share * rest))]
 
 
+def first_step(posterior: Posterior, run: Run) -> float:
+    """Return the step of a run up to which not all laws of a posterior hold, 0 in CPT."""
+    return max(law.frame.first_step(posterior.study, run) for law in posterior.laws)
+
+
 @dataclass(frozen=True, eq=False)
 class Prepared:
     """Runs to predict, and where on them losses are wanted.
@@ -240,7 +245,7 @@ def _wanted_steps(
     fitted = posterior.study
     pairs = [(r, d) for r in runs for d in domains if r.phase == "cpt" or d not in sets]
     if at is None:
-        firsts = {run.name: posterior.frame.first_step(fitted, run) for run in runs}
+        firsts = {run.name: first_step(posterior, run) for run in runs}
         grids = {
             run.name: [step for step in default_grid(run) if step > firsts[run.name]]
             for run in runs

@@ -60,8 +60,10 @@ def test_bands_of_measured_runs_pool_the_draws(kind: str) -> None:
     whole = mixture(0.5)
     plan = None if kind == "known_run" else PLAN
     found = bayes_cpt.bands(whole, plan, kind, draws=80)  # type: ignore[arg-type]
+    # Each law alone would begin where it holds.
+    at = found[["run", "domain", "step"]]
     parts = [
-        bayes_cpt.bands(law, plan, kind, draws=count)  # type: ignore[arg-type]
+        bayes_cpt.bands(law, plan, kind, at=at, draws=count)  # type: ignore[arg-type]
         for law, count in whole.shares(80)
         if count is not None
     ]
