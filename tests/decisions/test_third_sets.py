@@ -84,7 +84,7 @@ def test_a_run_to_beat_counts_with_its_measured_losses(posterior: Posterior) -> 
 def test_a_base_that_nobody_measured_is_told(posterior: Posterior) -> None:
     space = {"bases": ["annealed_0pct"], "loss_potential": [0.0, 0.5], "replay": [0.1]}
     with pytest.raises(SpecError, match=r"objective, domain mix: nobody measured the base"):
-        decide(posterior, NAMED, space, draws=8, candidates=4)
+        decide(posterior, NAMED, space, draws=100, candidates=4)
 
 
 def test_draws_of_several_laws_stand_side_by_side(posterior: Posterior) -> None:
