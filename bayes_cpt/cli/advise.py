@@ -7,21 +7,12 @@ from typing import Annotated, Any
 
 import typer
 
-from bayes_cpt.cli.log_options import pairs
+from bayes_cpt.cli.log_options import numbers
 from bayes_cpt.cli.options import command
-from bayes_cpt.cli.output import Answer, Output, Part, Results
+from bayes_cpt.cli.output import Answer, Part, Results
 from bayes_cpt.report.tables import Table
 
 UNITS = {"": 1.0, "k": 1e3, "m": 1e6, "b": 1e9, "t": 1e12}
-
-HEAD = """[study]
-name = "advice"
-general = "general"
-target = "target"
-
-[bases.base]
-known = false
-"""
 
 
 def _count(text: str) -> float:
@@ -36,7 +27,6 @@ Count = Annotated[str, typer.Option()]
 
 @command
 def advise(
-    written: Output,
     *,
     size: Count,
     tokens: Count,
@@ -53,8 +43,8 @@ def advise(
 
     The law under priors learnt from other studies forecasts the change of target and general loss at
     several replay ratios and peak learning rates. The bands are wide: they are what is known without a run
-    of your own. The short runs named would narrow them most; with -o they are written as a plan for
-    bayes-cpt predict and check, with the arguments of a Hugging Face Trainer for each.
+    of your own. The short runs named would narrow them most; with -o they are written as a plan, which
+    bayes-cpt prior and export read, with the arguments of a Hugging Face Trainer for each.
 
     \b
     Words:
@@ -92,15 +82,9 @@ def advise(
     from bayes_cpt.decisions.advice import advise as find
     from bayes_cpt.plots.advice import advice
     from bayes_cpt.study.exports import training_arguments
-    from bayes_cpt.study.folder import runs_text
+    from bayes_cpt.study.folder import settings_text
 
     results = Results(output)
-    losses = {}
-    for name, text in pairs("--loss", loss).items():
-        try:
-            losses[name] = float(text)
-        except ValueError:
-            raise typer.BadParameter(f"--loss {name}={text}: {text} is not a loss.") from None
     found = find(
         _count(size),
         _count(tokens),
@@ -108,13 +92,13 @@ def advise(
         target=target,
         batch=None if batch is None else _count(batch),
         peak=peak,
-        losses=losses,
+        losses=numbers("--loss", loss),
         interval=interval,
         seed=seed,
     )
     verdict = found.verdict()
     results.tables({"ends": found.ends, "runs": found.told})
-    results.write("plan", "plan.toml", _plan_text(runs_text(found.plan.runs)))
+    results.write("plan", "plan.toml", settings_text(found.plan))
     for run in found.plan.runs:
         arguments = json_library.dumps(training_arguments(run), indent=2) + "\n"
         results.write(f"arguments of {run.name}", f"{run.name}.json", arguments)
@@ -123,11 +107,6 @@ def advise(
     content: dict[str, Any] = found.about | {"verdict": verdict, "ends": found.ends}
     content |= {"runs": found.told, "files": results.files}
     return Answer(content, verdict, _parts(found.ends, found.told, interval) + results.said)
-
-
-def _plan_text(runs: str) -> str:
-    """Return a plan: the runs, and the base that they start from, of which nothing is known."""
-    return f"{HEAD}\n{runs}"
 
 
 def _parts(ends: Any, told: Any, interval: float) -> list[Part]:

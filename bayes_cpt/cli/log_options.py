@@ -92,6 +92,21 @@ def pairs(option: str, values: Iterable[str] | None) -> dict[str, str]:
     return named
 
 
+def numbers(option: str, values: Iterable[str] | None) -> dict[str, float]:
+    """Return options of the form NAME=NUMBER; see `pairs`."""
+    named = pairs(option, values)
+    found = {}
+    for name, text in named.items():
+        try:
+            found[name] = float(text)
+        except ValueError:
+            problem = f"{text!r} is not a number"
+            raise refused(
+                f"{option} {name}", problem, f"write it as in {option} {name}=2.5"
+            ) from None
+    return found
+
+
 def given(**values: Any) -> dict[str, Any]:
     """Return the options that were given."""
     return {

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
-from bayes_cpt.cli.log_options import READING, pairs, reads_logs
+from bayes_cpt.cli.log_options import READING, numbers, reads_logs
 from bayes_cpt.cli.options import command
 from bayes_cpt.cli.output import Output, check_folder, write
 from bayes_cpt.report.tables import Table
@@ -131,15 +131,11 @@ def watch(
 
 def _limits(given: list[str] | None, domains: tuple[str, ...]) -> dict[str, float]:
     """Return the losses to end below, by validation set."""
-    limits = {}
-    for domain, text in pairs("--below", given).items():
-        try:
-            limits[domain] = float(text)
-        except ValueError:
-            raise typer.BadParameter(f"--below {domain}={text}: {text} is not a loss.") from None
+    limits = numbers("--below", given)
+    for domain, limit in limits.items():
         if domain not in domains:
             raise typer.BadParameter(
-                f"--below {domain}={text}: name one of {', '.join(domains)}, which the fit forecasts."
+                f"--below {domain}={limit:g}: name one of {', '.join(domains)}, which the fit forecasts."
             )
     return limits
 

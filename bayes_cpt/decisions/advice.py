@@ -5,7 +5,7 @@ Short runs are then chosen one after the other, each the one that together with 
 away most of the variance of what these forecasts say.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,7 @@ from bayes_cpt.arrays import Floats
 from bayes_cpt.checks import Check, suggestion
 from bayes_cpt.decisions.sample_information import information
 from bayes_cpt.errors import StudyError
+from bayes_cpt.forecast.bands import check_interval
 from bayes_cpt.forecast.derived import last_points, start_loss
 from bayes_cpt.identify.prior_predictive import above_zero, frame_of
 from bayes_cpt.model.joint_priors import draw_priors
@@ -141,7 +142,8 @@ def advise(
     import pandas as pd
 
     losses = dict(losses or {})
-    _check(size, tokens, batch, peak, base, target, losses, interval)
+    check_interval(interval)
+    _check(size, tokens, batch, peak, base, target, losses)
     batch = batch or next(own for most, own in BATCH.items() if size < most)
     peak = peak or PEAK_AT[0] * (size / PEAK_AT[1]) ** PEAK_POWER
     steps = round(tokens / batch)
@@ -150,7 +152,8 @@ def advise(
         fix = f"give more tokens or a smaller batch: {SHORTEST} steps at least"
         raise StudyError.at("key tokens", problem, fix)
     spec = spec_of(base, target, losses)
-    runs = [_run(steps, replay, share, peak) for share in PEAKS for replay in REPLAYS]
+    settings = _settings(PEAKS, REPLAYS)
+    runs = [_run(name, steps, *own, peak) for name, own in settings.items()]
     long = _plan(runs)
     frame = frame_of(spec, long)
     parameters = draw_priors(frame, DRAWS, seed)
@@ -161,7 +164,6 @@ def advise(
     kept = above_zero(ends)
     changes = changes[kept]
     bounds = np.quantile(changes, [0.5 - interval / 2, 0.5, 0.5 + interval / 2], axis=0)
-    settings = {run.name: (run.replay, share) for run, share in _with_shares(runs)}
     table = pd.DataFrame(
         [settings[curve.run] for curve in curves.curves], columns=["replay", "peak"]
     ).assign(
@@ -186,7 +188,6 @@ def _check(
     base: str,
     target: str,
     losses: Mapping[str, float],
-    interval: float,
 ) -> None:
     check = Check()
     for name, value in (("size", size), ("tokens", tokens), ("batch", batch), ("peak", peak)):
@@ -201,8 +202,6 @@ def _check(
             check.add(f"loss {name}", "there is no such set", f"name {GENERAL} or {TARGET}")
         else:
             check.positive(f"loss {name}", loss, "nats/token")
-    if not 0 < interval < 1:
-        check.add("key interval", f"interval is {interval!r}", "give a mass, as 0.9")
     check.raise_problems()
 
 
@@ -224,14 +223,18 @@ def spec_of(base: str, target: str, losses: Mapping[str, float]) -> ModelSpec:
     return spec.model_copy(update={"priors": priors, "unknown_base": unknown})
 
 
-def _run(steps: int, replay: float, share: float, peak: float, name: str = "") -> Run:
+def _settings(peaks: Sequence[float], replays: Sequence[float]) -> dict[str, tuple[float, float]]:
+    """Return replay ratio and peak, as a share of pre-training's, by the name of their run."""
+    return {
+        f"replay{100 * replay:.0f}_peak{100 * share:.0f}": (replay, share)
+        for share in peaks
+        for replay in replays
+    }
+
+
+def _run(name: str, steps: int, replay: float, share: float, peak: float) -> Run:
     schedule = cosine(steps, share * peak, 0.0, warmup_steps=max(1, round(WARMUP * steps)))
-    named = name or f"replay{100 * replay:.0f}_peak{100 * share:.0f}"
-    return Run(named, "cpt", schedule, base=BASE, replay=replay)
-
-
-def _with_shares(runs: list[Run]) -> list[tuple[Run, float]]:
-    return [(run, float(run.name.rpartition("peak")[2]) / 100) for run in runs]
+    return Run(name, "cpt", schedule, base=BASE, replay=replay)
 
 
 def _plan(runs: list[Run]) -> Study:
@@ -253,13 +256,14 @@ def _short_runs(
     """Return the short runs that tell most of changes, shape (draws, ends), and what they tell."""
     import pandas as pd
 
-    runs = [_run(steps, replay, share, peak) for share in SHORT_PEAKS for replay in SHORT_REPLAYS]
+    settings = _settings(SHORT_PEAKS, SHORT_REPLAYS)
+    runs = {name: _run(name, steps, *own, peak) for name, own in settings.items()}
     at = np.unique(np.geomspace(max(2, steps // 50), steps, CHECKPOINTS).astype(int)).tolist()
     generator = np.random.default_rng(seed)
     parameters = {name: values[:TELLING] for name, values in parameters.items()}
     changes = changes[:TELLING]
     data = {}
-    for run in runs:
+    for run in runs.values():
         curves = frame.curves(_plan([run]), lambda *_: [0, *at], [run])
         data[run.name] = simulate(frame, parameters, curves, None, generator).loss
     chosen: list[str] = []
@@ -275,12 +279,11 @@ def _short_runs(
         best = max(told, key=told.__getitem__)
         chosen.append(best)
         rows.append((best, told[best]))
-    by_name = {run.name: (run, share) for run, share in _with_shares(runs)}
     table = pd.DataFrame(
-        [(n, by_name[n][0].replay, by_name[n][1], steps, share) for n, share in rows],
+        [(name, *settings[name], steps, share) for name, share in rows],
         columns=["run", "replay", "peak", "steps", "narrowed"],
     )
-    return _plan([by_name[name][0] for name in chosen]), table
+    return _plan([runs[name] for name in chosen]), table
 
 
 def _narrowed(changes: Floats, data: list[Floats]) -> float:

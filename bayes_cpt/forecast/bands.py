@@ -101,6 +101,12 @@ def bands(
     return found.bands(cores)
 
 
+def check_interval(interval: float) -> None:
+    """Raise ValueError unless the mass of an interval lies between 0 and 1."""
+    if not 0 < interval < 1:
+        raise ValueError(f"interval is {interval}: give a mass between 0 and 1, as in 0.9")
+
+
 @dataclass(frozen=True, eq=False)
 class ForecastLaw:
     """The posterior of one law and third validation sets, and the losses in its draws."""
@@ -222,8 +228,7 @@ class Forecast:
         """Return a forecast; parameters and errors are those of `bands`."""
         if kind not in KINDS:
             raise ValueError(f"kind is {kind!r}: give one of {', '.join(KINDS)}")
-        if not 0 < interval < 1:
-            raise ValueError(f"interval is {interval}: give a mass between 0 and 1, as in 0.9")
+        check_interval(interval)
         thirds = check_names(posterior, sets)
         prepared = prepare(posterior, plan, at=at, known=kind == "known_run", sets=thirds)
         if thirds:

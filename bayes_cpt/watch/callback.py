@@ -136,6 +136,8 @@ def _hugging_face() -> type:
             self, args: Any, state: Any, control: Any, lr_scheduler: Any = None, **rest: Any
         ) -> None:
             """Take the planned learning rates from the Trainer's scheduler."""
+            if not state.is_world_process_zero:
+                return
             self.forecaster.total_steps = state.max_steps
             shapes = getattr(lr_scheduler, "lr_lambdas", None)
             if shapes:
@@ -147,6 +149,9 @@ def _hugging_face() -> type:
             self, args: Any, state: Any, control: Any, metrics: Any = None, **rest: Any
         ) -> None:
             """Tell of an evaluation, and log the newest forecast of the end."""
+            # Of many processes that train together one forecasts.
+            if not state.is_world_process_zero:
+                return
             rates = [own["learning_rate"] for own in state.log_history if "learning_rate" in own]
             losses = validation_losses(metrics, self.names)
             found = self.forecaster.evaluated(
@@ -190,7 +195,7 @@ def _lightning() -> type:
 
         def on_validation_end(self, trainer: Any, pl_module: Any) -> None:
             """Tell of an evaluation, and log the newest forecast of the end."""
-            if trainer.sanity_checking:
+            if trainer.sanity_checking or not trainer.is_global_zero:
                 return
             self.forecaster.total_steps = int(trainer.estimated_stepping_batches)
             rate = trainer.optimizers[0].param_groups[0]["lr"]

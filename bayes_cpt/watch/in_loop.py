@@ -19,6 +19,7 @@ from typing import Any, Self
 import numpy as np
 
 from bayes_cpt.study.logs.recognize import recognize
+from bayes_cpt.watch.log_forecast import FEWEST, PLANNED
 
 # Sds of its forecast beyond which an evaluation is told to have left the band: one in 300 of those of a
 # healthy run.
@@ -26,9 +27,6 @@ FAR = 3.0
 # One core is enough, and training may need the others.
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 END = "forecast_end"
-PLANNED = "as planned"
-# Evaluations before which no forecast is tried.
-FEWEST = 4
 
 
 @dataclass
@@ -41,7 +39,7 @@ class RunForecaster:
         Learning rate of each step of the whole run as planned; the shape of those told with evaluations
         goes on unless given.
     total_steps : int, optional
-        Length of the run, where `rates` are not given.
+        Length of the run; needed where `rates` are not given.
     phase : {"pt", "cpt"}, optional
         By the losses unless given.
     warn : callable
@@ -90,7 +88,14 @@ class RunForecaster:
         dict of str to float
             ``forecast_end_SET``, with ``_lower`` and ``_upper`` of its 90 % band, nats/token; empty
             before the first forecast is there.
+
+        Raises
+        ------
+        ValueError
+            If nothing says how long the run is.
         """
+        if not len(self.rates) and self.total_steps is None:
+            raise ValueError("nothing says how long the run is: give rates or total_steps")
         finite = {name: float(loss) for name, loss in losses.items() if np.isfinite(loss)}
         self._collect()
         self._compare(step, finite)
@@ -150,11 +155,12 @@ class RunForecaster:
                 )
 
     def _collect(self) -> None:
-        """Take up a forecast that has come to its end; one that failed is left out."""
-        if self._process is None or self._process.poll() is None:
+        """Take up a forecast that has come to its end; one that failed or falls short is left out."""
+        code = None if self._process is None else self._process.poll()
+        if code is None:
             return
         self._process = None
-        with suppress(OSError, ValueError):
+        if code == 0:
             self._found = json.loads((Path(self._folder.name) / "out.json").read_bytes())
 
     def _start(self) -> None:
@@ -163,18 +169,20 @@ class RunForecaster:
             self._folder = tempfile.TemporaryDirectory(prefix="bayes-cpt-")
         folder = Path(self._folder.name)
         now = max(self._told)
-        total = len(self.rates) or self.total_steps or now
-        known = dict(enumerate(self.rates[:now], start=1)) or dict(sorted(self._logged.items()))
+        total = len(self.rates) or self.total_steps
+        if self._planned is None:
+            self._planned = _segments(self.rates)
+        known = dict(enumerate(self.rates[:now], start=1)) or self._logged
         if not known:
             return
+        # A shape says all that many rows would.
+        known = {} if self._planned else known
         sets = sorted({name for losses in self._told.values() for name in losses})
         _write(folder / "log.csv", sets, self._told, known)
         options = [f"--loss=loss_{i}={name}" for i, name in enumerate(sets)]
-        options += ["--rate=lr", "--step=step", f"--total-steps={total}"]
+        options += ["--step=step", f"--total-steps={total}"]
         options += [f"--phase={self.phase}"] if self.phase else []
-        if self._planned is None:
-            self._planned = _segments(self.rates)
-        options += [f"--schedule={self._planned}"] if self._planned else []
+        options += [f"--schedule={self._planned}"] if self._planned else ["--rate=lr"]
         command = [sys.executable, "-m", "bayes_cpt", "forecast", str(folder / "log.csv")]
         command += ["--kind=csv", "--json", f"--output={folder / 'forecast.png'}", *options]
         with (folder / "out.json").open("wb") as out, (folder / "err.txt").open("wb") as err:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bayes_cpt.checks import Check, is_number
-from bayes_cpt.forecast.bands import bands
+from bayes_cpt.checks import is_number
+from bayes_cpt.forecast.bands import bands, check_interval
 from bayes_cpt.inference.fitting import fit
 from bayes_cpt.inference.posterior import Posterior, contraction
 from bayes_cpt.model.fitted_points import observed_steps
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 type Progress = Callable[[str, float], None]
 
 MODELS = {"pt": "pretrain-log", "cpt": "cpt-log"}
-RUN, BASE = "run", "base"
+RUN, BASE = "log", "base"
 PLANNED, ANNEAL, LONGER = "as planned", "anneal now", "go on"
 # Share of a run over which the learning rate falls to 0 where the log does not plan it.
 DECAY = 0.2
@@ -138,7 +138,7 @@ def forecast_log(
     --------
     >>> forecast_log("out/trainer_state.json", steps=20_000).table  # doctest: +SKIP
     """
-    check_asked(decay, interval)
+    _check_asked(decay, interval)
     paths = (logs,) if isinstance(logs, str) else tuple(logs)
     recipe, log = _one_run(paths, Recipe().changed(**reading))
     phase = recipe.phase or phase_of(log)
@@ -148,7 +148,6 @@ def forecast_log(
         notes.append(f"taken as {found}, by its losses (--phase if it is not)")
     known = {"base": BASE, "replay": 0.0} if phase == "cpt" else {}
     read = logged_run(RUN, log, recipe.changed(phase=phase), known, [BASE])
-    notes += [note for note in read.notes if "starts from" not in note]
     return forecast_run(
         read.run,
         read.losses,
@@ -158,17 +157,15 @@ def forecast_log(
         interval=interval,
         seed=seed,
         progress=progress,
-        notes=notes,
+        notes=[*notes, *read.notes],
     )
 
 
-def check_asked(decay: float, interval: float) -> None:
+def _check_asked(decay: float, interval: float) -> None:
     """Refuse shares that are none."""
-    check = Check()
-    for name, value in (("decay", decay), ("interval", interval)):
-        if not is_number(value) or not 0 < value < 1:
-            check.add(f"key {name}", f"{name} is {value!r}", "give a share between 0 and 1, as 0.2")
-    check.raise_problems()
+    check_interval(interval)
+    if not is_number(decay) or not 0 < decay < 1:
+        raise fail("key decay", f"decay is {decay!r}", "give a share between 0 and 1, as 0.2")
 
 
 def _one_run(paths: tuple[str, ...], recipe: Recipe) -> tuple[Recipe, "Log"]:
@@ -177,9 +174,9 @@ def _one_run(paths: tuple[str, ...], recipe: Recipe) -> tuple[Recipe, "Log"]:
     if len(paths) == 1:
         return whole, whole.read()
     parts = [recipe.changed(paths=(path,)) for path in paths]
-    ends = [part.read().last_step for part in parts]
-    starts = [min(step for step, *_ in part.read().losses) for part in parts]
-    if all(end < start for end, start in zip(ends, starts[1:], strict=False)):
+    logs = [part.read() for part in parts]
+    starts = [min(step for step, *_ in log.losses) for log in logs]
+    if all(log.last_step < start for log, start in zip(logs, starts[1:], strict=False)):
         return whole, whole.read()
     recipes, log = read_run_log(RUN, parts)
     return recipes[0], log

@@ -24,6 +24,7 @@ from bayes_cpt.watch.in_loop import RunForecaster
 from bayes_cpt.watch.log_forecast import (
     ANNEAL,
     PLANNED,
+    RUN,
     LogForecast,
     forecast_log,
     forecast_run,
@@ -65,7 +66,7 @@ def test_bands_are_those_of_a_fit_of_the_run_alone(narrow: None) -> None:
     own = prior_as_posterior(study, "pretrain-log", spread=0.1)
     planned = found.curves[found.curves["way"] == PLANNED]
     expected = bayes_cpt.bands(
-        own, kind="known_run", at=planned.assign(run="run")[["run", "domain", "step"]]
+        own, kind="known_run", at=planned.assign(run=RUN)[["run", "domain", "step"]]
     )
     np.testing.assert_allclose(planned["mean"], expected["mean"], rtol=1e-12)
     np.testing.assert_allclose(planned["upper"], expected["upper"], rtol=1e-12)
@@ -187,6 +188,39 @@ def test_a_loop_is_given_the_newest_forecast_and_told_of_losses_outside(
     assert '"linear", "steps": ' in stated or 'shape = "linear"' in stated
 
 
+def test_a_forecast_that_fails_leaves_the_one_before_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    codes = iter([0, 2, 1, 2, 0])
+
+    def started(command: list[str], stdout: Any, **rest: Any) -> Any:
+        code = next(codes)
+        row = (
+            '{"way": "as planned", "domain": "val", "step": 10000, "mean": 2, "median": %d, "sd": 1, '
+            '"lower": 1, "upper": 3}'
+        )
+        stdout.write((f'{{"curves": [{row % code}]}}' if code < 2 else '{"error": "x"}').encode())
+        return SimpleNamespace(poll=lambda: code, wait=lambda *_: code, kill=lambda: None)
+
+    monkeypatch.setattr("subprocess.Popen", started)
+    with RunForecaster(total_steps=TOTAL) as forecaster:
+        ends = [forecaster.evaluated(step, {"val": 2.0}, 1e-3) for step in range(1, 9)]
+    assert [end.get("forecast_end_val") for end in ends] == [None] * 3 + [0] * 5
+    with pytest.raises(ValueError, match="give rates or total_steps"):
+        RunForecaster().evaluated(1, {"val": 2.0}, 1e-3)
+
+
+def test_of_many_processes_one_forecasts(
+    monkeypatch: pytest.MonkeyPatch, forecast: list[list[str]]
+) -> None:
+    monkeypatch.setitem(sys.modules, "transformers", ModuleType("transformers"))
+    monkeypatch.setattr(sys.modules["transformers"], "TrainerCallback", object, raising=False)
+    state = SimpleNamespace(is_world_process_zero=False)
+    one = callback.ForecastCallback()
+    one.on_train_begin(None, state, None)
+    for _ in range(6):
+        one.on_evaluate(None, state, None, metrics={"eval_loss": 2.0})
+    assert not forecast
+
+
 def test_callbacks_of_trainers_tell_a_forecaster_of_every_evaluation(
     monkeypatch: pytest.MonkeyPatch, forecast: list[list[str]]
 ) -> None:
@@ -196,7 +230,9 @@ def test_callbacks_of_trainers_tell_a_forecaster_of_every_evaluation(
     monkeypatch.setattr(sys.modules["lightning.pytorch"], "Callback", object, raising=False)
     logged: list[dict[str, float]] = []
     scheduler = SimpleNamespace(base_lrs=[1e-3], lr_lambdas=[lambda step: 1.0 - step / TOTAL])
-    state = SimpleNamespace(max_steps=TOTAL, global_step=0, log_history=[])
+    state = SimpleNamespace(
+        max_steps=TOTAL, global_step=0, log_history=[], is_world_process_zero=True
+    )
     one = callback.ForecastCallback(log=logged.append)
     one.on_train_begin(None, state, None, lr_scheduler=scheduler)
     for step, loss in EVALUATIONS.items():
@@ -210,6 +246,7 @@ def test_callbacks_of_trainers_tell_a_forecaster_of_every_evaluation(
     for step, loss in EVALUATIONS.items():
         trainer = SimpleNamespace(
             sanity_checking=False,
+            is_global_zero=True,
             estimated_stepping_batches=TOTAL,
             global_step=step,
             callback_metrics={"val_loss": loss},
