@@ -1,4 +1,8 @@
-"""The turning length: how many CPT steps until a loss that rose is back at its starting value."""
+"""The turning length: how many CPT steps until a loss that rose is back at its starting value for good.
+
+It is the fewest steps after which the loss is at or below its starting value and stays so to the end of the
+curve. A loss that dips first, as a decay to a low learning rate makes it in short runs, has not turned.
+"""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
@@ -50,8 +54,8 @@ class TurningLength:
     Parameters
     ----------
     draws : xarray.Dataset
-        ``length`` (draw, run, course, balance) in CPT steps: 0 where the loss never rises above its
-        start, infinite where it rises and never comes back. ``change`` (draw, run, balance) is that of
+        ``length`` (draw, run, course, balance) in CPT steps, as in the module: 0 where the loss never rises
+        above its start, infinite where the curve ends above it. ``change`` (draw, run, balance) is that of
         the run as planned, from its base to its last step, nats/token; ``steps`` (run) how long it is
         planned; ``outside`` (run) where it leaves what was fitted.
     longest : int
@@ -123,11 +127,11 @@ def turning_length(
     horizon: int | None = None,
     draws: int = DRAWS,
 ) -> TurningLength:
-    r"""Return after how many CPT steps a loss that rose is back at its starting value.
+    r"""Return after how many CPT steps a loss that rose is back at its starting value for good.
 
     What has to come back is the balance ``λ1·ΔL_Dpt + (1 - λ1)·ΔL_Dcpt`` (Eq. 5 of arXiv 2505.07796) of
     the changes from the base, in the law's curve; λ1 = 1 is the general loss alone. The turning length is
-    the first number of steps at which it is at or below 0 again after it was above.
+    the fewest steps after which it is at or below 0 and stays so to the end of the curve.
 
     Parameters
     ----------
@@ -215,37 +219,37 @@ def _of_law(
     for j, course in enumerate(courses):
         steps, changes = _changes(draws, trial, course, horizon)
         for k, pair in enumerate(weights):
-            lengths[:, j, k] = first_return(steps, np.tensordot(changes, pair, (1, 0)))
+            lengths[:, j, k] = last_return(steps, np.tensordot(changes, pair, (1, 0)))
     return lengths, (ends[..., 1] - ends[..., 0]) @ weights.T
 
 
-def first_return(steps: Floats, changes: Floats) -> Floats:
-    """Return where each row, having risen above 0, is first at or below 0 again.
+def last_return(steps: Floats, changes: Floats) -> Floats:
+    """Return from which of rising numbers of steps on each row stays at or below 0.
 
     Returns
     -------
     ndarray, shape (draws,)
         Whole steps, interpolated in the logarithm between two points that are more than a step apart; 0
-        where a row never rises, infinite where it does not return.
+        where a row is never above 0, infinite where it ends there.
 
     Examples
     --------
-    >>> first_return(np.arange(1.0, 4.0), np.array([[1.0, 0.5, -0.5], [-1.0, -1.0, 0.0]])).tolist()
+    >>> last_return(np.arange(1.0, 4.0), np.array([[-0.1, 0.5, -0.5], [-1.0, -1.0, 0.0]])).tolist()
     [3.0, 0.0]
     """
     above = changes > ROUNDING
-    rose = np.maximum.accumulate(above, axis=1)
-    back = rose & ~above
-    place = np.argmax(back, axis=1)
-    rows = np.arange(changes.shape[0])
-    before, after = np.maximum(place - 1, 0), place
+    count = above.shape[1]
+    # The first point after the last one above.
+    after = np.minimum(count - np.argmax(above[:, ::-1], axis=1), count - 1)
+    before, rows = np.maximum(after - 1, 0), np.arange(len(changes))
     high, low = changes[rows, before], changes[rows, after]
-    with np.errstate(invalid="ignore", divide="ignore"):
+    # Where a row does not cross there is nothing to interpolate.
+    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
         share = high / (high - low)
-        between = np.log(steps[before]) + share * np.log(steps[after] / steps[before])
+        between = steps[before] * (steps[after] / steps[before]) ** share
     # A crossing just at a whole step must not be rounded up to the next.
-    lengths = np.clip(np.ceil(np.exp(between) * (1.0 - 1e-12)), steps[before] + 1.0, steps[after])
-    return np.where(back.any(axis=1), lengths, np.where(above.any(axis=1), np.inf, 0.0))
+    lengths = np.clip(np.ceil(between * (1.0 - 1e-12)), steps[before] + 1.0, steps[after])
+    return np.where(above[:, -1], np.inf, np.where(above.any(axis=1), lengths, 0.0))
 
 
 def _changes(draws: Draws, trial: Trial, course: Course, horizon: int) -> tuple[Floats, Floats]:

@@ -149,8 +149,6 @@ def _outcomes(row: pd.Series) -> list[dict[str, Any]]:
         {"outcome": own, "probability": row[own]} for own in names if row[own] >= WORTH_A_WORD
     ]
     ends = {name: row[name] for name in ("median", "lower", "upper")}
-    # Short runs may gain more by their decay than they lose by the shift.
-    ends["again"] = row["change"] > 0 and row["median"] < row["planned_steps"]
     return [own | ends for own in sorted(likely, key=lambda own: -own["probability"])]
 
 

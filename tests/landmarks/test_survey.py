@@ -63,8 +63,8 @@ def test_a_weak_shift_is_said_to_come_back() -> None:
 
 
 def test_a_length_beyond_any_run_is_not_said_in_digits() -> None:
-    # Between the two the turning length grows beyond all bounds.
-    found = printed_survey("moderate", base_steps=11_190)
+    # Towards the critical point the turning length grows beyond all bounds.
+    found = printed_survey("weak", base_steps=400_000)
     assert "brings it back after over a million steps (over 99 %)" in paragraph(
         found, "Coming back"
     )

@@ -11,7 +11,7 @@ from bayes_cpt.errors import StudyError
 from bayes_cpt.landmarks import turning_length
 from bayes_cpt.landmarks.reshape import held
 from bayes_cpt.landmarks.trials import Trial, law_draws, trial_losses
-from bayes_cpt.landmarks.turning import _changes, first_return
+from bayes_cpt.landmarks.turning import _changes, last_return
 from bayes_cpt.study.schedules import Schedule, constant, cosine
 
 # Between two lengths that are evaluated the answer is interpolated.
@@ -41,14 +41,11 @@ def changes(shift: str, base_steps: int, schedule: Schedule, balance: float) -> 
 
 
 def brute_return(change: np.ndarray) -> float:
-    """Return the first step at or below 0 after one above, looking at every step."""
-    risen = False
-    for step, value in enumerate(change):
-        if value > 1e-12:
-            risen = True
-        elif risen:
+    """Return the fewest steps from which on no step is above 0, looking at every step."""
+    for step in range(len(change)):
+        if (change[step:] <= 1e-12).all():
             return float(step)
-    return np.inf if risen else 0.0
+    return np.inf
 
 
 @pytest.mark.parametrize(
@@ -151,14 +148,32 @@ def test_balances_and_models_are_checked() -> None:
         max_size=5,
     )
 )
-def test_on_whole_steps_the_first_return_is_found_exactly(rows: list[list[float]]) -> None:
+def test_on_whole_steps_the_last_return_is_found_exactly(rows: list[list[float]]) -> None:
     steps = np.arange(1.0, 7.0)
     expected = [brute_return(np.array([0.0, *row])) for row in rows]
-    np.testing.assert_array_equal(first_return(steps, np.array(rows)), expected)
+    np.testing.assert_array_equal(last_return(steps, np.array(rows)), expected)
+
+
+def test_a_loss_that_dips_first_is_not_back() -> None:
+    """As that of a short run does, whose decay gains more than its steps on new data lose."""
+    dips_and_stays_above = [0.2, -0.1, 0.3, 0.5, 0.8]
+    dips_and_returns = [0.2, -0.1, 0.3, 0.1, -0.2]
+    dips_alone = [-0.1, -0.2, 0.0, -0.1, -0.3]
+    found = last_return(
+        np.arange(1.0, 6.0), np.array([dips_and_stays_above, dips_and_returns, dips_alone])
+    )
+    np.testing.assert_array_equal(found, [np.inf, 5.0, 0.0])
+
+
+def test_a_run_that_dips_when_it_is_short_and_ends_above_has_not_turned() -> None:
+    # A cosine of one step is at learning rate 0.
+    ends = [changes("strong", 40_000, cosine(n, PEAK), 1.0)[-1] for n in range(1, 100)]
+    assert ends[0] < 0 < min(ends[1:])
+    assert np.isinf(turned("strong", 40_000, "stretched"))
 
 
 def test_between_distant_steps_the_return_is_interpolated_in_the_logarithm() -> None:
-    found = first_return(np.array([100.0, 10_000.0]), np.array([[1.0, -1.0], [3.0, -1.0]]))
+    found = last_return(np.array([100.0, 10_000.0]), np.array([[1.0, -1.0], [3.0, -1.0]]))
     np.testing.assert_array_equal(found, [1000.0, np.ceil(100.0 * 100.0**0.75)])
 
 
