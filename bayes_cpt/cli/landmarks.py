@@ -57,8 +57,8 @@ def landmarks(
     Everything is computed draw by draw, of the law's curve, without the noise of a measured run:
 
     \b
-    turning length      CPT steps after which a loss that rose is back at its base's and stays there, as the
-                        run is drawn out and as it is held at its peak; with the probability that it never is
+    turning length      CPT steps after which a loss that rose is back at its base's and stays so, as the
+                        run is drawn out and as it is held at its peak; with the probability of never
     critical point      PT steps past which general loss does not all come back
     loss potential      last losses from bases annealed to different learning rates
     peak learning rate  last losses at different peaks

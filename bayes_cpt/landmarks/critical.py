@@ -146,9 +146,9 @@ def critical_point(
 
     Notes
     -----
-    Past it the loss cannot *stay* back, and its turning length is infinite. It may still be back for a while,
-    where the shift goes to its limit more slowly than the power: with the coefficients of Fig. 3 from 8,994
-    to 11,211 PT steps.
+    Past it the loss cannot *stay* back, and its turning length is infinite. It may still be back for a
+    while, where the shift goes to its limit more slowly than the power: with the coefficients of Fig. 3
+    from 8,994 to 11,211 PT steps.
     """
     check_one_target(posterior.study, "the critical point")
     check_measured(posterior.frame, ["general"], "the critical point")
