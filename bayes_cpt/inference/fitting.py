@@ -30,8 +30,7 @@ def fit(
     model : str, Path or ModelSpec
         Name of a shipped model, path of a TOML file, or a specification.
     seed : int
-        The same seed gives the same posterior, bit for bit, on the same machine once its law is compiled
-        there: the code of the first fit rounds otherwise.
+        The same seed gives the same posterior, bit for bit, on the same machine.
     draws : int, optional
         Draws kept in each of the four chains; 1,000 unless given.
     progress : callable, optional

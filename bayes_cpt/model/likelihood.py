@@ -61,7 +61,8 @@ def curve_log_likelihoods(loss, values, study):
 
 @cache
 def compiled():
-    return numba.njit(SIGNATURE, nogil=True, **COMPILED)(curve_log_likelihoods)
+    called = COMPILED | {{"forceinline": False}}
+    return numba.njit(SIGNATURE, nogil=True, **called)(curve_log_likelihoods)
 '''
 
 

@@ -12,10 +12,13 @@ import numba
 import numpy as np
 
 # Sums may be taken in any order, and products contracted into them: twice as fast, and no less exact.
+# Functions are inlined: a law that calls one kept on disk is other code than the law just compiled, and the
+# same seed would give other draws.
 COMPILED: dict[str, Any] = {
     "cache": True,
     "error_model": "numpy",
     "fastmath": {"reassoc", "contract", "nsz"},
+    "forceinline": True,
 }
 # Factors of a determinant that are multiplied before a logarithm is taken.
 FACTORS = 16

@@ -1,7 +1,11 @@
 """Draws are right, the same for a seed, and sampled until their diagnostics hold."""
 
+import os
+import subprocess
+import sys
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -143,3 +147,26 @@ def test_a_mode_beside_which_nothing_is_finite_is_no_mode() -> None:
 
     with pytest.raises(SamplingError, match="not finite"):
         laplace(Toy(on_a_ledge, MEAN), seed=0)
+
+
+@pytest.mark.slow
+def test_the_first_fit_of_a_law_on_a_machine_has_the_draws_of_later_ones(tmp_path: Path) -> None:
+    code = """
+import bayes_cpt
+from synthetic import lab
+draws = bayes_cpt.fit(lab(), "cpt", seed=1).tree["posterior"]
+print(sum(float(values.sum()) for values in draws.data_vars.values()).hex())
+"""
+    kept = {"PYTENSOR_FLAGS": f"base_compiledir={tmp_path}", "NUMBA_CACHE_DIR": str(tmp_path)}
+    support = {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    first, second = (
+        subprocess.run(
+            [sys.executable, "-W", "ignore", "-c", code],
+            env=os.environ | kept | support,
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for _ in range(2)
+    )
+    assert first == second
