@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
+import bayes_cpt
 from bayes_cpt.cli.options import command
 from bayes_cpt.cli.output import Answer, Part
-from bayes_cpt.cli.undetermined import effects_in_detail, undetermined
 from bayes_cpt.report.tables import Table
 
 if TYPE_CHECKING:
@@ -43,41 +43,37 @@ def check(study: Path, *, model: str | None = None, verbose: bool = False) -> An
         where there is no CPT run].
     """
     from bayes_cpt.identify.determination import Facts, identifiability
-    from bayes_cpt.model.spec import read_spec
     from bayes_cpt.report.fit import batch_words, size_words, summarise, undivided
     from bayes_cpt.report.words import paragraphs
-    from bayes_cpt.study.folder import read_study
     from bayes_cpt.study.ranges import check_evidence, describe
 
-    loaded = read_study(study)
-    spec = read_spec(model or ("cpt-replay" if loaded.continual_runs else "pretrain"))
-    check_evidence(loaded, continual=spec.law.continual)
+    loaded = bayes_cpt.read_study(study)
+    spec = bayes_cpt.read_spec(model or ("cpt-replay" if loaded.continual_runs else "pretrain"))
+    law = spec.law
+    check_evidence(loaded, continual=law.continual)
     table = identifiability(loaded, spec)
-    content, law = describe(loaded), spec.law
-    counts = ((len(loaded.continual_runs), "CPT"), (len(loaded.pretraining_runs), "PT"))
-    runs = " and ".join(f"{count} {phase}" for count, phase in counts if count)
-    about = {"study": loaded, "runs": runs, "model": spec.name}
+    facts = Facts.of(table)
+    about = {"study": loaded, "model": spec.name}
     lines = paragraphs("check.txt", "counted", about)
     problems = lines if loaded.misleading else []
-    facts = Facts.of(table)
-    lines = [*problems] or lines + summarise(facts, fitted=False)
+    if not problems:
+        lines += summarise(facts, fitted=False)
     if law.model_size:
         lines += size_words(loaded, continual=law.continual)
     if law.batches:
         lines += batch_words(loaded)
+    content = describe(loaded)
     alike = undivided(loaded, continual=bool(loaded.continual_runs))
-    kinds = {f"{kind}s": table[table["kind"] == kind] for kind in ("parameter", "effect")}
-    parts: list[Part] = ["", *_study(loaded, content), *(Text(own, "yellow") for own in alike)]
+    parts = ["", *_study(loaded, content), *(Text(own, "yellow") for own in alike)]
     if verbose:
-        parts += _parameters(loaded.domains, spec.name, kinds["parameters"])
-        title = "How well they will tell what moves a typical run: expected sd, nats/token"
-        parts += effects_in_detail(loaded, kinds["effects"], title, after=False)
-        parts += undetermined(table, ("parameter", "effect"))
+        title = f"What these runs can tell of {spec.name}"
+        parts.append(determined(table, ("parameter", "effect"), title))
     else:
         parts.append(Text("\nWhat they can tell of each parameter and effect: --verbose.", "dim"))
     content |= {"no_two_runs_differ_in": alike, "model": spec.name, "verdict": lines}
     content["facts"] = asdict(facts)
-    content |= {name: rows.drop(columns="kind") for name, rows in kinds.items()}
+    for kind in ("parameter", "effect"):
+        content[f"{kind}s"] = table[table["kind"] == kind].drop(columns="kind")
     return Answer(content, lines, parts, problems)
 
 
@@ -86,42 +82,42 @@ def _study(study: "Study", content: dict[str, Any]) -> list[Part]:
     import pandas as pd
 
     from bayes_cpt.report.results import bases_table, runs_table, span
+    from bayes_cpt.report.words import sentence
 
-    others = ", ".join(study.third_domains)
-    trained = study.trained_domains
-    by_role = {
-        "general": [name for name in trained if name == study.general],
-        "target": [name for name in trained if name != study.general],
-    }
-    sets = " and ".join(
-        f"{' and '.join(names)} ({role})" for role, names in by_role.items() if names
-    )
-    further = f"; also {others}, forecast from these (predict --sets)" if others else ""
     parts: list[Part] = [Text(f"Study {study.name}", "bold")]
     parts += [study.description] if study.description else []
-    parts.append(f"Validation sets: {sets}{further}. Losses in nats/token.")
+    parts.append(sentence("check.txt", "sets", {"study": study}))
     parts += [bases_table(study)] if study.bases else []
     parts.append(runs_table(study))
     for run in content["runs"]:
         if branch := run["branch"]:
             same = f"{run['name']} is {branch['run']} up to step {branch['step']:,}"
             parts.append(Text(f"{same}: what they share counts once.", "dim"))
-    ranges = [{"phase": phase} | covered for phase, covered in content["ranges"].items()]
-    rows = pd.DataFrame(ranges)
-    cells = {"replay": "replay", "peak LR": "peak_learning_rate", "steps": "steps"}
-    shown: dict[str, Any] = {name: (key, span) for name, key in cells.items()}
-    return [*parts, Table("Ranges", rows[rows["steps"].notna()], {"phase": "phase"} | shown)]
+    covered = pd.DataFrame(content["ranges"]).T.rename_axis("phase").reset_index()
+    cells: dict[str, Any] = {"phase": "phase", "replay": ("replay", span)}
+    cells |= {"peak LR": ("peak_learning_rate", span), "steps": ("steps", span)}
+    return [*parts, Table("Ranges", covered[covered["steps"].notna()], cells)]
 
 
-def _parameters(domains: tuple[str, ...], model: str, parameters: "pd.DataFrame") -> list[Part]:
-    firm = parameters["identified"].map({True: " ", False: "*"})
-    shares = parameters.assign(share=parameters["contraction"].map("{:.2f} ".format) + firm)
-    shares = shares.pivot(index="quantity", columns="domain", values="share").fillna("-  ")
-    shares = shares.loc[parameters["quantity"].unique()].reset_index()
-    kept = [domain for domain in (*domains, "all") if domain in shares]
-    note = (
-        "Share of the prior's variance that a fit of these runs can be expected to take away; below 0.5 "
-        "(marked *) the prior decides"
+def determined(table: "pd.DataFrame", kinds: tuple[str, ...], title: str) -> Table:
+    """Return how well runs tell quantities, what these move with, and the run that would tell more.
+
+    The table is that of `bayes_cpt.identify.determination`: of `identifiability` or of `determination`.
+    """
+    from bayes_cpt.identify.determination import settled
+
+    rows = table[table["kind"].isin(kinds)]
+    firm = settled(rows)
+    pairs = [own[0] if own else ("", "", 0.0) for own in rows["moves_with"]]
+    advice = rows["advice"] + rows["with_advice"].map(" (makes it {:.2f})".format)
+    shown = rows.assign(
+        known=rows["contraction"].map("{:.2f} ".format) + firm.map({True: " ", False: "*"}),
+        partner=[f"{name} {correlation:+.2f}" if name else "" for name, _, correlation in pairs],
+        add=advice.mask(firm, ""),
     )
-    cells: dict[str, Any] = {"parameter": "quantity"} | {name: (name, "text") for name in kept}
-    return [Table(f"What these runs can tell about {model}", shares, cells, note=note)]
+    note = (
+        "Contraction: the share of the prior's variance that the runs take away. * below 0.5 the prior "
+        "decides, or no two runs differ in it: add such a run"
+    )
+    cells = "quantity | on=domain | contraction=known | moves with=partner | add"
+    return Table(title, shown, cells, note=note, group="quantity")

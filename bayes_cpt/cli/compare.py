@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import bayes_cpt
 from bayes_cpt.cli.options import ChainDraws, command, listed, read_shares
 from bayes_cpt.cli.output import Answer, Output, Part, Results, in_words
 from bayes_cpt.report.tables import Table
@@ -11,15 +12,13 @@ if TYPE_CHECKING:
     from bayes_cpt.validate.comparison import Comparison, CurveLoo
 
 _CRPS = "CRPS=crps:.4f | beside=crps_difference:+.4f | ± =crps_error:2"
-_COVERAGE = "in 50/\n90 %=inside:text |  ±=inside_error:2"
+_COVERAGE = "in 50 %=coverage_50:% | in 90 %=coverage_90:% |  ±=coverage_90_error:%"
 _SCORES = (
-    f"law=method | weight:% | log score=log_score_difference:+.1f | ±=log_score_error:2 | {_CRPS} | "
-    f"{_COVERAGE}"
+    f"left out=what | law=method | weight:% | log score=log_score_difference:+.1f | ±=log_score_error:2 | "
+    f"{_CRPS} | {_COVERAGE}"
 )
 _LAST_LOSSES = f"=method | {_CRPS} | mean\nerror=mae:.4f | {_COVERAGE}"
 _LOO = "law | log score=mean:+.1f | ±=error:2 | curves with\nlarge Pareto k=doubtful:text"
-# Masses of the bands that are shown.
-BANDS = (50, 90)
 # Problems that are named one by one.
 NAMED = 4
 
@@ -80,17 +79,16 @@ def compare(
         Folder for tables (CSV), figures (PNG) and words. What is done is saved there, and a rerun goes on.
     """
     from bayes_cpt.report.numbers import listed as first_of
-    from bayes_cpt.study.folder import read_study
     from bayes_cpt.validate.comparison import STACK_FILE
-    from bayes_cpt.validate.comparison import compare as compare_laws
 
-    shares, loaded, results = read_shares(tails), read_study(study), Results(output)
+    results = Results(output)
+    loaded = bayes_cpt.read_study(study)
     with written.progress() as tell:
-        result = compare_laws(
+        result = bayes_cpt.compare(
             loaded,
             listed(models),
             runs=listed(runs) or None,
-            tails=shares,
+            tails=read_shares(tails),
             baselines=listed(baselines),
             quick=quick,
             draws=draws,
@@ -144,24 +142,23 @@ def _first(loo: "CurveLoo | str") -> str:
 
 
 def _parts(result: "Comparison") -> list[Part]:
-    from bayes_cpt.report.results import with_coverage
+    from bayes_cpt.report.forecasts import left_out
 
     scores, last, loo = result.scores, result.last_losses, result.curve_loo
     parts: list[Part] = []
     if scores is not None:
-        table = with_coverage(result.table(), BANDS)
-        for seen, rows in table.groupby("seen", sort=False):
-            after = float(str(seen))
-            what = f"What follows {100 * after:g} % of a run's steps" if after else "Whole runs"
-            parts.append(Table(f"{what}, held out", rows, _SCORES, close=True))
-        parts.append(
-            f"\nLog score: nats per run beside {scores.best}, more is better; CRPS: nats/token, less is "
-            "better. ± is the standard error, each run one observation."
+        rows = result.table()
+        rows["what"] = rows["seen"].map(left_out)
+        note = (
+            f"Log score: nats per run beside {scores.best}, more is better; CRPS: nats/token, less is "
+            "better. ± is the standard error, each run one observation"
         )
+        title = "Forecasts of what was left out"
+        parts.append(Table(title, rows, _SCORES, note, group="left out", close=True))
     if last is not None:
         title = f"Last losses of {last['runs'].iloc[0]} held-out runs"
         note = "CRPS and mean error of the median: nats/token, less is better"
-        parts.append(Table(title, with_coverage(last, BANDS), _LAST_LOSSES, note=note))
+        parts.append(Table(title, last, _LAST_LOSSES, note))
     if not isinstance(loo, str):
         table = loo.differences().assign(doubtful=loo.doubtful).rename_axis("law").reset_index()
         title = "Curves left out by importance sampling, without refits"

@@ -1,52 +1,41 @@
 """`bayes-cpt decide`, `next-run` and `schedule`: what to train, which short run first, how its LR falls."""
 
-from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from rich.text import Text
 
-from bayes_cpt.cli.options import command
+import bayes_cpt
+from bayes_cpt.cli.log_options import numbers
+from bayes_cpt.cli.options import command, listed
 from bayes_cpt.cli.output import NUMBERS, Answer, OutputFile, Results, write_numbers
-from bayes_cpt.cli.running import SAME, advised
-from bayes_cpt.report.tables import Row, Table, columns, share, star, starred
+from bayes_cpt.cli.running import advised
+from bayes_cpt.report.tables import Table, columns, star, starred
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from bayes_cpt.decisions.decision import Decision
-    from bayes_cpt.decisions.next_run import RunValues
-    from bayes_cpt.decisions.schedule_choice import ScheduleChoice
 
-# The column of the table that shows a quantity that was searched, where it goes by another name.
-SHOWN_AS = {
-    "relative_peak": "peak",
-    "warmup_share": "warmup_steps",
-    "decay_share": "decay_steps",
-    "relative_final": "final",
-}
-HEADINGS = {
-    "loss_potential": "loss\npotential",
-    "peak": "peak LR",
-    "warmup_steps": "re-warm-up",
-    "decay_shape": "decay",
-    "decay_steps": "decay\nsteps",
-    "final": "final LR",
-}
 # Of the table of choices: as a paper shows it, and all its numbers.
 TABLES = (".csv", ".md", ".tex", *NUMBERS)
+CONFIGURATION = (
+    "option | decay=decay_shape | re-warm-up=warmup_steps | decay steps=decay_steps | final LR=final | "
+    "is the best=p_best:% | objective:change"
+)
+OPTIMUM = (
+    "quantity | value | draws=probability:% | median | lower | upper | at lowest=at_lowest:% | "
+    "at highest=at_highest:% | recommended"
+)
+WORTH = (
+    "run | cost:g | value:.2g | ±=error:1 | must be=hurdle:.2g | changes the choice=changes:% | "
+    "tells most about=told"
+)
+GAINS = "schedule | against | ends lower by=median:change | probability:%"
 # Runs that next-run prints, and with --verbose; all are written.
 SHOWN, MORE = 6, 20
-SCHEDULES = {"free": "of any falling shape", "cosine": "cosine", "wsd": "hold-and-decay (WSD)"}
-
-
-class Kind(StrEnum):
-    """What a careful measure of risk is about."""
-
-    expected = "expected"
-    new_run = "new_run"
 
 
 @command
@@ -63,7 +52,7 @@ def decide(
     replay: float | None = None,
     peak: float | None = None,
     risk: str = "expected",
-    kind: Kind = Kind.expected,
+    kind: Literal["expected", "new_run"] = "expected",
     scores: Path | None = None,
     output: Path | None = None,
     tolerance: Annotated[float, typer.Option(min=0.0)] = 0.005,
@@ -163,39 +152,41 @@ def decide(
     tolerance
         Nats of the objective that make no difference.
     """
-    from bayes_cpt.decisions.decision import decide as choose
     from bayes_cpt.decisions.space import narrowed, read_space
-    from bayes_cpt.inference.posterior import load
     from bayes_cpt.study.folder import settings_text
 
     is_table = output is not None and output.suffix in TABLES
     file = OutputFile(output if is_table else None, TABLES, fit)
     results = Results(None if is_table else output)
-    posterior = load(fit)
+    posterior = bayes_cpt.load(fit)
     lengths = {"steps": steps, "tokens": tokens, "gpu_hours": hours, "money": cost}
-    decision = choose(
+    given: Any = {"lengths": lengths, "base": base, "replay": replay, "peak": peak}
+    decision = bayes_cpt.decide(
         posterior,
         objective,
-        narrowed(
-            read_space(space), posterior.study, lengths=lengths, base=base, replay=replay, peak=peak
-        ),
+        narrowed(read_space(space), posterior.study, **given),
         risk,
-        kind=kind.value,
+        kind=kind,
         scores=scores,
         draws=draws,
         candidates=candidates,
         tolerance=tolerance,
         seed=seed,
     )
-    tables = {
-        "contenders": decision.table(interval),
-        "optimum": decision.optimum_table(interval),
-        "front": decision.front_table(interval),
-    }
-    content = {**_facts(decision), **tables, "seed": seed}
+    choices, optimum = decision.table(interval), decision.optimum_table(interval)
+    content = _facts(decision) | {"seed": seed}
     if file.path is not None:
-        _write_choices(file, decision, tables["contenders"], interval)
+        _write_choices(file, decision, choices, interval)
         content["files"] = {"contenders": str(file.path)}
+    results.write("plan", "plan.toml", settings_text(decision.plan()))
+    shown = [_choices(choices, decision)]
+    if verbose:
+        percent = f"{100 * interval:g} %"
+        shown.append(
+            Table(f"Their decay and objective, {percent} intervals", choices, CONFIGURATION)
+        )
+        title = f"Where the best of each draw lies, {percent} intervals"
+        shown.append(Table(title, optimum, OPTIMUM, group="quantity"))
     nothing = "No configuration of the space keeps the constraints; these come nearest."
     return advised(
         fit,
@@ -204,11 +195,9 @@ def decide(
         interval,
         results,
         content,
-        tables=tables,
+        tables={"contenders": choices, "optimum": optimum, "front": decision.front_table(interval)},
         figures={"decision": decision.plot},
-        plan={"plan.toml": settings_text(decision.plan())},
-        main=[_choices(tables["contenders"], decision), *file.said],
-        detail=lambda: _detail(tables, interval),
+        parts=[*shown, *file.said],
         verbose=verbose,
         problems=[] if decision.feasible else [nothing],
     )
@@ -220,12 +209,10 @@ def _choices(table: "pd.DataFrame", decision: "Decision") -> Table:
     from bayes_cpt.report.results import taken_columns
 
     valuation = decision.valuation
-    spread = float(decision.contenders.values.std(axis=1).min())
-    change = partial(signed, spread=spread)
-    cells: dict[str, Any] = {"option": "option"}
-    for name in (SHOWN_AS.get(quantity, quantity) for quantity in decision.space.searched):
-        cells[HEADINGS.get(name, name)] = (name, "3") if table[name].dtype.kind in "if" else name
-    cells |= taken_columns(table)
+    change = partial(signed, spread=float(decision.contenders.values.std(axis=1).min()))
+    searched = [own for own in ("loss_potential", "targets") if own in decision.space.searched]
+    names = ["option", "base", *searched, "replay:.2f", "peak LR=peak:.2g", "steps"]
+    cells = columns(" | ".join(names)) | taken_columns(table)
     domains = (*valuation.model.domains, *valuation.thirds)
     cells |= {domain: (f"{domain}_change", change) for domain in domains}
     cells |= {name: (f"{name}_change", "+.3f") for name in valuation.links}
@@ -239,39 +226,7 @@ def _choices(table: "pd.DataFrame", decision: "Decision") -> Table:
     reference = valuation.reference.name if valuation.reference else "its own base"
     title = f"Choices by {valuation.objective.name}: change from {reference}, nats/token"
     outside = table["outside"]
-    return Table(title, starred(table, "option"), cells, note=star(outside), marked=outside)
-
-
-def _detail(tables: "dict[str, pd.DataFrame]", interval: float) -> list[Table]:
-    percent, contenders = f"{100 * interval:g} %", tables["contenders"]
-    mixture = "targets | " if "targets" in contenders else ""
-    configuration = (
-        f"option | base | decay=decay_shape | {mixture}replay | steps | re-warm-up=warmup_steps | "
-        "peak LR=peak | final LR=final"
-    )
-    objective = (
-        "option | median=objective:.4f | lower=objective_lower:.4f | upper=objective_upper:.4f | "
-        "regret:.4f | is the best=p_best:%"
-    )
-    shown = [
-        Table("The configurations", contenders, configuration),
-        Table(f"The objective, with {percent} intervals", contenders, objective),
-    ]
-    if not (optimum := tables["optimum"]).empty:
-        # Of numbers their interval, of names their shares.
-        chosen, of_name = optimum["recommended"], optimum["value"].notna()
-        rows = optimum.assign(
-            quantity=optimum["quantity"].str.replace("_", " "),
-            value=optimum["value"].fillna(""),
-            recommended=chosen.mask(of_name, chosen.map({True: "yes", False: ""})),
-        )
-        cells = (
-            "quantity | value | draws=probability:% | median | lower | upper | at lowest=at_lowest:% | "
-            "at highest=at_highest:% | recommended"
-        )
-        title = f"Where the best of each draw lies, with {percent} intervals"
-        shown.append(Table(title, rows, cells, group="quantity"))
-    return shown
+    return Table(title, starred(table, "option"), cells, star(outside), marked=outside, close=True)
 
 
 def _write_choices(
@@ -377,12 +332,10 @@ def next_run(
         Posterior draws to use: more, smaller errors.
     """
     from bayes_cpt.decisions.next_run import MOST_TELLING
-    from bayes_cpt.decisions.next_run import next_run as value
-    from bayes_cpt.inference.posterior import load
 
     results = Results(output)
-    posterior = load(fit)
-    values = value(
+    posterior = bayes_cpt.load(fit)
+    values = bayes_cpt.next_run(
         posterior,
         objective,
         space,
@@ -399,12 +352,14 @@ def next_run(
         "seed": seed,
         "draws": values.valuation.model.draws,
         "value_of_perfect_information": _nats(values.perfect),
-        **tables,
         "as_good_as_the_first": values.as_good(values.order[0]),
     }
-    shown = tables["runs"]
-    shown = shown[(shown.index < SHOWN) | (shown["run"] == MOST_TELLING)]
-    left = len(tables["runs"]) - len(shown)
+    rows = starred(tables["runs"], "run")
+    rows["told"] = rows["about"].str.replace("_", " ") + " on " + rows["on"]
+    of_all = (rows.index < (MORE if verbose else SHOWN)) | (tables["runs"]["run"] == MOST_TELLING)
+    shown, left = rows[of_all], int((~of_all).sum())
+    title = f"Worth to {values.valuation.objective.name}, nats, the most for its cost first"
+    worth = Table(title, shown, WORTH, star(shown["outside"]), marked=shown["outside"])
     more = Text(f"{left} more are in --json and in what -o writes.", "dim")
     return advised(
         fit,
@@ -415,35 +370,9 @@ def next_run(
         content,
         tables=tables,
         figures={"next_run": values.plot},
-        main=[_worth(shown, values), *([more] if left > 0 else [])],
-        detail=lambda: [_most_about(tables["runs"].head(MORE))],
+        parts=[worth, *([more] if left else [])],
         verbose=verbose,
     )
-
-
-def _worth(table: "pd.DataFrame", values: "RunValues") -> Table:
-    """Return what each run is worth and must be worth, in thousandths of a nat."""
-    from bayes_cpt.report.numbers import decimals
-
-    def worth(row: Row) -> str:
-        digits = decimals(1000.0 * row["error"])
-        return f"{1000.0 * row['value']:.{digits}f} ± {1000.0 * row['error']:.{digits}f}"
-
-    cells = columns("run | cost:g") | {"worth": worth}
-    cells |= columns("must be=price:2 | changes the choice=changes:%")
-    title = (
-        f"What runs are worth to {values.valuation.objective.name}, 0.001 nats, the most for its cost "
-        "first"
-    )
-    rows = starred(table, "run").assign(price=1000.0 * table["hurdle"])
-    return Table(title, rows, cells, note=star(table["outside"]), marked=table["outside"])
-
-
-def _most_about(table: "pd.DataFrame") -> Table:
-    told = table["about"].str.replace("_", " ") + " on " + table["on"]
-    rows = table.assign(told=told, rate=1000.0 * table["per_1000_steps"])
-    cells = "run | tells most about=told | per 1,000 steps\n(0.001 nats)=rate:.2g"
-    return Table("What each tells most about", rows, cells)
 
 
 @command
@@ -497,15 +426,15 @@ def schedule(
         Highest learning rate, raw [default: the highest that the study was trained at].
     """
     from bayes_cpt.decisions.schedule_choice import choose_schedule
-    from bayes_cpt.inference.posterior import load
     from bayes_cpt.study.folder import runs_text
 
     results = Results(output)
-    posterior = load(fit)
+    posterior = bayes_cpt.load(fit)
+    mixture = numbers("--targets", listed(targets)) if "=" in (targets or "") else targets
     choice = choose_schedule(
-        posterior, base, replay, steps, objective, targets=_mixture(targets), cap=cap, draws=draws
+        posterior, base, replay, steps, objective, targets=mixture, cap=cap, draws=draws
     )
-    table = choice.table(interval)
+    gains = choice.table(interval)
     content = {
         "base": choice.base.name,
         "replay": choice.replay,
@@ -515,11 +444,13 @@ def schedule(
         "cap": choice.cap,
         "objective": choice.valuation.objective.name,
         "advised": choice.advised,
-        "gains": table,
         "noise": choice.noise,
         "outside": choice.outside,
         "learning_rate": choice.schedules[choice.advised].learning_rates().tolist(),
     }
+    results.tables({"lr": choice.rates()})
+    results.write("study", "study.toml", runs_text(choice.plan.runs))
+    title = f"By how much the best schedules end lower, nats, {100 * interval:g} % intervals"
     return advised(
         fit,
         posterior,
@@ -527,55 +458,8 @@ def schedule(
         interval,
         results,
         content,
-        tables={"lr": choice.rates(), "gains": table},
+        tables={"gains": gains},
         figures={"schedule": choice.plot},
-        plan={"study.toml": runs_text(choice.plan.runs)},
-        main=[_against(choice, interval)],
-        detail=lambda: [_gains(table)],
+        parts=[Table(title, gains, GAINS, marked=gains["advised"], group="schedule")],
         verbose=verbose,
     )
-
-
-def _mixture(words: str | None) -> str | dict[str, float] | None:
-    """Return the mixture that ``code=0.7,law=0.3`` stands for; the name of a single target as it is."""
-    if words is None or "=" not in words:
-        return words
-    shares = {}
-    for part in words.split(","):
-        name, _, share = part.partition("=")
-        try:
-            shares[name.strip()] = float(share)
-        except ValueError:
-            hint = "write NAME=SHARE with commas between, as in code=0.7,law=0.3."
-            raise typer.BadParameter(
-                f"--targets {words}: {part!r} is not a share: {hint}"
-            ) from None
-    return shares
-
-
-def _against(choice: "ScheduleChoice", interval: float) -> Table:
-    """Return where each schedule ends beside others, and = where no gain can be detected."""
-    import pandas as pd
-
-    from bayes_cpt.decisions.schedule_choice import PAIRS
-    from bayes_cpt.report.numbers import Estimate
-
-    rows = []
-    for family, against in PAIRS:
-        change = Estimate.of(-choice.gains(family, against), interval)
-        detectable = choice.is_detectable(family, against)
-        shown = f"{change.change} ({change.band})" if detectable else SAME
-        rows.append((SCHEDULES[family], SCHEDULES[against], shown))
-    table = pd.DataFrame(rows, columns=["the best", "against the best", "ends, nats"])
-    title = f"Where schedules end, with {100 * interval:g} % intervals"
-    return Table(title, table, note=f"{SAME} no detectable gain")
-
-
-def _gains(table: "pd.DataFrame") -> Table:
-    """Return by how much each schedule ends lower, in numbers."""
-    cells: dict[str, Any] = {"the best": "schedule", "than the best": "against"}
-    cells |= {end: (end, "+.4f") for end in ("median", "lower", "upper")}
-    cells["ends lower"] = ("probability", share)
-    rows = table.replace({"schedule": SCHEDULES, "against": SCHEDULES})
-    title = "By how much each schedule ends lower, nats"
-    return Table(title, rows, cells, marked=table["advised"], group="the best")

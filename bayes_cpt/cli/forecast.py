@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from bayes_cpt.cli.log_options import READING, reads_logs
+from bayes_cpt.cli.log_options import READING
 from bayes_cpt.cli.options import command
 from bayes_cpt.cli.output import Answer, Output, OutputFile, figure_file
 from bayes_cpt.report.tables import Table
@@ -11,8 +11,7 @@ from bayes_cpt.report.tables import Table
 OF_RUN = ("overlap", "drop_nan", "total_steps", "schedule", "phase")
 
 
-@reads_logs(*READING, *OF_RUN)
-@command
+@command(logs=(*READING, *OF_RUN))
 def forecast(
     written: Output,
     logs: list[str],

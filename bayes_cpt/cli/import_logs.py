@@ -1,42 +1,25 @@
 """`bayes-cpt import`: a run from its trainer's log into a study, and again when the log has grown."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import typer
-
-from bayes_cpt.cli.log_options import LogKind, given, reads_logs
-from bayes_cpt.cli.options import Json, Quiet, option
-from bayes_cpt.cli.output import Output
+from bayes_cpt.cli.log_options import OPTIONS, given
+from bayes_cpt.cli.options import command
+from bayes_cpt.cli.output import Answer
 
 
-@reads_logs()
+@command(logs=tuple(OPTIONS))
 def import_logs(
-    kind: LogKind,
-    paths: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="PATH...",
-            help="Files, folders or addresses of the log, in the order in which they were written.",
-            show_default=False,
-        ),
-    ],
-    study: Annotated[Path, option("DIR", "The study to add to.")],
-    run: Annotated[str, option("NAME", "The run to add or update.")],
-    replay: Annotated[
-        float | None, option("SHARE", "Share of general data in the batches.")
-    ] = None,
-    general: Annotated[
-        str | None, option("SET", "The general validation set, if the study names none.")
-    ] = None,
-    target: Annotated[
-        str | None, option("SET", "The target validation set, if the study names none.")
-    ] = None,
+    kind: str,
+    paths: list[str],
     *,
+    study: Path,
+    run: str,
+    replay: float | None = None,
+    general: str | None = None,
+    target: str | None = None,
     reading: dict[str, Any],
-    quiet: Quiet = False,
-    json: Json = False,
-) -> int:
+) -> Answer:
     r"""Add a run to a study from its trainer's log, or update it from a log that has grown.
 
     Steps, losses, learning rates and the length of the run are read; a learning rate that follows a
@@ -54,31 +37,44 @@ def import_logs(
     Exit codes:
     0  done
     2  bad input: what is wrong, where, and the fix are on stderr; nothing was written
+
+    Parameters
+    ----------
+    kind : KIND
+        One of auto, hf, csv, jsonl, parquet, tensorboard, wandb, mlflow, megatron, gpt-neox, nemo, nanogpt,
+        modded-nanogpt, nanochat, llmc, litgpt, olmo, torchtitan, torchtune, mlx, maxtext, composer, fairseq
+        and paddlenlp.
+    paths : PATH...
+        Files, folders or addresses of the log, in the order in which they were written.
+    study : DIR
+        The study to add to.
+    run : NAME
+        The run to add or update.
+    replay : SHARE
+        Share of general data in the batches.
+    general : SET
+        The general validation set, if the study names none.
+    target : SET
+        The target validation set, if the study names none.
     """
     from bayes_cpt.study.logs.importing import import_run
 
-    written = Output(quiet, json)
-    with written.cautions():
-        done = import_run(
-            study,
-            run,
-            {"kind": kind, "paths": tuple(paths), **given(replay=replay), **reading},
-            given(general=general, target=target),
-        )
-    for note in done.notes:
-        written.text(f"Note: {note}")
-    written.text(
+    done = import_run(
+        study,
+        run,
+        {"kind": kind, "paths": tuple(paths), **given(replay=replay), **reading},
+        given(general=general, target=target),
+    )
+    said = (
         f"\n{run}: {done.added} new losses, {done.kept} were there. {study} now has "
         f"{len(done.study.runs)} runs; look at it with: bayes-cpt check {study}"
     )
-    written.result(
-        {
-            "study": str(study),
-            "run": run,
-            "steps": done.study.run(run).schedule.steps,
-            "added": done.added,
-            "kept": done.kept,
-            "notes": list(done.notes),
-        }
-    )
-    return 0
+    content = {
+        "study": str(study),
+        "run": run,
+        "steps": done.study.run(run).schedule.steps,
+        "added": done.added,
+        "kept": done.kept,
+        "notes": list(done.notes),
+    }
+    return Answer(content, parts=[*(f"Note: {note}" for note in done.notes), said])

@@ -3,56 +3,33 @@
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from bayes_cpt.cli.log_options import KINDS, given, pairs, reads_logs, refused
-from bayes_cpt.cli.options import Json, Quiet, option
-from bayes_cpt.cli.output import Output
+from bayes_cpt.cli.log_options import OPTIONS, given, pairs, refused
+from bayes_cpt.cli.options import command
+from bayes_cpt.cli.output import Answer, Output
 
 if TYPE_CHECKING:
     from bayes_cpt.study.logs.importing import Answers
 
 
-@reads_logs()
+@command(logs=tuple(OPTIONS))
 def init(
-    study: Annotated[
-        Path, typer.Argument(metavar="STUDY", help="Folder to write.", show_default=False)
-    ],
-    logs: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="[LOG]...",
-            help="Logs, one run each: files, folders, or NAME=PATH to name the run; the same NAME again "
-            "for a log of its other validation set.",
-            show_default=False,
-        ),
-    ] = None,
-    answers: Annotated[
-        Path | None,
-        option(
-            "TOML",
-            r"Tables \[study], \[bases.NAME] and \[logs.NAME] with all that logs cannot tell.",
-        ),
-    ] = None,
-    kind: Annotated[str, typer.Option(metavar="KIND", help=f"Kind of the logs: {KINDS}")] = "auto",
-    general: Annotated[str | None, option("SET", "The general validation set.")] = None,
-    target: Annotated[str | None, option("SET", "The target validation set.")] = None,
-    replay: Annotated[
-        list[str] | None,
-        option("RUN=SHARE", "Share of general data in a run's batches; repeat for each."),
-    ] = None,
-    pt: Annotated[list[str] | None, option("RUN", "A run that is pre-training.")] = None,
-    open_base: Annotated[
-        str | None,
-        option("NAME", "The base has open weights and an unknown schedule."),
-    ] = None,
+    written: Output,
+    study: Path,
+    logs: list[str] | None = None,
     *,
+    answers: Path | None = None,
+    kind: str = "auto",
+    general: str | None = None,
+    target: str | None = None,
+    replay: list[str] | None = None,
+    pt: list[str] | None = None,
+    open_base: str | None = None,
     reading: dict[str, Any],
-    quiet: Quiet = False,
-    json: Json = False,
-) -> int:
+) -> Answer:
     r"""Write a first study from trainers' logs; what they cannot tell is asked, or given by flags.
 
     Logs tell steps, losses, learning rates and validation sets. They cannot tell which set is general and
@@ -69,10 +46,31 @@ def init(
     Exit codes:
     0  done
     2  bad input: what is missing or wrong, and the fix, are on stderr; nothing was written
+
+    Parameters
+    ----------
+    study : STUDY
+        Folder to write.
+    logs : [LOG]...
+        Logs, one run each: files, folders, or NAME=PATH to name the run; the same NAME again for a log of
+        its other validation set.
+    answers : TOML
+        Tables [study], [bases.NAME] and [logs.NAME] with all that logs cannot tell.
+    kind : KIND
+        Kind of the logs, as of import.
+    general : SET
+        The general validation set.
+    target : SET
+        The target validation set.
+    replay : RUN=SHARE
+        Share of general data in a run's batches; repeat for each.
+    pt : RUN
+        A run that is pre-training.
+    open_base : NAME
+        The base has open weights and an unknown schedule.
     """
     from bayes_cpt.study.logs.importing import start_study
 
-    written = Output(quiet, json)
     told = _answers(answers, logs or [], kind)
     for name in told.recipes:
         _change(told, "LOG", name, reading)
@@ -83,26 +81,21 @@ def init(
     told.study.update(given(general=general, target=target))
     if open_base:
         told.bases[open_base] = {"known": False}
-    asking = sys.stdin.isatty() and sys.stdout.isatty() and not (quiet or json)
-    with written.cautions():
-        done = start_study(study, told, _ask if asking else None)
-    for note in done.notes:
-        written.text(f"Note: {note}")
-    written.text(
+    asking = sys.stdin.isatty() and sys.stdout.isatty() and not (written.quiet or written.machine)
+    done = start_study(study, told, _ask if asking else None)
+    said = (
         f"\nWritten to {study}: {len(done.study.runs)} runs, {len(done.study.losses)} losses. Next: "
         f"bayes-cpt check {study}"
     )
-    written.result(
-        {
-            "study": str(study),
-            "runs": [run.name for run in done.study.runs],
-            "bases": [base.name for base in done.study.bases],
-            "general": done.study.general,
-            "target": done.study.target,
-            "notes": list(done.notes),
-        }
-    )
-    return 0
+    content = {
+        "study": str(study),
+        "runs": [run.name for run in done.study.runs],
+        "bases": [base.name for base in done.study.bases],
+        "general": done.study.general,
+        "target": done.study.target,
+        "notes": list(done.notes),
+    }
+    return Answer(content, parts=[*(f"Note: {note}" for note in done.notes), said])
 
 
 def _answers(path: Path | None, logs: Sequence[str], kind: str) -> "Answers":

@@ -1,68 +1,67 @@
 """Options of commands that read logs: what a log does not contain, worded once."""
 
-import inspect
 import tomllib
-from collections.abc import Callable, Iterable
-from functools import wraps
-from typing import Annotated, Any
+from collections.abc import Iterable
+from typing import Any
 
-import typer
-
-from bayes_cpt.cli.options import option
 from bayes_cpt.errors import Problem, ProblemError
 
-KINDS = (
-    "auto, hf, csv, jsonl, parquet, tensorboard, wandb, mlflow, megatron, gpt-neox, nemo, nanogpt, "
-    "modded-nanogpt, nanochat, llmc, litgpt, olmo, torchtitan, torchtune, mlx, maxtext, composer, "
-    "fairseq or paddlenlp."
-)
-LogKind = Annotated[str, typer.Argument(metavar="KIND", help=KINDS, show_default=False)]
-# The type of an option, its metavar, help and default in words.
-type Option = tuple[Any, str | None, str, str]
+# The type of an option, its metavar and help.
+type Option = tuple[Any, str | None, str]
 # How a log is read. Any option may be left out.
 READING: dict[str, Option] = {
     "pattern": (
-        list[str],
+        list[str] | None,
         "PATTERN",
         "What lines of a text log look like, 'step {step} ... val loss {val_loss} ... lr {lr}', or a TOML "
         "of regular expressions; repeat for other lines.",
-        "",
     ),
     "loss": (
-        list[str],
+        list[str] | None,
         "SERIES=SET",
-        "A validation loss of the log and the validation set it is of; repeat for each.",
-        "by the names",
+        "A validation loss of the log and the validation set it is of; repeat for each "
+        "[default: by the names].",
     ),
-    "rate": (str, "SERIES", "The learning rate.", "by its name"),
-    "step": (str, "COLUMN", "The series that counts the steps.", "by its name"),
-    "step_unit": (str, "UNIT", "It counts steps, tokens, samples, micro-batches or epochs.", ""),
-    "per_step": (float, "N", "Tokens, samples or micro-batches of an optimiser step.", ""),
-    "per_epoch": (float, "N", "Optimiser steps of an epoch.", ""),
-    "unit": (str, "UNIT", "Of the losses: nats, bits (per token) or perplexity.", "by the names"),
-    "start": (int, "STEP", "Step of the log at which the run begins, if it counts on.", ""),
-    "row_run": (str, "NAME", "Of tables of several runs: the one meant.", ""),
+    "rate": (str | None, "SERIES", "The learning rate [default: by its name]."),
+    "step": (str | None, "COLUMN", "The series that counts the steps [default: by its name]."),
+    "step_unit": (
+        str | None,
+        "UNIT",
+        "It counts steps, tokens, samples, micro-batches or epochs.",
+    ),
+    "per_step": (float | None, "N", "Tokens, samples or micro-batches of an optimiser step."),
+    "per_epoch": (float | None, "N", "Optimiser steps of an epoch."),
+    "unit": (
+        str | None,
+        "UNIT",
+        "Of the losses: nats, bits (per token) or perplexity [default: by the names].",
+    ),
+    "start": (int | None, "STEP", "Step of the log at which the run begins, if it counts on."),
+    "row_run": (str | None, "NAME", "Of tables of several runs: the one meant."),
 }
 # What else is known of a run, or chosen for it.
 OF_RUN: dict[str, Option] = {
     "overlap": (
-        str,
+        str | None,
         "WHICH",
-        "Which of two numbers of one step counts where the log does not say: first or last.",
-        "refuse",
+        "Which of two numbers of one step counts where the log does not say: first or last "
+        "[default: refuse].",
     ),
-    "drop_nan": (bool, None, "Leave out losses that are not finite, and say so.", ""),
-    "total_steps": (int, "N", "Length of the run.", "as the log says, else its last step"),
+    "drop_nan": (bool, None, "Leave out losses that are not finite, and say so."),
+    "total_steps": (
+        int | None,
+        "N",
+        "Length of the run [default: as the log says, else its last step].",
+    ),
     "schedule": (
-        str,
+        str | None,
         "SEGMENTS",
         "Learning rates as in study.toml, where the log has none: "
-        r"'\[{ shape = \"constant\", steps = 300, start = 1e-4, end = 1e-4 }]'.",
-        "",
+        """'[{ shape = "constant", steps = 300, start = 1e-4, end = 1e-4 }]'.""",
     ),
-    "phase": (str, "PHASE", "pt or cpt.", "cpt"),
-    "base": (str, "NAME", "What a CPT run starts from.", "the study's only base"),
-    "model_size": (float, "N", "Non-embedding parameters, millions.", ""),
+    "phase": (str | None, "PHASE", "pt or cpt [default: cpt]."),
+    "base": (str | None, "NAME", "What a CPT run starts from [default: the study's only base]."),
+    "model_size": (float | None, "N", "Non-embedding parameters, millions."),
 }
 OPTIONS = READING | OF_RUN
 
@@ -125,50 +124,11 @@ def _segments(text: str | None) -> Any:
         raise refused("--schedule", problem, fix) from None
 
 
-def _parameter(name: str) -> inspect.Parameter:
-    """Return an option as a parameter of a command."""
-    kind, metavar, text, default = OPTIONS[name]
-    flag = f"--{name.replace('_', '-')}"
-    return inspect.Parameter(
-        name,
-        inspect.Parameter.KEYWORD_ONLY,
-        default=False if kind is bool else None,
-        annotation=Annotated[
-            bool if kind is bool else kind | None, option(metavar, text, flag, default=default)
-        ],
-    )
-
-
-def reads_logs(*names: str) -> Callable[[Callable[..., int]], Callable[..., int]]:
-    """Return what gives a command options of `OPTIONS`, before its last two, ``quiet`` and ``json``.
-
-    The command's argument ``reading`` gets those that were given, by the names that a
-    `bayes_cpt.study.logs.recipes.Recipe` has for them.
-
-    Parameters
-    ----------
-    *names : str
-        Of the options; all unless given.
-    """
-
-    def decorate(verb: Callable[..., int]) -> Callable[..., int]:
-        signature = inspect.signature(verb)
-        of_verb = [each for name, each in signature.parameters.items() if name != "reading"]
-        options = [_parameter(name) for name in names or OPTIONS]
-        ordered = [*of_verb[:-2], *options, *of_verb[-2:]]
-
-        @wraps(verb)
-        def command(**values: Any) -> int:
-            asked = {option.name: values.pop(option.name) for option in options}
-            asked["losses"] = pairs("--loss", asked.pop("loss"))
-            asked["loss_unit"] = asked.pop("unit")
-            asked["patterns"] = tuple(asked.pop("pattern") or ()) or None
-            asked["schedule"] = _segments(asked.pop("schedule", None))
-            return verb(**values, reading=given(**asked))
-
-        # Typer reads what to ask for from both.
-        command.__signature__ = signature.replace(parameters=ordered)  # type: ignore[attr-defined]
-        command.__annotations__ = {each.name: each.annotation for each in ordered}
-        return command
-
-    return decorate
+def as_recipe(options: dict[str, Any]) -> dict[str, Any]:
+    """Return options that were given, as a `bayes_cpt.study.logs.recipes.Recipe` has them."""
+    asked = dict(options)
+    asked["losses"] = pairs("--loss", asked.pop("loss"))
+    asked["loss_unit"] = asked.pop("unit")
+    asked["patterns"] = tuple(asked.pop("pattern") or ()) or None
+    asked["schedule"] = _segments(asked.pop("schedule", None))
+    return given(**asked)

@@ -3,12 +3,13 @@
 import copy
 import inspect
 import re
-from collections.abc import Callable
-from functools import wraps
+from collections.abc import Callable, Sequence
+from functools import partial, wraps
 from typing import Annotated, Any, get_args
 
 import typer
 
+from bayes_cpt.cli.log_options import OPTIONS, as_recipe
 from bayes_cpt.cli.output import Answer, Output
 
 # What every generator of the package takes.
@@ -19,16 +20,6 @@ SHORT = {"output": "-o", "verbose": "-v"}
 # Of a verb's docstring: the section, and the name, metavariable and text of each parameter.
 SECTION = "\n\nParameters\n----------\n"
 DESCRIBED = re.compile(r"^(\w+)(?: : (.+))?\n((?:    .+\n?)+)", re.MULTILINE)
-
-
-def option(metavar: str | None, text: str, *names: str, default: str = "", **limits: Any) -> Any:
-    """Return an option that has no default to show, or one that only words can tell: `default`.
-
-    Its text ends with a full stop, and the default stands before that.
-    """
-    if default:
-        text = rf"{text.removesuffix('.')} \[default: {default}]."
-    return typer.Option(*names, metavar=metavar, help=text, show_default=False, **limits)
 
 
 def _mass(value: float) -> float:
@@ -121,14 +112,16 @@ def read_shares(text: str) -> tuple[float, ...]:
     return shares
 
 
-def command(verb: Callable[..., Answer | int]) -> Callable[..., int]:
+def command(verb: Callable[..., Answer | int] | None = None, *, logs: Sequence[str] = ()) -> Any:
     """Return a verb as the parser takes it, which prints the verb's answer and returns its exit code.
 
     Positional arguments of the verb are arguments of the command, all others are options. Their help is
     what the section Parameters of its docstring says of them, else what `SHARED` does. ``written`` is an
-    `Output`, for a verb that tells its progress, and not asked for. A verb that prints as it goes returns
-    its exit code itself.
+    `Output`, for a verb that tells its progress, and not asked for. ``reading`` holds the options of
+    `OPTIONS` that a verb names as `logs`. A verb that prints as it goes returns its exit code itself.
     """
+    if verb is None:
+        return partial(command, logs=logs)
     signature = inspect.signature(verb)
     prose, _, section = inspect.cleandoc(verb.__doc__ or "").partition(SECTION)
     described = DESCRIBED.findall(f"{section}\n")
@@ -136,17 +129,24 @@ def command(verb: Callable[..., Answer | int]) -> Callable[..., int]:
     asked = [
         _worded(own, *words[name]) if name in words else own
         for name, own in signature.parameters.items()
-        if name != "written"
+        if name not in ("written", "reading")
     ]
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    for name in logs:
+        kind, metavar, text = OPTIONS[name]
+        default = False if kind is bool else None
+        own = inspect.Parameter(name, keyword, default=default, annotation=kind)
+        asked.append(_worded(own, metavar or "", text, {}))
     for name, annotation in (("quiet", Quiet), ("json", Json)):
-        kind = inspect.Parameter.KEYWORD_ONLY
-        asked.append(inspect.Parameter(name, kind, default=False, annotation=annotation))
+        asked.append(inspect.Parameter(name, keyword, default=False, annotation=annotation))
 
     @wraps(verb)
     def answered(*, quiet: bool, json: bool, **values: Any) -> int:
         written = Output(quiet, json)
         if "written" in signature.parameters:
             values["written"] = written
+        if logs:
+            values["reading"] = as_recipe({name: values.pop(name) for name in logs})
         with written.cautions():
             answer = verb(**values)
         return written.give(answer) if isinstance(answer, Answer) else answer

@@ -23,8 +23,6 @@ UsageError: type[Exception] = typer.BadParameter.__bases__[0]
 EXAMPLE, MISSING, GUESS = "Example:", "Missing ", "Did you mean"
 # Checks of a law that alarm, that are named one by one.
 ALARMS = 6
-# In a table, in place of a difference that cannot be detected.
-SAME = "="
 
 
 def of_fit(
@@ -77,9 +75,7 @@ def advised(
     *,
     tables: "Mapping[str, pd.DataFrame]",
     figures: "Mapping[str, Callable[[], Figure]]",
-    plan: Mapping[str, str] | None = None,
-    main: Sequence[Part],
-    detail: Callable[[], Sequence[Part]],
+    parts: Sequence[Part],
     verbose: bool,
     problems: Sequence[str] = (),
 ) -> Answer:
@@ -93,19 +89,15 @@ def advised(
     interval : float
         Mass of the intervals.
     results : Results
-        The folder for tables, figures, words and plan.
+        The folder for tables, figures and words.
     content : mapping
         What machines are told besides tables and words.
     tables, figures : mapping
         By the names of their files, without endings.
-    plan : mapping of str, optional
-        Runs as TOML, by the names of their files.
-    main : sequence of Part
-        The tables that everybody gets.
-    detail : callable
-        Returns the tables that only those get who ask for them.
+    parts : sequence of Part
+        The tables that are printed.
     verbose : bool
-        Whether they do.
+        Whether all words are.
     problems : sequence of str
         What makes the result worthless besides the fit.
     """
@@ -115,14 +107,11 @@ def advised(
     known = facts(posterior)
     verdict, sentences = result.verdict(interval), result.sentences(interval)
     results.tables(tables)
-    for file, text in (plan or {}).items():
-        results.write(Path(file).stem, file, text)
     results.words(verdict, sentences)
     results.figures(figures, name="{}_figure")
     state = "diagnostics met" if posterior.trustworthy else "not trustworthy"
     source = f"By {posterior.frame.spec.name}, fitted to {posterior.study.name} ({state})."
-    parts = [*main, *(detail() if verbose else ())]
-    parts += in_words(sentences) if verbose else [""]
+    parts = [*parts, *(in_words(sentences) if verbose else [""])]
     words = effect_words(known)
     if words["open"]:
         parts.append(
@@ -130,13 +119,8 @@ def advised(
             f"{words['telling']}."
         )
     parts += [Text(source if verbose else f"{source} --verbose says why.", "dim"), *results.said]
-    told = {
-        "facts": asdict(known),
-        "interval": interval,
-        "files": results.files,
-        **content,
-        "sentences": sentences,
-    }
+    told = {"facts": asdict(known), "interval": interval, "files": results.files}
+    told |= {**tables, **content, "sentences": sentences}
     return of_fit(fit, posterior, told, verdict, parts, problems=problems)
 
 

@@ -1,16 +1,17 @@
 """`bayes-cpt summary`: what a fit says about the law."""
 
-from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.text import Text
 
+import bayes_cpt
+from bayes_cpt.cli.check import determined
 from bayes_cpt.cli.options import command
 from bayes_cpt.cli.output import Answer, OutputFile, Part, heading
 from bayes_cpt.cli.running import law_alarms, of_fit
-from bayes_cpt.cli.undetermined import effects_in_detail, resting_on_priors, undetermined
+from bayes_cpt.report.tables import Table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -18,7 +19,14 @@ if TYPE_CHECKING:
     from bayes_cpt.inference.posterior import Posterior
 
 KINDS = ("coefficient", "parameter")
-MORE = "Coefficients, parameters, and what would tell more: --verbose."
+SENSITIVE = (
+    "quantity | on=domain | priors that move it most=rests_on | sd:.2g | if doubled=if_doubled:+.2g | "
+    "prior:.2f | data=likelihood:.2f"
+)
+DOUBLED = (
+    "If doubled: change of the mean, to first order, if the prior counted twice. Prior, data: how far it "
+    "moves as the one or the other counts for more; below 0.05 is no matter."
+)
 
 
 @command
@@ -71,47 +79,43 @@ def summary(
         Write the table as well: .csv, .md, or .tex for a paper (booktabs).
     """
     from bayes_cpt.forecast.quality import fit_quality
-    from bayes_cpt.identify.determination import Facts, determination
-    from bayes_cpt.inference.posterior import load
-    from bayes_cpt.report.fit import fit_verdict
+    from bayes_cpt.identify.determination import Facts, determination, settled
+    from bayes_cpt.identify.sensitivity import sensitivity as prior_sensitivity
+    from bayes_cpt.report.fit import fit_verdict, power_words, resting
     from bayes_cpt.report.results import effects_table, quantities_table
     from bayes_cpt.report.tables import WRITERS
 
     file = OutputFile(output, tuple(WRITERS), fit)
-    posterior = load(fit)
-    sensitive = None
-    if sensitivity:
-        from bayes_cpt.identify.sensitivity import sensitivity as prior_sensitivity
-
-        sensitive = prior_sensitivity(posterior, plan)
+    posterior = bayes_cpt.load(fit)
+    sensitive = prior_sensitivity(posterior, plan) if sensitivity else None
     asked = zip(KINDS, (coefficients, parameters), strict=True)
     chosen = [kind for kind, wanted in asked if wanted]
     table = posterior.summary(interval)
     table = table[table["kind"].isin(chosen or KINDS)]
-    determined, quality = determination(posterior, interval), fit_quality(posterior)
+    told, quality = determination(posterior, interval), fit_quality(posterior)
     if output is not None:
         # All of it as CSV, for a paper one table per kind.
         whole = [table] if output.suffix == ".csv" else _of_kinds(table, chosen or KINDS[:1])
         write = WRITERS[output.suffix]
         file.write("\n".join(write(quantities_table(posterior, own, interval)) for own in whole))
-    facts = Facts.of(determined)
+    facts = Facts.of(told)
     lines = fit_verdict(posterior, quality, facts)
     shown = chosen or (list(KINDS) if verbose else [])
+    # Coefficients and parameters largely say the same: both only where they are asked for.
+    conclusions = (*(chosen or KINDS[:1]), "effect")
     parts = [] if posterior.trustworthy else law_alarms(posterior, verbose=verbose)
-    if verbose:
-        effects = determined[determined["kind"] == "effect"]
-        title = f"What moves a typical run, with central {100 * interval:g} % intervals"
-        parts += effects_in_detail(posterior.study, effects, title, after=True)
-    else:
-        source = f"{posterior.frame.spec.name}, fitted to {posterior.study.name}. {MORE}"
-        parts += [effects_table(posterior, determined, interval), Text(source, "dim")]
+    parts.append(effects_table(posterior, told, interval))
     parts += _quantities(posterior, table, interval, shown)
     if verbose:
-        # Coefficients and parameters largely say the same: both only where they are asked for.
-        parts += undetermined(determined, (*(chosen or KINDS[:1]), "effect"))
-        parts += _resting(posterior, interval)
+        parts.append(determined(told[~settled(told)], conclusions, "What the runs leave open"))
+        rests = resting(posterior.study, continual=posterior.frame.spec.law.continual)
+        parts.append(f"\n{rests} {power_words(posterior, interval)}".rstrip())
+    else:
+        source = f"{posterior.frame.spec.name}, fitted to {posterior.study.name}."
+        more = "Coefficients, parameters, and what would tell more: --verbose."
+        parts.append(Text(f"{source} {more}", "dim"))
     if sensitive is not None:
-        parts += resting_on_priors(sensitive, tuple(shown or KINDS[:1]))
+        parts += _resting_on_priors(sensitive, (*conclusions, *shown))
     content = {
         "seed": posterior.seed,
         "interval": interval,
@@ -119,7 +123,7 @@ def summary(
         "quality": quality,
         "quantities": table,
         "facts": asdict(facts),
-        "determination": determined,
+        "determination": told,
         "law_checks": posterior.law_checks.table(),
         "sensitivity": sensitive,
     }
@@ -127,16 +131,7 @@ def summary(
     return of_fit(fit, posterior, content, verdict, [*parts, *file.said], notes=file.notes)
 
 
-def _resting(posterior: "Posterior", interval: float) -> list[Part]:
-    """Return what no two runs differ in, and what follows."""
-    from bayes_cpt.report.fit import power_words, resting
-
-    continual = posterior.frame.spec.law.continual
-    rests = resting(posterior.study, continual=continual)
-    return [f"\n{rests} {power_words(posterior, interval)}".rstrip()] if rests else []
-
-
-def _of_kinds(table: "pd.DataFrame", kinds: Sequence[str]) -> "list[pd.DataFrame]":
+def _of_kinds(table: "pd.DataFrame", kinds: tuple[str, ...] | list[str]) -> "list[pd.DataFrame]":
     """Return the rows of each kind that there is."""
     parts = [table[table["kind"] == kind] for kind in kinds]
     return [rows for rows in parts if len(rows)]
@@ -146,11 +141,8 @@ def _quantities(
     posterior: "Posterior", table: "pd.DataFrame", interval: float, kinds: list[str]
 ) -> list[Part]:
     """Return every quantity of some kinds, with the printed equation; of a stack law by law."""
-    import pandas as pd
-
     from bayes_cpt.report.equation import equation, meaning
     from bayes_cpt.report.results import quantities_table
-    from bayes_cpt.report.tables import Table
 
     parts: list[Part] = []
     if posterior.stacked and kinds:
@@ -162,8 +154,24 @@ def _quantities(
     for rows in _of_kinds(table, kinds):
         if rows["kind"].iloc[0] == "coefficient":
             parts += ["", *(Text(f" {line}", "cyan") for line in equation(posterior.frame))]
-        names = list(dict.fromkeys(rows["quantity"]))
-        meanings = [meaning(posterior.frame, name) for name in names]
-        meant = pd.DataFrame({"quantity": names, "what it is": meanings})
+        meant = rows[["quantity"]].drop_duplicates()
+        meant["what it is"] = [meaning(posterior.frame, name) for name in meant["quantity"]]
         parts += [quantities_table(posterior, rows, interval), "", Table("", meant)]
     return parts
+
+
+def _resting_on_priors(table: "pd.DataFrame", kinds: tuple[str, ...]) -> list[Part]:
+    """Return what scaling the prior moves, and the priors that do it."""
+    losses = table[table["kind"] == "last loss"]
+    firm = int((losses["diagnosis"] == "").sum())
+    rows = table[table["kind"].isin(("last loss", *kinds)) & (table["diagnosis"] != "")]
+    rows = rows.replace({"rests_on": {"": "several, a little each"}})
+    return [
+        heading("Prior sensitivity (power scaling, doi 10.1007/s11222-023-10366-5)"),
+        f"{firm} of {len(losses)} last losses do not rest on the prior.",
+        *(
+            Table(str(diagnosis).capitalize(), own, SENSITIVE, group="quantity")
+            for diagnosis, own in rows.groupby("diagnosis")
+        ),
+        *([f"\n{DOUBLED}"] if len(rows) else []),
+    ]

@@ -6,20 +6,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+import bayes_cpt
 from bayes_cpt.cli.options import ChainDraws, command, listed, read_shares
 from bayes_cpt.cli.output import Answer, Output, Part, Results, heading
 from bayes_cpt.report.tables import Table
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from bayes_cpt.model.spec import ModelSpec
     from bayes_cpt.study.study import Study
 
 SCORES = (
-    "on=domain | method | points:text | in 50/\n80/90 %=inside:text | ±=inside_error:2 | CRPS=crps:.4f | "
-    "mean\nerror=mae:.4f | bias:.4f | 90 %\nwidth=width_90:.4f"
+    "on=domain | method | points:text | in 50 %=coverage_50:% | in 90 %=coverage_90:% | "
+    "±=coverage_90_error:% | CRPS=crps:.4f | mean\nerror=mae:.4f | bias:.4f | 90 %\nwidth=width_90:.4f"
 )
+OUTSIDE = "quantity | verdict | mean rank=mean:.3f | spread:.3f"
 FEWEST = 10
 
 
@@ -86,23 +86,16 @@ def forecast(
     """
     from bayes_cpt.report.forecasts import held_out_verdict
     from bayes_cpt.report.page import pooled
-    from bayes_cpt.study.folder import read_study
+    from bayes_cpt.report.results import calibration_table
+    from bayes_cpt.validate import held_out as scored
     from bayes_cpt.validate.folds import check_folds, held_out_folds, other_study
-    from bayes_cpt.validate.held_out import (
-        OURS,
-        PAPER,
-        TABLES,
-        package_method,
-        paper_answer,
-        score_folds,
-        score_table,
-    )
+    from bayes_cpt.validate.scores import ALL_RUNS, EQUAL_RUNS
     from bayes_cpt.validate.tasks import Pool, Records, described
 
     shares, (specs, weights) = read_shares(tails), _laws(model)
-    loaded = read_study(study)
+    loaded = bayes_cpt.read_study(study)
     if held_out:
-        folds = other_study(loaded, read_study(held_out), specs[0])
+        folds = other_study(loaded, bayes_cpt.read_study(held_out), specs[0])
     else:
         folds = held_out_folds(loaded, specs[0], listed(runs) or None, shares, whole=whole)
     check_folds(folds, specs[0])
@@ -112,7 +105,6 @@ def forecast(
     if len(specs) > 1:
         settings["weights"] = [round(weight, 6) for weight in weights]
         name = f"a stack of {name}"
-    method = partial(package_method, specs=specs, weights=weights)
     notes = []
     if baseline and len(loaded.targets) > 1:
         baseline = False
@@ -121,14 +113,14 @@ def forecast(
         ]
     pool = Pool(jobs, dask)
     cores = pool.cores(len(folds) * (1 + baseline))
+    method = partial(scored.package_method, specs=specs, weights=weights, draws=draws, cores=cores)
     with written.progress() as tell:
-        points, refits = score_folds(
+        points, refits = scored.score_folds(
             folds,
-            ({PAPER: paper_answer} if baseline else {})
-            | {OURS: partial(method, draws=draws, cores=cores)},
+            ({scored.PAPER: scored.paper_answer} if baseline else {}) | {scored.OURS: method},
             seed,
             pool=pool,
-            records=Records.open(results.made(), settings, TABLES),
+            records=Records.open(results.folder, settings, scored.TABLES),
             progress=tell,
         )
     bad = refits[~refits["trustworthy"].astype(bool)]
@@ -146,10 +138,30 @@ def forecast(
         f"{len(refits)} refits ({times}); {len(bad)} of them fail their diagnostics.",
     ]
     if len(points):
-        scores = score_table(points)
+        scores, horizons = scored.score_table(points), scored.horizon_table(points)
         content["verdict"] = held_out_verdict(pooled(scores), points, refits)
-        content |= _written(results, points, scores)
-        parts += [*_scores(points, scores, content["horizons"]), *results.said]
+        results.tables({"scores": scores, "horizons": horizons}, "points", "refits")
+        seen = {
+            "coverage-runs": points[points["seen"] == 0],
+            "coverage-tails": points[points["seen"] > 0],
+        }
+        axes = zip(seen.items(), ("share", "ratio"), strict=True)
+        results.figures(
+            {
+                name: partial(bayes_cpt.plots.coverage, own, axis)
+                for (name, own), axis in axes
+                if len(own)
+            }
+        )
+        content |= {"scores": scores, "horizons": horizons, "files": results.files}
+        by_run = scores[~scores["run"].isin([ALL_RUNS, EQUAL_RUNS]) & (scores["seen"] == 0)]
+        parts.append(calibration_table(pooled(scores)))
+        for title, first, rows in (
+            ("Run by run, each left out as a whole", "run", by_run),
+            ("By the place in the run, and the step over the last one fitted", "horizon", horizons),
+        ):
+            parts.append(Table(title, rows, f"{first} | {SCORES}", group=first, close=True))
+        parts += ["\nError and bias are those of the median, nats/token.", *results.said]
     problems = [
         f"Not trustworthy: {row['method']}, {row['fold']}: {row['problems']}"
         for row in bad.to_dict("records")
@@ -159,71 +171,10 @@ def forecast(
 
 def _laws(model: str) -> "tuple[list[ModelSpec], tuple[float, ...]]":
     """Return the laws of a model, or of the file of a stack, with their weights."""
-    from bayes_cpt.inference.posterior import load
-    from bayes_cpt.model.spec import read_spec
-
     if Path(model).suffix != ".nc":
-        return [read_spec(model)], (1.0,)
-    posterior = load(model)
+        return [bayes_cpt.read_spec(model)], (1.0,)
+    posterior = bayes_cpt.load(model)
     return [law.frame.spec for law in posterior.laws], posterior.weights
-
-
-def _written(results: Results, points: "pd.DataFrame", scores: "pd.DataFrame") -> dict[str, Any]:
-    """Write scores and figures beside the tables of the refits, and return their JSON."""
-    from bayes_cpt import plots
-    from bayes_cpt.validate.held_out import horizon_table
-
-    tables = {"scores": scores, "horizons": horizon_table(points)}
-    _kept(results, "points", "refits")
-    results.tables(tables)
-    parts: dict[str, Any] = {
-        "coverage-runs": (points[points["seen"] == 0], "share"),
-        "coverage-tails": (points[points["seen"] > 0], "ratio"),
-    }
-    results.figures(
-        {name: partial(plots.coverage, *part) for name, part in parts.items() if len(part[0])}
-    )
-    return tables | {"files": results.files}
-
-
-def _kept(results: Results, *tables: str) -> None:
-    """Count tables that grew with the refits among the files."""
-    if results.folder is not None:
-        results.paths |= {name: results.folder / f"{name}.csv" for name in tables}
-
-
-def _scores(points: "pd.DataFrame", scores: "pd.DataFrame", horizons: "pd.DataFrame") -> list[Part]:
-    from bayes_cpt.report.forecasts import left_out
-    from bayes_cpt.report.results import with_coverage
-    from bayes_cpt.validate.scores import ALL_DOMAINS, ALL_RUNS, EQUAL_RUNS
-
-    alone = points["domain"].nunique() == 1
-    shown = (scores["run"] == ALL_RUNS) & ~(alone & (scores["domain"] == ALL_DOMAINS))
-    all_points = scores[shown].assign(**{"left out": scores["seen"].map(left_out)})
-    runs = scores[~scores["run"].isin([ALL_RUNS, EQUAL_RUNS]) & (scores["seen"] == 0)]
-    tables = (
-        ("All points", "left out", all_points),
-        ("Run by run, each left out as a whole", "run", runs),
-        (
-            "Whole runs, by the place in the run",
-            "horizon",
-            horizons[horizons["axis"] == "share"],
-        ),
-        (
-            "Tails, by the step over the last one that was fitted",
-            "horizon",
-            horizons[horizons["axis"] == "ratio"],
-        ),
-    )
-    return [
-        *(
-            Table(title, with_coverage(rows), f"{first} | {SCORES}", group=first, close=True)
-            for title, first, rows in tables
-            if len(rows)
-        ),
-        "\nLosses in nats/token; error and bias are those of the median. ± is the standard error of "
-        "the share in the 90 % bands, each run one observation. After N %: of the steps.",
-    ]
 
 
 @command
@@ -274,18 +225,16 @@ def sbc(
     output : FOLDER
         Folder for tables (CSV), figures (PNG) and words. What is done is saved there, and a rerun goes on.
     """
-    from bayes_cpt import plots
-    from bayes_cpt.bundled import bundled_study
     from bayes_cpt.identify.prior_predictive import read_design
-    from bayes_cpt.model.spec import read_spec
     from bayes_cpt.report.forecasts import sbc_words
     from bayes_cpt.validate import calibration
     from bayes_cpt.validate.tasks import Pool, Records, described
 
-    spec = read_spec(model)
-    source = read_design(design or bundled_study())
+    spec = bayes_cpt.read_spec(model)
+    source = read_design(design or bayes_cpt.bundled_study())
     simulated = calibration.design_study(source, spec, points)
-    whole, held_out = _with_plan(simulated, plan)
+    whole = _with_plan(simulated, plan)
+    held_out = tuple(run.name for run in whole.runs[len(simulated.runs) :])
     results, pool = Results(output), Pool(jobs, dask)
     settings = described([spec], seed, design=whole.digest(), ranked=calibration.RANKED)
     with written.progress() as tell:
@@ -294,16 +243,24 @@ def sbc(
             simulations,
             seed,
             pool=pool,
-            records=Records.open(results.made(), settings, calibration.TABLES),
+            records=Records.open(results.folder, settings, calibration.TABLES),
             progress=tell,
         )
     verdict = calibration.verdict(ranks)
-    said = sbc_words(spec.name, simulated, verdict)
-    _kept(results, "ranks")
-    results.tables({"verdict": verdict.quantities})
-    if len(verdict.quantities):
-        draw = partial(plots.calibration, calibration.quantity_ranks(ranks))
+    quantities, said = verdict.quantities, sbc_words(spec.name, simulated, verdict)
+    results.tables({"verdict": quantities}, "ranks")
+    parts: list[Part] = [heading(f"Simulation-based calibration of {spec.name}"), *said.sentences]
+    if len(quantities):
+        draw = partial(bayes_cpt.plots.calibration, calibration.quantity_ranks(ranks))
         results.figures({"ranks": draw}, name="{}_figure")
+        off = quantities[quantities["verdict"] != calibration.HOLDS]
+        off = off.sort_values("verdict", ascending=False, kind="stable")
+        note = (
+            "A mean rank above 0.5: posteriors lie too low. A spread above 1: they are too narrow"
+        )
+        marked = off["verdict"] == calibration.FAILS
+        title = "Quantities outside their own 95 % band"
+        parts += [Table(title, off, OUTSIDE, note=note, marked=marked)] if len(off) else []
     content = {
         "model": spec.name,
         "design": simulated.name,
@@ -314,33 +271,14 @@ def sbc(
         "files": results.files,
     }
     problems = [f"Not calibrated: {problem}." for problem in verdict.problems]
-    title = heading(f"Simulation-based calibration of {spec.name}")
-    parts = [title, *said.sentences, *_outside(verdict.quantities), *results.said]
-    return Answer(content, said.verdict, parts, problems)
+    return Answer(content, said.verdict, [*parts, *results.said], problems)
 
 
-def _with_plan(design: "Study", plan: Path | None) -> "tuple[Study, tuple[str, ...]]":
-    """Return the design with the runs to predict, and their names."""
-    from bayes_cpt.study.folder import read_plan
+def _with_plan(design: "Study", plan: Path | None) -> "Study":
+    """Return the design with the runs to predict after its own."""
     from bayes_cpt.validate.calibration import held_out_run, with_runs
 
     if plan is None:
-        whole = with_runs(design, [held_out_run(design)])
-    else:
-        planned = read_plan(plan, design)
-        whole = with_runs(design, planned.runs, planned.bases)
-    return whole, tuple(run.name for run in whole.runs[len(design.runs) :])
-
-
-def _outside(quantities: "pd.DataFrame") -> list[Part]:
-    """Return the quantities that leave their own bands; nothing without any."""
-    from bayes_cpt.validate.calibration import FAILS, HOLDS
-
-    rows = quantities[quantities["verdict"] != HOLDS]
-    if rows.empty:
-        return []
-    rows = rows.sort_values("verdict", ascending=False, kind="stable")
-    cells = "quantity | verdict | mean rank=mean:.3f | spread:.3f"
-    note = "A mean rank above 0.5: posteriors lie too low. A spread above 1: they are too narrow"
-    title = "Quantities outside their own 95 % band"
-    return [Table(title, rows, cells, note=note, marked=rows["verdict"] == FAILS)]
+        return with_runs(design, [held_out_run(design)])
+    planned = bayes_cpt.read_plan(plan, design)
+    return with_runs(design, planned.runs, planned.bases)

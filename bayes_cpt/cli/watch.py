@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
-from bayes_cpt.cli.log_options import READING, numbers, reads_logs
+from bayes_cpt.cli.log_options import READING, numbers
 from bayes_cpt.cli.options import command
 from bayes_cpt.cli.output import Output, check_folder, write
 from bayes_cpt.report.tables import Table
@@ -28,8 +28,7 @@ PLOT_KEY = "In the plot: - planned end, = forecast end, o its middle, x last los
 UNNAMED = "No validation loss was found in the log: wait, or say which it is with --loss."
 
 
-@reads_logs(*READING)
-@command
+@command(logs=tuple(READING))
 def watch(
     written: Output,
     fit: Path,

@@ -166,28 +166,3 @@ def _critical(survey: Survey, table: pd.DataFrame) -> dict[str, Any] | None:
         "past": past[0],
         "past_prior": past[1],
     }
-
-
-def effects(survey: Survey, interval: float = 0.9) -> list[tuple[str, list[Estimate]]]:
-    """Return each choice in words, and what it does to the last loss on each validation set."""
-    tables = survey.tables(interval)
-    peaks = tables["peak_learning_rate"]
-    half, planned = _half_peak(survey, peaks)
-    rows = []
-    if half != planned:
-        rows.append((f"peak {half:g}, not {planned:g}", _differences(peaks, half, interval)))
-    choices = survey.choices
-    if choices is None:
-        return rows
-    potential = _loss_potential(tables["loss_potential"], interval)
-    rows += [
-        (f"base annealed to {potential['lowest']}, not re-warmed", potential["direct"]),
-        ("base annealed to 0 %, re-warmed", potential["rewarmed"]),
-    ]
-    names = choices.bases.draws["value"].to_numpy()
-    reference = names[choices.bases.reference]
-    return rows + [
-        (f"{name}, not {reference}", _differences(tables["bases"], name, interval))
-        for name in names
-        if name != reference
-    ]

@@ -1,6 +1,6 @@
 """The tables of results: what runs there are, what a fit says, and where forecast and chosen runs end."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +11,6 @@ from bayes_cpt.report.forecasts import held, left_out
 from bayes_cpt.report.numbers import chance, fixed, listed, percent, supported
 from bayes_cpt.report.tables import NONE, SYMBOL, Columns, Row, Table, columns, number, starred
 from bayes_cpt.validate.held_out import OURS, PAPER
-from bayes_cpt.validate.scores import MASSES
 
 if TYPE_CHECKING:
     from bayes_cpt.decisions.decision import Decision
@@ -180,13 +179,6 @@ def calibration_table(scores: pd.DataFrame) -> Table:
         "the median in nats/token; lower CRPS is better",
         label="calibration",
     )
-
-
-def with_coverage(scores: pd.DataFrame, masses: Sequence[int] = MASSES) -> pd.DataFrame:
-    """Return scores with the shares of points in their bands as one text, and its error: %, both."""
-    shares = [(100 * scores[f"coverage_{mass}"]).map("{:.0f}".format) for mass in masses]
-    inside = shares[0].str.cat(shares[1:], sep="/")
-    return scores.assign(inside=inside, inside_error=100 * scores["coverage_90_error"])
 
 
 def runs_table(study: "Study") -> Table:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 type Row = dict[str, Any]
 type Form = str | Callable[[Any], str]
 # Where the cells of a column come from: the name of a column of the rows, alone or with how its values are
-# formatted (see `FORMS`), or what makes a text of a row. All of them by heading, or as a text:
+# formatted (see `FORMS` and `ENDS`), or what makes a text of a row. All of them by heading, or as a text:
 # "run | on=domain | weight:%".
 type Cells = str | tuple[str, Form] | Callable[[Row], str]
 type Columns = str | Mapping[str, Cells]
@@ -141,6 +141,8 @@ def _cell(made: Cells, row: Row) -> str:
         return made(row)
     name, form = made if isinstance(made, tuple) else (made, "")
     value = row[name]
+    if form in ENDS:
+        return with_interval(row, name, form)
     if callable(form):
         return form(value)
     if form in FORMS:
@@ -149,7 +151,32 @@ def _cell(made: Cells, row: Row) -> str:
         return number(value, int(form))
     if form:
         return format(value, form)
+    if isinstance(value, bool):
+        return "yes" if value else ""
     return value if isinstance(value, str) else number(value)
+
+
+def with_interval(row: Row, name: str, form: str) -> str:
+    """Return a value and its interval of a row, with the digits that the interval supports.
+
+    Examples
+    --------
+    >>> with_interval({"gain": 0.123, "gain_lower": -0.01, "gain_upper": 0.25}, "gain", "change")
+    '+0.12 (−0.01 to +0.25)'
+    """
+    from bayes_cpt.report import numbers
+
+    prefix = "" if name in ("mean", "median") else f"{name}_"
+    values = [row[name], row[f"{prefix}lower"], row[f"{prefix}upper"]]
+    if math.isnan(values[0]):
+        return NONE
+    if form == "steps":
+        middle, lower, upper = map(numbers.steps, values)
+        return middle if lower == upper else f"{middle} ({lower} to {upper})"
+    write = numbers.signed if form == "change" else numbers.fixed
+    spread = (values[2] - values[1]) / numbers.WIDTH
+    middle, lower, upper = (write(value, spread) for value in values)
+    return f"{middle} ({lower} to {upper})"
 
 
 def number(value: float | None, digits: int = 4) -> str:
@@ -174,6 +201,8 @@ def share(probability: float) -> str:
 
 # How values are formatted, besides a number of digits and formats such as ".3f".
 FORMS: dict[str, Callable[[Any], str]] = {"%": share, "text": str}
+# Forms of a value with its interval, of the columns NAME, NAME_lower and NAME_upper, or lower and upper.
+ENDS = ("interval", "change", "steps")
 
 
 def starred(table: "pd.DataFrame", name: str) -> "pd.DataFrame":
