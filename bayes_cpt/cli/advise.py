@@ -1,17 +1,19 @@
 """`bayes-cpt advise`: what to expect, and to train first, before any run."""
 
-import json as json_library
+import json
 import re
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from bayes_cpt.cli.log_options import numbers
 from bayes_cpt.cli.options import command
-from bayes_cpt.cli.output import Answer, Part, Results
+from bayes_cpt.cli.output import Answer, Results
 from bayes_cpt.report.tables import Table
 
+ENDS = "replay:% | peak:% | on=domain | change=median:change | P(falls)=falls:%"
+RUNS = "run | replay:% | peak:% | steps | variance taken away=narrowed:%"
 UNITS = {"": 1.0, "k": 1e3, "m": 1e6, "b": 1e9, "t": 1e12}
 
 
@@ -96,25 +98,18 @@ def advise(
         interval=interval,
         seed=seed,
     )
-    verdict = found.verdict()
-    results.tables({"ends": found.ends, "runs": found.told})
+    verdict, tables = found.verdict(), {"ends": found.ends, "runs": found.told}
+    results.tables(tables)
     results.write("plan", "plan.toml", settings_text(found.plan))
     for run in found.plan.runs:
-        arguments = json_library.dumps(training_arguments(run), indent=2) + "\n"
+        arguments = json.dumps(training_arguments(run), indent=2) + "\n"
         results.write(f"arguments of {run.name}", f"{run.name}.json", arguments)
     results.words(verdict, [])
     results.figures({"advice": lambda: advice(found)})
-    content: dict[str, Any] = found.about | {"verdict": verdict, "ends": found.ends}
-    content |= {"runs": found.told, "files": results.files}
-    return Answer(content, verdict, _parts(found.ends, found.told, interval) + results.said)
-
-
-def _parts(ends: Any, told: Any, interval: float) -> list[Part]:
+    content = found.about | {"verdict": verdict, **tables, "files": results.files}
     title = f"Change of the loss over the run, nats/token, with {100 * interval:g} % intervals"
-    numbers = "lower:+.2f | change=median:+.2f | upper:+.2f | P(falls)=falls:%"
-    cells = f"replay:% | peak:% | on=domain | {numbers}"
-    runs = "run | replay:% | peak:% | steps | variance taken away=narrowed:%"
-    return [
-        Table(title, ends, cells, note="peak: as a share of pre-training's"),
-        Table("Short runs to begin with, those that tell most first", told, runs),
+    shown = [
+        Table(title, found.ends, ENDS, note="peak: as a share of pre-training's"),
+        Table("Short runs to begin with, those that tell most first", found.told, RUNS),
     ]
+    return Answer(content, verdict, [*shown, *results.said])

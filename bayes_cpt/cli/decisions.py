@@ -12,7 +12,7 @@ from bayes_cpt.cli.log_options import numbers
 from bayes_cpt.cli.options import command, listed
 from bayes_cpt.cli.output import NUMBERS, Answer, OutputFile, Results, write_numbers
 from bayes_cpt.cli.running import advised
-from bayes_cpt.report.tables import Table, columns, star, starred
+from bayes_cpt.report.tables import WRITERS, Table, columns, star, starred
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from bayes_cpt.decisions.decision import Decision
 
 # Of the table of choices: as a paper shows it, and all its numbers.
-TABLES = (".csv", ".md", ".tex", *NUMBERS)
+TABLES = (*NUMBERS, ".md", ".tex")
 CONFIGURATION = (
     "option | decay=decay_shape | re-warm-up=warmup_steps | decay steps=decay_steps | final LR=final | "
     "is the best=p_best:% | objective:change"
@@ -153,6 +153,7 @@ def decide(
         Nats of the objective that make no difference.
     """
     from bayes_cpt.decisions.space import narrowed, read_space
+    from bayes_cpt.report.results import choices_table
     from bayes_cpt.study.folder import settings_text
 
     is_table = output is not None and output.suffix in TABLES
@@ -175,9 +176,12 @@ def decide(
     )
     choices, optimum = decision.table(interval), decision.optimum_table(interval)
     content = _facts(decision) | {"seed": seed}
-    if file.path is not None:
-        _write_choices(file, decision, choices, interval)
-        content["files"] = {"contenders": str(file.path)}
+    if output is not None and is_table:
+        if output.suffix in NUMBERS:
+            file.write(partial(write_numbers, choices))
+        else:
+            file.write(WRITERS[output.suffix](choices_table(decision, interval)))
+        content["files"] = {"contenders": str(output)}
     results.write("plan", "plan.toml", settings_text(decision.plan()))
     shown = [_choices(choices, decision)]
     if verbose:
@@ -227,20 +231,6 @@ def _choices(table: "pd.DataFrame", decision: "Decision") -> Table:
     title = f"Choices by {valuation.objective.name}: change from {reference}, nats/token"
     outside = table["outside"]
     return Table(title, starred(table, "option"), cells, star(outside), marked=outside, close=True)
-
-
-def _write_choices(
-    file: OutputFile, decision: "Decision", table: "pd.DataFrame", interval: float
-) -> None:
-    """Write the table of choices, for a paper or for programs."""
-    from bayes_cpt.report.results import choices_table
-    from bayes_cpt.report.tables import WRITERS
-
-    suffix = file.path.suffix if file.path else ""
-    if suffix in NUMBERS:
-        file.write(partial(write_numbers, table))
-    else:
-        file.write(WRITERS[suffix](choices_table(decision, interval)))
 
 
 def _nats(pair: tuple[float, float]) -> dict[str, float]:

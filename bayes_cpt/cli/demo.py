@@ -1,11 +1,13 @@
 """`bayes-cpt demo`: the whole way on the bundled study."""
 
+from functools import partial
 from pathlib import Path
 
+import bayes_cpt
 from bayes_cpt.cli.fit import fit_and_save
 from bayes_cpt.cli.options import ChainDraws, command
-from bayes_cpt.cli.output import Answer, Output, OutputFile, Results, figure_file
-from bayes_cpt.cli.predict import forecast, write_bands
+from bayes_cpt.cli.output import Answer, Output, OutputFile, Results, figure_file, write_numbers
+from bayes_cpt.cli.predict import forecast
 
 
 @command
@@ -41,44 +43,37 @@ def demo(
     draws
         Draws kept in each of the four chains [default: as many as the diagnostics need].
     """
-    from bayes_cpt.bundled import bundled_study, held_out_runs
-    from bayes_cpt.study.folder import read_study
+    from bayes_cpt.bundled import held_out_runs
 
     results = Results(output)
-    plan = bundled_study() / "plan-example.toml"
+    source = bayes_cpt.bundled_study()
+    plan = source / "plan-example.toml"
     results.write(plan.name, plan.name, plan.read_text(encoding="utf-8"))
     file = OutputFile(output / "fit.nc", (".nc",))
-    study = read_study(bundled_study())
+    study = bayes_cpt.read_study(source)
     posterior, fitted = fit_and_save(written, study, "cpt-replay", seed, file, draws)
-    from bayes_cpt import plots
-    from bayes_cpt.forecast.bands import bands
-
-    table = bands(posterior, plan, seed=seed)
-    target = OutputFile(output / "forecast.csv", (".csv",))
-    write_bands(table, target)
-    drawn = posterior.predict(plan, seed=seed)
-    held_out = read_study(held_out_runs())
+    results.paths["fit.nc"] = output / "fit.nc"
+    bands = bayes_cpt.bands(posterior, plan, seed=seed)
+    table = bands.assign(interval=bands.attrs["interval"])
+    results.write("forecast.csv", "forecast.csv", partial(write_numbers, table))
+    held_out, plots = bayes_cpt.read_study(held_out_runs()), bayes_cpt.plots
     checked = posterior.predict(held_out.without_losses(), seed=seed)
-    results.paths |= {"fit.nc": output / "fit.nc", "forecast.csv": output / "forecast.csv"}
+    drawn = posterior.predict(plan, seed=seed)
     for name, figure in (
         ("checked.png", plots.forecast(posterior, checked, held_out)),
         ("forecast.png", plots.forecast(posterior, drawn)),
         ("fitted.png", plots.fitted(posterior)),
     ):
         results.write(name, name, figure_file(figure))
-    about, verdict, parts = forecast(posterior, table)
+    about, verdict, parts = forecast(posterior, bands)
+    told = (
+        *results.said,
+        "checked.png: forecasts of three runs beside their real losses, which the fit did not see.",
+        "Change the plan and predict it again.",
+    )
     return Answer(
         {"fit": fitted.content, "forecast": about | {"verdict": verdict}, "files": results.files},
         fitted.verdict,
-        [
-            *fitted.parts,
-            "",
-            *verdict,
-            *parts,
-            "",
-            *results.said,
-            "checked.png: forecasts of three runs beside their real losses, which the fit did not see.",
-            "Change the plan and predict it again.",
-        ],
+        [*fitted.parts, "", *verdict, *parts, "", *told],
         fitted.problems,
     )

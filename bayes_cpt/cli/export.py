@@ -1,25 +1,20 @@
 """`bayes-cpt export`: a planned run's schedule as a trainer takes it."""
 
 import json
-from enum import StrEnum
 from pathlib import Path
+from typing import Literal
 
+import bayes_cpt
 from bayes_cpt.cli.options import command
 from bayes_cpt.cli.output import Answer, OutputFile
 
-
-class Trainer(StrEnum):
-    """What a schedule is written for."""
-
-    hf = "hf"
-    torch = "torch"
-
-
-SUFFIXES = {Trainer.hf: (".json",), Trainer.torch: (".py",)}
+SUFFIXES = {"hf": (".json",), "torch": (".py",)}
 
 
 @command
-def export(kind: Trainer, plan: Path, *, run: str, output: Path, fit: Path | None = None) -> Answer:
+def export(
+    kind: Literal["hf", "torch"], plan: Path, *, run: str, output: Path, fit: Path | None = None
+) -> Answer:
     r"""Write the schedule of a planned run as a trainer takes it.
 
     hf gives keywords of TrainingArguments, torch a Python file with a function for LambdaLR. A schedule
@@ -47,16 +42,14 @@ def export(kind: Trainer, plan: Path, *, run: str, output: Path, fit: Path | Non
     fit : FIT
         The fit whose bases and validation sets a plan leaves out.
     """
-    from bayes_cpt.inference.posterior import load
     from bayes_cpt.study.exports import torch_source, training_arguments
-    from bayes_cpt.study.folder import read_plan
 
     file = OutputFile(output, SUFFIXES[kind], plan)
-    chosen = read_plan(plan, load(fit).study if fit else None).run(run)
-    if kind is Trainer.hf:
+    chosen = bayes_cpt.read_plan(plan, bayes_cpt.load(fit).study if fit else None).run(run)
+    if kind == "hf":
         text = said = json.dumps(training_arguments(chosen), indent=2) + "\n"
     else:
         text, said = torch_source(chosen), f"{chosen.schedule.steps} steps, exact"
     file.write(text)
-    content = {"plan": str(plan), "run": run, "kind": kind.value, "output": str(output)}
-    return Answer(content, parts=[said, *file.said], notes=file.notes)
+    content = {"plan": str(plan), "run": run, "kind": kind, "output": str(output)}
+    return Answer(content, parts=[said, *file.said])

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
+import bayes_cpt
 from bayes_cpt.cli.options import ChainDraws, command
 from bayes_cpt.cli.output import Answer, Output, OutputFile, Part
 from bayes_cpt.cli.running import explained, law_alarms, of_fit
@@ -62,11 +63,9 @@ def fit(
     cores
         Chains sampled at once [default: all].
     """
-    from bayes_cpt.study.folder import read_study
-
     file = OutputFile(output, (".nc",))
     posterior, answer = fit_and_save(
-        written, read_study(study), model, seed, file, draws, cores, verbose=verbose
+        written, bayes_cpt.read_study(study), model, seed, file, draws, cores, verbose=verbose
     )
     parts = [*answer.parts, *file.said]
     # What is not to be trusted is not built on.
@@ -76,7 +75,7 @@ def fit(
             "train."
         )
         parts.append(Text(hint, "dim"))
-    return replace(answer, parts=parts, notes=file.notes)
+    return replace(answer, parts=parts)
 
 
 def fit_and_save(
@@ -91,21 +90,19 @@ def fit_and_save(
     verbose: bool = False,
 ) -> tuple["Posterior", Answer]:
     """Fit and save; return the posterior, and what there is to say of it."""
-    from bayes_cpt.model.spec import read_spec
     from bayes_cpt.report.fit import Convergence, fit_verdict
     from bayes_cpt.validate.folds import fittable
 
-    spec = read_spec(model)
+    spec = bayes_cpt.read_spec(model)
     started = time.monotonic()
     # What the study lacks is said before the sampler is imported.
     fittable(spec, study)
     from bayes_cpt.forecast.quality import fit_quality
     from bayes_cpt.identify.determination import facts
-    from bayes_cpt.inference.fitting import fit as fit_study
     from bayes_cpt.inference.posterior import LOWEST_CONTRACTION
 
     with written.progress() as report, explained():
-        posterior = fit_study(study, spec, seed, draws=draws, progress=report, cores=cores)
+        posterior = bayes_cpt.fit(study, spec, seed, draws=draws, progress=report, cores=cores)
     seconds = time.monotonic() - started
     file.write(posterior.save)
     quality, table = fit_quality(posterior), posterior.summary(coefficients=False)

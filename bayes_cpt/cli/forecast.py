@@ -1,17 +1,16 @@
 """`bayes-cpt forecast`: from one run's log to where it will end."""
 
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from bayes_cpt.cli.log_options import READING
+import bayes_cpt
+from bayes_cpt.cli.log_options import OF_RUN, READING
 from bayes_cpt.cli.options import command
 from bayes_cpt.cli.output import Answer, Output, OutputFile, figure_file
 from bayes_cpt.report.tables import Table
 
-OF_RUN = ("overlap", "drop_nan", "total_steps", "schedule", "phase")
 
-
-@command(logs=(*READING, *OF_RUN))
+@command
 def forecast(
     written: Output,
     logs: list[str],
@@ -22,7 +21,7 @@ def forecast(
     kind: str = "auto",
     interval: float = 0.9,
     seed: int = 0,
-    reading: dict[str, Any],
+    reading: Annotated[dict[str, Any], READING | OF_RUN],
 ) -> Answer:
     r"""Forecast the end of one run from its log alone: no study, no fit, no other run.
 
@@ -56,22 +55,14 @@ def forecast(
         Kind of the log.
     """
     from bayes_cpt.plots.log_forecast import log_forecast
-    from bayes_cpt.watch.log_forecast import forecast_log
 
     file = OutputFile(output, (".png", ".pdf", ".svg"), *logs)
+    asked: Any = {"steps": steps, "decay": decay, "interval": interval, "seed": seed, "kind": kind}
     with written.progress() as progress:
-        found = forecast_log(
-            logs,
-            steps=steps,
-            decay=decay,
-            interval=interval,
-            seed=seed,
-            progress=progress,
-            **{"kind": kind, **reading},
-        )
+        found = bayes_cpt.forecast_log(logs, progress=progress, **asked, **reading)
     file.write(figure_file(log_forecast(found)))
     title = f"Where the run ends, with central {100 * interval:g} % bands (nats/token)"
-    cells = "way | step | on=domain | now=now:.3f | end=median:.3f | lower:.3f | upper:.3f"
+    ends = Table(title, found.table, "way | step | on=domain | now=now:.3f | end=median:interval")
     content = {
         "now": found.now,
         "phase": found.run.phase,
@@ -80,10 +71,5 @@ def forecast(
         "on_priors": found.on_priors,
         "output": str(output),
     }
-    return Answer(
-        content,
-        found.verdict(),
-        [Table(title, found.table, cells), *file.said],
-        found.problems,
-        [*(f"Note: {note}" for note in found.notes), *file.notes],
-    )
+    notes = [f"Note: {note}" for note in found.notes]
+    return Answer(content, found.verdict(), [ends, *file.said], found.problems, notes)

@@ -1,14 +1,14 @@
 """`bayes-cpt import`: a run from its trainer's log into a study, and again when the log has grown."""
 
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from bayes_cpt.cli.log_options import OPTIONS, given
 from bayes_cpt.cli.options import command
 from bayes_cpt.cli.output import Answer
 
 
-@command(logs=tuple(OPTIONS))
+@command
 def import_logs(
     kind: str,
     paths: list[str],
@@ -18,7 +18,7 @@ def import_logs(
     replay: float | None = None,
     general: str | None = None,
     target: str | None = None,
-    reading: dict[str, Any],
+    reading: Annotated[dict[str, Any], OPTIONS],
 ) -> Answer:
     r"""Add a run to a study from its trainer's log, or update it from a log that has grown.
 

@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from bayes_cpt.study.logs.importing import Answers
 
 
-@command(logs=tuple(OPTIONS))
+@command
 def init(
     written: Output,
     study: Path,
@@ -28,7 +28,7 @@ def init(
     replay: list[str] | None = None,
     pt: list[str] | None = None,
     open_base: str | None = None,
-    reading: dict[str, Any],
+    reading: Annotated[dict[str, Any], OPTIONS],
 ) -> Answer:
     r"""Write a first study from trainers' logs; what they cannot tell is asked, or given by flags.
 

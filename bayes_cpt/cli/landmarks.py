@@ -151,7 +151,7 @@ def _figures(
 
     plots, name, plan, choices = bayes_cpt.plots, found.run.name, found.plan, found.choices
     figures: dict[str, Callable[[], Figure]] = {
-        "landmarks": lambda: plots.landmarks(found.turning, choices and choices.critical),
+        "landmarks": lambda: plots.landmarks(found.turning, choices.critical if choices else None),
         "peak_learning_rate": lambda: plots.response(found.peaks),
         "hidden_curves": lambda: plots.hidden_curves(hidden_curves(posterior, plan, [name], draws)),
         "decomposition": lambda: plots.decomposition(posterior, plan, name),

@@ -1,6 +1,7 @@
 """`bayes-cpt learn-priors`: a model whose priors come from a team's earlier studies."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -8,21 +9,21 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
+import bayes_cpt
 from bayes_cpt.cli.options import ChainDraws, command
-from bayes_cpt.cli.output import Answer, Output, OutputFile, Part, Progress, Results, heading, write
-from bayes_cpt.report.tables import Table, number
+from bayes_cpt.cli.output import Answer, Output, OutputFile, Part, Results, heading, write
+from bayes_cpt.report.tables import Table
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from bayes_cpt.history.learnt import Learnt
     from bayes_cpt.history.leave_one_out import Case
-    from bayes_cpt.history.population import Population
     from bayes_cpt.model.spec import ModelSpec
-    from bayes_cpt.validate.tasks import Pool
 
+PRIORS = "parameter | on | studies | was=was_median:interval | is=median:interval | learnt"
 SCORES = (
-    "study | priors=method | runs | in 90 %=inside:.0f | CRPS=crps:.4f | MAE=mae:.4f | bias:.4f | "
+    "study | priors=method | runs | in 90 %=coverage_90:% | CRPS=crps:.4f | MAE=mae:.4f | bias:.4f | "
     "width=width_90:.4f"
 )
 
@@ -84,13 +85,14 @@ def learn_priors(
     """
     from bayes_cpt.history.evidence import TABLES, fit_studies, labels_of, widened
     from bayes_cpt.history.learnt import learnt_model, learnt_text, share_below_zero
+    from bayes_cpt.history.leave_one_out import score_left_out
     from bayes_cpt.history.population import Hierarchy
-    from bayes_cpt.model.spec import read_spec
     from bayes_cpt.report.forecasts import learnt_verdict
+    from bayes_cpt.validate import held_out
     from bayes_cpt.validate.tasks import Pool, Records, described
 
     file = OutputFile(output, (".toml",), model)
-    spec = read_spec(model)
+    spec = bayes_cpt.read_spec(model)
     cases = _read(studies, spec)
     folder, pool = Results(records), Pool(jobs, dask)
     named = {case.study.name: case.study for case in cases}
@@ -103,7 +105,7 @@ def learn_priors(
             seed,
             draws=draws,
             pool=pool,
-            records=Records.open(folder.made(), settings, TABLES),
+            records=Records.open(folder.folder, settings, TABLES),
             progress=tell,
         )
         skipped = {fit.study: fit.problems for fit in evidence if fit.problems}
@@ -117,8 +119,13 @@ def learn_priors(
     def save(found: "Learnt", target: Path) -> None:
         write(target, learnt_text(found, _extended(model, target), digests, seed))
 
+    def recorded(case: "Case", prior: "Learnt") -> Records:
+        place = None if records is None else records / prior.spec.name
+        settings = described([prior.spec], seed, study=case.study.digest(), draws=draws)
+        return Records.open(place, settings, held_out.TABLES)
+
     save(learnt, output)
-    read_spec(output)
+    bayes_cpt.read_spec(output)
     scores = None
     if leave_one_out:
         without = {}
@@ -129,8 +136,10 @@ def learn_priors(
             if records is not None:
                 save(without[name], records / f"{file_name}.toml")
         with written.progress() as tell:
-            scores = _score(cases, without, seed, draws, pool, records, tell)
-    problems = _problems(skipped, learnt.population, below)
+            scores = score_left_out(
+                cases, without, seed, draws=draws, pool=pool, records=recorded, progress=tell
+            )
+    problems = _problems(skipped, learnt.population.problems, below)
     said = learnt_verdict(learnt, output.name, scores, trustworthy=not problems)
     content = {
         "model": learnt.spec.name,
@@ -148,11 +157,11 @@ def learn_priors(
         "leave_one_out": scores,
         "file": str(output),
     }
-    parts = [*_priors(learnt, below, verbose=verbose), *_scores(scores), *file.said]
+    parts = [*_shown(learnt, scores, below, verbose=verbose), *file.said]
     wrong = [f"Not trustworthy: {problem}." for problem in problems]
     short = 0 if scores is None or scores.empty else int(scores["short"].sum())
     notes = [f"{short} refits fall short of their diagnostics; their forecasts count."]
-    return Answer(content, said, parts, wrong, [*notes[: bool(short)], *file.notes])
+    return Answer(content, said, parts, wrong, notes if short else [])
 
 
 def _extended(model: str, target: Path) -> str:
@@ -180,30 +189,8 @@ def _read(folders: list[Path], spec: "ModelSpec") -> "list[Case]":
     return cases
 
 
-def _score(
-    cases: "list[Case]",
-    without: "dict[str, Learnt]",
-    seed: int,
-    draws: int | None,
-    pool: "Pool",
-    folder: Path | None,
-    tell: Progress,
-) -> "pd.DataFrame":
-    """Return the scores of each study under priors from all others."""
-    from bayes_cpt.history.leave_one_out import score_left_out
-    from bayes_cpt.validate.held_out import TABLES
-    from bayes_cpt.validate.tasks import Records, described
-
-    def kept(case: "Case", prior: "Learnt") -> Records:
-        place = None if folder is None else folder / prior.spec.name
-        settings = described([prior.spec], seed, study=case.study.digest(), draws=draws)
-        return Records.open(place, settings, TABLES)
-
-    return score_left_out(cases, without, seed, draws=draws, pool=pool, records=kept, progress=tell)
-
-
 def _problems(
-    skipped: dict[str, tuple[str, ...]], population: "Population", below: dict[str, float]
+    skipped: dict[str, tuple[str, ...]], population: Sequence[str], below: dict[str, float]
 ) -> list[str]:
     from bayes_cpt.identify.prior_predictive import MOST_BELOW_ZERO
 
@@ -211,7 +198,7 @@ def _problems(
         f"the fit of {name} falls short of its diagnostics and is left out: {said[0]}"
         for name, said in skipped.items()
     ]
-    problems += [f"of the population {problem}" for problem in population.problems]
+    problems += [f"of the population {problem}" for problem in population]
     problems += [
         f"{100 * share:.1f} % of the prior curves of {name} reach below 0 nats/token, and at most "
         f"{100 * MOST_BELOW_ZERO:g} % should"
@@ -221,35 +208,27 @@ def _problems(
     return problems
 
 
-def _priors(learnt: "Learnt", below: dict[str, float], *, verbose: bool) -> list[Part]:
+def _shown(
+    learnt: "Learnt", scores: "pd.DataFrame | None", below: dict[str, float], *, verbose: bool
+) -> list[Part]:
+    """Return the priors before and after, and how they score on studies that were left out."""
+    from bayes_cpt.history.leave_one_out import crps_ratio
     from bayes_cpt.report.forecasts import together
 
     table = learnt.table()
-    for name, ends in (("before", ("was_lower", "was_upper")), ("after", ("lower", "upper"))):
-        low, high = (table[end].map(lambda value: number(value, 2)) for end in ends)
-        table[name] = low + " to " + high
-    table["after"] = table["after"].where(table["learnt"], "stays")
-    title = f"Central 90 % intervals of the priors of {learnt.before.name}"
-    cells = "parameter | on | studies | was=before:text | is=after:text"
+    title = f"Priors of {learnt.before.name}, with central 90 % intervals"
     least = f"Prior curves reach below 0 nats/token in {100 * max(below.values()):.1f} % at most."
-    return [
-        Table(title, table if verbose else table[table["learnt"]], cells),
+    parts: list[Part] = [
+        Table(title, table if verbose else table[table["learnt"]], PRIORS),
         together(learnt),
         Text(least, "dim"),
     ]
-
-
-def _scores(scores: "pd.DataFrame | None") -> list[Part]:
-    from bayes_cpt.history.leave_one_out import crps_ratio
-
-    if scores is None:
-        return []
     title = "Each study left out: forecasts under priors from all others, each run counting alike"
-    if scores.empty:
+    if scores is not None and scores.empty:
         nothing = "There is nothing to predict: no study has a second run or a folder predict/."
-        return [heading(title), nothing]
-    return [
-        Table(title, scores.assign(inside=100 * scores["coverage_90"]), SCORES),
-        f"CRPS under learnt priors over that under the model's own: {crps_ratio(scores):.2f} (geometric "
-        "mean over studies).",
-    ]
+        parts += [heading(title), nothing]
+    elif scores is not None:
+        ratio = f"{crps_ratio(scores):.2f} (geometric mean over studies)."
+        parts.append(Table(title, scores, SCORES))
+        parts.append(f"CRPS under learnt priors over that under the model's own: {ratio}")
+    return parts

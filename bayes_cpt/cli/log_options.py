@@ -39,7 +39,7 @@ READING: dict[str, Option] = {
     "start": (int | None, "STEP", "Step of the log at which the run begins, if it counts on."),
     "row_run": (str | None, "NAME", "Of tables of several runs: the one meant."),
 }
-# What else is known of a run, or chosen for it.
+# What else is known of a run, or chosen for it; in a study also what it starts from.
 OF_RUN: dict[str, Option] = {
     "overlap": (
         str | None,
@@ -60,10 +60,19 @@ OF_RUN: dict[str, Option] = {
         """'[{ shape = "constant", steps = 300, start = 1e-4, end = 1e-4 }]'.""",
     ),
     "phase": (str | None, "PHASE", "pt or cpt [default: cpt]."),
-    "base": (str | None, "NAME", "What a CPT run starts from [default: the study's only base]."),
-    "model_size": (float | None, "N", "Non-embedding parameters, millions."),
 }
-OPTIONS = READING | OF_RUN
+OPTIONS = (
+    READING
+    | OF_RUN
+    | {
+        "base": (
+            str | None,
+            "NAME",
+            "What a CPT run starts from [default: the study's only base].",
+        ),
+        "model_size": (float | None, "N", "Non-embedding parameters, millions."),
+    }
+)
 
 
 class OptionError(ProblemError):

@@ -3,13 +3,13 @@
 import copy
 import inspect
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial, wraps
 from typing import Annotated, Any, get_args
 
 import typer
 
-from bayes_cpt.cli.log_options import OPTIONS, as_recipe
+from bayes_cpt.cli.log_options import Option, as_recipe
 from bayes_cpt.cli.output import Answer, Output
 
 # What every generator of the package takes.
@@ -112,41 +112,39 @@ def read_shares(text: str) -> tuple[float, ...]:
     return shares
 
 
-def command(verb: Callable[..., Answer | int] | None = None, *, logs: Sequence[str] = ()) -> Any:
+def command(verb: Callable[..., Answer | int]) -> Callable[..., int]:
     """Return a verb as the parser takes it, which prints the verb's answer and returns its exit code.
 
     Positional arguments of the verb are arguments of the command, all others are options. Their help is
     what the section Parameters of its docstring says of them, else what `SHARED` does. ``written`` is an
-    `Output`, for a verb that tells its progress, and not asked for. ``reading`` holds the options of
-    `OPTIONS` that a verb names as `logs`. A verb that prints as it goes returns its exit code itself.
+    `Output`, for a verb that tells its progress, and not asked for. ``reading`` holds the options on how
+    logs are read that its annotation names. A verb that prints as it goes returns its exit code itself.
     """
-    if verb is None:
-        return partial(command, logs=logs)
     signature = inspect.signature(verb)
     prose, _, section = inspect.cleandoc(verb.__doc__ or "").partition(SECTION)
     described = DESCRIBED.findall(f"{section}\n")
     words = SHARED | {name: (metavar, text, {}) for name, metavar, text in described}
+    parameters = dict(signature.parameters)
+    reading = parameters.pop("reading", None)
+    options: dict[str, Option] = get_args(reading.annotation)[1] if reading else {}
+    takes_output = parameters.pop("written", None) is not None
     asked = [
-        _worded(own, *words[name]) if name in words else own
-        for name, own in signature.parameters.items()
-        if name not in ("written", "reading")
+        _worded(own, *words[name]) if name in words else own for name, own in parameters.items()
     ]
-    keyword = inspect.Parameter.KEYWORD_ONLY
-    for name in logs:
-        kind, metavar, text = OPTIONS[name]
-        default = False if kind is bool else None
-        own = inspect.Parameter(name, keyword, default=default, annotation=kind)
+    keyword = partial(inspect.Parameter, kind=inspect.Parameter.KEYWORD_ONLY)
+    for name, (kind, metavar, text) in options.items():
+        own = keyword(name, default=False if kind is bool else None, annotation=kind)
         asked.append(_worded(own, metavar or "", text, {}))
-    for name, annotation in (("quiet", Quiet), ("json", Json)):
-        asked.append(inspect.Parameter(name, keyword, default=False, annotation=annotation))
+    asked.append(keyword("quiet", default=False, annotation=Quiet))
+    asked.append(keyword("json", default=False, annotation=Json))
 
     @wraps(verb)
     def answered(*, quiet: bool, json: bool, **values: Any) -> int:
         written = Output(quiet, json)
-        if "written" in signature.parameters:
+        if takes_output:
             values["written"] = written
-        if logs:
-            values["reading"] = as_recipe({name: values.pop(name) for name in logs})
+        if options:
+            values["reading"] = as_recipe({name: values.pop(name) for name in options})
         with written.cautions():
             answer = verb(**values)
         return written.give(answer) if isinstance(answer, Answer) else answer

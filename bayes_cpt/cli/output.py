@@ -29,7 +29,7 @@ UNSEEN_WIDTH = 400
 # Seconds of a stage after which its quarters are reported.
 WORTH_A_LINE = 5.0
 # Endings of files that `write_numbers` writes.
-NUMBERS = (".parquet", ".json")
+NUMBERS = (".csv", ".parquet", ".json")
 DPI = 150
 
 type Progress = Callable[[str, float], None]
@@ -213,10 +213,9 @@ def _bars(console: Console) -> Iterator[Progress]:
         def report(stage: str, share: float) -> None:
             if stage not in tasks:
                 for earlier in tasks.values():
-                    bars.update(earlier, total=1.0, completed=1.0)
-                tasks[stage] = bars.add_task(stage, total=None)
-            if share > 0:
-                bars.update(tasks[stage], total=1.0, completed=share)
+                    bars.update(earlier, completed=1.0)
+                tasks[stage] = bars.add_task(stage, total=1.0)
+            bars.update(tasks[stage], completed=share)
 
         yield report
 
@@ -333,13 +332,9 @@ class OutputFile:
 
     @property
     def said(self) -> list[Part]:
-        """Where the file is."""
-        return [f"\nWritten to {self.path}"] if self.path is not None else []
-
-    @property
-    def notes(self) -> list[str]:
-        """That another file was there before."""
-        return [f"Note: {self.path} was there already and has been replaced."] * self.replaces
+        """Where the file is, and that another was there before."""
+        before = ", in place of the file that was there" if self.replaces else ""
+        return [f"\nWritten to {self.path}{before}"] if self.path is not None else []
 
 
 class Results:
@@ -358,21 +353,17 @@ class Results:
         if folder is not None:
             check_folder(folder, new=True)
 
-    def made(self) -> Path | None:
-        """Make the folder, for what others write there, and return it."""
-        if self.folder is not None:
-            self.folder.mkdir(exist_ok=True)
-        return self.folder
-
     def write(self, name: str, file: str, content: Content) -> None:
         """Write a file that goes by a name."""
         if self.folder is not None:
-            self.made()
+            self.folder.mkdir(exist_ok=True)
             self.paths[name] = self.folder / file
             write(self.paths[name], content)
 
-    def tables(self, tables: "Mapping[str, pd.DataFrame]") -> None:
-        """Write tables, by name, as CSV."""
+    def tables(self, tables: "Mapping[str, pd.DataFrame]", *there: str) -> None:
+        """Write tables, by name, as CSV, beside those that grew there."""
+        if self.folder is not None:
+            self.paths |= {name: self.folder / f"{name}.csv" for name in there}
         for name, table in tables.items():
             self.write(name, f"{name}.csv", partial(table.to_csv, index=False))
 
@@ -404,15 +395,11 @@ def figure_file(figure: "Figure") -> Content:
     return partial(figure.savefig, dpi=DPI)
 
 
-def write_numbers(table: "pd.DataFrame", path: Path, **metadata: str) -> None:
-    """Write a table with all its digits, as Parquet, which takes metadata, or as a JSON list of rows."""
-    if path.suffix == ".json":
+def write_numbers(table: "pd.DataFrame", path: Path) -> None:
+    """Write a table with all its digits: as CSV, Parquet, or a JSON list of rows."""
+    if path.suffix == ".parquet":
+        table.to_parquet(path, index=False)
+    elif path.suffix == ".json":
         table.to_json(path, orient="records", double_precision=15, indent=1)
-        return
-    import pyarrow
-    import pyarrow.parquet
-
-    arrow = pyarrow.Table.from_pandas(table, preserve_index=False)
-    added = {key.encode(): value.encode() for key, value in metadata.items()}
-    schema = {**(arrow.schema.metadata or {}), **added}
-    pyarrow.parquet.write_table(arrow.replace_schema_metadata(schema), path)
+    else:
+        table.to_csv(path, index=False)

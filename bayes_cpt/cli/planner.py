@@ -1,10 +1,11 @@
 """`bayes-cpt planner`: a fit in, one page out in which the settings of a run can be moved."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+import bayes_cpt
 from bayes_cpt.cli.options import command
 from bayes_cpt.cli.output import Answer, OutputFile
 from bayes_cpt.cli.running import of_fit
@@ -56,31 +57,23 @@ def planner(
         Runs of each length that regret is counted from, at first.
     """
     from bayes_cpt.decisions.objective import read_objective
-    from bayes_cpt.inference.posterior import load
     from bayes_cpt.planner.page import Planner
     from bayes_cpt.report.fit import checks_passed
 
     file = OutputFile(output, (".html",), fit)
     goal = read_objective(objective)
-    posterior = load(fit).of_target(target, "the planner's page")
-    page = Planner.of(
-        posterior,
-        goal,
-        fit=fit.name,
-        draws=draws,
-        interval=interval,
-        candidates=candidates,
-        seed=seed,
-    )
+    posterior = bayes_cpt.load(fit).of_target(target, "the planner's page")
+    asked: Any = {"draws": draws, "interval": interval, "candidates": candidates, "seed": seed}
+    page = Planner.of(posterior, goal, fit=fit.name, **asked)
     html = page.html()
     file.write(html)
     lengths = page.data["lengths"]
-    lines = [
+    verdict = [
         f"Open {output} in a browser: it moves plans of {lengths[0]} to {lengths[-1]} steps and needs no "
         "network."
     ]
     if posterior.trustworthy:
-        lines += [f"How sure: {checks_passed(posterior)}."]
+        verdict += [f"How sure: {checks_passed(posterior)}."]
     content = {
         "output": str(output),
         "bytes": len(html.encode()),
@@ -88,4 +81,4 @@ def planner(
         "interval": interval,
         "seed": seed,
     }
-    return of_fit(fit, posterior, content, lines, file.said, notes=file.notes)
+    return of_fit(fit, posterior, content, verdict, file.said)

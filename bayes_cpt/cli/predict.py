@@ -1,10 +1,10 @@
 """`bayes-cpt predict`: a fit and a plan in, loss curves with bands out."""
 
-from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
+import bayes_cpt
 from bayes_cpt.cli.options import command, listed
 from bayes_cpt.cli.output import NUMBERS, Answer, OutputFile, Part, write, write_numbers
 from bayes_cpt.cli.running import of_fit
@@ -16,20 +16,12 @@ if TYPE_CHECKING:
 
     from bayes_cpt.inference.posterior import Posterior
 
-SUFFIXES = (".csv", *NUMBERS, ".nc")
+SUFFIXES = (*NUMBERS, ".nc")
 WORDS = {
     "new_run": "What a validation curve of a new run would show",
     "expected": "The law's mean curve",
     "known_run": "Runs of the fitted study, given their measured points",
 }
-
-
-class Kind(StrEnum):
-    """What a band is about."""
-
-    expected = "expected"
-    new_run = "new_run"
-    known_run = "known_run"
 
 
 @command
@@ -38,7 +30,7 @@ def predict(
     *,
     output: Path,
     plan: Path | None = None,
-    kind: Kind | None = None,
+    kind: Literal["expected", "new_run", "known_run"] | None = None,
     interval: float = 0.9,
     at: Path | None = None,
     sets: str | None = None,
@@ -89,18 +81,18 @@ def predict(
     sets : NAMES
         Other validation sets of the study to predict too (Eq. 6), separated by commas, or all.
     """
-    from bayes_cpt.forecast.bands import bands
+    import pandas as pd
+
     from bayes_cpt.forecast.plans import as_plan
-    from bayes_cpt.forecast.predict import table
     from bayes_cpt.forecast.scores import fitted_scores, score_table
     from bayes_cpt.forecast.third_sets import weight_table
-    from bayes_cpt.inference.posterior import load
+    from bayes_cpt.report.results import taken_columns
 
     file = OutputFile(output, SUFFIXES, fit, plan, at)
-    posterior = load(fit)
+    posterior = bayes_cpt.load(fit)
     names, keeps_draws = listed(sets), output.suffix == ".nc"
     options: Any = {
-        "kind": (kind or (Kind.new_run if plan else Kind.known_run)).value,
+        "kind": kind or ("new_run" if plan else "known_run"),
         "at": at,
         "draws": draws,
         "seed": seed,
@@ -109,19 +101,23 @@ def predict(
     }
     drawn = posterior.predict(plan, **options) if keeps_draws or scores else None
     if drawn is not None and keeps_draws:
-        found = table(drawn)
+        found = bayes_cpt.table(drawn)
         file.write(partial(_write_draws, drawn))
     else:
-        found = bands(posterior, plan, **options)
-        write_bands(found, file)
+        found = bayes_cpt.bands(posterior, plan, **options)
+        file.write(partial(write_numbers, found.assign(interval=interval)))
     planned = posterior.study if plan is None else as_plan(posterior, plan)
     about, verdict, parts = forecast(posterior, found)
+    rows = [
+        {"run": name} | planned.resources.of_one(planned.run(name))
+        for name in found["run"].unique()
+    ]
+    taken = pd.DataFrame(rows)
+    if shown := taken_columns(taken):
+        parts.append(Table("What each run takes", taken, {"run": "run"} | shown))
     content = about | {"plan": plan and str(plan), "seed": seed, "output": str(output)}
-    runs = [planned.run(name) for name in found["run"].unique()]
-    taken = {run.name: planned.resources.of_one(run) for run in runs}
-    shown = _show_taken(taken)
-    content |= {"replaced": file.replaces, "takes": taken if shown else {}}
-    parts += [*shown, *file.said]
+    content |= {"replaced": file.replaces, "takes": {row.pop("run"): row for row in rows if shown}}
+    parts += file.said
     if names:
         content["weights"] = weight_table(posterior, names, draws, seed, interval)
         parts.append(_weights(posterior, content["weights"], interval))
@@ -132,18 +128,11 @@ def predict(
         write(target, partial(score_bands.to_csv, index=False))
         final = score_bands.groupby(["run", "benchmark"], sort=False).tail(1)
         content["scores"] = {"output": str(target), "final": final}
-        parts += [_scores(final, interval), f"\nWritten to {target}"]
-    return of_fit(fit, posterior, content, verdict, parts, notes=file.notes)
-
-
-def write_bands(bands: "pd.DataFrame", file: OutputFile) -> None:
-    """Write the bands of a forecast, the mass that they hold in a column or in the metadata."""
-    interval = float(bands.attrs["interval"])
-    rows = bands.assign(interval=interval)
-    if file.path is not None and file.path.suffix == ".csv":
-        file.write(partial(rows.to_csv, index=False))
-    else:
-        file.write(partial(write_numbers, rows, interval=str(interval)))
+        title = f"Scores at the last step, with central {100 * interval:g} % bands"
+        cells = "run | benchmark | score=median:interval"
+        parts.append(Table(title, starred(final, "run"), cells, marked=final["outside"]))
+        parts.append(f"\nWritten to {target}")
+    return of_fit(fit, posterior, content, verdict, parts)
 
 
 def _write_draws(dataset: "xr.Dataset", path: Path) -> None:
@@ -176,31 +165,11 @@ def forecast(
     return content, forecast_verdict(bands), [source, about, forecast_table(bands)]
 
 
-def _show_taken(taken: dict[str, dict[str, float]]) -> list[Part]:
-    import pandas as pd
-
-    from bayes_cpt.report.results import taken_columns
-
-    rows = pd.DataFrame.from_dict(taken, orient="index").rename_axis("run").reset_index()
-    columns = taken_columns(rows)
-    return [Table("What each run takes", rows, {"run": "run"} | columns)] if columns else []
-
-
-def _scores(final: "pd.DataFrame", interval: float) -> Table:
-    title = f"Scores at the last step, with central {100 * interval:g} % bands"
-    cells = "run | benchmark | score=median:.3f | lower:.3f | upper:.3f"
-    return Table(title, starred(final, "run"), cells, marked=final["outside"])
-
-
 def _weights(posterior: "Posterior", weights: "pd.DataFrame", interval: float) -> Table:
     from bayes_cpt.forecast.third_sets import cause_names
 
-    cells: dict[str, Any] = {"on": "domain"}
-    for name in cause_names(posterior.study):
-        cells[f"of {name}"] = lambda row, name=name: (
-            f"{row[name]:.2f} ({row[f'{name}_lower']:.2f} to {row[f'{name}_upper']:.2f})"
-        )
-    cells |= columns("runs | explained:%")
+    names = [f"of {name}={name}:interval" for name in cause_names(posterior.study)]
     rows = weights.assign(explained=weights["explained"].clip(lower=0.0))
     title = f"Weights of Eq. 6, with {100 * interval:g} % intervals"
+    cells = columns(" | ".join(["on=domain", *names, "runs", "explained:%"]))
     return Table(title, rows, cells, marked=weights["caution"])

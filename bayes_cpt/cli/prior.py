@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
+import bayes_cpt
 from bayes_cpt.cli.options import command
 from bayes_cpt.cli.output import Answer, OutputFile, Part, figure_file
 from bayes_cpt.report.tables import Table
@@ -57,17 +58,14 @@ def prior(
     """
     from bayes_cpt.identify.prior_predictive import expected_ends, read_prior_plan
     from bayes_cpt.model.joint_priors import prior_table
-    from bayes_cpt.model.spec import read_spec
     from bayes_cpt.report.forecasts import prior_verdict
 
     file = OutputFile(output, FIGURES, plan, model)
-    spec = read_spec(model)
+    spec = bayes_cpt.read_spec(model)
     frame, runs = read_prior_plan(spec, plan, study)
     ends = expected_ends(frame, runs, interval, seed=seed)
     if output is not None:
-        from bayes_cpt import plots
-
-        file.write(figure_file(plots.prior_predictive(frame, runs, seed=seed)))
+        file.write(figure_file(bayes_cpt.plots.prior_predictive(frame, runs, seed=seed)))
     lines = prior_verdict(spec.name, ends, interval)
     content = {
         "verdict": lines,
@@ -81,7 +79,7 @@ def prior(
         "figure": output and str(output),
     }
     parts = [*_priors(frame, interval), *_ends(runs.name, ends), *file.said]
-    return Answer(content, lines, parts, notes=file.notes)
+    return Answer(content, lines, parts)
 
 
 def _priors(frame: "BoundModel", interval: float) -> list[Part]:
@@ -110,8 +108,8 @@ def _ends(plan: str, ends: "pd.DataFrame") -> list[Part]:
     changes = (ends["quantity"] == "change").all()
     what = "change of the loss" if changes else "loss"
     title = f"What they expect of {plan}: the {what} at the last step, nats/token"
-    form = "+.2f" if changes else ".2f"
-    cells = f"run | on=domain | step:text | lower:{form} | median:{form} | upper:{form}"
+    form = "change" if changes else "interval"
+    cells = f"run | on=domain | step:text | expected=median:{form}"
     shown: list[Part] = [Table(title, ends, cells, group="run")]
     worst = ends.loc[ends["below_zero"].idxmax()]
     if worst["below_zero"] > MOST_BELOW_ZERO:

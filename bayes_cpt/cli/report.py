@@ -5,6 +5,7 @@ from pathlib import Path
 
 import typer
 
+import bayes_cpt
 from bayes_cpt.cli.options import command
 from bayes_cpt.cli.output import Answer, OutputFile, Results, in_words
 from bayes_cpt.cli.running import of_fit
@@ -56,7 +57,6 @@ def report(
     validation : FOLDER
         What bayes-cpt validate forecast -o wrote for this study, to be shown as calibration.
     """
-    from bayes_cpt.inference.posterior import load
     from bayes_cpt.report.page import report as make
     from bayes_cpt.report.paper import figures, texts
 
@@ -65,7 +65,7 @@ def report(
             "nothing is asked for: give -o report.html, --paper FOLDER, or both."
         )
     file, results = OutputFile(output, (".html",), fit, plan, space), Results(paper)
-    posterior = load(fit)
+    posterior = bayes_cpt.load(fit)
     options = {"--plan": plan, "--space": space, "--validation": validation}
     given = "".join(f" {name} {path}" for name, path in options.items() if path)
     full_report = make(
@@ -96,4 +96,4 @@ def report(
     }
     words = in_words(full_report.sentences) if paper else []
     parts = [*words, *results.said, *file.said]
-    return of_fit(fit, posterior, content, full_report.verdict, parts, notes=file.notes)
+    return of_fit(fit, posterior, content, full_report.verdict, parts)

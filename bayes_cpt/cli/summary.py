@@ -128,7 +128,7 @@ def summary(
         "sensitivity": sensitive,
     }
     verdict = lines if posterior.trustworthy else []
-    return of_fit(fit, posterior, content, verdict, [*parts, *file.said], notes=file.notes)
+    return of_fit(fit, posterior, content, verdict, [*parts, *file.said])
 
 
 def _of_kinds(table: "pd.DataFrame", kinds: tuple[str, ...] | list[str]) -> "list[pd.DataFrame]":

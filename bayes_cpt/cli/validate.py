@@ -141,18 +141,11 @@ def forecast(
         scores, horizons = scored.score_table(points), scored.horizon_table(points)
         content["verdict"] = held_out_verdict(pooled(scores), points, refits)
         results.tables({"scores": scores, "horizons": horizons}, "points", "refits")
-        seen = {
-            "coverage-runs": points[points["seen"] == 0],
-            "coverage-tails": points[points["seen"] > 0],
-        }
-        axes = zip(seen.items(), ("share", "ratio"), strict=True)
-        results.figures(
-            {
-                name: partial(bayes_cpt.plots.coverage, own, axis)
-                for (name, own), axis in axes
-                if len(own)
-            }
-        )
+        draw, untouched = bayes_cpt.plots.coverage, points["seen"].eq(0)
+        if untouched.any():
+            results.figures({"coverage-runs": partial(draw, points[untouched], "share")})
+        if not untouched.all():
+            results.figures({"coverage-tails": partial(draw, points[~untouched], "ratio")})
         content |= {"scores": scores, "horizons": horizons, "files": results.files}
         by_run = scores[~scores["run"].isin([ALL_RUNS, EQUAL_RUNS]) & (scores["seen"] == 0)]
         parts.append(calibration_table(pooled(scores)))

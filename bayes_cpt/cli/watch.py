@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
+import bayes_cpt
 from bayes_cpt.cli.log_options import READING, numbers
 from bayes_cpt.cli.options import command
 from bayes_cpt.cli.output import Output, check_folder, write
@@ -21,14 +22,14 @@ if TYPE_CHECKING:
     from bayes_cpt.watch.watcher import Status, Watcher
 
 OFF_TRACK = 3
-# Columns of the plot of where a loss lies in its band, at most and at least; the rest is for the numbers.
-PLOT_WIDTH, LEAST_PLOT, NUMBERS_WIDTH = 60, 12, 51
-COLUMNS = ("on", "now", "end", "lower", "upper", "still to gain", "")
-PLOT_KEY = "In the plot: - planned end, = forecast end, o its middle, x last loss"
+ENDS = (
+    "on | now:.3f | end=mean:interval | as planned from=planned_lower:.3f | to=planned_upper:.3f | "
+    "still to gain=gain:.3f"
+)
 UNNAMED = "No validation loss was found in the log: wait, or say which it is with --loss."
 
 
-@command(logs=tuple(READING))
+@command
 def watch(
     written: Output,
     fit: Path,
@@ -44,7 +45,7 @@ def watch(
     state: Path | None = None,
     interval: float = 0.9,
     objective: str = "balanced",
-    reading: dict[str, Any],
+    reading: Annotated[dict[str, Any], READING],
 ) -> int:
     r"""Follow a running job: is it on track, where will it end, and what does going on still gain.
 
@@ -94,9 +95,7 @@ def watch(
         Where the watch keeps its state [default: LOG.NAME.watch.json beside the log].
     """
     from bayes_cpt.decisions.objective import read_objective
-    from bayes_cpt.inference.posterior import load
     from bayes_cpt.report.fit import warning
-    from bayes_cpt.study.folder import read_plan
     from bayes_cpt.study.logs.raw import fail
     from bayes_cpt.watch.follow import following
     from bayes_cpt.watch.watcher import Watcher
@@ -104,8 +103,8 @@ def watch(
     kept = state or Path(f"{log.rstrip('/')}.{run}.watch.json")
     check_folder(kept.parent)
     aim = read_objective(objective)
-    posterior = load(fit)
-    planned = None if plan is None else read_plan(plan, posterior.study)
+    posterior = bayes_cpt.load(fit)
+    planned = None if plan is None else bayes_cpt.read_plan(plan, posterior.study)
     watcher = Watcher(posterior, run, planned, level=level, interval=interval)
     follower = following(log, kind, posterior.frame.domains, **reading)
     looks = _Looks(watcher, follower, kept, aim, _limits(below, posterior.frame.domains))
@@ -193,7 +192,7 @@ class _Looks:
         written.text(Text(UNNAMED if waiting else first, "bold" if fine else "bold red"))
         for line in others:
             written.text(line)
-        written.table(_ends(status, written.out.width))
+        written.table(_ends(status))
         better = advice(found, status.step, status.steps)
         for note in (*status.notes, better, trouble, waiting):
             if note:
@@ -211,38 +210,12 @@ class _Looks:
         return status_json(status) | ({"below": shares} if shares else {})
 
 
-def _ends(status: "Status", width: int) -> Table:
-    """Return where each loss is and will end, in numbers and in a plot that fits the terminal."""
+def _ends(status: "Status") -> Table:
+    """Return where each loss is and will end, and where it was to end as planned."""
     import pandas as pd
 
-    from bayes_cpt.report.forecasts import end_spread
-    from bayes_cpt.report.numbers import fixed
-
-    left = width - NUMBERS_WIDTH - max(len(domain) for domain in status.forecast)
-    plotted = min(max(left, LEAST_PLOT), PLOT_WIDTH)
     rows = []
     for domain, ends in status.forecast.items():
-        now, gain = status.losses.get(domain), status.gain_left.get(domain, {})
-        values = [now, *(ends[name] for name in ("mean", "lower", "upper")), gain.get("mean")]
-        spread = end_spread(ends)
-        texts = ["-" if value is None else fixed(value, spread) for value in values]
-        rows.append((domain, *texts, _bar(ends, now, plotted)))
-    return Table("", pd.DataFrame(rows, columns=list(COLUMNS)), note=PLOT_KEY)
-
-
-def _bar(ends: dict[str, float], now: float | None, width: int) -> str:
-    """Return the planned band, the band now, its middle and the last loss, as `PLOT_KEY` says."""
-    values = [value for value in (*ends.values(), now) if value is not None]
-    low, high = min(values), max(values)
-
-    def place(value: float) -> int:
-        return round((width - 1) * (value - low) / max(high - low, 1e-12))
-
-    line = [" "] * width
-    for first, last, sign in (("planned_lower", "planned_upper", "-"), ("lower", "upper", "=")):
-        for i in range(place(ends[first]), place(ends[last]) + 1):
-            line[i] = sign
-    line[place(ends["mean"])] = "o"
-    if now is not None:
-        line[place(now)] = "x"
-    return "".join(line)
+        gain = status.gain_left.get(domain, {}).get("mean")
+        rows.append({"on": domain, "now": status.losses.get(domain), "gain": gain, **ends})
+    return Table("", pd.DataFrame(rows), ENDS)

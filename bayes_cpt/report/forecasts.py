@@ -234,11 +234,6 @@ def below(forecast: Mapping[str, float], limit: float, interval: float) -> float
     return NormalDist(forecast["mean"], spread).cdf(limit)
 
 
-def end_spread(forecast: Mapping[str, float]) -> float:
-    """Return about the standard deviation of the loss at a run's end, nats/token."""
-    return (forecast["upper"] - forecast["lower"]) / WIDTH
-
-
 # What a run's losses hardly tell, in words.
 UNTOLD = {
     "annealing_gain": "the losses of {} hardly tell what annealing gains",

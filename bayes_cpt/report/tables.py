@@ -141,10 +141,12 @@ def _cell(made: Cells, row: Row) -> str:
         return made(row)
     name, form = made if isinstance(made, tuple) else (made, "")
     value = row[name]
-    if form in ENDS:
-        return with_interval(row, name, form)
     if callable(form):
         return form(value)
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return NONE
+    if form in ENDS:
+        return with_interval(row, name, form)
     if form in FORMS:
         return FORMS[form](value)
     if form.isdigit():
@@ -166,10 +168,9 @@ def with_interval(row: Row, name: str, form: str) -> str:
     """
     from bayes_cpt.report import numbers
 
-    prefix = "" if name in ("mean", "median") else f"{name}_"
+    stem = name.removesuffix("median").removesuffix("mean")
+    prefix = stem if stem != name else f"{name}_"
     values = [row[name], row[f"{prefix}lower"], row[f"{prefix}upper"]]
-    if math.isnan(values[0]):
-        return NONE
     if form == "steps":
         middle, lower, upper = map(numbers.steps, values)
         return middle if lower == upper else f"{middle} ({lower} to {upper})"
@@ -195,13 +196,13 @@ def number(value: float | None, digits: int = 4) -> str:
 
 
 def share(probability: float) -> str:
-    """Return a probability for a table, nothing where there is none."""
-    return "" if math.isnan(probability) else f"{100 * probability:.0f} %"
+    """Return a probability for a table."""
+    return f"{100 * probability:.0f} %"
 
 
 # How values are formatted, besides a number of digits and formats such as ".3f".
 FORMS: dict[str, Callable[[Any], str]] = {"%": share, "text": str}
-# Forms of a value with its interval, of the columns NAME, NAME_lower and NAME_upper, or lower and upper.
+# Forms of a value with its interval: of columns NAME, NAME_lower, NAME_upper, or median, lower, upper.
 ENDS = ("interval", "change", "steps")
 
 

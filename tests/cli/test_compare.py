@@ -39,7 +39,7 @@ def test_a_comparison_is_shown_and_written(call: Call, tmp_path: Path) -> None:
     assert lines[0].startswith("Use ")
     assert lines[1].startswith("How sure: ")
     assert "nats per run" in lines[1]
-    assert "Whole runs, held out" in answer.out
+    assert "Forecasts of what was left out" in answer.out
     assert "…" not in answer.out
     assert "No answer before the refits" in answer.err
     assert {path.name for path in folder.iterdir()} == {

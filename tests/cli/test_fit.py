@@ -61,7 +61,7 @@ def test_an_old_file_is_replaced_with_a_note(
     target.write_text("old")
     answer = call("fit", "data/cpt-lab", "-o", target)
     assert answer.code == 0
-    assert f"{target} was there already and has been replaced" in answer.err
+    assert f"Written to {target}, in place of the file that was there" in answer.out
     assert bayes_cpt.load(target).trustworthy
 
 

@@ -49,23 +49,6 @@ def test_once_says_where_the_run_will_end(call: Call, fit_file: Path, tmp_path: 
     assert (tmp_path / f"log.csv.{RUN}.watch.json").is_file()
 
 
-@pytest.mark.slow
-def test_the_plot_fits_the_terminal(
-    call: Call, fit_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("COLUMNS", "80")
-    log = tmp_path / "log.csv"
-    log.write_text(lines(200))
-    told = call("watch", fit_file, log, "--run", RUN, "--once").out.splitlines()
-    head = next(i for i, line in enumerate(told) if line.split()[:2] == ["on", "now"])
-    assert [line.split()[0] for line in told[head + 1 : head + 3]] == ["general", "kernel"]
-    for line in told[head + 1 : head + 3]:
-        # All of the plot stands in one line: the band now, and the last loss.
-        assert {"=", "x"} <= set(line)
-        assert len(line) <= 80
-    assert told[head + 3].startswith("In the plot: - planned end")
-
-
 def test_losses_under_other_names_are_said_and_not_waited_for_in_silence(
     call: Call, fit_file: Path, tmp_path: Path
 ) -> None:
