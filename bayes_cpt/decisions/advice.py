@@ -284,8 +284,3 @@ def _short_runs(
         columns=["run", "replay", "peak", "steps", "narrowed"],
     )
     return _plan([runs[name] for name in chosen]), table
-
-
-def _narrowed(changes: Floats, data: list[Floats]) -> float:
-    """Return the share of the variance of changes that curves take away, in the mean over changes."""
-    return float(information(changes, np.hstack(data)).share.mean())

@@ -26,8 +26,8 @@ class Candidates:
     base: Ints  # place in `bases`, (candidates,)
     replay: Floats  # share of general data, (candidates,)
     schedules: Any  # a ScheduleBatch, or what has its steps, last_rate, schedule and ends
-    places: Floats  # where each lies in the ranges of its space, 0...1, (candidates, ranges)
-    cells: Ints  # which combination of listed values each has, (candidates,)
+    # Which of the listed values each has, and its place in each range, 0...1: a column per choice of its space
+    places: Floats
     # Shares of targets in use, as `Run.mixture`; a single empty one where there is one target
     mixtures: tuple[Mapping[str, float], ...]
     mixture: Ints  # place in `mixtures`, (candidates,)
@@ -45,7 +45,6 @@ class Candidates:
             replay=self.replay[rows],
             schedules=self.schedules.take(rows),
             places=self.places[rows],
-            cells=self.cells[rows],
             mixture=self.mixture[rows],
         )
 
@@ -64,16 +63,11 @@ class Candidates:
             replay=np.concatenate([self.replay, other.replay]),
             schedules=ScheduleBatch(**schedules),
             places=np.concatenate([self.places, other.places]),
-            cells=np.concatenate([self.cells, other.cells]),
-            mixtures=self.mixtures + other.mixtures,
-            mixture=np.concatenate([self.mixture, len(self.mixtures) + other.mixture]),
+            mixture=np.concatenate([self.mixture, other.mixture]),
         )
 
-    def column(self, name: str) -> NDArray[Any]:
-        """Return a quantity of all candidates, shape (candidates,)."""
-        return np.asarray(self._column(name))
-
-    def _column(self, name: str) -> Any:
+    def column(self, name: str) -> Any:
+        """Return a quantity of all candidates, an array of shape (candidates,)."""
         batch = self.schedules
         match name:
             case "base":

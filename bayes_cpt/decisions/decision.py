@@ -18,7 +18,7 @@ from bayes_cpt.decisions.search import CANDIDATES, Search, SearchCriterion, sear
 from bayes_cpt.decisions.search_space import SearchSpace, with_batch
 from bayes_cpt.decisions.space import Space, read_space
 from bayes_cpt.decisions.valuation import Valuation
-from bayes_cpt.forecast.scores import ScoreFit
+from bayes_cpt.forecast.scores import ScoreFit, fitted_scores
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.study.ranges import outside_range
 from bayes_cpt.study.study import Study
@@ -409,7 +409,7 @@ def decide(
     criterion = SearchCriterion(RiskMeasure.parse(risk), kind == "new_run", tolerance, seed)
     model = FinalLosses.of(posterior, draws, seed)
     whole = SearchSpace.of(limits, posterior.study)
-    links = None if scores is None else _links(scores, posterior, seed)
+    links = None if scores is None else fitted_scores(scores, posterior.study, seed)
     valuation = Valuation.of(model, goal, whole, links)
     if criterion.measure.run is not None:
         valuation.of_run(criterion.measure.run)
@@ -433,15 +433,6 @@ def decide(
             tuple(outside_range(posterior.study, plan, run)) for run in plan.continual_runs
         ),
     )
-
-
-def _links(
-    scores: "str | Path | pd.DataFrame | ScoreFit", posterior: Posterior, seed: int
-) -> ScoreFit:
-    # It samples: those who choose by losses alone need not wait until that is loaded.
-    from bayes_cpt.forecast.scores import fitted_scores
-
-    return fitted_scores(scores, posterior.study, seed)
 
 
 def configuration(candidates: Candidates) -> dict[str, Any]:

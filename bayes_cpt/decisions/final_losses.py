@@ -7,7 +7,7 @@ is drawn beside (`bayes_cpt.model.discrepancy`). Of a stack the draws of all law
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -29,6 +29,7 @@ from bayes_cpt.model.discrepancy import (
     Configuration,
     ErrorCorrelation,
     SharedMisfit,
+    correlated,
     unit_ramps,
     variance_of_sum,
 )
@@ -36,7 +37,7 @@ from bayes_cpt.model.groups import mixture_columns
 from bayes_cpt.model.points import Curves
 from bayes_cpt.model.residuals import ONSET_SHARE
 from bayes_cpt.model.setup import BoundModel
-from bayes_cpt.model.simulate import unmeasured_level
+from bayes_cpt.model.simulate import Innovations, unmeasured_level
 from bayes_cpt.study.runs import Base, Run
 from bayes_cpt.study.schedules import constant
 from bayes_cpt.study.study import Study
@@ -396,11 +397,19 @@ class FinalLosses:
         """How far a base that nobody measured lies off the law, over its sd, shape (domains, draws)."""
         return _side_by_side([law.misfit.levels for law in self.laws])
 
-    def innovations(self, base: Base, run: Run, knots: int) -> Floats:
-        """Return the innovations of a run's discrepancy, shape (domains, draws, knots)."""
+    def innovations(self, base: Base, run: Run, generator: np.random.Generator) -> Innovations:
+        """Return what gives the misfit of a run's curves, a part of which configurations like it share."""
         configuration = Configuration.of(base.schedule, run.schedule, run.replay or 0.0)
         features = configuration.features(self.frame.reference)
-        return self.laws[0].misfit.innovations(features, knots)[:, 0]
+
+        @cache
+        def of_run(knots: int) -> Floats:
+            normals = generator.standard_normal((len(self.domains), self.draws, knots))
+            own = correlated(normals, self.correlation.misfit)
+            shared = self.laws[0].misfit.innovations(features, knots)[:, 0]
+            return np.asarray(np.sqrt(1.0 - OWN_SHARE) * shared + np.sqrt(OWN_SHARE) * own)
+
+        return lambda curve, knots: of_run(knots)[self.domains.index(curve.domain)]
 
     def normals(self, seed: int) -> Floats:
         """Return how far each draw's new run lies off the law, in sds: as forecasts pair them."""

@@ -25,7 +25,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from bayes_cpt.arrays import Floats, Ints
-from bayes_cpt.checks import is_number, suggestion
+from bayes_cpt.checks import is_number, unknown
 from bayes_cpt.decisions.candidates import Candidates, plan_of
 from bayes_cpt.decisions.contenders import perfect_information
 from bayes_cpt.decisions.final_losses import DRAWS, Block, FinalLosses
@@ -46,18 +46,14 @@ from bayes_cpt.forecast.derived import (
     STABLE,
     Typical,
     approach,
-    derived_quantities,
     trial_runs,
 )
 from bayes_cpt.forecast.plans import with_base_losses
-from bayes_cpt.identify.determination import facts
+from bayes_cpt.identify.determination import facts, quantities
 from bayes_cpt.inference.posterior import Posterior
-from bayes_cpt.laws.law import ALONG
 from bayes_cpt.model.bases import fitted_bases
-from bayes_cpt.model.discrepancy import OWN_SHARE, correlated
-from bayes_cpt.model.points import Curve
 from bayes_cpt.model.setup import BoundModel
-from bayes_cpt.model.simulate import Innovations, simulate
+from bayes_cpt.model.simulate import simulate
 from bayes_cpt.study.batches import Batch
 from bayes_cpt.study.folder import read_plan, run_keys
 from bayes_cpt.study.ranges import outside_range
@@ -415,15 +411,15 @@ def next_run(
     posterior.check_batch(affordable.plan, "the worth of a next run")
     whole = SearchSpace.of(limits, posterior.study)
     valuation = Valuation.of(model, goal, whole)
-    quantities = _quantities(posterior, model, about)
+    asked = _quantities(posterior, model, about)
     searched = search(valuation, whole, SearchCriterion(seed=seed), candidates)
     rows = _contending(searched, seed)
     chosen, now = searched.candidates.take(rows), int(np.searchsorted(rows, searched.chosen))
     at_stake = DecisionLosses(_values(valuation, chosen))
-    asked = np.stack(list(quantities.values()), axis=1)
+    drawn = np.stack(list(asked.values()), axis=1)
     values, told = {}, {}
     for name, curves in _simulated(posterior, model, affordable.plan, seed):
-        values[name], told[name] = at_stake.value(curves), information(asked, curves)
+        values[name], told[name] = at_stake.value(curves), information(drawn, curves)
     plan, study = affordable.plan, posterior.study
     return RunValues(
         valuation=valuation,
@@ -434,7 +430,7 @@ def next_run(
         perfect=perfect_information(valuation, searched),
         values=values,
         told=told,
-        quantities=list(quantities),
+        quantities=list(asked),
         lengthening={
             run.name: _lengthening(
                 valuation, chosen.take(slice(now, now + 1)), affordable.cost(run)
@@ -461,31 +457,27 @@ def _quantities(
     posterior: Posterior, model: FinalLosses, about: Sequence[str]
 ) -> dict[Label, Floats]:
     """Return draws of coefficients and effects, by name and validation set; none of them constant."""
-    effects = derived_quantities(posterior.frame, posterior.study, model.parameters)
-    every = model.coefficients | effects
-    unknown = [name for name in about if name not in every]
-    if unknown:
-        raise SpecError(
-            Problem(
-                "about",
-                f"there is no quantity {name!r}{suggestion(name, every)}",
-                f"name some of {', '.join(every)}",
-            )
-            for name in unknown
-        )
-    quantities = {}
-    for name in about or every:
-        values = every[name]
-        along = model.frame.members(ALONG.get(name, "domain"))
-        members = tuple(own.label for own in along) if values.ndim == 2 else ("all",)
-        for index, member in enumerate(members):
-            draws = values[:, index] if values.ndim == 2 else values
-            if np.ptp(draws) > 0:
-                quantities[name, member] = draws
-    if not quantities:
+    every = {
+        (name, member): draws
+        for (kind, name, member), draws in quantities(posterior, model.parameters).items()
+        if kind != "parameter"
+    }
+    known = list(dict.fromkeys(name for name, _ in every))
+    problems = [
+        Problem("about", *unknown("quantity", own, known)) for own in about if own not in known
+    ]
+    if problems:
+        raise SpecError(problems)
+    asked = {
+        (name, member): draws
+        for wanted in about or known
+        for (name, member), draws in every.items()
+        if name == wanted and np.ptp(draws) > 0
+    }
+    if not asked:
         problem = "none of the quantities varies over the posterior"
         raise SpecError.at("about", problem, "name others, or leave them out")
-    return quantities
+    return asked
 
 
 def _contending(searched: Search, seed: int) -> Ints:
@@ -518,30 +510,13 @@ def _simulated(
     for index, run in enumerate(plan.runs):
         curves = frame.curves(target, lambda planned, _: checkpoints(planned.schedule.steps), [run])
         generator = np.random.default_rng([seed, index])
-        shared = _innovations(model, target, run, generator) if run.phase == "cpt" else None
+        shared = None
+        if run.phase == "cpt":
+            shared = model.innovations(target.base(str(run.base)), run, generator)
         drawn = simulate(
             frame, model.parameters, curves, None, generator, model.correlation, shared
         )
         yield run.name, drawn.loss
-
-
-def _innovations(
-    model: FinalLosses, plan: Study, run: Run, generator: np.random.Generator
-) -> Innovations:
-    """Return what gives the misfit of a run's curves, a part of which configurations like it share."""
-    base = plan.base(str(run.base))
-    drawn: list[Floats] = []
-
-    def of(curve: Curve, knots: int) -> Floats:
-        if not drawn:
-            shape = (len(model.domains), model.draws, knots)
-            normals = generator.standard_normal(shape)
-            drawn.append(np.asarray(correlated(normals, model.correlation.misfit), np.float64))
-        shared = model.innovations(base, run, knots)
-        whole = np.sqrt(1.0 - OWN_SHARE) * shared + np.sqrt(OWN_SHARE) * drawn[0]
-        return np.asarray(whole[model.domains.index(curve.domain)], dtype=np.float64)
-
-    return of
 
 
 def _outside(study: Study, plan: Study, run: Run) -> str:

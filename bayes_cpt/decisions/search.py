@@ -102,9 +102,7 @@ class Search:
 
 def apart(candidates: Candidates, rows: Ints, row: int) -> NDArray[np.bool_]:
     """Return which candidates are no variants of another: another listed value, or far along a range."""
-    distance = np.abs(candidates.places[rows] - candidates.places[row]).max(axis=1, initial=0.0)
-    another = candidates.cells[rows] != candidates.cells[row]
-    return np.asarray(another | (distance >= APART))
+    return np.asarray(np.abs(candidates.places[rows] - candidates.places[row]).max(axis=1) >= APART)
 
 
 def search(

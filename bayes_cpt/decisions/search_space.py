@@ -124,29 +124,28 @@ class SearchSpace:
         return tuple(name for name, quantity in self.quantities.items() if quantity.is_range)
 
     @property
-    def searched(self) -> tuple[str, ...]:
-        """What is to be chosen, by the names of `Candidates.column`."""
-        several = [
-            name for name, quantity in self.quantities.items() if quantity.lowest < quantity.highest
-        ]
-        listed = {"targets": self.mixtures, "decay_shape": self.shapes}
-        return (
-            *(["base"] if len(self.bases) > 1 else []),
-            *several,
-            *(name for name, values in listed.items() if len(values) > 1),
-        )
-
-    @property
-    def _lists(self) -> dict[str, int]:
+    def lists(self) -> dict[str, int]:
         """How many values each listed choice has."""
         chosen = {"base": self.bases, "decay_shape": self.shapes, "targets": self.mixtures}
         listed = {name: own.values for name, own in self.quantities.items() if own.values}
         return {name: len(values) for name, values in (chosen | listed).items()}
 
     @property
+    def choices(self) -> tuple[str, ...]:
+        """All choices, by the columns of `Candidates.places`."""
+        return (*self.lists, *self.ranges)
+
+    @property
+    def searched(self) -> tuple[str, ...]:
+        """What is to be chosen, by the names of `Candidates.column`."""
+        several = {name for name, count in self.lists.items() if count > 1} | set(self.ranges)
+        order = ("base", *self.quantities, "targets", "decay_shape")
+        return tuple(name for name in order if name in several)
+
+    @property
     def combinations(self) -> int:
         """Number of combinations of listed values."""
-        return int(np.prod(list(self._lists.values())))
+        return int(np.prod(list(self.lists.values())))
 
     def sample(self, count: int, seed: int) -> Candidates:
         """Return about `count` candidates: all combinations of listed values at the same places.
@@ -162,52 +161,50 @@ class SearchSpace:
         if dimensions:
             places = _sobol(dimensions, max(count / self.combinations, 2), seed)
             if dimensions <= MOST_CORNERS:
-                corners = np.array(list(itertools.product((0.0, 1.0), repeat=dimensions)))
+                corners = np.indices([2] * dimensions).reshape(dimensions, -1).T
                 places = np.concatenate([places, corners])
-        cells = np.arange(self.combinations)
-        return self.build(np.tile(places, (cells.size, 1)), np.repeat(cells, len(places)))
+        listed = np.indices(list(self.lists.values())).reshape(len(self.lists), -1).T
+        return self.build(
+            np.hstack([np.repeat(listed, len(places), axis=0), np.tile(places, (len(listed), 1))])
+        )
 
     def around(self, centres: Candidates, width: float, count: int, seed: int) -> Candidates:
         """Return `count` candidates near others, with the same listed values."""
         points = _sobol(len(self.ranges) + 1, count, seed)[:count]
-        rows = (points[:, 0] * len(centres)).astype(np.int64)
-        places = centres.places[rows] + width * (2.0 * points[:, 1:] - 1.0)
-        return self.build(np.clip(places, 0.0, 1.0), centres.cells[rows])
+        places = centres.places[(points[:, 0] * len(centres)).astype(np.int64)]
+        in_ranges = places[:, len(self.lists) :]
+        in_ranges += width * (2.0 * points[:, 1:] - 1.0)
+        np.clip(in_ranges, 0.0, 1.0, out=in_ranges)
+        return self.build(places)
 
     def along(self, centre: Candidates, name: str, count: int) -> Candidates:
-        """Return candidates that differ from one in a single quantity."""
-        if name in self.ranges:
-            places = np.repeat(centre.places, count, axis=0)
-            places[:, self.ranges.index(name)] = np.linspace(0.0, 1.0, count)
-            return self.build(places, np.repeat(centre.cells, count))
-        sizes = self._lists
-        grid = np.arange(self.combinations).reshape(*sizes.values())
-        place = [slice(own, own + 1) for own in np.unravel_index(centre.cells[0], grid.shape)]
-        place[list(sizes).index(name)] = slice(None)
-        cells = grid[tuple(place)].ravel()
-        return self.build(np.repeat(centre.places, cells.size, axis=0), cells)
+        """Return candidates that differ from one in a single choice."""
+        is_range = name in self.ranges
+        along = np.linspace(0.0, 1.0, count) if is_range else np.arange(self.lists[name])
+        places = np.repeat(centre.places, along.size, axis=0)
+        places[:, self.choices.index(name)] = along
+        return self.build(places)
 
-    def build(self, places: Floats, cells: Ints) -> Candidates:
-        """Return the candidates at places of the ranges and combinations of the listed values."""
-        lists = self._lists
-        listed = dict(zip(lists, np.unravel_index(cells, list(lists.values())), strict=True))
+    def build(self, places: Floats) -> Candidates:
+        """Return the candidates at places (see `Candidates`)."""
+        at = dict(zip(self.choices, places.T, strict=True))
+        listed = {name: at[name].astype(np.int64) for name in self.lists}
         values = {}
         for name, quantity in self.quantities.items():
             if quantity.is_range:
-                rough = quantity.at(places[:, self.ranges.index(name)])
-                values[name] = np.clip(_rounded(name, rough), quantity.lowest, quantity.highest)
+                rough = _rounded(name, quantity.at(at[name]))
+                values[name] = np.clip(rough, quantity.lowest, quantity.highest)
             else:
                 values[name] = np.array(quantity.values)[listed[name]]
-        bases, base = self.bases, np.asarray(listed["base"])
+        bases, base = self.bases, listed["base"]
         if "loss_potential" in values:
             potentials, base = np.unique(values["loss_potential"], return_inverse=True)
             bases = tuple(annealed(self.bases[0], float(potential)) for potential in potentials)
         shapes = np.array([DECAYS.index(shape) for shape in self.shapes])[listed["decay_shape"]]
         schedules = self._schedules(values, bases, base, shapes)
-        mixture = np.asarray(listed["targets"])
-        replay = values["replay"]
+        mixture, replay = listed["targets"], values["replay"]
         return Candidates(
-            bases, base, replay, schedules, places, cells, self.mixtures, mixture, self.batch
+            bases, base, replay, schedules, places, self.mixtures, mixture, self.batch
         )
 
     def _schedules(

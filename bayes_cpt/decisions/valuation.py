@@ -17,7 +17,7 @@ from bayes_cpt.decisions.search_space import SearchSpace, named_base
 from bayes_cpt.errors import SpecError
 from bayes_cpt.forecast.scores import ScoreFit, ScoreLink, pairs_of
 from bayes_cpt.forecast.third_sets import ThirdSet, unmeasured_base
-from bayes_cpt.model.discrepancy import unit_ramps
+from bayes_cpt.model.discrepancy import misfit_variance
 from bayes_cpt.model.residuals import ONSET_SHARE
 from bayes_cpt.model.setup import BoundModel
 from bayes_cpt.study.batches import check_same_steps
@@ -95,11 +95,9 @@ def _third_variance(
     own: ThirdSet, frame: BoundModel, candidates: Candidates, *, single_run: bool
 ) -> Floats:
     """Return the variance of a third set about its linear form after the last step, (candidates, draws)."""
-    batch = candidates.schedules
-    lengths, place = np.unique(batch.steps, return_inverse=True)
-    onset = ONSET_SHARE * frame.reference.steps
-    squares = (unit_ramps(lengths, onset, frame.spec.residuals.misfit_memory) ** 2).sum(axis=1)
-    variance = squares[place][:, None] * own.misfit**2
+    batch, onset = candidates.schedules, ONSET_SHARE * frame.reference.steps
+    grown = misfit_variance(batch.steps, onset, frame.spec.residuals.misfit_memory)
+    variance = grown[:, None] * own.misfit**2
     if single_run:
         rate = (batch.last_rate / frame.reference.learning_rate)[:, None]
         heat = own.floor + (1.0 - own.floor) * rate

@@ -29,6 +29,8 @@ NOTES = {
     "bins": "Studies in order of their stated regret, in parts of equal size.",
     "near": "Studies and objectives in order of the stated probability of being within 5 mnat of the best, "
     f"in parts of equal size; {CONFIDENCE:.0%} interval of how often it was so.",
+    "free": "What `decide` recommends where decay and last learning rate are free too: expected regret "
+    "and being within 5 mnat of the best by the true law, stated and realised; then with constraints.",
     "constraint": "Best choice that keeps P(loss rises by more than its limit) <= allowed (for the "
     "plug-in: whose predicted rise is at most the limit), for domain-focus. loss: the general one, limit "
     "0.05, or four parts general to one target, limit 0. feasible: studies with such a choice. binding: "
@@ -185,6 +187,23 @@ def kept_constraints(constraints: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
+def free_statements(free: pd.DataFrame) -> pd.DataFrame:
+    """Return what was stated where the whole schedule was free, beside what came true."""
+    rows = [
+        {
+            "objective": objective,
+            "truth": form,
+            "studies": len(own),
+            "stated": _plus_minus(own["stated"]),
+            "realised": _plus_minus(own["realised"]),
+            "near, stated": f"{own['stated_near'].mean():.1%}",
+            "near": _share(own["near"]),
+        }
+        for (objective, form), own in _with_pooled(free.dropna(subset="realised"), "form")
+    ]
+    return pd.DataFrame(rows)
+
+
 def markdown(tables: dict[str, pd.DataFrame]) -> str:
     """Return the whole report."""
     choices, statements = tables["choices"], tables["statements"]
@@ -206,7 +225,13 @@ def markdown(tables: dict[str, pd.DataFrame]) -> str:
     curve = reliability(statements)
     shares = {name: curve[name].map("{:.1%}".format) for name in ("stated", "near", "low", "high")}
     parts += [NOTES["near"], markdown_table(curve.assign(**shares))]
-    parts += [NOTES["constraint"], markdown_table(kept_constraints(tables["constraints"])), fits]
+    parts += [NOTES["constraint"], markdown_table(kept_constraints(tables["constraints"]))]
+    free = tables["free"]
+    # Where nothing keeps a constraint, the nearest is recommended: that is no promise.
+    bound = free.dropna(subset="loss").assign(method=OURS)
+    bound["violated"] = bound["violated"].where(bound["feasible"].astype(bool))
+    parts += [NOTES["free"], markdown_table(free_statements(free))]
+    parts += [markdown_table(kept_constraints(bound)), fits]
     return "\n\n".join(parts) + "\n"
 
 

@@ -9,7 +9,8 @@ Truths: half about the Knowledge-Pile, half about the Pile-of-Law coefficients t
 law with another approach in steps (``true-*.toml`` beside this file). Studies: one PT run and five CPT runs
 of 2,000 steps, all with a misfit and fluctuations of the size that the lab's runs show; like runs are
 missed alike (`testbench.shared_misfit`). Every fit is held to the package's contract. To be chosen: replay
-ratio and peak learning rate of a run of 10,000 steps. A command that was stopped goes on where it was.
+ratio and peak learning rate of a run of 10,000 steps; and by `decide` itself, with the shape of the decay
+and the last learning rate free as well. A command that was stopped goes on where it was.
 """
 
 import itertools
@@ -25,7 +26,7 @@ from testbench.report import options_of
 from testbench.short_studies import FORMS
 
 # The log of the tasks last.
-TABLES = ("choices", "statements", "constraints", "studies")
+TABLES = ("choices", "statements", "constraints", "free", "studies")
 
 
 def tasks(studies: int, seed: int) -> list[Task]:

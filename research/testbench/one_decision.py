@@ -11,8 +11,11 @@ import pandas as pd
 from bayes_cpt.arrays import Floats
 from bayes_cpt.decisions import risk
 from bayes_cpt.decisions.candidates import Candidates
+from bayes_cpt.decisions.decision import TOLERANCE, decide
 from bayes_cpt.decisions.final_losses import FinalLosses, OneLaw
-from bayes_cpt.decisions.objective import PRESETS, Constraint, Objective, read_objective
+from bayes_cpt.decisions.objective import PRESETS, Constraint, Mixture, Objective, read_objective
+from bayes_cpt.decisions.search import CANDIDATES, SearchCriterion, search
+from bayes_cpt.decisions.valuation import Valuation
 from bayes_cpt.forecast.evaluate import Draws
 from bayes_cpt.forecast.third_sets import ThirdSet
 from bayes_cpt.inference.density import Density
@@ -29,6 +32,7 @@ from testbench.choosers import PREDICTORS, UNLIKE, rule_row
 from testbench.shared_misfit import noise_of, shared_misfit
 from testbench.short_studies import (
     DOMAINS,
+    LONG,
     MODEL,
     RUNS,
     design,
@@ -53,10 +57,11 @@ CONSTRAINTS = tuple(
 SHARES = {"general": np.array([1.0, 0.0]), "mixed": np.array([0.8, 0.2])}
 # To the package's contract, in as few attempts as such studies need.
 ATTEMPTS = (SamplerSettings(500, 3000, 0.97), SamplerSettings(1500, 4000, 0.995))
-# What lies within so many nats of the best is as good as the best.
-TOLERANCE = 0.005
 INTERVAL = (0.05, 0.95)
 SHIFTS = ("moderate", "strong")
+# Where the schedule is free: all that `decide` searches unless told otherwise, from the base of the others.
+FREE = {"bases": "annealed", "steps": LONG}
+SETTINGS = ("replay", "relative_peak", "decay_share", "relative_final")
 
 
 @dataclass(frozen=True)
@@ -113,11 +118,16 @@ class World:
         return cls(frame, choices, truth, study, int(for_ends), misfit)
 
     @cached_property
-    def losses(self) -> Floats:
-        """The true law's expected last losses of all choices, shape (domains, candidates)."""
+    def law(self) -> FinalLosses:
+        """The true law, as a fit of a single draw."""
         nothing = SharedMisfit(1, 0.0, len(DOMAINS))
         law = OneLaw(Draws.of(self.frame, self.truth), self.misfit or nothing, UNLIKE)
-        block = FinalLosses(self.study, (law,), self._measured, self._third).at(self.choices)
+        return FinalLosses(self.study, (law,), self._measured, self._third)
+
+    @cached_property
+    def losses(self) -> Floats:
+        """The true law's expected last losses of all choices, shape (domains, candidates)."""
+        block = self.law.at(self.choices)
         whole = block.losses + block.discrepancy if self.misfit else block.losses
         return np.asarray(whole[..., 0])
 
@@ -127,10 +137,10 @@ class World:
     def _measured(self, base: Base) -> tuple[float | None, ...]:
         return tuple(self.study.base_loss(base.name, domain) for domain in DOMAINS)
 
-    def measured_end(self, row: int) -> Floats:
-        """Return what the long run shows at its end, shape (domains,)."""
+    def measured_end(self, candidates: Candidates, row: int) -> Floats:
+        """Return what a candidate shows at its end, shape (domains,)."""
         generator = np.random.default_rng(self.seed_of_ends)
-        run = self.choices.run(row, "long")
+        run = candidates.run(row, "long")
         noise = noise_of(self.misfit, (run,))
         return measured_end(self.frame, self.truth, noise, self.study, run, generator)
 
@@ -220,7 +230,9 @@ def one_study(task: Task) -> Outcome:
     for name, predict in PREDICTORS.items():
         predictions[name] = predict(world.study, plan, runs, seed)
         clock.append(time.perf_counter())
+    free = free_rows(world, posterior)
     log = {
+        "seconds free schedule": time.perf_counter() - clock[-1],
         **{f"seconds {name}": own for name, own in zip(predictions, np.diff(clock), strict=True)},
         **quality(diagnostics),
     }
@@ -228,6 +240,7 @@ def one_study(task: Task) -> Outcome:
         "choices": choice_rows(world, predictions),
         "statements": statement_rows(world, forecast),
         "constraints": constraint_rows(world, forecast, predictions[PLUG_IN]),
+        "free": free,
         "studies": [log],
     }
     place = {"form": task.form, "shift": task.shift}
@@ -296,8 +309,53 @@ def constraint_rows(world: World, forecast: Forecast, plug_in: Floats) -> list[R
                 place = int(np.where(feasible, weights @ predicted[method], np.inf).argmin())
                 row |= world.chosen(place) | {
                     "stated": float(1.0 - kept[place]) if method == OURS else np.nan,
-                    "violated": float(share @ world.measured_end(place) > highest),
+                    "violated": float(share @ world.measured_end(world.choices, place) > highest),
                     "binding": float(place != int((weights @ predicted[method]).argmin())),
                 }
             rows.append(row)
     return rows
+
+
+def free_rows(world: World, posterior: Posterior) -> list[Row]:
+    """Return what `decide` recommends where the whole schedule is free, a row per objective and constraint.
+
+    Of an objective: regret, stated and realised (against the best of the space by the true law). Of a
+    constraint: how probably the recommendation breaks it, stated, and whether it did when it was trained.
+    """
+    return [_free_regret(world, posterior, objective) for objective in OBJECTIVES.values()] + [
+        _free_constraint(world, posterior, constraint) for constraint in CONSTRAINTS
+    ]
+
+
+def _free_regret(world: World, posterior: Posterior, objective: Objective) -> Row:
+    found = decide(posterior, objective, FREE)
+    truth = Valuation.of(world.law, objective, found.space)
+    best = search(truth, found.space, SearchCriterion(), CANDIDATES).best.item()
+    value = truth.expected(found.chosen, world.law.at(found.chosen)).item()
+    own = found.contenders
+    return {
+        "objective": objective.name,
+        **{name: float(found.chosen.column(name)[0]) for name in SETTINGS},
+        "stated": float(own.regrets[0].mean()),
+        "realised": max(value - best, 0.0),
+        "stated_near": float(own.probability_within(TOLERANCE)[0]),
+        "near": value - best <= TOLERANCE,
+    }
+
+
+def _free_constraint(world: World, posterior: Posterior, constraint: Constraint) -> Row:
+    general, target = SHARES["mixed"]
+    mixtures = {"mixed": Mixture(general=general, target=target)}
+    bound = {"constraints": (constraint,), "mixtures": mixtures}
+    found = decide(posterior, CONSTRAINED.model_copy(update=bound), FREE)
+    ends = world.measured_end(found.chosen, 0)
+    return {
+        "objective": CONSTRAINED.name,
+        "loss": constraint.domain,
+        "allowed": constraint.probability,
+        **{name: float(found.chosen.column(name)[0]) for name in SETTINGS},
+        "feasible": found.feasible,
+        "binding": bool(found.binding),
+        "stated": float(found.contenders.breaches[0, 0]),
+        "violated": bool(SHARES[constraint.domain] @ ends > world.threshold(constraint)),
+    }

@@ -26,8 +26,6 @@ from bayes_cpt.decisions.final_losses import FinalLosses
 from bayes_cpt.errors import BayesCPTError
 from bayes_cpt.forecast.plans import with_base_losses
 from bayes_cpt.inference.posterior import Posterior
-from bayes_cpt.model.discrepancy import OWN_SHARE, correlated
-from bayes_cpt.model.points import Curve
 from bayes_cpt.model.simulate import simulate
 from bayes_cpt.model.spec import read_spec
 from bayes_cpt.study.runs import Run
@@ -134,25 +132,7 @@ def measured_ends(posterior: Posterior, plan: Study, runs: tuple[Run, ...], seed
     found = []
     for run in runs:
         curves = frame.curves(plan, lambda own, _: [own.schedule.steps], [run])
-        base, shape = plan.base(str(run.base)), (len(frame.domains), model.draws)
-        own: dict[int, Floats] = {}
-
-        def innovations(
-            curve: Curve,
-            knots: int,
-            run: Run = run,
-            base: Any = base,
-            shape: tuple[int, int] = shape,
-            own: dict[int, Floats] = own,
-        ) -> Floats:
-            if knots not in own:
-                normals = generator.standard_normal((*shape, knots))
-                drawn = correlated(normals, model.correlation.misfit)
-                own[knots] = np.asarray(drawn, np.float64)
-            shared = model.innovations(base, run, knots)
-            whole = np.sqrt(1.0 - OWN_SHARE) * shared + np.sqrt(OWN_SHARE) * own[knots]
-            return np.asarray(whole[frame.domains.index(curve.domain)])
-
+        innovations = model.innovations(plan.base(str(run.base)), run, generator)
         ends = simulate(
             frame, model.parameters, curves, None, generator, model.correlation, innovations
         )

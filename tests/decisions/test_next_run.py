@@ -13,6 +13,7 @@ from bayes_cpt.arrays import Floats
 from bayes_cpt.decisions import final_losses
 from bayes_cpt.decisions import next_run as module
 from bayes_cpt.decisions.decision import decide
+from bayes_cpt.decisions.final_losses import FinalLosses
 from bayes_cpt.decisions.next_run import REPLAYS, Affordable, RunValues, checkpoints, next_run
 from bayes_cpt.decisions.objective import read_objective
 from bayes_cpt.errors import SpecError, StudyError
@@ -112,7 +113,7 @@ def test_values_meet_nested_simulation_by_importance_weights(
     other runs and other losses comes on top: here it shares none.
     """
     monkeypatch.setattr(module, "CHECKPOINTS", 6)
-    monkeypatch.setattr(module, "_innovations", lambda *_: None)
+    monkeypatch.setattr(FinalLosses, "innovations", lambda *_: None)
     monkeypatch.setattr(final_losses, "error_correlation", lambda _: ErrorCorrelation(0.0, 0.0))
     posterior = small_case()
     found = next_run(posterior, "balanced", SPACE, probes, draws=1000, candidates=32)

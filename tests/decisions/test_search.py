@@ -166,7 +166,7 @@ def test_ranges_are_searched_as_well_as_by_a_fine_grid(measure: str) -> None:
     assert len(found.candidates) == 512 + 4 + 2 * 256
     side = np.linspace(0.0, 1.0, 60)
     places = np.stack(np.meshgrid(side, side), axis=-1).reshape(-1, 2)
-    grid = space.build(places, np.zeros(len(places), dtype=np.int64))
+    grid = space.build(np.hstack([np.zeros((len(places), len(space.lists))), places]))
     block = valuation.model.at(grid)
     law = valuation.changes(grid, block.losses)
     sizes = block.spread.of_sum(valuation.weights, single_run=False)
@@ -314,7 +314,7 @@ def test_slices_leave_the_recommendation_in_one_quantity() -> None:
         for other in set(space.searched) - {name}:
             assert set(own.candidates.column(other).tolist()) == set(chosen.column(other).tolist())
         for row in range(len(own.candidates)):
-            same = (found.candidates.cells == own.candidates.cells[row]).argmax()
+            same = (found.candidates.places == own.candidates.places[row]).all(axis=1).argmax()
             wanted = values[same] - values[found.chosen]
             np.testing.assert_allclose(own.costs[row], wanted, atol=CLOSE)
         assert own.within(0.0).size >= 1

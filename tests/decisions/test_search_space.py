@@ -77,7 +77,7 @@ def test_a_sample_fills_the_ranges_and_holds_their_corners() -> None:
         pairs = zip(own.replay.tolist(), own.schedules.peak.tolist(), strict=True)
         assert corners <= set(pairs)
         # A Sobol sequence has one point in each of so many strips, whichever way they are cut.
-        for column in range(2):
+        for column in map(space.choices.index, space.ranges):
             counts = np.histogram(own.places[:128, column], bins=128, range=(0, 1))[0]
             assert (counts == 1).all()
 
@@ -186,10 +186,9 @@ def test_neighbours_are_near_and_of_the_same_lists() -> None:
     centres = sampled.take(np.array([3, 200]))
     near = space.around(centres, 0.05, 40, seed=1)
     assert len(near) == 40
-    assert set(near.cells.tolist()) == set(centres.cells.tolist())
-    for place, cell in zip(near.places, near.cells, strict=True):
-        own = centres.places[centres.cells == cell]
-        assert np.abs(own - place).max(axis=1).min() <= 0.05 + 1e-12
+    # Another listed value would lie a whole step away.
+    gaps = np.abs(near.places[:, None] - centres.places).max(axis=2).min(axis=1)
+    assert gaps.max() <= 0.05 + 1e-12
     joined = sampled.joined(near)
     assert len(joined) == len(sampled) + 40
     last = joined.take(np.array([len(joined) - 1]))

@@ -108,10 +108,8 @@ def candidates_of(planner: Planner, settings: list[dict[str, Any]]) -> Candidate
     )
     nowhere = np.zeros((len(settings), 0))
     replay = table["replay"].to_numpy()
-    cells = np.zeros(len(settings), dtype=np.int64)
-    return Candidates(
-        bases, table["base"].to_numpy(), replay, schedules, nowhere, cells, ({},), cells
-    )
+    first = np.zeros(len(settings), dtype=np.int64)
+    return Candidates(bases, table["base"].to_numpy(), replay, schedules, nowhere, ({},), first)
 
 
 def test_regret_and_constraints_are_those_of_decide(planner: Planner) -> None:

@@ -62,6 +62,9 @@ def tables() -> dict[str, pd.DataFrame]:
         "choices": pd.DataFrame(choices),
         "statements": pd.DataFrame(statements),
         "constraints": pd.DataFrame(constraints),
+        "free": pd.DataFrame(
+            statements + [own | {"feasible": "violated" in own} for own in constraints]
+        ),
         "studies": pd.DataFrame([log | {"task": str(task)} for task in range(TASKS)]),
     }
 

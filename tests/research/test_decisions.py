@@ -39,6 +39,16 @@ def made_up(task: Task) -> Outcome:
             for constraint in CONSTRAINTS
             for method in (OURS, PLUG_IN)
         ],
+        "free": [
+            {"objective": name, "stated": regret, "realised": regret}
+            | {"stated_near": 0.5, "near": True}
+            for name in OBJECTIVES
+        ]
+        + [
+            {"loss": constraint.domain, "allowed": constraint.probability, "stated": 0.1}
+            | {"feasible": True, "violated": 0.0, "binding": True}
+            for constraint in CONSTRAINTS
+        ],
         "studies": [
             {"rhat": 1.0, "ess": 500.0, "divergences": 0}
             | {"trustworthy": True, f"seconds {OURS}": 1.0}

@@ -71,7 +71,7 @@ def test_a_misfit_that_like_runs_share_is_part_of_what_is_chosen_between() -> No
     near = np.abs(np.diff(missed, axis=1)[:, np.diff(own.choices.column("replay")) == 0])
     assert np.median(near) < 0.3 * missed.std()
     row = 150
-    ends = np.array([own.measured_end(row) for _ in range(2)])
+    ends = np.array([own.measured_end(own.choices, row) for _ in range(2)])
     np.testing.assert_array_equal(ends[0], ends[1])
     assert np.abs(ends[0] - own.losses[:, row]).max() < 0.15
 
@@ -127,4 +127,4 @@ def test_the_best_choice_that_keeps_a_constraint(world: World) -> None:
         assert row["stated"] == pytest.approx(above[place], abs=0.01)
         # Whatever is clearly better in the mean breaks the constraint.
         assert np.all(above[mean < mean[place]] > row["allowed"] - 0.01)
-        assert row["violated"] == (own @ world.measured_end(place) > highest)
+        assert row["violated"] == (own @ world.measured_end(world.choices, place) > highest)

@@ -68,7 +68,9 @@ def short_fits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make fits short, and leave out what is not installed."""
     monkeypatch.setattr(sampling, "ATTEMPTS", SHORT)
     monkeypatch.setattr(one_decision, "ATTEMPTS", SHORT)
-    monkeypatch.setattr(baselines, "STARTS", 4)
+    few = baselines.Effort(starts=4, refits=20, residuals=5)
+    monkeypatch.setattr(baselines, "PAPER_EFFORT", few)
+    monkeypatch.setattr(choosers, "PAPER_EFFORT", few)
     if find_spec("sklearn") is None:
         monkeypatch.delitem(choosers.PREDICTORS, "Gaussian process")
 
@@ -101,4 +103,7 @@ def test_a_simulated_decision(tmp_path: Path) -> None:
     assert (choices >= 0).all()
     assert (choices.loc["oracle"] == 0).all()
     assert choices.loc["bayes_cpt"].max() < 0.2
+    free = pd.read_csv(tmp_path / "out" / "free.csv").set_index("loss")
+    assert free.loc[["general", "mixed"], "violated"].isin([True, False]).all()
+    assert (free["realised"].dropna() < 0.2).all()
     assert "bayes_cpt" in (tmp_path / "out" / "report.md").read_text(encoding="utf-8")
