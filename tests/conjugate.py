@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bayes_cpt.validate.calibration import RANKED, Replicate
+from bayes_cpt.validate.calibration import RANKED, Row, ranked
 
 MEASURED, NOISE = 5, 2.0
 
@@ -30,16 +30,16 @@ class NormalMean:
     problems: tuple[str, ...] = ()
     fails: int = 0
 
-    def __call__(self, seed: int) -> Replicate:
+    def __call__(self, seed: int) -> Row:
         generator = np.random.default_rng(seed)
         mean, later = generator.standard_normal(), generator.standard_normal()
         data = mean + NOISE * generator.standard_normal(MEASURED)
         truth = {"mean": mean, "next": mean + NOISE * later}
         if self.fails and seed % self.fails == 0:
-            return Replicate(truth, {}, ("no mode",), 0)
+            return ranked(truth, {}, ("no mode",), 0)
         precision = 1.0 + MEASURED / NOISE**2
         center, spread = data.sum() / NOISE**2 / precision, precision**-0.5
         draws = generator.standard_normal(RANKED) * self.widen + self.shift
         posterior = center + spread * draws
         later_draws = posterior + NOISE * generator.standard_normal(RANKED)
-        return Replicate(truth, {"mean": posterior, "next": later_draws}, self.problems)
+        return ranked(truth, {"mean": posterior, "next": later_draws}, self.problems)

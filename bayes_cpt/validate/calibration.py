@@ -34,6 +34,8 @@ from bayes_cpt.model.spec import ModelSpec
 from bayes_cpt.study.study import Base, Run, Study
 from bayes_cpt.validate.tasks import Pool, Progress, Records, in_words, run_tasks, task_seed
 
+type Row = dict[str, Any]
+
 POINTS = 12
 # Stands for every loss until a simulation fills it in, nats/token.
 PLACEHOLDER = 3.0
@@ -194,41 +196,38 @@ def with_base_losses(curves: Curves, simulated: Curves, design: Study) -> Curves
     return replace(curves, bases=replace(curves.bases, loss=losses))
 
 
-@dataclass(frozen=True, eq=False)
-class Replicate:
-    """One simulated study, fitted again.
+def ranked(
+    truth: Mapping[str, float],
+    draws: Mapping[str, Floats],
+    problems: Sequence[str] = (),
+    attempts: int = 1,
+    refused: int = 0,
+) -> Row:
+    """Return the row of a simulated study that was fitted again, in the table of `simulated_ranks`.
 
     Parameters
     ----------
-    truth : dict of str to float
+    truth : mapping of str to float
         What was simulated, by quantity.
-    draws : dict of str to ndarray, shape (draws,)
+    draws : mapping of str to ndarray, shape (draws,)
         About independent posterior draws of the same; empty where the refit failed.
-    problems : tuple of str
+    problems : sequence of str
         Why the refit is not to be trusted; empty where it is.
     attempts : int
         Of sampling.
     refused : int
         Studies drawn before this one that held a loss that no model can have.
     """
-
-    truth: dict[str, float]
-    draws: dict[str, Floats]
-    problems: tuple[str, ...] = ()
-    attempts: int = 1
-    refused: int = 0
-
-    def ranks(self) -> dict[str, int | None]:
-        """Return how many of its draws lie below the truth of each quantity."""
-        return {
-            name: int(np.sum(self.draws[name] < truth)) if name in self.draws else None
-            for name, truth in self.truth.items()
-        }
+    notes = (not problems, in_words(problems), attempts, refused)
+    return dict(zip(NOTES[1:], notes, strict=True)) | {
+        name: int(np.sum(draws[name] < own)) if name in draws else None
+        for name, own in truth.items()
+    }
 
 
 @dataclass(frozen=True, eq=False)
 class ModelReplicates:
-    """Simulates a design under a model and fits it again; called with a seed.
+    """Simulates a design under a model and fits it again; called with a seed, returns a row of ranks.
 
     Parameters
     ----------
@@ -246,8 +245,8 @@ class ModelReplicates:
     held_out: tuple[str, ...] = ()
     cores: int | None = None
 
-    def __call__(self, seed: int) -> Replicate:
-        """Return the replicate of a seed."""
+    def __call__(self, seed: int) -> Row:
+        """Return the row of a seed (see `ranked`)."""
         from bayes_cpt.inference.density import Density
         from bayes_cpt.inference.metric import SamplingError
         from bayes_cpt.inference.sampling import SamplerSettings, sample
@@ -260,18 +259,18 @@ class ModelReplicates:
         known = {name: float(value[0]) for name, value in true_values.items()}
         if refused >= MOST_DRAWN:
             problem = f"none of {MOST_DRAWN} simulated studies had finite losses above 0"
-            return Replicate(known, {}, (problem,), 0, refused)
+            return ranked(known, {}, (problem,), 0, refused)
         attempts = tuple(SamplerSettings(*settings) for settings in ATTEMPTS)
         try:
             refit = sample(Density(setup), int(for_fit), attempts=attempts, cores=self.cores)
         except SamplingError as error:
-            return Replicate(known, {}, (str(error),), 0, refused)
+            return ranked(known, {}, (str(error),), 0, refused)
         parameters = _thinned(refit.values, RANKED)
         for name, value in truth.items():
             parameters.setdefault(name, np.repeat(value, RANKED, axis=0))
         ends = self._final_losses(setup, parameters, int(for_end) + 1)
         draws = _named(frame, parameters) | ends
-        return Replicate(known, draws, refit.diagnostics.problems, refit.attempts, refused)
+        return ranked(known, draws, refit.diagnostics.problems, refit.attempts, refused)
 
     def _simulated(
         self, blank: Setup, for_prior: int, for_data: int
@@ -332,20 +331,8 @@ def _thinned(values: Mapping[str, Floats], wanted: int) -> dict[str, Floats]:
     return thinned
 
 
-def _ranked(replicate: Callable[[int], Replicate], seed: int) -> dict[str, pd.DataFrame]:
-    """Return a replicate's row of the table of ranks."""
-    refit = replicate(seed)
-    row: dict[str, Any] = {
-        "trustworthy": not refit.problems,
-        "problems": in_words(refit.problems),
-        "attempts": refit.attempts,
-        "refused": refit.refused,
-    }
-    return {"ranks": pd.DataFrame([row | refit.ranks()])}
-
-
 def simulated_ranks(
-    replicate: Callable[[int], Replicate],
+    replicate: Callable[[int], Row],
     simulations: int,
     seed: int = 0,
     *,
@@ -364,8 +351,12 @@ def simulated_ranks(
     kept = records or Records.open(None, {}, TABLES)
     numbers = range(simulations)
     tasks = {str(number): task_seed(seed, f"simulation {number}") for number in numbers}
-    run_tasks(partial(_ranked, replicate), tasks, pool, kept, progress)
+    run_tasks(partial(_table, replicate), tasks, pool, kept, progress)
     return kept.in_order("ranks", list(tasks))
+
+
+def _table(replicate: Callable[[int], Row], seed: int) -> dict[str, pd.DataFrame]:
+    return {TABLES[0]: pd.DataFrame([replicate(seed)])}
 
 
 @dataclass(frozen=True, eq=False)
@@ -423,36 +414,30 @@ def verdict(table: pd.DataFrame) -> Verdict:
 
 
 @cache
-def ecdf_bands(count: int, mass: float) -> tuple[Floats, Floats, Floats]:
-    """Return where the ECDF of so many values is looked at, and a simultaneous band for uniform ones.
+def ecdf_bands(count: int, mass: float) -> tuple[Floats, Floats]:
+    """Return a simultaneous band for the ECDF of so many uniform values, at the points of `ecdf`.
 
     Returns
     -------
-    points, lower, upper : ndarray, shape (count + 1,)
-        With the probability `mass` the ECDF of uniform values lies inside everywhere.
+    lower, upper : ndarray, shape (count + 1,)
+        With the probability `mass` the ECDF lies inside everywhere.
     """
     from arviz_stats.ecdf_utils import ecdf_pit
 
     uniform = (np.arange(count) + 0.5) / count
     simulations = max(SIMULATIONS, round(TAIL_SIMULATIONS / (1.0 - mass)))
     generator = np.random.default_rng(SEED)
-    points, _, lower, upper = ecdf_pit(uniform, mass, simulations, rng=generator)
-    return points, lower, upper
+    _, _, lower, upper = ecdf_pit(uniform, mass, simulations, rng=generator)
+    return lower, upper
 
 
 def ecdf(values: ArrayLike) -> Floats:
-    """Return the ECDF of values at the points of their `ecdf_bands`."""
+    """Return the ECDF of values at as many even points from 0 to 1, shape (values + 1,)."""
     from arviz_stats.ecdf_utils import compute_ecdf
 
     sample = np.asarray(values, dtype=np.float64)
     inner = np.arange(1, sample.size) / sample.size
     return np.concatenate([[0.0], compute_ecdf(sample, inner), [1.0]])
-
-
-def transforms(ranks: pd.DataFrame, draws: int) -> pd.DataFrame:
-    """Return ranks (a row per simulation) as values uniform on 0...1 just where ranks are on 0...draws."""
-    fractions = np.random.default_rng(SEED).uniform(size=ranks.shape)
-    return (ranks + fractions) / (draws + 1)
 
 
 def judge(ranks: pd.DataFrame, draws: int) -> pd.DataFrame:
@@ -471,27 +456,25 @@ def judge(ranks: pd.DataFrame, draws: int) -> pd.DataFrame:
         simulations.
     """
     columns = ["quantity", "verdict", "mean", "spread"]
-    values = transforms(ranks, draws)
-    count = len(values)
+    count, quantities = ranks.shape
     if count < 2:
         return pd.DataFrame(columns=columns)
-    alone = ecdf_bands(count, 1.0 - FALSE_ALARM)
-    together = ecdf_bands(count, family_mass(values.shape[1]))
-    rows = []
-    for name in values:
-        sample = values[name].to_numpy()
-        curve = ecdf(sample)
-        word = HOLDS if _inside(curve, alone) else EDGE if _inside(curve, together) else FAILS
-        spread = float(np.sqrt(12.0 * np.mean((sample - 0.5) ** 2)))
-        rows.append((name, word, float(sample.mean()), spread))
-    return pd.DataFrame(rows, columns=columns)
+    # Values that are uniform on 0...1 just where ranks are on 0...draws.
+    fractions = np.random.default_rng(SEED).uniform(size=ranks.shape)
+    values = (ranks + fractions) / (draws + 1)
+    curves = values.apply(ecdf, result_type="expand").to_numpy()
+    outside = [
+        ((curves < lower[:, None]) | (curves > upper[:, None])).any(axis=0)
+        for lower, upper in (
+            ecdf_bands(count, mass) for mass in (1.0 - FALSE_ALARM, family_mass(quantities))
+        )
+    ]
+    words = np.array([HOLDS, EDGE, FAILS])[np.where(outside[0], 1 + outside[1], 0)]
+    spreads = np.sqrt(12.0 * ((values - 0.5) ** 2).mean())
+    found = {"verdict": words, "mean": values.mean(), "spread": spreads}
+    return pd.DataFrame(found).rename_axis("quantity").reset_index()
 
 
 def family_mass(quantities: int) -> float:
     """Return the mass of each quantity's band by which so many are judged together."""
     return 1.0 - FALSE_ALARM / max(1, quantities)
-
-
-def _inside(curve: Floats, bands: tuple[Floats, Floats, Floats]) -> bool:
-    _, lower, upper = bands
-    return bool(np.all((lower <= curve) & (curve <= upper)))

@@ -11,7 +11,7 @@ from conjugate import NormalMean
 from malformed import FILES, write_files
 
 from bayes_cpt.validate import held_out
-from bayes_cpt.validate.calibration import ModelReplicates, Replicate
+from bayes_cpt.validate.calibration import ModelReplicates, Row
 from bayes_cpt.validate.folds import Question
 
 SBC = ("validate", "sbc", "-n", 40, "--jobs", 1)
@@ -44,7 +44,7 @@ def toy(monkeypatch: pytest.MonkeyPatch) -> list[ModelReplicates]:
     asked: list[ModelReplicates] = []
     wrong = {"seed": 0}
 
-    def replicate(own: ModelReplicates, seed: int) -> Replicate:
+    def replicate(own: ModelReplicates, seed: int) -> Row:
         asked.append(own)
         wrong["seed"] = seed
         return NormalMean(widen=0.5 if own.spec.name == "pretrain" else 1.0)(seed)

@@ -26,11 +26,12 @@ from bayes_cpt.study.study import Study
 from bayes_cpt.validate.calibration import (
     FAILS,
     HELD_OUT,
+    NOTES,
     POINTS,
     RANKED,
     TABLES,
     ModelReplicates,
-    Replicate,
+    Row,
     design_study,
     ecdf,
     ecdf_bands,
@@ -38,6 +39,7 @@ from bayes_cpt.validate.calibration import (
     held_out_run,
     judge,
     quantity_ranks,
+    ranked,
     simulate_setup,
     simulated_ranks,
     verdict,
@@ -211,10 +213,10 @@ def test_a_wrong_posterior_is_found_out_and_the_table_says_how(
 
 
 def test_ranks_are_counts_of_draws_below_the_truth() -> None:
-    replicate = Replicate(
-        {"a": 0.5, "b": 9.0, "c": 1.0}, {"a": np.array([0.1, 0.5, 0.7]), "b": np.zeros(3)}
-    )
-    assert replicate.ranks() == {"a": 1, "b": 3, "c": None}
+    truth = {"a": 0.5, "b": 9.0, "c": 1.0}
+    row = ranked(truth, {"a": np.array([0.1, 0.5, 0.7]), "b": np.zeros(3)}, ("no mode",), 2)
+    notes = {"trustworthy": False, "problems": "no mode", "attempts": 2, "refused": 0}
+    assert row == notes | {"a": 1, "b": 3, "c": None}
     table = simulated_ranks(NormalMean(), 400, seed=2, pool=HERE)
     values = (table["mean"] + 0.5) / (RANKED + 1)
     assert kstest(values, "uniform").pvalue > 1e-3
@@ -240,7 +242,7 @@ def test_more_simulations_continue_fewer_and_nothing_is_done_twice(tmp_path: Pat
 
     calls: list[int] = []
 
-    def counting(seed: int) -> Replicate:
+    def counting(seed: int) -> Row:
         calls.append(seed)
         return NormalMean()(seed)
 
@@ -299,11 +301,11 @@ def test_every_sampled_parameter_and_the_held_out_run_are_ranked(
         for what in ("final law", "final loss")
         for domain in frame.domains
     }
-    assert set(found.truth) == set(found.draws) == expected | ends
-    assert all(draws.shape == (RANKED,) for draws in found.draws.values())
-    assert all(0 <= (rank or 0) <= RANKED for rank in found.ranks().values())
-    assert own(3).ranks() == found.ranks()
-    assert own(4).ranks() != found.ranks()
+    ranks = pd.Series(found).drop(list(NOTES[1:]))
+    assert set(ranks.index) == expected | ends
+    assert ranks.between(0, RANKED).all()
+    assert own(3) == found
+    assert own(4) != found
 
 
 def test_the_prior_in_place_of_the_posterior_has_uniform_ranks(
@@ -345,7 +347,7 @@ def ranks(generator: np.random.Generator, count: int, quantities: int) -> pd.Dat
 def test_bands_hold_the_ecdf_of_uniform_values_as_often_as_they_say() -> None:
     generator = np.random.default_rng(1)
     for count, mass in ((40, 0.8), (200, 0.95)):
-        _, lower, upper = ecdf_bands(count, mass)
+        lower, upper = ecdf_bands(count, mass)
         curves = np.array([ecdf(generator.uniform(size=count)) for _ in range(2000)])
         inside = int(np.all((lower <= curves) & (curves <= upper), axis=1).sum())
         # The band is simulated too: a tolerance of a few hundredths.
