@@ -3,7 +3,6 @@
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -79,7 +78,8 @@ class Candidates:
             case "targets":
                 return np.array([mixture_words(mixture) for mixture in self.mixtures])[self.mixture]
             case "relative_peak":
-                return batch.peak / self._pretraining_peaks[self.base]
+                peaks = [own.schedule.peak if own.schedule else np.nan for own in self.bases]
+                return batch.peak / np.array(peaks)[self.base]
             case "warmup_share":
                 return batch.warmup_steps / batch.steps
             case "decay_shape":
@@ -110,10 +110,6 @@ class Candidates:
             forward_pt=forward_pt[self.base],
         )
 
-    @cached_property
-    def _pretraining_peaks(self) -> Floats:
-        return np.array([base.schedule.peak if base.schedule else np.nan for base in self.bases])
-
     def run(self, row: int, name: str) -> Run:
         """Return one as a run of the study format."""
         base = self.bases[self.base[row]]
@@ -129,18 +125,16 @@ class Candidates:
             targets=dict(self.mixtures[self.mixture[row]]) or None,
         )
 
-    def plan(self, study: Study, rows: Sequence[int], names: Sequence[str]) -> Study:
-        """Return some as a plan, to be predicted or written to a file."""
-        bases = [self.bases[own] for own in np.unique(self.base[rows])]
-        runs = [self.run(row, name) for row, name in zip(rows, names, strict=True)]
-        return plan_of(study, bases, runs)
+    def plan(self, study: Study, names: Sequence[str]) -> Study:
+        """Return all as a plan, to be predicted or written to a file."""
+        bases = [self.bases[own] for own in np.unique(self.base)]
+        return plan_of(study, bases, [self.run(row, name) for row, name in enumerate(names)])
 
 
 def plan_of(study: Study, bases: Sequence[Base], runs: Sequence[Run]) -> Study:
     """Return a plan of runs that nobody trained, from some bases."""
     # What a run takes of its data is told of the configuration, not of the names it has here.
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", StudyWarning)
+    with warnings.catch_warnings(action="ignore", category=StudyWarning):
         return replace(
             study,
             name=f"{study.name}-decision",

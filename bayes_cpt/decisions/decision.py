@@ -76,8 +76,6 @@ class Decision:
         Of general and target loss.
     slices : tuple of Slice
         The cost of leaving the recommendation in each quantity that was searched.
-    outside : tuple of tuple of str
-        Of each contender in words where it leaves what the runs covered.
     """
 
     valuation: Valuation
@@ -89,7 +87,6 @@ class Decision:
     information: tuple[float, float]
     front: Front
     slices: tuple[Slice, ...]
-    outside: tuple[tuple[str, ...], ...]
 
     @property
     def feasible(self) -> bool:
@@ -166,9 +163,9 @@ class Decision:
         constraints, which it might break.
         """
         valuation, chosen = self.valuation, self.chosen
-        studied = [base.name for base in valuation.model.study.bases]
         short = chosen.schedules.steps[0] < SHORTEST_RUN
-        if valuation.objective.chances or short or chosen.column("base")[0] not in studied:
+        hypothetical = "loss_potential" in self.space.quantities
+        if valuation.objective.chances or short or hypothetical:
             return None
         free = free_schedule(valuation, chosen, highest_rate(valuation.model.study))
         own, other = (
@@ -185,8 +182,13 @@ class Decision:
 
     def plan(self) -> Study:
         """Return the contenders as a plan, to be handed to `Posterior.predict` or written to a file."""
-        rows = range(len(self.contenders))
-        return self.contenders.candidates.plan(self.valuation.model.study, rows, self.names)
+        return self.contenders.candidates.plan(self.valuation.model.study, self.names)
+
+    @cached_property
+    def outside(self) -> list[list[str]]:
+        """Where each contender leaves what the runs covered, in words."""
+        study, plan = self.valuation.model.study, self.plan()
+        return [outside_range(study, plan, run) for run in plan.continual_runs]
 
     def table(self, interval: float = 0.9) -> "pd.DataFrame":
         """Return one row per contender, the recommendation first.
@@ -282,8 +284,7 @@ class Decision:
                 {
                     "quantity": name,
                     **ends,
-                    "at_lowest": shares["lowest"],
-                    "at_highest": shares["highest"],
+                    **{f"at_{end}": share for end, share in shares.items()},
                     "edge": edge,
                     "near_lowest": near.min(),
                     "near_highest": near.max(),
@@ -417,8 +418,6 @@ def decide(
     rows = searched.separated(CONTENDERS)
     contenders = Contenders.of(valuation, searched.candidates.take(rows), searched.best)
     chosen = contenders.candidates.take(slice(0, 1))
-    names = [str(index) for index in range(len(contenders))]
-    plan = contenders.candidates.plan(posterior.study, range(len(contenders)), names)
     return Decision(
         valuation=valuation,
         space=whole,
@@ -429,9 +428,6 @@ def decide(
         information=perfect_information(valuation, searched),
         front=Front.of(valuation, searched),
         slices=tuple(Slice.of(valuation, whole, chosen, name) for name in whole.searched),
-        outside=tuple(
-            tuple(outside_range(posterior.study, plan, run)) for run in plan.continual_runs
-        ),
     )
 
 

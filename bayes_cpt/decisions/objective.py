@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from pydantic import Field, model_validator
 
 from bayes_cpt.arrays import Floats
-from bayes_cpt.checks import suggestion
+from bayes_cpt.checks import unknown
 from bayes_cpt.errors import SpecError
 from bayes_cpt.model.spec import ROLES
 from bayes_cpt.strict import Strict, checked
@@ -263,12 +263,10 @@ class Objective(Strict):
             return np.asarray(of_role[name])
         if name in domains:
             return np.asarray(shares[list(domains).index(name)])
-        names = list(dict.fromkeys([*of_role, *domains, *self.mixtures]))
-        raise SpecError.at(
-            f"objective {self.name}",
-            f"there is no validation set {name!r}{suggestion(name, names)}",
-            f"name one of {', '.join(names)}, or add [mixtures.{name}] with its weights of Eq. 6",
-        )
+        names = dict.fromkeys([*of_role, *domains, *self.mixtures])
+        problem, fix = unknown("validation set", name, names)
+        fix = f"{fix}, or add [mixtures.{name}] with its weights of Eq. 6"
+        raise SpecError.at(f"objective {self.name}", problem, fix)
 
     def combination(self, domains: Sequence[str], roles: Sequence[str] = ()) -> Floats:
         """Return the objective's weights on the law's losses, shape (domains,) (see `share`)."""
@@ -321,25 +319,15 @@ def read_objective(source: "str | Path | dict[str, Any] | Objective") -> Objecti
     if isinstance(source, Objective):
         return source
     if isinstance(source, dict):
-        return _from_table(source, "objective", str(source.get("preset", "objective")))
-    if str(source) in PRESETS:
-        return _from_table({"preset": str(source)}, "objective", str(source))
-    path = Path(source)
-    if path.suffix != ".toml":
-        raise SpecError.at(
-            "objective",
-            f"there is no preset {str(source)!r}{suggestion(source, PRESETS)}",
-            f"name one of {', '.join(PRESETS)}, or the path of a .toml file",
-        )
-    return _from_table(read_toml(path, SpecError), str(path), path.stem)
-
-
-def _from_table(table: dict[str, Any], place: str, name: str) -> Objective:
-    chosen = dict(table)
-    preset = chosen.pop("preset", None)
+        table, place, name = source, "objective", str(source.get("preset", "objective"))
+    elif Path(source).suffix == ".toml":
+        path = Path(source)
+        table, place, name = read_toml(path, SpecError), str(path), path.stem
+    else:
+        table, place, name = {"preset": source}, "objective", str(source)
+    preset = table.get("preset")
     if preset is not None and str(preset) not in PRESETS:
-        problem = f"there is no preset {preset!r}{suggestion(preset, PRESETS)}"
-        fix = f"name one of {', '.join(PRESETS)}"
-        raise SpecError.at(f"{place}, key preset", problem, fix)
-    whole = {"name": name} | PRESETS.get(str(preset), {}) | chosen
-    return checked(Objective, whole, place, FIX)
+        problem, fix = unknown("preset", preset, PRESETS)
+        raise SpecError.at(f"{place}, key preset", problem, f"{fix}, or the path of a .toml file")
+    chosen = {key: own for key, own in table.items() if key != "preset"}
+    return checked(Objective, {"name": name} | PRESETS.get(str(preset), {}) | chosen, place, FIX)

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bayes_cpt.arrays import Floats, Ints
-from bayes_cpt.checks import suggestion
+from bayes_cpt.checks import unknown
 from bayes_cpt.errors import SpecError
 
 # Nats to which a root is found.
@@ -154,8 +154,7 @@ class RiskMeasure:
             return text
         name, _, rest = str(text).partition(":")
         if name not in MEASURES:
-            problem = f"there is no risk measure {name!r}{suggestion(name, MEASURES)}"
-            raise SpecError.at("risk", problem, f"name one of {', '.join(MEASURES)}")
+            raise SpecError.at("risk", *unknown("risk measure", name, MEASURES))
         default, _ = MEASURES[name]
         if name == "beat":
             if not rest:

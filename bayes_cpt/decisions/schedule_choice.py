@@ -235,7 +235,7 @@ class ScheduleChoice:
     def plan(self) -> Study:
         """The free schedule, the best cosine and the best WSD as runs of a plan."""
         study = self.valuation.model.study
-        plan = self.runs[WSD].plan(study, [0], [WSD])
+        plan = self.runs[WSD].plan(study, [WSD])
         runs = tuple(self.runs[family].run(0, family) for family in FAMILIES)
         return replace(plan, name=f"{study.name}-schedule", runs=runs)
 

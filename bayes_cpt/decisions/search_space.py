@@ -8,7 +8,7 @@ from typing import Self
 import numpy as np
 
 from bayes_cpt.arrays import Floats, Ints
-from bayes_cpt.checks import suggestion
+from bayes_cpt.checks import unknown
 from bayes_cpt.decisions.candidates import Candidates
 from bayes_cpt.decisions.space import LIMITS, Quantity, Space
 from bayes_cpt.errors import SpecError
@@ -307,9 +307,7 @@ def listed_mixtures(space: Space, study: Study) -> tuple[Mapping[str, float], ..
         return ({},)
     for name in {name for mixture in space.targets or () for name in mixture}:
         if name not in study.targets:
-            problem = f"{name!r} is no target of the study{suggestion(name, study.targets)}"
-            fix = f"name some of {', '.join(study.targets)}"
-            raise SpecError.at("space, key targets", problem, fix)
+            raise SpecError.at("space, key targets", *unknown("target", name, study.targets))
     if space.targets is not None:
         return space.targets
     tried = {name for run in study.continual_runs for name in run.mixture}
@@ -408,8 +406,8 @@ def named_base(study: Study, name: str, place: str, *, also: tuple[str, ...] = (
     """Return a base of a fitted study by its name."""
     names = [base.name for base in study.bases]
     if name not in names:
-        problem = f"there is no base {name!r}{suggestion(name, names)}"
-        raise SpecError.at(place, problem, f"name one of {', '.join((*names, *also))}")
+        problem, fix = unknown("base", name, names)
+        raise SpecError.at(place, problem, ", ".join((fix, *also)))
     base, fitted = study.base(name), fitted_bases(study)
     if base not in fitted:
         known = (

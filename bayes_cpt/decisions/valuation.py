@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 
 from bayes_cpt.arrays import Floats
-from bayes_cpt.checks import suggestion
+from bayes_cpt.checks import unknown
 from bayes_cpt.decisions import risk
 from bayes_cpt.decisions.candidates import Candidates
 from bayes_cpt.decisions.final_losses import Block, FinalLosses, Spread, centred
@@ -310,8 +310,7 @@ class Valuation:
         study = self.model.study
         runs = {run.name: run for run in study.continual_runs}
         if name not in runs:
-            problem = f"there is no CPT run {name!r} in the study{suggestion(name, runs)}"
-            raise SpecError.at("risk", problem, f"name one of {', '.join(runs)}")
+            raise SpecError.at("risk", *unknown("CPT run", name, runs))
         last = runs[name].schedule.steps
         measured = {}
         for domain in (*self.model.domains, *self.thirds):

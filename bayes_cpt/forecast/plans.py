@@ -212,9 +212,8 @@ def with_base_losses(study: Study, domains: Iterable[str], plan: Study) -> Study
     if not rows:
         return plan
     losses = pd.concat([plan.losses, pd.DataFrame(rows)], ignore_index=True)
-    with warnings.catch_warnings():
-        # What is suspicious in the plan was said when it was made.
-        warnings.simplefilter("ignore", StudyWarning)
+    # What is suspicious in the plan was said when it was made.
+    with warnings.catch_warnings(action="ignore", category=StudyWarning):
         return replace(plan, losses=losses)
 
 

@@ -22,7 +22,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from bayes_cpt.arrays import Floats
-from bayes_cpt.checks import Check, suggestion
+from bayes_cpt.checks import Check, unknown
 from bayes_cpt.errors import Problem, StudyError, StudyWarning
 from bayes_cpt.forecast.drawn import summary
 from bayes_cpt.forecast.plans import PlanError
@@ -162,13 +162,9 @@ def pairs_of(pairs: Sequence[ScorePairs], name: str) -> ScorePairs:
     known = {paired.benchmark: paired for paired in pairs}
     if name in known:
         return known[name]
-    problem = f"there are no scores of a benchmark {name!r}{suggestion(name, known)}"
-    names = ", ".join(known)
-    fix = (
-        f"name one of {names}, or give pairs of loss and score"
-        if known
-        else ("give a table of losses and scores: scores=... or --scores FILE")
-    )
+    problem, fix = unknown("benchmark with scores", name, known)
+    table = "a table of losses and scores: scores=... or --scores FILE"
+    fix = f"{fix}, or add it to the table" if known else f"give {table}"
     raise StudyError.at(f"benchmark {name}", problem, fix)
 
 

@@ -28,7 +28,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from bayes_cpt.arrays import Floats
-from bayes_cpt.checks import Check, suggestion
+from bayes_cpt.checks import Check, unknown
 from bayes_cpt.errors import Problem, StudyError, StudyWarning
 from bayes_cpt.forecast.drawn import Drawn, summary
 from bayes_cpt.forecast.plans import DRAWS, PlanError, Prepared, observed_curves
@@ -352,11 +352,11 @@ def check_names(posterior: Posterior, names: Sequence[str]) -> tuple[str, ...]:
         raise StudyError.at(f"model {posterior.frame.spec.name}", problem, fix)
     known = study.third_domains
     wanted = known if tuple(names) == ("all",) else tuple(dict.fromkeys(names))
-    fix = f"name one of {', '.join(known)}" if known else f"add its losses to {study.origin.losses}"
     check = Check()
     for name in wanted:
         if name not in known:
-            problem = f"there is no third validation set {name!r}{suggestion(name, known)}"
+            problem, fix = unknown("third validation set", name, known)
+            fix = fix if known else f"add its losses to {study.origin.losses}"
             check.add(f"study {study.name}", problem, fix)
     check.raise_problems()
     return wanted

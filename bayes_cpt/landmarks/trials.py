@@ -254,9 +254,8 @@ def trial_curves(
         measured = zip(frame.domains, trial.base_losses, strict=True)
         rows += [(name, 0, domain, loss) for domain, loss in measured if loss is not None]
     table = pd.DataFrame(rows, columns=["run", "step", "domain", "loss"])
-    with warnings.catch_warnings():
-        # What is suspicious in a run is said of the run that these are made from.
-        warnings.simplefilter("ignore", StudyWarning)
+    # What is suspicious in a run is said of the run that these are made from.
+    with warnings.catch_warnings(action="ignore", category=StudyWarning):
         plan = Study(
             "trials", frame.general, frame.targets or None, bases, runs, table, is_plan=True
         )

@@ -92,8 +92,7 @@ def design_study(study: Study, spec: ModelSpec, points: int = POINTS) -> Study:
         base if base.run in kept or base.run is None else replace(base, run=None)
         for base in study.bases
     )
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", StudyWarning)
+    with warnings.catch_warnings(action="ignore", category=StudyWarning):
         return replace(
             study,
             target=study.target if spec.law.continual else None,

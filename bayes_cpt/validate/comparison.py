@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from bayes_cpt.checks import suggestion
+from bayes_cpt.checks import unknown
 from bayes_cpt.errors import Problem, SpecError, StudyError
 from bayes_cpt.inference.posterior import Posterior, load, stack
 from bayes_cpt.model.setup import BoundModel
@@ -78,9 +78,8 @@ class CurveLoo:
             return (
                 "the laws leave out different points of the runs, so that densities do not compare"
             )
-        with warnings.catch_warnings():
-            # A large Pareto k is said in `doubtful`.
-            warnings.simplefilter("ignore", UserWarning)
+        # A large Pareto k is said in `doubtful`.
+        with warnings.catch_warnings(action="ignore", category=UserWarning):
             estimates = {
                 name: az.loo(tree, pointwise=True, var_name="loss", reff=1.0)
                 for name, tree in trees.items()
@@ -137,11 +136,7 @@ def read_baselines(names: Iterable[str], specs: Mapping[str, ModelSpec]) -> tupl
     """Return the names of laws of final losses that can stand beside models."""
     chosen = tuple(dict.fromkeys(names))
     problems = [
-        Problem(
-            "baselines",
-            f"there is no law of final losses {name!r}{suggestion(name, FINAL_LOSS_LAWS)}",
-            f"choose from {', '.join(FINAL_LOSS_LAWS)}",
-        )
+        Problem("baselines", *unknown("law of final losses", name, FINAL_LOSS_LAWS))
         for name in chosen
         if name not in FINAL_LOSS_LAWS
     ]

@@ -129,8 +129,7 @@ def held_out_folds(
 
 def check_folds(folds: Sequence[Fold], spec: ModelSpec) -> None:
     """Raise where nothing is to be predicted, or a fold lacks what a fit needs: before long refits."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", StudyWarning)
+    with warnings.catch_warnings(action="ignore", category=StudyWarning):
         for fold in folds:
             fittable(spec, fold.question.study)
     if not folds:

@@ -102,8 +102,7 @@ def stacking_weights(log_densities: Floats) -> Floats:
         )
         for place, own in enumerate(relative.T)
     }
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
+    with warnings.catch_warnings(action="ignore", category=UserWarning):
         table = arviz_compare(scores, method="stacking", round_to="none")
     weights = table.loc[list(scores), "weight"].to_numpy(np.float64)
     kept = np.where(weights < SMALLEST_WEIGHT, 0.0, weights)

@@ -196,7 +196,7 @@ def test_a_price_in_the_objective_is_the_hurdle(probes: Path) -> None:
 def test_lengthening_is_what_a_plan_of_the_longer_run_says(found: RunValues) -> None:
     """The chosen run with its steps drawn out, as predict forecasts it."""
     one = found.candidates.take(slice(found.now, found.now + 1))
-    plan = one.plan(lab(), [0], ["now"])
+    plan = one.plan(lab(), ["now"])
     run = plan.run("now")
     longer = replace(run, name="longer", schedule=run.schedule.stretched(run.schedule.steps + 400))
     posterior = lab_posterior()

@@ -206,7 +206,7 @@ def test_joined_candidates_keep_their_bases() -> None:
 
 def test_a_plan_is_read_back_as_it_was(tmp_path: Path) -> None:
     found = resolved(decay_shape=["cosine", "exponential"]).sample(64, seed=0)
-    plan = found.plan(lab(), [5, 60, 17], ["first", "second", "third"])
+    plan = found.take(np.array([5, 60, 17])).plan(lab(), ["first", "second", "third"])
     path = tmp_path / "plan.toml"
     path.write_text(settings_text(plan))
     again = read_plan(path, lab())
