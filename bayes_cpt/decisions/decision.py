@@ -168,11 +168,7 @@ class Decision:
         if valuation.objective.chances or short or hypothetical:
             return None
         free = free_schedule(valuation, chosen, highest_rate(valuation.model.study))
-        own, other = (
-            valuation.combination.of_candidates(run, valuation.model.losses(run))[0]
-            for run in (chosen, free)
-        )
-        return np.asarray(own - other)
+        return valuation.weighted_loss(chosen) - valuation.weighted_loss(free)
 
     @property
     def schedule_matters(self) -> bool:

@@ -213,9 +213,6 @@ class RunValues:
     told: dict[str, Information]  # by run, about `quantities`
     # Coefficient or effect, and validation set (``all`` where it is shared)
     quantities: list[Label]
-    # By how much the expected loss would fall if the cost of each run went into more steps of the
-    # configuration that is chosen now, nats
-    lengthening: dict[str, float]
     outside: dict[str, str]  # of each run in words where it leaves what was fitted
 
     @property
@@ -242,7 +239,21 @@ class RunValues:
         Without a price in the objective, that is what the same steps spent on the chosen configuration
         would gain.
         """
-        return self.price(name) or max(self.lengthening[name], 0.0)
+        return self.price(name) or max(self.lengthening(name), 0.0)
+
+    def lengthening(self, name: str) -> float:
+        """Return what the cost of a run in more steps of the chosen configuration would gain, nats."""
+        one = self.candidates.take(slice(self.now, self.now + 1))
+        batch = one.schedules
+        factor = 1.0 + self.affordable.cost(self.affordable.plan.run(name)) / batch.steps
+        longer = replace(
+            batch,
+            steps=np.round(batch.steps * factor).astype(np.int64),
+            warmup_steps=np.floor(batch.warmup_steps * factor).astype(np.int64),
+            decay_steps=np.floor(batch.decay_steps * factor).astype(np.int64),
+        )
+        before, after = map(self.valuation.weighted_loss, (one, replace(one, schedules=longer)))
+        return float((before - after).mean())
 
     def as_good(self, name: str, errors: float = 2.0) -> list[str]:
         """Return the runs whose value per cost is not told apart from another's, draw by draw."""
@@ -431,12 +442,6 @@ def next_run(
         values=values,
         told=told,
         quantities=list(asked),
-        lengthening={
-            run.name: _lengthening(
-                valuation, chosen.take(slice(now, now + 1)), affordable.cost(run)
-            )
-            for run in plan.runs
-        },
         outside={run.name: _outside(study, plan, run) for run in plan.runs},
     )
 
@@ -523,20 +528,3 @@ def _outside(study: Study, plan: Study, run: Run) -> str:
     if run.phase not in {other.phase for other in study.runs}:
         return "a PT run, and none was fitted"
     return "; ".join(outside_range(study, plan, run))
-
-
-def _lengthening(valuation: Valuation, one: Candidates, cost: float) -> float:
-    """Return by how much the expected loss falls if a configuration gets more steps, nats."""
-    batch = one.schedules
-    factor = (batch.steps + cost) / batch.steps
-    longer = replace(
-        batch,
-        steps=np.round(batch.steps * factor).astype(np.int64),
-        warmup_steps=np.floor(batch.warmup_steps * factor).astype(np.int64),
-        decay_steps=np.floor(batch.decay_steps * factor).astype(np.int64),
-    )
-    before, after = (
-        valuation.combination.of_candidates(chosen, valuation.model.losses(chosen))
-        for chosen in (one, replace(one, schedules=longer))
-    )
-    return float((before - after).mean())

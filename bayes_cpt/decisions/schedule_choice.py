@@ -191,20 +191,17 @@ class ScheduleChoice:
         """
         import pandas as pd
 
-        rows = []
-        for family, against in PAIRS:
-            gains = self.gains(family, against)
-            rows.append(
-                {
-                    "schedule": family,
-                    "against": against,
-                    "mean": float(gains.mean()),
-                    **central(gains, interval),
-                    "probability": float(np.mean(gains > 0)),
-                    "advised": family == self.advised,
-                }
-            )
-        return pd.DataFrame(rows)
+        families, others = zip(*PAIRS, strict=True)
+        gains = np.stack([self.gains(*pair) for pair in PAIRS])
+        columns = {
+            "schedule": families,
+            "against": others,
+            "mean": gains.mean(axis=1),
+            **central(gains, interval),
+            "probability": (gains > 0).mean(axis=1),
+            "advised": [family == self.advised for family in families],
+        }
+        return pd.DataFrame(columns)
 
     def verdict(self, interval: float = 0.9) -> list[str]:
         """Return what to do, how sure that is and what would change it, a short line each."""
@@ -303,20 +300,34 @@ def choose_schedule(
     >>> print(*choice.verdict(), sep="\n")                            # doctest: +SKIP
     """
     posterior.check_one_law("a free schedule")
+    check_continual(posterior.frame)
     if steps < SHORTEST_RUN:
         problem = f"{steps} steps are too few for a schedule"
         raise SpecError.at("steps", problem, f"give at least {SHORTEST_RUN}")
     goal = read_objective(objective).model_copy(
         update={"constraints": (), "score_constraints": (), "limits": Limits()}
     )
-    check_continual(posterior.frame)
-    posterior, whole = with_batch(
-        posterior, _tried(posterior.study, base, replay, steps, targets, cap)
-    )
+    study = posterior.study
+    runs, several = study.continual_runs, len(study.targets) > 1
+    highest = cap or highest_rate(study)
+    asked = {"base": base, "replay": replay, "targets": targets if several else ()}
+    taken = tuple(name for name, given in asked.items() if given is None)
+    mixtures: Any = targets
+    if "targets" in taken:
+        mixtures = [dict(own) for own in dict.fromkeys(tuple(run.mixture.items()) for run in runs)]
+    # All schedules that are held and decay, on what was given, else on what CPT runs tried.
+    tried = {
+        "bases": base,
+        "replay": sorted({run.replay or 0.0 for run in runs}) if replay is None else replay,
+        "targets": mixtures,
+        "peak": {"low": LOWEST_PEAK * highest, "high": highest, "scale": "log"},
+        "decay_shape": SHAPES,
+        "decay_share": {"low": shortest_decay(study), "high": 1.0},
+        "relative_final": {"low": 0.0, "high": 1.0},
+        "steps": steps,
+    }
+    posterior, whole = with_batch(posterior, read_space(tried))
     model = FinalLosses.of(posterior, draws)
-    several = len(posterior.study.targets) > 1
-    asked = (("base", base), ("replay", replay), ("targets", targets if several else ""))
-    taken = tuple(name for name, given in asked if given is None)
     settled = whole
     if taken:
         _, best = _best(model, goal, whole)
@@ -330,51 +341,14 @@ def choose_schedule(
     only_cosine = {"decay_shape": ("cosine",), "decay_share": Quantity(values=(1.0,))}
     valuation, wsd = _best(model, goal, settled)
     _, cosine = _best(model, goal, settled.model_copy(update=only_cosine))
-    highest = cap or highest_rate(posterior.study)
-    runs = {FREE: free_schedule(valuation, wsd, highest), COSINE: cosine, WSD: wsd}
-    return ScheduleChoice(
-        valuation=valuation,
-        cap=highest,
-        runs=runs,
-        values={
-            family: valuation.combination.of_candidates(run, model.losses(run))[0]
-            for family, run in runs.items()
-        },
-        taken=taken,
-    )
+    best_of = {FREE: free_schedule(valuation, wsd, highest), COSINE: cosine, WSD: wsd}
+    values = {family: valuation.weighted_loss(run) for family, run in best_of.items()}
+    return ScheduleChoice(valuation, highest, best_of, values, taken)
 
 
 def is_gain(gains: Floats, least: float) -> bool:
     """Return whether gains in draws are more than so many nats on average, and sure to be some."""
     return bool(gains.mean() > least and np.mean(gains > 0) >= SURE)
-
-
-def _tried(
-    study: Study,
-    base: str | None,
-    replay: float | None,
-    steps: int,
-    targets: str | Mapping[str, float] | None,
-    cap: float | None,
-) -> Space:
-    """Return all schedules that are held and decay, on what was given, else on what CPT runs tried."""
-    runs = study.continual_runs
-    cap = highest_rate(study) if cap is None else cap
-    mixtures: Any = targets
-    if targets is None and len(study.targets) > 1:
-        mixtures = [dict(own) for own in dict.fromkeys(tuple(run.mixture.items()) for run in runs)]
-    return read_space(
-        {
-            "bases": base,
-            "replay": sorted({run.replay or 0.0 for run in runs}) if replay is None else replay,
-            "targets": mixtures,
-            "peak": {"low": LOWEST_PEAK * cap, "high": cap, "scale": "log"},
-            "decay_shape": SHAPES,
-            "decay_share": {"low": shortest_decay(study), "high": 1.0},
-            "relative_final": {"low": 0.0, "high": 1.0},
-            "steps": steps,
-        }
-    )
 
 
 def highest_rate(study: Study) -> float:

@@ -1,6 +1,7 @@
 """A space on a study: names resolved, defaults filled in, candidates sampled."""
 
 import itertools
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Self
@@ -89,15 +90,13 @@ class SearchSpace:
         }
         if space.loss_potential is not None:
             annealed(bases[0], space.loss_potential.lowest)
-        present = {name: quantity for name, quantity in quantities.items() if quantity is not None}
-        mixtures = listed_mixtures(space, study)
         return cls(
             bases=bases,
-            quantities=present,
+            quantities={name: own for name, own in quantities.items() if own is not None},
             shapes=space.decay_shape,
             resources=resources,
             notes=tuple(notes),
-            mixtures=mixtures,
+            mixtures=listed_mixtures(space, study),
             batch=space.batch,
             given=frozenset(given),
         )
@@ -225,10 +224,8 @@ class SearchSpace:
 
         peak = raw("peak", "relative_peak", pretraining_peak)
         steps = np.maximum(np.round(values["steps"]), 1.0)
-        warmup = (
-            values["warmup_steps"] if "warmup_steps" in values else values["warmup_share"] * steps
-        )
-        warmup = np.minimum(np.round(warmup), steps - 1.0)
+        share = values.get("warmup_share", 0.0)
+        warmup = np.minimum(np.round(values.get("warmup_steps", share * steps)), steps - 1.0)
         # What starts at its peak needs no line there.
         warmup = np.where(np.isclose(initial, peak, rtol=1e-9, atol=0.0), 0.0, warmup)
         return ScheduleBatch(
@@ -312,15 +309,9 @@ def listed_mixtures(space: Space, study: Study) -> tuple[Mapping[str, float], ..
         return space.targets
     tried = {name for run in study.continual_runs for name in run.mixture}
     names = [name for name in study.targets if name in tried]
-    parts = range(MIXTURE_PARTS + 1)
-    counts = (
-        split
-        for split in itertools.product(parts, repeat=len(names))
-        if sum(split) == MIXTURE_PARTS
-    )
     return tuple(
-        {name: n / MIXTURE_PARTS for name, n in zip(names, split, strict=True) if n}
-        for split in counts
+        {name: count / MIXTURE_PARTS for name, count in Counter(parts).items()}
+        for parts in itertools.combinations_with_replacement(names, MIXTURE_PARTS)
     )
 
 
@@ -410,9 +401,7 @@ def named_base(study: Study, name: str, place: str, *, also: tuple[str, ...] = (
         raise SpecError.at(place, problem, ", ".join((fix, *also)))
     base, fitted = study.base(name), fitted_bases(study)
     if base not in fitted:
-        known = (
-            "not known" if base.schedule is None else "known, and that of what was fitted is not"
-        )
+        known = "known, and that of what was fitted is not" if base.schedule else "not known"
         problem = f"the PT schedule of the base {name} is {known}"
         fix = f"name one of {', '.join(other.name for other in fitted)}, or fit runs that start from it"
         raise SpecError.at(place, problem, fix)

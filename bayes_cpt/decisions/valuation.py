@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import product
 from typing import Any, Self
 
 import numpy as np
@@ -54,18 +55,18 @@ class Combination:
             offsets = np.zeros(of_law.shape[1:])
             problems = []
             known = {base.name for base in study.bases}
-            for place, base in enumerate(bases):
-                for share, third in self.thirds:
-                    domains = [third.name, *self.model.domains]
-                    losses = [
-                        study.base_loss(base.name, domain) if base.name in known else None
-                        for domain in domains
-                    ]
-                    for domain, loss in zip(domains, losses, strict=True):
-                        if loss is None:
-                            problems.append(unmeasured_base("objective", base.name, domain))
-                    linear = (third.weights.T * of_law[:, place]).sum(axis=0)
-                    offsets[place] += share * ((losses[0] or 0.0) - linear)
+            for (place, base), (share, third) in product(enumerate(bases), self.thirds):
+                losses = {
+                    domain: study.base_loss(base.name, domain) if base.name in known else None
+                    for domain in (third.name, *self.model.domains)
+                }
+                problems += [
+                    unmeasured_base("objective", base.name, domain)
+                    for domain, loss in losses.items()
+                    if loss is None
+                ]
+                linear = (third.weights.T * of_law[:, place]).sum(axis=0)
+                offsets[place] += share * ((losses[third.name] or 0.0) - linear)
             if problems:
                 raise SpecError(list(dict.fromkeys(problems)))
             self._offsets[names] = offsets
@@ -233,6 +234,10 @@ class Valuation:
         steps = candidates.schedules.steps
         cost = self.objective.cost(steps, self.resources)[:, None].astype(losses.dtype)
         return np.asarray(self.combination.of_candidates(candidates, losses) + cost)
+
+    def weighted_loss(self, run: Candidates) -> Floats:
+        """Return the weighted loss of a single candidate by the law, without costs, shape (draws,)."""
+        return self.combination.of_candidates(run, self.model.losses(run))[0]
 
     def changes(self, candidates: Candidates, losses: Floats) -> Floats:
         """Return the objective in changes from the reference, (candidates, draws) (see `values`)."""

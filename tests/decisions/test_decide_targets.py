@@ -129,7 +129,7 @@ def test_a_schedule_takes_the_best_mixture_of_the_runs(monkeypatch: pytest.Monke
 
 
 def test_a_schedule_of_an_unknown_target_is_answered_with_the_names() -> None:
-    with pytest.raises(SpecError, match=r"'cod' is no target .*Name some of code, law, news"):
+    with pytest.raises(SpecError, match=r"no target 'cod' .*Name one of code, law, news"):
         choose_schedule(posterior(), "base", 0.2, 1000, targets="cod", draws=8)
 
 

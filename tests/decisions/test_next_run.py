@@ -205,7 +205,7 @@ def test_lengthening_is_what_a_plan_of_the_longer_run_says(found: RunValues) -> 
         bands = posterior.predict(replace(plan, runs=(own,)), kind="expected", draws=600)
         last = bands["expected"].sel(step=own.schedule.steps).mean(("chain", "draw"))
         ends[own.name] = found.valuation.weights @ last.to_numpy()[0]
-    assert found.lengthening["cheap"] == pytest.approx(ends["now"] - ends["longer"], abs=2e-4)
+    assert found.lengthening("cheap") == pytest.approx(ends["now"] - ends["longer"], abs=2e-4)
 
 
 def test_changes_and_what_comes_after_are_of_the_chosen_configurations(found: RunValues) -> None:
@@ -247,14 +247,14 @@ def test_sentences_say_which_what_and_whether_it_pays(found: RunValues) -> None:
     ],
 )
 def test_worth_is_set_against_what_the_cost_would_bring(
-    found: RunValues, hurdle: float, verdict: str
+    found: RunValues, monkeypatch: pytest.MonkeyPatch, hurdle: float, verdict: str
 ) -> None:
     draws = found.valuation.model.draws
     gains = 0.01 + 0.02 * np.random.default_rng(0).standard_normal(draws)
     cheap = replace(found.values["cheap"], gains=gains)
     values = dict.fromkeys(found.order, replace(cheap, gains=0.0 * gains)) | {"cheap": cheap}
-    costs = dict.fromkeys(found.order, hurdle)
-    own = replace(found, values=values, perfect=(0.05, 0.0), lengthening=costs)
+    monkeypatch.setattr(RunValues, "lengthening", lambda *_: hurdle)
+    own = replace(found, values=values, perfect=(0.05, 0.0))
     assert verdict in own.sentences()[2]
     assert "none of the 2 is worth as much for its cost" in own.sentences()[3]
 
