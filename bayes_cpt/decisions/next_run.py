@@ -48,7 +48,7 @@ from bayes_cpt.forecast.derived import (
     approach,
     trial_runs,
 )
-from bayes_cpt.forecast.plans import with_base_losses
+from bayes_cpt.forecast.plans import denser_early, with_base_losses
 from bayes_cpt.identify.determination import facts, quantities
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.model.bases import fitted_bases
@@ -446,18 +446,6 @@ def next_run(
     )
 
 
-def checkpoints(steps: int) -> list[int]:
-    """Return the steps at which a run is taken to be measured, denser early, the last one always.
-
-    Examples
-    --------
-    >>> checkpoints(1000)[:3], checkpoints(1000)[-1], len(checkpoints(1000))
-    ([2, 7, 16], 1000, 24)
-    """
-    share = np.linspace(0.0, 1.0, min(CHECKPOINTS, steps) + 1)[1:] ** 2
-    return [int(step) for step in np.unique(np.ceil(share * steps))]
-
-
 def _quantities(
     posterior: Posterior, model: FinalLosses, about: Sequence[str]
 ) -> dict[Label, Floats]:
@@ -513,7 +501,9 @@ def _simulated(
     frame = posterior.frame
     target = with_base_losses(posterior.study, frame.domains, plan)
     for index, run in enumerate(plan.runs):
-        curves = frame.curves(target, lambda planned, _: checkpoints(planned.schedule.steps), [run])
+        curves = frame.curves(
+            target, lambda own, _: denser_early(own.schedule.steps, CHECKPOINTS), [run]
+        )
         generator = np.random.default_rng([seed, index])
         shared = None
         if run.phase == "cpt":

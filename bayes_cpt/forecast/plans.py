@@ -26,8 +26,6 @@ KINDS = ("expected", "new_run", "known_run")
 # Posterior draws that a forecast uses unless told otherwise.
 DRAWS = 1000
 GRID = 200
-# The first steps of a run move fastest: the grid is even in the square root of the step.
-GRID_POWER = 2.0
 
 
 class PlanError(StudyError):
@@ -52,9 +50,22 @@ def default_grid(run: Run) -> list[int]:
     """
     steps = run.schedule.steps
     first = max(run.schedule.warmup_steps, steps // 100) if run.phase == "pt" else 0
-    rest = steps - min(first, steps - 1)
-    share = np.linspace(0.0, 1.0, min(GRID, rest) + 1)[1:] ** GRID_POWER
-    return [int(step) for step in np.unique(np.ceil(steps - rest + share * rest))]
+    left_out = min(first, steps - 1)
+    return [left_out + step for step in denser_early(steps - left_out, GRID)]
+
+
+def denser_early(steps: int, count: int) -> list[int]:
+    """Return so many steps of a run, or all: even in the square root of the step, the last one always.
+
+    The first steps of a run move fastest.
+
+    Examples
+    --------
+    >>> denser_early(1000, 24)[:3], denser_early(1000, 24)[-1], denser_early(3, 24)
+    ([2, 7, 16], 1000, [1, 2, 3])
+    """
+    share = np.linspace(0.0, 1.0, min(count, steps) + 1)[1:] ** 2
+    return [int(step) for step in np.unique(np.ceil(share * steps))]
 
 
 def first_step(posterior: Posterior, run: Run) -> float:

@@ -111,9 +111,9 @@ def read_pairs(
     if CHANCE not in table.columns:
         table = table.assign(**{CHANCE: 0.0})
     numbers = table[list(NUMBERS)].apply(pd.to_numeric, errors="coerce")
-    for (label, row), (_, values) in zip(table.iterrows(), numbers.iterrows(), strict=True):
-        found = _cell_problems(row, values, domains)
-        check.problems += [own.within(f"{place}, {word} {label}") for own in found]
+    for label, row in table.iterrows():
+        for key, problem, fix in _cell_problems(row, numbers.loc[label], domains):
+            check.add(f"{place}, {word} {label}, column {key}", problem, fix)
     check.raise_problems()
     pairs = []
     for name, rows in table.assign(**numbers).groupby("benchmark", sort=False):
@@ -135,20 +135,24 @@ def read_pairs(
     return tuple(pairs)
 
 
-def _cell_problems(row: pd.Series, numbers: pd.Series, domains: Sequence[str]) -> Iterator[Problem]:
-    """Yield what is wrong with the cells of a row."""
+def _cell_problems(
+    row: pd.Series, numbers: pd.Series, domains: Sequence[str]
+) -> Iterator[tuple[str, str, str]]:
+    """Yield what is wrong with the cells of a row: column, problem and fix."""
     for key in ("benchmark", "domain"):
         if not isinstance(row[key], str) or not row[key].strip():
-            yield Problem(f"column {key}", f"{key} is {row[key]!r}", "give a name")
+            yield key, f"{key} is {row[key]!r}", "give a name"
     if domains and row["domain"] not in domains:
-        problem = f"the study has no validation set {row['domain']!r}"
-        yield Problem("column domain", problem, f"name one of {', '.join(domains)}")
+        yield "domain", *unknown("validation set", row["domain"], domains)
     for key, (least, most, fix) in NUMBERS.items():
         value = numbers[key]
         if not least <= value <= most:
             percent = key != "loss" and 1 < value <= 100
-            written = f"write {value / 100:g} for {value:g} %" if percent else fix
-            yield Problem(f"column {key}", f"{key} is {row[key]}", written)
+            yield (
+                key,
+                f"{key} is {row[key]}",
+                f"write {value / 100:g} for {value:g} %" if percent else fix,
+            )
 
 
 def pairs_of(pairs: Sequence[ScorePairs], name: str) -> ScorePairs:

@@ -26,6 +26,7 @@ from bayes_cpt.forecast.derived import (
     trial_runs,
     tried,
 )
+from bayes_cpt.forecast.plans import denser_early
 from bayes_cpt.identify.information import STEP, FreeParameters, finite, information, marginal
 from bayes_cpt.inference.posterior import PRIOR_DRAWS, Posterior, contraction, moments
 from bayes_cpt.laws.law import ALONG
@@ -116,8 +117,7 @@ def candidate_runs(frame: BoundModel, typical: Typical) -> Curves:
 
     def checkpoints(run: Run, _: str) -> list[int]:
         skipped = first_step(plan, run, residuals) if run.phase == "pt" else 0.0
-        steps = np.ceil(np.linspace(0.0, 1.0, POINTS + 1)[1:] ** 2 * run.schedule.steps)
-        return [int(step) for step in np.unique(steps) if step > skipped]
+        return [step for step in denser_early(run.schedule.steps, POINTS) if step > skipped]
 
     return frame.curves(plan, checkpoints)
 

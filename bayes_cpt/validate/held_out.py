@@ -7,7 +7,7 @@ score is that of all its points together.
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
@@ -193,17 +193,6 @@ def _density(
     )
 
 
-@dataclass(frozen=True, eq=False)
-class _Task:
-    """A fold that a method is to answer, and the tables that are kept of it."""
-
-    method: str
-    answer: Method
-    fold: Fold
-    seed: int
-    tables: tuple[str, ...]
-
-
 def score_folds(
     folds: Sequence[Fold],
     methods: Mapping[str, Method],
@@ -225,29 +214,27 @@ def score_folds(
         One row per fold and method: trustworthy, problems, attempts (0 without an answer) and seconds.
     """
     kept = records or Records.open(None, {}, TABLES)
-    tasks = {
-        f"{name}: {fold.label}": _Task(
-            name, method, fold, task_seed(seed, fold.label), tuple(kept.tables)
-        )
-        for name, method in methods.items()
-        for fold in folds
-    }
-    run_tasks(_outcome, tasks, pool, kept, progress)
+    tasks = {f"{name}: {fold.label}": (name, fold) for name in methods for fold in folds}
+    outcome = partial(_outcome, methods=methods, seed=seed, wanted=tuple(kept.tables))
+    run_tasks(outcome, tasks, pool, kept, progress)
     return tuple(kept.in_order(name, list(tasks)).drop(columns=TASK) for name in kept.tables)
 
 
-def _outcome(task: _Task) -> dict[str, pd.DataFrame]:
+def _outcome(
+    task: tuple[str, Fold], methods: Mapping[str, Method], seed: int, wanted: Sequence[str]
+) -> dict[str, pd.DataFrame]:
+    """Return the tables that are wanted of a method's answer to a fold."""
     from bayes_cpt.inference.metric import SamplingError
 
-    fold = task.fold
-    labels = {"method": task.method, "fold": fold.label, "seen": fold.seen}
+    method, fold = task
+    labels = {"method": method, "fold": fold.label, "seen": fold.seen}
     began = time.perf_counter()
     tables: dict[str, pd.DataFrame] = {}
     problems: tuple[str, ...]
     attempts = 0
     try:
-        answer = task.answer(fold.question, task.seed)
-        tables, problems = _scored(fold, answer, task.tables), answer.problems
+        answer = methods[method](fold.question, task_seed(seed, fold.label))
+        tables, problems = _scored(fold, answer, wanted), answer.problems
         attempts = answer.attempts
         for table in tables.values():
             for position, (name, value) in enumerate(labels.items()):

@@ -91,9 +91,7 @@ def test_target_in_an_objective_is_the_mean_of_all() -> None:
 
 
 def test_an_unknown_target_in_a_space_is_answered_with_the_names() -> None:
-    with pytest.raises(
-        SpecError, match=r"'cod' is no target .*did you mean 'code'.*Name some of code"
-    ):
+    with pytest.raises(SpecError, match=r"no target 'cod' .*did you mean 'code'.*Name one of code"):
         SearchSpace.of(read_space({"targets": ["cod"]}), posterior().study)
     with pytest.raises(SpecError, match=r"space, key targets: the shares add up to 0.5, not 1"):
         read_space({"targets": [{"code": 0.5}]})

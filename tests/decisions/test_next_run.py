@@ -14,10 +14,10 @@ from bayes_cpt.decisions import final_losses
 from bayes_cpt.decisions import next_run as module
 from bayes_cpt.decisions.decision import decide
 from bayes_cpt.decisions.final_losses import FinalLosses
-from bayes_cpt.decisions.next_run import REPLAYS, Affordable, RunValues, checkpoints, next_run
+from bayes_cpt.decisions.next_run import REPLAYS, Affordable, RunValues, next_run
 from bayes_cpt.decisions.objective import read_objective
 from bayes_cpt.errors import SpecError, StudyError
-from bayes_cpt.forecast.plans import with_base_losses
+from bayes_cpt.forecast.plans import denser_early, with_base_losses
 from bayes_cpt.identify.determination import Facts
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.model.discrepancy import ErrorCorrelation
@@ -79,7 +79,11 @@ def log_likelihoods(posterior: Posterior, found: RunValues, name: str, data: Flo
     frame, parameters = posterior.frame, found.valuation.model.parameters
     plan = found.affordable.plan
     target = with_base_losses(posterior.study, frame.domains, plan)
-    curves = frame.curves(target, lambda run, _: checkpoints(run.schedule.steps), [plan.run(name)])
+    curves = frame.curves(
+        target,
+        lambda run, _: denser_early(run.schedule.steps, module.CHECKPOINTS),
+        [plan.run(name)],
+    )
     mean = expected_loss(frame, parameters, curves)
     design = frame.residual_design(curves)
     coefficients = frame.law.coefficients(parameters, np)
@@ -313,12 +317,6 @@ def test_the_run_that_summary_advises_is_among_the_default_ones(
     assert len(found.runs) == len(default.plan.runs) + 1
     monkeypatch.setattr(module, "facts", lambda _: Facts({}, {}, ""))
     assert default.with_most_telling(posterior) is default
-
-
-def test_checkpoints_end_at_the_last_step() -> None:
-    assert checkpoints(3) == [1, 2, 3]
-    assert checkpoints(5000)[-1] == 5000
-    assert len(checkpoints(5000)) == 24
 
 
 def test_constraints_are_kept_by_what_is_chosen(probes: Path) -> None:
