@@ -32,7 +32,7 @@ SEED = 1
 # %% [markdown]
 # ## A law of your own
 #
-# A few lines of TOML: what it starts from, and what differs. `docs/laws.md` lists the options.
+# A few lines of TOML: what it starts from, and what differs. `docs/results/laws.md` lists the options.
 
 # %%
 folder = Path(tempfile.mkdtemp())

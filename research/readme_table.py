@@ -35,7 +35,7 @@ def main() -> None:
 def readme_table() -> str:
     """Return what the README says of forecasts and of decisions."""
     sets = pd.read_csv(RESULTS / "held-out.csv").set_index("set")
-    lines = ["| held-out runs | runs | 90 % bands hold |", "|---|---|---|"]
+    lines = ["| held-out runs | runs | 90 % bands cover |", "|---|---|---|"]
     for name, words in SETS.items():
         found = sets.loc[name]
         lines.append(f"| {words} | {found['runs']} | {found['in_90']:g} % |")

@@ -16,10 +16,9 @@ from bayes_cpt.inference.posterior import stack
 
 ROOT = Path(__file__).parents[2]
 # Their commands work on folders that the reader has: those of from-logs.md are run, in order, by
-# tests/test_from_logs.py, cpt-100m.md is about a study that has yet to be made, sizes.md about models of
-# several sizes (tests/model/test_sizes.py), and batch.md about runs of several batches
-# (tests/decisions/test_decide_batches.py).
-ELSEWHERE = ("from-logs.md", "cpt-100m.md", "sizes.md", "batch.md")
+# tests/test_from_logs.py, sizes.md is about models of several sizes (tests/model/test_sizes.py), and batch.md
+# about runs of several batches (tests/decisions/test_decide_batches.py).
+ELSEWHERE = ("from-logs.md", "sizes.md", "batch.md")
 PAGES = [
     ROOT / "README.md",
     *(page for page in sorted((ROOT / "docs").rglob("*.md")) if page.name not in ELSEWHERE),
