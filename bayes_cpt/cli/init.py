@@ -72,7 +72,7 @@ def init(
     from bayes_cpt.study.logs.importing import start_study
 
     told = _answers(answers, logs or [], kind)
-    for name in told.recipes:
+    for name in told.logs:
         _change(told, "LOG", name, reading)
     for name, share in pairs("--replay", replay).items():
         _change(told, "--replay", name, {"replay": share})
@@ -110,19 +110,19 @@ def _answers(path: Path | None, logs: Sequence[str], kind: str) -> "Answers":
         named = bool(sign) and not Path(log).exists()
         source = rest if named else log
         name = name if named else run_name(source)
-        if name in told.recipes and not named:
+        if name in told.logs and not named:
             problem = f"two logs are of a run {name!r}"
             raise refused(f"log {log}", problem, "name them, as in r25=PATH")
         # A run that is named twice has a log for each validation set.
-        told.recipes.setdefault(name, []).append(Recipe(kind=kind, paths=(source,)))
+        told.logs.setdefault(name, []).append(Recipe(kind=kind, paths=(source,)))
     return told
 
 
 def _change(told: "Answers", option: str, name: str, keys: dict[str, Any]) -> None:
-    if name not in told.recipes:
-        fix = f"name one of {', '.join(told.recipes) or 'the logs'}"
+    if name not in told.logs:
+        fix = f"name one of {', '.join(told.logs) or 'the logs'}"
         raise refused(f"{option} {name}", f"there is no log of a run {name!r}", fix)
-    told.recipes[name] = [recipe.changed(**keys) for recipe in told.recipes[name]]
+    told.logs[name] = [recipe.changed(**keys) for recipe in told.logs[name]]
 
 
 def _ask(question: str, allowed: Sequence[str]) -> str:

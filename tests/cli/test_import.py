@@ -30,7 +30,7 @@ def started(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "pt": [Recipe(paths=(str(HF / "pt"),), phase="pt")],
         "r00": [Recipe(paths=(str(HF / "r00"),), replay=0.0)],
     }
-    start_study(folder, Answers(recipes=recipes))
+    start_study(folder, Answers(logs=recipes))
     return folder
 
 

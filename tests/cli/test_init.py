@@ -84,7 +84,7 @@ def test_a_person_is_asked_what_logs_cannot_tell(tmp_path: Path) -> None:
 
     log = LOGS / "tables" / "wide.csv"
     names = {"eval/general_loss": "prose", "eval/target_loss": "code"}
-    answers = Answers(recipes={"r25": [Recipe(paths=(str(log),), losses=names)]})
+    answers = Answers(logs={"r25": [Recipe(paths=(str(log),), losses=names)]})
     done = start_study(tmp_path / "study", answers, ask)
     assert len(asked) == 3
     assert done.study.general == "prose"

@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any, Literal, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field
 
 from bayes_cpt.arrays import Floats, Ints
@@ -20,6 +20,11 @@ WHOLE = 1e-6
 SHOWN = 12
 # What is counted that is no step.
 OTHER_UNITS = ("tokens", "samples", "epochs")
+# What each size says of what is counted.
+SIZES = {
+    "per_step": "how many {} a step takes",
+    "per_epoch": "how many optimiser steps an epoch has",
+}
 
 
 class Counting(Strict):
@@ -83,52 +88,42 @@ class StepAxis:
         if not known.all():
             self._leave_out(counter, known)
             self.cells, counts = self.cells.kept(known), counts[known]
-        return (
-            counter,
-            self.cells,
-            self._whole(self._in_steps(counts, unit, size)) - self.counting.start,
-        )
+        steps = self._whole(self._in_steps(counts, unit, size))
+        return counter, self.cells, steps - self.counting.start
 
     def _size(self, counter: str, unit: str) -> float:
         """Return the size of a step, or the steps of an epoch; one that lacks or has no use is refused."""
         needed = {"steps": "", "epochs": "per_epoch"}.get(unit, "per_step")
-        sizes = {name: getattr(self.counting, name) for name in ("per_step", "per_epoch")}
-        for name, size in sizes.items():
-            if size is not None and name != needed:
-                raise fail(
-                    f"{self.raw.source}, --{name.replace('_', '-')} {size:g}",
-                    f"{counter} counts {unit}, of which that is no size",
-                    "say what it counts, --step-unit UNIT, or leave the option out",
-                )
-        if needed and sizes[needed] is None:
-            lacks = f"how many {unit} a step takes", "--per-step N, those of an optimiser step"
-            if unit == "epochs":
-                lacks = "how many steps an epoch has", "--per-epoch N, its optimiser steps"
+        given = {key: size for key in SIZES if (size := getattr(self.counting, key)) is not None}
+        for key in given.keys() - {needed}:
+            raise fail(
+                f"{self.raw.source}, --{key.replace('_', '-')} {given[key]:g}",
+                f"{counter} counts {unit}, of which that is no size",
+                "say what it counts, --step-unit UNIT, or leave the option out",
+            )
+        if needed and not given:
             raise fail(
                 f"{self.raw.source}, column {counter}",
-                f"it counts {unit}, and nothing says {lacks[0]}",
-                f"give --step-unit {unit} and {lacks[1]}, or name the column of the steps, --step COLUMN",
+                f"it counts {unit}, and nothing says {SIZES[needed].format(unit)}",
+                f"give --step-unit {unit} and --{needed.replace('_', '-')} N, or name the column of the "
+                "steps, --step COLUMN",
             )
-        return float(sizes.get(needed) or 1.0)
+        return float(given.get(needed, 1.0))
 
     def _counter(self) -> str:
         """Return the column that counts the steps; two that differ are refused."""
         names = self.cells.names
         found = {rank: [name for name in names if count_of(name) == rank] for rank in RANKS}
-        rank, columns = next(((rank, own) for rank, own in found.items() if own), ("", []))
-        if not columns:
-            raise fail(
-                self.raw.source,
-                f"no column is called step; there are {', '.join(names)}",
-                "say which one counts the steps, --step COLUMN",
-            )
+        rank = next((rank for rank in RANKS if found[rank]), None)
+        if rank is None:
+            problem = f"no column is called step; there are {', '.join(names)}"
+            raise fail(self.raw.source, problem, "say which one counts the steps, --step COLUMN")
         # A column in which no evaluation has a number counts something else.
         measured = self.cells.given(self.losses)
-        best = max(columns, key=lambda name: (self.cells.given([name]) & measured).sum())
-        for other in (name for name in columns if name != best):
-            for row, *cells in zip(
-                self.cells.rows, *map(self.cells.column, (best, other)), strict=True
-            ):
+        best = max(found[rank], key=lambda name: (self.cells.given([name]) & measured).sum())
+        for other in found[rank]:
+            pairs = zip(self.cells.column(best), self.cells.column(other), strict=True)
+            for row, cells in zip(self.cells.rows, pairs, strict=True):
                 if None not in cells and as_number(cells[0]) != as_number(cells[1]):
                     raise fail(
                         row.place,
@@ -143,7 +138,7 @@ class StepAxis:
                 "wandb.log was given the step"
             )
         elif (others := [*found["steps"], *found["calls"]]) != ["step"]:
-            others = [name for name in others if name not in columns]
+            others = [name for name in others if name not in found[rank]]
             besides = f", not by {', '.join(others)}" if others else ""
             self.notes.append(
                 f"{self.raw.source}: steps are counted by the column {best!r}{besides}"
@@ -152,16 +147,14 @@ class StepAxis:
 
     def _check_calls(self, calls: str) -> None:
         """Refuse W&B's count where it is one of calls: evaluations and training have calls of their own."""
-        counts = (as_number(row.cells.get(calls)) for row in self.raw.rows)
-        known = [count for count in counts if count is not None]
-        by_one = all(after - before == 1 for before, after in pairwise(known))
+        counts = [as_number(row.cells.get(calls)) for row in self.raw.rows]
+        known = np.array([count for count in counts if count is not None])
+        by_one = (np.diff(known) == 1).all()
         measured = self.cells.given(self.losses)
         trained = self.cells.given([name for name in self.cells.names if _trains(name)])
-        alone = (
-            measured.sum() > 1 and not (measured & trained).any() and measured.sum() < len(known)
-        )
-        chart = any(name.lower() == "run" for name in self.cells.names) and not by_one
-        if (by_one and alone) or chart:
+        alone = 1 < measured.sum() < len(known) and not (measured & trained).any()
+        chart = any(name.lower() == "run" for name in self.cells.names)
+        if alone if by_one else chart:
             raise fail(
                 f"{self.raw.source}, column {calls}",
                 "it is W&B's own count of calls of wandb.log, and not the trainer's of steps",
@@ -171,68 +164,63 @@ class StepAxis:
 
     def _counts(self, counter: str) -> Floats:
         """Return what is counted in each row, NaN where nothing is."""
-        counts, unreadable = numbers(self.cells.column(counter), self.cells.rows, whole=True)
-        for row, cell, unclear in unreadable:
-            problem = f"the {counter} is {cell!r}"
+        cells, rows = self.cells.column(counter), self.cells.rows
+        counts, wrong, unclear = numbers(cells, rows, whole=True)
+        for place in [*wrong, *unclear][:1]:
+            problem = f"the {counter} is {cells[place]!r}"
             problem += ", which can be read as two numbers" if unclear else ""
-            place = self.cells.rows[row].place
-            raise fail(place, problem, "write steps as whole numbers without separators")
+            fix = "write steps as whole numbers without separators"
+            raise fail(rows[place].place, problem, fix)
         return np.array(counts, dtype=np.float64)
 
-    def _leave_out(self, counter: str, known: np.ndarray[Any, np.dtype[np.bool_]]) -> None:
+    def _leave_out(self, counter: str, known: NDArray[np.bool_]) -> None:
         """Say what has no step; refuse it in a table, where a cell of it is empty, and of all losses."""
-        rows = self.cells.rows
-        measured = np.flatnonzero(self.cells.given(self.losses))
-        at_fault = [rows[i] for i in np.flatnonzero(~known) if counter in rows[i].cells]
-        if not at_fault and measured.size and not known[measured].any():
-            at_fault = [rows[measured[0]]]
-        for row in at_fault[:1]:
+        rows, measured = self.cells.rows, self.cells.given(self.losses)
+        at_fault = [i for i in np.flatnonzero(~known) if counter in rows[i].cells]
+        if not (measured & known).any():
+            at_fault += np.flatnonzero(measured).tolist()
+        for i in at_fault[:1]:
             others = [
-                f"{name} {row.cells[name]}"
-                for name in row.cells
-                if count_of(name) in ("own", "steps", "calls") and row.cells[name]
+                f"{name} {cell}"
+                for name, cell in rows[i].cells.items()
+                if cell and count_of(name) in ("own", "steps", "calls")
             ]
-            raise fail(
-                row.place,
-                f"the {counter} is {row.cells.get(counter)!r}"
-                + (f"; the row has {', '.join(others)}" if others else ""),
-                "give every row the step that it was logged at, or remove the row",
-            )
+            problem = f"the {counter} is {rows[i].cells.get(counter)!r}"
+            problem += f"; the row has {', '.join(others)}" if others else ""
+            fix = "give every row the step that it was logged at, or remove the row"
+            raise fail(rows[i].place, problem, fix)
         self.notes += without_step(self.cells.kept(~known))
 
     def _in_steps(self, counts: Floats, unit: str, size: float) -> Floats:
         """Return counts as numbers of optimiser steps."""
+        from_zero = f"{self.raw.source}: its {unit} are counted from 0"
         if unit == "epochs":
             return counts * size
         if unit == "micro-batches":
             # They are counted from 1 or, as the evaluations tell, from 0.
             measured = counts[self.cells.given(self.losses) & (counts > 0)]
-            for shift in (0, 1):
-                if ((measured + shift) % size == 0).all():
-                    if shift:
-                        self.notes.append(
-                            f"{self.raw.source}: its micro-batches are counted from 0"
-                        )
-                    return np.ceil((counts + shift) / size)
-        if self.raw.from_zero and unit == "steps":
-            self.notes.append(
-                f"{self.raw.source}: its steps are counted from 0; one was added to each"
-            )
+            shifts = [shift for shift in (0, 1) if ((measured + shift) % size == 0).all()]
+            if shifts:
+                self.notes += [from_zero] if shifts == [1] else []
+                return np.ceil((counts + shifts[0]) / size)
+        if unit == "steps" and self.raw.from_zero:
+            self.notes.append(f"{from_zero}; one was added to each")
             return counts + 1.0
         return counts / size
 
     def _whole(self, values: Floats) -> Ints:
         """Return whole numbers of steps that a run can have; refuse others."""
         steps = np.rint(np.clip(values, -1e18, 1e18))
-        sizes = {"per-step": self.counting.per_step, "per-epoch": self.counting.per_epoch}
-        given = next((f"correct --{key} {size:g}" for key, size in sizes.items() if size), None)
+        size = self.counting.per_step or self.counting.per_epoch
+        per = "--per-step" if self.counting.per_step else "--per-epoch"
         for wrong, problem, fix in (
             (
                 ~(np.abs(values - steps) <= WHOLE * np.maximum(1.0, np.abs(values))),
                 "{:g} is not a whole number of steps",
-                given
-                or "count optimiser steps; if these are epochs, name the column of the steps, "
-                "--step COLUMN, or give --step-unit epochs and --per-epoch N, the steps of an epoch",
+                f"correct {per} {size:g}"
+                if size
+                else "count optimiser steps; if these are epochs, name the column of the steps, --step "
+                "COLUMN, or give --step-unit epochs and --per-epoch N, the steps of an epoch",
             ),
             (steps < 0, "the step is {:g}", "count steps from 0"),
             (
@@ -248,13 +236,9 @@ class StepAxis:
 
 def without_step(cells: Cells) -> list[str]:
     """Say that rows without a step are left out, where they hold a loss."""
-    losses = [name for name in cells.names if is_loss(name)]
-    if not losses:
-        return []
-    return [
-        f"{cells.rows[0].place}: {len(cells.rows)} entries without a step, such as a prediction or a "
-        f"summary, were left out ({', '.join(losses[:SHOWN])})"
-    ]
+    losses = ", ".join(list(filter(is_loss, cells.names))[:SHOWN])
+    said = f"{len(cells.rows)} entries without a step, such as a prediction or a summary, were left out"
+    return [f"{cells.rows[0].place}: {said} ({losses})"] if losses else []
 
 
 def _trains(series: str) -> bool:

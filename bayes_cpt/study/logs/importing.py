@@ -6,10 +6,13 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
+
+from pydantic import Field
 
 from bayes_cpt.checks import Check
 from bayes_cpt.errors import StudyError, StudyWarning
+from bayes_cpt.strict import Strict, checked
 from bayes_cpt.study.folder import (
     beside,
     check_new,
@@ -29,7 +32,7 @@ from bayes_cpt.study.logs.recipes import (
     recipes_of,
     recipes_text,
 )
-from bayes_cpt.study.logs.runs import LoggedRun, logged_run, note_no_replay, read_run_log
+from bayes_cpt.study.logs.runs import LoggedRun, logged_run, no_replay, read_run_log
 from bayes_cpt.study.runs import Run
 from bayes_cpt.study.study import Study
 from bayes_cpt.study.tables import LOSS_COLUMNS, RATE_COLUMNS, find_table, read_table, write_table
@@ -42,12 +45,12 @@ SETTINGS = "study.toml"
 BASE = "base"
 # A line that begins a table of a TOML file.
 HEAD = r"\[+[^\[\]]+\]+\s*(#.*)?$"
-ROLES = GENERAL, TARGET = ("general", "target")
-TABLES = ("study", "bases", "logs")
+MEANING = {"general": "what the base was trained on", "target": "what it is continued on"}
+ROLES = GENERAL, TARGET = tuple(MEANING)
 # Keys of a recipe that say which step and loss a row of the log is of.
 READING = ("losses", "step", "row_run", "step_unit", "per_step", "per_epoch", "loss_unit", "start")
 TAKEN = "the {} validation set is taken to be {!r}, {}"
-OPEN_WEIGHTS, KNOWN = "open weights, its schedule not known", "its schedule is known"
+BASES = ("open weights, its schedule not known", "its schedule is known")
 
 # Asked (what, allowed answers or none); returns the answer.
 type Ask = Callable[[str, Sequence[str]], str]
@@ -55,8 +58,7 @@ type Ask = Callable[[str, Sequence[str]], str]
 type Losses = dict[tuple[int, str], float]
 
 
-@dataclass(frozen=True)
-class Answers:
+class Answers(Strict):
     """What the logs of a study cannot tell.
 
     Parameters
@@ -65,33 +67,28 @@ class Answers:
         Keys of [study].
     bases : dict of str to dict
         Tables [bases.NAME], as in study.toml.
-    recipes : dict of str to list of Recipe
+    logs : dict of str to list of Recipe
         How the logs of each run are read, by name.
     """
 
-    study: dict[str, Any] = field(default_factory=dict)
-    bases: dict[str, dict[str, Any]] = field(default_factory=dict)
-    recipes: dict[str, list[Recipe]] = field(default_factory=dict)
+    study: dict[str, Any] = Field(default_factory=dict)
+    bases: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    logs: dict[str, Any] = Field(default_factory=dict)
 
     @classmethod
-    def from_toml(cls, tables: Mapping[str, Any], place: Path) -> "Answers":
+    def from_toml(cls, tables: dict[str, Any], place: Path) -> Self:
         """Build answers from a TOML file; paths of logs are taken from where it lies."""
-        check = Check()
-        check.keys(dict(tables), allowed=TABLES)
-        for name in ("study", "bases"):
-            if not isinstance(tables.get(name, {}), dict):
-                check.add(f"{place}, table {name}", "this is not a table", f"write [{name}]")
-        check.raise_problems()
+        answers = checked(cls, tables, str(place), "write it as in docs/from-logs.md")
 
         def beside(path: str) -> str:
             inside = place.parent / path
             return str(inside) if not Path(path).exists() and inside.exists() else path
 
-        recipes = {
+        logs = {
             name: [recipe.changed(paths=tuple(map(beside, recipe.paths))) for recipe in own]
-            for name, own in recipes_of(tables, str(place)).items()
+            for name, own in recipes_of(answers.logs, str(place)).items()
         }
-        return cls(dict(tables.get("study", {})), dict(tables.get("bases", {})), recipes)
+        return answers.model_copy(update={"logs": logs})
 
 
 @dataclass(frozen=True)
@@ -204,9 +201,8 @@ def _with_run(text: str, run: Run) -> str:
     else:
         heads = (i for i in range(start + 1, len(lines)) if re.match(HEAD, lines[i]))
         after = lines[next(heads, len(lines)) :]
-        made = "\n".join(
-            [*lines[:start], *block.splitlines(), *(["", *after] if after else after), ""]
-        )
+        gap = [""] if after else []
+        made = "\n".join([*lines[:start], *block.splitlines(), *gap, *after, ""])
     return _as_meant(made, text, "runs", f"run {run.name}", tomllib.loads(block)["runs"])
 
 
@@ -214,9 +210,8 @@ def _with_sets(text: str, sets: Mapping[str, str]) -> str:
     """Return a study.toml that names further validation sets; all else stays as it was written."""
     lines = text.splitlines()
     after = 1 + (_head(lines, {"study": {}}) or 0)
-    added = [f"{key} = {toml_value(domain)}" for key, domain in sets.items()]
-    made = "\n".join([*lines[:after], *added, *lines[after:], ""])
-    return _as_meant(made, text, "study", f"keys {', '.join(sets)}", sets)
+    lines[after:after] = [f"{key} = {toml_value(domain)}" for key, domain in sets.items()]
+    return _as_meant("\n".join([*lines, ""]), text, "study", f"keys {', '.join(sets)}", sets)
 
 
 def _head(lines: Sequence[str], table: dict[str, Any]) -> int | None:
@@ -228,11 +223,8 @@ def _as_meant(made: str, text: str, table: str, what: str, keys: Mapping[str, An
     """Return a study.toml that was changed in keys of one table, all else the same."""
     tables = tomllib.loads(text)
     if _parsed(made) != {**tables, table: {**_table(tables, table), **keys}}:
-        raise fail(
-            f"{SETTINGS}, {what}",
-            f"the tables of {table} are not written with a line of their own, as [study] or [runs.NAME]",
-            "write them so, and import again",
-        )
+        problem = f"the tables of {table} have no line of their own, as [study] or [runs.NAME]"
+        raise fail(f"{SETTINGS}, {what}", problem, "write them so, and import again")
     return made
 
 
@@ -257,10 +249,10 @@ def start_study(folder: Path, answers: Answers, ask: Ask | None = None) -> Impor
         Asks a person what the answers leave open: a question, and the allowed answers or none.
     """
     check_new(folder, f"choose a new one, or add to it: bayes-cpt import KIND LOG --study {folder}")
-    if not answers.recipes:
+    if not answers.logs:
         raise fail("LOG", "no log is named", "name at least one log, or --answers FILE")
     check = Check()
-    read = {name: check.run("", read_run_log, name, own) for name, own in answers.recipes.items()}
+    read = {name: check.run("", read_run_log, name, own) for name, own in answers.logs.items()}
     check.raise_problems()
     recipes = {name: found[0] for name, found in read.items() if found}
     logs = {name: found[1] for name, found in read.items() if found}
@@ -322,33 +314,44 @@ class _Start:
                     key, named[0], "the only one" if len(domains) == 1 else "the only other one"
                 )
             elif len(domains) > 1:
-                self._ask_for(key, named)
+                answer = self._asked(
+                    f"Which validation set is the {key} one, {MEANING[key]}?",
+                    named,
+                    f"key {key}",
+                    f"nothing says which validation set is the {key} one",
+                    f"give --{key} NAME, one of {', '.join(named)}",
+                )
+                self.study |= {key: answer} if answer else {}
         if len(domains) == 1:
             self._take_the_only(domains[0])
         self.notes += _third_sets(self.study, domains)
 
-    def _ask_for(self, key: str, domains: Sequence[str]) -> None:
+    def _asked(
+        self, question: str, allowed: Sequence[str], place: str, problem: str, fix: str
+    ) -> str | None:
+        """Return what a person answers; where nobody can be asked the problem is noted."""
         if self.ask is not None:
-            meaning = {GENERAL: "what the base was trained on", TARGET: "what it is continued on"}
-            question = f"Which validation set is the {key} one, {meaning[key]}?"
-            self.study[key] = self.ask(question, domains)
-        else:
-            problem = f"nothing says which validation set is the {key} one"
-            self.check.add(f"key {key}", problem, f"give --{key} NAME, one of {', '.join(domains)}")
+            return self.ask(question, allowed)
+        self.check.add(place, problem, fix)
+        return None
 
     def _take_the_only(self, domain: str) -> None:
         """Say which set the only one is that was measured; the study is of it alone."""
-        if not {GENERAL, TARGET} & self.study.keys():
-            pretrained = any(own[0].phase == "pt" for own in self.recipes.values())
-            if self.ask is not None:
-                question = f"Is {domain}, the only validation set, of general or of target data?"
-                self.study[self.ask(question, ROLES)] = domain
-            elif pretrained:
-                fix = f"give --{GENERAL} {domain} or --{TARGET} {domain}"
-                self.check.add("key general", f"nothing says of which data {domain} is", fix)
-            else:
-                why = f"of the data that the runs train on (--{GENERAL} {domain} if it is not)"
-                self._take(TARGET, domain, why)
+        pretrained = any(own[0].phase == "pt" for own in self.recipes.values())
+        if {GENERAL, TARGET} & self.study.keys():
+            pass
+        elif pretrained or self.ask is not None:
+            role = self._asked(
+                f"Is {domain}, the only validation set, of general or of target data?",
+                ROLES,
+                "key general",
+                f"nothing says of which data {domain} is",
+                f"give --{GENERAL} {domain} or --{TARGET} {domain}",
+            )
+            self.study |= {role: domain} if role else {}
+        else:
+            why = f"of the data that the runs train on (--{GENERAL} {domain} if it is not)"
+            self._take(TARGET, domain, why)
         for key in ROLES:
             if self.study.get(key) != domain and domain in self.study.values():
                 self.study.pop(key, None)
@@ -361,16 +364,11 @@ class _Start:
     def find_shares(self) -> None:
         """Ask for missing replay ratios."""
         for name, own in self.recipes.items():
-            if own[0].phase == "pt" or own[0].replay is not None:
-                continue
-            if self.ask is None:
-                note_no_replay(self.check, name)
-                continue
-            question = (
-                f"What share of general data (replay ratio, 0 to 1) was in the batches of {name}?"
-            )
-            share = self.ask(question, ()).replace(",", ".")
-            own[0] = own[0].changed(replay=share)
+            if own[0].phase != "pt" and own[0].replay is None:
+                batches = f"the batches of {name}"
+                question = f"What share of general data (replay ratio, 0 to 1) was in {batches}?"
+                share = self._asked(question, (), *no_replay(name))
+                own[0] = own[0].changed(replay=share and share.replace(",", "."))
 
     def find_bases(self) -> None:
         """Find the bases: as answered, else the end of the one PT run, else an open-weights one."""
@@ -379,16 +377,12 @@ class _Start:
             return
         named = {own[0].base for own in self.recipes.values() if own[0].base}
         name = next(iter(named), BASE)
-        if len(pretraining) == 1 and len(named) <= 1:
+        if len(named) <= 1 and len(pretraining) == 1:
             self.bases[name] = {"run": pretraining[0]}
             self.notes.append(
                 f"base {name}: taken to be the last checkpoint of the PT run {pretraining[0]}"
             )
-        elif (
-            self.ask is not None
-            and len(named) <= 1
-            and self.ask("What is the base?", (OPEN_WEIGHTS, KNOWN)) == OPEN_WEIGHTS
-        ):
+        elif len(named) <= 1 and self.ask and self.ask("What is the base?", BASES) == BASES[0]:
             self.bases[name] = {"known": False}
         else:
             self.check.add(

@@ -141,7 +141,7 @@ def _matches(
         cells: dict[str, Any] = {
             name: value for name, value in match.groupdict().items() if value is not None
         }
-        total, _ = numbers([cells.pop(TOTAL, None)], whole=True)
+        total, *_ = numbers([cells.pop(TOTAL, None)], whole=True)
         stated |= {"steps": steps} if (steps := as_count(total[0])) else {}
         micro = cells.pop(MICRO, None)
         if NEXT_STEP in cells:

@@ -7,7 +7,7 @@ import lzma
 import math
 import re
 import zipfile
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import compress
 from pathlib import Path
@@ -22,8 +22,6 @@ from bayes_cpt.study.tables import decoded
 
 EMPTY_CELLS = ("na", "n/a", "null", "none", "-", "--")
 COMPRESSED = (".gz", ".bz2", ".xz", ".zip")
-# By how a packed file begins.
-UNPACK = {b"\x1f\x8b": gzip.decompress, b"BZh": bz2.decompress, b"\xfd7zXZ": lzma.decompress}
 PLAIN = re.compile(
     r"[+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?|[+-]?(?:nan|inf|infinity)", re.IGNORECASE
 )
@@ -35,6 +33,23 @@ WITH_DECIMALS = re.compile(
 )
 SUFFIXED = re.compile(r"([+-]?\d+(?:[.,]\d+)?)\s?([kmbg])", re.IGNORECASE)
 FACTORS = {"k": 1e3, "m": 1e6, "b": 1e9, "g": 1e9}
+
+
+def _unzipped(content: bytes) -> bytes:
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        names = [name for name in archive.namelist() if not name.endswith("/")]
+        if len(names) != 1:
+            raise ValueError(f"{len(names)} files are in it")
+        return archive.read(names[0])
+
+
+# By how a packed file begins.
+UNPACK = {
+    b"\x1f\x8b": gzip.decompress,
+    b"BZh": bz2.decompress,
+    b"\xfd7zXZ": lzma.decompress,
+    b"PK\x03\x04": _unzipped,
+}
 
 
 class LogError(StudyError):
@@ -189,18 +204,10 @@ def as_count(value: object) -> int | None:
     return int(number) if number is not None and 1.0 <= number < math.inf else None
 
 
-class Unreadable(NamedTuple):
-    """A cell that holds no number, or one that can be read in two ways."""
-
-    row: int
-    cell: Any
-    unclear: bool
-
-
 def numbers(
     cells: Sequence[Any], rows: Iterable[Row] = (), *, whole: bool = False
-) -> tuple[list[float | None], list[Unreadable]]:
-    """Return cells as numbers, None for empty ones, and which cannot be read.
+) -> tuple[list[float | None], list[int], list[int]]:
+    """Return cells as numbers, None for empty ones; the places of those that are none, and of unclear ones.
 
     Whether the sign in 1.000 and 2,871 is a decimal mark is settled by the other cells, and by the rows of
     the whole table.
@@ -213,7 +220,7 @@ def numbers(
     [1234.5, 0.000325, 2.871]
     """
     read: list[float | None] = []
-    unreadable: list[Unreadable] = []
+    wrong: list[int] = []
     unclear: list[int] = []
     for place, cell in enumerate(cells):
         text = cell.strip() if isinstance(cell, str) else ""
@@ -221,19 +228,18 @@ def numbers(
         if text[-4:-3] in (".", ",") and UNCLEAR.fullmatch(text):
             unclear.append(place)
         elif value is None and not empty(cell) and text.lower() not in EMPTY_CELLS:
-            unreadable.append(Unreadable(place, cell, unclear=False))
+            wrong.append(place)
         read.append(value)
-    if unclear:
-        texts = [str(cell).strip() for cell in cells]
-        in_table = (str(cell).strip() for row in rows for cell in row.cells.values())
-        sure = _sure_mark(texts, set(unclear), in_table, whole=whole)
-        for place in unclear:
-            mark = "," if "," in texts[place] else "."
-            digits = texts[place].replace(mark, "." if mark == sure else "")
-            read[place] = float(digits) if sure is not None else None
-            if sure is None:
-                unreadable.append(Unreadable(place, texts[place], unclear=True))
-    return read, unreadable
+    if not unclear:
+        return read, wrong, unclear
+    texts = [str(cell).strip() for cell in cells]
+    mark = "," if "," in texts[unclear[0]] else "."
+    sure = _sure_mark(mark, texts, rows, whole=whole)
+    for place in unclear:
+        own = "," if "," in texts[place] else "."
+        digits = texts[place].replace(own, "." if own == sure else "")
+        read[place] = None if sure is None else float(digits)
+    return read, wrong, unclear if sure is None else []
 
 
 def _of_text(text: str) -> float | None:
@@ -262,43 +268,31 @@ def decimal_mark(text: str) -> str | None:
     return found[1] if found and not GROUPED.fullmatch(text) else None
 
 
-def _sure_mark(
-    texts: Sequence[str], unclear: Collection[int], in_table: Iterable[str], *, whole: bool
-) -> str | None:
+def _sure_mark(mark: str, texts: list[str], rows: Iterable[Row], *, whole: bool) -> str | None:
     """Return the decimal mark of unclear numbers, empty where they have thousands, None if it is open."""
-    mark = "," if "," in texts[next(iter(unclear))] else "."
-    own = {found for text in texts if (found := decimal_mark(text))}
-    marks = own | {found for text in in_table if (found := decimal_mark(text))}
+    others = (str(cell).strip() for row in rows for cell in row.cells.values())
+    own, marks = ({decimal_mark(text) for text in of} - {None} for of in (texts, others))
+    marks |= own
     if not whole:
-        return mark if not marks or marks == {mark} else None
+        return mark if marks <= {mark} else None
     if marks == {mark}:
         # In a count 1.000 beside 0.5 is still no sure one, and beside 1000.000 it is.
         return mark if own else None
-    if marks or mark == ",":
-        return ""
     small = any(re.fullmatch(r"[1-9]\d{0,2}", text) for text in texts)
-    return "" if small or not all(texts[i].endswith("000") for i in unclear) else None
+    odd = any(UNCLEAR.fullmatch(text) and not text.endswith("000") for text in texts)
+    return "" if marks or mark == "," or small or odd else None
 
 
 def content_of(path: Path) -> bytes:
     """Return the bytes of a file, unpacked if it is packed alone."""
     content = path.read_bytes()
-    unpack = next((own for start, own in UNPACK.items() if content.startswith(start)), None)
     try:
-        if unpack is not None:
-            return unpack(content)
-        if content[:4] == b"PK\x03\x04" and path.suffix == ".zip":
-            with zipfile.ZipFile(io.BytesIO(content)) as archive:
-                names = [name for name in archive.namelist() if not name.endswith("/")]
-                if len(names) != 1:
-                    raise fail(
-                        str(path),
-                        f"{len(names)} files are in the archive",
-                        "unpack it, and name the log",
-                    )
-                return archive.read(names[0])
-    except (OSError, EOFError, lzma.LZMAError, zipfile.BadZipFile) as error:
-        raise fail(str(path), f"it cannot be unpacked: {error}", "copy it again") from None
+        for start, unpack in UNPACK.items():
+            if content.startswith(start):
+                return unpack(content)
+    except (OSError, EOFError, ValueError, lzma.LZMAError, zipfile.BadZipFile) as error:
+        fix = "copy it again, or unpack it and name the log"
+        raise fail(str(path), f"it cannot be unpacked: {error}", fix) from None
     return content
 
 

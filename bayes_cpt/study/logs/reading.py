@@ -5,7 +5,7 @@ All that was chosen, merged or left out is said.
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby, pairwise
 from typing import Annotated, Literal, NamedTuple
@@ -179,7 +179,7 @@ class _Cleaning:
                 self.cells = self.cells.kept(has_step)
         chosen = self._loss_series(sets)
         rate = self._rate_series()
-        unit = self._unit(chosen)
+        in_nats = IN_NATS[self._unit(chosen)]
         tokens = [name for name in names if count_of(name) == "tokens"][:1]
         wanted = [*chosen, *([rate] if rate else []), *tokens]
         self.cells = self.cells.kept(self.cells.given(wanted))
@@ -193,8 +193,9 @@ class _Cleaning:
             what = f"losses of {domain}"
             series = [name for name, own in chosen.items() if own == domain]
             points = self._merged(self._once(self._points(series, steps), what), what)
-            self._check_size(points, series[0], unit)
-            losses += [(point.step, domain, _in_nats(point.value, unit)) for point in points]
+            nats = [in_nats(point.value) for point in points]
+            self._check_size(points, nats, series[0])
+            losses += [(point.step, domain, loss) for point, loss in zip(points, nats, strict=True)]
         at_rates = self._merged(self._points([rate] if rate else [], steps), "learning rates")
         if self.check.problems:
             raise LogError(self.check.problems)
@@ -215,48 +216,39 @@ class _Cleaning:
     # Which rows: those of one run.
 
     def _keep_one_run(self) -> None:
-        wanted = self.reading.row_run
-        column = self._parting() if wanted is None else self._naming(wanted)
-        if wanted is None and column is None:
-            return
-        runs = [] if column is None else list(map(str, self.cells.column(column)))
-        if wanted not in runs:
-            different = list(dict.fromkeys(runs))
-            raise fail(
-                f"{self.raw.source}, column {column}" if column else self.raw.source,
-                f"there are rows of {len(different)} runs: {', '.join(different[:6])}"
-                if column
-                else f"no column names runs, and none is called {wanted!r}",
-                "say which one, --row-run NAME; leave it out for a log of one run",
-            )
-        self.cells = self.cells.kept(np.array([run == wanted for run in runs], dtype=bool))
-
-    def _naming(self, name: str) -> str | None:
-        """Return the column that names a run, those called so first."""
-        ordered = sorted(self.cells.names, key=lambda column: column.lower() not in RUN_COLUMNS)
-        return next((own for own in ordered if name in map(str, self.cells.column(own))), None)
-
-    def _parting(self) -> str | None:
-        """Return the column of which rows are of several runs: called so, or its names take turns."""
-        for column in self._run_columns():
-            runs = list(map(str, self.cells.column(column)))
-            number, turns = len(set(runs)), sum(a != b for a, b in pairwise(runs))
-            if number > 1 and (column.lower() == "run" or turns >= number):
-                return column
-        return None
+        wanted, names = self.reading.row_run, self.cells.names
+        if wanted is None:
+            column = next(filter(self._parts, self._run_columns()), None)
+            if column is None:
+                return
+        else:
+            # Those that are called so first.
+            ordered = sorted(names, key=lambda name: name.lower() not in RUN_COLUMNS)
+            column = next((own for own in ordered if wanted in self._texts(own)), None)
+        fix = "say which one, --row-run NAME; leave it out for a log of one run"
+        if column is None:
+            problem = f"no column names runs, and none is called {wanted!r}"
+            raise fail(self.raw.source, problem, fix)
+        if wanted is None:
+            raise fail(f"{self.raw.source}, column {column}", self._of_runs(column), fix)
+        which = [run == wanted for run in self._texts(column)]
+        self.cells = self.cells.kept(np.array(which, dtype=bool))
 
     def _run_columns(self) -> list[str]:
         return [name for name in self.cells.names if name.lower() in RUN_COLUMNS]
 
-    def _telling(self, one: Row, other: Row) -> str | None:
-        """Return the column that tells two rows apart as those of different runs: it has few values."""
-        for column in self.cells.names:
-            values = {str(cell) for cell in self.cells.column(column) if cell is not None}
-            few = column in self._run_columns() or len(values) < len(self.cells.rows) / 2
-            aside = is_loss(column) or count_of(column) is not None
-            if few and not aside and _differ(one, other, column):
-                return column
-        return None
+    def _texts(self, column: str) -> list[str]:
+        return list(map(str, self.cells.column(column)))
+
+    def _of_runs(self, column: str) -> str:
+        runs = list(dict.fromkeys(self._texts(column)))
+        return f"there are rows of {len(runs)} runs: {', '.join(runs[:6])}"
+
+    def _parts(self, column: str) -> bool:
+        """Whether rows are of several runs by a column: it is called so, or its names take turns."""
+        runs = self._texts(column)
+        number, turns = len(set(runs)), sum(a != b for a, b in pairwise(runs))
+        return number > 1 and (column.lower() == "run" or turns >= number)
 
     # Which series: losses, and the learning rate.
 
@@ -278,14 +270,13 @@ class _Cleaning:
             if (unit := measured_unit(name)) is not None and self.cells.given([name]).any()
         }
         # One sort of measurement: a loss beside its own perplexity would be the same set twice.
-        kept: str | None = self.reading.loss_unit or next(
-            (u for u in UNITS if u in units.values()), None
-        )
-        domains = {name: domain_of(name) for name, unit in units.items() if unit == kept}
-        if not domains and self.reading.loss_unit:
-            domains = {name: domain_of(name) for name in units}
-        if not domains:
-            domains = {name: own for name in names if (own := domain_of(name)) in sets}
+        kept: str | None = self.reading.loss_unit
+        kept = kept or next((unit for unit in UNITS if unit in units.values()), None)
+        chosen = [name for name, unit in units.items() if unit == kept]
+        if not chosen and self.reading.loss_unit:
+            chosen = list(units)
+        chosen = chosen or [name for name in names if domain_of(name) in sets]
+        domains = {name: domain_of(name) for name in chosen}
         if not domains:
             others = [name for name in names if count_of(name) not in ("own", "steps", "calls")]
             raise fail(
@@ -294,11 +285,9 @@ class _Cleaning:
                 "say which are, --loss SERIES=SET for each (a training loss is not one)",
             )
         if len(set(domains.values())) < len(domains):
-            raise fail(
-                self.raw.source,
-                f"two series are of one validation set: {', '.join(domains)}",
-                "say which are meant, --loss SERIES=SET for each",
-            )
+            problem = f"two series are of one validation set: {', '.join(domains)}"
+            fix = "say which are meant, --loss SERIES=SET for each"
+            raise fail(self.raw.source, problem, fix)
         said = ", ".join(f"{series} is {domain}" for series, domain in domains.items())
         self._say(f"validation sets by the names of the series: {said}")
         if other := [name for name in names if NO_SET.search(name) and is_loss(name)]:
@@ -307,9 +296,8 @@ class _Cleaning:
                 "a part of a loss, by the names; left out"
             )
         if left := [name for name in units if domain_of(name) not in domains.values()]:
-            self._say(
-                f"{', '.join(left[:SHOWN])}: sets that were measured in {units[left[0]]}; left out"
-            )
+            shown = ", ".join(left[:SHOWN])
+            self._say(f"{shown}: sets that were measured in {units[left[0]]}; left out")
         return domains
 
     def _rate_series(self) -> str | None:
@@ -323,10 +311,12 @@ class _Cleaning:
 
     def _unit(self, chosen: Iterable[str]) -> str:
         unit = self.reading.loss_unit
-        for series in chosen if unit is None else ():
+        if unit is not None:
+            if unit != "nats":
+                self._say(f"losses were converted from {unit} per token to nats/token")
+            return unit
+        for series in chosen:
             said = measured_unit(f"val_{series}")
-            if said in (None, "nats"):
-                continue
             fix = f"give --unit {said} to convert it, or --loss SERIES=SET with a loss"
             if set(words(series)) & set(PER_BYTE):
                 said = "bits of a byte or character"
@@ -334,29 +324,26 @@ class _Cleaning:
                     f"make a table in which it is multiplied by {math.log(2):.4f} and the bytes (or "
                     "characters) of a token; give --unit bits if it is per token"
                 )
-            place = f"{self.raw.source}, series {series}"
-            raise fail(place, f"it is called {said}, and a study has nats/token", fix)
-        if unit is None and FAIRSEQ in self.cells.names:
+            if said not in (None, "nats"):
+                problem = f"it is called {said}, and a study has nats/token"
+                raise fail(f"{self.raw.source}, series {series}", problem, fix)
+        if FAIRSEQ in self.cells.names:
             problem = "it is a log of fairseq, whose losses are in base 2"
             raise fail(self.raw.source, problem, "give --unit bits, and the series with --loss")
-        if unit is None:
-            self._say("losses are taken as nats/token")
-        elif unit != "nats":
-            self._say(f"losses were converted from {unit} per token to nats/token")
-        return unit or "nats"
+        self._say("losses are taken as nats/token")
+        return "nats"
 
-    def _check_size(self, points: Sequence[_Point], series: str, unit: str) -> None:
-        for point in points:
-            loss = _in_nats(point.value, unit)
-            if 0 < loss <= HIGHEST_LOSS:
-                continue
-            problem = f"the loss {series} is {point.value:g}"
-            fix = "give a cross-entropy above 0; a log-likelihood needs its sign turned"
-            if loss > HIGHEST_LOSS:
-                problem += ", more than a uniform guess costs"
-                fix = "give --unit perplexity if it is one, or --loss SERIES=SET with a mean per token"
-            self.check.add(point.row.place, problem, fix)
-            return
+    def _check_size(self, points: Sequence[_Point], nats: Sequence[float], series: str) -> None:
+        """Note the first point that is no loss in nats/token."""
+        for point, loss in zip(points, nats, strict=True):
+            if not 0 < loss <= HIGHEST_LOSS:
+                problem = f"the loss {series} is {point.value:g}"
+                fix = "give a cross-entropy above 0; a log-likelihood needs its sign turned"
+                if loss > HIGHEST_LOSS:
+                    problem += ", more than a uniform guess costs"
+                    fix = "give --unit perplexity if it is one, or --loss SERIES=SET with a mean per token"
+                self.check.add(point.row.place, problem, fix)
+                return
 
     # The series: points, each measurement once.
 
@@ -365,27 +352,29 @@ class _Cleaning:
         points = []
         rows = self.cells.rows
         for name in series:
-            own = np.flatnonzero(self.cells.given([name]))
+            given = np.flatnonzero(self.cells.given([name])).tolist()
             column = self.cells.column(name)
-            values, unreadable = numbers([column[i] for i in own], rows)
-            clear = []
-            for place, cell, unclear in unreadable:
-                if unclear:
-                    problem = f"the {name} is {cell!r}, which can be read as two numbers"
-                    self.check.add(rows[own[place]].place, problem, "write it with a decimal point")
-                    break
-                clear.append(f"{str(cell).strip()!r} ({rows[own[place]].place})")
-            if clear and len(clear) == len(own):
-                problem = f"no cell of {name} holds a number, as this one, {clear[0]}"
-                self.check.add(rows[own[0]].place, problem, "write numbers, or name another series")
-            elif clear:
-                shown = ", ".join(clear[:SHOWN])
+            values, wrong, unclear = numbers([column[i] for i in given], rows)
+            for i in unclear[:1]:
+                problem = f"the {name} is {column[given[i]]!r}, which can be read as two numbers"
+                self.check.add(rows[given[i]].place, problem, "write it with a decimal point")
+            cells = [
+                f"{str(column[i]).strip()!r} ({rows[i].place})"
+                for i in map(given.__getitem__, wrong)
+            ]
+            if cells and len(cells) == len(given):
+                problem = f"no cell of {name} holds a number, as this one, {cells[0]}"
+                self.check.add(
+                    rows[given[0]].place, problem, "write numbers, or name another series"
+                )
+            elif cells:
+                shown = ", ".join(cells[:SHOWN])
                 self.notes.append(
-                    f"{len(clear)} cells of {name} hold no number and were left out: {shown}"
+                    f"{len(cells)} cells of {name} hold no number and were left out: {shown}"
                 )
             points += [
                 _Point(int(steps[i]), value, rows[i])
-                for i, value in zip(own, values, strict=True)
+                for i, value in zip(given, values, strict=True)
                 if value is not None
             ]
         return points
@@ -394,9 +383,8 @@ class _Cleaning:
         """Return measurements once each: a value that is carried along from row to row is no new one."""
         blocks = [list(block) for _, block in groupby(points, key=lambda point: point.value)]
         rows = [len({point.step for point in block}) for block in blocks]
-        often = (len(blocks) > 2 or any(map(_trains_on, blocks[:1]))) and all(
-            n > 1 for n in rows[:-1]
-        )
+        often = len(blocks) > 2 or any(map(_trains_on, blocks[:1]))
+        often &= all(times > 1 for times in rows[:-1])
         kept: list[_Point] = []
         for block, times in zip(blocks, rows, strict=True):
             precise = times > 2 and digits_of(block[0].value) >= PRECISE
@@ -415,8 +403,6 @@ class _Cleaning:
         the job was resumed and the later one counts; the best checkpoint evaluated at the end is not the
         run.
         """
-        kept: dict[int, _Point] = {}
-        count: Counter[str] = Counter()
         overlap = self.reading.overlap
         said = {
             "repeat": "{} rows repeat an earlier one and were merged",
@@ -425,54 +411,64 @@ class _Cleaning:
             "resumed": "of {} steps that were logged twice the resumed job's counts",
             "chosen": f"of {{}} steps that were logged twice the {overlap} was kept",
         }
+        kept: dict[int, _Point] = {}
+        count: Counter[str] = Counter()
         newest, last = -1, -math.inf
-        apart = self._run_columns()
         first = points[0].step if points else 0
         resumed, anew = "", False
         for point in points:
-            step, value = point.step, point.value
+            step, before = point.step, kept.get(point.step)
             if step < last:
                 resumed = resumed or point.row.place
                 anew = step <= first
             last = step
             if step < 0:
                 count["before"] += 1
-            elif not math.isfinite(value):
+            elif not math.isfinite(point.value):
                 count["dropped"] += 1
                 if not self.reading.drop_nan:
                     self.check.add(
                         point.row.place,
-                        f"the value of the {what} is {value:g} at step {step}",
+                        f"the value of the {what} is {point.value:g} at step {step}",
                         "give --drop-nan to leave such rows out, if the run went on from there; a run "
                         "that diverged tells nothing about the law",
                     )
                     return []
-            elif step not in kept:
+            elif before is None:
                 kept[step] = point
                 newest = max(newest, step)
-            elif _same(value, kept[step].value):
+            elif _same(point.value, before.value):
                 count["repeat"] += 1
-            elif any(_differ(kept[step].row, point.row, column) for column in apart):
-                self.check.add(point.row.place, *self._two_values(kept[step], point, what, anew))
-                return []
-            elif step == newest and (again := self._of_other_checkpoint(point, kept, resumed)):
+            elif (column := self._telling(before.row, point.row)) is None and (
+                step == newest and (again := self._of_other_checkpoint(point, kept, resumed))
+            ):
                 self.notes.append(
                     f"{point.row.place}: the second evaluation of step {step} is {again}, as when the "
                     "best one is evaluated at the end (load_best_model_at_end): the first is the run's"
                 )
-            elif resumed and not anew:
+            elif column is None and resumed and not anew:
                 count["resumed"] += 1
                 kept[step] = point
-            elif overlap == "refuse":
-                self.check.add(point.row.place, *self._two_values(kept[step], point, what, anew))
-                return []
-            else:
+            elif column is None and overlap != "refuse":
                 count["chosen"] += 1
-                kept[step] = point if overlap == "last" else kept[step]
+                kept[step] = point if overlap == "last" else before
+            else:
+                problem = f"the value of the {what} is {point.value:g} at step {step}"
+                problem += f", but {before.value:g} in {before.row.place}"
+                self.check.add(point.row.place, *self._two_values(problem, column, anew))
+                return []
         if resumed:
             self.notes.append(f"{resumed}: the steps of the {what} fall here: the job was resumed")
         self.notes += [f"{what}: {said[key].format(number)}" for key, number in count.items()]
         return [kept[step] for step in sorted(kept)]
+
+    def _telling(self, one: Row, other: Row) -> str | None:
+        """Return the column that tells two rows apart as those of different runs."""
+        for column in self._run_columns():
+            cells = [row.cells.get(column) for row in (one, other)]
+            if cells[0] != cells[1] and not any(map(empty, cells)):
+                return column
+        return None
 
     def _of_other_checkpoint(
         self, point: _Point, kept: Mapping[int, _Point], resumed: str
@@ -483,17 +479,12 @@ class _Cleaning:
                 return f"that of step {other.step} again"
         return "of another checkpoint" if self.raw.trains_between and not resumed else None
 
-    def _two_values(self, kept: _Point, point: _Point, what: str, anew: bool) -> tuple[str, str]:
+    def _two_values(self, problem: str, column: str | None, anew: bool) -> tuple[str, str]:
         """Return the problem of two values at a step: several runs where the log shows it, or one twice."""
-        problem = (
-            f"the value of the {what} is {point.value:g} at step {point.step}, but {kept.value:g} in "
-            f"{kept.row.place}"
-        )
-        if (column := self._telling(kept.row, point.row)) is not None:
-            runs = list(dict.fromkeys(map(str, self.cells.column(column))))
+        if column is not None:
             return (
-                f"{problem}: the column {column} has rows of {len(runs)} runs, {', '.join(runs[:6])}",
-                f"say which one, --row-run {runs[0]}; take the column out if they are of one job",
+                f"{problem}: by the column {column} {self._of_runs(column)}",
+                "say which one, --row-run NAME; take the column out if they are of one job",
             )
         if anew:
             return (
@@ -512,14 +503,14 @@ class _Cleaning:
 
     def _stated(self, steps: Ints, tokens: Iterable[str]) -> Stated:
         stated = dict(self.raw.stated)
-        for name in self.cells.names if "steps" not in stated else ():
-            cells = self.cells.column(name) if name.lower() in LENGTHS else []
-            known = [count for cell in cells if (count := as_count(cell))]
-            stated |= {"steps": known[-1]} if known else {}
-        if stated.get("steps") is not None:
+        for name in self.cells.names:
+            if "steps" not in stated and name.lower() in LENGTHS:
+                known = list(filter(None, map(as_count, self.cells.column(name))))
+                stated |= {"steps": known[-1]} if known else {}
+        if "steps" in stated:
             stated["steps"] -= self.reading.start
         for name in tokens:
-            counts, _ = numbers(self.cells.column(name), self.cells.rows, whole=True)
+            counts, *_ = numbers(self.cells.column(name), self.cells.rows, whole=True)
             done = zip(counts, steps + self.reading.start, strict=True)
             sizes = [float(count / step) for count, step in done if count and step > 0]
             if sizes and max(sizes) <= 1.01 * min(sizes):
@@ -528,32 +519,29 @@ class _Cleaning:
 
     def _diverged(self, steps: Ints, series: Iterable[str]) -> tuple[int, ...]:
         """Return the steps at which a series is not finite."""
-        found = {
-            int(steps[row])
-            for name in series
-            for row, cell in enumerate(self.cells.column(name))
-            # Nearly all begin with a digit.
-            if cell is not None
-            and not str(cell)[:1].isdigit()
-            and not math.isfinite(as_number(cell) or 0.0)
-        }
-        return tuple(sorted(found))
+        return tuple(
+            sorted(
+                {
+                    int(steps[row])
+                    for name in series
+                    for row, cell in enumerate(self.cells.column(name))
+                    # Nearly all begin with a digit.
+                    if not str(cell)[:1].isdigit() and not math.isfinite(as_number(cell) or 0.0)
+                }
+            )
+        )
 
 
-def _in_nats(value: float, unit: str) -> float:
-    if unit == "perplexity":
-        return math.log(value) if value > 0 else math.nan
-    return value * math.log(2.0) if unit == "bits" else value
+# How a number of each unit becomes nats.
+IN_NATS: dict[str, Callable[[float], float]] = {
+    "nats": lambda value: value,
+    "bits": lambda value: value * math.log(2.0),
+    "perplexity": lambda value: math.log(value) if value > 0 else math.nan,
+}
 
 
 def _same(value: float, other: float) -> bool:
     return abs(value - other) <= SAME_VALUE * abs(value)
-
-
-def _differ(one: Row, other: Row, column: str) -> bool:
-    """Whether two rows have different cells in a column."""
-    cells = [row.cells.get(column) for row in (one, other)]
-    return cells[0] != cells[1] and not any(map(empty, cells))
 
 
 def _trains_on(block: Sequence[_Point]) -> bool:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from bayes_cpt.checks import Check
+from bayes_cpt.errors import StudyError
 from bayes_cpt.strict import checked
 from bayes_cpt.study.folder import RUN_KEYS as OF_RUN
 from bayes_cpt.study.folder import table_lines
@@ -54,33 +55,29 @@ RUN_KEYS = tuple(key for key in OF_RUN if key in Recipe.model_fields and key != 
 def read_recipes(folder: Path) -> dict[str, list[Recipe]]:
     """Return how the runs of a study were imported, by name; none where it says nothing."""
     path = folder / IMPORTS
-    return recipes_of(read_toml(path), str(path)) if path.is_file() else {}
+    return recipes_of(read_toml(path).get(TABLE, {}), str(path)) if path.is_file() else {}
 
 
-def recipes_of(tables: Mapping[str, Any], place: str) -> dict[str, list[Recipe]]:
+def recipes_of(tables: Any, place: str) -> dict[str, list[Recipe]]:
     """Return the recipes of the tables [logs.NAME], or [[logs.NAME]] for a run with several logs."""
+    if not isinstance(tables, dict):
+        fix = f"write a table [{TABLE}.NAME] for each run"
+        raise StudyError.at(place, f"{TABLE} is {tables!r}", fix)
     check = Check()
-    named = tables.get(TABLE, {})
-    if not isinstance(named, dict):
-        check.add(place, f"{TABLE} is {named!r}", f"write a table [{TABLE}.NAME] for each run")
-        named = {}
     recipes: dict[str, list[Recipe]] = {}
-    for name, table in named.items():
+    for name, table in tables.items():
         for part in table if isinstance(table, list) else [table]:
             fix = 'write it as in docs/from-logs.md, with paths = ["file", ...]'
             recipe = check.run("", checked, Recipe, part, f"{place}, run {name}", fix)
-            if recipe is not None:
-                recipes.setdefault(name, []).append(recipe)
+            recipes.setdefault(name, []).extend([recipe] if recipe else [])
     check.raise_problems()
     return recipes
 
 
 def recipes_text(recipes: Mapping[str, Sequence[Recipe]]) -> str:
     """Return an imports.toml."""
-    lines = [
-        "# How the runs of this study were read from their logs; `bayes-cpt import` keeps it.",
-        "",
-    ]
+    head = "# How the runs of this study were read from their logs; `bayes-cpt import` keeps it."
+    lines = [head, ""]
     for name, own in recipes.items():
         for recipe in own:
             keys = recipe.model_dump(mode="json", exclude_defaults=True)

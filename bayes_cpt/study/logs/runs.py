@@ -125,7 +125,7 @@ def logged_run(
             fix = f"give --base NAME, one of {', '.join(bases) or 'the bases of the study'}"
             check.add(f"{place}, key base", "nothing says which base it starts from", fix)
     if continual and keys.get("replay") is None:
-        note_no_replay(check, name)
+        check.add(*no_replay(name))
     check.raise_problems()
     if recipe.schedule is not None:
         stated = check.run(f"{place}, --schedule", Schedule.from_toml, recipe.schedule)
@@ -153,9 +153,9 @@ def logged_run(
     return LoggedRun(run, losses, tuple(dict.fromkeys(notes)))
 
 
-def note_no_replay(check: Check, name: str) -> None:
-    """Note that the replay ratio of a CPT run is missing."""
-    check.add(
+def no_replay(name: str) -> tuple[str, str, str]:
+    """Return the problem that the replay ratio of a CPT run is missing."""
+    return (
         f"run {name}, key replay",
         "no log tells the share of general data in the batches",
         f"give --replay, 0.25 for 25 % (to init --replay {name}=SHARE, or --pt {name})",
