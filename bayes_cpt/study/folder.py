@@ -5,7 +5,7 @@ import re
 import tempfile
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -27,7 +27,14 @@ from bayes_cpt.study.tables import (
     write_table,
 )
 from bayes_cpt.study.trunks import branch_of
-from bayes_cpt.study.validation import RING, RING_FIX, Origin, examine, first_difference
+from bayes_cpt.study.validation import (
+    RING,
+    RING_FIX,
+    Origin,
+    Parts,
+    examine,
+    first_difference,
+)
 from bayes_cpt.toml_files import read_toml
 
 if TYPE_CHECKING:
@@ -35,33 +42,13 @@ if TYPE_CHECKING:
 
 
 TABLES = ("study", "bases", "runs")
-STUDY_KEYS = (
-    "name",
-    "general",
-    "target",
-    "description",
-    "lr_unit",
-    "tokens_per_step",
-    "unique_tokens",
-    "compute",
-)
-BASE_KEYS = ("steps", "schedule", "run", "model_size", "known")
-RUN_KEYS = (
-    "phase",
-    "base",
-    "replay",
-    "schedule",
-    "lr_log",
-    "model_size",
-    "batch_tokens",
-    "sequence_length",
-    "optimizer_state",
-    "targets",
-    "branch",
-)
-BRANCH_KEYS = ("run", "step")
 # What training takes: a plan that says nothing of it has what the fitted study has.
 RESOURCE_KEYS = ("tokens_per_step", "unique_tokens", "compute")
+STUDY_KEYS = ("name", "general", "target", "description", "lr_unit", *RESOURCE_KEYS)
+BASE_KEYS, RUN_FIELDS, BRANCH_KEYS = (
+    tuple(part.name for part in fields(kind) if part.name != "name") for kind in (Base, Run, Branch)
+)
+RUN_KEYS = (*RUN_FIELDS, "lr_log")
 # Stands for a schedule that is at fault: the other keys are still worth checking.
 _PLACEHOLDER = constant(1, 1e-3)
 
@@ -335,25 +322,26 @@ def _read(path: Path, *, is_plan: bool, fitted: Study | None, aside: Collection[
         *check.problems,
         *(_complete(settings, fitted, str(settings_path)) if fitted else ()),
     ]
-    origin = Origin(
-        settings=str(settings_path),
-        losses=str(losses_path or path),
-        rates=str(path / "lr.csv"),
-        row=row_word(losses_path) if losses_path else "row",
+    named = ("name", "general", "target", *RESOURCE_KEYS)
+    of_study: dict[str, Any] = {key: settings.study.get(key) for key in named}
+    parts = Parts(
+        **of_study,
+        bases=tuple(settings.bases),
+        runs=tuple(settings.runs),
+        losses=pd.DataFrame(columns=list(LOSS_COLUMNS)) if losses is None else losses,
+        description=settings.study.get("description", ""),
+        is_plan=is_plan,
+        origin=Origin(
+            settings=str(settings_path),
+            losses=str(losses_path or path),
+            rates=str(path / "lr.csv"),
+            row=row_word(losses_path) if losses_path else "row",
+        ),
     )
-    parts: dict[str, Any] = {
-        **{key: settings.study.get(key) for key in ("name", "general", "target", *RESOURCE_KEYS)},
-        "bases": settings.bases,
-        "runs": settings.runs,
-        "losses": pd.DataFrame(columns=list(LOSS_COLUMNS)) if losses is None else losses,
-        "is_plan": is_plan,
-        "origin": origin,
-    }
     if not check.problems:
-        return Study(**parts, description=settings.study.get("description", ""))
+        return Study(**vars(parts))
     if losses is not None:
-        del parts["compute"]
-        check.problems += examine(**parts, malformed=settings.malformed).problems
+        check.problems += examine(parts, settings.malformed).problems
     raise StudyError(check.problems)
 
 
@@ -506,7 +494,7 @@ def _base_lines(base: Base, pretraining_runs: set[str]) -> list[str]:
 
 def _run_lines(run: Run) -> list[str]:
     logged, rest = _written(run)
-    keys = {key: getattr(run, key) for key in RUN_KEYS if key not in ("schedule", "lr_log")}
+    keys = {key: getattr(run, key) for key in RUN_FIELDS if key != "schedule"}
     keys |= {
         "targets": run.mixture or None,
         "branch": run.branch and asdict(run.branch),

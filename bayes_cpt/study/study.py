@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import InitVar, dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,19 +19,16 @@ from numpy.typing import NDArray
 from bayes_cpt.arrays import Floats
 from bayes_cpt.checks import unknown
 from bayes_cpt.errors import Problem, StudyError, StudyWarning
-from bayes_cpt.study.resources import Compute, Resources, UniqueTokens
+from bayes_cpt.study.resources import Resources
 from bayes_cpt.study.runs import Base, Run
 from bayes_cpt.study.suspicions import Suspicion
-from bayes_cpt.study.validation import Origin, examine
-
-if TYPE_CHECKING:
-    import pandas as pd
+from bayes_cpt.study.validation import Parts, examine
 
 __all__ = ["Base", "Run", "Study"]
 
 
 @dataclass(frozen=True, eq=False)
-class Study:
+class Study(Parts):
     """Training runs with their losses, checked and immutable.
 
     Parameters
@@ -72,18 +69,6 @@ class Study:
         With every problem of the study at once.
     """
 
-    name: str
-    general: str | None
-    target: str | tuple[str, ...] | None
-    bases: tuple[Base, ...]
-    runs: tuple[Run, ...]
-    losses: "pd.DataFrame"
-    description: str = ""
-    tokens_per_step: float | None = None
-    unique_tokens: UniqueTokens | None = None
-    compute: Compute | None = None
-    is_plan: bool = False
-    origin: Origin = field(default=Origin(), repr=False)
     warnings: tuple[Problem, ...] = field(default=(), init=False, repr=False)
     rows_are_checked: InitVar[bool] = False
 
@@ -93,19 +78,7 @@ class Study:
         if isinstance(self.target, list | tuple):
             several = tuple(self.target)
             object.__setattr__(self, "target", several[0] if len(several) == 1 else several)
-        findings = examine(
-            name=self.name,
-            general=self.general,
-            target=self.target,
-            tokens_per_step=self.tokens_per_step,
-            unique_tokens=self.unique_tokens,
-            bases=self.bases,
-            runs=self.runs,
-            losses=self.losses,
-            is_plan=self.is_plan,
-            origin=self.origin,
-            rows_are_checked=rows_are_checked,
-        )
+        findings = examine(self, rows_are_checked=rows_are_checked)
         if findings.problems:
             raise StudyError(findings.problems)
         object.__setattr__(self, "losses", findings.losses)
@@ -122,13 +95,6 @@ class Study:
     def misleading(self) -> tuple[Suspicion, ...]:
         """Those of the suspicions that make a fit be about something else."""
         return tuple(own for own in self.suspicions if own.misleads)
-
-    @property
-    def targets(self) -> tuple[str, ...]:
-        """The validation sets of the targets: none, one or several."""
-        if self.target is None:
-            return ()
-        return (self.target,) if isinstance(self.target, str) else self.target
 
     @cached_property
     def trained_domains(self) -> tuple[str, ...]:

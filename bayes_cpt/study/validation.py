@@ -1,4 +1,4 @@
-"""Whether the parts of a study fit together, and its losses are plausible and can be fitted.
+"""The parts of a study: whether they fit together, and their losses are plausible and can be fitted.
 
 Every problem names its file, run and step and the fix; what is only suspicious is a warning.
 """
@@ -14,16 +14,14 @@ import numpy as np
 from bayes_cpt.arrays import Floats
 from bayes_cpt.checks import Check, suggestion, unknown
 from bayes_cpt.errors import Problem
-from bayes_cpt.study.resources import UniqueTokens, check_counted, note_epochs
+from bayes_cpt.study.resources import Compute, UniqueTokens, check_counted, note_epochs
+from bayes_cpt.study.runs import Base, Run
+from bayes_cpt.study.schedules import Schedule
 from bayes_cpt.study.suspicions import suspicions
 from bayes_cpt.study.tables import LOSS_COLUMNS, TableCheck
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from bayes_cpt.study.runs import Base, Run
-    from bayes_cpt.study.schedules import Schedule
-
 
 SAME_RATE = 1e-6
 RING = "the runs branch off each other in a ring"
@@ -52,29 +50,43 @@ class Origin:
     row: str = "row"
 
 
+@dataclass(frozen=True, eq=False)
+class Parts:
+    """The parts of a study, checked or not: see `bayes_cpt.study.study.Study`."""
+
+    name: str
+    general: str | None
+    target: str | tuple[str, ...] | None
+    bases: tuple[Base, ...]
+    runs: tuple[Run, ...]
+    losses: "pd.DataFrame"
+    description: str = ""
+    tokens_per_step: float | None = None
+    unique_tokens: UniqueTokens | None = None
+    compute: Compute | None = None
+    is_plan: bool = False
+    origin: Origin = field(default=Origin(), repr=False)
+
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """The validation sets of the targets: none, one or several."""
+        if self.target is None:
+            return ()
+        several = isinstance(self.target, list | tuple)
+        return tuple(self.target) if several else (self.target,)  # type: ignore[return-value]
+
+
 @dataclass
 class Findings:
     """What `examine` found: problems (errors), cautions (warnings), and the losses, clean."""
 
     losses: "pd.DataFrame"
-    problems: list[Problem] = field(default_factory=list)
-    cautions: list[Problem] = field(default_factory=list)
+    problems: list[Problem]
+    cautions: list[Problem]
 
 
 def examine(
-    *,
-    name: object,
-    general: object,
-    target: object,
-    tokens_per_step: object,
-    unique_tokens: UniqueTokens | None = None,
-    bases: "Sequence[Base]",
-    runs: "Sequence[Run]",
-    losses: "pd.DataFrame",
-    is_plan: bool,
-    origin: Origin,
-    malformed: Collection[str] = (),
-    rows_are_checked: bool = False,
+    parts: Parts, malformed: Collection[str] = (), *, rows_are_checked: bool = False
 ) -> Findings:
     """Check the parts of a study against each other.
 
@@ -85,81 +97,87 @@ def examine(
     rows_are_checked : bool
         Whether the losses are rows of a study, in their order: these are not looked at again.
     """
-    check = Check()
-    cautions = Check()
-    check.name("name", name)
-    _check_sets(check, general, target, runs)
-    if tokens_per_step is not None:
-        check.positive("tokens_per_step", tokens_per_step, "tokens")
-    if not runs and not malformed:
+    check, cautions, origin = Check(), Check(), parts.origin
+    check.name("name", parts.name)
+    _check_sets(check, parts)
+    if parts.tokens_per_step is not None:
+        check.positive("tokens_per_step", parts.tokens_per_step, "tokens")
+    if not parts.runs and not malformed:
         check.add("table runs", "there is no run", "add a table [runs.NAME] for each run")
-    _check_runs(check, bases, runs, is_plan, malformed)
+    _check_runs(check, parts, malformed)
     if not malformed:
-        check_counted(check, tokens_per_step, unique_tokens, runs)
-    note_epochs(cautions, tokens_per_step, unique_tokens, runs, origin.settings)
-    for run in runs:
-        if run.schedule.interpolated_steps:
+        check_counted(check, parts.tokens_per_step, parts.unique_tokens, parts.runs)
+    note_epochs(cautions, parts.tokens_per_step, parts.unique_tokens, parts.runs, origin.settings)
+    for run in parts.runs:
+        if left := run.schedule.interpolated_steps:
             cautions.add(
                 f"{origin.rates}, run {run.name}",
-                f"{run.schedule.interpolated_steps} of {run.schedule.steps} learning rates are "
-                "interpolated linearly",
+                f"{left} of {run.schedule.steps} learning rates are interpolated linearly",
                 "log every step if the learning rate changes between the logged ones",
             )
     check.problems = [problem.within(origin.settings) for problem in check.problems]
+    losses = parts.losses
     if not losses.index.is_unique:
         # Tables put together without renumbering: a label would name several rows.
         losses = losses.reset_index(drop=True)
     table = TableCheck(losses, origin.losses, origin.row)
-    table_cautions = TableCheck(losses, origin.losses, origin.row)
     table.columns(LOSS_COLUMNS)
     if table.problems:
         return Findings(losses, check.problems + table.problems, cautions.problems)
     clean = losses if rows_are_checked else table.cells()
-    if is_plan:
+    if parts.is_plan:
         clean = clean[clean["step"] == 0]
-    rows_are_checked |= is_plan and clean.empty
-    if not rows_are_checked:
-        clean = table.duplicates(clean, ["run", "step", "domain"])
-        if runs or malformed:
-            clean = _check_rows(table, clean, runs, malformed)
-        _check_scale(table, table_cautions, clean)
-    if not is_plan and not (rows_are_checked and len(clean)):
-        _check_measured(table, cautions, clean, general, target, runs, origin.settings)
-    if rows_are_checked:
-        clean = clean[list(LOSS_COLUMNS)].reset_index(drop=True)
-        return Findings(clean, check.problems + table.problems, cautions.problems)
-    if not is_plan:
-        sets = (general, target) if isinstance(general, str) and isinstance(target, str) else None
-        cautions.problems += suspicions(clean, runs, sets, origin.settings)
-    _note_disorder(table_cautions, clean)
-    _note_flat_curves(table_cautions, clean)
-    _note_base_losses(table_cautions, clean, bases, runs)
-    order = {run.name: number for number, run in enumerate(runs)}
-    clean = clean.assign(order=_of_run(clean, order, len(order)))
-    clean = clean.sort_values(["order", "domain", "step"], kind="stable", ignore_index=True)
-    return Findings(
-        clean[list(LOSS_COLUMNS)],
-        check.problems + table.problems,
-        cautions.problems + table_cautions.problems,
-    )
+    if not (rows_are_checked or (parts.is_plan and clean.empty)):
+        clean = _checked_rows(table, cautions, clean, parts, malformed)
+    if clean.empty and not parts.is_plan and not table.problems:
+        table.add(table.file, "there is no loss", "add one row per validation measurement")
+    clean = clean[list(LOSS_COLUMNS)].reset_index(drop=True)
+    return Findings(clean, check.problems + table.problems, cautions.problems)
 
 
-def _check_sets(check: Check, general: object, target: object, runs: "Sequence[Run]") -> None:
+def _checked_rows(
+    table: TableCheck,
+    cautions: Check,
+    losses: "pd.DataFrame",
+    parts: Parts,
+    malformed: Collection[str],
+) -> "pd.DataFrame":
+    """Return the losses that can be used, sorted; note what is wrong with the others, or odd."""
+    odd = TableCheck(table.table, table.file, table.row)
+    losses = table.duplicates(losses, ["run", "step", "domain"])
+    if parts.runs or malformed:
+        losses = _of_known_runs(table, losses, parts.runs, malformed)
+    _check_scale(table, odd, losses)
+    if not parts.is_plan:
+        if len(losses):
+            _check_measured(table, cautions, losses, parts)
+        # Of a set each that can be told.
+        one = parts.general if isinstance(parts.general, str) else None
+        sets = (one, parts.target) if one and isinstance(parts.target, str) else None
+        cautions.problems += suspicions(losses, parts.runs, sets, parts.origin.settings)
+    _note_disorder(odd, losses)
+    _note_flat_curves(odd, losses)
+    _note_base_losses(odd, losses, parts.bases, parts.runs)
+    cautions.problems += odd.problems
+    order = {run.name: number for number, run in enumerate(parts.runs)}
+    losses = losses.assign(order=_of_run(losses, order, len(order)))
+    return losses.sort_values(["order", "domain", "step"], kind="stable")
+
+
+def _check_sets(check: Check, parts: Parts) -> None:
     """Check the names of the validation sets, and that runs say which targets they train on."""
+    general, names = parts.general, parts.targets
     if general is not None:
         check.name("general", general)
-    elif target is None:
+    elif parts.target is None:
         fix = 'write general = "<set of the PT data>", target = "<set of the CPT data>", or both'
         check.add("key general", "the study names neither a general nor a target set", fix)
-    if target is None:
-        return
-    names: list[Any] = list(target) if isinstance(target, list | tuple) else [target]
-    if not names:
+    if parts.target is not None and not names:
         check.add("key target", "target is an empty list", "name one validation set or several")
     known = len(check.problems)
     for name in names:
         check.name("target", name)
-    if len(check.problems) > known:
+    if not names or len(check.problems) > known:
         return
     for name, times in Counter(names).items():
         if times > 1:
@@ -171,14 +189,12 @@ def _check_sets(check: Check, general: object, target: object, runs: "Sequence[R
     if general in names:
         fix = "name two validation sets, or leave target out of a study of PT runs"
         check.add("key target", f"general and target are both {general!r}", fix)
-    for run in runs:
+    for run in parts.runs:
         place = f"run {run.name}, key targets"
-        for name in run.mixture:
-            if name not in names:
-                hint = suggestion(name, names)
-                problem = f"the run trains on {name!r}, which is no target of the study{hint}"
-                fix = f"name some of {', '.join(names)}, or add it to target in [study]"
-                check.add(place, problem, fix)
+        for name in set(run.mixture).difference(names):
+            problem = f"the run trains on {name!r}, which is no target of the study"
+            fix = f"name some of {', '.join(names)}, or add it to target in [study]"
+            check.add(place, problem + suggestion(name, names), fix)
         if run.phase == "cpt" and len(names) > 1 and run.targets is None and run.replay != 1:
             check.add(
                 place,
@@ -188,49 +204,42 @@ def _check_sets(check: Check, general: object, target: object, runs: "Sequence[R
             )
 
 
-def _check_runs(
-    check: Check,
-    bases: "Sequence[Base]",
-    runs: "Sequence[Run]",
-    is_plan: bool,
-    malformed: Collection[str],
-) -> None:
-    for kind, items in (("base", bases), ("run", runs)):
+def _check_runs(check: Check, parts: Parts, malformed: Collection[str]) -> None:
+    named: dict[str, Sequence[Base | Run]] = {"base": parts.bases, "run": parts.runs}
+    for kind, items in named.items():
         for twice, times in Counter(item.name for item in items).items():
             if times > 1:
                 problem = f"two {kind}s are named {twice!r}"
                 check.add(f"{kind} {twice}", problem, "give each its own name")
-    known_bases = {base.name: base for base in bases}
-    for run in runs:
+    bases = {base.name: base for base in parts.bases}
+    for run in parts.runs:
         if run.base is None or run.base in malformed:
             continue
-        if run.base not in known_bases:
+        if run.base not in bases:
             check.add(
                 f"run {run.name}, key base",
-                f"the base {run.base!r} is unknown{suggestion(run.base, known_bases)}",
-                f"name one of {', '.join(known_bases) or 'none'}, or add [bases.{run.base}]",
+                f"the base {run.base!r} is unknown{suggestion(run.base, bases)}",
+                f"name one of {', '.join(bases) or 'none'}, or add [bases.{run.base}]",
             )
             continue
-        size = known_bases[run.base].model_size
+        size = bases[run.base].model_size
         if run.model_size is not None and size is not None and run.model_size != size:
-            check.add(
-                f"run {run.name}, key model_size",
-                f"model_size is {run.model_size:g} but its base has {size:g}",
-                "give both the same number of millions of parameters",
-            )
-    _check_branches(check, {run.name: run for run in runs})
-    pretraining = {run.name: run for run in runs if run.phase == "pt"}
-    for base in bases:
+            problem = f"model_size is {run.model_size:g} but its base has {size:g}"
+            fix = "give both the same number of millions of parameters"
+            check.add(f"run {run.name}, key model_size", problem, fix)
+    _check_branches(check, {run.name: run for run in parts.runs})
+    pretraining = {run.name: run for run in parts.runs if run.phase == "pt"}
+    for base in parts.bases:
         place, own = f"base {base.name}, key run", base.schedule
         if base.run in pretraining:
             if own is not None:
                 _check_shared(check, place, pretraining[base.run], own, own.steps)
-        elif base.run and pretraining and not is_plan and base.run not in malformed:
+        elif base.run and pretraining and not parts.is_plan and base.run not in malformed:
             problem, fix = unknown("PT run", base.run, pretraining)
             check.add(place, problem, f"{fix}, or leave the key out")
 
 
-def _check_branches(check: Check, runs: "dict[str, Run]") -> None:
+def _check_branches(check: Check, runs: dict[str, Run]) -> None:
     for run in runs.values():
         trunk = runs.get(run.branch.run) if run.branch else None
         if run.branch is None or trunk is None:
@@ -248,7 +257,7 @@ def _check_branches(check: Check, runs: "dict[str, Run]") -> None:
             _check_shared(check, place, trunk, run.schedule, step)
 
 
-def _check_shared(check: Check, place: str, run: "Run", part: "Schedule", steps: int) -> None:
+def _check_shared(check: Check, place: str, run: Run, part: Schedule, steps: int) -> None:
     """Check that a schedule has the learning rates of a run in its first steps."""
     if steps > (length := run.schedule.steps):
         problem = f"it lies at step {steps} of the run {run.name}, which has only {length}"
@@ -259,7 +268,7 @@ def _check_shared(check: Check, place: str, run: "Run", part: "Schedule", steps:
         check.add(place, problem, fix)
 
 
-def first_difference(wanted: "Schedule", found: "Schedule", steps: int) -> str:
+def first_difference(wanted: Schedule, found: Schedule, steps: int) -> str:
     """Return in words where the first steps of two schedules differ first, empty where nowhere."""
     mine, theirs = (schedule.learning_rates()[:steps] for schedule in (found, wanted))
     apart = np.flatnonzero(np.abs(mine - theirs) > SAME_RATE * wanted.peak)
@@ -268,8 +277,8 @@ def first_difference(wanted: "Schedule", found: "Schedule", steps: int) -> str:
     )
 
 
-def _check_rows(
-    table: TableCheck, losses: "pd.DataFrame", runs: "Sequence[Run]", malformed: Collection[str]
+def _of_known_runs(
+    table: TableCheck, losses: "pd.DataFrame", runs: Sequence[Run], malformed: Collection[str]
 ) -> "pd.DataFrame":
     """Note rows of unknown runs and impossible steps; return the others."""
     by_name = {run.name: run for run in runs}
@@ -285,14 +294,14 @@ def _check_rows(
     steps = known["step"].to_numpy()
     too_late = steps > _of_run(known, {run.name: run.schedule.steps for run in runs}, 0)
     for name, rows in known[too_late].groupby("run", sort=False):
+        length = by_name[name].schedule.steps
         table.add(
             table.place(rows.index[0]),
-            f"step {rows['step'].iloc[0]} lies beyond the {by_name[name].schedule.steps} steps of "
-            f"the schedule ({len(rows)} rows of {name})",
+            f"step {rows['step'].iloc[0]} lies beyond the {length} steps of the schedule ({len(rows)} "
+            f"rows of {name})",
             "lengthen the schedule, or count steps from 1 inside the phase",
         )
-    is_pretraining = _of_run(known, {run.name: run.phase == "pt" for run in runs}, False)
-    too_early = is_pretraining & (steps == 0)
+    too_early = _of_run(known, {run.name: run.phase == "pt" for run in runs}, False) & (steps == 0)
     for label in known.index[too_early]:
         fix = "remove the row: steps count from 1, and step 0 is only for a CPT run's base"
         table.add(table.place(label), "a PT run has no step 0", fix)
@@ -309,44 +318,34 @@ def _of_run(losses: "pd.DataFrame", values: dict[str, Any], unknown: object) -> 
 
 
 def _check_measured(
-    table: TableCheck,
-    cautions: Check,
-    losses: "pd.DataFrame",
-    general: object,
-    target: object,
-    runs: "Sequence[Run]",
-    settings: str,
+    table: TableCheck, cautions: Check, losses: "pd.DataFrame", parts: Parts
 ) -> None:
     """Check that the validation sets of the study, and note whether its runs, have losses."""
-    if losses.empty:
-        if not table.problems:
-            table.add(table.file, "there is no loss", "add one row per validation measurement")
-        return
     measured = sorted(losses["domain"].unique().tolist())
-    for key, domain in (("general", general), ("target", target)):
-        if isinstance(domain, str) and domain not in measured:
-            table.add(
-                table.file,
-                f"no row has the {key} validation set {domain!r}{suggestion(domain, measured)}",
-                f"set {key} in [study] to one of {', '.join(measured)}, or add its losses",
-            )
-    for name in target if isinstance(target, list | tuple) else ():
-        if isinstance(name, str) and name not in measured:
+    named = [("general", parts.general), *(("target", name) for name in parts.targets)]
+    for key, name in named:
+        if name in measured or not isinstance(name, str):
+            continue
+        hint = suggestion(name, measured)
+        if key == "target" and len(parts.targets) > 1:
             cautions.add(
                 f"{table.file}, domain {name}",
-                f"no row has the target {name!r}{suggestion(name, measured)}: what is said of it is what "
-                "the other targets lead to expect",
+                f"no row has the target {name!r}{hint}: what is said of it is what the other targets lead "
+                "to expect",
                 "add its losses, at step 0 at least, or leave it so",
             )
-    named = [general, *(target if isinstance(target, list | tuple) else [target])]
-    others = [domain for domain in measured if domain not in named]
-    if None in named and others and any(run.phase == "cpt" for run in runs):
-        key, data = ("general", "PT") if general is None else ("target", "CPT")
+        else:
+            fix = f"set {key} in [study] to one of {', '.join(measured)}, or add its losses"
+            table.add(table.file, f"no row has the {key} validation set {name!r}{hint}", fix)
+    others = [domain for domain in measured if domain not in [name for _, name in named]]
+    key, data = ("general", "PT") if parts.general is None else ("target", "CPT")
+    continual = any(run.phase == "cpt" for run in parts.runs)
+    if None in (parts.general, parts.target) and others and continual:
         problem = f"the study names no {key} set, so that {', '.join(others)} count as third sets"
         fix = f"add {key} = ... if one of them is of the {data} data"
-        cautions.add(f"{settings}, key {key}", problem, fix)
+        cautions.add(f"{parts.origin.settings}, key {key}", problem, fix)
     names = set(losses["run"].unique().tolist())
-    for run in runs:
+    for run in parts.runs:
         if run.name not in names:
             problem = "the run has no losses and tells the fit nothing"
             fix = "add its losses, or leave the run to a plan"
@@ -354,7 +353,7 @@ def _check_measured(
 
 
 def _note_base_losses(
-    cautions: TableCheck, losses: "pd.DataFrame", bases: "Sequence[Base]", runs: "Sequence[Run]"
+    cautions: TableCheck, losses: "pd.DataFrame", bases: Sequence[Base], runs: Sequence[Run]
 ) -> None:
     """Note measurements of one base that disagree."""
     base_of = {run.name: run.base for run in runs if run.base is not None}
@@ -400,7 +399,7 @@ def _check_scale(table: TableCheck, cautions: TableCheck, losses: "pd.DataFrame"
         )
 
 
-def is_one_number(losses: "Floats") -> bool:
+def is_one_number(losses: Floats) -> bool:
     """Return whether losses (nats/token, at least one) are the same but for rounding errors."""
     return bool(np.ptp(losses) <= SAME_NUMBER)
 

@@ -176,7 +176,7 @@ class StepAxis:
     def _leave_out(self, counter: str, known: NDArray[np.bool_]) -> None:
         """Say what has no step; refuse it in a table, where a cell of it is empty, and of all losses."""
         rows, measured = self.cells.rows, self.cells.given(self.losses)
-        at_fault = [i for i in np.flatnonzero(~known) if counter in rows[i].cells]
+        at_fault = [i for i in np.flatnonzero(~known).tolist() if counter in rows[i].cells]
         if not (measured & known).any():
             at_fault += np.flatnonzero(measured).tolist()
         for i in at_fault[:1]:
