@@ -1,11 +1,14 @@
 """The residual model of one curve as a dense covariance matrix, written apart from `bayes_cpt`."""
 
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from bayes_cpt.arrays import Floats
+from bayes_cpt.model.residuals import ONSET_SHARE
+from bayes_cpt.model.setup import Setup
 from bayes_cpt.model.spec import ModelSpec
 
 
@@ -85,3 +88,32 @@ def curve_covariance(
         + m * misfit_covariance(steps, onset, carried, per_fold)
         + o * (not anchored)
     )
+
+
+def curve_normals(setup: Setup, parameters: Mapping[str, Any]) -> Iterator[tuple[Floats, Floats]]:
+    """Yield residuals and their covariance along each curve, for one value of the parameters."""
+    frame, curves = setup.frame, setup.curves
+    coefficients = frame.law.coefficients(parameters, np)
+    law = frame.law.curve_loss(curves.points, curves.bases, coefficients, np)
+    scales = frame.residual_scales(
+        curves.points, setup.design.pretraining, parameters, coefficients, np
+    )
+    onset = ONSET_SHARE * frame.reference.steps
+    for i, curve in enumerate(curves.curves):
+        rows = curves.points.curve_index == i
+        since = curves.points.steps[rows] - curve.start
+        covariance = curve_covariance(
+            since,
+            anchored=curve.base_known,
+            fluctuation=scales.fluctuation[rows],
+            memory=float(scales.memory[rows][0]),
+            misfit=scales.misfit[rows],
+            level=scales.offset[rows],
+            onset=onset,
+            **walk(frame.spec, continual=curve.continual),
+        )
+        if curve.start:
+            # A branch leaves the level of its trunk.
+            level = scales.offset[rows] * np.sqrt(1.0 - (1.0 + since / onset) ** -2.0)
+            covariance = covariance + np.outer(level, level)
+        yield (curves.points.loss - law)[rows], covariance

@@ -8,7 +8,7 @@ import pytensor
 import pytest
 from batch_family import family
 from correlated import correlated_spec
-from dense_residuals import curve_covariance, walk
+from dense_residuals import curve_normals
 from every_option import spec_with
 from interpreted import INTERPRETED
 from open_weights import open_study
@@ -22,7 +22,6 @@ from bayes_cpt.inference.density import Density
 from bayes_cpt.inference.metric import Metric
 from bayes_cpt.model.build import model_of
 from bayes_cpt.model.priors import Distribution, Fixed, LogitNormal, LogNormal, Normal
-from bayes_cpt.model.residuals import ONSET_SHARE
 from bayes_cpt.model.setup import Setup, build_setup, elements
 from bayes_cpt.model.spec import read_spec, shipped_models
 from bayes_cpt.study.folder import read_study
@@ -109,30 +108,8 @@ def log_correlations(setup: Setup, parameters: dict[str, Any]) -> float:
 
 
 def dense_likelihood(setup: Setup, parameters: dict[str, Any]) -> float:
-    frame, curves, total = setup.frame, setup.curves, 0.0
-    coefficients = frame.law.coefficients(parameters, np)
-    law = frame.law.curve_loss(curves.points, curves.bases, coefficients, np)
-    pretraining = setup.design.pretraining
-    scales = frame.residual_scales(curves.points, pretraining, parameters, coefficients, np)
-    for i, curve in enumerate(curves.curves):
-        rows = curves.points.curve_index == i
-        since = curves.points.steps[rows] - curve.start
-        covariance = curve_covariance(
-            since,
-            anchored=curve.base_known,
-            fluctuation=scales.fluctuation[rows],
-            memory=float(scales.memory[rows][0]),
-            misfit=scales.misfit[rows],
-            level=scales.offset[rows],
-            onset=ONSET_SHARE * frame.reference.steps,
-            **walk(frame.spec, continual=curve.continual),
-        )
-        if curve.start:
-            folds = np.log1p(since / (ONSET_SHARE * frame.reference.steps))
-            level = scales.offset[rows] * np.sqrt(1.0 - np.exp(-2.0 * folds))
-            covariance = covariance + np.outer(level, level)
-        total += float(multivariate_normal.logpdf((curves.points.loss - law)[rows], cov=covariance))
-    return total
+    normals = curve_normals(setup, parameters)
+    return sum(float(multivariate_normal.logpdf(residual, cov=own)) for residual, own in normals)
 
 
 def places(density: Density, count: int) -> Floats:

@@ -5,11 +5,11 @@ import pytest
 from area_values import annealing_area, plain_level
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import RATES, schedules
+from strategies import RATES
 
 from bayes_cpt.laws.areas import AreaForm, forward_area, forward_areas, learning_rate_level
 from bayes_cpt.laws.series import MomentumRange, PowerRange
-from bayes_cpt.study.schedules import Schedule, linear
+from bayes_cpt.study.schedules import linear
 
 POWERS = st.floats(0.1, 2.0)
 
@@ -42,20 +42,6 @@ def test_annealing_area_is_the_double_sum(
 
 
 @given(
-    st.lists(st.floats(0, 1e-2), min_size=1, max_size=15),
-    st.floats(0, 0.9999),
-    st.floats(0, 1e-2),
-)
-def test_level_is_what_the_annealing_area_leaves_of_the_first_rate(
-    rates: list[float], momentum: float, before: float
-) -> None:
-    """``(1 - lambda)·S2 = eta_0 - e``, S2 by the double sum of Eq. 1."""
-    level = learning_rate_level(rates, momentum, before)
-    taken = (1.0 - momentum) * np.array(double_sum(rates, momentum, before))
-    np.testing.assert_allclose(before - level, taken, rtol=1e-9, atol=1e-16)
-
-
-@given(
     st.lists(RATES, min_size=1, max_size=30),
     st.floats(0.1, 0.9999),
     st.floats(0, 1e-2),
@@ -70,16 +56,6 @@ def test_level_by_a_clock_is_that_of_single_steps(
         plain_level(rates[: i + 1], momentum, before, clock, 1e-3) for i in range(len(rates))
     ]
     np.testing.assert_allclose(found, expected, rtol=1e-10)
-
-
-@given(st.lists(RATES, min_size=1, max_size=30), st.floats(0, 0.9999), st.floats(0, 1e-2))
-def test_level_lies_between_the_rates_that_it_averages(
-    rates: list[float], momentum: float, before: float
-) -> None:
-    level = learning_rate_level(rates, momentum, before)
-    every = [before, *rates]
-    assert np.all(level >= min(every) * (1.0 - 1e-12))
-    assert np.all(level <= max(every) * (1.0 + 1e-12))
 
 
 @pytest.mark.parametrize("momentum", [0.5, 0.99, 0.999, 0.9999])
@@ -103,40 +79,6 @@ def test_closed_form_of_a_linear_decay(momentum: float) -> None:
     )
 
 
-@given(schedules(), st.floats(0.0, 0.9999), st.floats(0, 1e-2), st.integers(0, 400))
-def test_a_level_is_all_that_is_left_of_a_schedule(
-    schedule: Schedule, momentum: float, before: float, cut: int
-) -> None:
-    """From it the rest runs as if the schedule had not been cut; so does S2."""
-    rates = schedule.learning_rates()
-    cut = min(cut, rates.size)
-    whole = learning_rate_level(rates, momentum, before)
-    middle = whole[cut - 1] if cut else before
-    rest = learning_rate_level(rates[cut:], momentum, middle)
-    np.testing.assert_allclose(rest, whole[cut:], rtol=1e-12)
-    area = annealing_area(rates, momentum, before)
-    start = area[cut - 1] if cut else 0.0
-    added = (middle - rest) / (1.0 - momentum)
-    np.testing.assert_allclose(start + added, area[cut:], rtol=1e-9, atol=1e-12)
-
-
-@given(schedules(), st.floats(0.0, 0.9999), st.floats(0.1, 10))
-def test_both_areas_are_linear_in_the_learning_rate(
-    schedule: Schedule, momentum: float, factor: float
-) -> None:
-    rates, scaled = schedule.learning_rates(), schedule.scaled(factor).learning_rates()
-    # Each step of the memory rounds the level, on both sides, and the area is as many steps of it.
-    memory = 1.0 / (1.0 - momentum)
-    rounding = 2.0 * np.finfo(float).eps * max(1.0, factor) * rates.max() * memory**2
-    np.testing.assert_allclose(forward_area(scaled), factor * forward_area(rates), rtol=1e-10)
-    np.testing.assert_allclose(
-        annealing_area(scaled, momentum, scaled[0]),
-        factor * annealing_area(rates, momentum, rates[0]),
-        rtol=1e-9,
-        atol=rounding,
-    )
-
-
 @given(st.lists(st.floats(0, 1e-2), min_size=1, max_size=30), POWERS)
 def test_forward_area_is_the_sum_of_powers(rates: list[float], power: float) -> None:
     expected = [sum(rate**power for rate in rates[: i + 1]) for i in range(len(rates))]
@@ -155,16 +97,6 @@ def test_forward_areas_of_several_powers_are_those_of_each(
     found = forward_areas(np.array(rates), np.array(powers), points)
     expected = [np.append(0.0, forward_area(rates, power))[points] for power in powers]
     np.testing.assert_allclose(found, np.transpose(expected), rtol=1e-12)
-
-
-@given(schedules(), POWERS, st.floats(0.1, 10))
-def test_forward_area_grows_with_the_power_of_the_learning_rate(
-    schedule: Schedule, power: float, factor: float
-) -> None:
-    rates, scaled = schedule.learning_rates(), schedule.scaled(factor).learning_rates()
-    np.testing.assert_allclose(
-        forward_area(scaled, power), factor**power * forward_area(rates, power), rtol=1e-10
-    )
 
 
 @given(

@@ -3,8 +3,6 @@ from typing import Any
 import numpy as np
 import pytest
 from hand_points import MOMENTUM, hand_points
-from hypothesis import given
-from hypothesis import strategies as st
 from interpreted import INTERPRETED
 
 from bayes_cpt.bundled import bundled_study
@@ -49,31 +47,6 @@ def test_law_is_the_sum_of_its_terms_written_out() -> None:
     np.testing.assert_allclose(found, [general, target], rtol=1e-12)
 
 
-def test_gather_takes_each_point_its_validation_set() -> None:
-    points = hand_points(domain=[1, 0, 1])
-    values = {"B": np.array([[0.3, -0.6], [0.4, -0.7]]), "lambda": np.array([0.99, 0.999])}
-    found = gather(points, values, np)
-    np.testing.assert_array_equal(found["B"], [[-0.6, 0.3, -0.6], [-0.7, 0.4, -0.7]])
-    np.testing.assert_array_equal(found["lambda"], [0.99, 0.999])
-
-
-@given(st.floats(0.5, 12.0), st.floats(-1.0, 2.0), st.floats(1.0, 1e4))
-def test_curve_starts_at_the_measured_base(measured: float, kept: float, time: float) -> None:
-    coefficients = COEFFICIENTS | {"kappa": np.array([kept, kept]), "tau_0": np.array([time, time])}
-    law = Law(TERMS, REFERENCE, BaseOffset())
-    bases = hand_points(
-        steps=[0.0, 0.0],
-        domain=[0, 1],
-        curve=[0, 1],
-        annealing_pt=0.1,
-        loss=measured,
-        base_known=[1.0, 1.0],
-    )
-    points = bases
-    found = law.curve_loss(points, bases, coefficients, np)
-    np.testing.assert_allclose(found, measured, rtol=1e-12)
-
-
 def test_offset_of_the_base_fades_to_the_share_that_is_kept() -> None:
     law, plain = Law(TERMS, REFERENCE, BaseOffset()), Law(TERMS, REFERENCE)
     steps = np.array([600.0, 1e6])
@@ -84,16 +57,6 @@ def test_offset_of_the_base_fades_to_the_share_that_is_kept() -> None:
     still = plain.curve_loss(points, bases, COEFFICIENTS, np)
     expected = delta * np.array([0.7 + 0.3 * np.exp(-1.0), 0.7])
     np.testing.assert_allclose(moved - still, expected, rtol=1e-10)
-
-
-def test_unmeasured_base_moves_nothing() -> None:
-    law, plain = Law(TERMS, REFERENCE, BaseOffset()), Law(TERMS, REFERENCE)
-    points = hand_points(steps=[10.0, 100.0], forward_cpt=[0.1, 0.2])
-    bases = hand_points(steps=0.0, loss=9.0, base_known=0.0)
-    np.testing.assert_array_equal(
-        law.curve_loss(points, bases, COEFFICIENTS, np),
-        plain.curve_loss(points, bases, COEFFICIENTS, np),
-    )
 
 
 def test_offsets_belong_to_curves_not_to_validation_sets() -> None:

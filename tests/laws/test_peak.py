@@ -2,15 +2,13 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from bayes_cpt.errors import SpecError
 from bayes_cpt.laws import PeakLevel, Reference
 from bayes_cpt.laws.areas import AreaForm
 from bayes_cpt.laws.phase_areas import continual_areas, pretraining_areas
 from bayes_cpt.model.spec import parse_spec, read_spec
-from bayes_cpt.study.schedules import Schedule, constant, linear, warmup_stable_decay
+from bayes_cpt.study.schedules import constant, warmup_stable_decay
 
 REFERENCE = Reference(1e-3, 2.0, 1.0, 2000.0)
 FORM = AreaForm(reference_rate=1e-3)
@@ -43,14 +41,6 @@ def test_a_cpt_run_keeps_the_peak_of_its_base() -> None:
     areas = continual_areas(TWO_STAGES, run, [0, 30], FORM)
     np.testing.assert_allclose(np.exp(areas.log_peak_pt), 4.0)
     np.testing.assert_array_equal(continual_areas(None, run, [0, 30], FORM).log_peak_pt, 0.0)
-
-
-@given(st.floats(1e-6, 1.0), st.floats(1e-6, 1.0), st.integers(1, 40))
-def test_peaks_never_fall(first: float, last: float, steps: int) -> None:
-    schedule: Schedule = linear(steps, first, last) + constant(5, last)
-    peaks = pretraining_areas(schedule, np.arange(schedule.steps + 1), FORM).log_peak_pt
-    assert (np.diff(peaks) >= 0.0).all()
-    assert np.exp(peaks[-1]) == pytest.approx(schedule.learning_rates().max() / 1e-3)
 
 
 def test_levels_by_the_peak_need_the_warm_up_to_count() -> None:

@@ -2,7 +2,7 @@ import math
 
 import numpy as np
 import pytest
-from hand_points import FORM, MOMENTUM, START, hand_points
+from hand_points import MOMENTUM, hand_points
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -34,13 +34,6 @@ def test_power_has_the_sampled_loss_and_slope_at_the_reference(
     assert found["A"] * exponent * 8.0**-exponent == pytest.approx(slope, rel=1e-12)
 
 
-@given(st.lists(st.integers(1, 100_000), min_size=2, max_size=20, unique=True))
-def test_power_falls_with_area(areas: list[int]) -> None:
-    rising = 0.01 * np.sort(areas)
-    found = Power().loss(hand_points(forward_pt=rising), {"L0": 2.0, "A": 0.5, "alpha": 0.5}, np)
-    assert np.all(np.diff(found) < 0.0)
-
-
 def test_annealing_is_its_closed_form_and_a_rewarmup_raises_the_loss() -> None:
     points = hand_points(
         annealing_pt=[0.2, 0.2, 0.05], annealing_cpt=[0.0, -0.1, 0.15], target_share=[1.0, 0.5, 0.2]
@@ -54,14 +47,6 @@ def test_annealing_is_its_closed_form_and_a_rewarmup_raises_the_loss() -> None:
     ]
     np.testing.assert_allclose(found, expected, rtol=1e-12)
     assert found[1] > found[0]
-
-
-def test_annealing_of_pretraining_alone_ignores_the_cpt_area() -> None:
-    points = hand_points(annealing_pt=0.2, annealing_cpt=0.1)
-    found = Annealing(continual=False, replay=False).loss(
-        points, {"lambda": MOMENTUM, "C1": 0.299}, np
-    )
-    np.testing.assert_allclose(found, -0.299 * 0.2, rtol=1e-12)
 
 
 @given(st.floats(10.0, 5000.0), st.floats(0.01, 1.0), st.floats(0.5, 2.0))
@@ -90,29 +75,3 @@ def test_printed_form_in_replay_share_is_the_same_curve() -> None:
     }
     printed = -0.263 * 0.13 * np.exp(0.055 * (1.0 - share))
     np.testing.assert_allclose(Annealing().loss(points, ours, np), printed, rtol=1e-12)
-
-
-def test_draws_of_the_memory_broadcast_over_validation_sets_and_points() -> None:
-    generator = np.random.default_rng(0)
-    draws, domains = 5, 2
-    parameters = {
-        "memory": generator.uniform(200.0, 1500.0, draws),
-        "annealing_gain": generator.uniform(0.1, 0.2, (draws, domains)),
-        "gain_ratio": generator.uniform(0.8, 1.2, (draws, domains)),
-        "gain_replay": generator.normal(size=(draws, domains)),
-    }
-    term = Annealing()
-    found = term.coefficients(parameters, REFERENCE, np)
-    interval = FORM.momenta.interval
-    series = interval.series(START * generator.uniform(0.1, 0.9, (3, interval.nodes)))
-    points = hand_points(domain=[0, 1, 1], target_share=[1.0, 0.5, 0.2]).map(
-        lambda name, value: series if name in ("level_pt", "level_cpt") else value
-    )
-    of_points = {
-        name: value if name == "lambda" else value[:, [0, 1, 1]] for name, value in found.items()
-    }
-    whole = term.loss(points, of_points, np)
-    assert whole.shape == (draws, 3)
-    for draw in range(draws):
-        one = {name: value[draw] for name, value in of_points.items()}
-        np.testing.assert_allclose(term.loss(points, one, np), whole[draw], rtol=1e-12)

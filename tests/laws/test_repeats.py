@@ -40,18 +40,6 @@ def shift(*, repeated: bool) -> Shift:
     return Shift((1.0, -1.0), ("none", "none"), repeated_tokens=repeated)
 
 
-def test_runs_of_one_epoch_follow_the_law_without_repeats() -> None:
-    points = hand_points(
-        forward_cpt=[0.1, 0.2, 0.4], steps=[250.0, 500.0, 1000.0], target_share=[1.0, 1.0, 1.0]
-    )
-    found = []
-    for repeated in (True, False):
-        term = shift(repeated=repeated)
-        coefficients = gather(points, term.coefficients(VALUES, REFERENCE, np), np)
-        found.append(term.loss(points, coefficients, np))
-    np.testing.assert_array_equal(*found)
-
-
 def test_repeats_slow_the_shift_as_fewer_steps_would() -> None:
     points = hand_points(forward_cpt=[2.0], steps=[10_000.0], target_share=[0.5])
     term = shift(repeated=True)

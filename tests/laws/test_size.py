@@ -89,8 +89,3 @@ def test_a_size_has_its_own_level_and_gain() -> None:
     found = ModelSize().coefficients(values, REFERENCE, np)
     np.testing.assert_allclose(found["delta_N"], [0.01, -0.02, 0.3, 0.1])
     np.testing.assert_allclose(found["epsilon_N"], [0.0, 0.5, 1.0, 2.0])
-
-
-def test_a_law_of_pre_training_has_no_shift_by_size() -> None:
-    names = set(ModelSize(continual=False).parameters())
-    assert set(ModelSize().parameters()) - names == {"ratio_by_size", "shift_by_size"}

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from branching import LEFT, LEFT_AGAIN, branching_study
-from dense_residuals import curve_covariance, walk
+from dense_residuals import curve_normals
 from interpreted import generated_likelihoods
 from scipy.stats import multivariate_normal
 from synthetic import lab
@@ -13,7 +13,6 @@ from synthetic import lab
 from bayes_cpt.arrays import Floats
 from bayes_cpt.model.joint_priors import draw_priors
 from bayes_cpt.model.log_densities import log_densities
-from bayes_cpt.model.residuals import ONSET_SHARE
 from bayes_cpt.model.setup import Setup, build_setup, elements
 from bayes_cpt.model.simulate import simulate
 from bayes_cpt.model.spec import read_spec
@@ -32,41 +31,8 @@ def parameters(setup: Setup) -> dict[str, Floats]:
     return draw_priors(setup.frame, 3, seed=1)
 
 
-def normal_of(
-    setup: Setup, parameters: dict[str, Floats], draw: int, curve: int
-) -> tuple[Floats, Floats]:
-    """Return residuals and their covariance along a curve, both by hand."""
-    own = {name: value[draw : draw + 1] for name, value in parameters.items()}
-    frame, curves, points = setup.frame, setup.curves, setup.curves.points
-    coefficients = frame.law.coefficients(own, np)
-    gathered = {name: np.ravel(value)[0] for name, value in coefficients.items()}
-    law = np.ravel(frame.law.loss(points, gathered, np))
-    at_branch = np.ravel(frame.law.loss(curves.bases, gathered, np))[curve]
-    scales = frame.residual_scales(points, setup.design.pretraining, own, coefficients, np)
-    sizes = {
-        name: np.broadcast_to(getattr(scales, name), (1, points.steps.size))[0]
-        for name in ("fluctuation", "memory", "misfit", "offset")
-    }
-    rows = points.curve_index == curve
-    named = curves.curves[curve]
-    residual = (points.loss - law)[rows]
-    level = sizes["offset"][rows]
-    if named.start:
-        onset = ONSET_SHARE * frame.reference.steps
-        since = points.steps[rows] - named.start
-        residual = residual - (curves.bases.loss[curve] - at_branch)
-        level = level * np.sqrt(1.0 - np.exp(-2.0 * np.log1p(since / onset)))
-    covariance = curve_covariance(
-        points.steps[rows] - named.start,
-        anchored=named.start > 0,
-        fluctuation=sizes["fluctuation"][rows],
-        memory=float(sizes["memory"][0]),
-        misfit=sizes["misfit"][rows],
-        level=0.0 * level if named.start else level,
-        onset=ONSET_SHARE * frame.reference.steps,
-        **walk(frame.spec, continual=False),
-    )
-    return residual, covariance + np.outer(level, level) * (named.start > 0)
+def one_of(parameters: dict[str, Floats], draw: int) -> dict[str, Floats]:
+    return {name: value[draw] for name, value in parameters.items()}
 
 
 def test_a_branch_starts_at_its_trunk(setup: Setup) -> None:
@@ -82,13 +48,25 @@ def test_a_branch_starts_at_its_trunk(setup: Setup) -> None:
     assert setup.curves.elapsed[first].tolist() == [100.0, 100.0]
 
 
+def test_a_branch_follows_the_change_of_the_law_from_the_loss_at_its_trunk(
+    setup: Setup, parameters: dict[str, Floats]
+) -> None:
+    law, points, bases = setup.frame.law, setup.curves.points, setup.curves.bases
+    coefficients = law.coefficients(one_of(parameters, 0), np)
+    gathered = {name: np.ravel(value)[0] for name, value in coefficients.items()}
+    plain, at_branch = (law.loss(of, gathered, np) for of in (points, bases))
+    moved = np.where(np.isfinite(bases.loss), bases.loss - at_branch, 0.0)[points.curve_index]
+    expected = plain + np.where(points.curve_index > 0, moved, 0.0)
+    found = law.curve_loss(points, bases, coefficients, np)
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
 def test_likelihood_is_the_dense_normal(setup: Setup, parameters: dict[str, Floats]) -> None:
     values, _ = generated_likelihoods(setup, parameters)
     for draw in range(3):
-        for curve in range(3):
-            residual, covariance = normal_of(setup, parameters, draw, curve)
-            expected = multivariate_normal.logpdf(residual, cov=covariance)
-            assert values[draw, curve] == pytest.approx(expected, rel=1e-8)
+        normals = curve_normals(setup, one_of(parameters, draw))
+        expected = [multivariate_normal.logpdf(residual, cov=own) for residual, own in normals]
+        np.testing.assert_allclose(values[draw], expected, rtol=1e-8)
     np.testing.assert_allclose(
         log_densities(setup.frame, parameters, setup.curves), values, rtol=1e-8
     )
@@ -114,8 +92,7 @@ def test_draws_have_the_covariance_of_the_likelihood(setup: Setup) -> None:
     draws = draw_priors(setup.frame, 1, seed=1)
     many = {name: np.repeat(value, 4000, axis=0) for name, value in draws.items()}
     drawn = simulate(setup.frame, many, setup.curves, None, np.random.default_rng(3))
-    for curve in range(3):
-        _, covariance = normal_of(setup, draws, 0, curve)
+    for curve, (_, covariance) in enumerate(curve_normals(setup, one_of(draws, 0))):
         rows = setup.curves.points.curve_index == curve
         found = np.cov((drawn.loss - drawn.expected)[:, rows].T)
         sd = np.sqrt(np.diag(covariance))

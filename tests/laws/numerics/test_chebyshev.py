@@ -12,7 +12,7 @@ from strategies import segments
 
 from bayes_cpt.laws.areas import AreaForm, forward_area, learning_rate_level
 from bayes_cpt.laws.phase_areas import continual_areas
-from bayes_cpt.laws.series import Interval, MomentumRange, PowerRange
+from bayes_cpt.laws.series import MomentumRange, PowerRange
 from bayes_cpt.study.schedules import (
     Schedule,
     Segment,
@@ -90,19 +90,3 @@ def test_levels_over_the_momenta(name: str, clock: float) -> None:
         exact = learning_rate_level(rates, momentum, before, paces)[steps - 1]
         size = max(before, schedule.peak)
         np.testing.assert_allclose(row, exact, rtol=0.0, atol=1e-8 * size)
-
-
-@given(st.lists(st.floats(-5, 5), min_size=13, max_size=13))
-def test_a_series_has_the_values_it_was_made_of(values: list[float]) -> None:
-    interval = Interval(0.3, 0.8, 13)
-    series = interval.series(np.array(values))
-    np.testing.assert_allclose(interval.values(series), values, atol=1e-12)
-    at_nodes = interval.basis(interval.at_nodes()) @ series
-    np.testing.assert_allclose(at_nodes, values, atol=1e-12)
-
-
-def test_a_series_is_exact_for_polynomials() -> None:
-    interval = Interval(1.0, 0.5, 4)
-    numbers = np.linspace(0.5, 1.5, 11)
-    series = interval.series(interval.at_nodes() ** 3 - interval.at_nodes())
-    np.testing.assert_allclose(interval.basis(numbers) @ series, numbers**3 - numbers, atol=1e-14)

@@ -17,7 +17,6 @@ from bayes_cpt.laws.series import MomentumRange, PowerRange
 from bayes_cpt.study.schedules import constant, linear
 
 PEAK = 2e-3
-CLOSE = 1e-8
 BASE = linear(50, 0.0, PEAK) + constant(1000, PEAK) + linear(300, PEAK, 0.5 * PEAK)
 
 
@@ -66,29 +65,6 @@ def annealing(batch: ScheduleBatch, momentum: float) -> NDArray[np.float64]:
     form = AreaForm(MomentumRange(momentum, momentum))
     level = level_values(own_ends(batch, form).level, form, momentum)
     return np.asarray((batch.initial - level) / (1.0 - momentum))
-
-
-def scale(batch: ScheduleBatch, momentum: float) -> NDArray[np.float64]:
-    """Return the size that S2 may have: what errors are measured against."""
-    memory = np.minimum(1.0 / (1.0 - momentum), batch.steps)
-    return np.maximum(batch.initial, batch.peak) * memory
-
-
-@pytest.mark.parametrize("momentum", [0.5, 0.9, 0.99, 0.999, 0.9999, 0.99999])
-def test_annealing_areas_are_those_of_the_recursion(momentum: float) -> None:
-    batch = random_batch(300, seed=1)
-    wanted = [
-        annealing_area(batch.schedule(i).learning_rates(), momentum, float(batch.initial[i]))[-1]
-        for i in range(batch.steps.size)
-    ]
-    errors = np.abs(annealing(batch, momentum) - wanted)
-    assert (errors <= CLOSE * scale(batch, momentum)).all()
-
-
-def test_last_rates_are_those_of_the_schedules() -> None:
-    batch = random_batch(100, seed=2)
-    wanted = [batch.schedule(i).final for i in range(batch.steps.size)]
-    np.testing.assert_allclose(batch.last_rate, wanted, rtol=1e-12)
 
 
 @pytest.mark.parametrize(
