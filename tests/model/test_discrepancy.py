@@ -12,7 +12,6 @@ from bayes_cpt.model.discrepancy import (
     correlated,
     likeness,
     unit_ramps,
-    variance_of_sum,
 )
 from bayes_cpt.model.points import reference_of
 
@@ -110,10 +109,3 @@ def test_near_runs_are_more_alike_than_far_ones() -> None:
     ]
     assert 0.97 > alike[0] > max(alike[1:])
     assert likeness(features("r00_const"), features("r75_wsd"), LENGTH)[0, 0] < 0.3
-
-
-def test_the_variance_of_a_sum_of_losses_is_the_quadratic_form() -> None:
-    sizes, weights = np.array([0.02, 0.03]), np.array([1.5, -0.5])
-    covariance = np.outer(sizes, sizes) * np.array([[1.0, 0.7], [0.7, 1.0]])
-    found = float(variance_of_sum(sizes, 0.7, weights))
-    assert found == pytest.approx(float(weights @ covariance @ weights))

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from interpreted import INTERPRETED
 from pydantic import TypeAdapter, ValidationError
-from scipy import integrate, stats
+from scipy import stats
 from scipy.stats import kstest, multivariate_normal, norm
 from small_study import STUDY
 from target_family import several
@@ -50,15 +50,6 @@ def test_quantiles_are_those_of_scipy() -> None:
     logit = stats.norm(np.log(0.3 / 0.7), 1.0).ppf(PROBABILITIES)
     np.testing.assert_allclose(LOGIT.quantiles(PROBABILITIES), 1 / (1 + np.exp(-logit)))
     np.testing.assert_array_equal(FIXED.quantiles(PROBABILITIES), 2.5)
-
-
-@pytest.mark.parametrize(
-    "prior", [NORMAL, LOGNORMAL, BOUNDED, LOGIT], ids=lambda prior: prior.words
-)
-def test_the_density_holds_the_mass_between_quantiles(prior: Distribution) -> None:
-    low, high = prior.quantiles([0.2, 0.85])
-    mass, _ = integrate.quad(lambda x: np.exp(prior.log_density(x)), low, high)
-    assert mass == pytest.approx(0.65, abs=1e-7)
 
 
 def test_outside_its_bounds_a_prior_has_no_density() -> None:

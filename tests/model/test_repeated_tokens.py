@@ -10,7 +10,6 @@ from bayes_cpt.decisions.decision import decide
 from bayes_cpt.errors import SpecError, StudyError
 from bayes_cpt.forecast.bands import bands
 from bayes_cpt.identify.determination import identifiability
-from bayes_cpt.landmarks.decomposition import hidden_curves
 from bayes_cpt.model.joint_priors import draw_priors
 from bayes_cpt.model.setup import build_setup
 from bayes_cpt.model.simulate import expected_loss
@@ -35,19 +34,6 @@ def test_with_data_that_last_the_law_is_the_one_without_the_option() -> None:
     np.testing.assert_array_equal(expected(MODEL, unique=1e9), expected("cpt-replay"))
 
 
-def test_repeats_hold_the_shift_back() -> None:
-    plain, scarce = expected("cpt-replay"), expected(MODEL)
-    setup = build_setup(read_spec("cpt-replay"), lab())
-    points = setup.curves.points
-    seen_once = points.cpt_steps * points.target_share * 2048 <= 1e6
-    np.testing.assert_array_equal(scarce[:, seen_once], plain[:, seen_once])
-    repeated = scarce[:, ~seen_once] - plain[:, ~seen_once]
-    general = points.domain_index[~seen_once] == 0
-    # Less is forgotten, and less learnt.
-    assert (repeated[:, general] < 0).all()
-    assert (repeated[:, ~general] > 0).all()
-
-
 def test_the_reference_says_how_long_the_data_last() -> None:
     reference = build_setup(read_spec(MODEL), lab_for(MODEL)).frame.reference
     assert reference.unique_steps == pytest.approx(1e6 / 2048)
@@ -61,14 +47,6 @@ def test_a_study_that_says_nothing_of_its_data_is_refused() -> None:
     runs = (first, *(replace(run, batch_tokens=1024.0 + place) for place, run in enumerate(others)))
     with pytest.raises(StudyError, match=r"take 10.* tokens.*one batch"):
         build_setup(read_spec(MODEL), replace(lab_for(MODEL), runs=runs))
-
-
-def test_the_arrived_curve_is_that_of_new_data_without_end() -> None:
-    plain = hidden_curves(lab_posterior(), runs=["r00_const"], draws=20)
-    discounted = hidden_curves(lab_posterior(MODEL), runs=["r00_const"], draws=20)
-    assert np.isfinite(discounted["arrived"].sel(step=3000)).all()
-    for name in ("arrived", "never_left"):
-        assert discounted[name].shape == plain[name].shape
 
 
 def test_draws_and_decisions_follow_the_law_with_repeats() -> None:

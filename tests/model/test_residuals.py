@@ -1,97 +1,114 @@
+"""The residual model: the likelihood of curves against dense normals, and the sizes of its parts."""
+
+from typing import Any
+
 import numpy as np
 import pytest
-from dense_residuals import misfit_covariance
+from dense_residuals import curve_covariance
 from hand_points import hand_curves, hand_points
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.stats import multivariate_normal
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.laws import Reference
-from bayes_cpt.model.discrepancy import (
-    knot_count,
-    knots_beside,
-    misfit_height,
-    misfit_position,
-    misfit_ramps,
-    misfit_walk,
-    unit_ramps,
-)
-from bayes_cpt.model.residuals import residual_design
+from bayes_cpt.model.points import Curves
+from bayes_cpt.model.residual_kernel import curve_log_likelihoods
+from bayes_cpt.model.residuals import ONSET_SHARE, ResidualDesign, residual_design
 from bayes_cpt.model.setup import BoundModel
 from bayes_cpt.model.spec import read_spec
 
+REFERENCE_STEPS = 3000.0
+ONSET = ONSET_SHARE * REFERENCE_STEPS
+# A measured start, none in CPT, and pre-training; gaps from one step to thousands.
 CURVES = hand_curves(
+    [
+        [1.0, 2.0, 5.0, 40.0, 41.0, 900.0, 3000.0],
+        [3.0, 10.0, 2500.0],
+        [1500.0, 1501.0, 4000.0, 12_000.0],
+        [7.0],
+    ],
+    continual=[True, True, False, True],
+    base_known=[True, False, False, True],
+)
+NAMES = ("residual", "fluctuation", "memory", "misfit", "offset")
+# What the likelihood takes of a design, in its order.
+TAKEN = ("gap", "place", "height", "floating", "first", "last", "knot_first", "knot_carried",
+         "knot_innovation")  # fmt: skip
+
+
+def drawn(curves: Curves, seed: int) -> dict[str, Floats]:
+    """Return residuals and scales; the memory is the same along a curve, the sizes are not."""
+    generator = np.random.default_rng(seed)
+    count = curves.points.steps.size
+    of_curve = generator.uniform(5.0, 500.0, len(curves.curves))
+    return {
+        "residual": 0.01 * generator.standard_normal(count),
+        "fluctuation": generator.uniform(0.005, 0.03, count),
+        "memory": of_curve[curves.points.curve_index],
+        "misfit": generator.uniform(0.005, 0.05, count),
+        "offset": generator.uniform(0.01, 0.1, count),
+    }
+
+
+def arguments(design: ResidualDesign, values: dict[str, Floats]) -> tuple[Any, ...]:
+    return (*(values[name] for name in NAMES), *(getattr(design, name) for name in TAKEN))
+
+
+def dense(curves: Curves, values: dict[str, Floats], carried: float) -> list[float]:
+    found = []
+    for i, curve in enumerate(curves.curves):
+        rows = curves.points.curve_index == i
+        covariance = curve_covariance(
+            curves.points.steps[rows],
+            anchored=curve.continual and curve.base_known,
+            fluctuation=values["fluctuation"][rows],
+            memory=float(values["memory"][rows][0]),
+            misfit=values["misfit"][rows],
+            level=values["offset"][rows],
+            onset=ONSET,
+            carried=carried,
+            per_fold=1 if curve.continual else 8,
+        )
+        found.append(float(multivariate_normal.logpdf(values["residual"][rows], cov=covariance)))
+    return found
+
+
+@pytest.mark.parametrize("carried", [0.0, 0.5, 1.0])
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_each_curve_is_the_dense_normal(seed: int, carried: float) -> None:
+    design = residual_design(CURVES, REFERENCE_STEPS, carried)
+    values = drawn(CURVES, seed)
+    found = curve_log_likelihoods(*arguments(design, values))[0]
+    np.testing.assert_allclose(found, dense(CURVES, values, carried), rtol=1e-9)
+
+
+@settings(max_examples=100)
+@given(
+    st.sets(st.integers(1, 50_000), min_size=1, max_size=12),
+    st.sampled_from([(True, True), (True, False), (False, False)]),
+    st.sampled_from([0.0, 0.3, 0.5, 1.0]),
+    st.integers(0, 99),
+)
+def test_any_spacing_of_points(
+    steps: set[int], phase: tuple[bool, bool], carried: float, seed: int
+) -> None:
+    one = [float(step) for step in sorted(steps)]
+    curves = hand_curves([one], continual=[phase[0]], base_known=[phase[1]])
+    values = drawn(curves, seed)
+    design = residual_design(curves, REFERENCE_STEPS, carried)
+    found = curve_log_likelihoods(*arguments(design, values))[0]
+    np.testing.assert_allclose(found, dense(curves, values, carried), rtol=1e-7)
+
+
+# --- sizes ---------------------------------------------------------------------------------------
+
+# One from a measured start, one of pre-training, one from a base that was not measured.
+THREE = hand_curves(
     [[5.0, 7.0, 100.0], [20.0, 30.0], [3.0]],
     continual=[True, False, True],
     base_known=[True, False, False],
 )
-
-
-def test_gaps_run_along_each_curve_from_its_measured_start() -> None:
-    design = residual_design(CURVES, 3000.0, 0.5)
-    np.testing.assert_array_equal(design.gap, [5.0, 2.0, 93.0, np.inf, 10.0, np.inf])
-    np.testing.assert_array_equal(design.floating, [0, 0, 0, 1, 1, 1])
-    np.testing.assert_array_equal(design.pretraining, [0, 0, 0, 1, 1, 0])
-    np.testing.assert_array_equal(design.first, [0, 3, 5])
-    np.testing.assert_array_equal(design.last, [3, 5, 6])
-
-
-@given(
-    st.sets(st.integers(1, 50_000), min_size=1, max_size=8),
-    st.sampled_from([0.0, 0.3, 0.5, 1.0]),
-    st.floats(1.0, 50.0),
-    st.sampled_from([1, 3, 8]),
-)
-def test_ramps_give_the_interpolated_autoregression(
-    steps: set[int], carried: float, onset: float, per_fold: int
-) -> None:
-    points = np.sort(list(steps)).astype(np.float64)
-    kept, innovation = misfit_walk(carried, per_fold)
-    position = misfit_position(points, onset, per_fold)
-    size = innovation * misfit_height(position, kept)[:, None]
-    ramps = size * misfit_ramps(position, knot_count(position), kept)
-    np.testing.assert_allclose(unit_ramps(points, onset, carried, per_fold), ramps, rtol=1e-12)
-    expected = misfit_covariance(points, onset, carried, per_fold)
-    np.testing.assert_allclose(ramps @ ramps.T, expected, rtol=1e-9, atol=1e-12)
-
-
-@given(
-    st.sets(st.integers(1, 50_000), min_size=1, max_size=8),
-    st.sampled_from([0.0, 0.3, 1.0]),
-    st.sampled_from([1, 8]),
-)
-def test_the_knots_beside_points_say_as_much_as_all(
-    steps: set[int], carried: float, per_fold: int
-) -> None:
-    points = np.sort(list(steps)).astype(np.float64)
-    walk = misfit_walk(carried, per_fold)
-    position = misfit_position(points, 6.0, per_fold)
-    place, link, size = knots_beside(position, *walk)
-    assert link.size == size.size <= 2 * points.size
-    np.testing.assert_allclose(place - np.floor(place), position - np.floor(position), atol=1e-9)
-    # Unit innovations at the kept knots, carried from one to the next in units of their own.
-    response = np.linalg.inv(np.eye(size.size) - np.diag(link[1:], -1))
-    knots = np.vstack([np.zeros(size.size), size[:, None] * response])
-    below, share = np.floor(place).astype(int), (place - np.floor(place))[:, None]
-    ramps = (1.0 - share) * knots[below] + share * knots[below + 1]
-    ramps *= misfit_height(position, walk[0])[:, None]
-    expected = misfit_covariance(points, 6.0, carried, per_fold)
-    np.testing.assert_allclose(ramps @ ramps.T, expected, rtol=1e-9, atol=1e-12)
-
-
-@given(
-    st.one_of(st.floats(0.01, 0.99), st.just(1.0)),
-    st.floats(0.1, 1e6),
-    st.floats(1.0, 50.0),
-    st.sampled_from([1, 3, 8]),
-)
-def test_the_size_of_the_misfit_shows_no_knots(
-    memory: float, steps: float, onset: float, per_fold: int
-) -> None:
-    """Everywhere the variance of an Ornstein-Uhlenbeck process of log(1 + t/onset) from 0."""
-    variance = float((unit_ramps(np.array([steps]), onset, memory, per_fold) ** 2).sum())
-    kept = (1.0 + steps / onset) ** (2.0 * np.log(memory))
-    expected = (1.0 - kept) / (1.0 - memory**2) if memory < 1 else np.log1p(steps / onset)
-    assert variance == pytest.approx(expected, rel=1e-9)
 
 
 def test_sizes_of_the_parts_follow_rate_phase_and_shift() -> None:
@@ -135,9 +152,9 @@ def test_sizes_of_the_parts_follow_rate_phase_and_shift() -> None:
 
 
 def test_extrapolation_counts_e_folds_of_pretraining_beyond_what_was_measured() -> None:
-    beyond = residual_design(CURVES, 3000.0, 0.5, studied_pt=20.0).beyond
+    beyond = residual_design(THREE, REFERENCE_STEPS, 0.5, studied_pt=20.0).beyond
     np.testing.assert_allclose(beyond, [0, 0, 0, 0, np.log(1.5), 0], rtol=1e-12)
-    assert not residual_design(CURVES, 3000.0, 0.5).beyond.any()
+    assert not residual_design(THREE, REFERENCE_STEPS, 0.5).beyond.any()
 
 
 @pytest.mark.parametrize("residuals", [{}, {"kind": "independent"}])

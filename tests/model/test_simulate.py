@@ -196,16 +196,6 @@ def test_the_predictive_covariance_is_the_dense_one(curve: int) -> None:
     np.testing.assert_allclose(alone, np.diag(wanted), rtol=1e-9)
 
 
-@pytest.mark.parametrize("curve", range(3))
-def test_the_density_of_a_measured_curve_is_the_dense_one(curve: int) -> None:
-    curves, one = seen(), {name: value[:1] for name, value in PARAMETERS.items()}
-    dense = stats.multivariate_normal(
-        cov=covariance(curve, SEEN_STEPS[curve], rates_of(curves, curve))
-    )
-    found = log_densities(FRAME, one, curves)[0, curve]
-    assert found == pytest.approx(dense.logpdf(SEEN_RESIDUALS[curve]), rel=1e-9)
-
-
 def test_the_density_beyond_the_studied_steps_knows_that_the_law_extrapolates() -> None:
     share, last = 0.3, 950.0
     residuals_table = FRAME.spec.residuals.model_copy(update={"extrapolation": True})

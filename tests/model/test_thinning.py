@@ -1,6 +1,7 @@
 """What thinning a long log costs, against the whole log, in exact information."""
 
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pandas as pd
@@ -52,16 +53,14 @@ def test_gaps_are_those_of_an_even_grid_at_most(length: int, most: int) -> None:
     assert np.diff(kept, prepend=kept[0]).max() <= length / (most // 2 - 1) + 1
 
 
-def test_early_steps_are_kept_more_densely() -> None:
-    gaps = np.diff(thinned(range(1, 100_001), 6.0, 500))
-    assert gaps[:50].max() < 0.05 * gaps[-50:].max()
-
-
+@cache
 def frame() -> BoundModel:
     return build_setup(SPEC, lab()).frame
 
 
-def long_curves(own: BoundModel) -> Curves:
+@cache
+def long_curves() -> Curves:
+    own = frame()
     base = lab().bases[0]
     assert base.schedule is not None
     start = base.schedule.final
@@ -75,18 +74,22 @@ def long_curves(own: BoundModel) -> Curves:
     return own.curves(plan, lambda run, domain: STEPS, runs)
 
 
-def slopes_and_scales(
-    own: BoundModel, curves: Curves, values: dict[str, Floats]
-) -> tuple[Floats, ResidualDesign, Scales]:
-    free = FreeParameters(own)
-    place = free.places(values)[0]
+@cache
+def slopes(seed: int) -> Floats:
+    """Return the slopes of the law at a draw from the priors, which knows no memory of errors."""
+    free = FreeParameters(frame())
+    place = free.places(draw_priors(frame(), 1, seed))[0]
     size = place.size
     around = np.concatenate([place + STEP * np.eye(size), place - STEP * np.eye(size)])
-    losses = expected_loss(own, free.values(around), curves)
-    design = own.residual_design(curves)
-    coefficients = own.law.coefficients(values, np)
-    scales = own.residual_scales(curves.points, design.pretraining, values, coefficients, np)
-    return (losses[:size] - losses[size:]).T / (2 * STEP), design, scales
+    losses = expected_loss(frame(), free.values(around), long_curves())
+    return np.asarray((losses[:size] - losses[size:]).T / (2 * STEP))
+
+
+def scales_of(values: dict[str, Floats]) -> tuple[ResidualDesign, Scales]:
+    design = frame().residual_design(long_curves())
+    coefficients = frame().law.coefficients(values, np)
+    points = long_curves().points
+    return design, frame().residual_scales(points, design.pretraining, values, coefficients, np)
 
 
 def told(
@@ -108,25 +111,24 @@ def told(
 
 @pytest.mark.parametrize("memory", [0.05, 0.02, 0.01])
 def test_no_quantity_of_the_law_is_known_much_less_from_a_thinned_log(memory: float) -> None:
-    own = frame()
-    curves = long_curves(own)
+    curves = long_curves()
     firsts = range(0, curves.points.steps.size, len(STEPS))
     for seed in range(4):
-        values = draw_priors(own, 1, seed) | {"fluctuation_memory": np.full((1, 2), memory)}
-        parts = slopes_and_scales(own, curves, values)
+        values = draw_priors(frame(), 1, seed) | {"fluctuation_memory": np.full((1, 2), memory)}
+        parts = slopes(seed), *scales_of(values)
         size = parts[0].shape[1]
         whole = np.eye(size)
         for first in firsts:
             whole += told(first + np.arange(len(STEPS)), curves, *parts)
         for most in (250, 500):
-            kept = np.array(thinned(STEPS, ONSET_SHARE * own.reference.steps, most))
+            kept = np.array(thinned(STEPS, ONSET_SHARE * frame().reference.steps, most))
             less = np.eye(size)
             for first in firsts:
                 less += told(first + np.searchsorted(STEPS, kept), curves, *parts)
             # The largest ratio of posterior variances, over all linear combinations of parameters.
             ratio = np.linalg.eigvals(np.linalg.solve(less, whole)).real.max()
             # What thinning takes from whatever changes slowly beside the gaps, in sds; the start does not.
-            x = 0.5 * np.diff(kept).max() / (memory * own.reference.steps)
+            x = 0.5 * np.diff(kept).max() / (memory * frame().reference.steps)
             slow = np.sqrt(x / np.tanh(x)) - 1.0
             assert 0.0 < np.sqrt(ratio) - 1.0 <= 2.0 * slow
 

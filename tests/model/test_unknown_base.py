@@ -63,12 +63,6 @@ def test_a_study_of_known_bases_is_fitted_as_before() -> None:
     assert "base_forward_area" not in build_setup(SPEC, lab()).frame.parameters()
 
 
-def test_only_bases_that_runs_start_from_count() -> None:
-    unused = replace(lab(), bases=(*lab().bases, Base("open", known=False)))
-    assert for_base(SPEC, unused) is SPEC
-    assert fitted_bases(unused) == lab().bases
-
-
 def test_the_forward_area_is_sampled_and_the_level_is_that_of_the_base() -> None:
     frame = build_setup(SPEC, open_study()).frame
     names = set(frame.parameters())
