@@ -6,7 +6,6 @@ import numpy as np
 import pymc as pm
 import pytensor
 import pytest
-from batch_family import family
 from correlated import correlated_spec
 from dense_residuals import curve_normals
 from every_option import spec_with
@@ -224,7 +223,7 @@ def as_point(model: pm.Model, density: Density, position: Floats) -> dict[str, F
         model.rvs_to_values[variable].name: np.reshape(
             # Where one validation set has a fixed value the other is a variable for itself: name_1.
             of_name.get(variable.name) or of_name[variable.name.rpartition("_")[0]],
-            np.shape(model.initial_point()[model.rvs_to_values[variable].name]),
+            (-1,) * variable.ndim,
         )
         for variable in model.free_RVs
     }
@@ -275,24 +274,3 @@ def test_another_study_is_another_density_of_the_same_code() -> None:
     found = density_at(other, position)[0]
     assert found == pytest.approx(prior + dense_likelihood(setup, parameters), rel=1e-9)
     assert found != pytest.approx(density_at(first, position)[0], rel=1e-3)
-
-
-def test_the_start_is_the_median_of_every_prior() -> None:
-    setup = bundled()
-    density = Density(setup)
-    values = density.values(density.start)
-    for element in elements(setup.frame):
-        member = np.atleast_1d(values[element.name])[element.member]
-        prior = element.prior
-        assert member == pytest.approx(getattr(prior, "median", prior.center))
-
-
-def test_batches_of_each_validation_set_are_a_population() -> None:
-    setup = build_setup(read_spec("cpt-replay-batch"), family())
-    pools = Density(setup).prior_tables[2]
-    assert pools.shape == (2 * len(setup.frame.pooled), 4)
-    sampled = [own for own in elements(setup.frame) if not isinstance(own.prior, Fixed)]
-    for row, name in zip(pools.astype(int)[::2], setup.frame.pooled, strict=True):
-        members = [sampled[place] for place in row]
-        assert [own.name for own in members] == [name, name, name, "batch_spread"]
-        assert [own.member for own in members[:3]] == [0, 1, 2]

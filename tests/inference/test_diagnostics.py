@@ -38,11 +38,6 @@ def test_chains_apart_are_named_by_r_hat_the_worst_first() -> None:
     assert not any("fine" in p for p in found.problems)
 
 
-def test_one_bad_element_of_a_vector_is_enough() -> None:
-    vector = np.stack([good(), good(1) + np.arange(4)[:, None]], axis=2)
-    assert any("R-hat of vector" in problem for problem in verdict({"vector": vector}).problems)
-
-
 def test_sticky_chains_are_named_by_their_effective_draws() -> None:
     sticky = np.repeat(good(3, 50), 20, axis=1)
     problems = verdict({"sticky": sticky}).problems

@@ -150,19 +150,6 @@ def test_a_forged_fit_is_refused_in_words(name: str, fit_file: Path, tmp_path: P
     assert "/tmp/tmp" not in str(refused.value)
 
 
-def test_a_command_refuses_a_forged_fit_in_words(
-    fit_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    from bayes_cpt.cli import run
-
-    edit, said = FORGERIES["no draws"]
-    target = forged(edit, fit_file, tmp_path / "forged.nc")
-    assert run(["summary", str(target)]) == 2
-    err = capsys.readouterr().err
-    assert said in err
-    assert "Traceback" not in err
-
-
 def test_a_tree_comes_back_as_it_was(fit_file: Path, tmp_path: Path) -> None:
     """Dimensions, coordinates, truth values, texts, attributes and types alike."""
     first = read_tree(fit_file)

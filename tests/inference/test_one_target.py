@@ -5,7 +5,7 @@ from functools import cache
 
 import numpy as np
 import pytest
-from synthetic import lab_posterior, prior_as_posterior
+from synthetic import prior_as_posterior
 from target_family import BASE, MIXED, RUNS, TARGETS, continued, several
 
 from bayes_cpt.decisions.objective import read_objective
@@ -65,12 +65,6 @@ def test_its_study_has_the_runs_on_it_and_what_was_measured_of_their_bases() -> 
     steps, losses = own.curve("law_0.3", "law")
     np.testing.assert_array_equal(losses[1:], study.curve("law_0.3", "law")[1])
     assert steps[0] == 0
-
-
-def test_a_study_of_one_target_is_what_it_was() -> None:
-    one = lab_posterior()
-    assert one.of_target(None) is one
-    assert one.of_target("kernel") is one
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,7 @@ from synthetic import lab_posterior, prior_as_posterior
 
 from bayes_cpt.errors import StudyError
 from bayes_cpt.forecast.bands import bands
-from bayes_cpt.forecast.predict import predict
 from bayes_cpt.inference.posterior import load
-from bayes_cpt.landmarks.turning import turning_length
 from bayes_cpt.model.spec import read_spec
 from bayes_cpt.study.batches import Batch
 from bayes_cpt.study.runs import Run
@@ -58,14 +56,6 @@ def test_forecasts_of_a_new_size_are_flagged_and_wider_the_further_it_lies() -> 
     assert "model size 1300M, studied 20M to 320M" in notes["size_1300"]
     between = bands(family_posterior(), pretraining(160.0), "expected")
     assert "model size 160M, which no studied run has" in between["outside"].iloc[-1]
-
-
-def test_draws_and_bands_of_a_new_size_agree() -> None:
-    drawn = predict(family_posterior(), pretraining(1300.0), "expected")
-    own = drawn["loss"].sel(run="size_1300", domain="target").isel(step=-1)
-    last = drawn.sel(run="size_1300", domain="target").isel(step=-1)
-    assert float(own.mean()) == pytest.approx(float(last["mean"]), rel=1e-9)
-    assert float(own.std(ddof=1)) == pytest.approx(float(last["sd"]), rel=1e-6)
 
 
 def test_a_fit_file_keeps_its_sizes(tmp_path) -> None:  # type: ignore[no-untyped-def]
@@ -135,13 +125,6 @@ def test_the_law_in_one_batch_is_the_law_of_that_batch(batch: Batch) -> None:
         bands(batched(), asked, "expected")["mean"],
         rtol=1e-12,
     )
-
-
-def test_turning_lengths_are_those_of_each_runs_own_batch() -> None:
-    runs = [continued("old", BATCHES[0], 0.3), continued("new", NEW, 0.3)]
-    both = turning_length(batched(), batch_plan(*runs), draws=40).draws["length"]
-    alone = turning_length(batched(), batch_plan(runs[1]), draws=40).draws["length"]
-    np.testing.assert_array_equal(both.sel(run="new"), alone.sel(run="new"))
 
 
 def test_a_fit_file_keeps_its_batches(tmp_path: Path) -> None:

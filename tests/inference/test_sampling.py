@@ -60,20 +60,13 @@ def test_fixed_parameters_are_constant_draws(density: Density, found: Sample) ->
     assert np.ptp(found.values["memory"]) == 0.0
 
 
-def test_same_seed_same_draws_bit_by_bit_and_another_seed_others(
+def test_same_seed_same_draws_bit_by_bit_on_any_number_of_cores(
     density: Density, found: Sample
 ) -> None:
-    other = sample(density, seed=2, attempts=SHORT)
-    assert not np.any(other.values["reference_loss"] == found.values["reference_loss"])
-    again = sample(density, seed=1, attempts=SHORT)
+    again = sample(density, seed=1, attempts=SHORT, cores=1)
     np.testing.assert_array_equal(again.values["reference_loss"], found.values["reference_loss"])
     for name, value in again.statistics.items():
         np.testing.assert_array_equal(value, found.statistics[name])
-
-
-def test_number_of_cores_does_not_change_the_draws(density: Density, found: Sample) -> None:
-    alone = sample(density, seed=1, attempts=SHORT, cores=1)
-    np.testing.assert_array_equal(alone.values["reference_loss"], found.values["reference_loss"])
 
 
 def test_chains_start_apart_about_the_mode(density: Density) -> None:
@@ -86,12 +79,16 @@ def test_chains_start_apart_about_the_mode(density: Density) -> None:
     assert np.abs(first).max() < 1.5
 
 
-def test_draws_and_progress_are_as_asked_for(density: Density) -> None:
+def test_draws_and_progress_are_as_asked_for_and_another_seed_draws_others(
+    density: Density, found: Sample
+) -> None:
     stages: list[tuple[str, float]] = []
     given = sample(
         density, seed=4, draws=50, attempts=SHORT, progress=lambda *told: stages.append(told)
     )
-    assert given.values["reference_loss"].shape == (4, 50, 2)
+    draws = given.values["reference_loss"]
+    assert draws.shape == (4, 50, 2)
+    assert not np.isin(draws, found.values["reference_loss"]).any()
     assert stages[0] == (STAGES[0], 0.0)
     assert {stage for stage, _ in stages} <= set(STAGES)
     assert all(0.0 <= share <= 1.0 for _, share in stages)

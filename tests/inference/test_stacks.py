@@ -34,13 +34,6 @@ def test_shares_add_up_and_lie_within_one_of_the_weights(weights: list[float], c
     assert (np.abs(counts - shares * count) < 1.0).all()
 
 
-def test_draws_come_from_the_laws_by_weight() -> None:
-    (ours, first), (printed, second) = mixture().shares(80)
-    assert (ours.frame.spec.name, printed.frame.spec.name) == (OURS, PRINTED)
-    assert (first, second) == (56, 24)
-    assert [count for _, count in mixture(0.5).shares()] == [100, 100]
-
-
 def test_a_forecast_is_that_of_the_laws_put_together() -> None:
     whole = mixture()
     bands = whole.predict(PLAN, kind="expected", draws=80)
@@ -88,21 +81,6 @@ def test_a_stack_of_one_law_is_that_law() -> None:
         bayes_cpt.decide(own, "balanced", draws=80, candidates=128, seed=1) for own in (law, alone)
     ]
     assert choices[0].verdict() == choices[1].verdict()
-
-
-def test_a_decision_pools_the_losses_of_all_laws() -> None:
-    whole = mixture()
-    choice = bayes_cpt.decide(whole, "balanced", draws=80, candidates=128, seed=1)
-    candidates = choice.contenders.candidates
-    model = choice.valuation.model
-    assert model.draws == 80
-    expected = whole.predict(choice.plan(), kind="expected", draws=80)["expected"]
-    for row, name in enumerate(choice.names):
-        last = expected.sel(run=name, step=int(candidates.schedules.steps[row]))
-        for index, domain in enumerate(model.domains):
-            np.testing.assert_allclose(
-                model.losses(candidates)[index, row], last.sel(domain=domain)[0], atol=1e-9
-            )
 
 
 def test_landmarks_have_the_draws_of_all_laws() -> None:
