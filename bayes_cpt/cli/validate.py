@@ -97,7 +97,8 @@ def forecast(
     if held_out:
         folds = other_study(loaded, bayes_cpt.read_study(held_out), specs[0])
     else:
-        folds = held_out_folds(loaded, specs[0], listed(runs) or None, shares, whole=whole)
+        after = (0.0, *shares) if whole else shares
+        folds = held_out_folds(loaded, specs[0], listed(runs) or None, after)
     check_folds(folds, specs[0])
     results = Results(output)
     settings = described(specs, seed, study=loaded.digest(), draws=draws)

@@ -11,7 +11,7 @@ import numpy as np
 from bayes_cpt.history.learnt import Learnt
 from bayes_cpt.model.spec import ModelSpec
 from bayes_cpt.study.study import Study
-from bayes_cpt.validate.folds import Fold, leave_run_out, other_study
+from bayes_cpt.validate.folds import Fold, held_out_folds, other_study
 from bayes_cpt.validate.held_out import TABLES, package_method, score_folds
 from bayes_cpt.validate.scores import ALL_DOMAINS, EQUAL_RUNS, summarize
 from bayes_cpt.validate.tasks import Pool, Records
@@ -38,7 +38,7 @@ class Case:
         if self.held_out is not None:
             return other_study(self.study, self.held_out, spec)
         runs = spec.law.last_phase_runs(self.study)
-        return leave_run_out(self.study, spec) if len(runs) > 1 else []
+        return held_out_folds(self.study, spec) if len(runs) > 1 else []
 
 
 def read_case(folder: str | Path) -> Case:

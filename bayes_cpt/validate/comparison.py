@@ -410,7 +410,7 @@ def comparison_folds(
     names = None if runs is None else list(runs)
     by_law = []
     for spec in specs.values():
-        folds = held_out_folds(study, spec, names, tails)
+        folds = held_out_folds(study, spec, names, (0.0, *tails))
         by_law.append({fold.label: fold for fold in folds})
     first, *others = by_law
     common = [

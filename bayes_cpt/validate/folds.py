@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import product
 from typing import Self
 
 import numpy as np
@@ -15,8 +16,6 @@ from bayes_cpt.model.setup import BoundModel, build_setup
 from bayes_cpt.model.spec import ModelSpec
 from bayes_cpt.study.ranges import check_evidence
 from bayes_cpt.study.study import Run, Study
-
-TAILS = (0.25, 0.5, 0.75)
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,38 +67,33 @@ class Fold:
         return replace(self, question=question, measured=measured)
 
 
-def leave_run_out(study: Study, spec: ModelSpec, runs: Iterable[str] | None = None) -> list[Fold]:
-    """Return a fold per CPT run, or PT run where the law knows no CPT: predict it from all others."""
+def held_out_folds(
+    study: Study,
+    spec: ModelSpec,
+    runs: Iterable[str] | None = None,
+    after: Sequence[float] = (0.0,),
+) -> list[Fold]:
+    """Return a fold per run and share of its steps: predict what follows, from all other runs too.
+
+    Runs are the CPT runs, or PT runs where the law knows no CPT. After a share of 0 the whole run is left
+    out; of another share a run that was not measured on both sides has no fold.
+    """
+    if not all(0 <= share < 1 for share in after):
+        raise ValueError(f"shares are {list(after)}: give numbers from 0 on, below 1")
     whole = _fitted_part(study, spec)
     chosen = _chosen(study, whole, runs)
-    if len(_tested(whole)) < 2:
+    if 0.0 in after and len(_tested(whole)) < 2:
         raise StudyError.at(
             f"study {study.name}",
             "it has one run to leave out, and nothing to fit is left without it",
             "leave out only tails of runs, or measure a second run",
         )
     folds = []
-    for run in chosen:
-        others = whole.subset(other.name for other in whole.runs if other.name != run.name)
-        folds += _fold(run.name, others, whole.subset([run.name]), spec)
-    return folds
-
-
-def leave_tail_out(
-    study: Study, spec: ModelSpec, share: float, runs: Iterable[str] | None = None
-) -> list[Fold]:
-    """Return a fold per run: predict what follows the first `share` of its steps.
-
-    All other runs stay whole. A run that was not measured on both sides has no fold.
-    """
-    if not 0 < share < 1:
-        raise ValueError(f"share is {share}: give a number between 0 and 1")
-    whole = _fitted_part(study, spec)
-    folds = []
-    for run in _chosen(study, whole, runs):
+    for share, run in product(dict.fromkeys(after), chosen):
         last = int(share * run.schedule.steps)
-        fitted = whole.truncated({run.name: last})
-        label = f"{run.name} after {100 * share:g} %"
+        others = (other.name for other in whole.runs if other.name != run.name)
+        fitted = whole.truncated({run.name: last}) if share else whole.subset(others)
+        label = f"{run.name} after {100 * share:g} %" if share else run.name
         folds += _fold(label, fitted, whole.subset([run.name]), spec, share, last)
     return folds
 
@@ -109,22 +103,6 @@ def fittable(spec: ModelSpec, study: Study) -> BoundModel:
     frame = build_setup(spec, study).frame
     check_evidence(study, continual=spec.law.continual)
     return frame
-
-
-def held_out_folds(
-    study: Study,
-    spec: ModelSpec,
-    runs: Iterable[str] | None = None,
-    tails: Sequence[float] = TAILS,
-    *,
-    whole: bool = True,
-) -> list[Fold]:
-    """Return the folds of whole runs, unless they are not wanted, and of their tails after some shares."""
-    names = None if runs is None else list(runs)
-    folds = leave_run_out(study, spec, names) if whole else []
-    for share in tails:
-        folds += leave_tail_out(study, spec, share, names)
-    return folds
 
 
 def check_folds(folds: Sequence[Fold], spec: ModelSpec) -> None:

@@ -21,7 +21,7 @@ import pandas as pd
 
 from bayes_cpt.model.spec import ModelSpec, read_spec
 from bayes_cpt.study.folder import read_study
-from bayes_cpt.validate.folds import Fold, leave_run_out, other_study
+from bayes_cpt.validate.folds import Fold, held_out_folds, other_study
 from bayes_cpt.validate.held_out import (
     FINAL_LOSS_ANSWERS,
     OURS,
@@ -84,7 +84,7 @@ def _folds(
         parser.error("give one of HELD_OUT_STUDY, --leave-run-out, --fit-runs")
     study = read_study(options.fit_study)
     if options.leave_run_out:
-        return leave_run_out(study, spec)
+        return held_out_folds(study, spec)
     if options.held_out_study:
         return other_study(study, read_study(options.held_out_study), spec)
     fitted = options.fit_runs.split(",")

@@ -29,7 +29,7 @@ from bayes_cpt.errors import BayesCPTError
 from bayes_cpt.model.spec import ModelSpec, read_spec
 from bayes_cpt.study.folder import read_study
 from bayes_cpt.study.study import Study
-from bayes_cpt.validate.folds import Fold, Question, leave_run_out, other_study
+from bayes_cpt.validate.folds import Fold, Question, held_out_folds, other_study
 from bayes_cpt.validate.held_out import (
     FINAL_LOSS_ANSWERS,
     OURS,
@@ -161,7 +161,7 @@ def _two_parts(study: Study, predicted: Sequence[str], models: Models) -> list[F
 
 def _each_run(folder: Path, models: Models) -> list[Fold]:
     study = read_study(folder)
-    return leave_run_out(study, models.of(study))
+    return held_out_folds(study, models.of(study))
 
 
 def score_suite(

@@ -29,7 +29,7 @@ from bayes_cpt.study.study import Study
 from bayes_cpt.validate import baselines
 from bayes_cpt.validate.baselines import FINAL_LOSS_LAWS, final_loss_predict
 from bayes_cpt.validate.comparison import Comparison, CurveLoo, compare
-from bayes_cpt.validate.folds import leave_run_out
+from bayes_cpt.validate.folds import held_out_folds
 from bayes_cpt.validate.law_scores import (
     LOG_SCORE,
     STACK,
@@ -170,7 +170,7 @@ def check_last_losses(result: Comparison) -> None:
     of_law = result.scores.points.query(f"method == '{OURS}' and share == 1.0")
     assert table.loc[OURS, "crps"] == pytest.approx(of_law["crps"].mean())
     scores = []
-    for fold in leave_run_out(lab(), read_spec(OURS), RUNS):
+    for fold in held_out_folds(lab(), read_spec(OURS), RUNS):
         ends = fold.measured[fold.measured["step"] == fold.measured["step"].max()]
         seed, asked = task_seed(0, fold.label), fold.question
         draws = final_loss_predict(

@@ -17,7 +17,7 @@ from bayes_cpt.inference.posterior import Posterior, stack
 from bayes_cpt.model.spec import ModelSpec, read_spec
 from bayes_cpt.study.study import Study
 from bayes_cpt.validate import baselines
-from bayes_cpt.validate.folds import Fold, Question, leave_run_out, leave_tail_out, other_study
+from bayes_cpt.validate.folds import Fold, Question, held_out_folds, other_study
 from bayes_cpt.validate.held_out import (
     TABLES,
     Answer,
@@ -40,7 +40,7 @@ RUN = "r25_cos"
 
 
 def test_every_continual_run_is_left_out_once() -> None:
-    folds = leave_run_out(lab(), SPEC)
+    folds = held_out_folds(lab(), SPEC)
     assert [fold.label for fold in folds] == [run.name for run in lab().continual_runs]
     for fold in folds:
         assert fold.seen == 0.0
@@ -64,7 +64,7 @@ def test_a_question_holds_no_loss_but_that_of_the_base() -> None:
 
 @pytest.mark.parametrize("share", [0.25, 0.5, 0.75])
 def test_a_tail_is_predicted_from_the_head_and_all_other_runs(share: float) -> None:
-    folds = leave_tail_out(lab(), SPEC, share)
+    folds = held_out_folds(lab(), SPEC, after=[share])
     assert [fold.label for fold in folds] == [
         f"{run.name} after {100 * share:g} %" for run in lab().continual_runs
     ]
@@ -85,7 +85,7 @@ def test_a_tail_is_predicted_from_the_head_and_all_other_runs(share: float) -> N
 
 
 def test_horizons_are_shares_of_the_run_and_ratios_to_what_was_fitted() -> None:
-    (fold,) = leave_tail_out(lab(), SPEC, 0.25, ["r25_cos"])
+    (fold,) = held_out_folds(lab(), SPEC, ["r25_cos"], [0.25])
     last = fold.measured.query("domain == 'general'").iloc[-1]
     steps, _ = lab().curve("r25_cos", "general")
     assert last["share"] == 1.0
@@ -97,7 +97,7 @@ def test_horizons_are_shares_of_the_run_and_ratios_to_what_was_fitted() -> None:
 
 
 def test_pretraining_laws_are_asked_for_pretraining_runs() -> None:
-    folds = leave_run_out(lab(), PRETRAIN)
+    folds = held_out_folds(lab(), PRETRAIN)
     assert [fold.label for fold in folds] == [run.name for run in lab().pretraining_runs]
     for fold in folds:
         assert not fold.question.study.continual_runs
@@ -105,19 +105,19 @@ def test_pretraining_laws_are_asked_for_pretraining_runs() -> None:
         run = lab().run(fold.label)
         assert fold.measured["step"].min() > 0.1 * run.schedule.steps
     with pytest.raises(StudyError, match=r"r25_cos.*the model predicts no runs of phase cpt"):
-        leave_run_out(lab(), PRETRAIN, ["r25_cos"])
+        held_out_folds(lab(), PRETRAIN, ["r25_cos"])
 
 
 def test_runs_that_cannot_be_left_out_are_named() -> None:
     with pytest.raises(StudyError, match="no run 'r26_cos'"):
-        leave_run_out(lab(), SPEC, ["r26_cos"])
+        held_out_folds(lab(), SPEC, ["r26_cos"])
     names = [run.name for run in lab().pretraining_runs] + ["r25_cos"]
     alone = lab().subset(names)
     with pytest.raises(StudyError, match=r"one run to leave out.*Leave out only tails"):
-        leave_run_out(alone, SPEC)
-    assert len(leave_tail_out(alone, SPEC, 0.5)) == 1
-    with pytest.raises(ValueError, match=r"share is 1\.5"):
-        leave_tail_out(lab(), SPEC, 1.5)
+        held_out_folds(alone, SPEC)
+    assert len(held_out_folds(alone, SPEC, after=[0.5])) == 1
+    with pytest.raises(ValueError, match=r"shares are \[1\.5\]"):
+        held_out_folds(lab(), SPEC, after=[1.5])
 
 
 def around(level: float, spread: float, problems: tuple[str, ...] = ()) -> Method:
@@ -145,8 +145,8 @@ def test_a_better_method_has_the_smaller_crps() -> None:
 
 def test_tables_are_summaries_with_methods_side_by_side() -> None:
     methods = {"rough": around(4.0, 0.2), "ours": around(2.8, 0.2)}
-    folds = leave_run_out(lab(), SPEC, ["r25_cos", "r50_cos"])
-    folds += leave_tail_out(lab(), SPEC, 0.5, ["r25_cos"])
+    folds = held_out_folds(lab(), SPEC, ["r25_cos", "r50_cos"])
+    folds += held_out_folds(lab(), SPEC, ["r25_cos"], [0.5])
     points, _ = score_folds(folds, methods, seed=1, pool=HERE)
     scores = score_table(points)
     assert scores["method"].tolist() == ["rough", "ours"] * (len(scores) // 2)
@@ -165,7 +165,7 @@ def test_tables_are_summaries_with_methods_side_by_side() -> None:
 
 
 def test_a_stopped_loop_goes_on_where_it_was(tmp_path: Path) -> None:
-    folds = leave_run_out(lab(), SPEC)[:4]
+    folds = held_out_folds(lab(), SPEC)[:4]
     whole = score_folds(folds, {"ours": around(2.8, 0.2)}, seed=3, pool=HERE)
     asked: list[str] = []
 
@@ -209,7 +209,7 @@ def test_a_stopped_loop_goes_on_where_it_was(tmp_path: Path) -> None:
 def test_a_fold_that_cannot_be_fitted_is_counted_and_the_others_go_on(
     error: Exception, words: str
 ) -> None:
-    folds = leave_run_out(lab(), SPEC)[:2]
+    folds = held_out_folds(lab(), SPEC)[:2]
 
     def fails(question: Question, seed: int) -> Answer:
         if folds[0].label == question.points["run"].iloc[0]:
@@ -243,7 +243,7 @@ def point_draws(fold: Fold, answer: Answer) -> Callable[[str, int], np.ndarray]:
 
 
 def test_the_package_predicts_the_points_in_their_order(asked_fit: list[dict[str, Any]]) -> None:
-    (fold,) = leave_run_out(lab(), SPEC, ["r25_cos"])
+    (fold,) = held_out_folds(lab(), SPEC, ["r25_cos"])
     answer = package_method(fold.question, 7, specs=[SPEC], draws=30, cores=1)
     assert asked_fit[0]["seed"] == 7
     assert asked_fit[0]["draws"] == 30
@@ -267,8 +267,8 @@ def test_the_package_knows_the_head_of_a_run_whose_tail_it_predicts(
         lambda study, spec, seed, **options: posterior_near_the_mode(study),
     )
     study = lab()
-    (whole,) = leave_run_out(study, SPEC, [RUN])
-    (tail,) = leave_tail_out(study, SPEC, 0.75, [RUN])
+    (whole,) = held_out_folds(study, SPEC, [RUN])
+    (tail,) = held_out_folds(study, SPEC, [RUN], [0.75])
     steps, losses = study.curve(RUN, "kernel")
     after, measured = int(steps[steps > 2250][0]), losses[steps > 2250][0]
     blind = point_draws(whole, package_method(whole.question, 1, specs=[SPEC]))("kernel", after)
@@ -280,7 +280,7 @@ def test_the_package_knows_the_head_of_a_run_whose_tail_it_predicts(
 def test_the_paper_s_method_answers_the_question(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(baselines, "PAPER_EFFORT", baselines.Effort(6, 5, 5))
     study = simulated(RUNS, NOISE)
-    (fold,) = leave_tail_out(study, SPEC, 0.5, ["most"])
+    (fold,) = held_out_folds(study, SPEC, ["most"], [0.5])
     scored, _ = score_folds([fold], {"paper": paper_answer}, seed=1, pool=HERE)
     assert scored["absolute_error"].mean() < 0.03
     assert set(scored["domain"]) == {"general", "target"}
@@ -288,7 +288,7 @@ def test_the_paper_s_method_answers_the_question(monkeypatch: pytest.MonkeyPatch
 
 @cache
 def whole() -> Fold:
-    return leave_run_out(lab(), SPEC, [RUN])[0]
+    return held_out_folds(lab(), SPEC, [RUN])[0]
 
 
 def of_fold(posterior: Posterior, fold: Fold) -> LogScore:
@@ -297,7 +297,7 @@ def of_fold(posterior: Posterior, fold: Fold) -> LogScore:
 
 def test_a_head_and_a_tail_make_the_whole() -> None:
     """With one draw there is nothing to learn from the head but the residuals: densities multiply."""
-    tail = leave_tail_out(lab(), SPEC, 0.5, [RUN])[0]
+    tail = held_out_folds(lab(), SPEC, [RUN], [0.5])[0]
     seeing = prior_as_posterior(tail.question.study, SPEC, draws=1, spread=0.0)
     blind = prior_as_posterior(whole().question.study, SPEC, draws=1, spread=0.0)
     measured = whole().measured

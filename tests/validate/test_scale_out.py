@@ -16,7 +16,7 @@ from bayes_cpt.validate.calibration import (
     simulated_ranks,
     with_runs,
 )
-from bayes_cpt.validate.folds import leave_tail_out
+from bayes_cpt.validate.folds import held_out_folds
 from bayes_cpt.validate.held_out import OURS, package_method, score_folds
 from bayes_cpt.validate.tasks import Pool
 
@@ -35,7 +35,7 @@ def ranks(pool: Pool) -> pd.DataFrame:
 
 
 def scores(pool: Pool) -> pd.DataFrame:
-    folds = leave_tail_out(lab(), SPEC, 0.5, ["pt_cosine", "pt_trunk"])
+    folds = held_out_folds(lab(), SPEC, ["pt_cosine", "pt_trunk"], [0.5])
     method = partial(package_method, specs=[SPEC], draws=300, cores=pool.cores(len(folds)))
     points, refits = score_folds(folds, {OURS: method}, seed=1, pool=pool)
     assert len(refits) == 2
