@@ -1,11 +1,12 @@
 """Draws of losses at points of curves, beside the table that says where these are."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
 import pandas as pd
+import xarray as xr
 
 from bayes_cpt.arrays import Floats, central
 from bayes_cpt.model.points import Curves
@@ -22,6 +23,25 @@ def point_table(curves: Curves) -> pd.DataFrame:
     )
     index, steps = curves.points.curve_index, curves.points.steps.astype(np.int64)
     return pd.DataFrame({"run": runs[index], "step": steps, "domain": domains[index]})
+
+
+def gridded(
+    points: pd.DataFrame, domains: Sequence[str], values: Mapping[str, Floats]
+) -> xr.Dataset:
+    """Return losses at points (see `point_table`), shape (draws, points) each, by run, domain and step.
+
+    NaN at steps that a run has not.
+    """
+    run_place, runs = pd.factorize(points["run"])
+    steps, step_place = np.unique(points["step"], return_inverse=True)
+    place = (run_place, pd.Index(domains).get_indexer(points["domain"]), step_place)
+    variables = {}
+    for name, own in values.items():
+        grid = np.full((len(own), len(runs), len(domains), steps.size), np.nan)
+        grid[:, *place] = own
+        variables[name] = (("draw", "run", "domain", "step"), grid, {"units": "nats/token"})
+    coords = {"run": list(runs), "domain": list(domains), "step": steps}
+    return xr.Dataset(variables, coords={"draw": np.arange(len(grid)), **coords})
 
 
 def summary(draws: Floats, interval: float) -> dict[str, Floats]:

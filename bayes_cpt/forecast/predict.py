@@ -14,7 +14,7 @@ import xarray as xr
 
 from bayes_cpt.arrays import Floats
 from bayes_cpt.forecast.bands import Forecast
-from bayes_cpt.forecast.drawn import COLUMNS, Drawn
+from bayes_cpt.forecast.drawn import COLUMNS, Drawn, gridded
 from bayes_cpt.forecast.plans import DRAWS, Kind
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.study.ranges import outside_range
@@ -133,49 +133,36 @@ def _with_bands(dataset: xr.Dataset, bands: pd.DataFrame) -> xr.Dataset:
 
 def _dataset(forecast: Forecast, drawn: Drawn) -> xr.Dataset:
     posterior, target = forecast.posterior, forecast.plan.study
-    run_place, runs = pd.factorize(drawn.points["run"])
     domains = [*posterior.frame.domains, *forecast.sets]
-    domain_place = pd.Index(domains).get_indexer(drawn.points["domain"])
-    steps, step_place = np.unique(drawn.points["step"], return_inverse=True)
-    shape = (len(drawn.loss), len(runs), len(domains), steps.size)
-    arrays = {}
-    for name in ("loss", "expected"):
-        arrays[name] = np.full(shape, np.nan)
-        arrays[name][:, run_place, domain_place, step_place] = getattr(drawn, name)
-    planned = [target.run(name) for name in runs]
-    rates = np.full((len(runs), steps.size), np.nan)
+    grid = gridded(drawn.points, domains, {"loss": drawn.loss, "expected": drawn.expected})
+    planned, steps = [target.run(name) for name in grid["run"].to_numpy()], grid["step"].to_numpy()
+    rates = np.full((len(planned), steps.size), np.nan)
     for rate, run in zip(rates, planned, strict=True):
         inside = steps <= run.schedule.steps
         rate[inside] = run.schedule.learning_rates()[steps[inside] - 1]
-    dims = ("chain", "draw", "run", "domain", "step")
-    chains = posterior.chains
-    split = (chains, shape[0] // chains, *shape[1:])
-    notes = [outside_range(posterior.study, target, run) for run in planned]
-    return xr.Dataset(
-        {
-            name: (dims, array.reshape(split), {"units": "nats/token"})
-            for name, array in arrays.items()
-        }
-        | {
-            "outside": ("run", np.array(["; ".join(note) for note in notes], dtype=object)),
-            "phase": ("run", np.array([run.phase for run in planned], dtype=object)),
-            "base": ("run", np.array([run.base or "" for run in planned], dtype=object)),
-            "replay": (
-                "run",
-                np.array([np.nan if run.replay is None else run.replay for run in planned]),
-            ),
-            "learning_rate": (("run", "step"), rates),
-        },
-        coords={
-            "chain": np.arange(chains),
-            "draw": np.arange(split[1]),
-            "run": list(runs),
-            "domain": domains,
-            "step": steps,
-        },
+    replays = [np.nan if run.replay is None else run.replay for run in planned]
+    said = {
+        "outside": ["; ".join(outside_range(posterior.study, target, run)) for run in planned],
+        "phase": [run.phase for run in planned],
+        "base": [run.base or "" for run in planned],
+    }
+    by_chain = {
+        name: (("chain", *own.dims), own.to_numpy().reshape(posterior.chains, -1, *own.shape[1:]))
+        for name, own in grid.items()
+    }
+    of_runs = {name: ("run", np.array(own, dtype=object)) for name, own in said.items()}
+    of_runs["replay"] = ("run", np.array(replays))
+    dataset = xr.Dataset(
+        by_chain | of_runs | {"learning_rate": (("run", "step"), rates)},
+        coords={name: grid[name] for name in DIMS},
         attrs={
             "kind": forecast.laws[0].kind,
             "study": posterior.study.name,
             "model": posterior.frame.spec.name,
         },
+    )
+    for name in grid:
+        dataset[name].attrs["units"] = "nats/token"
+    return dataset.assign_coords(
+        {name: np.arange(dataset.sizes[name]) for name in ("chain", "draw")}
     )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bayes_cpt.arrays import Floats
+from bayes_cpt.forecast.drawn import gridded, point_table
 from bayes_cpt.forecast.plans import prepare
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.laws import Annealing
@@ -57,19 +58,18 @@ def decompose(
     PlanError, StudyError
         Naming what cannot be decomposed.
     """
-    target, curves, values = of_laws(posterior, plan, runs, draws, _parts)
-    parted = curve_dataset(posterior, target, curves, values)
-    return parted.assign_attrs(parts=[name for name in values if name != "expected"])
+    parted = _of_laws(posterior, plan, runs, draws, _parts)
+    return parted.assign_attrs(parts=[name for name in parted if name != "expected"])
 
 
-def of_laws(
+def _of_laws(
     posterior: Posterior,
     plan: "Study | str | Path | None",
     runs: Collection[str] | None,
     draws: int,
     values_of: Callable[[Law, Curves, dict[str, Floats]], dict[str, Floats]],
-) -> tuple[Study, Curves, dict[str, Floats]]:
-    """Return a plan, its curves, and values at their points in the draws of all laws.
+) -> "xr.Dataset":
+    """Return values at the points of a plan in the draws of all laws.
 
     `values_of` returns values by name, shape (draws, points) or (points,), from a law, curves and
     coefficients. What one law has no value of is 0 in its draws.
@@ -82,12 +82,13 @@ def of_laws(
         values = values_of(law.frame.law, curves, coefficients)
         shape = values["expected"].shape
         parts.append({name: np.broadcast_to(value, shape) for name, value in values.items()})
-    names = dict.fromkeys(name for part in parts for name in part)
     pooled = {
         name: np.concatenate([part.get(name, np.zeros_like(part["expected"])) for part in parts])
-        for name in names
+        for name in dict.fromkeys(name for part in parts for name in part)
     }
-    return prepared.study, curves, pooled
+    names = {"study": posterior.study.name, "model": posterior.frame.spec.name}
+    grid = gridded(point_table(curves), posterior.frame.domains, pooled)
+    return grid.assign_attrs(names, plan=prepared.study.name)
 
 
 def _parts(law: Law, curves: Curves, coefficients: dict[str, Floats]) -> dict[str, Floats]:
@@ -102,50 +103,6 @@ def _parts(law: Law, curves: Curves, coefficients: dict[str, Floats]) -> dict[st
     parts["base_offset"] = law.offset_loss(points, curves.bases, coefficients, np)
     parts["expected"] = law.curve_loss(points, curves.bases, coefficients, np)
     return parts
-
-
-def curve_dataset(
-    posterior: Posterior, target: Study, curves: Curves, values: dict[str, Floats]
-) -> "xr.Dataset":
-    """Return draws at the points of curves as a dataset.
-
-    Returns
-    -------
-    xarray.Dataset
-        Dims draw, run, domain, step; NaN at steps that a run has not.
-    """
-    import xarray as xr
-
-    points = curves.points
-    draws = len(next(iter(values.values())))
-    names = list(dict.fromkeys(curve.run for curve in curves.curves))
-    domains = list(posterior.frame.domains)
-    steps = np.unique(points.steps).astype(np.int64)
-    curve_runs = np.array([names.index(curve.run) for curve in curves.curves])
-    place = (
-        curve_runs[points.curve_index],
-        points.domain_index,
-        np.searchsorted(steps, points.steps),
-    )
-    variables = {}
-    for name, loss in values.items():
-        filled = np.full((draws, len(names), len(domains), steps.size), np.nan)
-        filled[:, *place] = loss
-        variables[name] = (("draw", "run", "domain", "step"), filled, {"units": "nats/token"})
-    return xr.Dataset(
-        variables,
-        coords={
-            "draw": np.arange(draws),
-            "run": names,
-            "domain": domains,
-            "step": steps,
-        },
-        attrs={
-            "study": posterior.study.name,
-            "model": posterior.frame.spec.name,
-            "plan": target.name,
-        },
-    )
 
 
 def hidden_curves(
@@ -174,8 +131,7 @@ def hidden_curves(
     PlanError, StudyError
         Naming what cannot be computed.
     """
-    target, curves, values = of_laws(posterior, plan, runs, draws, _hidden)
-    return curve_dataset(posterior, target, curves, values)
+    return _of_laws(posterior, plan, runs, draws, _hidden)
 
 
 def _hidden(law: Law, curves: Curves, coefficients: dict[str, Floats]) -> dict[str, Floats]:
