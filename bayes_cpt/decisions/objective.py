@@ -66,20 +66,21 @@ class Chance(Strict):
 
     probability: float = Field(gt=0, lt=1)
     kind: Literal["new_run", "expected"] = "new_run"
-    # A threshold from the reference base or one by itself, with what each is.
-    THRESHOLDS: ClassVar[dict[str, str]]
+    # A threshold from the reference base or one by itself: what each is, and what then may happen.
+    THRESHOLDS: ClassVar[dict[str, tuple[str, str]]]
 
     @model_validator(mode="after")
     def _one_threshold(self) -> Self:
         if sum(getattr(self, name) is not None for name in self.THRESHOLDS) != 1:
-            ways = (f"{name}, {what}" for name, what in self.THRESHOLDS.items())
+            ways = (f"{name}, {what}" for name, (what, _) in self.THRESHOLDS.items())
             raise ValueError(f"give either {', or '.join(ways)}")
         return self
 
     @property
     def event(self) -> str:
         """What may happen with at most that probability."""
-        raise NotImplementedError
+        (event,) = (own for key, (_, own) in self.THRESHOLDS.items() if vars(self)[key] is not None)
+        return event.format_map(vars(self))
 
     def __str__(self) -> str:
         """Return the constraint as it is read aloud."""
@@ -103,14 +104,10 @@ class Constraint(Chance):
     domain: str = Field(min_length=1)
     rise: float | None = None
     limit: float | None = None
-    THRESHOLDS: ClassVar = {"rise": "nats above the base", "limit": "a loss"}
-
-    @property
-    def event(self) -> str:
-        """What may happen with at most that probability."""
-        if self.rise is not None:
-            return f"{self.domain} loss rises by more than {self.rise:g}"
-        return f"{self.domain} loss above {self.limit:g}"
+    THRESHOLDS: ClassVar = {
+        "rise": ("nats above the base", "{domain} loss rises by more than {rise:g}"),
+        "limit": ("a loss", "{domain} loss above {limit:g}"),
+    }
 
 
 class ScoreConstraint(Chance):
@@ -129,14 +126,10 @@ class ScoreConstraint(Chance):
     benchmark: str = Field(min_length=1)
     fall: float | None = Field(default=None, ge=0, lt=1)
     least: float | None = Field(default=None, gt=0, lt=1)
-    THRESHOLDS: ClassVar = {"fall": "a share below the base", "least": "a score"}
-
-    @property
-    def event(self) -> str:
-        """What may happen with at most that probability."""
-        if self.fall is not None:
-            return f"{self.benchmark} score falls by more than {self.fall:g}"
-        return f"{self.benchmark} score below {self.least:g}"
+    THRESHOLDS: ClassVar = {
+        "fall": ("a share below the base", "{benchmark} score falls by more than {fall:g}"),
+        "least": ("a score", "{benchmark} score below {least:g}"),
+    }
 
 
 class Objective(Strict):
@@ -276,26 +269,23 @@ class Objective(Strict):
     def cost(self, steps: ArrayLike, resources: Resources) -> Floats:
         """Return what training costs, in nats of the objective, shape of `steps`."""
         count = np.asarray(steps, dtype=np.float64)
-        cost = self.cost_per_1000_steps * count / 1e3
-        if self.cost_per_billion_tokens > 0:
-            if resources.tokens_per_step is None:
-                problem = (
-                    "tokens have a price, but neither study nor space says how many a step takes"
-                )
-                fix = "add tokens_per_step to the space, or use cost_per_1000_steps"
-                key = "cost_per_billion_tokens"
-                raise SpecError.at(f"objective {self.name}, key {key}", problem, fix)
-            cost = cost + self.cost_per_billion_tokens * count * resources.tokens_per_step / 1e9
-        taken = resources.costs(count)
-        for name, price in (
-            ("gpu_hours", self.cost_per_1000_gpu_hours),
-            ("money", self.cost_per_1000_spent),
-        ):
-            if price > 0:
-                if name not in taken:
-                    raise SpecError([unknown_resource(f"objective {self.name}", name)])
-                cost = cost + price * taken[name] / 1e3
-        return cost
+        place, per_step = f"objective {self.name}", resources.tokens_per_step
+        if self.cost_per_billion_tokens and per_step is None:
+            problem = "tokens have a price, but neither study nor space says how many a step takes"
+            fix = "add tokens_per_step to the space, or use cost_per_1000_steps"
+            raise SpecError.at(f"{place}, key cost_per_billion_tokens", problem, fix)
+        taken = {"steps": count, "tokens": count * (per_step or 0.0), **resources.costs(count)}
+        prices = {
+            "steps": self.cost_per_1000_steps / 1e3,
+            "tokens": self.cost_per_billion_tokens / 1e9,
+            "gpu_hours": self.cost_per_1000_gpu_hours / 1e3,
+            "money": self.cost_per_1000_spent / 1e3,
+        }
+        charged = {name: price for name, price in prices.items() if price}
+        for name in charged.keys() - taken.keys():
+            raise SpecError([unknown_resource(place, name)])
+        parts = (price * taken[name] for name, price in charged.items())
+        return np.asarray(sum(parts, np.zeros_like(count)))
 
 
 def read_objective(source: "str | Path | dict[str, Any] | Objective") -> Objective:

@@ -82,15 +82,10 @@ def stages(run: Run, steps: NDArray[np.int64]) -> NDArray[np.object_]:
         From 1 to the run's last.
     """
     rate = run.schedule.learning_rates()[np.asarray(steps) - 1] / run.schedule.peak
-    stage_names = np.full(len(steps), "decay", dtype=object)
-    stage_names[rate >= PLATEAU] = "plateau"
-    stage_names[rate < END] = "end of decay"
     warm = run.schedule.warmup_steps
-    if warm:
-        stage_names[steps <= warm] = "re-warm-up"
-    else:
-        stage_names[steps <= START * run.schedule.steps] = "start"
-    return stage_names
+    first, last = ("re-warm-up", warm) if warm else ("start", START * run.schedule.steps)
+    parts = {first: steps <= last, "end of decay": rate < END, "plateau": rate >= PLATEAU}
+    return np.select(list(parts.values()), list(parts), "decay").astype(object)
 
 
 def systematic(table: pd.DataFrame) -> pd.DataFrame:

@@ -188,25 +188,18 @@ def _points(laws: Sequence[Draws], replays: list[float], model: str) -> "xr.Data
 
 
 def _of_law(draws: Draws, replays: list[float]) -> tuple[Floats, Floats]:
-    """Return rise and forward area of the critical point under one law, shape (draws, replays) each."""
-    limits = [_limit(draws, replay) for replay in replays]
-    rise, size = (np.stack(own, axis=1) for own in zip(*limits, strict=True))
-    alpha = draws.coefficients["alpha"][:, :1]
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        area = np.exp((np.log(size) - np.log(rise)) / alpha)
-    return rise, np.where(rise > 0, area, np.inf)
+    """Return rise and forward area of the critical point under one law, shape (draws, replays) each.
 
-
-def _limit(draws: Draws, replay: float) -> tuple[Floats, Floats]:
-    """Return what the limit of the transfer adds to the general loss, and A, shape (draws,) each.
-
-    Both at the typical model size, where the law has one.
+    At the typical model size, where the law has one.
     """
-    step = constant(1, draws.frame.reference.learning_rate)
-    trial = Trial(step, step, replay, (None,) * len(draws.frame.domains))
-    limit = at_limit(trial_curves(draws.frame, draws.form, [trial], [[1]]).points)
+    sets, step = len(draws.frame.domains), constant(1, draws.frame.reference.learning_rate)
+    trials = [Trial(step, step, replay, (None,) * sets) for replay in replays]
+    limit = at_limit(trial_curves(draws.frame, draws.form, trials, [[1]] * len(trials)).points)
     gathered = on_new_data(gather(limit, draws.coefficients, np))
     terms = [term for term in draws.frame.law.terms if term.name not in PRETRAINING_TERMS]
     # The general validation set comes first.
-    rise = np.asarray(sum(term.loss(limit, gathered, np) for term in terms))
-    return rise[:, 0], sized(gathered, "A")[:, 0]
+    rise = np.asarray(sum(term.loss(limit, gathered, np) for term in terms))[:, ::sets]
+    size, alpha = sized(gathered, "A")[:, ::sets], draws.coefficients["alpha"][:, :1]
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        area = np.exp((np.log(size) - np.log(rise)) / alpha)
+    return rise, np.where(rise > 0, area, np.inf)

@@ -74,8 +74,7 @@ def _pretraining_annealing(schedule: Schedule) -> Floats:
     return area
 
 
-@dataclass(frozen=True, eq=False)
-class Inputs:
+class Inputs(NamedTuple):
     """What the law needs of each point, one array per quantity, each of shape (points,).
 
     Areas are in LR·steps, `target_share` is r_cpt and 0 in PT. From an unknown base, which counts as
@@ -93,8 +92,7 @@ class Inputs:
     @classmethod
     def join(cls, parts: list[Self]) -> Self:
         """Return the inputs of all parts, one after the other."""
-        names = cls.__dataclass_fields__
-        return cls(**{name: np.concatenate([getattr(p, name) for p in parts]) for name in names})
+        return cls(*map(np.concatenate, zip(*parts, strict=True)))
 
 
 def inputs_of(study: Study, run: Run, steps: ArrayLike) -> Inputs:
