@@ -133,17 +133,12 @@ class _Fold:
             # No decision is better in one draw than in another.
             return np.full(self.test.size, int(self.middle.argmin()))
         learnt, asked = _summaries(data[self.train], self.scores, data[self.test])
-        features = [
-            np.concatenate(
-                [
-                    _polynomials(summaries[:, :CURVED], learnt[:, :CURVED], DEGREE),
-                    summaries[:, CURVED:],
-                ],
-                axis=1,
-            )
-            for summaries in (learnt, asked)
-        ]
-        scores = _regressed(features[0], self.scores, features[1])
+
+        def features(summaries: Floats) -> Floats:
+            curved = _polynomials(summaries[:, :CURVED], learnt[:, :CURVED], DEGREE)
+            return np.hstack([curved, summaries[:, CURVED:]])
+
+        scores = _regressed(features(learnt), self.scores, features(asked))
         return np.asarray((self.middle + scores @ self.loadings).argmin(axis=1))
 
 

@@ -181,31 +181,31 @@ def expected(
     wide = FreeParameters(with_further_sizes(free.frame))
     candidates = candidate_runs(wide.frame, Typical.of(study))
     known = [wide.labels.index(label) for label in free.labels]
-    at_places: dict[str, list[Floats]] = {"kept": [], "added": [], "alike": [], "sd": []}
+    found = []
     for index, place in enumerate(places):
         slopes = np.stack([slope[index] for slope in directions.values()])
-        precision = np.eye(place.size) + np.sum(
-            list(information(free, curves, place).values()), axis=0
-        )
+        told = information(free, curves, place)
+        precision = np.eye(place.size) + np.sum(list(told.values()), axis=0)
         everywhere = np.zeros(len(wide.labels))
         everywhere[known] = place
-        more = [
-            marginal(added, known) for added in information(wide, candidates, everywhere).values()
-        ]
+        more = information(wide, candidates, everywhere).values()
         covariance = _covariance_left(slopes, precision)
         sd = np.sqrt(np.diag(covariance))
-        at_places["sd"].append(sd)
-        at_places["alike"].append(ratio(covariance, sd[:, None] * sd, where_none=0.0))
-        at_places["kept"].append(contractions(slopes, precision))
-        at_places["added"].append(
-            np.stack([contractions(slopes, precision + added) for added in more])
+        found.append(
+            (
+                contractions(slopes, precision),
+                np.stack([contractions(slopes, precision + marginal(own, known)) for own in more]),
+                ratio(covariance, sd[:, None] * sd, where_none=0.0),
+                sd,
+            )
         )
-    medians = {name: np.median(np.stack(values), axis=0) for name, values in at_places.items()}
+    kept, with_more, alike, sd = (
+        np.median(np.stack(own), axis=0) for own in zip(*found, strict=True)
+    )
     labels = list(directions)
-    kept, alike = medians["kept"], medians["alike"]
     table = _labelled(labels, tried(free.frame, study))
     names = list(dict.fromkeys(curve.run for curve in candidates.curves))
-    added = pd.DataFrame(medians["added"], index=names)
+    added = pd.DataFrame(with_more, index=names)
     trials = {effect.name: effect.run for effect in effects_of(free.frame)}
     # What no two runs differ in is told by the run that would show it.
     advice = [
@@ -216,7 +216,7 @@ def expected(
     ]
     return table.assign(
         contraction=kept,
-        sd=medians["sd"],
+        sd=sd,
         identified=kept >= IDENTIFIED,
         moves_with=[partners(alike[index], labels, index) for index in range(len(labels))],
         advice=advice,

@@ -1,7 +1,6 @@
 """Scores of predictive draws against measured losses: coverage, PIT, CRPS, error, sharpness."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -11,6 +10,14 @@ from bayes_cpt.arrays import Floats
 from bayes_cpt.errors import BayesCPTError
 
 MASSES = (50, 80, 90)
+COVERAGES = tuple(f"coverage_{mass}" for mass in MASSES)
+# What is averaged over points, by its name in tables.
+MEANS = dict(zip(COVERAGES, (f"covered_{mass}" for mass in MASSES), strict=True)) | {
+    "crps": "crps",
+    "mae": "absolute_error",
+    "bias": "error",
+    "width_90": "width_90",
+}
 ALL_RUNS = "all points"
 EQUAL_RUNS = "equal weight per run"
 ALL_DOMAINS = "all sets"
@@ -137,26 +144,14 @@ def summarize(scored: pd.DataFrame, by: Sequence[str] = ()) -> pd.DataFrame:
 def mean_scores(scored: pd.DataFrame, keys: Iterable[str]) -> pd.DataFrame:
     """Return the mean scores of each group of points: the columns of `summarize` after the keys."""
     labels = list(keys)
-    groups = scored.groupby(labels, sort=False)
-    coverage: dict[str, Any] = {f"coverage_{mass}": (f"covered_{mass}", "mean") for mass in MASSES}
-    means = groups.agg(
-        points=("loss", "size"),
-        **coverage,
-        crps=("crps", "mean"),
-        mae=("absolute_error", "mean"),
-        bias=("error", "mean"),
-        width_90=("width_90", "mean"),
+    means = scored.groupby(labels, sort=False).agg(
+        points=("loss", "size"), **{name: (column, "mean") for name, column in MEANS.items()}
     )
-    return _with_errors(means, scored, labels).reset_index()
-
-
-def _with_errors(means: pd.DataFrame, scored: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
-    """Return means with the standard errors of their coverage: points of a run are not independent."""
-    of_runs = scored.groupby(list(dict.fromkeys([*keys, "run"])), sort=False)
-    covered = of_runs[[f"covered_{mass}" for mass in MASSES]].mean()
-    errors = covered.groupby(keys, sort=False).sem()
-    named = {f"coverage_{mass}_error": errors[f"covered_{mass}"] for mass in MASSES}
-    return means.assign(**named)
+    # Points of a run are not independent.
+    covered = {f"{name}_error": column for name, column in MEANS.items() if name in COVERAGES}
+    of_runs = scored.groupby(list(dict.fromkeys([*labels, "run"])), sort=False)
+    errors = of_runs[list(covered.values())].mean().groupby(labels, sort=False).sem()
+    return means.assign(**{name: errors[own] for name, own in covered.items()}).reset_index()
 
 
 def horizon_bins(values: ArrayLike, axis: str) -> NDArray[np.intp]:
@@ -204,8 +199,6 @@ def _matched(draws: ArrayLike, observed: ArrayLike) -> tuple[Floats, Floats]:
 
 def _means_of_runs(scored: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
     """Return `mean_scores` with every run of a group weighing the same; of the points their number."""
-    runs = mean_scores(scored, [*keys, "run"])
-    scores = [name for name in runs if name not in (*keys, "run", "points")]
-    groups = runs.groupby(keys, sort=False)
-    means = groups.agg({"points": "sum", **dict.fromkeys(scores, "mean")})
-    return _with_errors(means, scored, keys).reset_index()
+    runs = scored.groupby([*keys, "run"], sort=False)[["loss", *MEANS.values()]].mean()
+    points = scored.groupby(keys, sort=False).size()
+    return mean_scores(runs.reset_index(), keys).assign(points=points.to_numpy())
