@@ -20,6 +20,10 @@ WHOLE = 1e-6
 SHOWN = 12
 # What is counted that is no step.
 OTHER_UNITS = ("tokens", "samples", "epochs")
+# The counter in Lightning's W&B logs; its other loggers write a column epoch beside the steps.
+LIGHTNING = "trainer/global_step"
+# Evaluations so many steps apart do not all come one step early by chance.
+FEWEST_BETWEEN = 5
 # What each size says of what is counted.
 SIZES = {
     "per_step": "how many {} a step takes",
@@ -88,7 +92,7 @@ class StepAxis:
         if not known.all():
             self._leave_out(counter, known)
             self.cells, counts = self.cells.kept(known), counts[known]
-        steps = self._whole(self._in_steps(counts, unit, size))
+        steps = self._whole(self._in_steps(counts, counter, unit, size))
         return counter, self.cells, steps - self.counting.start
 
     def _size(self, counter: str, unit: str) -> float:
@@ -191,22 +195,35 @@ class StepAxis:
             raise fail(rows[i].place, problem, fix)
         self.notes += without_step(self.cells.kept(~known))
 
-    def _in_steps(self, counts: Floats, unit: str, size: float) -> Floats:
+    def _in_steps(self, counts: Floats, counter: str, unit: str, size: float) -> Floats:
         """Return counts as numbers of optimiser steps."""
+        measured = self.cells.given(self.losses)
         from_zero = f"{self.raw.source}: its {unit} are counted from 0"
         if unit == "epochs":
             return counts * size
         if unit == "micro-batches":
             # They are counted from 1 or, as the evaluations tell, from 0.
-            measured = counts[self.cells.given(self.losses) & (counts > 0)]
-            shifts = [shift for shift in (0, 1) if ((measured + shift) % size == 0).all()]
+            after = counts[measured & (counts > 0)]
+            shifts = [shift for shift in (0, 1) if ((after + shift) % size == 0).all()]
             if shifts:
                 self.notes += [from_zero] if shifts == [1] else []
                 return np.ceil((counts + shifts[0]) / size)
         if unit == "steps" and self.raw.from_zero:
             self.notes.append(f"{from_zero}; one was added to each")
             return counts + 1.0
+        if unit == "steps" and self._of_lightning(
+            counter, np.unique(counts[measured & (counts > 0)])
+        ):
+            self.notes.append(f"{from_zero}, as Lightning counts them; one was added to each")
+            # Only an evaluation before the training is truly of step 0.
+            return counts + ~(measured & (counts == 0))
         return counts / size
+
+    def _of_lightning(self, counter: str, measured: Floats) -> bool:
+        """Whether Lightning counted: what it measures after every 100 steps stands at 99, 199 ..."""
+        known = counter == LIGHTNING or "epoch" in self.cells.names
+        every = measured[0] + 1 if measured.size > 1 else 0.0
+        return bool(known and every >= FEWEST_BETWEEN and not ((measured + 1) % every).any())
 
     def _whole(self, values: Floats) -> Ints:
         """Return whole numbers of steps that a run can have; refuse others."""

@@ -62,6 +62,30 @@ def test_optimiser_steps_go_before_batches(own: str, other: str, tmp_path: Path)
     assert steps_of(read(tmp_path / "a.csv", f"{other},{own},val_loss\n" + "".join(rows))) == STEPS
 
 
+@pytest.mark.parametrize(
+    "header", ["epoch,step", "epoch,trainer/global_step", "x,trainer/global_step"]
+)
+def test_lightning_counts_from_0(header: str, tmp_path: Path) -> None:
+    """It evaluates before it counts the step; a base that is validated first stands at 0."""
+    rates = cosine(40, 1e-4, warmup_steps=10).learning_rates()
+    logged = [(9, 2.9), (19, 2.8), (29, 2.7), (39, 2.6)]
+    rows = ["0,0,,3.0\n", *(f"0,{step},{rates[step]:.9g},{loss}\n" for step, loss in logged)]
+    log = read(tmp_path / "metrics.csv", f"{header},lr-AdamW,val_loss\n" + "".join(rows))
+    assert steps_of(log) == [0, 10, 20, 30, 40]
+    assert [step for step, _ in log.rates] == [10, 20, 30, 40]
+    assert any("counted from 0, as Lightning counts them" in note for note in log.notes)
+    # A trainer that counts from 1, and one that counts other things.
+    even = [f"0,{step + 1},{loss}\n" for step, loss in logged]
+    assert steps_of(read(tmp_path / "b.csv", f"{header},val_loss\n" + "".join(even))) == [
+        10,
+        20,
+        30,
+        40,
+    ]
+    odd = [f"0,{step},{loss}\n" for step, loss in enumerate((2.9, 2.8, 2.7), start=1)]
+    assert steps_of(read(tmp_path / "b.csv", f"{header},val_loss\n" + "".join(odd))) == [1, 2, 3]
+
+
 def test_calls_of_wandb_are_no_steps(tmp_path: Path) -> None:
     """Evaluations have rows of their own: the count is one of calls."""
     rows = [{"_step": 2 * i, "train/loss": 3.0} for i in range(4)]
