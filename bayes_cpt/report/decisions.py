@@ -5,7 +5,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from bayes_cpt.arrays import Floats
 from bayes_cpt.decisions import risk
 from bayes_cpt.decisions.candidates import Candidates
 from bayes_cpt.decisions.decision import CONSTRAINT, Decision
@@ -13,7 +12,6 @@ from bayes_cpt.decisions.next_run import MOST_TELLING, RunValues
 from bayes_cpt.decisions.objective import PRESETS
 from bayes_cpt.decisions.schedule_choice import COSINE, FREE, PAIRS, WSD, ScheduleChoice
 from bayes_cpt.decisions.valuation import OWN, Valuation
-from bayes_cpt.forecast.derived import MEANINGS
 from bayes_cpt.report.fit import resting, rests_on, unmeasured_words
 from bayes_cpt.report.numbers import (
     Estimate,
@@ -37,15 +35,11 @@ PEAKS = ("peak", "relative_peak")
 HELD = 0.95
 # Monte Carlo errors within which two numbers do not differ.
 ERRORS = 2.0
-# Shares of variance that are worth a word.
-LEAST_SHARE = 0.1
 FAMILY_NAMES = {
     FREE: "the free schedule",
     COSINE: "the best cosine",
     WSD: "the best hold-and-decay (WSD)",
 }
-# Shares of its first learning rate down to which a schedule is kept, and below which it is gone.
-KEPT, GONE = 0.95, 0.01
 
 
 def configuration(candidates: Candidates, row: int, block: str = "configuration") -> str:
@@ -71,68 +65,51 @@ def decision_words(decision: Decision, interval: float = 0.9) -> Words:
     valuation, contenders = decision.valuation, decision.contenders
     candidates, tolerance = contenders.candidates, decision.criterion.tolerance
     value, error = decision.information
-    table = decision.table(interval)
+    optimum = decision.optimum_table(interval)
+    table, base = decision.table(interval), candidates.bases[candidates.base[0]]
     taken = {name: float(amounts[0]) for name, amounts in valuation.taken(candidates).items()}
-    breaches = contenders.breaches[:, 0]
-    base = candidates.bases[candidates.base[0]]
+    breaches = zip(valuation.objective.chances, contenders.breaches[:, 0].tolist(), strict=True)
     general = next(iter(contenders.sets.values()))
     start = valuation.model.base_losses((base,))[0, 0]
     back = risk.probability_below(general.law[:1].T, start, general.sizes[:1].T)[0]
-    return render(
-        "decide.txt",
-        {
-            "decision": decision,
-            "row": table.iloc[0],
-            "feasible": decision.feasible,
-            "searched": bool(decision.space.searched),
-            "in_short": configuration(candidates, 0, "in_short"),
-            "configuration": configuration(candidates, 0),
-            "goal": goal_words(valuation),
-            "reference": valuation.reference.name if valuation.reference else "its base",
-            "outside": list(decision.outside[0]),
-            "mass": f"{100 * interval:g} %",
-            "tolerance": f"{tolerance:g}",
-            "constraints": [
-                {
-                    "text": str(own),
-                    "event": own.event,
-                    "most": own.probability,
-                    "kept": breach <= own.probability,
-                    "breach": float(breach),
-                    "binds": place in decision.binding,
-                }
-                for place, (own, breach) in enumerate(
-                    zip(valuation.objective.chances, breaches, strict=True)
-                )
-            ],
-            "edges": edge_words(decision),
-            "kept_from": _kept_from(decision),
-            "taken": [f"{quantity(own)} {RESOURCE_WORDS[name]}" for name, own in taken.items()],
-            "limits": [
-                {
-                    "text": str(limit),
-                    "kept": taken[limit.name] <= limit.most,
-                    "taken": quantity(taken[limit.name]),
-                }
-                for limit in valuation.objective.limits.given
-            ],
-            "base": None if base.loss_potential is None else _bases(decision, base.name),
-            "quantities": _quantities(decision, interval),
-            "shapes": _shapes(decision),
-            "trades": _trades(decision, interval),
-            "general": valuation.model.frame.general,
-            "back": float(back),
-            "rival": _rival(decision, table),
-            "schedule": _schedule_gain(decision, interval),
-            "error": error,
-            "information": with_error(value, error),
-            "stake": quantity(float(np.ptp(decision.search.means[decision.search.allowed])), 2),
-            "settled": value <= tolerance,
-            "cautions": _cautions(decision, taken),
-            "optimum": optimum_sentences(decision, interval) if decision.feasible else [],
-            "rests": rests_on(valuation.model.study, continual=True, most=1),
-        },
-    )
+    facts = {
+        "decision": decision,
+        "row": table.iloc[0],
+        "feasible": decision.feasible,
+        "searched": bool(decision.space.searched),
+        "in_short": configuration(candidates, 0, "in_short"),
+        "configuration": configuration(candidates, 0),
+        "goal": goal_words(valuation),
+        "reference": valuation.reference.name if valuation.reference else "its base",
+        "outside": list(decision.outside[0]),
+        "tolerance": f"{tolerance:g}",
+        "constraints": [
+            {"own": own, "breach": breach, "binds": place in decision.binding}
+            for place, (own, breach) in enumerate(breaches)
+        ],
+        "edges": edge_words(decision),
+        "kept_from": _kept_from(decision),
+        "taken": taken,
+        "resources": RESOURCE_WORDS,
+        "limits": valuation.objective.limits.given,
+        "best_base": float(np.mean(decision.optimum.column("base") == base.name)),
+        "others": _other_bases(decision, base.name),
+        "quantities": _quantities(decision, interval),
+        "shapes": optimum[optimum["quantity"] == "decay_shape"].to_dict("records"),
+        "trades": _trades(decision, interval),
+        "general": valuation.model.frame.general,
+        "back": float(back),
+        "rival": _rival(decision, table),
+        "schedule": _schedule_gain(decision, interval),
+        "error": error,
+        "information": with_error(value, error),
+        "stake": quantity(float(np.ptp(decision.search.means[decision.search.allowed])), 2),
+        "settled": value <= tolerance,
+        "cautions": _cautions(decision, taken),
+        "optimum": optimum_sentences(decision, interval) if decision.feasible else [],
+        "rests": rests_on(valuation.model.study, continual=True, most=1),
+    }
+    return render("decide.txt", facts)
 
 
 def goal_words(valuation: Valuation) -> str:
@@ -143,26 +120,13 @@ def goal_words(valuation: Valuation) -> str:
     return " + ".join(f"{weight:.3g} {name}" for weight, name in weights)
 
 
-def _bases(decision: Decision, chosen: str) -> dict[str, Any]:
-    """Return how often the chosen base is the best, and what the others would cost at their best."""
-    search, owners = decision.search, decision.optimum.column("base")
+def _other_bases(decision: Decision, chosen: str) -> dict[str, float]:
+    """Return by how much the other bases end above the chosen one at their best, the nearest first."""
+    search = decision.search
     allowed = np.where(search.feasible | ~search.feasible.any(), search.means, np.inf)
-    bases = search.candidates.column("base")
-    lowest = {base.name: float(allowed[bases == base.name].min()) for base in decision.space.bases}
-    others = [
-        {
-            "name": base.name,
-            "potential": base.loss_potential,
-            "gap": lowest[base.name] - lowest[chosen],
-            "best": float(np.mean(owners == base.name)),
-        }
-        for base in sorted(decision.space.bases, key=lambda base: lowest[base.name])
-        if base.name != chosen and np.isfinite(lowest[base.name])
-    ]
-    return {
-        "best": float(np.mean(owners == chosen)),
-        "others": others if "base" in decision.space.searched else [],
-    }
+    lowest = pd.Series(allowed).groupby(search.candidates.column("base")).min()
+    gaps = (lowest - lowest[chosen]).drop(chosen).sort_values()
+    return {str(name): float(gap) for name, gap in gaps.items() if np.isfinite(gap)}
 
 
 def _quantities(decision: Decision, interval: float) -> list[dict[str, Any]]:
@@ -170,22 +134,15 @@ def _quantities(decision: Decision, interval: float) -> list[dict[str, Any]]:
     table = decision.optimum_table(interval).set_index("quantity")
     found = []
     for cut in decision.slices:
-        if cut.name not in QUANTITIES:
-            continue
-        row = table.loc[cut.name]
-        flat = np.append(cut.within(decision.criterion.tolerance), row["recommended"])
-        first, last = quantity(float(flat.min())), quantity(float(flat.max()))
-        found.append(
-            {
-                **QUANTITIES[cut.name],
-                "row": row,
-                "range": _with_mass(row, QUANTITIES[cut.name]["unit"], interval),
-                "flat": f"{first} to {last}" if first != last else "",
-                "powers": _by_forward_power(decision, cut.name, row, interval)
-                if cut.name in PEAKS
-                else None,
-            }
-        )
+        if cut.name in QUANTITIES:
+            named, row = QUANTITIES[cut.name], table.loc[cut.name]
+            flat = np.append(cut.within(decision.criterion.tolerance), row["recommended"])
+            ends = [quantity(float(end)) for end in (flat.min(), flat.max())]
+            reach = _with_mass(row, named["unit"], interval)
+            costs = " to ".join(ends) if ends[0] != ends[1] else ""
+            powers = _by_forward_power(decision, cut.name, row, interval)
+            said = {"row": row, "range": reach, "flat": costs, "powers": powers}
+            found.append(named | said)
     return found
 
 
@@ -233,31 +190,18 @@ def _by_forward_power(
     decision: Decision, name: str, row: pd.Series, interval: float
 ) -> dict[str, str] | None:
     """Return the best peak learning rate where rho is low and where it is high; None where rho is fixed."""
-    best = decision.optimum.column(name).astype(np.float64)
+    best = decision.optimum.column(name)
     powers = decision.valuation.model.parameters.get("forward_power")
     # The draws of a stack are those of several laws, and only some of them may have a power.
-    if powers is None or np.size(powers) != best.size or np.ptp(powers) == 0.0:
+    if name not in PEAKS or powers is None or powers.size != best.size or np.ptp(powers) == 0.0:
         return None
     low, high = np.quantile(powers, [1 / 3, 2 / 3])
-
-    def lies(chosen: Floats) -> str:
-        lower, upper = np.quantile(chosen, [0.5 - interval / 2, 0.5 + interval / 2])
-        lower, upper = lower + 0.0 * row["lower"], upper + 0.0 * row["upper"]
-        return _lies(float(lower), float(upper))
-
-    return {
-        "low": f"{low:.2f}",
-        "high": f"{high:.2f}",
-        "at_low": lies(best[powers <= low]),
-        "at_high": lies(best[powers >= high]),
-    }
-
-
-def _shapes(decision: Decision) -> dict[str, float]:
-    if "decay_shape" not in decision.space.searched:
-        return {}
-    shapes, counts = np.unique(decision.optimum.column("decay_shape"), return_counts=True)
-    return dict(zip(shapes.tolist(), (counts / counts.sum()).tolist(), strict=True))
+    found = {"low": f"{low:.2f}", "high": f"{high:.2f}"}
+    for place, near in (("at_low", powers <= low), ("at_high", powers >= high)):
+        ends = np.quantile(best[near].astype(float), [0.5 - interval / 2, 0.5 + interval / 2])
+        lower, upper = ends + 0.0 * row[["lower", "upper"]].to_numpy(float)
+        found[place] = _lies(lower, upper)
+    return found
 
 
 def _trades(decision: Decision, interval: float) -> dict[str, Estimate]:
@@ -349,45 +293,36 @@ def optimum_sentences(decision: Decision, interval: float = 0.9) -> list[str]:
 
 
 def run_words(values: RunValues, interval: float = 0.9) -> Words:
-    """Return which run comes next, what it would change, whether it pays, and what it would tell."""
-    name = values.order[0]
-    worth, (perfect, error) = values.values[name], values.perfect
-    now = values.candidates.take(slice(values.now, values.now + 1))
+    """Return which run comes next, what it would change, and whether it pays."""
+    name, best = values.order[0], values.values[values.order[0]]
+    perfect, error = values.perfect
     run = values.affordable.plan.run(name)
-    return render(
-        "next_run.txt",
-        {
-            "values": values,
-            "name": name,
-            "run": short_run(run),
-            "cost": f"{values.affordable.cost(run):g}",
-            "worth": with_error(worth.value, worth.error),
-            "hurdle": f"{values.hurdle(name):.2g}",
-            "pays": pays(values, name),
-            "hopeless": perfect < values.hurdle(name),
-            "perfect": with_error(perfect, error),
-            "share": percent(worth.value / perfect) if perfect > 0 else "",
-            "now": configuration(now, 0),
-            "mass": f"{100 * interval:g} %",
-            "moves": _moves(values, name, interval),
-            "as_good": values.as_good(name, ERRORS),
-            "learnt": _learnt(values),
-            "telling": _most_telling(values),
-        },
-    )
-
-
-def _most_telling(values: RunValues) -> dict[str, str] | None:
-    """Return what the run is worth that tells most of what the fit leaves open; None without such a run."""
-    names = [run.name for run in values.runs]
-    if MOST_TELLING not in names or values.order[0] == MOST_TELLING:
-        return None
-    worth = values.values[MOST_TELLING]
-    return {
-        "run": short_run(values.affordable.plan.run(MOST_TELLING)),
-        "worth": with_error(worth.value, worth.error),
-        "hurdle": f"{values.hurdle(MOST_TELLING):.2g}",
+    others = MOST_TELLING in values.values and name != MOST_TELLING
+    facts = {
+        "values": values,
+        "name": name,
+        "run": short_run(run),
+        "cost": f"{values.affordable.cost(run):g}",
+        "worth": with_error(best.value, best.error),
+        "hurdle": f"{values.hurdle(name):.2g}",
+        "pays": pays(values, name),
+        "hopeless": perfect < values.hurdle(name),
+        "perfect": with_error(perfect, error),
+        "share": percent(best.value / perfect) if perfect > 0 else "",
+        "now": configuration(values.candidates.take(slice(values.now, values.now + 1)), 0),
+        "mass": f"{100 * interval:g} %",
+        "moves": _moves(values, name, interval),
+        "as_good": values.as_good(name, ERRORS),
+        "telling": None,
     }
+    if others:
+        worth = values.values[MOST_TELLING]
+        facts["telling"] = {
+            "run": short_run(values.affordable.plan.run(MOST_TELLING)),
+            "worth": with_error(worth.value, worth.error),
+            "hurdle": f"{values.hurdle(MOST_TELLING):.2g}",
+        }
+    return render("next_run.txt", facts)
 
 
 def pays(values: RunValues, name: str) -> bool | None:
@@ -417,62 +352,22 @@ def _moves(values: RunValues, name: str, interval: float) -> list[str]:
     return moves
 
 
-def _learnt(values: RunValues) -> dict[str, list[str]]:
-    """Return by run the effects that it tells most about, or quantities where few are asked about."""
-    table = values.information_table()
-    effects = table["quantity"].isin(list(MEANINGS))
-    if effects.any() and not effects.all():
-        table = table[effects]
-    best = table.loc[table.groupby(["quantity", "domain"])["per_1000_steps"].idxmax()]
-    least = np.maximum(LEAST_SHARE, ERRORS * best["error"])
-    best = best[best["variance"] >= least].sort_values("variance", ascending=False)
-    return {
-        str(name): [
-            f"{row['quantity'].replace('_', ' ')} on {row['domain']} ({percent(row['variance'])})"
-            for row in rows.to_dict("records")
-        ]
-        for name, rows in best.groupby("run", sort=False)
-    }
-
-
 def schedule_words(choice: ScheduleChoice, interval: float = 0.9) -> Words:
     """Return which schedule to follow, what it gains, and what another shape could gain at most."""
-    advised = choice.advised
-    return render(
-        "schedule.txt",
-        {
-            "choice": choice,
-            "mixture": mixture_words(choice.mixture),
-            "goal": goal_words(choice.valuation),
-            "schedule": choice.schedules[advised],
-            "course": _course(choice),
-            "gain": Estimate.of(choice.gains(WSD, COSINE), interval),
-            "bound": Estimate.of(choice.gains(FREE, advised), interval),
-            "pairs": [
-                {
-                    "name": FAMILY_NAMES[family],
-                    "against": FAMILY_NAMES[against],
-                    "gain": f"ends {Estimate.of(-choice.gains(family, against), interval).moved}",
-                }
-                for family, against in PAIRS
-            ],
-            "noise": fixed(choice.noise, 0.3 * choice.noise),
-            "runs": choice.runs_needed(WSD, COSINE),
-        },
-    )
 
+    def gain(family: str, against: str) -> Estimate:
+        return Estimate.of(choice.gains(family, against), interval)
 
-def _course(choice: ScheduleChoice) -> dict[str, Any]:
-    """Return the course of the free schedule, which falls and may begin to after the warm-up."""
-    rates, warmup = choice.schedules[FREE].learning_rates(), choice.warmup
-    first = float(rates[max(warmup - 1, 0)])
-    # How long the learning rate stays at some share of its first one or above.
-    reached = {
-        name: int(np.flatnonzero(rates >= share * first)[-1]) + 1
-        for name, share in (("kept", KEPT), ("half", 0.5), ("gone", GONE))
+    facts = {
+        "choice": choice,
+        "mixture": mixture_words(choice.mixture),
+        "goal": goal_words(choice.valuation),
+        "schedule": choice.schedules[choice.advised],
+        "gain": gain(WSD, COSINE),
+        "bound": gain(FREE, choice.advised),
+        "pairs": {pair: gain(*reversed(pair)).moved for pair in PAIRS},
+        "names": FAMILY_NAMES,
+        "noise": fixed(choice.noise, 0.3 * choice.noise),
+        "runs": choice.runs_needed(WSD, COSINE),
     }
-    initial = choice.base.schedule.final if choice.base.schedule else 0.0
-    goes_on = bool(np.isclose(first, initial, rtol=0.01))
-    rises, last = first > initial, float(rates[-1])
-    about = {"first": first, "last": last, "steps": rates.size, "warmup": warmup}
-    return reached | about | {"goes_on": goes_on, "rises": rises}
+    return render("schedule.txt", facts)

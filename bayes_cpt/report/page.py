@@ -11,6 +11,7 @@ from html import escape
 from pathlib import Path
 from typing import Any, Self
 
+import numpy as np
 import pandas as pd
 import xarray as xr
 from markupsafe import Markup
@@ -368,37 +369,27 @@ def report(
     return full_report
 
 
-@dataclass(frozen=True)
-class Drawing:
-    """A figure of a page: its address, which holds the SVG itself, and its size in pixels of a screen."""
+def _drawing(figure: Figure, words: dict[str, str]) -> dict[str, Any]:
+    """Return a figure for a page: its address, which holds the SVG itself, size in pixels, and words."""
+    import matplotlib as mpl
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
 
-    source: str
-    width: int
-    height: int
-    alternative: str
-    caption: str
-
-    @classmethod
-    def of(cls, figure: Figure, alternative: str, caption: str) -> Self:
-        """Return a drawing of a figure, whose backgrounds are transparent from then on."""
-        import matplotlib as mpl
-        from matplotlib.backends.backend_svg import FigureCanvasSVG
-
-        buffer = io.BytesIO()
-        # Transparent: the page's own background shows, light or dark.
-        parts: list[Figure | SubFigure | Axes] = [figure, *figure.subfigs, *figure.axes]
-        for part in parts:
-            part.patch.set(facecolor="none", edgecolor="none")
-        with mpl.rc_context(SVG_SETTINGS):
-            # By the canvas: Figure.savefig lays a figure out twice and draws it twice.
-            figure.set_dpi(DOTS_PER_INCH)
-            FigureCanvasSVG(figure).print_svg(buffer, metadata={"Date": None})
-        text = base64.b64encode(buffer.getvalue()).decode("ascii")
-        width, height = (round(PIXELS_PER_INCH * inches) for inches in figure.get_size_inches())
-        return cls(f"data:image/svg+xml;base64,{text}", width, height, alternative, caption)
+    buffer = io.BytesIO()
+    # Transparent: the page's own background shows, light or dark.
+    parts: list[Figure | SubFigure | Axes] = [figure, *figure.subfigs, *figure.axes]
+    for part in parts:
+        part.patch.set(facecolor="none", edgecolor="none")
+    with mpl.rc_context(SVG_SETTINGS):
+        # By the canvas: Figure.savefig lays a figure out twice and draws it twice.
+        figure.set_dpi(DOTS_PER_INCH)
+        FigureCanvasSVG(figure).print_svg(buffer, metadata={"Date": None})
+    text = base64.b64encode(buffer.getvalue()).decode("ascii")
+    width, height = (round(PIXELS_PER_INCH * inches) for inches in figure.get_size_inches())
+    source = f"data:image/svg+xml;base64,{text}"
+    return {**words, "source": source, "width": width, "height": height}
 
 
-def _drawings(report: Report) -> dict[str, Drawing]:
+def _drawings(report: Report) -> dict[str, dict[str, Any]]:
     """Return the figures of a report, by name."""
     from bayes_cpt import plots
 
@@ -415,9 +406,8 @@ def _drawings(report: Report) -> dict[str, Drawing]:
         figures["calibration"] = (
             plots.coverage(whole, "share") if len(whole) else plots.coverage(points, "ratio")
         )
-    return {
-        name: Drawing.of(figure, **notation()["figures"][name]) for name, figure in figures.items()
-    }
+    words = notation()["figures"]
+    return {name: _drawing(figure, words[name]) for name, figure in figures.items()}
 
 
 def _some_runs(report: Report) -> list[str]:
@@ -425,9 +415,8 @@ def _some_runs(report: Report) -> list[str]:
     posterior = report.posterior
     runs = posterior.frame.spec.law.last_phase_runs(posterior.study)
     ordered = sorted(runs, key=lambda run: (run.replay or 0.0, run.name))
-    count = min(MOST_RUNS, len(ordered))
-    places = [round(k * (len(ordered) - 1) / max(1, count - 1)) for k in range(count)]
-    return [ordered[place].name for place in places]
+    places = np.linspace(0, len(ordered) - 1, min(MOST_RUNS, len(ordered))).round()
+    return [ordered[int(place)].name for place in places]
 
 
 def _html_cells(table: Table) -> list[list[str]]:

@@ -1,6 +1,5 @@
 """The tables of results: what runs there are, what a fit says, and where forecast and chosen runs end."""
 
-from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -8,8 +7,16 @@ import pandas as pd
 
 from bayes_cpt.report.fit import COMPARISONS
 from bayes_cpt.report.forecasts import held, left_out
-from bayes_cpt.report.numbers import chance, fixed, listed, percent, supported
-from bayes_cpt.report.tables import NONE, SYMBOL, Columns, Row, Table, columns, number, starred
+from bayes_cpt.report.numbers import fixed, listed
+from bayes_cpt.report.tables import (
+    NONE,
+    SYMBOL,
+    Table,
+    columns,
+    number,
+    starred,
+    with_interval,
+)
 from bayes_cpt.validate.held_out import OURS, PAPER
 
 if TYPE_CHECKING:
@@ -19,6 +26,7 @@ if TYPE_CHECKING:
     from bayes_cpt.study.study import Study
 
 METHODS = {OURS: "this package", PAPER: "the paper's method"}
+SCORES = "left out | method=by | points:text | in 50 %=coverage_50:% | in 90 % | CRPS=crps:.4f | bias:+.4f"
 # What a run takes of data, time and money, and the heading of each.
 TAKEN = {
     "general_epochs": "general\nepochs",
@@ -30,30 +38,20 @@ TAKEN = {
 NAMED = 8
 
 
-def interval_of(form: Callable[[float, float], str]) -> Callable[[Row], str]:
-    """Return what writes the interval of a row with the digits that its sd supports."""
-    return lambda row: f"{form(row['lower'], row['sd'])} to {form(row['upper'], row['sd'])}"
-
-
 def effects_table(posterior: "Posterior", determined: pd.DataFrame, interval: float = 0.9) -> Table:
     """Return what moves the last loss of a typical run, of `identify.determination` with that interval."""
     from bayes_cpt.forecast.derived import Typical
     from bayes_cpt.identify.determination import settled
 
-    def cell(row: Row) -> str:
-        mean, lower, upper = (
-            supported(row[name], row["sd"], sign=True) for name in ("mean", "lower", "upper")
-        )
-        return f"{mean} [{lower}, {upper}] {'*' if row['open'] else ' '}"
-
     effects = determined[determined["kind"] == "effect"]
-    marked = effects.assign(open=~settled(effects))
-    marked["cell"] = [cell(row) for row in marked.to_dict("records")]
+    firm = settled(effects)
+    cells = [with_interval(row, "mean", "change") for row in effects.to_dict("records")]
+    marked = effects.assign(cell=cells + firm.map({True: "  ", False: " *"}))
     wide = marked.pivot_table("cell", "quantity", "domain", "first", sort=False)
     notes = []
     if posterior.study.continual_runs:
         notes.append(f"Of a run of {Typical.of(posterior.study).words}")
-    if marked["open"].any():
+    if not firm.all():
         notes.append("* left open: the prior decides, or no two runs differ in it")
     return Table(
         f"What moves the last loss, nats/token: mean and central {100 * interval:g} % interval",
@@ -73,22 +71,17 @@ def quantities_table(posterior: "Posterior", rows: pd.DataFrame, interval: float
     printed = bool((rows["kind"] == "coefficient").all())
     name = SYMBOL if printed else "parameter"
     weak = rows["contraction"] < LOWEST_CONTRACTION
-    shown: Columns = {
-        name: "quantity",
-        "on": "domain",
-        "mean": lambda row: supported(row["mean"], row["sd"]),
-        "sd": ("sd", "2"),
-        f"{100 * interval:g} % interval": interval_of(supported),
-        "R-hat": ("r_hat", ".3f"),
-        "ESS": lambda row: f"{min(row['ess_bulk'], row['ess_tail']):.0f}",
-        "contraction": lambda row: f"{row['contraction']:.2f} {'*' if row['weak'] else ' '}",
-    }
+    shown = rows.assign(
+        ess=rows[["ess_bulk", "ess_tail"]].min(axis=1),
+        known=rows["contraction"].map("{:.2f} ".format) + weak.map({True: "*", False: " "}),
+    )
     star = "; *: the quantity rests on its prior" if weak.any() else ""
     what = "Coefficients of the law" if printed else "Sampled parameters"
     return Table(
         f"{what}, {posterior.frame.spec.name} fitted to {posterior.study.name}",
-        rows.assign(weak=weak),
         shown,
+        f"{name}=quantity | on=domain | mean and {100 * interval:g} % interval=mean:quantity | sd:2 | "
+        "R-hat=r_hat:.3f | ESS=ess:.0f | contraction=known:text",
         note="ESS is the smaller of bulk and tail. Contraction near 1: the runs determine it; near 0: the "
         f"prior does{star}",
         group=name,
@@ -100,26 +93,16 @@ def quantities_table(posterior: "Posterior", rows: pd.DataFrame, interval: float
 def choices_table(decision: "Decision", interval: float = 0.9) -> Table:
     """Return the contenders of a decision, the recommendation first."""
     table, error = decision.table(interval), decision.information[1]
-
-    def loss(domain: str) -> Callable[[Row], str]:
-        def shown(row: Row) -> str:
-            ends = (row[domain], row[f"{domain}_lower"], row[f"{domain}_upper"])
-            median, lower, upper = (fixed(end, (ends[2] - ends[1]) / 4) for end in ends)
-            return f"{median} ({lower} to {upper})"
-
-        return shown
-
-    shown = columns("option | base | replay:.2f | peak LR=peak:.3g")
-    shown["steps"] = ("steps", "6")
-    shown |= {f"loss on {domain}": loss(domain) for domain in decision.valuation.model.domains}
-    shown["regret"] = ("regret", partial(fixed, spread=error))
-    shown["near best"] = ("p_within", chance)
+    domains = decision.valuation.model.domains
+    losses = [f"loss on {domain}={domain}:interval" for domain in domains]
+    names = ["option", "base", "replay:.2f", "peak LR=peak:.3g", "steps:6", *losses]
+    shown = columns(" | ".join(names)) | {"regret": ("regret", partial(fixed, spread=error))}
     beyond = (table["outside"] != "").any()
     named = table.assign(option=table["option"].str.replace("-", " "))
     return Table(
         f"Choices by the objective {decision.valuation.objective.name}",
         starred(named, "option"),
-        shown,
+        shown | {"near best": ("p_within", "%")},
         note=f"Losses in nats/token of a new run: median and central {100 * interval:g} % predictive "
         "interval. Regret: what the option costs on average above the best there is, in nats of the "
         "objective. Near best: probability of being within "
@@ -138,14 +121,7 @@ def forecast_table(bands: pd.DataFrame) -> Table:
     return Table(
         f"Loss of {'a new run' if predictive else 'the law'} at the last step, nats/token",
         starred(final, "run"),
-        {
-            "run": "run",
-            "on": "domain",
-            "step": ("step", "text"),
-            "median": lambda row: fixed(row["median"], row["sd"]),
-            f"{100 * interval:g} % interval": interval_of(fixed),
-            "sd": lambda row: fixed(row["sd"], row["sd"]),
-        },
+        "run | on=domain | step:text | median and interval=median:interval | sd:.3f",
         note=f"Central {100 * interval:g} % {'predictive' if predictive else 'credible'} intervals"
         + (f". * leaves what was fitted: {notes}" if notes else ""),
         marked=(final["outside"] != "").tolist(),
@@ -163,21 +139,20 @@ def beyond_words(bands: pd.DataFrame) -> str:
 
 def calibration_table(scores: pd.DataFrame) -> Table:
     """Return coverage and CRPS of the pooled rows of `bayes_cpt.validate.held_out.score_table`."""
-    shown = columns("points:text | CRPS=crps:.4f | bias:+.4f")
+    rows = scores.to_dict("records")
+    named = {
+        "left out": scores["seen"].map(left_out),
+        "by": scores["method"].replace(METHODS),
+        "in 90 %": [held(row) for row in rows],
+    }
     return Table(
         "Forecasts of held-out points",
-        scores,
-        {
-            "left out": lambda row: left_out(row["seen"]),
-            "method": lambda row: METHODS.get(row["method"]) or row["method"],
-            "points": shown.pop("points"),
-            "in 50 %": ("coverage_50", percent),
-            "in 90 %": held,
-            **shown,
-        },
+        scores.assign(**named),
+        SCORES,
         note="± is the standard error of the share, each run being one observation. CRPS and bias of "
         "the median in nats/token; lower CRPS is better",
         label="calibration",
+        numbers=scores,
     )
 
 
@@ -185,20 +160,18 @@ def runs_table(study: "Study") -> Table:
     """Return the runs of a study."""
     from bayes_cpt.study.ranges import describe
 
-    rows = pd.DataFrame(describe(study)["runs"])
-    others = study.third_domains
+    rows, others = pd.DataFrame(describe(study)["runs"]), study.third_domains
     shown = columns(
         "run=name | phase | base | replay:4 | steps:4 | peak LR=peak_learning_rate:4 | "
         "final LR=final_learning_rate:4"
     )
-    shown |= {title: (resource, "3") for resource, title in TAKEN.items() if resource in rows}
+    shown |= taken_columns(rows)
     for domain in study.trained_domains:
         shown[f"points\n{domain}"] = ("points", partial(_of_domain, domain))
     if others:
         shown["points\nothers"] = lambda row: span([row["points"][name] for name in others])
-    rows["base"] = rows["base"].fillna(NONE)
     note = "PT is pre-training, CPT continual pre-training"
-    return Table("Runs", rows, shown, note=note, label="runs")
+    return Table("Runs", rows.fillna({"base": NONE}), shown, note=note, label="runs")
 
 
 def _of_domain(domain: str, values: dict[str, float]) -> str:

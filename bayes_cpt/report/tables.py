@@ -174,9 +174,9 @@ def with_interval(row: Row, name: str, form: str) -> str:
     if form == "steps":
         middle, lower, upper = map(numbers.steps, values)
         return middle if lower == upper else f"{middle} ({lower} to {upper})"
-    write = numbers.signed if form == "change" else numbers.fixed
+    forms = {"interval": numbers.fixed, "change": numbers.signed, "quantity": numbers.supported}
     spread = (values[2] - values[1]) / numbers.WIDTH
-    middle, lower, upper = (write(value, spread) for value in values)
+    middle, lower, upper = (forms[form](value, spread) for value in values)
     return f"{middle} ({lower} to {upper})"
 
 
@@ -203,7 +203,7 @@ def share(probability: float) -> str:
 # How values are formatted, besides a number of digits and formats such as ".3f".
 FORMS: dict[str, Callable[[Any], str]] = {"%": share, "text": str}
 # Forms of a value with its interval: of columns NAME, NAME_lower, NAME_upper, or median, lower, upper.
-ENDS = ("interval", "change", "steps")
+ENDS = ("interval", "change", "quantity", "steps")
 
 
 def starred(table: "pd.DataFrame", name: str) -> "pd.DataFrame":

@@ -124,7 +124,7 @@ def test_a_first_reader_gets_three_lines_and_a_small_table(
         "learning rate (0.002)."
     )
     assert len(table) <= 12
-    rows = {line[1:25].strip(): line for line in table if "[" in line}
+    rows = {line[1:25].strip(): line for line in table if " to " in line and ")" in line}
     assert max(map(len, rows.values())) <= 80
     for effect in told["determination"]:
         if effect["kind"] != "effect":
@@ -132,8 +132,8 @@ def test_a_first_reader_gets_three_lines_and_a_small_table(
         # To the first digit of the standard deviation, to the second where the first is 1 or 2.
         digits, place = f"{effect['sd']:e}".split("e")
         places = (float(digits) < 3.0) - int(place)
-        shown = f"{effect['mean']:+.{places}f} [{effect['lower']:+.{places}f}, ".replace("-", "−")
-        cell = rows[COMPARISONS[effect["quantity"]]].split(shown)[1].split("]")[1]
+        shown = f"{effect['mean']:+.{places}f} ({effect['lower']:+.{places}f} to ".replace("-", "−")
+        cell = rows[COMPARISONS[effect["quantity"]]].split(shown)[1].split(")")[1]
         is_open = not (effect["identified"] and effect["tried"])
         assert cell.lstrip(" ").startswith("*") == is_open
 
