@@ -16,7 +16,7 @@ from PIL import Image
 import bayes_cpt
 from bayes_cpt import plots
 from bayes_cpt.forecast.quality import STAGES, residuals, systematic
-from bayes_cpt.plots.log_forecast import log_forecast
+from bayes_cpt.plots.curves import log_forecast
 from bayes_cpt.watch.log_forecast import forecast_run
 
 if TYPE_CHECKING:

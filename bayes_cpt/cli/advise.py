@@ -82,7 +82,7 @@ def advise(
         Loss of the base on general or target data, nats/token; may be repeated.
     """
     from bayes_cpt.decisions.advice import advise as find
-    from bayes_cpt.plots.advice import advice
+    from bayes_cpt.plots.decisions import advice
     from bayes_cpt.study.exports import training_arguments
     from bayes_cpt.study.folder import settings_text
 

@@ -54,7 +54,7 @@ def forecast(
     kind : KIND
         Kind of the log.
     """
-    from bayes_cpt.plots.log_forecast import log_forecast
+    from bayes_cpt.plots.curves import log_forecast
 
     file = OutputFile(output, (".png", ".pdf", ".svg"), *logs)
     asked: Any = {"steps": steps, "decay": decay, "interval": interval, "seed": seed, "kind": kind}

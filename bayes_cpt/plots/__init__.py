@@ -1,15 +1,10 @@
 """Figures: each a function that returns a Matplotlib Figure."""
 
-from bayes_cpt.plots.comparison import comparison
-from bayes_cpt.plots.coverage import calibration, coverage
-from bayes_cpt.plots.decision import decision
+from bayes_cpt.plots.curves import fitted, forecast, prior_predictive, residuals
+from bayes_cpt.plots.decisions import decision, free_schedule, next_run
 from bayes_cpt.plots.diagnostics import ridges, sampling
-from bayes_cpt.plots.fitted import fitted, residuals
-from bayes_cpt.plots.forecast import forecast
-from bayes_cpt.plots.free_schedule import free_schedule
 from bayes_cpt.plots.landmarks import decomposition, hidden_curves, landmarks, response
-from bayes_cpt.plots.next_run import next_run
-from bayes_cpt.plots.priors import prior_predictive
+from bayes_cpt.plots.validation import calibration, comparison, coverage
 
 __all__ = [
     "calibration",

@@ -1,7 +1,5 @@
 """How a posterior was sampled, and the ridges it lies on; drawn by ArviZ."""
 
-from typing import Any
-
 import numpy as np
 import pandas as pd
 import xarray as xr
@@ -53,7 +51,7 @@ def ridges(posterior: Posterior, domain: str | None = None) -> Figure:
         tree.map_over_datasets(np.log10),
         backend="matplotlib",
         visuals={"scatter": {"color": PALETTE[0], "alpha": 0.4, "size": 4.0, "rasterized": True}},
-        figure_kwargs=_layout(2 * COLUMN, 2 * COLUMN),
+        figure_kwargs=panels.layout(2 * COLUMN, 2 * COLUMN),
     )
     figure = panels.of_arviz(drawn)
     title = f"Ridges of {posterior.frame.spec.name} on {domain}, decimal logarithms"
@@ -93,7 +91,7 @@ def sampling(posterior: Posterior, summary: pd.DataFrame | None = None) -> Figur
         backend="matplotlib",
         visuals={"xlabel": {"text": "rank among all draws"}},
         col_wrap=1,
-        figure_kwargs=_layout(COLUMN, RANKS * len(worst)),
+        figure_kwargs=panels.layout(COLUMN, RANKS * len(worst)),
     )
     return panels.of_arviz(drawn)
 
@@ -107,7 +105,3 @@ def _tree(posterior: Posterior, places: list[tuple[str, str]], titles: list[str]
     sizes = posterior.tree["posterior"].sizes
     labels = {name: range(sizes[name]) for name in ("chain", "draw")}
     return xr.DataTree.from_dict({"posterior": xr.Dataset(draws, labels)})
-
-
-def _layout(width: float, height: float) -> dict[str, Any]:
-    return {"figsize": (width, height), "layout": "constrained"}

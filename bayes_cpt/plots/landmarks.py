@@ -20,7 +20,6 @@ from bayes_cpt.plots.style import (
     LOSS,
     PALETTE,
     SMALL,
-    WIDE_BAND,
     colour,
     dress,
     new_figure,
@@ -83,14 +82,14 @@ def landmarks(turning: TurningLength, critical: CriticalPoint | None = None) -> 
     figure = new_figure(WIDTH, sum(heights) + 0.6)
     grid = figure.subplots(len(heights), 1, squeeze=False, height_ratios=heights)[:, 0]
     _turning(grid[0], turning, runs)
-    entries: dict[str, Any] = {
-        name: panels.line(PALETTE[place], marker="o", markersize=4)
-        for place, name in enumerate(NAMES.values())
+    names = zip(NAMES.values(), PALETTE, strict=False)
+    entries = {name: panels.line(shade, marker="o", markersize=4) for name, shade in names}
+    entries |= {
+        "50 and 90 % credible": panels.line(GREY, linewidth=panels.INTERVAL_WIDTHS[1]),
+        "beyond the axis, or never": panels.dot(GREY, marker=">", markersize=6),
+        "planned length": panels.dot(INK, marker="|", markersize=8),
+        "longer than any fitted run": panels.patch(GREY, 0.12),
     }
-    entries["50 and 90 % credible"] = panels.line(GREY, linewidth=panels.INTERVAL_WIDTHS[1])
-    entries["beyond the axis, or never"] = panels.line(GREY, linestyle="", marker=">", markersize=6)
-    entries["planned length"] = panels.line(INK, marker="|", markersize=8, linestyle="")
-    entries["longer than any fitted run"] = panels.patch(GREY, 0.12)
     if critical is not None:
         _critical(grid[1], critical)
         entries["bases of the study"] = panels.line(INK, linewidth=0.8, linestyle=":")
@@ -143,19 +142,9 @@ def _critical(axes: Axes, critical: CriticalPoint) -> None:
             panels.beside(axes, known, place, xytext=(-8, 3), ha="right", va="bottom", color=GREY)
     for name in bases:
         axes.axvline(bases[name], color=INK, linewidth=0.8, linestyle=":", zorder=1)
-    for name, side in (
-        {first: "right", last: "left"}.items() if first != last else ((first, "right"),)
-    ):
-        axes.annotate(
-            name,
-            xy=(bases[name], 0.0),
-            xycoords=("data", "axes fraction"),
-            xytext=(-2 if side == "right" else 2, 2),
-            textcoords="offset points",
-            ha=side,
-            va="bottom",
-            fontsize=SMALL,
-        )
+    for name, side, off in ((first, "right", -2), (last, "left", 2))[: len({first, last})]:
+        corner: Any = {"xycoords": ("data", "axes fraction"), "xytext": (off, 2), "ha": side}
+        panels.beside(axes, name, 0.0, bases[name], va="bottom", **corner)
     dress(
         axes,
         grid=False,
@@ -215,7 +204,11 @@ def response(*responses: Response) -> Figure:
             panels.curve(axes, values, loss, color=shade, marker="o", markersize=2.5)
         start = widest.draws["start"].sel(domain=domain).median("draw")
         axes.plot(start["value"], start, color=INK, linestyle="--", linewidth=0.9)
-        _unstudied(axes, widest)
+        # Shaded half-way to the next value that was studied.
+        values = widest.draws["value"].to_numpy()
+        edges = np.concatenate([values[:1], 0.5 * (values[1:] + values[:-1]), values[-1:]])
+        for index in np.flatnonzero(widest.draws["outside"].to_numpy() != ""):
+            axes.axvspan(edges[index], edges[index + 1], color=GREY, alpha=0.12, lw=0.0, zorder=0)
         dress(axes, ticks=6, xlabel=CHOICES[choice], ylabel=LOSS if i == 0 else "")
         if choice == "peak learning rate":
             panels.log_axis(axes, responses[0].draws["value"].to_numpy())
@@ -233,38 +226,21 @@ def _bases(axes: Axes, response: Response, domain: str, index: int) -> None:
     panels.rows(axes, response.draws["value"].to_numpy().tolist(), xlabel=LOSS)
 
 
-def _unstudied(axes: Axes, response: Response) -> None:
-    """Shade the values that lie outside what was fitted, half-way to the next one inside."""
-    values = response.draws["value"].to_numpy()
-    outside = response.draws["outside"].to_numpy() != ""
-    edges = np.concatenate([[values[0]], 0.5 * (values[1:] + values[:-1]), [values[-1]]])
-    for k in np.flatnonzero(outside):
-        axes.axvspan(edges[k], edges[k + 1], color=GREY, alpha=0.12, linewidth=0.0, zorder=0)
-
-
-def _entries(responses: tuple[Response, ...]) -> dict[str, object]:
-    first = responses[0].draws
-    base = first.attrs["choice"] == "base"
-    entries: dict[str, object] = {}
-    if len(responses) > 1:
-        for k, each in enumerate(responses):
-            name = (
-                "re-warmed to the run's peak" if each.draws.attrs["rewarmed"] else "not re-warmed"
-            )
-            entries[f"last loss, {name}"] = panels.line(PALETTE[2 + k])
-    else:
-        entries["last loss, median"] = panels.line(GREY, marker="o", markersize=3)
-    if base:
-        return entries | {
-            "of the base": panels.line(INK, marker="o", markerfacecolor="none", linestyle=""),
+def _entries(responses: tuple[Response, ...]) -> dict[str, Any]:
+    if responses[0].draws.attrs["choice"] == "base":
+        return {
+            "last loss, median": panels.line(GREY, marker="o", markersize=3),
+            "of the base": panels.dot(INK, markersize=6, markerfacecolor="none"),
             "50 % credible": panels.line(GREY, linewidth=3.2),
             "90 % credible": panels.line(GREY, linewidth=1.2),
         }
-    entries |= {
-        "of the base": panels.line(INK, linestyle="--"),
-        "50 % credible band": panels.patch(GREY, 2 * BAND),
-        "90 % credible band": panels.patch(GREY, 2 * WIDE_BAND),
-    }
+    entries = {"last loss, median": panels.line(GREY, marker="o", markersize=3)}
+    if len(responses) > 1:
+        ways = {True: "re-warmed to the run's peak", False: "not re-warmed"}
+        named = [ways[bool(each.draws.attrs["rewarmed"])] for each in responses]
+        entries = {f"last loss, {way}": panels.line(PALETTE[2 + k]) for k, way in enumerate(named)}
+    entries["of the base"] = panels.line(INK, linestyle="--")
+    entries |= panels.band_marks("credible band")
     if any((each.draws["outside"] != "").any() for each in responses):
         entries["not studied"] = panels.patch(GREY, 0.12)
     return entries
@@ -348,25 +324,32 @@ def decomposition(
         "expected loss": panels.line(INK),
         "base: forward area and PT annealing": panels.line(GREY, linestyle="--"),
     }
+    shades = {
+        name: PARTS.get(name, (name, PALETTE[k % len(PALETTE)])) for k, name in enumerate(added)
+    }
     shared = None
     for i, domain in enumerate(domains):
-        upper = figure.add_subplot(grid[0, i])
-        panels.name_set(upper, domain, i)
-        _law_curve(upper, parts["expected"].sel(domain=domain), INK)
-        _law_curve(upper, base.sel(domain=domain), GREY, "--")
-        column = [upper]
+        own = parts.sel(domain=domain)
+        column = [figure.add_subplot(grid[0, i])]
+        panels.name_set(column[0], domain, i)
+        _law_curve(column[0], own["expected"], INK)
+        _law_curve(column[0], base.sel(domain=domain), GREY, "--")
         if added:
             shared = figure.add_subplot(grid[1, i], sharey=shared)
+            shared.axhline(0.0, color=GREY, linewidth=0.7)
             shared.tick_params(labelleft=i == 0)
             column.append(shared)
-            entries |= _added(shared, parts.sel(domain=domain), added)
+            for name, (_, shade) in shades.items():
+                _law_curve(shared, own[name], shade, alpha=BAND)
         for axes, label in zip(column, (LOSS, "added to the base (nats/token)"), strict=False):
             dress(axes, ticks=6, ylabel=label if i == 0 else "")
             lowest = axes is column[-1]
-            last = int(parts["step"][-1])
-            panels.step_axis(axes, last, panels.step_label(phase) if lowest else "")
+            panels.step_axis(
+                axes, int(parts["step"][-1]), panels.step_label(phase) if lowest else ""
+            )
             axes.tick_params(labelbottom=lowest)
-    entries[f"{100 * BAND_MASS:.0f} % credible band"] = panels.patch(GREY, BAND)
+    entries |= {label: panels.line(shade) for label, shade in shades.values()}
+    entries["90 % credible band"] = panels.patch(GREY, BAND)
     panels.legend(figure, entries)
     return figure
 
@@ -377,14 +360,3 @@ def _law_curve(
     """Draw the median of a curve's draws over their central 90 %."""
     known = panels.draws_of(curve)
     panels.curve(axes, *known, (BAND_MASS,), color=shade, alpha=alpha, linestyle=dashes)
-
-
-def _added(axes: Axes, parts: xr.Dataset, names: list[str]) -> dict[str, Any]:
-    """Draw what is added to the base and return the legend's entries."""
-    entries = {}
-    axes.axhline(0.0, color=GREY, linewidth=0.7)
-    for k, name in enumerate(names):
-        label, shade = PARTS.get(name, (name, PALETTE[k % len(PALETTE)]))
-        _law_curve(axes, parts[name], shade, alpha=BAND)
-        entries[label] = panels.line(shade)
-    return entries

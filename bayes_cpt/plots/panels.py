@@ -40,23 +40,26 @@ INTERVAL_WIDTHS = (1.2, 3.2)
 
 
 def blocks(
-    domains: Sequence[str], panels: int, columns: int, size: tuple[float, float]
+    domains: Sequence[str], runs: Sequence[Run], size: tuple[float, float], columns: int = 2
 ) -> tuple[Figure, list[list[Axes]]]:
-    """Return a figure with a block of panels per validation set, and the axes of each; `size` is a panel's.
+    """Return a figure with a block per validation set of a panel per run, of that size, and their axes.
 
     Each panel has its own loss axis: a fit is judged against the spread of its own curve.
     """
-    columns = min(columns, panels)
-    rows = math.ceil(panels / columns)
+    columns = min(columns, len(runs))
+    rows = math.ceil(len(runs) / columns)
     figure = new_figure(size[0] * columns * len(domains), size[1] * rows + 0.7)
     every = []
     for index, (part, domain) in enumerate(zip(halves(figure, len(domains)), domains, strict=True)):
         grid = part.add_gridspec(rows, columns)
-        axes: list[Axes] = []
-        for i in range(panels):
-            axes.append(part.add_subplot(grid[divmod(i, columns)]))
-            dress(axes[-1])
-        head(part, domain, index)
+        axes = [part.add_subplot(grid[divmod(i, columns)]) for i in range(len(runs))]
+        for i, (panel, run) in enumerate(zip(axes, runs, strict=True)):
+            dress(panel)
+            title(panel, run.name, origin(run.replay, run.base))
+            lowest = i >= len(runs) - columns
+            step_axis(panel, run.schedule.steps, step_label(run.phase) if lowest else "")
+        name = f"validation set: {domain}"
+        part.suptitle(name, color=colour(index), fontsize=LARGE, fontweight="bold")
         part.supylabel(LOSS, fontsize="medium")
         every.append(axes)
     return figure, every
@@ -66,13 +69,6 @@ def halves(figure: Figure, count: int) -> list[SubFigure]:
     """Return a figure's parts, side by side."""
     parts = figure.subfigures(1, count, wspace=0.02, squeeze=False)
     return [parts[0, i] for i in range(count)]
-
-
-def head(part: SubFigure, domain: str, index: int) -> None:
-    """Write the name of a block's validation set over it, in its colour."""
-    part.suptitle(
-        f"validation set: {domain}", color=colour(index), fontsize=LARGE, fontweight="bold"
-    )
 
 
 def step_axis(axes: Axes, steps: int, label: str = "") -> None:
@@ -143,16 +139,13 @@ def intervals(
         draw(places, *cut, color=color, linewidth=width, **options)
 
 
-def beside(axes: Axes, text: str, place: float, **options: Any) -> None:
-    """Write small at the right of a panel, at a height of its vertical axis."""
+def beside(axes: Axes, text: str, place: float, x: float | None = None, **options: Any) -> None:
+    """Write small beside a point, or at the right of a panel at a height of its vertical axis."""
     style: dict[str, Any] = {"xytext": (4, 0), "va": "center", "fontsize": SMALL}
-    axes.annotate(
-        text,
-        (1.0, place),
-        xycoords=("axes fraction", "data"),
-        textcoords="offset points",
-        **(style | options),
-    )
+    if x is None:
+        style["xycoords"] = ("axes fraction", "data")
+    at = (1.0 if x is None else x, place)
+    axes.annotate(text, at, textcoords="offset points", **(style | options))
 
 
 def by_set(
@@ -246,10 +239,13 @@ def step_label(phase: str) -> str:
     return f"{phase.upper()} step"
 
 
-def run_axis(axes: Axes, run: Run, *, lowest: bool) -> None:
-    """Write a run's name and origin over its panel, and make the step axis, named in the lowest panels."""
-    title(axes, run.name, origin(run.replay, run.base))
-    step_axis(axes, run.schedule.steps, step_label(run.phase) if lowest else "")
+def rate_strip(axes: Axes, steps: int, phase: str, *, named: bool = True) -> None:
+    """Dress the low panel of learning rates under panels of losses."""
+    dress(axes, grid=False)
+    step_axis(axes, steps, step_label(phase))
+    axes.tick_params(labelleft=named)
+    if named:
+        axes.set_ylabel("LR", rotation=0, ha="right", va="center")
 
 
 def legend(figure: Figure, entries: dict[str, Any]) -> None:
@@ -270,9 +266,30 @@ def patch(shade: str, alpha: float) -> Any:
     return Patch(facecolor=shade, alpha=alpha, linewidth=0.0)
 
 
+def mark(**options: Any) -> Any:
+    """Return a legend mark for what is drawn with these options."""
+    return Line2D([], [], **options)
+
+
 def line(shade: str, **options: Any) -> Any:
-    """Return a legend mark for a line, or with ``marker`` for dots."""
-    return Line2D([], [], color=shade, **options)
+    """Return a legend mark for a line."""
+    return mark(color=shade, **options)
+
+
+def dot(shade: str, **options: Any) -> Any:
+    """Return a legend mark for dots."""
+    return line(shade, **({"linestyle": "", "marker": "o", "markersize": 3} | options))
+
+
+def band_marks(words: str) -> dict[str, Any]:
+    """Return the legend marks of the bands that `curve` draws, with what they are."""
+    alphas = {50: 2 * BAND, 90: 2 * WIDE_BAND}
+    return {f"{mass} % {words}": patch(GREY, alpha) for mass, alpha in alphas.items()}
+
+
+def layout(width: float, height: float) -> dict[str, Any]:
+    """Return what ArviZ's plots take for a figure of that size, inches."""
+    return {"figsize": (width, height), "layout": "constrained"}
 
 
 def of_arviz(drawn: Any) -> Figure:

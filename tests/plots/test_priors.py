@@ -3,7 +3,7 @@ from figures import band_edges, check_figure, dots_of
 from synthetic import lab, lab_posterior, practice
 
 from bayes_cpt import plots
-from bayes_cpt.plots.priors import CURVES
+from bayes_cpt.plots.curves import CURVES
 
 RUNS = ["r25_cos", "r75_wsd"]
 

@@ -1,4 +1,4 @@
-"""How forecasts of held-out points turned out, and whether simulated truths rank as they should."""
+"""How forecasts of held-out runs turned out, law by law, and how simulated truths rank."""
 
 import math
 from typing import Any, Literal
@@ -10,15 +10,16 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from bayes_cpt.plots import panels
-from bayes_cpt.plots.style import GREY, INK, LARGE, colour, dress, new_figure, styled
+from bayes_cpt.plots.style import GREY, INK, LARGE, SMALL, colour, dress, new_figure, styled
 from bayes_cpt.validate.calibration import RANKED
+from bayes_cpt.validate.comparison import Comparison
+from bayes_cpt.validate.law_scores import CRPS, LOG_SCORE, STACK
 from bayes_cpt.validate.scores import HORIZONS, MASSES, horizon_bins, mean_scores
 
-BARS = 10
-# Inches of a bin of horizons, and of the two rows.
+# Of coverage: inches of a bin of horizons and of the two rows; how far lines of a bin are spread, of the
+# distance of two bins; and the bars of a histogram.
 BIN, COVERAGE_HEIGHT, PIT_HEIGHT = 1.15, 2.2, 1.4
-# Width that the lines of a bin are spread over; bins are 1 apart.
-SPREAD = 0.4
+SPREAD, BARS = 0.4, 10
 MARKERS = ("o", "s", "^")
 WORDS = {
     "share": "place in the run, by steps",
@@ -26,6 +27,87 @@ WORDS = {
 }
 # Of the ranks of simulated truths: panels in a row and their inches, and the mass of the envelope.
 COLUMNS, SIZE, ENVELOPE = 5, (1.7, 1.5), 0.95
+# Of laws: inches of a row, how far its dots are spread and the two bands lie off it, of its height.
+ROW, DOTS, APART = 0.42, 0.25, 0.12
+TITLES = {
+    LOG_SCORE: "log score less that of {best}\n(nats per run; right is better)",
+    CRPS: "CRPS less that of {best}\n(nats/token; left is better)",
+}
+PROMISED: dict[str, Any] = {"color": INK, "linestyle": "--", "linewidth": 0.8}
+
+
+@styled
+def comparison(result: Comparison) -> Figure:
+    """Return a figure of the scores of laws and their stack.
+
+    Parameters
+    ----------
+    result : Comparison
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        A row per law. Left and middle: log score and CRPS of each run left out (dots) beside those of the
+        best law, with mean and standard error. Right: the share of a run's points in the bands of 50 and
+        90 %, with its standard error; lines are what the bands promise. Where no run was left out: log
+        scores of curves by importance sampling.
+
+    Raises
+    ------
+    ValueError
+        If there is nothing to draw.
+    """
+    scores, loo = result.scores, result.curve_loo
+    if scores is None and isinstance(loo, str):
+        raise ValueError(f"there is nothing to draw: {loo}")
+    marks = [
+        panels.dot(GREY, marker=".", markersize=4, alpha=0.5),
+        panels.line(GREY, marker="o", markersize=5),
+    ]
+    means = "mean, ± 1 standard error"
+    if scores is None:
+        assert not isinstance(loo, str)
+        figure = new_figure(5.2, ROW * len(loo.of_runs.columns) + 1.8)
+        title = "by importance sampling: " + TITLES[LOG_SCORE].format(best=loo.best)
+        _differences(figure.subplots(), list(loo.of_runs), loo.of_runs, loo.best, title)
+        panels.legend(figure, dict(zip(("one curve", means), marks, strict=True)))
+        return figure
+    laws = [f"{law}\n{100 * weight:.0f} % of the stack" for law, weight in scores.weights.items()]
+    labels = [*laws, STACK]
+    figure = new_figure(8.6, ROW * len(labels) + 1.8)
+    left, middle, right = figure.subplots(1, 3, sharey=True)
+    for axes, score in ((left, LOG_SCORE), (middle, CRPS)):
+        title = TITLES[score].format(best=scores.best)
+        _differences(axes, labels, scores.of_runs(score), scores.best, title)
+    for mass, marker, off in ((50, "s", -APART), (90, "o", APART)):
+        right.axvline(mass, **PROMISED)
+        covered = 100 * scores.of_runs(f"covered_{mass}")
+        for row, method in enumerate(scores.methods):
+            shares, where = covered[method], row + off
+            style: Any = {"fmt": marker, "color": colour(row), "capsize": 3}
+            right.errorbar(shares.mean(), where, xerr=shares.sem(), **style)
+    title = "points of a run in its 50 % (squares)\nand 90 % bands (dots), %"
+    dress(right, grid=False, xlim=(0, 100))
+    right.set_title(title)
+    entries = dict(zip(("one run left out", means), marks, strict=True))
+    panels.legend(figure, entries | {"what the bands promise": panels.mark(**PROMISED)})
+    return figure
+
+
+def _differences(
+    axes: Axes, labels: list[str], scores: pd.DataFrame, best: str, title: str
+) -> None:
+    axes.axvline(0.0, color=GREY, linewidth=0.8)
+    for row, method in enumerate(scores):
+        values = scores[method] - scores[best]
+        spread, shade = np.linspace(-DOTS, DOTS, values.size), colour(row)
+        axes.plot(values, row + spread, ".", alpha=0.5, markersize=4, color=shade)
+        error = values.sem() if values.size > 1 else 0.0
+        style: Any = {"fmt": "o", "markersize": 5, "capsize": 3, "color": shade}
+        axes.errorbar(values.mean(), row, xerr=error, **style)
+    dress(axes, grid=False, ylim=(len(labels) - 0.5, -0.5))
+    axes.set_title(title)
+    axes.set_yticks(range(len(labels)), labels, fontsize=SMALL)
 
 
 @styled
@@ -70,22 +152,17 @@ def coverage(points: pd.DataFrame, axis: Literal["share", "ratio"] = "share") ->
         labels = [f"{name}\n{count} points" for name, count in zip(names, counts, strict=True)]
         top.set(xticks=range(len(bins)), xticklabels=labels, xlabel=WORDS[axis])
         _histograms(bottom, rows, methods)
-    entries: dict[str, Any] = {
-        method: panels.line(colour(place)) for place, method in enumerate(methods)
-    }
+    entries = {method: panels.line(colour(place)) for place, method in enumerate(methods)}
     for mass, marker in zip(MASSES, MARKERS, strict=True):
-        mark = panels.line(GREY, marker=marker, markersize=3.5, linestyle="")
-        entries[f"inside the {mass} % band"] = mark
-    entries["what the bands promise, and a flat PIT"] = panels.line(
-        INK, linestyle="--", linewidth=0.8
-    )
+        entries[f"inside the {mass} % band"] = panels.dot(GREY, marker=marker, markersize=3.5)
+    entries["what the bands promise, and a flat PIT"] = panels.mark(**PROMISED)
     panels.legend(figure, entries)
     return figure
 
 
 def _coverage(axes: Axes, rows: pd.DataFrame, methods: list[str], bins: list[int]) -> None:
     for mass in MASSES:
-        axes.axhline(mass, color=INK, linestyle="--", linewidth=0.8)
+        axes.axhline(mass, **PROMISED)
         panels.beside(axes, f"{mass} %", mass, color=GREY)
     lines = [(method, mass) for method in methods for mass in MASSES]
     for number, (method, mass) in enumerate(lines):
@@ -95,16 +172,11 @@ def _coverage(axes: Axes, rows: pd.DataFrame, methods: list[str], bins: list[int
         covered = mean_scores(scored, ["bin"])
         shares = 100 * covered[f"coverage_{mass}"]
         half = 164.5 * covered[f"coverage_{mass}_error"].fillna(0.0)
-        axes.errorbar(
-            [bins.index(place) + shift for place in covered["bin"]],
-            shares,
-            [np.minimum(half, shares), np.minimum(half, 100 - shares)],
-            color=colour(methods.index(method)),
-            marker=MARKERS[MASSES.index(mass)],
-            markersize=3.5,
-            linewidth=1.0,
-            elinewidth=0.7,
-        )
+        places = [bins.index(place) + shift for place in covered["bin"]]
+        errors = [np.minimum(half, shares), np.minimum(half, 100 - shares)]
+        style: Any = {"marker": MARKERS[MASSES.index(mass)], "markersize": 3.5, "linewidth": 1.0}
+        shade = colour(methods.index(method))
+        axes.errorbar(places, shares, errors, color=shade, elinewidth=0.7, **style)
     label = "points inside the band (%)"
     dress(axes, ylabel=label, xlim=(-0.5, len(bins) - 0.5), ylim=(0, 103))
 
@@ -114,19 +186,12 @@ def _histograms(axes: Axes, rows: pd.DataFrame, methods: list[str]) -> None:
     for place, method in enumerate(methods):
         pit = rows.loc[rows["method"] == method, "pit"].to_numpy()
         heights, edges = np.histogram(pit, BARS, (0.0, 1.0), density=True)
-        axes.stairs(
-            heights, edges, color=colour(place), fill=place == 0, alpha=0.6 if place == 0 else 1.0
-        )
-    axes.axhline(1.0, color=INK, linestyle="--", linewidth=0.8)
-    dress(
-        axes,
-        grid=False,
-        ticks=3,
-        xlabel="PIT: the predictive probability of less than was measured",
-        ylabel="density",
-        xlim=(0, 1),
-        ylim=(0.0, None),
-    )
+        alpha = 1.0 if place else 0.6
+        axes.stairs(heights, edges, color=colour(place), fill=place == 0, alpha=alpha)
+    axes.axhline(1.0, **PROMISED)
+    axes.set(xlim=(0, 1), ylim=(0.0, None))
+    label = "PIT: the predictive probability of less than was measured"
+    dress(axes, grid=False, xlabel=label, ylabel="density")
 
 
 @styled
@@ -167,9 +232,6 @@ def calibration(ranks: pd.DataFrame) -> Figure:
             backend="matplotlib",
             visuals={"xlabel": {"text": f"rank of the truth / {RANKED + 1}"}},
             col_wrap=columns,
-            figure_kwargs={
-                "figsize": (max(SIZE[0] * columns, 5.0), SIZE[1] * rows + 0.4),
-                "layout": "constrained",
-            },
+            figure_kwargs=panels.layout(max(SIZE[0] * columns, 5.0), SIZE[1] * rows + 0.4),
         )
     return panels.of_arviz(drawn)

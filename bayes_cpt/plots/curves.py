@@ -1,0 +1,360 @@
+"""Curves over steps: priors, fits and forecasts beside what was measured, and what fits leave of it."""
+
+import math
+import textwrap
+from collections.abc import Collection
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from bayes_cpt.forecast.bands import bands as forecast_bands
+from bayes_cpt.forecast.plans import default_grid
+from bayes_cpt.forecast.quality import STAGES, systematic
+from bayes_cpt.forecast.quality import residuals as residual_table
+from bayes_cpt.identify.prior_predictive import above_zero, draw_at_bases
+from bayes_cpt.inference.posterior import Posterior
+from bayes_cpt.model.setup import BoundModel
+from bayes_cpt.model.simulate import expected_loss
+from bayes_cpt.plots import panels
+from bayes_cpt.plots.style import (
+    BAND,
+    GREY,
+    INK,
+    LOSS,
+    PALE,
+    PALETTE,
+    WIDE_BAND,
+    colour,
+    dress,
+    new_figure,
+    styled,
+)
+from bayes_cpt.study.ranges import SLACK
+from bayes_cpt.study.study import Study
+
+if TYPE_CHECKING:
+    from bayes_cpt.watch.log_forecast import LogForecast
+
+# Posterior draws of a fit's curves; prior draws, of which some are drawn as curves.
+DRAWS, PRIOR_DRAWS, CURVES = 400, 1000, 25
+# Inches of a panel among small multiples; with many validation sets one stands in a row of a block.
+SMALL_PANEL, MANY_SETS = (2.4, 1.55), 3
+# Least height of a panel, nats/token.
+SPAN = 0.2
+# Of residuals what lies beyond the fitted steps.
+BEYOND = PALETTE[4]
+# Of a forecast: panels in a row, inches of a panel, and height of learning rates as a share of that.
+COLUMNS, PANEL, STRIP = 4, (3.2, 2.1), 0.22
+# What a band is about, in a legend.
+KINDS = {
+    "expected": "credible band",
+    "new_run": "predictive band",
+    "known_run": "predictive band given its points",
+}
+
+
+@styled
+def prior_predictive(
+    frame: BoundModel, plan: Study, runs: Collection[str] | None = None, seed: int = 0
+) -> Figure:
+    """Return a figure of the law's curves under the priors, at the level of the measured bases.
+
+    Parameters
+    ----------
+    frame : BoundModel
+        Of a fit, or from `bayes_cpt.model.setup.build_setup` for a study that was not fitted.
+    plan : Study
+        Runs to draw curves of. Measured losses, where it has them, are drawn over the curves.
+    runs : collection of str, optional
+        Names of the runs to show; the CPT runs unless given (the PT runs where it has no others).
+    seed : int
+        Of the prior draws.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        One block of panels per validation set: some curves over the 50 and 90 % bands. A curve starts
+        at the measured loss of its base where that is known.
+    """
+    default = frame.spec.law.last_phase_runs(plan)
+    shown = list(default) if runs is None else [plan.run(name) for name in runs]
+    curves = frame.curves(plan, lambda run, _: default_grid(run), shown)
+    with np.errstate(over="ignore", invalid="ignore"):
+        losses = expected_loss(frame, draw_at_bases(frame, plan, PRIOR_DRAWS, seed), curves)
+    losses = losses[above_zero(losses)]
+    figure, axes = panels.blocks(frame.domains, shown, SMALL_PANEL)
+    names = [run.name for run in shown]
+    for index, curve in enumerate(curves.curves):
+        i = frame.domains.index(curve.domain)
+        panel = axes[i][names.index(curve.run)]
+        rows = np.flatnonzero(curves.points.curve_index == index)
+        steps, run_losses = curves.points.steps[rows], losses[:, rows]
+        ends = panels.band(panel, steps, run_losses, 0.9, color=colour(i))
+        panels.band(panel, steps, run_losses, 0.5, color=colour(i), alpha=1.5 * WIDE_BAND)
+        panel.plot(steps, run_losses[:CURVES].T, color=colour(i), linewidth=0.5, alpha=0.6)
+        measured = plan.curve(curve.run, curve.domain)
+        panels.dots(panel, *measured, s=4.0)
+        # Bands and measured losses are seen whole; single curves may leave the panel.
+        seen = np.concatenate([*ends, measured[1]])
+        panel.set_ylim(seen.min() - 0.05 * np.ptp(seen), seen.max() + 0.05 * np.ptp(seen))
+    entries = {
+        f"{CURVES} curves drawn from the priors": panels.line(GREY, linewidth=0.8),
+        "50 % of prior draws": panels.patch(GREY, 3 * WIDE_BAND),
+        "90 % of prior draws": panels.patch(GREY, 1.5 * WIDE_BAND),
+        "measured": panels.dot(INK),
+    }
+    panels.legend(figure, entries)
+    return figure
+
+
+@styled
+def fitted(posterior: Posterior, runs: Collection[str] | None = None) -> Figure:
+    """Return a figure of measured losses over the law's curves, one panel per run.
+
+    Parameters
+    ----------
+    posterior : Posterior
+    runs : collection of str, optional
+        Names of runs of the study; its CPT runs unless given (its PT runs where it has no others).
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        One block of panels per validation set. The pale band is about another run trained like this one: it
+        shows whether the fit allows for what was measured.
+
+    Raises
+    ------
+    StudyError
+        If a run is not in the study.
+    """
+    study, domains = posterior.study, posterior.frame.domains
+    default = posterior.frame.spec.law.last_phase_runs(study)
+    shown = default if runs is None else tuple(study.run(name) for name in runs)
+    plan = study.subset([run.name for run in shown])
+    bands = posterior.predict(plan, kind="new_run", draws=DRAWS)
+    columns = 2 if len(domains) < MANY_SETS else 1
+    figure, axes = panels.blocks(domains, shown, SMALL_PANEL, columns)
+    for i, domain in enumerate(domains):
+        for panel, run in zip(axes[i], shown, strict=True):
+            own = bands.sel(run=run.name, domain=domain)
+            steps, loss = panels.draws_of(own["loss"])
+            panels.band(panel, steps, loss, 0.9, color=colour(i))
+            law = panels.draws_of(own["expected"])
+            panels.curve(panel, *law, (0.9,), color=colour(i), alpha=BAND)
+            # A base's own loss, at step 0, belongs to its CPT run.
+            panels.dots(panel, *study.curve(run.name, domain), after=steps[0] - 2)
+            panels.widen(panel, SPAN)
+    entries = {
+        "measured": panels.dot(INK),
+        "law's curve, median": panels.line(GREY),
+        "law's curve, 90 % credible": panels.patch(GREY, 2 * BAND),
+        "a new run like this one, 90 % predictive": panels.patch(GREY, 2 * WIDE_BAND),
+    }
+    panels.legend(figure, entries)
+    return figure
+
+
+@styled
+def residuals(posterior: Posterior, study: Study | None = None) -> Figure:
+    """Return a figure of measured losses less the expected curves.
+
+    Parameters
+    ----------
+    posterior : Posterior
+    study : Study, optional
+        Held-out runs; the fitted study unless given.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        One column per validation set. Above: a line per run, and the 90 % band that the fit has for them,
+        the widest and the narrowest of any of these runs. Below: the mean over runs in each part of a run
+        with 2 standard errors, filled where it is off to one side; in yellow beyond the fitted steps.
+    """
+    table = residual_table(posterior, study, DRAWS)
+    points = table[["run", "domain", "step"]]
+    bands = forecast_bands(posterior, study, at=points, interval=0.9, draws=DRAWS)
+    widths = bands.assign(half=0.5 * (bands["upper"] - bands["lower"]))
+    domains = posterior.frame.domains
+    figure = new_figure(4.2 * len(domains), 5.4)
+    grid = figure.subplots(2, len(domains), squeeze=False, sharey="row")
+    for i, domain in enumerate(domains):
+        measured = table[table["domain"] == domain]
+        _draw_runs(grid[0, i], measured, widths[widths["domain"] == domain], i)
+        _draw_stages(grid[1, i], measured, i)
+        panels.name_set(grid[0, i], domain, i)
+    grid[0, 0].set_ylabel("measured less expected\n(nats/token)")
+    grid[1, 0].set_ylabel("mean over runs\n(nats/token)")
+    dashed = panels.line(GREY, linestyle="--", linewidth=0.8)
+    entries = {
+        "a run": panels.line(INK, linewidth=0.8),
+        "its 90 % predictive band, widest and narrowest": dashed,
+        "is off to one side": panels.dot(GREY, markersize=6),
+        "is not": panels.dot(GREY, markersize=6, markerfacecolor="white"),
+    }
+    if (table["ratio"] > SLACK).any():
+        entries["beyond the fitted steps"] = panels.dot(BEYOND, markersize=6)
+    panels.legend(figure, entries)
+    return figure
+
+
+def _draw_runs(axes: Axes, measured: pd.DataFrame, widths: pd.DataFrame, index: int) -> None:
+    for _, run in measured.groupby("run", sort=False):
+        axes.plot(run["step"], run["residual"], color=colour(index), linewidth=0.8, alpha=0.6)
+    ordered = widths.sort_values("step")
+    # Widest and narrowest of the runs at hand over a tenth of a decade.
+    groups = ordered.groupby(np.round(10.0 * np.log10(ordered["step"])))
+    steps = groups["step"].mean()
+    for edge in (groups["half"].max(), groups["half"].min()):
+        for side in (-1.0, 1.0):
+            axes.plot(steps, side * edge, color=GREY, linestyle="--", linewidth=0.8)
+    axes.axhline(0.0, color=INK, linewidth=0.6)
+    dress(axes, xscale="log", xlabel="step (logarithmic axis)")
+
+
+def _draw_stages(axes: Axes, measured: pd.DataFrame, index: int) -> None:
+    inside = measured["ratio"] <= SLACK
+    parts = [(systematic(measured[inside]), colour(index))]
+    if not inside.all():
+        parts.append((systematic(measured[~inside]), BEYOND))
+    for side, (table, shade) in enumerate(parts):
+        beside = 0.16 * (side - 0.5 * (len(parts) - 1))
+        for row in table.to_dict("records"):
+            face = shade if row["systematic"] else "white"
+            place, error = STAGES.index(row["stage"]) + beside, 2.0 * np.nan_to_num(row["error"])
+            style: Any = {"fmt": "o", "markersize": 4.0, "linewidth": 1.0, "markerfacecolor": face}
+            axes.errorbar(place, row["mean"], error, color=shade, **style)
+    axes.axhline(0.0, color=INK, linewidth=0.6)
+    axes.set_xticks(range(len(STAGES)), [stage.replace(" of ", "\nof ") for stage in STAGES])
+    dress(axes, xlim=(-0.5, len(STAGES) - 0.5))
+
+
+@styled
+def forecast(
+    posterior: Posterior,
+    dataset: xr.Dataset,
+    measured: Study | None = None,
+    width: float | None = None,
+) -> Figure:
+    """Return a figure of predictive bands, one column per run and one row per validation set.
+
+    Parameters
+    ----------
+    posterior : Posterior
+        That the bands come from.
+    dataset : xarray.Dataset
+        From `Posterior.predict`.
+    measured : Study, optional
+        Losses of the same runs, to be drawn over the bands; runs that it has not are left bare.
+    width : float, optional
+        Of the figure, inches; runs then stand below one another. As wide as they need unless given.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        Bands of 50 and 90 %; below each column the learning rate. What is beyond the fitted range is
+        noted over the column.
+    """
+    names = [str(name) for name in dataset["run"].to_numpy()]
+    domains = [str(name) for name in dataset["domain"].to_numpy()]
+    known = set() if measured is None else {run.name for run in measured.runs}
+    columns = min(COLUMNS, len(names)) if width is None else 1
+    rows, deep = math.ceil(len(names) / columns), len(domains) + 1
+    # At a given width panels are lower, and the legend has more rows.
+    tall, foot = (PANEL[1], 0.4) if width is None else (0.75 * PANEL[1], 0.7)
+    height = (tall * (len(domains) + STRIP) + 0.6) * rows + foot
+    figure = new_figure(width or max(PANEL[0] * columns, 5.0), height)
+    ratios = [*[1.0] * len(domains), STRIP] * rows
+    grid = figure.add_gridspec(rows * deep, columns, height_ratios=ratios)
+    unit = LOSS if width is None else "loss (nats/token)"
+    shared: dict[str, Axes] = {}
+    notes = [_notes(dataset.sel(run=name)) for name in names]
+    lines = max(len(note) for note in notes)
+    top = float(np.nanmax(dataset["learning_rate"]))
+    for k, name in enumerate(names):
+        row, column = divmod(k, columns)
+        run_curves = dataset.sel(run=name)
+        rate = run_curves["learning_rate"].dropna("step")
+        last = int(rate["step"][-1])
+        for i, domain in enumerate(domains):
+            axes = figure.add_subplot(grid[row * deep + i, column], sharey=shared.get(domain))
+            shared.setdefault(domain, axes)
+            steps, loss = panels.draws_of(run_curves["loss"].sel(domain=domain))
+            panels.curve(axes, steps, loss, color=colour(i))
+            if measured is not None and name in known:
+                panels.dots(axes, *measured.curve(name, domain), after=steps[0] - 2)
+            dress(axes, ticks=6, ylabel="" if column else f"{domain}\n{unit}")
+            panels.step_axis(axes, last)
+            axes.tick_params(labelbottom=False, labelleft=column == 0)
+            if i == 0:
+                panels.title(axes, name, notes[k] + [""] * (lines - len(notes[k])))
+        strip = figure.add_subplot(grid[row * deep + len(domains), column])
+        strip.fill_between(rate["step"], rate, color=PALE, linewidth=0.0)
+        panels.rate_strip(strip, last, str(run_curves["phase"].item()), named=column == 0)
+        strip.set(ylim=(0, 1.1 * top), yticks=[0, top], yticklabels=["0", f"{top:.3g}"])
+    entries = {"median": panels.line(GREY)} | panels.band_marks(KINDS[dataset.attrs["kind"]])
+    if known.intersection(names):
+        fitted_runs = {run.name for run in posterior.study.runs}
+        seen = "measured" if fitted_runs.issuperset(names) else "measured, not fitted"
+        entries[seen] = panels.dot(INK)
+    panels.legend(figure, entries)
+    return figure
+
+
+def _notes(run_curves: xr.Dataset) -> list[str]:
+    """Return replay and base of a run, and where it leaves what was fitted."""
+    notes = panels.origin(float(run_curves["replay"]), str(run_curves["base"].item()))
+    if outside := str(run_curves["outside"].item()):
+        notes += textwrap.wrap(f"extrapolates: {outside}", 50)
+    return notes
+
+
+@styled
+def log_forecast(found: "LogForecast", later: pd.DataFrame | None = None) -> Figure:
+    """Return a figure of one run: losses, bands of each way on, and the learning rates below.
+
+    Parameters
+    ----------
+    found : LogForecast
+    later : DataFrame, optional
+        What the run showed after the forecast, drawn hollow: columns step, domain and loss.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        One row per validation set.
+    """
+    domains, hollow = list(found.on_priors), {"markerfacecolor": "none", "markersize": 4}
+    figure = new_figure(6.4, 2.9 * len(domains) + 1.5)
+    *above, strip = figure.subplots(len(domains) + 1, 1, height_ratios=[*[1.0] * len(domains), 0.3])
+    last = max(schedule.steps for schedule in found.ways.values())
+    mass = f"{100 * float(found.curves['interval'].iloc[0]):g} %"
+    entries: dict[str, Any] = {"measured": panels.dot(INK)}
+    if later is not None:
+        entries["measured later"] = panels.dot(INK, **hollow)
+    for axes, domain in zip(above, domains, strict=True):
+        measured = found.measured[found.measured["domain"] == domain]
+        panels.dots(axes, measured["step"], measured["loss"])
+        if later is not None:
+            own = later[later["domain"] == domain]
+            axes.plot(own["step"], own["loss"], "o", color=INK, **hollow)
+        for i, way in enumerate(found.ways):
+            own = found.curves[(found.curves["domain"] == domain) & (found.curves["way"] == way)]
+            ends = (own["lower"], own["upper"])
+            axes.fill_between(own["step"], *ends, color=colour(i), alpha=WIDE_BAND, linewidth=0)
+            axes.plot(own["step"], own["median"], color=colour(i))
+        dress(axes, ticks=6, ylabel=f"{domain}\n{LOSS}")
+        panels.step_axis(axes, last)
+        axes.tick_params(labelbottom=False)
+    for i, (way, schedule) in enumerate(found.ways.items()):
+        strip.plot(range(1, schedule.steps + 1), schedule.learning_rates(), color=colour(i))
+        entries[f"{way}, {mass} band"] = panels.line(colour(i))
+    strip.set_ylim(bottom=0.0)
+    panels.rate_strip(strip, last, found.run.phase)
+    panels.legend(figure, entries)
+    return figure

@@ -1,0 +1,403 @@
+"""Decisions: where the best lies, which run comes next, which schedule, what priors expect."""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from bayes_cpt.arrays import Floats
+from bayes_cpt.decisions.contenders import Slice
+from bayes_cpt.decisions.decision import Decision
+from bayes_cpt.decisions.next_run import RunValues
+from bayes_cpt.decisions.schedule_choice import COSINE, FAMILIES, FREE, WSD, ScheduleChoice
+from bayes_cpt.decisions.search import traded
+from bayes_cpt.forecast.derived import MEANINGS
+from bayes_cpt.plots import panels
+from bayes_cpt.plots.style import (
+    BAND,
+    GREY,
+    INK,
+    PALE,
+    PALETTE,
+    SMALL,
+    colour,
+    dress,
+    new_figure,
+    styled,
+)
+
+if TYPE_CHECKING:
+    from bayes_cpt.decisions.advice import Advice
+
+# Quantities that may be chosen, on axes.
+LABELS = {
+    "base": "base",
+    "loss_potential": "loss potential of the base",
+    "replay": "replay ratio",
+    "targets": "mixture of targets",
+    "peak": "peak LR",
+    "relative_peak": "peak LR / PT peak",
+    "warmup_steps": "re-warm-up (steps)",
+    "warmup_share": "re-warm-up / steps",
+    "decay_shape": "decay shape",
+    "decay_share": "decay / steps after re-warm-up",
+    "final": "final LR",
+    "relative_final": "final LR / peak LR",
+    "steps": "steps",
+}
+# Which quantities are shown first where there are more than there is room for.
+ORDER = ("replay", "targets", "relative_peak", "peak", "steps", "loss_potential", "base")
+MOST_PANELS, MOST_SLICES = 4, 2
+BINS, PAD = 24, 0.02
+OPTIMUM, FRONT, BROKEN = PALETTE[0], PALETTE[2], PALETTE[1]
+# Next runs and quantities that are shown, the best first.
+MOST_RUNS, MOST_QUANTITIES = 16, 12
+# How far the scale of their values reaches down at the most; shares of a price that are told, per cent.
+DECADES, LEAST_SHARE = 1e6, 0.1
+SCHEDULES = {
+    FREE: ("free", INK),
+    COSINE: ("best cosine", PALETTE[1]),
+    WSD: ("best WSD", PALETTE[2]),
+}
+
+
+@styled
+def decision(decision: Decision) -> Figure:
+    """Return a figure of a decision.
+
+    Parameters
+    ----------
+    decision : Decision
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        Above, the posterior of the optimum: in which share of the draws the best configuration has which
+        value. Below, the Pareto front of general and target loss, with intervals of the law's curve as
+        recommended, and what it costs to leave the recommendation in one quantity. The recommendation is
+        marked throughout.
+    """
+    searched = sorted(decision.space.searched, key=_place)[:MOST_PANELS]
+    slices = sorted(decision.slices, key=lambda across: _place(across.name))
+    numeric = [own for own in slices if np.issubdtype(own.values.dtype, np.number)][:MOST_SLICES]
+    rows = 2 if searched else 1
+    title = (
+        f"Objective {decision.valuation.objective.name}, by {decision.criterion.measure.meaning}"
+    )
+    width = 2.7 * (MOST_PANELS if searched else 2)
+    figure = new_figure(width, 2.2 * rows + 1.0, title)
+    parts = figure.subfigures(rows, 1, squeeze=False, hspace=0.04)[:, 0]
+    if searched:
+        above = parts[0].subplots(1, len(searched), squeeze=False)[0]
+        for axes, name in zip(above, searched, strict=True):
+            _optimum(axes, decision, name)
+    ratios = [2.0, *[1.0] * len(numeric)]
+    lower = parts[-1].subplots(1, len(ratios), squeeze=False, width_ratios=ratios)[0]
+    _front(lower[0], decision)
+    for axes, across in zip(lower[1:], numeric, strict=True):
+        _slice(axes, decision, across)
+        axes.sharey(lower[1])
+        axes.tick_params(labelleft=axes is lower[1])
+    if numeric:
+        lower[1].set_ylabel("cost of choosing otherwise (nats)")
+    panels.legend(figure, _entries(decision, bool(searched), bool(numeric)))
+    return figure
+
+
+def _place(name: str) -> int:
+    return ORDER.index(name) if name in ORDER else len(ORDER)
+
+
+def _optimum(axes: Axes, decision: Decision, name: str) -> None:
+    """Draw how often the best has which value."""
+    values, chosen = decision.optimum.column(name), decision.contenders.candidates.column(name)[0]
+    whole = decision.search.candidates.column(name)
+    if name not in decision.space.ranges:
+        _shares(axes, values, chosen, np.unique(whole), LABELS[name])
+        return
+    dress(axes, xlabel=LABELS[name], ylabel="share of the draws")
+    low, high = float(whole.min()), float(whole.max())
+    logarithmic = decision.space.quantities[name].scale == "log"
+    edges = (np.geomspace if logarithmic else np.linspace)(low, high, BINS + 1)
+    near = decision.near.column(name)
+    axes.axvspan(near.min(), near.max(), color=PALE, alpha=BAND, linewidth=0.0, zorder=0)
+    counts, _ = np.histogram(values, np.r_[edges[:-1], edges[-1] * (1 + 1e-9)])
+    axes.stairs(counts / values.size, edges, fill=True, color=OPTIMUM, alpha=2 * BAND)
+    axes.axvline(float(chosen), color=INK, linestyle="--", linewidth=1.0)
+    _horizontal(axes, low, high, logarithmic)
+
+
+def _shares(axes: Axes, values: Any, chosen: Any, listed: Any, label: str) -> None:
+    """Draw a bar for each listed value, the recommended one marked."""
+    places, shares = np.arange(listed.size), [np.mean(values == choice) for choice in listed]
+    axes.barh(places, shares, color=OPTIMUM, alpha=2 * BAND)
+    names = [choice if isinstance(choice, str) else f"{choice:g}" for choice in listed.tolist()]
+    axes.set_yticks(places, names)
+    axes.plot(0.03, np.flatnonzero(listed == chosen)[0], "*", color=INK, markersize=9)
+    axes.set(xlim=(0, 1), ylim=(-0.6, listed.size - 0.4))
+    dress(axes, grid=False, xlabel="share of the draws", ylabel=label)
+
+
+def _front(axes: Axes, decision: Decision) -> None:
+    """Draw the front of expected losses, and the contenders; intervals are those of the recommendation."""
+    front, domains = decision.front, decision.valuation.model.domains
+    if len(domains) == 1:
+        axes.set_axis_off()
+        said = f"{domains[0]} alone was measured:\nnothing is traded"
+        axes.text(0.5, 0.5, said, ha="center", va="center", color=GREY, transform=axes.transAxes)
+        return
+    x, y = traded(front.losses).mean(axis=2)
+    axes.plot(x, y, color=FRONT, marker="o", markersize=2.5)
+    draws = traded(decision.contenders.losses)
+    losses = draws.mean(axis=2)
+    panels.intervals(axes, losses[1, 0], draws[0, 0], PALE, zorder=1)
+    panels.intervals(axes, losses[0, 0], draws[1, 0], PALE, upright=True, zorder=1)
+    axes.plot(*losses[:, 1:], "o", color=INK, markersize=4, markerfacecolor="white", zorder=4)
+    axes.plot(*losses[:, :1], "*", color=INK, markersize=11, zorder=5)
+    dress(axes, ticks=6)
+    axes.set_xlabel(f"loss on {domains[0]} (nats/token)", color=colour(0))
+    target = domains[1] if len(domains) == 2 else "targets, mean"
+    axes.set_ylabel(f"loss on {target} (nats/token)", color=colour(1))
+    # Ends that are alike are named once.
+    named = {f"replay {100 * front.candidates.replay[row]:.3g} %": row for row in (0, -1)}
+    for text, row in named.items():
+        panels.beside(axes, text, y[row], x[row], xytext=(4, 2), color=GREY)
+
+
+def _slice(axes: Axes, decision: Decision, across: Slice) -> None:
+    """Draw what it costs to leave the recommendation in one quantity."""
+    values = across.values.astype(np.float64)
+    costs = across.costs.T.astype(np.float64)
+    dots: dict[str, Any] = {}
+    if across.name in decision.space.ranges:
+        for mass in (0.9, 0.5):
+            panels.band(axes, values, costs, mass, color=OPTIMUM)
+    else:
+        panels.intervals(axes, values, costs, OPTIMUM, upright=True)
+        dots = {"marker": "o", "markersize": 4, "linestyle": ""}
+    axes.plot(values, costs.mean(axis=0), color=OPTIMUM, **dots)
+    if not across.allowed.all():
+        broken = np.where(across.allowed, np.nan, 0.0)
+        axes.plot(values, broken, color=BROKEN, linewidth=3.0, solid_capstyle="butt")
+    axes.axhline(decision.criterion.tolerance, color=GREY, linestyle=":", linewidth=1.0)
+    chosen = float(decision.contenders.candidates.column(across.name)[0])
+    axes.axvline(chosen, color=INK, linestyle="--", linewidth=1.0)
+    dress(axes, ticks=5, xlabel=LABELS[across.name])
+    logarithmic = decision.space.quantities[across.name].scale == "log"
+    _horizontal(axes, float(values.min()), float(values.max()), logarithmic)
+
+
+def _horizontal(axes: Axes, low: float, high: float, logarithmic: bool) -> None:
+    if logarithmic:
+        panels.log_axis(axes, np.array([low, float(f"{np.sqrt(low * high):.1g}"), high]), digits=3)
+        axes.set_xlim(low * (low / high) ** PAD, high * (high / low) ** PAD)
+    else:
+        axes.xaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 2.5, 5, 10]))
+        axes.set_xlim(low - PAD * (high - low), high + PAD * (high - low))
+
+
+def _entries(decision: Decision, optimum: bool, slices: bool) -> dict[str, Any]:
+    tolerance = f"{decision.criterion.tolerance:g} nats"
+    entries = {"recommended": panels.line(INK, marker="*", markersize=9, linestyle="--")}
+    if several := len(decision.valuation.model.domains) > 1:
+        entries |= {
+            "front of expected losses": panels.line(FRONT, marker="o", markersize=3),
+            "losses as recommended, 50 and 90 % credible": panels.line(PALE, linewidth=3.2),
+        }
+    if several and len(decision.contenders) > 1:
+        entries["runners-up"] = panels.dot(INK, markersize=4, markerfacecolor="white")
+    if optimum:
+        entries["each draw's own best"] = panels.patch(OPTIMUM, 2 * BAND)
+        entries[f"within {tolerance} of the best"] = panels.patch(PALE, BAND)
+    if slices:
+        entries["mean cost, 50 and 90 % credible"] = panels.line(OPTIMUM)
+        entries[tolerance] = panels.line(GREY, linestyle=":")
+        if any(not across.allowed.all() for across in decision.slices):
+            entries["breaks a constraint"] = panels.line(BROKEN, linewidth=3.0)
+    return entries
+
+
+@styled
+def next_run(result: RunValues) -> Figure:
+    """Return a figure of the values of the runs, and of what they tell.
+
+    Parameters
+    ----------
+    result : RunValues
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        Left, value per 1,000 steps on a logarithmic axis, with two Monte Carlo errors each way, and what a
+        run must be worth to pay; what is not above 0 lies at the edge. Right, the share of the variance of
+        each quantity that a run takes away; effects of a typical run are shown where there are any, else
+        coefficients.
+    """
+    names = result.order[:MOST_RUNS]
+    left_out = len(result.order) > MOST_RUNS
+    shown = f" The best {len(names)} of {len(result.order)}" if left_out else ""
+    # As high as for eight runs at least, that the scale has room.
+    figure = new_figure(8.6, 0.2 * max(len(names), 8) + 2.1, f"Which run next?{shown}")
+    left, right = figure.subplots(1, 2, width_ratios=(1.0, 1.15))
+    _values(left, result, names)
+    _told(figure, right, result, names)
+    entries = {
+        "value, ± 2 Monte Carlo errors": panels.line(PALETTE[0], marker="o", markersize=4),
+        "must be worth, to pay": panels.dot(
+            PALETTE[1], marker="|", markersize=8, markeredgewidth=1.6
+        ),
+        "value of perfect information": panels.line(GREY, linestyle="--", linewidth=0.9),
+    }
+    panels.legend(figure, entries)
+    return figure
+
+
+def _values(axes: Axes, result: RunValues, names: list[str]) -> None:
+    """Draw the value of each run beside its price, and what share of the price it is."""
+    places = np.arange(len(names))[::-1]
+    rows = result.table().set_index("run").loc[names]
+    scale = 1000.0 / rows["cost"].to_numpy()
+    value, error, hurdle = (scale * rows[own].to_numpy() for own in ("value", "error", "hurdle"))
+    perfect = scale * result.perfect[0]
+    low, high = _ends(value, np.concatenate([value, hurdle, perfect]))
+    axes.tick_params(axis="x", which="minor", labelbottom=False)
+    ends = np.clip([value - 2.0 * error, value + 2.0 * error], low, high)
+    axes.hlines(places, *ends, color=PALETTE[0], linewidth=1.2)
+    axes.plot(np.maximum(value, low), places, "o", color=PALETTE[0], markersize=4, clip_on=False)
+    bar: dict[str, Any] = {"color": PALETTE[1], "markersize": 8, "markeredgewidth": 1.6}
+    axes.plot(np.maximum(hurdle, low), places, "|", **bar)
+    axes.plot(np.maximum(perfect, low), places, "--", color=GREY, linewidth=0.9)
+    for place, worth, price in zip(places, value, hurdle, strict=True):
+        panels.beside(axes, _share(worth, price), place)
+    panels.note(axes, "right: the value as a share of what it must be")
+    label = "nats per 1,000 steps of cost (logarithmic)"
+    panels.rows(axes, names, xlabel=label, xscale="log", xlim=(low, high))
+    axes.set_title("worth", loc="left", fontweight="bold", pad=14)
+
+
+def _ends(value: Floats, every: Floats) -> tuple[float, float]:
+    """Return the ends of a logarithmic axis; what is not above 0 lies at the lower one."""
+    above = value[value > 0]
+    high = 2.0 * float(max(every.max(), 1e-9))
+    low = 0.4 * float(above.min()) if above.size else high / DECADES
+    # A decade holds a power of ten, which alone is told.
+    return min(max(low, high / DECADES), high / 10.0), high
+
+
+def _share(value: float, price: float) -> str:
+    if price <= 0:
+        return "free"
+    share = 100.0 * max(value, 0.0) / price
+    if share < LEAST_SHARE:
+        return f"< {LEAST_SHARE:g} %"
+    return f"{share:.0f} %" if share >= 10.0 else f"{share:.1f} %"
+
+
+def _told(figure: Figure, axes: Axes, result: RunValues, names: list[str]) -> None:
+    effects = [i for i, (name, _) in enumerate(result.quantities) if name in MEANINGS]
+    columns = np.array(effects or range(len(result.quantities)))
+    shares = np.stack([result.told[name].share for name in names])
+    order = np.argsort(-shares[:, columns].max(axis=0), kind="stable")[:MOST_QUANTITIES]
+    columns = columns[np.sort(order)]
+    percent = 100.0 * np.clip(shares[:, columns], 0.0, 1.0)[::-1]
+    picture = axes.pcolormesh(percent, cmap="Blues", vmin=0.0)
+    named = [result.quantities[i] for i in columns]
+    labels = [f"{name.replace('_', ' ')}, {domain}" for name, domain in named]
+    axes.set_xticks(np.arange(len(labels)) + 0.5, labels, rotation=90, fontsize=SMALL)
+    axes.set_yticks([])
+    axes.tick_params(length=0)
+    axes.spines[["left", "bottom"]].set_visible(False)
+    axes.set_title("tells", loc="left", fontweight="bold", pad=14)
+    bar = figure.colorbar(picture, ax=axes, pad=0.02, aspect=30)
+    bar.set_label("% of variance expected to go", fontsize=SMALL)
+    bar.ax.tick_params(labelsize=SMALL, length=2)
+    bar.outline.set_visible(False)
+
+
+@styled
+def free_schedule(choice: ScheduleChoice) -> Figure:
+    """Return a figure of the schedules, whole and at their end, and of the gains draw by draw.
+
+    Parameters
+    ----------
+    choice : ScheduleChoice
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        Where a schedule ends below the axis it is at 0. Gains are positive where the first of the two
+        ends lower.
+    """
+    title = f"{choice.steps} steps from {choice.base.name}, replay {choice.replay:g}"
+    figure = new_figure(6.8, 5.0, title)
+    (whole, last), (cosine, wsd) = figure.subplots(2, 2)
+    steps = np.arange(1, choice.steps + 1)
+    for family in reversed(FAMILIES):
+        rates = choice.schedules[family].learning_rates()
+        whole.plot(steps, rates, color=SCHEDULES[family][1])
+        last.plot(steps[::-1], rates, color=SCHEDULES[family][1])
+    dress(whole, title="schedules", xlabel="CPT step", ylabel="learning rate", ylim=(0, None))
+    whole.xaxis.set_major_locator(MaxNLocator(4))
+    first = choice.schedules[FREE].peak
+    last.set(xscale="log", yscale="log", xlim=(choice.steps, 1), ylim=(1e-4 * first, 1.5 * first))
+    labels: dict[str, Any] = {
+        "xlabel": "steps to go (logarithmic)",
+        "ylabel": "learning rate (logarithmic)",
+    }
+    dress(last, grid=False, title="towards the end", **labels)
+    for axes, family, against in ((cosine, WSD, COSINE), (wsd, FREE, WSD)):
+        _gains(axes, choice, family, against)
+    panels.legend(figure, {name: panels.line(shade) for name, shade in SCHEDULES.values()})
+    return figure
+
+
+def _gains(axes: Axes, choice: ScheduleChoice, family: str, against: str) -> None:
+    gains, (name, shade) = 1000.0 * choice.gains(family, against), SCHEDULES[family]
+    low, high = float(gains.min()), float(gains.max())
+    edges = np.linspace(low, high, BINS + 1) if high > low else np.array([low - 0.1, low + 0.1])
+    axes.hist(gains, edges.tolist(), color=shade, alpha=0.5, linewidth=0.0)
+    if low < 0 < high or min(abs(low), abs(high)) < high - low:
+        axes.axvline(0.0, color=INK, linewidth=0.8)
+    title = f"gain of {name} over {SCHEDULES[against][0]}"
+    # In thousandths, marks are short and do not touch.
+    labels: dict[str, Any] = {"xlabel": "0.001 nats of the objective", "ylabel": "posterior draws"}
+    dress(axes, grid=False, title=title, yticks=[], **labels)
+    axes.xaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 2.5, 5, 10]))
+
+
+@styled
+def advice(found: "Advice") -> Figure:
+    """Return a figure of the change of each loss, by replay ratio and peak learning rate.
+
+    Parameters
+    ----------
+    found : Advice
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        Medians and central intervals of the mass that was asked for.
+    """
+    ends = found.ends.sort_values("replay")
+    domains, peaks = found.ends["domain"].unique(), np.unique(ends["peak"])
+    replays = [f"{100 * replay:.0f} %" for replay in np.unique(ends["replay"])]
+    figure = new_figure(7.2, 3.4)
+    for axes, domain in zip(figure.subplots(1, len(domains)), domains, strict=True):
+        axes.axhline(0.0, color=GREY, linewidth=0.8)
+        for i, peak in enumerate(peaks):
+            rows = ends[(ends["domain"] == domain) & (ends["peak"] == peak)]
+            at = np.arange(len(replays)) + 0.16 * (i - (len(peaks) - 1) / 2)
+            axes.vlines(at, rows["lower"], rows["upper"], color=colour(i), linewidth=1.2)
+            axes.plot(at, rows["median"], "o", color=colour(i), markersize=4)
+        axes.set_xticks(range(len(replays)), replays)
+        label = f"change of {domain} loss (nats/token)"
+        dress(axes, ticks=6, xlabel="replay ratio", ylabel=label)
+    entries = {
+        f"{100 * peak:.0f} % of the peak": panels.line(colour(i), marker="o", markersize=4)
+        for i, peak in enumerate(peaks)
+    }
+    mass = f"{100 * found.about['interval']:g} % interval"
+    panels.legend(figure, entries | {mass: panels.line(GREY)})
+    return figure
