@@ -113,11 +113,11 @@ class Result:
 
 def test_an_import_against_the_order_is_found() -> None:
     wrong = {
-        "bayes_cpt.decisions.decision": {"bayes_cpt.plots.decision", "bayes_cpt.study.study"},
+        "bayes_cpt.decisions.decision": {"bayes_cpt.plots.decisions", "bayes_cpt.study.study"},
         "bayes_cpt.files": {"bayes_cpt.study.study"},
     }
     assert list(against_the_order(wrong)) == [
-        "bayes_cpt.decisions.decision imports bayes_cpt.plots.decision",
+        "bayes_cpt.decisions.decision imports bayes_cpt.plots.decisions",
         "bayes_cpt.files imports bayes_cpt.study.study",
     ]
 
