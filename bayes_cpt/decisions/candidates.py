@@ -49,15 +49,13 @@ class Candidates:
 
     def joined(self, other: "Candidates") -> Self:
         """Return these and others of the same space."""
-        known = {base.name: index for index, base in enumerate(self.bases)}
-        new = tuple(base for base in other.bases if base.name not in known)
-        known |= {base.name: len(self.bases) + index for index, base in enumerate(new)}
-        moved = np.array([known[base.name] for base in other.bases])[other.base]
+        bases = {base.name: base for base in (*self.bases, *other.bases)}
+        moved = np.array([list(bases).index(base.name) for base in other.bases])[other.base]
         pairs = zip(vars(self.schedules).items(), vars(other.schedules).values(), strict=True)
         schedules = {name: np.concatenate([mine, theirs]) for (name, mine), theirs in pairs}
         return replace(
             self,
-            bases=self.bases + new,
+            bases=tuple(bases.values()),
             base=np.concatenate([self.base, moved]),
             replay=np.concatenate([self.replay, other.replay]),
             schedules=ScheduleBatch(**schedules),

@@ -178,7 +178,7 @@ class Slice:
     @property
     def values(self) -> NDArray[Any]:
         """The quantity of each candidate."""
-        return self.candidates.column(self.name)
+        return np.asarray(self.candidates.column(self.name))
 
     def within(self, tolerance: float) -> NDArray[Any]:
         """Return the values that are allowed and cost no more than a tolerance on average."""

@@ -141,9 +141,8 @@ class Spread:
 class CandidateEvaluator:
     """Candidates under one law: their last steps as points, and the law's discrepancy there."""
 
-    draws: Draws
-    misfit: SharedMisfit
-    correlation: ErrorCorrelation
+    law: "OneLaw"
+    draws: Draws  # those of the law, in the precision that is wanted
     candidates: Candidates
     bases: BaseTable
 
@@ -182,7 +181,11 @@ class CandidateEvaluator:
         lengths, place = np.unique(self.candidates.schedules.steps, return_inverse=True)
         onset = ONSET_SHARE * frame.reference.steps
         ramps = np.asarray(unit_ramps(lengths, onset, frame.spec.residuals.misfit_memory))
-        return self.misfit.along(ramps), np.sqrt((ramps**2).sum(axis=1)).astype(np.float32), place
+        return (
+            self.law.misfit.along(ramps),
+            np.sqrt((ramps**2).sum(axis=1)).astype(np.float32),
+            place,
+        )
 
     def prepare(self) -> None:
         """Compute what all candidates share: threads need not wait for each other then."""
@@ -233,7 +236,7 @@ class CandidateEvaluator:
             level=np.sqrt(level) * unmeasured,
             own=np.sqrt(share * misfit),
             fluctuation=np.sqrt(fluctuation),
-            correlation=self.correlation,
+            correlation=self.law.correlation,
         )
 
     def discrepancy(self, rows: Ints, spread: Spread) -> Floats:
@@ -246,7 +249,7 @@ class CandidateEvaluator:
         unit = combined.at(self.features[rows], place[rows]) / sd[place[rows], None]
         drawn = unit.astype(spread.law.dtype) * spread.law
         if spread.level.any():
-            drawn += spread.level * self.misfit.levels[:, None].astype(drawn.dtype)
+            drawn += spread.level * self.law.misfit.levels[:, None].astype(drawn.dtype)
         return centred(drawn)
 
     def _by_set(self, found: Floats) -> Floats:
@@ -435,8 +438,7 @@ class FinalLosses:
 
     def at(self, candidates: Candidates) -> Block:
         """Return candidates in double precision."""
-        every = [law.draws for law in self.laws]
-        return Block(np.arange(len(candidates)), self._evaluators(candidates, every))
+        return Block(np.arange(len(candidates)), self._evaluators(candidates))
 
     def losses(self, candidates: Candidates) -> Floats:
         """Return the law's losses, nats/token, shape (domains, candidates, draws)."""
@@ -449,7 +451,7 @@ class FinalLosses:
 
         Losses are in single precision, within 1e-5 nats of `losses`.
         """
-        parts = self._evaluators(candidates, [law.single for law in self.laws])
+        parts = self._evaluators(candidates, single=True)
         for own in parts:
             own.prepare()
         size = max(BLOCK // self.draws, 1)
@@ -459,12 +461,11 @@ class FinalLosses:
         return in_threads(lambda block: function(Block(block, parts)), blocks, cores)
 
     def _evaluators(
-        self, candidates: Candidates, draws: Sequence[Draws]
+        self, candidates: Candidates, *, single: bool = False
     ) -> list[CandidateEvaluator]:
-        tables = self.tables(candidates.bases)
         return [
-            CandidateEvaluator(own, law.misfit, law.correlation, candidates, table)
-            for own, law, table in zip(draws, self.laws, tables, strict=True)
+            CandidateEvaluator(law, law.single if single else law.draws, candidates, table)
+            for law, table in zip(self.laws, self.tables(candidates.bases), strict=True)
         ]
 
 

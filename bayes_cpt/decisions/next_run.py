@@ -277,7 +277,7 @@ class RunValues:
 
     def after(self, name: str, quantity: str) -> NDArray[Any]:
         """Return what is chosen of a quantity after each simulated curve of a run, shape (draws,)."""
-        return self.candidates.column(quantity)[self.values[name].chosen]
+        return np.asarray(self.candidates.column(quantity)[self.values[name].chosen])
 
     def table(self) -> "pd.DataFrame":
         """Return one row per run, the highest value per cost first.

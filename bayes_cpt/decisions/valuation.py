@@ -237,7 +237,7 @@ class Valuation:
 
     def weighted_loss(self, run: Candidates) -> Floats:
         """Return the weighted loss of a single candidate by the law, without costs, shape (draws,)."""
-        return self.combination.of_candidates(run, self.model.losses(run))[0]
+        return np.asarray(self.combination.of_candidates(run, self.model.losses(run))[0])
 
     def changes(self, candidates: Candidates, losses: Floats) -> Floats:
         """Return the objective in changes from the reference, (candidates, draws) (see `values`)."""

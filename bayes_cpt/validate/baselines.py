@@ -495,15 +495,14 @@ def _share(study: Study, run: Run, domain: str) -> float:
 
 def _final_points(law: FinalLossLaw, study: Study, domain: str) -> tuple[Floats, Floats, Floats]:
     """Return steps, shares and losses of the points that a law is fitted to."""
-    every, shares, measured = [np.empty(0)], [np.empty(0)], [np.empty(0)]
+    parts = [np.empty((3, 0))]
     for run in study.continual_runs:
         steps, losses = study.curve(run.name, domain)
         # A run that was seen part-way has no final loss.
         there = np.flatnonzero(steps == run.schedule.steps if law.last_only else steps > 0)
-        kept = there[
-            np.linspace(0, there.size - 1, min(there.size, FINAL_POINTS)).round().astype(int)
-        ]
-        every.append(steps[kept].astype(np.float64))
-        shares.append(np.full(kept.size, _share(study, run, domain)))
-        measured.append(losses[kept])
-    return np.concatenate(every), np.concatenate(shares), np.concatenate(measured)
+        places = np.linspace(0, there.size - 1, min(there.size, FINAL_POINTS)).round()
+        kept = there[places.astype(int)]
+        share = np.full(kept.size, _share(study, run, domain))
+        parts.append(np.stack([steps[kept], share, losses[kept]]))
+    steps, shares, measured = np.concatenate(parts, axis=1)
+    return steps, shares, measured

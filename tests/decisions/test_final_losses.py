@@ -73,7 +73,7 @@ def in_blocks(model: FinalLosses, candidates: Candidates) -> Floats:
 def by_plan(posterior: Posterior, candidates: Candidates) -> Floats:
     """Return the losses of a plan of all candidates at their last steps, as predict would."""
     names = [f"run {row}" for row in range(len(candidates))]
-    plan = candidates.plan(posterior.study, range(len(candidates)), names)
+    plan = candidates.plan(posterior.study, names)
     curves = prepare(posterior, plan).curves(posterior.frame)
     losses = expected_loss(posterior.frame, posterior.parameters(DRAWS), curves)
     last = np.r_[np.diff(curves.points.curve_index) > 0, True]
@@ -163,7 +163,7 @@ def test_losses_of_one_printed_draw() -> None:
     model = FinalLosses.of(posterior)
     assert model.losses(candidates).shape == (2, len(candidates), 1)
     names = [f"run {row}" for row in range(len(candidates))]
-    plan = candidates.plan(posterior.study, range(len(candidates)), names)
+    plan = candidates.plan(posterior.study, names)
     wanted = posterior.predict(plan, kind="expected")["loss"].to_numpy()[0, 0, :, :, -1]
     np.testing.assert_allclose(model.losses(candidates)[..., 0], wanted.T, rtol=0, atol=1e-9)
     np.testing.assert_allclose(in_blocks(model, candidates)[..., 0], wanted.T, rtol=0, atol=1e-5)

@@ -11,7 +11,6 @@ from testbench.one_decision import (
     OURS,
     PLUG_IN,
     SHARES,
-    TOLERANCE,
     Forecast,
     Task,
     World,
@@ -22,6 +21,7 @@ from testbench.one_decision import (
 from testbench.short_studies import DOMAINS
 
 from bayes_cpt.arrays import Floats
+from bayes_cpt.decisions.decision import TOLERANCE
 
 WEIGHTS = {"domain-focus": (0.1, 0.9), "balanced": (0.5, 0.5), "general-preserving": (0.8, 0.2)}
 
