@@ -17,7 +17,7 @@ import pytest
 from children import CHILDREN, started, told
 from synthetic import lab, prior_as_posterior
 
-from bayes_cpt.files import PARTIAL, STALE_SECONDS, replacing
+from bayes_cpt.files import PARTIAL, STALE_SECONDS
 from bayes_cpt.inference.fit_files import FitFileError
 from bayes_cpt.inference.posterior import Posterior, load
 
@@ -79,21 +79,6 @@ def test_what_a_killed_program_left_is_no_result_and_goes_away(
     assert load(target).seed == 1
     # Another program may be writing the recent one; the others are none of this file's.
     assert set(tmp_path.iterdir()) == {target, recent, *others}
-
-
-def test_an_error_while_writing_leaves_nothing_behind(tmp_path: Path) -> None:
-    target = tmp_path / "table.csv"
-    target.write_text("old")
-
-    def half_written() -> None:
-        with replacing(target) as partial:
-            partial.write_text("half")
-            raise RuntimeError
-
-    with pytest.raises(RuntimeError):
-        half_written()
-    assert target.read_text() == "old"
-    assert list(tmp_path.iterdir()) == [target]
 
 
 # --- two at once ----------------------------------------------------------------------------------

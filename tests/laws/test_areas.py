@@ -2,13 +2,13 @@ import math
 
 import numpy as np
 import pytest
-from area_values import annealing_area, plain_level
+from area_values import annealing_area
 from hypothesis import given
 from hypothesis import strategies as st
 from strategies import RATES
 
-from bayes_cpt.laws.areas import AreaForm, forward_area, forward_areas, learning_rate_level
-from bayes_cpt.laws.series import MomentumRange, PowerRange
+from bayes_cpt.laws.areas import AreaForm, forward_area
+from bayes_cpt.laws.series import PowerRange
 from bayes_cpt.study.schedules import linear
 
 POWERS = st.floats(0.1, 2.0)
@@ -41,23 +41,6 @@ def test_annealing_area_is_the_double_sum(
     )
 
 
-@given(
-    st.lists(RATES, min_size=1, max_size=30),
-    st.floats(0.1, 0.9999),
-    st.floats(0, 1e-2),
-    st.floats(0, 1.5),
-)
-def test_level_by_a_clock_is_that_of_single_steps(
-    rates: list[float], momentum: float, before: float, clock: float
-) -> None:
-    form = AreaForm(reference_rate=1e-3, memory_clock=clock)
-    found = learning_rate_level(rates, momentum, before, form.paces(np.array(rates)))
-    expected = [
-        plain_level(rates[: i + 1], momentum, before, clock, 1e-3) for i in range(len(rates))
-    ]
-    np.testing.assert_allclose(found, expected, rtol=1e-10)
-
-
 @pytest.mark.parametrize("momentum", [0.5, 0.99, 0.999, 0.9999])
 def test_closed_form_of_a_drop(momentum: float) -> None:
     steps = np.arange(1, 5001)
@@ -86,20 +69,6 @@ def test_forward_area_is_the_sum_of_powers(rates: list[float], power: float) -> 
 
 
 @given(
-    st.lists(st.just(0.0) | RATES, min_size=1),
-    st.lists(st.floats(0.05, 2.0), min_size=1, max_size=4),
-    st.data(),
-)
-def test_forward_areas_of_several_powers_are_those_of_each(
-    rates: list[float], powers: list[float], data: st.DataObject
-) -> None:
-    points = np.array(data.draw(st.lists(st.integers(0, len(rates)), min_size=1)))
-    found = forward_areas(np.array(rates), np.array(powers), points)
-    expected = [np.append(0.0, forward_area(rates, power))[points] for power in powers]
-    np.testing.assert_allclose(found, np.transpose(expected), rtol=1e-12)
-
-
-@given(
     st.lists(RATES, min_size=1, max_size=30),
     st.lists(st.floats(0.3, 2.5), min_size=2, max_size=2),
 )
@@ -122,20 +91,3 @@ def test_the_shift_sees_an_area_of_its_own_on_each_validation_set(
 def test_momentum_out_of_range(momentum: float) -> None:
     with pytest.raises(ValueError, match="momentum"):
         annealing_area([1e-3], momentum, 1e-3)
-
-
-def test_a_form_around_coefficients_holds_them_with_fewer_terms() -> None:
-    form = AreaForm(MomentumRange(0.5, 0.9999), PowerRange(0.1, 1.6), memory_clock=0.7)
-    some = {
-        "lambda": np.array([0.98, 0.985]),
-        "lambda_slow": np.array([0.99, 0.992]),
-        "slow_share": np.array([0.3, 0.2]),
-        "rho": np.array([0.6, 0.65]),
-    }
-    near = form.around(some)
-    assert near.momenta.low < 0.98
-    assert near.momenta.high > 0.992
-    assert near.powers.low < 0.6 < 0.65 < near.powers.high
-    assert near.momenta.interval.nodes < form.momenta.interval.nodes / 2
-    assert near.powers.interval.nodes < form.powers.interval.nodes / 2
-    assert near.memory_clock == 0.7

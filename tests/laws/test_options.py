@@ -1,16 +1,12 @@
 """Options of the law: without them it is the printed one; and each is found again from its own curves."""
 
-from typing import Any
-
 import numpy as np
 import pandas as pd
 import pytest
 from area_values import plain_level
-from hypothesis import given, settings
 from peaked_runs import AT, RATE, RUNS, STEPS
 from printed import COEFFICIENTS, PEAK, pretraining, stepwise_losses
 from scipy.optimize import least_squares
-from strategies import schedules
 
 from bayes_cpt.arrays import Floats
 from bayes_cpt.laws import Annealing, Law, PeakLevel, Power, Reference, Shift
@@ -18,7 +14,7 @@ from bayes_cpt.laws.areas import AreaForm
 from bayes_cpt.laws.series import MomentumRange, PowerRange
 from bayes_cpt.model.points import Curves, build_curves
 from bayes_cpt.study.runs import Base, Run
-from bayes_cpt.study.schedules import Schedule, constant, cosine, linear
+from bayes_cpt.study.schedules import cosine, linear
 from bayes_cpt.study.study import Study
 
 DOMAINS = ("general", "target")
@@ -60,24 +56,6 @@ def test_with_powers_of_1_and_no_clock_it_is_the_printed_law(shift: str, free: b
         coefficients |= {"rho": np.float64(1.0), "zeta": np.float64(1.0)}
     wanted = np.concatenate([stepwise_losses(own, base, run)[steps] for own in printed])
     np.testing.assert_allclose(law.loss(points, coefficients, np), wanted, rtol=1e-9)
-
-
-@settings(max_examples=20)
-@given(schedules(80, 3), schedules(80, 3))
-def test_it_is_the_printed_law_for_any_schedule(before: Schedule, run: Schedule) -> None:
-    # Stepwise losses know no warm-up: the base is held first.
-    base = constant(5, float(before.learning_rates()[0])) + before
-    printed = COEFFICIENTS["moderate"][0]
-    plan = plan_of(
-        (Run("run", "cpt", run, base="base", replay=0.0),), (Base("base", base.steps, base),)
-    )
-    form = AreaForm(MomentumRange(0.999, 0.999))
-    steps = range(run.steps + 1)
-    points = build_curves(plan, DOMAINS[:1], lambda *_: steps, REFERENCE, form).points
-    law = Law((Power(), Annealing(replay=False), Shift((1.0,), ("none",))), REFERENCE)
-    coefficients: dict[str, Any] = dict(zip(NAMES, printed, strict=True))
-    found = law.loss(points, coefficients | {"lambda": np.float64(0.999)}, np)
-    np.testing.assert_allclose(found, stepwise_losses(printed, base, run), rtol=1e-9)
 
 
 # The truths that are to be found again.

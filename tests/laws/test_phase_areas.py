@@ -8,7 +8,7 @@ from strategies import schedules
 from bayes_cpt.laws.areas import AreaForm
 from bayes_cpt.laws.phase_areas import continual_areas, pretraining_areas
 from bayes_cpt.laws.series import PowerRange
-from bayes_cpt.study.schedules import Schedule, constant, linear, warmup_stable_decay
+from bayes_cpt.study.schedules import Schedule, constant, linear
 
 PEAK = 2e-3
 BASE = linear(20, 0, PEAK) + constant(60, PEAK) + linear(40, PEAK, 1e-3)
@@ -104,19 +104,6 @@ def test_areas_are_those_of_plain_loops(
     np.testing.assert_allclose(areas.start_cpt, before[-1])
 
 
-def test_unknown_base_is_taken_as_annealed() -> None:
-    run = linear(30, 0, 1e-3)
-    areas = continual_areas(None, run, [0, 30])
-    assert areas.learning_rates.tolist() == [0.0, 1e-3]
-    before, after = annealing_values(areas, 0.99)
-    np.testing.assert_allclose(before, 0.0, atol=1e-25)
-    expected = annealing_area(run.learning_rates(), 0.99, 0.0)[-1]
-    assert after[1] == pytest.approx(expected)
-    forward = forward_values(areas.log_forward, AreaForm(), 1.0)
-    assert forward[0] < 1e-25
-    assert forward[1] == pytest.approx(run.learning_rates().sum())
-
-
 @pytest.mark.parametrize("clock", [0.0, 0.7, 1.0])
 def test_what_is_left_of_an_unknown_base_fades_with_the_paced_steps(clock: float) -> None:
     """The level is linear in where it starts: that from 0 and ``eta_0·lambda^paced`` make it up."""
@@ -134,15 +121,3 @@ def test_what_is_left_of_an_unknown_base_fades_with_the_paced_steps(clock: float
 def test_steps_outside_the_schedule(step: int) -> None:
     with pytest.raises(ValueError, match="the schedule has steps 0 to 30"):
         continual_areas(None, linear(30, 0, 1e-3), [step])
-
-
-def test_steps_may_come_in_any_order_and_more_than_once() -> None:
-    base = linear(20, 0.0, 2e-3) + constant(60, 2e-3)
-    run = warmup_stable_decay(300, 1e-3, decay_steps=100, warmup_steps=20, start=2e-3)
-    wanted = np.array([300, 0, 17, 300, 250, 1])
-    areas = continual_areas(base, run, wanted)
-    whole = continual_areas(base, run, np.arange(301))
-    for momentum in (0.95, 0.999):
-        expected = level_values(whole.level_cpt, AreaForm(), momentum)[wanted]
-        found = level_values(areas.level_cpt, AreaForm(), momentum)
-        np.testing.assert_allclose(found, expected, rtol=1e-12)

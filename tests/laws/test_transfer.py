@@ -113,16 +113,6 @@ def test_shift_is_zero_at_the_transfer_and_at_pure_replay(
         assert SHIFT.loss(pure_replay, own, np)[0] == 0.0
 
 
-@given(SHIFT_PARAMETERS, st.floats(0.01, 1.0))
-def test_shift_grows_along_a_run(drawn: dict[str, Any], share: float) -> None:
-    coefficients = SHIFT.coefficients(arrays(drawn), REFERENCE, np)
-    points = hand_points(forward_cpt=np.linspace(0.0, 20.0, 50), target_share=share)
-    for domain, sign in enumerate((1.0, -1.0)):
-        curve = sign * SHIFT.loss(points, of_domain(coefficients, domain), np)
-        assert np.all(np.diff(curve) >= 0.0)
-        assert curve[-1] > 0.0
-
-
 @given(SHIFT_PARAMETERS)
 def test_the_two_replay_factors_do_not_mix(drawn: dict[str, Any]) -> None:
     """On the power set a = 0, on the exponential set b = gamma = 0, wherever the sets stand."""
@@ -198,10 +188,3 @@ def test_saturating_factor_leaves_other_validation_sets_alone() -> None:
     share = np.full(3, 0.75)
     expected = [0.3 * 0.75, saturating(16.0, 0.7, share[:1])[0], np.expm1(-1.5) / np.expm1(-2.0)]
     np.testing.assert_allclose(term.replay_factor(share, found, np), expected, rtol=1e-12)
-
-
-def test_a_very_convex_curve_is_a_step() -> None:
-    shares = np.array([0.0, 0.5, 1.0])
-    np.testing.assert_allclose(
-        relative_exponential(np.float64(-1e5), shares, np), [0, 0, 1], atol=1e-150
-    )

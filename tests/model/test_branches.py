@@ -5,16 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from branching import LEFT, LEFT_AGAIN, branching_study
-from dense_residuals import curve_normals
-from interpreted import generated_likelihoods
-from scipy.stats import multivariate_normal
 from synthetic import lab
 
 from bayes_cpt.arrays import Floats
 from bayes_cpt.model.joint_priors import draw_priors
-from bayes_cpt.model.log_densities import log_densities
-from bayes_cpt.model.setup import Setup, build_setup, elements
-from bayes_cpt.model.simulate import simulate
+from bayes_cpt.model.setup import Setup, build_setup
 from bayes_cpt.model.spec import read_spec
 from bayes_cpt.study.runs import Branch
 
@@ -59,46 +54,6 @@ def test_a_branch_follows_the_change_of_the_law_from_the_loss_at_its_trunk(
     expected = plain + np.where(points.curve_index > 0, moved, 0.0)
     found = law.curve_loss(points, bases, coefficients, np)
     np.testing.assert_allclose(found, expected, rtol=1e-12)
-
-
-def test_likelihood_is_the_dense_normal(setup: Setup, parameters: dict[str, Floats]) -> None:
-    values, _ = generated_likelihoods(setup, parameters)
-    for draw in range(3):
-        normals = curve_normals(setup, one_of(parameters, draw))
-        expected = [multivariate_normal.logpdf(residual, cov=own) for residual, own in normals]
-        np.testing.assert_allclose(values[draw], expected, rtol=1e-8)
-    np.testing.assert_allclose(
-        log_densities(setup.frame, parameters, setup.curves), values, rtol=1e-8
-    )
-
-
-def test_slopes_are_those_of_differences(setup: Setup) -> None:
-    draws = draw_priors(setup.frame, 101, seed=1)
-    one = {name: np.median(value, axis=0)[None] for name, value in draws.items()}
-    one["reference_loss"] = np.array([[3.5]])
-    _, slopes = generated_likelihoods(setup, one)
-    for place, element in enumerate(elements(setup.frame)):
-        value = one[element.name]
-        step = 1e-5 * max(1e-3, float(np.abs(value).max()))
-        totals = [
-            generated_likelihoods(setup, one | {element.name: value + sign * step})[0][0]
-            for sign in (1, -1)
-        ]
-        expected = (totals[0] - totals[1]) / (2 * step)
-        np.testing.assert_allclose(slopes[0][:, place], expected, rtol=1e-5, atol=1e-3)
-
-
-def test_draws_have_the_covariance_of_the_likelihood(setup: Setup) -> None:
-    draws = draw_priors(setup.frame, 1, seed=1)
-    many = {name: np.repeat(value, 4000, axis=0) for name, value in draws.items()}
-    drawn = simulate(setup.frame, many, setup.curves, None, np.random.default_rng(3))
-    for curve, (_, covariance) in enumerate(curve_normals(setup, one_of(draws, 0))):
-        rows = setup.curves.points.curve_index == curve
-        found = np.cov((drawn.loss - drawn.expected)[:, rows].T)
-        sd = np.sqrt(np.diag(covariance))
-        np.testing.assert_allclose(
-            found / np.outer(sd, sd), covariance / np.outer(sd, sd), atol=0.1
-        )
 
 
 def test_without_its_trunk_a_run_stands_alone() -> None:

@@ -8,7 +8,6 @@ import batch_family
 import numpy as np
 import pytest
 import size_family
-from interpreted import generated_likelihoods
 from open_weights import open_study
 from synthetic import lab
 from target_family import BASE, RUNS, TARGETS, continued, several
@@ -18,7 +17,7 @@ from bayes_cpt.model.build import build_model
 from bayes_cpt.model.groups import run_batch
 from bayes_cpt.model.joint_priors import draw_priors
 from bayes_cpt.model.log_densities import log_densities
-from bayes_cpt.model.setup import Setup, build_setup, elements
+from bayes_cpt.model.setup import Setup, build_setup
 from bayes_cpt.model.simulate import expected_loss
 from bayes_cpt.model.spec import parse_spec, read_spec
 from bayes_cpt.study.batches import Batch
@@ -113,27 +112,6 @@ def test_runs_on_their_own_target_lie_on_the_law_of_one_target() -> None:
     np.testing.assert_allclose(
         law_losses(both, drawn)[:, rows], law_losses(alone, single), rtol=1e-9
     )
-
-
-@pytest.mark.parametrize(
-    ("study", "model"),
-    [(batch_family.family(measured=5), "cpt-replay-batch"), (several(), "cpt-replay")],
-    ids=["batches", "mixtures"],
-)
-def test_generated_and_written_laws_agree(study: Study, model: str) -> None:
-    setup = build_setup(read_spec(model), study)
-    drawn = draw_priors(setup.frame, 2, seed=4)
-    found, slopes = generated_likelihoods(setup, drawn)
-    np.testing.assert_allclose(found, log_densities(setup.frame, drawn, setup.curves), rtol=1e-8)
-    if model == "cpt-replay-batch":
-        # Each curve depends on the shift of its own batch and validation set alone.
-        own = [(each.name, each.member) for each in elements(setup.frame)]
-        member = setup.frame.coords()["batch_domain"].index("target, batch 131072 x1024")
-        moved = slopes[0, :, own.index(("shift_rate", member))] != 0.0
-        assert moved.tolist() == [
-            curve.domain == "target" and curve.run.startswith("131072x1024")
-            for curve in setup.curves.curves
-        ]
 
 
 # --- what they are --------------------------------------------------------------------------------

@@ -16,13 +16,9 @@ from testbench.beyond import (
     ends,
     learnt_share,
     log_likelihood,
-    with_share,
-    without_widening,
 )
 
 from bayes_cpt.inference.posterior import Posterior
-from bayes_cpt.model.priors import LogNormal
-from bayes_cpt.model.spec import read_spec
 from bayes_cpt.study.study import Study
 
 SLOPE, STUDIED = 0.2, 1000
@@ -102,16 +98,3 @@ def test_what_is_expected_of_a_further_study_is_what_simulated_populations_say()
     found = learnt_share([own])
     assert np.log(found.median) == pytest.approx(middle, abs=0.03)
     assert found.sigma == pytest.approx((upper - lower) / (2 * stats.norm.ppf(0.95)), rel=0.02)
-
-
-def test_the_model_that_ends_are_forecast_by_does_not_widen() -> None:
-    shipped = read_spec("pretrain")
-    spec = without_widening(shipped)
-    assert not spec.residuals.extrapolation
-    assert set(shipped.priors) - set(spec.priors) == {"extrapolation_pt"}
-    share = LogNormal(distribution="lognormal", median=0.2, sigma=1.0)
-    learnt = with_share(shipped, share)
-    assert learnt.priors["extrapolation_pt"].every == share
-    assert {name for name in learnt.priors if learnt.priors[name] != shipped.priors[name]} == {
-        "extrapolation_pt"
-    }

@@ -6,7 +6,6 @@ from testbench.decision_report import (
     figure,
     markdown,
     regrets,
-    reliability,
     truthfulness,
 )
 from testbench.one_decision import OURS
@@ -93,16 +92,6 @@ def test_statements_lie_beside_what_came(tables: dict[str, pd.DataFrame]) -> Non
     assert row["best"].startswith("25.0%")
     assert row["optimum in 90 %"].startswith("91.7%")
     assert found.loc[("balanced", "law"), "studies"] == TASKS // 2
-
-
-def test_reliability_is_how_often_what_was_stated_came(tables: dict[str, pd.DataFrame]) -> None:
-    found = reliability(tables["statements"])
-    # Two objectives of twelve studies, in six parts: near in those of which little was stated.
-    np.testing.assert_allclose(found["stated"], [0.25] * 3 + [0.75] * 3)
-    np.testing.assert_allclose(found["near"], [1.0] * 3 + [0.0] * 3)
-    assert found["choices"].tolist() == [4] * 6
-    # Wilson's interval of four in four.
-    assert found["low"][0] == pytest.approx(0.5101, abs=1e-4)
 
 
 def test_the_report_and_the_figure_are_whole(tables: dict[str, pd.DataFrame]) -> None:

@@ -2,10 +2,8 @@ import gzip
 from pathlib import Path
 
 from lab.texts.cleaning import (
-    PIECE,
     clean,
     documents,
-    pieces,
 )
 from lab_sample import prose
 
@@ -19,19 +17,6 @@ def test_a_licence_header_goes_and_other_comments_stay() -> None:
     assert clean(comment + CODE, "c") == comment + CODE
     script = "#!/usr/bin/python3\n# Licensed under the Apache License\n\nimport os\n"
     assert clean(script, "python") == "import os"
-
-
-def test_markup_and_stretches_of_empty_lines_go() -> None:
-    page = "<html><style>b{}</style><p>One &lt; two.</p>\n \n\n\n<p>Three.  </p></html>"
-    assert clean(page, "prose") == "One < two.\n\nThree."
-
-
-def test_pieces_of_a_long_text_give_it_back() -> None:
-    text = "\n\n".join(prose(seed) for seed in range(80))
-    parts = list(pieces(text))
-    assert len(parts) > 2
-    assert max(map(len, parts)) <= 2 * PIECE
-    assert "\n\n".join(parts) == text
 
 
 def test_documents_skips_unwanted_folders_links_and_other_kinds(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from lab.corpus import build_corpus, main, read_documents
 from lab.errors import LabError
-from lab.texts.fetch import APT_SOURCES, Apt, unpack, with_source_packages
+from lab.texts.fetch import Apt, unpack
 from lab.texts.packages import read_packages
 from lab_sample import prose
 
@@ -110,16 +110,3 @@ def test_nothing_of_an_archive_is_written_outside_its_folder(tmp_path: Path) -> 
     # A leading slash is dropped, a way out is refused, and so are links.
     assert {path.name for path in folder.rglob("*")} == {"good.c", "absolute.c"}
     assert not (tmp_path / "evil.c").exists()
-
-
-def test_source_packages_are_switched_on_for_the_release_alone(tmp_path: Path) -> None:
-    sources = tmp_path / "debian.sources"
-    sources.write_text(
-        "Types: deb\nURIs: mirror\nSuites: bookworm bookworm-updates\n\n"
-        "Types: deb\nURIs: mirror\nSuites: bookworm-security\n"
-    )
-    text = with_source_packages(sources)
-    assert text == "Types: deb deb-src\nURIs: mirror\nSuites: bookworm\n"
-    with pytest.raises(LabError, match="--apt-sources"):
-        with_source_packages(tmp_path / "absent")
-    assert APT_SOURCES.is_absolute()

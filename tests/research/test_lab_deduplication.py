@@ -15,13 +15,6 @@ def changed(text: str, share: float) -> str:
     return "\n".join(lines)
 
 
-def test_the_same_but_for_blanks_is_exact() -> None:
-    duplicates = Duplicates()
-    assert duplicates.keep(prose(1)) == "new"
-    assert duplicates.keep(prose(1).replace("\n", " \n\n")) == "exact"
-    assert duplicates.keep(prose(2)) == "new"
-
-
 def test_a_version_with_few_changes_is_near_and_another_text_is_new() -> None:
     duplicates = Duplicates()
     text = prose(1, lines=200)

@@ -5,13 +5,11 @@ from typing import Any
 import pytest
 from lab.errors import LabError
 from lab.export import chosen_runs, main, measured_study
-from lab.plan import adopt, plan_study
-from lab.plan import main as plan_main
+from lab.plan import adopt
 from lab.training.run_list import RunList, read_run_list
 
 from bayes_cpt import read_study
 from bayes_cpt.cli import run
-from bayes_cpt.errors import StudyWarning
 
 LISTS = Path(__file__).parents[2] / "research" / "lab"
 INDEX = {
@@ -99,22 +97,6 @@ def test_what_is_not_done_or_of_another_list_is_refused(toy: RunList, tmp_path: 
         measured_study(toy, losses, ["pt_trunk", "r50_cosine"])
     with pytest.raises(LabError, match="no run matches"):
         chosen_runs(toy, only=("none*",))
-
-
-def test_the_plan_says_what_it_is_and_check_reads_it(tmp_path: Path) -> None:
-    path = tmp_path / "plan"
-    # The tool says of itself that these losses were not measured.
-    flat = "losses of this curve are 3"
-    with pytest.warns(StudyWarning, match=flat):
-        assert plan_main(["write", str(LISTS / "cpt-100m.toml"), "-o", str(path)]) == 0
-    with pytest.warns(StudyWarning, match=flat):
-        study = read_study(path)
-    with pytest.warns(StudyWarning, match=flat):
-        planned = plan_study(read_run_list(LISTS / "cpt-100m.toml"), leave_out=("long_*",))
-    assert study.description.startswith("A plan, for check alone")
-    assert len(study.continual_runs) == 10
-    assert study.losses["loss"].nunique() == 1
-    assert planned.losses.equals(study.losses)
 
 
 def test_a_decided_run_is_added_to_the_list(tmp_path: Path) -> None:

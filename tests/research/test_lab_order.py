@@ -1,5 +1,3 @@
-import threading
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -54,30 +52,9 @@ def test_an_epoch_shows_every_sequence_once(domains: dict[str, Domain]) -> None:
     assert [int(b[0, 0]) for b in again] != [int(b[0, 0]) for b in batches]
 
 
-def test_a_sequence_is_text_as_it_stands_with_the_token_that_follows(
-    domains: dict[str, Domain],
-) -> None:
-    batch = mixture(0.5).batch(domains, 2, 6, CONTEXT)
-    assert batch.shape == (6, CONTEXT + 1)
-    assert np.all(np.diff(batch, axis=1) == 1)
-    assert np.sum(batch[:, 0] >= 10_000) == 3
-
-
 def test_a_step_depends_on_seed_and_step_alone(domains: dict[str, Domain]) -> None:
     forwards = [mixture(0.3).batch(domains, step, 2, CONTEXT) for step in range(1, 9)]
     backwards = [mixture(0.3).batch(domains, step, 2, CONTEXT) for step in range(8, 0, -1)]
     np.testing.assert_array_equal(forwards, backwards[::-1])
     other = [mixture(0.3, seed=4).batch(domains, step, 2, CONTEXT) for step in range(1, 9)]
     assert not np.array_equal(forwards, other)
-
-
-def test_a_shard_that_is_on_its_way_is_waited_for(domains: dict[str, Domain]) -> None:
-    general = domains["general"]
-    arriving = general.folder / "general0.bin"
-    content = arriving.read_bytes()
-    arriving.unlink()
-    waiting = replace(general, patience=30.0)
-    timer = threading.Timer(0.5, lambda: arriving.write_bytes(content))
-    timer.start()
-    assert waiting.window(0, 3, 2).tolist() == [3, 4]
-    timer.join()

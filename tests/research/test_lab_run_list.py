@@ -23,12 +23,6 @@ def test_a_branch_repeats_the_schedule_that_it_branches_off(toy: RunList) -> Non
     assert steps == [120, 122, 125, 130, 150]
 
 
-def test_a_run_from_a_base_is_measured_there_and_early(toy: RunList) -> None:
-    steps = list(toy.measured_steps(toy.runs["r00_cosine"]))
-    assert steps == [0, 2, 5, 10, 15, 30, 45, 60]
-    assert list(toy.measured_steps(toy.runs["pt_trunk"])) == [30, 60, 90, 120]
-
-
 def test_the_planned_list_is_what_the_study_asks_for() -> None:
     listed = read_run_list(LISTS / "cpt-100m.toml")
     short = [run for run in listed.runs.values() if run.phase == "cpt" and run.steps <= 2000]

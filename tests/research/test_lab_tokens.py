@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from lab.corpus import main as corpus_main
 from lab.errors import LabError
 from lab.tokens import build_tokens, main, pack, unpack, write_shards
-from lab.training.shards import INDEX, open_domain, read_index, validation_windows
+from lab.training.shards import INDEX, open_domain, read_index
 from lab_sample import package_list
 
 
@@ -71,16 +71,6 @@ def test_a_damaged_shard_is_refused(tmp_path: Path) -> None:
     first.write_bytes(b"no archive")
     with pytest.raises(LabError, match="it cannot be unpacked"):
         unpack(tmp_path / "carried", tmp_path / "there")
-
-
-def test_validation_windows_are_evenly_spaced_and_do_not_overlap(tmp_path: Path) -> None:
-    index = write_index(tmp_path / "tokens", np.arange(1000, dtype=np.uint16), 1000)
-    domain = open_domain(tmp_path / "tokens", index, "general", "training")
-    windows = validation_windows(domain, 5, 64)
-    assert windows.shape == (5, 65)
-    assert windows[:, 0].tolist() == [0, 192, 384, 576, 768]
-    with pytest.raises(LabError, match="it holds 15 sequences"):
-        validation_windows(domain, 16, 64)
 
 
 def test_tokens_give_the_text_back(tmp_path: Path) -> None:

@@ -5,7 +5,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from testbench import families
-from testbench.beyond import learnt_share
 from testbench.families import (
     EVERY,
     MOST_RUNS,
@@ -13,9 +12,7 @@ from testbench.families import (
     joined,
     learn,
     sweeps_in,
-    widening,
 )
-from testbench.public import family
 from testbench.simulation import NOISE, RUNS, simulated
 
 from bayes_cpt.history.evidence import Evidence, Label, labels_of
@@ -84,24 +81,6 @@ def test_priors_that_are_asked_for_are_learnt_and_no_others(tmp_path: Path) -> N
     assert "peak_slope/general" in path.read_text(encoding="utf-8").split("keep their priors:")[1]
 
 
-def test_bands_widen_as_other_families_tell(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    spec, asked = read_spec("pretrain"), []
-    error = 0.07 * 0.2 * np.random.default_rng(0).standard_normal(4000)
-    end = pd.DataFrame({"error": error, "sd": 1e-6, "promised": 0.2})
-
-    def ends(*arguments: object) -> dict[str, pd.DataFrame]:
-        asked.append(arguments[-2:])
-        return {"one": end}
-
-    monkeypatch.setattr(families, "ends_of_studies", ends)
-    found = widening(tmp_path, "mpl", spec, Pool(1), 0)
-    assert asked == [("mpl", family)]
-    assert found.priors["extrapolation_pt"].every == learnt_share([end])
-    assert found.residuals == spec.residuals
-
-
 def test_sweeps_tell_of_peaks_everywhere_and_are_never_left_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -121,21 +100,6 @@ def test_sweeps_tell_of_peaks_everywhere_and_are_never_left_out(
         [*SIZES],
         [*SIZES, "mine", "yours"],
     ]
-
-
-def test_where_sweeps_are_left_out_studies_tell_everywhere(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    sweeps = {"web-1": pretraining(0), "web-2": pretraining(0), "books": pretraining(0)}
-    heard, found = heard_and_learnt(tmp_path, monkeypatch, sweeps, lambda name: name[:3])
-    assert set(found) == {EVERY, "web", "boo"}
-    every = [*SIZES, *MULTI_POWER]
-    assert heard[2:] == [every, [*every, "books"], every, [*every, "web-1", "web-2"]]
-    written = (tmp_path / "without-web.toml").read_text(encoding="utf-8")
-    learnt = read_spec(tmp_path / "without-web.toml")
-    assert learnt.priors == found["web"].priors
-    assert "books" in written
-    assert "web-1" not in written
 
 
 SIZES = ("size-1x1", "size-2x2", "size-3x3")

@@ -9,12 +9,10 @@ from open_weights import open_study
 from testbench import our_areas, public
 from testbench.public import APART, clustered_errors, main
 from testbench.simulation import NOISE, RUNS, simulated
-from testbench.submitted import read_forecasts
 
 from bayes_cpt.model.spec import ModelSpec, read_spec
 from bayes_cpt.study.folder import write_study
 from bayes_cpt.study.study import Study
-from bayes_cpt.validate.baselines import BaselineError
 from bayes_cpt.validate.folds import Question
 from bayes_cpt.validate.held_out import Answer, Method
 
@@ -101,18 +99,6 @@ def test_every_study_is_scored_run_by_run_and_a_stopped_bench_goes_on(
     assert (tmp_path / "out" / "table.md").read_text(encoding="utf-8") in text
 
 
-def test_a_method_that_answers_nothing_has_no_row(
-    data: Path, tmp_path: Path, asked: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refuse(question: Question, seed: int) -> Answer:
-        raise BaselineError("no CPT runs")
-
-    monkeypatch.setattr(public, "METHODS", {"paper": guess(4.0), "d-cpt": refuse})
-    main([str(data), "-o", str(tmp_path / "out"), "--studies", "tiny"])
-    table = pd.read_csv(tmp_path / "out" / "table.csv")
-    assert set(table["method"]) == {"paper", our_areas.OUR_AREAS, "bayes_cpt"}
-
-
 def _check_scores(table: pd.DataFrame, file: Path) -> None:
     """Each run counts alike, whatever number of points it has."""
     points = pd.read_csv(file).query("method == 'bayes_cpt'")
@@ -172,18 +158,6 @@ def test_wrong_command_lines_say_what_is_wrong(
     assert message in capsys.readouterr().err
 
 
-def test_a_model_stands_in_for_the_default_of_its_kind(
-    data: Path, tmp_path: Path, asked: list[str]
-) -> None:
-    out = tmp_path / "out"
-    main(
-        [str(data), "-o", str(out), "--studies", "tiny", "--model", "cpt", "--methods", "bayes_cpt"]
-    )
-    settings = (out / "records" / "settings.json").read_text(encoding="utf-8")
-    assert re.findall(r'"name": "(\S+)"', settings) == ["pretrain", "cpt"]
-    assert asked == ["trunk", "anneal"]
-
-
 QUANTILES = ("q5", "q25", "q50", "q75", "q95")
 
 
@@ -227,14 +201,6 @@ def test_forecasts_that_cannot_be_scored_are_refused(
     with pytest.raises(SystemExit):
         main([str(data), "-o", str(tmp_path), "--forecasts", f"mine={tmp_path / 'mine.csv'}"])
     assert message in capsys.readouterr().err
-
-
-def test_a_study_without_all_its_forecasts_is_not_scored(data: Path, tmp_path: Path) -> None:
-    forecasts(data, tmp_path)[1:].to_csv(tmp_path / "mine.csv", index=False)
-    answer = read_forecasts(tmp_path / "mine.csv")
-    (fold,) = public.suite(data)["tiny"](public.Models(read_spec("pretrain"), read_spec("cpt")))
-    with pytest.raises(BaselineError, match="has no forecast for"):
-        answer(fold.question, 0)
 
 
 @pytest.mark.parametrize("name", public.suite(ROOT / "data" / "public"))

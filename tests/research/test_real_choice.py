@@ -5,10 +5,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from synthetic import lab, lab_posterior
+from synthetic import lab
 from testbench import real_choice
 from testbench.one_decision import OURS
-from testbench.real_choice import main, measured_ends, pairs, summary
+from testbench.real_choice import main, pairs, summary
 
 from bayes_cpt import bundled_study
 from bayes_cpt.study.study import Study
@@ -25,23 +25,6 @@ def test_pairs_are_of_runs_that_end_at_the_same_step() -> None:
         for pair in found
     )
     assert found[3].seed == pairs(bundled_study(), 0)[3].seed != pairs(bundled_study(), 1)[3].seed
-
-
-def test_draws_of_ends_lie_about_what_predict_says() -> None:
-    posterior, study = lab_posterior(), lab()
-    runs = (study.run("r25_cos"), study.run("r50_cos"))
-    draws = measured_ends(posterior, study, runs, 1)
-    assert draws.shape[0] == 2
-    assert draws.shape[2] == 2
-    bands = posterior.predict(study.subset([run.name for run in runs]), kind="new_run")
-    for place, run in enumerate(runs):
-        for domain, name in enumerate((study.general, str(study.target))):
-            losses = bands["loss"].sel(run=run.name, domain=name).dropna("step")[..., -1]
-            spread = float(losses.std())
-            assert draws[domain, :, place].mean() == pytest.approx(
-                float(losses.mean()), abs=0.2 * spread
-            )
-            assert draws[domain, :, place].std() == pytest.approx(spread, rel=0.15)
 
 
 def test_the_command_goes_on_where_it_was_and_knows_what_was_measured(

@@ -9,7 +9,6 @@ from testbench import public, settings
 from testbench.families import VAGUE
 from testbench.public import Models
 from testbench.settings import (
-    CONTINUAL_VALUES,
     EARLIER,
     EQUALS,
     LATER,
@@ -17,14 +16,13 @@ from testbench.settings import (
     VALUES,
     best_settings,
     candidates,
-    later_points,
     report,
     scored,
     settings_of,
 )
 
 from bayes_cpt.model.spec import read_spec
-from bayes_cpt.validate.folds import Fold, Question
+from bayes_cpt.validate.folds import Fold
 from bayes_cpt.validate.held_out import TABLES, Method
 from bayes_cpt.validate.tasks import Pool, Records
 
@@ -40,30 +38,6 @@ def made_by_hand() -> pd.DataFrame:
     return crps
 
 
-def test_one_setting_is_changed_at_a_time() -> None:
-    own = settings_of(VAGUE_SPEC)
-    for name, spec in candidates(VAGUE_SPEC).items():
-        setting, value = name.split(EQUALS)
-        assert settings_of(spec) == own | {setting: float(value)}
-        assert spec.priors == VAGUE_SPEC.priors
-    assert {name.split(EQUALS)[0] for name in candidates(VAGUE_SPEC)} == set(VALUES)
-
-
-def test_a_model_of_cpt_has_settings_and_studies_of_its_own(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    spec = read_spec("cpt-replay")
-    assert settings_of(spec)["misfit_memory"] == spec.residuals.misfit_memory
-    tried = candidates(spec)
-    assert tried["misfit_memory = 0.3"].residuals.misfit_memory == 0.3
-    assert {name.split(EQUALS)[0] for name in tried} == set(CONTINUAL_VALUES)
-    named = ("lab-each-run", "lab-longer", "lab-strong", "pythia-python", "mpl-1m")
-    monkeypatch.setattr(public, "suite", lambda _: dict.fromkeys(named, lambda models: [models]))
-    folds = settings.suite_folds(tmp_path, spec)
-    assert set(folds) == set(named) - {"mpl-1m"}
-    assert [public.family(name) for name in named] == ["lab", "lab", "strong", "pythia", "mpl"]
-
-
 def test_a_family_has_no_say_in_its_own_settings() -> None:
     crps = made_by_hand()
     own = settings_of(VAGUE_SPEC)
@@ -76,21 +50,6 @@ def test_a_family_has_no_say_in_its_own_settings() -> None:
     (row,) = (line for line in shown.splitlines() if "skip_warmups = 24" in line)
     assert row.count("**0.750**") == 4
     assert row.count("0.500") == 1
-
-
-def test_later_points_are_those_that_are_asked_for() -> None:
-    steps = np.arange(0, 100, 10)
-    measured = pd.DataFrame({"run": "a", "domain": "general", "step": steps, "loss": 2.0})
-    asked = Fold("a", 0.0, Question(None, None, measured), measured[measured["step"] > 35])  # type: ignore[arg-type]
-    points = pd.concat(
-        measured.assign(study=study, method=method)
-        for study in ("mpl-1m", "mpl-2m")
-        for method in ("one", "two")
-    )
-    later = later_points(points, {"mpl-1m": [asked, asked]})
-    assert set(later["study"]) == {"mpl-1m"}
-    for method in ("one", "two"):
-        assert list(later.loc[later["method"] == method, "step"]) == [40, 50, 60, 70, 80, 90]
 
 
 def test_all_candidates_answer_the_same_questions_and_each_model_is_fitted_once(

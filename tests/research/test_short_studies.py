@@ -2,8 +2,6 @@ import numpy as np
 from testbench.one_decision import Task, World
 from testbench.short_studies import (
     BASES,
-    LONG,
-    RUNS,
     blank,
     design,
     package_noise,
@@ -29,17 +27,6 @@ def test_studies_share_a_frame_and_start_at_measured_bases() -> None:
     law = expected_loss(frame, truth, setup.curves)[0]
     assert 0.002 < np.std(setup.curves.points.loss - law) < 0.05
     assert len(choices) == 21 * 15
-
-
-def test_the_long_run_goes_on_as_the_short_ones_do() -> None:
-    _, choices = design()
-    run = choices.run(int(np.argmax(choices.column("relative_peak"))), "long")
-    short = RUNS[1].schedule
-    assert run.schedule.steps == LONG
-    ours, theirs = run.schedule.learning_rates(), short.learning_rates()
-    shares = np.array([0.05, 0.1, 0.3, 0.6, 1.0])
-    places = [(shares * rates.size).astype(int) - 1 for rates in (ours, theirs)]
-    np.testing.assert_allclose(ours[places[0]], theirs[places[1]])
 
 
 def test_the_oracle_is_the_law_run_step_by_step() -> None:

@@ -68,12 +68,6 @@ def test_alarms_are_no_oftener_false_however_alike_several_sets_err(
     assert None not in watched.first_alarms(expected, wrong, 0.05, inflation=1.0)
 
 
-def test_real_runs_are_watched_to_their_end(posterior: Posterior) -> None:
-    table = watch.measured(posterior, lab().subset(["r25_lin05"]))
-    assert table["run"].tolist() == ["r25_lin05"]
-    assert 0.0 < float(table["lowest"].iloc[0]) <= 1.0
-
-
 def test_runs_that_no_fit_saw_are_watched_once_each(
     posterior: Posterior, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -53,13 +53,6 @@ def test_a_half_written_state_is_looked_at_again(tmp_path: Path) -> None:
     assert follower.trouble == ""
 
 
-def test_a_loss_that_is_no_number_is_told(tmp_path: Path) -> None:
-    log = tmp_path / "log.csv"
-    log.write_text(HEAD + line(10) + "20,nan,nan\n")
-    found = following(str(log), "auto").new()
-    assert found[20]["target"] != found[20]["target"]
-
-
 def test_losses_of_other_names_are_told_from_a_log_that_has_none_yet(tmp_path: Path) -> None:
     log = tmp_path / "log.csv"
     log.write_text("step,prose_loss\n10,3.0\n20,2.9\n")

@@ -15,7 +15,6 @@ from one_log import NOW, PLANNED_RATES, PT, TOTAL, log_of, loss_at, stand_in
 from synthetic import prior_as_posterior
 
 import bayes_cpt
-from bayes_cpt.errors import StudyError
 from bayes_cpt.study.logs.reading import Reading
 from bayes_cpt.study.runs import Run
 from bayes_cpt.study.schedules import Schedule, cosine, linear
@@ -25,7 +24,6 @@ from bayes_cpt.watch.log_forecast import (
     ANNEAL,
     PLANNED,
     RUN,
-    LogForecast,
     forecast_log,
     forecast_run,
     phase_of,
@@ -268,11 +266,3 @@ def test_of_a_run_that_is_over_a_longer_one_is_forecast(narrow: None) -> None:
     assert way.peak == PLANNED_RATES.peak
     (way,) = forecast_run(PT, rows, TOTAL, steps=30_000).ways.values()
     assert way.steps == 30_000
-
-
-def test_a_forecast_is_a_result_of_its_run(narrow: None) -> None:
-    rows = [(step, "val", loss) for step, loss in EVALUATIONS.items()]
-    found = forecast_run(PT, [(4 * s, d, v) for s, d, v in rows], NOW)
-    assert isinstance(found, LogForecast)
-    with pytest.raises(StudyError, match="no validation loss"):
-        forecast_run(PT, [], NOW)

@@ -1,0 +1,97 @@
+"""The likelihood of a study as printed code, by NumPy, and as dense normals; slopes against differences."""
+
+from collections.abc import Callable
+
+import batch_family
+import numpy as np
+import pytest
+from branching import branching_study
+from dense_residuals import curve_normals
+from every_option import spec_with
+from interpreted import generated_likelihoods
+from open_weights import open_study
+from scipy.stats import multivariate_normal
+from synthetic import lab
+from target_family import several
+
+from bayes_cpt.model.joint_priors import draw_priors
+from bayes_cpt.model.log_densities import log_densities
+from bayes_cpt.model.setup import Setup, build_setup, elements
+from bayes_cpt.model.simulate import simulate
+from bayes_cpt.model.spec import read_spec
+
+REPLAY = read_spec("cpt-replay")
+
+
+def branches() -> Setup:
+    return build_setup(read_spec("pretrain"), branching_study())
+
+
+SETUPS: dict[str, Callable[[], Setup]] = {
+    "bundled": lambda: build_setup(REPLAY, lab()),
+    "branches": branches,
+    "without PT": lambda: build_setup(
+        REPLAY, lab().subset([run.name for run in lab().continual_runs][:4])
+    ),
+    "unknown base": lambda: build_setup(REPLAY, open_study()),
+    "every option": lambda: build_setup(spec_with(), lab().subset(["pt_anneal0", "r25_a0_rewarm"])),
+    "every option, unknown base": lambda: build_setup(spec_with(), open_study()),
+    "batches": lambda: build_setup(read_spec("cpt-replay-batch"), batch_family.family(measured=5)),
+    "mixtures": lambda: build_setup(REPLAY, several(measured=6)),
+}
+
+
+@pytest.mark.parametrize("name", SETUPS)
+def test_printed_and_written_likelihoods_are_dense_normals(name: str) -> None:
+    setup = SETUPS[name]()
+    drawn = draw_priors(setup.frame, 2, seed=4)
+    found, _ = generated_likelihoods(setup, drawn)
+    np.testing.assert_allclose(found, log_densities(setup.frame, drawn, setup.curves), rtol=1e-8)
+    for draw in range(2):
+        normals = curve_normals(setup, {name: value[draw] for name, value in drawn.items()})
+        expected = [multivariate_normal.logpdf(residual, cov=own) for residual, own in normals]
+        np.testing.assert_allclose(found[draw], expected, rtol=1e-8)
+
+
+def test_slopes_along_branches_are_those_of_differences() -> None:
+    setup = branches()
+    draws = draw_priors(setup.frame, 101, seed=1)
+    one = {name: np.median(value, axis=0)[None] for name, value in draws.items()}
+    one["reference_loss"] = np.array([[3.5]])
+    _, slopes = generated_likelihoods(setup, one)
+    for place, element in enumerate(elements(setup.frame)):
+        value = one[element.name]
+        step = 1e-5 * max(1e-3, float(np.abs(value).max()))
+        above, below = (
+            generated_likelihoods(setup, one | {element.name: value + sign * step})[0][0]
+            for sign in (1, -1)
+        )
+        expected = (above - below) / (2 * step)
+        np.testing.assert_allclose(slopes[0][:, place], expected, rtol=1e-5, atol=1e-3)
+
+
+def test_draws_of_branches_have_the_covariance_of_the_likelihood() -> None:
+    setup = branches()
+    draws = draw_priors(setup.frame, 1, seed=1)
+    many = {name: np.repeat(value, 4000, axis=0) for name, value in draws.items()}
+    drawn = simulate(setup.frame, many, setup.curves, None, np.random.default_rng(3))
+    normals = curve_normals(setup, {name: value[0] for name, value in draws.items()})
+    for curve, (_, covariance) in enumerate(normals):
+        rows = setup.curves.points.curve_index == curve
+        found = np.cov((drawn.loss - drawn.expected)[:, rows].T)
+        sd = np.sqrt(np.diag(covariance))
+        np.testing.assert_allclose(
+            found / np.outer(sd, sd), covariance / np.outer(sd, sd), atol=0.1
+        )
+
+
+def test_each_batch_curve_depends_on_the_shift_of_its_own_batch_alone() -> None:
+    setup = SETUPS["batches"]()
+    _, slopes = generated_likelihoods(setup, draw_priors(setup.frame, 1, seed=4))
+    own = [(each.name, each.member) for each in elements(setup.frame)]
+    member = setup.frame.coords()["batch_domain"].index("target, batch 131072 x1024")
+    moved = slopes[0, :, own.index(("shift_rate", member))] != 0.0
+    assert moved.tolist() == [
+        curve.domain == "target" and curve.run.startswith("131072x1024")
+        for curve in setup.curves.curves
+    ]
