@@ -18,14 +18,8 @@ from bayes_cpt.inference.posterior import Posterior, load
 WATCHED = ("compile", "exec", "os.", "pickle.", "subprocess.", "socket.", "ctypes.", "shutil.")
 # Opening and listing files is what loading is.
 HARMLESS = (
-    "os.listdir",
-    "os.scandir",
-    "os.remove",
-    "os.mkdir",
-    "os.rmdir",
-    "os.putenv",
-    "shutil.rmtree",
-)
+    "os.listdir", "os.scandir", "os.remove", "os.mkdir", "os.rmdir", "os.putenv", "shutil.rmtree",
+)  # fmt: skip
 
 
 def with_seed(posterior: Posterior, seed: int) -> Posterior:

@@ -80,17 +80,8 @@ CELLS = [
     "1e-320", "1e308", "2.0", "10000001", "9007199254740993",
 ]  # fmt: skip
 JUNK = [
-    b"\x00",
-    b"\xff\xfe",
-    b"\xef\xbb\xbf",
-    b"\r",
-    b'"""',
-    b"[[",
-    b"]",
-    b"=",
-    b"\xed\xa0\x80",
-    b"\t\n",
-]
+    b"\x00", b"\xff\xfe", b"\xef\xbb\xbf", b"\r", b'"""', b"[[", b"]", b"=", b"\xed\xa0\x80", b"\t\n",
+]  # fmt: skip
 
 
 def toml_text(table: dict[str, Any]) -> str:

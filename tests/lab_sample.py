@@ -4,18 +4,7 @@ import random
 import sysconfig
 from pathlib import Path
 
-WORDS = [
-    "lock",
-    "page",
-    "memory",
-    "device",
-    "driver",
-    "holds",
-    "waits",
-    "returns",
-    "writes",
-    "list",
-]
+WORDS = "lock page memory device driver holds waits returns writes list".split()
 
 
 def prose(seed: int, lines: int = 40) -> str:

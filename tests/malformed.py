@@ -140,6 +140,12 @@ def rate_row(text: str) -> Writer:
     return edit("lr.csv", ("logged,3,5e-4\n", f"logged,3,5e-4\n{text}\n"))
 
 
+def perplexity(line: str) -> str:
+    """Return a row of losses with its perplexity in place of its loss."""
+    start, _, loss = line.rpartition(",")
+    return f"{start},{math.exp(float(loss)):.2f}"
+
+
 COSINE = '{ shape = "cosine", steps = 50, start = 2e-3, end = 0 }'
 OF_MIXED = 'optimizer_state = "carried"\n'
 
@@ -175,343 +181,178 @@ SEGMENTS = {
     '{ shape = "cosine", steps = true, start = "2e-3", end = 0 }': "segment 3, key start: start is '2e-3'",
 }
 
+# fmt: off
 TABLE: list[Malformed] = [
     # Paths and files
     Malformed("no-folder", lambda folder: folder / "nowhere", ("nowhere", "Check the spelling")),
     Malformed("a-file", a_file, ("study.toml", "Give the folder that holds study.toml")),
-    Malformed(
-        "no-settings", replace_file("study.toml", None), ("study.toml: the file is missing",)
-    ),
+    Malformed("no-settings", replace_file("study.toml", None),
+              ("study.toml: the file is missing",)),
     Malformed("no-losses", replace_file("losses.csv", None), ("losses.csv", "run, step, domain")),
     Malformed("both-tables", both_tables, ("both losses.csv and losses.parquet", "Remove one")),
     Malformed("broken-parquet", broken_parquet, ("losses.parquet", "no Parquet file", "as CSV")),
     Malformed("no-log", replace_file("lr.csv", None), ("run logged, key lr_log", "Add rows run")),
     # Encodings and syntax
-    Malformed(
-        "settings-not-utf8",
-        replace_file("study.toml", SETTINGS.replace("small", "ä").encode("latin-1")),
-        ("study.toml", "not UTF-8", "Save the file as UTF-8"),
-    ),
-    Malformed(
-        "losses-not-utf8",
-        replace_file("losses.csv", LOSSES.replace("prose", "prosä").encode("latin-1")),
-        ("losses.csv", "not UTF-8", "Save the file as UTF-8"),
-    ),
-    Malformed(
-        "not-toml",
-        settings('general = "prose"', "general = prose"),
-        ("study.toml", "not TOML", "line 3", "Fix the line"),
-    ),
+    Malformed("settings-not-utf8",
+              replace_file("study.toml", SETTINGS.replace("small", "ä").encode("latin-1")),
+              ("study.toml", "not UTF-8", "Save the file as UTF-8")),
+    Malformed("losses-not-utf8",
+              replace_file("losses.csv", LOSSES.replace("prose", "prosä").encode("latin-1")),
+              ("losses.csv", "not UTF-8", "Save the file as UTF-8")),
+    Malformed("not-toml", settings('general = "prose"', "general = prose"),
+              ("study.toml", "not TOML", "line 3", "Fix the line")),
     Malformed("empty-losses", replace_file("losses.csv", ""), ("losses.csv: the file is empty",)),
-    Malformed(
-        "header-only",
-        replace_file("losses.csv", "run,step,domain,loss\n"),
-        ("losses.csv: there is no loss", "Add one row per validation measurement"),
-    ),
+    Malformed("header-only", replace_file("losses.csv", "run,step,domain,loss\n"),
+              ("losses.csv: there is no loss", "Add one row per validation measurement")),
     Malformed("empty-settings", replace_file("study.toml", ""), ("study.toml", "there is no run")),
-    Malformed(
-        "open-quote", row('"mixed,30,prose,3.5'), ("losses.csv, line 13", "not CSV", "Close the")
-    ),
+    Malformed("open-quote", row('"mixed,30,prose,3.5'),
+              ("losses.csv, line 13", "not CSV", "Close the")),
     Malformed("long-line", row("mixed,30,prose,3,5"), ("losses.csv, line 13", "5 cells")),
     Malformed("short-line", row("mixed,30,prose"), ("losses.csv, line 13", "3 cells", "run, step")),
     # Columns
-    Malformed(
-        "semicolons",
-        replace_file("losses.csv", LOSSES.replace(",", ";")),
-        (
-            "losses.csv: the columns are separated by semicolons. Save",
-            "bayes-cpt import csv --help",
-        ),
-    ),
-    Malformed(
-        "semicolons-and-decimal-commas",
-        replace_file("losses.csv", LOSSES.replace(",", ";").replace(".", ",")),
-        (
-            "losses.csv: the columns are separated by semicolons and numbers have decimal commas",
-            "bayes-cpt import csv --help",
-        ),
-    ),
-    Malformed(
-        "tabs-after-a-byte-order-mark",
-        replace_file("losses.csv", "\ufeff" + LOSSES.replace(",", "\t")),
-        ("losses.csv: the columns are separated by tabs", "bayes-cpt import csv --help"),
-    ),
-    Malformed(
-        "blanks",
-        replace_file("losses.csv", LOSSES.replace(",", "  ")),
-        ("losses.csv: the columns are separated by blanks", "bayes-cpt import csv --help"),
-    ),
-    Malformed(
-        "utf-16",
-        replace_file("losses.csv", LOSSES.replace(",", "\t").encode("utf-16")),
-        ("losses.csv: the columns are separated by tabs",),
-    ),
-    Malformed(
-        "decimal-comma",
-        row("mixed,30,prose,3,5"),
-        ("losses.csv, line 13", "5 cells", "write 3.5 with a point"),
-    ),
-    Malformed(
-        "quoted-decimal-comma",
-        row('mixed,30,prose,"3,5"'),
-        ("losses.csv, line 13", "'3,5'", "write 3.5 with a decimal point"),
-    ),
-    Malformed(
-        "wrong-column",
-        edit("losses.csv", ("domain,loss", "domain,bits")),
-        ("losses.csv, column loss", "losses.csv, column bits", "Name the columns run, step"),
-    ),
-    Malformed(
-        "wide-table",
-        replace_file("losses.csv", "run,step,prose,code\nmixed,25,3.6,3.9\n"),
-        (
-            "losses.csv, column loss: the columns prose, code stand in place of domain and loss",
-            "a row for each validation set",
-            "bayes-cpt import csv --help",
-        ),
-    ),
-    Malformed(
-        "perplexities",
-        edit(
-            "losses.csv",
-            *(
-                (line, f"{line.rpartition(',')[0]},{math.exp(float(line.rpartition(',')[2])):.2f}")
-                for line in LOSSES.splitlines()
-                if ",prose," in line
-            ),
-        ),
-        ("of prose are above 12.5", "look like perplexities", "natural logarithm of perplexity"),
-    ),
-    Malformed(
-        "column-typo",
-        edit("losses.csv", ("run,step", "run,stpe")),
-        ("losses.csv, column stpe", "did you mean 'step'"),
-    ),
+    Malformed("semicolons", replace_file("losses.csv", LOSSES.replace(",", ";")),
+              ("losses.csv: the columns are separated by semicolons. Save",
+               "bayes-cpt import csv --help")),
+    Malformed("semicolons-and-decimal-commas",
+              replace_file("losses.csv", LOSSES.replace(",", ";").replace(".", ",")),
+              ("losses.csv: the columns are separated by semicolons and numbers have decimal commas",
+               "bayes-cpt import csv --help")),
+    Malformed("tabs-after-a-byte-order-mark",
+              replace_file("losses.csv", "\ufeff" + LOSSES.replace(",", "\t")),
+              ("losses.csv: the columns are separated by tabs", "bayes-cpt import csv --help")),
+    Malformed("blanks", replace_file("losses.csv", LOSSES.replace(",", "  ")),
+              ("losses.csv: the columns are separated by blanks", "bayes-cpt import csv --help")),
+    Malformed("utf-16", replace_file("losses.csv", LOSSES.replace(",", "\t").encode("utf-16")),
+              ("losses.csv: the columns are separated by tabs",)),
+    Malformed("decimal-comma", row("mixed,30,prose,3,5"),
+              ("losses.csv, line 13", "5 cells", "write 3.5 with a point")),
+    Malformed("quoted-decimal-comma", row('mixed,30,prose,"3,5"'),
+              ("losses.csv, line 13", "'3,5'", "write 3.5 with a decimal point")),
+    Malformed("wrong-column", edit("losses.csv", ("domain,loss", "domain,bits")),
+              ("losses.csv, column loss", "losses.csv, column bits", "Name the columns run, step")),
+    Malformed("wide-table", replace_file("losses.csv", "run,step,prose,code\nmixed,25,3.6,3.9\n"),
+              ("losses.csv, column loss: the columns prose, code stand in place of domain and loss",
+               "a row for each validation set", "bayes-cpt import csv --help")),
+    Malformed("perplexities",
+              edit("losses.csv", *((line, perplexity(line)) for line in LOSSES.splitlines()
+                                   if ",prose," in line)),
+              ("of prose are above 12.5", "look like perplexities",
+               "natural logarithm of perplexity")),
+    Malformed("column-typo", edit("losses.csv", ("run,step", "run,stpe")),
+              ("losses.csv, column stpe", "did you mean 'step'")),
     # Cells of losses.csv
     Malformed("cells", row("\n".join(CELLS)), tuple(CELLS.values())),
     # Rows of losses.csv
-    Malformed(
-        "duplicate",
-        row("mixed,25,prose,3.6"),
-        ("losses.csv, line 13, run mixed, step 25", "line 7 already", "Keep one of the two"),
-    ),
-    Malformed(
-        "unknown-run",
-        row("mixd,30,prose,3.6"),
-        ("losses.csv, line 13, run mixd", "did you mean 'mixed'", "correct the name"),
-    ),
-    Malformed(
-        "beyond-schedule",
-        row("mixed,51,prose,3.6"),
-        ("losses.csv, line 13, run mixed, step 51", "50 steps", "Lengthen the schedule"),
-    ),
-    Malformed(
-        "pt-step-0",
-        row("trunk,0,prose,6.9"),
-        ("losses.csv, line 13, run trunk, step 0", "a PT run has no step 0", "Remove the row"),
-    ),
-    Malformed(
-        "general-absent",
-        settings('general = "prose"', 'general = "prise"'),
-        ("losses.csv", "'prise'", "did you mean 'prose'", "Set general in [study]"),
-    ),
-    Malformed(
-        "target-absent",
-        settings('target = "code"', 'target = "law"'),
-        ("losses.csv", "target validation set 'law'", "Set target in [study]"),
-    ),
+    Malformed("duplicate", row("mixed,25,prose,3.6"),
+              ("losses.csv, line 13, run mixed, step 25", "line 7 already", "Keep one of the two")),
+    Malformed("unknown-run", row("mixd,30,prose,3.6"),
+              ("losses.csv, line 13, run mixd", "did you mean 'mixed'", "correct the name")),
+    Malformed("beyond-schedule", row("mixed,51,prose,3.6"),
+              ("losses.csv, line 13, run mixed, step 51", "50 steps", "Lengthen the schedule")),
+    Malformed("pt-step-0", row("trunk,0,prose,6.9"),
+              ("losses.csv, line 13, run trunk, step 0", "a PT run has no step 0",
+               "Remove the row")),
+    Malformed("general-absent", settings('general = "prose"', 'general = "prise"'),
+              ("losses.csv", "'prise'", "did you mean 'prose'", "Set general in [study]")),
+    Malformed("target-absent", settings('target = "code"', 'target = "law"'),
+              ("losses.csv", "target validation set 'law'", "Set target in [study]")),
     # The [study] table
-    Malformed(
-        "sets-missing",
-        settings('general = "prose"\ntarget = "code"\n', ""),
-        ("study.toml, key general", "neither a general nor a target set", "Write general ="),
-    ),
-    Malformed(
-        "target-is-general",
-        settings('target = "code"', 'target = "prose"'),
-        ("study.toml, key target", "both 'prose'", "Name two validation sets"),
-    ),
+    Malformed("sets-missing", settings('general = "prose"\ntarget = "code"\n', ""),
+              ("study.toml, key general", "neither a general nor a target set", "Write general =")),
+    Malformed("target-is-general", settings('target = "code"', 'target = "prose"'),
+              ("study.toml, key target", "both 'prose'", "Name two validation sets")),
     Malformed("name-number", settings('"small"', "3"), ("study.toml, key name", "name is 3")),
     Malformed("name-missing", settings('name = "small"\n', ""), ("study.toml, key name",)),
-    Malformed(
-        "study-key",
-        settings("target =", "goal ="),
-        ("study.toml, table study, key goal", "unknown", "Use only name, general"),
-    ),
-    Malformed(
-        "top-table",
-        settings("[runs.trunk]", "[run.trunk]"),
-        ("study.toml, key run", "did you mean 'runs'"),
-    ),
-    Malformed(
-        "unique-tokens-number",
-        settings('name = "small"', 'name = "small"\nunique_tokens = 2e9'),
-        ("study.toml, table study, key unique_tokens", "Write a table with the keys general"),
-    ),
-    Malformed(
-        "unique-tokens-key",
-        settings('name = "small"', 'name = "small"\nunique_tokens = { code = 1e9 }'),
-        ("study.toml, table study, key unique_tokens, key code", "Use only general, target"),
-    ),
-    Malformed(
-        "unique-tokens-uncounted",
-        settings('name = "small"', 'name = "small"\nunique_tokens = { target = 1e6 }'),
-        ("study.toml, table study, key unique_tokens", "Add tokens_per_step"),
-    ),
-    Malformed(
-        "compute-incomplete",
-        settings('name = "small"', 'name = "small"\ncompute = { gpus = 8 }'),
-        ("study.toml, table study, key compute, key seconds_per_step", "is missing"),
-    ),
-    Malformed(
-        "study-values",
-        settings('name = "small"', "\n".join(['name = "small"', *STUDY_VALUES])),
-        tuple(STUDY_VALUES.values()),
-    ),
+    Malformed("study-key", settings("target =", "goal ="),
+              ("study.toml, table study, key goal", "unknown", "Use only name, general")),
+    Malformed("top-table", settings("[runs.trunk]", "[run.trunk]"),
+              ("study.toml, key run", "did you mean 'runs'")),
+    Malformed("unique-tokens-number",
+              settings('name = "small"', 'name = "small"\nunique_tokens = 2e9'),
+              ("study.toml, table study, key unique_tokens",
+               "Write a table with the keys general")),
+    Malformed("unique-tokens-key",
+              settings('name = "small"', 'name = "small"\nunique_tokens = { code = 1e9 }'),
+              ("study.toml, table study, key unique_tokens, key code", "Use only general, target")),
+    Malformed("unique-tokens-uncounted",
+              settings('name = "small"', 'name = "small"\nunique_tokens = { target = 1e6 }'),
+              ("study.toml, table study, key unique_tokens", "Add tokens_per_step")),
+    Malformed("compute-incomplete",
+              settings('name = "small"', 'name = "small"\ncompute = { gpus = 8 }'),
+              ("study.toml, table study, key compute, key seconds_per_step", "is missing")),
+    Malformed("study-values",
+              settings('name = "small"', "\n".join(['name = "small"', *STUDY_VALUES])),
+              tuple(STUDY_VALUES.values())),
     Malformed("runs-text", replace_file("study.toml", 'runs = "all"'), ("study.toml, table runs",)),
     # Bases
-    Malformed(
-        "base-steps",
-        settings("steps = 100", "steps = 99"),
-        ("study.toml, base half, key steps", "99", "sum to 100", "Make both the number"),
-    ),
-    Malformed(
-        "base-steps-missing",
-        settings("steps = 100\n", ""),
-        ("study.toml, base half, key steps", "known = false"),
-    ),
-    Malformed(
-        "base-run",
-        settings('run = "trunk"', 'run = "trnk"'),
-        ("study.toml, base half, key run", "did you mean 'trunk'", "leave the key out"),
-    ),
-    Malformed(
-        "base-disagrees",
-        settings("steps = 90, start = 2e-3, end = 2e-3", "steps = 90, start = 1e-3, end = 1e-3"),
-        ("study.toml, base half, key run", "at step 11", "first 100 steps"),
-    ),
-    Malformed(
-        "base-too-long",
-        settings("steps = 110", "steps = 80"),
-        ("study.toml, base half, key run", "only 90", "correct the steps"),
-    ),
-    Malformed(
-        "known-text",
-        settings('run = "trunk"', 'known = "no"'),
-        ("study.toml, base half, key known", "without quotes"),
-    ),
+    Malformed("base-steps", settings("steps = 100", "steps = 99"),
+              ("study.toml, base half, key steps", "99", "sum to 100", "Make both the number")),
+    Malformed("base-steps-missing", settings("steps = 100\n", ""),
+              ("study.toml, base half, key steps", "known = false")),
+    Malformed("base-run", settings('run = "trunk"', 'run = "trnk"'),
+              ("study.toml, base half, key run", "did you mean 'trunk'", "leave the key out")),
+    Malformed("base-disagrees",
+              settings("steps = 90, start = 2e-3, end = 2e-3", "steps = 90, start = 1e-3, end = 1e-3"),
+              ("study.toml, base half, key run", "at step 11", "first 100 steps")),
+    Malformed("base-too-long", settings("steps = 110", "steps = 80"),
+              ("study.toml, base half, key run", "only 90", "correct the steps")),
+    Malformed("known-text", settings('run = "trunk"', 'known = "no"'),
+              ("study.toml, base half, key known", "without quotes")),
     # Runs
-    Malformed(
-        "phase", settings('"pt"', '"pretrain"'), ("study.toml, run trunk, key phase", '"pt"')
-    ),
-    Malformed(
-        "phase-missing", settings('phase = "pt"\n', ""), ("study.toml, run trunk, key phase",)
-    ),
-    Malformed(
-        "pt-with-base",
-        settings('phase = "pt"', 'phase = "pt"\nbase = "half"'),
-        ("study.toml, run trunk, key base", "a PT run has no base", "Leave base out"),
-    ),
-    Malformed(
-        "cpt-without-base",
-        settings('base = "half"\nreplay = 0.25\n', "replay = 0.25\n"),
-        ("study.toml, run mixed, key base", "Name the checkpoint"),
-    ),
-    Malformed(
-        "cpt-without-replay",
-        settings("replay = 0.25\n", ""),
-        ("study.toml, run mixed, key replay", "share of general data"),
-    ),
-    Malformed(
-        "replay-percent",
-        settings("replay = 0.25", "replay = 25"),
-        ("study.toml, run mixed, key replay", "replay is 25", "Write 0.25 for 25 %"),
-    ),
-    Malformed(
-        "unknown-base",
-        settings('base = "half"', 'base = "halve"'),
-        ("study.toml, run mixed, key base", "did you mean 'half'", "Name one of half"),
-    ),
-    Malformed(
-        "run-key",
-        settings(OF_MIXED, 'optimiser_state = "carried"\n'),
-        ("study.toml, run mixed, key optimiser_state", "did you mean 'optimizer_state'"),
-    ),
-    Malformed(
-        "sizes-differ",
-        edit(
-            "study.toml",
-            ('run = "trunk"', 'run = "trunk"\nmodel_size = 106'),
-            (OF_MIXED, "model_size = 107\n"),
-        ),
-        ("study.toml, run mixed, key model_size", "107", "its base has 106", "Give both the same"),
-    ),
+    Malformed("phase", settings('"pt"', '"pretrain"'),
+              ("study.toml, run trunk, key phase", '"pt"')),
+    Malformed("phase-missing", settings('phase = "pt"\n', ""),
+              ("study.toml, run trunk, key phase",)),
+    Malformed("pt-with-base", settings('phase = "pt"', 'phase = "pt"\nbase = "half"'),
+              ("study.toml, run trunk, key base", "a PT run has no base", "Leave base out")),
+    Malformed("cpt-without-base", settings('base = "half"\nreplay = 0.25\n', "replay = 0.25\n"),
+              ("study.toml, run mixed, key base", "Name the checkpoint")),
+    Malformed("cpt-without-replay", settings("replay = 0.25\n", ""),
+              ("study.toml, run mixed, key replay", "share of general data")),
+    Malformed("replay-percent", settings("replay = 0.25", "replay = 25"),
+              ("study.toml, run mixed, key replay", "replay is 25", "Write 0.25 for 25 %")),
+    Malformed("unknown-base", settings('base = "half"', 'base = "halve"'),
+              ("study.toml, run mixed, key base", "did you mean 'half'", "Name one of half")),
+    Malformed("run-key", settings(OF_MIXED, 'optimiser_state = "carried"\n'),
+              ("study.toml, run mixed, key optimiser_state", "did you mean 'optimizer_state'")),
+    Malformed("sizes-differ",
+              edit("study.toml", ('run = "trunk"', 'run = "trunk"\nmodel_size = 106'),
+                   (OF_MIXED, "model_size = 107\n")),
+              ("study.toml, run mixed, key model_size", "107", "its base has 106",
+               "Give both the same")),
     # Schedules
-    Malformed(
-        "run-values", settings(OF_MIXED, "\n".join(RUN_VALUES) + "\n"), tuple(RUN_VALUES.values())
-    ),
+    Malformed("run-values", settings(OF_MIXED, "\n".join(RUN_VALUES) + "\n"),
+              tuple(RUN_VALUES.values())),
     Malformed("segment-values", settings(COSINE, ", ".join(SEGMENTS)), tuple(SEGMENTS.values())),
-    Malformed(
-        "no-schedule",
-        settings(f"schedule = [ {COSINE} ]\n", ""),
-        ("study.toml, run mixed, key schedule", "lr_log = true"),
-    ),
-    Malformed(
-        "no-segment",
-        settings(f"[ {COSINE} ]", "[]"),
-        ("study.toml, run mixed, key schedule", "no segment", "Give at least one"),
-    ),
-    Malformed(
-        "schedule-text",
-        settings(f"[ {COSINE} ]", '"cosine"'),
-        ("study.toml, run mixed, key schedule", "'cosine'", "Write a list of segments"),
-    ),
-    Malformed(
-        "shape",
-        settings('"cosine"', '"cosin"'),
-        ("study.toml, run mixed, segment 1, key shape", "did you mean 'cosine'"),
-    ),
-    Malformed(
-        "segment-key",
-        settings("steps = 50", "step = 50"),
-        ("study.toml, run mixed, segment 1, key step", "did you mean 'steps'"),
-    ),
-    Malformed(
-        "rate-without-unit",
-        settings("start = 2e-3, end = 0 }", "start = 2.0, end = 0 }"),
-        ("study.toml, run mixed, key schedule", "above 0.1", "2e-4 and not 2.0", "lr_unit = 1e-4"),
-    ),
-    Malformed(
-        "zero-rate",
-        settings(COSINE, '{ shape = "constant", steps = 50, start = 0, end = 0 }'),
-        ("study.toml, run mixed, key schedule", "0 throughout"),
-    ),
-    Malformed(
-        "constant-moves",
-        settings('"cosine"', '"constant"'),
-        ("study.toml, run mixed, segment 1, key end", "write shape = linear"),
-    ),
-    Malformed(
-        "exponential-to-zero",
-        settings('"cosine"', '"exponential"'),
-        ("study.toml, run mixed, segment 1, key end", "small positive learning rate"),
-    ),
+    Malformed("no-schedule", settings(f"schedule = [ {COSINE} ]\n", ""),
+              ("study.toml, run mixed, key schedule", "lr_log = true")),
+    Malformed("no-segment", settings(f"[ {COSINE} ]", "[]"),
+              ("study.toml, run mixed, key schedule", "no segment", "Give at least one")),
+    Malformed("schedule-text", settings(f"[ {COSINE} ]", '"cosine"'),
+              ("study.toml, run mixed, key schedule", "'cosine'", "Write a list of segments")),
+    Malformed("shape", settings('"cosine"', '"cosin"'),
+              ("study.toml, run mixed, segment 1, key shape", "did you mean 'cosine'")),
+    Malformed("segment-key", settings("steps = 50", "step = 50"),
+              ("study.toml, run mixed, segment 1, key step", "did you mean 'steps'")),
+    Malformed("rate-without-unit", settings("start = 2e-3, end = 0 }", "start = 2.0, end = 0 }"),
+              ("study.toml, run mixed, key schedule", "above 0.1", "2e-4 and not 2.0",
+               "lr_unit = 1e-4")),
+    Malformed("zero-rate",
+              settings(COSINE, '{ shape = "constant", steps = 50, start = 0, end = 0 }'),
+              ("study.toml, run mixed, key schedule", "0 throughout")),
+    Malformed("constant-moves", settings('"cosine"', '"constant"'),
+              ("study.toml, run mixed, segment 1, key end", "write shape = linear")),
+    Malformed("exponential-to-zero", settings('"cosine"', '"exponential"'),
+              ("study.toml, run mixed, segment 1, key end", "small positive learning rate")),
     # Logged learning rates
-    Malformed(
-        "log-and-schedule",
-        settings("lr_log = true", f"lr_log = true\nschedule = [ {COSINE} ]"),
-        ("study.toml, run logged, key lr_log", "Keep only one of the two"),
-    ),
-    Malformed(
-        "log-text",
-        settings("lr_log = true", 'lr_log = "yes"'),
-        ("study.toml, run logged, key lr_log", "no quotes"),
-    ),
-    Malformed(
-        "log-of-other-run",
-        rate_row("mixed,1,1e-3"),
-        ("lr.csv, line 5, run mixed", "Add lr_log = true"),
-    ),
+    Malformed("log-and-schedule",
+              settings("lr_log = true", f"lr_log = true\nschedule = [ {COSINE} ]"),
+              ("study.toml, run logged, key lr_log", "Keep only one of the two")),
+    Malformed("log-text", settings("lr_log = true", 'lr_log = "yes"'),
+              ("study.toml, run logged, key lr_log", "no quotes")),
+    Malformed("log-of-other-run", rate_row("mixed,1,1e-3"),
+              ("lr.csv, line 5, run mixed", "Add lr_log = true")),
     Malformed("log-twice", rate_row("logged,3,1e-4"), ("lr.csv, line 5", "line 4 already holds")),
     Malformed("log-step-0", rate_row("logged,0,1e-4"), ("lr.csv, line 5", "Count steps from 1")),
 ]
+# fmt: on
