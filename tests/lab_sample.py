@@ -4,7 +4,9 @@ import random
 import sysconfig
 from pathlib import Path
 
-WORDS = "lock page memory device driver holds waits returns writes list".split()
+WORDS = [
+    "lock", "page", "memory", "device", "driver", "holds", "waits", "returns", "writes", "list",
+]  # fmt: skip
 
 
 def prose(seed: int, lines: int = 40) -> str:
