@@ -1,4 +1,4 @@
-"""Posteriors of one draw: the coefficients of docs/law.md, "Printed coefficients"."""
+"""Posteriors of one draw: the coefficients that the paper prints."""
 
 from collections.abc import Sequence
 from functools import cache

@@ -1,11 +1,10 @@
-"""What docs/ says of the repository is there: files, names, sections, printed numbers."""
+"""What docs/ says of the repository is there: files, names, sections."""
 
 import ast
 import re
 from pathlib import Path
 
 import pytest
-from printed import COEFFICIENTS
 
 from bayes_cpt.model.law_table import LawTable
 from bayes_cpt.study.folder import BASE_KEYS, RUN_KEYS, STUDY_KEYS
@@ -109,17 +108,6 @@ def test_the_page_of_the_law_names_every_key_of_a_law() -> None:
         *("count_warmup", "carry_memory", "shift_power"),
     }
     assert rows <= keys
-
-
-def test_printed_coefficients_are_those_that_research_uses() -> None:
-    text = (ROOT / "docs" / "law.md").read_text(encoding="utf-8")
-    section = text.split("## Printed coefficients")[1].replace("−", "-")
-    rows = [
-        tuple(float(cell) for cell in line.split("|")[2:-1])
-        for line in section.splitlines()
-        if line.startswith("|") and re.search(r"\d\.\d", line)
-    ]
-    assert sorted(rows) == sorted(row for pair in COEFFICIENTS.values() for row in pair)
 
 
 def test_the_study_page_names_every_key() -> None:

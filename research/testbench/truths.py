@@ -1,6 +1,6 @@
 """True laws of simulated studies: the coefficients that the paper prints, with spread.
 
-docs/law.md, "Printed coefficients": the Knowledge-Pile and the Pile-of-Law rows of Fig. 3 and Fig. 11.
+`COEFFICIENTS` of `printed`: the Knowledge-Pile and the Pile-of-Law rows of Fig. 3 and Fig. 11.
 What the paper does not print is drawn from where practice has it: replay enters by factors from the range
 of the priors, residuals have the sizes of the printed R2.
 """
