@@ -15,7 +15,7 @@ from bayes_cpt.checks import Check, unknown
 from bayes_cpt.errors import Problem, StudyError
 from bayes_cpt.study.resources import RESOURCES
 from bayes_cpt.study.runs import Base, Branch, Run
-from bayes_cpt.study.schedules import LoggedSegment, Schedule, constant
+from bayes_cpt.study.schedules import Schedule, constant
 from bayes_cpt.study.study import Study
 from bayes_cpt.study.tables import (
     LOSS_COLUMNS,
@@ -92,12 +92,11 @@ class Settings(Check):
         self.unit = float(unit) if fine else 1.0
         self.problems += [problem.within("table study") for problem in inner.problems]
         entries = self._entries(tables, "runs")
-        built = {run.name: run for run in trunks}
-        own = self._built(self._trunks_first(entries), "run", self._run, built)
+        self.known = {run.name: run for run in trunks}
+        own = self._built("run", self._run, self._trunks_first(entries))
         self.runs = [own[name] for name in entries if name in own]
-        self.bases = list(
-            self._built(self._entries(tables, "bases"), "base", self._base, own).values()
-        )
+        bases = self._entries(tables, "bases")
+        self.bases = list(self._built("base", self._base, bases).values())
 
     def _entries(self, tables: dict[str, Any], name: str) -> dict[str, Any]:
         entries = tables.get(name, {})
@@ -127,40 +126,31 @@ class Settings(Check):
         return ordered
 
     def _built[T: (Base, Run)](
-        self,
-        entries: dict[str, Any],
-        kind: str,
-        build: Callable[[str, object, dict[str, Run]], T],
-        known: dict[str, Run],
+        self, kind: str, build: Callable[[Check, str, object], T | None], entries: dict[str, Any]
     ) -> dict[str, T]:
         """Return the runs or bases that can be built; problems are noted by run or base."""
         built: dict[str, T] = {}
-        known = dict(known)
         for name, table in entries.items():
-            place = f"{kind} {name}"
-            try:
-                item = build(name, table, known)
-            except StudyError as error:
+            check, place = Check(), f"{kind} {name}"
+            item = build(check, name, table)
+            if item is None or check.problems:
                 self.malformed.add(name)
-                # A run names itself in what it finds.
-                self.problems += [
-                    problem if problem.place.startswith(f"{place}, ") else problem.within(place)
-                    for problem in error.problems
-                ]
             else:
                 built[name] = item
-                if isinstance(item, Run):
-                    known[name] = item
+            # A run names itself in what it finds.
+            self.problems += [
+                problem if problem.place.startswith(f"{place}, ") else problem.within(place)
+                for problem in check.problems
+            ]
         return built
 
     def _schedule(self, check: Check, table: dict[str, Any]) -> Schedule | None:
         schedule = check.run("", Schedule.from_toml, table["schedule"])
         return schedule and schedule.scaled(self.unit)
 
-    def _run(self, name: str, table: object, known: dict[str, Run]) -> Run:
-        check = Check()
+    def _run(self, check: Check, name: str, table: object) -> Run | None:
         keys = check.keys(table, allowed=RUN_KEYS, required=("phase",))
-        logged = keys.get("lr_log", False)
+        logged = keys.pop("lr_log", False)
         schedule: Schedule | None = None
         if not isinstance(logged, bool):
             check.add("key lr_log", f"lr_log is {logged!r}", "write true or false, no quotes")
@@ -178,32 +168,30 @@ class Settings(Check):
         elif isinstance(table, dict):
             fix = "add schedule = [ ... ], or lr_log = true and an lr.csv"
             check.add("key schedule", "the run has no learning rates", fix)
-        aside = ("schedule", "lr_log", "branch")
-        rest = {key: keys[key] for key in keys if key not in aside}
         if "branch" in keys:
+            place = "key branch"
             joined = check.run(
-                "key branch", branched, keys["branch"], schedule, known, logged=logged is True
+                place, branched, keys["branch"], schedule, self.known, logged=logged is True
             )
-            rest["branch"], schedule = joined or (None, None)
-        if "phase" in rest:
-            run = check.run("", Run, name, schedule=schedule or _PLACEHOLDER, **rest)
-            if run is not None and schedule is not None and not check.problems:
-                return run
-        raise StudyError(check.problems)
+            keys["branch"], schedule = joined or (None, None)
+        if "phase" not in keys:
+            return None
+        run = check.run("", Run, name, **{**keys, "schedule": schedule or _PLACEHOLDER})
+        if run is None or schedule is None or check.problems:
+            return None
+        self.known[name] = run
+        return run
 
-    def _base(self, name: str, table: object, runs: dict[str, Run]) -> Base:
-        check = Check()
+    def _base(self, check: Check, name: str, table: object) -> Base | None:
         values = check.keys(table, allowed=BASE_KEYS)
+        on = next((run for run in self.runs if run.name == values.get("run")), None)
         if "schedule" in values:
             values["schedule"] = self._schedule(check, values) or _PLACEHOLDER
-        elif isinstance(values.get("run"), str) and values["run"] in runs and "steps" in values:
-            values["schedule"] = check.run("", runs[values["run"]].schedule.first, values["steps"])
+        elif on is not None and "steps" in values:
+            values["schedule"] = check.run("", on.schedule.first, values["steps"])
         if values.get("schedule") is _PLACEHOLDER:
             values["known"] = False
-        base = check.run("", Base, name, **values)
-        if base is None or check.problems:
-            raise StudyError(check.problems)
-        return base
+        return check.run("", Base, name, **values)
 
 
 def branched(
@@ -561,11 +549,7 @@ def logged_rates(runs: Iterable[Run]) -> "pd.DataFrame":
         logged, start = [], 0
         for segment in run.schedule.segments:
             # Where the log ends early the last step says how long the run is.
-            own = (
-                segment.logged_steps
-                if isinstance(segment, LoggedSegment)
-                else range(1, segment.steps)
-            )
+            own = getattr(segment, "logged_steps", range(1, segment.steps))
             logged += [start + step for step in (*own, segment.steps)]
             start += segment.steps
         steps = np.unique(logged)

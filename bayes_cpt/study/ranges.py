@@ -1,14 +1,12 @@
 """What is in a study, whether it can be fitted, what its runs cover, and where a plan leaves that."""
 
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from bayes_cpt.arrays import Floats
 from bayes_cpt.errors import Problem, StudyError, StudyWarning
 from bayes_cpt.study.batches import batch_of, batches_of
 from bayes_cpt.study.runs import Base, Run
@@ -83,9 +81,6 @@ def _ranges(runs: Sequence[Run]) -> dict[str, list[float] | None]:
     return {name: [min(own), max(own)] if own else None for name, own in values.items()}
 
 
-# Name, steps and losses of a run on a validation set.
-type Curve = tuple[str, NDArray[np.int64], Floats]
-
 # A learning rate or a step count a little beyond the studied ones is no extrapolation.
 SLACK = 1.001
 # Values closer than that tell as much as one: a ratio of peak learning rates or lengths, a difference in
@@ -99,13 +94,8 @@ AT_PEAK = 0.98
 # ... and is stable before its decay if it stands there for this share of the steps after the warm-up.
 STABLE_SHARE = 0.3
 FAMILIES = ("constant", "stable, then decay", "decay throughout", "several stages")
-PEAK_RATE, LENGTH, FAMILY, BASE, REPLAY = (
-    "peak learning rate",
-    "length",
-    "schedule family",
-    "base",
-    "replay ratio",
-)
+PEAK_RATE, LENGTH, FAMILY = "peak learning rate", "length", "schedule family"
+BASE, REPLAY = "base", "replay ratio"
 
 
 @dataclass(frozen=True)
@@ -155,15 +145,15 @@ def factors(study: Study, phase: str) -> tuple[Factor, ...]:
     """
     continual = phase == "cpt"
     runs = study.continual_runs if continual else study.pretraining_runs
-    settings = [
-        Factor(PEAK_RATE, {run.name: peak_level(run.schedule, phase) for run in runs}),
-        Factor(LENGTH, {run.name: float(run.schedule.steps) for run in runs}),
-        Factor(FAMILY, {run.name: family(run.schedule) for run in runs}),
-    ]
-    if continual:
-        settings.append(Factor(BASE, {run.name: str(run.base) for run in runs}))
-        settings.append(Factor(REPLAY, {run.name: run.replay or 0.0 for run in runs}))
-    return tuple(settings)
+    of_run: dict[str, Callable[[Run], float | str]] = {
+        PEAK_RATE: lambda run: peak_level(run.schedule, phase),
+        LENGTH: lambda run: float(run.schedule.steps),
+        FAMILY: lambda run: family(run.schedule),
+        BASE: lambda run: str(run.base),
+        REPLAY: lambda run: run.replay or 0.0,
+    }
+    names = list(of_run) if continual else [PEAK_RATE, LENGTH, FAMILY]
+    return tuple(Factor(name, {run.name: of_run[name](run) for run in runs}) for name in names)
 
 
 def peak_level(schedule: Schedule, phase: str) -> float:
@@ -197,13 +187,10 @@ def outside_range(study: Study, plan: Study, run: Run) -> list[str]:
     """Return in words where a run lies outside what the study's runs of its phase cover."""
     fitted = study.continual_runs if run.phase == "cpt" else study.pretraining_runs
     notes = []
-    longest = max(other.schedule.steps for other in fitted)
-    if run.schedule.steps > longest * SLACK:
-        notes.append(
-            f"{run.schedule.steps} steps, {run.schedule.steps / longest:.1f}x the longest run"
-        )
-    peaks = [other.schedule.peak for other in fitted]
-    notes += outside_span("peak LR", run.schedule.peak, peaks)
+    longest, steps = max(other.schedule.steps for other in fitted), run.schedule.steps
+    if steps > longest * SLACK:
+        notes.append(f"{steps} steps, {steps / longest:.1f}x the longest run")
+    notes += outside_span("peak LR", run.schedule.peak, [own.schedule.peak for own in fitted])
     sizes = [study.model_size(other) for other in fitted]
     notes += _none_of("model size", plan.model_size(run), sizes, unit="M")
     if run.phase == "cpt":
@@ -319,18 +306,16 @@ def check_evidence(study: Study, *, continual: bool) -> None:
         # One of several may be left to the others (docs/targets.md); reading the study says so.
         measured = {domain: curves for domain, curves in measured.items() if curves}
     of_study = f"{study.origin.losses}, study {study.name}"
-    untrained = [
-        domain
-        for domain, curves in measured.items()
-        if continual and not any(steps[-1] > 0 for _, steps, _ in curves)
-    ]
-    if untrained:
+    trained = {
+        domain for domain, own in measured.items() if any(steps[-1] > 0 for _, steps, _ in own)
+    }
+    if continual and (untrained := [domain for domain in measured if domain not in trained]):
         problem = (
             f"no CPT run has a loss of {' and '.join(untrained)} after step 0: what training does to it "
             "rests on the prior alone"
         )
         fix = f"add rows of later steps to {study.origin.losses}: a handful along each CPT run is enough"
-        if len(untrained) == len(measured):
+        if not trained:
             raise StudyError.at(of_study, problem, fix)
         warnings.warn(str(Problem(of_study, problem, fix)), StudyWarning, stacklevel=2)
     problems = []

@@ -88,9 +88,8 @@ def _read[T: (UniqueTokens, Compute)](
 ) -> T:
     """Return what a table of a study.toml describes, all its problems at once."""
     check = Check()
-    known = [part.name for part in fields(kind)]
-    values = check.keys(table, allowed=known, required=required)
-    if set(required) <= set(values) and isinstance(table, dict) and (values or not table):
+    values = check.keys(table, allowed=[part.name for part in fields(kind)], required=required)
+    if not check.problems or (values and set(required) <= values.keys()):
         resource = check.run("", kind, **values)
         if resource is not None and not check.problems:
             return resource
@@ -166,15 +165,13 @@ def check_counted(
     check: Check, tokens_per_step: object, unique_tokens: UniqueTokens | None, runs: Sequence[Run]
 ) -> None:
     """Note runs whose epochs cannot be counted though their data are."""
-    if unique_tokens is None or tokens_per_step is not None:
-        return
     unknown = [run.name for run in runs if run.batch_tokens is None]
-    if unknown:
+    if unique_tokens is not None and tokens_per_step is None and unknown:
         others = f" and {len(unknown) - 1} more" if len(unknown) > 1 else ""
+        step = f"a step of run {unknown[0]}{others}"
         check.add(
             "table study, key unique_tokens",
-            f"epochs cannot be counted: nothing says how many tokens a step of run {unknown[0]}{others} "
-            "takes",
+            f"epochs cannot be counted: nothing says how many tokens {step} takes",
             "add tokens_per_step = ... to [study], the tokens of one optimiser step",
         )
 
@@ -188,15 +185,16 @@ def note_epochs(
 ) -> None:
     """Note runs that go through their data more often than is known to be worth it."""
     per_step = float(tokens_per_step) if is_number(tokens_per_step) else None  # type: ignore[arg-type]
-    known = Resources(per_step, unique_tokens)
+    taken = {run.name: Resources(per_step, unique_tokens).of_one(run) for run in runs}
     for role in ROLES:
-        epochs = {run.name: known.of_one(run).get(f"{role}_epochs", 0.0) for run in runs}
-        most = max(epochs, key=epochs.__getitem__, default="")
-        many = sum(count > MANY_EPOCHS for count in epochs.values())
+        epochs = {name: own.get(f"{role}_epochs", 0.0) for name, own in taken.items()}
+        many = [name for name in epochs if epochs[name] > MANY_EPOCHS]
         if many:
+            most = max(many, key=epochs.__getitem__)
             cautions.add(
                 f"{place}, run {most}",
-                epochs_words(role, epochs[most]) + (f" ({many} runs do so)" if many > 1 else ""),
+                epochs_words(role, epochs[most])
+                + (f" ({len(many)} runs do so)" if many[1:] else ""),
                 "train on more unique tokens or for fewer steps, or fit with --model cpt-replay-repeats",
             )
 

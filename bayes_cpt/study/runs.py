@@ -11,6 +11,7 @@ from bayes_cpt.study.schedules import Schedule
 OPTIMIZER_STATES = ("carried", "reset")
 # No optimiser in use trains a language model faster; 2.0 is a 2e-4 without its unit.
 HIGHEST_LEARNING_RATE = 0.1
+SIZES = {"model_size": "millions of parameters", "batch_tokens": "tokens per step"}
 # Below this nothing is learnt in any number of steps.
 LOWEST_LEARNING_RATE = 1e-12
 # Shares of a mixture are often rounded to a few digits.
@@ -23,15 +24,20 @@ def _check_schedule(check: Check, schedule: object) -> None:
         check.add("key schedule", f"the schedule is {schedule!r}", fix)
         return
     peak = schedule.peak
+    lowest, highest = LOWEST_LEARNING_RATE, HIGHEST_LEARNING_RATE
     if not schedule.learning_rates().any():
         fix = "give the learning rates that were trained with"
         check.add("key schedule", "the learning rate is 0 throughout", fix)
-    elif not LOWEST_LEARNING_RATE <= peak <= HIGHEST_LEARNING_RATE:
-        side = "above" if peak > HIGHEST_LEARNING_RATE else "below"
-        limit = HIGHEST_LEARNING_RATE if peak > HIGHEST_LEARNING_RATE else LOWEST_LEARNING_RATE
-        problem = f"the peak learning rate is {peak:g}, {side} {limit:g}"
+    elif not lowest <= peak <= highest:
+        limit = f"above {highest:g}" if peak > highest else f"below {lowest:g}"
         fix = "write raw learning rates, 2e-4 and not 2.0 (or say lr_unit = 1e-4 in [study])"
-        check.add("key schedule", problem, fix)
+        check.add("key schedule", f"the peak learning rate is {peak:g}, {limit}", fix)
+
+
+def _check_sizes(check: Check, item: "Base | Run") -> None:
+    for key, unit in SIZES.items():
+        if (value := getattr(item, key, None)) is not None:
+            check.positive(key, value, unit)
 
 
 def make_floats(item: Any, keys: Iterable[str]) -> None:
@@ -86,8 +92,7 @@ class Base:
             check.add("key known", f"known is {self.known!r}", fix)
         if self.run is not None:
             check.name("run", self.run)
-        if self.model_size is not None:
-            check.positive("model_size", self.model_size, "millions of parameters")
+        _check_sizes(check, self)
         steps_fine = self.steps is not None and check.count("steps", self.steps)
         if self.schedule is not None:
             _check_schedule(check, self.schedule)
@@ -198,10 +203,7 @@ class Run:
                     check.add(f"key {key}", f"a PT run has no {key}", fix)
         else:
             check.add("key phase", f"phase is {self.phase!r}", 'write "pt" or "cpt"')
-        if self.model_size is not None:
-            check.positive("model_size", self.model_size, "millions of parameters")
-        if self.batch_tokens is not None:
-            check.positive("batch_tokens", self.batch_tokens, "tokens per step")
+        _check_sizes(check, self)
         if self.sequence_length is not None:
             check.count("sequence_length", self.sequence_length)
         if self.branch is not None and self.branch.step >= self.schedule.steps:

@@ -110,9 +110,8 @@ class Segment:
 
     def first(self, steps: int) -> "Segment | LoggedSegment":
         """Return the first steps of it, to the last digit: as a log unless it is constant."""
-        if self.shape == "constant":
-            return self.stretched(steps)
-        return _every_step(self.learning_rates()[:steps])
+        constant = self.shape == "constant"
+        return self.stretched(steps) if constant else _every_step(self.learning_rates()[:steps])
 
 
 @dataclass(frozen=True)

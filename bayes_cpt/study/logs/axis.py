@@ -216,7 +216,7 @@ class StepAxis:
         ):
             self.notes.append(f"{from_zero}, as Lightning counts them; one was added to each")
             # Only an evaluation before the training is truly of step 0.
-            return counts + ~(measured & (counts == 0))
+            return np.where(measured & (counts == 0), 0.0, counts + 1.0)
         return counts / size
 
     def _of_lightning(self, counter: str, measured: Floats) -> bool:

@@ -252,22 +252,21 @@ def start_study(folder: Path, answers: Answers, ask: Ask | None = None) -> Impor
     if not answers.logs:
         raise fail("LOG", "no log is named", "name at least one log, or --answers FILE")
     check = Check()
-    read = {name: check.run("", read_run_log, name, own) for name, own in answers.logs.items()}
+    recipes, logs = {}, {}
+    for name, own in answers.logs.items():
+        if found := check.run("", read_run_log, name, own):
+            recipes[name], logs[name] = found
     check.raise_problems()
-    recipes = {name: found[0] for name, found in read.items() if found}
-    logs = {name: found[1] for name, found in read.items() if found}
     study = {"name": folder.resolve().name, **answers.study}
     start = _Start(study, answers.bases, recipes, ask, check)
     start.name_sets(list(dict.fromkeys(set_ for log in logs.values() for set_ in log.domains)))
     start.find_shares()
     start.find_bases()
     check.raise_problems()
-    runs = [
-        check.run("", logged_run, name, logs[name], own[0], {}, list(start.bases))
-        for name, own in recipes.items()
-    ]
+    bases = list(start.bases)
+    runs = [check.run("", logged_run, n, logs[n], own[0], {}, bases) for n, own in recipes.items()]
     check.raise_problems()
-    done = [run for run in runs if run is not None]
+    done = list(filter(None, runs))
     start.place_bases([logged.run for logged in done])
     lines = table_lines(["study"], study)
     for name, table in start.bases.items():
@@ -412,12 +411,12 @@ def _third_sets(study: Mapping[str, Any], domains: Sequence[str]) -> list[str]:
     """Say which validation sets are none that the runs of a study train on."""
     named = [part for key in ROLES for part in _several(study.get(key))]
     third = [domain for domain in domains if domain not in named]
-    open_roles = [f"--{key} {third[0]}" for key in ROLES if third and study.get(key) is None]
-    ask = f" (give {' or '.join(open_roles)} if it is that)" if open_roles else ""
-    said = (
-        f"validation sets that are neither general nor target: {', '.join(third)}; they are kept as"
-    )
-    return [f"{said} third sets{ask}"] if third else []
+    if not third:
+        return []
+    said = f"validation sets that are neither general nor target: {', '.join(third)}"
+    options = [f"--{key} {third[0]}" for key in ROLES if study.get(key) is None]
+    ask = f" (give {' or '.join(options)} if it is that)" if options else ""
+    return [f"{said}; they are kept as third sets{ask}"]
 
 
 def _several(name: Any) -> list[Any]:
@@ -495,16 +494,15 @@ def _new_sets(
     """Return which sets are general and target where the study names none: as given, or by their names."""
     found = {}
     for key in ROLES:
-        named = study.get(key)
-        if named is not None and given.get(key, named) not in _several(named):
+        named, own = study.get(key), given.get(key)
+        if named is not None and own is not None and own not in _several(named):
             problem = f"the {key} validation set of the study is {named!r}"
-            raise fail(
-                f"--{key} {given[key]}", problem, "leave the option out, or correct study.toml"
-            )
-        called = given.get(key) or _called(key, domains)
+            fix = "leave the option out, or correct study.toml"
+            raise fail(f"--{key} {own}", problem, fix)
+        called = own or _called(key, domains)
         if named is None and called is not None:
             found[key] = called
-            notes.append(TAKEN.format(key, called, "as given" if key in given else "by its name"))
+            notes.append(TAKEN.format(key, called, "as given" if own else "by its name"))
     return found
 
 
@@ -521,15 +519,14 @@ def _merged(
     name: str, before: Losses, now: Losses, overlap: str, log: Log, notes: list[str]
 ) -> Losses:
     """Return the losses of a run with those of the log; what a rotated log has no more is kept."""
-    differ = [
-        key for key in now if key in before and abs(now[key] - before[key]) > SAME_VALUE * now[key]
-    ]
+    both = before.keys() & now.keys()
+    differ = sorted(key for key in both if abs(now[key] - before[key]) > SAME_VALUE * now[key])
     if differ and overlap == "refuse":
-        step, domain = differ[0]
+        (step, domain), other = differ[0], before[differ[0]]
+        problem = f"the study has {other:g} there, the log {now[differ[0]]:g}"
         raise LogError.at(
             f"run {name}, step {step}, domain {domain}",
-            f"the study has {before[differ[0]]:g} there, the log {now[differ[0]]:g} "
-            f"({len(differ)} points differ)",
+            f"{problem} ({len(differ)} points differ)",
             "give --overlap last to take the log's, --overlap first to keep the study's; a log of "
             "another validation set needs its own --loss SERIES=SET",
         )

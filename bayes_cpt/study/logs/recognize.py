@@ -6,6 +6,7 @@ no more than a fit of two numbers, a cosine its length besides. Between pieces a
 leaves it: of the steps between two logged ones each is tried. A warm-up from zero is known by one point.
 """
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -427,20 +428,13 @@ def _explains(piece: _Piece, logged: _Logged, join: _Join | None) -> bool:
 
 def _longest(size: int, first: int, fits: Callable[[int], bool]) -> int:
     """Return the end of the longest stretch from `first` that `fits`, by doubling and halving."""
-    reach, step = first + 1, 2
-    while True:
-        last = min(first + step, size)
-        if not fits(last):
-            low, high = reach, last
-            break
-        reach = last
-        if last == size:
-            return last
-        step *= 2
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if fits(middle) else (low, middle)
-    return low
+    last, step = first + 1, 2
+    while last < size and fits(reach := min(first + step, size)):
+        last, step = reach, 2 * step
+    if last == size:
+        return size
+    # From the first end beyond `last` that does not fit.
+    return bisect_left(range(reach), True, lo=last + 1, key=lambda end: not fits(end)) - 1
 
 
 def _cosine_ends(logged: _Logged, first: int) -> Iterator[tuple[int, int]]:
@@ -461,19 +455,14 @@ def _cosine_ends(logged: _Logged, first: int) -> Iterator[tuple[int, int]]:
 
 def _open_breaks(segments: Sequence[Segment], steps: Ints) -> Iterator[str]:
     """Yield where a learning rate jumps between two logged steps: any step between may be the one."""
-    end = 0
-    for before, after in pairwise(segments):
-        end += before.steps
-        place = int(np.searchsorted(steps, end, side="right"))
-        if (
-            before.end != after.start
-            and 0 < place < steps.size
-            and steps[place] - steps[place - 1] > 1
-        ):
-            jump = f"from {before.end:g} to {after.start:g}"
+    ends = np.cumsum([segment.steps for segment in segments]).tolist()
+    for (before, after), end in zip(pairwise(segments), ends[:-1], strict=True):
+        last = np.searchsorted(steps, end, side="right") - 1
+        around = steps[max(last, 0) : last + 2]
+        if before.end != after.start and around.size == 2 and np.ptp(around) > 1:
             yield (
-                f"the jump {jump} is taken to be after step {end}; the log leaves open where between "
-                f"steps {steps[place - 1]} and {steps[place]} it is"
+                f"the jump from {before.end:g} to {after.start:g} is taken to be after step {end}; the log "
+                f"leaves open where between steps {around[0]} and {around[1]} it is"
             )
 
 
