@@ -46,6 +46,8 @@ def test_the_tables_of_one_log_are_those_of_their_files() -> None:
     text = (RESULTS / "one-log.md").read_text(encoding="utf-8")
     for name in ("one-log", "one-log-prefix"):
         table = pd.read_csv(RESULTS / f"{name}.csv", dtype=str)
+        # The page leaves out the rivals one by one.
+        table = table.drop(columns=["last value", "power law", "least squares", "gaussian process"])
         lines = [" | ".join(table.columns), *(" | ".join(row) for row in table.to_numpy())]
         for line in lines:
             assert f"| {line} |" in text, name
