@@ -338,10 +338,3 @@ def test_correlations_of_the_model_before_stay_unless_shown_anew() -> None:
     level = labels.index(("level_power", None))
     for role, value in (("general", 0.5), ("target", 0.2)):
         assert matrix[level, labels.index(("exponent", role))] == value
-
-
-def test_what_is_not_shown_is_said_to_be_unsure() -> None:
-    unsure = learnt_model(CPT, population(pair(FIVE[2], FIVE[3], 0.5, 0.4)), "ours")
-    assert "none is shown to vary together" in together(unsure)
-    assert "memory (all) and level_power (all) (probability 0.40)" in together(unsure)
-    assert "No two parameters are determined" in together(learnt_model(CPT, population(), "ours"))

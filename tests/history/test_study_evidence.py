@@ -48,14 +48,6 @@ def test_a_ridge_is_known_along_one_direction_alone() -> None:
     assert found.contraction[LABELS[0]] == pytest.approx(16.0 / 33.0)
 
 
-def test_what_a_study_lacks_it_says_nothing_of() -> None:
-    directions, _ = of_likelihood(np.array([[4.0]]), np.array([1.0]), LABELS[1:2]).information(
-        LABELS
-    )
-    assert not directions[:, [0, 2]].any()
-    assert directions[:, 1].any()
-
-
 def test_wider_priors_are_wider_on_their_own_scales() -> None:
     broad = labels_of(widened(SPEC, 2.0))
     for label, prior in labels_of(SPEC).items():

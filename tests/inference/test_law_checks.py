@@ -112,11 +112,6 @@ def test_what_is_asked_of_one_draw_is_uniform_if_the_model_is_right(kind: str) -
         assert stats.kstest(2.0 * below, "uniform").pvalue > 1e-4
 
 
-def test_scores_of_runs_are_standard_normal() -> None:
-    scores = [c.score for found in checks_of_truths() for c in found.checks if c.kind == RUN]
-    assert stats.kstest(scores, "norm").pvalue > 1e-3
-
-
 def test_alarms_at_the_truth_are_rarer_than_stated() -> None:
     alarms = sum(bool(checks.alarms) for checks in checks_of_truths())
     assert stats.binomtest(alarms, TRUTHS, law_checks.FALSE_ALARMS, "greater").pvalue > 0.01

@@ -6,15 +6,13 @@ from functools import cache
 import numpy as np
 import pytest
 from synthetic import prior_as_posterior
-from target_family import BASE, MIXED, RUNS, TARGETS, continued, several
+from target_family import BASE, RUNS, TARGETS, continued, several
 
-from bayes_cpt.decisions.objective import read_objective
 from bayes_cpt.errors import StudyError
 from bayes_cpt.forecast.bands import bands
 from bayes_cpt.inference.posterior import Posterior, stack
 from bayes_cpt.landmarks import critical_point, peak_response, turning_length
 from bayes_cpt.model.groups import study_of_target
-from bayes_cpt.planner.page import Planner
 from bayes_cpt.study.study import Study
 
 # A target that no run trains on alone is warned of.
@@ -106,10 +104,3 @@ def test_landmarks_are_those_of_the_law_of_all() -> None:
     assert critical_point(one, [0.3], 50).draws["rise"].shape == (48, 1)
     with pytest.raises(StudyError, match="the turning length is for one only"):
         turning_length(posterior(), plan_for(posterior().study))
-
-
-def test_the_page_knows_the_target_that_was_named() -> None:
-    one = posterior().of_target("law")
-    data = Planner.of(one, read_objective("balanced"), draws=8, candidates=64).data
-    assert data["domains"] == ["web", "law"]
-    assert MIXED.keys() & {base["name"] for base in data["bases"]} == set()

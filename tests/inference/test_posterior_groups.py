@@ -23,12 +23,6 @@ def pretraining(*sizes: float) -> Study:
     return plan(*(Run(f"size_{size:g}", "pt", BIG, model_size=size) for size in sizes))
 
 
-def test_a_posterior_with_known_sizes_is_itself() -> None:
-    posterior = family_posterior()
-    assert posterior.frame.sizes == SIZES
-    assert posterior.with_new_sizes([20.0, None, 3000.0]) is posterior
-
-
 def test_a_new_size_comes_from_the_population_and_leaves_the_known_ones() -> None:
     posterior = family_posterior()
     extended = posterior.with_new_sizes([700.0])

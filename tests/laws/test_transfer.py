@@ -63,20 +63,6 @@ def test_shift_with_replay_is_its_closed_form() -> None:
 DILUTED = Shift((1.0, -1.0), ("power", "saturating"), replay_rate=True, replay_dilution=True)
 
 
-@pytest.mark.parametrize("dilution", [-1.1, 0.0, 2.0])
-def test_diluted_factors_are_their_closed_forms(dilution: float) -> None:
-    x = np.linspace(0.0, 1.0, 11)
-    general = {"b": 150.0, "gamma": 0.4, "k": dilution}
-    found = DILUTED.replay_factor(x, general, np)
-    expected = [u * (1 + 150 * (1 - u)) ** -0.4 / math.exp(dilution * (1 - u)) for u in x]
-    np.testing.assert_allclose(found, expected, rtol=1e-12)
-    target = {"c": np.float64(4.0), "delta": np.float64(2.0), "k": dilution}
-    found = DILUTED.replay_factor(x, target, np)
-    plain = [(1 - (1 + 4 * u) ** -2) / (1 - 5**-2) for u in x]
-    expected = [h / math.exp(dilution * (1 - u)) for h, u in zip(plain, x, strict=True)]
-    np.testing.assert_allclose(found, expected, rtol=1e-12)
-
-
 def test_diluted_factors_reach_both_printed_forms() -> None:
     """docs/law.md states k and the largest distance, the rest of each form being linear."""
     x = np.linspace(0.0, 1.0, 101)
@@ -111,22 +97,6 @@ def test_shift_is_zero_at_the_transfer_and_at_pure_replay(
         pure_replay = hand_points(forward_cpt=area, target_share=0.0)
         assert SHIFT.loss(at_transfer, own, np)[0] == 0.0
         assert SHIFT.loss(pure_replay, own, np)[0] == 0.0
-
-
-@given(SHIFT_PARAMETERS)
-def test_the_two_replay_factors_do_not_mix(drawn: dict[str, Any]) -> None:
-    """On the power set a = 0, on the exponential set b = gamma = 0, wherever the sets stand."""
-    share = 0.6
-    for factors, power in (("power", "exponential"), 0), (("exponential", "power"), 1):
-        term = Shift((1.0, -1.0), factors, replay_rate=True)
-        found = term.coefficients(arrays(drawn), REFERENCE, np)
-        curvature, onset = drawn["replay_curvature"][0], drawn["replay_onset"][0]
-        gamma = -math.log(drawn["replay_quarter"][0]) / math.log1p(0.25 * onset)
-        powers = share * (1.0 + onset * (1.0 - share)) ** -gamma
-        exponentials = relative_exponential(np.float64(curvature), share, np)
-        got = [term.replay_factor(np.float64(share), of_domain(found, i), np) for i in (0, 1)]
-        assert got[power] == pytest.approx(powers, rel=1e-10)
-        assert got[1 - power] == pytest.approx(float(exponentials), rel=1e-10)
 
 
 @pytest.mark.parametrize("curvature", [3.238, 5.696])

@@ -61,13 +61,6 @@ def test_without_its_trunk_a_run_stands_alone() -> None:
     assert (curve.start, curve.base_known) == (0, False)
 
 
-def test_independent_errors_anchor_nothing() -> None:
-    residuals = SPEC.residuals.model_copy(update={"kind": "independent"})
-    spec = SPEC.model_copy(update={"residuals": residuals})
-    curves = build_setup(spec, branching_study()).curves
-    assert not any(curve.base_known for curve in curves.curves)
-
-
 def test_a_branch_of_a_cpt_run_starts_at_its_base_and_counts_once() -> None:
     study = lab()
     trunk = study.run("r25_cos")

@@ -62,12 +62,6 @@ def test_draws_have_the_lengths_in_turn() -> None:
     assert near == sorted(near)
 
 
-def test_fewer_draws_than_lengths_are_drawn_all_the_same() -> None:
-    shared = SharedMisfit(draws=3, correlation=0.7, domains=2)
-    assert np.isfinite(shared.innovations(PLACES, 2)).all()
-    assert shared.innovations(PLACES, 2).std() > 0
-
-
 @pytest.mark.parametrize("correlation", [-0.3, 0.0, 0.7, 1.0])
 def test_any_two_of_several_sets_are_as_alike(correlation: float) -> None:
     plain = np.random.default_rng(2).standard_normal((4, 20_000))

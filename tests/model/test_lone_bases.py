@@ -3,7 +3,7 @@ from dataclasses import astuple, replace
 import numpy as np
 import pandas as pd
 import pytest
-from small_study import ANNEALED, REFERENCE, STUDY, TRUNK
+from small_study import ANNEALED, REFERENCE, STUDY
 from synthetic import lab
 
 from bayes_cpt.inference.fitting import fit
@@ -47,13 +47,6 @@ def test_what_a_curve_tells_is_not_told_twice() -> None:
 def test_a_validation_set_that_its_run_was_not_measured_on_counts() -> None:
     losses = STUDY.losses[(STUDY.losses["run"] != "trunk") | (STUDY.losses["domain"] == "g")]
     assert added(replace(STUDY, losses=losses)) == [("stable", 1000, "t", 4.45)]
-
-
-def test_a_name_that_a_run_has_is_not_taken_twice() -> None:
-    study = measured()
-    bases = (Base("none", 1000, TRUNK), study.base("annealed"))
-    runs = tuple(replace(run, base="none") if run.name == "none" else run for run in study.runs)
-    assert ("none+", 1000, "t", 4.45) in added(replace(study, bases=bases, runs=runs))
 
 
 def test_a_base_that_names_a_run_left_out_of_the_study() -> None:

@@ -8,10 +8,10 @@ from small_study import ANNEALED, COSINE, PEAK, REFERENCE, REWARMED, STUDY, TRUN
 
 from bayes_cpt.errors import StudyError
 from bayes_cpt.laws import Annealing, Reference
-from bayes_cpt.laws.areas import AreaForm, forward_area
+from bayes_cpt.laws.areas import AreaForm
 from bayes_cpt.laws.series import MomentumRange
 from bayes_cpt.model.fitted_points import first_step, observed_steps
-from bayes_cpt.model.law_table import LawTable, ResidualTable
+from bayes_cpt.model.law_table import ResidualTable
 from bayes_cpt.model.points import Curves, build_curves, last_pretraining_step, reference_of
 from bayes_cpt.study.runs import Run
 from bayes_cpt.study.schedules import constant, linear
@@ -83,22 +83,6 @@ def test_the_longest_warm_up_of_the_study_leaves_out_a_step_of_every_run() -> No
     assert observed_steps(study, study.run("none"), "t", chosen) == [10, 500]
 
 
-def test_reference_of_a_law_with_powers_of_its_own() -> None:
-    """Level, slope and rho are nearly apart at the geometric median of the peaks."""
-    peaks = [PEAK, 0.25 * PEAK]
-    runs = [Run(f"at {peak}", "pt", constant(1000, peak)) for peak in peaks]
-    study = replace(
-        STUDY.subset(["none"]).with_runs(runs, [(run.name, 1000, "g", 3.0) for run in runs])
-    )
-    law = LawTable(terms=("power", "annealing", "shift"))
-    own = law.model_copy(update={"forward_power": True})
-    printed, free = (reference_of(study, each) for each in (law, own))
-    assert printed.learning_rate == PEAK
-    assert free.learning_rate == pytest.approx(0.5 * PEAK)
-    assert free.forward_pt == printed.forward_pt
-    assert free.forward_cpt == printed.forward_cpt
-
-
 def test_curves_are_ordered_and_know_whether_their_base_was_measured() -> None:
     found = [(c.run, c.domain, c.continual, c.base_known) for c in curves_of().curves]
     assert found == [
@@ -123,50 +107,6 @@ def test_columns_of_the_points() -> None:
     np.testing.assert_allclose(
         points.learning_rate, [1, 1, 1, 0.0, rates[9] / PEAK, 0.0, 0.0], atol=1e-15
     )
-
-
-@pytest.mark.parametrize("momentum", [0.95, 0.999])
-def test_areas_of_the_points_are_the_recursions_of_law_section_2(momentum: float) -> None:
-    points = curves_of().points
-    trunk, base = forward_area(TRUNK.learning_rates()), ANNEALED.learning_rates().sum()
-    whole = TRUNK.learning_rates().sum()
-    forward = forward_area(COSINE.learning_rates())
-    cpt = [0, 0, 0, forward[499], forward[9], forward[499], REWARMED.learning_rates().sum()]
-    np.testing.assert_allclose(points.shift_area({}, np), cpt, rtol=1e-12, atol=1e-25)
-    coefficients = {"lambda": np.float64(momentum), "C1": np.ones(7)}
-    np.testing.assert_allclose(
-        np.exp(points.log_forward_area(coefficients, np)),
-        np.add([trunk[399], whole, whole, whole, whole, whole, base], cpt),
-        rtol=1e-12,
-    )
-    got_pt, got_cpt = Annealing().areas(points, coefficients, np)
-    annealed = annealing_area(ANNEALED.learning_rates()[100:], momentum, PEAK)[-1]
-    np.testing.assert_allclose(got_pt, [0, 0, 0, 0, 0, 0, annealed], rtol=1e-7, atol=1e-11)
-    falls = annealing_area(COSINE.learning_rates(), momentum, PEAK)
-    again = annealing_area(REWARMED.learning_rates(), momentum, 4e-4)[-1]
-    expected = [0, 0, 0, falls[499], falls[9], falls[499], again]
-    np.testing.assert_allclose(got_cpt, expected, rtol=1e-7, atol=1e-9)
-
-
-def test_two_paces_share_the_gain_and_come_to_the_same_in_the_end() -> None:
-    points = curves_of().points
-    given = {"lambda": 0.98, "lambda_slow": 0.998, "slow_share": 0.3}
-    both: dict[str, Any] = {name: np.float64(value) for name, value in given.items()}
-    both["C1"] = np.ones(7)
-    term = Annealing(slow=True)
-    rates = COSINE.learning_rates()
-    fast, slow = (annealing_area(rates, both[own], PEAK) for own in ("lambda", "lambda_slow"))
-    expected = 0.7 * fast / 50 + 0.3 * slow / 500
-    found = term.areas(points, both, np)[1] / 50
-    np.testing.assert_allclose(found[3:6], expected[[499, 9, 499]], rtol=1e-7, atol=1e-10)
-    printed = Annealing().areas(points, {"lambda": both["lambda"], "C1": both["C1"]}, np)[1]
-    alone = term.areas(points, both | {"slow_share": np.float64(0.0)}, np)[1]
-    np.testing.assert_allclose(alone, printed, rtol=1e-13)
-    # Long after its last fall a schedule has gained what it fell by, at either pace.
-    fallen = np.r_[rates, np.zeros(20_000)]
-    for momentum in (0.98, 0.998):
-        gained = (1 - momentum) * annealing_area(fallen, momentum, PEAK)[-1]
-        assert gained == pytest.approx(PEAK, rel=1e-6)
 
 
 @pytest.mark.parametrize("said", [True, False])

@@ -106,16 +106,6 @@ def test_a_prior_may_be_stated_as_an_interval(shares: tuple[float, float], mass:
     )
 
 
-@pytest.mark.parametrize("ends", [(15.0, 60.0), (100.0, 3000.0), (20.0, 4000.0)])
-def test_an_interval_between_bounds(ends: tuple[float, float]) -> None:
-    made = stated("lognormal", ends, lower=10.0, upper=1e4)
-    assert isinstance(made, LogNormal)
-    assert (made.lower, made.upper) == (10.0, 1e4)
-    edges = (np.log([10.0, 1e4]) - np.log(made.median)) / made.sigma
-    logs = stats.truncnorm(*edges, np.log(made.median), made.sigma)
-    np.testing.assert_allclose(np.exp(logs.ppf([0.05, 0.95])), ends, rtol=2e-3)
-
-
 @pytest.mark.parametrize(
     ("family", "keys", "message"),
     [

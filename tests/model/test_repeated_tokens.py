@@ -34,12 +34,6 @@ def test_with_data_that_last_the_law_is_the_one_without_the_option() -> None:
     np.testing.assert_array_equal(expected(MODEL, unique=1e9), expected("cpt-replay"))
 
 
-def test_the_reference_says_how_long_the_data_last() -> None:
-    reference = build_setup(read_spec(MODEL), lab_for(MODEL)).frame.reference
-    assert reference.unique_steps == pytest.approx(1e6 / 2048)
-    assert build_setup(read_spec("cpt-replay"), lab_for(MODEL)).frame.reference.unique_steps == 1.0
-
-
 def test_a_study_that_says_nothing_of_its_data_is_refused() -> None:
     with pytest.raises(StudyError, match=r"unique_tokens: .*Add unique_tokens = \{ target"):
         build_setup(read_spec(MODEL), lab())

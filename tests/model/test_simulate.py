@@ -214,17 +214,6 @@ def test_the_density_beyond_the_studied_steps_knows_that_the_law_extrapolates() 
     assert found != pytest.approx(log_densities(FRAME, one, curves)[0, 1], rel=1e-6)
 
 
-def test_independent_errors_are_independent() -> None:
-    frame = BoundModel(
-        read_spec("cpt-replay-printed"), ("g", "t"), ("general", "target"), REFERENCE
-    )  # fmt: skip
-    drawn = draw_priors(frame, 1, seed=5) | {"error": np.array([[0.01, 0.02]])}
-    many = {n: np.broadcast_to(v[0], (DRAWS, *v.shape[1:])) for n, v in drawn.items()}
-    found = simulate(frame, many, WANTED, None, np.random.default_rng(7))
-    sizes = np.array([0.01, 0.02])[WANTED.points.domain_index]
-    assert_moments(found.loss - found.expected, np.zeros(sizes.size), np.diag(sizes**2))
-
-
 def test_products_are_those_of_the_dense_covariance() -> None:
     measured = seen()
     few = {name: value[:2] for name, value in PARAMETERS.items()}

@@ -69,19 +69,6 @@ def test_own_file_changes_only_what_it_names(tmp_path: Path) -> None:
         assert own.priors[name] == parent.priors[name]
 
 
-@pytest.mark.parametrize("model", MODELS)
-def test_every_shipped_model_can_be_extended(tmp_path: Path, model: str) -> None:
-    found = read_spec(written(tmp_path, f'extends = "{model}"\nname = "own"\n'))
-    assert found.priors == read_spec(model).priors
-    assert found.law == read_spec(model).law
-
-
-def test_extends_is_taken_from_the_folder_of_the_file(tmp_path: Path) -> None:
-    written(tmp_path, 'extends = "cpt"\nname = "first"\n', "first.toml")
-    second = written(tmp_path, 'extends = "first.toml"\nname = "second"\n', "second.toml")
-    assert read_spec(second).law == read_spec("cpt").law
-
-
 def test_turning_a_term_off_leaves_its_inherited_priors_out(tmp_path: Path) -> None:
     every = file_with(tmp_path)
     text = f'extends = "{every}"\nname = "own"\n[law]\nterms = ["power", "annealing", "shift"]\n'
@@ -102,94 +89,45 @@ def test_roles_take_precedence_over_every(tmp_path: Path) -> None:
 
 
 # What is written, where the error is, what it says, and the fix.
+# fmt: off
 MALFORMED = {
-    "unknown key": (
-        EXTENDED + "colour = 1\n",
-        "key colour",
-        "the key 'colour' is unknown",
-        "take the key out",
-    ),
-    "key of a law's own table": (
-        EXTENDED + '[law.replay_factor]\ngenerl = "power"\n',
-        "key law.replay_factor.generl",
-        "did you mean 'general'?",
-        "take the key out",
-    ),
-    "key like no other": (
-        EXTENDED + "[law]\nzzz = 1\n",
-        "law.zzz",
-        "is unknown",
-        "the keys are terms,",
-    ),
+    "unknown key": (EXTENDED + "colour = 1\n", "key colour", "the key 'colour' is unknown",
+        "take the key out"),
+    "key of a law's own table": (EXTENDED + '[law.replay_factor]\ngenerl = "power"\n',
+        "key law.replay_factor.generl", "did you mean 'general'?", "take the key out"),
+    "key like no other": (EXTENDED + "[law]\nzzz = 1\n", "law.zzz", "is unknown",
+        "the keys are terms,"),
     "unknown term": (EXTENDED + '[law]\nterms = ["powr"]\n', "terms", "'power'", "correct"),
     "no terms": (EXTENDED + "[law]\nterms = []\n", "terms", "at least 1", "correct"),
-    "prior with a slip": (
-        EXTENDED + prior("exponnet", 'distribution = "normal", mean = 0, sd = 1'),
-        "own.toml",
-        "no such parameter",
-        "did you mean exponent",
-    ),
-    "missing prior": (
-        EXTENDED + '[residuals]\nkind = "independent"\n',
-        "own.toml",
-        "priors.error",
-        "add [priors.error]",
-    ),
-    "sd of 0": (
-        EXTENDED + prior("exponent", 'distribution = "normal", mean = 0, sd = 0'),
-        "priors.exponent",
-        "greater than 0",
-        "correct",
-    ),
+    "prior with a slip": (EXTENDED + prior("exponnet", 'distribution = "normal", mean = 0, sd = 1'),
+        "own.toml", "no such parameter", "did you mean exponent"),
+    "missing prior": (EXTENDED + '[residuals]\nkind = "independent"\n', "own.toml", "priors.error",
+        "add [priors.error]"),
+    "sd of 0": (EXTENDED + prior("exponent", 'distribution = "normal", mean = 0, sd = 0'),
+        "priors.exponent", "greater than 0", "correct"),
     "median out of bounds": (
         EXTENDED
-        + prior(
-            "memory", 'distribution = "lognormal", median = 5, sigma = 1, lower = 10, upper = 99'
-        ),
-        "priors.memory",
-        "between lower and upper",
-        "correct",
-    ),
-    "missing number": (
-        EXTENDED + prior("exponent", 'distribution = "normal", mean = 0'),
-        "priors.exponent",
-        "the key 'sd' is missing",
-        "add the key",
-    ),
+        + prior("memory", 'distribution = "lognormal", median = 5, sigma = 1, lower = 10, upper = 99'),
+        "priors.memory", "between lower and upper", "correct"),
+    "missing number": (EXTENDED + prior("exponent", 'distribution = "normal", mean = 0'),
+        "priors.exponent", "the key 'sd' is missing", "add the key"),
     "prior without a reason": (
         EXTENDED + prior("exponent", 'distribution = "normal", mean = 0, sd = 1', reason=""),
-        "priors.exponent.reason",
-        "at least 1",
-        "correct",
-    ),
+        "priors.exponent.reason", "at least 1", "correct"),
     "one role only": (
         EXTENDED + '[priors.exponent]\nreason = "r"\n'
         'general = { distribution = "normal", mean = 0, sd = 1 }\n',
-        "priors.exponent",
-        "general and target",
-        "correct",
-    ),
+        "priors.exponent", "general and target", "correct"),
     "not TOML": ("name = \n", "own.toml", "not TOML", "fix the line"),
-    "extends an unknown model": (
-        'extends = "cpt-replya"\nname = "own"\n',
-        "own.toml",
-        "no model 'cpt-replya'",
-        "did you mean cpt-replay",
-    ),
-    "law without a level": (
-        'extends = "pretrain"\nname = "own"\n[law]\nterms = ["annealing"]\n',
-        "key law",
-        "no term power",
-        "add the term",
-    ),
-    "law without annealing": (
-        EXTENDED + '[law]\nterms = ["power", "shift"]\n',
-        "key law",
-        "no term annealing",
-        "add the term",
-    ),
+    "extends an unknown model": ('extends = "cpt-replya"\nname = "own"\n', "own.toml",
+        "no model 'cpt-replya'", "did you mean cpt-replay"),
+    "law without a level": ('extends = "pretrain"\nname = "own"\n[law]\nterms = ["annealing"]\n',
+        "key law", "no term power", "add the term"),
+    "law without annealing": (EXTENDED + '[law]\nterms = ["power", "shift"]\n', "key law",
+        "no term annealing", "add the term"),
     "priors are no table": (EXTENDED + "priors = 3\n", "key priors", "priors", "table"),
 }
+# fmt: on
 
 
 @pytest.mark.parametrize("case", MALFORMED)

@@ -47,12 +47,6 @@ def test_thinned_steps_are_some_of_all_with_both_ends(
     assert len(kept) == len(every) or len(every) > most
 
 
-@given(st.integers(2, 50_000), st.integers(10, 400))
-def test_gaps_are_those_of_an_even_grid_at_most(length: int, most: int) -> None:
-    kept = thinned(range(1, length + 1), 6.0, most)
-    assert np.diff(kept, prepend=kept[0]).max() <= length / (most // 2 - 1) + 1
-
-
 @cache
 def frame() -> BoundModel:
     return build_setup(SPEC, lab()).frame

@@ -6,17 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 from every_option import spec_with
 from open_weights import BASE_LOSSES, PEAK, STEPS, open_study, rewarmed
 from synthetic import lab, lab_posterior, prior_as_posterior
 
-from bayes_cpt import fit, load
+from bayes_cpt import fit
 from bayes_cpt.decisions.decision import decide
-from bayes_cpt.decisions.next_run import next_run
 from bayes_cpt.errors import SpecError, StudyError
-from bayes_cpt.forecast.bands import bands
 from bayes_cpt.identify.determination import identifiability
 from bayes_cpt.laws import Annealing
 from bayes_cpt.model.bases import fitted_bases, for_base, unknown_base
@@ -80,14 +77,6 @@ def test_the_law_as_printed_leaves_its_level_free() -> None:
     printed = read_spec("cpt-replay-printed")
     frame = build_setup(printed, without_start("target")).frame
     assert frame.spec.priors["reference_loss"] == printed.priors["reference_loss"]
-
-
-def test_curves_start_at_the_measured_losses_of_the_base() -> None:
-    frame = build_setup(SPEC, open_study()).frame
-    curves = frame.curves(open_study(), lambda *_: [0])
-    losses = expected_loss(frame, draw_priors(frame, 50, seed=0), curves)
-    wanted = [BASE_LOSSES[curve.domain] for curve in curves.curves]
-    np.testing.assert_allclose(losses, np.tile(wanted, (50, 1)), rtol=1e-12)
 
 
 @pytest.mark.parametrize("spec", [SPEC, spec_with()], ids=["shipped", "options"])
@@ -197,21 +186,6 @@ def test_fits_and_plans_of_other_bases_do_not_go_together() -> None:
         lab_posterior().predict(replace(open_study(), is_plan=True))
 
 
-def plan_of_a_long_run() -> Study:
-    losses = pd.DataFrame(columns=["run", "step", "domain", "loss"])
-    return replace(open_study(), runs=(rewarmed(4 * STEPS),), losses=losses, is_plan=True)
-
-
-def test_a_saved_fit_predicts_as_before(tmp_path: Path) -> None:
-    posterior = prior_as_posterior(open_study())
-    posterior.save(tmp_path / "open.nc")
-    loaded = load(tmp_path / "open.nc")
-    assert loaded.frame.spec == posterior.frame.spec
-    pd.testing.assert_frame_equal(
-        bands(loaded, plan_of_a_long_run()), bands(posterior, plan_of_a_long_run())
-    )
-
-
 def test_a_decision_gives_raw_learning_rates() -> None:
     posterior = prior_as_posterior(open_study())
     found = decide(posterior, candidates=256, draws=40)
@@ -225,16 +199,6 @@ def test_a_decision_gives_raw_learning_rates() -> None:
     assert "of the PT peak" not in words
     with pytest.raises(SpecError, match="it is a share of the PT peak, and that is not known"):
         decide(posterior, space={"relative_peak": [0.5]})
-
-
-def test_next_runs_start_from_the_base() -> None:
-    found = next_run(prior_as_posterior(open_study(), draws=100), draws=200, candidates=128)
-    plan = found.runs
-    assert {run.base for run in plan} == {"open"}
-    # The last one is the run that would tell most of what the fit leaves open.
-    assert {run.schedule.peak for run in plan[:-1]} == {PEAK}
-    assert (plan[-1].name, plan[-1].schedule.peak) == ("most_telling", PEAK / 2)
-    assert found.table()["cost"].notna().all()
 
 
 def test_runs_of_pre_training_are_no_advice() -> None:

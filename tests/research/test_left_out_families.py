@@ -1,29 +1,22 @@
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
-from testbench import families
 from testbench.families import (
-    EVERY,
     MOST_RUNS,
     VAGUE,
     joined,
-    learn,
-    sweeps_in,
 )
 from testbench.simulation import NOISE, RUNS, simulated
 
-from bayes_cpt.history.evidence import Evidence, Label, labels_of
+from bayes_cpt.history.evidence import Label, labels_of
 from bayes_cpt.history.learnt import learnt_model, learnt_text
-from bayes_cpt.history.population import Hierarchy, Population
-from bayes_cpt.model.spec import ModelSpec, read_spec
-from bayes_cpt.study.folder import write_study
+from bayes_cpt.history.population import Population
+from bayes_cpt.model.spec import read_spec
 from bayes_cpt.study.runs import Run
 from bayes_cpt.study.schedules import warmup_stable_decay
 from bayes_cpt.study.study import Study
-from bayes_cpt.validate.tasks import Pool
 
 PRETRAINING = tuple(run for run in RUNS if run.phase == "pt")
 
@@ -79,57 +72,3 @@ def test_priors_that_are_asked_for_are_learnt_and_no_others(tmp_path: Path) -> N
     path.write_text(learnt_text(learnt, str(VAGUE), {"one": "0" * 64}, 0), encoding="utf-8")
     assert labels_of(read_spec(path))[chosen].spread == pytest.approx(now[chosen].spread, rel=1e-3)
     assert "peak_slope/general" in path.read_text(encoding="utf-8").split("keep their priors:")[1]
-
-
-def test_sweeps_tell_of_peaks_everywhere_and_are_never_left_out(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in ("mine", "yours"):
-        write_study(pretraining(0), tmp_path / "also" / name)
-    sweeps = sweeps_in(tmp_path / "also")
-    assert list(sweeps) == ["mine", "yours"]
-    assert sweeps_in(None) == {}
-    heard, found = heard_and_learnt(tmp_path, monkeypatch, sweeps)
-    assert set(found) == {EVERY, "sizes", "mpl"}
-    # First of all but peaks, then of peaks.
-    assert heard == [
-        [*SIZES, *MULTI_POWER],
-        [*SIZES, *MULTI_POWER, "mine", "yours"],
-        [*MULTI_POWER],
-        [*MULTI_POWER, "mine", "yours"],
-        [*SIZES],
-        [*SIZES, "mine", "yours"],
-    ]
-
-
-SIZES = ("size-1x1", "size-2x2", "size-3x3")
-MULTI_POWER = ("mpl-1m", "mpl-2m", "mpl-3m")
-
-
-def heard_and_learnt(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    sweeps: dict[str, Study],
-    groups: Callable[[str], str] | None = None,
-) -> tuple[list[list[str]], dict[str, ModelSpec]]:
-    """Return the studies that each population was learnt from, and the models."""
-    spec = read_spec(VAGUE)
-    labels = tuple(labels_of(spec))
-    evidence = [
-        Evidence(name, labels, np.zeros(len(labels)), 0.3 * np.eye(len(labels)))
-        for name in (*SIZES, *MULTI_POWER, *sweeps)
-    ]
-    heard: list[list[str]] = []
-
-    class Listening(Hierarchy):
-        def learn(self, seed: int = 0, without: str | None = None) -> Population:
-            names = tuple(own.study for own in self.evidence)
-            heard.append(list(names))
-            same = np.zeros((4, len(labels)))
-            return Population(labels, same, same + 0.5, dict.fromkeys(labels, names), names)
-
-    monkeypatch.setattr(families, "fit_studies", lambda *_, **__: evidence)
-    monkeypatch.setattr(families, "Hierarchy", Listening)
-    studies = {name: pretraining(0) for name in (*SIZES, *MULTI_POWER)}
-    found = learn(studies, spec, Pool(1), tmp_path, 0, sweeps=sweeps, groups_of_sweeps=groups)
-    return heard, found

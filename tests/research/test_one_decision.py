@@ -1,7 +1,5 @@
 """Rows of a study, from forecasts made by hand: nothing is fitted."""
 
-from dataclasses import replace
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -18,10 +16,11 @@ from testbench.one_decision import (
     constraint_rows,
     statement_rows,
 )
-from testbench.short_studies import DOMAINS
+from testbench.short_studies import DOMAINS, blank
 
 from bayes_cpt.arrays import Floats
 from bayes_cpt.decisions.decision import TOLERANCE
+from bayes_cpt.model.simulate import expected_loss
 
 WEIGHTS = {"domain-focus": (0.1, 0.9), "balanced": (0.5, 0.5), "general-preserving": (0.8, 0.2)}
 
@@ -59,21 +58,6 @@ def test_a_method_that_knows_the_truth_has_no_regret(world: World) -> None:
             world.choices.column(column)[best] for column in ("replay", "relative_peak")
         ]
         assert table.loc[(name, "rule"), "replay"] == 0.25
-
-
-def test_a_misfit_that_like_runs_share_is_part_of_what_is_chosen_between() -> None:
-    own = World.of(Task("0", "moderate", 11))
-    assert own.misfit is not None
-    law = replace(own, misfit=None).losses
-    missed = own.losses - law
-    # As large as the lab shows, less the share that is each run's own.
-    assert 0.003 < missed.std() < 0.06
-    near = np.abs(np.diff(missed, axis=1)[:, np.diff(own.choices.column("replay")) == 0])
-    assert np.median(near) < 0.3 * missed.std()
-    row = 150
-    ends = np.array([own.measured_end(own.choices, row) for _ in range(2)])
-    np.testing.assert_array_equal(ends[0], ends[1])
-    assert np.abs(ends[0] - own.losses[:, row]).max() < 0.15
 
 
 def test_statements_are_those_of_plain_arithmetic(world: World) -> None:
@@ -128,3 +112,15 @@ def test_the_best_choice_that_keeps_a_constraint(world: World) -> None:
         # Whatever is clearly better in the mean breaks the constraint.
         assert np.all(above[mean < mean[place]] > row["allowed"] - 0.01)
         assert row["violated"] == (own @ world.measured_end(world.choices, place) > highest)
+
+
+def test_the_oracle_is_the_law_run_step_by_step() -> None:
+    world = World.of(Task("0", "moderate", 3, shared=False))
+    rows = [0, 100, 314]
+    runs = tuple(world.choices.run(row, f"choice {row}") for row in rows)
+    starts = world.study.losses.query("run == 'pure' and step == 0")
+    plan = blank(runs, starts.assign(run=runs[0].name))
+    curves = world.frame.curves(plan, lambda run, _: [run.schedule.steps], runs)
+    stepwise = expected_loss(world.frame, world.truth, curves)[0].reshape(len(rows), 2).T
+    # To the tolerance of the interpolation over momenta.
+    np.testing.assert_allclose(world.losses[:, rows], stepwise, atol=1e-5)

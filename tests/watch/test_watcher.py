@@ -169,19 +169,6 @@ def test_a_log_of_the_planned_run_agrees_to_the_printed_digits(posterior: Poster
     assert not watcher.disagreements
 
 
-def test_the_forecast_of_the_end_narrows_onto_it(posterior: Posterior, curves: Any) -> None:
-    watcher = Watcher(posterior, RUN, inflation=1.0)
-    watcher.expect(STEPS)
-    widths = []
-    for i, step in enumerate(STEPS):
-        status = watcher.update(step, told(posterior, curves[0], i))
-        own = status.forecast["kernel"]
-        widths.append(own["upper"] - own["lower"])
-    assert widths[0] > 1.5 * widths[-2]
-    assert status.forecast["kernel"]["mean"] == pytest.approx(curves[0][1, -1], abs=1e-3)
-    assert status.gain_left["kernel"]["mean"] == pytest.approx(0.0, abs=1e-3)
-
-
 def test_memory_is_flat_over_10000_updates(posterior: Posterior) -> None:
     run = lab().run(RUN)
     long = replace(run, name="long", schedule=run.schedule.stretched(100_000))
