@@ -151,7 +151,7 @@ def test_the_first_fit_of_a_law_on_a_machine_has_the_draws_of_later_ones(tmp_pat
     code = """
 import bayes_cpt
 from synthetic import lab
-draws = bayes_cpt.fit(lab(), "cpt", seed=1).tree["posterior"]
+draws = bayes_cpt.fit(lab(), "cpt-replay", seed=1).tree["posterior"]
 print(sum(float(values.sum()) for values in draws.data_vars.values()).hex())
 """
     kept = {"PYTENSOR_FLAGS": f"base_compiledir={tmp_path}", "NUMBA_CACHE_DIR": str(tmp_path)}
