@@ -7,7 +7,8 @@ Where curves start at the measured loss of their base, so does the law: of its l
 
 from collections.abc import Iterable, Sequence
 
-from bayes_cpt.errors import Problem, StudyError
+from bayes_cpt.errors import StudyError
+from bayes_cpt.model.groups import roles_of
 from bayes_cpt.model.law_table import LawTable
 from bayes_cpt.model.priors import Distribution, Fixed, Prior
 from bayes_cpt.model.spec import ModelSpec, parameter_names
@@ -59,13 +60,12 @@ def for_base(spec: ModelSpec, study: Study) -> ModelSpec:
     Parameters
     ----------
     study : Study
-        Of a plan without any loss of the base, the level is left to its prior.
+        Where it does not tell the loss of the base, the level is left to its prior.
 
     Raises
     ------
     StudyError
-        If the specification has no priors for them, or the base's loss was not measured on a validation
-        set; and as `unknown_base` does.
+        If the specification has no priors for them; and as `unknown_base` does.
     """
     base = unknown_base(study) if spec.law.continual else None
     if base is None:
@@ -92,7 +92,7 @@ def for_base(spec: ModelSpec, study: Study) -> ModelSpec:
     # Of the power of the forward area CPT shows a slow fall alone, which slope and area at the base tell.
     priors |= _at_medians(spec, ("exponent", "forward_power"), SHAPE)
     if spec.law.base_offset:
-        priors |= _level(study, base)
+        priors |= _level(spec, study, base)
     return spec.model_copy(update={"law": law, "priors": priors})
 
 
@@ -144,26 +144,15 @@ def _at_medians(spec: ModelSpec, names: Iterable[str], reason: str) -> dict[str,
     }
 
 
-def _level(study: Study, base: Base) -> dict[str, Prior]:
-    """Return the level of the law: that of the base; nothing where a plan does not say it."""
-    losses = {domain: study.base_loss(base.name, domain) for domain in study.trained_domains}
-    if study.is_plan and all(loss is None for loss in losses.values()):
-        return {}
-    problems = [
-        Problem(
-            f"study {study.name}, base {base.name}, domain {domain}",
-            "its loss was not measured, and its pre-training is not known: nothing says where curves start",
-            f"add a row at step 0 of any of its runs, or {GIVE_SCHEDULE}",
-        )
-        for domain, loss in losses.items()
-        if loss is None
+def _level(spec: ModelSpec, study: Study, base: Base) -> dict[str, Prior]:
+    """Return the level of the law: that of the base; as the model has it where it was not measured."""
+    losses = [study.base_loss(base.name, domain) for domain in study.trained_domains]
+    free = spec.priors["reference_loss"]
+    levels = [
+        free.of(role) if loss is None else Fixed(distribution="fixed", value=loss)
+        for role, loss in zip(roles_of(study, study.trained_domains), losses, strict=True)
     ]
-    if problems:
-        raise StudyError(problems)
-    fixed: list[Distribution] = [
-        Fixed(distribution="fixed", value=loss) for loss in losses.values() if loss is not None
-    ]
-    return {"reference_loss": Prior(reason=LEVEL, general=fixed[0], target=fixed[-1])}
+    return {"reference_loss": Prior(reason=LEVEL, general=levels[0], target=levels[-1])}
 
 
 def check_kind(study: Study, runs: Iterable[Run], *, unknown: bool) -> None:

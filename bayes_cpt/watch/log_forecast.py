@@ -17,6 +17,7 @@ from bayes_cpt.inference.fitting import fit
 from bayes_cpt.inference.posterior import Posterior, contraction
 from bayes_cpt.model.fitted_points import observed_steps
 from bayes_cpt.model.spec import ModelSpec, read_spec
+from bayes_cpt.study.logs.names import TRAIN
 from bayes_cpt.study.logs.raw import fail
 from bayes_cpt.study.logs.recipes import Recipe
 from bayes_cpt.study.logs.runs import logged_run, read_run_log
@@ -172,12 +173,12 @@ def _one_run(paths: tuple[str, ...], recipe: Recipe) -> tuple[Recipe, "Log"]:
     """Read the logs of one run: parts that follow one another, or one for each validation set."""
     whole = recipe.changed(paths=paths)
     if len(paths) == 1:
-        return whole, whole.read()
+        return whole, whole.read((TRAIN,))
     parts = [recipe.changed(paths=(path,)) for path in paths]
-    logs = [part.read() for part in parts]
+    logs = [part.read((TRAIN,)) for part in parts]
     starts = [min(step for step, *_ in log.losses) for log in logs]
     if all(log.last_step < start for log, start in zip(logs, starts[1:], strict=False)):
-        return whole, whole.read()
+        return whole, whole.read((TRAIN,))
     recipes, log = read_run_log(RUN, parts)
     return recipes[0], log
 

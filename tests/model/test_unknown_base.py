@@ -79,6 +79,18 @@ def test_the_law_as_printed_leaves_its_level_free() -> None:
     assert frame.spec.priors["reference_loss"] == printed.priors["reference_loss"]
 
 
+def test_curves_of_a_base_that_was_not_measured_start_at_a_level_that_is_sampled() -> None:
+    study = without_start("target")
+    frame = build_setup(SPEC, study).frame
+    level = frame.spec.priors["reference_loss"]
+    assert level.of("general") == Fixed(distribution="fixed", value=BASE_LOSSES["general"])
+    assert level.of("target") == SPEC.priors["reference_loss"].of("target")
+    values = draw_priors(frame, 50, seed=0)
+    losses = expected_loss(frame, values, frame.curves(study, lambda *_: [0]))
+    runs = len(study.continual_runs)
+    np.testing.assert_allclose(losses, np.tile(values["reference_loss"], (1, runs)), rtol=1e-12)
+
+
 @pytest.mark.parametrize("spec", [SPEC, spec_with()], ids=["shipped", "options"])
 def test_the_law_is_that_of_a_known_base_of_the_same_forward_area(spec: ModelSpec) -> None:
     """And of the same last learning rate, of no memory; its C1·S2_pt is a part of L0."""
@@ -133,7 +145,6 @@ def test_the_change_of_a_reference_run_at_replay_0_is_what_is_sampled() -> None:
     [
         (mixed_bases, "base open: its pre-training is not known, and the study also has base own", ""),
         (with_pretraining, "and the study also has PT run trunk", "give the base's PT schedule"),
-        (lambda: without_start("target"), "domain target: its loss was not measured", "step 0"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_fitted(study: Callable[[], Study], message: str, fix: str) -> None:
@@ -172,7 +183,9 @@ every = { distribution = "fixed", value = 0.0 }
 
 def test_a_plan_may_leave_out_the_losses_of_the_base() -> None:
     plan = replace(open_study(), losses=open_study().losses.iloc[:0], is_plan=True)
-    assert for_base(SPEC, plan).priors["reference_loss"] == SPEC.priors["reference_loss"]
+    level = for_base(SPEC, plan).priors["reference_loss"]
+    for role in ("general", "target"):
+        assert level.of(role) == SPEC.priors["reference_loss"].of(role)
 
 
 def test_fits_and_plans_of_other_bases_do_not_go_together() -> None:

@@ -1,5 +1,6 @@
 """The end of one run by its log alone."""
 
+import json
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -136,6 +137,24 @@ def test_the_phase_is_taken_by_the_losses(losses: list[float], phase: str, tmp_p
     table.to_csv(tmp_path / "log.csv", index=False)
     log = Reading().changed(paths=(str(tmp_path / "log.csv"),)).read()
     assert phase_of(log) == phase
+
+
+def test_a_log_without_evaluations_is_forecast_by_its_training_loss(
+    tmp_path: Path, narrow: None
+) -> None:
+    """As the Trainer of Hugging Face writes it: nothing at step 0, and a mean of the whole at the end."""
+    history = [
+        {"step": step, "loss": 2.0 - 0.1 * step / 500, "learning_rate": 1e-5 * (1 - step / 1_000)}
+        for step in range(10, 501, 10)
+    ]
+    state = {"max_steps": 1_000, "global_step": 500, "log_history": history}
+    state["log_history"] = [*history, {"step": 500, "train_loss": 1.95}]
+    (tmp_path / "trainer_state.json").write_text(json.dumps(state))
+    found = forecast_log(str(tmp_path / "trainer_state.json"))
+    assert found.run.phase == "cpt"
+    assert list(found.measured["loss"]) == [row["loss"] for row in history]
+    assert set(found.table["domain"]) == {"train"}
+    assert any("the training loss, loss, takes its place" in note for note in found.notes)
 
 
 # In the loop.

@@ -40,6 +40,8 @@ PER_BYTE = ("bpb", "bpc")
 HELD_OUT = ("eval", "val", "valid", "validation", "test", "heldout", "dev", "evaluation")
 FILLER = (*HELD_OUT, "mean", "avg", "lm", "metrics", "epoch", "on")
 TRAINING = ("train", "training", "reduced")
+# What the loss of training is called where it stands in for a validation set.
+TRAIN = "train"
 # No loss of a set: its numbers against another axis (Megatron-LM), smoothed, the best so far, of one batch,
 # their spread or sum, or a part of the loss.
 NO_SET = re.compile(
@@ -86,6 +88,17 @@ def count_of(series: str) -> str | None:
 def is_loss(series: str) -> bool:
     """Whether a name is that of a loss, a perplexity or bits, of whatever data."""
     return any(word in (*LOSS_WORDS, *PERPLEXITY_WORDS, *BIT_WORDS) for word in words(series))
+
+
+def is_training_loss(series: str) -> bool:
+    """Whether a name says no more than that it is the loss, or that of training.
+
+    Examples
+    --------
+    >>> [is_training_loss(name) for name in ("loss", "train/lm loss", "train_loss_step", "eval_loss")]
+    [True, True, True, False]
+    """
+    return is_loss(series) and {*words(series)} <= {*TRAINING, *LOSS_WORDS, "lm", "step"}
 
 
 def measured_unit(series: str) -> str | None:

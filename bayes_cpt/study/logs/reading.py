@@ -20,10 +20,12 @@ from bayes_cpt.study.logs.names import (
     LENGTHS,
     NO_SET,
     PER_BYTE,
+    TRAIN,
     UNITS,
     count_of,
     domain_of,
     is_loss,
+    is_training_loss,
     measured_unit,
     rate_series,
     words,
@@ -97,7 +99,10 @@ class Reading(Counting):
     drop_nan: bool = False
 
     def read(self, sets: Sequence[str] = ()) -> "Log":
-        """Read the log; a series that is called as one of the sets is taken for its losses."""
+        """Read the log; a series that is called as one of the sets is taken for its losses.
+
+        Where ``train`` is one of them a log without validation losses is read by its training loss.
+        """
         return clean(read_logs(self.kind, self.paths, self.patterns), self, sets)
 
 
@@ -277,6 +282,11 @@ class _Cleaning:
             chosen = list(units)
         chosen = chosen or [name for name in names if domain_of(name) in sets]
         domains = {name: domain_of(name) for name in chosen}
+        trained = [name for name in names if is_training_loss(name)] if TRAIN in sets else []
+        if trained and not units:
+            series = max(trained, key=lambda name: int(self.cells.given([name]).sum()))
+            self._say(f"no validation loss; the training loss, {series}, takes its place")
+            return {series: TRAIN}
         if not domains:
             others = [name for name in names if count_of(name) not in ("own", "steps", "calls")]
             raise fail(
