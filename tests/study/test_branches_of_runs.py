@@ -12,7 +12,7 @@ from bayes_cpt.errors import StudyError, StudyWarning
 from bayes_cpt.inference.posterior import load
 from bayes_cpt.study.folder import read_plan, read_study, write_study
 from bayes_cpt.study.runs import Branch, Run
-from bayes_cpt.study.schedules import constant, linear
+from bayes_cpt.study.schedules import Schedule, constant, linear
 from bayes_cpt.study.study import Study
 from bayes_cpt.study.trunks import own_curve, start_loss, with_found_branches
 
@@ -46,16 +46,11 @@ def folder_of(path: Path, settings: str = SETTINGS) -> Path:
 
 def test_a_folder_says_where_a_run_branches_off(tmp_path: Path) -> None:
     study = read_study(folder_of(tmp_path / "study"))
-    assert study.run("cooled").branch == Branch("trunk", 200)
     assert study.run("trunk").branch is None
-
-
-def test_a_written_study_keeps_its_branches(tmp_path: Path) -> None:
-    study = read_study(folder_of(tmp_path / "study"))
     write_study(study, tmp_path / "copy")
     copy = read_study(tmp_path / "copy")
     assert copy.digest() == study.digest()
-    assert copy.run("cooled").branch == Branch("trunk", 200)
+    assert copy.run("cooled").branch == study.run("cooled").branch == Branch("trunk", 200)
     assert "constant" not in (tmp_path / "copy" / "study.toml").read_text().split("[runs.trunk]")[0]
 
 
@@ -122,25 +117,19 @@ def test_what_a_run_repeats_of_its_trunk_counts_once() -> None:
 
 
 @pytest.mark.parametrize(
-    ("run", "fragment"),
+    ("schedule", "step", "fragment"),
     [
-        (Run("b", "pt", constant(3000, PEAK), branch=Branch("trunk", LEFT)), "step 1 "),
-        (
-            Run("b", "pt", TRUNK + constant(99, 1e-4), branch=Branch("trunk", 4001)),
-            "has only 4000",
-        ),
+        (constant(3000, PEAK), LEFT, "step 1 "),
+        (TRUNK + constant(99, 1e-4), 4001, "has only 4000"),
+        (COOLED, COOLED.steps, "the schedule of the steps after the branch"),
+        (COOLED, 0, "key branch"),
     ],
 )
-def test_a_branch_has_the_learning_rates_of_its_trunk(run: Run, fragment: str) -> None:
+def test_a_branch_has_the_learning_rates_of_its_trunk_and_steps_of_its_own(
+    schedule: Schedule, step: int, fragment: str
+) -> None:
     with pytest.raises(StudyError, match=fragment):
-        branching_study().with_runs([run])
-
-
-def test_a_branch_must_leave_steps_of_its_own() -> None:
-    with pytest.raises(StudyError, match="the schedule of the steps after the branch"):
-        Run("b", "pt", COOLED, branch=Branch("trunk", COOLED.steps))
-    with pytest.raises(StudyError, match="key branch"):
-        Branch("trunk", 0)
+        branching_study().with_runs([Run("b", "pt", schedule, branch=Branch("trunk", step))])
 
 
 def test_runs_with_the_same_first_losses_are_one_run_up_to_there() -> None:

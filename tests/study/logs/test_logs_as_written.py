@@ -120,13 +120,8 @@ def test_what_is_no_step_needs_its_size(
     column: str, unit: str, factor: dict[str, float], cells: str, tmp_path: Path
 ) -> None:
     text = f"{column},val_loss\n" + "".join(f"{cell},2.5\n" for cell in cells.split())
-    refused(
-        tmp_path / "a.csv",
-        text,
-        f"it counts {unit}",
-        f"--step-unit {unit}",
-        next(iter(factor)).replace("_", "-"),
-    )
+    option = next(iter(factor)).replace("_", "-")
+    refused(tmp_path / "a.csv", text, f"it counts {unit}", f"--step-unit {unit}", option)
     refused(tmp_path / "a.csv", text, f"it counts {unit}", step=column)
     log = read(tmp_path / "a.csv", text, step_unit=unit, **factor)
     assert steps_of(log) == [10, 20, 30]
@@ -143,10 +138,8 @@ def test_thousands_are_read_where_they_can_mean_nothing_else(step: str, tmp_path
     if step == "1.000":
         value = "2,8708"
     log = read(tmp_path / "a.csv", f'step,val_loss\n{half},"{value}"\n"{step}","{value}"\n')
-    assert log.losses == (
-        (500, "val", float(value.replace(",", "."))),
-        (1000, "val", float(value.replace(",", "."))),
-    )
+    loss = float(value.replace(",", "."))
+    assert log.losses == ((500, "val", loss), (1000, "val", loss))
 
 
 def test_a_step_that_can_be_two_numbers_is_refused_with_its_cell(tmp_path: Path) -> None:
@@ -162,12 +155,8 @@ def test_cells_that_hold_no_number_are_named(tmp_path: Path) -> None:
     said = " ".join(log.notes)
     for cell in ("'2.9*'", "'2.8 (rerun)'", "'#N/A'", "a.csv, line 5"):
         assert cell in said
-    refused(
-        tmp_path / "a.csv",
-        "step,val_loss\n0,x\n10,y\n",
-        "no cell of val_loss holds a number",
-        "'x'",
-    )
+    none = "step,val_loss\n0,x\n10,y\n"
+    refused(tmp_path / "a.csv", none, "no cell of val_loss holds a number", "'x'")
     rows = '{"step": 0, "val_loss": 3.0}\n{"step": 10, "val_loss": [2.9]}\n{"step": 20, "val_loss": true}\n'
     said = " ".join(read(tmp_path / "a.jsonl", rows).notes)
     assert "'[2.9]' (" in said
@@ -217,14 +206,11 @@ def state(path: Path, entries: list[dict[str, Any]], steps: int = 30) -> None:
 
 
 def evaluated(values: dict[int, float]) -> list[dict[str, Any]]:
-    logged = [
-        [
-            {"step": step, "loss": value + 0.1, "learning_rate": 1e-4},
-            {"step": step, "eval_loss": value},
-        ]
+    return [
+        {"step": step, **logged}
         for step, value in values.items()
+        for logged in ({"loss": value + 0.1, "learning_rate": 1e-4}, {"eval_loss": value})
     ]
-    return [entry for pair in logged for entry in pair]
 
 
 def test_the_best_model_evaluated_at_the_end_is_not_the_run(tmp_path: Path) -> None:
@@ -338,9 +324,7 @@ def test_a_set_in_another_unit_is_left_out_and_said(tmp_path: Path) -> None:
     text = "step,eval_general_loss,eval_general_ppl,eval_target_ppl\n10,2.9,18.2,20\n"
     log = read(tmp_path / "a.csv", text)
     assert log.domains == ("general",)
-    assert any(
-        "eval_target_ppl: sets that were measured in perplexity; left out" in n for n in log.notes
-    )
+    assert "eval_target_ppl: sets that were measured in perplexity; left out" in " ".join(log.notes)
 
 
 def test_bits_of_bytes_are_not_bits_of_tokens(tmp_path: Path) -> None:
@@ -557,23 +541,16 @@ def test_any_other_log_by_a_pattern_which_is_suggested(tmp_path: Path) -> None:
 
 
 def test_what_a_log_states_is_compared_with_the_plan(tmp_path: Path) -> None:
-    plan = Run(
-        "long",
-        "cpt",
-        schedule=cosine(300, 1e-4, warmup_steps=10),
-        base="b",
-        replay=0.5,
-        batch_tokens=8192,
-    )
+    schedule = cosine(300, 1e-4, warmup_steps=10)
+    plan = Run("long", "cpt", schedule=schedule, base="b", replay=0.5, batch_tokens=8192)
     rates = cosine(300, 2e-4, warmup_steps=10).learning_rates()
     entries = [
         {"step": s, "learning_rate": rates[s - 1], "num_input_tokens_seen": 4096 * s}
         for s in (10, 20)
     ]
-    state(tmp_path / "trainer_state.json", [*entries, {"step": 20, "eval_loss": 2.8}], 600)
-    said = " ".join(
-        disagreements(Reading(paths=(str(tmp_path / "trainer_state.json"),)).read(), plan).values()
-    )
+    path = tmp_path / "trainer_state.json"
+    state(path, [*entries, {"step": 20, "eval_loss": 2.8}], 600)
+    said = " ".join(disagreements(Reading(paths=(str(path),)).read(), plan).values())
     assert "announces 600 steps, the plan 300" in said
     assert "2 times as much" in said
     assert "4096 tokens a step, the plan 8192" in said
@@ -582,11 +559,8 @@ def test_what_a_log_states_is_compared_with_the_plan(tmp_path: Path) -> None:
 # Options.
 
 OPTIONS: dict[str, Any] = {
-    "step": "nonsense",
-    "row_run": "nobody",
-    "rate": "nothing",
-    "losses": {"no": "set"},
-}
+    "step": "nonsense", "row_run": "nobody", "rate": "nothing", "losses": {"no": "set"},
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(
