@@ -3,37 +3,25 @@
 from dataclasses import replace
 from functools import cache
 
-from size_family import BLANK, blank_losses, simulated
+from size_family import BLANK, blank_losses
 from synthetic import prior_as_posterior
+from target_family import BASE, PEAK, TRUNK
 
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.study.batches import Batch
-from bayes_cpt.study.runs import Base, Run
-from bayes_cpt.study.schedules import constant, cosine, linear
+from bayes_cpt.study.runs import Run
+from bayes_cpt.study.schedules import cosine, linear
 from bayes_cpt.study.study import Study
 
-PEAK = 2e-3
-TRUNK = linear(100, 0.0, PEAK) + constant(3900, PEAK)
-BASE = Base("base", 4000, TRUNK, run="trunk")
 BATCHES = (Batch(65536.0, 512), Batch(131072.0, 512), Batch(131072.0, 1024))
 NEW = Batch(524288.0, 1024)
 MODEL = "cpt-replay-batch"
 
-__all__ = ["BASE", "BATCHES", "MODEL", "NEW", "batched", "continued", "family", "plan", "simulated"]
-
 
 def continued(name: str, batch: Batch, replay: float = 0.0, steps: int = 1000) -> Run:
     """Return a CPT run from the base."""
-    schedule = cosine(steps, PEAK)
-    return Run(
-        name,
-        "cpt",
-        schedule,
-        "base",
-        replay,
-        batch_tokens=batch.tokens,
-        sequence_length=batch.sequence_length,
-    )
+    run = Run(name, "cpt", cosine(steps, PEAK), "base", replay)
+    return replace(run, batch_tokens=batch.tokens, sequence_length=batch.sequence_length)
 
 
 def family(batches: tuple[Batch, ...] = BATCHES, measured: int = 12) -> Study:

@@ -36,6 +36,8 @@ SHARED = ("memory", "slow_memory", "forward_power", "level_power", "peak_power")
 BEND = 16.0
 ONSET = 0.002
 CHAINS = 2
+# Rate that steps are tuned to: wide priors leave ridges, on which long steps diverge.
+ACCEPT = 0.99
 # Options of a law and of the residuals that a file need not name.
 PRINTED = {
     "carry_memory": False,
@@ -370,7 +372,6 @@ def sample(
     *,
     warmup: int,
     draws: int,
-    accept: float = 0.99,
 ) -> dict[str, Floats]:
     """Return draws of every parameter from NumPyro's NUTS.
 
@@ -383,8 +384,6 @@ def sample(
         Draws whose mean and covariance serve as coordinates: they change the time this takes, not
         the distribution that is sampled.
     seed, warmup, draws : int
-    accept : float
-        Acceptance rate that steps are tuned to: wide priors leave ridges, on which long steps diverge.
 
     Returns
     -------
@@ -414,7 +413,7 @@ def sample(
     def potential(white: Any) -> Any:
         return numpyro.infer.util.potential_energy(model, arguments, {}, unconstrained(white))
 
-    kernel = numpyro.infer.NUTS(potential_fn=potential, target_accept_prob=accept)
+    kernel = numpyro.infer.NUTS(potential_fn=potential, target_accept_prob=ACCEPT)
     chain = numpyro.infer.MCMC(
         kernel, num_warmup=warmup, num_samples=draws, num_chains=CHAINS, progress_bar=False
     )

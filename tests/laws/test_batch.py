@@ -41,17 +41,6 @@ def test_a_batch_has_the_law_whose_parameters_are_its_own(batch: int, domain: in
     np.testing.assert_allclose(found, expected, rtol=1e-12)
 
 
-def test_the_printed_shift_of_one_batch() -> None:
-    rate, beta = 55.0 / 4.0, 0.3
-    limit = 0.2 / (1 - (1 + 4.0 * rate) ** -beta)
-    shift = Shift((1.0,), ("none",), batches=True)
-    each = Law((shift,), REFERENCE, batches=Batches(1))
-    points = hand_points(forward_cpt=9.0, batch_member=2)
-    values = {name: own[:3] for name, own in OWN.items()}
-    loss = each.loss(points, gather(points, each.coefficients(values, np), np), np)
-    np.testing.assert_allclose(loss, limit * (1 - (1 + 9.0 * rate) ** -beta), rtol=1e-12)
-
-
 def test_coefficients_are_those_of_the_usual_batch_and_ratios_to_it() -> None:
     found = law(3).coefficients(OWN, np)
     np.testing.assert_allclose(found["E"], [20.0 / 4.0, 300.0 / 4.0])
