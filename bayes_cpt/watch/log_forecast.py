@@ -303,7 +303,8 @@ def _check_enough(study: Study, domain: str, spec: ModelSpec) -> None:
             f"the log, validation set {domain}",
             f"it is too short to say anything: {count} losses lie where the law holds, after the warm-up "
             "and the first steps",
-            f"wait for {FEWEST} of them, or evaluate more often",
+            f"wait for {FEWEST} of them, or evaluate more often; --loss SERIES=train forecasts the "
+            "loss of training",
         )
 
 

@@ -95,10 +95,12 @@ def is_training_loss(series: str) -> bool:
 
     Examples
     --------
-    >>> [is_training_loss(name) for name in ("loss", "train/lm loss", "train_loss_step", "eval_loss")]
+    >>> [is_training_loss(name) for name in ("loss", "run1 - train/loss", "train_loss_step", "eval_loss")]
     [True, True, True, False]
     """
-    return is_loss(series) and {*words(series)} <= {*TRAINING, *LOSS_WORDS, "lm", "step"}
+    # Charts of W&B are exported with the run before the series.
+    name = series.rpartition(" - ")[2]
+    return is_loss(name) and {*words(name)} <= {*TRAINING, *LOSS_WORDS, "lm", "step"}
 
 
 def measured_unit(series: str) -> str | None:
