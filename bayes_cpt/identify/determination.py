@@ -129,11 +129,6 @@ def _further_sizes(frame: BoundModel) -> tuple[float, ...]:
     return tuple(share * frame.reference.model_size for share in SMALLER)
 
 
-def with_further_sizes(frame: BoundModel) -> BoundModel:
-    """Return the frame with `_further_sizes` among those that the law knows."""
-    return replace(frame, sizes=tuple(dict.fromkeys((*frame.sizes, *_further_sizes(frame)))))
-
-
 def identifiability(study: Study, spec: ModelSpec) -> pd.DataFrame:
     """Return what the runs of a study can be expected to determine.
 
@@ -178,7 +173,8 @@ def expected(
         Whether the coefficients of the printed equation are asked about as well.
     """
     directions = _quantity_directions(free, study, places, coefficients)
-    wide = FreeParameters(with_further_sizes(free.frame))
+    sizes = dict.fromkeys((*free.frame.sizes, *_further_sizes(free.frame)))
+    wide = FreeParameters(replace(free.frame, sizes=tuple(sizes)))
     candidates = candidate_runs(wide.frame, Typical.of(study))
     known = [wide.labels.index(label) for label in free.labels]
     found = []

@@ -226,13 +226,14 @@ def markdown(tables: dict[str, pd.DataFrame]) -> str:
     shares = {name: curve[name].map("{:.1%}".format) for name in ("stated", "near", "low", "high")}
     parts += [NOTES["near"], markdown_table(curve.assign(**shares))]
     parts += [NOTES["constraint"], markdown_table(kept_constraints(tables["constraints"]))]
-    free = tables["free"]
-    # Where nothing keeps a constraint, the nearest is recommended: that is no promise.
-    bound = free.dropna(subset="loss").assign(method=OURS)
-    bound["violated"] = bound["violated"].where(bound["feasible"].astype(bool))
-    parts += [NOTES["free"], markdown_table(free_statements(free))]
-    parts += [markdown_table(kept_constraints(bound)), fits]
-    return "\n\n".join(parts) + "\n"
+    # Records of a bench that fixed the schedule have none.
+    if len(free := tables["free"]):
+        # Where nothing keeps a constraint, the nearest is recommended: that is no promise.
+        bound = free.dropna(subset="loss").assign(method=OURS)
+        bound["violated"] = bound["violated"].where(bound["feasible"].astype(bool))
+        parts += [NOTES["free"], markdown_table(free_statements(free))]
+        parts += [markdown_table(kept_constraints(bound))]
+    return "\n\n".join([*parts, fits]) + "\n"
 
 
 @styled

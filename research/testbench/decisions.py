@@ -9,7 +9,7 @@ Truths: half about the Knowledge-Pile, half about the Pile-of-Law coefficients t
 law with another approach in steps (``true-*.toml`` beside this file). Studies: one PT run and five CPT runs
 of 2,000 steps, all with a misfit and fluctuations of the size that the lab's runs show; like runs are
 missed alike (`testbench.shared_misfit`). Every fit is held to the package's contract. To be chosen: replay
-ratio and peak learning rate of a run of 10,000 steps; and by `decide` itself, with the shape of the decay
+ratio and peak learning rate of a run of 10,000 steps; and by `decide` itself, with the length of the decay
 and the last learning rate free as well. A command that was stopped goes on where it was.
 """
 
