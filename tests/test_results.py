@@ -4,7 +4,9 @@ import re
 from pathlib import Path
 
 import pandas as pd
+import pytest
 from readme_table import BEGIN, END, SETS, readme_table
+from testbench.decision_report import SCALE, mean_and_error
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "docs" / "results"
@@ -40,6 +42,26 @@ def test_the_table_of_decisions_is_that_of_its_file() -> None:
         assert ours[-3].strip() == f"{row['bayes_cpt']} ± {row['bayes_cpt_error']}"
         assert float(ours[-2]) == row["stated"]
         assert paper[-3].strip() == f"{row['paper']} ± {row['paper_error']}"
+
+
+KEPT = ROOT / "research" / "testbench" / "decided"
+METHODS = {"plug-in": "paper's point estimate", "plug-in, our law": "point estimate our law"}
+
+
+def test_the_files_of_decisions_are_those_of_the_choices_that_are_kept() -> None:
+    """To the rounding of a tenth of a millinat."""
+    choices = pd.read_csv(KEPT / "choices.csv")
+    for row in pd.read_csv(RESULTS / "decisions.csv").to_dict("records"):
+        own = choices[choices["objective"] == row["objective"]]
+        for method, name in (("bayes_cpt", "bayes_cpt"), ("plug-in", "paper")):
+            found = mean_and_error(SCALE * own.loc[own["method"] == method, "regret"])
+            assert found == pytest.approx((row[name], row[f"{name}_error"]), abs=0.051)
+    table = pd.read_csv(RESULTS / "decisions-by-truth.csv").set_index(["objective", "method"])
+    for key, own in choices.replace({"method": METHODS}).groupby(["objective", "method", "form"]):
+        if key[:2] in table.index:
+            stated = table.loc[key[:2], [key[2], f"{key[2]}_error"]]
+            found = mean_and_error(SCALE * own["regret"])
+            assert found == pytest.approx(tuple(stated), abs=0.051), key
 
 
 def test_the_tables_of_one_log_are_those_of_their_files() -> None:
