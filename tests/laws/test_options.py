@@ -4,7 +4,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from area_values import plain_level
-from peaked_runs import AT, RATE, RUNS, STEPS
 from printed import COEFFICIENTS, PEAK, pretraining, stepwise_losses
 from scipy.optimize import least_squares
 
@@ -14,7 +13,7 @@ from bayes_cpt.laws.areas import AreaForm
 from bayes_cpt.laws.series import MomentumRange, PowerRange
 from bayes_cpt.model.points import Curves, build_curves
 from bayes_cpt.study.runs import Base, Run
-from bayes_cpt.study.schedules import cosine, linear
+from bayes_cpt.study.schedules import cosine, linear, warmup_stable_decay
 from bayes_cpt.study.study import Study
 
 DOMAINS = ("general", "target")
@@ -58,6 +57,15 @@ def test_with_powers_of_1_and_no_clock_it_is_the_printed_law(shift: str, free: b
     np.testing.assert_allclose(law.loss(points, coefficients, np), wanted, rtol=1e-9)
 
 
+# Pre-training runs at three peaks, from which options are found again.
+RUNS = {
+    "high": warmup_stable_decay(3000, 2e-3, decay_steps=800, warmup_steps=200),
+    "middle": cosine(3000, 1e-3, 1e-4, warmup_steps=200),
+    "low": warmup_stable_decay(2000, 5e-4, decay_steps=500, warmup_steps=100),
+}
+STEPS = tuple(range(250, 2001, 125))
+RATE = 1e-3
+AT = Reference(RATE, 2.0, 1.0, 2000.0)
 # The truths that are to be found again.
 TRUTH = {
     "reference_loss": 3.1,
