@@ -18,6 +18,11 @@ if TYPE_CHECKING:
     from bayes_cpt.inference.posterior import Posterior
     from bayes_cpt.study.study import Study
 
+QUALITY = (
+    "validation set=domain | phase | points:text | R²=r2:.3f | "
+    "mean miss,\nnats/token=mean_absolute_error:2"
+)
+
 
 @command
 def fit(
@@ -29,7 +34,6 @@ def fit(
     seed: int = 0,
     draws: ChainDraws = None,
     cores: Annotated[int | None, typer.Option(min=1)] = None,
-    verbose: bool = False,
 ) -> Answer:
     r"""Fit a law to a study, and write the posterior as one file.
 
@@ -65,7 +69,7 @@ def fit(
     """
     file = OutputFile(output, (".nc",))
     posterior, answer = fit_and_save(
-        written, bayes_cpt.read_study(study), model, seed, file, draws, cores, verbose=verbose
+        written, bayes_cpt.read_study(study), model, seed, file, draws, cores
     )
     parts = [*answer.parts, *file.said]
     # What is not to be trusted is not built on.
@@ -86,8 +90,6 @@ def fit_and_save(
     file: OutputFile,
     draws: int | None = None,
     cores: int | None = None,
-    *,
-    verbose: bool = False,
 ) -> tuple["Posterior", Answer]:
     """Fit and save; return the posterior, and what there is to say of it."""
     from bayes_cpt.report.fit import Convergence, fit_verdict
@@ -120,36 +122,25 @@ def fit_and_save(
         "facts": asdict(known),
         "verdict": verdict,
     }
-    parts = _parts(posterior, content, verbose=verbose)
+    parts = _parts(posterior, content)
     shown = verdict if posterior.trustworthy else []
     return posterior, of_fit(Path(file.path or ""), posterior, content, shown, parts)
 
 
-def _parts(posterior: "Posterior", content: dict[str, Any], *, verbose: bool) -> list[Part]:
+def _parts(posterior: "Posterior", content: dict[str, Any]) -> list[Part]:
     """Return how close a fit comes, and how it was sampled."""
-    from bayes_cpt.report.equation import meaning
-
     quality = content["quality"].assign(phase=content["quality"]["phase"].str.upper())
-    cells = (
-        "validation set=domain | phase | points:text | R²=r2:.3f | "
-        "mean miss,\nnats/token=mean_absolute_error:2"
-    )
-    parts = law_alarms(posterior, verbose=verbose)
-    parts.append(Table("How close the fitted curves are to the measured losses", quality, cells))
-    weak, attempts = content["prior_bound"], content["attempts"]
-    if verbose and len(weak):
-        places = weak["domain"] + weak["contraction"].map(" {:.2f}".format)
-        listed = places.groupby(weak["quantity"], sort=False).agg(", ".join)
-        rows = listed.rename("contraction").rename_axis("parameter").reset_index()
-        meanings = [meaning(posterior.frame, name) for name in rows["parameter"]]
-        title = "What the runs say little about: the prior decides (contraction below 0.5)"
-        parts.append(Table(title, rows.assign(meaning=meanings)))
+    weak, attempts = len(content["prior_bound"]), content["attempts"]
     sampled = (
         f"\n{content['chains']} chains of {content['draws']} draws, "
         f"{attempts} attempt{'s' * (attempts > 1)}, {content['seconds']:.0f} s. "
         f"Lowest ESS {content['min_ess_bulk']:.0f} (bulk) and {content['min_ess_tail']:.0f} (tail), "
         f"largest R-hat {content['max_r_hat']:.3f}, {content['divergences']} divergences."
     )
-    if len(weak) and not verbose:
-        sampled += f" {len(weak)} parameters rest on their priors: --verbose names them."
-    return [*parts, Text(sampled, "dim")]
+    if weak:
+        sampled += (
+            f" {weak} parameters rest on their priors: bayes-cpt summary --verbose names them."
+        )
+    title = "How close the fitted curves are to the measured losses"
+    fits = Table(title, quality, QUALITY)
+    return [*law_alarms(posterior, verbose=False), fits, Text(sampled, "dim")]

@@ -9,6 +9,7 @@ from malformed import FILES
 
 STUDY = "data/cpt-lab"
 PLAN = f"{STUDY}/plan-example.toml"
+COMPARE = f"compare {STUDY} --models cpt-replay,cpt-replay-printed"
 
 # Command line and what the answer must say. {fit} is a fit, {dir} an empty folder, {plan} a plan that
 # contradicts the study, {points} a CSV of points, {text} a text file.
@@ -72,6 +73,65 @@ LINES: list[tuple[str, tuple[str, ...]]] = [
     (f"predict {{fit}} --plan {PLAN} --at {{text}} -o {{dir}}/o.csv", ("bayes-cpt import csv",)),
     ("demo -o {text}", ("this is a file, not a folder", "choose another one")),
     ("demo --seed 1.5", ("--seed", "integer")),
+    # Whatever is asked about a fit.
+    ("decide {fit} --objective balance", ("no preset 'balance'", "did you mean 'balanced'")),
+    ("decide {fit} --objective none.toml", ("none.toml: there is no such file",)),
+    ("decide {fit} --space none.toml", ("none.toml: there is no such file",)),
+    ("decide {fit} --space {text}", ("text.toml: this is not TOML",)),
+    ("decide {fit} --risk cvar:95", ("not a level of cvar", "write cvar:0.95")),
+    ("decide {fit} --risk beat:r1", ("no CPT run 'r1'",)),
+    ("decide {fit} --kind new", ("--kind", "new_run")),
+    ("decide {fit} --candidates 2", ("4 combinations, and 2 candidates are wanted",)),
+    ("decide {fit} -o {text}", ("this is a file, not a folder", "choose another one")),
+    ("decide {fit} -o {text}/more", ("this is a file, not a folder",)),
+    ("next-run {fit} -o {text}", ("this is a file, not a folder", "choose another one")),
+    ("next-run {fit} --objective balance", ("balanced",)),
+    (
+        "next-run {fit} --about replay --draws 60 --candidates 16",
+        ("no quantity 'replay'", "replay_effect"),
+    ),
+    ("next-run {fit} --runs nowhere.toml", ("nowhere.toml",)),
+    ("schedule {fit} --steps 200 -o {text}", ("this is a file, not a folder",)),
+    ("schedule {fit} --steps 200 --objective balance", ("balanced",)),
+    ("schedule {fit} --steps 200 --base stable", ("no base 'stable'", "stable_12k")),
+    ("schedule {fit} --steps 200 --replay 25", ("key replay", "write 0.25 for 25 %")),
+    ("landmarks {fit} -o {text}", ("this is a file, not a folder", "choose another one")),
+    ("landmarks {fit} --run r25_cosine", ("no run 'r25_cosine'", "r25_cos")),
+    ("landmarks {fit} --balance 1.5", ("--balance", "less than or equal to 1")),
+    ("landmarks {fit} --plan nowhere.toml", ("nowhere.toml",)),
+    ("planner {fit} -o {dir}/planner.pdf", ("planner.pdf", ".html")),
+    ("report {fit}", ("nothing is asked for", "-o report.html")),
+    ("report {fit} -o {dir}/a.pdf", ("let it end in .html",)),
+    ("report {fit} -o {dir}/a.html --validation {dir}", ("bayes-cpt validate forecast",)),
+    # Without one.
+    ("prior", ("Missing argument", "MODEL")),
+    ("prior cpt-replai", ("no model 'cpt-replai'", "Did you mean cpt-replay")),
+    ("prior cpt --plan {dir}/none", ("none: there is no such folder",)),
+    ("prior cpt --plan {text}", ("text.toml", "not TOML")),
+    ("prior cpt -o {dir}/prior.txt", ("ends in '.txt'", "Let it end in .png or .pdf")),
+    ("prior cpt -o {dir}", ("this is a folder",)),
+    ("prior cpt --study {dir}", ("study.toml: the file is missing",)),
+    (f"prior pretrain --plan {PLAN}", ("there is no PT run", 'phase = "pt"')),
+    ("validate sbc --model cpt-repaly", ("Did you mean cpt-replay?",)),
+    ("validate sbc --design nowhere", ("nowhere: there is no such folder",)),
+    ("validate sbc -n 3", ("-n",)),
+    ("validate sbc --plan nowhere.toml", ("nowhere.toml: there is no such file",)),
+    (f"validate forecast {STUDY} --runs r26_cos", ("there is no run 'r26_cos'",)),
+    (f"validate forecast {STUDY} --tails 25,50", ("'25,50' is not a list of shares",)),
+    (f"validate forecast {STUDY} --tails half", ("'half' is not a list of shares",)),
+    (f"validate forecast {STUDY} --tails none --no-whole", ("there is nothing to predict",)),
+    (f"validate forecast {STUDY} --model pretrain --runs r25_cos", ("no runs of phase cpt",)),
+    (f"validate forecast {STUDY} --held-out nowhere", ("nowhere: there is no such folder",)),
+    (f"validate forecast {STUDY} -o nowhere/out", ("nowhere: there is no such folder",)),
+    (f"compare {STUDY} --models cpt-replay", ("nothing to compare cpt-replay with",)),
+    (f"compare {STUDY} --models cpt-replay,pretrain", ("they predict different runs",)),
+    (f"compare {STUDY} --models cpt-replay,cpt", ("has no term for them",)),
+    (f"{COMPARE} --runs r25_cos,r50_cos", ("2 runs can be left out in turn",)),
+    (f"{COMPARE} --baselines d_cpt", ("did you mean 'd-cpt'",)),
+    (f"{COMPARE} --baselines d-cpt --quick", ("Leave --quick out",)),
+    (f"{COMPARE} --quick", ("leaves out other points of the runs than cpt-replay",)),
+    (f"{COMPARE} --tails 25", ("'25' is not a list of shares",)),
+    (f"{COMPARE} -o nowhere/out", ("nowhere: there is no such folder",)),
 ]
 
 

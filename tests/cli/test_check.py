@@ -46,17 +46,6 @@ def test_a_first_reader_is_told_what_the_runs_can_tell_and_what_is_in_the_study(
     assert "What these runs can tell of" not in out
 
 
-def test_nothing_is_cut_off_in_a_terminal_of_100_columns(
-    call: Call, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("COLUMNS", "100")
-    out = call("check", "data/cpt-lab", "--verbose").out
-    assert "…" not in out
-    tables = out[out.index("Bases") :].splitlines()
-    assert max(len(line) for line in tables if line.startswith(" ")) <= 100
-    assert " r25_a0_rewarm  cpt    annealed_0pct " in out
-
-
 def test_json_is_the_only_thing_on_stdout(call: Call) -> None:
     found = call("check", "data/cpt-lab", "--json").json()
     assert [base["name"] for base in found["bases"]][:2] == ["stable_12k", "stable_6k"]

@@ -77,24 +77,3 @@ def test_fits_that_fall_short_are_named(call: Call, quick: list[str]) -> None:
     assert "cpt-replay, without r00_cos: R-hat is 1.2" in answer.err
     assert answer.err.rstrip().endswith("more")
     assert answer.err.count("R-hat") == 4
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        (("--models", "cpt-replay"), "there is nothing to compare cpt-replay with"),
-        (("--models", "cpt-replay,pretrain"), "they predict different runs"),
-        (("--models", "cpt-replay,cpt"), "has no term for them"),
-        (("--runs", "r25_cos,r50_cos"), "2 runs can be left out in turn"),
-        (("--baselines", "d_cpt"), "did you mean 'd-cpt'"),
-        (("--baselines", "d-cpt", "--quick"), "Leave --quick out"),
-        (("--quick",), "cpt-replay-printed leaves out other points of the runs than cpt-replay"),
-        (("--tails", "25"), "'25' is not a list of shares"),
-        (("-o", "nowhere/out"), "nowhere: there is no such folder"),
-    ],
-)
-def test_bad_input_of_a_comparison(options: tuple[Any, ...], words: str, call: Call) -> None:
-    answer = call(*COMPARE, *options)
-    assert answer.code == 2
-    assert answer.out == ""
-    assert words in answer.err

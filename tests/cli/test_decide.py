@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from command_line import Call, check_refusal
+from command_line import Call
 
 import bayes_cpt
 from bayes_cpt.cli import decisions as cli
@@ -163,35 +163,6 @@ def test_the_forms_in_the_help_are_read(call: Call) -> None:
 
     read_objective(block("[weights]", "probability"))
     read_space({k: v for k, v in block("bases =", "steps =").items() if k != "loss_potential"})
-
-
-WRONG = [
-    (("--objective", "balance"), ("no preset 'balance'", "did you mean 'balanced'")),
-    (("--objective", "none.toml"), ("none.toml: there is no such file",)),
-    (("--space", "none.toml"), ("none.toml: there is no such file",)),
-    (("--space", "{text}"), ("text.toml: this is not TOML",)),
-    (("--risk", "cvar:95"), ("not a level of cvar", "write cvar:0.95")),
-    (("--risk", "beat:r1"), ("no CPT run 'r1'",)),
-    (("--kind", "new"), ("--kind", "new_run")),
-    (("--candidates", "2"), ("4 combinations, and 2 candidates are wanted",)),
-    (("-o", "{text}"), ("this is a file, not a folder",)),
-    (("-o", "{text}/more"), ("this is a file, not a folder",)),
-]
-
-
-@pytest.mark.parametrize(("arguments", "fragments"), WRONG)
-def test_bad_input_is_refused(
-    arguments: tuple[str, ...],
-    fragments: tuple[str, ...],
-    call: Call,
-    fit_file: Path,
-    tmp_path: Path,
-) -> None:
-    text = tmp_path / "text.toml"
-    text.write_text("nothing of the kind\n")
-    line = [part.format(text=text) for part in arguments]
-    check_refusal(call("decide", fit_file, *line), fragments)
-    assert [path.name for path in tmp_path.iterdir()] == ["text.toml"]
 
 
 def test_all_that_is_asked_about_a_fit_looks_as_closely_by_default() -> None:

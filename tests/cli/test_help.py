@@ -11,18 +11,9 @@ import bayes_cpt
 from bayes_cpt.cli import LINEAR_ALGEBRA, PROGRAM, main
 
 HEAVY = {
-    *(
-        "pymc",
-        "pytensor",
-        "nutpie",
-        "arviz",
-        "arviz_base",
-        "arviz_stats",
-        "arviz_plots",
-        "scipy.stats",
-    ),
-    *("xarray", "matplotlib", "numba"),
-}
+    "pymc", "pytensor", "nutpie", "arviz", "arviz_base", "arviz_stats", "arviz_plots", "scipy.stats",
+    "xarray", "matplotlib", "numba",
+}  # fmt: skip
 VERBS = (
     "check", "fit", "summary", "predict", "decide", "next-run", "schedule", "landmarks", "prior",
     "demo", "init", "import", "export", "watch", "report", "planner",

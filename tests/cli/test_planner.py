@@ -3,7 +3,7 @@ import re
 from pathlib import Path
 
 import pytest
-from command_line import Call, check_refusal
+from command_line import Call
 
 FEW = ("--draws", 8, "--candidates", 64)
 
@@ -29,8 +29,3 @@ def test_a_page_is_written(call: Call, fit_file: Path, tmp_path: Path) -> None:
     assert found["bytes"] == page.stat().st_size
     assert data["about"] == data["about"] | {"interval": 0.8, "seed": 4, "fit": fit_file.name}  # type: ignore[operator]
     assert data["start"]["weight"] == pytest.approx(0.1)  # type: ignore[index]
-
-
-def test_another_ending_is_refused(call: Call, fit_file: Path, tmp_path: Path) -> None:
-    answer = call("planner", fit_file, "-o", tmp_path / "planner.pdf", *FEW)
-    check_refusal(answer, ("planner.pdf", ".html"))

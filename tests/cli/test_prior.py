@@ -40,40 +40,6 @@ def test_the_figure(suffix: str, call: Call, tmp_path: Path) -> None:
     assert target.stat().st_size > 10_000
 
 
-def test_nothing_is_cut_off_in_a_terminal_of_100_columns(
-    call: Call, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("COLUMNS", "100")
-    out = call("prior", "cpt-replay").out
-    assert "…" not in out
-    # The verdict and the note below the tables are prose, and wrap.
-    tables = [line for line in out.splitlines()[3:] if not line.startswith("In ")]
-    assert max(map(len, tables)) <= 100
-
-
-@pytest.mark.parametrize(
-    ("line", "fragments"),
-    [
-        ("prior", ("Missing argument", "MODEL")),
-        ("prior cpt-replai", ("no model 'cpt-replai'", "Did you mean cpt-replay")),
-        ("prior cpt --plan {dir}/none", ("none: there is no such folder",)),
-        ("prior cpt --plan {text}", ("text.toml", "not TOML")),
-        ("prior cpt -o {dir}/prior.txt", ("ends in '.txt'", "Let it end in .png or .pdf")),
-        ("prior cpt -o {dir}", ("this is a folder",)),
-        ("prior cpt --study {dir}", ("study.toml: the file is missing",)),
-        (f"prior pretrain --plan {PLAN}", ("there is no PT run", 'phase = "pt"')),
-    ],
-)
-def test_bad_lines(line: str, fragments: tuple[str, ...], call: Call, tmp_path: Path) -> None:
-    folder = tmp_path / "folder"
-    folder.mkdir()
-    text = tmp_path / "text.toml"
-    text.write_text("nothing of the kind\n")
-    answer = call(*(part.format(dir=folder, text=text) for part in line.split()))
-    check_refusal(answer, fragments)
-    assert list(folder.iterdir()) == []
-
-
 def test_a_prior_stated_as_an_interval(call: Call, tmp_path: Path) -> None:
     target = tmp_path / "mine.toml"
     target.write_text(STATED.format(keys="interval = [0.2, 0.8], mass = 0.8"))

@@ -1,7 +1,7 @@
 from pathlib import Path
 
 import pytest
-from command_line import Call, check_refusal
+from command_line import Call
 
 from bayes_cpt.plots.style import COLUMN
 
@@ -27,14 +27,6 @@ def test_page_and_paper_are_written(call: Call, fit_file: Path, tmp_path: Path) 
         assert any(float(box[2]) / 72 == pytest.approx(width, abs=0.01) for width in WIDTHS)
     assert "0 within 0.005" not in told["sentences"]
     assert any("credible interval" in own for own in told["sentences"])
-
-
-def test_bad_lines_are_refused(call: Call, fit_file: Path, tmp_path: Path) -> None:
-    check_refusal(call("report", fit_file), ("nothing is asked for", "-o report.html"))
-    check_refusal(call("report", fit_file, "-o", tmp_path / "a.pdf"), ("let it end in .html",))
-    line = ("report", fit_file, "-o", tmp_path / "a.html", "--validation", tmp_path)
-    check_refusal(call(*line), ("bayes-cpt validate forecast",))
-    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(("suffix", "mark"), [(".tex", r"\toprule"), (".md", "| --- |")])

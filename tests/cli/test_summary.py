@@ -93,15 +93,6 @@ def test_what_rests_on_the_prior_is_marked(
     assert "the quantity rests on its prior" in answer.out
 
 
-def test_nothing_is_cut_off_in_a_terminal_of_100_columns(
-    call: Call, fit_file: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("COLUMNS", "100")
-    out = call("summary", fit_file, "--verbose").out
-    assert "…" not in out
-    assert max(len(line) for line in out.splitlines() if line.startswith(" ")) <= 100
-
-
 def test_a_first_reader_gets_three_lines_and_a_small_table(
     call: Call, fit_file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -133,22 +133,6 @@ def test_a_design_and_a_plan_of_one_s_own(
     assert toy[-1].design.curve("r25_cos_12k", "general")[0].size == 12
 
 
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        (("--model", "cpt-repaly"), "Did you mean cpt-replay?"),
-        (("--design", "nowhere"), "nowhere: there is no such folder"),
-        (("-n", 3), "-n"),
-        (("--plan", "nowhere.toml"), "nowhere.toml: there is no such file"),
-    ],
-)
-def test_bad_input_of_a_calibration(options: tuple[Any, ...], words: str, call: Call) -> None:
-    answer = call("validate", "sbc", *options)
-    assert answer.code == 2
-    assert answer.out == ""
-    assert words in answer.err
-
-
 def stand_in(
     question: Question, seed: int, *, level: float = 2.8, problems: tuple[str, ...] = (), **_: Any
 ) -> held_out.Answer:
@@ -237,25 +221,6 @@ def test_a_rerun_of_a_forecast_goes_on(
     assert again == first
     assert json.loads((folder / "settings.json").read_text())["model"] == "cpt-replay"
     assert call(*FORECAST, *SHORT, "-o", folder, "--seed", 9).code == 2
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        (("--runs", "r26_cos"), "there is no run 'r26_cos'"),
-        (("--tails", "25,50"), "'25,50' is not a list of shares"),
-        (("--tails", "half"), "'half' is not a list of shares"),
-        (("--tails", "none", "--no-whole"), "there is nothing to predict"),
-        (("--model", "pretrain", "--runs", "r25_cos"), "predicts no runs of phase cpt"),
-        (("--held-out", "nowhere"), "nowhere: there is no such folder"),
-        (("-o", "nowhere/out"), "nowhere: there is no such folder"),
-    ],
-)
-def test_bad_input_of_a_forecast(options: tuple[Any, ...], words: str, call: Call) -> None:
-    answer = call(*FORECAST, *options)
-    assert answer.code == 2
-    assert answer.out == ""
-    assert words in answer.err
 
 
 def test_what_cannot_be_fitted_is_said_before_any_fit(
