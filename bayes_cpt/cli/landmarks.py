@@ -61,7 +61,7 @@ def landmarks(
     Of several targets name one: what is told is of runs on it alone.
 
     A fit of a base of unknown history has the first and the fourth alone. Printed is what they come to;
-    --verbose prints all of them, and -o writes them.
+    --verbose says it in words and for more runs, and -o writes all of them.
 
     \b
     Example:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from bayes_cpt.history.leave_one_out import Case
     from bayes_cpt.model.spec import ModelSpec
 
-PRIORS = "parameter | on | studies | was=was_median:interval | is=median:interval | learnt"
+PRIORS = "parameter | on | studies | was=was_median:wide | is=median:wide | learnt"
 SCORES = (
     "study | priors=method | runs | in 90 %=coverage_90:% | CRPS=crps:.4f | MAE=mae:.4f | bias:.4f | "
     "width=width_90:.4f"

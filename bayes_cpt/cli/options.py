@@ -47,50 +47,51 @@ Json = Annotated[
 ]
 # Draws of each of the four chains of a fit.
 ChainDraws = Annotated[int | None, typer.Option(callback=_enough)]
-# Metavariable, text and limits of what has one meaning in most verbs, by its name.
-SHARED: dict[str, tuple[str, str, dict[str, Any]]] = {
-    "fit": ("FIT", "File that bayes-cpt fit wrote.", {}),
-    "study": ("STUDY", "Folder with study.toml and losses.", {}),
-    "plan": ("PLAN", "Runs: a study folder, or one TOML file [default: the fitted runs].", {}),
-    "model": ("NAME", "Model, by name or as a .toml file of your own.", {}),
-    "objective": (
-        "TOML_OR_PRESET",
-        "What to minimise: domain-focus, balanced, general-preserving, or a TOML file.",
-        {},
-    ),
-    "space": (
-        "TOML",
-        "What may be chosen in the end, as in bayes-cpt decide [default: its default].",
-        {},
-    ),
-    "target": ("NAME", "Of several targets the one that is asked about, of runs on it alone.", {}),
-    "scores": (
-        "CSV",
-        "Losses and scores of checkpoints: columns benchmark, domain, loss, score (0 to 1), chance.",
-        {},
-    ),
-    "candidates": ("", "Configurations looked at first; then more near the best.", {"min": 1}),
-    "draws": ("", "Posterior draws to use.", {"min": 4}),
-    "interval": ("", "Mass of the central intervals, between 0 and 1.", {"callback": _mass}),
-    "seed": ("", "The same seed gives the same numbers.", {"min": 0, "max": LARGEST_SEED}),
-    "runs": (
-        "NAMES",
-        "Runs to leave out, separated by commas [default: all that can be predicted].",
-        {},
-    ),
-    "tails": (
-        "SHARES",
-        "Predict what follows these shares of each run's steps; none does not.",
-        {},
-    ),
-    "jobs": ("", "Processes on this machine [default: one per core].", {"min": 1}),
-    "dask": (
-        "ADDRESS",
-        "Scheduler of a running Dask cluster to use in place of them, as in tcp://host:8786.",
-        {},
-    ),
-    "output": ("FOLDER", "Folder for tables (CSV), figures (PNG) and words.", {}),
-    "verbose": ("", "Print all tables, and every answer in words.", {}),
+# What has one meaning in most verbs, in the form of a section Parameters, and its limits.
+SHARED = """
+fit : FIT
+    File that bayes-cpt fit wrote.
+study : STUDY
+    Folder with study.toml and losses.
+plan : PLAN
+    Runs: a study folder, or one TOML file [default: the fitted runs].
+model : NAME
+    Model, by name or as a .toml file of your own.
+objective : TOML_OR_PRESET
+    What to minimise: domain-focus, balanced, general-preserving, or a TOML file.
+space : TOML
+    What may be chosen in the end, as in bayes-cpt decide [default: its default].
+target : NAME
+    Of several targets the one that is asked about, of runs on it alone.
+scores : CSV
+    Losses and scores of checkpoints: columns benchmark, domain, loss, score (0 to 1), chance.
+candidates
+    Configurations looked at first; then more near the best.
+draws
+    Posterior draws to use.
+interval
+    Mass of the central intervals, between 0 and 1.
+seed
+    The same seed gives the same numbers.
+runs : NAMES
+    Runs to leave out, separated by commas [default: all that can be predicted].
+tails : SHARES
+    Predict what follows these shares of each run's steps; none does not.
+jobs
+    Processes on this machine [default: one per core].
+dask : ADDRESS
+    Scheduler of a running Dask cluster to use in place of them, as in tcp://host:8786.
+output : FOLDER
+    Folder for tables (CSV), figures (PNG) and words.
+verbose
+    Print all tables, and every answer in words.
+"""
+LIMITS: dict[str, dict[str, Any]] = {
+    "candidates": {"min": 1},
+    "draws": {"min": 4},
+    "interval": {"callback": _mass},
+    "seed": {"min": 0, "max": LARGEST_SEED},
+    "jobs": {"min": 1},
 }
 
 
@@ -122,8 +123,8 @@ def command(verb: Callable[..., Answer | int]) -> Callable[..., int]:
     """
     signature = inspect.signature(verb)
     prose, _, section = inspect.cleandoc(verb.__doc__ or "").partition(SECTION)
-    described = DESCRIBED.findall(f"{section}\n")
-    words = SHARED | {name: (metavar, text, {}) for name, metavar, text in described}
+    described = DESCRIBED.findall(f"{SHARED}{section}\n")
+    words = {name: (metavar, text) for name, metavar, text in described}
     parameters = dict(signature.parameters)
     reading = parameters.pop("reading", None)
     options: dict[str, Option] = get_args(reading.annotation)[1] if reading else {}
@@ -134,7 +135,7 @@ def command(verb: Callable[..., Answer | int]) -> Callable[..., int]:
     keyword = partial(inspect.Parameter, kind=inspect.Parameter.KEYWORD_ONLY)
     for name, (kind, metavar, text) in options.items():
         own = keyword(name, default=False if kind is bool else None, annotation=kind)
-        asked.append(_worded(own, metavar or "", text, {}))
+        asked.append(_worded(own, metavar or "", text))
     asked.append(keyword("quiet", default=False, annotation=Quiet))
     asked.append(keyword("json", default=False, annotation=Json))
 
@@ -156,18 +157,16 @@ def command(verb: Callable[..., Answer | int]) -> Callable[..., int]:
     return answered
 
 
-def _worded(
-    parameter: inspect.Parameter, metavar: str, text: str, limits: dict[str, Any]
-) -> inspect.Parameter:
+def _worded(parameter: inspect.Parameter, metavar: str, text: str) -> inspect.Parameter:
     """Return a parameter of a verb with its help and limits."""
-    base, info = parameter.annotation, None
+    base, info, name = parameter.annotation, None, parameter.name
+    limits = LIMITS.get(name, {})
     if hasattr(base, "__metadata__"):
         base, info = get_args(base)
         info = copy.copy(info)
     elif parameter.kind is not inspect.Parameter.KEYWORD_ONLY:
         info = typer.Argument(**limits)
     else:
-        name = parameter.name
         # Of a switch that is off there is no option that turns it off.
         wanted = name in SHORT or parameter.default is False
         names = [f"--{name.replace('_', '-')}", SHORT.get(name)] if wanted else []

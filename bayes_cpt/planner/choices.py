@@ -39,6 +39,15 @@ SAFE_WARMUP = Quantity(low=0.01, high=0.2, scale="linear")
 WHOLE = Quantity(low=0.0, high=1.0, scale="linear")
 # Of replay: nobody replays more, unless a run of the study did.
 MOST_REPLAY = 0.8
+# Quantities that controls are about, by the names of the controls.
+COLUMNS = {
+    "replay": "replay",
+    "peak": "peak",
+    "warmup": "warmup_share",
+    "decay": "decay_share",
+    "final": "relative_final",
+    "shape": "decay_shape",
+}
 STEPS = {"replay": 0.01, "warmup": 0.005, "decay": 0.05, "final": 0.01}
 CANDIDATES = 3072
 # Weights of the general loss at which the best run of each draw is looked for.
@@ -113,15 +122,8 @@ class Controls:
     def settings(self, candidates: Candidates) -> dict[str, list[Any]]:
         """Return where the controls of shares, base, peak and shape stand for each of some runs."""
         names = [base.name for base in self.bases]
-        return {
-            "base": [names.index(name) for name in candidates.column("base")],
-            "replay": candidates.column("replay").tolist(),
-            "peak": candidates.column("peak").tolist(),
-            "warmup": candidates.column("warmup_share").tolist(),
-            "decay": candidates.column("decay_share").tolist(),
-            "final": candidates.column("relative_final").tolist(),
-            "shape": candidates.column("decay_shape").tolist(),
-        }
+        settings = {name: candidates.column(own).tolist() for name, own in COLUMNS.items()}
+        return {"base": [names.index(name) for name in candidates.column("base")]} | settings
 
     def start(self, recommended: Candidates) -> dict[str, Any]:
         """Return where the controls stand when the page opens: at the run that `decide` recommends."""

@@ -24,10 +24,12 @@ from bayes_cpt.model.printed_law import REFERENCE, Symbols, law_expressions
 from bayes_cpt.model.residuals import ONSET_SHARE, Placed, Scales, predictive_parts
 from bayes_cpt.model.setup import BoundModel
 from bayes_cpt.model.spec import ModelSpec
+from bayes_cpt.study.folder import toml_value
 from bayes_cpt.study.runs import Base
 
 # What an expression changes with. What changes with fewer is computed less often.
 SETTING, DRAW, POINT, BOTH = 0, 1, 2, 3
+LEVELS = {"setting": SETTING, "draw": DRAW, "point": POINT, "both": BOTH}
 # What the page gives to the law, and what each changes with (docs/planner.md, "What the page computes").
 INPUTS = {
     "target_share": SETTING,
@@ -160,7 +162,7 @@ class _Loops:
     levels: dict[str, int]
     # Statements by what they change with, in order.
     bodies: dict[int, list[tuple[Any, Any]]] = field(
-        default_factory=lambda: {level: [] for level in (SETTING, DRAW, POINT, BOTH)}
+        default_factory=lambda: {level: [] for level in LEVELS.values()}
     )
     names: dict[Any, Any] = field(default_factory=dict)
 
@@ -179,25 +181,20 @@ class _Loops:
         results = [self._hoisted(result) for result in results]
         inner = [*(expression for _, expression in self.bodies[BOTH]), *results]
         needed = {symbol for expression in inner for symbol in expression.free_symbols}
-        template = environment().get_template("law.js.j2")
-        return template.render(
-            name=name,
-            read={
-                "setting": read[SETTING],
-                "draw": read[DRAW],
-                "point": read[POINT],
-                "both": read[BOTH],
-            },
-            setting=self._statements(SETTING),
-            draw=self._statements(DRAW),
-            point=self._statements(POINT),
-            both=self._statements(BOTH),
-            # What changes with the point alone is computed once for all draws.
-            kept=sorted(str(symbol) for symbol, _ in self.bodies[POINT] if symbol in needed),
-            results=[
-                (output, place, javascript(result))
-                for (output, place), result in zip(OUTPUTS.items(), results, strict=True)
-            ],
+        return (
+            environment()
+            .get_template("law.js.j2")
+            .render(
+                name=name,
+                read={level: read[place] for level, place in LEVELS.items()},
+                **{level: self._statements(place) for level, place in LEVELS.items()},
+                # What changes with the point alone is computed once for all draws.
+                kept=sorted(str(symbol) for symbol, _ in self.bodies[POINT] if symbol in needed),
+                results=[
+                    (output, place, javascript(result))
+                    for (output, place), result in zip(OUTPUTS.items(), results, strict=True)
+                ],
+            )
         )
 
     def _statements(self, level: int) -> list[tuple[str, str]]:
@@ -273,6 +270,10 @@ def _area_nodes(model: FinalLosses) -> dict[str, Any]:
     form, coefficients = model.laws[0].draws.form, model.coefficients
     shift = form.shift_basis(coefficients)
     shift = np.broadcast_to(shift, (len(shift), model.draws, shift.shape[-1]))
+
+    def powers(interval: Interval, bases: Floats) -> dict[str, Any]:
+        return {"powers": interval.at_nodes().tolist(), "weights": _weights(interval, bases)}
+
     return {
         "reference_rate": form.reference_rate,
         "memory_clock": form.memory_clock,
@@ -281,14 +282,8 @@ def _area_nodes(model: FinalLosses) -> dict[str, Any]:
             "momenta": form.momenta.node_momenta().tolist(),
             "weights": _weights(form.momenta.interval, form.level_basis(coefficients)),
         },
-        "forward": {
-            "powers": form.powers.interval.at_nodes().tolist(),
-            "weights": _weights(form.powers.interval, form.forward_basis(coefficients)[None]),
-        },
-        "shift": {
-            "powers": form.shift_powers.interval.at_nodes().tolist(),
-            "weights": _weights(form.shift_powers.interval, shift),
-        },
+        "forward": powers(form.powers.interval, form.forward_basis(coefficients)[None]),
+        "shift": powers(form.shift_powers.interval, shift),
     }
 
 
@@ -327,6 +322,9 @@ def base_states(model: FinalLosses, bases: tuple[Base, ...]) -> list[dict[str, A
     levels = [draws.form.levels_in_draws(starts.level_pt, basis) for basis in draws.level_basis]
     return [
         {
+            "name": base.name,
+            "toml": toml_value(base.name),
+            "model_size": base.model_size,
             "initial": base.schedule.final if base.schedule else 0.0,
             "start_pt": float(starts.start_pt[index]),
             "carried": float(starts.carried[index]),

@@ -83,17 +83,7 @@ class Planner:
             "about": _about(posterior, fit, interval, seed),
             "domains": list(frame.domains),
             "law": law_draws(model, codes, normals),
-            "bases": [
-                {
-                    "name": base.name,
-                    "toml": toml_value(base.name),
-                    "model_size": base.model_size,
-                    **state,
-                }
-                for base, state in zip(
-                    controls.bases, base_states(model, controls.bases), strict=True
-                )
-            ],
+            "bases": base_states(model, controls.bases),
             "lengths": list(controls.lengths),
             "peaks": list(controls.peaks),
             "shapes": SHAPES,
@@ -209,14 +199,9 @@ def _weight(valuation: Valuation, objective: Objective) -> float:
 
 
 def _constraints(objective: Objective, domains: tuple[str, ...]) -> list[dict[str, Any]]:
+    keys = ("domain", "rise", "limit", "probability", "kind")
     return [
-        {
-            "domain": constraint.domain,
-            "share": objective.share(constraint.domain, domains).tolist(),
-            "rise": constraint.rise,
-            "limit": constraint.limit,
-            "probability": constraint.probability,
-            "kind": constraint.kind,
-        }
-        for constraint in objective.constraints
+        {key: getattr(own, key) for key in keys}
+        | {"share": objective.share(own.domain, domains).tolist()}
+        for own in objective.constraints
     ]

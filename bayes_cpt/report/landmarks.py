@@ -6,7 +6,8 @@ from typing import Any
 import pandas as pd
 
 from bayes_cpt.landmarks.survey import Survey
-from bayes_cpt.report.numbers import MANY, SURE, Estimate, signed
+from bayes_cpt.report.numbers import MANY, SURE, Estimate
+from bayes_cpt.report.tables import with_interval
 from bayes_cpt.report.words import Words, render
 
 # Outcomes that are less probable are left out.
@@ -18,40 +19,35 @@ def survey_words(survey: Survey, interval: float = 0.9) -> Words:
     tables, schedule = survey.tables(interval), survey.base.schedule
     general, target = (str(name) for name in survey.peaks.draws["domain"].to_numpy())
     before, peak = schedule.final if schedule else 0.0, survey.run.schedule.peak
-    known, draws = survey.choices is not None, survey.turning.draws
-    return render(
-        "landmarks.txt",
-        {
-            "run": survey.run.name,
-            "peak": f"{peak:g}",
-            "base": survey.base.name,
-            "general": general,
-            "target": target,
-            "known": known,
-            "unknown": list(survey.unknown),
-            "bases": _bases(tables["bases"], (target, general)) if known else None,
-            "potential": _loss_potential(tables["loss_potential"], interval) if known else None,
-            "peaks": _peaks(survey, tables["peak_learning_rate"], (target, general), interval),
-            # None where the re-warm-up does not lift the learning rate.
-            "lift": None if before >= peak else f"{before:g}",
-            "lifts": {
-                domain: Estimate.of(survey.lift.sel(domain=domain).to_numpy(), interval).plain
-                for domain in (target, general)
-            },
-            "back": _coming_back(survey, tables["turning_length"], general),
-            "critical": _critical(survey, tables["critical_point"]) if known else None,
-            "outside": {
-                run: note
-                for run, note in zip(
-                    draws["run"].to_numpy(), draws["outside"].to_numpy(), strict=True
-                )
-                if note
-            },
-            "longest": survey.turning.longest,
-            "sure": SURE,
-            "beyond": (tables["turning_length"]["median"] > survey.turning.longest).any(),
-        },
-    )
+    known, turning = survey.choices is not None, survey.turning
+    noted = (turning.draws[name].to_numpy() for name in ("run", "outside"))
+    lifts = {
+        domain: Estimate.of(survey.lift.sel(domain=domain).to_numpy(), interval).plain
+        for domain in (target, general)
+    }
+    facts = {
+        "run": survey.run.name,
+        "peak": f"{peak:g}",
+        "base": survey.base.name,
+        "general": general,
+        "target": target,
+        "known": known,
+        "unknown": list(survey.unknown),
+        "bases": _bases(tables["bases"], (target, general)) if known else None,
+        "potential": _loss_potential(tables["loss_potential"], interval) if known else None,
+        "peaks": _peaks(survey, tables["peak_learning_rate"], (target, general), interval),
+        # None where the re-warm-up does not lift the learning rate.
+        "lift": None if before >= peak else f"{before:g}",
+        "lifts": lifts,
+        "back": _coming_back(survey, tables["turning_length"], general),
+        "critical": _critical(survey, tables["critical_point"]) if known else None,
+        "outside": {run: note for run, note in zip(*noted, strict=True) if note},
+        "longest": turning.longest,
+        "sure": SURE,
+        "many": MANY,
+        "beyond": (tables["turning_length"]["median"] > turning.longest).any(),
+    }
+    return render("landmarks.txt", facts)
 
 
 def _differences(table: pd.DataFrame, value: Any, interval: float) -> list[Estimate]:
@@ -75,9 +71,8 @@ def _bases(table: pd.DataFrame, domains: tuple[str, str]) -> dict[str, Any] | No
         return None
     best = {}
     for domain in domains:
-        first, second = (
-            table[table["domain"] == domain].sort_values("median").to_dict("records")[:2]
-        )
+        ranked = table[table["domain"] == domain].sort_values("median").to_dict("records")
+        first, second = ranked[:2]
         gap = second["median"] - first["median"]
         best[domain] = first | {"second": second["value"], "gap": gap}
     return {"count": table["value"].nunique(), "best": best}
@@ -87,28 +82,17 @@ def _loss_potential(table: pd.DataFrame, interval: float) -> dict[str, Any]:
     parts = [table[table["rewarmed"] == again] for again in (False, True)]
     # Each from the base that is annealed the furthest.
     direct, rewarmed = (_differences(part, part["value"].min(), interval) for part in parts)
-    lowest, highest = parts[0]["value"].min(), parts[0]["value"].max()
-    return {
-        "lowest": f"{100 * lowest:g} %",
-        "highest": f"{100 * highest:g} %",
-        "direct": direct,
-        "rewarmed": rewarmed,
-        "worse": direct[1].probability_positive >= SURE,
-        "worse_rewarmed": rewarmed[1].probability_positive > SURE,
-    }
-
-
-def _half_peak(survey: Survey, table: pd.DataFrame) -> tuple[float, float]:
-    """Return the peak that was tried nearest to half the planned one, and the planned one."""
-    planned = float(survey.peaks.draws["value"].to_numpy()[survey.peaks.reference])
-    values = table["value"].astype(float)
-    return float(values[(values - 0.5 * planned).abs().idxmin()]), planned
+    ends = {end: f"{100 * getattr(parts[0]['value'], end)():g} %" for end in ("min", "max")}
+    return {**ends, "direct": direct, "rewarmed": rewarmed}
 
 
 def _peaks(
     survey: Survey, table: pd.DataFrame, domains: tuple[str, str], interval: float
 ) -> dict[str, Any]:
-    half, planned = _half_peak(survey, table)
+    """Return the peak that was tried nearest to half the planned one, and where the loss is lowest."""
+    planned = float(survey.peaks.draws["value"].to_numpy()[survey.peaks.reference])
+    values = table["value"].astype(float)
+    half = float(values[(values - 0.5 * planned).abs().idxmin()])
     rows = [table[table["domain"] == domain] for domain in domains]
     return {
         "half": f"{half:g}" if half != planned else "",
@@ -120,36 +104,27 @@ def _peaks(
 
 def _coming_back(survey: Survey, table: pd.DataFrame, general: str) -> list[dict[str, Any]]:
     """Return what becomes of general loss, and of the balance, as the surveyed run gets longer."""
-    rows = table[table["run"] == survey.run.name].set_index("course")
-    parts = []
-    for balance in rows["balance"].unique():
-        drawn_out, held = (
-            rows[rows["balance"] == balance].loc[way] for way in ("stretched", "held")
-        )
-        spread = (drawn_out["change_upper"] - drawn_out["change_lower"]) / 3.0
-        ends = ("change", "change_lower", "change_upper")
-        parts.append(
-            {
-                "what": general if balance == 1.0 else f"the balance ({balance:g} {general})",
-                "steps": drawn_out["planned_steps"],
-                "probability": float(drawn_out["back"]),
-                "never": float(drawn_out["never_returns"]),
-                **{name: signed(drawn_out[name], spread) for name in ends},
-                "drawn_out": _outcomes(drawn_out),
-                "held": _outcomes(held),
-            }
-        )
-    return parts
+    found = []
+    for balance, rows in table[table["run"] == survey.run.name].groupby("balance", sort=False):
+        ways = rows.set_index("course").to_dict("index")
+        drawn_out = ways["stretched"]
+        own = {
+            "what": general if balance == 1.0 else f"the balance ({balance:g} {general})",
+            "change": with_interval(drawn_out, "change", "change"),
+            "drawn_out": _outcomes(drawn_out),
+            "held": _outcomes(ways["held"]),
+        }
+        found.append(drawn_out | own)
+    return found
 
 
-def _outcomes(row: pd.Series) -> list[dict[str, Any]]:
+def _outcomes(row: dict[str, Any]) -> list[dict[str, Any]]:
     """Return what may become of a loss as the run gets longer, the most probable first."""
     names = ("never_rises", "returns", "never_returns")
-    likely = [
-        {"outcome": own, "probability": row[own]} for own in names if row[own] >= WORTH_A_WORD
-    ]
+    likely = [{"outcome": own, "probability": row[own]} for own in names]
+    kept = [own for own in likely if own["probability"] >= WORTH_A_WORD]
     ends = {name: row[name] for name in ("median", "lower", "upper")}
-    return [own | ends for own in sorted(likely, key=lambda own: -own["probability"])]
+    return [own | ends for own in sorted(kept, key=lambda own: -own["probability"])]
 
 
 def _critical(survey: Survey, table: pd.DataFrame) -> dict[str, Any] | None:
@@ -158,11 +133,5 @@ def _critical(survey: Survey, table: pd.DataFrame) -> dict[str, Any] | None:
     if choices is None or past is None:
         return None
     row = table[table["replay"] == (survey.run.replay or 0.0)].iloc[0]
-    return {
-        "row": row,
-        "none": row["exists"] < 1.0 - SURE,
-        "rate": f"{choices.critical.draws.attrs['learning_rate']:g}",
-        "far": row["lower"] > MANY,
-        "past": past[0],
-        "past_prior": past[1],
-    }
+    rate = f"{choices.critical.draws.attrs['learning_rate']:g}"
+    return {"row": row, "rate": rate, "past": past[0], "past_prior": past[1]}

@@ -174,7 +174,13 @@ def with_interval(row: Row, name: str, form: str) -> str:
     if form == "steps":
         middle, lower, upper = map(numbers.steps, values)
         return middle if lower == upper else f"{middle} ({lower} to {upper})"
-    forms = {"interval": numbers.fixed, "change": numbers.signed, "quantity": numbers.supported}
+    forms: dict[str, Callable[[float, float], str]] = {
+        "interval": numbers.fixed,
+        "change": numbers.signed,
+        "quantity": numbers.supported,
+        # Of what may span decades each end has its own digits.
+        "wide": lambda value, spread: number(value, 2),
+    }
     spread = (values[2] - values[1]) / numbers.WIDTH
     middle, lower, upper = (forms[form](value, spread) for value in values)
     return f"{middle} ({lower} to {upper})"
@@ -203,7 +209,7 @@ def share(probability: float) -> str:
 # How values are formatted, besides a number of digits and formats such as ".3f".
 FORMS: dict[str, Callable[[Any], str]] = {"%": share, "text": str}
 # Forms of a value with its interval: of columns NAME, NAME_lower, NAME_upper, or median, lower, upper.
-ENDS = ("interval", "change", "quantity", "steps")
+ENDS = ("interval", "change", "quantity", "wide", "steps")
 
 
 def starred(table: "pd.DataFrame", name: str) -> "pd.DataFrame":
