@@ -58,6 +58,8 @@ DAMAGED = ("the file is damaged", "copy it again from where it was written")
 NOT_GIVEN = "the server does not give the run"
 # Enough of a text to see what program wrote it.
 SNIFFED = 200_000
+# What a tracker keeps of a number: file, place in it, step, name and value.
+type Entry = tuple[str, int, float, str, Any]
 
 
 def read_logs(kind: str, paths: Iterable[str], patterns: Sequence[str] = ()) -> RawLog:
@@ -75,9 +77,8 @@ def read_logs(kind: str, paths: Iterable[str], patterns: Sequence[str] = ()) -> 
 def _read(kind: str, name: str, patterns: Sequence[str]) -> RawLog:
     address = name.startswith(WANDB_ADDRESS) or MLFLOW_SERVER.match(name)
     if patterns and (kind not in (AUTO, *text_kinds()) or address):
-        raise fail(
-            "--pattern", f"a log of the kind {kind} has no lines", "leave one of the two out"
-        )
+        problem = f"a log of the kind {kind} has no lines"
+        raise fail("--pattern", problem, "leave one of the two out")
     if name.startswith(WANDB_ADDRESS):
         return _wandb_server(name)
     if MLFLOW_SERVER.match(name):
@@ -123,11 +124,9 @@ def kind_of(path: Path) -> str:
     if counts[best]:
         return best
     first = next((line.strip() for line in lines if line.strip()), "")
-    if first.startswith('{"'):
-        return "jsonl"
     header = [cell.strip(' "') for cell in re.split(r"[,;\t|]", first)]
-    if len(header) > 1 and any(map(count_of, header)):
-        return "csv"
+    if first.startswith('{"') or (len(header) > 1 and any(map(count_of, header))):
+        return "table"
     nearest = ", ".join(nearest_formats(lines))
     problem = f"it is a log of no known format; the nearest are {nearest}"
     raise fail(str(path), problem, command_for(path, lines))
@@ -301,9 +300,7 @@ class _State(NamedTuple):
 
 def _huggingface(path: Path) -> RawLog:
     """Read a state, a checkpoint, or a folder of checkpoints: a resumed run has parts in several."""
-    files = [path]
-    if path.is_dir():
-        files = [path / STATE, *(folder / STATE for folder in path.glob("checkpoint-*"))]
+    files = [path, path / STATE, *(folder / STATE for folder in path.glob("checkpoint-*"))]
     states = [_state(file) for file in files if file.is_file()]
     if not states:
         raise fail(
@@ -373,17 +370,16 @@ def _check_one_run(path: Path, folders: Iterable[Path]) -> None:
         raise fail(str(path), f"there are {len(runs)} runs: {names}", "name one of these folders")
 
 
-def _gathered(entries: Iterable[tuple[str, int, float, str, Any]]) -> Iterator[Row]:
-    """Yield rows of what follows one another at a step: file, number, step, name and value of each."""
-    row: Row | None = None
+def _gathered(entries: Iterable[Entry]) -> list[Row]:
+    """Return rows of what follows one another at a step."""
+    rows: list[Row] = []
+    cells: dict[str, Any] = {}
     for file, number, step, name, value in entries:
-        if row is None or row.cells["step"] != step or name in row.cells:
-            if row is not None:
-                yield row
-            row = Row(file, number, {"step": step})
-        row.cells[name] = value  # type: ignore[index]
-    if row is not None:
-        yield row
+        if cells.get("step") != step or name in cells:
+            cells = {"step": step}
+            rows.append(Row(file, number, cells))
+        cells[name] = value
+    return rows
 
 
 def _tensorboard(path: Path) -> RawLog:
@@ -396,7 +392,7 @@ def _tensorboard(path: Path) -> RawLog:
         # SummaryWriter.add_scalars has a folder for each line of a figure.
         inside = len(folders) > 1 and file.parent != path
         below = f"{file.parent.relative_to(path).as_posix()}/" if inside else ""
-        rows = list(_gathered(_events(log, file, below)))
+        rows = _gathered(_events(log, file, below))
         log.rows += rows
         names = {name.removeprefix(below) for row in rows for name in row.cells if name != "step"}
         series[below] = series.get(below, set()) | names
@@ -412,7 +408,7 @@ def _tensorboard(path: Path) -> RawLog:
     return log
 
 
-def _events(log: RawLog, file: Path, below: str) -> Iterator[tuple[str, int, float, str, Any]]:
+def _events(log: RawLog, file: Path, below: str) -> Iterator[Entry]:
     with _library(str(file), "tensorboard"):
         from tensorboard.compat.proto.event_pb2 import Event
         from tensorboard.compat.tensorflow_stub import errors
@@ -547,35 +543,28 @@ def _mlflow(path: Path) -> RawLog:
 
 
 def _with_metrics(
-    log: RawLog,
-    logged: list[tuple[float, tuple[str, int, float, str, Any]]],
-    settings: Mapping[str, Any],
+    log: RawLog, logged: Iterable[tuple[float, Entry]], settings: Mapping[str, Any]
 ) -> RawLog:
-    if not logged:
-        raise fail(log.source, "the run has no metrics", "log at least one evaluation")
     # By their times: what was logged together becomes a row.
-    logged.sort(key=lambda entry: (entry[0], entry[1][2]))
-    log.rows += _gathered(entry for _, entry in logged)
+    ordered = sorted(logged, key=lambda entry: (entry[0], entry[1][2]))
+    log.rows += _gathered(entry for _, entry in ordered)
+    if not log.rows:
+        raise fail(log.source, "the run has no metrics", "log at least one evaluation")
     settings_of(log.stated, settings)
     return log
 
 
-def _metric(
-    log: RawLog, file: Path, name: str
-) -> Iterator[tuple[float, tuple[str, int, float, str, Any]]]:
+def _metric(log: RawLog, file: Path, name: str) -> Iterator[tuple[float, Entry]]:
     """Yield a metric's file: a line of time, value and step each."""
     lines = file.read_text(encoding="utf-8", errors="replace").split("\n")
     for number, line in enumerate(lines, start=1):
-        if not line.strip():
-            continue
-        found = [as_number(cell) for cell in line.split()[:3]]
-        if len(found) < 3 or found[0] is None or found[2] is None:
-            if number == len(lines):
-                log.notes.append(f"{file}, line {number}: it is cut off and was left out")
-                return
-            place = f"{file}, line {number}"
+        place, found = f"{file}, line {number}", [as_number(cell) for cell in line.split()[:3]]
+        if len(found) == 3 and found[0] is not None and found[2] is not None:
+            yield found[0], (f"{file}, line", number, found[2], name, found[1])
+        elif line.strip() and number < len(lines):
             raise fail(place, f"this is no metric: {line[:60]!r}", "restore the line or remove it")
-        yield found[0], (f"{file}, line", number, found[2], name, found[1])
+        elif line.strip():
+            log.notes.append(f"{place}: it is cut off and was left out")
 
 
 def _mlflow_server(address: str) -> RawLog:
@@ -588,12 +577,9 @@ def _mlflow_server(address: str) -> RawLog:
         client = MlflowClient(tracking_uri=uri)
         known = client.get_run(run).data
         logged = [
-            (
-                point.timestamp,
-                (f"{address}, metric {name}, step", point.step, point.step, name, point.value),
-            )
+            (at.timestamp, (f"{address}, metric {name}, step", at.step, at.step, name, at.value))
             for name in known.metrics
-            for point in client.get_metric_history(run, name)
+            for at in client.get_metric_history(run, name)
         ]
     except Exception as error:
         raise _failed(address, error, NOT_GIVEN, "check the address and the run's id") from error

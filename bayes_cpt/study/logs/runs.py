@@ -189,13 +189,12 @@ def _differing_rate(log: Log, schedule: Schedule) -> tuple[int, float, float] | 
     """Return the first logged rate that is not the schedule's, nor its neighbours', and the schedule's."""
     rates = schedule.learning_rates()
     # A program that prints 1.2e-04 is right to half of the last digit.
-    digits = max((digits_of(rate) for _, rate in log.rates), default=0)
+    digits = max([2, *(digits_of(rate) for _, rate in log.rates)])
     for step, rate in log.rates:
-        if not 1 <= step <= rates.size:
-            continue
-        last_digit = math.floor(math.log10(rate)) - max(digits, 2) + 1 if rate > 0 else -math.inf
+        last_digit = math.floor(math.log10(rate)) - digits + 1 if rate > 0 else -math.inf
         precise = max(SAME_RATE * schedule.peak, 0.51 * 10.0**last_digit)
-        if np.abs(rates[max(0, step - 2) : step] - rate).min() > precise:
+        near = rates[max(0, step - 2) : step]
+        if 1 <= step <= rates.size and np.abs(near - rate).min() > precise:
             return step, rate, float(rates[step - 1])
     return None
 
