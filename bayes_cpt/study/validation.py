@@ -151,9 +151,8 @@ def _checked_rows(
     if not parts.is_plan:
         if len(losses):
             _check_measured(table, cautions, losses, parts)
-        # Of a set each that can be told.
-        one = parts.general if isinstance(parts.general, str) else None
-        sets = (one, parts.target) if one and isinstance(parts.target, str) else None
+        general, target = parts.general, parts.target
+        sets = (general, target) if isinstance(general, str) and isinstance(target, str) else None
         cautions.problems += suspicions(losses, parts.runs, sets, parts.origin.settings)
     _note_disorder(odd, losses)
     _note_flat_curves(odd, losses)
@@ -191,7 +190,7 @@ def _check_sets(check: Check, parts: Parts) -> None:
         check.add("key target", f"general and target are both {general!r}", fix)
     for run in parts.runs:
         place = f"run {run.name}, key targets"
-        for name in set(run.mixture).difference(names):
+        for name in (own for own in run.mixture if own not in names):
             problem = f"the run trains on {name!r}, which is no target of the study"
             fix = f"name some of {', '.join(names)}, or add it to target in [study]"
             check.add(place, problem + suggestion(name, names), fix)

@@ -211,9 +211,7 @@ class StepAxis:
         if unit == "steps" and self.raw.from_zero:
             self.notes.append(f"{from_zero}; one was added to each")
             return counts + 1.0
-        if unit == "steps" and self._of_lightning(
-            counter, np.unique(counts[measured & (counts > 0)])
-        ):
+        if unit == "steps" and self._of_lightning(counter, counts[measured & (counts > 0)]):
             self.notes.append(f"{from_zero}, as Lightning counts them; one was added to each")
             # Only an evaluation before the training is truly of step 0.
             return np.where(measured & (counts == 0), 0.0, counts + 1.0)
@@ -222,8 +220,9 @@ class StepAxis:
     def _of_lightning(self, counter: str, measured: Floats) -> bool:
         """Whether Lightning counted: what it measures after every 100 steps stands at 99, 199 ..."""
         known = counter == LIGHTNING or "epoch" in self.cells.names
-        every = measured[0] + 1 if measured.size > 1 else 0.0
-        return bool(known and every >= FEWEST_BETWEEN and not ((measured + 1) % every).any())
+        every = measured.min(initial=np.inf) + 1
+        several = np.unique(measured).size > 1 and every >= FEWEST_BETWEEN
+        return bool(known and several and not ((measured + 1) % every).any())
 
     def _whole(self, values: Floats) -> Ints:
         """Return whole numbers of steps that a run can have; refuse others."""

@@ -337,9 +337,8 @@ class _Start:
     def _take_the_only(self, domain: str) -> None:
         """Say which set the only one is that was measured; the study is of it alone."""
         pretrained = any(own[0].phase == "pt" for own in self.recipes.values())
-        if {GENERAL, TARGET} & self.study.keys():
-            pass
-        elif pretrained or self.ask is not None:
+        named = {GENERAL, TARGET} & self.study.keys()
+        if not named and (pretrained or self.ask is not None):
             role = self._asked(
                 f"Is {domain}, the only validation set, of general or of target data?",
                 ROLES,
@@ -348,7 +347,7 @@ class _Start:
                 f"give --{GENERAL} {domain} or --{TARGET} {domain}",
             )
             self.study |= {role: domain} if role else {}
-        else:
+        elif not named:
             why = f"of the data that the runs train on (--{GENERAL} {domain} if it is not)"
             self._take(TARGET, domain, why)
         for key in ROLES:
