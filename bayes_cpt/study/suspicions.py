@@ -193,7 +193,7 @@ def _sets_or_replay(
     little = [own for own in rows if own[0] <= LITTLE_REPLAY and np.isfinite(own[-1])]
     if little and all(on_general < -CLEAR and other > CLEAR for _, on_general, _, other in little):
         problem = (
-            f"in all {len(little)} CPT runs with little replay the loss of {general} falls and that of "
+            f"in every CPT run with little replay the loss of {general} falls and that of "
             f"{target} rises, as if {general} were what they train on"
         )
         fix = (
