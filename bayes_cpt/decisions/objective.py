@@ -282,8 +282,8 @@ class Objective(Strict):
             "money": self.cost_per_1000_spent / 1e3,
         }
         charged = {name: price for name, price in prices.items() if price}
-        for name in charged.keys() - taken.keys():
-            raise SpecError([unknown_resource(place, name)])
+        if missing := [unknown_resource(place, name) for name in charged if name not in taken]:
+            raise SpecError(missing)
         parts = (price * taken[name] for name, price in charged.items())
         return np.asarray(sum(parts, np.zeros_like(count)))
 

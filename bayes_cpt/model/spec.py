@@ -78,9 +78,9 @@ class ModelSpec(Strict):
     @model_validator(mode="after")
     def _priors_match_parameters(self) -> Self:
         names = parameter_names(self.law, self.residuals)
-        for name in names - set(self.priors):
+        for name in sorted(names - set(self.priors)):
             raise ValueError(f"priors.{name}: the parameter has no prior; add [priors.{name}]")
-        for name in set(self.priors) - names:
+        for name in sorted(set(self.priors) - names):
             close = get_close_matches(name, names, 1)
             hint = f"; did you mean {close[0]}?" if close else "; take the table out"
             raise ValueError(f"priors.{name}: this model has no such parameter{hint}")

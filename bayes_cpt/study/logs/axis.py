@@ -99,7 +99,7 @@ class StepAxis:
         """Return the size of a step, or the steps of an epoch; one that lacks or has no use is refused."""
         needed = {"steps": "", "epochs": "per_epoch"}.get(unit, "per_step")
         given = {key: size for key in SIZES if (size := getattr(self.counting, key)) is not None}
-        for key in given.keys() - {needed}:
+        for key in sorted(given.keys() - {needed}):
             raise fail(
                 f"{self.raw.source}, --{key.replace('_', '-')} {given[key]:g}",
                 f"{counter} counts {unit}, of which that is no size",
