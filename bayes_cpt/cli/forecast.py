@@ -27,7 +27,8 @@ def forecast(
 
     The run may be pre-training or continual pre-training. Its end as planned is forecast, and what it would
     end at if it annealed now, or went on to --steps. The law has priors learnt from published and own
-    studies; what this run does not tell rests on them, and the bands are as wide as that leaves them.
+    studies; what this run does not tell rests on them, and the bands are as wide as that leaves them. A log
+    without validation losses is forecast by its training loss.
 
     \b
     Example:

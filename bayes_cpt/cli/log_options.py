@@ -59,7 +59,7 @@ OF_RUN: dict[str, Option] = {
         "Learning rates as in study.toml, where the log has none: "
         """'[{ shape = "constant", steps = 300, start = 1e-4, end = 1e-4 }]'.""",
     ),
-    "phase": (str | None, "PHASE", "pt or cpt [default: cpt]."),
+    "phase": (str | None, "PHASE", "pt or cpt [default: cpt; for forecast, as the losses say]."),
 }
 OPTIONS = (
     READING
