@@ -159,9 +159,10 @@ def law_log_likelihoods(evaluate, loss, values, study):  # type: ignore[no-untyp
                     for d in range(2):
                         own = evaluation[domain, s]
                         base_area[ROWS * s + d, 0] = evaluated[own, d, int(curves[b, BASE_AREA])]
-                at_base = curves[b, CURVE_HEAD:members].copy().reshape((columns.shape[0], 1))
+                # Of the type that the call for points takes: another would be compiled beside it.
+                at_base = curves[b : b + 1, CURVE_HEAD:members].T
                 evaluate(
-                    of_base, parameters, reference[1:], shared, at_base, base_area,
+                    of_base, parameters, reference[1:], shared, at_base, base_area[:, :1],
                     base_value[:, b : b + 1], base_slope[:, b : b + 1],
                 )  # fmt: skip
             distance = curves[c, BASE_LOSS] - base_value[0, b]

@@ -18,7 +18,7 @@ from bayes_cpt.errors import StudyWarning
 from bayes_cpt.inference import sampling
 from bayes_cpt.inference.density import Density
 from bayes_cpt.inference.metric import Metric, SamplingError, laplace
-from bayes_cpt.inference.sampling import FIRST_DRAWS, Sample, SamplerSettings, sample
+from bayes_cpt.inference.sampling import FIRST_LOOK, Sample, SamplerSettings, sample
 from bayes_cpt.model.setup import build_setup
 
 MEAN = np.array([1.0, -2.0, 30.0])
@@ -47,7 +47,7 @@ def test_sampled_right_and_cheaply(density: Density, found: Sample) -> None:
     assert found.diagnostics.trustworthy
     assert found.attempts == 1
     assert found.statistics["n_steps"].mean() < 20
-    assert found.values["shift_share"].shape == (4, FIRST_DRAWS, 2)
+    assert found.values["shift_share"].shape == (4, FIRST_LOOK.draws, 2)
     # With so many losses a posterior is nearly normal about its mode.
     for name, mode in laplace_mean(density).items():
         if name in FREE:
