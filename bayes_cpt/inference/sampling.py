@@ -20,8 +20,8 @@ from bayes_cpt.inference.metric import Metric, empirical_metric, laplace
 type Progress = Callable[[str, float], None]
 
 CHAINS = 4
-# Draws per chain of an attempt after which its diagnostics are looked at first. What is decided there depends
-# on the draws alone: a seed gives the same posterior on any machine.
+# Draws per chain of an attempt after which its diagnostics are looked at first. What is decided there
+# depends on the draws alone: a seed gives the same posterior on any machine.
 FIRST_DRAWS = 500
 # An attempt goes on to so many times the draws that its effective ones ask for.
 ROOM = 1.3
@@ -49,8 +49,8 @@ class SamplerSettings:
     target_accept: float
 
 
-# Its draws are kept where they suffice, and else say which metric to take. Of eight seeds of cpt-lab 500 draws
-# suffice for two, 800 for seven.
+# Its draws are kept where they suffice, and else say which metric to take. On cpt-lab 500 draws suffice
+# for two seeds of eight, 800 for seven.
 FIRST_LOOK = SamplerSettings(100, 800, 0.9)
 ATTEMPTS = (
     SamplerSettings(300, 3000, 0.97),
