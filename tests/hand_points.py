@@ -24,64 +24,49 @@ def level_series(area: ArrayLike) -> Floats:
     return series
 
 
-def hand_points(
-    *,
-    steps: ArrayLike = 1.0,
-    continual: ArrayLike = True,
-    domain: ArrayLike = 0,
-    curve: ArrayLike = 0,
-    learning_rate: ArrayLike = 1.0,
-    forward_pt: ArrayLike = 8.0,
-    forward_cpt: ArrayLike = 0.0,
-    annealing_pt: ArrayLike = 0.0,
-    annealing_cpt: ArrayLike = 0.0,
-    target_share: ArrayLike = 1.0,
-    other_share: ArrayLike = 0.0,
-    mixture: ArrayLike = (1.0, 0.0),
-    log_size: ArrayLike = 0.0,
-    size_member: ArrayLike = 0,
-    batch_member: ArrayLike = 0,
-    loss: ArrayLike = np.nan,
-    base_known: ArrayLike = 0.0,
-    branched: ArrayLike = 0.0,
-) -> Points:
-    """Return points; every argument is broadcast to the longest. S2 are those at `MOMENTUM`."""
-    given: dict[str, Any] = {
-        "steps": steps,
-        "continual": continual,
-        "domain_index": domain,
-        "curve_index": curve,
-        "learning_rate": learning_rate,
-        "forward_pt": forward_pt,
-        "forward_cpt": forward_cpt,
-        "annealing_pt": annealing_pt,
-        "annealing_cpt": annealing_cpt,
-        "target_share": target_share,
-        "other_share": other_share,
-        "log_size": log_size,
-        "size_member": size_member,
-        "batch_member": batch_member,
-        "loss": loss,
-        "base_known": base_known,
-        "branched": branched,
+# What a point has unless a test says otherwise. S2 are those at `MOMENTUM`.
+PLAIN: dict[str, ArrayLike] = {
+    "steps": 1.0,
+    "continual": True,
+    "domain": 0,
+    "curve": 0,
+    "learning_rate": 1.0,
+    "forward_pt": 8.0,
+    "forward_cpt": 0.0,
+    "annealing_pt": 0.0,
+    "annealing_cpt": 0.0,
+    "target_share": 1.0,
+    "other_share": 0.0,
+    "log_size": 0.0,
+    "size_member": 0,
+    "batch_member": 0,
+    "loss": np.nan,
+    "base_known": 0.0,
+    "branched": 0.0,
+}
+INDICES = {"domain": "domain_index", "curve": "curve_index"}
+
+
+def hand_points(*, mixture: ArrayLike = (1.0, 0.0), **given: ArrayLike) -> Points:
+    """Return points that are `PLAIN` but for what is given, which is broadcast to the longest."""
+    assert given.keys() <= PLAIN.keys()
+    size = max(np.size(value) for value in given.values()) if given else 1
+    whole: dict[str, Any] = {
+        INDICES.get(name, name): np.broadcast_to(value, size).astype(np.float64)
+        for name, value in (PLAIN | given).items()
     }
-    size = max(np.size(value) for value in given.values())
-    whole = {name: np.broadcast_to(value, size).astype(np.float64) for name, value in given.items()}
     phase = whole.pop("continual")
-    for name in ("domain_index", "curve_index", "size_member", "batch_member"):
+    for name in (*INDICES.values(), "size_member", "batch_member"):
         whole[name] = whole[name].astype(np.int64)
-    levels = {
-        f"level_{name}": level_series(whole.pop(f"annealing_{name}")) for name in ("pt", "cpt")
-    }
-    log_forward = np.log(whole.pop("forward_pt") + whole["forward_cpt"])[:, None]
+    for phase_name in ("pt", "cpt"):
+        whole[f"level_{phase_name}"] = level_series(whole.pop(f"annealing_{phase_name}"))
     with np.errstate(divide="ignore"):
-        log_shift = np.log(whole.pop("forward_cpt"))[:, None]
-    starts = dict.fromkeys(("start_pt", "start_cpt"), np.full(size, START))
+        log_shift = np.log(whole["forward_cpt"])[:, None]
+    log_forward = np.log(whole.pop("forward_pt") + whole.pop("forward_cpt"))[:, None]
     since = whole["steps"] * phase
     return Points(
         **whole,
-        **levels,
-        **starts,
+        **dict.fromkeys(("start_pt", "start_cpt"), np.full(size, START)),
         mixture=np.tile(np.asarray(mixture, dtype=np.float64), (size, 1)),
         log_forward=log_forward,
         log_shift=log_shift,

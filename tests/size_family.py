@@ -8,7 +8,9 @@ import numpy as np
 import pandas as pd
 from synthetic import prior_as_posterior
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.inference.posterior import Posterior
+from bayes_cpt.model.points import Curves
 from bayes_cpt.model.setup import build_setup
 from bayes_cpt.model.spec import ModelSpec, read_spec
 from bayes_cpt.study.runs import Base, Run
@@ -76,17 +78,20 @@ def simulated(
     """Return the study with losses drawn from the model at some parameters, shape (1, ...)."""
     spec = model if isinstance(model, ModelSpec) else read_spec(model)
     setup = simulate_setup(build_setup(spec, study), study, values, np.random.default_rng(seed))
-    points, curves = setup.curves.points, setup.curves.curves
-    keys = [(curves[place].run, curves[place].domain) for place in points.curve_index]
-    losses = pd.DataFrame(
+    return replace(study, losses=losses_of(setup.curves, setup.curves.points.loss))
+
+
+def losses_of(curves: Curves, loss: Floats) -> pd.DataFrame:
+    """Return losses at the points of some curves as rows of a study."""
+    named = [curves.curves[place] for place in curves.points.curve_index]
+    return pd.DataFrame(
         {
-            "run": [run for run, _ in keys],
-            "step": points.steps.astype(np.int64),
-            "domain": [domain for _, domain in keys],
-            "loss": points.loss,
+            "run": [curve.run for curve in named],
+            "step": curves.points.steps.astype(np.int64),
+            "domain": [curve.domain for curve in named],
+            "loss": loss,
         }
     )
-    return replace(study, losses=losses)
 
 
 def plan(*runs: Run, bases: tuple[Base, ...] = ()) -> Study:

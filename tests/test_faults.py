@@ -12,14 +12,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import fault_workers
-import numpy as np
 import pytest
 from children import CHILDREN, started, told
 from synthetic import lab, prior_as_posterior
 
 from bayes_cpt.files import PARTIAL, STALE_SECONDS
 from bayes_cpt.inference.fit_files import FitFileError
-from bayes_cpt.inference.posterior import Posterior, load
+from bayes_cpt.inference.posterior import load
 
 # Of a save, and of a real fit.
 QUICK_KILLS, KILLS = 5, 20
@@ -224,38 +223,3 @@ def test_ctrl_c_ends_a_fit_with_one_sentence_and_no_file(
     assert re.match(r"Interrupted after .* nothing was written. A fit cannot be resumed", last)
     assert "Traceback" not in err
     assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.slow
-def test_a_fit_killed_at_any_moment_leaves_no_file_or_a_whole_one(
-    fitting: Callable[..., subprocess.Popen[str]], tmp_path: Path
-) -> None:
-    target = tmp_path / "fit.nc"
-    begun = time.monotonic()
-    whole = fitting()
-    whole.communicate()
-    length = time.monotonic() - begun
-    expected = load(target)
-    generator = random.Random(1)
-    for _ in range(KILLS):
-        target.unlink(missing_ok=True)
-        process = fitting()
-        time.sleep(generator.uniform(0.0, 1.05 * length))
-        process.send_signal(signal.SIGKILL)
-        process.communicate()
-        assert {path.name for path in tmp_path.iterdir() if not path.name.startswith(".")} <= {
-            "fit.nc"
-        }
-        if target.exists():
-            _check_same(load(target), expected)
-    # The same seed gives the same draws, however often the fit was killed before.
-    target.unlink(missing_ok=True)
-    fitting().communicate()
-    _check_same(load(target), expected)
-
-
-def _check_same(found: Posterior, expected: Posterior) -> None:
-    for name in expected.frame.parameters():
-        np.testing.assert_array_equal(
-            found.tree["posterior"][name].to_numpy(), expected.tree["posterior"][name].to_numpy()
-        )

@@ -56,38 +56,28 @@ def states(folder: Path) -> dict[str, Any]:
     return {name: json.loads((folder / f"{name}.json").read_text())["watcher"] for name in LAST}
 
 
+@pytest.mark.parametrize("fitted", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_kept_logs_of_four_libraries_go_to_a_watch(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    fitted: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """All but the sampling is real; the slow test below fits."""
-    # Few curves are enough to see that each log is followed to its end.
-    monkeypatch.setattr(expected, "CURVES", 300)
-    monkeypatch.setattr(expected, "HEALTHY_CURVES", 100)
-    study_of(LOGS.parent, tmp_path / "study")
-    fit = tmp_path / "fit.nc"
-    prior_as_posterior(read_study(tmp_path / "study"), draws=25).save(fit)
-    assert forecast(fit, tmp_path) == 0
+    """The whole way by the commands; quickly with all but the sampling and beside few curves."""
+    study, fit = tmp_path / "study", tmp_path / "fit.nc"
+    study_of(LOGS.parent, study)
+    if fitted:
+        words = ["fit", str(study), "--seed", "1", "--draws", "250", "-o", str(fit)]
+        assert run(words) in (0, 1)
+    else:
+        monkeypatch.setattr(expected, "CURVES", 300)
+        monkeypatch.setattr(expected, "HEALTHY_CURVES", 100)
+        prior_as_posterior(read_study(study), draws=25).save(fit)
+    # Few draws may fall short of the diagnostics.
+    assert forecast(fit, tmp_path) in ((0, 1) if fitted else (0,))
+    assert set(pd.read_csv(tmp_path / "forecast.csv")["run"]) >= set(LAST)
     codes = watched(fit, LOGS.parent, tmp_path)
     assert set(codes) == set(LAST)
-    assert set(codes.values()) <= {0, 3}
+    # The fit saw all four runs: off track, code 3, would be a false alarm of it.
+    assert set(codes.values()) <= ({0, 1} if fitted else {0, 3})
     for name, told in states(tmp_path).items():
         assert told["_latest"] == LAST[name]
         assert set(told["_losses"]) == {"general", "target"}
-
-
-@pytest.mark.slow
-def test_kept_logs_of_four_libraries_are_fitted_and_watched(tmp_path: Path) -> None:
-    """The whole way by the commands: nothing stands in for the sampler."""
-    study_of(LOGS.parent, tmp_path / "study")
-    fit = tmp_path / "fit.nc"
-    words = ["fit", str(tmp_path / "study"), "--seed", "1", "--draws", "250", "-o", str(fit)]
-    assert run(words) in (0, 1)
-    assert forecast(fit, tmp_path) in (0, 1)
-    bands = pd.read_csv(tmp_path / "forecast.csv")
-    assert set(bands["run"]) >= set(LAST)
-    # The fit saw all four runs: off track, code 3, would be a false alarm.
-    assert set(watched(fit, LOGS.parent, tmp_path).values()) <= {0, 1}
-    for name, told in states(tmp_path).items():
-        assert told["_latest"] == LAST[name]
-        assert set(told["_losses"]) == {"general", "target"}
-        assert told["off_since"] is None
+        assert not fitted or told["off_since"] is None

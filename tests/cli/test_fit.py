@@ -123,22 +123,6 @@ def test_an_interrupted_fit_says_that_it_cannot_be_resumed_and_leaves_nothing(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_full_disk_is_named_and_the_old_file_kept(
-    call: Call, quick_fit: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    def full(*_: object) -> int:
-        raise OSError(28, "No space left on device")
-
-    target = tmp_path / "fit.nc"
-    target.write_text("old")
-    monkeypatch.setattr(Path, "write_bytes", full)
-    answer = call("fit", "data/cpt-lab", "-o", target, "-q")
-    assert answer.code == 2
-    assert answer.err.startswith(f"{target}: this cannot be written: No space left on device. Make")
-    assert target.read_text() == "old"
-    assert list(tmp_path.iterdir()) == [target]
-
-
 @pytest.mark.slow
 def test_a_real_fit_meets_its_diagnostics(call: Call, tmp_path: Path) -> None:
     target = tmp_path / "fit.nc"

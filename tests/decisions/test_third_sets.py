@@ -4,32 +4,24 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 from synthetic import lab, posterior_near_the_mode
+from third_set import MADE, with_mix
 
 from bayes_cpt.decisions.decision import Decision, decide
 from bayes_cpt.errors import SpecError
 from bayes_cpt.forecast.third_sets import pooled
 from bayes_cpt.inference.posterior import Posterior
 
-# Weights of a set that is made of the two losses, and how far its level lies off.
-MADE, LEVEL = (0.7, 0.5), -0.3
 NAMED = {"weights": {"general": 0.4, "mix": 0.6}}
-TYPED = NAMED | {"mixtures": {"mix": {"general": MADE[0], "target": MADE[1]}}}
+TYPED = NAMED | {"mixtures": {"mix": {"general": MADE["general"], "target": MADE["kernel"]}}}
 SPACE: dict[str, Any] = {"bases": ["stable_12k", "annealed_0pct"], "replay": [0.1, 0.3, 0.5]}
 
 
 @pytest.fixture(scope="module")
 def posterior() -> Posterior:
-    study = lab().subset(
-        ["pt_trunk", "pt_anneal0", "r00_cos", "r25_cos", "r50_cos", "r25_a0_rewarm"]
-    )
-    wide = study.losses.pivot(index=["run", "step"], columns="domain", values="loss")
-    mix = MADE[0] * wide["general"] + MADE[1] * wide["kernel"] + LEVEL
-    rows = mix.rename("loss").reset_index().assign(domain="mix")
-    losses = pd.concat([study.losses, rows], ignore_index=True)
-    return posterior_near_the_mode(replace(study, losses=losses))
+    runs = ["pt_trunk", "pt_anneal0", "r00_cos", "r25_cos", "r50_cos", "r25_a0_rewarm"]
+    return posterior_near_the_mode(with_mix(lab().subset(runs)))
 
 
 def choice(posterior: Posterior, objective: dict[str, Any], risk: str = "expected") -> Decision:
@@ -42,7 +34,7 @@ def test_a_set_by_name_is_worth_what_the_sum_it_is_made_of_is(posterior: Posteri
         named.contenders.values.mean(axis=1), typed.contenders.values.mean(axis=1), atol=0.03
     )
     own = named.table().set_index("option").loc["recommended"]
-    wanted = MADE[0] * own["general_change"] + MADE[1] * own["kernel_change"]
+    wanted = MADE["general"] * own["general_change"] + MADE["kernel"] * own["kernel_change"]
     assert own["mix_change"] == pytest.approx(wanted, abs=0.05)
     assert own["mix_lower"] < own["mix"] < own["mix_upper"]
     assert "mix" not in typed.table()

@@ -13,7 +13,7 @@ from bayes_cpt import load
 from bayes_cpt.bundled import bundled_study
 from bayes_cpt.forecast import bands as module
 from bayes_cpt.forecast.bands import SUMMARY, bands
-from bayes_cpt.forecast.evaluate import Draws, paired_normals
+from bayes_cpt.forecast.evaluate import paired_normals
 from bayes_cpt.forecast.plans import PlanError, prepare
 from bayes_cpt.forecast.predict import table
 from bayes_cpt.inference.posterior import Posterior
@@ -45,18 +45,6 @@ def posterior() -> Posterior:
 def many() -> Posterior:
     """Return a posterior of so many draws that Monte Carlo errors are small."""
     return prior_as_posterior(lab(), draws=2500, spread=0.1)
-
-
-@pytest.mark.parametrize("model", ["cpt-replay", "pretrain"])
-def test_bands_of_the_law_are_the_table_of_its_draws(model: str) -> None:
-    runs = lab().runs if model == "cpt-replay" else lab().pretraining_runs
-    posterior = prior_as_posterior(lab().subset([run.name for run in runs]), model, draws=100)
-    plan = PLAN if model == "cpt-replay" else None
-    found = bands(posterior, plan, "expected", draws=200, interval=0.8)
-    drawn = of_draws(posterior.predict(plan, kind="expected", draws=200), 0.8)
-    for name in SUMMARY:
-        np.testing.assert_allclose(found[name], drawn[name], rtol=0, atol=CLOSE)
-    assert found.attrs == {"interval": 0.8}
 
 
 def test_bands_of_new_runs_are_the_table_of_draws_up_to_its_monte_carlo_error(
@@ -251,13 +239,3 @@ def test_impossible_requests(posterior: Posterior, wrong: dict[str, Any]) -> Non
 def test_a_plan_that_cannot_be_predicted_is_refused(posterior: Posterior) -> None:
     with pytest.raises(PlanError, match="the fitted study has no such run"):
         bands(posterior, PLAN, "known_run")
-
-
-def test_series_hold_for_every_draw_and_are_short(posterior: Posterior) -> None:
-    draws, whole = posterior.parameters(), posterior.frame.area_form
-    form = Draws.of(posterior.frame, draws).form
-    momenta, powers = 1.0 - 1.0 / draws["memory"], draws["forward_power"]
-    assert form.momenta.low < momenta.min() < momenta.max() < form.momenta.high
-    assert form.powers.low < powers.min() < powers.max() < form.powers.high
-    assert form.momenta.interval.nodes < whole.momenta.interval.nodes
-    assert form.powers.interval.nodes < whole.powers.interval.nodes

@@ -5,6 +5,7 @@ from dataclasses import asdict, replace
 import numpy as np
 import pandas as pd
 import pytest
+from size_family import losses_of
 from synthetic import lab, prior_as_posterior
 from target_family import several
 
@@ -22,7 +23,6 @@ def measured_again(
 ) -> dict[str, float]:
     """Return the mean of what is found of studies whose CPT runs are drawn anew."""
     setup = fitted_setup(posterior.frame, posterior.study)
-    points, named = setup.curves.points, setup.curves.curves
     one = {name: value[:1] for name, value in posterior.parameters(4).items()}
     names = [run.name for run in posterior.study.continual_runs]
     losses = posterior.study.losses
@@ -31,14 +31,7 @@ def measured_again(
     for seed in range(seeds):
         generator = np.random.default_rng(seed)
         drawn = simulate(posterior.frame, one, setup.curves, None, generator, truth).loss[0]
-        table = pd.DataFrame(
-            {
-                "run": [named[place].run for place in points.curve_index],
-                "step": points.steps.astype(int),
-                "domain": [named[place].domain for place in points.curve_index],
-                "loss": drawn,
-            }
-        )
+        table = losses_of(setup.curves, drawn)
         whole = pd.concat([others, table[table["run"].isin(names)]], ignore_index=True)
         study = replace(posterior.study, losses=whole)
         found.append(asdict(error_correlation(Posterior(posterior.tree, study, posterior.frame))))

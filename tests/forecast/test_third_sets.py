@@ -11,6 +11,7 @@ from scipy.stats import multivariate_normal
 from synthetic import as_posterior, lab, posterior_near_the_mode, prior_as_posterior
 from target_family import MIXED, RUNS, TARGETS, continued, several
 from target_family import simulated as simulated_family
+from third_set import LEVEL, MADE, with_mix
 
 from bayes_cpt.bundled import bundled_study
 from bayes_cpt.errors import StudyError, StudyWarning
@@ -42,27 +43,13 @@ PLAN = bundled_study() / "plan-example.toml"
 STEPS = np.array([20.0, 60.0, 150.0, 300.0, 600.0, 900.0, 1200.0, 1600.0, 2000.0, 2500.0, 3000.0])
 RAMPS = unit_ramps(STEPS, 6.0, 1.0)
 REFERENCE = 3000.0
-# Weights of a set that is made of the two losses, and how far its level lies off.
-MADE, LEVEL = (0.7, 0.5), -0.3
 FULL = ("general", "kernel", "mix")
-
-
-def with_mix(study: Study) -> Study:
-    """Return a study with a set that is a weighted sum of general and target loss, nearly."""
-    losses = study.losses
-    wide = losses.pivot(index=["run", "step"], columns="domain", values="loss")
-    noise = 0.002 * np.random.default_rng(0).standard_normal(len(wide))
-    mix = MADE[0] * wide["general"] + MADE[1] * wide["kernel"] + LEVEL
-    # A base is one number, in every run that starts from it.
-    mix += np.where(wide.index.get_level_values("step") > 0, noise, 0.0)
-    rows = mix.rename("loss").reset_index().assign(domain="mix")
-    return replace(study, losses=pd.concat([losses, rows], ignore_index=True))
 
 
 @pytest.fixture(scope="module")
 def study() -> Study:
     runs = ["pt_trunk", "pt_anneal0", "r00_cos", "r25_cos", "r50_cos", "r75_wsd", "r25_a0_rewarm"]
-    return with_mix(lab().subset(runs))
+    return with_mix(lab().subset(runs), noise=0.002)
 
 
 @pytest.fixture(scope="module")
@@ -131,7 +118,7 @@ def test_a_pattern_in_what_is_left_is_found_where_there_is_one(study: Study) -> 
 def test_weights_of_a_sum_of_the_two_losses_are_found(posterior: Posterior) -> None:
     with pytest.warns(StudyWarning, match="Eq. 6 misses pycode"):
         found = weight_table(posterior, ("mix", "pycode"), 100).set_index("domain")
-    for name, weight in zip(("general", "target"), MADE, strict=True):
+    for name, weight in zip(("general", "target"), MADE.values(), strict=True):
         assert found.loc["mix", name] == pytest.approx(weight, abs=0.08)
     assert found.loc["mix", "explained"] > 0.99
     assert not found.loc["mix", "caution"]
@@ -145,12 +132,8 @@ def test_a_set_has_a_weight_for_every_target() -> None:
     medians = {name: np.median(own, axis=0) for name, own in draw_priors(frame, 200, 1).items()}
     medians["shift_share"][1:] = [0.1, 0.2, 0.3]
     truth = {name: own[None] for name, own in medians.items()}
-    made = simulated_family(family, truth, "cpt-replay", 4)
-    wide = made.losses.pivot(index=["run", "step"], columns="domain", values="loss")
     weights = {"web": 0.4, "code": 0.8, "law": 0.0, "news": -0.3}
-    mix = sum(weight * wide[name] for name, weight in weights.items()) + 1.0
-    rows = mix.rename("loss").reset_index().assign(domain="mix")
-    whole = replace(made, losses=pd.concat([made.losses, rows], ignore_index=True))
+    whole = with_mix(simulated_family(family, truth, "cpt-replay", 4), weights, 1.0)
     shape = {name: np.tile(own, (4, 10) + (1,) * own.ndim) for name, own in medians.items()}
     posterior = as_posterior(frame, whole, shape)
     found = weight_table(posterior, ("mix",), 40).iloc[0]
@@ -179,7 +162,7 @@ def test_a_forecast_of_the_sum_is_the_sum_of_the_forecasts(
     dataset = posterior.predict(PLAN, draws=100, sets=("mix",))
     last = dataset["loss"].sel(run="long_r25").isel(step=-1).stack(sample=("chain", "draw"))
     general, target, mix = (last.sel(domain=name).to_numpy() for name in FULL)
-    wanted = MADE[0] * general + MADE[1] * target + LEVEL
+    wanted = MADE["general"] * general + MADE["kernel"] * target + LEVEL
     assert np.abs(mix - wanted).mean() < 0.5 * wanted.std() + 0.03
     assert np.corrcoef(mix, wanted)[0, 1] > 0.7
     shown = table(dataset).groupby(["run", "domain"], sort=False).size()

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
+from size_family import losses_of
 from synthetic import as_posterior
 
 from bayes_cpt.arrays import Floats
@@ -56,15 +57,7 @@ def simulated(truth: dict[str, Floats], seed: int) -> Setup:
 
 def measured(setup: Setup) -> Study:
     """Return the design as a study with the losses of a setup."""
-    points, design = setup.curves.points, several_peaks()
-    names = [setup.curves.curves[curve].run for curve in points.curve_index]
-    rows = {
-        "run": names,
-        "step": points.steps.astype(int),
-        "domain": "general",
-        "loss": points.loss,
-    }
-    return replace(design, losses=pd.DataFrame(rows))
+    return replace(several_peaks(), losses=losses_of(setup.curves, setup.curves.points.loss))
 
 
 def of_another_law(setup: Setup, per_fold: float) -> Setup:

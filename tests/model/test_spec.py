@@ -25,6 +25,7 @@ MODELS = (
     "pretrain-sizes",
 )
 REFERENCE = Reference(2e-3, 24.0, 3.0, 3000.0)
+ROLES = ("general", "target")
 
 
 def written(folder: Path, text: str, name: str = "own.toml") -> Path:
@@ -162,21 +163,29 @@ def test_unknown_model_names_the_shipped_ones(model: str, hint: str) -> None:
         assert name in message
 
 
-def test_memory_without_bounds_is_an_error_when_it_is_used(tmp_path: Path) -> None:
-    text = EXTENDED + prior("memory", 'distribution = "lognormal", median = 300, sigma = 1')
-    frame = BoundModel(read_spec(written(tmp_path, text)), ("g",), ("general",), REFERENCE)
-    with pytest.raises(SpecError, match=r"priors\.memory.*bounds"):
-        _ = frame.area_form
-
-
 FREE_POWER = EXTENDED + "[law]\nforward_power = true\n"
+LOGNORMAL = 'distribution = "lognormal", median = 300, sigma = 1'
+PER_ROLE = "".join(f"{role} = {{ {LOGNORMAL}, lower = 10, upper = 1e4 }}\n" for role in ROLES)
 
 
-def test_forward_power_without_bounds_is_an_error_when_it_is_used(tmp_path: Path) -> None:
-    text = FREE_POWER + prior("forward_power", 'distribution = "normal", mean = 0.7, sd = 0.2')
-    frame = BoundModel(read_spec(written(tmp_path, text)), ("g",), ("general",), REFERENCE)
-    with pytest.raises(SpecError, match=r"priors\.forward_power.*needs bounds.*lower and upper"):
-        _ = frame.area_form
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (EXTENDED + prior("memory", LOGNORMAL), r"priors\.memory.*bounds"),
+        (
+            FREE_POWER + prior("forward_power", 'distribution = "normal", mean = 0.7, sd = 0.2'),
+            r"priors\.forward_power.*needs bounds.*lower and upper",
+        ),
+        (EXTENDED + f'[priors.memory]\nreason = "r"\n{PER_ROLE}', "shared parameter"),
+    ],
+)
+def test_what_areas_cannot_be_tabulated_over_is_an_error_when_it_is_used(
+    text: str, message: str, tmp_path: Path
+) -> None:
+    with pytest.raises(SpecError, match=message):
+        _ = BoundModel(
+            read_spec(written(tmp_path, text)), ("g",), ("general",), REFERENCE
+        ).area_form
 
 
 @pytest.mark.parametrize("ends", ["lower = 0.001, upper = 1.6", "lower = 0.1, upper = 5.0"])
@@ -187,7 +196,7 @@ def test_forward_power_beyond_what_is_tabulated_is_an_error(tmp_path: Path, ends
 
 
 def test_areas_are_reckoned_as_the_law_says() -> None:
-    form = BoundModel(spec_with(), ("g", "t"), ("general", "target"), REFERENCE).area_form
+    form = BoundModel(spec_with(), ("g", "t"), ROLES, REFERENCE).area_form
     # A slow memory is a share of the steps of a reference run: 4 of them are the longest here.
     assert (form.momenta.low, 1.0 / (1.0 - form.momenta.high)) == pytest.approx((0.8, 12_000.0))
     assert (form.powers.low, form.powers.high) == (0.1, 1.6)
@@ -197,16 +206,5 @@ def test_areas_are_reckoned_as_the_law_says() -> None:
     assert form.count_warmup
     assert form.carry_memory
     printed = read_spec("cpt-replay-printed")
-    form = BoundModel(printed, ("g", "t"), ("general", "target"), REFERENCE).area_form
+    form = BoundModel(printed, ("g", "t"), ROLES, REFERENCE).area_form
     assert form == AreaForm(MomentumRange(0.999, 0.999), reference_rate=REFERENCE.learning_rate)
-
-
-def test_shared_parameter_with_priors_per_role_is_an_error(tmp_path: Path) -> None:
-    normal = '{ distribution = "lognormal", median = 300, sigma = 1, lower = 10, upper = 1e4 }'
-    text = (
-        EXTENDED + f'[priors.memory]\nreason = "r"\ngeneral = {normal}\ntarget = {normal}\n'
-    )  # fmt: skip
-    with pytest.raises(SpecError, match="shared parameter"):
-        _ = BoundModel(
-            read_spec(written(tmp_path, text)), ("g",), ("general",), REFERENCE
-        ).area_form

@@ -39,22 +39,3 @@ def test_command_line_prints_a_table_and_writes_files(
         *("points.csv", "summary.csv", "bands-general.png", "bands-kernel.png")
     }
     assert len(pd.read_csv(folder / "points.csv")) == 2 * 2 * (67 + 47 + 47)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["lab", "new", "--methods", "papers"], "unknown methods papers: choose from paper"),
-        (["lab"], "give one of HELD_OUT_STUDY, --leave-run-out, --fit-runs"),
-        (
-            ["lab", "new", "--leave-run-out"],
-            "give one of HELD_OUT_STUDY, --leave-run-out, --fit-runs",
-        ),
-    ],
-)
-def test_wrong_command_lines_say_what_is_wrong(
-    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with pytest.raises(SystemExit):
-        main(arguments)
-    assert message in capsys.readouterr().err

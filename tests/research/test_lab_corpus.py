@@ -72,28 +72,6 @@ def test_what_cannot_be_fetched_is_an_error_or_left_out_and_noted(tmp_path: Path
         build_corpus(read_packages(path), tmp_path / "none", Apt(tmp_path / "apt"), keep_going=True)
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "message"),
-    [
-        ('kinds = ["prose"]', 'kinds = ["novel"]', "kinds is"),
-        ("[general.validation]", "[general.test]", "it is no split"),
-        ("folder = ", "conda = ", "conda is no origin"),
-        (
-            "[general.training]",
-            '[other]\nkinds = ["c"]\n[other.training]',
-            "other: no package is held",
-        ),
-    ],
-)
-def test_a_wrong_list_of_packages_is_answered(
-    tmp_path: Path, old: str, new: str, message: str
-) -> None:
-    path = write_packages(tmp_path)
-    path.write_text(path.read_text().replace(old, new, 1))
-    with pytest.raises(LabError, match=message):
-        read_packages(path)
-
-
 def test_nothing_of_an_archive_is_written_outside_its_folder(tmp_path: Path) -> None:
     archive = tmp_path / "upstream.orig.tar.gz"
     with tarfile.open(archive, "w:gz") as content:

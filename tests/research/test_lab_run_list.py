@@ -4,7 +4,6 @@ import pytest
 from lab.training.run_list import RunList, read_run_list
 
 from bayes_cpt.errors import StudyError
-from bayes_cpt.study.schedules import Segment
 
 LISTS = Path(__file__).parents[2] / "research" / "lab"
 
@@ -21,20 +20,6 @@ def test_a_branch_repeats_the_schedule_that_it_branches_off(toy: RunList) -> Non
     assert toy.start(branch) == 120
     steps = list(toy.measured_steps(branch))
     assert steps == [120, 122, 125, 130, 150]
-
-
-def test_the_planned_list_is_what_the_study_asks_for() -> None:
-    listed = read_run_list(LISTS / "cpt-100m.toml")
-    short = [run for run in listed.runs.values() if run.phase == "cpt" and run.steps <= 2000]
-    assert len(short) == 10
-    assert {run.replay for run in short} >= {0.0, 0.25, 0.5, 0.75}
-    assert 90e6 < listed.model.parameters < 110e6
-    trunk, anneal = listed.runs["pt_trunk"], listed.runs["pt_anneal"]
-    assert (trunk.steps + anneal.steps) * listed.tokens_per_step >= 300e6
-    thumb = listed.runs["long_rule_of_thumb"]
-    assert (thumb.replay, thumb.base, thumb.steps) == (0.25, "annealed", 3000)
-    assert thumb.schedule.segments[0] == Segment("linear", 300, 0.0, 6e-4)
-    assert listed.bases["annealed"] == ("pt_anneal", anneal.steps + trunk.steps)
 
 
 @pytest.mark.parametrize(

@@ -135,29 +135,6 @@ def test_errors_of_all_runs_spread_as_much_as_their_share_does() -> None:
     assert np.sqrt(np.mean(np.square(errors))) == pytest.approx(np.std(means), rel=0.25)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (
-            ["--studies", "tiny,large"],
-            "choose from tiny, pythia-python, lab-longer, lab-strong, lab-each",
-        ),
-        (["--methods", "papers"], "unknown methods papers: choose from paper, d-cpt"),
-        (["--model", "cpt", "--model", "cpt-replay"], "two models are of one kind"),
-    ],
-)
-def test_wrong_command_lines_say_what_is_wrong(
-    data: Path,
-    tmp_path: Path,
-    arguments: list[str],
-    message: str,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    with pytest.raises(SystemExit):
-        main([str(data), "-o", str(tmp_path), *arguments])
-    assert message in capsys.readouterr().err
-
-
 QUANTILES = ("q5", "q25", "q50", "q75", "q95")
 
 

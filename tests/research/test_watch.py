@@ -1,17 +1,12 @@
-from pathlib import Path
-from types import SimpleNamespace
-
 import pytest
 from synthetic import lab, prior_as_posterior
 from target_family import several
 from testbench import watch
-from testbench.watch import AS_REAL, Fold, Watched, planted
+from testbench.watch import AS_REAL, Watched, planted
 
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.model.discrepancy import ErrorCorrelation
-from bayes_cpt.model.spec import ModelSpec
-from bayes_cpt.study.study import Study
-from bayes_cpt.watch import Watcher, expected
+from bayes_cpt.watch import Watcher
 
 
 @pytest.fixture(scope="module")
@@ -66,30 +61,3 @@ def test_alarms_are_no_oftener_false_however_alike_several_sets_err(
     # Binomial, two standard errors.
     assert share <= 0.05 + 2.0 * (0.05 * 0.95 / count) ** 0.5
     assert None not in watched.first_alarms(expected, wrong, 0.05, inflation=1.0)
-
-
-def test_runs_that_no_fit_saw_are_watched_once_each(
-    posterior: Posterior, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Fits are stood in for; what was done is not done again."""
-    asked: list[Study] = []
-
-    def stand_in(study: Study, spec: ModelSpec, seed: int) -> tuple[Posterior, SimpleNamespace]:
-        asked.append(study)
-        return posterior, SimpleNamespace(trustworthy=True)
-
-    names = ["r25_lin05", "r00_cos"]
-    few = [
-        Fold("lab", lab().subset([n for n in names if n != run.name]), lab(), (run,))
-        for run in map(lab().run, names)
-    ]
-    monkeypatch.setattr(expected, "CURVES", 300)
-    monkeypatch.setattr(expected, "HEALTHY_CURVES", 100)
-    monkeypatch.setattr(watch, "fitted", stand_in)
-    monkeypatch.setattr(watch, "folds", lambda: few[: 1 + len(asked)])
-    target = tmp_path / "watched.csv"
-    assert watch.unseen(target)["run"].tolist() == names[:1]
-    table = watch.unseen(target)
-    assert table["run"].tolist() == names
-    assert len(asked) == 2
-    assert table["lowest"].between(0.0, 1.0).all()

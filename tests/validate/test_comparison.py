@@ -15,7 +15,8 @@ import xarray as xr
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
-from scipy import optimize, special, stats
+from scipy import special, stats
+from size_family import losses_of
 from synthetic import CHAINS, as_posterior, lab, lab_posterior, prior_as_posterior
 
 from bayes_cpt.errors import SpecError, StudyError
@@ -61,18 +62,12 @@ def truth(model: str) -> dict[str, np.ndarray]:
 def from_law(model: str, runs: list[str], study: Study) -> Study:
     """Return a study in which the losses of some runs are drawn from a law."""
     setup = build_setup(read_spec(model), lab())
-    curves, losses = setup.curves, study.losses.copy()
+    curves, losses = setup.curves, study.losses.reset_index(drop=True)
     drawn = simulate(setup.frame, truth(model), curves, None, np.random.default_rng(7)).loss[0]
-    names = [curves.curves[index] for index in curves.points.curve_index]
-    keys = [(c.run, int(s), c.domain) for c, s in zip(names, curves.points.steps, strict=True)]
-    table = pd.Series(drawn, index=pd.MultiIndex.from_tuples(keys))
-    here = losses["run"].isin(runs) & (losses["step"] > 0)
-    wanted = list(losses.loc[here, ["run", "step", "domain"]].itertuples(index=False, name=None))
-    losses.loc[here, "loss"] = [
-        table.get(key, default=loss)
-        for key, loss in zip(wanted, losses.loc[here, "loss"], strict=True)
-    ]
-    return replace(study, losses=losses)
+    table = losses_of(curves, drawn)
+    table = table[table["run"].isin(runs)]
+    whole = losses.merge(table, on=["run", "step", "domain"], how="left", suffixes=("", "_drawn"))
+    return replace(study, losses=losses.assign(loss=whole["loss_drawn"].fillna(whole["loss"])))
 
 
 @pytest.fixture
@@ -374,21 +369,6 @@ def test_weights_lie_on_the_simplex_and_nothing_scores_better(scores: np.ndarray
 def test_laws_that_exclude_each_other_get_the_shares_of_what_they_explain() -> None:
     scores = np.where(np.arange(10)[:, None] < 3, [[0.0, -np.inf]], [[-np.inf, 0.0]])
     np.testing.assert_allclose(stacking_weights(scores), [0.3, 0.7], atol=1e-4)
-
-
-def test_weights_of_two_laws_are_those_of_a_search_on_a_line() -> None:
-    scores = np.random.default_rng(3).normal(scale=2.0, size=(9, 2))
-    found = optimize.minimize_scalar(
-        lambda w: -mean_score(scores, np.array([w, 1.0 - w])),
-        bounds=(0.0, 1.0),
-        method="bounded",
-        options={"xatol": 1e-9},
-    )
-    assert 0.05 < found.x < 0.95
-    # ArviZ's search ends where the score hardly changes: it is the score that is as good as the best.
-    weights = stacking_weights(scores)
-    assert mean_score(scores, weights) == pytest.approx(-found.fun, abs=1e-7)
-    assert weights[0] == pytest.approx(found.x, abs=1e-3)
 
 
 def test_the_weights_of_a_run_have_not_seen_it() -> None:

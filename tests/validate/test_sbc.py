@@ -9,9 +9,6 @@ from conjugate import NormalMean
 from scipy.stats import binom, kstest
 from synthetic import lab, lab_for
 
-from bayes_cpt.bundled import bundled_study
-from bayes_cpt.errors import StudyError
-from bayes_cpt.identify.prior_predictive import read_design
 from bayes_cpt.inference.diagnostics import Diagnostics
 from bayes_cpt.inference.sampling import CHAINS, Sample
 from bayes_cpt.model.fitted_points import observed_steps
@@ -130,17 +127,6 @@ def test_the_held_out_run_is_longer_and_its_name_its_own() -> None:
     again = with_runs(with_runs(design, [run]), [run])
     assert [own.name for own in again.runs[-2:]] == [HELD_OUT, f"{HELD_OUT}+"]
     assert len(again.losses) == len(design.losses)
-
-
-def test_a_design_is_read_from_a_study_or_from_a_plan(tmp_path: Path) -> None:
-    assert read_design(bundled_study()).digest() == lab().digest()
-    settings = (bundled_study() / "study.toml").read_text()
-    (tmp_path / "study.toml").write_text(settings)
-    for path in (tmp_path, tmp_path / "study.toml"):
-        assert read_design(path).is_plan
-        assert [run.name for run in read_design(path).runs] == [run.name for run in lab().runs]
-    with pytest.raises(StudyError, match="there is no such folder"):
-        read_design(tmp_path / "nowhere")
 
 
 @pytest.fixture(scope="module")

@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from threadpoolctl import threadpool_info
 
 from bayes_cpt.validate.tasks import ClusterError, Pool, Records, RecordsError, task_seed
 
@@ -36,12 +37,12 @@ def test_two_jobs_leave_this_process_and_lose_no_task() -> None:
     assert os.getpid() not in {process for _, process in found}
 
 
-def test_linear_algebra_keeps_to_one_thread() -> None:
-    from threadpoolctl import threadpool_info
-
+def test_linear_algebra_keeps_to_one_thread_and_has_as_many_as_before_after_it() -> None:
     np.ones((2, 2)) @ np.ones((2, 2))
+    before = threadpool_info()
     (found,) = Pool(jobs=1).run(lambda _: threadpool_info(), [0])
     assert {library["num_threads"] for library in found} == {1}
+    assert threadpool_info() == before
 
 
 def test_an_error_in_a_task_reaches_the_caller() -> None:
