@@ -31,7 +31,7 @@ def main() -> None:
     """Write tables and figures, and print the summary."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("folders", nargs="+", metavar="[NAME=]FOLDER", help="of validate sbc -o")
-    lines = [f"| {' | '.join(COLUMNS)} |", "| --- " * len(COLUMNS) + "|"]
+    lines = [f"| {' | '.join(COLUMNS)} |", "|---" * len(COLUMNS) + "|"]
     for given in parser.parse_args().folders:
         name, _, place = given.rpartition("=")
         folder = Path(place)

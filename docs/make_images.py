@@ -80,7 +80,7 @@ def misfit_table(fits: "dict[str, Posterior]", studies: "dict[str, Study | None]
     table = pd.DataFrame(columns)
     lines = [
         f"| loss | part of the run | {' | '.join(table.columns)} |",
-        "| --- " * (len(columns) + 2) + "|",
+        "|---" * (len(columns) + 2) + "|",
     ]
     for domain in dict.fromkeys(place[0] for place in table.index):
         for stage in STAGES:

@@ -8,6 +8,10 @@ import pytest
 from readme_table import BEGIN, END, SETS, readme_table
 from testbench.decision_report import SCALE, mean_and_error
 
+from bayes_cpt import bundled_study, read_study
+from bayes_cpt.bundled import held_out_runs
+from bayes_cpt.inference.diagnostics import HIGHEST_RHAT, LOWEST_ESS
+
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "docs" / "results"
 NUMBER = re.compile(r"\d+(?:\.\d+)?")
@@ -22,6 +26,32 @@ def test_the_table_of_the_readme_is_that_of_the_results() -> None:
 def test_the_readme_names_the_worst_set() -> None:
     sets = pd.read_csv(RESULTS / "held-out.csv").set_index("set")
     assert sets["in_90"].idxmin() in SETS
+
+
+def test_the_other_numbers_of_the_readme_are_those_of_the_package() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    fitted, longer = (read_study(own) for own in (bundled_study(), held_out_runs()))
+    (steps,) = {run.schedule.steps for run in fitted.continual_runs}
+    ends = [run.schedule.steps for run in longer.continual_runs]
+    assert len(fitted.continual_runs) == 10
+    facts = (
+        f"Fitted on ten CPT runs of {steps:,} steps",
+        f"forecast of runs of {min(ends):,} to {max(ends):,} steps",
+        f"R-hat at most {HIGHEST_RHAT}, effective sample sizes of at least {LOWEST_ESS:g}",
+        "Bands: 50 % and 90 %",
+        "exit codes: 0 done, 1 not to be trusted, 2 bad input",
+        "says so and exits with 1",
+        *("ICML 2025", "Python 3.12", "Apache-2.0", "end below 2.5"),
+    )
+    # The marked table is held to its files, and what is code or a link is no fact.
+    prose = re.sub(r"<!-- results:begin.*results:end -->|```.*?```", "", text, flags=re.S)
+    prose = re.sub(r"`[^`]*`|\[arXiv [\d.]+|\]\(.*?\)", "", prose)
+    for fact in facts:
+        assert fact in prose
+        prose = prose.replace(fact, "")
+    assert NUMBER.findall(prose) == []
+    front = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
+    assert NUMBER.findall(re.sub(r"```.*?```", "", front, flags=re.S)) == ["3.12"]
 
 
 def test_the_table_of_held_out_runs_is_that_of_its_file() -> None:
@@ -51,6 +81,7 @@ METHODS = {"plug-in": "paper's point estimate", "plug-in, our law": "point estim
 def test_the_files_of_decisions_are_those_of_the_choices_that_are_kept() -> None:
     """To the rounding of a tenth of a millinat."""
     choices = pd.read_csv(KEPT / "choices.csv")
+    assert f"On {choices['task'].nunique()} simulated studies" in readme_table()
     for row in pd.read_csv(RESULTS / "decisions.csv").to_dict("records"):
         own = choices[choices["objective"] == row["objective"]]
         for method, name in (("bayes_cpt", "bayes_cpt"), ("plug-in", "paper")):
