@@ -12,8 +12,8 @@ RESULTS = ROOT / "docs" / "results"
 BEGIN, END = "<!-- results:begin readme", "<!-- results:end -->"
 # Sets of the README, the worst among them, in its words.
 SETS = {
-    "each run of cpt-lab": "each of ten lab runs, from the nine others (settings of the package were chosen on these)",
-    "longer runs general": "three longer lab runs, of 5,000 to 12,000 steps, from those of 3,000: general loss",
+    "each run of cpt-lab": "each of ten lab runs, from the nine others (the package was tuned on these)",
+    "longer runs general": "three lab runs of 5,000 to 12,000 steps, from runs of 3,000: general loss",
     "longer runs target": "the same: target loss",
     "strong shift": "each of five lab runs to a distant target, from the four others",
     "Pythia-70M unknown base": "each of three runs of Pythia-70M to Python, pre-training unknown",
