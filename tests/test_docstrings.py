@@ -5,7 +5,6 @@ import inspect
 import re
 from collections.abc import Iterator
 from types import FunctionType
-from typing import cast
 
 import pytest
 
@@ -57,16 +56,3 @@ FUNCTIONS = {f"{one.__module__}.{one.__qualname__}": one for one in exported()}
 def test_every_argument_of_what_users_import_is_described(name: str) -> None:
     function = FUNCTIONS[name]
     assert described(function) == arguments(function)
-
-
-def test_the_checker_sees_what_is_missing_and_what_is_too_much() -> None:
-    def half(a: int, b: int) -> None:
-        """Return it.
-
-        Parameters
-        ----------
-        a : int
-        c : int
-        """
-
-    assert described(cast(FunctionType, half)) ^ arguments(cast(FunctionType, half)) == {"b", "c"}

@@ -90,27 +90,6 @@ def against_the_order(graph: dict[str, set[str]]) -> Iterator[str]:
                 yield f"{module} imports {target}"
 
 
-def test_imports_are_found_wherever_they_stand_but_in_the_methods_of_results() -> None:
-    source = """
-import a.b
-from a import c, thing
-if TYPE_CHECKING:
-    from a.d import Name
-def f():
-    from e import g
-    import outside
-def plot():
-    import h
-class Result:
-    def plot(self):
-        import i
-    def other(self):
-        import j
-"""
-    known = frozenset({"a", "a.b", "a.c", "a.d", "e", "e.g", "h", "i", "j"})
-    assert imported(source, known) == {"a", "a.b", "a.c", "a.d", "e.g", "h", "j"}
-
-
 def test_an_import_against_the_order_is_found() -> None:
     wrong = {
         "bayes_cpt.decisions.decision": {"bayes_cpt.plots.decisions", "bayes_cpt.study.study"},

@@ -29,11 +29,3 @@ def test_json_and_an_untrustworthy_fit(call: Call, quick_fit: list[str], tmp_pat
     assert answer.code == 1
     assert set(answer.json()["files"]) == FILES
     assert answer.json()["fit"]["trustworthy"] is False
-
-
-def test_a_folder_that_cannot_be_made(call: Call, tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    for target in (tmp_path / "file", tmp_path / "none" / "demo"):
-        answer = call("demo", "-o", target)
-        assert (answer.code, answer.out) == (2, "")
-        assert "older" in answer.err

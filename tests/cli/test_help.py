@@ -64,9 +64,9 @@ def test_check_imports_no_sampler_and_no_figures() -> None:
     assert imported("check", "data/cpt-lab").isdisjoint(HEAVY - {"numba"})
 
 
-@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("verb", [*VERBS, "validate sbc", "validate forecast"])
 def test_help_of_a_verb_has_an_example_and_the_exit_codes(verb: str, call: Call) -> None:
-    answer = call(verb, "--help")
+    answer = call(*verb.split(), "--help")
     assert answer.code == 0
     text = " ".join(answer.out.split())
     assert f"Example: bayes-cpt {verb}" in text
@@ -77,10 +77,11 @@ def test_help_of_a_verb_has_an_example_and_the_exit_codes(verb: str, call: Call)
 
 
 @pytest.mark.parametrize(
-    "verb", ["fit", "predict", "decide", "planner", "next-run", "prior", "demo"]
+    "verb",
+    ["fit", "predict", "decide", "planner", "next-run", "prior", "demo", "validate sbc"],
 )
 def test_what_draws_takes_a_seed(verb: str, call: Call) -> None:
-    assert "--seed" in call(verb, "--help").out
+    assert "--seed" in call(*verb.split(), "--help").out
 
 
 def test_help_names_every_verb_and_no_arguments_ask_for_it(call: Call) -> None:

@@ -27,17 +27,6 @@ def test_help_without_a_sub_command(call: Call) -> None:
     assert "sbc" in answer.out
 
 
-@pytest.mark.parametrize("verb", ["sbc", "forecast"])
-def test_help_has_an_example_the_exit_codes_and_where_it_runs(verb: str, call: Call) -> None:
-    answer = call("validate", verb, "--help")
-    assert answer.code == 0
-    text = " ".join(answer.out.split())
-    assert f"Example: bayes-cpt validate {verb}" in text
-    assert "Exit codes: 0" in text
-    for option in ("--seed", "--jobs", "--dask", "--output", "--quiet", "--json", "--model"):
-        assert option in text
-
-
 @pytest.fixture
 def toy(monkeypatch: pytest.MonkeyPatch) -> list[ModelReplicates]:
     """Calibrate a toy in place of the model; what was asked for is returned."""

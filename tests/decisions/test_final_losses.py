@@ -3,6 +3,7 @@ candidate."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -50,7 +51,13 @@ SPACES: dict[str, dict[str, Any]] = {
         "relative_peak": {"low": 0.1, "high": 2.0},
         "steps": 3000,
     },
+    "no base named": {
+        "replay": {"low": 0.0, "high": 1.0},
+        "steps": {"low": 200, "high": 12_000},
+        "warmup_share": 0.1,
+    },
 }
+SPACES_OF_THE_LAB = [*SPACES][:-1]
 
 
 def sampled(posterior: Posterior, space: str, count: int, seed: int = 0) -> Candidates:
@@ -114,8 +121,8 @@ def reset(study: Study) -> Study:
 
 POSTERIORS: dict[str, Callable[[], Posterior]] = {
     "cpt-replay": lab_posterior,
-    "cpt": lambda: prior_as_posterior(lab().subset(["pt_trunk", "r00_const", "r00_cos"]), "cpt"),
     "cpt-replay-printed": lambda: lab_posterior("cpt-replay-printed"),
+    "cpt": lambda: prior_as_posterior(lab().subset(["pt_trunk", "r00_const", "r00_cos"]), "cpt"),
     "memory restarted": lambda: variant(carry_memory=False),
     # What a plan does not say is as in the fitted runs.
     "optimiser reset": lambda: prior_as_posterior(reset(lab())),
@@ -125,11 +132,21 @@ POSTERIORS: dict[str, Callable[[], Posterior]] = {
     "other replay factors": lambda: variant(
         replay_factor={"general": "exponential", "target": "saturating"}
     ),
+    "unknown base": lambda: prior_as_posterior(open_study()),
+    "one printed draw": lambda: printed_posterior("moderate"),
 }
+OF_OTHERS = ("unknown base", "one printed draw")
+OF_THE_LAB = [name for name in POSTERIORS if name not in OF_OTHERS]
 
 
-@pytest.mark.parametrize("space", SPACES)
-@pytest.mark.parametrize("name", POSTERIORS)
+@pytest.mark.parametrize(
+    ("name", "space"),
+    [
+        *product(("cpt-replay", "cpt-replay-printed"), SPACES_OF_THE_LAB),
+        *((own, "bases of the study") for own in OF_THE_LAB[2:]),
+        *((own, "no base named") for own in OF_OTHERS),
+    ],
+)
 def test_losses_are_those_of_a_plan(name: str, space: str) -> None:
     posterior = POSTERIORS[name]()
     candidates = sampled(posterior, space, 25)
@@ -138,35 +155,6 @@ def test_losses_are_those_of_a_plan(name: str, space: str) -> None:
     np.testing.assert_allclose(model.losses(candidates), wanted, rtol=0, atol=1e-9)
     # What is fast is in single precision.
     np.testing.assert_allclose(in_blocks(model, candidates), wanted, rtol=0, atol=1e-5)
-
-
-def test_losses_from_an_unknown_base_are_those_of_a_plan() -> None:
-    posterior = prior_as_posterior(open_study())
-    space = read_space(
-        {
-            "replay": {"low": 0.0, "high": 1.0},
-            "steps": {"low": 200, "high": 12_000},
-            "warmup_share": 0.1,
-        }
-    )
-    candidates = SearchSpace.of(space, posterior.study).sample(32, 0)
-    model = FinalLosses.of(posterior, DRAWS)
-    wanted = by_plan(posterior, candidates)
-    np.testing.assert_allclose(model.losses(candidates), wanted, rtol=0, atol=1e-9)
-    np.testing.assert_allclose(in_blocks(model, candidates), wanted, rtol=0, atol=1e-5)
-
-
-def test_losses_of_one_printed_draw() -> None:
-    posterior = printed_posterior("moderate")
-    space = read_space({"replay": [0.0], "relative_peak": {"low": 0.1, "high": 1.0}})
-    candidates = SearchSpace.of(space, posterior.study).sample(8, 0)
-    model = FinalLosses.of(posterior)
-    assert model.losses(candidates).shape == (2, len(candidates), 1)
-    names = [f"run {row}" for row in range(len(candidates))]
-    plan = candidates.plan(posterior.study, names)
-    wanted = posterior.predict(plan, kind="expected")["loss"].to_numpy()[0, 0, :, :, -1]
-    np.testing.assert_allclose(model.losses(candidates)[..., 0], wanted.T, rtol=0, atol=1e-9)
-    np.testing.assert_allclose(in_blocks(model, candidates)[..., 0], wanted.T, rtol=0, atol=1e-5)
 
 
 @pytest.mark.parametrize("seed", range(2))
@@ -228,7 +216,7 @@ def test_bases_are_at_their_measured_losses() -> None:
     assert (table.level > 0).all()
 
 
-@pytest.mark.parametrize("space", SPACES)
+@pytest.mark.parametrize("space", SPACES_OF_THE_LAB)
 @pytest.mark.parametrize("name", ["cpt-replay", "cpt-replay-printed"])
 def test_noise_is_that_of_the_dense_residual_model(name: str, space: str) -> None:
     posterior = POSTERIORS[name]()

@@ -15,7 +15,6 @@ from bayes_cpt.decisions.sample_information import (
     _regressed,
     information,
 )
-from bayes_cpt.identify.sensitivity import normal_scores
 
 DRAWS = 2000
 
@@ -125,14 +124,6 @@ def test_data_that_tell_all_are_worth_perfect_information() -> None:
     assert information(law, law).share.min() > 0.99
 
 
-def test_more_checkpoints_are_worth_more() -> None:
-    law, data, _ = conjugate(1.0, 0)
-    at_stake = DecisionLosses(0.5 * (np.linspace(-4, 4, 200) - law[:, :1]) ** 2)
-    few, many = at_stake.value(data[:, :5]), at_stake.value(data)
-    assert many.value > few.value - 2 * max(few.error, many.error)
-    assert many.value > few.value
-
-
 def test_where_all_decisions_are_alike_nothing_is_worth_anything() -> None:
     data = np.random.default_rng(0).standard_normal((100, 3))
     shared = data[:, :1] * np.ones(7)
@@ -167,14 +158,6 @@ def test_information_is_the_same_for_any_rising_function_of_a_quantity() -> None
     law, data, _ = conjugate(0.7, 2)
     plain, bent = information(law, data), information(np.exp(3.0 * law), data)
     np.testing.assert_allclose(bent.share, plain.share, rtol=1e-9)
-
-
-def test_normal_scores_are_normal() -> None:
-    values = np.random.default_rng(0).gamma(0.3, size=(4000, 2))
-    scores = normal_scores(values.T).T
-    assert np.all(np.argsort(scores, axis=0) == np.argsort(values, axis=0))
-    np.testing.assert_allclose(scores.mean(axis=0), 0.0, atol=1e-12)
-    np.testing.assert_allclose(scores.std(axis=0), 1.0, atol=5e-3)
 
 
 def test_the_regression_is_ridge_at_the_least_generalised_cross_validation() -> None:

@@ -82,12 +82,6 @@ def test_a_sample_fills_the_ranges_and_holds_their_corners() -> None:
             assert (counts == 1).all()
 
 
-def test_a_seed_repeats_a_sample() -> None:
-    one, same, other = (resolved().sample(64, seed).replay for seed in (1, 1, 2))
-    np.testing.assert_array_equal(one, same)
-    assert (one != other).any()
-
-
 def test_lists_are_combined_in_full() -> None:
     space = resolved(
         bases=["stable_12k", "annealed_0pct"],

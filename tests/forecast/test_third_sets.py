@@ -187,13 +187,6 @@ def test_points_are_asked_for_by_set_and_known_runs_keep_what_was_measured(
     np.testing.assert_allclose(found["median"], losses[[5, -1]], rtol=1e-9)
 
 
-def test_all_stands_for_every_set(posterior: Posterior, study: Study) -> None:
-    assert study.third_domains == (
-        "ccode", "mix", "ood_elisp", "ood_german", "ood_manpages", "pycode",
-    )  # fmt: skip
-    assert lab().subset(["r00_cos"]).third_domains[0] == "ccode"
-
-
 @pytest.mark.parametrize("names", [("mixx",), ("general",)])
 def test_a_set_that_is_not_there_is_told(posterior: Posterior, names: tuple[str, ...]) -> None:
     with pytest.raises(StudyError, match=r"no third validation set .*Name one of ccode, mix"):

@@ -5,11 +5,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lab.corpus import main as corpus_main
 from lab.errors import LabError
-from lab.tokens import build_tokens, main, pack, unpack, write_shards
+from lab.tokens import main, pack, unpack, write_shards
 from lab.training.shards import INDEX, open_domain, read_index
-from lab_sample import package_list
 
 
 def write_index(folder: Path, tokens: np.ndarray, shard_tokens: int) -> dict[str, object]:
@@ -71,25 +69,3 @@ def test_a_damaged_shard_is_refused(tmp_path: Path) -> None:
     first.write_bytes(b"no archive")
     with pytest.raises(LabError, match="it cannot be unpacked"):
         unpack(tmp_path / "carried", tmp_path / "there")
-
-
-def test_tokens_give_the_text_back(tmp_path: Path) -> None:
-    tokenizers = pytest.importorskip("tokenizers")
-    assert corpus_main([str(package_list(tmp_path)), "-o", str(tmp_path / "corpus")]) == 0
-    index = build_tokens(
-        tmp_path / "corpus", tmp_path / "tokens", vocabulary=512, shard_tokens=10_000
-    )
-    tokenizer = tokenizers.Tokenizer.from_file(str(tmp_path / "tokens" / "tokenizer.json"))
-    shard = np.fromfile(
-        tmp_path / "tokens" / index["splits"]["general.validation"][0]["file"], "<u2"
-    )
-    first = shard[: int(np.flatnonzero(shard == 0)[0])]
-    text = tokenizer.decode(first.tolist())
-    assert len(text) > 400
-    assert json.dumps(text)[1:-1] in _plain(tmp_path / "corpus" / "general.validation.jsonl.gz")
-
-
-def _plain(path: Path) -> str:
-    import gzip
-
-    return gzip.decompress(path.read_bytes()).decode()

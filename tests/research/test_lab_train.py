@@ -131,12 +131,6 @@ def test_a_run_whose_time_is_up_goes_on_later(tokens: Path, runs: Path, tmp_path
     assert call(*command) == ""
 
 
-def test_bad_input_is_answered_in_words(tokens: Path, tmp_path: Path) -> None:
-    command = ("lab.train", TOY, "--data", tokens, "-o", tmp_path, "--run")
-    assert "Train the PT run that it is saved from." in call(*command, "r50_cosine", code=2)
-    assert "there is no run r99" in call(*command, "r99", code=2)
-
-
 def test_the_study_of_the_toy_runs_can_be_checked(tokens: Path, runs: Path, tmp_path: Path) -> None:
     from lab.export import main
 
