@@ -42,10 +42,11 @@ def import_logs(
     ----------
     kind : KIND
         One of auto, hf, csv, jsonl, parquet, tensorboard, wandb, mlflow, megatron, gpt-neox, nemo, nanogpt,
-        modded-nanogpt, nanochat, llmc, litgpt, olmo, torchtitan, torchtune, mlx, maxtext, composer, fairseq
-        and paddlenlp.
+        modded-nanogpt, build-nanogpt, build-nanogpt-log, nanochat, llmc, litgpt, olmo, torchtitan,
+        torchtune, mlx, maxtext, composer, fairseq, nemo-automodel, verl, nanotron, internevo, xtuner,
+        lingua and paddlenlp.
     paths : PATH...
-        Files, folders or addresses of the log, in the order in which they were written.
+        Files or folders of the log, in the order in which they were written.
     study : DIR
         The study to add to.
     run : NAME

@@ -111,7 +111,7 @@ def forecast_log(
     Parameters
     ----------
     logs : str or sequence of str
-        Files, folders or addresses: one log, its parts in the order in which they were written, or one
+        Files or folders: one log, its parts in the order in which they were written, or one
         for each validation set.
     steps : int, optional
         Also where the run would end after so many steps.

@@ -11,7 +11,14 @@ from pydantic import Field
 from bayes_cpt.arrays import Floats, Ints
 from bayes_cpt.checks import unknown
 from bayes_cpt.strict import Strict, checked
-from bayes_cpt.study.logs.names import RANKS, count_of, is_loss, measured_unit, rate_series
+from bayes_cpt.study.logs.names import (
+    RANKS,
+    count_of,
+    is_loss,
+    is_training_loss,
+    measured_unit,
+    rate_series,
+)
 from bayes_cpt.study.logs.raw import Cells, RawLog, as_number, fail, numbers
 from bayes_cpt.study.schedules import LONGEST_STEPS
 
@@ -158,7 +165,7 @@ class StepAxis:
         trained = self.cells.given([name for name in self.cells.names if _trains(name)])
         alone = 1 < measured.sum() < len(known) and not (measured & trained).any()
         chart = any(name.lower() == "run" for name in self.cells.names)
-        if alone if by_one else chart:
+        if chart or (by_one and alone):
             raise fail(
                 f"{self.raw.source}, column {calls}",
                 "it is W&B's own count of calls of wandb.log, and not the trainer's of steps",
@@ -200,7 +207,11 @@ class StepAxis:
         measured = self.cells.given(self.losses)
         from_zero = f"{self.raw.source}: its {unit} are counted from 0"
         if unit == "epochs":
-            return counts * size
+            # Keras counts them from 0, and writes each when it is over: its training loss is there.
+            trained = self.cells.given(filter(is_training_loss, self.cells.names))
+            first = (counts == 0) & measured & trained
+            self.notes += [from_zero] if first.any() else []
+            return (counts + first.any()) * size
         if unit == "micro-batches":
             # They are counted from 1 or, as the evaluations tell, from 0.
             after = counts[measured & (counts > 0)]

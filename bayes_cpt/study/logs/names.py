@@ -34,28 +34,40 @@ LOSS_WORDS = (
 )  # fmt: skip
 PERPLEXITY_WORDS = ("perplexity", "ppl", "languageperplexity")
 BIT_WORDS = ("bits", "bpt", "bpb", "bpc")
-# Bits of a byte or a character, of which a token has several.
-PER_BYTE = ("bpb", "bpc")
+# Of a byte, a character or a word, which a token is not.
+PER_BYTE = re.compile(
+    r"bpb|bpc|(?:^|[/_. -])(?:per[_ -](?:byte|char|word)|(?:byte|char|word)[_ -](?:ppl|perplexity))",
+    re.IGNORECASE,
+)
 # A word that says that a loss was measured on held-out data; the rest of the name is the data's.
 HELD_OUT = ("eval", "val", "valid", "validation", "test", "heldout", "dev", "evaluation")
-FILLER = (*HELD_OUT, "mean", "avg", "lm", "metrics", "epoch", "on")
+FILLER = (
+    *HELD_OUT, "mean", "avg", "lm", "metric", "metrics", "epoch", "on", "per", "token", "byte", "char",
+    "character", "word",
+)  # fmt: skip
 TRAINING = ("train", "training", "reduced")
 # What the loss of training is called where it stands in for a validation set.
 TRAIN = "train"
 # No loss of a set: its numbers against another axis (Megatron-LM), smoothed, the best so far, of one batch,
 # their spread or sum, or a part of the loss.
 NO_SET = re.compile(
-    r"\bvs (?:samples|tokens|time|consumed)|__(?:min|max)$|_step$|(?:^|[/_. -])(?:ema|smooth(?:ed)?|best|"
-    r"lowest|min|max|std|stderr|sem|var|sum|aux|auxiliary|z|router|balanc(?:e|ing))(?:$|[/_. -])",
+    r"\bvs (?:samples|tokens|time|consumed)|__(?:min|max)$|_step$|(?:^|[/_. (-])(?:ema|smooth(?:ed)?|"
+    r"moving|rolling|running|delta|gap|change|ratio|best|lowest|min|max|std|stderr|sem|var|sum|total|aux|"
+    r"auxiliary|z|kl|lb|mtp|router|balanc(?:e|ing))(?:$|[/_. )\d-])",
     re.IGNORECASE,
 )
 RATE_NAMES = (
     "learning_rate", "lr", "train/learning_rate", "train/lr", "learning-rate", "learning rate",
     "lernrate", "optimizer/lr", "train/optimizer/lr", "train/learning-rate", "schedule/lr",
 )  # fmt: skip
-RATE = re.compile(r"(?:^|[/_\s-])(?:lr|learning[-_ ]?rate)(?:$|[/_\s-])", re.IGNORECASE)
+RATE = re.compile(r"(?:^|[/_\s-])(?:lr|learning[-_ ]?rate)(?:$|[/_\s(-])", re.IGNORECASE)
+# A learning rate in other units, as verl's lr(1e-3).
+TIMES = re.compile(r"\((1e-?\d+)\)$")
 NO_RATE = re.compile(r"decay|embed|scale|vs |final|initial", re.IGNORECASE)
 UNITS = ("nats", "bits", "perplexity")
+OF_A_BYTE = "per byte, character or word"
+# A counter by which logs of fairseq are known.
+FAIRSEQ = "num_updates"
 
 
 def words(series: str) -> list[str]:
@@ -110,6 +122,8 @@ def measured_unit(series: str) -> str | None:
     --------
     >>> measured_unit("eval_code_loss"), measured_unit("val/ppl"), measured_unit("train/loss")
     ('nats', 'perplexity', None)
+    >>> measured_unit("eval/c4/bpb"), measured_unit("val/nll_per_char")
+    ('per byte, character or word', 'per byte, character or word')
     """
     parts = words(series)
     held_out = any(word in HELD_OUT for word in parts)
@@ -118,6 +132,8 @@ def measured_unit(series: str) -> str | None:
     if not (held_out or composer) or NO_SET.search(series):
         return None
     last = [word for word in parts if word not in FILLER]
+    if PER_BYTE.search(series) and is_loss(series):
+        return OF_A_BYTE
     if any(word in PERPLEXITY_WORDS for word in last):
         return "perplexity"
     if any(word in BIT_WORDS for word in last):

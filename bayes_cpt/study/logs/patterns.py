@@ -15,20 +15,19 @@ from typing import Annotated, Any, Self
 from pydantic import BeforeValidator, Field
 
 from bayes_cpt.strict import Strict, checked
-from bayes_cpt.study.logs.raw import RawLog, Row, as_count, as_number, fail, numbers, text_of
+from bayes_cpt.study.logs.raw import RawLog, Row, as_count, as_number, fail, numbers, printed_text
 from bayes_cpt.toml_files import read_toml
 
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 NUMBER = r"[-+]?(?:\d+(?:,\d{3})+\b|\d+\.?\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?|nan|NaN|inf)"
 PLACEHOLDER = re.compile(r"\{([A-Za-z_]\w*)\}")
-PAIR = re.compile(rf"([\w./-]+)\s*[:=]\s*({NUMBER})")
+PAIR = re.compile(rf"([\w./()-]+)\s*[:=]\s*({NUMBER})")
 STEP, NEXT_STEP, TOTAL, MICRO = "step", "next_step", "total", "micro"
-# Words by which a line that says a validation loss, a step and a learning rate is known.
-LOSS_WORD = r"(?:val|valid|validation|eval|test|dev)\w*[ _/.-]*\w*?[ _]?(?:loss|nll|ce|ppl)\w*"
-STEP_WORD = r"(?:global[ _]?step|step|iteration|iter|update|batch|it)"
-RATE_WORD = r"(?:learning[ _]rate|lr)"
-# A step may be written 10/300.
-TABLE_OF_IT = "make a table of it with the columns step,general,target,lr and name that"
+# What to do about a log of no known program.
+BY_PATTERN = (
+    "say what its lines look like, --pattern 'step {step} ... val loss {val_loss} ... lr {lr}', or make a "
+    "table of it with the columns step,general,target,lr and name that"
+)
 
 
 def _compiled(expression: Any) -> re.Pattern[str]:
@@ -98,7 +97,7 @@ def text_kinds() -> tuple[str, ...]:
 
 def read_text(path: Path, form: Format, kind: str) -> RawLog:
     """Read a text log line by line."""
-    lines = text_of(path).replace("\r", "\n").splitlines()
+    lines = printed_text(path).replace("\r", "\n").splitlines()
     if form.instead:
         raise fail(str(path), f"this is {form.program}", form.instead)
     keys = form.model_dump(include={"from_zero", "carries", "no_rates"})
@@ -111,7 +110,7 @@ def read_text(path: Path, form: Format, kind: str) -> RawLog:
         raise fail(
             str(path),
             f"none of its {len(lines)} lines is one that {kind} writes",
-            f"name its kind ({', '.join(nearest)} are nearest), or {command_for(path, lines)}",
+            f"name its kind ({', '.join(nearest)} are nearest), or {BY_PATTERN}",
         )
     for what, numbers_of_lines in aside.items():
         log.notes.append(
@@ -176,28 +175,3 @@ def nearest_formats(lines: Sequence[str]) -> list[str]:
 
     ranked = sorted(formats().items(), key=lambda item: -share(item[1]))
     return [kind for kind, form in ranked if not form.instead][:3]
-
-
-def command_for(path: Path, lines: Sequence[str]) -> str:
-    """Return how a text log of no known format is read: by a pattern of its own lines if they allow it."""
-    found: dict[str, str] = {}
-    words = {"{step}": STEP_WORD, "{val_loss}": LOSS_WORD, "{lr}": RATE_WORD}
-    for line in lines[:20_000]:
-        text = COLOUR.sub("", line)
-        parts = {
-            name: part
-            for name, word in words.items()
-            if (part := re.search(rf"\b({word})(\W{{0,3}}){NUMBER}", text, re.IGNORECASE))
-        }
-        # A loss without a step is of the step before.
-        told = "{val_loss}" if "{val_loss}" in parts else "{step}" if "{step}" in parts else ""
-        if told and len(parts) > found.get(told, "").count("{"):
-            ordered = sorted(parts.items(), key=lambda part: part[1].start())
-            found[told] = " ... ".join(f"{part[1]}{part[2]}{name}" for name, part in ordered)
-    if "{val_loss}" not in found or not any("{step}" in text for text in found.values()):
-        return TABLE_OF_IT
-    if "{step}" in found["{val_loss}"] and "{lr}" not in found.get("{step}", ""):
-        found.pop("{step}", None)
-    quoted = (f"'{text}'" if '"' in text else f'"{text}"' for text in found.values())
-    given = " ".join(f"--pattern {text}" for text in quoted)
-    return f"have it read by a pattern: bayes-cpt init STUDY {path} {given}"

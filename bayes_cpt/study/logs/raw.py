@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from bayes_cpt.errors import StudyError
 from bayes_cpt.study.logs.names import LENGTHS
-from bayes_cpt.study.tables import decoded
+from bayes_cpt.study.tables import UTF_16, decoded
 
 EMPTY_CELLS = ("na", "n/a", "null", "none", "-", "--")
 COMPRESSED = (".gz", ".bz2", ".xz", ".zip")
@@ -97,7 +97,7 @@ class RawLog:
     Parameters
     ----------
     source : str
-        Path or address.
+        Its path.
     rows : list of Row
         In the order of the log: a restart is seen by steps that fall.
     counter : str
@@ -299,6 +299,13 @@ def content_of(path: Path) -> bytes:
 def text_of(path: Path) -> str:
     """Return the text of a file, packed or not."""
     return decoded(content_of(path), str(path))
+
+
+def printed_text(path: Path) -> str:
+    """Return the text of what a program printed, in which bytes may be damaged."""
+    content = content_of(path)
+    encoding = "utf-16" if content.startswith(UTF_16) else "utf-8-sig"
+    return content.decode(encoding, errors="replace")
 
 
 def unpacked_name(path: Path) -> Path:

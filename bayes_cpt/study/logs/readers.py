@@ -4,7 +4,6 @@ TensorBoard's event files and W&B's run files are read by their own libraries, t
 """
 
 import json
-import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -15,11 +14,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bayes_cpt.checks import unknown
-from bayes_cpt.study.logs.names import count_of
+from bayes_cpt.study.logs.names import FAIRSEQ, count_of
 from bayes_cpt.study.logs.patterns import (
+    BY_PATTERN,
     COLOUR,
     Format,
-    command_for,
     formats,
     nearest_formats,
     read_text,
@@ -36,6 +35,7 @@ from bayes_cpt.study.logs.raw import (
     decimal_mark,
     empty,
     fail,
+    printed_text,
     settings_of,
     text_of,
     unpacked_name,
@@ -45,17 +45,18 @@ from bayes_cpt.study.tables import csv_lines, read_table, separator_of
 AUTO = "auto"
 TABLES = ("table", "csv", "jsonl", "parquet")
 KINDS = (AUTO, "hf", *TABLES, "tensorboard", "wandb", "mlflow", *text_kinds())
-TABLE_SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson", ".json", ".parquet")
+JSON_SUFFIXES = (".jsonl", ".ndjson", ".json")
+TABLE_SUFFIXES = (".csv", ".tsv", ".parquet", *JSON_SUFFIXES)
+# Between the objects of JSON lines, whatever the file is called.
+OBJECTS = re.compile(r"^\{.*\}\s*\n\{", re.MULTILINE)
+# Tables in a line of JSON that hold all that was logged at its step.
+WRAPPERS = ("data", "metrics", "scalars", "values")
 STATE = "trainer_state.json"
 # Of an evaluation beside its losses: how long it took.
 ASIDE = ("_runtime", "_per_second", "total_flos", "_model_preparation_time")
 EVENTS = "*tfevents*"
 # By what folders of each kind are known, those that hold others' files first.
 FOLDERS = {"hf": STATE, "wandb": "*.wandb", "tensorboard": EVENTS, "mlflow": "metrics"}
-WANDB_ADDRESS, WANDB_KEY = "wandb:", "WANDB_API_KEY"
-MLFLOW_SERVER = re.compile(r"(mlflow:)?(https?|sqlite|postgresql|mysql|databricks):/")
-DAMAGED = ("the file is damaged", "copy it again from where it was written")
-NOT_GIVEN = "the server does not give the run"
 # Enough of a text to see what program wrote it.
 SNIFFED = 200_000
 # What a tracker keeps of a number: file, place in it, step, name and value.
@@ -75,17 +76,13 @@ def read_logs(kind: str, paths: Iterable[str], patterns: Sequence[str] = ()) -> 
 
 
 def _read(kind: str, name: str, patterns: Sequence[str]) -> RawLog:
-    address = name.startswith(WANDB_ADDRESS) or MLFLOW_SERVER.match(name)
-    if patterns and (kind not in (AUTO, *text_kinds()) or address):
+    if patterns and kind not in (AUTO, *text_kinds()):
         problem = f"a log of the kind {kind} has no lines"
         raise fail("--pattern", problem, "leave one of the two out")
-    if name.startswith(WANDB_ADDRESS):
-        return _wandb_server(name)
-    if MLFLOW_SERVER.match(name):
-        return _mlflow_server(name.removeprefix("mlflow:"))
     path = Path(name)
     if not path.exists():
-        raise fail(name, "there is no such file or folder", "check the spelling of the path")
+        fix = "check the spelling of the path; a run on a server is read from its export as CSV"
+        raise fail(name, "there is no such file or folder", fix)
     if patterns:
         return read_text(path, Format.from_patterns(patterns), "the pattern")
     chosen = kind_of(path) if kind == AUTO else kind
@@ -117,7 +114,9 @@ def kind_of(path: Path) -> str:
         return "hf" if b'"log_history"' in content_of(path)[:SNIFFED] else "table"
     if plain.suffix in TABLE_SUFFIXES:
         return "table"
-    text = content_of(path)[:SNIFFED].decode("utf-8", errors="replace")
+    text = printed_text(path)[:SNIFFED]
+    if not text.strip():
+        raise fail(str(path), "it is empty", "log at least one evaluation before importing")
     lines = COLOUR.sub("", text).replace("\r", "\n").splitlines()
     counts = {kind: sum(map(form.counts, lines)) for kind, form in formats().items()}
     best = max(counts, key=lambda kind: counts[kind])
@@ -125,11 +124,10 @@ def kind_of(path: Path) -> str:
         return best
     first = next((line.strip() for line in lines if line.strip()), "")
     header = [cell.strip(' "') for cell in re.split(r"[,;\t|]", first)]
-    if first.startswith('{"') or (len(header) > 1 and any(map(count_of, header))):
+    if (len(header) > 1 and any(map(count_of, header))) or any(map(_json_in, lines)):
         return "table"
     nearest = ", ".join(nearest_formats(lines))
-    problem = f"it is a log of no known format; the nearest are {nearest}"
-    raise fail(str(path), problem, command_for(path, lines))
+    raise fail(str(path), f"it is a log of no known format; the nearest are {nearest}", BY_PATTERN)
 
 
 # Tables: a row per step, a column per series; or rows of run, step, domain, loss.
@@ -138,14 +136,17 @@ def kind_of(path: Path) -> str:
 def _table(path: Path) -> RawLog:
     log = RawLog(str(path))
     suffix = unpacked_name(path).suffix
+    text = "" if suffix == ".parquet" else text_of(path)
     if suffix == ".parquet":
         log.rows += _parquet_rows(path)
-    elif suffix == ".json":
-        log.rows += _json_rows(path)
-    elif suffix in (".jsonl", ".ndjson") or text_of(path).lstrip()[:1] == "{":
-        log.rows += _json_lines(path, log)
+    elif suffix == ".json" and not OBJECTS.search(text):
+        log.rows += _json_rows(text, path)
+    elif suffix in JSON_SUFFIXES:
+        log.rows += _json_lines(text, log)
+    elif suffix not in TABLE_SUFFIXES and any(map(_json_in, text.splitlines())):
+        log.rows += _printed_json(text, path)
     else:
-        log.rows += _csv_rows(path, log)
+        log.rows += _csv_rows(text, log)
     if not log.rows:
         raise fail(str(path), "there is no row", "log at least one evaluation before importing")
     _widen(log, path)
@@ -177,7 +178,7 @@ def _widen(log: RawLog, path: Path) -> None:
         called = tag[1].replace("_", "/", 1) if tag else path.stem
         log.rows = [named(row, by_case["value"], called, by_case["wall time"]) for row in log.rows]
         log.notes.append(f"{path}: the one series of this TensorBoard export is taken as {called}")
-    elif any(name.endswith("__MIN") for name in names):
+    elif names[1:] and all(" - " in name for name in names[1:]):
         log.rows = list(_chart_rows(log.rows, names))
 
 
@@ -216,12 +217,15 @@ def _loaded(text: str, place: str) -> Any:
         raise fail(place, said, fix) from None
 
 
-def _json_rows(path: Path) -> Iterator[Row]:
-    content = _loaded(text_of(path), str(path))
+def _json_rows(text: str, path: Path) -> Iterator[Row]:
+    content = _loaded(text, str(path))
     if isinstance(content, dict) and isinstance(content.get("history"), list):
         content = content["history"]
+    columns = list(content.values()) if isinstance(content, dict) else []
+    if all(isinstance(own, list) for own in columns) and len(set(map(len, columns))) == 1:
+        content = [dict(zip(content, cells, strict=True)) for cells in zip(*columns, strict=True)]
     if not isinstance(content, list):
-        fix = "export the history as a list of objects"
+        fix = "export the history as a list of objects, one for each step"
         raise fail(str(path), "this is not a list of rows", fix)
     for number, row in enumerate(content, start=1):
         yield _json_row(row, f"{path}, entry", number)
@@ -233,9 +237,9 @@ def _json_row(row: object, file: str, number: int) -> Row:
     return Row(file, number, flat(row))
 
 
-def _json_lines(path: Path, log: RawLog) -> Iterator[Row]:
-    lines = text_of(path).split("\n")
-    file = f"{path}, line"
+def _json_lines(text: str, log: RawLog) -> Iterator[Row]:
+    lines = text.split("\n")
+    file = f"{log.source}, line"
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
@@ -250,18 +254,41 @@ def _json_lines(path: Path, log: RawLog) -> Iterator[Row]:
         yield _json_row(row, file, number)
 
 
+def _printed_json(text: str, path: Path) -> Iterator[Row]:
+    """Yield the objects in the lines of a text log, whatever stands before and between them."""
+    for number, line in enumerate(text.splitlines(), start=1):
+        if row := _json_in(line):
+            yield Row(f"{path}, line", number, row)
+
+
+def _json_in(line: str) -> dict[str, Any]:
+    """Return the object at the end of a line if it counts something, else an empty one."""
+    found = re.search(r'\{".*\}\s*$', line)
+    try:
+        row = flat(json.loads(found[0])) if found else {}
+    except (ValueError, RecursionError):
+        return {}
+    return row if any(map(count_of, row)) else {}
+
+
 def flat(row: Mapping[str, Any], above: str = "") -> dict[str, Any]:
-    """Return nested tables as one, names joined by slashes; ms-swift writes two counts as one text.
+    """Return nested tables as one, names joined by slashes; those that only hold it all have none.
+
+    ms-swift writes two counts as one text, and fairseq counts its evaluations by another name.
 
     Examples
     --------
     >>> flat({"step": 3, "eval": {"loss": 2.5}, "global_step/max_steps": "3/60"})
     {'step': 3, 'eval/loss': 2.5, 'global_step': '3', 'max_steps': '60'}
+    >>> flat({"valid_num_updates": "3", "data": {"val/loss": 2.5}})
+    {'num_updates': '3', 'val/loss': 2.5}
     """
     joined: dict[str, Any] = {}
     for name, value in row.items():
         if isinstance(value, Mapping):
-            joined |= flat(value, f"{above}{name}/")
+            joined |= flat(value, above if name in WRAPPERS else f"{above}{name}/")
+        elif name.endswith(f"_{FAIRSEQ}"):
+            joined[FAIRSEQ] = value
         elif "/" in name and isinstance(value, str) and re.fullmatch(r"\d+/\d+", value):
             joined |= dict(zip(name.split("/"), value.split("/"), strict=False))
         else:
@@ -269,10 +296,14 @@ def flat(row: Mapping[str, Any], above: str = "") -> dict[str, Any]:
     return joined
 
 
-def _csv_rows(path: Path, log: RawLog) -> Iterator[Row]:
-    text = text_of(path)
+def _csv_rows(text: str, log: RawLog) -> Iterator[Row]:
+    path = log.source
+    if text.startswith("|"):
+        # A Markdown table, as of model cards: bars around each line, and one of dashes.
+        lines = [line.strip().strip("|") for line in text.splitlines()]
+        text = "\n".join(line if line.strip(" :|-") else "" for line in lines)
     delimiter = separator_of(text.split("\n", 1)[0])
-    header, lines = csv_lines(text, str(path), delimiter)
+    header, lines = csv_lines(text, path, delimiter)
     if twice := [name for name in header if header.count(name) > 1]:
         place = f"{path}, line 1, column {twice[0]}"
         raise fail(place, f"two columns are called {twice[0]!r}", "rename one of them")
@@ -425,7 +456,7 @@ def _events(log: RawLog, file: Path, below: str) -> Iterator[Entry]:
             if "truncated" in str(error).lower():
                 log.notes.append(f"{file}, event {number}: it is cut off and was left out")
                 return
-            raise _failed(f"{file}, event {number}", error, *DAMAGED) from None
+            raise _damaged(f"{file}, event {number}", error) from None
         for value in event.summary.value:
             found = np.array([value.simple_value])
             if value.WhichOneof("value") != "simple_value":
@@ -450,9 +481,10 @@ def _library(place: str, name: str) -> Iterator[None]:
         ) from None
 
 
-def _failed(place: str, error: Exception, problem: str, fix: str) -> LogError:
+def _damaged(place: str, error: Exception) -> LogError:
     """Return the error of a library in its words."""
-    return fail(place, f"{problem}: {' '.join(str(error).split())[:200]}", fix)
+    problem = f"the file is damaged: {' '.join(str(error).split())[:200]}"
+    return fail(place, problem, "copy it again from where it was written")
 
 
 def _wandb(path: Path) -> RawLog:
@@ -485,13 +517,17 @@ def _wandb_rows(log: RawLog, file: Path) -> Iterator[Row]:
                 if called:
                     # The job gave the step, so W&B's own count is it.
                     cells["step"] = cells.pop("_step")
-                yield Row(f"{file}, history row", number, _without_own(cells))
+                # W&B adds columns of its own.
+                own = {
+                    name: cell for name, cell in cells.items() if name == "_step" or name[:1] != "_"
+                }
+                yield Row(f"{file}, history row", number, own)
     except Exception as error:
         at_end = store.get_offset() >= file.stat().st_size or "checksum" not in str(error)
         if number and at_end:
             log.notes.append(f"{file}, after history row {number}: the last record is cut off")
             return
-        raise _failed(f"{file}, after history row {number}", error, *DAMAGED) from None
+        raise _damaged(f"{file}, after history row {number}", error) from None
 
 
 def _items(items: Iterable[Any]) -> dict[str, Any]:
@@ -501,33 +537,9 @@ def _items(items: Iterable[Any]) -> dict[str, Any]:
     }
 
 
-def _without_own(cells: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a row of W&B's history without what W&B adds to it, but for its step."""
-    return {name: cell for name, cell in cells.items() if name == "_step" or name[:1] != "_"}
-
-
-def _wandb_server(place: str) -> RawLog:
-    with _library(place, "wandb"):
-        import wandb
-    if not os.environ.get(WANDB_KEY):
-        fix = f"set {WANDB_KEY}, or export the run's history as CSV"
-        raise fail(place, f"{WANDB_KEY} is not set", fix)
-    try:
-        run = wandb.Api().run(place.removeprefix(WANDB_ADDRESS))
-        rows = [_without_own(flat(row)) for row in run.scan_history()]
-    except Exception as error:
-        fix = "write wandb:ENTITY/PROJECT/RUN_ID and check the key"
-        raise _failed(place, error, NOT_GIVEN, fix) from error
-    log = RawLog(
-        place, [Row(f"{place}, history row", i, row) for i, row in enumerate(rows, start=1)]
-    )
-    settings_of(log.stated, getattr(run, "config", {}))
-    return log
-
-
 def _mlflow(path: Path) -> RawLog:
     """Read a run of a file store, mlruns/EXPERIMENT/RUN, or a store with only one run."""
-    fix = "name the folder of a run, mlruns/EXPERIMENT/RUN, or the tracking address with #RUN_ID"
+    fix = "name the folder of a run, mlruns/EXPERIMENT/RUN, or export its metrics as CSV"
     folders = _files(path, "metrics", "MLflow run (no folder metrics)", fix)
     metrics = path / "metrics" if path / "metrics" in folders else folders[0]
     _check_one_run(path, [folder.parent for folder in folders if metrics not in folder.parents])
@@ -538,19 +550,13 @@ def _mlflow(path: Path) -> RawLog:
         if file.is_file()
         for entry in _metric(log, file, file.relative_to(metrics).as_posix())
     ]
-    settings = [file for file in (metrics.parent / "params").glob("*") if file.is_file()]
-    return _with_metrics(log, logged, {file.name: file.read_text("utf-8") for file in settings})
-
-
-def _with_metrics(
-    log: RawLog, logged: Iterable[tuple[float, Entry]], settings: Mapping[str, Any]
-) -> RawLog:
+    if not logged:
+        raise fail(str(path), "the run has no metrics", "log at least one evaluation")
     # By their times: what was logged together becomes a row.
-    ordered = sorted(logged, key=lambda entry: (entry[0], entry[1][2]))
-    log.rows += _gathered(entry for _, entry in ordered)
-    if not log.rows:
-        raise fail(log.source, "the run has no metrics", "log at least one evaluation")
-    settings_of(log.stated, settings)
+    logged.sort(key=lambda entry: (entry[0], entry[1][2]))
+    log.rows += _gathered(entry for _, entry in logged)
+    settings = [file for file in (metrics.parent / "params").glob("*") if file.is_file()]
+    settings_of(log.stated, {file.name: file.read_text("utf-8") for file in settings})
     return log
 
 
@@ -565,22 +571,3 @@ def _metric(log: RawLog, file: Path, name: str) -> Iterator[tuple[float, Entry]]
             raise fail(place, f"this is no metric: {line[:60]!r}", "restore the line or remove it")
         elif line.strip():
             log.notes.append(f"{place}: it is cut off and was left out")
-
-
-def _mlflow_server(address: str) -> RawLog:
-    uri, _, run = address.partition("#")
-    if not run:
-        raise fail(address, "no run is named", f"add it behind a hash sign, {uri}#RUN_ID")
-    with _library(address, "mlflow"):
-        from mlflow.tracking import MlflowClient
-    try:
-        client = MlflowClient(tracking_uri=uri)
-        known = client.get_run(run).data
-        logged = [
-            (at.timestamp, (f"{address}, metric {name}, step", at.step, at.step, name, at.value))
-            for name in known.metrics
-            for at in client.get_metric_history(run, name)
-        ]
-    except Exception as error:
-        raise _failed(address, error, NOT_GIVEN, "check the address and the run's id") from error
-    return _with_metrics(RawLog(address, counter="step"), logged, known.params)

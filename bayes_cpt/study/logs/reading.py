@@ -17,9 +17,11 @@ from bayes_cpt.arrays import Ints
 from bayes_cpt.checks import Check, unknown
 from bayes_cpt.study.logs.axis import SHOWN, Counting, StepAxis, without_step
 from bayes_cpt.study.logs.names import (
+    FAIRSEQ,
     LENGTHS,
     NO_SET,
-    PER_BYTE,
+    OF_A_BYTE,
+    TIMES,
     TRAIN,
     UNITS,
     count_of,
@@ -28,7 +30,6 @@ from bayes_cpt.study.logs.names import (
     is_training_loss,
     measured_unit,
     rate_series,
-    words,
 )
 from bayes_cpt.study.logs.raw import (
     Cells,
@@ -50,8 +51,6 @@ from bayes_cpt.study.validation import HIGHEST_LOSS
 SAME_VALUE = 1e-6
 # Several losses of so many significant digits are equal only where one was carried along.
 PRECISE = 5
-# A counter by which logs of fairseq are known.
-FAIRSEQ = "num_updates"
 RUN_COLUMNS = (
     "run", "run_name", "run_id", "experiment", "seed", "trial", "replay", "config", "variant",
 )  # fmt: skip
@@ -70,7 +69,7 @@ class Reading(Counting):
     kind : str
         One of `bayes_cpt.study.logs.readers.KINDS`.
     paths : tuple of str
-        Files, folders or addresses, in the order in which they were written.
+        Files or folders, in the order in which they were written.
     patterns : tuple of str
         Of text logs of no known program: what their lines look like.
     losses : mapping of str to str
@@ -202,13 +201,16 @@ class _Cleaning:
             self._check_size(points, nats, series[0])
             losses += [(point.step, domain, loss) for point, loss in zip(points, nats, strict=True)]
         at_rates = self._merged(self._points([rate] if rate else [], steps), "learning rates")
+        rates = [(point.step, point.value) for point in at_rates]
+        if times := TIMES.search(rate or ""):
+            rates = [(step, float(f"{value * float(times[1]):.12g}")) for step, value in rates]
         if self.check.problems:
             raise LogError(self.check.problems)
         return Log(
             source=self.raw.source,
             series=chosen,
             losses=tuple(losses),
-            rates=tuple((point.step, point.value) for point in at_rates),
+            rates=tuple(rates),
             stated=self._stated(steps, [name for name in tokens if name != counter]),
             diverged=self._diverged(steps, {*chosen, *filter(is_loss, names)}),
             notes=tuple(dict.fromkeys(self.notes)),
@@ -275,11 +277,9 @@ class _Cleaning:
             if (unit := measured_unit(name)) is not None and self.cells.given([name]).any()
         }
         # One sort of measurement: a loss beside its own perplexity would be the same set twice.
-        kept: str | None = self.reading.loss_unit
-        kept = kept or next((unit for unit in UNITS if unit in units.values()), None)
+        order = (self.reading.loss_unit, *UNITS, OF_A_BYTE)
+        kept = next((unit for unit in order if unit in units.values()), None)
         chosen = [name for name, unit in units.items() if unit == kept]
-        if not chosen and self.reading.loss_unit:
-            chosen = list(units)
         chosen = chosen or [name for name in names if domain_of(name) in sets]
         domains = {name: domain_of(name) for name in chosen}
         trained = [name for name in names if is_training_loss(name)] if TRAIN in sets else []
@@ -328,14 +328,13 @@ class _Cleaning:
         for series in chosen:
             said = measured_unit(f"val_{series}")
             fix = f"give --unit {said} to convert it, or --loss SERIES=SET with a loss"
-            if set(words(series)) & set(PER_BYTE):
-                said = "bits of a byte or character"
+            if said == OF_A_BYTE:
                 fix = (
-                    f"make a table in which it is multiplied by {math.log(2):.4f} and the bytes (or "
-                    "characters) of a token; give --unit bits if it is per token"
+                    "make a table in which it is multiplied by the bytes (characters, words) of a token, bits "
+                    f"by {math.log(2):.4f} too; or say that it is per token, --unit nats (bits, perplexity)"
                 )
             if said not in (None, "nats"):
-                problem = f"it is called {said}, and a study has nats/token"
+                problem = f"by its name it is {said}, and a study has nats/token"
                 raise fail(f"{self.raw.source}, series {series}", problem, fix)
         if FAIRSEQ in self.cells.names:
             problem = "it is a log of fairseq, whose losses are in base 2"

@@ -311,7 +311,8 @@ def test_packed_logs_are_read(tmp_path: Path) -> None:
     [
         ("lm loss validation", "lm loss validation vs samples"), ("val_loss", "val_loss vs tokens"),
         ("val/loss", "val/loss_ema"), ("val_loss", "best_val_loss"), ("eval/loss", "eval/loss_std"),
-        ("val_loss", "val_aux_loss"), ("val_loss_epoch", "val_loss_step"), ("eval_loss", "eval_loss_sum"),
+        ("val_loss", "val_aux_loss"), ("eval/loss", "eval/loss (smoothed)"), ("eval/avg_loss", "eval/total_loss"),
+        ("val_loss", "val_loss_moving_avg"), ("val_loss", "train_val_loss_gap"), ("eval/loss", "eval/moe_lb_loss"), ("val_loss_epoch", "val_loss_step"), ("eval_loss", "eval_loss_sum"),
     ],
 )  # fmt: skip
 def test_other_numbers_are_no_sets(series: str, other: str, tmp_path: Path) -> None:
@@ -329,7 +330,7 @@ def test_a_set_in_another_unit_is_left_out_and_said(tmp_path: Path) -> None:
 
 def test_bits_of_bytes_are_not_bits_of_tokens(tmp_path: Path) -> None:
     text = "step,val_bpb\n10,0.9\n"
-    refused(tmp_path / "a.csv", text, "bits of a byte or character", "0.6931", "--unit bits")
+    refused(tmp_path / "a.csv", text, "per byte, character or word", "0.6931", "--unit nats (bits")
     log = read(tmp_path / "a.csv", text, loss_unit="bits")
     assert "losses were converted from bits per token" in " ".join(log.notes)
 
@@ -417,6 +418,31 @@ FORMATS: dict[str, tuple[str, list[tuple[int, str, float]], int, int | None]] = 
         "{'eval_loss': 2.9, 'eval_runtime': 3.2, 'global_step': 150, 'epoch': 2.0}\n",
         [(150, "val", 2.9)], 1, None,
     ),
+    "nanogpt, llama2.c": ("step 250: train loss 1.9, val loss 2.1\n250 | loss 2.2 | lr 5.0e-4 | 12ms\n", [(250, "val", 2.1)], 1, None),
+    "litgpt, 2023": (
+        "iter 40 step 10: loss 2.3410, iter time: 12.34ms (optimizer.step)\n"
+        "step 40: val loss 2.5123, val time: 123.45ms\n",
+        [(10, "val", 2.5123)], 0, None,
+    ),
+    "litgpt, table of losses": (
+        "Epoch 0 | iter 40 step 10 | loss train: 11.4, val_loss valid: 21.8 | iter time: 38.615 s (step)\n"
+        "Epoch 0 | iter 40          | val_loss: 2.502 | val_time: 79.795 s\n",
+        [(10, "val", 2.502)], 0, None,
+    ),
+    "build-nanogpt": (
+        "validation loss: 10.95\nstep     9 | loss: 9.6 | lr 8.4e-07 | norm: 15.3 | dt: 80ms\nvalidation loss: 9.5\n",
+        [(10, "val", 9.5)], 1, None,
+    ),
+    "build-nanogpt, log.txt": ("0 val 10.95\n0 hella 0.2463\n0 train 10.94\n250 val 6.4\n", [(0, "val", 10.95), (250, "val", 6.4)], 0, None),
+    "nemo-automodel": (
+        "root | step 9  | epoch 0 | loss 1.5928 | grad_norm 24.2 | lr 1.00e-05 | mem 5.10 GiB | tps 280(35/gpu)\n"
+        'root | [val] name "prose" | step 9  | epoch 0 | loss 1.7634 | lr 1.00e-05 | num_label_tokens 123\n',
+        [(10, "prose", 1.7634)], 1, None,
+    ),
+    "verl": (
+        "step:10 - train/loss:0.52 - train/lr(1e-3):0.01 - train/time(s):1.2\nstep:10 - val/loss:0.51\n",
+        [(10, "val", 0.51)], 1, None,
+    ),
     "maxtext": (
         "completed step: 9, seconds: 1.2, TFLOP/s/device: 80.1, total_weights: 65536, loss: 7.912\n"
         "eval metrics after step: 9, loss=7.655, total_weights=1024.0\n",
@@ -436,6 +462,8 @@ def test_programs_lines(kind: str, tmp_path: Path) -> None:
     assert log.stated.steps == announced
     if kind == "olmo":
         assert log.stated.batch_tokens == 4096
+    if kind == "verl":
+        assert log.rates == ((10, pytest.approx(1e-5)),)
     if kind == "llmc":
         assert any("1 lines before the first one with a step" in note for note in log.notes)
     if kind == "megatron":
@@ -445,7 +473,7 @@ def test_programs_lines(kind: str, tmp_path: Path) -> None:
 def test_losses_of_fairseq_are_in_base_2(tmp_path: Path) -> None:
     line = "| epoch 001 | valid on 'valid' subset | valid_loss 8.1 | valid_nll_loss 6.0 | valid_ppl 64 | num_updates 600\n"
     text = f"| epoch 001: 450 / 1891 loss=11.5, num_updates=445, lr=8.9e-05, gnorm=1.5\n{line}"
-    refused(tmp_path / "a.log", text, "called bits", "--unit bits")
+    refused(tmp_path / "a.log", text, "by its name it is bits", "--unit bits")
     log = read(tmp_path / "a.log", text, loss_unit="bits")
     [(step, domain, loss)] = log.losses
     assert (step, domain) == (600, "val")
@@ -465,6 +493,25 @@ def test_llamafactory_tables(tmp_path: Path) -> None:
     assert log.stated.batch_tokens == 4096
 
 
+TRAINED_ALONE = {
+    "nanotron": "iteration: 10 / 300 | consumed_tokens: 634K | tokens_per_sec: 14.2K | lm_loss: 2.5 | lr: 1e-05 | grad_norm: 0.5",
+    "internevo": "INFO train.py:323 -- tflops=63.2,step=9,loss=2.5,tgs (tokens/gpu/second)=14.6,lr=1e-05,loss_scale=65536.0",
+    "xtuner": "mmengine - INFO - Iter(train) [ 10/300]  lr: 1.0e-05  eta: 1:20:07  time: 0.8  grad_norm: 0.7  loss: 2.5",
+    "xtuner, 2025": "[XTuner][RANK 0][INFO] Step 10/300 data_time: 0.05 lr: 0.000010 time: 4.9 total_loss: 2.7 reduced_llm_loss: 2.5",
+    "lingua": "0: INFO step: 10  acc: 0  loss:  2.5000  grad: 1.2e+00  flops: 1.0e+14  iter: 0.1  lr: 1.00e-05  mem: 50%",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("program", TRAINED_ALONE)
+def test_programs_that_print_no_validation_loss(program: str, tmp_path: Path) -> None:
+    """Such a log says where the loss of training ends, and is no run of a study."""
+    path = tmp_path / "a.log"
+    refused(path, TRAINED_ALONE[program] + "\n", "no series is called a validation loss")
+    log = Reading(paths=(str(path),)).read(("train",))
+    assert log.losses == ((10, "train", 2.5),)
+    assert log.rates == ((10, 1e-5),)
+
+
 @pytest.mark.parametrize("total", ["NaN", "Infinity", "-1", "0", '"x"', "[5]", "true"])
 def test_a_length_that_is_none_is_not_stated(total: str, tmp_path: Path) -> None:
     text = f'{{"step": 10, "val_loss": 2.9, "total_steps": {total}}}\n'
@@ -482,12 +529,76 @@ def test_swift_writes_two_counts_in_one_cell(tmp_path: Path) -> None:
     assert (log.losses, log.rates, log.stated.steps) == (((10, "val", 2.9),), ((10, 1e-4),), 300)
 
 
+MEASURED = [(10, 2.9), (20, 2.8)]
+LOGGED = [{"step": step, "lr": 1e-4, "eval_loss": loss} for step, loss in MEASURED]
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        # mmengine calls its lines of JSON scalars.json.
+        ("scalars.json", "\n".join(map(json.dumps, LOGGED))),
+        ("history.json", json.dumps({key: [row[key] for row in LOGGED] for key in LOGGED[0]})),
+        ("levanter.jsonl", "\n".join(json.dumps({"tag": "x", "step": row.pop("step"), "metrics": row}) for row in map(dict, LOGGED))),
+        ("stdout", "starting {\n" + "\n".join(f"10:41 | INFO | valid | {json.dumps(row)}" for row in LOGGED) + '\n{"model": 1}\n{"step": 2\n'),
+        # A table of a model card.
+        ("card.md", "| Training Loss | Step | lr | Validation Loss |\n|:---:|:---:|:---:|:---:|\n| No log | 10 | 1e-4 | 2.9 |\n| 2.8 | 20 | 1e-4 | 2.8 |\n"),
+    ],
+)  # fmt: skip
+def test_tables_in_other_clothes(name: str, text: str, tmp_path: Path) -> None:
+    log = read(tmp_path / name, text)
+    assert [(step, loss) for step, _, loss in log.losses] == MEASURED
+    assert log.rates == ((10, 1e-4), (20, 1e-4))
+
+
+def test_fairseq_counts_its_evaluations_by_another_name(tmp_path: Path) -> None:
+    text = (
+        '2021 | INFO | train_inner | {"epoch": 1, "update": 0.025, "loss": "9", "num_updates": "10", "lr": "1e-05"}\n'
+        '2021 | INFO | valid | {"epoch": 1, "valid_loss": "8.0", "valid_ppl": "256", "valid_num_updates": "10"}\n'
+    )
+    refused(tmp_path / "a.log", text, "base 2", "--unit bits")
+    log = read(tmp_path / "a.log", text, loss_unit="bits")
+    assert log.losses == ((10, "val", pytest.approx(8 * math.log(2))),)
+    assert log.rates == ((10, 1e-5),)
+
+
+def test_keras_counts_epochs_from_0(tmp_path: Path) -> None:
+    text = "epoch,loss,val_loss\n0,3.0,2.9\n1,2.9,2.8\n"
+    log = read(tmp_path / "a.csv", text, step_unit="epochs", per_epoch=50)
+    assert steps_of(log) == [50, 100]
+    assert any("counted from 0" in note for note in log.notes)
+    base = text.replace("0,3.0", "0,")
+    assert steps_of(read(tmp_path / "a.csv", base, step_unit="epochs", per_epoch=50)) == [0, 50]
+
+
+@pytest.mark.parametrize(
+    "series", ["val/nll_per_char", "eval/byte_perplexity", "val/bits_per_byte"]
+)
+def test_losses_of_smaller_pieces_are_none_of_tokens(series: str, tmp_path: Path) -> None:
+    text = f"step,{series}\n10,1.5\n"
+    refused(tmp_path / "a.csv", text, "per byte, character or word", "is multiplied by")
+    both = read(
+        tmp_path / "a.csv", text.replace("\n", ",eval/code/loss\n", 1).replace("1.5", "1.5,2.9")
+    )
+    assert both.losses == ((10, "code", 2.9),)
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "latin-1"])
+def test_what_a_program_printed_may_hold_any_bytes(encoding: str, tmp_path: Path) -> None:
+    """PowerShell redirects in UTF-16; a killed job leaves odd bytes and zeros."""
+    path = tmp_path / "train.log"
+    path.write_bytes("step 10: train loss 2.0, val loss 2.9\n caf\xe9 \0\0\n".encode(encoding))
+    assert Reading(paths=(str(path),)).read().losses == ((10, "val", 2.9),)
+    refused(tmp_path / "empty.log", "", "it is empty")
+
+
 def test_exports_of_charts(tmp_path: Path) -> None:
     tag = tmp_path / "run-.-tag-eval_loss.csv"
     assert steps_of(read(tag, "Wall time,Step,Value\n1.0,0,3.0\n2.0,10,2.9\n")) == [0, 10]
     chart = '"train/global_step","r00 - eval/loss","r00 - eval/loss__MIN","r00 - eval/loss__MAX"\n10,2.9,2.9,2.9\n20,2.8,2.8,2.8\n'
     assert steps_of(read(tmp_path / "w.csv", chart)) == [10, 20]
     refused(tmp_path / "w.csv", chart.replace("train/global_step", "Step"), "count of calls")
+    refused(tmp_path / "w.csv", '"Step","r00 - eval/loss"\n0,2.9\n1,2.8\n', "count of calls")
     two = re.sub(r"(\d)\n", r"\1,2.5\n", chart.replace('__MAX"', '__MAX","r25 - eval/loss"'))
     refused(tmp_path / "w.csv", two, "rows of 2 runs: r00, r25", "--row-run")
 
@@ -509,7 +620,7 @@ def test_what_cannot_be_read_says_what_can(
 OWN = "it 10 step, x :: start\nit 10 :: lr 1.0e-04 :: training 3.1\nit 10 :: val loss = 2.9\nit 20 :: lr 1.0e-04\nit 20 :: val loss = 2.8\n"
 
 
-def test_any_other_log_by_a_pattern_which_is_suggested(tmp_path: Path) -> None:
+def test_any_other_log_by_a_pattern(tmp_path: Path) -> None:
     path = tmp_path / "own.log"
     patterns = ("it {step} ... val loss = {val_loss}", "it {step} ... lr {lr}")
     log = read(path, OWN, patterns=patterns)
@@ -520,21 +631,13 @@ def test_any_other_log_by_a_pattern_which_is_suggested(tmp_path: Path) -> None:
         "lines = ['^it {step} :: val loss = {val_loss}', '^it {step} :: lr {learning_rate}']\n"
     )
     assert read(path, OWN, patterns=(str(toml),)).losses == log.losses
-    refused(path, OWN, "no known format; the nearest are", '--pattern "it {step}')
-    with pytest.raises(LogError) as caught:
-        Reading(paths=(str(path),)).read()
-    given = re.findall(r'--pattern "([^"]+)"', str(caught.value))
-    assert read(path, OWN, patterns=tuple(given)).losses == log.losses
+    refused(path, OWN, "no known format; the nearest are", "--pattern 'step {step}")
     refused(path, OWN, "no {name} for a number", patterns=("it step",))
     refused(path, OWN, "none has the {step}", patterns=("val loss = {val_loss}",))
     # A loss in a line of its own is of the step before.
     text = "it 10 lr 1e-4\nval loss: 2.9\nit 20 lr 1e-4\nval loss: 2.8\n"
-    refused(path, text, '--pattern "it {step} ... lr {lr}" --pattern "val loss: {val_loss}"')
-    refused(
-        path,
-        'at {"step": 10, "eval_loss": 2.9}\n',
-        """--pattern 'step": {step} ... eval_loss": {val_loss}'""",
-    )
+    own = read(path, text, patterns=("it {step} lr {lr}", "val loss: {val_loss}"))
+    assert (own.losses, own.rates) == (log.losses, log.rates)
 
 
 # What a log states against a plan.
