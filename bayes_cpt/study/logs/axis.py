@@ -211,7 +211,7 @@ class StepAxis:
             trained = self.cells.given(filter(is_training_loss, self.cells.names))
             first = (counts == 0) & measured & trained
             self.notes += [from_zero] if first.any() else []
-            return (counts + first.any()) * size
+            return (counts + float(first.any())) * size
         if unit == "micro-batches":
             # They are counted from 1 or, as the evaluations tell, from 0.
             after = counts[measured & (counts > 0)]

@@ -300,8 +300,8 @@ def _csv_rows(text: str, log: RawLog) -> Iterator[Row]:
     path = log.source
     if text.startswith("|"):
         # A Markdown table, as of model cards: bars around each line, and one of dashes.
-        lines = [line.strip().strip("|") for line in text.splitlines()]
-        text = "\n".join(line if line.strip(" :|-") else "" for line in lines)
+        inner = [line.strip().strip("|") for line in text.splitlines()]
+        text = "\n".join(line if line.strip(" :|-") else "" for line in inner)
     delimiter = separator_of(text.split("\n", 1)[0])
     header, lines = csv_lines(text, path, delimiter)
     if twice := [name for name in header if header.count(name) > 1]:

@@ -330,8 +330,8 @@ class _Cleaning:
             fix = f"give --unit {said} to convert it, or --loss SERIES=SET with a loss"
             if said == OF_A_BYTE:
                 fix = (
-                    "make a table in which it is multiplied by the bytes (characters, words) of a token, bits "
-                    f"by {math.log(2):.4f} too; or say that it is per token, --unit nats (bits, perplexity)"
+                    "make a table in which it is multiplied by the bytes (characters, words) of a token, "
+                    f"bits also by {math.log(2):.4f}; or say that it is per token, --unit nats (bits ...)"
                 )
             if said not in (None, "nats"):
                 problem = f"by its name it is {said}, and a study has nats/token"
