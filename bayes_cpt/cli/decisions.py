@@ -2,7 +2,7 @@
 
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.text import Text
@@ -52,7 +52,6 @@ def decide(
     replay: float | None = None,
     peak: float | None = None,
     risk: str = "expected",
-    kind: Literal["expected", "new_run"] = "expected",
     scores: Path | None = None,
     output: Path | None = None,
     tolerance: Annotated[float, typer.Option(min=0.0)] = 0.005,
@@ -143,9 +142,7 @@ def decide(
     peak : LR
         Peak LR, raw [default: searched].
     risk : MEASURE
-        expected, quantile:Q, cvar:Q, mean-sd:K, best or beat:RUN.
-    kind
-        Whether the risk is of the expected loss or of what a new run may show.
+        expected, quantile:Q, cvar:Q or best.
     output : OUT
         Folder to write tables (CSV), the figure (PNG), the words and the plan (TOML) into; or a file for
         the table of choices: .csv, .md, or .tex for a paper (booktabs), .parquet or .json for programs.
@@ -167,7 +164,6 @@ def decide(
         objective,
         narrowed(read_space(space), posterior.study, **given),
         risk,
-        kind=kind,
         scores=scores,
         draws=draws,
         candidates=candidates,
@@ -248,7 +244,6 @@ def _facts(decision: "Decision") -> dict[str, Any]:
         | {"bases": [base.name for base in space.bases], "decay_shape": space.shapes},
         "searched": space.searched,
         "risk": str(decision.criterion.measure),
-        "kind": "new_run" if decision.criterion.new_run else "expected",
         "tolerance": decision.criterion.tolerance,
         "draws": valuation.model.draws,
         "candidates": len(decision.search.candidates),

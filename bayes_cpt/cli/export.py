@@ -17,8 +17,9 @@ def export(
 ) -> Answer:
     r"""Write the schedule of a planned run as a trainer takes it.
 
-    hf gives keywords of TrainingArguments, torch a Python file with a function for LambdaLR. A schedule
-    that the trainer cannot follow is refused; torch takes any.
+    hf gives keywords of TrainingArguments, torch a Python file with a function for LambdaLR. Hugging Face's
+    warm-ups begin at a rate of their own: where that departs from the plan, it is said. Any other schedule
+    that the Trainer cannot follow is refused; torch takes any.
 
     \b
     Example:
@@ -42,14 +43,21 @@ def export(
     fit : FIT
         The fit whose bases and validation sets a plan leaves out.
     """
-    from bayes_cpt.study.exports import torch_source, training_arguments
+    from bayes_cpt.study.exports import torch_source, training_arguments, warmup_departure
 
     file = OutputFile(output, SUFFIXES[kind], plan)
     chosen = bayes_cpt.read_plan(plan, bayes_cpt.load(fit).study if fit else None).run(run)
+    departs = warmup_departure(chosen) if kind == "hf" else ""
     if kind == "hf":
         text = said = json.dumps(training_arguments(chosen), indent=2) + "\n"
     else:
         text, said = torch_source(chosen), f"{chosen.schedule.steps} steps, exact"
     file.write(text)
-    content = {"plan": str(plan), "run": run, "kind": kind, "output": str(output)}
-    return Answer(content, parts=[said, *file.said])
+    content = {
+        "plan": str(plan),
+        "run": run,
+        "kind": kind,
+        "output": str(output),
+        "departs": departs,
+    }
+    return Answer(content, parts=[said, *file.said], notes=[f"Note: {departs}."] if departs else [])

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -344,7 +344,6 @@ def decide(
     space: "str | Path | dict[str, Any] | Space | None" = None,
     risk: "str | RiskMeasure" = "expected",
     *,
-    kind: Literal["expected", "new_run"] = "expected",
     scores: "str | Path | pd.DataFrame | ScoreFit | None" = None,
     draws: int = DRAWS,
     candidates: int = CANDIDATES,
@@ -366,11 +365,9 @@ def decide(
     space : path, dict or Space, optional
         What may be chosen; the defaults of `Space` unless given.
     risk : str or RiskMeasure
-        ``expected``, which has the least expected regret too, ``quantile:0.9``, ``cvar:0.9``,
-        ``mean-sd:1``, ``best`` or ``beat:RUN`` (see `bayes_cpt.decisions.risk`).
-    kind : {"expected", "new_run"}
-        Whether quantile, CVaR and sd are of the expected loss, what the law misses included, or
-        of what a single run may show, with its fluctuation.
+        ``expected``, which has the least expected regret too, ``quantile:0.9``, ``cvar:0.9`` or ``best``
+        (see `bayes_cpt.decisions.risk`). Quantile and CVaR are of the expected loss, what the law misses
+        included.
     scores : path, DataFrame or ScoreFit, optional
         Losses and scores of benchmarks (`bayes_cpt.forecast.scores.read_pairs`): tables then tell
         their scores, and the objective may constrain them.
@@ -399,17 +396,13 @@ def decide(
     >>> choice = bayes_cpt.decide(bayes_cpt.load("fit.nc"), "balanced")  # doctest: +SKIP
     >>> print(*choice.verdict(), sep="\n")                              # doctest: +SKIP
     """
-    if kind not in ("expected", "new_run"):
-        raise ValueError(f"kind is {kind!r}: give expected or new_run")
     goal = read_objective(objective)
     posterior, limits = with_batch(posterior, read_space(space))
-    criterion = SearchCriterion(RiskMeasure.parse(risk), kind == "new_run", tolerance, seed)
+    criterion = SearchCriterion(RiskMeasure.parse(risk), tolerance, seed)
     model = FinalLosses.of(posterior, draws, seed)
     whole = SearchSpace.of(limits, posterior.study)
     links = None if scores is None else fitted_scores(scores, posterior.study, seed)
     valuation = Valuation.of(model, goal, whole, links)
-    if criterion.measure.run is not None:
-        valuation.of_run(criterion.measure.run)
     searched = search(valuation, whole, criterion, candidates)
     rows = searched.separated(CONTENDERS)
     contenders = Contenders.of(valuation, searched.candidates.take(rows), searched.best)

@@ -4,8 +4,8 @@ Losses have the shape (draws, candidates), one row per posterior draw, all draws
 is one number per candidate. Losses are minimised, so the *upper* tail is the bad one: a measure of loss or
 regret is better where it is lower, a probability where it is higher.
 
-Quantile, CVaR and sd are of what a run may show: in each draw it ends about the expected loss
-with that draw's own standard deviation, a mixture of normal distributions. Nothing is drawn.
+Quantile and CVaR are of a mixture of normal distributions: in each draw a run ends about the law's loss
+with that draw's own standard deviation. Nothing is drawn.
 """
 
 from dataclasses import dataclass
@@ -104,13 +104,6 @@ def cvar(means: Floats, sds: Floats, level: float) -> Floats:
     return np.asarray(at_risk + excess.mean(axis=0) / (1.0 - level))
 
 
-def mean_plus_sd(means: Floats, sds: Floats, weight: float) -> Floats:
-    """Return ``E[L] + weight·sd[L]``: a positive weight is careful, a negative one adventurous."""
-    means, sds = _double(means, sds)
-    variance = means.var(axis=0) + (sds**2).mean(axis=0)
-    return np.asarray(means.mean(axis=0) + weight * np.sqrt(variance))
-
-
 def _double(means: Floats, sds: Floats) -> tuple[Floats, Floats]:
     return means.astype(np.float64), np.maximum(sds.astype(np.float64), SMALLEST)
 
@@ -123,44 +116,35 @@ MEASURES: dict[str, tuple[float | None, str]] = {
         "value that all but the worst 1 - LEVEL of the draws stay below (value at risk)",
     ),
     "cvar": (0.9, "mean of the worst 1 - LEVEL of the draws"),
-    "mean-sd": (1.0, "mean plus LEVEL standard deviations"),
     "best": (None, "probability of being within the tolerance of the best, negative"),
-    "beat": (None, "probability that a new run ends below a run of the study, beat:RUN, negative"),
 }
-SHARES = ("quantile", "cvar")
 BEST = "best"
 
 
 @dataclass(frozen=True)
 class RiskMeasure:
-    """A risk measure by its name, with its level or the run to beat; the lower it is, the better.
+    """A risk measure by its name, with its level; the lower it is, the better.
 
     Examples
     --------
     >>> RiskMeasure.parse("cvar:0.95")
-    RiskMeasure(name='cvar', level=0.95, run=None)
+    RiskMeasure(name='cvar', level=0.95)
     >>> str(RiskMeasure.parse("quantile"))
     'quantile:0.9'
     """
 
     name: str
     level: float | None = None
-    run: str | None = None
 
     @classmethod
     def parse(cls, text: "str | RiskMeasure") -> Self:
-        """Return the measure that a text names, as in ``cvar:0.95``, ``mean-sd:2`` or ``beat:RUN``."""
+        """Return the measure that a text names, as in ``cvar:0.95``."""
         if isinstance(text, cls):
             return text
         name, _, rest = str(text).partition(":")
         if name not in MEASURES:
             raise SpecError.at("risk", *unknown("risk measure", name, MEASURES))
         default, _ = MEASURES[name]
-        if name == "beat":
-            if not rest:
-                problem = "beat needs a run of the study to be beaten"
-                raise SpecError.at("risk", problem, "write beat:RUN")
-            return cls(name, run=rest)
         if default is None:
             if rest:
                 raise SpecError.at("risk", f"{name} has no level", f"write {name}")
@@ -169,27 +153,19 @@ class RiskMeasure:
 
     def __str__(self) -> str:
         """Return the text that `parse` takes."""
-        detail = self.run if self.level is None else f"{self.level:g}"
-        return self.name if detail is None else f"{self.name}:{detail}"
+        return self.name if self.level is None else f"{self.name}:{self.level:g}"
 
     @property
     def meaning(self) -> str:
         """What it is, in words."""
         words = MEASURES[self.name][1]
-        if self.name in SHARES:
-            return words.replace("1 - LEVEL", f"{100 * (1 - (self.level or 0)):.3g} %")
-        if self.run is not None:
-            return f"probability that a new run ends below {self.run}, negative"
-        return words.replace("LEVEL", f"{self.level:g}") if self.level is not None else words
+        return words.replace("1 - LEVEL", f"{100 * (1 - (self.level or 0)):.3g} %")
 
-    def of_losses(self, means: Floats, sds: Floats, reference: ArrayLike = 0.0) -> Floats:
-        """Return a measure of loss: of runs about their means, or of how often they beat a reference."""
-        if self.name == "beat":
-            return -probability_below(means, reference, sds)
+    def of_losses(self, means: Floats, sds: Floats) -> Floats:
+        """Return a measure of losses about their means."""
         if self.level is None:
             return np.asarray(means.mean(axis=0))
-        measure = {"quantile": quantile, "cvar": cvar, "mean-sd": mean_plus_sd}[self.name]
-        return measure(means, sds, self.level)
+        return {"quantile": quantile, "cvar": cvar}[self.name](means, sds, self.level)
 
 
 EXPECTED = RiskMeasure("expected")
@@ -200,8 +176,9 @@ def _level(name: str, text: str) -> float:
         level = float(text)
     except ValueError:
         level = np.nan
-    if (name in SHARES and 0 < level < 1) or (name not in SHARES and np.isfinite(level)):
+    if 0 < level < 1:
         return level
-    percent = name in SHARES and 1 <= level < 100
-    fix = f"write {name}:{level / 100:g} for {level:g} %" if percent else f"as in {name}:0.9"
+    fix = (
+        f"write {name}:{level / 100:g} for {level:g} %" if 1 <= level < 100 else f"as in {name}:0.9"
+    )
     raise SpecError.at("risk", f"{text!r} is not a level of {name}", fix)

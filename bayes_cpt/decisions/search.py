@@ -31,8 +31,6 @@ class SearchCriterion:
     """What a search looks for."""
 
     measure: RiskMeasure = EXPECTED
-    # Whether a measure of loss is about what a new run would show, not its expected loss.
-    new_run: bool = False
     tolerance: float = 0.0  # regret that makes no difference, nats
     seed: int = 0  # of the places that are looked at
 
@@ -198,11 +196,6 @@ def _scores(
     criterion: SearchCriterion,
 ) -> Floats:
     """Return a measure of the loss itself: nothing is drawn of the law's discrepancy."""
-    measure, combination = criterion.measure, valuation.combination
-    if measure.run is not None:
-        plain = valuation.values(candidates, block.losses)
-        sizes = combination.sizes(candidates, block.spread, single_run=True)
-        return measure.of_losses(plain.T, sizes.T, valuation.of_run(measure.run))
     about = block.spread.against(valuation.start_level(candidates))
-    sizes = combination.sizes(candidates, about, single_run=criterion.new_run)
-    return measure.of_losses(values.T, sizes.T)
+    sizes = valuation.combination.sizes(candidates, about, single_run=False)
+    return criterion.measure.of_losses(values.T, sizes.T)

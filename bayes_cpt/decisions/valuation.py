@@ -9,7 +9,6 @@ from typing import Any, Self
 import numpy as np
 
 from bayes_cpt.arrays import Floats
-from bayes_cpt.checks import unknown
 from bayes_cpt.decisions import risk
 from bayes_cpt.decisions.candidates import Candidates
 from bayes_cpt.decisions.final_losses import Block, FinalLosses, Spread, centred
@@ -309,27 +308,6 @@ class Valuation:
     def allowed(self) -> Floats:
         """How probably each constraint may be broken, shape (constraints,)."""
         return np.array([constraint.probability for constraint in self.objective.chances])
-
-    def of_run(self, name: str) -> float:
-        """Return the value of a run of the study at its last step, as `values` counts."""
-        study = self.model.study
-        runs = {run.name: run for run in study.continual_runs}
-        if name not in runs:
-            raise SpecError.at("risk", *unknown("CPT run", name, runs))
-        last = runs[name].schedule.steps
-        measured = {}
-        for domain in (*self.model.domains, *self.thirds):
-            steps, losses = study.curve(name, domain)
-            if not steps.size or steps[-1] != last:
-                problem = f"the run {name} has no loss on {domain} at its last step {last}"
-                raise SpecError.at("risk", problem, "name a run that was measured there")
-            measured[domain] = float(losses[-1])
-        of_law = np.array([measured[domain] for domain in self.model.domains])
-        value = float(self.objective.cost(last, self.resources))
-        for domain, share in self.objective.shares.items():
-            own = measured[domain] if domain in self.thirds else self._share(domain) @ of_law
-            value += share * float(own)
-        return value
 
 
 def _links(objective: Objective, scores: ScoreFit | None, draws: int) -> dict[str, ScoreLink]:

@@ -42,7 +42,9 @@ FAMILY_NAMES = {
 }
 
 
-def configuration(candidates: Candidates, row: int, block: str = "configuration") -> str:
+def configuration(
+    candidates: Candidates, row: int, block: str = "configuration", **said: Any
+) -> str:
     """Return one configuration in words, or ``in_short`` what matters most of it."""
     batch = candidates.schedules
     columns = ("base", "targets", "decay_shape", "relative_peak")
@@ -51,7 +53,7 @@ def configuration(candidates: Candidates, row: int, block: str = "configuration"
     facts |= {name: getattr(batch, name)[row] for name in of_schedule}
     facts["replay"] = candidates.replay[row]
     facts["goes_on"] = np.isclose(batch.peak[row], batch.initial[row])
-    return sentence("decide.txt", block, facts)
+    return sentence("decide.txt", block, facts | said)
 
 
 def short_run(run: Run) -> str:
@@ -77,7 +79,9 @@ def decision_words(decision: Decision, interval: float = 0.9) -> Words:
         "row": table.iloc[0],
         "feasible": decision.feasible,
         "searched": bool(decision.space.searched),
-        "in_short": configuration(candidates, 0, "in_short"),
+        "in_short": configuration(
+            candidates, 0, "in_short", longest=not decision.space.length_given
+        ),
         "configuration": configuration(candidates, 0),
         "goal": goal_words(valuation),
         "reference": valuation.reference.name if valuation.reference else "its base",

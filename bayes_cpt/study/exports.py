@@ -55,7 +55,8 @@ def _parts_of(schedule: Schedule) -> Parts | None:
 def training_arguments(run: Run) -> dict[str, Any]:
     """Return the schedule of a run as keywords of Hugging Face's ``TrainingArguments``.
 
-    The Trainer counts learning rates from 0: its step s has the rate of the study's step s - 1.
+    The Trainer counts learning rates from 0: its step s has the rate of the study's step s - 1. Its
+    warm-ups begin at rates of their own (see `warmup_departure`).
 
     Returns
     -------
@@ -65,17 +66,12 @@ def training_arguments(run: Run) -> dict[str, Any]:
     """
     parts = _parts_of(run.schedule)
     kind, options = ("", {}) if parts is None else _huggingface_kind(parts)
-    # Warm-ups begin at 0, that of warmup_stable_decay at the lowest rate; polynomial only falls.
-    if (
-        parts is None
-        or (parts.warmup and parts.initial)
-        or (kind == "warmup_stable_decay" and parts.warmup and parts.end)
-        or (kind == "polynomial" and parts.end > parts.peak)
-    ):
+    # Polynomial only falls.
+    if parts is None or (kind == "polynomial" and parts.end > parts.peak):
         raise StudyError.at(
             f"run {run.name}",
             "Hugging Face's schedulers cannot follow this schedule",
-            "export it for torch, whose LambdaLR takes any, or plan warm-up from 0, stable, decay",
+            "export it for torch, whose LambdaLR takes any, or plan warm-up, stable, decay",
         )
     arguments: dict[str, Any] = {
         "learning_rate": parts.peak,
@@ -86,6 +82,23 @@ def training_arguments(run: Run) -> dict[str, Any]:
     if options:
         arguments["lr_scheduler_kwargs"] = options
     return arguments
+
+
+def warmup_departure(run: Run) -> str:
+    """Return how the warm-up of ``TrainingArguments`` departs from a run's, in words; "" where it does not.
+
+    It begins at 0, or with ``warmup_stable_decay`` at the last rate.
+    """
+    parts = _parts_of(run.schedule)
+    if parts is None or not parts.warmup:
+        return ""
+    begins = parts.end if _huggingface_kind(parts)[0] == "warmup_stable_decay" else 0.0
+    if begins == parts.initial:
+        return ""
+    return (
+        f"Hugging Face's warm-up begins at {begins:.3g}, not at {parts.initial:.3g}: {parts.warmup} of "
+        f"{run.schedule.steps} steps differ. The export for torch is exact"
+    )
 
 
 def huggingface_follows(run: Run) -> bool:

@@ -79,8 +79,6 @@ LINES: list[tuple[str, tuple[str, ...]]] = [
     ("decide {fit} --space none.toml", ("none.toml: there is no such file",)),
     ("decide {fit} --space {text}", ("text.toml: this is not TOML",)),
     ("decide {fit} --risk cvar:95", ("not a level of cvar", "write cvar:0.95")),
-    ("decide {fit} --risk beat:r1", ("no CPT run 'r1'",)),
-    ("decide {fit} --kind new", ("--kind", "new_run")),
     ("decide {fit} --candidates 2", ("4 combinations, and 2 candidates are wanted",)),
     ("decide {fit} -o {text}", ("this is a file, not a folder", "choose another one")),
     ("decide {fit} -o {text}/more", ("this is a file, not a folder",)),

@@ -269,6 +269,9 @@ def test_an_end_of_the_space_is_no_finding() -> None:
         f"The best replay ratio lies at or beyond 0.1, the highest allowed ({chance(share)} of the"
     )
     assert edge in found.verdict()[1]
+    for own in found.edges:
+        assert f"lies at or beyond {own.value:g}" in found.verdict()[1]
+    assert " ratio: 0." in found.verdict()[0]
     assert f"Optimal replay ratio {row['lower']:.2g} or more (95 %)" in " ".join(found.sentences())
     wide = decide(lab_posterior(), "balanced", SPACE | {"relative_peak": 0.5}, **OPTIONS)
     assert wide.edges == ()

@@ -67,12 +67,6 @@ def test_a_constraint_on_a_third_set_is_kept_less_often_the_tighter_it_is(
     assert breaches[3] == 0.0
 
 
-def test_a_run_to_beat_counts_with_its_measured_losses(posterior: Posterior) -> None:
-    valuation = choice(posterior, NAMED, "beat:r25_cos").valuation
-    last = {name: posterior.study.curve("r25_cos", name)[1][-1] for name in ("general", "mix")}
-    assert valuation.of_run("r25_cos") == pytest.approx(0.4 * last["general"] + 0.6 * last["mix"])
-
-
 def test_a_base_that_nobody_measured_is_told(posterior: Posterior) -> None:
     space = {"bases": ["annealed_0pct"], "loss_potential": [0.0, 0.5], "replay": [0.1]}
     with pytest.raises(SpecError, match=r"objective, domain mix: nobody measured the base"):

@@ -129,8 +129,8 @@ def test_a_verdict_is_about_the_result() -> None:
     held = row["steps"] - row["decay_steps"]
     course = f"held to step {held}, then down to {row['final']:.2g}"
     assert first == (
-        f"Train from {row['base']}, {row['steps']} steps, {100 * row['replay']:.0f} % general data, "
-        f"peak LR {row['peak']:.3g}, {course} (the longest tried). "
+        f"Train from {row['base']}, {row['steps']} steps (the longest tried), "
+        f"{100 * row['replay']:.0f} % general data, peak LR {row['peak']:.3g}, {course}. "
         f"Best replay ratio: between {optimum['lower']:.2g} and {optimum['upper']:.2g} (90 %)."
     )
     assert f"{100 * row['p_within']:.0f} %" in sure

@@ -8,6 +8,7 @@ from bayes_cpt.errors import StudyError
 from bayes_cpt.study.exports import (
     torch_source,
     training_arguments,
+    warmup_departure,
 )
 from bayes_cpt.study.runs import Run
 from bayes_cpt.study.schedules import (
@@ -32,14 +33,16 @@ SCHEDULES = {
     ),
     "wsd to a tenth": warmup_stable_decay(300, 1e-3, 1e-4, decay_steps=60),
 }
-# A re-warm-up from the base's rate; two decays; a log.
-OTHERS = {
+# Warm-ups that Hugging Face begins elsewhere.
+REWARMED = {
     "re-warmed": linear(30, 2e-4, 1e-3) + cosine(270, 1e-3),
-    "exponential": Schedule((Segment("exponential", 300, 1e-3, 1e-5),)),
-    "two decays": linear(100, 1e-3, 5e-4) + linear(200, 5e-4, 0),
     "wsd to a tenth, warmed up": warmup_stable_decay(
         300, 1e-3, 1e-4, decay_steps=60, warmup_steps=30
     ),
+}
+OTHERS = {
+    "exponential": Schedule((Segment("exponential", 300, 1e-3, 1e-5),)),
+    "two decays": linear(100, 1e-3, 5e-4) + linear(200, 5e-4, 0),
     "logged": Schedule.from_log([1, 50, 300], [1e-3, 9e-4, 1e-4]),
 }
 
@@ -74,16 +77,28 @@ def test_what_trainers_know_is_written_for_them(name: str) -> None:
     run = run_of(SCHEDULES[name])
     arguments = training_arguments(run)
     assert arguments["max_steps"] == 300
+    assert not warmup_departure(run)
     np.testing.assert_allclose(
         huggingface_rates(arguments), run.schedule.learning_rates(), rtol=0, atol=1e-9
     )
 
 
+@pytest.mark.parametrize(
+    ("name", "begins"),
+    [("re-warmed", "0, not at 0.0002"), ("wsd to a tenth, warmed up", "0.0001, not at 0")],
+)
+def test_a_warm_up_that_begins_elsewhere_is_said(name: str, begins: str) -> None:
+    run = run_of(REWARMED[name])
+    assert f"begins at {begins}: 30 of 300 steps differ" in warmup_departure(run)
+    rates = huggingface_rates(training_arguments(run))
+    np.testing.assert_allclose(rates[30:], run.schedule.learning_rates()[30:], rtol=0, atol=1e-9)
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [*SCHEDULES, *OTHERS])
+@pytest.mark.parametrize("name", [*SCHEDULES, *REWARMED, *OTHERS])
 def test_the_real_lambda_lr_follows_the_function(name: str) -> None:
     torch = pytest.importorskip("torch")
-    schedule = (SCHEDULES | OTHERS)[name]
+    schedule = (SCHEDULES | REWARMED | OTHERS)[name]
     space: dict[str, object] = {}
     exec(torch_source(run_of(schedule)), space)
     weight = torch.nn.Parameter(torch.zeros(1))
@@ -97,9 +112,9 @@ def test_the_real_lambda_lr_follows_the_function(name: str) -> None:
     np.testing.assert_allclose(rates, schedule.learning_rates(), rtol=1e-12)
 
 
-@pytest.mark.parametrize("name", [*SCHEDULES, *OTHERS])
+@pytest.mark.parametrize("name", [*SCHEDULES, *REWARMED, *OTHERS])
 def test_the_function_for_torch_is_exact(name: str) -> None:
-    schedule = (SCHEDULES | OTHERS)[name]
+    schedule = (SCHEDULES | REWARMED | OTHERS)[name]
     space: dict[str, object] = {}
     exec(torch_source(run_of(schedule)), space)
     rates = [space["learning_rate"](step) for step in range(1, 301)]  # type: ignore[operator]
