@@ -133,7 +133,6 @@ def cpt_fit_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("predict {fit} --plan {plan} -o {dir}/out.csv", 10_000),
         ("predict {fit} --plan {plan} -o {dir}/out.parquet", 10_000),
         ("predict {fit} --plan {plan} -o {dir}/out.nc", 10_000),
-        ("summary {fit} -o {dir}/out.csv", 8000),
         ("prior pretrain -o {dir}/out.png", 4000),
     ],
 )

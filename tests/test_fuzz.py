@@ -118,7 +118,7 @@ class Fuzz(NamedTuple):
 # Whole commands take most of a second each. The slow tests run 6,000 in all.
 FUZZES = {
     "studies": Fuzz(study_files(), check_study, slow=3000),
-    "extreme studies": Fuzz(extreme_files(), check_study, quick=10),
+    "extreme studies": Fuzz(extreme_files(), check_study, quick=6),
     "models": Fuzz(st.one_of(toml_files(MODEL), toml_files(WHOLE_MODEL)), check_model, quick=20),
     "plans": Fuzz(toml_files(PLAN), partial(check_reader, lambda place: read_plan(place, lab()))),
     "objectives": Fuzz(toml_files(OBJECTIVE), partial(check_reader, read_objective)),

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -145,24 +146,22 @@ def sites_at(
     return chosen, step
 
 
+WITHOUT: list[dict[str, Any]] = [
+    {},
+    {"count_warmup": False, "peak_power": False, "slow_annealing": False},
+    {"memory_clock": 0.0, "shift_power": False, "level_power": False},
+    {"carry_memory": False},
+    {"carry_memory": False, "peak_power": False},
+    {"carry_memory": False, "peak_power": False, "count_warmup": False, "forward_power": False},
+]
+
+
+# Where no memory is carried nothing is there to reset.
 @pytest.mark.parametrize(
-    "options",
-    [
-        {},
-        {"carry_memory": False},
-        {"count_warmup": False, "peak_power": False, "slow_annealing": False},
-        {"peak_power": False, "carry_memory": False},
-        {"memory_clock": 0.0, "shift_power": False, "level_power": False},
-        {
-            "forward_power": False,
-            "carry_memory": False,
-            "count_warmup": False,
-            "peak_power": False,
-        },
-    ],
-    ids=lambda own: ", ".join(own) or "every option",
+    ("options", "state"),
+    [*product(WITHOUT, ["carried"]), *product(WITHOUT[:3], ["reset"])],
+    ids=lambda own: own if isinstance(own, str) else ", ".join(own) or "every option",
 )
-@pytest.mark.parametrize("state", ["carried", "reset"])
 def test_both_models_have_the_same_curves(
     options: dict[str, Any], state: str, tmp_path: Path
 ) -> None:

@@ -11,9 +11,11 @@ import pytest
 import xarray as xr
 from few_free import with_few_free
 from interpreted import INTERPRETED
+from scipy.stats import multivariate_normal
 
 from bayes_cpt.bundled import bundled_study
 from bayes_cpt.errors import StudyWarning
+from bayes_cpt.identify.information import FreeParameters
 from bayes_cpt.model.build import build_model, model_of
 from bayes_cpt.model.likelihood import study_tables
 from bayes_cpt.model.log_densities import log_likelihoods
@@ -87,6 +89,16 @@ def test_prior_predictive_curves_are_drawn_for_every_point() -> None:
     assert np.corrcoef(level, means)[0, 1] > 0.6
 
 
+def parameters_of(tree: xr.DataTree) -> dict[str, np.ndarray]:
+    """Return what PyMC drew with what it knew, shape (draws, ...)."""
+    drawn = tree["posterior"].to_dataset().stack(sample=("chain", "draw"))
+    count = drawn.sizes["sample"]
+    free = FreeParameters(small().frame)
+    medians = free.values(np.zeros((count, len(free.labels))))
+    names = ("reference_loss", "shift_share")
+    return medians | {name: drawn[name].transpose("sample", ...).to_numpy() for name in names}
+
+
 @pytest.fixture(scope="module")
 def by_pymc() -> xr.DataTree:
     """What `pm.sample` gives by nutpie, to which PyMC hands such a model."""
@@ -103,17 +115,21 @@ def by_pymc() -> xr.DataTree:
     return tree
 
 
-def test_pymc_and_fit_sample_the_same_posterior(by_pymc: xr.DataTree) -> None:
-    from bayes_cpt.inference.density import Density
-    from bayes_cpt.inference.sampling import sample
-
-    ours = sample(Density(small()), seed=1)
-    for name in ("reference_loss", "shift_share"):
-        mine = ours.values[name].reshape(-1, 2)
-        theirs = by_pymc["posterior"][name].to_numpy().reshape(-1, 2)
-        gap = np.abs(mine.mean(axis=0) - theirs.mean(axis=0))
-        assert np.all(gap < 0.25 * mine.std(axis=0))
-        assert np.all(np.abs(np.log(mine.std(axis=0) / theirs.std(axis=0))) < 0.2)
+def test_pymc_samples_the_posterior_of_the_likelihood_in_numpy(by_pymc: xr.DataTree) -> None:
+    """By importance weights of a normal distribution near its draws, in prior sds of what is free."""
+    free = FreeParameters(small().frame)
+    found = free.places(parameters_of(by_pymc))
+    near = multivariate_normal(found.mean(axis=0), np.cov(found.T))
+    tried = near.rvs(2000, random_state=1)
+    log_weights = log_likelihoods(small(), free.values(tried)).sum(axis=1) - near.logpdf(tried)
+    log_weights -= 0.5 * (tried**2).sum(axis=1)
+    weights = np.exp(log_weights - log_weights.max())
+    weights /= weights.sum()
+    assert 1.0 / (weights**2).sum() > 500
+    mean = weights @ tried
+    sd = np.sqrt(weights @ (tried - mean) ** 2)
+    assert np.all(np.abs(found.mean(axis=0) - mean) < 0.25 * sd)
+    assert np.all(np.abs(np.log(found.std(axis=0) / sd)) < 0.2)
 
 
 def test_log_likelihood_and_posterior_predictive_of_draws(by_pymc: xr.DataTree) -> None:
@@ -124,32 +140,12 @@ def test_log_likelihood_and_posterior_predictive_of_draws(by_pymc: xr.DataTree) 
         found = pm.compute_log_likelihood(few, extend_inferencedata=False, progressbar=False)
         drawn = pm.sample_posterior_predictive(few, progressbar=False, random_seed=1)
     curves = found["loss"].to_numpy()
-    draws = {name: own.reshape(-1, 2) for name, own in free_of(few).items()}
-    medians = _medians(small())
-    parameters = {name: np.repeat(own, 10, axis=0) for name, own in medians.items()} | draws
-    expected = log_likelihoods(small(), parameters)
+    expected = log_likelihoods(small(), parameters_of(few))
     np.testing.assert_allclose(curves.reshape(expected.shape), expected, rtol=1e-9)
     losses = drawn["posterior_predictive"]["loss"].to_numpy()
     measured = small_model()["measured_loss"].get_value()
     assert losses.shape == (2, 5, measured.size)
     assert np.corrcoef(losses.mean(axis=(0, 1)), measured)[0, 1] > 0.9
-
-
-def free_of(tree: xr.DataTree) -> dict[str, np.ndarray]:
-    return {name: tree["posterior"][name].to_numpy() for name in ("reference_loss", "shift_share")}
-
-
-def _medians(setup: Setup) -> dict[str, np.ndarray]:
-    frame = setup.frame
-    priors = frame.spec.priors
-    return {
-        name: np.array(
-            [[priors[name].of(frame.role(own)).quantiles(0.5) for own in frame.members(info.dims)]]
-        )
-        if info.dims
-        else priors[name].of(None).quantiles([0.5])
-        for name, info in frame.parameters().items()
-    }
 
 
 def test_do_and_observe_fix_a_parameter() -> None:

@@ -31,7 +31,7 @@ from bayes_cpt.model.simulate import (
 )
 from bayes_cpt.model.spec import read_spec
 
-DRAWS, PARTS = 20_000, 200
+DRAWS, KNOWN, PART = 20_000, 5000, 100
 # Of a moment, in standard errors. Seeds are fixed; a few hundred moments are looked at.
 FAR = 5.0
 REFERENCE = Reference(2e-3, 24.0, 3.0, 3000.0)
@@ -133,9 +133,9 @@ def new() -> CurveDraws:
 @pytest.fixture(scope="module")
 def known() -> CurveDraws:
     """In parts: all draws at once would spend their time on getting memory."""
-    generator, part = np.random.default_rng(2), DRAWS // PARTS
-    few = {name: value[:part] for name, value in PARAMETERS.items()}
-    drawn = [simulate(FRAME, few, WANTED, seen(), generator) for _ in range(PARTS)]
+    generator = np.random.default_rng(2)
+    few = {name: value[:PART] for name, value in PARAMETERS.items()}
+    drawn = [simulate(FRAME, few, WANTED, seen(), generator) for _ in range(KNOWN // PART)]
     names = [field.name for field in fields(CurveDraws)]
     return CurveDraws(*(np.concatenate([getattr(own, n) for own in drawn]) for n in names))
 
