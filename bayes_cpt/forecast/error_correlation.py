@@ -8,10 +8,10 @@ Of several targets all pairs of sets are taken to be as alike.
 
 from collections.abc import Iterator, Sequence
 from itertools import combinations
-from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
+import pandas as pd
 
 from bayes_cpt.arrays import Floats
 from bayes_cpt.forecast.drawn import point_table
@@ -39,16 +39,6 @@ MOST = 0.98
 _KNOWN: WeakKeyDictionary[Posterior, ErrorCorrelation] = WeakKeyDictionary()
 
 
-class _Pair(NamedTuple):
-    """Residuals of a run on two validation sets over their size, shape (domains, points)."""
-
-    steps: Floats
-    misfit: Floats
-    fluctuation: Floats
-    # How many independent pairs it stands for.
-    weight: float
-
-
 def error_correlation(posterior: Posterior) -> ErrorCorrelation:
     """Return how alike the errors of any two losses of a run are.
 
@@ -68,13 +58,13 @@ def error_correlation(posterior: Posterior) -> ErrorCorrelation:
 
 
 def _estimated(posterior: Posterior) -> ErrorCorrelation:
-    pairs = list(_pairs(posterior))
-    means = [
-        pair.misfit[:, pair.steps >= LATE * pair.steps[-1]].mean(axis=1, keepdims=True)
-        for pair in pairs
-    ]
-    changes = [np.diff(pair.fluctuation[:, pair.steps >= CALM * pair.steps[-1]]) for pair in pairs]
-    weights = [pair.weight for pair in pairs]
+    means, changes, weights = [], [], []
+    for pair, weight in _pairs(posterior):
+        share = pair.index / pair.index[-1]
+        misfit, fluctuation = (pair[[name, f"{name} too"]] for name in ("misfit", "fluctuation"))
+        means.append(misfit[share >= LATE].mean().to_numpy()[:, None])
+        changes.append(fluctuation[share >= CALM].diff()[1:].to_numpy().T)
+        weights.append(weight)
     # Correlated alike, so many sets cannot be more unlike.
     least = -MOST / max(len(posterior.frame.domains) - 1, 1)
     return ErrorCorrelation(
@@ -83,8 +73,12 @@ def _estimated(posterior: Posterior) -> ErrorCorrelation:
     )
 
 
-def _pairs(posterior: Posterior) -> Iterator[_Pair]:
-    """Yield each two validation sets that a CPT run was measured on, at the steps they share."""
+def _pairs(posterior: Posterior) -> Iterator[tuple[pd.DataFrame, float]]:
+    """Yield residuals over their size on each two validation sets that a CPT run was measured on.
+
+    Columns misfit and fluctuation, and the same ``too`` of the second set, by the steps that they share;
+    and how many independent pairs of sets these stand for.
+    """
     frame = posterior.frame
     setup = fitted_setup(frame, posterior.study)
     parameters = posterior.parameters(DRAWS)
@@ -108,10 +102,7 @@ def _pairs(posterior: Posterior) -> Iterator[_Pair]:
         for first, second in combinations(curves.values(), 2):
             both = first.merge(second, on="step", suffixes=("", " too")).sort_index()
             if len(both):
-                own_misfit, own_fluctuation = (
-                    both[[name, f"{name} too"]].to_numpy().T for name in ("misfit", "fluctuation")
-                )
-                yield _Pair(both.index.to_numpy(), own_misfit, own_fluctuation, weight)
+                yield both, weight
 
 
 def _shrunk(

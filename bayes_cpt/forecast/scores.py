@@ -271,21 +271,8 @@ def _compiled() -> Any:
     return nutpie.compile_pymc_model(build_link(anything))
 
 
-def fit_scores(
-    pairs: Sequence[ScorePairs],
-    seed: int = 0,
-    cores: int | None = None,
-) -> ScoreFit:
-    """Fit the link of every benchmark by NUTS.
-
-    Parameters
-    ----------
-    pairs : sequence of ScorePairs
-        From `read_pairs`.
-    seed : int
-    cores : int, optional
-        Chains sampled at once; all four unless given.
-    """
+def fit_scores(pairs: Sequence[ScorePairs], seed: int = 0) -> ScoreFit:
+    """Fit the link of every benchmark, as from `read_pairs`, by NUTS."""
     links, problems = {}, []
     for own in pairs:
         model = _compiled().with_data(
@@ -298,7 +285,6 @@ def fit_scores(
             tune=TUNE,
             target_accept=TARGET_ACCEPT,
             seed=seed,
-            cores=cores,
         )
         links[own.benchmark] = ScoreLink(own, **values)
         problems += [f"{own.benchmark}: {problem}" for problem in said]

@@ -192,15 +192,11 @@ def draw_sizes(
 
     mode = minimize(surprise, np.zeros(3)).x
     curvature = hessian(surprise, mode, initial_step=DIFFERENCE, order=2, maxiter=1).ddf
-    spread = _root(curvature)
-    logs = mode + generator.standard_normal((floor.size, 3)) @ spread.T
+    curvatures, directions = np.linalg.eigh(0.5 * (curvature + curvature.T))
+    # No direction is wider than the prior.
+    sds = 1.0 / np.sqrt(np.maximum(curvatures, 1.0 / SIZE_SDS.max() ** 2))
+    logs = mode + generator.standard_normal((floor.size, 3)) @ (directions * sds).T
     return Sizes.of(logs, steps, floor)
-
-
-def _root(curvature: Floats) -> Floats:
-    """Return a root of the covariance that belongs to a curvature; no direction is wider than the prior."""
-    sizes, directions = np.linalg.eigh(0.5 * (curvature + curvature.T))
-    return np.asarray(directions / np.sqrt(np.maximum(sizes, 1.0 / SIZE_SDS.max() ** 2)))
 
 
 def draw_weights(data: Sequence[Changes], sizes: Sizes, generator: np.random.Generator) -> Floats:

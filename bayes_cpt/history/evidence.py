@@ -18,8 +18,8 @@ import numpy as np
 from bayes_cpt.arrays import Floats
 from bayes_cpt.identify.information import FreeParameters
 from bayes_cpt.inference.posterior import Posterior
-from bayes_cpt.model.priors import Distribution, Prior
-from bayes_cpt.model.spec import ModelSpec, sampled_labels
+from bayes_cpt.model.priors import Distribution
+from bayes_cpt.model.spec import ROLES, ModelSpec, sampled_labels
 from bayes_cpt.study.study import Study
 from bayes_cpt.validate.tasks import (
     Pool,
@@ -61,8 +61,6 @@ class Evidence:
         The same.
     problems : tuple of str
         Why the fit is not to be trusted; empty where it is.
-    law_fits : bool
-        Whether the law fits the study's runs.
     """
 
     study: str
@@ -70,7 +68,6 @@ class Evidence:
     mean: Floats
     covariance: Floats
     problems: tuple[str, ...] = ()
-    law_fits: bool = True
 
     @property
     def contraction(self) -> dict[Label, float]:
@@ -108,19 +105,11 @@ class Evidence:
 
 def widened(spec: ModelSpec, wider: float = WIDER) -> ModelSpec:
     """Return a model with independent priors that many times as wide on their own scales."""
-
-    def moved(prior: Distribution | None) -> Distribution | None:
-        return None if prior is None else prior.moved(prior.center, wider * prior.spread)
-
-    priors = {
-        name: Prior(
-            reason=prior.reason,
-            every=moved(prior.every),
-            general=moved(prior.general),
-            target=moved(prior.target),
-        )
-        for name, prior in spec.priors.items()
-    }
+    priors = {}
+    for name, prior in spec.priors.items():
+        given = {role: getattr(prior, role) for role in ("every", *ROLES) if getattr(prior, role)}
+        moved = {role: own.moved(own.center, wider * own.spread) for role, own in given.items()}
+        priors[name] = prior.model_copy(update=moved)
     return spec.model_copy(update={"priors": priors, "correlations": ()})
 
 
@@ -156,7 +145,6 @@ def evidence_of(posterior: Posterior, broad: ModelSpec) -> Evidence:
         drawn.mean(axis=0),
         np.atleast_2d(np.cov(drawn, rowvar=False)),
         posterior.problems,
-        posterior.law_fits,
     )
 
 
@@ -202,7 +190,7 @@ def _fitted(
     moments = pd.DataFrame(evidence.covariance, columns=[f"with {label}" for label in labels])
     moments.insert(0, "mean", evidence.mean)
     moments.insert(0, "label", labels)
-    log = refit_row(evidence.problems, attempts, began) | {"law_fits": evidence.law_fits}
+    log = refit_row(evidence.problems, attempts, began)
     return {"estimates": moments, "fits": pd.DataFrame([log])}
 
 
@@ -221,5 +209,4 @@ def _read(records: Records, study: str) -> Evidence:
         rows["mean"].to_numpy(np.float64),
         rows[columns].to_numpy(np.float64),
         () if bool(row["trustworthy"]) else (str(row["problems"]),),
-        bool(row["law_fits"]),
     )

@@ -14,16 +14,12 @@ from bayes_cpt.study.study import Study
 from bayes_cpt.validate.folds import Fold, held_out_folds, other_study
 from bayes_cpt.validate.held_out import TABLES, package_method, score_folds
 from bayes_cpt.validate.scores import ALL_DOMAINS, EQUAL_RUNS, summarize
-from bayes_cpt.validate.tasks import Pool, Records
+from bayes_cpt.validate.tasks import Pool, Progress, Records
 
 if TYPE_CHECKING:
     import pandas as pd
 
-type Progress = Callable[[str, float], None]
-
 LEARNT, BEFORE = "learnt", "before"
-# What a folder of a study's held-out runs is called beside that of its fitted ones.
-FITTED, PREDICTED = "fit", "predict"
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,12 +42,10 @@ def read_case(folder: str | Path) -> Case:
     from bayes_cpt.study.folder import read_study
 
     path = Path(folder)
-    if (path / FITTED).is_dir() and not (path / "study.toml").exists():
-        predicted = path / PREDICTED
-        return Case(
-            read_study(path / FITTED), read_study(predicted) if predicted.is_dir() else None
-        )
-    return Case(read_study(path))
+    fitted, predicted = path / "fit", path / "predict"
+    if not fitted.is_dir() or (path / "study.toml").exists():
+        return Case(read_study(path))
+    return Case(read_study(fitted), read_study(predicted) if predicted.is_dir() else None)
 
 
 def score_left_out(
@@ -94,9 +88,12 @@ def score_left_out(
             for name, spec in ((LEARNT, learnt.spec), (BEFORE, learnt.before))
         }
         kept = records(case, learnt) if records else Records.open(None, {}, TABLES)
-        points, refits = score_folds(
-            folds, methods, seed, pool=where, records=kept, progress=_named(progress, case)
-        )
+
+        def tell(stage: str, share: float, study: str = case.study.name) -> None:
+            if progress is not None:
+                progress(f"{study} left out: {stage}", share)
+
+        points, refits = score_folds(folds, methods, seed, pool=where, records=kept, progress=tell)
         for method, method_points in points.groupby("method", sort=False):
             scores = summarize(method_points)
             row = scores[(scores["run"] == EQUAL_RUNS) & (scores["domain"] == ALL_DOMAINS)].iloc[0]
@@ -117,9 +114,3 @@ def crps_ratio(scores: "pd.DataFrame") -> float:
     """Return the CRPS under learnt priors over that under the model's own: geometric mean over studies."""
     by_method = scores.pivot(index="study", columns="method", values="crps").dropna()
     return float(np.exp(np.log(by_method[LEARNT] / by_method[BEFORE]).mean()))
-
-
-def _named(progress: Progress | None, case: Case) -> Progress | None:
-    if progress is None:
-        return None
-    return lambda stage, share: progress(f"{case.study.name} left out: {stage}", share)

@@ -263,10 +263,10 @@ def log_likelihood_ratios(informed: Floats, pulls: Floats, a: int, b: int) -> Fl
 
 def _probability(log_ratios: Floats) -> float:
     """Return the probability that two parameters go together at all."""
-    highest = log_ratios.max()
-    log_factor = highest + np.log(np.exp(log_ratios - highest).mean(axis=0) @ GRID_PRIOR)
-    odds = np.log(EXPECTED / (1.0 - EXPECTED)) + log_factor
-    return float(1.0 / (1.0 + np.exp(-odds)))
+    from scipy.special import expit, logit, logsumexp
+
+    log_factor = logsumexp(log_ratios, b=GRID_PRIOR / len(log_ratios))
+    return float(expit(logit(EXPECTED) + log_factor))
 
 
 def _predictive(

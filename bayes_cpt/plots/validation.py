@@ -14,7 +14,7 @@ from bayes_cpt.plots.style import GREY, INK, LARGE, SMALL, colour, dress, new_fi
 from bayes_cpt.validate.calibration import RANKED
 from bayes_cpt.validate.comparison import Comparison
 from bayes_cpt.validate.law_scores import CRPS, LOG_SCORE, STACK
-from bayes_cpt.validate.scores import HORIZONS, MASSES, horizon_bins, mean_scores
+from bayes_cpt.validate.scores import MASSES, horizons, mean_scores
 
 # Of coverage: inches of a bin of horizons and of the two rows; how far lines of a bin are spread, of the
 # distance of two bins; and the bars of a histogram.
@@ -137,8 +137,8 @@ def coverage(points: pd.DataFrame, axis: Literal["share", "ratio"] = "share") ->
     """
     if points.empty:
         raise ValueError("there are no scored points: nothing to draw")
-    binned = points.assign(bin=horizon_bins(points[axis], axis))
-    bins = sorted(binned["bin"].unique())
+    found = horizons(points[axis], axis).remove_unused_categories()
+    binned, bins = points.assign(bin=found.astype(str)), list(found.categories)
     methods, domains = list(binned["method"].unique()), list(binned["domain"].unique())
     width = BIN * max(len(bins), 3) * len(domains) + 1.0
     figure = new_figure(width, COVERAGE_HEIGHT + PIT_HEIGHT + 0.8)
@@ -148,8 +148,7 @@ def coverage(points: pd.DataFrame, axis: Literal["share", "ratio"] = "share") ->
         top, bottom = part.subplots(2, 1, height_ratios=(COVERAGE_HEIGHT, PIT_HEIGHT))
         _coverage(top, rows, methods, bins)
         counts = [rows[rows["bin"] == place].groupby("method").size().max() for place in bins]
-        names = [HORIZONS[axis][place][1] for place in bins]
-        labels = [f"{name}\n{count} points" for name, count in zip(names, counts, strict=True)]
+        labels = [f"{name}\n{count} points" for name, count in zip(bins, counts, strict=True)]
         top.set(xticks=range(len(bins)), xticklabels=labels, xlabel=WORDS[axis])
         _histograms(bottom, rows, methods)
     entries = {method: panels.line(colour(place)) for place, method in enumerate(methods)}
@@ -160,7 +159,7 @@ def coverage(points: pd.DataFrame, axis: Literal["share", "ratio"] = "share") ->
     return figure
 
 
-def _coverage(axes: Axes, rows: pd.DataFrame, methods: list[str], bins: list[int]) -> None:
+def _coverage(axes: Axes, rows: pd.DataFrame, methods: list[str], bins: list[str]) -> None:
     for mass in MASSES:
         axes.axhline(mass, **PROMISED)
         panels.beside(axes, f"{mass} %", mass, color=GREY)

@@ -36,8 +36,6 @@ class BaselineError(BayesCPTError, ValueError):
 MOMENTUM = 0.999
 # The first PT steps are not on the power law yet; `bayes_cpt` leaves out as many.
 SKIPPED_PRETRAINING = 0.1
-# Below it the replay factor is its series: the quotient would lose its digits.
-SMALL_BEND = 1e-4
 # No loss is lower: keeps the logarithm finite while the optimiser strays.
 LOWEST_LOSS = 1e-3
 
@@ -143,9 +141,9 @@ def _replay_factor(bend: float, share: Floats) -> Floats:
     Over that value, the factors printed for D_pt and D_cpt are one function: B and a2 would be so
     entangled, B going to 0 as a2 falls, that few starts arrive. The fitted curves are the same.
     """
-    if abs(bend) < SMALL_BEND:
-        return share + bend * share * (1.0 - share) / 2.0
-    return np.asarray(np.expm1(-bend * share) / np.expm1(-bend))
+    from scipy.special import exprel
+
+    return np.asarray(share * exprel(-bend * share) / exprel(-bend))
 
 
 def printed_losses(parameters: ArrayLike, inputs: Inputs, *, is_target: bool) -> Floats:

@@ -465,15 +465,10 @@ def judge(ranks: pd.DataFrame, draws: int) -> pd.DataFrame:
     outside = [
         ((curves < lower[:, None]) | (curves > upper[:, None])).any(axis=0)
         for lower, upper in (
-            ecdf_bands(count, mass) for mass in (1.0 - FALSE_ALARM, family_mass(quantities))
+            ecdf_bands(count, 1.0 - FALSE_ALARM / together) for together in (1, max(1, quantities))
         )
     ]
     words = np.array([HOLDS, EDGE, FAILS])[np.where(outside[0], 1 + outside[1], 0)]
     spreads = np.sqrt(12.0 * ((values - 0.5) ** 2).mean())
     found = {"verdict": words, "mean": values.mean(), "spread": spreads}
     return pd.DataFrame(found).rename_axis("quantity").reset_index()
-
-
-def family_mass(quantities: int) -> float:
-    """Return the mass of each quantity's band by which so many are judged together."""
-    return 1.0 - FALSE_ALARM / max(1, quantities)

@@ -80,12 +80,12 @@ def held_out_folds(
     """
     if not all(0 <= share < 1 for share in after):
         raise ValueError(f"shares are {list(after)}: give numbers from 0 on, below 1")
-    whole = _fitted_part(study, spec)
-    chosen = _chosen(study, whole, runs)
-    if 0.0 in after and len(_tested(whole)) < 2:
+    whole, tested = _fitted_part(study, spec), spec.law.last_phase_runs(study)
+    chosen = tested if runs is None else _chosen(study, tested, runs)
+    if 0.0 in after and len(tested) < 2:
         raise StudyError.at(
             f"study {study.name}",
-            "it has one run to leave out, and nothing to fit is left without it",
+            "it has fewer than two runs to leave out, and without one nothing to fit is left",
             "leave out only tails of runs, or measure a second run",
         )
     folds = []
@@ -121,28 +121,20 @@ def check_folds(folds: Sequence[Fold], spec: ModelSpec) -> None:
 def other_study(study: Study, other: Study, spec: ModelSpec) -> list[Fold]:
     """Return the fold that predicts all runs of another study from this one."""
     whole = _fitted_part(study, spec)
-    names = [run.name for run in _tested(_fitted_part(other, spec))]
+    names = [run.name for run in spec.law.last_phase_runs(other)]
     return _fold(other.name, whole, other.subset(names), spec)
 
 
 def _fitted_part(study: Study, spec: ModelSpec) -> Study:
-    if spec.law.continual:
-        return study
-    return study.subset(run.name for run in study.pretraining_runs)
+    return study.subset(run.name for run in spec.law.fitted_runs(study))
 
 
-def _tested(study: Study) -> Sequence[Run]:
-    return study.continual_runs or study.pretraining_runs
-
-
-def _chosen(study: Study, whole: Study, runs: Iterable[str] | None) -> list[Run]:
+def _chosen(study: Study, tested: Sequence[Run], runs: Iterable[str]) -> list[Run]:
     """Return the runs asked for; they must be among those that the model predicts."""
-    if runs is None:
-        return list(_tested(whole))
     chosen = [study.run(name) for name in runs]
     for run in chosen:
-        if run not in _tested(whole):
-            names = ", ".join(tested.name for tested in _tested(whole))
+        if run not in tested:
+            names = ", ".join(own.name for own in tested)
             raise StudyError.at(
                 f"run {run.name}",
                 f"the model predicts no runs of phase {run.phase}",
@@ -158,7 +150,7 @@ def _fold(
     residuals = spec.residuals
     domains = spec.law.domains(fitted)
     tables = []
-    for run in _tested(held_out):
+    for run in spec.law.last_phase_runs(held_out):
         for domain in domains:
             limit = _last_fitted(fitted, run, domain, residuals, known=after > 0)
             steps, losses = held_out.curve(run.name, domain)

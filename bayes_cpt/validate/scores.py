@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from bayes_cpt.arrays import Floats
 from bayes_cpt.errors import BayesCPTError
@@ -154,16 +154,16 @@ def mean_scores(scored: pd.DataFrame, keys: Iterable[str]) -> pd.DataFrame:
     return means.assign(**{name: errors[own] for name, own in covered.items()}).reset_index()
 
 
-def horizon_bins(values: ArrayLike, axis: str) -> NDArray[np.intp]:
-    """Return the index of each point's bin in ``HORIZONS[axis]``.
+def horizons(values: ArrayLike, axis: str) -> pd.Categorical:
+    """Return the bin of each point in ``HORIZONS[axis]``, in words.
 
     Examples
     --------
-    >>> horizon_bins([0.05, 0.051, 1.0], "share").tolist()
-    [0, 1, 4]
+    >>> horizons([0.05, 0.051, 1.0], "share").tolist()
+    ['first 5 %', '5 to 25 %', '75 to 100 %']
     """
-    edges = [edge + EDGE_SLACK for edge, _ in HORIZONS[axis]]
-    return np.searchsorted(edges, np.asarray(values, dtype=np.float64))
+    edges, words = zip(*HORIZONS[axis], strict=True)
+    return pd.cut(np.asarray(values), [-np.inf, *np.add(edges, EDGE_SLACK)], labels=words)
 
 
 def by_horizon(scored: pd.DataFrame, axis: str, keys: Sequence[str] = ()) -> pd.DataFrame:
@@ -175,15 +175,13 @@ def by_horizon(scored: pd.DataFrame, axis: str, keys: Sequence[str] = ()) -> pd.
         Columns `keys`, horizon (the bin in words), runs (how many have points there) and the scores of
         `summarize`. Bins without points are left out.
     """
-    bins = horizon_bins(scored[axis], axis)
-    binned = scored.assign(bin=bins).sort_values("bin", kind="stable")
-    groups = [*keys, "bin"]
+    binned = scored.assign(horizon=horizons(scored[axis], axis))
+    binned = binned.sort_values("horizon", kind="stable").astype({"horizon": str})
+    groups = [*keys, "horizon"]
     means = mean_scores(binned, groups)
-    runs = binned.groupby(groups, sort=False)["run"].nunique().to_numpy()
-    words = [HORIZONS[axis][i][1] for i in means["bin"]]
-    means.insert(len(keys), "horizon", words)
-    means.insert(len(keys) + 1, "runs", runs)
-    return means.drop(columns="bin")
+    runs = binned.groupby(groups, sort=False)["run"].nunique()
+    means.insert(len(groups), "runs", runs.to_numpy())
+    return means
 
 
 def _matched(draws: ArrayLike, observed: ArrayLike) -> tuple[Floats, Floats]:

@@ -127,7 +127,7 @@ def simulated() -> tuple[dict[str, np.ndarray], list[ScorePairs]]:
 
 @cache
 def fitted() -> ScoreFit:
-    return fit_scores(simulated()[1], seed=1, cores=1)
+    return fit_scores(simulated()[1], seed=1)
 
 
 @pytest.mark.slow

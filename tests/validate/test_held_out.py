@@ -113,7 +113,7 @@ def test_runs_that_cannot_be_left_out_are_named() -> None:
         held_out_folds(lab(), SPEC, ["r26_cos"])
     names = [run.name for run in lab().pretraining_runs] + ["r25_cos"]
     alone = lab().subset(names)
-    with pytest.raises(StudyError, match=r"one run to leave out.*Leave out only tails"):
+    with pytest.raises(StudyError, match=r"fewer than two runs to leave out.*Leave out only tails"):
         held_out_folds(alone, SPEC)
     assert len(held_out_folds(alone, SPEC, after=[0.5])) == 1
     with pytest.raises(ValueError, match=r"shares are \[1\.5\]"):

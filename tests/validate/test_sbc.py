@@ -32,7 +32,6 @@ from bayes_cpt.validate.calibration import (
     design_study,
     ecdf,
     ecdf_bands,
-    family_mass,
     held_out_run,
     judge,
     quantity_ranks,
@@ -348,4 +347,3 @@ def test_all_quantities_together_seldom_raise_a_false_alarm() -> None:
         (judge(ranks(generator, 100, 20), DRAWS)["verdict"] == FAILS).any() for _ in range(200)
     ]
     assert np.sum(alarms) <= binom.ppf(0.999, 200, 0.05)
-    assert family_mass(20) == pytest.approx(0.9975)
