@@ -1,23 +1,182 @@
+"""What a study can tell of each quantity, before a fit and after one, and the run that would tell more."""
+
+import warnings
 from functools import cache
 
 import numpy as np
 import pandas as pd
 import pytest
-from designs import DESIGNS_BY_NAME, laplace_posterior
+from designs import (
+    DESIGNS_BY_NAME,
+    full,
+    laplace_posterior,
+    one_rate,
+    one_replay,
+    too_short,
+    without_anneals,
+)
 from synthetic import lab, prior_as_posterior
 
-from bayes_cpt.forecast.derived import LONG, PT_ANNEALED, SLOWER
-from bayes_cpt.identify.determination import determination
+from bayes_cpt.errors import StudyError
+from bayes_cpt.forecast.derived import (
+    LONG,
+    PT_ANNEALED,
+    SLOWER,
+    Typical,
+    effects_of,
+    tried,
+)
+from bayes_cpt.identify.determination import (
+    IDENTIFIED,
+    candidate_runs,
+    contractions,
+    determination,
+    identifiability,
+)
+from bayes_cpt.model.priors import LogNormal, Prior
+from bayes_cpt.model.setup import build_setup
+from bayes_cpt.model.spec import read_spec
+from bayes_cpt.study.study import Study
+
+# --- before a fit ---------------------------------------------------------------------------------
 
 
 @cache
 def found(name: str) -> pd.DataFrame:
+    table = identifiability(DESIGNS_BY_NAME[name](), read_spec("cpt-replay"))
+    return table.set_index(["quantity", "domain"])
+
+
+def named(name: str) -> dict[tuple[str, str], str]:
+    """Return what a design is said to leave open, and the run that would tell."""
+    table = found(name)
+    return {label: advice for label, advice in table["advice"].items() if advice}
+
+
+# Quantities that each lack leaves open, with a part of the advice.
+LACKS: list[tuple[str, list[str], str]] = [
+    # The level is carried over the transfer: what an annealed base changes hangs on C1 and C2 alone, of
+    # which a whole PT curve tells, and nearly as much the start of a CPT run from an annealed base.
+    ("without anneals", ["gain_ratio", "base_effect"], "anneal"),
+    ("one rate", ["rate_effect"], SLOWER),
+    ("one replay", ["replay_onset", "gain_replay"], "at replay"),
+    ("one replay", ["replay_effect"], "at replay"),
+    ("too short", ["shift_exponent"], LONG),
+    ("too short", ["length_effect"], LONG),
+]
+
+
+@pytest.mark.parametrize(("lacking", "quantities", "advice"), LACKS)
+def test_each_lack_is_named_with_the_run_that_fills_it(
+    lacking: str, quantities: list[str], advice: str
+) -> None:
+    open_ones = named(lacking)
+    for quantity in quantities:
+        advised = [said for (name, _), said in open_ones.items() if name == quantity]
+        assert advised, quantity
+        assert all(advice in said for said in advised), advised
+    # Where nothing lacks none is named.
+    assert not {name for name, _ in named("full")} & set(quantities)
+
+
+def test_the_run_advised_is_the_one_that_tells() -> None:
+    gained = found("without anneals").loc["gain_ratio"]
+    assert (gained["contraction"] < 0.2).all()
+    assert (gained["with_advice"] > gained["contraction"] + 0.35).all()
+    shape = found("too short").loc["shift_exponent"]
+    assert (shape["with_advice"] > shape["contraction"] + 0.2).all()
+
+
+def test_a_study_that_differs_in_one_thing_has_tried_it() -> None:
+    def untried(study: Study) -> set[str]:
+        frame = build_setup(read_spec("cpt-replay"), study).frame
+        return {name for name, differ in tried(frame, study).items() if not differ}
+
+    assert untried(full()) == set()
+    assert untried(one_rate()) == {"rate_effect"}
+    assert untried(one_replay()) == {"replay_effect"}
+    assert untried(without_anneals()) == {"base_effect"}
+    assert untried(too_short()) == {"length_effect"}
+    assert untried(lab()) == {"length_effect"}
+
+
+def test_contractions_are_shares_and_grow_with_what_is_added() -> None:
+    for name in DESIGNS_BY_NAME:
+        table = found(name)
+        assert table["contraction"].between(0, 1).all()
+        assert (table["with_advice"] >= table["contraction"] - 1e-9).all()
+        assert (table["identified"] == (table["contraction"] >= IDENTIFIED)).all()
+
+
+def test_a_longer_run_never_tells_less() -> None:
+    short, whole = found("too short"), found("full")
+    assert (whole["contraction"] >= short["contraction"] - 1e-9).all()
+    effects = whole.index[whole["kind"] == "effect"]
+    assert (whole.loc[effects, "sd"] <= short.loc[effects, "sd"]).all()
+
+
+def test_what_moves_together_is_named_both_ways() -> None:
+    table = found("one replay")
+    pairs = {
+        ((quantity, domain), partner[:2]): partner[2]
+        for (quantity, domain), partners in table["moves_with"].items()
+        for partner in partners
+    }
+    assert pairs
+    assert all(abs(value) > 0.7 for value in pairs.values())
+    # At one replay ratio, the size of the shift and what replay does to it are one number.
+    assert (("shift_share", "general"), ("replay_quarter", "general")) in pairs
+
+
+@pytest.mark.parametrize("model", ["pretrain", "cpt"])
+def test_other_laws_have_effects_and_candidates_of_their_own(model: str) -> None:
+    runs = ["pt_stable", "pt_annealed", "quarter", "slow", "rewarmed"]
+    study = full().subset(runs)
+    spec = read_spec(model)
+    frame = build_setup(spec, study).frame
+    table = identifiability(study, spec)
+    effects = set(table.loc[table["kind"] == "effect", "quantity"])
+    assert effects == {effect.name for effect in effects_of(frame)}
+    names = {curve.run for curve in candidate_runs(frame, Typical.of(study)).curves}
+    assert {effect.run for effect in effects_of(frame)} <= names
+    assert not any("replay" in name for name in names)
+    assert not (model == "pretrain" and any("CPT" in name for name in names))
+
+
+def test_a_study_without_what_the_law_needs_is_refused() -> None:
+    with pytest.raises(StudyError, match="there is no CPT run"):
+        identifiability(full().subset(["pt_stable"]), read_spec("cpt-replay"))
+
+
+def test_what_has_no_slope_in_numbers_is_not_identified() -> None:
+    told = np.diag([4.0, 1.0])
+    found = contractions(np.array([[1.0, 0.0], [0.0, 0.0]]), told)
+    assert found.tolist() == [0.75, 0.0]
+
+
+def test_priors_that_leave_all_numbers_still_get_an_answer() -> None:
+    """An exponent of e^50 at one prior sd: the law overflows, and tells nothing there."""
+    spec = read_spec("cpt-replay")
+    wide = Prior(reason="trial", every=LogNormal(distribution="lognormal", median=0.5, sigma=50.0))
+    changed = spec.model_copy(update={"priors": spec.priors | {"exponent": wide}})
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        found = identifiability(lab(), changed)
+    assert found["contraction"].between(0.0, 1.0).all()
+    assert np.isfinite(found["sd"]).all()
+
+
+# --- after one ------------------------------------------------------------------------------------
+
+
+@cache
+def found_after(name: str) -> pd.DataFrame:
     table = determination(laplace_posterior(DESIGNS_BY_NAME[name]()))
     return table.set_index(["kind", "quantity", "domain"])
 
 
 def advice(name: str, kind: str, quantity: str) -> list[str]:
-    own = found(name).xs((kind, quantity), level=("kind", "quantity"))
+    own = found_after(name).xs((kind, quantity), level=("kind", "quantity"))
     return [said for said in own["advice"] if said]
 
 
@@ -41,7 +200,7 @@ def test_each_lack_is_named_after_a_fit_too(
 
 
 def test_the_ridges_of_the_law_are_named() -> None:
-    table = found("full")
+    table = found_after("full")
     partners = {
         coefficient: {
             (name, domain): correlation
@@ -65,7 +224,7 @@ def test_correlations_are_of_ranks_in_the_posterior() -> None:
 
     posterior = laplace_posterior(DESIGNS_BY_NAME["full"]())
     draws = [posterior.draws(name, "general").ravel() for name in ("L0", "alpha")]
-    told = found("full").loc[("coefficient", "L0", "general"), "moves_with"]
+    told = found_after("full").loc[("coefficient", "L0", "general"), "moves_with"]
     value = next(r for name, domain, r in told if (name, domain) == ("alpha", "general"))
     assert value == pytest.approx(spearmanr(*draws).statistic, abs=1e-9)
 
