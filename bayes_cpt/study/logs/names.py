@@ -53,7 +53,7 @@ TRAIN = "train"
 NO_SET = re.compile(
     r"\bvs (?:samples|tokens|time|consumed)|__(?:min|max)$|_step$|(?:^|[/_. (-])(?:ema|smooth(?:ed)?|"
     r"moving|rolling|running|delta|gap|change|ratio|best|lowest|min|max|std|stderr|sem|var|sum|total|aux|"
-    r"auxiliary|z|kl|lb|mtp|router|balanc(?:e|ing))(?:$|[/_. )\d-])",
+    r"auxiliary|z|kl|lb|mtp|lower|upper|router|balanc(?:e|ing))(?:$|[/_. )\d-])",
     re.IGNORECASE,
 )
 RATE_NAMES = (
@@ -63,7 +63,10 @@ RATE_NAMES = (
 RATE = re.compile(r"(?:^|[/_\s-])(?:lr|learning[-_ ]?rate)(?:$|[/_\s(-])", re.IGNORECASE)
 # A learning rate in other units, as verl's lr(1e-3).
 TIMES = re.compile(r"\((1e-?\d+)\)$")
-NO_RATE = re.compile(r"decay|embed|scale|vs |final|initial", re.IGNORECASE)
+NO_RATE = re.compile(
+    r"decay|embed|scale|vs |final|initial|mult|ratio|factor|relative|peak|(?:base|max|min|init)[_-]?l",
+    re.IGNORECASE,
+)
 UNITS = ("nats", "bits", "perplexity")
 OF_A_BYTE = "per byte, character or word"
 # A counter by which logs of fairseq are known.
@@ -86,14 +89,14 @@ def count_of(series: str) -> str | None:
 
     Examples
     --------
-    >>> count_of("train/global_step"), count_of("Iteration"), count_of("_step"), count_of("eval_steps")
+    >>> count_of("train/global_step"), count_of("iter_num"), count_of("_step"), count_of("eval_steps")
     ('own', 'steps', 'calls', None)
     """
     name = series.strip().lower()
     others = {*words(name)} - TRAINER
     if name in COUNTS or not others & STEP_WORDS:
         return COUNTS.get(name)
-    others -= STEP_WORDS
+    others -= STEP_WORDS | ({"num", "idx", "index"} if words(name)[-1] not in STEP_WORDS else set())
     return ("own" if others else "steps") if others <= OWN_WORDS else None
 
 

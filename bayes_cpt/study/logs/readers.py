@@ -49,6 +49,14 @@ JSON_SUFFIXES = (".jsonl", ".ndjson", ".json")
 TABLE_SUFFIXES = (".csv", ".tsv", ".parquet", *JSON_SUFFIXES)
 # Between the objects of JSON lines, whatever the file is called.
 OBJECTS = re.compile(r"^\{.*\}\s*\n\{", re.MULTILINE)
+# What separates columns, besides blanks.
+MARKS = r"[,;\t|]"
+# Columns of numbers whose series another column says, and what makes a name of that.
+LABELS = (
+    (("loss", "val_loss", "eval_loss", "validation_loss"), ("domain", "dataset"), "_val_loss"),
+    (("loss",), ("split", "mode", "type", "stage"), "_loss"),
+    (("value",), ("metric", "key", "tag"), ""),
+)
 # Tables in a line of JSON that hold all that was logged at its step.
 WRAPPERS = ("data", "metrics", "scalars", "values")
 STATE = "trainer_state.json"
@@ -122,9 +130,7 @@ def kind_of(path: Path) -> str:
     best = max(counts, key=lambda kind: counts[kind])
     if counts[best]:
         return best
-    first = next((line.strip() for line in lines if line.strip()), "")
-    header = [cell.strip(' "') for cell in re.split(r"[,;\t|]", first)]
-    if (len(header) > 1 and any(map(count_of, header))) or any(map(_json_in, lines)):
+    if _is_table(text) or any(map(_json_in, lines)):
         return "table"
     nearest = ", ".join(nearest_formats(lines))
     raise fail(str(path), f"it is a log of no known format; the nearest are {nearest}", BY_PATTERN)
@@ -162,14 +168,16 @@ def _widen(log: RawLog, path: Path) -> None:
         cells = {k: v for k, v in row.cells.items() if k not in (value, left_out)}
         return row._replace(cells={**cells, called: row.cells.get(value)})
 
-    for value, labels, end in (
-        ("loss", ("domain", "dataset"), "_val_loss"),
-        ("value", ("metric", "key", "tag"), ""),
-    ):
-        label = next((by_case[key] for key in labels if key in by_case), None)
-        if value in by_case and label is not None:
+    for values, labels, end in LABELS:
+        value, label = (
+            next((by_case[key] for key in keys if key in by_case), None)
+            for keys in (values, labels)
+        )
+        if value is not None and label is not None:
             log.rows = [
-                named(row, by_case[value], f"{row.cells.get(label)}{end}", label)
+                row
+                if empty(own := row.cells.get(label))
+                else named(row, value, f"{own}{end}", label)
                 for row in log.rows
             ]
             return
@@ -296,12 +304,38 @@ def flat(row: Mapping[str, Any], above: str = "") -> dict[str, Any]:
     return joined
 
 
+def _headed(text: str) -> tuple[str, int]:
+    """Return a table of text from its header on, and the lines before it.
+
+    In a Markdown table, as of model cards, bars are around each line; a header may be a comment, as NumPy
+    writes it.
+    """
+    lines = text.strip("\n").splitlines()
+    if text.startswith("|"):
+        inner = [line.strip().strip("|") for line in lines]
+        lines = [line if line.strip(" :|-") else "" for line in inner]
+    above = next((i for i, line in enumerate(lines) if not line.startswith("#")), len(lines))
+    if above and _all_numbers("".join(lines[above : above + 1])):
+        above -= 1
+        lines[above] = lines[above].lstrip("# ")
+    return "\n".join(lines[above:]), above
+
+
+def _is_table(text: str) -> bool:
+    """Whether the first line names columns, one of which counts; where blanks part them, above numbers."""
+    header, below = (*_headed(text)[0].split("\n", 2), "", "")[:2]
+    marked = re.search(MARKS, header) or _all_numbers(below)
+    cells = re.split(MARKS if re.search(MARKS, header) else r"\s+", header)
+    return bool(marked) and len(cells) > 1 and any(count_of(cell.strip(' "')) for cell in cells)
+
+
+def _all_numbers(line: str) -> bool:
+    return all(as_number(cell) is not None for cell in re.split(rf"{MARKS}|\s+", line.strip()))
+
+
 def _csv_rows(text: str, log: RawLog) -> Iterator[Row]:
     path = log.source
-    if text.startswith("|"):
-        # A Markdown table, as of model cards: bars around each line, and one of dashes.
-        inner = [line.strip().strip("|") for line in text.splitlines()]
-        text = "\n".join(line if line.strip(" :|-") else "" for line in inner)
+    text, above = _headed(text)
     delimiter = separator_of(text.split("\n", 1)[0])
     header, lines = csv_lines(text, path, delimiter)
     if twice := [name for name in header if header.count(name) > 1]:
@@ -314,7 +348,7 @@ def _csv_rows(text: str, log: RawLog) -> Iterator[Row]:
     for number, cells in lines:
         # A job that was resumed may have written its header again.
         if cells != header:
-            yield Row(f"{path}, line", number, dict(zip(header, cells, strict=True)))
+            yield Row(f"{path}, line", number + above, dict(zip(header, cells, strict=True)))
 
 
 # Hugging Face: trainer_state.json, and the checkpoint folders that hold it.

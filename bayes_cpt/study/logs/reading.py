@@ -30,6 +30,7 @@ from bayes_cpt.study.logs.names import (
     is_training_loss,
     measured_unit,
     rate_series,
+    words,
 )
 from bayes_cpt.study.logs.raw import (
     Cells,
@@ -51,9 +52,25 @@ from bayes_cpt.study.validation import HIGHEST_LOSS
 SAME_VALUE = 1e-6
 # Several losses of so many significant digits are equal only where one was carried along.
 PRECISE = 5
+# So many steps may have a second evaluation, of another checkpoint.
+MOST_AGAIN = 2
 RUN_COLUMNS = (
     "run", "run_name", "run_id", "experiment", "seed", "trial", "replay", "config", "variant",
 )  # fmt: skip
+
+# Words of columns that differ between runs, and within one as little.
+RUN_WORDS = (
+    "name",
+    "exp",
+    "model",
+    "arm",
+    "condition",
+    "mix",
+    "mixture",
+    "base",
+    "domain",
+    "dataset",
+)
 
 # One text or several.
 type Texts = Annotated[
@@ -423,6 +440,9 @@ class _Cleaning:
         kept: dict[int, _Point] = {}
         count: Counter[str] = Counter()
         newest, last = -1, -math.inf
+        # One checkpoint may be evaluated again, at the end, and not many.
+        pairs = pairwise(points)
+        twice = sum(a.step == b.step and not _same(a.value, b.value) for a, b in pairs) > MOST_AGAIN
         first = points[0].step if points else 0
         resumed, anew = "", False
         for point in points:
@@ -449,7 +469,9 @@ class _Cleaning:
             elif _same(point.value, before.value):
                 count["repeat"] += 1
             elif (column := self._telling(before.row, point.row)) is None and (
-                step == newest and (again := self._of_other_checkpoint(point, kept, resumed))
+                step == newest
+                and not twice
+                and (again := self._of_other_checkpoint(point, kept, resumed))
             ):
                 self.notes.append(
                     f"{point.row.place}: the second evaluation of step {step} is {again}, as when the "
@@ -464,7 +486,7 @@ class _Cleaning:
             else:
                 problem = f"the value of the {what} is {point.value:g} at step {step}"
                 problem += f", but {before.value:g} in {before.row.place}"
-                self.check.add(point.row.place, *self._two_values(problem, column, anew))
+                self.check.add(point.row.place, *self._two_values(problem, column, anew, twice))
                 return []
         if resumed:
             self.notes.append(f"{resumed}: the steps of the {what} fall here: the job was resumed")
@@ -473,8 +495,10 @@ class _Cleaning:
 
     def _telling(self, one: Row, other: Row) -> str | None:
         """Return the column that tells two rows apart as those of different runs."""
-        for column in self._run_columns():
+        for column in self.cells.names:
             cells = [row.cells.get(column) for row in (one, other)]
+            if not {*words(column)} & {*RUN_COLUMNS, *RUN_WORDS}:
+                continue
             if cells[0] != cells[1] and not any(map(empty, cells)):
                 return column
         return None
@@ -488,7 +512,9 @@ class _Cleaning:
                 return f"that of step {other.step} again"
         return "of another checkpoint" if self.raw.trains_between and not resumed else None
 
-    def _two_values(self, problem: str, column: str | None, anew: bool) -> tuple[str, str]:
+    def _two_values(
+        self, problem: str, column: str | None, anew: bool, twice: bool
+    ) -> tuple[str, str]:
         """Return the problem of two values at a step: several runs where the log shows it, or one twice."""
         if column is not None:
             return (
@@ -501,6 +527,11 @@ class _Cleaning:
                 "sets of one",
                 "keep to one run, or give --overlap last if the job was started anew; import a log for "
                 "each set, with its own --loss SERIES=SET",
+            )
+        if twice:
+            return (
+                f"{problem}: several steps have two evaluations, as of two validation sets under one name",
+                "evaluate each under a name of its own, or keep one by --overlap first or last",
             )
         return (
             problem,

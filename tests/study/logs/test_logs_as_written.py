@@ -43,7 +43,7 @@ def refused(path: Path, text: str, *fragments: str, **keys: Any) -> None:
 
 OWN_COUNTERS = (
     "train/global_step trainer/global_step global_step gradient_step opt_step iter iteration current_steps "
-    "train/step update"
+    "train/step update iter_num"
 )
 
 
@@ -225,6 +225,20 @@ def test_the_best_model_evaluated_at_the_end_is_not_the_run(tmp_path: Path) -> N
     refused(tmp_path / "b.csv", text.replace("20,2.5", "20,2.4"), "--overlap first", "best")
 
 
+def test_two_evaluations_at_many_steps_are_of_two_sets(tmp_path: Path) -> None:
+    path = tmp_path / "trainer_state.json"
+    state(path, [{"step": step, "eval_loss": own} for step in VAL for own in (VAL[step], 3.5)])
+    with pytest.raises(LogError, match="two validation sets under one name"):
+        Reading(paths=(str(path),)).read()
+    log = Reading(paths=(str(path),), overlap="first").read()
+    assert [loss for *_, loss in log.losses] == list(VAL.values())
+
+
+@pytest.mark.parametrize("name", ["lr_mult", "peak_lr", "lr_scale", "min_lr", "lr_ratio"])
+def test_what_is_no_learning_rate(name: str, tmp_path: Path) -> None:
+    assert not read(tmp_path / "a.csv", f"step,val_loss,{name}\n10,2.9,0.5\n").rates
+
+
 def test_a_resumed_job_counts_and_two_runs_are_named(tmp_path: Path) -> None:
     resumed = "step,val_loss\n0,3.0\n10,2.9\n20,2.8\n10,2.91\n20,2.81\n30,2.7\n"
     log = read(tmp_path / "a.csv", resumed)
@@ -244,7 +258,7 @@ def test_a_resumed_job_counts_and_two_runs_are_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize("overlap", ["refuse", "last"])
 @pytest.mark.parametrize("late", [False, True])
 @pytest.mark.parametrize("by_step", [False, True])
-@pytest.mark.parametrize("column", ["experiment", "run_id", "seed", "replay"])
+@pytest.mark.parametrize("column", ["experiment", "run_id", "seed", "replay", "model_name", "mix"])
 def test_tables_of_several_runs(
     column: str, by_step: bool, late: bool, overlap: str, tmp_path: Path
 ) -> None:
@@ -312,7 +326,7 @@ def test_packed_logs_are_read(tmp_path: Path) -> None:
         ("lm loss validation", "lm loss validation vs samples"), ("val_loss", "val_loss vs tokens"),
         ("val/loss", "val/loss_ema"), ("val_loss", "best_val_loss"), ("eval/loss", "eval/loss_std"),
         ("val_loss", "val_aux_loss"), ("eval/loss", "eval/loss (smoothed)"), ("eval/avg_loss", "eval/total_loss"),
-        ("val_loss", "val_loss_moving_avg"), ("val_loss", "train_val_loss_gap"), ("eval/loss", "eval/moe_lb_loss"), ("val_loss_epoch", "val_loss_step"), ("eval_loss", "eval_loss_sum"),
+        ("val_loss", "val_loss_moving_avg"), ("valid/loss", "valid/loss_upper_95"), ("val_loss", "train_val_loss_gap"), ("eval/loss", "eval/moe_lb_loss"), ("val_loss_epoch", "val_loss_step"), ("eval_loss", "eval_loss_sum"),
     ],
 )  # fmt: skip
 def test_other_numbers_are_no_sets(series: str, other: str, tmp_path: Path) -> None:
@@ -541,6 +555,10 @@ LOGGED = [{"step": step, "lr": 1e-4, "eval_loss": loss} for step, loss in MEASUR
         ("history.json", json.dumps({key: [row[key] for row in LOGGED] for key in LOGGED[0]})),
         ("levanter.jsonl", "\n".join(json.dumps({"tag": "x", "step": row.pop("step"), "metrics": row}) for row in map(dict, LOGGED))),
         ("stdout", "starting {\n" + "\n".join(f"10:41 | INFO | valid | {json.dumps(row)}" for row in LOGGED) + '\n{"model": 1}\n{"step": 2\n'),
+        ("numpy.txt", "# step val_loss lr\n1.0e1 2.9 1e-4\n2.0e1 2.8 1e-4\n"),
+        ("a.csv", "# made by us, all of it\nstep,val_loss,lr\n10,2.9,1e-4\n20,2.8,1e-4\n"),
+        ("split.csv", "step,split,loss,lr\n10,train,3.0,1e-4\n10,val,2.9,\n20,train,2.9,1e-4\n20,val,2.8,\n"),
+        ("a.log.json", "\n".join(json.dumps({"mode": mode, "iter": row["step"], "lr": 1e-4, "loss": row["eval_loss"] + more}) for row in LOGGED for mode, more in (("train", 0.1), ("val", 0)))),
         # A table of a model card.
         ("card.md", "| Training Loss | Step | lr | Validation Loss |\n|:---:|:---:|:---:|:---:|\n| No log | 10 | 1e-4 | 2.9 |\n| 2.8 | 20 | 1e-4 | 2.8 |\n"),
     ],
