@@ -461,9 +461,9 @@ def settings_text(study: Study, runs: Iterable[Run] | None = None) -> str:
     return "\n".join(lines)
 
 
-def runs_text(runs: Iterable[Run]) -> str:
+def runs_text(runs: Iterable[Run], lr_unit: float = 1.0) -> str:
     """Return the tables of some runs: a plan that leaves bases and validation sets to the fitted study."""
-    return "\n".join(line for run in runs for line in _run_lines(run))
+    return "\n".join(line for run in runs for line in _run_lines(run, lr_unit))
 
 
 def _base_lines(base: Base, pretraining_runs: set[str]) -> list[str]:
@@ -480,7 +480,7 @@ def _base_lines(base: Base, pretraining_runs: set[str]) -> list[str]:
     return table_lines(["bases", base.name], keys, schedule)
 
 
-def _run_lines(run: Run) -> list[str]:
+def _run_lines(run: Run, lr_unit: float = 1.0) -> list[str]:
     logged, rest = _written(run)
     keys = {key: getattr(run, key) for key in RUN_FIELDS if key != "schedule"}
     keys |= {
@@ -488,7 +488,7 @@ def _run_lines(run: Run) -> list[str]:
         "branch": run.branch and asdict(run.branch),
         "lr_log": logged or None,
     }
-    return table_lines(["runs", run.name], keys, rest)
+    return table_lines(["runs", run.name], keys, rest and rest.scaled(1.0 / lr_unit))
 
 
 def _written(run: Run) -> tuple[bool, Schedule | None]:

@@ -4,10 +4,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 import pytest
 from command_line import Call, check_refusal
 
 from bayes_cpt import read_study
+from bayes_cpt.study.folder import runs_text
 from bayes_cpt.study.logs.importing import Answers, start_study
 from bayes_cpt.study.logs.recipes import Recipe
 
@@ -57,6 +59,25 @@ def test_a_run_is_added_and_the_rest_stays_as_it_was_written(study: Path, call: 
     assert after.run("r25").replay == 0.25
     assert after.curve("r25", "target")[0].size == 31
     assert call("check", study, "--quiet").code == 0
+
+
+@pytest.mark.parametrize("kept_as_a_log", [False, True])
+def test_learning_rates_are_written_in_the_unit_of_the_study(
+    kept_as_a_log: bool, study: Path, call: Call, tmp_path: Path
+) -> None:
+    settings = study / "study.toml"
+    before = read_study(study)
+    head = settings.read_text().split("[runs.")[0].replace("[study]\n", "[study]\nlr_unit = 1e-4\n")
+    settings.write_text(f"{head}\n{runs_text(before.runs, 1e-4)}")
+    log = tmp_path / "log.csv"
+    rates = [3e-4, 1e-4, 2e-4, 1.7e-4, 2.9e-4] if kept_as_a_log else [2e-4] * 5
+    rows = [f"{i},{rate},3.{i},2.{i}\n" for i, rate in enumerate(rates, start=1)]
+    log.write_text("step,lr,eval_general_loss,eval_target_loss\n" + "".join(rows))
+    assert call("import", "csv", log, "--study", study, "--run", "x", "--replay", 0).code == 0
+    after = read_study(study)
+    assert after.run("x").schedule.is_logged == kept_as_a_log
+    np.testing.assert_allclose(after.run("x").schedule.learning_rates(), rates)
+    np.testing.assert_allclose(after.runs[0].schedule.peak, before.runs[0].schedule.peak)
 
 
 def test_what_is_odd_is_said_of_the_study_itself(study: Path, call: Call, tmp_path: Path) -> None:

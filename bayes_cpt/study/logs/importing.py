@@ -139,8 +139,12 @@ class StudyFiles:
 
     def put_run(self, run: Run) -> None:
         """Put a run in place of one of its name; all else in study.toml stays as it was written."""
-        self.settings = _with_run(self.settings, run)
-        rates = logged_rates([run]) if run.schedule.is_logged else self.tables["lr"][:0]
+        unit = float(_table(tomllib.loads(self.settings), "study").get("lr_unit", 1.0))
+        self.settings = _with_run(self.settings, run, unit)
+        rates = self.tables["lr"][:0]
+        if run.schedule.is_logged:
+            rates = logged_rates([run])
+            rates["lr"] /= unit
         self._put("lr", run.name, rates)
 
     def _put(self, stem: str, run: str, rows: "pd.DataFrame") -> None:
@@ -191,9 +195,9 @@ class StudyFiles:
         return study
 
 
-def _with_run(text: str, run: Run) -> str:
+def _with_run(text: str, run: Run, unit: float) -> str:
     """Return a study.toml with the table of a run added or replaced; all else stays as it was written."""
-    block = runs_text([run])
+    block = runs_text([run], unit)
     lines = text.splitlines()
     start = _head(lines, {"runs": {run.name: {}}})
     if start is None:
@@ -460,7 +464,7 @@ def import_run(
             # What is suspicious is said of the study as it becomes.
             warnings.simplefilter("ignore", StudyWarning)
             stated = read_study(folder).run(name).schedule
-    keys = {key: known[key] for key in RUN_KEYS if key in known}
+    keys = {key: known[key] for key in (*RUN_KEYS, "targets") if key in known}
     logged = logged_run(name, log, recipe, keys, list(tables.get("bases", {})), stated)
     notes = list(logged.notes)
     found = _new_sets(study, sets or {}, log.domains, notes)
