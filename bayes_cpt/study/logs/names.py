@@ -20,6 +20,8 @@ COUNTS = {
     "num_updates": "own",
     "time/batch": "steps",
     "_step": "calls",
+    # Ray Tune's counts reports.
+    "training_iteration": "epochs",
     **dict.fromkeys(TOKENS, "tokens"),
     **dict.fromkeys(SAMPLES, "samples"),
     **dict.fromkeys(("epoch", "epochs", "train/epoch", "epoche"), "epochs"),
@@ -53,7 +55,7 @@ TRAIN = "train"
 NO_SET = re.compile(
     r"\bvs (?:samples|tokens|time|consumed)|__(?:min|max)$|_step$|(?:^|[/_. (-])(?:ema|smooth(?:ed)?|"
     r"moving|rolling|running|delta|gap|change|ratio|best|lowest|min|max|std|stderr|sem|var|sum|total|aux|"
-    r"auxiliary|z|kl|lb|mtp|lower|upper|router|balanc(?:e|ing))(?:$|[/_. )\d-])",
+    r"auxiliary|z|kl|lb|mtp|lower|upper|layer|router|balanc(?:e|ing))(?:$|[/_. )\d-])",
     re.IGNORECASE,
 )
 RATE_NAMES = (
@@ -64,7 +66,8 @@ RATE = re.compile(r"(?:^|[/_\s-])(?:lr|learning[-_ ]?rate)(?:$|[/_\s(-])", re.IG
 # A learning rate in other units, as verl's lr(1e-3).
 TIMES = re.compile(r"\((1e-?\d+)\)$")
 NO_RATE = re.compile(
-    r"decay|embed|scale|vs |final|initial|mult|ratio|factor|relative|peak|(?:base|max|min|init)[_-]?l",
+    r"decay|embed|config|scale|vs |final|initial|mult|ratio|factor|relative|peak|"
+    r"(?:base|max|min|init)[_-]?l",
     re.IGNORECASE,
 )
 UNITS = ("nats", "bits", "perplexity")

@@ -150,7 +150,7 @@ def _table(path: Path) -> RawLog:
     elif suffix in JSON_SUFFIXES:
         log.rows += _json_lines(text, log)
     elif suffix not in TABLE_SUFFIXES and any(map(_json_in, text.splitlines())):
-        log.rows += _printed_json(text, path)
+        log.rows += _printed_json(text, log)
     else:
         log.rows += _csv_rows(text, log)
     if not log.rows:
@@ -262,18 +262,23 @@ def _json_lines(text: str, log: RawLog) -> Iterator[Row]:
         yield _json_row(row, file, number)
 
 
-def _printed_json(text: str, path: Path) -> Iterator[Row]:
+def _printed_json(text: str, log: RawLog) -> Iterator[Row]:
     """Yield the objects in the lines of a text log, whatever stands before and between them."""
     for number, line in enumerate(text.splitlines(), start=1):
         if row := _json_in(line):
-            yield Row(f"{path}, line", number, row)
+            yield Row(f"{log.source}, line", number, row)
+        elif re.search(r"\{[\"'].*loss", line):
+            log.notes.append(f"{log.source}, line {number}: it holds no whole object; left out")
 
 
 def _json_in(line: str) -> dict[str, Any]:
-    """Return the object at the end of a line if it counts something, else an empty one."""
-    found = re.search(r'\{".*\}\s*$', line)
+    """Return the object at the end of a line, in JSON or Python, if it counts something, else none."""
+    found = re.search(r"""\{["'].*\}\s*$""", line)
+    text = found[0] if found else "{}"
+    if text[1] == "'":
+        text = re.sub(r"\bnan\b", "NaN", re.sub(r"\binf\b", "Infinity", text.replace("'", '"')))
     try:
-        row = flat(json.loads(found[0])) if found else {}
+        row = flat(json.loads(text))
     except (ValueError, RecursionError):
         return {}
     return row if any(map(count_of, row)) else {}
@@ -294,7 +299,8 @@ def flat(row: Mapping[str, Any], above: str = "") -> dict[str, Any]:
     joined: dict[str, Any] = {}
     for name, value in row.items():
         if isinstance(value, Mapping):
-            joined |= flat(value, above if name in WRAPPERS else f"{above}{name}/")
+            inner = flat(value, above if name in WRAPPERS else f"{above}{name}/")
+            joined |= {key: own for key, own in inner.items() if key not in joined}
         elif name.endswith(f"_{FAIRSEQ}"):
             joined[FAIRSEQ] = value
         elif "/" in name and isinstance(value, str) and re.fullmatch(r"\d+/\d+", value):
@@ -310,12 +316,13 @@ def _headed(text: str) -> tuple[str, int]:
     In a Markdown table, as of model cards, bars are around each line; a header may be a comment, as NumPy
     writes it.
     """
-    lines = text.strip("\n").splitlines()
+    lines = text.splitlines()
     if text.startswith("|"):
         inner = [line.strip().strip("|") for line in lines]
         lines = [line if line.strip(" :|-") else "" for line in inner]
-    above = next((i for i, line in enumerate(lines) if not line.startswith("#")), len(lines))
-    if above and _all_numbers("".join(lines[above : above + 1])):
+    own = (i for i, line in enumerate(lines) if line.strip() and not line.startswith("#"))
+    above = next(own, 0)
+    if above and _all_numbers(lines[above]):
         above -= 1
         lines[above] = lines[above].lstrip("# ")
     return "\n".join(lines[above:]), above

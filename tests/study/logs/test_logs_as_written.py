@@ -113,6 +113,7 @@ def test_two_columns_that_could_be_the_step_are_named(tmp_path: Path) -> None:
     [
         ("epoch", "epochs", {"per_epoch": 20}, "0.5 1 1.5"),
         ("num_input_tokens_seen", "tokens", {"per_step": 512}, "5120 10240 15360"),
+        ("training_iteration", "epochs", {"per_epoch": 10}, "1 2 3"),
         ("consumed_samples", "samples", {"per_step": 8}, "80 160 240"),
     ],
 )
@@ -234,7 +235,7 @@ def test_two_evaluations_at_many_steps_are_of_two_sets(tmp_path: Path) -> None:
     assert [loss for *_, loss in log.losses] == list(VAL.values())
 
 
-@pytest.mark.parametrize("name", ["lr_mult", "peak_lr", "lr_scale", "min_lr", "lr_ratio"])
+@pytest.mark.parametrize("name", ["lr_mult", "peak_lr", "lr_scale", "config/lr", "lr_ratio"])
 def test_what_is_no_learning_rate(name: str, tmp_path: Path) -> None:
     assert not read(tmp_path / "a.csv", f"step,val_loss,{name}\n10,2.9,0.5\n").rates
 
@@ -559,6 +560,7 @@ LOGGED = [{"step": step, "lr": 1e-4, "eval_loss": loss} for step, loss in MEASUR
         ("a.csv", "# made by us, all of it\nstep,val_loss,lr\n10,2.9,1e-4\n20,2.8,1e-4\n"),
         ("split.csv", "step,split,loss,lr\n10,train,3.0,1e-4\n10,val,2.9,\n20,train,2.9,1e-4\n20,val,2.8,\n"),
         ("a.log.json", "\n".join(json.dumps({"mode": mode, "iter": row["step"], "lr": 1e-4, "loss": row["eval_loss"] + more}) for row in LOGGED for mode, more in (("train", 0.1), ("val", 0)))),
+        ("printed.txt", "\n".join(f"[INFO] {row}" for row in LOGGED) + "\n{'step': 30, 'eval_loss': 2."),
         # A table of a model card.
         ("card.md", "| Training Loss | Step | lr | Validation Loss |\n|:---:|:---:|:---:|:---:|\n| No log | 10 | 1e-4 | 2.9 |\n| 2.8 | 20 | 1e-4 | 2.8 |\n"),
     ],
@@ -567,6 +569,13 @@ def test_tables_in_other_clothes(name: str, text: str, tmp_path: Path) -> None:
     log = read(tmp_path / name, text)
     assert [(step, loss) for step, _, loss in log.losses] == MEASURED
     assert log.rates == ((10, 1e-4), (20, 1e-4))
+
+
+def test_what_is_lost_in_a_printed_log_is_said(tmp_path: Path) -> None:
+    text = "{'step': 10, 'eval_loss': 2.9}\n{'step': 20, 'eval_loss': 2.\n{'step': 30, 'eval_loss': nan}\n"
+    refused(tmp_path / "a.log", text, "line 3", "is nan at step 30")
+    notes = read(tmp_path / "a.log", text, drop_nan=True).notes
+    assert any("line 2: it holds no whole object" in note for note in notes)
 
 
 def test_fairseq_counts_its_evaluations_by_another_name(tmp_path: Path) -> None:
