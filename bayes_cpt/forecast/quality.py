@@ -127,18 +127,11 @@ def fit_quality(posterior: Posterior, draws: int = DRAWS) -> pd.DataFrame:
     DataFrame
         Columns domain, phase, points, r2, mean_absolute_error (nats/token).
     """
-
-    def judged(points: pd.DataFrame) -> pd.Series:
-        loss, error = points["loss"], points["residual"]
-        spread = float(((loss - loss.mean()) ** 2).sum())
-        return pd.Series(
-            {
-                "phase": "cpt" if posterior.frame.spec.law.continual else "pt",
-                "points": loss.size,
-                "r2": 1.0 - float((error**2).sum()) / spread if spread else np.nan,
-                "mean_absolute_error": error.abs().mean(),
-            }
-        )
-
-    points = residuals(posterior, draws=draws).groupby("domain", sort=False)
-    return points[["loss", "residual"]].apply(judged).infer_objects().reset_index()
+    points = residuals(posterior, draws=draws)
+    errors = points.assign(square=points["residual"] ** 2, size=points["residual"].abs())
+    by_set = errors.groupby("domain", sort=False)
+    spread = by_set["loss"].var(ddof=0)
+    found = by_set.agg(points=("loss", "size"), mean_absolute_error=("size", "mean"))
+    found.insert(0, "phase", "cpt" if posterior.frame.spec.law.continual else "pt")
+    found.insert(2, "r2", 1.0 - by_set["square"].mean() / spread.where(spread > 0))
+    return found.reset_index()

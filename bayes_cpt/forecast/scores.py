@@ -10,7 +10,7 @@ checkpoints about it normal. loss* is the mean loss of the pairs: there level an
 """
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -369,33 +369,27 @@ def score_table(
     for place, (name, link) in enumerate(fit.links.items()):
         resampled = link.resampled(draws, seed + place)
         generator = np.random.default_rng([seed, place])
-        for run in dataset["run"].to_numpy():
-            curve = dataset.sel(run=run, domain=link.pairs.domain).stack(sample=("chain", "draw"))
-            values = curve[variable].transpose("step", "sample").dropna("step")
-            losses = values.to_numpy()
-            if not losses.size:
-                continue
-            scores = (
-                resampled.scores(losses)
-                if kind == "expected"
-                else resampled.drawn(losses, generator)
-            )
-            outside = _outside(
-                np.median(losses, axis=1), link.pairs.losses, str(curve["outside"].item())
-            )
-            columns = {"run": run, "step": values["step"].to_numpy(), "benchmark": name}
-            columns |= {"domain": link.pairs.domain} | summary(scores.T, interval)
-            parts.append(pd.DataFrame({**columns, "kind": kind, "outside": outside}))
+        curves = dataset[variable].sel(domain=link.pairs.domain)
+        points = curves.stack(sample=("chain", "draw"), point=("run", "step")).dropna("point")
+        losses = points.transpose("point", "sample").to_numpy()
+        scores = (
+            resampled.scores(losses) if kind == "expected" else resampled.drawn(losses, generator)
+        )
+        rows = points["point"].to_index().to_frame(index=False)
+        notes = dataset["outside"].to_series().loc[rows["run"]]
+        outside = _outside(np.median(losses, axis=1), link.pairs.losses, notes)
+        rows = rows.assign(benchmark=name, domain=link.pairs.domain, **summary(scores.T, interval))
+        parts.append(rows.assign(kind=kind, outside=outside))
     table = pd.concat(parts, ignore_index=True)
     table.attrs["interval"] = interval
     return table
 
 
-def _outside(losses: Floats, paired: Floats, run: str) -> list[str]:
-    """Return for each loss in words whether it lies outside what scores were measured at."""
+def _outside(losses: Floats, paired: Floats, notes: Iterable[str]) -> list[str]:
+    """Return for each loss what is said of its run, and whether no score was measured so far out."""
     low, high = float(paired.min()), float(paired.max())
     beyond = [
         "" if low <= loss <= high else f"loss {loss:.3g}, scores from {low:.3g} to {high:.3g}"
         for loss in losses
     ]
-    return ["; ".join(part for part in (run, own) if part) for own in beyond]
+    return ["; ".join(filter(None, both)) for both in zip(notes, beyond, strict=True)]

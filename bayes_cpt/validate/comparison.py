@@ -400,15 +400,14 @@ def comparison_folds(
 ) -> list[Fold]:
     """Return whole runs and tails to predict, at the points that all laws count."""
     names = None if runs is None else list(runs)
-    by_law = []
-    for spec in specs.values():
-        folds = held_out_folds(study, spec, names, (0.0, *tails))
-        by_law.append({fold.label: fold for fold in folds})
-    first, *others = by_law
+    first, *others = (
+        {fold.label: fold for fold in held_out_folds(study, spec, names, (0.0, *tails))}
+        for spec in specs.values()
+    )
     common = [
-        _common([fold, *(by_label[label] for by_label in others)])
+        _common([fold, *(own[label] for own in others)])
         for label, fold in first.items()
-        if all(label in by_label for by_label in others)
+        if all(label in own for own in others)
     ]
     kept = [fold for fold in common if len(fold.measured)]
     whole = sum(fold.seen == 0 for fold in kept)

@@ -80,14 +80,11 @@ def stacking_weights(log_densities: Floats) -> Floats:
     from arviz_stats.utils import ELPDData
     from xarray import DataArray
 
-    values = np.asarray(log_densities, dtype=np.float64)
-    if values.ndim != 2 or not values.size:
-        raise ValueError(f"log densities of shape {values.shape}: give (observations, models)")
-    best = values.max(axis=1, keepdims=True)
+    # Weights do not depend on the unit of an observation, and densities of whole runs overflow.
+    best = log_densities.max(axis=1, keepdims=True)
     if not np.isfinite(best).all():
         raise ValueError("an observation has no finite density under any model")
-    # Weights do not depend on the unit of an observation, and densities of whole runs overflow.
-    relative = np.maximum(values - best, LEAST_LOG)
+    relative = np.maximum(log_densities - best, LEAST_LOG)
     scores = {
         str(place): ELPDData(
             elpd=float(own.sum()),

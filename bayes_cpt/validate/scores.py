@@ -61,7 +61,7 @@ def crps(draws: ArrayLike, observed: ArrayLike) -> Floats:
         At least two draws.
     observed : array_like, shape (points,)
     """
-    values, truth = _matched(draws, observed)
+    values, truth = np.asarray(draws, dtype=np.float64), np.asarray(observed, dtype=np.float64)
     count = len(values)
     ordered = np.sort(values, axis=0)
     ranks = np.arange(1, count + 1)
@@ -80,7 +80,7 @@ def probability_transform(draws: ArrayLike, observed: ArrayLike) -> Floats:
     >>> probability_transform([[1.0], [2.0], [3.0], [4.0]], [3.0]).tolist()
     [0.625]
     """
-    values, truth = _matched(draws, observed)
+    values, truth = np.asarray(draws), np.asarray(observed)
     below, equal = values < truth, values == truth
     return np.asarray(below.mean(axis=0) + 0.5 * equal.mean(axis=0))
 
@@ -102,7 +102,12 @@ def score_points(points: pd.DataFrame, draws: ArrayLike) -> pd.DataFrame:
         central bands of M % mass, absolute_error and error of the median (positive: predicted too
         high), crps and pit.
     """
-    values, truth = _matched(draws, points["loss"])
+    values, truth = np.asarray(draws, dtype=np.float64), points["loss"].to_numpy(np.float64)
+    if values.ndim != 2 or values.shape[1] != truth.size or len(values) < 2:
+        raise ValueError(
+            f"draws of shape {values.shape} do not fit {truth.shape} points: give (draws, points) "
+            "with at least two draws"
+        )
     if not np.isfinite(values).all():
         bad = points[~np.isfinite(values).all(axis=0)].iloc[0]
         raise DrawsError(f"a draw is not finite at run {bad.run}, {bad.domain}, step {bad.step}")
@@ -182,17 +187,6 @@ def by_horizon(scored: pd.DataFrame, axis: str, keys: Sequence[str] = ()) -> pd.
     runs = binned.groupby(groups, sort=False)["run"].nunique()
     means.insert(len(groups), "runs", runs.to_numpy())
     return means
-
-
-def _matched(draws: ArrayLike, observed: ArrayLike) -> tuple[Floats, Floats]:
-    values = np.asarray(draws, dtype=np.float64)
-    truth = np.asarray(observed, dtype=np.float64)
-    if values.ndim != 2 or values.shape[1:] != truth.shape or len(values) < 2:
-        raise ValueError(
-            f"draws of shape {values.shape} do not fit {truth.shape} points: give (draws, points) "
-            "with at least two draws"
-        )
-    return values, truth
 
 
 def _means_of_runs(scored: pd.DataFrame, keys: list[str]) -> pd.DataFrame:

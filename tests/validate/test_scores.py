@@ -105,7 +105,7 @@ def test_the_error_of_coverage_counts_runs_not_points() -> None:
 @pytest.mark.parametrize("shape", [(1, 3), (4, 2), (3,)])
 def test_draws_of_another_shape_are_refused(shape: tuple[int, ...]) -> None:
     with pytest.raises(ValueError, match=r"draws of shape .* do not fit \(3,\) points"):
-        crps(np.zeros(shape), np.zeros(3))
+        score_points(points_with(np.zeros(3)), np.zeros(shape))
 
 
 def test_a_draw_that_is_not_finite_is_refused() -> None:
