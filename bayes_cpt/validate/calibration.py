@@ -24,6 +24,7 @@ from numpy.typing import ArrayLike
 
 from bayes_cpt.arrays import Floats
 from bayes_cpt.errors import StudyError, StudyWarning
+from bayes_cpt.forecast.drawn import point_table
 from bayes_cpt.identify.information import FreeParameters
 from bayes_cpt.model.fitted_points import first_step, observed_steps
 from bayes_cpt.model.joint_priors import draw_priors
@@ -181,11 +182,8 @@ def simulate_setup(
 
 def with_base_losses(curves: Curves, simulated: Curves, design: Study) -> Curves:
     """Return curves whose known bases have the losses of the simulated PT curves they lie on."""
-    points = simulated.points
-    measured = {
-        (simulated.curves[curve].run, simulated.curves[curve].domain, int(step)): loss
-        for curve, step, loss in zip(points.curve_index, points.steps, points.loss, strict=True)
-    }
+    table = point_table(simulated).assign(loss=simulated.points.loss)
+    measured = table.set_index(["run", "domain", "step"])["loss"]
     losses = curves.bases.loss.copy()
     for i, curve in enumerate(curves.curves):
         if curve.continual and curve.base_known:

@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 
 from bayes_cpt.arrays import Floats
+from bayes_cpt.forecast.drawn import point_table
 from bayes_cpt.forecast.plans import Kind, Prepared, prepare
 from bayes_cpt.inference.posterior import Posterior, stack
 from bayes_cpt.model.fitted_points import thinned
@@ -143,8 +144,7 @@ def _of_law(
         for (run, domain), rows in measured.groupby(["run", "domain"], sort=False)
     }
     prepared = prepare(law, question.plan, at=question.points, known=question.known)
-    points = measured[["run", "domain", "step"]].itertuples(index=False, name=None)
-    losses = dict(zip(points, measured["loss"], strict=True))
+    losses = measured.set_index(["run", "domain", "step"])["loss"]
     if not question.known:
         return _density(law, parameters, _curves(law, prepared, tail, losses))
     head = {
@@ -157,9 +157,7 @@ def _of_law(
     return _density(law, parameters, whole, last) - _density(law, parameters, seen, last)
 
 
-def _curves(
-    law: Posterior, prepared: Prepared, steps: Steps, losses: Mapping[tuple[str, str, int], float]
-) -> Curves:
+def _curves(law: Posterior, prepared: Prepared, steps: Steps, losses: pd.Series) -> Curves:
     """Return curves with their losses: those of the study, and what was held out of it."""
     curves = law.frame.curves(
         prepared.study,
@@ -167,15 +165,9 @@ def _curves(
         prepared.runs,
         trunks=law.study,
     )
-    names = [(curve.run, curve.domain) for curve in curves.curves]
-    points = curves.points
-    filled = points.loss.copy()
-    for place in np.flatnonzero(np.isnan(filled)):
-        key = (*names[int(points.curve_index[place])], int(points.steps[place]))
-        filled[place] = losses[key]
-    return replace(
-        curves, points=points.map(lambda name, values: filled if name == "loss" else values)
-    )
+    where = pd.MultiIndex.from_frame(point_table(curves)[losses.index.names])
+    measured = np.where(np.isnan(curves.points.loss), losses.reindex(where), curves.points.loss)
+    return replace(curves, points=replace(curves.points, loss=measured))
 
 
 def _density(
