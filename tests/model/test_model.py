@@ -18,7 +18,7 @@ from bayes_cpt.errors import StudyWarning
 from bayes_cpt.identify.information import FreeParameters
 from bayes_cpt.model.build import build_model, model_of
 from bayes_cpt.model.likelihood import study_tables
-from bayes_cpt.model.log_densities import log_likelihoods
+from bayes_cpt.model.log_densities import log_densities, log_likelihoods
 from bayes_cpt.model.setup import Setup, build_setup
 from bayes_cpt.model.spec import read_spec
 from bayes_cpt.study.folder import read_study
@@ -121,8 +121,8 @@ def test_pymc_samples_the_posterior_of_the_likelihood_in_numpy(by_pymc: xr.DataT
     found = free.places(parameters_of(by_pymc))
     near = multivariate_normal(found.mean(axis=0), np.cov(found.T))
     tried = near.rvs(2000, random_state=1)
-    log_weights = log_likelihoods(small(), free.values(tried)).sum(axis=1) - near.logpdf(tried)
-    log_weights -= 0.5 * (tried**2).sum(axis=1)
+    written = log_densities(small().frame, free.values(tried), small().curves).sum(axis=1)
+    log_weights = written - 0.5 * (tried**2).sum(axis=1) - near.logpdf(tried)
     weights = np.exp(log_weights - log_weights.max())
     weights /= weights.sum()
     assert 1.0 / (weights**2).sum() > 500
