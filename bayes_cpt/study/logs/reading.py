@@ -58,8 +58,8 @@ RUN_COLUMNS = (
     "run", "run_name", "run_id", "experiment", "seed", "trial", "replay", "config", "variant",
 )  # fmt: skip
 
-# Words of columns that differ between runs, and within one as little.
-RUN_WORDS = (
+# Words of columns whose texts are of different runs.
+RUN_WORDS = {
     "name",
     "exp",
     "model",
@@ -70,7 +70,7 @@ RUN_WORDS = (
     "base",
     "domain",
     "dataset",
-)
+}
 
 # One text or several.
 type Texts = Annotated[
@@ -497,9 +497,9 @@ class _Cleaning:
         """Return the column that tells two rows apart as those of different runs."""
         for column in self.cells.names:
             cells = [row.cells.get(column) for row in (one, other)]
-            if not {*words(column)} & {*RUN_COLUMNS, *RUN_WORDS}:
-                continue
-            if cells[0] != cells[1] and not any(map(empty, cells)):
+            told = cells[0] != cells[1] and not any(map(empty, cells))
+            texts = all(as_number(cell) is None for cell in cells)
+            if told and (column.lower() in RUN_COLUMNS or (texts and {*words(column)} & RUN_WORDS)):
                 return column
         return None
 

@@ -247,6 +247,11 @@ def test_a_resumed_job_counts_and_two_runs_are_named(tmp_path: Path) -> None:
     assert any("the job was resumed" in note for note in log.notes)
     anew = "step,val_loss\n0,3.0\n10,2.9\n0,3.1\n10,2.8\n"
     refused(tmp_path / "a.csv", anew, "the log of two runs", "--overlap last")
+    # Numbers of a model tell no runs apart.
+    flops = re.sub(r"(\d)\n", lambda end: f"{end[1]},4{end.start()}.5\n", resumed)
+    assert (
+        read(tmp_path / "a.csv", flops.replace("loss\n", "loss,model_flops\n")).losses == log.losses
+    )
     header, *rows = resumed.splitlines(keepends=True)
     again = "".join([header, *rows[:3], header, *rows[3:]])
     assert read(tmp_path / "a.csv", again).losses == log.losses
