@@ -317,18 +317,13 @@ class Watcher:
                 (float(middle[place]), float(width * spread[place]))
                 for middle, spread in (before, now)
             )
-            end = {"mean": mean, "lower": mean - half, "upper": mean + half}
-            before_any = {
+            forecast[row.domain] = {
+                **_band(mean, half),
                 "planned_lower": planned - planned_half,
                 "planned_upper": planned + planned_half,
             }
-            forecast[row.domain] = end | before_any
             if (loss := self._losses.get(row.domain)) is not None:
-                gains[row.domain] = {
-                    "mean": loss - mean,
-                    "lower": loss - mean - half,
-                    "upper": loss - mean + half,
-                }
+                gains[row.domain] = _band(loss - mean, half)
         notes = []
         if self.diverged is not None:
             notes.append(f"the loss is not finite at step {self.diverged}: the run has diverged")
@@ -398,6 +393,10 @@ class Watcher:
         self.points = {int(step): dict(losses) for step, losses in state["points"]}
         if not self._steps() >= set(self.points):
             self._expected = ()
+
+
+def _band(mean: float, half: float) -> dict[str, float]:
+    return {"mean": mean, "lower": mean - half, "upper": mean + half}
 
 
 def status_json(status: Status) -> dict[str, Any]:
