@@ -212,6 +212,8 @@ class ResidualTable(Strict):
     skip_warmups, skip_longest : float
         How many times the longest PT warm-up of the study does not enter either, and the share of its
         longest PT run that is left out so at most (see `bayes_cpt.model.fitted_points.first_step`).
+    skip_rewarming : float
+        How many times its own re-warm-up of a CPT run, from its start, does not enter.
     misfit_memory, misfit_memory_pt : float
         Share of the misfit that is carried over an e-fold of steps, in CPT and in PT; 1 is a random walk.
     extrapolation : bool
@@ -223,6 +225,7 @@ class ResidualTable(Strict):
     skip_pretraining: float = Field(default=0.0, ge=0, lt=1)
     skip_warmups: float = Field(default=0.0, ge=0)
     skip_longest: float = Field(default=0.2, ge=0, lt=1)
+    skip_rewarming: float = Field(default=0.0, ge=0)
     misfit_memory: float = Field(default=0.5, ge=0, le=1)
     misfit_memory_pt: float = Field(default=0.5, ge=0, le=1)
     extrapolation: bool = False
