@@ -49,6 +49,7 @@ PRINTED = {
     "memory_clock": 0.0,
     "shift_power": False,
     "skip_pretraining": 0.0,
+    "skip_rewarming": 0.0,
     "skip_warmups": 0.0,
     "skip_longest": 0.2,
 }
@@ -136,7 +137,8 @@ def curve_data(study: Study, run: Run, domain: int, settings: dict[str, Any]) ->
     steps, losses = study.curve(run.name, str(name))
     rates = run.schedule.learning_rates()
     continual = run.phase == "cpt"
-    kept = steps > (0.0 if continual else first_step(study, run, settings))
+    rewarmed = settings["skip_rewarming"] * run.schedule.warmup_steps
+    kept = steps > (rewarmed if continual else first_step(study, run, settings))
     points, losses = np.asarray(steps[kept], dtype=np.float64), losses[kept]
     index = points.astype(int) - 1
     walk, knots = ("misfit_memory", 1) if continual else ("misfit_memory_pt", 8)

@@ -11,7 +11,7 @@ from bayes_cpt.errors import StudyError
 from bayes_cpt.model.groups import roles_of
 from bayes_cpt.model.law_table import LawTable
 from bayes_cpt.model.priors import Distribution, Fixed, Prior
-from bayes_cpt.model.spec import ModelSpec, parameter_names
+from bayes_cpt.model.spec import WITHOUT_WARMUP, ModelSpec, parameter_names
 from bayes_cpt.study.runs import Base, Run
 from bayes_cpt.study.study import Study
 
@@ -88,6 +88,9 @@ def for_base(spec: ModelSpec, study: Study) -> ModelSpec:
     names = parameter_names(law, spec.residuals)
     priors = {name: prior for name, prior in spec.priors.items() if name in names}
     priors |= {name: prior for name, prior in spec.unknown_base.items() if name in names}
+    rewarmed = any(run.schedule.warmup_steps for run in study.continual_runs)
+    if WITHOUT_WARMUP in spec.unknown_base and not rewarmed:
+        priors["base_potential"] = spec.unknown_base[WITHOUT_WARMUP]
     priors["gain_ratio"] = Prior(reason=RATIO, every=Fixed(distribution="fixed", value=1.0))
     # Of the power of the forward area CPT shows a slow fall alone, which slope and area at the base tell.
     priors |= _at_medians(spec, ("exponent", "forward_power"), SHAPE)

@@ -55,10 +55,10 @@ def thinned(steps: Sequence[int], onset: float, most: int = MOST_POINTS) -> list
     Along a curve residuals are correlated over a memory tau, so points much closer than tau tell the same.
     With gaps of at most g between those kept, a quantity that the whole curve tells is known with
     ``sqrt(x/tanh(x))`` times the sd that all points would give, ``x = g/(2·tau)``: 1 % more at gaps of half
-    the memory, 4 % at gaps of the memory itself. What the first points tell has up to twice that on top
-    (tested). The size of the fluctuation itself is
-    known to a relative ``1/sqrt(2·most)``. Where fluctuations last much shorter than the gaps, bands are
-    right but wider than they had to be.
+    the memory, 4 % at gaps of the memory itself. What the first points tell has up to twice that on top;
+    where fluctuations all but vanish at the end of a decay, its last points up to a quarter of an sd (both
+    tested). The size of the fluctuation itself is known to a relative ``1/sqrt(2·most)``.
+    Where fluctuations last much shorter than the gaps, bands are right but wider than they had to be.
 
     Parameters
     ----------

@@ -36,6 +36,8 @@ TABULATED = {
 }
 # Sampled for a base of unknown pre-training alone.
 UNKNOWN_BASE = ("base_forward_area", "base_potential")
+# Takes the place of the prior of base_potential where no run of a study warms up; may be left out.
+WITHOUT_WARMUP = "base_potential_without_warmup"
 # Sampled where a study has several targets.
 SEVERAL_TARGETS = ("target_transfer", "forgetting_factor", "target_spread")
 
@@ -53,7 +55,7 @@ class ModelSpec(Strict):
         Just those of the parameters that the law and the residuals have.
     unknown_base : dict of str to Prior
         Of `UNKNOWN_BASE`, sampled beside these where the base has ``known = false``; without it such
-        bases are refused.
+        bases are refused. `WITHOUT_WARMUP` may be among them.
     targets : dict of str to Prior
         Of `SEVERAL_TARGETS`, sampled beside these where a study has several targets; without it such
         studies are refused.
@@ -90,7 +92,7 @@ class ModelSpec(Strict):
     def _tables_aside_have_their_parameters(self) -> Self:
         for table, names in (("unknown_base", UNKNOWN_BASE), ("targets", SEVERAL_TARGETS)):
             given = getattr(self, table)
-            if given and set(given) != set(names):
+            if given and set(given) - {WITHOUT_WARMUP} != set(names):
                 listed = f"{', '.join(names[:-1])} and {names[-1]}"
                 raise ValueError(f"{table}: give the priors of {listed}, or none")
         return self
@@ -236,6 +238,10 @@ def _merged(parent: dict[str, Any], child: dict[str, Any], place: str) -> dict[s
     result = parent | child
     for key in ("law", "residuals", "unknown_base", "targets"):
         result[key] = parent.get(key, {}) | child.get(key, {})
+    # What a child says of a base holds for all runs.
+    own = child.get("unknown_base", {})
+    if "base_potential" in own and WITHOUT_WARMUP not in own:
+        result["unknown_base"].pop(WITHOUT_WARMUP, None)
     names = parameter_names(
         _validated(LawTable, result["law"], place, ("law",)),
         _validated(ResidualTable, result["residuals"], place, ("residuals",)),

@@ -168,6 +168,19 @@ def test_the_forward_area_is_sampled_and_the_level_is_that_of_the_base() -> None
         assert frame.spec.priors[name] == SPEC.unknown_base[name]
 
 
+def test_runs_without_a_warm_up_go_on_at_the_rate_of_their_base() -> None:
+    runs = tuple(
+        replace(run, schedule=constant(STEPS, PEAK) + linear(STEPS, PEAK, 0.0))
+        for run in open_study().runs
+    )
+    study = replace(open_study(), runs=runs)
+    prior = for_base(SPEC, study).priors["base_potential"]
+    assert prior == SPEC.unknown_base["base_potential_without_warmup"]
+    own = {key: SPEC.unknown_base[key] for key in ("base_forward_area", "base_potential")}
+    alone = SPEC.model_copy(update={"unknown_base": own})
+    assert for_base(alone, study).priors["base_potential"] == own["base_potential"]
+
+
 def test_the_law_as_printed_leaves_its_level_free() -> None:
     printed = read_spec("cpt-replay-printed")
     frame = build_setup(printed, without_start("target")).frame
@@ -266,6 +279,7 @@ every = { distribution = "fixed", value = 0.0 }
     (tmp_path / "annealed.toml").write_text(text, encoding="utf-8")
     spec = read_spec(tmp_path / "annealed.toml")
     assert spec.unknown_base["base_forward_area"] == SPEC.unknown_base["base_forward_area"]
+    assert "base_potential_without_warmup" not in spec.unknown_base
     frame = build_setup(spec, open_study()).frame
     values = draw_priors(frame, 3, seed=0)
     np.testing.assert_array_equal(frame.law.coefficients(values, np)["eta_0"], 0.0)

@@ -53,6 +53,17 @@ def test_the_last_pretraining_step_is_a_measured_one() -> None:
     assert last_pretraining_step(STUDY.subset(["none", "half"])) == np.inf
 
 
+def test_half_of_a_re_warm_up_is_left_out_unless_the_log_ends_there() -> None:
+    def kept(*steps: int) -> list[int]:
+        rows = [("again", step, "t", 3.0) for step in steps]
+        again = Run("again", "cpt", REWARMED, base="annealed", replay=0.5)
+        study = STUDY.with_runs([again], rows)
+        return observed_steps(study, again, "t", ResidualTable(skip_rewarming=0.5))
+
+    assert kept(0, 10, 25, 26, 300) == [26, 300]
+    assert kept(0, 10, 25) == [10, 25]
+
+
 def test_observed_steps_leave_out_warm_up_early_pretraining_and_step_0() -> None:
     trunk, none = STUDY.run("trunk"), STUDY.run("none")
     half = ResidualTable(skip_pretraining=0.5)

@@ -103,12 +103,21 @@ def told(
     return np.asarray(law.T @ law - cross.T @ np.linalg.solve(precision, cross))
 
 
+# What is lost beside slow changes where the fluctuation all but vanishes at the end of a decay, in sds.
+AT_THE_END = 0.25
+
+
+@pytest.mark.parametrize("floor", [0.25, 0.06])
 @pytest.mark.parametrize("memory", [0.05, 0.02, 0.01])
-def test_no_quantity_of_the_law_is_known_much_less_from_a_thinned_log(memory: float) -> None:
+def test_no_quantity_of_the_law_is_known_much_less_from_a_thinned_log(
+    memory: float, floor: float
+) -> None:
+    known = {"fluctuation_memory": memory, "fluctuation_floor": floor}
+    fixed = {name: np.full((1, 2), value) for name, value in known.items()}
     curves = long_curves()
     firsts = range(0, curves.points.steps.size, len(STEPS))
     for seed in range(4):
-        values = draw_priors(frame(), 1, seed) | {"fluctuation_memory": np.full((1, 2), memory)}
+        values = draw_priors(frame(), 1, seed) | fixed
         parts = slopes(seed), *scales_of(values)
         size = parts[0].shape[1]
         whole = np.eye(size)
@@ -124,7 +133,7 @@ def test_no_quantity_of_the_law_is_known_much_less_from_a_thinned_log(memory: fl
             # What thinning takes from whatever changes slowly beside the gaps, in sds; the start does not.
             x = 0.5 * np.diff(kept).max() / (memory * frame().reference.steps)
             slow = np.sqrt(x / np.tanh(x)) - 1.0
-            assert 0.0 < np.sqrt(ratio) - 1.0 <= 2.0 * slow
+            assert 0.0 < np.sqrt(ratio) - 1.0 <= 2.0 * slow + (AT_THE_END if floor < 0.1 else 0.0)
 
 
 def test_long_logs_are_thinned_and_said_to_be_but_not_where_errors_are_independent() -> None:
