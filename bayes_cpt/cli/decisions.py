@@ -10,32 +10,22 @@ from rich.text import Text
 import bayes_cpt
 from bayes_cpt.cli.log_options import numbers
 from bayes_cpt.cli.options import command, listed
-from bayes_cpt.cli.output import NUMBERS, Answer, OutputFile, Results, write_numbers
+from bayes_cpt.cli.output import Answer, Results
 from bayes_cpt.cli.running import advised
-from bayes_cpt.report.tables import WRITERS, Table, columns, star, starred
+from bayes_cpt.report.tables import Table, columns, star, starred
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from bayes_cpt.decisions.decision import Decision
 
-# Of the table of choices: as a paper shows it, and all its numbers.
-TABLES = (*NUMBERS, ".md", ".tex")
-CONFIGURATION = (
-    "option | decay=decay_shape | re-warm-up=warmup_steps | decay steps=decay_steps | final LR=final | "
-    "is the best=p_best:% | objective:change"
-)
-OPTIMUM = (
-    "quantity | value | draws=probability:% | median | lower | upper | at lowest=at_lowest:% | "
-    "at highest=at_highest:% | recommended"
-)
 WORTH = (
     "run | cost:g | value:.2g | ±=error:1 | must be=hurdle:.2g | changes the choice=changes:% | "
     "tells most about=told"
 )
 GAINS = "schedule | against | ends lower by=median:change | probability:%"
-# Runs that next-run prints, and with --verbose; all are written.
-SHOWN, MORE = 6, 20
+# Runs that next-run prints; all are written.
+SHOWN = 6
 
 
 @command
@@ -65,8 +55,8 @@ def decide(
 
     Every configuration of the space is judged by its final losses in all posterior draws. Printed are what
     to train, how sure that is and what would change it; then well separated runners-up, each with its
-    expected regret. With --verbose also where the best of each draw lies, and in words what is traded for
-    what, whether further runs could change the choice, and where it leaves what was fitted.
+    expected regret. With --verbose also in words where the best of each draw lies, what is traded for what,
+    whether further runs could change the choice, and where it leaves what was fitted.
 
     \b
     An objective (all keys but weights may be left out):
@@ -115,7 +105,6 @@ def decide(
     bayes-cpt decide fit.nc --objective general-preserving --risk cvar -o decision
     bayes-cpt decide fit.nc --steps 30000 --base stable_12k
     bayes-cpt predict fit.nc --plan decision/plan.toml -o forecast.csv
-    bayes-cpt decide fit.nc -o choices.tex
 
     \b
     Exit codes:
@@ -143,19 +132,15 @@ def decide(
         Peak LR, raw [default: searched].
     risk : MEASURE
         expected, quantile:Q, cvar:Q or best.
-    output : OUT
-        Folder to write tables (CSV), the figure (PNG), the words and the plan (TOML) into; or a file for
-        the table of choices: .csv, .md, or .tex for a paper (booktabs), .parquet or .json for programs.
+    output : FOLDER
+        Folder for tables (CSV), the figure (PNG), the words, and the plan (TOML).
     tolerance
         Nats of the objective that make no difference.
     """
     from bayes_cpt.decisions.space import narrowed, read_space
-    from bayes_cpt.report.results import choices_table
     from bayes_cpt.study.folder import settings_text
 
-    is_table = output is not None and output.suffix in TABLES
-    file = OutputFile(output if is_table else None, TABLES, fit)
-    results = Results(None if is_table else output)
+    results = Results(output)
     posterior = bayes_cpt.load(fit)
     lengths = {"steps": steps, "tokens": tokens, "gpu_hours": hours, "money": cost}
     given: Any = {"lengths": lengths, "base": base, "replay": replay, "peak": peak}
@@ -170,23 +155,8 @@ def decide(
         tolerance=tolerance,
         seed=seed,
     )
-    choices, optimum = decision.table(interval), decision.optimum_table(interval)
-    content = _facts(decision) | {"seed": seed}
-    if output is not None and is_table:
-        if output.suffix in NUMBERS:
-            file.write(partial(write_numbers, choices))
-        else:
-            file.write(WRITERS[output.suffix](choices_table(decision, interval)))
-        content["files"] = {"contenders": str(output)}
+    choices = decision.table(interval)
     results.write("plan", "plan.toml", settings_text(decision.plan()))
-    shown = [_choices(choices, decision)]
-    if verbose:
-        percent = f"{100 * interval:g} %"
-        shown.append(
-            Table(f"Their decay and objective, {percent} intervals", choices, CONFIGURATION)
-        )
-        title = f"Where the best of each draw lies, {percent} intervals"
-        shown.append(Table(title, optimum, OPTIMUM, group="quantity"))
     nothing = "No configuration of the space keeps the constraints; these come nearest."
     return advised(
         fit,
@@ -194,10 +164,14 @@ def decide(
         decision,
         interval,
         results,
-        content,
-        tables={"contenders": choices, "optimum": optimum, "front": decision.front_table(interval)},
+        _facts(decision) | {"seed": seed},
+        tables={
+            "contenders": choices,
+            "optimum": decision.optimum_table(interval),
+            "front": decision.front_table(interval),
+        },
         figures={"decision": decision.plot},
-        parts=[*shown, *file.said],
+        parts=[_choices(choices, decision)],
         verbose=verbose,
         problems=[] if decision.feasible else [nothing],
     )
@@ -262,7 +236,6 @@ def next_run(
     runs: Path | None = None,
     objective: str = "balanced",
     space: Path | None = None,
-    about: list[str] | None = None,
     steps: int | None = None,
     output: Path | None = None,
     candidates: int = 8192,
@@ -296,7 +269,7 @@ def next_run(
     \b
     Example:
     bayes-cpt next-run fit.nc --objective general-preserving -o next
-    bayes-cpt next-run fit.nc --runs probes.toml --about replay_effect --about B
+    bayes-cpt next-run fit.nc --runs probes.toml
 
     \b
     Exit codes:
@@ -309,8 +282,6 @@ def next_run(
     runs : PLAN
         Runs that could be trained: a study folder or one TOML file, each with an optional cost
         [default: see above].
-    about : NAME
-        Coefficient or effect to report, as summary names them; may be repeated [default: all].
     steps : N
         Length of the default runs [default: a third of the typical CPT run].
     draws
@@ -325,7 +296,6 @@ def next_run(
         objective,
         space,
         runs,
-        about=tuple(about or ()),
         steps=steps,
         draws=draws,
         candidates=candidates,
@@ -340,8 +310,8 @@ def next_run(
         "as_good_as_the_first": values.as_good(values.order[0]),
     }
     rows = starred(tables["runs"], "run")
-    rows["told"] = rows["about"].str.replace("_", " ") + " on " + rows["on"]
-    of_all = (rows.index < (MORE if verbose else SHOWN)) | (tables["runs"]["run"] == MOST_TELLING)
+    rows["told"] = rows["about"].str.replace("_effect", " effect") + " on " + rows["on"]
+    of_all = (rows.index < SHOWN) | (tables["runs"]["run"] == MOST_TELLING)
     shown, left = rows[of_all], int((~of_all).sum())
     title = f"Worth to {values.valuation.objective.name}, nats, the most for its cost first"
     worth = Table(title, shown, WORTH, star(shown["outside"]), marked=shown["outside"])

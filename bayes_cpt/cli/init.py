@@ -1,15 +1,12 @@
 """`bayes-cpt init`: from trainers' logs to a first study."""
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from bayes_cpt.cli.log_options import OPTIONS, given, pairs, refused
 from bayes_cpt.cli.options import command
-from bayes_cpt.cli.output import Answer, Output
+from bayes_cpt.cli.output import Answer
 
 if TYPE_CHECKING:
     from bayes_cpt.study.logs.importing import Answers
@@ -17,7 +14,6 @@ if TYPE_CHECKING:
 
 @command
 def init(
-    written: Output,
     study: Path,
     logs: list[str] | None = None,
     *,
@@ -30,12 +26,12 @@ def init(
     open_base: str | None = None,
     reading: Annotated[dict[str, Any], OPTIONS],
 ) -> Answer:
-    r"""Write a first study from trainers' logs; what they cannot tell is asked, or given by flags.
+    r"""Write a first study from trainers' logs; what they cannot tell is given by flags.
 
     Logs tell steps, losses, learning rates and validation sets. They cannot tell which set is general and
-    which the target, how much general data was in the batches, and what the runs start from. On a
-    terminal you are asked; elsewhere give options, or a TOML of answers. All that is assumed is printed.
-    Options on how logs are read hold for all of them.
+    which the target, how much general data was in the batches, and what the runs start from: give options,
+    or a TOML of answers; what is missing is named. All that is assumed is printed. Options on how logs are
+    read hold for all of them.
 
     \b
     Example:
@@ -81,8 +77,7 @@ def init(
     told.study.update(given(general=general, target=target))
     if open_base:
         told.bases[open_base] = {"known": False}
-    asking = sys.stdin.isatty() and sys.stdout.isatty() and not (written.quiet or written.machine)
-    done = start_study(study, told, _ask if asking else None)
+    done = start_study(study, told)
     said = (
         f"\nWritten to {study}: {len(done.study.runs)} runs, {len(done.study.losses)} losses. Next: "
         f"bayes-cpt check {study}"
@@ -123,22 +118,3 @@ def _change(told: "Answers", option: str, name: str, keys: dict[str, Any]) -> No
         fix = f"name one of {', '.join(told.logs) or 'the logs'}"
         raise refused(f"{option} {name}", f"there is no log of a run {name!r}", fix)
     told.logs[name] = [recipe.changed(**keys) for recipe in told.logs[name]]
-
-
-def _ask(question: str, allowed: Sequence[str]) -> str:
-    """Ask on the terminal; of several allowed answers by number or by name."""
-    if not allowed:
-        # A share, with a decimal point or comma: asked again until it is one.
-        return str(typer.prompt(question, type=_share))
-    for number, answer in enumerate(allowed, start=1):
-        typer.echo(f"  {number}  {answer}")
-    while True:
-        said = str(typer.prompt(question)).strip()
-        if said in allowed:
-            return said
-        if said.isdigit() and 1 <= int(said) <= len(allowed):
-            return allowed[int(said) - 1]
-
-
-def _share(said: str) -> float:
-    return float(said.replace(",", "."))

@@ -2,9 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 import bayes_cpt
 from bayes_cpt.cli.options import command
@@ -19,7 +17,7 @@ if TYPE_CHECKING:
     from bayes_cpt.inference.posterior import Posterior
     from bayes_cpt.landmarks import Survey
 
-# Runs, and replay ratios, that are printed without --verbose: all fits on one screen.
+# Runs, and replay ratios, that are printed: all fits on one screen, and the rest is written.
 RUNS, REPLAYS = 8, 4
 # Shares of draws below which nobody asks after how many steps.
 WORTH_A_WORD = 0.05
@@ -41,7 +39,6 @@ def landmarks(
     output: Path | None = None,
     run: str | None = None,
     target: str | None = None,
-    balance: Annotated[float, typer.Option(min=0.0, max=1.0)] = 0.5,
     interval: float = 0.9,
     draws: int = 500,
     verbose: bool = False,
@@ -60,8 +57,8 @@ def landmarks(
 
     Of several targets name one: what is told is of runs on it alone.
 
-    A fit of a base of unknown history has the first and the fourth alone. Printed is what they come to;
-    --verbose says it in words and for more runs, and -o writes all of them.
+    A fit of a base of unknown history has the first and the fourth alone. Printed is what they come to; -o
+    and --json have all of them.
 
     \b
     Example:
@@ -77,14 +74,12 @@ def landmarks(
     ----------
     run : NAME
         The run whose base and peak are varied [default: the first that anneals].
-    balance
-        Weight of the general loss in the balance with the target loss.
     """
     from bayes_cpt.landmarks import survey
 
     results = Results(output)
     posterior = bayes_cpt.load(fit).of_target(target, "a survey of landmarks")
-    found = survey(posterior, plan, run, balance=balance, draws=draws)
+    found = survey(posterior, plan, run, draws=draws)
     tables, past = found.tables(interval), found.past()
     content = {
         "plan": plan and str(plan),
@@ -107,40 +102,37 @@ def landmarks(
         content,
         tables=tables,
         figures=_figures(posterior, found, draws),
-        parts=_shown(found, tables, interval, verbose=verbose),
+        parts=_shown(found, tables, interval),
         verbose=verbose,
     )
 
 
-def _shown(
-    found: "Survey", tables: "dict[str, pd.DataFrame]", interval: float, *, verbose: bool
-) -> list[Table]:
-    """Return what choices do, and what becomes of general loss; without verbose on one screen."""
+def _shown(found: "Survey", tables: "dict[str, pd.DataFrame]", interval: float) -> list[Table]:
+    """Return what the choice of a base does, else of a peak, and what becomes of general loss."""
     turning = tables["turning_length"]
-    general = turning[(turning["balance"] == 1.0) & (turning["course"] == "stretched")]
+    general = turning[turning["course"] == "stretched"]
     rows = starred(general, "run").assign(drawn_out=1.0 - general["never_returns"])
     rows["median"] = rows["median"].where(rows["returns"] >= WORTH_A_WORD)
-    runs = rows if verbose else rows.head(RUNS)
+    runs = rows.head(RUNS)
     left = len(rows) - len(runs)
     title = "Does general loss come back to that of its base?"
-    title += f" ({left} more runs with --verbose)" if left else ""
-    responses = ("bases", "loss_potential", "peak_learning_rate")
-    known = [name for name in responses if name in tables]
-    shown = [_response(found, tables[name], interval) for name in known[: None if verbose else 1]]
+    title += f" ({left} more runs in --json and in what -o writes)" if left else ""
+    choice = tables["bases" if "bases" in tables else "peak_learning_rate"]
+    shown = [_response(found, choice, interval)]
     shown.append(Table(title, runs, TURNING, star(runs["outside"]), marked=runs["outside"]))
     if (critical := tables.get("critical_point")) is not None:
         title = "Critical point: PT steps past which general loss does not all come back"
-        shown.append(Table(title, critical if verbose else critical.head(REPLAYS), CRITICAL))
+        shown.append(Table(title, critical.head(REPLAYS), CRITICAL))
     return shown
 
 
 def _response(found: "Survey", table: "pd.DataFrame", interval: float) -> Table:
     """Return the last losses of a run against one choice."""
     choice = str(table["choice"].iloc[0])
-    again = " | re-warmed=rewarmed:text" if table["rewarmed"].nunique() > 1 else ""
     title = f"Last loss of {found.run.name}, {100 * interval:g} % intervals"
-    rows = starred(table.assign(value=table["value"].map("{}".format)), "value")
-    cells = RESPONSE.format(f"{choice}=value{again}")
+    values = table["value"].map(lambda own: own if isinstance(own, str) else f"{own:.3g}")
+    rows = starred(table.assign(value=values), "value")
+    cells = RESPONSE.format(f"{choice}=value")
     return Table(title, rows, cells, star(table["outside"]), marked=table["outside"], group="on")
 
 

@@ -34,8 +34,6 @@ def summary(
     fit: Path,
     *,
     interval: float = 0.9,
-    coefficients: bool = False,
-    parameters: bool = False,
     sensitivity: bool = False,
     plan: Path | None = None,
     output: Path | None = None,
@@ -46,12 +44,11 @@ def summary(
     The table holds the effects of what can be chosen about a run on its last loss: median and central
     interval, marked * where the prior decides, or no two runs differ.
 
-    With --coefficients, the letters of the printed equation, and with --parameters, what was sampled, noise
-    included: mean, sd, central interval, ESS, R-hat and contraction, which is near 1 where the runs
-    determine a quantity and near 0 where its prior does. With --verbose both, and what each undetermined
-    quantity moves with and which run would tell. With --sensitivity which of all that, and of the last
-    losses of the runs, rests on the prior. A .csv file and --json hold everything however much is printed;
-    a .tex or .md file holds coefficients, or what is asked for.
+    With --verbose also the letters of the printed equation, and what was sampled, noise included: mean, sd,
+    central interval, ESS, R-hat and contraction, which is near 1 where the runs determine a quantity and
+    near 0 where its prior does; and what each undetermined quantity moves with and which run would tell.
+    With --sensitivity which coefficients and effects, and which last losses of the runs, rest on the prior.
+    A .csv file and --json hold everything however much is printed; a .tex or .md file holds coefficients.
 
     Of a stack (bayes-cpt compare) effects are those of the whole; coefficients and parameters, which its
     laws do not share, are shown law by law with their weights.
@@ -59,7 +56,7 @@ def summary(
     \b
     Example:
     bayes-cpt summary fit.nc
-    bayes-cpt summary fit.nc --coefficients -o coefficients.tex
+    bayes-cpt summary fit.nc -o coefficients.tex
 
     \b
     Exit codes:
@@ -69,10 +66,6 @@ def summary(
 
     Parameters
     ----------
-    coefficients
-        Only the coefficients of the printed equation.
-    parameters
-        Only what was sampled, noise included.
     sensitivity
         Say which conclusions rest on the prior; takes seconds.
     output : OUT
@@ -88,21 +81,16 @@ def summary(
     file = OutputFile(output, tuple(WRITERS), fit)
     posterior = bayes_cpt.load(fit)
     sensitive = prior_sensitivity(posterior, plan) if sensitivity else None
-    asked = zip(KINDS, (coefficients, parameters), strict=True)
-    chosen = [kind for kind, wanted in asked if wanted]
     table = posterior.summary(interval)
-    table = table[table["kind"].isin(chosen or KINDS)]
     told, quality = determination(posterior, interval), fit_quality(posterior)
     if output is not None:
-        # All of it as CSV, for a paper one table per kind.
-        whole = [table] if output.suffix == ".csv" else _of_kinds(table, chosen or KINDS[:1])
-        write = WRITERS[output.suffix]
-        file.write("\n".join(write(quantities_table(posterior, own, interval)) for own in whole))
+        whole = table if output.suffix == ".csv" else table[table["kind"] == KINDS[0]]
+        file.write(WRITERS[output.suffix](quantities_table(posterior, whole, interval)))
     facts = Facts.of(told)
     lines = fit_verdict(posterior, quality, facts)
-    shown = chosen or (list(KINDS) if verbose else [])
-    # Coefficients and parameters largely say the same: both only where they are asked for.
-    conclusions = (*(chosen or KINDS[:1]), "effect")
+    shown = KINDS if verbose else ()
+    # Coefficients and parameters largely say the same.
+    conclusions = (KINDS[0], "effect")
     parts = [] if posterior.trustworthy else law_alarms(posterior, verbose=verbose)
     parts.append(effects_table(posterior, told, interval))
     parts += _quantities(posterior, table, interval, shown)
@@ -131,14 +119,8 @@ def summary(
     return of_fit(fit, posterior, content, verdict, [*parts, *file.said])
 
 
-def _of_kinds(table: "pd.DataFrame", kinds: tuple[str, ...] | list[str]) -> "list[pd.DataFrame]":
-    """Return the rows of each kind that there is."""
-    parts = [table[table["kind"] == kind] for kind in kinds]
-    return [rows for rows in parts if len(rows)]
-
-
 def _quantities(
-    posterior: "Posterior", table: "pd.DataFrame", interval: float, kinds: list[str]
+    posterior: "Posterior", table: "pd.DataFrame", interval: float, kinds: tuple[str, ...]
 ) -> list[Part]:
     """Return every quantity of some kinds, with the printed equation; of a stack law by law."""
     from bayes_cpt.report.equation import equation, meaning
@@ -151,8 +133,9 @@ def _quantities(
             parts.append(heading(f"{name}, {100 * weight:.0f} % of the draws"))
             parts += _quantities(law, table[table["law"] == name], interval, kinds)
         return parts
-    for rows in _of_kinds(table, kinds):
-        if rows["kind"].iloc[0] == "coefficient":
+    for kind in kinds:
+        rows = table[table["kind"] == kind]
+        if kind == KINDS[0]:
             parts += ["", *(Text(f" {line}", "cyan") for line in equation(posterior.frame))]
         meant = rows[["quantity"]].drop_duplicates()
         meant["what it is"] = [meaning(posterior.frame, name) for name in meant["quantity"]]

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from bayes_cpt.decisions.final_losses import DRAWS, FinalLosses
 from bayes_cpt.decisions.objective import Objective, read_objective
 from bayes_cpt.decisions.risk import RiskMeasure
 from bayes_cpt.decisions.schedule_choice import SHORTEST_RUN, free_schedule, highest_rate, is_gain
-from bayes_cpt.decisions.search import CANDIDATES, Search, SearchCriterion, search
+from bayes_cpt.decisions.search import CANDIDATES, Edge, Search, SearchCriterion, search
 from bayes_cpt.decisions.search_space import SearchSpace, with_batch
 from bayes_cpt.decisions.space import Space, read_space
 from bayes_cpt.decisions.valuation import Valuation
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
 CONTENDERS = 5
 TOLERANCE = 0.005
-# Share of the draws whose best lies at an end, from which on the best may lie beyond.
-EDGE = 0.5
 # Which bounds of an interval are those of the space or of a constraint, by where the best lies.
 CONSTRAINT = "constraint"
 CUT = {"lowest": ("lower",), "highest": ("upper",), CONSTRAINT: ("lower", "upper")}
@@ -40,16 +38,6 @@ CONFIGURATION = (
     "base", "loss_potential", "replay", "targets", "peak", "relative_peak", "warmup_steps", "decay_shape",
     "decay_steps", "final", "steps",
 )  # fmt: skip
-
-
-class Edge(NamedTuple):
-    """An end of what was searched, at or beyond which the best lies."""
-
-    quantity: str
-    end: str  # ``lowest`` or ``highest``
-    value: float
-    share: float  # of the draws, whose best lies there
-    given: bool  # whether the space names the end; else it is how far the study lets one look
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,31 +90,7 @@ class Decision:
     @cached_property
     def edges(self) -> tuple[Edge, ...]:
         """Where the best lies at or beyond an end of the space that could be moved."""
-        found = []
-        for name in self.space.searched:
-            values = self.search.candidates.column(name)
-            edge = self._edge(name, EDGE) if np.issubdtype(values.dtype, np.number) else ""
-            if edge:
-                value = values.min() if edge == "lowest" else values.max()
-                share = self._at_ends(name)[edge]
-                found.append(Edge(name, edge, float(value), share, name in self.space.given))
-        return tuple(found)
-
-    def _at_ends(self, name: str) -> dict[str, float]:
-        """Return how often the best lies at an end of what was searched."""
-        values, whole = self.optimum.column(name), self.search.candidates.column(name)
-        # Learning rates are rounded to three digits: an end may be met by the last of them.
-        slack = 0.005 * np.ptp(whole)
-        return {
-            "lowest": float(np.mean(values <= whole.min() + slack)),
-            "highest": float(np.mean(values >= whole.max() - slack)),
-        }
-
-    def _edge(self, name: str, least: float) -> str:
-        """Return at which end that could be moved the best lies in a share of the draws, or ""."""
-        shares = self._at_ends(name)
-        edge = max(shares, key=lambda end: shares[end])
-        return edge if shares[edge] >= least and self.space.could_be_moved(name, edge) else ""
+        return self.search.edges(self.space)
 
     @cached_property
     def binding(self) -> tuple[int, ...]:
@@ -272,8 +236,10 @@ class Decision:
                     for value in sorted(set(self.search.candidates.column(name).tolist()))
                 ]
                 continue
-            shares = self._at_ends(name)
-            edge = self._edge(name, (1.0 - interval) / 2) or (CONSTRAINT if name in bound else "")
+            shares = self.search.at_ends(name)
+            edge = self.search.edge(self.space, name, (1.0 - interval) / 2) or (
+                CONSTRAINT if name in bound else ""
+            )
             ends: dict[str, Any] = central(values, interval)
             ends |= dict.fromkeys(CUT.get(edge, ()), np.nan)
             rows.append(

@@ -25,7 +25,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from bayes_cpt.arrays import Floats, Ints
-from bayes_cpt.checks import is_number, unknown
+from bayes_cpt.checks import is_number
 from bayes_cpt.decisions.candidates import Candidates, plan_of
 from bayes_cpt.decisions.contenders import perfect_information
 from bayes_cpt.decisions.final_losses import DRAWS, Block, FinalLosses
@@ -36,7 +36,7 @@ from bayes_cpt.decisions.sample_information import (
     Information,
     information,
 )
-from bayes_cpt.decisions.search import CANDIDATES, Search, SearchCriterion, apart, search
+from bayes_cpt.decisions.search import CANDIDATES, Edge, Search, SearchCriterion, apart, search
 from bayes_cpt.decisions.search_space import SearchSpace, with_batch
 from bayes_cpt.decisions.space import Space, read_space
 from bayes_cpt.decisions.valuation import Valuation
@@ -214,6 +214,7 @@ class RunValues:
     # Coefficient or effect, and validation set (``all`` where it is shared)
     quantities: list[Label]
     outside: dict[str, str]  # of each run in words where it leaves what was fitted
+    edges: tuple[Edge, ...]  # of the space, at or beyond which the best configuration lies
 
     @property
     def runs(self) -> tuple[Run, ...]:
@@ -370,7 +371,6 @@ def next_run(
     space: "str | Path | dict[str, Any] | Space | None" = None,
     runs: "str | Path | Affordable | None" = None,
     *,
-    about: Sequence[str] = (),
     steps: int | None = None,
     draws: int = DRAWS,
     candidates: int = CANDIDATES,
@@ -386,8 +386,6 @@ def next_run(
     runs : path or Affordable, optional
         A study folder or TOML file of runs, each with an optional ``cost`` in steps; unless given, those of
         `Affordable.default`, and the run that would tell most of what the fit leaves open.
-    about : sequence of str
-        Coefficients and effects to report; all unless given.
     steps : int, optional
         Length of the default runs.
     draws : int
@@ -400,7 +398,7 @@ def next_run(
     Raises
     ------
     SpecError, StudyError
-        Naming what is wrong with objective, space, runs or quantities.
+        Naming what is wrong with objective, space or runs.
 
     Examples
     --------
@@ -422,7 +420,7 @@ def next_run(
     posterior.check_batch(affordable.plan, "the worth of a next run")
     whole = SearchSpace.of(limits, posterior.study)
     valuation = Valuation.of(model, goal, whole)
-    asked = _quantities(posterior, model, about)
+    asked = _quantities(posterior, model)
     searched = search(valuation, whole, SearchCriterion(seed=seed), candidates)
     rows = _contending(searched, seed)
     chosen, now = searched.candidates.take(rows), int(np.searchsorted(rows, searched.chosen))
@@ -443,34 +441,17 @@ def next_run(
         told=told,
         quantities=list(asked),
         outside={run.name: _outside(study, plan, run) for run in plan.runs},
+        edges=searched.edges(whole),
     )
 
 
-def _quantities(
-    posterior: Posterior, model: FinalLosses, about: Sequence[str]
-) -> dict[Label, Floats]:
+def _quantities(posterior: Posterior, model: FinalLosses) -> dict[Label, Floats]:
     """Return draws of coefficients and effects, by name and validation set; none of them constant."""
-    every = {
+    return {
         (name, member): draws
         for (kind, name, member), draws in quantities(posterior, model.parameters).items()
-        if kind != "parameter"
+        if kind != "parameter" and np.ptp(draws) > 0
     }
-    known = list(dict.fromkeys(name for name, _ in every))
-    problems = [
-        Problem("about", *unknown("quantity", own, known)) for own in about if own not in known
-    ]
-    if problems:
-        raise SpecError(problems)
-    asked = {
-        (name, member): draws
-        for wanted in about or known
-        for (name, member), draws in every.items()
-        if name == wanted and np.ptp(draws) > 0
-    }
-    if not asked:
-        problem = "none of the quantities varies over the posterior"
-        raise SpecError.at("about", problem, "name others, or leave them out")
-    return asked
 
 
 def _contending(searched: Search, seed: int) -> Ints:

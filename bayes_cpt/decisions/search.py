@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 from functools import reduce
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,18 @@ LOOKS = (2.0, 0.5)
 CENTRES = 64
 # Candidates nearer than this share of every range are variants of one choice.
 APART = 0.2
+# Share of the draws whose best lies at an end, from which on the best may lie beyond.
+EDGE = 0.5
+
+
+class Edge(NamedTuple):
+    """An end of what was searched, at or beyond which the best lies."""
+
+    quantity: str
+    end: str  # ``lowest`` or ``highest``
+    value: float
+    share: float  # of the draws, whose best lies there
+    given: bool  # whether the space names the end; else it is how far the study lets one look
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,6 +81,34 @@ class Search:
     def order(self) -> Ints:
         """Return the candidates from the best on: feasible ones, then the others by their excess."""
         return np.lexsort((self.scores, np.maximum(self.excess, 0.0)))
+
+    def at_ends(self, name: str) -> dict[str, float]:
+        """Return how often a draw's best lies at an end of what was searched of a number."""
+        values, whole = self.candidates.column(name)[self.optimum], self.candidates.column(name)
+        # Learning rates are rounded to three digits: an end may be met by the last of them.
+        slack = 0.005 * np.ptp(whole)
+        return {
+            "lowest": float(np.mean(values <= whole.min() + slack)),
+            "highest": float(np.mean(values >= whole.max() - slack)),
+        }
+
+    def edge(self, space: SearchSpace, name: str, least: float) -> str:
+        """Return at which end that could be moved the best lies in a share of the draws, or ""."""
+        shares = self.at_ends(name)
+        edge = max(shares, key=lambda end: shares[end])
+        return edge if shares[edge] >= least and space.could_be_moved(name, edge) else ""
+
+    def edges(self, space: SearchSpace) -> tuple[Edge, ...]:
+        """Return where the best lies at or beyond an end of the space that could be moved."""
+        found = []
+        for name in space.searched:
+            values = self.candidates.column(name)
+            edge = self.edge(space, name, EDGE) if np.issubdtype(values.dtype, np.number) else ""
+            if edge:
+                value = values.min() if edge == "lowest" else values.max()
+                share = self.at_ends(name)[edge]
+                found.append(Edge(name, edge, float(value), share, name in space.given))
+        return tuple(found)
 
     def joined(self, other: "Search") -> Self:
         """Return both, each draw's best the better of the two."""

@@ -76,7 +76,7 @@ class Survey:
     run, base : Run, Base
         The run whose choices are varied, and its base.
     turning : TurningLength
-        Of every run on a known base, for the general loss and for a balance.
+        Of every run on a known base, for the general loss.
     peaks : Response
         Final losses against the peak learning rate.
     choices : Choices or None
@@ -164,7 +164,6 @@ def survey(
     plan: "Study | str | Path | None" = None,
     run: str | None = None,
     *,
-    balance: float = 0.5,
     draws: int = DRAWS,
 ) -> Survey:
     """Return the landmarks of a plan.
@@ -177,8 +176,6 @@ def survey(
         whose bases is known.
     run : str, optional
         The run whose choices are varied; see `bayes_cpt.landmarks.responses.main_run`.
-    balance : float
-        Weight of the general loss in the balance of Eq. 5, beside the general loss alone.
     draws : int
         Posterior draws to use, spread evenly over the chains.
 
@@ -196,7 +193,6 @@ def survey(
     elif unknown and run is None and all(base.schedule is None for base in homes):
         target = posterior.study
     target, chosen = main_run(posterior, target, run)
-    balances = list(dict.fromkeys((1.0, balance)))
     is_known = not posterior.frame.spec.law.unknown_base
     name = chosen.name
     annealing = decompose(posterior, target, [name], draws)["annealing_cpt"]
@@ -204,7 +200,7 @@ def survey(
         plan=target,
         run=chosen,
         base=fitted_base(posterior, target, chosen),
-        turning=turning_length(posterior, target, balances=balances, draws=draws),
+        turning=turning_length(posterior, target, draws=draws),
         peaks=peak_response(posterior, target, name, draws=draws),
         choices=Choices.of(posterior, target, chosen, draws) if is_known else None,
         lift=annealing.isel(run=0).max("step").clip(min=0.0),

@@ -43,7 +43,11 @@ def ridges(posterior: Posterior, domain: str | None = None) -> Figure:
     domain = domain or posterior.frame.domains[-1]
     known = posterior.tree["posterior"].data_vars
     pairs = zip(RIDGES[::2], RIDGES[1::2], strict=True)
-    names = [name for pair in pairs if all(each in known for each in pair) for name in pair]
+    # What a law fixes lies on no ridge.
+    varying = [
+        name for name in RIDGES if name in known and np.ptp(posterior.draws(name, domain)) > 0
+    ]
+    names = [name for pair in pairs if set(pair) <= set(varying) for name in pair]
     if not names:
         raise ValueError(f"the law of {posterior.frame.spec.name} has no coefficients on a ridge")
     tree = _tree(posterior, [(name, domain) for name in names], [f"log {name}" for name in names])

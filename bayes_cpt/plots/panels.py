@@ -31,8 +31,8 @@ from bayes_cpt.study.runs import Run
 # Steps are marked where the square-root axis has its quarters.
 TICK_SHARES = (0.0, 0.3, 0.55, 0.78)
 PAD = 0.02
-# The ratio of values on a logarithmic axis whose names do not touch.
-RATIO = 1.7
+# The ratio of values on a logarithmic axis whose names do not touch, and the share of a short axis.
+RATIO, SHARE = 1.7, 0.4
 # About what legend entries take, inches.
 MARK_WIDTH, LETTER_WIDTH = 0.55, 0.066
 # Of lines for intervals of 90 and of 50 %.
@@ -181,8 +181,9 @@ def rows(axes: Axes, labels: Sequence[str], **properties: Any) -> None:
 def log_axis(axes: Axes, values: Floats, digits: int = 2) -> None:
     """Make the horizontal axis logarithmic, with ticks at those of rising values that do not touch."""
     kept = [values[-1]]
+    apart = min(RATIO, (values[-1] / values[0]) ** SHARE)
     for value in values[::-1]:
-        if kept[-1] / value > RATIO:
+        if kept[-1] / value > apart:
             kept.append(value)
     axes.set(xscale="log", xlabel=f"{axes.get_xlabel()} (logarithmic)")
     axes.xaxis.set_minor_locator(NullLocator())

@@ -1,5 +1,6 @@
 """What to train, which run comes next and which schedule to follow, in plain words."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from bayes_cpt.decisions.decision import CONSTRAINT, Decision
 from bayes_cpt.decisions.next_run import MOST_TELLING, RunValues
 from bayes_cpt.decisions.objective import PRESETS
 from bayes_cpt.decisions.schedule_choice import COSINE, FREE, PAIRS, WSD, ScheduleChoice
+from bayes_cpt.decisions.search import Edge
 from bayes_cpt.decisions.valuation import OWN, Valuation
 from bayes_cpt.report.fit import resting, rests_on, unmeasured_words
 from bayes_cpt.report.numbers import (
@@ -91,7 +93,7 @@ def decision_words(decision: Decision, interval: float = 0.9) -> Words:
             {"own": own, "breach": breach, "binds": place in decision.binding}
             for place, (own, breach) in enumerate(breaches)
         ],
-        "edges": edge_words(decision),
+        "edges": edge_words(decision.edges),
         "kept_from": _kept_from(decision),
         "taken": taken,
         "resources": RESOURCE_WORDS,
@@ -168,10 +170,10 @@ def _with_mass(row: Any, unit: str, interval: float) -> str:
     return _lies(row["lower"], row["upper"], unit) + shown
 
 
-def edge_words(decision: Decision) -> list[str]:
+def edge_words(edges: Sequence[Edge]) -> list[str]:
     """Return where the best lies at or beyond an end of the space, a clause per quantity."""
     clauses = []
-    for edge in decision.edges:
+    for edge in edges:
         what, unit = (_called(edge.quantity)[key] for key in ("name", "unit"))
         why = f"the {edge.end} allowed" if edge.given else "as far as these runs let one look"
         clauses.append(
@@ -253,7 +255,7 @@ def _cautions(decision: Decision, taken: dict[str, float]) -> str:
     given = valuation.objective.reference
     facts = {
         "decision": decision,
-        "edges": edge_words(decision),
+        "edges": edge_words(decision.edges),
         "base": base,
         "unmeasured": unmeasured_words(valuation.model.frame),
         "on_law": None in valuation.model.measured(base),
@@ -318,6 +320,7 @@ def run_words(values: RunValues, interval: float = 0.9) -> Words:
         "moves": _moves(values, name, interval),
         "as_good": values.as_good(name, ERRORS),
         "telling": None,
+        "edges": edge_words(values.edges),
     }
     if others:
         worth = values.values[MOST_TELLING]

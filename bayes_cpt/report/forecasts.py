@@ -222,7 +222,7 @@ def ends_below(status: "Status", limits: Mapping[str, float], interval: float) -
 
 
 def below(forecast: Mapping[str, float], limit: float, interval: float) -> float:
-    """Return the probability that a run ends below a loss: its end is forecast as normal.
+    """Return the probability that a run ends below a loss: its end is forecast as normal, or known.
 
     Examples
     --------
@@ -231,6 +231,8 @@ def below(forecast: Mapping[str, float], limit: float, interval: float) -> float
     """
     width = NormalDist().inv_cdf(0.5 + interval / 2.0)
     spread = (forecast["upper"] - forecast["lower"]) / (2.0 * width)
+    if spread == 0.0:
+        return float(forecast["mean"] < limit)
     return NormalDist(forecast["mean"], spread).cdf(limit)
 
 

@@ -39,7 +39,7 @@ def survey_words(survey: Survey, interval: float = 0.9) -> Words:
         # None where the re-warm-up does not lift the learning rate.
         "lift": None if before >= peak else f"{before:g}",
         "lifts": lifts,
-        "back": _coming_back(survey, tables["turning_length"], general),
+        "back": _coming_back(survey, tables["turning_length"]),
         "critical": _critical(survey, tables["critical_point"]) if known else None,
         "outside": {run: note for run, note in zip(*noted, strict=True) if note},
         "longest": turning.longest,
@@ -102,20 +102,15 @@ def _peaks(
     }
 
 
-def _coming_back(survey: Survey, table: pd.DataFrame, general: str) -> list[dict[str, Any]]:
-    """Return what becomes of general loss, and of the balance, as the surveyed run gets longer."""
-    found = []
-    for balance, rows in table[table["run"] == survey.run.name].groupby("balance", sort=False):
-        ways = rows.set_index("course").to_dict("index")
-        drawn_out = ways["stretched"]
-        own = {
-            "what": general if balance == 1.0 else f"the balance ({balance:g} {general})",
-            "change": with_interval(drawn_out, "change", "change"),
-            "drawn_out": _outcomes(drawn_out),
-            "held": _outcomes(ways["held"]),
-        }
-        found.append(drawn_out | own)
-    return found
+def _coming_back(survey: Survey, table: pd.DataFrame) -> dict[str, Any]:
+    """Return what becomes of general loss as the surveyed run gets longer."""
+    ways = table[table["run"] == survey.run.name].set_index("course").to_dict("index")
+    drawn_out = ways["stretched"]
+    return drawn_out | {
+        "change": with_interval(drawn_out, "change", "change"),
+        "drawn_out": _outcomes(drawn_out),
+        "held": _outcomes(ways["held"]),
+    }
 
 
 def _outcomes(row: dict[str, Any]) -> list[dict[str, Any]]:

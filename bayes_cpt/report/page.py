@@ -266,7 +266,7 @@ class Report:
             .get_template("report.html")
             .render(
                 report=self,
-                edges=edge_words(self.decision) if self.decision else [],
+                edges=edge_words(self.decision.edges) if self.decision else [],
                 posterior=posterior,
                 study=study,
                 model=frame.spec,

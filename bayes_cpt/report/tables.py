@@ -152,7 +152,8 @@ def _cell(made: Cells, row: Row) -> str:
     if form.isdigit():
         return number(value, int(form))
     if form:
-        return format(value, form)
+        text: str = format(value, form)
+        return text.replace("-", "−", 1) if text.startswith("-") else text
     if isinstance(value, bool):
         return "yes" if value else ""
     return value if isinstance(value, str) else number(value)

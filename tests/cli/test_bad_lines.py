@@ -84,10 +84,6 @@ LINES: list[tuple[str, tuple[str, ...]]] = [
     ("decide {fit} -o {text}/more", ("this is a file, not a folder",)),
     ("next-run {fit} -o {text}", ("this is a file, not a folder", "choose another one")),
     ("next-run {fit} --objective balance", ("balanced",)),
-    (
-        "next-run {fit} --about replay --draws 60 --candidates 16",
-        ("no quantity 'replay'", "replay_effect"),
-    ),
     ("next-run {fit} --runs nowhere.toml", ("nowhere.toml",)),
     ("schedule {fit} --steps 200 -o {text}", ("this is a file, not a folder",)),
     ("schedule {fit} --steps 200 --objective balance", ("balanced",)),
@@ -95,7 +91,6 @@ LINES: list[tuple[str, tuple[str, ...]]] = [
     ("schedule {fit} --steps 200 --replay 25", ("key replay", "write 0.25 for 25 %")),
     ("landmarks {fit} -o {text}", ("this is a file, not a folder", "choose another one")),
     ("landmarks {fit} --run r25_cosine", ("no run 'r25_cosine'", "r25_cos")),
-    ("landmarks {fit} --balance 1.5", ("--balance", "less than or equal to 1")),
     ("landmarks {fit} --plan nowhere.toml", ("nowhere.toml",)),
     ("planner {fit} -o {dir}/planner.pdf", ("planner.pdf", ".html")),
     ("report {fit}", ("nothing is asked for", "-o report.html")),

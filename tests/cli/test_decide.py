@@ -108,19 +108,6 @@ def test_the_table_is_printed_and_the_plan_predicted(
     assert runs[0].replay == row["replay"]
 
 
-@pytest.mark.parametrize("suffix", [".parquet", ".json"])
-def test_choices_are_written_for_programs(
-    call: Call, fit_file: Path, tmp_path: Path, suffix: str
-) -> None:
-    target = tmp_path / f"choices{suffix}"
-    answer = call("decide", fit_file, "-o", target, *FEW, "--json")
-    wanted = pd.DataFrame(answer.json()["contenders"])
-    read = pd.read_parquet(target) if suffix == ".parquet" else pd.read_json(target)
-    assert read["option"].tolist() == wanted["option"].tolist()
-    for name in ("replay", "peak", "regret", "p_best"):
-        np.testing.assert_allclose(read[name].astype(float), wanted[name].astype(float))
-
-
 def test_constraints_that_nothing_keeps_are_told_by_the_exit_code(
     call: Call, fit_file: Path, tmp_path: Path
 ) -> None:

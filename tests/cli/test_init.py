@@ -6,8 +6,6 @@ import pytest
 from command_line import Call, check_refusal
 
 from bayes_cpt import read_study
-from bayes_cpt.study.logs.importing import Answers, start_study
-from bayes_cpt.study.logs.recipes import Recipe
 
 LOGS = Path(__file__).parents[1] / "data" / "logs"
 HF = LOGS / "hf"
@@ -71,26 +69,6 @@ def test_what_is_missing_is_named_with_its_flag(
     given = [option.format(dir=tmp_path) for option in options]
     check_refusal(call("init", tmp_path / "study", HF / "r25", *given), fragments)
     assert not (tmp_path / "study").exists()
-
-
-def test_a_person_is_asked_what_logs_cannot_tell(tmp_path: Path) -> None:
-    asked = []
-
-    def ask(question: str, allowed: object) -> str:
-        asked.append(question)
-        return {"What share": "0,25", "Which": "prose", "What is": "open weights, its schedule not known"}[
-            next(key for key in ("What share", "Which", "What is") if question.startswith(key))
-        ]  # fmt: skip
-
-    log = LOGS / "tables" / "wide.csv"
-    names = {"eval/general_loss": "prose", "eval/target_loss": "code"}
-    answers = Answers(logs={"r25": [Recipe(paths=(str(log),), losses=names)]})
-    done = start_study(tmp_path / "study", answers, ask)
-    assert len(asked) == 3
-    assert done.study.general == "prose"
-    assert done.study.target == "code"
-    assert done.study.run("r25").replay == 0.25
-    assert not done.study.base("base").known
 
 
 def test_an_existing_study_is_left_alone(call: Call, tmp_path: Path) -> None:

@@ -26,8 +26,8 @@ def plan(tmp_path: Path) -> Path:
 
 def test_tables_and_words_are_those_of_the_survey(call: Call, fit_file: Path, plan: Path) -> None:
     arguments = ("landmarks", fit_file, "--plan", plan, "--run", "r25_a0_rewarm", *FEW)
-    found = call(*arguments, "--interval", 0.8, "--balance", 0.7, "--json").json()
-    expected = survey(bayes_cpt.load(fit_file), plan, "r25_a0_rewarm", balance=0.7, draws=8)
+    found = call(*arguments, "--interval", 0.8, "--json").json()
+    expected = survey(bayes_cpt.load(fit_file), plan, "r25_a0_rewarm", draws=8)
     assert found["run"] == "r25_a0_rewarm"
     assert found["sentences"] == expected.sentences(0.8)
     assert found["verdict"] == expected.verdict(0.8)
@@ -57,5 +57,5 @@ def test_what_is_printed_fits_on_a_screen(
     assert len(lines) <= 40
     assert "…" not in answer.out
     assert answer.out.splitlines()[3] == ""
-    assert "2 more runs with --verbose" in answer.out
+    assert "2 more runs in --json" in answer.out
     assert "by the prior alone" in answer.out

@@ -30,13 +30,9 @@ def test_page_and_paper_are_written(call: Call, fit_file: Path, tmp_path: Path) 
 
 
 @pytest.mark.parametrize(("suffix", "mark"), [(".tex", r"\toprule"), (".md", "| --- |")])
-def test_summary_and_decision_are_written_for_a_paper(
+def test_coefficients_are_written_for_a_paper(
     suffix: str, mark: str, call: Call, fit_file: Path, tmp_path: Path
 ) -> None:
-    table, choices = tmp_path / f"coefficients{suffix}", tmp_path / f"choices{suffix}"
+    table = tmp_path / f"coefficients{suffix}"
     assert call("summary", fit_file, "-o", table, "-q").code == 0
-    smaller = ("--draws", 60, "--candidates", 64)
-    assert call("decide", fit_file, "-o", choices, "-q", *smaller).code == 0
     assert mark in table.read_text(encoding="utf-8")
-    assert "recommended" in choices.read_text(encoding="utf-8")
-    assert mark in choices.read_text(encoding="utf-8")

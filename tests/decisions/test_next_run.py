@@ -185,8 +185,15 @@ def test_information_is_listed_for_every_quantity(found: RunValues) -> None:
     for index, label in enumerate(found.quantities):
         assert own.loc[label, "variance"] == found.told["cheap"].share[index]
     assert np.all(table["nats"] >= 0)
-    few = next_run(lab_posterior(), "balanced", SPACE, found.affordable, about=["B"], draws=100)
-    assert few.quantities == [("B", "general"), ("B", "kernel")]
+
+
+def test_an_end_of_the_space_is_named_beside_a_settled_choice(probes: Path) -> None:
+    space = SPACE | {"replay": {"low": 0.0, "high": 0.1}}
+    own = next_run(lab_posterior(), "balanced", space, probes, draws=100, candidates=64)
+    (edge,) = own.edges
+    assert edge[:3] == ("replay", "highest", 0.1)
+    named = "the best replay ratio lies at or beyond 0.1, the highest allowed" in own.verdict()[2]
+    assert named == ("only cheaper runs" in own.verdict()[2])
 
 
 def test_a_price_in_the_objective_is_the_hurdle(probes: Path) -> None:
@@ -334,7 +341,6 @@ def test_constraints_are_kept_by_what_is_chosen(probes: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "fragments"),
     [
-        ({"about": ["replay_efect"]}, ("no quantity 'replay_efect'", "replay_effect")),
         ({"runs": None, "steps": 0}, ("key steps", "at least 1")),
         ({"objective": "balance"}, ("balanced",)),
     ],

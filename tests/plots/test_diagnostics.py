@@ -20,6 +20,17 @@ def test_ridges_are_pairs_of_draws() -> None:
     check_figure(figure)
 
 
+def test_what_a_law_fixes_is_on_no_ridge(monkeypatch: pytest.MonkeyPatch) -> None:
+    posterior = lab_posterior()
+    draws = posterior.draws
+    monkeypatch.setattr(
+        type(posterior), "draws", lambda self, name, on: draws(name, on) ** (name != "alpha")
+    )
+    drawn = {text.get_text() for text in drawn_texts(plots.ridges(posterior, "general"))}
+    assert {"log A", "log alpha"}.isdisjoint(drawn)
+    assert "log beta" in drawn
+
+
 def test_ranks_are_those_of_the_parameters_with_the_largest_rhat() -> None:
     posterior = lab_posterior()
     figure = plots.sampling(posterior)

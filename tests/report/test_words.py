@@ -32,7 +32,13 @@ from bayes_cpt.report.fit import (
     size_words,
     undivided,
 )
-from bayes_cpt.report.forecasts import advice, ends_below, forecast_verdict, learnt_verdict
+from bayes_cpt.report.forecasts import (
+    advice,
+    below,
+    ends_below,
+    forecast_verdict,
+    learnt_verdict,
+)
 from bayes_cpt.report.words import Words, render
 from bayes_cpt.watch import Status
 from bayes_cpt.watch.continuation import Continuation, Continuations
@@ -367,3 +373,6 @@ def test_how_probably_it_ends_below_a_loss() -> None:
     ]
     assert ends_below(STATUS, {"code": 2.0}, 0.9)[0].endswith("probability under 1 %.")
     assert ends_below(STATUS, {}, 0.9) == []
+    # A run that is over has ended where it has.
+    over = {"mean": 2.4, "lower": 2.4, "upper": 2.4}
+    assert (below(over, 2.5, 0.9), below(over, 2.3, 0.9)) == (1.0, 0.0)
