@@ -128,8 +128,8 @@ def test_the_best_runs_are_drawn_from_the_top() -> None:
     check_figure(figure)
 
 
-def test_one_run_and_one_quantity_make_a_figure() -> None:
-    check_figure(plots.next_run(values(1, about=["lambda"])))
+def test_one_run_makes_a_figure() -> None:
+    check_figure(plots.next_run(values(1)))
 
 
 def test_schedules_and_gains_are_drawn() -> None:
