@@ -92,11 +92,11 @@ def test_broken_constraints_are_marked() -> None:
     check_figure(figure)
 
 
-def values(count: int, **options: object) -> RunValues:
+def values(count: int) -> RunValues:
     posterior = lab_posterior()
     every = Affordable.default(posterior.frame, posterior.study, 60)
     runs = Affordable(every.plan.subset([run.name for run in every.plan.runs[:count]]))
-    return next_run(posterior, "balanced", FIXED, runs, draws=80, candidates=16, **options)  # type: ignore[arg-type]
+    return next_run(posterior, "balanced", FIXED, runs, draws=80, candidates=16)
 
 
 def test_the_best_runs_are_drawn_from_the_top() -> None:
