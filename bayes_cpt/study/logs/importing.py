@@ -3,7 +3,7 @@
 import re
 import tomllib
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -50,10 +50,7 @@ ROLES = GENERAL, TARGET = tuple(MEANING)
 # Keys of a recipe that say which step and loss a row of the log is of.
 READING = ("losses", "step", "row_run", "step_unit", "per_step", "per_epoch", "loss_unit", "start")
 TAKEN = "the {} validation set is taken to be {!r}, {}"
-BASES = ("open weights, its schedule not known", "its schedule is known")
 
-# Asked (what, allowed answers or none); returns the answer.
-type Ask = Callable[[str, Sequence[str]], str]
 # Of a run: its losses (nats/token) by step and validation set.
 type Losses = dict[tuple[int, str], float]
 
@@ -242,15 +239,13 @@ def _parsed(text: str) -> dict[str, Any] | None:
 # A new study.
 
 
-def start_study(folder: Path, answers: Answers, ask: Ask | None = None) -> Imported:
+def start_study(folder: Path, answers: Answers) -> Imported:
     """Write a study from logs; the folder appears whole or not at all.
 
     Parameters
     ----------
     folder : path
     answers : Answers
-    ask : callable, optional
-        Asks a person what the answers leave open: a question, and the allowed answers or none.
     """
     check_new(folder, f"choose a new one, or add to it: bayes-cpt import KIND LOG --study {folder}")
     if not answers.logs:
@@ -262,7 +257,7 @@ def start_study(folder: Path, answers: Answers, ask: Ask | None = None) -> Impor
             recipes[name], logs[name] = found
     check.raise_problems()
     study = {"name": folder.resolve().name, **answers.study}
-    start = _Start(study, answers.bases, recipes, ask, check)
+    start = _Start(study, answers.bases, recipes, check)
     start.name_sets(list(dict.fromkeys(set_ for log in logs.values() for set_ in log.domains)))
     start.find_shares()
     start.find_bases()
@@ -291,12 +286,11 @@ def _by_step(logged: LoggedRun) -> Losses:
 
 @dataclass
 class _Start:
-    """What a new study still needs beside its logs: found, asked, or noted as a problem."""
+    """What a new study still needs beside its logs: found, or noted as a problem."""
 
     study: dict[str, Any]
     bases: dict[str, dict[str, Any]]
     recipes: dict[str, list[Recipe]]
-    ask: Ask | None
     check: Check
     notes: list[str] = field(default_factory=list)
 
@@ -317,40 +311,21 @@ class _Start:
                     key, named[0], "the only one" if len(domains) == 1 else "the only other one"
                 )
             elif len(domains) > 1:
-                answer = self._asked(
-                    f"Which validation set is the {key} one, {MEANING[key]}?",
-                    named,
-                    f"key {key}",
-                    f"nothing says which validation set is the {key} one",
-                    f"give --{key} NAME, one of {', '.join(named)}",
+                problem = f"nothing says which validation set is the {key} one, {MEANING[key]}"
+                self.check.add(
+                    f"key {key}", problem, f"give --{key} NAME, one of {', '.join(named)}"
                 )
-                self.study |= {key: answer} if answer else {}
         if len(domains) == 1:
             self._take_the_only(domains[0])
         self.notes += _third_sets(self.study, domains)
-
-    def _asked(
-        self, question: str, allowed: Sequence[str], place: str, problem: str, fix: str
-    ) -> str | None:
-        """Return what a person answers; where nobody can be asked the problem is noted."""
-        if self.ask is not None:
-            return self.ask(question, allowed)
-        self.check.add(place, problem, fix)
-        return None
 
     def _take_the_only(self, domain: str) -> None:
         """Say which set the only one is that was measured; the study is of it alone."""
         pretrained = any(own[0].phase == "pt" for own in self.recipes.values())
         named = {GENERAL, TARGET} & self.study.keys()
-        if not named and (pretrained or self.ask is not None):
-            role = self._asked(
-                f"Is {domain}, the only validation set, of general or of target data?",
-                ROLES,
-                "key general",
-                f"nothing says of which data {domain} is",
-                f"give --{GENERAL} {domain} or --{TARGET} {domain}",
-            )
-            self.study |= {role: domain} if role else {}
+        if not named and pretrained:
+            fix = f"give --{GENERAL} {domain} or --{TARGET} {domain}"
+            self.check.add("key general", f"nothing says of which data {domain} is", fix)
         elif not named:
             why = f"of the data that the runs train on (--{GENERAL} {domain} if it is not)"
             self._take(TARGET, domain, why)
@@ -364,16 +339,13 @@ class _Start:
         self.notes.append(TAKEN.format(key, domain, why))
 
     def find_shares(self) -> None:
-        """Ask for missing replay ratios."""
+        """Note missing replay ratios."""
         for name, own in self.recipes.items():
             if own[0].phase != "pt" and own[0].replay is None:
-                batches = f"the batches of {name}"
-                question = f"What share of general data (replay ratio, 0 to 1) was in {batches}?"
-                share = self._asked(question, (), *no_replay(name))
-                own[0] = own[0].changed(replay=share and share.replace(",", "."))
+                self.check.add(*no_replay(name))
 
     def find_bases(self) -> None:
-        """Find the bases: as answered, else the end of the one PT run, else an open-weights one."""
+        """Find the bases: as answered, else the end of the one PT run."""
         pretraining = [name for name, own in self.recipes.items() if own[0].phase == "pt"]
         if self.bases or len(pretraining) == len(self.recipes):
             return
@@ -384,8 +356,6 @@ class _Start:
             self.notes.append(
                 f"base {name}: taken to be the last checkpoint of the PT run {pretraining[0]}"
             )
-        elif len(named) <= 1 and self.ask and self.ask("What is the base?", BASES) == BASES[0]:
-            self.bases[name] = {"known": False}
         else:
             self.check.add(
                 "bases",
