@@ -105,7 +105,7 @@ def _peaks(
 def _coming_back(survey: Survey, table: pd.DataFrame) -> dict[str, Any]:
     """Return what becomes of general loss as the surveyed run gets longer."""
     ways = table[table["run"] == survey.run.name].set_index("course").to_dict("index")
-    drawn_out = ways["stretched"]
+    drawn_out: dict[str, Any] = ways["stretched"]
     return drawn_out | {
         "change": with_interval(drawn_out, "change", "change"),
         "drawn_out": _outcomes(drawn_out),
