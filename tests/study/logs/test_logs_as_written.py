@@ -483,7 +483,9 @@ def test_programs_lines(kind: str, tmp_path: Path) -> None:
     if kind == "olmo":
         assert log.stated.batch_tokens == 4096
     if kind == "verl":
-        assert log.rates == ((10, pytest.approx(1e-5)),)
+        ((step, rate),) = log.rates
+        assert step == 10
+        assert rate == pytest.approx(1e-5)
     if kind == "llmc":
         assert any("1 lines before the first one with a step" in note for note in log.notes)
     if kind == "megatron":
@@ -590,7 +592,9 @@ def test_fairseq_counts_its_evaluations_by_another_name(tmp_path: Path) -> None:
     )
     refused(tmp_path / "a.log", text, "base 2", "--unit bits")
     log = read(tmp_path / "a.log", text, loss_unit="bits")
-    assert log.losses == ((10, "val", pytest.approx(8 * math.log(2))),)
+    ((step, name, loss),) = log.losses
+    assert (step, name) == (10, "val")
+    assert loss == pytest.approx(8 * math.log(2))
     assert log.rates == ((10, 1e-5),)
 
 
