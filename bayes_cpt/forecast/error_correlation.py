@@ -25,6 +25,9 @@ DRAWS = 100
 LATE = 0.75
 # From here on the misfit, which moves with the logarithm of the steps, hardly moves between neighbours.
 CALM = 0.3
+# Where a fluctuation is a smaller share of the largest of its curve, as it is once the run has annealed,
+# what the misfit moves by between neighbours is not small beside it.
+LOUD = 0.5
 # Correlations of other studies and what they count for, in runs and in pairs of neighbouring points: of the
 # misfit .7 in the fitted lab runs and .8 in 13 that were left out (docs/results/misfit.md), of the
 # fluctuation .13 in the lab runs.
@@ -43,7 +46,8 @@ def error_correlation(posterior: Posterior) -> ErrorCorrelation:
     """Return how alike the errors of any two losses of a run are.
 
     Of the misfit: the correlation, about 0, of the mean residuals of the CPT runs over their last quarter;
-    of the fluctuation: that of the changes of the residual from one late step to the next. Both are
+    of the fluctuation: that of the changes of the residual from one late step to the next, before it has
+    annealed away. Both are
     averaged with those of other studies on Fisher's scale, weighted by the number of runs and of changes.
 
     Returns
@@ -63,7 +67,7 @@ def _estimated(posterior: Posterior) -> ErrorCorrelation:
         share = pair.index / pair.index[-1]
         misfit, fluctuation = (pair[[name, f"{name} too"]] for name in ("misfit", "fluctuation"))
         means.append(misfit[share >= LATE].mean().to_numpy()[:, None])
-        changes.append(fluctuation[share >= CALM].diff()[1:].to_numpy().T)
+        changes.append(fluctuation[share >= CALM].diff().dropna().to_numpy().T)
         weights.append(weight)
     # Correlated alike, so many sets cannot be more unlike.
     least = -MOST / max(len(posterior.frame.domains) - 1, 1)
@@ -90,9 +94,11 @@ def _pairs(posterior: Posterior) -> Iterator[tuple[pd.DataFrame, float]]:
         np.sqrt((np.broadcast_to(size, (len(size), points.steps.size)) ** 2).mean(axis=0))
         for size in (scales.misfit, scales.fluctuation)
     )
+    largest = pd.Series(fluctuation).groupby(points.curve_index).transform("max").to_numpy()
+    standard = residual / np.maximum(fluctuation, SMALLEST)
     table = point_table(setup.curves).assign(
         misfit=residual / np.maximum(misfit, SMALLEST),
-        fluctuation=residual / np.maximum(fluctuation, SMALLEST),
+        fluctuation=np.where(fluctuation >= LOUD * largest, standard, np.nan),
     )
     continual = np.array([curve.continual for curve in setup.curves.curves])[points.curve_index]
     for _, of_run in table[continual].groupby("run", sort=False):
