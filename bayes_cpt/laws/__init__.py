@@ -1,4 +1,4 @@
-"""Law terms and laws: written once, evaluated on NumPy arrays and PyTensor variables alike."""
+"""Law terms and laws: written once, evaluated on arrays and on symbols alike."""
 
 from bayes_cpt.laws.groups import Batches, Mixture, ModelSize
 from bayes_cpt.laws.law import BaseOffset, Law

@@ -66,10 +66,11 @@ class Reference:
 
 
 class Term(Protocol):
-    """One summand of a law, evaluated on NumPy arrays and PyTensor variables alike.
+    """One summand of a law, evaluated on arrays and on symbols alike.
 
-    ``xp`` is `numpy` or `pytensor.tensor`; coefficients arrive gathered per point, with any leading
-    draw axes before the point axis.
+    ``xp`` is `numpy`, `pytensor.tensor`, or `bayes_cpt.model.printed_law.Symbols`, from whose expressions
+    the likelihood is printed; coefficients arrive gathered per point, with any leading draw axes before
+    the point axis.
     """
 
     @property
