@@ -2,14 +2,16 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 import pandas as pd
-import xarray as xr
 
 from bayes_cpt.arrays import Floats, central
 from bayes_cpt.model.points import Curves
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 # Of bands, those that hold losses.
 COLUMNS = ("mean", "median", "sd", "lower", "upper")
@@ -27,11 +29,13 @@ def point_table(curves: Curves) -> pd.DataFrame:
 
 def gridded(
     points: pd.DataFrame, domains: Sequence[str], values: Mapping[str, Floats]
-) -> xr.Dataset:
+) -> "xr.Dataset":
     """Return losses at points (see `point_table`), shape (draws, points) each, by run, domain and step.
 
     NaN at steps that a run has not.
     """
+    import xarray as xr
+
     run_place, runs = pd.factorize(points["run"])
     steps, step_place = np.unique(points["step"], return_inverse=True)
     place = (run_place, pd.Index(domains).get_indexer(points["domain"]), step_place)
