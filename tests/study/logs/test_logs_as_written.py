@@ -623,7 +623,7 @@ def test_losses_of_smaller_pieces_are_none_of_tokens(series: str, tmp_path: Path
 def test_what_a_program_printed_may_hold_any_bytes(encoding: str, tmp_path: Path) -> None:
     """PowerShell redirects in UTF-16; a killed job leaves odd bytes and zeros."""
     path = tmp_path / "train.log"
-    path.write_bytes("step 10: train loss 2.0, val loss 2.9\n caf\xe9 \0\0\n".encode(encoding))
+    path.write_bytes("step 10: train loss 2.0, val loss 2.9\n \xe9t\xe9 \0\0\n".encode(encoding))
     assert Reading(paths=(str(path),)).read().losses == ((10, "val", 2.9),)
     refused(tmp_path / "empty.log", "", "it is empty")
 
