@@ -47,8 +47,8 @@ def error_correlation(posterior: Posterior) -> ErrorCorrelation:
 
     Of the misfit: the correlation, about 0, of the mean residuals of the CPT runs over their last quarter;
     of the fluctuation: that of the changes of the residual from one late step to the next, before it has
-    annealed away. Both are
-    averaged with those of other studies on Fisher's scale, weighted by the number of runs and of changes.
+    annealed away. Both are averaged with those of other studies on Fisher's scale, weighted by the number
+    of runs and of changes.
 
     Returns
     -------
