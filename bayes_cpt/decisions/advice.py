@@ -7,9 +7,10 @@ away most of the variance of what these forecasts say.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from bayes_cpt.arrays import Floats
 from bayes_cpt.checks import Check, suggestion
@@ -26,9 +27,6 @@ from bayes_cpt.model.spec import ModelSpec, read_spec
 from bayes_cpt.study.runs import Base, Run
 from bayes_cpt.study.schedules import cosine
 from bayes_cpt.study.study import Study
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 GENERAL, TARGET, BASE = "general", "target", "base"
 REPLAYS = (0.0, 0.1, 0.25, 0.5)
@@ -81,9 +79,9 @@ class Advice:
     """
 
     about: dict[str, Any]
-    ends: "pd.DataFrame"
+    ends: pd.DataFrame
     plan: Study
-    told: "pd.DataFrame"
+    told: pd.DataFrame
 
     def verdict(self) -> list[str]:
         """Return what to expect, how sure that is, and what to train first."""
@@ -139,8 +137,6 @@ def advise(
     >>> found.ends.columns.tolist()
     ['replay', 'peak', 'domain', 'lower', 'median', 'upper', 'falls']
     """
-    import pandas as pd
-
     losses = dict(losses or {})
     check_interval(interval)
     _check(size, tokens, batch, peak, base, target, losses)
@@ -238,8 +234,6 @@ def _run(name: str, steps: int, replay: float, share: float, peak: float) -> Run
 
 
 def _plan(runs: list[Run]) -> Study:
-    import pandas as pd
-
     none = pd.DataFrame(columns=["run", "step", "domain", "loss"])
     bases = (Base(BASE, known=False),)
     return Study("advice", GENERAL, TARGET, bases, tuple(runs), none, is_plan=True)
@@ -252,10 +246,8 @@ def _short_runs(
     steps: int,
     peak: float,
     seed: int,
-) -> tuple[Study, "pd.DataFrame"]:
+) -> tuple[Study, pd.DataFrame]:
     """Return the short runs that tell most of changes, shape (draws, ends), and what they tell."""
-    import pandas as pd
-
     settings = _settings(SHORT_PEAKS, SHORT_REPLAYS)
     runs = {name: _run(name, steps, *own, peak) for name, own in settings.items()}
     at = np.unique(np.geomspace(max(2, steps // 50), steps, CHECKPOINTS).astype(int)).tolist()

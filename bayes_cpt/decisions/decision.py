@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 
 from bayes_cpt.arrays import Floats, Ints, central
 from bayes_cpt.decisions.candidates import Candidates
@@ -25,7 +26,6 @@ from bayes_cpt.study.study import Study
 from bayes_cpt.threads import one_blas_thread
 
 if TYPE_CHECKING:
-    import pandas as pd
     from matplotlib.figure import Figure
 
 CONTENDERS = 5
@@ -150,7 +150,7 @@ class Decision:
         study, plan = self.valuation.model.study, self.plan()
         return [outside_range(study, plan, run) for run in plan.continual_runs]
 
-    def table(self, interval: float = 0.9) -> "pd.DataFrame":
+    def table(self, interval: float = 0.9) -> pd.DataFrame:
         """Return one row per contender, the recommendation first.
 
         Parameters
@@ -172,8 +172,6 @@ class Decision:
             tolerance of the best in the space; ``breach_1`` and so on, how probably each constraint is
             broken; ``outside`` what the runs covered.
         """
-        import pandas as pd
-
         contenders, valuation = self.contenders, self.valuation
         columns: dict[str, Any] = {"option": self.names}
         columns |= configuration(contenders.candidates)
@@ -198,7 +196,7 @@ class Decision:
         columns["outside"] = ["; ".join(notes) for notes in self.outside]
         return pd.DataFrame(columns)
 
-    def optimum_table(self, interval: float = 0.9) -> "pd.DataFrame":
+    def optimum_table(self, interval: float = 0.9) -> pd.DataFrame:
         """Return the posterior of the optimum: where the best of each draw lies.
 
         Parameters
@@ -217,8 +215,6 @@ class Decision:
             is none by nature, as replay 0 is: that bound is NaN. It is ``constraint`` where one that binds
             sets the best: there is no interval.
         """
-        import pandas as pd
-
         rows = []
         # Leaving the recommendation in these breaks a constraint that binds.
         bound = [cut.name for cut in self.slices if self.binding and not cut.allowed.all()]
@@ -259,7 +255,7 @@ class Decision:
         ]  # fmt: skip
         return pd.DataFrame(rows, columns=columns)
 
-    def front_table(self, interval: float = 0.9) -> "pd.DataFrame":
+    def front_table(self, interval: float = 0.9) -> pd.DataFrame:
         """Return the Pareto front, from the lowest general loss to the lowest target loss.
 
         Parameters
@@ -273,8 +269,6 @@ class Decision:
             The configuration, and for each validation set the mean of the law's expected loss, which is
             what the front is of, with ``_lower`` and ``_upper``, and ``_change`` from the reference.
         """
-        import pandas as pd
-
         front = self.front
         columns: dict[str, Any] = dict(configuration(front.candidates))
         changes = front.losses - front.starts

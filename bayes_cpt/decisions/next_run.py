@@ -63,7 +63,6 @@ from bayes_cpt.study.study import Study
 from bayes_cpt.threads import one_blas_thread
 
 if TYPE_CHECKING:
-    import pandas as pd
     from matplotlib.figure import Figure
 CHECKPOINTS = 24
 # Configurations that a draw likes best, and that are best in expectation, at most as many.
@@ -280,7 +279,7 @@ class RunValues:
         """Return what is chosen of a quantity after each simulated curve of a run, shape (draws,)."""
         return np.asarray(self.candidates.column(quantity)[self.values[name].chosen])
 
-    def table(self) -> "pd.DataFrame":
+    def table(self) -> pd.DataFrame:
         """Return one row per run, the highest value per cost first.
 
         Returns
@@ -291,8 +290,6 @@ class RunValues:
             cost), hurdle (see `hurdle`), changes (see `changes`), about, on and nats (the quantity that it
             tells most about), outside (what was fitted).
         """
-        import pandas as pd
-
         rows = []
         for name in self.order:
             run, worth, told = self.affordable.plan.run(name), self.values[name], self.told[name]
@@ -336,7 +333,7 @@ class RunValues:
 
         return plots.next_run(self)
 
-    def information_table(self) -> "pd.DataFrame":
+    def information_table(self) -> pd.DataFrame:
         """Return what each run would tell, one row per run and quantity.
 
         Returns
@@ -345,8 +342,6 @@ class RunValues:
             run, quantity, domain, variance (expected share of the variance of its normal score that the run
             takes away), error (Monte Carlo), nats (expected information, a lower bound), per_1000_steps.
         """
-        import pandas as pd
-
         quantities, domains = zip(*self.quantities, strict=True)
         tables = []
         for name in self.order:

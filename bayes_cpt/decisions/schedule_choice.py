@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 
 from bayes_cpt.arrays import Floats, Ints, central
 from bayes_cpt.decisions.candidates import Candidates
@@ -36,7 +37,6 @@ from bayes_cpt.study.study import Study
 from bayes_cpt.threads import one_blas_thread
 
 if TYPE_CHECKING:
-    import pandas as pd
     from matplotlib.figure import Figure
 
 DRAWS = 400
@@ -175,7 +175,7 @@ class ScheduleChoice:
             return None
         return int(np.ceil(8.0 * (self.noise / float(self.gains(family, against).mean())) ** 2))
 
-    def table(self, interval: float = 0.9) -> "pd.DataFrame":
+    def table(self, interval: float = 0.9) -> pd.DataFrame:
         """Return what schedules gain over others.
 
         Parameters
@@ -189,8 +189,6 @@ class ScheduleChoice:
             Columns schedule, against, mean, median, lower, upper (nats; positive where the schedule ends
             lower), probability of that, advised (whether the schedule is).
         """
-        import pandas as pd
-
         families, others = zip(*PAIRS, strict=True)
         gains = np.stack([self.gains(*pair) for pair in PAIRS])
         columns = {
@@ -221,10 +219,8 @@ class ScheduleChoice:
 
         return plots.free_schedule(self)
 
-    def rates(self) -> "pd.DataFrame":
+    def rates(self) -> pd.DataFrame:
         """Return the learning rates of the free schedule, columns run, step, lr as in an lr.csv."""
-        import pandas as pd
-
         rates = self.schedules[FREE].learning_rates()
         return pd.DataFrame({"run": FREE, "step": np.arange(1, rates.size + 1), "lr": rates})
 

@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
+import xarray as xr
 
 from bayes_cpt.arrays import Floats, central
 from bayes_cpt.forecast.evaluate import Draws
@@ -21,11 +22,6 @@ from bayes_cpt.study.ranges import outside_span
 from bayes_cpt.study.runs import Base
 from bayes_cpt.study.schedules import constant
 from bayes_cpt.study.study import Study
-
-if TYPE_CHECKING:
-    import pandas as pd
-    import xarray as xr
-
 
 DRAWS = 1000
 # Of the prior: a probability to a percent or two.
@@ -51,12 +47,12 @@ class CriticalPoint:
         Of the fit.
     """
 
-    draws: "xr.Dataset"
-    prior: "xr.Dataset"
+    draws: xr.Dataset
+    prior: xr.Dataset
     study: Study
     frame: BoundModel
 
-    def table(self, interval: float = 0.9) -> "pd.DataFrame":
+    def table(self, interval: float = 0.9) -> pd.DataFrame:
         """Return one row per replay ratio.
 
         Parameters
@@ -71,8 +67,6 @@ class CriticalPoint:
             exists_prior, the same by the prior alone: where that is 1 already, the sign of the shift fixes
             it and the data add nothing; median, lower, upper in PT steps, infinite draws included; outside.
         """
-        import pandas as pd
-
         lengths = [base.steps for base in self.study.bases if base.steps]
         lengths += [run.schedule.steps for run in self.study.pretraining_runs]
         rows = []
@@ -92,7 +86,7 @@ class CriticalPoint:
             )
         return pd.DataFrame(rows)
 
-    def past(self, base: Base, *, by_prior: bool = False) -> "xr.DataArray":
+    def past(self, base: Base, *, by_prior: bool = False) -> xr.DataArray:
         """Return the probability, per replay ratio, that a base lies past the critical point.
 
         Parameters
@@ -167,10 +161,8 @@ def critical_point(
     return CriticalPoint(points, before, posterior.study, frame)
 
 
-def _points(laws: Sequence[Draws], replays: list[float], model: str) -> "xr.Dataset":
+def _points(laws: Sequence[Draws], replays: list[float], model: str) -> xr.Dataset:
     """Return the critical point in every draw of some laws, as `CriticalPoint.draws` holds it."""
-    import xarray as xr
-
     parts = [_of_law(law, replays) for law in laws]
     rise, area = (np.concatenate(own) for own in zip(*parts, strict=True))
     dims, rate = ("draw", "replay"), laws[0].frame.reference.learning_rate

@@ -2,9 +2,9 @@
 
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
+import xarray as xr
 
 from bayes_cpt.arrays import Floats
 from bayes_cpt.forecast.drawn import gridded, point_table
@@ -14,10 +14,6 @@ from bayes_cpt.laws import Annealing
 from bayes_cpt.laws.law import Law, gather
 from bayes_cpt.model.points import Curves, Points
 from bayes_cpt.study.study import Study
-
-if TYPE_CHECKING:
-    import xarray as xr
-
 
 DRAWS = 500
 # Steps are finite, so that a law can divide them by data without end.
@@ -31,7 +27,7 @@ def decompose(
     plan: "Study | str | Path | None" = None,
     runs: Collection[str] | None = None,
     draws: int = DRAWS,
-) -> "xr.Dataset":
+) -> xr.Dataset:
     """Return the parts that the law's curve of each run is the sum of.
 
     Parameters
@@ -68,7 +64,7 @@ def _of_laws(
     runs: Collection[str] | None,
     draws: int,
     values_of: Callable[[Law, Curves, dict[str, Floats]], dict[str, Floats]],
-) -> "xr.Dataset":
+) -> xr.Dataset:
     """Return values at the points of a plan in the draws of all laws.
 
     `values_of` returns values by name, shape (draws, points) or (points,), from a law, curves and
@@ -110,7 +106,7 @@ def hidden_curves(
     plan: "Study | str | Path | None" = None,
     runs: Collection[str] | None = None,
     draws: int = DRAWS,
-) -> "xr.Dataset":
+) -> xr.Dataset:
     """Return the two hidden pre-training curves between which CPT moves (Fig. 1 of arXiv 2505.07796).
 
     Parameters

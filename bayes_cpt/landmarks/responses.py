@@ -3,9 +3,10 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
+import xarray as xr
 
 from bayes_cpt.arrays import central
 from bayes_cpt.errors import StudyError
@@ -24,11 +25,6 @@ from bayes_cpt.model.groups import check_one_target, run_batch
 from bayes_cpt.study.ranges import outside_base, outside_span
 from bayes_cpt.study.runs import Run
 from bayes_cpt.study.study import Study
-
-if TYPE_CHECKING:
-    import pandas as pd
-    import xarray as xr
-
 
 DRAWS = 1000
 POTENTIALS = (0.0, 0.05, 0.1, 0.2, 0.35, 0.5, 0.75, 1.0)
@@ -50,10 +46,10 @@ class Response:
         Index of the value that the others are compared with.
     """
 
-    draws: "xr.Dataset"
+    draws: xr.Dataset
     reference: int
 
-    def table(self, interval: float = 0.9) -> "pd.DataFrame":
+    def table(self, interval: float = 0.9) -> pd.DataFrame:
         """Return one row per validation set and value.
 
         Parameters
@@ -69,8 +65,6 @@ class Response:
             lower_than_reference, the probability that it is lower; best, the probability that no other
             value ends lower; outside.
         """
-        import pandas as pd
-
         ends = self.draws.transpose("domain", "value", "draw")
         loss, start = ends["loss"].to_numpy(), ends["start"].to_numpy()
         gaps = loss - loss[:, [self.reference]]
@@ -261,8 +255,6 @@ def _response[Value: (float, str)](
     reference: int,
     draws: int,
 ) -> Response:
-    import xarray as xr
-
     trials = [trial_of(value) for value in values]
     steps = [[0, trial.schedule.steps] for trial in trials]
     known = posterior.with_new_sizes(trial.model_size for trial in trials)

@@ -2,7 +2,10 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import Self
+
+import pandas as pd
+import xarray as xr
 
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.landmarks.critical import CriticalPoint, critical_point
@@ -19,10 +22,6 @@ from bayes_cpt.landmarks.turning import TurningLength, turning_length
 from bayes_cpt.model.spec import ROLES
 from bayes_cpt.study.runs import Base, Run
 from bayes_cpt.study.study import Study
-
-if TYPE_CHECKING:
-    import pandas as pd
-    import xarray as xr
 
 DRAWS = 500
 
@@ -93,10 +92,10 @@ class Survey:
     turning: TurningLength
     peaks: Response
     choices: Choices | None
-    lift: "xr.DataArray"
+    lift: xr.DataArray
     unknown: tuple[str, ...]
 
-    def tables(self, interval: float = 0.9) -> "dict[str, pd.DataFrame]":
+    def tables(self, interval: float = 0.9) -> dict[str, pd.DataFrame]:
         """Return all tables, by name.
 
         Parameters
@@ -110,8 +109,6 @@ class Survey:
             ``turning_length``, ``peak_learning_rate``; and where bases are known ``critical_point``,
             ``loss_potential``, ``bases``.
         """
-        import pandas as pd
-
         tables = {"turning_length": self.turning.table(interval)}
         if choices := self.choices:
             potentials = [own.table(interval) for own in (choices.direct, choices.rewarmed)]

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Self
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike
 
 from bayes_cpt.arrays import Floats
@@ -226,8 +227,6 @@ def trial_curves(
     frame: BoundModel, form: AreaForm, trials: Sequence[Trial], steps: Sequence[ArrayLike]
 ) -> Curves:
     """Return the curves of trials, trial by trial and validation set by validation set."""
-    import pandas as pd
-
     bases: tuple[Base, ...] = ()
     runs: tuple[Run, ...] = ()
     rows = []

@@ -7,9 +7,11 @@ curve. A loss that dips first, as a decay to a low learning rate makes it in sho
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
+import pandas as pd
+import xarray as xr
 
 from bayes_cpt.arrays import Floats, central
 from bayes_cpt.forecast.evaluate import Draws, losses
@@ -27,10 +29,6 @@ from bayes_cpt.landmarks.trials import (
 from bayes_cpt.model.groups import check_one_target
 from bayes_cpt.study.ranges import outside_range
 from bayes_cpt.study.study import Study
-
-if TYPE_CHECKING:
-    import pandas as pd
-    import xarray as xr
 
 type Course = Literal["stretched", "held"]
 
@@ -62,10 +60,10 @@ class TurningLength:
         Steps of the longest CPT run of the study: lengths beyond it are extrapolations.
     """
 
-    draws: "xr.Dataset"
+    draws: xr.Dataset
     longest: int
 
-    def table(self, interval: float = 0.9) -> "pd.DataFrame":
+    def table(self, interval: float = 0.9) -> pd.DataFrame:
         """Return one row per run, course and balance.
 
         Parameters
@@ -81,8 +79,6 @@ class TurningLength:
             returns and never_returns, which sum to 1; median, lower, upper of the length given that the
             loss returns, NaN where it does in no draw; outside.
         """
-        import pandas as pd
-
         rows = []
         lengths = self.draws["length"]
         for run, course, balance in np.ndindex(lengths.shape[1:]):
@@ -166,8 +162,6 @@ def turning_length(
     -----
     Lengths are tried on a grid (every step at first, then about a tenth apart) and interpolated between.
     """
-    import xarray as xr
-
     if not all(0.0 <= balance <= 1.0 for balance in balances):
         raise ValueError(f"balances are {list(balances)}: give weights of the general loss, 0 to 1")
     check_one_target(posterior.study, "the turning length")

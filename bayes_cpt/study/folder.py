@@ -7,9 +7,10 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager
 from dataclasses import asdict, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
+import pandas as pd
 
 from bayes_cpt.checks import Check, unknown
 from bayes_cpt.errors import Problem, StudyError
@@ -36,10 +37,6 @@ from bayes_cpt.study.validation import (
     first_difference,
 )
 from bayes_cpt.toml_files import read_toml
-
-if TYPE_CHECKING:
-    import pandas as pd
-
 
 TABLES = ("study", "bases", "runs")
 # What training takes: a plan that says nothing of it has what the fitted study has.
@@ -276,8 +273,6 @@ def run_keys(path: str | Path, key: str) -> dict[str, Any]:
 
 
 def _read(path: Path, *, is_plan: bool, fitted: Study | None, aside: Collection[str] = ()) -> Study:
-    import pandas as pd
-
     settings_path = path if path.is_file() else path / "study.toml"
     if not path.exists():
         what = "file" if path.suffix == ".toml" else "folder"
@@ -540,10 +535,8 @@ def toml_value(value: Any) -> str:
     return repr(value)
 
 
-def logged_rates(runs: Iterable[Run]) -> "pd.DataFrame":
+def logged_rates(runs: Iterable[Run]) -> pd.DataFrame:
     """Return the learning rates of the runs as lr.csv has them, interpolated steps left out."""
-    import pandas as pd
-
     frames = []
     for run in runs:
         logged, start = [], 0

@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from bayes_cpt.arrays import Floats
@@ -315,8 +316,6 @@ class Study(Parts):
         StudyError
             If what comes of it is no study.
         """
-        import pandas as pd
-
         every = self.losses
         if losses:
             rows = pd.DataFrame(losses, columns=["run", "step", "domain", "loss"])

@@ -6,12 +6,11 @@ from itertools import permutations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 
 from bayes_cpt.errors import Problem
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from bayes_cpt.study.runs import Run
 
 # Changes of the loss over a run that are no accident (nats).
@@ -35,7 +34,7 @@ UNFINISHED, TO_GO = 0.2, 10
 BITS = float(np.log(2))
 
 # Losses by validation set and step, of each run.
-type Curves = Mapping[str, "pd.Series[float]"]
+type Curves = Mapping[str, pd.Series[float]]
 
 
 @dataclass(frozen=True)
@@ -52,7 +51,7 @@ class Suspicion(Problem):
 
 
 def suspicions(
-    losses: "pd.DataFrame", runs: Sequence["Run"], sets: tuple[str, str] | None, settings: str
+    losses: pd.DataFrame, runs: Sequence["Run"], sets: tuple[str, str] | None, settings: str
 ) -> list[Suspicion]:
     """Return what is suspicious of some runs.
 
@@ -145,7 +144,7 @@ def _rate_of_others(curves: Curves, runs: Sequence["Run"]) -> list[Suspicion]:
     return []
 
 
-def _together(share: float, curves: Curves, run: "Run", other: "Run") -> "pd.DataFrame":
+def _together(share: float, curves: Curves, run: "Run", other: "Run") -> pd.DataFrame:
     """Return the losses of two runs, ``run`` and ``other``, where both were measured early."""
     last = share * min(run.schedule.steps, other.schedule.steps)
     one, two = (curves[own.name].loc[:, :last] for own in (run, other))

@@ -6,17 +6,14 @@ import io
 import re
 from collections.abc import Callable, Hashable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from bayes_cpt.arrays import Floats
 from bayes_cpt.checks import Check, suggestion
 from bayes_cpt.errors import StudyError
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 # A number as much of the world writes it.
 DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+(e[+-]?\d+)?", re.IGNORECASE)
@@ -65,7 +62,7 @@ def find_table(folder: Path, stem: str) -> Path | None:
     return files[0] if files else None
 
 
-def read_table(path: Path) -> "pd.DataFrame":
+def read_table(path: Path) -> pd.DataFrame:
     """Read a table; the cells of a CSV file stay text, and its index is the line number.
 
     Raises
@@ -75,8 +72,6 @@ def read_table(path: Path) -> "pd.DataFrame":
     """
     if path.suffix == ".csv":
         return _read_csv(path)
-    import pandas as pd
-
     try:
         table = pd.read_parquet(path)
     except (OSError, ValueError) as error:
@@ -87,7 +82,7 @@ def read_table(path: Path) -> "pd.DataFrame":
     return table
 
 
-def write_table(table: "pd.DataFrame", path: Path) -> None:
+def write_table(table: pd.DataFrame, path: Path) -> None:
     """Write a table of a study as its file name says; the numbers of a Parquet file are numbers."""
     if path.suffix == ".csv":
         table.to_csv(path, index=False)
@@ -134,9 +129,7 @@ def check_separator(path: Path) -> None:
     raise StudyError.at(str(path), problem, fix)
 
 
-def _read_csv(path: Path) -> "pd.DataFrame":
-    import pandas as pd
-
+def _read_csv(path: Path) -> pd.DataFrame:
     check_separator(path)
     header, lines = csv_lines(decoded(path.read_bytes(), str(path)), str(path))
     if not header:
@@ -210,7 +203,7 @@ class TableCheck(Check):
         What messages call a row label: "line" in a CSV file.
     """
 
-    def __init__(self, table: "pd.DataFrame", file: str, row: str) -> None:
+    def __init__(self, table: pd.DataFrame, file: str, row: str) -> None:
         super().__init__()
         self.table = table
         self.file = file
@@ -243,10 +236,8 @@ class TableCheck(Check):
         for column, problem in problems.items():
             self.add(f"{self.file}, column {column}", f"the column {column!r} {problem}", fix)
 
-    def cells(self) -> "pd.DataFrame":
+    def cells(self) -> pd.DataFrame:
         """Note every cell that is not what its column holds; return the good rows, converted."""
-        import pandas as pd
-
         good = np.ones(len(self.table), dtype=bool)
         converted = {}
         for column in self.table.columns:
@@ -271,7 +262,7 @@ class TableCheck(Check):
         table = pd.DataFrame(converted, index=self.table.index)[good]
         return table.astype({"step": "int64"})
 
-    def duplicates(self, table: "pd.DataFrame", keys: list[str]) -> "pd.DataFrame":
+    def duplicates(self, table: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
         """Note rows that repeat the keys of an earlier row; return the table without them."""
         repeated = table.duplicated(keys).to_numpy()
         if not repeated.any():
@@ -284,15 +275,13 @@ class TableCheck(Check):
         return table[~repeated]
 
 
-def _is_text(cells: "pd.Series") -> NDArray[np.bool_]:
+def _is_text(cells: pd.Series) -> NDArray[np.bool_]:
     """Return which cells hold a text that is not empty."""
     return np.array([isinstance(cell, str) and cell != "" for cell in cells], dtype=bool)
 
 
-def _is_truth(cells: "pd.Series") -> NDArray[np.bool_]:
+def _is_truth(cells: pd.Series) -> NDArray[np.bool_]:
     """Return which cells hold true or false: they would pass as 1 and 0."""
-    import pandas as pd
-
     if pd.api.types.is_numeric_dtype(cells) and not pd.api.types.is_bool_dtype(cells):
         return np.zeros(len(cells), dtype=bool)
     return np.array([isinstance(cell, bool | np.bool_) for cell in cells], dtype=bool)

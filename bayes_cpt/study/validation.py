@@ -7,9 +7,10 @@ import math
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from bayes_cpt.arrays import Floats
 from bayes_cpt.checks import Check, suggestion, unknown
@@ -19,9 +20,6 @@ from bayes_cpt.study.runs import Base, Run
 from bayes_cpt.study.schedules import Schedule
 from bayes_cpt.study.suspicions import suspicions
 from bayes_cpt.study.tables import LOSS_COLUMNS, TableCheck
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 SAME_RATE = 1e-6
 RING = "the runs branch off each other in a ring"
@@ -59,7 +57,7 @@ class Parts:
     target: str | tuple[str, ...] | None
     bases: tuple[Base, ...]
     runs: tuple[Run, ...]
-    losses: "pd.DataFrame"
+    losses: pd.DataFrame
     description: str = ""
     tokens_per_step: float | None = None
     unique_tokens: UniqueTokens | None = None
@@ -80,7 +78,7 @@ class Parts:
 class Findings:
     """What `examine` found: problems (errors), cautions (warnings), and the losses, clean."""
 
-    losses: "pd.DataFrame"
+    losses: pd.DataFrame
     problems: list[Problem]
     cautions: list[Problem]
 
@@ -138,10 +136,10 @@ def examine(
 def _checked_rows(
     table: TableCheck,
     cautions: Check,
-    losses: "pd.DataFrame",
+    losses: pd.DataFrame,
     parts: Parts,
     malformed: Collection[str],
-) -> "pd.DataFrame":
+) -> pd.DataFrame:
     """Return the losses that can be used, sorted; note what is wrong with the others, or odd."""
     odd = TableCheck(table.table, table.file, table.row)
     losses = table.duplicates(losses, ["run", "step", "domain"])
@@ -277,8 +275,8 @@ def first_difference(wanted: Schedule, found: Schedule, steps: int) -> str:
 
 
 def _of_known_runs(
-    table: TableCheck, losses: "pd.DataFrame", runs: Sequence[Run], malformed: Collection[str]
-) -> "pd.DataFrame":
+    table: TableCheck, losses: pd.DataFrame, runs: Sequence[Run], malformed: Collection[str]
+) -> pd.DataFrame:
     """Note rows of unknown runs and impossible steps; return the others."""
     by_name = {run.name: run for run in runs}
     is_known = _of_run(losses, dict.fromkeys(by_name, True), False)
@@ -307,18 +305,14 @@ def _of_known_runs(
     return known[~too_late & ~too_early]
 
 
-def _of_run(losses: "pd.DataFrame", values: dict[str, Any], unknown: object) -> Any:
+def _of_run(losses: pd.DataFrame, values: dict[str, Any], unknown: object) -> Any:
     """Return an array of the values of each row's run."""
-    import pandas as pd
-
     # Not Series.map, which is slow for names.
     codes, names = pd.factorize(losses["run"])
     return np.array([values.get(name, unknown) for name in names], dtype=type(unknown))[codes]
 
 
-def _check_measured(
-    table: TableCheck, cautions: Check, losses: "pd.DataFrame", parts: Parts
-) -> None:
+def _check_measured(table: TableCheck, cautions: Check, losses: pd.DataFrame, parts: Parts) -> None:
     """Check that the validation sets of the study, and note whether its runs, have losses."""
     measured = sorted(losses["domain"].unique().tolist())
     named = [("general", parts.general), *(("target", name) for name in parts.targets)]
@@ -352,7 +346,7 @@ def _check_measured(
 
 
 def _note_base_losses(
-    cautions: TableCheck, losses: "pd.DataFrame", bases: Sequence[Base], runs: Sequence[Run]
+    cautions: TableCheck, losses: pd.DataFrame, bases: Sequence[Base], runs: Sequence[Run]
 ) -> None:
     """Note measurements of one base that disagree."""
     base_of = {run.name: run.base for run in runs if run.base is not None}
@@ -380,7 +374,7 @@ def _note_base_losses(
             )
 
 
-def _check_scale(table: TableCheck, cautions: TableCheck, losses: "pd.DataFrame") -> None:
+def _check_scale(table: TableCheck, cautions: TableCheck, losses: pd.DataFrame) -> None:
     """Refuse validation sets most of whose losses are higher than any guess costs; note single ones.
 
     No law of losses fits what is in another unit.
@@ -403,7 +397,7 @@ def is_one_number(losses: Floats) -> bool:
     return bool(np.ptp(losses) <= SAME_NUMBER)
 
 
-def _note_disorder(cautions: TableCheck, losses: "pd.DataFrame") -> None:
+def _note_disorder(cautions: TableCheck, losses: pd.DataFrame) -> None:
     """Note curves whose rows, as given, are not in rising order: often a log of a restarted run."""
     curves = ["run", "domain"]
     falls = losses[losses.groupby(curves, sort=False)["step"].diff() < 0]
@@ -417,7 +411,7 @@ def _note_disorder(cautions: TableCheck, losses: "pd.DataFrame") -> None:
         )
 
 
-def _note_flat_curves(cautions: TableCheck, losses: "pd.DataFrame") -> None:
+def _note_flat_curves(cautions: TableCheck, losses: pd.DataFrame) -> None:
     """Note curves that never move: often the last loss of a run, repeated by an export."""
     if losses.empty:
         return

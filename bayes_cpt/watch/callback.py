@@ -1,11 +1,9 @@
 """Callbacks of Hugging Face Trainers and of Lightning, which tell a run's own watcher or forecaster.
 
-`ForecastCallback` and `LightningForecastCallback` are classes made when they are first asked for: their
-bases are those of the library, which need not be there.
+Their classes are made when they are asked for: the bases are those of the library, which need not be there.
 """
 
 from collections.abc import Callable, Mapping
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from bayes_cpt.study.logs.names import domain_of, measured_unit
@@ -90,122 +88,112 @@ def trainer_callback(
     return WatchCallback()
 
 
-def __getattr__(name: str) -> Any:
-    makers = {
-        "ForecastCallback": _hugging_face,
-        "LightningForecastCallback": _lightning,
-    }
-    if name not in makers:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return makers[name]()
+def forecast_callback(
+    phase: str | None = None,
+    *,
+    log: Callable[[dict[str, float]], Any] | None = None,
+    warn: Callable[[str], Any] = print,
+    names: Mapping[str, str] | None = None,
+) -> Any:
+    """Return a callback for a Hugging Face Trainer, which forecasts the end of a run beside its losses.
 
+    Parameters
+    ----------
+    phase : {"pt", "cpt"}, optional
+        By the losses unless given.
+    log : callable, optional
+        Is given the forecast at each evaluation, as ``wandb.log``; it goes into the Trainer's own log
+        history at any rate.
+    warn : callable
+        Is told in words when the loss leaves the band of its forecast.
+    names : mapping of str to str, optional
+        Validation set by metric; ``eval_code_loss`` is of ``code`` unless given.
 
-@cache
-def _hugging_face() -> type:
-    """Return the callback of a Hugging Face Trainer that forecasts the end of its run."""
+    Returns
+    -------
+    transformers.TrainerCallback
+
+    Raises
+    ------
+    ImportError
+        If transformers is not installed.
+    """
     from transformers import TrainerCallback
 
+    forecaster = RunForecaster(phase=phase, warn=warn)
+
     class ForecastCallback(TrainerCallback):  # type: ignore[misc]
-        """Forecasts the end of a run beside its losses: ``callbacks=[ForecastCallback()]``.
-
-        Parameters
-        ----------
-        phase : {"pt", "cpt"}, optional
-            By the losses unless given.
-        log : callable, optional
-            Is given the forecast at each evaluation, as ``wandb.log``; it goes into the Trainer's own log
-            history at any rate.
-        warn : callable
-            Is told in words when the loss leaves the band of its forecast.
-        names : mapping of str to str, optional
-            Validation set by metric; ``eval_code_loss`` is of ``code`` unless given.
-        """
-
-        def __init__(
-            self,
-            phase: str | None = None,
-            *,
-            log: Callable[[dict[str, float]], Any] | None = None,
-            warn: Callable[[str], Any] = print,
-            names: Mapping[str, str] | None = None,
-        ) -> None:
-            self.forecaster = RunForecaster(phase=phase, warn=warn)
-            self.log, self.names = log, names
+        """Tells the forecaster of every evaluation; of many processes that train together one does."""
 
         def on_train_begin(
             self, args: Any, state: Any, control: Any, lr_scheduler: Any = None, **rest: Any
         ) -> None:
             """Take the planned learning rates from the Trainer's scheduler."""
-            if not state.is_world_process_zero:
-                return
-            self.forecaster.total_steps = state.max_steps
+            forecaster.total_steps = state.max_steps
             shapes = getattr(lr_scheduler, "lr_lambdas", None)
-            if shapes:
+            if shapes and state.is_world_process_zero:
                 peak = lr_scheduler.base_lrs[0]
                 # PyTorch takes the first step with the rate of step 0.
-                self.forecaster.rates = [peak * shapes[0](step) for step in range(state.max_steps)]
+                forecaster.rates = [peak * shapes[0](step) for step in range(state.max_steps)]
 
         def on_evaluate(
             self, args: Any, state: Any, control: Any, metrics: Any = None, **rest: Any
         ) -> None:
-            """Tell of an evaluation, and log the newest forecast of the end."""
-            # Of many processes that train together one forecasts.
             if not state.is_world_process_zero:
                 return
             rates = [own["learning_rate"] for own in state.log_history if "learning_rate" in own]
-            losses = validation_losses(metrics, self.names)
-            found = self.forecaster.evaluated(
-                state.global_step, losses, rates[-1] if rates else None
-            )
-            if found:
+            rate, losses = rates[-1] if rates else None, validation_losses(metrics, names)
+            if found := forecaster.evaluated(state.global_step, losses, rate):
                 state.log_history.append({**found, "step": state.global_step})
-                if self.log is not None:
-                    self.log(found)
+                if log is not None:
+                    log(found)
 
         def on_train_end(self, args: Any, state: Any, control: Any, **rest: Any) -> None:
-            """End the process of the forecasts."""
-            self.forecaster.close()
+            forecaster.close()
 
-    return ForecastCallback
+    return ForecastCallback()
 
 
-@cache
-def _lightning() -> type:
-    """Return the callback of Lightning that forecasts the end of its run."""
+def lightning_callback(
+    phase: str | None = None,
+    *,
+    warn: Callable[[str], Any] = print,
+    names: Mapping[str, str] | None = None,
+) -> Any:
+    """Return a callback of Lightning, which logs the forecast end of a run beside its losses.
+
+    Parameters
+    ----------
+    phase, warn, names
+        As in `forecast_callback`.
+
+    Returns
+    -------
+    lightning.pytorch.Callback
+
+    Raises
+    ------
+    ImportError
+        If lightning is not installed.
+    """
     from lightning.pytorch import Callback
 
-    class LightningForecastCallback(Callback):  # type: ignore[misc]
-        """Forecasts the end of a run beside its losses: ``callbacks=[LightningForecastCallback()]``.
+    forecaster = RunForecaster(phase=phase, warn=warn)
 
-        Parameters
-        ----------
-        phase, warn, names
-            As in `ForecastCallback`.
-        """
-
-        def __init__(
-            self,
-            phase: str | None = None,
-            *,
-            warn: Callable[[str], Any] = print,
-            names: Mapping[str, str] | None = None,
-        ) -> None:
-            self.forecaster = RunForecaster(phase=phase, warn=warn)
-            self.names = names
+    class ForecastCallback(Callback):  # type: ignore[misc]
+        """Tells the forecaster of every evaluation."""
 
         def on_validation_end(self, trainer: Any, pl_module: Any) -> None:
-            """Tell of an evaluation, and log the newest forecast of the end."""
             if trainer.sanity_checking or not trainer.is_global_zero:
                 return
-            self.forecaster.total_steps = int(trainer.estimated_stepping_batches)
+            forecaster.total_steps = int(trainer.estimated_stepping_batches)
             rate = trainer.optimizers[0].param_groups[0]["lr"]
-            losses = validation_losses(trainer.callback_metrics, self.names)
-            found = self.forecaster.evaluated(trainer.global_step, losses, rate)
+            losses = validation_losses(trainer.callback_metrics, names)
+            found = forecaster.evaluated(trainer.global_step, losses, rate)
             if found and trainer.logger is not None:
                 trainer.logger.log_metrics(found, step=trainer.global_step)
 
         def teardown(self, trainer: Any, pl_module: Any, stage: str) -> None:
-            """End the process of the forecasts."""
-            self.forecaster.close()
+            forecaster.close()
 
-    return LightningForecastCallback
+    return ForecastCallback()

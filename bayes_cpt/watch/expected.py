@@ -17,6 +17,7 @@ from functools import cached_property
 from typing import Self
 
 import numpy as np
+import pandas as pd
 from scipy.linalg import cho_factor, cho_solve, solve_triangular
 
 from bayes_cpt.arrays import Floats
@@ -62,8 +63,6 @@ def drawn_curves(
 
     Runs of one length, at the same rows and with the same seed, are drawn by the same random numbers.
     """
-    import pandas as pd
-
     from bayes_cpt.forecast.predict import draws_at
 
     where = {"domain": [row.domain for row in rows], "step": [row.step for row in rows]}

@@ -1,32 +1,28 @@
 """The forecast of a run beside its training: a process of its own fits again at each evaluation.
 
-Training is not slowed: what it has told so far is written to a table, and `bayes-cpt forecast` reads that
-in another process, at most one at a time. Its answer is there at a later evaluation.
+Training is not slowed: what it has told so far is a log, which another process forecasts, one at a time.
+Its answer is there at a later evaluation.
 """
 
-import csv
-import json
-import os
-import subprocess
-import sys
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
+import pandas as pd
+from joblib.externals.loky import ProcessPoolExecutor
 
-from bayes_cpt.study.logs.recognize import recognize
-from bayes_cpt.watch.log_forecast import FEWEST, PLANNED
+from bayes_cpt.study.logs.raw import Stated
+from bayes_cpt.study.logs.reading import Log
+from bayes_cpt.study.logs.recipes import Recipe
+from bayes_cpt.watch.log_forecast import FEWEST, PLANNED, LogForecast, forecast_read
 
 # Sds of its forecast beyond which an evaluation is told to have left the band: one in 300 of those of a
 # healthy run.
 FAR = 3.0
 # One core is enough, and training may need the others.
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
-END = "forecast_end"
 
 
 @dataclass
@@ -58,10 +54,11 @@ class RunForecaster:
     warn: Callable[[str], Any] = print
     _told: dict[int, dict[str, float]] = field(default_factory=dict, init=False)
     _logged: dict[int, float] = field(default_factory=dict, init=False)
-    _found: dict[str, Any] = field(default_factory=dict, init=False)
-    _planned: str | None = field(default=None, init=False)
-    _process: "subprocess.Popen[bytes] | None" = field(default=None, init=False)
-    _folder: Any = field(default=None, init=False)
+    _found: pd.DataFrame = field(
+        default_factory=lambda: pd.DataFrame(columns=["way", "domain"]), init=False, repr=False
+    )
+    _running: "Future[LogForecast] | None" = field(default=None, init=False)
+    _processes: Any = field(default=None, init=False)
 
     def __enter__(self) -> Self:
         return self
@@ -97,56 +94,53 @@ class RunForecaster:
         if not len(self.rates) and self.total_steps is None:
             raise ValueError("nothing says how long the run is: give rates or total_steps")
         finite = {name: float(loss) for name, loss in losses.items() if np.isfinite(loss)}
-        self._collect()
         self._compare(step, finite)
         self._told[step] = finite
         if rate is not None and rate > 0:
             self._logged[step] = float(rate)
-        if self._process is None and finite and len(self._told) >= FEWEST:
+        if self._running is None and finite and len(self._told) >= FEWEST:
             self._start()
         return self.latest
 
     @property
     def latest(self) -> dict[str, float]:
         """The newest forecast of the end, as `evaluated` gives it."""
-        self._collect()
-        ends = {row["domain"]: row for row in self._curve()}
+        ends = self._curves().groupby("domain", sort=False).tail(1).itertuples()
+        endings = {"": "median", "_lower": "lower", "_upper": "upper"}
         return {
-            f"{END}_{domain}{ending}": row[column]
-            for domain, row in ends.items()
-            for column, ending in (("median", ""), ("lower", "_lower"), ("upper", "_upper"))
+            f"forecast_end_{end.domain}{ending}": getattr(end, column)
+            for end in ends
+            for ending, column in endings.items()
         }
 
     def wait(self, seconds: float | None = None) -> dict[str, float]:
         """Wait for the forecast under way, and return the newest one."""
-        if self._process is not None:
-            with suppress(subprocess.TimeoutExpired):
-                self._process.wait(seconds)
+        wait([self._running] if self._running else [], seconds)
         return self.latest
 
     def close(self) -> None:
         """End what is under way."""
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
-            self._process = None
-        if self._folder is not None:
-            self._folder.cleanup()
-            self._folder = None
+        self._curves()
+        if self._processes is not None:
+            self._processes.shutdown(kill_workers=True)
+        self._running = self._processes = None
 
-    def _curve(self) -> list[dict[str, Any]]:
-        return [row for row in self._found.get("curves", []) if row["way"] == PLANNED]
+    def _curves(self) -> pd.DataFrame:
+        """Return the newest forecast of the run as planned; one that failed or falls short is left out."""
+        if self._running is not None and self._running.done():
+            if self._running.exception() is None and not self._running.result().problems:
+                self._found = self._running.result().curves
+            self._running = None
+        return self._found[self._found["way"] == PLANNED]
 
     def _compare(self, step: int, losses: Mapping[str, float]) -> None:
         """Warn of losses that lie outside the band of the newest forecast."""
+        curves = self._curves()
         for domain, loss in losses.items():
-            rows = [row for row in self._curve() if row["domain"] == domain]
-            steps = [row["step"] for row in rows]
-            if not rows or not steps[0] <= step <= steps[-1]:
+            own = curves[curves["domain"] == domain]
+            if own.empty or not own["step"].iloc[0] <= step <= own["step"].iloc[-1]:
                 continue
-            mean, sd = (
-                np.interp(step, steps, [row[key] for row in rows]) for key in ("mean", "sd")
-            )
+            mean, sd = (np.interp(step, own["step"], own[name]) for name in ("mean", "sd"))
             if abs(loss - mean) > FAR * sd:
                 side = "above" if loss > mean else "below"
                 self.warn(
@@ -154,66 +148,20 @@ class RunForecaster:
                     f"{side} its forecast of {mean:.3f}"
                 )
 
-    def _collect(self) -> None:
-        """Take up a forecast that has come to its end; one that failed or falls short is left out."""
-        code = None if self._process is None else self._process.poll()
-        if code is None:
-            return
-        self._process = None
-        if code == 0:
-            self._found = json.loads((Path(self._folder.name) / "out.json").read_bytes())
-
     def _start(self) -> None:
         """Start a forecast of what was told so far, in a process of its own."""
-        if self._folder is None:
-            self._folder = tempfile.TemporaryDirectory(prefix="bayes-cpt-")
-        folder = Path(self._folder.name)
-        now = max(self._told)
-        total = len(self.rates) or self.total_steps
-        if self._planned is None:
-            self._planned = _segments(self.rates)
-        known = dict(enumerate(self.rates[:now], start=1)) or self._logged
-        if not known:
+        rates = dict(enumerate(map(float, self.rates), start=1)) or self._logged
+        if not rates:
             return
-        # A shape says all that many rows would.
-        known = {} if self._planned else known
-        sets = sorted({name for losses in self._told.values() for name in losses})
-        _write(folder / "log.csv", sets, self._told, known)
-        options = [f"--loss=loss_{i}={name}" for i, name in enumerate(sets)]
-        options += ["--step=step", f"--total-steps={total}"]
-        options += [f"--phase={self.phase}"] if self.phase else []
-        options += [f"--schedule={self._planned}"] if self._planned else ["--rate=lr"]
-        command = [sys.executable, "-m", "bayes_cpt", "forecast", str(folder / "log.csv")]
-        command += ["--kind=csv", "--json", f"--output={folder / 'forecast.png'}", *options]
-        with (folder / "out.json").open("wb") as out, (folder / "err.txt").open("wb") as err:
-            self._process = subprocess.Popen(
-                command, stdout=out, stderr=err, env=os.environ | ONE_THREAD
-            )
-
-
-def _write(
-    path: Path,
-    sets: Sequence[str],
-    told: Mapping[int, Mapping[str, float]],
-    rates: Mapping[int, float],
-) -> None:
-    with path.open("w", newline="", encoding="utf-8") as file:
-        rows = csv.writer(file)
-        rows.writerow(["step", "lr", *(f"loss_{i}" for i in range(len(sets)))])
-        for step in sorted({*told, *rates}):
-            losses = [told.get(step, {}).get(name, "") for name in sets]
-            rows.writerow([step, rates.get(step, ""), *losses])
-
-
-def _segments(rates: Sequence[float]) -> str:
-    """Return the shape of planned learning rates as an inline list of TOML, empty where there is none."""
-    if not len(rates):
-        return ""
-    planned = recognize(range(1, len(rates) + 1), list(rates), len(rates)).schedule
-    if planned.is_logged:
-        return ""
-    tables = (
-        ", ".join(f"{key} = {json.dumps(value)}" for key, value in table.items())
-        for table in planned.to_toml()
-    )
-    return "[" + ", ".join(f"{{ {table} }}" for table in tables) + "]"
+        losses = (
+            (step, domain, loss)
+            for step, own in sorted(self._told.items())
+            for domain, loss in own.items()
+        )
+        total = Stated(len(self.rates) or self.total_steps)
+        log = Log("the loop", {}, tuple(losses), tuple(sorted(rates.items())), total, (), ())
+        if self._processes is None:
+            self._processes = ProcessPoolExecutor(1, env=ONE_THREAD)
+        self._running = self._processes.submit(
+            forecast_read, Recipe(phase=self.phase), log, now=max(self._told)
+        )

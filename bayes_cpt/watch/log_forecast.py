@@ -7,9 +7,10 @@ as these leave them.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from bayes_cpt.checks import is_number
 from bayes_cpt.forecast.bands import bands, check_interval
@@ -19,16 +20,12 @@ from bayes_cpt.model.fitted_points import observed_steps
 from bayes_cpt.model.spec import ModelSpec, read_spec
 from bayes_cpt.study.logs.names import TRAIN
 from bayes_cpt.study.logs.raw import fail
+from bayes_cpt.study.logs.reading import Log
 from bayes_cpt.study.logs.recipes import Recipe
 from bayes_cpt.study.logs.runs import logged_run, read_run_log
 from bayes_cpt.study.runs import Base, Run
 from bayes_cpt.study.schedules import Schedule, constant, linear
 from bayes_cpt.study.study import Study
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from bayes_cpt.study.logs.reading import Log
 
 type Progress = Callable[[str, float], None]
 
@@ -75,15 +72,15 @@ class LogForecast:
 
     run: Run
     now: int
-    measured: "pd.DataFrame"
+    measured: pd.DataFrame
     ways: Mapping[str, Schedule]
-    curves: "pd.DataFrame"
+    curves: pd.DataFrame
     on_priors: Mapping[str, tuple[str, ...]]
     problems: tuple[str, ...] = ()
     notes: tuple[str, ...] = field(default=(), repr=False)
 
     @property
-    def table(self) -> "pd.DataFrame":
+    def table(self) -> pd.DataFrame:
         """Ends: one row a way and validation set, with the last measured loss as ``now``."""
         ends = self.curves.groupby(["way", "domain"], sort=False).tail(1)
         last = self.measured.groupby("domain")["loss"].last()
@@ -142,6 +139,12 @@ def forecast_log(
     _check_asked(decay, interval)
     paths = (logs,) if isinstance(logs, str) else tuple(logs)
     recipe, log = _one_run(paths, Recipe().changed(**reading))
+    options = {"steps": steps, "decay": decay, "interval": interval, "seed": seed}
+    return forecast_read(recipe, log, now=log.last_step, progress=progress, **options)
+
+
+def forecast_read(recipe: Recipe, log: Log, *, now: int, **options: Any) -> LogForecast:
+    """Forecast the end of one run from a log that was read; options as in `forecast_run`."""
     phase = recipe.phase or phase_of(log)
     notes = []
     if recipe.phase is None:
@@ -149,17 +152,7 @@ def forecast_log(
         notes.append(f"taken as {found}, by its losses (--phase if it is not)")
     known = {"base": BASE, "replay": 0.0} if phase == "cpt" else {}
     read = logged_run(RUN, log, recipe.changed(phase=phase), known, [BASE])
-    return forecast_run(
-        read.run,
-        read.losses,
-        log.last_step,
-        steps=steps,
-        decay=decay,
-        interval=interval,
-        seed=seed,
-        progress=progress,
-        notes=[*notes, *read.notes],
-    )
+    return forecast_run(read.run, read.losses, now, notes=[*notes, *read.notes], **options)
 
 
 def _check_asked(decay: float, interval: float) -> None:
@@ -169,7 +162,7 @@ def _check_asked(decay: float, interval: float) -> None:
         raise fail("key decay", f"decay is {decay!r}", "give a share between 0 and 1, as 0.2")
 
 
-def _one_run(paths: tuple[str, ...], recipe: Recipe) -> tuple[Recipe, "Log"]:
+def _one_run(paths: tuple[str, ...], recipe: Recipe) -> tuple[Recipe, Log]:
     """Read the logs of one run: parts that follow one another, or one for each validation set."""
     whole = recipe.changed(paths=paths)
     if len(paths) == 1:
@@ -183,7 +176,7 @@ def _one_run(paths: tuple[str, ...], recipe: Recipe) -> tuple[Recipe, "Log"]:
     return recipes[0], log
 
 
-def phase_of(log: "Log") -> str:
+def phase_of(log: Log) -> str:
     """Return the phase of a run by its losses: no base is as bad as pre-training is at its start."""
     for domain in log.domains:
         losses = [loss for _, own, loss in log.losses if own == domain]
@@ -218,8 +211,6 @@ def forecast_run(
     models : mapping, optional
         Model by phase, by name or as the path of a TOML file; those of `MODELS` unless given.
     """
-    import pandas as pd
-
     if not losses:
         raise fail("the log", "it has no validation loss", "wait for the first evaluation")
     measured = pd.DataFrame(losses, columns=["step", "domain", "loss"])
@@ -276,7 +267,7 @@ def ways_on(run: Run, now: int, steps: int | None, decay: float) -> dict[str, Sc
     return ways
 
 
-def study_of(run: Run, domain: str, rows: "pd.DataFrame") -> Study:
+def study_of(run: Run, domain: str, rows: pd.DataFrame) -> Study:
     """Return a study of one run and one validation set."""
     losses = rows.assign(run=RUN)
     own = replace(run, name=RUN)
@@ -322,10 +313,8 @@ def untold(posterior: Posterior, domain: str) -> tuple[str, ...]:
 
 def _curve(
     posterior: Posterior, domain: str, schedule: Schedule, now: int, interval: float, seed: int
-) -> "pd.DataFrame":
+) -> pd.DataFrame:
     """Return bands after now of the run under another schedule, given its measured points."""
-    import pandas as pd
-
     study = posterior.study
     run = replace(study.run(RUN), schedule=schedule)
     same = np.array_equal(

@@ -1,14 +1,10 @@
 """`bayes-cpt forecast`: from one log to where its run ends."""
 
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from command_line import Call, check_refusal
-from one_log import NOW, PLANNED_RATES, TOTAL, log_of, stand_in
-
-from bayes_cpt.watch.in_loop import RunForecaster
+from one_log import NOW, TOTAL, log_of, stand_in
 
 
 @pytest.mark.parametrize(
@@ -45,25 +41,3 @@ def test_the_command_prints_three_lines_and_draws(
     found = call("forecast", path, *options, "--json").json()
     assert [row["step"] for row in found["ends"]] == [TOTAL, 6250]
     assert found["phase"] == "pt"
-
-
-def test_what_the_loop_tells_is_a_log_that_the_command_reads(
-    tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    stand_in(monkeypatch)
-    kept: list[tuple[list[str], str]] = []
-
-    def started(command: list[str], **rest: Any) -> Any:
-        kept.append((command, Path(command[4]).read_text(encoding="utf-8")))
-        return SimpleNamespace(poll=lambda: None, wait=lambda *_: 0, kill=lambda: None)
-
-    monkeypatch.setattr("subprocess.Popen", started)
-    with RunForecaster(list(PLANNED_RATES.learning_rates()), phase="pt") as forecaster:
-        for i in range(1, 6):
-            forecaster.evaluated(1500 * i, {"my val": 3.0 - 0.01 * i})
-    command, text = kept[0]
-    (tmp_path / "log.csv").write_text(text, encoding="utf-8")
-    options = [own for own in command[5:] if not own.startswith("--output")]
-    answer = call("forecast", tmp_path / "log.csv", *options, f"--output={tmp_path / 'out.png'}")
-    first = answer.json()["ends"][0]
-    assert (first["domain"], first["step"]) == ("my val", TOTAL)

@@ -2,6 +2,8 @@
 
 import json
 import sys
+from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -16,15 +18,20 @@ from one_log import NOW, PLANNED_RATES, PT, TOTAL, log_of, loss_at, stand_in
 from synthetic import prior_as_posterior
 
 import bayes_cpt
-from bayes_cpt.study.logs.reading import Reading
+from bayes_cpt.errors import StudyError
+from bayes_cpt.study.logs.reading import Log, Reading
+from bayes_cpt.study.logs.recipes import Recipe
+from bayes_cpt.study.logs.runs import logged_run
 from bayes_cpt.study.runs import Run
 from bayes_cpt.study.schedules import Schedule, cosine, linear
 from bayes_cpt.watch import callback
 from bayes_cpt.watch.in_loop import RunForecaster
 from bayes_cpt.watch.log_forecast import (
     ANNEAL,
+    FEWEST,
     PLANNED,
     RUN,
+    LogForecast,
     forecast_log,
     forecast_run,
     phase_of,
@@ -162,62 +169,80 @@ def test_a_log_without_evaluations_is_forecast_by_its_training_loss(
 EVALUATIONS = {250 * i: 3.0 - 0.01 * i for i in range(1, 6)}
 
 
+class Answer:
+    """Stands for the process of a forecaster: it answers at once, or fails, as it is told."""
+
+    def __init__(self, answers: Callable[[], pd.DataFrame]) -> None:
+        self.answers = answers
+        self.asked: list[tuple[Recipe, Log]] = []
+
+    def __call__(self, *args: Any, **options: Any) -> "Answer":
+        return self
+
+    def submit(self, function: Any, recipe: Recipe, log: Log, *, now: int) -> "Future[LogForecast]":
+        self.asked.append((recipe, log))
+        future: Future[LogForecast] = Future()
+        try:
+            curves = self.answers()
+            found = LogForecast(
+                PT, now, pd.DataFrame(), {}, curves, {}, curves.attrs.get("problems", ())
+            )
+            future.set_result(found)
+        except StudyError as error:
+            future.set_exception(error)
+        return future
+
+    def shutdown(self, *, kill_workers: bool) -> None:
+        assert kill_workers
+
+
+def curves_to(end: float) -> pd.DataFrame:
+    """Return a forecast that ends at a loss, with a band of 0.1."""
+    step, mean = np.array([1001, TOTAL]), np.array([2.96, end])
+    bands = {"mean": mean, "median": mean, "sd": 0.01, "lower": mean - 0.05, "upper": mean + 0.05}
+    return pd.DataFrame({"way": PLANNED, "domain": "val", "step": step, **bands})
+
+
 @pytest.fixture
-def forecast(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
-    """Answer the forecaster's process at once, with an end of 2.5 and a band of 0.1."""
-    commands: list[list[str]] = []
-
-    def started(command: list[str], stdout: Any, **rest: Any) -> Any:
-        commands.append(command)
-        rows = (
-            '{"way": "as planned", "domain": "val", "step": %d, "mean": %g, "median": %g, '
-            '"sd": 0.01, "lower": %g, "upper": %g}'
-        )
-        curve = [rows % (step, *[loss] * 2, loss - 0.05, loss + 0.05) for step, loss in ENDS]
-        stdout.write(f'{{"curves": [{", ".join(curve)}]}}'.encode())
-        return SimpleNamespace(poll=lambda: 0, wait=lambda *_: 0, kill=lambda: None)
-
-    monkeypatch.setattr("subprocess.Popen", started)
-    return commands
+def forecast(monkeypatch: pytest.MonkeyPatch) -> Answer:
+    answer = Answer(lambda: curves_to(2.5))
+    monkeypatch.setattr("bayes_cpt.watch.in_loop.ProcessPoolExecutor", answer)
+    return answer
 
 
-ENDS = ((1001, 2.96), (TOTAL, 2.5))
-
-
-def test_a_loop_is_given_the_newest_forecast_and_told_of_losses_outside(
-    forecast: list[list[str]],
-) -> None:
+def test_a_loop_is_given_the_newest_forecast_and_told_of_losses_outside(forecast: Answer) -> None:
     said: list[str] = []
     with RunForecaster(list(PLANNED_RATES.learning_rates()), warn=said.append) as forecaster:
         given_back = [forecaster.evaluated(step, {"val": v}) for step, v in EVALUATIONS.items()]
         assert given_back[0] == {}
-        assert given_back[-1] == {
-            "forecast_end_val": 2.5,
-            "forecast_end_val_lower": 2.45,
-            "forecast_end_val_upper": 2.55,
-        }
+        assert given_back[-1] == pytest.approx(
+            {
+                "forecast_end_val": 2.5,
+                "forecast_end_val_lower": 2.45,
+                "forecast_end_val_upper": 2.55,
+            }
+        )
         assert not said
         forecaster.evaluated(1500, {"val": 3.4})
         assert "step 1500: the loss on val is 3.400" in said[0]
         assert "above its forecast" in said[0]
-    assert "--total-steps=10000" in forecast[0]
-    stated = next(own for own in forecast[0] if own.startswith("--schedule="))
-    assert '"linear", "steps": ' in stated or 'shape = "linear"' in stated
+    recipe, log = forecast.asked[0]
+    assert (log.stated.steps, log.losses[0]) == (TOTAL, (250, "val", 2.99))
+    assert logged_run("run", log, recipe, {"phase": "pt"}, []).run.schedule == PLANNED_RATES
 
 
 def test_a_forecast_that_fails_leaves_the_one_before_it(monkeypatch: pytest.MonkeyPatch) -> None:
     codes = iter([0, 2, 1, 2, 0])
 
-    def started(command: list[str], stdout: Any, **rest: Any) -> Any:
+    def answers() -> pd.DataFrame:
         code = next(codes)
-        row = (
-            '{"way": "as planned", "domain": "val", "step": 10000, "mean": 2, "median": %d, "sd": 1, '
-            '"lower": 1, "upper": 3}'
-        )
-        stdout.write((f'{{"curves": [{row % code}]}}' if code < 2 else '{"error": "x"}').encode())
-        return SimpleNamespace(poll=lambda: code, wait=lambda *_: code, kill=lambda: None)
+        if code == 2:
+            raise StudyError.at("the log", "it is too short", "wait")
+        curves = curves_to(code)
+        curves.attrs["problems"] = ("val: 3 divergences",) if code else ()
+        return curves
 
-    monkeypatch.setattr("subprocess.Popen", started)
+    monkeypatch.setattr("bayes_cpt.watch.in_loop.ProcessPoolExecutor", Answer(answers))
     with RunForecaster(total_steps=TOTAL) as forecaster:
         ends = [forecaster.evaluated(step, {"val": 2.0}, 1e-3) for step in range(1, 9)]
     assert [end.get("forecast_end_val") for end in ends] == [None] * 3 + [0] * 5
@@ -225,21 +250,31 @@ def test_a_forecast_that_fails_leaves_the_one_before_it(monkeypatch: pytest.Monk
         RunForecaster().evaluated(1, {"val": 2.0}, 1e-3)
 
 
-def test_of_many_processes_one_forecasts(
-    monkeypatch: pytest.MonkeyPatch, forecast: list[list[str]]
-) -> None:
+def test_the_process_of_a_forecaster_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it is told is a log that is forecast; here it is refused, as it has no losses of its own."""
+    with RunForecaster(total_steps=TOTAL, phase="pt") as forecaster:
+        for step in range(1, FEWEST + 1):
+            forecaster.evaluated(step, {"val": 2.0}, 1e-3)
+        running = forecaster._running
+        assert running is not None
+        with pytest.raises(StudyError, match="it is too short to say anything"):
+            running.result(60)
+        assert forecaster.wait(60) == {}
+
+
+def test_of_many_processes_one_forecasts(monkeypatch: pytest.MonkeyPatch, forecast: Answer) -> None:
     monkeypatch.setitem(sys.modules, "transformers", ModuleType("transformers"))
     monkeypatch.setattr(sys.modules["transformers"], "TrainerCallback", object, raising=False)
-    state = SimpleNamespace(is_world_process_zero=False)
-    one = callback.ForecastCallback()
+    state = SimpleNamespace(is_world_process_zero=False, max_steps=TOTAL)
+    one = callback.forecast_callback()
     one.on_train_begin(None, state, None)
     for _ in range(6):
         one.on_evaluate(None, state, None, metrics={"eval_loss": 2.0})
-    assert not forecast
+    assert not forecast.asked
 
 
 def test_callbacks_of_trainers_tell_a_forecaster_of_every_evaluation(
-    monkeypatch: pytest.MonkeyPatch, forecast: list[list[str]]
+    monkeypatch: pytest.MonkeyPatch, forecast: Answer
 ) -> None:
     for library in ("transformers", "lightning", "lightning.pytorch"):
         monkeypatch.setitem(sys.modules, library, ModuleType(library))
@@ -250,7 +285,7 @@ def test_callbacks_of_trainers_tell_a_forecaster_of_every_evaluation(
     state = SimpleNamespace(
         max_steps=TOTAL, global_step=0, log_history=[], is_world_process_zero=True
     )
-    one = callback.ForecastCallback(log=logged.append)
+    one = callback.forecast_callback(log=logged.append)
     one.on_train_begin(None, state, None, lr_scheduler=scheduler)
     for step, loss in EVALUATIONS.items():
         state.global_step = step
@@ -259,7 +294,7 @@ def test_callbacks_of_trainers_tell_a_forecaster_of_every_evaluation(
     assert logged[-1]["forecast_end_val"] == 2.5
     assert state.log_history[-1] == {**logged[-1], "step": 1250}
     metrics: list[tuple[dict[str, float], int]] = []
-    other = callback.LightningForecastCallback()
+    other = callback.lightning_callback()
     for step, loss in EVALUATIONS.items():
         trainer = SimpleNamespace(
             sanity_checking=False,
@@ -273,8 +308,6 @@ def test_callbacks_of_trainers_tell_a_forecaster_of_every_evaluation(
         other.on_validation_end(trainer, None)
     other.teardown(None, None, "fit")
     assert metrics[-1] == (logged[-1], 1250)
-    with pytest.raises(AttributeError, match="no attribute 'OtherCallback'"):
-        _ = callback.OtherCallback
 
 
 def test_of_a_run_that_is_over_a_longer_one_is_forecast(narrow: None) -> None:

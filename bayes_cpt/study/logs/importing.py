@@ -6,8 +6,9 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
+import pandas as pd
 from pydantic import Field
 
 from bayes_cpt.checks import Check
@@ -37,9 +38,6 @@ from bayes_cpt.study.runs import Run
 from bayes_cpt.study.study import Study
 from bayes_cpt.study.tables import LOSS_COLUMNS, RATE_COLUMNS, find_table, read_table, write_table
 from bayes_cpt.toml_files import read_toml
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 SETTINGS = "study.toml"
 BASE = "base"
@@ -109,8 +107,6 @@ class StudyFiles:
     """
 
     def __init__(self, folder: Path, settings: str = "") -> None:
-        import pandas as pd
-
         self.folder = folder
         self.settings = settings or (folder / SETTINGS).read_text(encoding="utf-8-sig")
         self.recipes = read_recipes(folder)
@@ -128,8 +124,6 @@ class StudyFiles:
 
     def put_losses(self, run: str, losses: Losses) -> None:
         """Put losses in place of those that a run has."""
-        import pandas as pd
-
         ordered = sorted(losses.items(), key=lambda item: (item[0][1], item[0][0]))
         rows = [(run, step, domain, loss) for (step, domain), loss in ordered]
         self._put("losses", run, pd.DataFrame(rows, columns=list(LOSS_COLUMNS), dtype=object))
@@ -144,9 +138,7 @@ class StudyFiles:
             rates["lr"] /= unit
         self._put("lr", run.name, rates)
 
-    def _put(self, stem: str, run: str, rows: "pd.DataFrame") -> None:
-        import pandas as pd
-
+    def _put(self, stem: str, run: str, rows: pd.DataFrame) -> None:
         table = self.tables[stem]
         parts = [table[table["run"] != run] if "run" in table else table, rows]
         self.tables[stem] = pd.concat(
