@@ -1,6 +1,7 @@
 """Take the results of simulation-based calibration into the documentation.
 
-Run ``python docs/make_calibration.py [NAME=]FOLDER ...``; ``bayes-cpt validate sbc -o FOLDER`` fills each.
+Run ``PYTHONPATH=research python docs/make_calibration.py [NAME=]FOLDER ...``; ``python -m
+testbench.calibration -o FOLDER`` fills each.
 Draws a figure and writes a table per folder, under its name or that of its model, and prints the summary of
 docs/results/calibration.md.
 """
@@ -12,9 +13,7 @@ from pathlib import Path
 
 import pandas as pd
 from make_images import ROOT, save
-
-from bayes_cpt import plots
-from bayes_cpt.validate.calibration import EDGE, FAILS, HOLDS, quantity_ranks, verdict
+from testbench.calibration import EDGE, FAILS, HOLDS, draw_ranks, quantity_ranks, verdict
 
 COLUMNS = (
     "model",
@@ -30,7 +29,9 @@ COLUMNS = (
 def main() -> None:
     """Write tables and figures, and print the summary."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("folders", nargs="+", metavar="[NAME=]FOLDER", help="of validate sbc -o")
+    parser.add_argument(
+        "folders", nargs="+", metavar="[NAME=]FOLDER", help="of testbench.calibration -o"
+    )
     lines = [f"| {' | '.join(COLUMNS)} |", "|---" * len(COLUMNS) + "|"]
     for given in parser.parse_args().folders:
         name, _, place = given.rpartition("=")
@@ -42,7 +43,7 @@ def main() -> None:
         target = ROOT / "docs" / "calibration"
         target.mkdir(exist_ok=True)
         found.quantities.round(4).to_csv(target / f"{name}.csv", index=False)
-        figure = plots.calibration(quantity_ranks(ranks))
+        figure = draw_ranks(quantity_ranks(ranks))
         save(figure, ROOT / "docs" / "images" / f"calibration-{name}.png")
         counts = [int((found.quantities["verdict"] == own).sum()) for own in (HOLDS, EDGE, FAILS)]
         cells = (name, found.simulations, sum(counts), *counts, found.untrusted + found.failed)

@@ -28,6 +28,7 @@ from dataclasses import replace
 
 import numpy as np
 import pandas as pd
+from scipy.signal import lfilter
 
 import bayes_cpt
 from bayes_cpt import plots
@@ -35,7 +36,6 @@ from bayes_cpt.report.fit import size_words
 from bayes_cpt.study.resources import Compute, UniqueTokens
 from bayes_cpt.study.schedules import constant, cosine, linear
 from bayes_cpt.study.study import Study
-from bayes_cpt.validate.baselines import inputs_of
 
 # Draws kept in each of four chains, and how often to try until the fit can be trusted.
 DRAWS = int(os.environ.get("BAYES_CPT_NOTEBOOK_DRAWS", "1000"))
@@ -77,26 +77,42 @@ for size in SMALL:
     ]
 
 # %% [markdown]
-# The truth. `inputs_of` gives the areas of a run; the replay factors are those of Eq. 8, normalised to 1
-# at replay 0.
+# The truth, with the areas of the paper (Eq. 1, lambda 0.999); the replay factors are those of Eq. 8,
+# normalised to 1 at replay 0.
 
 
 # %%
+def annealing(rates):
+    """Return the annealing area after each step, from the peak on."""
+    return lfilter([1.0], [1.0, -1.999, 0.999], -np.diff(rates, prepend=PEAK))
+
+
+def areas(run, steps):
+    """Return the forward and the annealing area of PT, and those of CPT."""
+    rates = run.schedule.learning_rates()
+    forward = np.append(0.0, np.cumsum(rates))[steps]
+    if run.phase == "cpt":
+        return TRUNK.learning_rates().sum(), 0.0, forward, np.append(0.0, annealing(rates))[steps]
+    # The warm-up does not count.
+    return forward, np.append(np.zeros(501), annealing(rates[500:]))[steps], 0.0, 0.0
+
+
 def true_losses(study, run, steps):
     """Return the losses of Eq. 7 by validation set."""
-    at, size = inputs_of(study, run, steps), study.model_size(run)
-    forward = at.forward_pt + at.forward_cpt
+    forward_pt, annealing_pt, forward_cpt, annealing_cpt = areas(run, steps)
+    forward, size = forward_pt + forward_cpt, study.model_size(run)
+    target_share = 0.0 if run.phase == "pt" else 1.0 - run.replay
     general = (
         1.829 + 0.504 * forward**-0.537 + 3.072 * size**-0.195
-        - 0.090 * at.annealing_pt * size**0.235 - 0.103 * at.annealing_cpt * size**0.199
-        + 0.278 * (1 - (12 * at.forward_cpt + 1) ** -0.359)
-        * np.expm1(-3.238 * at.target_share) / np.expm1(-3.238)
+        - 0.090 * annealing_pt * size**0.235 - 0.103 * annealing_cpt * size**0.199
+        + 0.278 * (1 - (12 * forward_cpt + 1) ** -0.359)
+        * np.expm1(-3.238 * target_share) / np.expm1(-3.238)
     )  # fmt: skip
     target = (
         1.860 + 0.438 * forward**-0.585 + 2.718 * size**-0.189
-        - 0.333 * at.annealing_pt * size**0.012 - 0.140 * at.annealing_cpt * size**0.145
-        - 0.552 * (1 - (187 * at.forward_cpt + 1) ** -0.326)
-        * np.expm1(-5.696 * at.target_share) / np.expm1(-5.696)
+        - 0.333 * annealing_pt * size**0.012 - 0.140 * annealing_cpt * size**0.145
+        - 0.552 * (1 - (187 * forward_cpt + 1) ** -0.326)
+        * np.expm1(-5.696 * target_share) / np.expm1(-5.696)
     )  # fmt: skip
     return {"web": general, "code": target}
 

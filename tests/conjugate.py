@@ -3,8 +3,7 @@
 from dataclasses import dataclass
 
 import numpy as np
-
-from bayes_cpt.validate.calibration import RANKED, Row, ranked
+from testbench.calibration import RANKED, Row, ranked
 
 MEASURED, NOISE = 5, 2.0
 

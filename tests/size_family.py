@@ -7,6 +7,7 @@ from functools import cache
 import numpy as np
 import pandas as pd
 from synthetic import prior_as_posterior
+from testbench.calibration import simulate_setup
 
 from bayes_cpt.arrays import Floats
 from bayes_cpt.inference.posterior import Posterior
@@ -16,7 +17,6 @@ from bayes_cpt.model.spec import ModelSpec, read_spec
 from bayes_cpt.study.runs import Base, Run
 from bayes_cpt.study.schedules import constant, cosine, linear
 from bayes_cpt.study.study import Study
-from bayes_cpt.validate.calibration import simulate_setup
 
 PEAKS = {20.0: 2e-3, 80.0: 1.5e-3, 320.0: 1e-3}
 BIG = linear(100, 0.0, 1e-3) + constant(7900, 1e-3)

@@ -33,7 +33,7 @@ from bayes_cpt.cli.report import report
 from bayes_cpt.cli.running import UsageError, usage_words
 from bayes_cpt.cli.summary import summary
 from bayes_cpt.cli.validate import forecast as held_out
-from bayes_cpt.cli.validate import sbc, validate
+from bayes_cpt.cli.validate import validate
 from bayes_cpt.cli.watch import watch
 from bayes_cpt.errors import BayesCPTError
 
@@ -72,8 +72,7 @@ for _verb in (*_MAKING, *_USING):
     app.command(help=_help(_verb.__doc__))(_verb)
 
 _validate = typer.Typer()
-for _part in (held_out, sbc):
-    _validate.command(help=_help(_part.__doc__))(_part)
+_validate.command(help=_help(held_out.__doc__))(held_out)
 app.add_typer(_validate, name="validate", help=_help(validate.__doc__))
 
 

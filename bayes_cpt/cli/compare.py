@@ -11,13 +11,11 @@ from bayes_cpt.report.tables import Table
 if TYPE_CHECKING:
     from bayes_cpt.validate.comparison import Comparison, CurveLoo
 
-_CRPS = "CRPS=crps:.4f | beside=crps_difference:+.4f | ± =crps_error:2"
-_COVERAGE = "in 50 %=coverage_50:% | in 90 %=coverage_90:% |  ±=coverage_90_error:%"
 _SCORES = (
-    f"left out=what | law=method | weight:% | log score=log_score_difference:+.1f | ±=log_score_error:2 | "
-    f"{_CRPS} | {_COVERAGE}"
+    "left out=what | law=method | weight:% | log score=log_score_difference:+.1f | ±=log_score_error:2 | "
+    "CRPS=crps:.4f | beside=crps_difference:+.4f | ± =crps_error:2 | in 50 %=coverage_50:% | "
+    "in 90 %=coverage_90:% |  ±=coverage_90_error:%"
 )
-_LAST_LOSSES = f"=method | {_CRPS} | mean\nerror=mae:.4f | {_COVERAGE}"
 _LOO = "law | log score=mean:+.1f | ±=error:2 | curves with\nlarge Pareto k=doubtful:text"
 # Problems that are named one by one.
 NAMED = 4
@@ -32,7 +30,6 @@ def compare(
     quick: bool = False,
     runs: str | None = None,
     tails: str = "0.5",
-    baselines: str | None = None,
     draws: ChainDraws = None,
     jobs: int | None = None,
     dask: str | None = None,
@@ -45,18 +42,16 @@ def compare(
     minutes, with its diagnostics. Then each run is left out in turn and predicted from the others, and so
     is the tail of each run: as many fits as there are runs, for each law. Log score, CRPS and coverage,
     with the standard errors of their differences, each run one observation. The weights of the stack are
-    those that score best on the runs left out. With --baselines the D-CPT law and the data-mixing law
-    stand beside them where they say something: at the last losses of the runs left out.
+    those that score best on the runs left out.
 
     FOLDER gets stack.nc, a fit in which every law has its share of the draws, for predict, decide,
     landmarks, summary, watch and validate forecast --model; NAME.nc, the fit of each law; scores.csv,
-    last_losses.csv, runs.csv, points.csv, comparison.png and words.txt.
+    runs.csv, points.csv, comparison.png and words.txt.
 
     \b
     Example:
     bayes-cpt compare data/cpt-lab --models cpt-replay,cpt-replay-printed -o comparison
     bayes-cpt compare data/cpt-lab --models cpt-replay,my-model.toml --quick
-    bayes-cpt compare data/cpt-lab --models cpt-replay,cpt-replay-printed --baselines d-cpt,data-mixing
 
     \b
     Exit codes:
@@ -70,9 +65,6 @@ def compare(
         Models to compare, separated by commas: names, or .toml files of your own.
     quick
         Only the first answer: from one fit of each, no refits.
-    baselines : NAMES
-        Laws of final losses to score beside them at the last loss of each run left out: d-cpt,
-        data-mixing, or both separated by a comma.
     draws
         Draws kept in each of the four chains of a fit [default: 1000].
     output : FOLDER
@@ -89,7 +81,6 @@ def compare(
             listed(models),
             runs=listed(runs) or None,
             tails=read_shares(tails),
-            baselines=listed(baselines),
             quick=quick,
             draws=draws,
             seed=seed,
@@ -99,7 +90,7 @@ def compare(
             progress=tell,
             first=None if quick else lambda loo: written.note(_first(loo)),
         )
-    scores, last, loo = result.scores, result.last_losses, result.curve_loo
+    scores, loo = result.scores, result.curve_loo
     verdict, sentences = result.verdict(), result.sentences()
     if output is not None:
         results.paths |= {law: output / f"{law}.nc" for law in result.fits}
@@ -108,8 +99,6 @@ def compare(
     if scores is not None:
         tables = {"scores": result.table(), "runs": scores.log_scores, "points": scores.points}
         results.tables(tables)
-    if last is not None:
-        results.tables({"last_losses": last})
     if scores is not None or not isinstance(loo, str):
         results.figures({"comparison": result.plot}, name="figure")
     results.words(verdict, sentences)
@@ -123,7 +112,6 @@ def compare(
         "weights": result.weights,
         "best": scores.best if scores is not None else None,
         "scores": [] if scores is None else result.table(),
-        "last_losses": [] if last is None else last,
         "without_refits": _quick_answer(loo),
         "sentences": sentences,
         "files": results.files,
@@ -144,7 +132,7 @@ def _first(loo: "CurveLoo | str") -> str:
 def _parts(result: "Comparison") -> list[Part]:
     from bayes_cpt.report.forecasts import left_out
 
-    scores, last, loo = result.scores, result.last_losses, result.curve_loo
+    scores, loo = result.scores, result.curve_loo
     parts: list[Part] = []
     if scores is not None:
         rows = result.table()
@@ -155,10 +143,6 @@ def _parts(result: "Comparison") -> list[Part]:
         )
         title = "Forecasts of what was left out"
         parts.append(Table(title, rows, _SCORES, note, group="left out", close=True))
-    if last is not None:
-        title = f"Last losses of {last['runs'].iloc[0]} held-out runs"
-        note = "CRPS and mean error of the median: nats/token, less is better"
-        parts.append(Table(title, last, _LAST_LOSSES, note))
     if not isinstance(loo, str):
         table = loo.differences().assign(doubtful=loo.doubtful).rename_axis("law").reset_index()
         title = "Curves left out by importance sampling, without refits"

@@ -1,10 +1,8 @@
-"""`bayes-cpt validate`: whether posteriors and forecasts are as sure as they should be."""
+"""`bayes-cpt validate`: whether forecasts are as sure as they should be."""
 
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 import bayes_cpt
 from bayes_cpt.cli.options import ChainDraws, command, listed, read_shares
@@ -13,23 +11,19 @@ from bayes_cpt.report.tables import Table
 
 if TYPE_CHECKING:
     from bayes_cpt.model.spec import ModelSpec
-    from bayes_cpt.study.study import Study
 
 SCORES = (
-    "on=domain | method | points:text | in 50 %=coverage_50:% | in 90 %=coverage_90:% | "
+    "on=domain | points:text | in 50 %=coverage_50:% | in 90 %=coverage_90:% | "
     "±=coverage_90_error:% | CRPS=crps:.4f | mean\nerror=mae:.4f | bias:.4f | 90 %\nwidth=width_90:.4f"
 )
-OUTSIDE = "quantity | verdict | mean rank=mean:.3f | spread:.3f"
-FEWEST = 10
 
 
 def validate() -> None:
-    r"""See whether posteriors and forecasts are as sure as they should be.
+    r"""See whether forecasts are as sure as they should be.
 
     \b
     Example:
     bayes-cpt validate forecast data/cpt-lab -o validation
-    bayes-cpt validate sbc --model pretrain -n 300 -o sbc-pretrain
     """
 
 
@@ -43,7 +37,6 @@ def forecast(
     whole: bool = True,
     tails: str = "0.25,0.5,0.75",
     held_out: Path | None = None,
-    baseline: bool = True,
     draws: ChainDraws = None,
     jobs: int | None = None,
     dask: str | None = None,
@@ -77,8 +70,6 @@ def forecast(
         Leave each run out in turn.
     held_out : STUDY
         Predict the runs of this other study in place of all that.
-    baseline
-        Score the paper's method too: Huber log loss from many starts, residual bootstrap.
     draws
         Draws kept in each of the four chains of a fit [default: 1000].
     output : FOLDER
@@ -106,27 +97,19 @@ def forecast(
     if len(specs) > 1:
         settings["weights"] = [round(weight, 6) for weight in weights]
         name = f"a stack of {name}"
-    notes = []
-    if baseline and len(loaded.targets) > 1:
-        baseline = False
-        notes = [
-            "The paper's method is for one target: this study has several, and it is left out."
-        ]
     pool = Pool(jobs, dask)
-    cores = pool.cores(len(folds) * (1 + baseline))
+    cores = pool.cores(len(folds))
     method = partial(scored.package_method, specs=specs, weights=weights, draws=draws, cores=cores)
     with written.progress() as tell:
         points, refits = scored.score_folds(
             folds,
-            ({scored.PAPER: scored.paper_answer} if baseline else {}) | {scored.OURS: method},
+            {scored.OURS: method},
             seed,
             pool=pool,
             records=Records.open(results.folder, settings, scored.TABLES),
             progress=tell,
         )
     bad = refits[~refits["trustworthy"].astype(bool)]
-    spent = refits.groupby("method", sort=False)["seconds"].sum()
-    times = ", ".join(f"{method} {seconds:.0f} s" for method, seconds in spent.items())
     content: dict[str, Any] = {
         "study": loaded.name,
         "model": settings["model"],
@@ -136,7 +119,7 @@ def forecast(
     }
     parts: list[Part] = [
         heading(f"Forecasts of held-out runs: {name} on {loaded.name}"),
-        f"{len(refits)} refits ({times}); {len(bad)} of them fail their diagnostics.",
+        f"{len(refits)} refits, {refits['seconds'].sum():.0f} s; {len(bad)} fail their diagnostics.",
     ]
     if len(points):
         scores, horizons = scored.score_table(points), scored.horizon_table(points)
@@ -157,10 +140,9 @@ def forecast(
             parts.append(Table(title, rows, f"{first} | {SCORES}", group=first, close=True))
         parts += ["\nError and bias are those of the median, nats/token.", *results.said]
     problems = [
-        f"Not trustworthy: {row['method']}, {row['fold']}: {row['problems']}"
-        for row in bad.to_dict("records")
+        f"Not trustworthy: {row['fold']}: {row['problems']}" for row in bad.to_dict("records")
     ]
-    return Answer(content, content.get("verdict", []), parts, problems, notes)
+    return Answer(content, content.get("verdict", []), parts, problems)
 
 
 def _laws(model: str) -> "tuple[list[ModelSpec], tuple[float, ...]]":
@@ -169,110 +151,3 @@ def _laws(model: str) -> "tuple[list[ModelSpec], tuple[float, ...]]":
         return [bayes_cpt.read_spec(model)], (1.0,)
     posterior = bayes_cpt.load(model)
     return [law.frame.spec for law in posterior.laws], posterior.weights
-
-
-@command
-def sbc(
-    written: Output,
-    *,
-    model: str = "cpt-replay",
-    simulations: Annotated[int, typer.Option("-n", "--simulations", min=FEWEST)] = 300,
-    design: Path | None = None,
-    plan: Path | None = None,
-    points: Annotated[int, typer.Option(min=3)] = 12,
-    jobs: int | None = None,
-    dask: str | None = None,
-    seed: int = 0,
-    output: Path | None = None,
-) -> Answer:
-    r"""Check that posteriors of simulated studies hold the truth as often as they say.
-
-    Draws parameters from the priors, simulates the losses of a study from them, fits the model again, and
-    ranks each true value among posterior draws. If priors, simulator, density and sampler agree, ranks are
-    uniform for every parameter and for the final loss of a run that was not simulated. The verdict allows
-    for how many quantities there are: a calibrated model fails one time in twenty at the most.
-
-    FOLDER gets ranks.csv, which grows as refits are done, verdict.csv and ranks.png. Run again with a
-    larger -n to go on. Numbers do not depend on --jobs and --dask.
-
-    \b
-    Example:
-    bayes-cpt validate sbc --model pretrain -n 300 -o sbc-pretrain
-
-    \b
-    Exit codes:
-    0  the model is calibrated as far as so many simulations can tell
-    1  it is not, or more than 5 % of the refits fail their diagnostics
-    2  bad input: what is wrong, where, and the fix are on stderr
-
-    Parameters
-    ----------
-    simulations
-        Simulated studies to fit.
-    design : STUDY
-        Runs to simulate: a study, or one TOML file of runs, with their bases [default: the bundled study].
-    plan : PLAN
-        Runs whose final loss is predicted from each fit [default: a run of the design, three times as
-        long].
-    points
-        Points of each simulated curve at the most.
-    output : FOLDER
-        Folder for tables (CSV), figures (PNG) and words. What is done is saved there, and a rerun goes on.
-    """
-    from bayes_cpt.identify.prior_predictive import read_design
-    from bayes_cpt.report.forecasts import sbc_words
-    from bayes_cpt.validate import calibration
-    from bayes_cpt.validate.tasks import Pool, Records, described
-
-    spec = bayes_cpt.read_spec(model)
-    source = read_design(design or bayes_cpt.bundled_study())
-    simulated = calibration.design_study(source, spec, points)
-    whole = _with_plan(simulated, plan)
-    held_out = tuple(run.name for run in whole.runs[len(simulated.runs) :])
-    results, pool = Results(output), Pool(jobs, dask)
-    settings = described([spec], seed, design=whole.digest(), ranked=calibration.RANKED)
-    with written.progress() as tell:
-        ranks = calibration.simulated_ranks(
-            calibration.ModelReplicates(spec, whole, held_out, pool.cores(simulations)),
-            simulations,
-            seed,
-            pool=pool,
-            records=Records.open(results.folder, settings, calibration.TABLES),
-            progress=tell,
-        )
-    verdict = calibration.verdict(ranks)
-    quantities, said = verdict.quantities, sbc_words(spec.name, simulated, verdict)
-    results.tables({"verdict": quantities}, "ranks")
-    parts: list[Part] = [heading(f"Simulation-based calibration of {spec.name}"), *said.sentences]
-    if len(quantities):
-        draw = partial(bayes_cpt.plots.calibration, calibration.quantity_ranks(ranks))
-        results.figures({"ranks": draw}, name="{}_figure")
-        off = quantities[quantities["verdict"] != calibration.HOLDS]
-        off = off.sort_values("verdict", ascending=False, kind="stable")
-        note = (
-            "A mean rank above 0.5: posteriors lie too low. A spread above 1: they are too narrow"
-        )
-        marked = off["verdict"] == calibration.FAILS
-        title = "Quantities outside their own 95 % band"
-        parts += [Table(title, off, OUTSIDE, note=note, marked=marked)] if len(off) else []
-    content = {
-        "model": spec.name,
-        "design": simulated.name,
-        "seed": seed,
-        "verdict": said.verdict,
-        **vars(verdict),
-        "passed": verdict.passed,
-        "files": results.files,
-    }
-    problems = [f"Not calibrated: {problem}." for problem in verdict.problems]
-    return Answer(content, said.verdict, [*parts, *results.said], problems)
-
-
-def _with_plan(design: "Study", plan: Path | None) -> "Study":
-    """Return the design with the runs to predict after its own."""
-    from bayes_cpt.validate.calibration import held_out_run, with_runs
-
-    if plan is None:
-        return with_runs(design, [held_out_run(design)])
-    planned = bayes_cpt.read_plan(plan, design)
-    return with_runs(design, planned.runs, planned.bases)

@@ -4,10 +4,9 @@ from bayes_cpt.plots.curves import fitted, forecast, prior_predictive, residuals
 from bayes_cpt.plots.decisions import decision, free_schedule, next_run
 from bayes_cpt.plots.diagnostics import ridges, sampling
 from bayes_cpt.plots.landmarks import decomposition, hidden_curves, landmarks, response
-from bayes_cpt.plots.validation import calibration, comparison, coverage
+from bayes_cpt.plots.validation import comparison, coverage
 
 __all__ = [
-    "calibration",
     "comparison",
     "coverage",
     "decision",

@@ -6,7 +6,6 @@ import pandas as pd
 
 from bayes_cpt.report.numbers import listed
 from bayes_cpt.report.words import Words, render
-from bayes_cpt.validate.baselines import FINAL_LOSS_LAWS
 from bayes_cpt.validate.comparison import Comparison
 from bayes_cpt.validate.law_scores import FEW_DRAWS, LOG_SCORE, STACK, LawScores, differences
 
@@ -20,16 +19,12 @@ MOST = 4
 
 def comparison_words(comparison: Comparison) -> Words:
     """Return which law to use, how sure that is, and what would change it."""
-    scores, last, loo = comparison.scores, comparison.last_losses, comparison.curve_loo
+    scores, loo = comparison.scores, comparison.curve_loo
     facts: dict[str, Any] = {
         "scored": scores is not None,
         "stacked": False,
         "reason": loo if isinstance(loo, str) else "",
         "doubtful": {},
-        "last": None if last is None else _by_method(last),
-        "final_loss_laws": []
-        if last is None
-        else [*last["method"][last["method"].isin(FINAL_LOSS_LAWS)]],
         "problems": listed(comparison.problems, MOST),
     }
     if not isinstance(loo, str):

@@ -9,15 +9,11 @@ import pandas as pd
 
 from bayes_cpt.history.population import FEWEST
 from bayes_cpt.report.numbers import WIDTH, enumerated, fixed, signed
-from bayes_cpt.report.words import Words, paragraphs, render, sentence
-from bayes_cpt.study.study import Study
-from bayes_cpt.validate.calibration import EDGE, FAILS, FALSE_ALARM, HOLDS, RANKED
-from bayes_cpt.validate.held_out import OURS
+from bayes_cpt.report.words import paragraphs, sentence
 
 if TYPE_CHECKING:
     from bayes_cpt.decisions.advice import Advice
     from bayes_cpt.history.learnt import Learnt
-    from bayes_cpt.validate.calibration import Verdict
     from bayes_cpt.watch.continuation import Continuations
     from bayes_cpt.watch.log_forecast import LogForecast
     from bayes_cpt.watch.watcher import Status
@@ -81,9 +77,8 @@ def held_out_verdict(scores: pd.DataFrame, points: pd.DataFrame, refits: pd.Data
     `scores` are the pooled rows of `bayes_cpt.validate.held_out.score_table`, `points` and `refits` of
     `score_folds` there.
     """
-    ours = scores[scores["method"] == OURS].sort_values("seen")
-    rows, first = held_out_rows(ours), ours.iloc[0]
-    made = refits.loc[refits["method"] == OURS, "trustworthy"].astype(bool)
+    rows, first = held_out_rows(scores), scores.iloc[0]
+    made = refits["trustworthy"].astype(bool)
     facts = {
         "advice": _advice(first["coverage_90"], first["coverage_90_error"]),
         "first": rows[0],
@@ -128,28 +123,6 @@ def left_out(seen: float) -> str:
     ('whole runs', 'after 25 %')
     """
     return f"after {100 * seen:g} %" if seen else "whole runs"
-
-
-def sbc_words(name: str, design: Study, found: "Verdict") -> Words:
-    """Return whether to trust a model's intervals, how sure that is, and what would change it; then how.
-
-    `design` has the runs that were simulated.
-    """
-    judged = found.quantities["verdict"]
-    ranked = found.simulations - found.failed
-    facts = {
-        "name": name,
-        "design": design,
-        "found": found,
-        "ranked": ranked,
-        "among": RANKED,
-        "error": 100.0 * math.sqrt(BAND * (1.0 - BAND) / max(ranked, 1)),
-        "judged": len(judged),
-        "counts": dict.fromkeys((HOLDS, EDGE, FAILS), 0) | judged.value_counts().to_dict(),
-        "expected": FALSE_ALARM * len(judged),
-        "off": found.quantities.loc[judged == FAILS, "quantity"].tolist(),
-    }
-    return render("validate_sbc.txt", facts)
 
 
 def prior_verdict(name: str, ends: pd.DataFrame, interval: float) -> list[str]:

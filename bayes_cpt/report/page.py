@@ -49,7 +49,7 @@ from bayes_cpt.report.results import (
 from bayes_cpt.report.tables import SYMBOL, Table
 from bayes_cpt.report.words import environment, notation
 from bayes_cpt.study.study import Study
-from bayes_cpt.validate.held_out import OURS, score_table
+from bayes_cpt.validate.held_out import score_table
 from bayes_cpt.validate.scores import ALL_DOMAINS, ALL_RUNS
 from bayes_cpt.validate.tasks import SETTINGS
 
@@ -84,7 +84,7 @@ class Calibration:
     Parameters
     ----------
     points : DataFrame
-        A row per held-out point and method (see `bayes_cpt.validate.held_out.score_folds`).
+        A row per held-out point (see `bayes_cpt.validate.held_out.score_folds`).
     pooled : DataFrame
         Of `bayes_cpt.validate.held_out.score_table`, over all runs and validation sets.
     caution : str
@@ -127,8 +127,8 @@ class Calibration:
         return cls(points, pooled(summary), caution)
 
     def scores(self) -> list[dict[str, Any]]:
-        """Return how this package's forecasts did in words, per share of the steps that was seen."""
-        return held_out_rows(self.pooled[self.pooled["method"] == OURS])
+        """Return how forecasts did in words, per share of the steps that was seen."""
+        return held_out_rows(self.pooled)
 
 
 @dataclass(frozen=True, eq=False)

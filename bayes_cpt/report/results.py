@@ -17,7 +17,6 @@ from bayes_cpt.report.tables import (
     starred,
     with_interval,
 )
-from bayes_cpt.validate.held_out import OURS, PAPER
 
 if TYPE_CHECKING:
     from bayes_cpt.decisions.decision import Decision
@@ -25,8 +24,7 @@ if TYPE_CHECKING:
     from bayes_cpt.model.setup import BoundModel
     from bayes_cpt.study.study import Study
 
-METHODS = {OURS: "this package", PAPER: "the paper's method"}
-SCORES = "left out | method=by | points:text | in 50 %=coverage_50:% | in 90 % | CRPS=crps:.4f | bias:+.4f"
+SCORES = "left out | points:text | in 50 %=coverage_50:% | in 90 % | CRPS=crps:.4f | bias:+.4f"
 # What a run takes of data, time and money, and the heading of each.
 TAKEN = {
     "general_epochs": "general\nepochs",
@@ -142,7 +140,6 @@ def calibration_table(scores: pd.DataFrame) -> Table:
     rows = scores.to_dict("records")
     named = {
         "left out": scores["seen"].map(left_out),
-        "by": scores["method"].replace(METHODS),
         "in 90 %": [held(row) for row in rows],
     }
     return Table(

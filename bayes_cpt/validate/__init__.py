@@ -1,1 +1,1 @@
-"""Validation: forecasts of held-out runs, and simulation-based calibration."""
+"""Validation: forecasts of held-out runs, and laws compared by them."""

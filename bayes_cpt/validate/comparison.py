@@ -18,26 +18,17 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from bayes_cpt.checks import unknown
 from bayes_cpt.errors import Problem, SpecError, StudyError
 from bayes_cpt.inference.posterior import Posterior, load, stack
 from bayes_cpt.model.setup import BoundModel
 from bayes_cpt.model.spec import ModelSpec, read_spec
 from bayes_cpt.study.study import Study
-from bayes_cpt.validate.baselines import FINAL_LOSS_LAWS, BaselineError, check_asked
 from bayes_cpt.validate.folds import Fold, fittable, held_out_folds
-from bayes_cpt.validate.held_out import (
-    FINAL_LOSS_ANSWERS,
-    MIXTURE_TABLES,
-    Method,
-    package_method,
-    score_folds,
-)
+from bayes_cpt.validate.held_out import MIXTURE_TABLES, Method, package_method, score_folds
 from bayes_cpt.validate.law_scores import (
     ComparisonError,
     LawScores,
     differences,
-    last_losses,
     stacking_weights,
 )
 from bayes_cpt.validate.tasks import Pool, Progress, Records, described
@@ -132,44 +123,6 @@ def _points(tree: Any) -> list[tuple[str, str, int]]:
     return list(zip(*(where[name].to_numpy().tolist() for name in names), strict=True))
 
 
-def read_baselines(names: Iterable[str], specs: Mapping[str, ModelSpec]) -> tuple[str, ...]:
-    """Return the names of laws of final losses that can stand beside models."""
-    chosen = tuple(dict.fromkeys(names))
-    problems = [
-        Problem("baselines", *unknown("law of final losses", name, FINAL_LOSS_LAWS))
-        for name in chosen
-        if name not in FINAL_LOSS_LAWS
-    ]
-    if chosen and not all(spec.law.continual for spec in specs.values()):
-        problem = "laws of final losses are about CPT runs, and these models about PT runs"
-        problems.append(Problem("baselines", problem, "leave --baselines out"))
-    if problems:
-        raise SpecError(problems)
-    return chosen
-
-
-def last_losses_of(folds: Sequence[Fold], baselines: Sequence[str]) -> list[Fold]:
-    """Return folds that ask for the last loss of each run that is left out as a whole."""
-    of_last = []
-    for fold in folds:
-        measured = fold.measured[fold.measured["share"] == 1.0]
-        if fold.seen > 0 or measured.empty:
-            continue
-        of_last.append(fold.at(measured))
-    if len(of_last) < 2:
-        problem = f"{len(of_last)} of the runs to leave out were measured at their last step"
-        raise SpecError.at("baselines", problem, "leave --baselines out")
-    for fold in of_last:
-        asked = fold.question
-        for name in baselines:
-            try:
-                check_asked(FINAL_LOSS_LAWS[name], asked.study, asked.plan, asked.points)
-            except BaselineError as error:
-                place, fix = f"baselines, without {fold.label}", f"leave {name} out"
-                raise SpecError.at(place, str(error).rstrip("."), fix) from None
-    return of_last
-
-
 @dataclass(frozen=True, eq=False)
 class Comparison:
     """Laws beside each other on one study.
@@ -184,9 +137,6 @@ class Comparison:
         The cheap first answer, or why there is none.
     scores : LawScores or None
         Of held-out runs and tails; None where only the first answer was asked for.
-    last_losses : DataFrame or None
-        Beside laws of final losses, at the ends of runs (`bayes_cpt.validate.law_scores.last_losses`); None
-        where none were asked for.
     """
 
     study: Study
@@ -194,7 +144,6 @@ class Comparison:
     fits: dict[str, Posterior]
     curve_loo: CurveLoo | str
     scores: LawScores | None
-    last_losses: pd.DataFrame | None = None
 
     @property
     def weights(self) -> dict[str, float] | None:
@@ -254,7 +203,6 @@ def compare(
     *,
     runs: Iterable[str] | None = None,
     tails: Sequence[float] = TAILS,
-    baselines: Sequence[str] = (),
     quick: bool = False,
     draws: int | None = None,
     seed: int = 0,
@@ -275,8 +223,6 @@ def compare(
         Runs to leave out; all that the laws predict unless given.
     tails : sequence of float
         Shares of each run's steps after which the rest is predicted as well.
-    baselines : sequence of {"d-cpt", "data-mixing"}
-        Laws of final losses to score beside the models at the last loss of each run left out.
     quick : bool
         Whether to leave it at the fits alone.
     draws : int, optional
@@ -313,19 +259,17 @@ def compare(
     >>> result.stack.save("stack.nc")                                                 # doctest: +SKIP
     """
     specs = read_models(models)
-    others = read_baselines(baselines, specs)
     # What cannot be answered is said before the long fits.
     frames = {name: fittable(spec, study) for name, spec in specs.items()}
     if quick:
-        _check_quick(frames, study, others)
+        _check_quick(frames, study)
     folds = [] if quick else comparison_folds(study, specs, runs, tails)
-    ends = last_losses_of(folds, others) if others else []
     pool = Pool(jobs, dask)
     settings = described(list(specs.values()), seed, study=study.digest(), draws=draws)
     records = Records.open(folder, settings, MIXTURE_TABLES)
     tell = progress or (lambda stage, share: None)
     fits = _fits(study, specs, seed, draws, pool, folder, tell)
-    loo, scores, last = CurveLoo.of(fits), None, None
+    loo, scores = CurveLoo.of(fits), None
     if first is not None:
         first(loo)
     if folds:
@@ -338,13 +282,7 @@ def compare(
             folds, methods, seed, pool=pool, records=records, progress=tell
         )
         scores = LawScores.of(folds, quantiles, log_scores, refits, tuple(specs))
-    if scores is not None and ends:
-        answers = {name: FINAL_LOSS_ANSWERS[name] for name in others}
-        quantiles, *_ = score_folds(
-            ends, answers, seed, pool=pool, records=records, progress=progress
-        )
-        last = last_losses(scores, ends, quantiles, others)
-    return Comparison(study, seed, fits, loo, scores, last)
+    return Comparison(study, seed, fits, loo, scores)
 
 
 def read_models(models: Sequence[str | Path | ModelSpec]) -> dict[str, ModelSpec]:
@@ -371,11 +309,8 @@ def read_models(models: Sequence[str | Path | ModelSpec]) -> dict[str, ModelSpec
     return specs
 
 
-def _check_quick(frames: Mapping[str, BoundModel], study: Study, baselines: Sequence[str]) -> None:
-    """Raise where fits alone cannot answer: laws that leave out different points, or of final losses."""
-    if baselines:
-        problem = "they are scored on runs left out, and a quick comparison leaves out none"
-        raise SpecError.at("baselines", problem, "leave --quick out")
+def _check_quick(frames: Mapping[str, BoundModel], study: Study) -> None:
+    """Raise where fits alone cannot answer: laws that leave out different points."""
     points = {
         name: [list(frame.fitted_steps(study, run, d)) for run in study.runs for d in frame.domains]
         for name, frame in frames.items()

@@ -23,7 +23,6 @@ from bayes_cpt.model.log_densities import log_densities
 from bayes_cpt.model.points import Curves
 from bayes_cpt.model.residuals import ONSET_SHARE
 from bayes_cpt.model.spec import ModelSpec
-from bayes_cpt.validate import baselines
 from bayes_cpt.validate.folds import Fold, Question
 from bayes_cpt.validate.scores import DrawsError, by_horizon, score_points, summarize
 from bayes_cpt.validate.tasks import TASK, Pool, Progress, Records, refit_row, run_tasks, task_seed
@@ -36,7 +35,7 @@ TABLES = ("points", "refits")
 MIXTURE_TABLES = ("quantiles", "log_scores", "refits")
 # Of the quantiles: middles of equal masses, and decimals of a nat.
 LEVELS, DECIMALS = 100, 6
-OURS, PAPER = "bayes_cpt", "paper"
+OURS = "bayes_cpt"
 # Draws whose whitened curves are in memory at once.
 BLOCK = 250
 
@@ -106,18 +105,6 @@ def package_method(
     attempts = int(posterior.tree.attrs["attempts"])
     scored = partial(log_score, posterior, question)
     return Answer(draws_at(forecast["loss"], points), posterior.problems, attempts, scored)
-
-
-def _baseline(question: Question, seed: int, *, predict: Callable[..., Floats]) -> Answer:
-    return Answer(predict(question.study, question.plan, question.points, seed=seed))
-
-
-# The paper's method, and laws of final losses.
-paper_answer = partial(_baseline, predict=baselines.paper_predict)
-FINAL_LOSS_ANSWERS: dict[str, Method] = {
-    name: partial(_baseline, predict=partial(baselines.final_loss_predict, law))
-    for name, law in baselines.FINAL_LOSS_LAWS.items()
-}
 
 
 def log_score(posterior: Posterior, question: Question, measured: pd.DataFrame) -> LogScore:
@@ -231,7 +218,7 @@ def _outcome(
         for table in tables.values():
             for position, (name, value) in enumerate(labels.items()):
                 table.insert(position, name, value)
-    except (SamplingError, baselines.BaselineError, DrawsError) as error:
+    except (SamplingError, DrawsError) as error:
         problems = (str(error),)
     refit = labels | refit_row(problems, attempts, began)
     return tables | {"refits": pd.DataFrame([refit])}
@@ -264,16 +251,8 @@ def level_name(level: int) -> str:
 
 
 def score_table(points: pd.DataFrame) -> pd.DataFrame:
-    """Return `bayes_cpt.validate.scores.summarize` of `score_folds`' points, by share seen and method.
-
-    Returns
-    -------
-    DataFrame
-        Columns seen, run, domain, method and the scores; methods stand together under each run.
-    """
-    table = summarize(points, ("seen", "method")).sort_values("seen", kind="stable")
-    keys = ["seen", "run", "domain", "method"]
-    return _together(table[[*keys, *table.columns.drop(keys)]], keys[:3])
+    """Return `bayes_cpt.validate.scores.summarize` of one method's points, by share seen (column seen)."""
+    return summarize(points, ["seen"]).sort_values("seen", kind="stable", ignore_index=True)
 
 
 def horizon_table(points: pd.DataFrame) -> pd.DataFrame:
@@ -282,21 +261,11 @@ def horizon_table(points: pd.DataFrame) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        Columns axis (share or ratio), domain, method, horizon, runs and the scores.
+        Columns axis (share or ratio), domain, horizon, runs and the scores.
     """
-    parts = []
-    for axis, rows in (
-        ("share", points[points["seen"] == 0]),
-        ("ratio", points[points["seen"] > 0]),
-    ):
-        if len(rows):
-            part = by_horizon(rows, axis, ["domain", "method"])
-            part.insert(0, "axis", axis)
-            parts.append(part)
-    return _together(pd.concat(parts, ignore_index=True), ["axis", "horizon", "domain"])
-
-
-def _together(table: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
-    """Return rows of the same keys one after the other, in the order in which they first come."""
-    place = table.groupby(keys, sort=False, dropna=False).ngroup()
-    return table.iloc[np.argsort(place, kind="stable")].reset_index(drop=True)
+    axes = np.where(points["seen"] == 0, "share", "ratio")
+    parts = [
+        by_horizon(rows.assign(axis=axis), axis, ["axis", "domain"])
+        for axis, rows in points.groupby(axes, sort=False)
+    ]
+    return pd.concat(parts, ignore_index=True)

@@ -1,8 +1,7 @@
 """Scores of laws on held-out runs, each run one observation, and of a stack of the laws.
 
 A stack is scored with weights that the other runs give: weights that have seen a run would predict it too
-well. Laws of final losses know nothing of learning rates or bases and have no density of a whole curve:
-they are no part of the stack, and are scored where they say something, at the last losses of held-out runs.
+well.
 """
 
 import math
@@ -18,7 +17,7 @@ from bayes_cpt.arrays import Floats
 from bayes_cpt.errors import Problem, ProblemError
 from bayes_cpt.validate.folds import Fold
 from bayes_cpt.validate.held_out import LEVELS, level_name
-from bayes_cpt.validate.scores import score_points
+from bayes_cpt.validate.scores import MEANS, score_points
 
 STACK = "stack"
 # Draws that a stack is scored by.
@@ -26,8 +25,8 @@ DRAWS = 1000
 # A log score that fewer draws than this carry is not known well.
 FEW_DRAWS = 5.0
 # What is scored, by column; of the log score more is better.
-LOG_SCORE, CRPS, ERROR = "log_score", "crps", "absolute_error"
-SCORED = (CRPS, ERROR, "covered_50", "covered_90", "width_90")
+LOG_SCORE, CRPS = "log_score", "crps"
+SCORED = (CRPS, "absolute_error", "covered_50", "covered_90", "width_90")
 # A smaller weight is none: no forecast would have a draw of it.
 SMALLEST_WEIGHT = 1e-4
 # The least log density beside the best law's of the same observation: its exponential must not be 0.
@@ -247,57 +246,40 @@ class LawScores:
         Returns
         -------
         DataFrame
-            Columns seen, method, weight (in the stack that is delivered), runs; log_score and crps (nats
+            Columns method, seen, weight (in the stack that is delivered), runs; log_score and crps (nats
             per run, nats/token; means over runs), each with _difference to the best law and its _error;
             mae, coverage_50, coverage_90 and coverage_90_error (shares); width_90.
         """
         parts = []
         for seen in self.seen:
             tables = {name: self.of_runs(name, seen) for name in (LOG_SCORE, *SCORED)}
-            part = _beside(tables, self.best)
-            part.insert(0, "seen", seen)
-            part.insert(2, "weight", part["method"].map(self.weights))
-            parts.append(part)
+            columns: dict[str, Any] = {"seen": seen, "weight": pd.Series(self.weights)}
+            columns["runs"] = tables[CRPS].count()
+            for score in (LOG_SCORE, CRPS):
+                gap = differences(tables[score], self.best)
+                columns[score] = tables[score].mean()
+                columns |= {f"{score}_difference": gap["mean"], f"{score}_error": gap["error"]}
+            columns |= {name: tables[own].mean() for name, own in MEANS.items() if own in tables}
+            columns["coverage_90_error"] = tables["covered_90"].sem()
+            part = pd.DataFrame(columns).loc[list(self.methods)].rename_axis("method")
+            parts.append(part.reset_index())
         return pd.concat(parts, ignore_index=True)
-
-
-def _beside(tables: Mapping[str, pd.DataFrame], best: str) -> pd.DataFrame:
-    """Return what scores come to, a row per method, beside those of the best law.
-
-    The table of each score has a row per run, which is one observation, and a column per method.
-    """
-    columns: dict[str, Any] = {"runs": tables[CRPS].count()}
-    for score in (LOG_SCORE, CRPS):
-        if score in tables:
-            gap = differences(tables[score], best)
-            columns[score] = tables[score].mean()
-            columns |= {f"{score}_difference": gap["mean"], f"{score}_error": gap["error"]}
-    columns |= {
-        "mae": tables[ERROR].mean(),
-        "coverage_50": tables["covered_50"].mean(),
-        "coverage_90": tables["covered_90"].mean(),
-        "coverage_90_error": tables["covered_90"].sem(),
-        "width_90": tables["width_90"].mean(),
-    }
-    return pd.DataFrame(columns).rename_axis("method").reset_index()
 
 
 def _scored_mixture(
     fold: Fold, quantiles: pd.DataFrame, mixtures: Mapping[str, Mapping[str, float]]
 ) -> pd.DataFrame:
-    """Return the scores of mixtures of methods at a fold's points; without a forecast one is left out."""
+    """Return the scores of mixtures of methods at a fold's points."""
     of_fold = quantiles[quantiles["fold"] == fold.label]
     columns = [level_name(level) for level in range(LEVELS)]
     values = {str(method): rows[columns].to_numpy().T for method, rows in of_fold.groupby("method")}
     tables = []
     for name, weights in mixtures.items():
-        if not values.keys() >= weights.keys():
-            continue
         parts = np.stack([values[method] for method in weights])
         drawn = mixture_draws(parts, np.array(list(weights.values())), DRAWS)
         scored = score_points(fold.measured, drawn)
         tables.append(scored.assign(method=name, fold=fold.label, seen=fold.seen))
-    return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame()
+    return pd.concat(tables, ignore_index=True)
 
 
 def _fail(refits: pd.DataFrame, laws: Sequence[str]) -> None:
@@ -308,27 +290,3 @@ def _fail(refits: pd.DataFrame, laws: Sequence[str]) -> None:
     problem = f"only {counts[worst]} of its refits gave a forecast, too few to compare it by"
     fix = "leave it out of the comparison, or look at a fit of it alone: bayes-cpt fit --model"
     raise ComparisonError(Problem(f"model {worst}", problem, fix))
-
-
-def last_losses(
-    scores: LawScores, ends: Sequence[Fold], quantiles: pd.DataFrame, baselines: Sequence[str]
-) -> pd.DataFrame:
-    """Return the scores of laws and laws of final losses at the last losses of held-out runs.
-
-    Runs count of which all methods gave a forecast, each as one observation.
-
-    Returns
-    -------
-    DataFrame
-        One row per method. Columns method, runs; crps and mae (nats/token, means over runs),
-        crps_difference to the best law with crps_error; coverage_50, coverage_90 and coverage_90_error
-        (shares), width_90.
-    """
-    alone = {name: {name: 1.0} for name in baselines}
-    of_baselines = [_scored_mixture(fold, quantiles, alone) for fold in ends]
-    laws = scores.points[(scores.points["seen"] == 0) & (scores.points["share"] == 1.0)]
-    points = pd.concat([laws, *of_baselines], ignore_index=True)
-    methods = (*scores.methods, *baselines)
-    answered = points.groupby("run")["method"].transform("nunique") == len(methods)
-    means = points[answered].pivot_table(list(SCORED), "run", "method")
-    return _beside({score: means[score][list(methods)] for score in SCORED}, scores.best)

@@ -43,7 +43,7 @@ EDGE_SLACK = 1e-9
 
 
 class DrawsError(BayesCPTError, ValueError):
-    """Predictive draws that cannot be scored."""
+    """Predictive draws that a method cannot give, or that cannot be scored."""
 
 
 def crps(draws: ArrayLike, observed: ArrayLike) -> Floats:

@@ -11,7 +11,7 @@ from bayes_cpt.model.discrepancy import ErrorCorrelation
 from bayes_cpt.model.spec import read_spec
 from bayes_cpt.study.runs import Run
 from bayes_cpt.study.study import Study
-from bayes_cpt.validate.baselines import PAPER_EFFORT, Inputs, inputs_of, printed_fit
+from testbench.baselines import PAPER_EFFORT, Inputs, inputs_of, printed_fit
 from testbench.our_areas import OurLaw
 from testbench.short_studies import MODEL
 

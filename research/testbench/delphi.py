@@ -26,14 +26,13 @@ from bayes_cpt.study.study import Run, Study
 from bayes_cpt.validate.folds import Fold, Question
 from bayes_cpt.validate.held_out import (
     OURS,
-    PAPER,
     TABLES,
     Method,
     package_method,
-    paper_answer,
     score_folds,
 )
 from bayes_cpt.validate.tasks import Pool, Records
+from testbench.baselines import PAPER, paper_answer
 from testbench.report import markdown_table, public_options
 
 # Of the runs of a scale those that are fitted where four are: both ends of replay and most of the peaks.

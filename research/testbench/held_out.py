@@ -1,14 +1,16 @@
-"""Score forecasts of held-out runs, also by a method that the package does not ship.
+"""Score forecasts of held-out runs, also by methods that the package does not ship.
 
 From the repository's root::
 
     PYTHONPATH=research python -m testbench.held_out data/cpt-lab tests/data/cpt-lab-practice
     PYTHONPATH=research python -m testbench.held_out --leave-run-out data/cpt-lab --methods paper
+    PYTHONPATH=research python -m testbench.held_out --leave-run-out data/cpt-lab --last \
+        --methods bayes_cpt,d-cpt,data-mixing
     PYTHONPATH=research python -m testbench.held_out data/public/mpl-25m --model pretrain \
         --fit-runs cosine_24000,constant_24000,wsdcon_9
 
-Folds, scores and the other methods are those of `bayes-cpt validate forecast`. A further method is one more
-entry of `METHODS`.
+Folds and scores are those of `bayes-cpt validate forecast`. A further method is one more entry of
+`METHODS`.
 """
 
 import argparse
@@ -23,16 +25,14 @@ from bayes_cpt.model.spec import ModelSpec, read_spec
 from bayes_cpt.study.folder import read_study
 from bayes_cpt.validate.folds import Fold, held_out_folds, other_study
 from bayes_cpt.validate.held_out import (
-    FINAL_LOSS_ANSWERS,
     OURS,
-    PAPER,
     Method,
     package_method,
-    paper_answer,
     score_folds,
 )
 from bayes_cpt.validate.scores import summarize
 from bayes_cpt.validate.tasks import Pool
+from testbench.baselines import FINAL_LOSS_ANSWERS, PAPER, paper_answer
 from testbench.report import draw_bands, markdown_report, options_of
 
 METHODS: dict[str, Method] = {
@@ -54,6 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--methods", default=default, help=f"of {', '.join(known)}; default: %(default)s"
     )
+    parser.add_argument("--last", action="store_true", help="score the last loss of each run alone")
     parser.add_argument("--out", type=Path, help="folder for CSV tables and figures")
     options = parser.parse_args(arguments)
     names = options.methods.split(",")
@@ -63,6 +64,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     own = {OURS: partial(package_method, specs=[spec])} | METHODS
     methods = {name: own[name] for name in names}
     folds = _folds(parser, options, spec)
+    if options.last:
+        folds = [fold.at(fold.measured[fold.measured["share"] == 1.0]) for fold in folds]
     scored, refits = score_folds(folds, methods, options.seed, pool=Pool(options.jobs))
     by_method = {name: summarize(rows) for name, rows in scored.groupby("method", sort=False)}
     summary = pd.concat([table.assign(method=name) for name, table in by_method.items()])

@@ -1,6 +1,6 @@
 """The paper's method given our law: what the posterior adds beyond the law itself.
 
-Huber loss on the log of the loss, many starts, residual bootstrap, as `bayes_cpt.validate.baselines`
+Huber loss on the log of the loss, many starts, residual bootstrap, as `testbench.baselines`
 does with the printed law, but on the points, areas and terms of a model of this package. Its priors only
 say where starts are drawn and how far a parameter may go.
 """
@@ -21,9 +21,9 @@ from bayes_cpt.model.setup import BoundModel, Element, elements, fitted_setup
 from bayes_cpt.model.spec import ModelSpec
 from bayes_cpt.study.runs import Run
 from bayes_cpt.study.study import Study
-from bayes_cpt.validate.baselines import PAPER_EFFORT, PointFit
 from bayes_cpt.validate.folds import Question
 from bayes_cpt.validate.held_out import Answer
+from testbench.baselines import PAPER_EFFORT, PointFit
 
 OUR_AREAS = "our areas"
 # How far from its centre a parameter may go, in the units of its prior's spread, and where starts are.

@@ -31,7 +31,6 @@ from bayes_cpt.study.folder import read_study
 from bayes_cpt.study.study import Study
 from bayes_cpt.validate.folds import Fold, Question, held_out_folds, other_study
 from bayes_cpt.validate.held_out import (
-    FINAL_LOSS_ANSWERS,
     OURS,
     TABLES,
     Answer,
@@ -42,6 +41,7 @@ from bayes_cpt.validate.held_out import (
 from bayes_cpt.validate.scores import ALL_DOMAINS, EQUAL_RUNS, summarize
 from bayes_cpt.validate.tasks import Pool, Records
 from testbench import our_areas, submitted
+from testbench.baselines import FINAL_LOSS_ANSWERS
 from testbench.held_out import METHODS
 from testbench.report import markdown_table, public_options
 

@@ -6,7 +6,7 @@ import pandas as pd
 from bayes_cpt.study.runs import Base, Run
 from bayes_cpt.study.schedules import Schedule, constant, cosine, linear
 from bayes_cpt.study.study import Study
-from bayes_cpt.validate.baselines import inputs_of, printed_losses
+from testbench.baselines import inputs_of, printed_losses
 
 PEAK = 1e-3
 WARMUP = linear(100, 0.0, PEAK)

@@ -15,9 +15,9 @@ import pandas as pd
 
 from bayes_cpt.arrays import Floats
 from bayes_cpt.errors import StudyError
-from bayes_cpt.validate.baselines import BaselineError
 from bayes_cpt.validate.folds import Fold, Question
 from bayes_cpt.validate.held_out import Answer
+from testbench.baselines import BaselineError
 
 KEYS = ["study", "run", "domain", "step"]
 NEEDED = (5.0, 25.0, 50.0, 75.0, 95.0)

@@ -18,9 +18,9 @@ LINES: list[tuple[str, tuple[str, ...]]] = [
     ("check", ("Missing argument", "STUDY", "As in: bayes-cpt check data/cpt-lab")),
     (
         f"validate {STUDY}",
-        (f"No such command '{STUDY}'", "As in: bayes-cpt validate forecast data/cpt-lab", "sbc"),
+        (f"No such command '{STUDY}'", "As in: bayes-cpt validate forecast data/cpt-lab"),
     ),
-    ("validate --model pretrain", ("No such option", "bayes-cpt validate sbc --model pretrain")),
+    ("validate --model pretrain", ("No such option", "bayes-cpt validate forecast data/cpt-lab")),
     ("validate forcast", ("No such command 'forcast'", "Did you mean 'forecast'")),
     (
         f"compare {STUDY}",
@@ -105,10 +105,7 @@ LINES: list[tuple[str, tuple[str, ...]]] = [
     ("prior cpt -o {dir}", ("this is a folder",)),
     ("prior cpt --study {dir}", ("study.toml: the file is missing",)),
     (f"prior pretrain --plan {PLAN}", ("there is no PT run", 'phase = "pt"')),
-    ("validate sbc --model cpt-repaly", ("Did you mean cpt-replay?",)),
-    ("validate sbc --design nowhere", ("nowhere: there is no such folder",)),
-    ("validate sbc -n 3", ("-n",)),
-    ("validate sbc --plan nowhere.toml", ("nowhere.toml: there is no such file",)),
+    (f"validate forecast {STUDY} --model cpt-repaly", ("Did you mean cpt-replay?",)),
     (f"validate forecast {STUDY} --runs r26_cos", ("there is no run 'r26_cos'",)),
     (f"validate forecast {STUDY} --tails 25,50", ("'25,50' is not a list of shares",)),
     (f"validate forecast {STUDY} --tails half", ("'half' is not a list of shares",)),
@@ -120,8 +117,6 @@ LINES: list[tuple[str, tuple[str, ...]]] = [
     (f"compare {STUDY} --models cpt-replay,pretrain", ("they predict different runs",)),
     (f"compare {STUDY} --models cpt-replay,cpt", ("has no term for them",)),
     (f"{COMPARE} --runs r25_cos,r50_cos", ("2 runs can be left out in turn",)),
-    (f"{COMPARE} --baselines d_cpt", ("did you mean 'd-cpt'",)),
-    (f"{COMPARE} --baselines d-cpt --quick", ("Leave --quick out",)),
     (f"{COMPARE} --quick", ("leaves out other points of the runs than cpt-replay",)),
     (f"{COMPARE} --tails 25", ("'25' is not a list of shares",)),
     (f"{COMPARE} -o nowhere/out", ("nowhere: there is no such folder",)),
@@ -195,9 +190,6 @@ TAKING_TOML = (
     "validate forecast {folder}",
     "validate forecast data/cpt-lab --model {deep}",
     "validate forecast data/cpt-lab --held-out {folder}",
-    "validate sbc --model {deep}",
-    "validate sbc --design {deep}",
-    "validate sbc --plan {deep}",
 )
 
 

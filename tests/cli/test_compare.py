@@ -8,7 +8,6 @@ from command_line import Call
 from synthetic import prior_as_posterior
 
 from bayes_cpt.inference.posterior import load
-from bayes_cpt.validate import baselines
 
 MODELS = "cpt-replay,cpt-replay-printed"
 COMPARE = ("compare", "data/cpt-lab", "--models", MODELS, "--jobs", 1)
@@ -26,14 +25,13 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         return posterior
 
     monkeypatch.setattr("bayes_cpt.inference.fitting.fit", fit)
-    monkeypatch.setattr(baselines, "FINAL_EFFORT", baselines.Effort(12, 5, 12))
     return problems
 
 
 @pytest.mark.usefixtures("quick")
 def test_a_comparison_is_shown_and_written(call: Call, tmp_path: Path) -> None:
     folder = tmp_path / "comparison"
-    answer = call(*COMPARE, *SHORT, "--baselines", "data-mixing", "-o", folder)
+    answer = call(*COMPARE, *SHORT, "-o", folder)
     assert answer.code == 0
     lines = answer.out.splitlines()
     assert lines[0].startswith("Use ")
@@ -45,12 +43,8 @@ def test_a_comparison_is_shown_and_written(call: Call, tmp_path: Path) -> None:
     assert {path.name for path in folder.iterdir()} == {
         *("stack.nc", "cpt-replay.nc", "cpt-replay-printed.nc", "settings.json", "words.txt"),
         *("scores.csv", "runs.csv", "points.csv", "log_scores.csv", "quantiles.csv", "refits.csv"),
-        *("last_losses.csv", "comparison.png"),
+        "comparison.png",
     }
-    assert "Last losses of 3 held-out runs" in answer.out
-    last = pd.read_csv(folder / "last_losses.csv").set_index("method")
-    assert list(last.index) == [*MODELS.split(","), "stack", "data-mixing"]
-    assert f"{last.loc['data-mixing', 'mae']:.4f}" in answer.out
     stack = load(folder / "stack.nc")
     assert stack.stacked
     table = pd.read_csv(folder / "scores.csv").set_index("method")

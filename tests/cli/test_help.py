@@ -64,7 +64,7 @@ def test_check_imports_no_sampler_and_no_figures() -> None:
     assert imported("check", "data/cpt-lab").isdisjoint(HEAVY - {"numba"})
 
 
-@pytest.mark.parametrize("verb", [*VERBS, "validate sbc", "validate forecast"])
+@pytest.mark.parametrize("verb", [*VERBS, "validate forecast"])
 def test_help_of_a_verb_has_an_example_and_the_exit_codes(verb: str, call: Call) -> None:
     answer = call(*verb.split(), "--help")
     assert answer.code == 0
@@ -78,7 +78,7 @@ def test_help_of_a_verb_has_an_example_and_the_exit_codes(verb: str, call: Call)
 
 @pytest.mark.parametrize(
     "verb",
-    ["fit", "predict", "decide", "planner", "next-run", "prior", "demo", "validate sbc"],
+    ["fit", "predict", "decide", "planner", "next-run", "prior", "demo", "validate forecast"],
 )
 def test_what_draws_takes_a_seed(verb: str, call: Call) -> None:
     assert "--seed" in call(*verb.split(), "--help").out

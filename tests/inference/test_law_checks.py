@@ -10,6 +10,7 @@ import pytest
 from scipy import stats
 from size_family import losses_of
 from synthetic import as_posterior
+from testbench.calibration import design_study, simulate_setup
 
 from bayes_cpt.arrays import Floats
 from bayes_cpt.inference import law_checks
@@ -25,7 +26,6 @@ from bayes_cpt.study.ranges import PEAK_RATE
 from bayes_cpt.study.runs import Run
 from bayes_cpt.study.schedules import constant, cosine, linear
 from bayes_cpt.study.study import Study
-from bayes_cpt.validate.calibration import design_study, simulate_setup
 
 SPEC = read_spec("pretrain")
 PEAKS = {"low": 5e-4, "middle": 1e-3, "high": 2e-3}

@@ -8,7 +8,6 @@ from matplotlib.patches import StepPatch
 from bayes_cpt import plots
 from bayes_cpt.validate.scores import HORIZONS, by_horizon, score_points
 
-METHODS = ["bayes_cpt", "paper"]
 DOMAINS = ["general", "kernel"]
 RUNS = ["one", "two", "three"]
 
@@ -16,15 +15,14 @@ RUNS = ["one", "two", "three"]
 def points(spread: float = 1.0) -> pd.DataFrame:
     generator = np.random.default_rng(2)
     parts = []
-    for method in METHODS:
-        for domain in DOMAINS:
-            for run in RUNS:
-                step = np.linspace(30, 3000, 40).astype(int)
-                table = pd.DataFrame({"run": run, "domain": domain, "step": step})
-                table = table.assign(share=step / 3000, ratio=step / 750, method=method)
-                table["loss"] = 3.0 + generator.standard_normal(step.size)
-                draws = 3.0 + spread * generator.standard_normal((200, step.size))
-                parts.append(score_points(table, draws))
+    for domain in DOMAINS:
+        for run in RUNS:
+            step = np.linspace(30, 3000, 40).astype(int)
+            table = pd.DataFrame({"run": run, "domain": domain, "step": step})
+            table = table.assign(share=step / 3000, ratio=step / 750)
+            table["loss"] = 3.0 + generator.standard_normal(step.size)
+            draws = 3.0 + spread * generator.standard_normal((200, step.size))
+            parts.append(score_points(table, draws))
     return pd.concat(parts, ignore_index=True)
 
 
@@ -45,20 +43,18 @@ def test_each_validation_set_has_a_block_with_coverage_and_a_histogram(axis: str
     assert [part.get_suptitle() for part in figure.subfigs] == sets
     assert len(coverage_axes(figure.axes)) == 2
     assert len(figure.axes) == 4
-    assert legend_texts(figure)[:2] == METHODS
+    assert legend_texts(figure)[:2] == ["inside the 50 % band", "inside the 80 % band"]
     check_figure(figure)
 
 
 def test_the_lines_are_the_coverage_of_the_tables() -> None:
     table = points()
-    expected = by_horizon(table, "share", ["method", "domain"])
+    expected = by_horizon(table, "share", ["domain"])
     figure = plots.coverage(table)
     for axes, domain in zip(coverage_axes(figure.axes), DOMAINS, strict=True):
         containers = [container for container in axes.containers if container]
-        assert len(containers) == len(METHODS) * 3
-        for number, container in enumerate(containers):
-            method, mass = METHODS[number // 3], (50, 80, 90)[number % 3]
-            own = expected[(expected["method"] == method) & (expected["domain"] == domain)]
+        own = expected[expected["domain"] == domain]
+        for mass, container in zip((50, 80, 90), containers, strict=True):
             heights = np.asarray(container[0].get_ydata(), dtype=float)
             np.testing.assert_allclose(heights, 100 * own[f"coverage_{mass}"])
             assert len(container[2]) == 1
@@ -68,7 +64,7 @@ def test_the_lines_are_the_coverage_of_the_tables() -> None:
 
 def test_histograms_are_densities_of_the_transform_high_at_the_ends_of_a_narrow_forecast() -> None:
     even, narrow = (densities(plots.coverage(points(spread)).axes) for spread in (1.0, 0.3))
-    assert len(even) == 4
+    assert len(even) == 2
     for heights in even:
         assert heights.mean() == pytest.approx(1.0)
     assert np.mean([(heights[0], heights[-1]) for heights in narrow]) > 2.0
@@ -76,7 +72,7 @@ def test_histograms_are_densities_of_the_transform_high_at_the_ends_of_a_narrow_
 
 def test_empty_bins_and_single_runs_are_no_trouble() -> None:
     table = points()
-    late = table[(table["ratio"] > 2) & (table["run"] == "one") & (table["method"] == "paper")]
+    late = table[(table["ratio"] > 2) & (table["run"] == "one")]
     figure = plots.coverage(late, "ratio")
     assert len(coverage_axes(figure.axes)[0].get_xticklabels()) == 2
     check_figure(figure)
@@ -85,30 +81,3 @@ def test_empty_bins_and_single_runs_are_no_trouble() -> None:
 def test_nothing_to_draw_is_said() -> None:
     with pytest.raises(ValueError, match="there are no scored points"):
         plots.coverage(points().head(0))
-    with pytest.raises(ValueError, match="there are 1 simulations"):
-        plots.calibration(ranks(1))
-
-
-def ranks(count: int = 200, quantities: int = 6) -> pd.DataFrame:
-    values = np.random.default_rng(1).integers(0, 101, size=(count, quantities))
-    names = ["memory", *(f"fluctuation_{i}[held_out, general]" for i in range(1, quantities))]
-    return pd.DataFrame(values, columns=names[:quantities])
-
-
-@pytest.mark.parametrize(("count", "quantities"), [(20, 1), (200, 6), (300, 53)])
-def test_each_quantity_has_a_panel_of_its_ranks(count: int, quantities: int) -> None:
-    figure = plots.calibration(ranks(count, quantities))
-    titles = [axes.get_title() for axes in figure.axes]
-    assert titles == [name.replace("[", "\n[") for name in ranks(count, quantities)]
-    check_figure(figure)
-
-
-def test_curves_of_ranks_are_differences_of_the_ecdf() -> None:
-    table = ranks()
-    table["memory"] = 30 + table["memory"] * 4 // 10
-    for axes, name in zip(plots.calibration(table).axes, table, strict=True):
-        curve = max(axes.lines, key=lambda line: len(np.asarray(line.get_xdata())))
-        places, heights = (np.asarray(values, dtype=float) for values in curve.get_data())
-        below = [((table[name] + 0.5) / 101 < place).mean() for place in places]
-        assert np.all(np.array(below) - places <= heights + 0.01)
-        assert np.all(heights <= np.array(below) - places + 0.06)

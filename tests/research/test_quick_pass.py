@@ -10,12 +10,11 @@ import pandas as pd
 import pytest
 from benchmarks import __main__ as benchmarks
 from synthetic import lab
-from testbench import choosers, decisions, held_out, one_decision
+from testbench import baselines, choosers, decisions, held_out, one_decision
 
 from bayes_cpt.inference import sampling
 from bayes_cpt.inference.sampling import SamplerSettings
 from bayes_cpt.study.folder import write_study
-from bayes_cpt.validate import baselines
 
 SHORT = (SamplerSettings(80, 60, 0.8),)
 # A number, or none, under each heading of the table.

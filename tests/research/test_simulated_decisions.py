@@ -8,7 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 from printed import COEFFICIENTS, MEMORY
-from testbench import truths
+from testbench import baselines, truths
+from testbench.baselines import inputs_of, printed_losses
 from testbench.choosers import gaussian_process, plug_in
 from testbench.decision_report import markdown, mean_and_error, proportion
 from testbench.decisions import decide_all
@@ -41,8 +42,6 @@ from bayes_cpt.arrays import Floats
 from bayes_cpt.decisions.decision import TOLERANCE
 from bayes_cpt.model.simulate import expected_loss
 from bayes_cpt.study.study import Study
-from bayes_cpt.validate import baselines
-from bayes_cpt.validate.baselines import inputs_of, printed_losses
 
 # --- rows of a study ------------------------------------------------------------------------------
 

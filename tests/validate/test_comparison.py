@@ -26,10 +26,7 @@ from bayes_cpt.model.setup import build_setup
 from bayes_cpt.model.simulate import simulate
 from bayes_cpt.model.spec import ModelSpec, read_spec
 from bayes_cpt.study.study import Study
-from bayes_cpt.validate import baselines
-from bayes_cpt.validate.baselines import FINAL_LOSS_LAWS, final_loss_predict
 from bayes_cpt.validate.comparison import Comparison, CurveLoo, compare
-from bayes_cpt.validate.folds import held_out_folds
 from bayes_cpt.validate.law_scores import (
     LOG_SCORE,
     STACK,
@@ -38,8 +35,7 @@ from bayes_cpt.validate.law_scores import (
     mixture_draws,
     stacking_weights,
 )
-from bayes_cpt.validate.scores import crps
-from bayes_cpt.validate.tasks import RecordsError, task_seed
+from bayes_cpt.validate.tasks import RecordsError
 
 OURS, PRINTED = "cpt-replay", "cpt-replay-printed"
 RUNS = ["r00_cos", "r25_cos", "r50_cos", "r75_wsd"]
@@ -86,7 +82,6 @@ def fits(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         return as_posterior(frame, study, values)
 
     monkeypatch.setattr("bayes_cpt.inference.fitting.fit", fit)
-    monkeypatch.setattr(baselines, "FINAL_EFFORT", baselines.Effort(12, 5, 12))
     return fitted
 
 
@@ -142,43 +137,14 @@ def test_where_each_law_is_right_about_some_runs_the_stack_is_better_than_either
 
 
 def test_what_is_done_is_not_done_again(fits: list[str], tmp_path: Path) -> None:
-    first = compared(lab(), folder=tmp_path, baselines=("data-mixing",))
+    first = compared(lab(), folder=tmp_path)
     assert len(fits) == 2 + 2 * len(RUNS)
     again = compared(lab(), folder=tmp_path)
     assert len(fits) == 2 + 2 * len(RUNS)
     pd.testing.assert_frame_equal(first.table(), again.table())
-    assert again.last_losses is None
-    check_last_losses(first)
     assert load(tmp_path / f"{PRINTED}.nc").study.digest() == lab().digest()
     with pytest.raises(RecordsError, match="results of another run"):
         compared(lab(), folder=tmp_path, seed=9)
-
-
-def check_last_losses(result: Comparison) -> None:
-    """Check the scores at the ends of runs: of a law by its points, of a baseline by a fit of it here."""
-    assert result.last_losses is not None
-    assert result.scores is not None
-    table = result.last_losses.set_index("method")
-    assert list(table.index) == [*MODELS, STACK, "data-mixing"]
-    assert (table["runs"] == len(RUNS)).all()
-    of_law = result.scores.points.query(f"method == '{OURS}' and share == 1.0")
-    assert table.loc[OURS, "crps"] == pytest.approx(of_law["crps"].mean())
-    scores = []
-    for fold in held_out_folds(lab(), read_spec(OURS), RUNS):
-        ends = fold.measured[fold.measured["step"] == fold.measured["step"].max()]
-        seed, asked = task_seed(0, fold.label), fold.question
-        draws = final_loss_predict(
-            FINAL_LOSS_LAWS["data-mixing"], asked.study, asked.plan, ends, seed=seed
-        )
-        scores.append(crps(draws, ends["loss"]).mean())
-    # Through a hundred quantiles of the same draws.
-    assert table.loc["data-mixing", "crps"] == pytest.approx(np.mean(scores), rel=0.02)
-    words = [
-        part for part in result.sentences() if "of laws of final losses, data-mixing's" in part
-    ]
-    assert len(words) == 1
-    # It is no part of the stack.
-    assert set(result.weights or ()) == set(MODELS)
 
 
 def test_a_quick_comparison_fits_each_law_once(fits: list[str]) -> None:
@@ -196,22 +162,6 @@ def test_a_quick_comparison_fits_each_law_once(fits: list[str]) -> None:
     )
     with pytest.raises(ValueError, match="no run was left out"):
         result.table()
-
-
-@pytest.mark.parametrize(
-    ("models", "names", "words"),
-    [
-        (MODELS, ["d_cpt"], "did you mean 'd-cpt'"),
-        (MODELS, ["data-mixing"], "without r00_cos: .* 3 parameters, and the study 2 losses"),
-        (["pretrain", "pretrain-sizes"], ["d-cpt"], "these models about PT runs"),
-    ],
-)
-def test_baselines_that_cannot_answer_are_refused(
-    models: list[str], names: list[str], words: str
-) -> None:
-    few = lab().subset([*(run.name for run in lab().pretraining_runs), *RUNS[:3]])
-    with pytest.raises(SpecError, match=words):
-        compare(few, models, tails=(), baselines=names, jobs=1)
 
 
 def test_fits_that_fall_short_are_named_and_runs_without_a_forecast_left_out_for_all(

@@ -9,14 +9,12 @@ import pandas as pd
 import pytest
 from scipy import special
 from synthetic import lab, lab_posterior, posterior_near_the_mode, practice, prior_as_posterior
-from testbench.simulation import NOISE, RUNS, simulated
 
 from bayes_cpt.errors import StudyError
 from bayes_cpt.inference.metric import SamplingError
 from bayes_cpt.inference.posterior import Posterior, stack
 from bayes_cpt.model.spec import ModelSpec, read_spec
 from bayes_cpt.study.study import Study
-from bayes_cpt.validate import baselines
 from bayes_cpt.validate.folds import Fold, Question, held_out_folds, other_study
 from bayes_cpt.validate.held_out import (
     TABLES,
@@ -26,11 +24,10 @@ from bayes_cpt.validate.held_out import (
     horizon_table,
     log_score,
     package_method,
-    paper_answer,
     score_folds,
     score_table,
 )
-from bayes_cpt.validate.scores import summarize
+from bayes_cpt.validate.scores import DrawsError, summarize
 from bayes_cpt.validate.tasks import Pool, Records
 
 SPEC = read_spec("cpt-replay")
@@ -133,19 +130,17 @@ def around(level: float, spread: float, problems: tuple[str, ...] = ()) -> Metho
     return method
 
 
-def test_tables_are_summaries_with_methods_side_by_side() -> None:
-    methods = {"rough": around(4.0, 0.2), "ours": around(2.8, 0.2)}
+def test_tables_are_summaries_by_the_share_that_was_seen() -> None:
+    methods = {"ours": around(2.8, 0.2)}
     folds = held_out_folds(lab(), SPEC, ["r25_cos", "r50_cos"])
     folds += held_out_folds(lab(), SPEC, ["r25_cos"], [0.5])
     points, _ = score_folds(folds, methods, seed=1, pool=HERE)
     scores = score_table(points)
-    assert scores["method"].tolist() == ["rough", "ours"] * (len(scores) // 2)
-    for (seen, method), rows in points.groupby(["seen", "method"]):
-        own = scores[(scores["seen"] == seen) & (scores["method"] == method)]
+    for seen, rows in points.groupby("seen"):
+        own = scores[scores["seen"] == seen]
         expected = summarize(rows)
         pd.testing.assert_frame_equal(own[list(expected)].reset_index(drop=True), expected)
     horizons = horizon_table(points)
-    assert horizons["method"].tolist() == ["rough", "ours"] * (len(horizons) // 2)
     share, ratio = (horizons[horizons["axis"] == axis] for axis in ("share", "ratio"))
     assert share["points"].sum() == (points["seen"] == 0).sum()
     assert ratio["points"].sum() == (points["seen"] > 0).sum()
@@ -193,7 +188,7 @@ def test_a_stopped_loop_goes_on_where_it_was(tmp_path: Path) -> None:
     ("error", "words"),
     [
         (SamplingError("The density is not finite."), "The density is not finite."),
-        (baselines.BaselineError("No fit."), "No fit."),
+        (DrawsError("No fit."), "No fit."),
     ],
 )
 def test_a_fold_that_cannot_be_fitted_is_counted_and_the_others_go_on(
@@ -265,15 +260,6 @@ def test_the_package_knows_the_head_of_a_run_whose_tail_it_predicts(
     seeing = point_draws(tail, package_method(tail.question, 1, specs=[SPEC]))("kernel", after)
     assert seeing.std() < 0.5 * blind.std()
     assert abs(seeing.mean() - measured) < 0.02
-
-
-def test_the_paper_s_method_answers_the_question(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(baselines, "PAPER_EFFORT", baselines.Effort(6, 5, 5))
-    study = simulated(RUNS, NOISE)
-    (fold,) = held_out_folds(study, SPEC, ["most"], [0.5])
-    scored, _ = score_folds([fold], {"paper": paper_answer}, seed=1, pool=HERE)
-    assert scored["absolute_error"].mean() < 0.03
-    assert set(scored["domain"]) == {"general", "target"}
 
 
 @cache

@@ -6,9 +6,7 @@ from functools import partial
 import pandas as pd
 import pytest
 from synthetic import lab
-
-from bayes_cpt.model.spec import read_spec
-from bayes_cpt.validate.calibration import (
+from testbench.calibration import (
     HELD_OUT,
     ModelReplicates,
     design_study,
@@ -16,6 +14,8 @@ from bayes_cpt.validate.calibration import (
     simulated_ranks,
     with_runs,
 )
+
+from bayes_cpt.model.spec import read_spec
 from bayes_cpt.validate.folds import held_out_folds
 from bayes_cpt.validate.held_out import OURS, package_method, score_folds
 from bayes_cpt.validate.tasks import Pool

@@ -23,12 +23,14 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from bayes_cpt.arrays import Floats
-from bayes_cpt.errors import BayesCPTError
 from bayes_cpt.study.schedules import Schedule
 from bayes_cpt.study.study import Run, Study
+from bayes_cpt.validate.folds import Question
+from bayes_cpt.validate.held_out import Answer, Method
+from bayes_cpt.validate.scores import DrawsError
 
 
-class BaselineError(BayesCPTError, ValueError):
+class BaselineError(DrawsError):
     """A baseline found no fit, or cannot answer what it is asked."""
 
 
@@ -504,3 +506,15 @@ def _final_points(law: FinalLossLaw, study: Study, domain: str) -> tuple[Floats,
         parts.append(np.stack([steps[kept], share, losses[kept]]))
     steps, shares, measured = np.concatenate(parts, axis=1)
     return steps, shares, measured
+
+
+def _answer(question: Question, seed: int, *, predict: Callable[..., Floats]) -> Answer:
+    return Answer(predict(question.study, question.plan, question.points, seed=seed))
+
+
+PAPER = "paper"
+paper_answer = partial(_answer, predict=paper_predict)
+FINAL_LOSS_ANSWERS: dict[str, Method] = {
+    name: partial(_answer, predict=partial(final_loss_predict, law))
+    for name, law in FINAL_LOSS_LAWS.items()
+}

@@ -6,8 +6,33 @@ import numpy as np
 import pandas as pd
 import pytest
 from conjugate import NormalMean
+from figures import check_figure
 from scipy.stats import binom, kstest
 from synthetic import lab, lab_for
+from testbench.calibration import (
+    FAILS,
+    HELD_OUT,
+    NOTES,
+    POINTS,
+    RANKED,
+    TABLES,
+    ModelReplicates,
+    Row,
+    design_study,
+    draw_ranks,
+    ecdf,
+    ecdf_bands,
+    held_out_run,
+    judge,
+    main,
+    quantity_ranks,
+    ranked,
+    simulate_setup,
+    simulated_ranks,
+    verdict,
+    with_base_losses,
+    with_runs,
+)
 
 from bayes_cpt.inference.diagnostics import Diagnostics
 from bayes_cpt.inference.sampling import CHAINS, Sample
@@ -20,29 +45,7 @@ from bayes_cpt.model.spec import read_spec, shipped_models
 from bayes_cpt.study.runs import Base, Run
 from bayes_cpt.study.schedules import constant, cosine
 from bayes_cpt.study.study import Study
-from bayes_cpt.validate.calibration import (
-    FAILS,
-    HELD_OUT,
-    NOTES,
-    POINTS,
-    RANKED,
-    TABLES,
-    ModelReplicates,
-    Row,
-    design_study,
-    ecdf,
-    ecdf_bands,
-    held_out_run,
-    judge,
-    quantity_ranks,
-    ranked,
-    simulate_setup,
-    simulated_ranks,
-    verdict,
-    with_base_losses,
-    with_runs,
-)
-from bayes_cpt.validate.tasks import Pool, Records
+from bayes_cpt.validate.tasks import Pool, Records, RecordsError
 
 SPEC = read_spec("cpt-replay")
 HERE = Pool(jobs=1)
@@ -347,3 +350,67 @@ def test_all_quantities_together_seldom_raise_a_false_alarm() -> None:
         (judge(ranks(generator, 100, 20), DRAWS)["verdict"] == FAILS).any() for _ in range(200)
     ]
     assert np.sum(alarms) <= binom.ppf(0.999, 200, 0.05)
+
+
+def some_ranks(count: int = 200, quantities: int = 6) -> pd.DataFrame:
+    values = np.random.default_rng(1).integers(0, 101, size=(count, quantities))
+    names = ["memory", *(f"fluctuation_{i}[held_out, general]" for i in range(1, quantities))]
+    return pd.DataFrame(values, columns=names[:quantities])
+
+
+@pytest.mark.parametrize(("count", "quantities"), [(20, 1), (200, 6), (300, 53)])
+def test_each_quantity_has_a_panel_of_its_ranks(count: int, quantities: int) -> None:
+    figure = draw_ranks(some_ranks(count, quantities))
+    titles = [axes.get_title() for axes in figure.axes]
+    assert titles == [name.replace("[", "\n[") for name in some_ranks(count, quantities)]
+    check_figure(figure)
+
+
+def test_curves_of_ranks_are_differences_of_the_ecdf() -> None:
+    table = some_ranks()
+    table["memory"] = 30 + table["memory"] * 4 // 10
+    for axes, name in zip(draw_ranks(table).axes, table, strict=True):
+        curve = max(axes.lines, key=lambda line: len(np.asarray(line.get_xdata())))
+        places, heights = (np.asarray(values, dtype=float) for values in curve.get_data())
+        below = [((table[name] + 0.5) / 101 < place).mean() for place in places]
+        assert np.all(np.array(below) - places <= heights + 0.01)
+        assert np.all(heights <= np.array(below) - places + 0.06)
+
+
+@pytest.fixture
+def toy(monkeypatch: pytest.MonkeyPatch) -> list[ModelReplicates]:
+    """Calibrate a toy in place of the model; what was asked for is returned."""
+    asked: list[ModelReplicates] = []
+
+    def replicate(own: ModelReplicates, seed: int) -> Row:
+        asked.append(own)
+        return NormalMean(widen=0.5 if own.spec.name == "pretrain" else 1.0)(seed)
+
+    monkeypatch.setattr(ModelReplicates, "__call__", replicate)
+    return asked
+
+
+def test_the_command_goes_on_where_it_was_and_writes_its_verdict(
+    toy: list[ModelReplicates], tmp_path: Path
+) -> None:
+    out = tmp_path / "sbc"
+    main(["-n", "30", "-o", str(out)])
+    main(["-n", "40", "-o", str(out)])
+    assert len(toy) == 40
+    assert {path.name for path in out.iterdir()} == {
+        *("ranks.csv", "verdict.csv", "ranks.png", "settings.json")
+    }
+    assert pd.read_csv(out / "verdict.csv")["verdict"].tolist() == ["holds", "holds"]
+    with pytest.raises(RecordsError, match="results of another run"):
+        main(["-n", "40", "--points", "5", "-o", str(out)])
+
+
+def test_a_model_that_is_not_calibrated_is_told_and_a_design_taken(
+    toy: list[ModelReplicates],
+) -> None:
+    practice = "tests/data/cpt-lab-practice"
+    main(["-n", "20", "--design", practice, "--points", "4"])
+    assert {run.name for run in toy[-1].design.continual_runs} >= {"r25_cos_12k", HELD_OUT}
+    assert toy[-1].design.curve("r25_cos_12k", "general")[0].size == 4
+    with pytest.raises(SystemExit, match="Not calibrated: ranks are not uniform: mean"):
+        main(["-n", "200", "--model", "pretrain"])

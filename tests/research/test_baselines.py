@@ -7,16 +7,8 @@ from hypothesis import given
 from open_weights import open_study, rewarmed
 from strategies import schedules
 from synthetic import lab
-from testbench.simulation import NEW_RUNS, NOISE, RUNS, TRUTH, simulated
-
-from bayes_cpt.laws.areas import AreaForm
-from bayes_cpt.laws.phase_areas import continual_areas
-from bayes_cpt.laws.series import MomentumRange
-from bayes_cpt.study.runs import Base, Run
-from bayes_cpt.study.schedules import Schedule, constant, linear
-from bayes_cpt.study.study import Study
-from bayes_cpt.validate import baselines
-from bayes_cpt.validate.baselines import (
+from testbench import baselines
+from testbench.baselines import (
     D_CPT,
     DATA_MIXING,
     FINAL_LOSS_LAWS,
@@ -34,6 +26,14 @@ from bayes_cpt.validate.baselines import (
     printed_fit,
     printed_losses,
 )
+from testbench.simulation import NEW_RUNS, NOISE, RUNS, TRUTH, simulated
+
+from bayes_cpt.laws.areas import AreaForm
+from bayes_cpt.laws.phase_areas import continual_areas
+from bayes_cpt.laws.series import MomentumRange
+from bayes_cpt.study.runs import Base, Run
+from bayes_cpt.study.schedules import Schedule, constant, linear
+from bayes_cpt.study.study import Study
 
 NO_LOSSES = pd.DataFrame(columns=["run", "step", "domain", "loss"])
 TRUTHS = {

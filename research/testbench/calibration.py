@@ -1,5 +1,12 @@
 """Simulation-based calibration: whether posteriors of simulated studies hold the truth as they say.
 
+From the repository's root::
+
+    PYTHONPATH=research python -m testbench.calibration --model pretrain -n 300 -o sbc-pretrain
+
+OUT gets ranks.csv, which grows as refits are done, verdict.csv and ranks.png. Run again with a larger -n to
+go on.
+
 Source: Talts et al. (2018), arXiv 1804.06788. If prior, simulator, density and sampler agree, the rank of
 the true value among independent posterior draws is uniform, for every quantity and whatever the design.
 Ranks are judged by their ECDF against simultaneous bands (Säilynoja, Bürkner and Vehtari 2022,
@@ -11,29 +18,47 @@ curves say of the parameters, and the posterior is exact. An unknown base has an
 whatever it is (`bayes_cpt.model.bases`).
 """
 
+import math
+import sys
 import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import xarray as xr
+from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
 from bayes_cpt.arrays import Floats
+from bayes_cpt.bundled import bundled_study
 from bayes_cpt.errors import StudyError, StudyWarning
 from bayes_cpt.forecast.drawn import point_table
 from bayes_cpt.identify.information import FreeParameters
+from bayes_cpt.identify.prior_predictive import read_design
 from bayes_cpt.model.fitted_points import first_step, observed_steps
 from bayes_cpt.model.joint_priors import draw_priors
 from bayes_cpt.model.points import Curves
 from bayes_cpt.model.setup import BoundModel, Setup, build_setup
 from bayes_cpt.model.simulate import simulate
-from bayes_cpt.model.spec import ModelSpec
-from bayes_cpt.study.study import Base, Run, Study
-from bayes_cpt.validate.tasks import Pool, Progress, Records, in_words, run_tasks, task_seed
+from bayes_cpt.model.spec import ModelSpec, read_spec
+from bayes_cpt.plots import panels
+from bayes_cpt.plots.style import styled
+from bayes_cpt.study.study import Run, Study
+from bayes_cpt.validate.tasks import (
+    Pool,
+    Progress,
+    Records,
+    described,
+    in_words,
+    run_tasks,
+    task_seed,
+)
+from testbench.report import markdown_table, options_of
 
 type Row = dict[str, Any]
 
@@ -65,6 +90,8 @@ SIMULATIONS, TAIL_SIMULATIONS = 2_000, 10
 # Of the fractions that make discrete ranks continuous; fixed, so that a verdict stays what it is.
 SEED = 214
 FAILS, EDGE, HOLDS = "fails", "at the edge", "holds"
+# Of the figure of ranks: panels in a row and their inches, and the mass of the envelope.
+COLUMNS, SIZE, ENVELOPE = 5, (1.7, 1.5), 0.95
 
 
 def design_study(study: Study, spec: ModelSpec, points: int = POINTS) -> Study:
@@ -145,13 +172,11 @@ def held_out_run(design: Study) -> Run:
     return replace(model, name=HELD_OUT, schedule=stretched)
 
 
-def with_runs(design: Study, runs: Sequence[Run], bases: Sequence[Base] = ()) -> Study:
+def with_runs(design: Study, runs: Sequence[Run]) -> Study:
     """Return the design with further runs, which are measured nowhere and get names of their own."""
     taken = {run.name for run in design.runs}
     added = [run if run.name not in taken else replace(run, name=f"{run.name}+") for run in runs]
-    known = {base.name for base in design.bases}
-    added_bases = [replace(base, run=None) for base in bases if base.name not in known]
-    return design.with_runs(added, bases=added_bases)
+    return design.with_runs(added)
 
 
 def simulate_setup(
@@ -470,3 +495,77 @@ def judge(ranks: pd.DataFrame, draws: int) -> pd.DataFrame:
     spreads = np.sqrt(12.0 * ((values - 0.5) ** 2).mean())
     found = {"verdict": words, "mean": values.mean(), "spread": spreads}
     return pd.DataFrame(found).rename_axis("quantity").reset_index()
+
+
+@styled
+def draw_ranks(ranks: pd.DataFrame) -> Figure:
+    """Return the ECDF of each quantity's ranks, less that of uniform ranks, with a 95 % envelope.
+
+    Parameters
+    ----------
+    ranks : DataFrame
+        A row per simulation, a column per quantity: from `quantity_ranks`.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        Of `arviz_plots.plot_ecdf_pit`, a panel per quantity. A curve that rises at first: truths lie low,
+        posteriors too high. One that rises at both ends and sinks between them: posteriors too narrow.
+
+    Raises
+    ------
+    ValueError
+        If there are fewer than two simulations.
+    """
+    from arviz_base import rc_context
+    from arviz_plots import plot_ecdf_pit
+
+    count = len(ranks)
+    if count < 2:
+        raise ValueError(f"there are {count} simulations with ranks: give at least two")
+    shares = ((ranks + 0.5) / (RANKED + 1)).rename_axis("simulation")
+    titled = shares.rename(columns=lambda name: str(name).replace("[", "\n["))
+    columns = min(COLUMNS, len(titled.columns))
+    rows = math.ceil(len(titled.columns) / columns)
+    with rc_context({"plot.max_subplots": None}):
+        drawn = plot_ecdf_pit(
+            xr.DataTree.from_dict({"prior_sbc": titled.to_xarray()}),
+            sample_dims=["simulation"],
+            envelope_prob=ENVELOPE,
+            backend="matplotlib",
+            visuals={"xlabel": {"text": f"rank of the truth / {RANKED + 1}"}},
+            col_wrap=columns,
+            figure_kwargs=panels.layout(max(SIZE[0] * columns, 5.0), SIZE[1] * rows + 0.4),
+        )
+    return panels.of_arviz(drawn)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line; it exits with 1 where a model is not calibrated."""
+    parser = options_of("calibration", __doc__)
+    parser.add_argument("--model", default="cpt-replay", help="default: %(default)s")
+    parser.add_argument("-n", "--simulations", type=int, default=300, help="default: %(default)s")
+    parser.add_argument("--design", type=Path, default=bundled_study(), help="runs to simulate")
+    parser.add_argument("--points", type=int, default=POINTS, help="of a curve, at the most")
+    parser.add_argument("-o", "--out", type=Path, help="folder for what is found")
+    options = parser.parse_args(arguments)
+    spec, pool = read_spec(options.model), Pool(options.jobs)
+    design = design_study(read_design(options.design), spec, options.points)
+    whole = with_runs(design, [held_out_run(design)])
+    replicates = ModelReplicates(spec, whole, (HELD_OUT,), pool.cores(options.simulations))
+    settings = described([spec], options.seed, design=whole.digest(), ranked=RANKED)
+    records = Records.open(options.out, settings, TABLES)
+    ranks = simulated_ranks(
+        replicates, options.simulations, options.seed, pool=pool, records=records
+    )
+    found = verdict(ranks)
+    if options.out:
+        found.quantities.to_csv(options.out / "verdict.csv", index=False)
+        draw_ranks(quantity_ranks(ranks)).savefig(options.out / "ranks.png")
+    sys.stdout.write(markdown_table(found.quantities) + "\n")
+    if not found.passed:
+        sys.exit("\n".join(f"Not calibrated: {problem}." for problem in found.problems))
+
+
+if __name__ == "__main__":
+    main()
