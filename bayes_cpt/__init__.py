@@ -30,7 +30,7 @@ In use:
     bayes_cpt.plots.fitted(posterior)
 
 `help` on any name says what goes in and what comes out. Further rooms, by their full names:
-`bayes_cpt.identify` (what a study can and cannot tell), `bayes_cpt.validate` (runs left out, laws compared),
+`bayes_cpt.identify` (what a study can and cannot tell), `bayes_cpt.validate` (runs left out, laws),
 `bayes_cpt.laws` (the law's terms), `bayes_cpt.errors`. The equations are in docs/law.md, what intervals
 promise in docs/contract.md.
 
