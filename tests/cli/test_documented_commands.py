@@ -16,8 +16,8 @@ from bayes_cpt.inference.posterior import stack
 
 ROOT = Path(__file__).parents[2]
 # Their commands work on folders that the reader has: those of from-logs.md are run, in order, by
-# tests/test_from_logs.py, sizes.md is about models of several sizes (tests/model/test_sizes.py), and
-# batch.md about runs of several batches (tests/decisions/test_decide_batches.py).
+# tests/test_from_logs.py, sizes.md is about models of several sizes (tests/model/test_groups.py), and
+# batch.md about runs of several batches (tests/decisions/test_decide_groups.py).
 ELSEWHERE = ("from-logs.md", "sizes.md", "batch.md")
 PAGES = [
     ROOT / "README.md",

@@ -11,7 +11,6 @@ import pytest
 from bayes_cpt.cli import run as run_command
 from bayes_cpt.decisions import advice
 from bayes_cpt.decisions.advice import PEAKS, REPLAYS, Advice, advise, spec_of
-from bayes_cpt.errors import StudyError
 from bayes_cpt.identify.prior_predictive import expected_ends, frame_of
 from bayes_cpt.study.folder import read_plan
 from bayes_cpt.study.runs import Base, Run
@@ -104,26 +103,3 @@ def test_the_folder_holds_a_plan_and_arguments_for_each_run(
         assert arguments["max_steps"] == 500
         assert arguments["learning_rate"] == pytest.approx(run.schedule.peak)
     assert (out / "advice.png").read_bytes().startswith(b"\x89PNG")
-
-
-@pytest.mark.parametrize(
-    ("options", "fragments"),
-    [
-        (("--base", "anealed"), ("base", "'anealed'", "annealed")),
-        (("--target", "close"), ("target", "'close'", "far, near")),
-        (("--size", "big"), ("'big'", "7B")),
-        (("--tokens", "1M"), ("tokens", "steps")),
-        (("--loss", "code=2"), ("code", "general or target")),
-    ],
-)
-def test_what_is_no_size_or_word_is_refused(
-    options: tuple[str, str], fragments: tuple[str, ...], capsys: pytest.CaptureFixture[str]
-) -> None:
-    given = {"--size": "7B", "--tokens": "20B"} | dict([options])
-    code = run_command(["advise", *(part for pair in given.items() for part in pair)])
-    captured = capsys.readouterr()
-    assert code == 2
-    for fragment in fragments:
-        assert fragment in captured.err
-    with pytest.raises(StudyError):
-        advise(0, 20e9)

@@ -8,7 +8,6 @@ from synthetic import as_posterior, prior_as_posterior
 from target_family import BASE, MIXED, TARGETS, continued, several
 
 from bayes_cpt.decisions.decision import decide
-from bayes_cpt.decisions.final_losses import FinalLosses
 from bayes_cpt.decisions.next_run import Affordable, next_run
 from bayes_cpt.decisions.objective import Objective
 from bayes_cpt.decisions.schedule_choice import choose_schedule
@@ -43,24 +42,6 @@ def planned(targets: object) -> Study:
 def planned_run(run: Run) -> Study:
     blank = several().losses[:0]
     return Study("plan", "web", (*TARGETS, "unseen"), (BASE,), (run,), blank, is_plan=True)
-
-
-def test_candidates_have_the_losses_that_predict_gives_their_mixture() -> None:
-    model = FinalLosses.of(posterior(), 100, 0)
-    space = read_space(SPACE | {"warmup_steps": 0, "decay_share": 1.0})
-    candidates = SearchSpace.of(space, posterior().study).sample(3, 0)
-    assert candidates.column("targets").tolist() == [
-        "100 % code",
-        "50 % code, 50 % law",
-        "25 % law, 75 % news",
-    ]
-    losses = model.losses(candidates).mean(axis=2)
-    for row in range(3):
-        run = candidates.run(row, "asked")
-        table = bands(posterior(), replace(planned("code"), runs=(run,)), "expected", draws=100)
-        last = table[table["step"] == 1000].set_index("domain")["mean"]
-        expected = last[["web", *TARGETS, "unseen"]].to_numpy()
-        np.testing.assert_allclose(losses[:, row], expected, atol=1e-9)
 
 
 def test_a_decision_names_its_mixture() -> None:
@@ -124,11 +105,6 @@ def test_a_schedule_takes_the_best_mixture_of_the_runs(monkeypatch: pytest.Monke
     for tried in ("code", "law", "news", MIXED):
         other = choose_schedule(posterior(), "base", 0.2, 400, targets=tried, **options)
         assert choice.values["wsd"].mean() <= other.values["wsd"].mean() + 2e-4
-
-
-def test_a_schedule_of_an_unknown_target_is_answered_with_the_names() -> None:
-    with pytest.raises(SpecError, match=r"no target 'cod' .*Name one of code, law, news"):
-        choose_schedule(posterior(), "base", 0.2, 1000, targets="cod", draws=8)
 
 
 def only_forgetting_unknown() -> Posterior:

@@ -8,10 +8,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from batch_family import BATCHES, NEW, batched
 from dense_residuals import curve_covariance
 from open_weights import open_study
 from printed import printed_posterior
+from size_family import family_posterior
 from synthetic import lab, lab_posterior, prior_as_posterior
+from target_family import several
 
 from bayes_cpt.arrays import Floats
 from bayes_cpt.decisions import final_losses as module
@@ -56,8 +59,18 @@ SPACES: dict[str, dict[str, Any]] = {
         "steps": {"low": 200, "high": 12_000},
         "warmup_share": 0.1,
     },
+    "a base of a size that never ran": {
+        "bases": "large",
+        "replay": {"low": 0.0, "high": 1.0},
+        "steps": 1000,
+    },
+    "mixtures of targets": {
+        "replay": {"low": 0.0, "high": 0.5},
+        "steps": 1000,
+        "targets": ["code", {"code": 0.5, "law": 0.5}, {"law": 0.25, "news": 0.75}],
+    },
 }
-SPACES_OF_THE_LAB = [*SPACES][:-1]
+SPACES_OF_THE_LAB = [*SPACES][:3]
 
 
 def sampled(posterior: Posterior, space: str, count: int, seed: int = 0) -> Candidates:
@@ -134,8 +147,19 @@ POSTERIORS: dict[str, Callable[[], Posterior]] = {
     ),
     "unknown base": lambda: prior_as_posterior(open_study()),
     "one printed draw": lambda: printed_posterior("moderate"),
+    "a batch": lambda: batched().in_batch(BATCHES[1]),
+    "a batch that never ran": lambda: batched().in_batch(NEW),
+    "sizes": family_posterior,
+    "targets": lambda: prior_as_posterior(several()),
 }
-OF_OTHERS = ("unknown base", "one printed draw")
+OF_OTHERS = {
+    "unknown base": "no base named",
+    "one printed draw": "no base named",
+    "a batch": "no base named",
+    "a batch that never ran": "no base named",
+    "sizes": "a base of a size that never ran",
+    "targets": "mixtures of targets",
+}
 OF_THE_LAB = [name for name in POSTERIORS if name not in OF_OTHERS]
 
 
@@ -144,7 +168,7 @@ OF_THE_LAB = [name for name in POSTERIORS if name not in OF_OTHERS]
     [
         *product(("cpt-replay", "cpt-replay-printed"), SPACES_OF_THE_LAB),
         *((own, "bases of the study") for own in OF_THE_LAB[2:]),
-        *((own, "no base named") for own in OF_OTHERS),
+        *OF_OTHERS.items(),
     ],
 )
 def test_losses_are_those_of_a_plan(name: str, space: str) -> None:

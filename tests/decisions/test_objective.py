@@ -161,17 +161,6 @@ def test_all_problems_come_at_once() -> None:
     assert len(caught.value.problems) == 3
 
 
-def test_files_that_are_none(tmp_path: Path) -> None:
-    with pytest.raises(SpecError, match=r"no preset 'ballanced'.*did you mean 'balanced'"):
-        read_objective("ballanced")
-    with pytest.raises(SpecError, match=r"none\.toml: there is no such file"):
-        read_objective(tmp_path / "none.toml")
-    bad = tmp_path / "bad.toml"
-    bad.write_text("weights = \n")
-    with pytest.raises(SpecError, match=r"bad\.toml: this is not TOML"):
-        read_objective(bad)
-
-
 def test_a_validation_set_that_is_unknown(objective: Objective) -> None:
     with pytest.raises(SpecError, match=r"'kernle' \(did you mean 'kernel'\?\).*mixtures.kernle"):
         objective.share("kernle", DOMAINS)

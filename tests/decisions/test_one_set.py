@@ -11,7 +11,6 @@ from few_free import with_few_free
 from synthetic import lab, prior_as_posterior
 
 import bayes_cpt
-from bayes_cpt.decisions.objective import read_objective
 from bayes_cpt.decisions.schedule_choice import choose_schedule
 from bayes_cpt.errors import SpecError, StudyError
 from bayes_cpt.inference.posterior import Posterior
@@ -100,15 +99,6 @@ def test_what_was_not_measured_is_neither_constrained_nor_all_that_counts(role: 
         with pytest.raises(SpecError, match=f"measured {NAMES[role]} alone") as caught:
             bayes_cpt.decide(posterior(role), objective, draws=80, candidates=64)
         assert f"leave {OTHER[role]} out" in caught.value.problems[0].fix
-
-
-@pytest.mark.parametrize("role", ROLES)
-def test_shares_follow_the_roles(role: str) -> None:
-    objective = read_objective("balanced").of_measured((NAMES[role],), (role,))
-    assert objective.combination((NAMES[role],), (role,)).tolist() == [1.0]
-    assert objective.share(role, (NAMES[role],), (role,)).tolist() == [1.0]
-    with pytest.raises(SpecError, match="there is no validation set"):
-        objective.share(OTHER[role], (NAMES[role],), (role,))
 
 
 @pytest.mark.filterwarnings("ignore::bayes_cpt.errors.StudyWarning")

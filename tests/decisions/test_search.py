@@ -145,13 +145,6 @@ def test_ranges_are_searched_as_well_as_by_a_fine_grid(measure: str) -> None:
     assert np.mean(found.best - values.min(axis=0)) < 2e-4
 
 
-def test_a_seed_repeats_a_search() -> None:
-    valuation, space = valued(**RANGES)
-    one, same, other = (search(valuation, space, criterion(seed=seed), 128) for seed in (1, 1, 2))
-    np.testing.assert_array_equal(one.scores, same.scores)
-    assert one.scores.size != other.scores.size or (one.scores != other.scores).any()
-
-
 CONSTRAINTS: list[dict[str, Any]] = [
     {"domain": "general", "rise": 0.2},
     {"domain": "kernel", "limit": 2.9, "kind": "expected"},

@@ -69,13 +69,6 @@ def test_decay_shapes_are_those_of_a_batch_of_schedules() -> None:
     assert Space.model_fields["decay_shape"].annotation == tuple[DecayShape, ...]
 
 
-def test_places_of_a_range() -> None:
-    place = np.array([0.0, 0.25, 1.0])
-    assert Quantity(low=2.0, high=4.0).at(place).tolist() == [2.0, 2.5, 4.0]
-    logarithmic = Quantity(low=1e-4, high=1.0, scale="log").at(place)
-    np.testing.assert_allclose(logarithmic, [1e-4, 1e-3, 1.0])
-
-
 WRONG_TABLES: list[tuple[dict[str, Any], str]] = [
     ({"replai": 0.5}, "key replai: the key 'replai' is unknown (did you mean 'replay'?)"),
     ({"decay-shape": ["cosine"]}, "'decay-shape' is unknown (did you mean 'decay_shape'?)"),
@@ -104,6 +97,7 @@ WRONG_TABLES: list[tuple[dict[str, Any], str]] = [
     ({"decay_shape": "cosin"}, "key decay_shape.0: this is not one of 'linear', 'cosine'"),
     ({"decay_shape": "exponential", "final": 0}, "an exponential decay cannot end at 0"),
     ({"tokens_per_step": 0}, "key tokens_per_step: Input should be greater than 0"),
+    ({"sequence_length": 0}, "key sequence_length: Input should be greater than 0"),
 ]
 
 
@@ -115,11 +109,6 @@ def test_wrong_tables_are_refused(table: dict[str, Any], message: str) -> None:
         read_space(table)
     assert message in str(caught.value)
     assert len(caught.value.problems) == 1
-
-
-def test_a_file_that_is_none(tmp_path: Path) -> None:
-    with pytest.raises(SpecError, match=r"none\.toml: there is no such file"):
-        read_space(tmp_path / "none.toml")
 
 
 # --- as it is searched ----------------------------------------------------------------------------

@@ -1,15 +1,15 @@
-import numpy as np
+"""Decisions for a batch, or a size, that has runs or has none."""
+
 import pytest
 from batch_family import BATCHES, NEW, batched, continued, plan
+from size_family import LARGE, family_posterior
 from synthetic import lab_posterior
 
 from bayes_cpt.decisions.decision import decide
-from bayes_cpt.decisions.final_losses import FinalLosses
 from bayes_cpt.decisions.next_run import Affordable, next_run
-from bayes_cpt.decisions.search_space import SearchSpace, with_batch
-from bayes_cpt.decisions.space import Space, read_space
-from bayes_cpt.errors import SpecError, StudyError
-from bayes_cpt.forecast.bands import bands
+from bayes_cpt.decisions.search_space import with_batch
+from bayes_cpt.decisions.space import Space
+from bayes_cpt.errors import StudyError
 from bayes_cpt.study.batches import Batch
 
 SPACE = {"replay": [0.0, 0.3], "peak": 2e-3, "warmup_steps": 0, "final": 0, "steps": 1000}
@@ -33,25 +33,16 @@ def test_without_a_word_it_is_the_batch_of_most_runs() -> None:
     assert with_batch(plain, Space()) == (plain, Space())
 
 
-@pytest.mark.parametrize("batch", [BATCHES[1], NEW])
-def test_candidates_have_the_losses_that_predict_gives_their_batch(batch: Batch) -> None:
-    said = {"tokens_per_step": batch.tokens, "sequence_length": batch.sequence_length}
-    settled, space = with_batch(
-        batched(), read_space(SPACE | said | {"replay": 0.3, "decay_share": 1.0})
-    )
-    candidates = SearchSpace.of(space, settled.study).sample(1, 0)
-    found = FinalLosses.of(settled, 100, 0).losses(candidates).mean(axis=2)[:, 0]
-    table = bands(batched(), plan(continued("asked", batch, 0.3)), "expected", draws=100)
-    last = table[table["step"] == 1000].set_index("domain")["mean"]
-    np.testing.assert_allclose(found, last[["general", "target"]], atol=1e-9)
-
-
-def test_a_sequence_length_is_a_whole_number_above_0() -> None:
-    with pytest.raises(SpecError, match="key sequence_length"):
-        read_space({"sequence_length": 0})
-
-
 def test_the_worth_of_runs_of_another_batch_is_refused_with_the_fix() -> None:
     runs = Affordable(plan(continued("other", NEW)), {})
     with pytest.raises(StudyError, match=r"run other: it has a batch of 524288.*Give tokens_per"):
         next_run(batched(), runs=runs, draws=40, candidates=64)
+
+
+def test_a_base_of_a_size_that_never_ran_can_be_decided_for() -> None:
+    choice = decide(family_posterior(), space=SPACE | {"bases": ["large"]}, draws=100, seed=0)
+    chosen = choice.contenders.candidates.run(0, "chosen")
+    assert chosen.base == LARGE.name
+    assert chosen.model_size == LARGE.model_size
+    (notes, *_) = choice.outside
+    assert any("model size 3000M, studied 20M to 320M" in note for note in notes)
