@@ -125,6 +125,7 @@ LINES: list[tuple[str, tuple[str, ...]]] = [
     (f"compare {STUDY} --models cpt-replay,pretrain", ("they predict different runs",)),
     (f"compare {STUDY} --models cpt-replay,cpt", ("has no term for them",)),
     (f"{COMPARE} --runs r25_cos,r50_cos", ("2 runs can be left out in turn",)),
+    (f"compare {STUDY} --models cpt-replay,cpt-replay", ("cpt-replay comes twice",)),
     (f"{COMPARE} --quick", ("leaves out other points of the runs than cpt-replay",)),
     (f"{COMPARE} --tails 25", ("'25' is not a list of shares",)),
     (f"{COMPARE} -o nowhere/out", ("nowhere: there is no such folder",)),

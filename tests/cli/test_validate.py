@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from command_line import Answer, Call
+from command_line import Answer, Call, check_refusal
 from malformed import FILES, write_files
 
 from bayes_cpt.validate import held_out
@@ -106,7 +106,8 @@ def test_a_rerun_of_a_forecast_goes_on(
     again = call(*FORECAST, *SHORT, "-o", folder, "--json").json()
     assert again == first
     assert json.loads((folder / "settings.json").read_text())["model"] == "cpt-replay"
-    assert call(*FORECAST, *SHORT, "-o", folder, "--seed", 9).code == 2
+    other = call(*FORECAST, *SHORT, "-o", folder, "--seed", 9)
+    check_refusal(other, ("with seed 0 and not 9. Choose another folder",))
 
 
 def test_what_cannot_be_fitted_is_said_before_any_fit(

@@ -18,7 +18,7 @@ from scipy import special, stats
 from size_family import losses_of
 from synthetic import CHAINS, as_posterior, lab, lab_posterior, prior_as_posterior
 
-from bayes_cpt.errors import SpecError, StudyError
+from bayes_cpt.errors import SpecError
 from bayes_cpt.inference.metric import SamplingError
 from bayes_cpt.inference.posterior import Posterior, load
 from bayes_cpt.model.joint_priors import draw_priors
@@ -31,7 +31,6 @@ from bayes_cpt.validate.law_scores import (
     LOG_SCORE,
     STACK,
     ComparisonError,
-    held_out_weights,
     mixture_draws,
     stacking_weights,
 )
@@ -188,26 +187,6 @@ def test_fits_that_fall_short_are_named_and_runs_without_a_forecast_left_out_for
         compared(lab(), runs=RUNS[:3])
 
 
-@pytest.mark.parametrize(
-    ("models", "words"),
-    [
-        ([OURS], "there is nothing to compare cpt-replay with"),
-        ([OURS, OURS], "cpt-replay comes twice"),
-        ([OURS, "pretrain"], "pretrain is about PT runs, cpt-replay about CPT runs"),
-        ([OURS, "cpt-repaly"], "Did you mean cpt-replay"),
-    ],
-)
-def test_models_that_cannot_be_compared(models: list[str], words: str) -> None:
-    with pytest.raises(SpecError, match=words):
-        compare(lab(), models)
-
-
-def test_too_few_runs_are_said_before_any_fit(fits: list[str]) -> None:
-    with pytest.raises(StudyError, match="2 runs can be left out in turn"):
-        compared(lab(), runs=RUNS[:2])
-    assert fits == []
-
-
 @cache
 def fit_of(shift: float, steps: int = 3) -> Posterior:
     """Return a fit that holds the log likelihoods of a normal mean, one curve a loss."""
@@ -293,20 +272,6 @@ def test_weights_lie_on_the_simplex_and_nothing_scores_better(scores: np.ndarray
     for vertex in np.eye(scores.shape[1]):
         nearby = 0.99 * weights + 0.01 * vertex
         assert mean_score(scores, nearby) <= best + 1e-6
-
-
-def test_laws_that_exclude_each_other_get_the_shares_of_what_they_explain() -> None:
-    scores = np.where(np.arange(10)[:, None] < 3, [[0.0, -np.inf]], [[-np.inf, 0.0]])
-    np.testing.assert_allclose(stacking_weights(scores), [0.3, 0.7], atol=1e-4)
-
-
-def test_the_weights_of_a_run_have_not_seen_it() -> None:
-    scores = np.random.default_rng(4).normal(scale=2.0, size=(6, 3))
-    before = held_out_weights(scores)[2]
-    scores[2] = [500.0, -500.0, 0.0]
-    np.testing.assert_allclose(held_out_weights(scores)[2], before)
-    np.testing.assert_allclose(stacking_weights(np.delete(scores, 2, axis=0)), before)
-    assert stacking_weights(scores)[0] > before[0]
 
 
 def test_draws_of_a_mixture_have_its_quantiles() -> None:

@@ -147,22 +147,6 @@ def test_what_was_added_is_found_again_bit_by_bit(tmp_path: Path) -> None:
     assert {path.name for path in folder.iterdir()} == {"settings.json", "points.csv", "refits.csv"}
 
 
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        ({"seed": 2}, "with seed 1 and not 2. Choose another folder"),
-        ({"tails": (0.5,)}, r"tails \[0.25, 0.5\] and not \[0.5\]"),
-        ({"plan": "a"}, "plan None and not a"),
-    ],
-)
-def test_results_with_other_settings_are_not_mixed(
-    change: dict[str, object], words: str, tmp_path: Path
-) -> None:
-    Records.open(tmp_path, SETTINGS, NAMES).add("one", rows(1.0))
-    with pytest.raises(RecordsError, match=words):
-        Records.open(tmp_path, SETTINGS | change, NAMES)
-
-
 @pytest.mark.parametrize("content", ["", "[1]", "{", b"\xff\xfe"])
 def test_a_settings_file_of_something_else_is_left_alone(
     content: str | bytes, tmp_path: Path
