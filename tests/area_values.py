@@ -9,7 +9,6 @@ from numpy.typing import ArrayLike
 from bayes_cpt.arrays import Floats
 from bayes_cpt.laws import Annealing
 from bayes_cpt.laws.areas import AreaForm, learning_rate_level
-from bayes_cpt.laws.phase_areas import PhaseAreas
 
 
 def level_values(series: Floats, form: AreaForm, momenta: ArrayLike) -> Floats:
@@ -21,22 +20,6 @@ def annealing_area(rates: ArrayLike, momentum: float, before: float) -> Floats:
     """Return S2 after each step of a schedule by the annealing term at zeta 1 (Eq. 1), shape (steps,)."""
     level = learning_rate_level(rates, momentum, before)
     return np.asarray(Annealing().area(before, level, {"lambda": momentum, "C1": 1.0}, np))
-
-
-def annealing_values(
-    areas: PhaseAreas, momenta: ArrayLike, form: AreaForm | None = None
-) -> tuple[Floats, Floats]:
-    """Return S2_pt and S2_cpt at zeta 1, shape (..., points) each, where no memory is carried."""
-    form = form or AreaForm()
-    left = 1.0 - np.asarray(momenta, dtype=np.float64)[..., None]
-    before, after = (
-        (start - level_values(series, form, momenta)) / left
-        for start, series in (
-            (areas.start_pt, areas.level_pt),
-            (areas.start_cpt, areas.level_cpt),
-        )
-    )
-    return before, after
 
 
 def forward_values(series: Floats, form: AreaForm, power: float) -> Floats:

@@ -30,6 +30,7 @@ LINES: list[tuple[str, tuple[str, ...]]] = [
     ("check {text}", ("this is a file", "Give the folder that holds study.toml")),
     ("check {dir}", ("study.toml: the file is missing",)),
     (f"check {STUDY} --model cpt-replai", ("no model 'cpt-replai'", "Did you mean cpt-replay")),
+    (f"check {STUDY} --model none.toml", ("'none.toml'", "path of")),
     (f"check {STUDY} more", ("unexpected extra argument", "more")),
     (f"fit {STUDY}", ("Missing option", "-o")),
     (f"fit {STUDY} --modle cpt -o {{dir}}/fit.nc", ("No such option", "--modle")),

@@ -85,9 +85,3 @@ def test_the_shift_sees_an_area_of_its_own_on_each_validation_set(
     for own, power in zip(found, powers, strict=True):
         sums = [sum(1e-3 * (rate / 1e-3) ** power for rate in rates[:step]) for step in steps]
         np.testing.assert_allclose(own, sums, rtol=1e-8, atol=1e-25)
-
-
-@pytest.mark.parametrize("momentum", [-0.1, 1.0, math.nan])
-def test_momentum_out_of_range(momentum: float) -> None:
-    with pytest.raises(ValueError, match="momentum"):
-        annealing_area([1e-3], momentum, 1e-3)

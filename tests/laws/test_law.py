@@ -1,9 +1,6 @@
-from typing import Any
-
 import numpy as np
 import pytest
 from hand_points import MOMENTUM, hand_points
-from interpreted import INTERPRETED
 
 from bayes_cpt.bundled import bundled_study
 from bayes_cpt.laws import Annealing, BaseOffset, Law, Power, Reference, Shift
@@ -70,29 +67,6 @@ def test_offsets_belong_to_curves_not_to_validation_sets() -> None:
         points, bases, COEFFICIENTS, np
     )
     np.testing.assert_allclose(moved, [0.07, -0.14, 0.0], atol=1e-12)
-
-
-@pytest.mark.parametrize("model", ["cpt-replay", "cpt-replay-printed", "pretrain"])
-def test_numpy_and_pytensor_agree(model: str) -> None:
-    import pytensor
-    import pytensor.tensor as pt
-
-    setup = build_setup(read_spec(model), read_study(bundled_study()))
-    law, curves = setup.frame.law, setup.curves
-    draws = draw_priors(setup.frame, 5, seed=6)
-    inputs: dict[str, Any] = {
-        name: pt.tensor(name, dtype="float64", shape=value.shape[1:])
-        for name, value in draws.items()
-    }
-    graph = law.curve_loss(curves.points, curves.bases, law.coefficients(inputs, pt), pt)
-    function = pytensor.function(
-        list(inputs.values()), graph, mode=INTERPRETED, on_unused_input="ignore"
-    )
-    for i in range(5):
-        one = {name: value[i] for name, value in draws.items()}
-        expected = law.curve_loss(curves.points, curves.bases, law.coefficients(one, np), np)
-        assert np.isfinite(expected).all()
-        np.testing.assert_allclose(function(*one.values()), expected, rtol=1e-12, atol=1e-12)
 
 
 def test_cpt_curves_of_the_bundled_study_start_at_their_bases_in_every_prior_draw(

@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from area_values import annealing_area, annealing_values, forward_values, level_values, plain_level
+from area_values import forward_values, level_values, plain_level
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import schedules
@@ -13,25 +13,6 @@ from bayes_cpt.study.schedules import Schedule, constant, linear
 PEAK = 2e-3
 BASE = linear(20, 0, PEAK) + constant(60, PEAK) + linear(40, PEAK, 1e-3)
 RUN = linear(30, 1e-3, 5e-4) + constant(30, 5e-4)
-
-
-def test_pretraining_counts_warmup_forward_only() -> None:
-    schedule = linear(50, 0, 2e-3) + linear(100, 2e-3, 0)
-    areas = pretraining_areas(schedule, [0, 25, 50, 60, 150])
-    rates = schedule.learning_rates()
-    np.testing.assert_allclose(
-        forward_values(areas.log_forward, AreaForm(), 1.0)[1:],
-        np.cumsum(rates)[areas.steps[1:] - 1],
-    )
-    decay = annealing_area(rates[50:], 0.99, 2e-3)
-    before, _ = annealing_values(areas, 0.99)
-    np.testing.assert_allclose(before, [0, 0, 0, decay[9], decay[99]], atol=1e-13)
-    # A level that is carried is itself where S2_cpt counts from: it is 0.
-    np.testing.assert_array_equal(areas.level_cpt, areas.level_pt)
-    np.testing.assert_allclose(np.exp(areas.log_shift), 0.0, atol=1e-25)
-    assert areas.carried.all()
-    assert not areas.paced_steps.any()
-    assert areas.learning_rates == pytest.approx([rates[0], 1e-3, 2e-3, 1.8e-3, 0.0])
 
 
 @pytest.mark.parametrize("clock", [0.0, 0.7, 1.0])
@@ -115,9 +96,3 @@ def test_what_is_left_of_an_unknown_base_fades_with_the_paced_steps(clock: float
         found = found + 7e-4 * momentum**unknown.paced_steps
         wanted = level_values(known.level_cpt, form, momentum)
         np.testing.assert_allclose(found, wanted, rtol=1e-8)
-
-
-@pytest.mark.parametrize("step", [-1, 31])
-def test_steps_outside_the_schedule(step: int) -> None:
-    with pytest.raises(ValueError, match="the schedule has steps 0 to 30"):
-        continual_areas(None, linear(30, 0, 1e-3), [step])

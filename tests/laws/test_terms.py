@@ -38,13 +38,6 @@ REFERENCE = Reference(learning_rate=2e-4, forward_pt=8.0, forward_cpt=4.0, steps
 # --- power and annealing --------------------------------------------------------------------------
 
 
-def test_power_is_its_closed_form() -> None:
-    points = hand_points(forward_pt=[0.5, 8.0, 8.0], forward_cpt=[0.0, 0.0, 3.0])
-    found = Power().loss(points, {"L0": 3.057, "A": 0.49, "alpha": 0.497}, np)
-    expected = [3.057 + 0.49 * area**-0.497 for area in (0.5, 8.0, 11.0)]
-    np.testing.assert_allclose(found, expected, rtol=1e-14)
-
-
 @given(st.floats(1.0, 6.0), st.floats(0.005, 1.0), st.floats(0.1, 2.0))
 def test_power_has_the_sampled_loss_and_slope_at_the_reference(
     loss: float, slope: float, exponent: float
@@ -107,7 +100,6 @@ def test_printed_form_in_replay_share_is_the_same_curve() -> None:
 # --- shift and replay -----------------------------------------------------------------------------
 
 SHIFT = Shift((1.0, -1.0), ("power", "exponential"), replay_rate=True)
-PLAIN = Shift((1.0, -1.0), ("none", "none"))
 
 POSITIVE = st.floats(0.01, 5.0)
 SHIFT_PARAMETERS = st.fixed_dictionaries(
@@ -129,15 +121,6 @@ def arrays(parameters: dict[str, Any]) -> dict[str, Any]:
 
 def of_domain(coefficients: dict[str, Any], domain: int) -> dict[str, Any]:
     return {name: np.asarray(value)[domain] for name, value in coefficients.items()}
-
-
-@pytest.mark.parametrize("size", [0.366, -0.666])
-def test_shift_is_its_closed_form(size: float) -> None:
-    steps = np.array([0.0, 0.1, 1.0, 4.0])
-    found = PLAIN.loss(hand_points(forward_cpt=steps), {"B": size, "E": 28.0, "beta": 0.189}, np)
-    expected = size * (1.0 - (1.0 + 28.0 * steps) ** -0.189)
-    np.testing.assert_allclose(found, expected, rtol=1e-12)
-    assert found[0] == 0.0
 
 
 def test_shift_with_replay_is_its_closed_form() -> None:

@@ -15,7 +15,6 @@ from small_study import ANNEALED, REFERENCE, STUDY
 from synthetic import lab, lab_posterior, prior_as_posterior
 
 from bayes_cpt import fit
-from bayes_cpt.arrays import Floats
 from bayes_cpt.decisions.decision import decide
 from bayes_cpt.errors import SpecError, StudyError
 from bayes_cpt.identify.determination import identifiability
@@ -55,28 +54,22 @@ def test_a_base_on_no_run_is_a_pretraining_run_measured_at_its_end() -> None:
     assert added(study) == [("annealed", 1000, "g", 3.45), ("annealed", 1000, "t", 4.35)]
     run = with_lone_bases(study, ("g", "t")).run("annealed")
     assert (run.phase, run.schedule) == ("pt", ANNEALED)
-    assert added(STUDY) == []
-
-
-def test_what_a_curve_tells_is_not_told_twice() -> None:
+    # A base of unknown schedule tells nothing, nor does one that was not measured or whose run was.
+    bases = (study.base("stable"), Base("annealed", known=False))
+    for other in (replace(study, bases=bases), STUDY):
+        assert added(other) == []
     assert with_lone_bases(lab(), ("general", "kernel")) is lab()
 
 
-def test_a_validation_set_that_its_run_was_not_measured_on_counts() -> None:
-    losses = STUDY.losses[(STUDY.losses["run"] != "trunk") | (STUDY.losses["domain"] == "g")]
-    assert added(replace(STUDY, losses=losses)) == [("stable", 1000, "t", 4.45)]
-
-
-def test_a_base_that_names_a_run_left_out_of_the_study() -> None:
+def test_what_the_run_of_a_base_does_not_tell_is_told_by_the_base() -> None:
+    """The run was not measured on a validation set, or was left out of the study."""
+    elsewhere = STUDY.losses["run"] != "trunk"
     runs = tuple(run for run in STUDY.runs if run.name != "trunk")
-    losses = STUDY.losses[STUDY.losses["run"] != "trunk"]
-    assert added(replace(STUDY, runs=runs, losses=losses)) == [("stable", 1000, "t", 4.45)]
-
-
-def test_a_base_of_unknown_schedule_tells_nothing() -> None:
-    study = measured()
-    bases = (study.base("stable"), Base("annealed", known=False))
-    assert added(replace(study, bases=bases)) == []
+    for study in (
+        replace(STUDY, losses=STUDY.losses[elsewhere | (STUDY.losses["domain"] == "g")]),
+        replace(STUDY, runs=runs, losses=STUDY.losses[elsewhere]),
+    ):
+        assert added(study) == [("stable", 1000, "t", 4.45)]
 
 
 def test_residuals_of_a_lone_base_are_those_of_pretraining() -> None:
@@ -290,13 +283,6 @@ every = { distribution = "fixed", value = 0.0 }
         read_spec(tmp_path / "half.toml")
 
 
-def test_a_plan_may_leave_out_the_losses_of_the_base() -> None:
-    plan = replace(open_study(), losses=open_study().losses.iloc[:0], is_plan=True)
-    level = for_base(SPEC, plan).priors["reference_loss"]
-    for role in ("general", "target"):
-        assert level.of(role) == SPEC.priors["reference_loss"].of(role)
-
-
 def test_fits_and_plans_of_other_bases_do_not_go_together() -> None:
     known = with_base(Base("own", PRETRAINING.steps, PRETRAINING), is_plan=True)
     elsewhere = with_base(Base("elsewhere", known=False), is_plan=True)
@@ -348,15 +334,6 @@ def setup() -> Setup:
     return build_setup(PRETRAIN, branching_study())
 
 
-@pytest.fixture(scope="module")
-def parameters(setup: Setup) -> dict[str, Floats]:
-    return draw_priors(setup.frame, 3, seed=1)
-
-
-def one_of(parameters: dict[str, Floats], draw: int) -> dict[str, Floats]:
-    return {name: value[draw] for name, value in parameters.items()}
-
-
 def test_a_branch_starts_at_its_trunk(setup: Setup) -> None:
     study = branching_study()
     curves, bases = setup.curves.curves, setup.curves.bases
@@ -368,19 +345,6 @@ def test_a_branch_starts_at_its_trunk(setup: Setup) -> None:
     assert bases.loss[2] == cooled[LEFT_AGAIN]
     first = setup.curves.points.curve_index.searchsorted([1, 2])
     assert setup.curves.elapsed[first].tolist() == [100.0, 100.0]
-
-
-def test_a_branch_follows_the_change_of_the_law_from_the_loss_at_its_trunk(
-    setup: Setup, parameters: dict[str, Floats]
-) -> None:
-    law, points, bases = setup.frame.law, setup.curves.points, setup.curves.bases
-    coefficients = law.coefficients(one_of(parameters, 0), np)
-    gathered = {name: np.ravel(value)[0] for name, value in coefficients.items()}
-    plain, at_branch = (law.loss(of, gathered, np) for of in (points, bases))
-    moved = np.where(np.isfinite(bases.loss), bases.loss - at_branch, 0.0)[points.curve_index]
-    expected = plain + np.where(points.curve_index > 0, moved, 0.0)
-    found = law.curve_loss(points, bases, coefficients, np)
-    np.testing.assert_allclose(found, expected, rtol=1e-12)
 
 
 def test_without_its_trunk_a_run_stands_alone() -> None:

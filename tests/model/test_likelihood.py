@@ -17,7 +17,6 @@ from target_family import several
 from bayes_cpt.model.joint_priors import draw_priors
 from bayes_cpt.model.log_densities import log_densities
 from bayes_cpt.model.setup import Setup, build_setup, elements
-from bayes_cpt.model.simulate import simulate
 from bayes_cpt.model.spec import read_spec
 
 REPLAY = read_spec("cpt-replay")
@@ -68,30 +67,3 @@ def test_slopes_along_branches_are_those_of_differences() -> None:
         )
         expected = (above - below) / (2 * step)
         np.testing.assert_allclose(slopes[0][:, place], expected, rtol=1e-5, atol=1e-3)
-
-
-def test_draws_of_branches_have_the_covariance_of_the_likelihood() -> None:
-    setup = branches()
-    draws = draw_priors(setup.frame, 1, seed=1)
-    many = {name: np.repeat(value, 4000, axis=0) for name, value in draws.items()}
-    drawn = simulate(setup.frame, many, setup.curves, None, np.random.default_rng(3))
-    normals = curve_normals(setup, {name: value[0] for name, value in draws.items()})
-    for curve, (_, covariance) in enumerate(normals):
-        rows = setup.curves.points.curve_index == curve
-        found = np.cov((drawn.loss - drawn.expected)[:, rows].T)
-        sd = np.sqrt(np.diag(covariance))
-        np.testing.assert_allclose(
-            found / np.outer(sd, sd), covariance / np.outer(sd, sd), atol=0.1
-        )
-
-
-def test_each_batch_curve_depends_on_the_shift_of_its_own_batch_alone() -> None:
-    setup = SETUPS["batches"]()
-    _, slopes = generated_likelihoods(setup, draw_priors(setup.frame, 1, seed=4))
-    own = [(each.name, each.member) for each in elements(setup.frame)]
-    member = setup.frame.coords()["batch_domain"].index("target, batch 131072 x1024")
-    moved = slopes[0, :, own.index(("shift_rate", member))] != 0.0
-    assert moved.tolist() == [
-        curve.domain == "target" and curve.run.startswith("131072x1024")
-        for curve in setup.curves.curves
-    ]

@@ -2,12 +2,10 @@ import re
 from pathlib import Path
 
 import pytest
-from every_option import file_with, spec_with
+from every_option import file_with
 
 from bayes_cpt.errors import SpecError, StudyError
 from bayes_cpt.laws import Reference
-from bayes_cpt.laws.areas import AreaForm
-from bayes_cpt.laws.series import MomentumRange
 from bayes_cpt.model.priors import LogNormal, Normal
 from bayes_cpt.model.setup import BoundModel
 from bayes_cpt.model.spec import parameter_names, read_spec, shipped_models
@@ -150,19 +148,6 @@ def test_file_that_extends_itself(tmp_path: Path) -> None:
         read_spec(path)
 
 
-@pytest.mark.parametrize(
-    ("model", "hint"),
-    [("cpt-repaly", "did you mean cpt-replay"), ("", "name one of"), ("none.toml", "path of")],
-)
-def test_unknown_model_names_the_shipped_ones(model: str, hint: str) -> None:
-    with pytest.raises(SpecError) as caught:
-        read_spec(model)
-    message = str(caught.value)
-    assert hint.lower() in message.lower()
-    for name in MODELS:
-        assert name in message
-
-
 FREE_POWER = EXTENDED + "[law]\nforward_power = true\n"
 LOGNORMAL = 'distribution = "lognormal", median = 300, sigma = 1'
 PER_ROLE = "".join(f"{role} = {{ {LOGNORMAL}, lower = 10, upper = 1e4 }}\n" for role in ROLES)
@@ -193,18 +178,3 @@ def test_forward_power_beyond_what_is_tabulated_is_an_error(tmp_path: Path, ends
     own = f'distribution = "lognormal", median = 0.65, sigma = 0.2, {ends}'
     with pytest.raises(SpecError, match=r"priors\.forward_power: a power of .* 0\.02 to 3"):
         read_spec(written(tmp_path, FREE_POWER + prior("forward_power", own)))
-
-
-def test_areas_are_reckoned_as_the_law_says() -> None:
-    form = BoundModel(spec_with(), ("g", "t"), ROLES, REFERENCE).area_form
-    # A slow memory is a share of the steps of a reference run: 4 of them are the longest here.
-    assert (form.momenta.low, 1.0 / (1.0 - form.momenta.high)) == pytest.approx((0.8, 12_000.0))
-    assert (form.powers.low, form.powers.high) == (0.1, 1.6)
-    assert (form.shift_powers.low, form.shift_powers.high) == (0.3, 2.5)
-    assert form.reference_rate == REFERENCE.learning_rate
-    assert form.memory_clock == 0.7
-    assert form.count_warmup
-    assert form.carry_memory
-    printed = read_spec("cpt-replay-printed")
-    form = BoundModel(printed, ("g", "t"), ROLES, REFERENCE).area_form
-    assert form == AreaForm(MomentumRange(0.999, 0.999), reference_rate=REFERENCE.learning_rate)
