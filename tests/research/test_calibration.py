@@ -15,7 +15,6 @@ from testbench.calibration import (
     NOTES,
     POINTS,
     RANKED,
-    TABLES,
     ModelReplicates,
     Row,
     design_study,
@@ -45,7 +44,7 @@ from bayes_cpt.model.spec import read_spec, shipped_models
 from bayes_cpt.study.runs import Base, Run
 from bayes_cpt.study.schedules import constant, cosine
 from bayes_cpt.study.study import Study
-from bayes_cpt.validate.tasks import Pool, Records, RecordsError
+from bayes_cpt.validate.tasks import Pool, RecordsError
 
 SPEC = read_spec("cpt-replay")
 HERE = Pool(jobs=1)
@@ -173,8 +172,6 @@ def test_runs_from_a_base_start_at_its_simulated_loss(
     assert np.abs(start - based.bases.loss).max() < 0.02
 
 
-
-
 @pytest.mark.parametrize(
     ("wrong", "mean", "spread"),
     [
@@ -216,8 +213,6 @@ def test_refits_without_draws_are_counted() -> None:
     rare = verdict(simulated_ranks(NormalMean(fails=41), 300, seed=5, pool=HERE))
     assert 0 < rare.failed < 15
     assert rare.passed
-
-
 
 
 def replicates(model: str = "cpt-replay") -> ModelReplicates:

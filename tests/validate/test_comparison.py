@@ -18,7 +18,6 @@ from scipy import special, stats
 from size_family import losses_of
 from synthetic import CHAINS, as_posterior, lab, lab_posterior, prior_as_posterior
 
-from bayes_cpt.errors import SpecError
 from bayes_cpt.inference.metric import SamplingError
 from bayes_cpt.inference.posterior import Posterior, load
 from bayes_cpt.model.joint_priors import draw_priors
