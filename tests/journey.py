@@ -1,4 +1,4 @@
-"""From logs of four libraries to a watch, by the commands that a user gives."""
+"""From logs of two libraries to a watch, by the commands that a user gives."""
 
 from importlib.util import find_spec
 from pathlib import Path
@@ -6,10 +6,8 @@ from pathlib import Path
 from bayes_cpt.cli import run
 
 RUNS = ("pt", "r00", "r25", "r50")
-# A local MLflow store is read without its library; for the others it is in the extra ``logs``.
-TRACKERS = tuple(
-    kind for kind in ("tensorboard", "wandb", "mlflow") if kind == "mlflow" or find_spec(kind)
-)
+# Its library is in the extra ``logs``.
+TRACKERS = ("tensorboard",) if find_spec("tensorboard") else ()
 
 
 def study_of(logs: Path, where: Path) -> None:

@@ -41,7 +41,7 @@ def import_logs(
     Parameters
     ----------
     kind : KIND
-        One of auto, hf, csv, jsonl, parquet, tensorboard, wandb, mlflow, megatron, gpt-neox, nemo, nanogpt,
+        One of auto, hf, csv, jsonl, parquet, tensorboard, megatron, gpt-neox, nemo, nanogpt,
         modded-nanogpt, build-nanogpt, build-nanogpt-log, nanochat, llmc, litgpt, olmo, torchtitan,
         torchtune, mlx, maxtext, composer, fairseq, nemo-automodel, verl, nanotron, internevo, xtuner,
         lingua and paddlenlp.

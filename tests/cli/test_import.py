@@ -199,7 +199,6 @@ def nested(path: Path) -> None:
 
 
 EVENTS = LOGS / "tensorboard" / "events.out.tfevents.1.tiny.0"
-OFFLINE = LOGS / "wandb" / "offline-run-tiny" / "run-tiny.wandb"
 STATE = HF / "r25" / "trainer_state.json"
 
 
@@ -231,7 +230,7 @@ DAMAGED = [
     Damaged("no checkpoint", nested, ("no trainer_state.json here",), "hf", "folder"),
     Damaged("line of JSON broken", text('{"step": 1}\n{"step": \n{"step": 3}\n'), ("line 2", "not JSON"), name="log.jsonl"),
     Damaged("event damaged", cut(EVENTS, 1.0, flip=2), ("event 1", "failed header crc32"), name="events.tfevents", library="tensorboard"),
-    Damaged("W&B damaged", cut(OFFLINE, 1.0, flip=900), ("checksum is invalid", "Copy it again"), name="run.wandb", library="wandb.sdk.internal.datastore"),
+    Damaged("run of W&B", text("a"), ("are not read", "Export the history"), name="run.wandb"),
     Damaged("Parquet cut off", cut(LOGS / "tables" / "wide.parquet", 0.5), ("no Parquet file",), name="log.parquet"),
     Damaged("unknown set", text("step,eval_x_loss,lr\n0,2,\n10,2,0.001\n"),
             ("series eval_y_loss", "there is no series", "did you mean 'eval_x_loss'"), options=("--loss", "eval_y_loss=general")),

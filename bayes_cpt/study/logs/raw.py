@@ -17,7 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayes_cpt.errors import StudyError
-from bayes_cpt.study.logs.names import LENGTHS
 from bayes_cpt.study.tables import UTF_16, decoded
 
 EMPTY_CELLS = ("na", "n/a", "null", "none", "-", "--")
@@ -171,13 +170,6 @@ class Cells:
 def empty(cell: Any) -> bool:
     """Whether a cell has nothing in it."""
     return cell is None or (isinstance(cell, str) and not cell.strip())
-
-
-def settings_of(stated: dict[str, Any], settings: Mapping[str, Any]) -> None:
-    """Note the length of a job that its settings, as a tracker keeps them, state."""
-    found = (as_count(settings.get(name)) for name in (*LENGTHS, "max_iters", "train_iters"))
-    if steps := next(filter(None, found), None):
-        stated["steps"] = steps
 
 
 def as_number(value: object) -> float | None:

@@ -1,12 +1,11 @@
 """A small reader for each kind of log, and what kind a path is: all give the rows of a `RawLog`.
 
-TensorBoard's event files and W&B's run files are read by their own libraries, the optional extra ``logs``.
+TensorBoard's event files are read by its own library, the optional extra ``logs``.
 """
 
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from itertools import combinations, count
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -36,7 +35,6 @@ from bayes_cpt.study.logs.raw import (
     empty,
     fail,
     printed_text,
-    settings_of,
     text_of,
     unpacked_name,
 )
@@ -44,7 +42,7 @@ from bayes_cpt.study.tables import csv_lines, read_table, separator_of
 
 AUTO = "auto"
 TABLES = ("table", "csv", "jsonl", "parquet")
-KINDS = (AUTO, "hf", *TABLES, "tensorboard", "wandb", "mlflow", *text_kinds())
+KINDS = (AUTO, "hf", *TABLES, "tensorboard", *text_kinds())
 JSON_SUFFIXES = (".jsonl", ".ndjson", ".json")
 TABLE_SUFFIXES = (".csv", ".tsv", ".parquet", *JSON_SUFFIXES)
 # Between the objects of JSON lines, whatever the file is called.
@@ -64,10 +62,10 @@ STATE = "trainer_state.json"
 ASIDE = ("_runtime", "_per_second", "total_flos", "_model_preparation_time")
 EVENTS = "*tfevents*"
 # By what folders of each kind are known, those that hold others' files first.
-FOLDERS = {"hf": STATE, "wandb": "*.wandb", "tensorboard": EVENTS, "mlflow": "metrics"}
+FOLDERS = {"hf": STATE, "tensorboard": EVENTS}
 # Enough of a text to see what program wrote it.
 SNIFFED = 200_000
-# What a tracker keeps of a number: file, place in it, step, name and value.
+# What TensorBoard keeps of a number: file, place in it, step, name and value.
 type Entry = tuple[str, int, float, str, Any]
 
 
@@ -94,7 +92,7 @@ def _read(kind: str, name: str, patterns: Sequence[str]) -> RawLog:
     if patterns:
         return read_text(path, Format.from_patterns(patterns), "the pattern")
     chosen = kind_of(path) if kind == AUTO else kind
-    readers = {"hf": _huggingface, "tensorboard": _tensorboard, "mlflow": _mlflow, "wandb": _wandb}
+    readers = {"hf": _huggingface, "tensorboard": _tensorboard}
     if chosen in readers:
         return readers[chosen](path)
     if path.is_dir():
@@ -111,11 +109,13 @@ def kind_of(path: Path) -> str:
                 return kind
         raise fail(
             str(path),
-            "it is no Trainer's, W&B, TensorBoard or MLflow folder",
-            "name the log itself: a table (csv, jsonl, parquet) or the text that the program printed",
+            "it is no Trainer's or TensorBoard folder",
+            "name the log itself: a table (csv, jsonl, parquet), as W&B and MLflow export one, or the text "
+            "that the program printed",
         )
     if plain.suffix == ".wandb":
-        return "wandb"
+        fix = "export the history of the run as CSV: of an offline run after wandb sync"
+        raise fail(str(path), "W&B's own files of a run are not read", fix)
     if "tfevents" in path.name:
         return "tensorboard"
     if plain.name == STATE or plain.suffix == ".json":
@@ -423,23 +423,7 @@ def _first_trained(state: _State) -> Mapping[str, Any]:
     return next((r.cells for r in state.rows if (as_number(r.cells.get("step")) or 0) > 0), {})
 
 
-# TensorBoard, W&B and MLflow.
-
-
-def _files(path: Path, pattern: str, what: str, fix: str) -> list[Path]:
-    """Return a file, or those of a kind in a folder, by their names."""
-    found = [path] if path.is_file() else path.rglob(pattern)
-    files = sorted(found, key=lambda file: (file.name, str(file)))
-    if not files:
-        raise fail(str(path), f"there is no {what}", fix)
-    return files
-
-
-def _check_one_run(path: Path, folders: Iterable[Path]) -> None:
-    """Refuse a folder that holds those of several runs."""
-    if len(runs := sorted(set(folders))) > 1:
-        names = ", ".join(run.relative_to(path).as_posix() for run in runs[:6])
-        raise fail(str(path), f"there are {len(runs)} runs: {names}", "name one of these folders")
+# TensorBoard.
 
 
 def _gathered(entries: Iterable[Entry]) -> list[Row]:
@@ -456,7 +440,9 @@ def _gathered(entries: Iterable[Entry]) -> list[Row]:
 
 def _tensorboard(path: Path) -> RawLog:
     """Read event files; a restarted job writes a new one, and their names begin with the time."""
-    files = _files(path, EVENTS, "TensorBoard event file (*tfevents*)", "name its folder")
+    files = sorted([path] if path.is_file() else path.rglob(EVENTS), key=lambda file: file.name)
+    if not files:
+        raise fail(str(path), f"there is no TensorBoard event file ({EVENTS})", "name its folder")
     log = RawLog(str(path), counter="step")
     folders = {file.parent for file in files}
     series: dict[str, set[str]] = {}
@@ -481,11 +467,16 @@ def _tensorboard(path: Path) -> RawLog:
 
 
 def _events(log: RawLog, file: Path, below: str) -> Iterator[Entry]:
-    with _library(str(file), "tensorboard"):
+    try:
         from tensorboard.compat.proto.event_pb2 import Event
         from tensorboard.compat.tensorflow_stub import errors
         from tensorboard.compat.tensorflow_stub.pywrap_tensorflow import PyRecordReader_New
         from tensorboard.util.tensor_util import make_ndarray
+    except ImportError:
+        fix = "install it with pip install 'bayes-cpt[logs]', or export the run as CSV"
+        raise fail(
+            str(file), "the library that reads it, tensorboard, is not installed", fix
+        ) from None
     records = PyRecordReader_New(str(file))
     for number in count(1):
         try:
@@ -497,7 +488,9 @@ def _events(log: RawLog, file: Path, below: str) -> Iterator[Entry]:
             if "truncated" in str(error).lower():
                 log.notes.append(f"{file}, event {number}: it is cut off and was left out")
                 return
-            raise _damaged(f"{file}, event {number}", error) from None
+            problem = f"the file is damaged: {' '.join(str(error).split())[:200]}"
+            fix = "copy it again from where it was written"
+            raise fail(f"{file}, event {number}", problem, fix) from None
         for value in event.summary.value:
             found = np.array([value.simple_value])
             if value.WhichOneof("value") != "simple_value":
@@ -506,109 +499,3 @@ def _events(log: RawLog, file: Path, below: str) -> Iterator[Entry]:
                 found = make_ndarray(value.tensor) if is_float else np.empty(0)
             if found.size == 1:
                 yield f"{file}, event", number, event.step, f"{below}{value.tag}", found.item()
-
-
-@contextmanager
-def _library(place: str, name: str) -> Iterator[None]:
-    """Say how to get the library that reads a kind of logs, where it cannot be imported."""
-    try:
-        yield
-    except ImportError:
-        raise fail(
-            place,
-            f"the library that reads it, {name}, is not installed, or is one that reads it no more (W&B "
-            "0.30 and later)",
-            "install it with pip install 'bayes-cpt[logs]', or export the run as CSV",
-        ) from None
-
-
-def _damaged(place: str, error: Exception) -> LogError:
-    """Return the error of a library in its words."""
-    problem = f"the file is damaged: {' '.join(str(error).split())[:200]}"
-    return fail(place, problem, "copy it again from where it was written")
-
-
-def _wandb(path: Path) -> RawLog:
-    """Read an offline run folder, its .wandb file, or an exported history."""
-    if path.is_file() and path.suffix != ".wandb":
-        return _table(path)
-    files = _files(path, "*.wandb", ".wandb file", "name the folder wandb/offline-run-...")
-    _check_one_run(path, [file.parent for file in files])
-    log = RawLog(str(path))
-    for file in files:
-        log.rows += _wandb_rows(log, file)
-    return log
-
-
-def _wandb_rows(log: RawLog, file: Path) -> Iterator[Row]:
-    with _library(str(file), "wandb"):
-        from wandb.proto.wandb_internal_pb2 import Record
-        from wandb.sdk.internal.datastore import DataStore
-    store, number, called = DataStore(), 0, False
-    try:
-        store.open_for_scan(str(file))
-        while (content := store.scan_data()) is not None:
-            record = Record.FromString(content)
-            called |= record.telemetry.feature.set_step_log
-            settings_of(log.stated, _items(record.run.config.update))
-            if record.WhichOneof("record_type") == "history":
-                number += 1
-                cells = flat(_items(record.history.item))
-                cells.setdefault("_step", record.history.step.num)
-                if called:
-                    # The job gave the step, so W&B's own count is it.
-                    cells["step"] = cells.pop("_step")
-                # W&B adds columns of its own.
-                own = {
-                    name: cell for name, cell in cells.items() if name == "_step" or name[:1] != "_"
-                }
-                yield Row(f"{file}, history row", number, own)
-    except Exception as error:
-        at_end = store.get_offset() >= file.stat().st_size or "checksum" not in str(error)
-        if number and at_end:
-            log.notes.append(f"{file}, after history row {number}: the last record is cut off")
-            return
-        raise _damaged(f"{file}, after history row {number}", error) from None
-
-
-def _items(items: Iterable[Any]) -> dict[str, Any]:
-    return {
-        "/".join(item.nested_key) or item.key: json.loads(item.value_json or "null")
-        for item in items
-    }
-
-
-def _mlflow(path: Path) -> RawLog:
-    """Read a run of a file store, mlruns/EXPERIMENT/RUN, or a store with only one run."""
-    fix = "name the folder of a run, mlruns/EXPERIMENT/RUN, or export its metrics as CSV"
-    folders = _files(path, "metrics", "MLflow run (no folder metrics)", fix)
-    metrics = path / "metrics" if path / "metrics" in folders else folders[0]
-    _check_one_run(path, [folder.parent for folder in folders if metrics not in folder.parents])
-    log = RawLog(str(path), counter="step")
-    logged = [
-        entry
-        for file in sorted(metrics.rglob("*"))
-        if file.is_file()
-        for entry in _metric(log, file, file.relative_to(metrics).as_posix())
-    ]
-    if not logged:
-        raise fail(str(path), "the run has no metrics", "log at least one evaluation")
-    # By their times: what was logged together becomes a row.
-    logged.sort(key=lambda entry: (entry[0], entry[1][2]))
-    log.rows += _gathered(entry for _, entry in logged)
-    settings = [file for file in (metrics.parent / "params").glob("*") if file.is_file()]
-    settings_of(log.stated, {file.name: file.read_text("utf-8") for file in settings})
-    return log
-
-
-def _metric(log: RawLog, file: Path, name: str) -> Iterator[tuple[float, Entry]]:
-    """Yield a metric's file: a line of time, value and step each."""
-    lines = file.read_text(encoding="utf-8", errors="replace").split("\n")
-    for number, line in enumerate(lines, start=1):
-        place, found = f"{file}, line {number}", [as_number(cell) for cell in line.split()[:3]]
-        if len(found) == 3 and found[0] is not None and found[2] is not None:
-            yield found[0], (f"{file}, line", number, found[2], name, found[1])
-        elif line.strip() and number < len(lines):
-            raise fail(place, f"this is no metric: {line[:60]!r}", "restore the line or remove it")
-        elif line.strip():
-            log.notes.append(f"{place}: it is cut off and was left out")
