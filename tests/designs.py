@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 from synthetic import CHAINS, as_posterior
 
-from bayes_cpt.identify.information import FreeParameters, information
+from bayes_cpt.identify.determination import FreeParameters, information
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.model.setup import build_setup
 from bayes_cpt.model.spec import read_spec

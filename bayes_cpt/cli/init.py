@@ -95,8 +95,7 @@ def init(
 
 def _answers(path: Path | None, logs: Sequence[str], kind: str) -> "Answers":
     from bayes_cpt.study.logs.importing import Answers
-    from bayes_cpt.study.logs.recipes import Recipe
-    from bayes_cpt.study.logs.runs import run_name
+    from bayes_cpt.study.logs.runs import Recipe, run_name
     from bayes_cpt.toml_files import read_toml
 
     told = Answers.from_toml(read_toml(path), path) if path else Answers()

@@ -134,7 +134,7 @@ def _segments(text: str | None) -> Any:
 
 
 def as_recipe(options: dict[str, Any]) -> dict[str, Any]:
-    """Return options that were given, as a `bayes_cpt.study.logs.recipes.Recipe` has them."""
+    """Return options that were given, as a `bayes_cpt.study.logs.runs.Recipe` has them."""
     asked = dict(options)
     asked["losses"] = pairs("--loss", asked.pop("loss"))
     asked["loss_unit"] = asked.pop("unit")

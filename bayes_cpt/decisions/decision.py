@@ -9,14 +9,22 @@ import numpy as np
 import pandas as pd
 
 from bayes_cpt.arrays import Floats, Ints, central
-from bayes_cpt.decisions.candidates import Candidates
-from bayes_cpt.decisions.contenders import Contenders, Front, Slice, perfect_information
 from bayes_cpt.decisions.final_losses import DRAWS, FinalLosses
 from bayes_cpt.decisions.objective import Objective, read_objective
 from bayes_cpt.decisions.risk import RiskMeasure
 from bayes_cpt.decisions.schedule_choice import SHORTEST_RUN, free_schedule, highest_rate, is_gain
-from bayes_cpt.decisions.search import CANDIDATES, Edge, Search, SearchCriterion, search
-from bayes_cpt.decisions.search_space import SearchSpace, with_batch
+from bayes_cpt.decisions.search import (
+    CANDIDATES,
+    Contenders,
+    Edge,
+    Front,
+    Search,
+    SearchCriterion,
+    Slice,
+    perfect_information,
+    search,
+)
+from bayes_cpt.decisions.search_space import Candidates, SearchSpace, with_batch
 from bayes_cpt.decisions.space import Space, read_space
 from bayes_cpt.decisions.valuation import Valuation
 from bayes_cpt.forecast.scores import ScoreFit, fitted_scores

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayes_cpt.arrays import Floats, Ints
-from bayes_cpt.decisions.candidates import Candidates
+from bayes_cpt.decisions.search_space import Candidates
 from bayes_cpt.errors import SpecError
 from bayes_cpt.forecast.error_correlation import error_correlation
 from bayes_cpt.forecast.evaluate import Draws, in_threads, losses, paired_normals, variances

@@ -26,8 +26,6 @@ from numpy.typing import NDArray
 
 from bayes_cpt.arrays import Floats, Ints
 from bayes_cpt.checks import is_number
-from bayes_cpt.decisions.candidates import Candidates, plan_of
-from bayes_cpt.decisions.contenders import perfect_information
 from bayes_cpt.decisions.final_losses import DRAWS, Block, FinalLosses
 from bayes_cpt.decisions.objective import Objective, read_objective
 from bayes_cpt.decisions.sample_information import (
@@ -36,8 +34,16 @@ from bayes_cpt.decisions.sample_information import (
     Information,
     information,
 )
-from bayes_cpt.decisions.search import CANDIDATES, Edge, Search, SearchCriterion, apart, search
-from bayes_cpt.decisions.search_space import SearchSpace, with_batch
+from bayes_cpt.decisions.search import (
+    CANDIDATES,
+    Edge,
+    Search,
+    SearchCriterion,
+    apart,
+    perfect_information,
+    search,
+)
+from bayes_cpt.decisions.search_space import Candidates, SearchSpace, plan_of, with_batch
 from bayes_cpt.decisions.space import Space, read_space
 from bayes_cpt.decisions.valuation import Valuation
 from bayes_cpt.errors import Problem, SpecError

@@ -17,11 +17,16 @@ import numpy as np
 import pandas as pd
 
 from bayes_cpt.arrays import Floats, Ints, central
-from bayes_cpt.decisions.candidates import Candidates
 from bayes_cpt.decisions.final_losses import FinalLosses
 from bayes_cpt.decisions.objective import Objective, read_objective
 from bayes_cpt.decisions.search import CANDIDATES, SearchCriterion, search
-from bayes_cpt.decisions.search_space import WARMUP_SHARE, SearchSpace, shortest_decay, with_batch
+from bayes_cpt.decisions.search_space import (
+    WARMUP_SHARE,
+    Candidates,
+    SearchSpace,
+    shortest_decay,
+    with_batch,
+)
 from bayes_cpt.decisions.space import Quantity, Space, read_space
 from bayes_cpt.decisions.valuation import Valuation
 from bayes_cpt.errors import SpecError

@@ -10,10 +10,9 @@ import numpy as np
 
 from bayes_cpt.arrays import Floats
 from bayes_cpt.decisions import risk
-from bayes_cpt.decisions.candidates import Candidates
 from bayes_cpt.decisions.final_losses import Block, FinalLosses, Spread, centred
 from bayes_cpt.decisions.objective import Constraint, Objective, ScoreConstraint
-from bayes_cpt.decisions.search_space import SearchSpace, named_base
+from bayes_cpt.decisions.search_space import Candidates, SearchSpace, named_base
 from bayes_cpt.errors import SpecError
 from bayes_cpt.forecast.scores import ScoreFit, ScoreLink, pairs_of
 from bayes_cpt.forecast.third_sets import ThirdSet, unmeasured_base

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bayes_cpt.arrays import Floats
-from bayes_cpt.identify.information import FreeParameters
+from bayes_cpt.identify.determination import FreeParameters
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.model.priors import Distribution
 from bayes_cpt.model.spec import ROLES, ModelSpec, sampled_labels

@@ -4,12 +4,17 @@ Before anything is fitted the law's curve is linearised at its parameters, the r
 that their priors expect, and the information that the study's points carry is set against the prior's. That
 is the Laplace approximation of a fit to losses nobody has seen, so it costs no sampling. After a fit the
 contraction is that of its draws, and only what a further run would add is linearised, around the posterior.
+
+Parameters are counted in prior standard deviations on the scale where their prior is normal, so that the
+prior's precision is the identity. Around one place the law's curves are straight lines in them, and the
+information of some curves is ``S' C^-1 S`` with their slopes S and the covariance C of their residuals.
 """
 
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from typing import Self
 
 import numpy as np
@@ -27,21 +32,26 @@ from bayes_cpt.forecast.derived import (
     tried,
 )
 from bayes_cpt.forecast.plans import denser_early
-from bayes_cpt.identify.information import STEP, FreeParameters, finite, information, marginal
 from bayes_cpt.inference.posterior import PRIOR_DRAWS, Posterior, contraction, moments
-from bayes_cpt.laws.law import ALONG
+from bayes_cpt.laws.law import ALONG, gather
 from bayes_cpt.model.fitted_points import first_step
 from bayes_cpt.model.groups import GROUPED
 from bayes_cpt.model.joint_priors import draw_priors
 from bayes_cpt.model.points import Curves
-from bayes_cpt.model.setup import POOLED, BoundModel, build_setup
+from bayes_cpt.model.priors import Distribution, Fixed, LogNormal
+from bayes_cpt.model.setup import POOLED, BoundModel, Element, build_setup, elements
+from bayes_cpt.model.simulate import CurveResidual, expected_loss, precision_products
 from bayes_cpt.model.spec import ModelSpec
 from bayes_cpt.study.runs import Run
 from bayes_cpt.study.study import Study
 from bayes_cpt.study.trunks import with_found_branches
 
-type Label = tuple[str, str, str]
-
+STEP = 1e-4
+STEEPEST = 1e50
+# Information from more points of one curve than this adds next to nothing: neighbours are correlated.
+POINTS_PER_CURVE = 60
+# Nats between a base and the PT law, as in the lab's studies.
+TYPICAL_OFFSET = 0.03
 # A quantity of which the study takes less than half of the prior's variance rests on its prior.
 IDENTIFIED = 0.5
 # Where the law is linearised: at the priors' medians, and at points around them.
@@ -60,6 +70,139 @@ POINTS = 30
 # Sizes of further models, as shares of the typical one: small ones cost least.
 SMALLER = (0.25, 0.0625)
 OTHER_SIZE = "a PT run of a model of {:.3g}M parameters"
+
+
+@dataclass(frozen=True, eq=False)
+class FreeParameters:
+    """Everything that is sampled under a frame, one entry per validation set."""
+
+    frame: BoundModel
+
+    @cached_property
+    def elements(self) -> dict[tuple[str, str], Element]:
+        """Each by parameter and validation set (``all`` where it is shared)."""
+        dims = {name: info.dims for name, info in self.frame.parameters().items()}
+        return {
+            (own.name, self.frame.members(dims[own.name])[own.member].label): own
+            for own in elements(self.frame)
+            if not isinstance(own.prior, Fixed)
+        }
+
+    @property
+    def labels(self) -> list[tuple[str, str]]:
+        """Parameter and validation set of each."""
+        return list(self.elements)
+
+    def values(self, places: Floats) -> dict[str, Floats]:
+        """Return parameters, fixed ones too, from places of shape (places, free) in prior sds."""
+        columns, found = iter(places.T), dict[str, list[Floats]]()
+        for own in elements(self.frame):
+            fixed = isinstance(own.prior, Fixed)
+            value = (
+                np.full(len(places), own.prior.center)
+                if fixed
+                else _value(own.prior, next(columns))
+            )
+            found.setdefault(own.name, []).append(value)
+        dims = {name: info.dims for name, info in self.frame.parameters().items()}
+        return {
+            name: np.stack(own, axis=1) if dims[name] else own[0] for name, own in found.items()
+        }
+
+    def draws(self, values: Mapping[str, Floats]) -> dict[tuple[str, str], Floats]:
+        """Return each, shape (draws,), of parameters of shape (draws, ...)."""
+        return {
+            label: values[own.name][:, own.member]
+            if values[own.name].ndim == 2
+            else values[own.name]
+            for label, own in self.elements.items()
+        }
+
+    def places(self, values: Mapping[str, Floats]) -> Floats:
+        """Return places, shape (draws, free), from parameters of shape (draws, ...)."""
+        drawn = zip(self.elements.values(), self.draws(values).values(), strict=True)
+        columns = [
+            (own.prior.to_scale(draws) - own.prior.center) / own.prior.spread
+            for own, draws in drawn
+        ]
+        return np.stack(columns, axis=1)
+
+
+def _value(prior: Distribution, place: Floats) -> Floats:
+    center, spread = prior.center, prior.spread
+    value = np.asarray(prior.from_scale(center + spread * place))
+    if isinstance(prior, LogNormal) and prior.lower and prior.upper:
+        return np.clip(value, prior.lower, prior.upper)
+    return value
+
+
+def information(free: FreeParameters, curves: Curves, place: Floats) -> dict[str, Floats]:
+    """Return what the curves of each run tell at one place, shape (free, free), by run.
+
+    Parameters
+    ----------
+    place : ndarray, shape (free,)
+        In prior standard deviations from the priors' medians.
+    """
+    frame, size = free.frame, place.size
+    shifts = np.concatenate([place + STEP * np.eye(size), place[None]])
+    values = free.values(shifts)
+    here = {name: value[-1:] for name, value in values.items()}
+    # A law far outside its range may overflow, and then tells nothing there.
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        losses = expected_loss(frame, values, _typical_bases(frame, curves, here))
+        # From the place on: slopes to a ten-thousandth are enough for what is taken to be straight.
+        slopes = finite((losses[:size] - losses[size]).T / STEP)
+        coefficients = frame.law.coefficients(here, np)
+    design = frame.residual_design(curves)
+    scales = frame.residual_scales(curves.points, design.pretraining, here, coefficients, np)
+    by_run: dict[str, Floats] = {}
+    for curve, rows in zip(curves.curves, design.rows, strict=True):
+        # Every so many points, up to the last one.
+        apart = -(-(rows.stop - rows.start) // POINTS_PER_CURVE)
+        kept = slice(rows.start + (rows.stop - rows.start - 1) % apart, rows.stop, apart)
+        part = CurveResidual.of(design, scales, kept)
+        products, _ = precision_products(part, curves.elapsed[kept], slopes[None, kept])
+        by_run[curve.run] = by_run.get(curve.run, 0.0) + products[0]
+    return by_run
+
+
+def marginal(whole: Floats, kept: list[int]) -> Floats:
+    """Return the information about some parameters when nothing but their prior is known of the others.
+
+    `whole` is the information about all of them, without the prior's identity.
+
+    Examples
+    --------
+    >>> whole = np.array([[4.0, 2.0], [2.0, 3.0]])
+    >>> marginal(whole, [0]).tolist(), float(np.linalg.inv(np.linalg.inv(whole + np.eye(2))[:1, :1])[0, 0])
+    ([[3.0]], 4.0)
+    """
+    others = [place for place in range(len(whole)) if place not in set(kept)]
+    within, across = whole[np.ix_(kept, kept)], whole[np.ix_(kept, others)]
+    if not others:
+        return within
+    rest = whole[np.ix_(others, others)] + np.eye(len(others))
+    return np.asarray(within - across @ np.linalg.solve(rest, across.T))
+
+
+def finite(slopes: Floats) -> Floats:
+    """Return slopes with those that are too steep for a number, or none, as nothing."""
+    return np.where(np.abs(slopes) < STEEPEST, slopes, 0.0)
+
+
+def _typical_bases(frame: BoundModel, curves: Curves, values: dict[str, Floats]) -> Curves:
+    """Return curves with bases as far from the law as bases are, whatever was measured.
+
+    The law at its prior's medians may lie a nat from these losses; taken as a base's own offset, that
+    would seem to say everything about how offsets are kept.
+    """
+    coefficients = gather(curves.bases, frame.law.coefficients(values, np), np)
+    loss = frame.law.loss(curves.bases, coefficients, np)[0] + TYPICAL_OFFSET
+    return replace(curves, bases=replace(curves.bases, loss=loss))
+
+
+type Label = tuple[str, str, str]
 
 
 @dataclass(frozen=True)

@@ -11,13 +11,15 @@ import xarray as xr
 from bayes_cpt.arrays import central
 from bayes_cpt.errors import StudyError
 from bayes_cpt.inference.posterior import Posterior
-from bayes_cpt.landmarks.reshape import annealed_base, rewarmed, started_at
 from bayes_cpt.landmarks.trials import (
     UNKNOWN,
     Trial,
+    annealed_base,
     base_losses,
     law_draws,
     read_target,
+    rewarmed,
+    started_at,
     trial_losses,
 )
 from bayes_cpt.model.bases import GIVE_SCHEDULE

@@ -16,11 +16,11 @@ import xarray as xr
 from bayes_cpt.arrays import Floats, central
 from bayes_cpt.forecast.evaluate import Draws, losses
 from bayes_cpt.inference.posterior import Posterior
-from bayes_cpt.landmarks.reshape import held
 from bayes_cpt.landmarks.trials import (
     Trial,
     by_trial,
     check_measured,
+    held,
     law_draws,
     read_target,
     trial_curves,

@@ -10,10 +10,9 @@ from typing import Any
 import numpy as np
 
 from bayes_cpt.arrays import Floats, Ints
-from bayes_cpt.decisions.candidates import Candidates
 from bayes_cpt.decisions.final_losses import FinalLosses
 from bayes_cpt.decisions.search import LOOKS, nondominated
-from bayes_cpt.decisions.search_space import SearchSpace
+from bayes_cpt.decisions.search_space import Candidates, SearchSpace
 from bayes_cpt.decisions.space import DecayShape, Quantity, Space
 from bayes_cpt.errors import SpecError
 from bayes_cpt.planner.law import packed

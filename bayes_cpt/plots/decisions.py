@@ -8,11 +8,10 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from bayes_cpt.arrays import Floats
-from bayes_cpt.decisions.contenders import Slice
 from bayes_cpt.decisions.decision import Decision
 from bayes_cpt.decisions.next_run import RunValues
 from bayes_cpt.decisions.schedule_choice import COSINE, FAMILIES, FREE, WSD, ScheduleChoice
-from bayes_cpt.decisions.search import traded
+from bayes_cpt.decisions.search import Slice, traded
 from bayes_cpt.forecast.derived import MEANINGS
 from bayes_cpt.plots import panels
 from bayes_cpt.plots.style import (

@@ -7,12 +7,12 @@ import numpy as np
 import pandas as pd
 
 from bayes_cpt.decisions import risk
-from bayes_cpt.decisions.candidates import Candidates
 from bayes_cpt.decisions.decision import CONSTRAINT, Decision
 from bayes_cpt.decisions.next_run import MOST_TELLING, RunValues
 from bayes_cpt.decisions.objective import PRESETS
 from bayes_cpt.decisions.schedule_choice import COSINE, FREE, PAIRS, WSD, ScheduleChoice
 from bayes_cpt.decisions.search import Edge
+from bayes_cpt.decisions.search_space import Candidates
 from bayes_cpt.decisions.valuation import OWN, Valuation
 from bayes_cpt.report.fit import resting, rests_on, unmeasured_words
 from bayes_cpt.report.numbers import (

@@ -14,9 +14,8 @@ from bayes_cpt.report.words import paragraphs, sentence
 if TYPE_CHECKING:
     from bayes_cpt.decisions.advice import Advice
     from bayes_cpt.history.learnt import Learnt
-    from bayes_cpt.watch.continuation import Continuations
     from bayes_cpt.watch.log_forecast import LogForecast
-    from bayes_cpt.watch.watcher import Status
+    from bayes_cpt.watch.watcher import Continuations, Status
 
 BAND = 0.9
 # Of a measured loss.

@@ -15,7 +15,7 @@ from joblib.externals.loky import ProcessPoolExecutor
 
 from bayes_cpt.study.logs.raw import Stated
 from bayes_cpt.study.logs.reading import Log
-from bayes_cpt.study.logs.recipes import Recipe
+from bayes_cpt.study.logs.runs import Recipe
 from bayes_cpt.watch.log_forecast import FEWEST, PLANNED, LogForecast, forecast_read
 
 # Sds of its forecast beyond which an evaluation is told to have left the band: one in 300 of those of a

@@ -21,8 +21,7 @@ from bayes_cpt.model.spec import ModelSpec, read_spec
 from bayes_cpt.study.logs.names import TRAIN
 from bayes_cpt.study.logs.raw import fail
 from bayes_cpt.study.logs.reading import Log
-from bayes_cpt.study.logs.recipes import Recipe
-from bayes_cpt.study.logs.runs import logged_run, read_run_log
+from bayes_cpt.study.logs.runs import Recipe, logged_run, read_run_log
 from bayes_cpt.study.runs import Base, Run
 from bayes_cpt.study.schedules import Schedule, constant, linear
 from bayes_cpt.study.study import Study
@@ -120,7 +119,7 @@ def forecast_log(
     progress : callable, optional
         Told what goes on and the share of it that is done.
     **reading
-        Fields of `bayes_cpt.study.logs.recipes.Recipe`: how the log is read, ``total_steps``,
+        Fields of `bayes_cpt.study.logs.runs.Recipe`: how the log is read, ``total_steps``,
         ``schedule`` and ``phase``, "pt" or "cpt".
 
     Returns

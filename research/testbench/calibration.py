@@ -38,7 +38,7 @@ from bayes_cpt.arrays import Floats
 from bayes_cpt.bundled import bundled_study
 from bayes_cpt.errors import StudyError, StudyWarning
 from bayes_cpt.forecast.drawn import point_table
-from bayes_cpt.identify.information import FreeParameters
+from bayes_cpt.identify.determination import FreeParameters
 from bayes_cpt.identify.prior_predictive import read_design
 from bayes_cpt.model.fitted_points import first_step, observed_steps
 from bayes_cpt.model.joint_priors import draw_priors

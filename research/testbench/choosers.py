@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from bayes_cpt.arrays import Floats
-from bayes_cpt.decisions.candidates import Candidates
+from bayes_cpt.decisions.search_space import Candidates
 from bayes_cpt.model.discrepancy import ErrorCorrelation
 from bayes_cpt.model.spec import read_spec
 from bayes_cpt.study.runs import Run

@@ -10,11 +10,11 @@ import pandas as pd
 
 from bayes_cpt.arrays import Floats
 from bayes_cpt.decisions import risk
-from bayes_cpt.decisions.candidates import Candidates
 from bayes_cpt.decisions.decision import TOLERANCE, decide
 from bayes_cpt.decisions.final_losses import FinalLosses, OneLaw
 from bayes_cpt.decisions.objective import PRESETS, Constraint, Mixture, Objective, read_objective
 from bayes_cpt.decisions.search import CANDIDATES, SearchCriterion, search
+from bayes_cpt.decisions.search_space import Candidates
 from bayes_cpt.decisions.valuation import Valuation
 from bayes_cpt.forecast.evaluate import Draws
 from bayes_cpt.forecast.third_sets import ThirdSet

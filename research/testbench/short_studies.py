@@ -13,8 +13,7 @@ import numpy as np
 import pandas as pd
 
 from bayes_cpt.arrays import Floats
-from bayes_cpt.decisions.candidates import Candidates
-from bayes_cpt.decisions.search_space import SearchSpace
+from bayes_cpt.decisions.search_space import Candidates, SearchSpace
 from bayes_cpt.decisions.space import read_space
 from bayes_cpt.model.points import Curves
 from bayes_cpt.model.setup import BoundModel, build_setup

@@ -11,8 +11,7 @@ from synthetic import lab, prior_as_posterior
 
 from bayes_cpt.arrays import Floats
 from bayes_cpt.cli import run
-from bayes_cpt.identify.determination import FACTS, facts
-from bayes_cpt.identify.information import FreeParameters, information
+from bayes_cpt.identify.determination import FACTS, FreeParameters, facts, information
 from bayes_cpt.inference import fit_files
 from bayes_cpt.inference.law_checks import SIZE, LawCheck
 from bayes_cpt.model.points import Curves
@@ -76,7 +75,7 @@ def few_curves(monkeypatch: pytest.MonkeyPatch) -> None:
     """Watch beside few curves: they are enough to see what is printed of a run."""
     monkeypatch.setattr("bayes_cpt.watch.expected.CURVES", 500)
     monkeypatch.setattr("bayes_cpt.watch.expected.HEALTHY_CURVES", 300)
-    monkeypatch.setattr("bayes_cpt.watch.continuation.DRAWS", 200)
+    monkeypatch.setattr("bayes_cpt.watch.watcher.DRAWS", 200)
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from command_line import Call, check_refusal
 from bayes_cpt import read_study
 from bayes_cpt.study.folder import runs_text
 from bayes_cpt.study.logs.importing import Answers, start_study
-from bayes_cpt.study.logs.recipes import Recipe
+from bayes_cpt.study.logs.runs import Recipe
 
 LOGS = Path(__file__).parents[1] / "data" / "logs"
 HF = LOGS / "hf"

@@ -18,9 +18,8 @@ from target_family import several
 
 from bayes_cpt.arrays import Floats
 from bayes_cpt.decisions import final_losses as module
-from bayes_cpt.decisions.candidates import Candidates
 from bayes_cpt.decisions.final_losses import Block, FinalLosses
-from bayes_cpt.decisions.search_space import SearchSpace
+from bayes_cpt.decisions.search_space import Candidates, SearchSpace
 from bayes_cpt.decisions.space import read_space
 from bayes_cpt.errors import SpecError
 from bayes_cpt.forecast.plans import prepare

@@ -12,7 +12,6 @@ from printed import printed_posterior
 from synthetic import lab, lab_posterior, prior_as_posterior
 
 from bayes_cpt.arrays import Floats
-from bayes_cpt.decisions.candidates import Candidates
 from bayes_cpt.decisions.final_losses import FinalLosses
 from bayes_cpt.decisions.objective import read_objective
 from bayes_cpt.decisions.schedule_choice import (
@@ -22,7 +21,7 @@ from bayes_cpt.decisions.schedule_choice import (
     Stretches,
     choose_schedule,
 )
-from bayes_cpt.decisions.search_space import SearchSpace, shortest_decay
+from bayes_cpt.decisions.search_space import Candidates, SearchSpace, shortest_decay
 from bayes_cpt.decisions.space import read_space
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.landmarks.trials import Trial, trial_losses

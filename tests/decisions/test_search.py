@@ -12,11 +12,19 @@ from scipy.stats import norm
 from synthetic import lab, lab_posterior
 
 from bayes_cpt.arrays import Floats
-from bayes_cpt.decisions.contenders import Contenders, Front, Slice
 from bayes_cpt.decisions.final_losses import FinalLosses, Spread
 from bayes_cpt.decisions.objective import read_objective
 from bayes_cpt.decisions.risk import RiskMeasure
-from bayes_cpt.decisions.search import APART, Search, SearchCriterion, nondominated, search
+from bayes_cpt.decisions.search import (
+    APART,
+    Contenders,
+    Front,
+    Search,
+    SearchCriterion,
+    Slice,
+    nondominated,
+    search,
+)
 from bayes_cpt.decisions.search_space import SearchSpace
 from bayes_cpt.decisions.space import read_space
 from bayes_cpt.decisions.valuation import Valuation

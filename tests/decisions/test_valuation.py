@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 from synthetic import lab, lab_posterior
 
-from bayes_cpt.decisions.candidates import Candidates
 from bayes_cpt.decisions.final_losses import FinalLosses
 from bayes_cpt.decisions.objective import Constraint, read_objective
-from bayes_cpt.decisions.search_space import SearchSpace
+from bayes_cpt.decisions.search_space import Candidates, SearchSpace
 from bayes_cpt.decisions.space import read_space
 from bayes_cpt.decisions.valuation import Valuation
 from bayes_cpt.model.simulate import unmeasured_level

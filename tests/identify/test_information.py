@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from synthetic import lab
 
-from bayes_cpt.identify.information import FreeParameters, information
+from bayes_cpt.identify.determination import FreeParameters, information
 from bayes_cpt.model.joint_priors import draw_priors
 from bayes_cpt.model.points import build_curves
 from bayes_cpt.model.priors import Fixed, Prior

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from strategies import schedules
 
-from bayes_cpt.landmarks.reshape import (
+from bayes_cpt.landmarks.trials import (
     after_warmup,
     annealed_base,
     held,

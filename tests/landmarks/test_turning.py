@@ -9,8 +9,7 @@ from synthetic import lab_posterior, practice
 
 from bayes_cpt.errors import StudyError
 from bayes_cpt.landmarks import turning_length
-from bayes_cpt.landmarks.reshape import held
-from bayes_cpt.landmarks.trials import Trial, law_draws, trial_losses
+from bayes_cpt.landmarks.trials import Trial, held, law_draws, trial_losses
 from bayes_cpt.landmarks.turning import _changes, last_return
 from bayes_cpt.study.schedules import Schedule, constant, cosine
 

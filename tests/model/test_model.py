@@ -15,7 +15,7 @@ from scipy.stats import multivariate_normal
 
 from bayes_cpt.bundled import bundled_study
 from bayes_cpt.errors import StudyWarning
-from bayes_cpt.identify.information import FreeParameters
+from bayes_cpt.identify.determination import FreeParameters
 from bayes_cpt.model.build import build_model, model_of
 from bayes_cpt.model.likelihood import study_tables
 from bayes_cpt.model.log_densities import log_densities, log_likelihoods

@@ -14,7 +14,7 @@ from synthetic import lab
 from bayes_cpt.arrays import Floats
 from bayes_cpt.errors import StudyWarning
 from bayes_cpt.forecast.plans import with_base_losses
-from bayes_cpt.identify.information import STEP, FreeParameters
+from bayes_cpt.identify.determination import STEP, FreeParameters
 from bayes_cpt.model.fitted_points import thinned
 from bayes_cpt.model.joint_priors import draw_priors
 from bayes_cpt.model.points import Curves

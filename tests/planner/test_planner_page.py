@@ -12,10 +12,9 @@ from planned import CANDIDATES, DRAWS, OBJECTIVE, SEED, random_settings
 from scripts import in_engine
 from synthetic import lab, lab_posterior, prior_as_posterior
 
-from bayes_cpt.decisions.candidates import Candidates
 from bayes_cpt.decisions.final_losses import FinalLosses
 from bayes_cpt.decisions.objective import Objective, read_objective
-from bayes_cpt.decisions.search_space import SearchSpace
+from bayes_cpt.decisions.search_space import Candidates, SearchSpace
 from bayes_cpt.decisions.space import Space
 from bayes_cpt.decisions.valuation import Valuation
 from bayes_cpt.errors import SpecError

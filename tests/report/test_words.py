@@ -41,7 +41,7 @@ from bayes_cpt.report.forecasts import (
 )
 from bayes_cpt.report.words import Words, render
 from bayes_cpt.watch import Status
-from bayes_cpt.watch.continuation import Continuation, Continuations
+from bayes_cpt.watch.watcher import Continuation, Continuations
 
 TEMPLATE = """
 {% block verdict %}

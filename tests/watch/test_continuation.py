@@ -11,8 +11,8 @@ from bayes_cpt.study.runs import Run
 from bayes_cpt.study.schedules import constant
 from bayes_cpt.study.study import Study
 from bayes_cpt.watch import Watcher
-from bayes_cpt.watch.continuation import STOP, Continuations, continuations, schedules_from
 from bayes_cpt.watch.expected import drawn_curves, rows_at
+from bayes_cpt.watch.watcher import STOP, Continuations, continuations, schedules_from
 
 NOW = 1200
 

@@ -20,8 +20,7 @@ from synthetic import prior_as_posterior
 import bayes_cpt
 from bayes_cpt.errors import StudyError
 from bayes_cpt.study.logs.reading import Log, Reading
-from bayes_cpt.study.logs.recipes import Recipe
-from bayes_cpt.study.logs.runs import logged_run
+from bayes_cpt.study.logs.runs import Recipe, logged_run
 from bayes_cpt.study.runs import Run
 from bayes_cpt.study.schedules import Schedule, cosine, linear
 from bayes_cpt.watch import callback

@@ -25,15 +25,18 @@ from bayes_cpt.study.folder import (
 )
 from bayes_cpt.study.logs.raw import LogError, fail
 from bayes_cpt.study.logs.reading import SAME_VALUE, Log
-from bayes_cpt.study.logs.recipes import (
+from bayes_cpt.study.logs.runs import (
     IMPORTS,
     RUN_KEYS,
+    LoggedRun,
     Recipe,
+    logged_run,
+    no_replay,
     read_recipes,
+    read_run_log,
     recipes_of,
     recipes_text,
 )
-from bayes_cpt.study.logs.runs import LoggedRun, logged_run, no_replay, read_run_log
 from bayes_cpt.study.runs import Run
 from bayes_cpt.study.study import Study
 from bayes_cpt.study.tables import LOSS_COLUMNS, RATE_COLUMNS, find_table, read_table, write_table
