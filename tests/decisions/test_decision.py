@@ -10,7 +10,6 @@ from synthetic import lab_posterior
 from bayes_cpt.decisions import risk
 from bayes_cpt.decisions.decision import Decision, decide
 from bayes_cpt.decisions.schedule_choice import choose_schedule
-from bayes_cpt.decisions.search import Contenders
 from bayes_cpt.report.numbers import chance
 
 WHOLE: dict[str, Any] = {"decay_share": 1.0, "relative_final": 0.1}
