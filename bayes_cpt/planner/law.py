@@ -5,7 +5,8 @@ The expressions are those from which the sampler's code is made, and the spread 
 """
 
 import base64
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -27,27 +28,26 @@ from bayes_cpt.model.spec import ModelSpec
 from bayes_cpt.study.folder import toml_value
 from bayes_cpt.study.runs import Base
 
-# What an expression changes with. What changes with fewer is computed less often.
-SETTING, DRAW, POINT, BOTH = 0, 1, 2, 3
-LEVELS = {"setting": SETTING, "draw": DRAW, "point": POINT, "both": BOTH}
+# What an input changes with, and in how many loops: what changes with fewer is computed less often.
+LOOPS = {"setting": 0, "draw": 1, "point": 2, "both": 2}
 # What the page gives to the law, and what each changes with (docs/planner.md, "What the page computes").
 INPUTS = {
-    "target_share": SETTING,
-    "floating": SETTING,
-    "start_pt": SETTING,
-    "log_peak_pt": SETTING,
-    "start_cpt": SETTING,
-    "carried": SETTING,
-    "level_pt": DRAW,
-    "base_offset": DRAW,
-    "cpt_steps": POINT,
-    "paced_steps": POINT,
-    "learning_rate": POINT,
-    "misfit_variance": POINT,
-    "log_level_cpt": BOTH,
-    "log_shift": BOTH,
-    "log_forward": BOTH,
-} | {f"reference_{quantity}": SETTING for quantity in REFERENCE}
+    "target_share": "setting",
+    "floating": "setting",
+    "start_pt": "setting",
+    "log_peak_pt": "setting",
+    "start_cpt": "setting",
+    "carried": "setting",
+    "level_pt": "draw",
+    "base_offset": "draw",
+    "cpt_steps": "point",
+    "paced_steps": "point",
+    "learning_rate": "point",
+    "misfit_variance": "point",
+    "log_level_cpt": "both",
+    "log_shift": "both",
+    "log_forward": "both",
+} | {f"reference_{quantity}": "setting" for quantity in REFERENCE}
 # What the law fills in, and where: of the fluctuation the last point, written last, stays.
 OUTPUTS = {"mean": "k", "sd": "k", "fluctuation": "j"}
 # What SymPy's printer has no name for.
@@ -115,11 +115,11 @@ def law_code(spec: ModelSpec, role: str, name: str) -> LawCode:
     """
     try:
         symbols, outputs = expressions(spec, role)
-        known = INPUTS | {str(parameter): DRAW for parameter in symbols.values()}
+        known = INPUTS | {str(parameter): "draw" for parameter in symbols.values()}
         free = {str(symbol) for output in outputs for symbol in output.free_symbols}
         if unknown := sorted(free - set(known)):
             raise UnknownToThePageError(spec.name, role, ", ".join(unknown))
-        source = _Loops(known).function(name, outputs)
+        source = _source(name, known, outputs)
     except (AttributeError, TypeError, NotImplementedError) as error:
         raise UnknownToThePageError(spec.name, role, str(error)) from error
     return LawCode(source, tuple(own for own, symbol in symbols.items() if str(symbol) in free))
@@ -154,80 +154,41 @@ def _in_log_level(expression: Any) -> Any:
     )
 
 
-@dataclass
-class _Loops:
-    """Sorts an expression by what its parts change with, and writes it as loops over draws and points."""
-
-    # By name, what an input changes with.
-    levels: dict[str, int]
-    # Statements by what they change with, in order.
-    bodies: dict[int, list[tuple[Any, Any]]] = field(
-        default_factory=lambda: {level: [] for level in LEVELS.values()}
-    )
-    names: dict[Any, Any] = field(default_factory=dict)
-
-    def function(self, name: str, outputs: list[Any]) -> str:
-        """Return the source of a function of the outputs `OUTPUTS`."""
-        inputs = {str(symbol) for output in outputs for symbol in output.free_symbols}
-        read = {
-            level: sorted(own for own in inputs if self.levels[own] == level)
-            for level in self.bodies
-        }
-        shared, results = sympy.cse(outputs, symbols=sympy.numbered_symbols("x"))
-        for symbol, expression in shared:
-            level = self.levels[str(symbol)] = self._level(expression)
-            whole = expression if level != BOTH else self._hoisted(expression)
-            self.bodies[level].append((symbol, whole))
-        results = [self._hoisted(result) for result in results]
-        inner = [*(expression for _, expression in self.bodies[BOTH]), *results]
-        needed = {symbol for expression in inner for symbol in expression.free_symbols}
-        return (
-            environment()
-            .get_template("law.js.j2")
-            .render(
-                name=name,
-                read={level: read[place] for level, place in LEVELS.items()},
-                **{level: self._statements(place) for level, place in LEVELS.items()},
-                # What changes with the point alone is computed once for all draws.
-                kept=sorted(str(symbol) for symbol, _ in self.bodies[POINT] if symbol in needed),
-                results=[
-                    (output, place, javascript(result))
-                    for (output, place), result in zip(OUTPUTS.items(), results, strict=True)
-                ],
-            )
+def _source(name: str, inputs: dict[str, str], outputs: list[Any]) -> str:
+    """Return a function of the outputs `OUTPUTS`: loops over draws and, in these, over points."""
+    levels = {own: LOOPS[place] for own, place in inputs.items()}
+    statements: dict[str, list[tuple[str, str]]] = {"setting": [], "draw": [], "both": []}
+    used = {str(symbol) for output in outputs for symbol in output.free_symbols}
+    # What does not change with the point has a name, and is computed further out.
+    outer = [own for output in outputs for own in _outer(output, levels)]
+    shared, results = sympy.cse([*outputs, *outer], symbols=sympy.numbered_symbols("x"))
+    for symbol, expression in shared:
+        level = max((levels[str(own)] for own in expression.free_symbols), default=0)
+        levels[str(symbol)] = level
+        statements[list(statements)[level]].append((str(symbol), javascript(expression)))
+    return (
+        environment()
+        .get_template("law.js.j2")
+        .render(
+            name=name,
+            read={place: sorted(own for own in used if inputs[own] == place) for place in LOOPS},
+            statements=statements,
+            results=[
+                (output, place, javascript(result))
+                for (output, place), result in zip(OUTPUTS.items(), results, strict=False)
+            ],
         )
+    )
 
-    def _statements(self, level: int) -> list[tuple[str, str]]:
-        return [(str(symbol), javascript(own)) for symbol, own in self.bodies[level]]
 
-    def _level(self, expression: Any) -> int:
-        level = SETTING
-        for symbol in expression.free_symbols:
-            level |= self.levels[str(symbol)]
-        return level
-
-    def _hoisted(self, expression: Any) -> Any:
-        """Return an expression whose parts that change with less are names, computed further out."""
-        level = self._level(expression)
-        if expression.is_Atom or expression.is_Relational or expression.is_Piecewise:
-            return expression
-        if level != BOTH:
-            return self._named(expression, level)
-        if not (expression.is_Add or expression.is_Mul):
-            return expression.func(*map(self._hoisted, expression.args))
-        groups: dict[int, list[Any]] = {}
-        for argument in expression.args:
-            groups.setdefault(self._level(argument) or DRAW, []).append(argument)
-        inner = [self._hoisted(one) for one in groups.pop(BOTH, [])]
-        outer = [self._hoisted(expression.func(*arguments)) for arguments in groups.values()]
-        return expression.func(*outer, *inner)
-
-    def _named(self, expression: Any, level: int) -> Any:
-        if expression not in self.names:
-            symbol = sympy.Symbol(f"c{len(self.names)}", real=True)
-            self.names[expression], self.levels[str(symbol)] = symbol, level
-            self.bodies[level].append((symbol, expression))
-        return self.names[expression]
+def _outer(expression: Any, levels: dict[str, int]) -> Iterator[Any]:
+    """Yield the largest parts of an expression that do not change with the point."""
+    outside = all(levels[str(own)] < LOOPS["point"] for own in expression.free_symbols)
+    if outside and (expression.is_Function or expression.is_Pow):
+        yield expression
+        return
+    for argument in expression.args:
+        yield from _outer(argument, levels)
 
 
 def packed(values: ArrayLike) -> str:

@@ -1,5 +1,6 @@
 """The law in JavaScript: written from the terms, and refused where the page does not know what it takes."""
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,7 +37,7 @@ def test_the_code_takes_only_what_the_page_gives() -> None:
         code = law_code(spec, role, "law")
         assert set(code.parameters) <= set(spec.priors)
         assert {"annealing_gain", "shift_share", "fluctuation_cpt"} <= set(code.parameters)
-        read = set(code.source.replace("(", " ").replace(";", " ").split())
+        read = set(re.split(r"[\s(;\[]+", code.source))
         assert {f"points.{own}" for own in INPUTS} & read
 
 
