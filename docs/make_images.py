@@ -1,7 +1,7 @@
 """Draw the pictures of the README and of docs/results/misfit.md from fits of the bundled study.
 
-Run ``python docs/make_images.py FIT PRINTED``, with the files of ``bayes-cpt fit data/cpt-lab -o FIT`` and
-``bayes-cpt fit data/cpt-lab --model cpt-replay-printed -o PRINTED``.
+Run ``PYTHONPATH=research python docs/make_images.py FIT PRINTED``, with the files of ``bayes-cpt fit
+data/cpt-lab -o FIT`` and ``bayes-cpt fit data/cpt-lab --model cpt-replay-printed -o PRINTED``.
 """
 
 import argparse
@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 from PIL import Image
+from testbench.misfit import STAGES, draw_residuals, staged, systematic
 
 import bayes_cpt
 from bayes_cpt import plots
-from bayes_cpt.forecast.quality import STAGES, residuals, systematic
 from bayes_cpt.plots.curves import log_forecast
 from bayes_cpt.watch.log_forecast import forecast_run
 
@@ -47,9 +47,9 @@ def main() -> None:
     save(bayes_cpt.decide(posterior, "balanced").plot(), arguments.output / "decision.png")
     save(one_log(), arguments.output / "one-log.png")
     printed = bayes_cpt.load(arguments.printed)
-    save(plots.residuals(posterior), arguments.output / "misfit.png")
-    save(plots.residuals(printed), arguments.output / "misfit-printed.png")
-    save(plots.residuals(posterior, practice), arguments.output / "misfit-beyond.png")
+    save(draw_residuals(posterior), arguments.output / "misfit.png")
+    save(draw_residuals(printed), arguments.output / "misfit-printed.png")
+    save(draw_residuals(posterior, practice), arguments.output / "misfit-beyond.png")
     fits = {"the printed law": printed, "cpt-replay": posterior}
     sys.stdout.write(misfit_table(fits, {"fitted runs": None, "practice runs": practice}))
 
@@ -70,7 +70,7 @@ def misfit_table(fits: "dict[str, Posterior]", studies: "dict[str, Study | None]
     columns = {}
     for study_name, study in studies.items():
         for name, posterior in fits.items():
-            found = systematic(residuals(posterior, study))
+            found = systematic(staged(posterior, study))
             mean, error = (1000.0 * found[key] for key in ("mean", "error"))
             cells = mean.map("{:+.0f}".format) + " ± " + error.map("{:.0f}".format)
             cells = cells.where(error.notna(), mean.map("{:+.0f} (one run)".format))

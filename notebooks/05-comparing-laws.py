@@ -71,10 +71,10 @@ print("\n".join(result.verdict()))
 # %% [markdown]
 # ## Where they differ
 #
-# Residuals, measured less expected, of either law: one that fits leaves no pattern over a run.
+# The curves of either law over the measured losses: one that fits leaves no pattern over a run.
 
 # %%
-plots.residuals(result.fits["cpt-replay"])
+plots.fitted(result.fits["cpt-replay"], ["r00_cos", "r25_cos", "r75_wsd"])
 
 # %%
-plots.residuals(result.fits["step-clock"])
+plots.fitted(result.fits["step-clock"], ["r00_cos", "r25_cos", "r75_wsd"])

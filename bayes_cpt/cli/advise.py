@@ -82,7 +82,6 @@ def advise(
         Loss of the base on general or target data, nats/token; may be repeated.
     """
     from bayes_cpt.decisions.advice import advise as find
-    from bayes_cpt.plots.decisions import advice
     from bayes_cpt.study.exports import training_arguments
     from bayes_cpt.study.folder import settings_text
 
@@ -105,7 +104,6 @@ def advise(
         arguments = json.dumps(training_arguments(run), indent=2) + "\n"
         results.write(f"arguments of {run.name}", f"{run.name}.json", arguments)
     results.words(verdict, [])
-    results.figures({"advice": lambda: advice(found)})
     content = found.about | {"verdict": verdict, **tables, "files": results.files}
     title = f"Change of the loss over the run, nats/token, with {100 * interval:g} % intervals"
     shown = [

@@ -1,6 +1,6 @@
 """Figures: each a function that returns a Matplotlib Figure."""
 
-from bayes_cpt.plots.curves import fitted, forecast, prior_predictive, residuals
+from bayes_cpt.plots.curves import fitted, forecast, prior_predictive
 from bayes_cpt.plots.decisions import decision, free_schedule, next_run
 from bayes_cpt.plots.diagnostics import ridges, sampling
 from bayes_cpt.plots.landmarks import decomposition, hidden_curves, landmarks, response
@@ -18,7 +18,6 @@ __all__ = [
     "landmarks",
     "next_run",
     "prior_predictive",
-    "residuals",
     "response",
     "ridges",
     "sampling",

@@ -1,4 +1,4 @@
-"""Curves over steps: priors, fits and forecasts beside what was measured, and what fits leave of it."""
+"""Curves over steps: priors, fits and forecasts beside what was measured."""
 
 import math
 import textwrap
@@ -11,10 +11,7 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from bayes_cpt.forecast.bands import bands as forecast_bands
 from bayes_cpt.forecast.plans import default_grid
-from bayes_cpt.forecast.quality import STAGES, systematic
-from bayes_cpt.forecast.quality import residuals as residual_table
 from bayes_cpt.identify.prior_predictive import above_zero, draw_at_bases
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.model.setup import BoundModel
@@ -26,14 +23,12 @@ from bayes_cpt.plots.style import (
     INK,
     LOSS,
     PALE,
-    PALETTE,
     WIDE_BAND,
     colour,
     dress,
     new_figure,
     styled,
 )
-from bayes_cpt.study.ranges import SLACK
 from bayes_cpt.study.study import Study
 
 if TYPE_CHECKING:
@@ -45,8 +40,6 @@ DRAWS, PRIOR_DRAWS, CURVES = 400, 1000, 25
 SMALL_PANEL, MANY_SETS = (2.4, 1.55), 3
 # Least height of a panel, nats/token.
 SPAN = 0.2
-# Of residuals what lies beyond the fitted steps.
-BEYOND = PALETTE[4]
 # Of a forecast: panels in a row, inches of a panel, and height of learning rates as a share of that.
 COLUMNS, PANEL, STRIP = 4, (3.2, 2.1), 0.22
 # What a band is about, in a legend.
@@ -157,81 +150,6 @@ def fitted(posterior: Posterior, runs: Collection[str] | None = None) -> Figure:
     }
     panels.legend(figure, entries)
     return figure
-
-
-@styled
-def residuals(posterior: Posterior, study: Study | None = None) -> Figure:
-    """Return a figure of measured losses less the expected curves.
-
-    Parameters
-    ----------
-    posterior : Posterior
-    study : Study, optional
-        Held-out runs; the fitted study unless given.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        One column per validation set. Above: a line per run, and the 90 % band that the fit has for them,
-        the widest and the narrowest of any of these runs. Below: the mean over runs in each part of a run
-        with 2 standard errors, filled where it is off to one side; in yellow beyond the fitted steps.
-    """
-    table = residual_table(posterior, study, DRAWS)
-    points = table[["run", "domain", "step"]]
-    bands = forecast_bands(posterior, study, at=points, interval=0.9, draws=DRAWS)
-    widths = bands.assign(half=0.5 * (bands["upper"] - bands["lower"]))
-    domains = posterior.frame.domains
-    figure = new_figure(4.2 * len(domains), 5.4)
-    grid = figure.subplots(2, len(domains), squeeze=False, sharey="row")
-    for i, domain in enumerate(domains):
-        measured = table[table["domain"] == domain]
-        _draw_runs(grid[0, i], measured, widths[widths["domain"] == domain], i)
-        _draw_stages(grid[1, i], measured, i)
-        panels.name_set(grid[0, i], domain, i)
-    grid[0, 0].set_ylabel("measured less expected\n(nats/token)")
-    grid[1, 0].set_ylabel("mean over runs\n(nats/token)")
-    dashed = panels.line(GREY, linestyle="--", linewidth=0.8)
-    entries = {
-        "a run": panels.line(INK, linewidth=0.8),
-        "its 90 % predictive band, widest and narrowest": dashed,
-        "is off to one side": panels.dot(GREY, markersize=6),
-        "is not": panels.dot(GREY, markersize=6, markerfacecolor="white"),
-    }
-    if (table["ratio"] > SLACK).any():
-        entries["beyond the fitted steps"] = panels.dot(BEYOND, markersize=6)
-    panels.legend(figure, entries)
-    return figure
-
-
-def _draw_runs(axes: Axes, measured: pd.DataFrame, widths: pd.DataFrame, index: int) -> None:
-    for _, run in measured.groupby("run", sort=False):
-        axes.plot(run["step"], run["residual"], color=colour(index), linewidth=0.8, alpha=0.6)
-    ordered = widths.sort_values("step")
-    # Widest and narrowest of the runs at hand over a tenth of a decade.
-    groups = ordered.groupby(np.round(10.0 * np.log10(ordered["step"])))
-    steps = groups["step"].mean()
-    for edge in (groups["half"].max(), groups["half"].min()):
-        for side in (-1.0, 1.0):
-            axes.plot(steps, side * edge, color=GREY, linestyle="--", linewidth=0.8)
-    axes.axhline(0.0, color=INK, linewidth=0.6)
-    dress(axes, xscale="log", xlabel="step (logarithmic axis)")
-
-
-def _draw_stages(axes: Axes, measured: pd.DataFrame, index: int) -> None:
-    inside = measured["ratio"] <= SLACK
-    parts = [(systematic(measured[inside]), colour(index))]
-    if not inside.all():
-        parts.append((systematic(measured[~inside]), BEYOND))
-    for side, (table, shade) in enumerate(parts):
-        beside = 0.16 * (side - 0.5 * (len(parts) - 1))
-        for row in table.to_dict("records"):
-            face = shade if row["systematic"] else "white"
-            place, error = STAGES.index(row["stage"]) + beside, 2.0 * np.nan_to_num(row["error"])
-            style: Any = {"fmt": "o", "markersize": 4.0, "linewidth": 1.0, "markerfacecolor": face}
-            axes.errorbar(place, row["mean"], error, color=shade, **style)
-    axes.axhline(0.0, color=INK, linewidth=0.6)
-    axes.set_xticks(range(len(STAGES)), [stage.replace(" of ", "\nof ") for stage in STAGES])
-    dress(axes, xlim=(-0.5, len(STAGES) - 0.5))
 
 
 @styled

@@ -1,6 +1,6 @@
-"""Decisions: where the best lies, which run comes next, which schedule, what priors expect."""
+"""Decisions: where the best lies, which run comes next, which schedule."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -12,7 +12,6 @@ from bayes_cpt.decisions.decision import Decision
 from bayes_cpt.decisions.next_run import RunValues
 from bayes_cpt.decisions.schedule_choice import COSINE, FAMILIES, FREE, WSD, ScheduleChoice
 from bayes_cpt.decisions.search import Slice, traded
-from bayes_cpt.forecast.derived import MEANINGS
 from bayes_cpt.plots import panels
 from bayes_cpt.plots.style import (
     BAND,
@@ -20,15 +19,11 @@ from bayes_cpt.plots.style import (
     INK,
     PALE,
     PALETTE,
-    SMALL,
     colour,
     dress,
     new_figure,
     styled,
 )
-
-if TYPE_CHECKING:
-    from bayes_cpt.decisions.advice import Advice
 
 # Quantities that may be chosen, on axes.
 LABELS = {
@@ -51,8 +46,8 @@ ORDER = ("replay", "targets", "relative_peak", "peak", "steps", "loss_potential"
 MOST_PANELS, MOST_SLICES = 4, 2
 BINS, PAD = 24, 0.02
 OPTIMUM, FRONT, BROKEN = PALETTE[0], PALETTE[2], PALETTE[1]
-# Next runs and quantities that are shown, the best first.
-MOST_RUNS, MOST_QUANTITIES = 16, 12
+# Next runs that are shown, the best first.
+MOST_RUNS = 16
 # How far the scale of their values reaches down at the most; shares of a price that are told, per cent.
 DECADES, LEAST_SHARE = 1e6, 0.1
 SCHEDULES = {
@@ -220,7 +215,7 @@ def _entries(decision: Decision, optimum: bool, slices: bool) -> dict[str, Any]:
 
 @styled
 def next_run(result: RunValues) -> Figure:
-    """Return a figure of the values of the runs, and of what they tell.
+    """Return a figure of the values of the runs.
 
     Parameters
     ----------
@@ -229,19 +224,15 @@ def next_run(result: RunValues) -> Figure:
     Returns
     -------
     matplotlib.figure.Figure
-        Left, value per 1,000 steps on a logarithmic axis, with two Monte Carlo errors each way, and what a
-        run must be worth to pay; what is not above 0 lies at the edge. Right, the share of the variance of
-        each quantity that a run takes away; effects of a typical run are shown where there are any, else
-        coefficients.
+        Value per 1,000 steps on a logarithmic axis, with two Monte Carlo errors each way, and what a run
+        must be worth to pay; what is not above 0 lies at the edge.
     """
     names = result.order[:MOST_RUNS]
     left_out = len(result.order) > MOST_RUNS
     shown = f" The best {len(names)} of {len(result.order)}" if left_out else ""
     # As high as for eight runs at least, that the scale has room.
-    figure = new_figure(8.6, 0.2 * max(len(names), 8) + 2.1, f"Which run next?{shown}")
-    left, right = figure.subplots(1, 2, width_ratios=(1.0, 1.15))
-    _values(left, result, names)
-    _told(figure, right, result, names)
+    figure = new_figure(6.4, 0.2 * max(len(names), 8) + 1.4, f"Which run next?{shown}")
+    _values(figure.subplots(), result, names)
     entries = {
         "value, ± 2 Monte Carlo errors": panels.line(PALETTE[0], marker="o", markersize=4),
         "must be worth, to pay": panels.dot(
@@ -273,7 +264,6 @@ def _values(axes: Axes, result: RunValues, names: list[str]) -> None:
     panels.note(axes, "right: the value as a share of what it must be")
     label = "nats per 1,000 steps of cost (logarithmic)"
     panels.rows(axes, names, xlabel=label, xscale="log", xlim=(low, high))
-    axes.set_title("worth", loc="left", fontweight="bold", pad=14)
 
 
 def _ends(value: Floats, every: Floats) -> tuple[float, float]:
@@ -294,30 +284,9 @@ def _share(value: float, price: float) -> str:
     return f"{share:.0f} %" if share >= 10.0 else f"{share:.1f} %"
 
 
-def _told(figure: Figure, axes: Axes, result: RunValues, names: list[str]) -> None:
-    effects = [i for i, (name, _) in enumerate(result.quantities) if name in MEANINGS]
-    columns = np.array(effects or range(len(result.quantities)))
-    shares = np.stack([result.told[name].share for name in names])
-    order = np.argsort(-shares[:, columns].max(axis=0), kind="stable")[:MOST_QUANTITIES]
-    columns = columns[np.sort(order)]
-    percent = 100.0 * np.clip(shares[:, columns], 0.0, 1.0)[::-1]
-    picture = axes.pcolormesh(percent, cmap="Blues", vmin=0.0)
-    named = [result.quantities[i] for i in columns]
-    labels = [f"{name.replace('_', ' ')}, {domain}" for name, domain in named]
-    axes.set_xticks(np.arange(len(labels)) + 0.5, labels, rotation=90, fontsize=SMALL)
-    axes.set_yticks([])
-    axes.tick_params(length=0)
-    axes.spines[["left", "bottom"]].set_visible(False)
-    axes.set_title("tells", loc="left", fontweight="bold", pad=14)
-    bar = figure.colorbar(picture, ax=axes, pad=0.02, aspect=30)
-    bar.set_label("% of variance expected to go", fontsize=SMALL)
-    bar.ax.tick_params(labelsize=SMALL, length=2)
-    bar.outline.set_visible(False)
-
-
 @styled
 def free_schedule(choice: ScheduleChoice) -> Figure:
-    """Return a figure of the schedules, whole and at their end, and of the gains draw by draw.
+    """Return a figure of the schedules, whole and at their end.
 
     Parameters
     ----------
@@ -326,12 +295,11 @@ def free_schedule(choice: ScheduleChoice) -> Figure:
     Returns
     -------
     matplotlib.figure.Figure
-        Where a schedule ends below the axis it is at 0. Gains are positive where the first of the two
-        ends lower.
+        Where a schedule ends below the axis it is at 0.
     """
     title = f"{choice.steps} steps from {choice.base.name}, replay {choice.replay:g}"
-    figure = new_figure(6.8, 5.0, title)
-    (whole, last), (cosine, wsd) = figure.subplots(2, 2)
+    figure = new_figure(6.8, 2.9, title)
+    whole, last = figure.subplots(1, 2)
     steps = np.arange(1, choice.steps + 1)
     for family in reversed(FAMILIES):
         rates = choice.schedules[family].learning_rates()
@@ -346,57 +314,5 @@ def free_schedule(choice: ScheduleChoice) -> Figure:
         "ylabel": "learning rate (logarithmic)",
     }
     dress(last, grid=False, title="towards the end", **labels)
-    for axes, family, against in ((cosine, WSD, COSINE), (wsd, FREE, WSD)):
-        _gains(axes, choice, family, against)
     panels.legend(figure, {name: panels.line(shade) for name, shade in SCHEDULES.values()})
-    return figure
-
-
-def _gains(axes: Axes, choice: ScheduleChoice, family: str, against: str) -> None:
-    gains, (name, shade) = 1000.0 * choice.gains(family, against), SCHEDULES[family]
-    low, high = float(gains.min()), float(gains.max())
-    edges = np.linspace(low, high, BINS + 1) if high > low else np.array([low - 0.1, low + 0.1])
-    axes.hist(gains, edges.tolist(), color=shade, alpha=0.5, linewidth=0.0)
-    if low < 0 < high or min(abs(low), abs(high)) < high - low:
-        axes.axvline(0.0, color=INK, linewidth=0.8)
-    title = f"gain of {name} over {SCHEDULES[against][0]}"
-    # In thousandths, marks are short and do not touch.
-    labels: dict[str, Any] = {"xlabel": "0.001 nats of the objective", "ylabel": "posterior draws"}
-    dress(axes, grid=False, title=title, yticks=[], **labels)
-    axes.xaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 2.5, 5, 10]))
-
-
-@styled
-def advice(found: "Advice") -> Figure:
-    """Return a figure of the change of each loss, by replay ratio and peak learning rate.
-
-    Parameters
-    ----------
-    found : Advice
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        Medians and central intervals of the mass that was asked for.
-    """
-    ends = found.ends.sort_values("replay")
-    domains, peaks = found.ends["domain"].unique(), np.unique(ends["peak"])
-    replays = [f"{100 * replay:.0f} %" for replay in np.unique(ends["replay"])]
-    figure = new_figure(7.2, 3.4)
-    for axes, domain in zip(figure.subplots(1, len(domains)), domains, strict=True):
-        axes.axhline(0.0, color=GREY, linewidth=0.8)
-        for i, peak in enumerate(peaks):
-            rows = ends[(ends["domain"] == domain) & (ends["peak"] == peak)]
-            at = np.arange(len(replays)) + 0.16 * (i - (len(peaks) - 1) / 2)
-            axes.vlines(at, rows["lower"], rows["upper"], color=colour(i), linewidth=1.2)
-            axes.plot(at, rows["median"], "o", color=colour(i), markersize=4)
-        axes.set_xticks(range(len(replays)), replays)
-        label = f"change of {domain} loss (nats/token)"
-        dress(axes, ticks=6, xlabel="replay ratio", ylabel=label)
-    entries = {
-        f"{100 * peak:.0f} % of the peak": panels.line(colour(i), marker="o", markersize=4)
-        for i, peak in enumerate(peaks)
-    }
-    mass = f"{100 * found.about['interval']:g} % interval"
-    panels.legend(figure, entries | {mass: panels.line(GREY)})
     return figure

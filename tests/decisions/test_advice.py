@@ -102,4 +102,3 @@ def test_the_folder_holds_a_plan_and_arguments_for_each_run(
         arguments = json.loads((out / f"{run.name}.json").read_text(encoding="utf-8"))
         assert arguments["max_steps"] == 500
         assert arguments["learning_rate"] == pytest.approx(run.schedule.peak)
-    assert (out / "advice.png").read_bytes().startswith(b"\x89PNG")

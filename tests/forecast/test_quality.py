@@ -1,13 +1,10 @@
 from dataclasses import replace
 
 import numpy as np
-import pandas as pd
 import pytest
 from synthetic import lab, lab_posterior
 
-from bayes_cpt.forecast.quality import fit_quality, residuals, stages, systematic
-from bayes_cpt.study.runs import Run
-from bayes_cpt.study.schedules import constant, cosine, warmup_stable_decay
+from bayes_cpt.forecast.quality import fit_quality, residuals
 
 
 def test_r2_and_error_are_those_of_the_mean_curve_over_all_fitted_cpt_points() -> None:
@@ -62,8 +59,6 @@ def test_residuals_are_measured_less_expected_point_by_point() -> None:
         steps, losses = posterior.study.curve(row["run"], row["domain"])
         assert row["loss"] == losses[steps == row["step"]].item()
         assert row["residual"] == pytest.approx(row["loss"] - float(mean.sel(place)), abs=1e-12)
-    assert table["share"].max() == 1.0
-    assert table["ratio"].max() == 1.0
 
 
 def test_residuals_of_runs_that_the_fit_never_saw() -> None:
@@ -75,39 +70,3 @@ def test_residuals_of_runs_that_the_fit_never_saw() -> None:
     )
     before, after = (residuals(posterior, study, draws=40) for study in (own, shifted))
     np.testing.assert_allclose(after["residual"], before["residual"] + 0.1, atol=1e-9)
-
-
-def test_stages_follow_the_schedule() -> None:
-    stable = warmup_stable_decay(1000, 2e-3, warmup_steps=100, decay_steps=200)
-    rewarmed = Run("run", "cpt", stable, base="base", replay=0.0)
-    steps = np.array([1, 100, 101, 800, 821, 959, 961, 1000])
-    expected = [*["re-warm-up"] * 2, *["plateau"] * 2, *["decay"] * 2, *["end of decay"] * 2]
-    assert list(stages(rewarmed, steps)) == expected
-    straight = Run("run", "cpt", cosine(1000, 2e-3), base="base", replay=0.0)
-    assert list(stages(straight, np.array([50, 51, 500, 1000]))) == [
-        "start", "plateau", "decay", "end of decay",
-    ]  # fmt: skip
-    flat = Run("run", "cpt", constant(1000, 2e-3), base="base", replay=0.0)
-    assert set(stages(flat, np.arange(1, 1001))) == {"start", "plateau"}
-
-
-def test_a_lean_is_told_from_scatter_by_the_runs_not_the_points() -> None:
-    rows = [
-        (f"run {k}", "general", stage, sign * size)
-        for k, size in enumerate((0.9, 1.0, 1.1, 1.0))
-        for stage, sign in (("start", 1.0), ("decay", (-1.0) ** k))
-        for _ in range(50)
-    ]
-    table = pd.DataFrame(rows, columns=["run", "domain", "stage", "residual"])
-    found = systematic(table).set_index("stage")
-    assert found.loc["start", "mean"] == pytest.approx(1.0)
-    assert found.loc["start", "error"] == pytest.approx(np.std([0.9, 1.0, 1.1, 1.0], ddof=1) / 2.0)
-    assert found.loc["start", "runs"] == 4
-    assert found.loc["start", "systematic"]
-    assert not found.loc["decay", "systematic"]
-    assert found.loc["decay", "size"] == pytest.approx(
-        np.sqrt(np.mean(np.square([0.9, 1.0, 1.1, 1.0])))
-    )
-    alone = systematic(table[table["run"] == "run 0"]).set_index("stage")
-    assert np.isnan(alone.loc["start", "error"])
-    assert not alone["systematic"].any()

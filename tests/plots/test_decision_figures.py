@@ -102,7 +102,7 @@ def values(count: int) -> RunValues:
 def test_the_best_runs_are_drawn_from_the_top() -> None:
     found = values(18)
     figure = plots.next_run(found)
-    worth, told, _ = figure.axes
+    (worth,) = figure.axes
     labels = [text.get_text() for text in worth.get_yticklabels()]
     assert labels == found.order[:16]
     dots = next(line for line in worth.lines if line.get_marker() == "o")
@@ -120,10 +120,6 @@ def test_the_best_runs_are_drawn_from_the_top() -> None:
             assert float(note.removesuffix(" %")) == pytest.approx(
                 100 * own / price, rel=0.1, abs=0.06
             )
-    shares = np.asarray(told.collections[0].get_array()).reshape(16, -1)
-    effects = [i for i, (name, _) in enumerate(found.quantities) if name.endswith("_effect")]
-    best = 100 * np.clip(found.told[found.order[0]].share[effects], 0, 1)
-    assert np.isin(np.round(best, 9), np.round(shares[-1], 9)).all()
     assert "value, ± 2 Monte Carlo errors" in legend_texts(figure)
     check_figure(figure)
 
@@ -132,23 +128,14 @@ def test_one_run_makes_a_figure() -> None:
     check_figure(plots.next_run(values(1)))
 
 
-def test_schedules_and_gains_are_drawn() -> None:
+def test_schedules_are_drawn() -> None:
     choice = choose_schedule(lab_posterior(), "annealed_30pct", 0.25, 500, draws=12)
     figure = plots.free_schedule(choice)
-    whole, last, *_ = figure.axes
+    whole, last = figure.axes
     lines = dict(zip(("wsd", "cosine", "free"), whole.lines, strict=True))
     for family, line in lines.items():
         rates = choice.schedules[family].learning_rates()
         np.testing.assert_allclose(np.asarray(line.get_ydata()), rates)
     assert np.asarray(last.lines[0].get_xdata())[0] == 500
-    gains = 1000.0 * choice.gains("free", "wsd")
-    bars: list[Any] = list(figure.axes[3].patches)
-    assert bars[0].get_x() <= gains.min()
-    assert sum(bar.get_height() for bar in bars) == gains.size
     assert "best WSD" in legend_texts(figure)
     check_figure(figure)
-
-
-def test_one_draw_makes_a_figure() -> None:
-    choice = choose_schedule(lab_posterior(), "stable_12k", 0.0, 200, draws=4)
-    check_figure(plots.free_schedule(choice))
