@@ -51,7 +51,14 @@ def said(kind: type[BaseModel], detail: Any, fix: str) -> tuple[str, str]:
         case "literal_error":
             message = detail["msg"].replace("Input should be", "this is not one of")
             return message, "write one of them"
-    return detail["msg"].removeprefix("Value error, "), fix
+        case "model_type":
+            names = ", ".join(_keys(kind, (*detail["loc"], "")))
+            return f"this is {detail['input']!r}", f"write a table with the keys {names}"
+        case "value_error":
+            return detail["msg"].removeprefix("Value error, "), fix
+    given = detail["input"]
+    shown = f"; it is {given!r}" if isinstance(given, str | float | int) else ""
+    return f"{detail['msg']}{shown}", fix
 
 
 def _keys(kind: type[BaseModel], location: tuple[int | str, ...]) -> list[str]:

@@ -165,8 +165,8 @@ CELLS = {
 # Wrong values of keys, and what is said of each.
 STUDY_VALUES = {
     "lr_unit = 0": "table study, key lr_unit",
-    "unique_tokens = { target = -1 }": "key unique_tokens, key target: target is -1",
-    'compute = { seconds_per_step = 1, price = "2 $" }': "key compute, key price: price is '2 $'",
+    "unique_tokens = { target = -1 }": "key unique_tokens, key target: Input should be greater than 0",
+    'compute = { seconds_per_step = 1, price = "2 $" }': "key price: Input should be a valid number",
     "tokens_per_step = -1": "positive number of tokens",
 }
 RUN_VALUES = {
@@ -273,7 +273,7 @@ TABLE: list[Malformed] = [
                "Write a table with the keys general")),
     Malformed("unique-tokens-key",
               settings('name = "small"', 'name = "small"\nunique_tokens = { code = 1e9 }'),
-              ("study.toml, table study, key unique_tokens, key code", "Use only general, target")),
+              ("study.toml, table study, key unique_tokens, key code", "the keys are general, target")),
     Malformed("unique-tokens-uncounted",
               settings('name = "small"', 'name = "small"\nunique_tokens = { target = 1e6 }'),
               ("study.toml, table study, key unique_tokens", "Add tokens_per_step")),

@@ -12,7 +12,7 @@ from bayes_cpt.checks import is_number
 from bayes_cpt.errors import SpecError, StudyError
 from bayes_cpt.strict import Strict, checked
 from bayes_cpt.study.batches import Batch
-from bayes_cpt.study.resources import RESOURCES, Compute, Resources, UniqueTokens, unknown_resource
+from bayes_cpt.study.resources import Compute, Resources, UniqueTokens, unknown_resource
 from bayes_cpt.study.runs import HIGHEST_LEARNING_RATE, checked_mixture
 from bayes_cpt.study.study import Study
 from bayes_cpt.toml_files import read_toml
@@ -203,16 +203,6 @@ class Space(Strict):
     @classmethod
     def _one_is_a_list(cls, given: Any) -> Any:
         return (given,) if isinstance(given, str) else given
-
-    @field_validator(*RESOURCES, mode="before")
-    @classmethod
-    def _as_in_a_study(cls, given: Any, info: Any) -> Any:
-        if given is None or isinstance(given, UniqueTokens | Compute):
-            return given
-        try:
-            return RESOURCES[info.field_name](given)
-        except StudyError as error:
-            raise ValueError("; ".join(str(problem) for problem in error.problems)) from None
 
     @field_validator("targets", mode="before")
     @classmethod

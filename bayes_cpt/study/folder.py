@@ -14,6 +14,7 @@ import pandas as pd
 
 from bayes_cpt.checks import Check, unknown
 from bayes_cpt.errors import Problem, StudyError
+from bayes_cpt.strict import checked
 from bayes_cpt.study.resources import RESOURCES
 from bayes_cpt.study.runs import Base, Branch, Run
 from bayes_cpt.study.schedules import Schedule, constant
@@ -81,7 +82,8 @@ class Settings(Check):
         if not isinstance(self.study.get("description", ""), str):
             inner.text("description", self.study.pop("description"))
         for key in RESOURCES.keys() & self.study.keys():
-            self.study[key] = inner.run(f"key {key}", RESOURCES[key], self.study[key])
+            kind, place, fix = RESOURCES[key], f"key {key}", "give a positive number"
+            self.study[key] = inner.run("", checked, kind, self.study[key], place, fix)
         unit = self.study.pop("lr_unit", 1.0)
         fine = inner.positive(
             "lr_unit", unit, "which learning rates are multiples, or leave it out"
@@ -445,8 +447,8 @@ def settings_text(study: Study, runs: Iterable[Run] | None = None) -> str:
         "target": study.target if isinstance(study.target, str | None) else list(study.target),
         "description": study.description or None,
         "tokens_per_step": study.tokens_per_step,
-        "unique_tokens": study.unique_tokens and asdict(study.unique_tokens),
-        "compute": study.compute and asdict(study.compute),
+        "unique_tokens": study.unique_tokens and study.unique_tokens.model_dump(),
+        "compute": study.compute and study.compute.model_dump(),
     }
     lines = table_lines(["study"], top)
     for base in study.bases:

@@ -1,19 +1,18 @@
 """Tokens, epochs, GPU time and money of runs, and how much there is (docs/data-and-cost.md)."""
 
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, fields, replace
-from functools import partial
-from typing import Any, Self
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from bayes_cpt.arrays import Floats
 from bayes_cpt.checks import Check, is_number
-from bayes_cpt.errors import Problem, StudyError
+from bayes_cpt.errors import Problem
 from bayes_cpt.strict import Strict
-from bayes_cpt.study.runs import Run, make_floats
+from bayes_cpt.study.runs import Run
 
 ROLES = ("general", "target")
 # Up to four epochs repeated tokens are worth nearly as much as new ones (Muennighoff et al. 2023,
@@ -21,9 +20,10 @@ ROLES = ("general", "target")
 MANY_EPOCHS = 4.0
 SECONDS_PER_HOUR = 3600.0
 
+type Size = Annotated[float, Field(gt=0, strict=True)]
 
-@dataclass(frozen=True)
-class UniqueTokens:
+
+class UniqueTokens(Strict):
     """How many different tokens there are to train on.
 
     Parameters
@@ -32,22 +32,17 @@ class UniqueTokens:
         Tokens of the general and of the target data; None where they are not known.
     """
 
-    general: float | None = None
-    target: float | None = None
+    general: Size | None = None
+    target: Size | None = None
 
-    def __post_init__(self) -> None:
-        check = Check()
-        given = [role for role in ROLES if getattr(self, role) is not None]
-        if not given:
-            check.add("", "neither general nor target is given", "add target = ..., or take it out")
-        for role in given:
-            check.positive(role, getattr(self, role), f"unique tokens of {role} data")
-        check.raise_problems()
-        make_floats(self, given)
+    @model_validator(mode="after")
+    def _is_some(self) -> Self:
+        if self.general is None and self.target is None:
+            raise ValueError("neither general nor target is given: add target = ...")
+        return self
 
 
-@dataclass(frozen=True)
-class Compute:
+class Compute(Strict):
     """What a step costs.
 
     Parameters
@@ -65,42 +60,17 @@ class Compute:
     32.0
     """
 
-    seconds_per_step: float
-    gpus: float = 1.0
-    price: float | None = None
-
-    def __post_init__(self) -> None:
-        check = Check()
-        check.positive("seconds_per_step", self.seconds_per_step, "seconds")
-        check.positive("gpus", self.gpus, "GPUs")
-        if self.price is not None:
-            check.positive("price", self.price, "money for a GPU-hour")
-        check.raise_problems()
-        make_floats(self, [part.name for part in fields(self)])
+    seconds_per_step: Size
+    gpus: Size = 1.0
+    price: Size | None = None
 
     def gpu_hours(self, steps: Any) -> Any:
         """Return the GPU-hours of some numbers of steps, of their shape."""
         return steps * (self.seconds_per_step * self.gpus / SECONDS_PER_HOUR)
 
 
-def _read[T: (UniqueTokens, Compute)](
-    kind: type[T], table: object, required: Collection[str] = ()
-) -> T:
-    """Return what a table of a study.toml describes, all its problems at once."""
-    check = Check()
-    values = check.keys(table, allowed=[part.name for part in fields(kind)], required=required)
-    if not check.problems or (values and set(required) <= values.keys()):
-        resource = check.run("", kind, **values)
-        if resource is not None and not check.problems:
-            return resource
-    raise StudyError(check.problems)
-
-
-# Tables inside [study] and a space, and what reads each.
-RESOURCES: dict[str, Callable[[object], UniqueTokens | Compute]] = {
-    "unique_tokens": partial(_read, UniqueTokens),
-    "compute": partial(_read, Compute, required=("seconds_per_step",)),
-}
+# Tables inside [study] and a space.
+RESOURCES: dict[str, type[Strict]] = {"unique_tokens": UniqueTokens, "compute": Compute}
 
 
 @dataclass(frozen=True)
@@ -109,7 +79,8 @@ class Resources:
 
     Examples
     --------
-    >>> known = Resources(1e6, UniqueTokens(target=1e9), Compute(2.0, 8, 3.0))
+    >>> compute = Compute(seconds_per_step=2.0, gpus=8, price=3.0)
+    >>> known = Resources(1e6, UniqueTokens(target=1e9), compute)
     >>> {role: float(own) for role, own in known.epochs(4000, 0.25).items()}
     {'target': 3.0}
     >>> {name: round(float(own), 2) for name, own in known.costs(4000).items()}
@@ -237,10 +208,10 @@ class Limits(Strict):
     ['epochs over target data <= 4', 'GPU-hours <= 500']
     """
 
-    general_epochs: float | None = Field(default=None, gt=0)
-    target_epochs: float | None = Field(default=None, gt=0)
-    gpu_hours: float | None = Field(default=None, gt=0)
-    money: float | None = Field(default=None, gt=0)
+    general_epochs: Size | None = None
+    target_epochs: Size | None = None
+    gpu_hours: Size | None = None
+    money: Size | None = None
 
     @property
     def given(self) -> "tuple[Limit, ...]":

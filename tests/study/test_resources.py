@@ -43,7 +43,7 @@ def test_epochs_and_costs_of_runs() -> None:
 def test_all_tokens_are_of_one_kind_of_data(
     steps: float, replay: float, per_step: float, size: float
 ) -> None:
-    epochs = Resources(per_step, UniqueTokens(size, size)).epochs(steps, replay)
+    epochs = Resources(per_step, UniqueTokens(general=size, target=size)).epochs(steps, replay)
     assert float(sum(epochs.values())) == pytest.approx(steps * per_step / size)
 
 
@@ -79,10 +79,12 @@ def test_a_plan_takes_of_the_fitted_study_what_it_does_not_say(tmp_path: Path) -
 
 
 def test_impossible_sizes_are_refused() -> None:
-    with pytest.raises(StudyError, match="neither general nor target"):
+    with pytest.raises(ValueError, match="neither general nor target"):
         UniqueTokens()
-    with pytest.raises(StudyError, match="gpus is 0"):
-        Compute(1.0, 0)
+    with pytest.raises(ValueError, match=r"gpus\n.*greater than 0"):
+        Compute(seconds_per_step=1.0, gpus=0)
     with pytest.raises(StudyError, match=r"run trunk and 2 more.*Add tokens_per_step"):
         replace(STUDY, unique_tokens=UniqueTokens(target=1e6))
-    np.testing.assert_allclose(Compute(3600.0).gpu_hours(np.array([1.0, 2.0])), [1.0, 2.0])
+    np.testing.assert_allclose(
+        Compute(seconds_per_step=3600.0).gpu_hours(np.array([1.0, 2.0])), [1.0, 2.0]
+    )
