@@ -47,13 +47,7 @@ from bayes_cpt.decisions.search_space import Candidates, SearchSpace, plan_of, w
 from bayes_cpt.decisions.space import Space, read_space
 from bayes_cpt.decisions.valuation import Valuation
 from bayes_cpt.errors import Problem, SpecError
-from bayes_cpt.forecast.derived import (
-    ANNEAL,
-    STABLE,
-    Typical,
-    approach,
-    trial_runs,
-)
+from bayes_cpt.forecast import derived
 from bayes_cpt.forecast.plans import denser_early, with_base_losses
 from bayes_cpt.identify.determination import facts, quantities
 from bayes_cpt.inference.posterior import Posterior
@@ -128,7 +122,7 @@ class Affordable:
         its steps; half of them stay there, the others follow a half-cosine to 0. Of several targets each
         run has one.
         """
-        typical, bases = Typical.of(study), fitted_bases(study)
+        typical, bases = derived.Typical.of(study), fitted_bases(study)
         length = max(round(LENGTH * typical.steps), 1) if steps is None else steps
         if length < 1:
             raise SpecError.at("key steps", f"it is {length}", "give at least 1")
@@ -138,7 +132,7 @@ class Affordable:
         runs = []
         for base, target, replay, course in product(bases, targets, replays, COURSES):
             peak = base.schedule.peak if known and base.schedule else typical.peak
-            schedule = approach(length, _last_rate(base), peak, decays=course == ANNEALED)
+            schedule = derived.approach(length, _last_rate(base), peak, decays=course == ANNEALED)
             name = "_".join(filter(None, (base.name, target, f"r{100 * replay:02.0f}", course)))
             shares = {target: 1.0} if target else None
             runs.append(_run(name, schedule, base, replay, shares, batch or Batch()))
@@ -147,7 +141,7 @@ class Affordable:
     def with_most_telling(self, posterior: Posterior) -> Self:
         """Return these and the run that `bayes-cpt check` and `summary` advise, where the law knows it."""
         study, frame, plan = posterior.study, posterior.frame, self.plan
-        trial = trial_runs(frame, Typical.of(study)).get(facts(posterior).telling)
+        trial = derived.trial_runs(frame, derived.Typical.of(study)).get(facts(posterior).telling)
         if trial is None:
             return self
         schedule, kind, replay = trial
@@ -155,9 +149,11 @@ class Affordable:
         if kind is None:
             run = Run(MOST_TELLING, "pt", schedule)
         else:
-            base = _base_of_kind(fitted_bases(study), annealed=kind != STABLE)
+            base = _base_of_kind(fitted_bases(study), annealed=kind != derived.STABLE)
             decays = schedule.final <= schedule.peak / 2
-            course = approach(schedule.steps, _last_rate(base), schedule.peak, decays=decays)
+            course = derived.approach(
+                schedule.steps, _last_rate(base), schedule.peak, decays=decays
+            )
             count = len(study.targets)
             shares = dict.fromkeys(study.targets, 1.0 / count) if count > 1 else None
             run = _run(MOST_TELLING, course, base, replay, shares, posterior.batch)
@@ -198,7 +194,7 @@ def _base_of_kind(bases: Sequence[Base], *, annealed: bool) -> Base:
     base = bases[int(np.argmin(potentials))]
     if base.schedule is None or min(potentials) < LOW:
         return base
-    tail = linear(max(round(ANNEAL * base.schedule.steps), 1), base.schedule.final, 0.0)
+    tail = linear(max(round(derived.ANNEAL * base.schedule.steps), 1), base.schedule.final, 0.0)
     whole = base.schedule + tail
     return replace(base, name=f"{base.name}_annealed", steps=whole.steps, schedule=whole, run=None)
 

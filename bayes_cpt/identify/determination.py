@@ -21,16 +21,7 @@ import numpy as np
 import pandas as pd
 
 from bayes_cpt.arrays import Floats
-from bayes_cpt.forecast.derived import (
-    Typical,
-    annealed,
-    base_schedule,
-    derived_quantities,
-    effects_of,
-    plan_of,
-    trial_runs,
-    tried,
-)
+from bayes_cpt.forecast import derived
 from bayes_cpt.forecast.plans import denser_early
 from bayes_cpt.inference.posterior import PRIOR_DRAWS, Posterior, contraction, moments
 from bayes_cpt.laws.law import ALONG, gather
@@ -248,15 +239,15 @@ def facts(posterior: Posterior) -> Facts:
     return Facts(**json.loads(kept[FACTS]))
 
 
-def candidate_runs(frame: BoundModel, typical: Typical) -> Curves:
+def candidate_runs(frame: BoundModel, typical: derived.Typical) -> Curves:
     """Return the curves of `trial_runs`, and of runs of other model sizes where the law has a size.
 
     The losses of their bases count as measured, theirs at about 30 checkpoints, more of them early.
     """
-    runs, base = trial_runs(frame, typical), base_schedule(frame.reference)
+    runs, base = derived.trial_runs(frame, typical), derived.base_schedule(frame.reference)
     sizes = {OTHER_SIZE.format(size): size for size in _further_sizes(frame)}
-    runs |= {name: (annealed(base), None, 0.0) for name in sizes}
-    plan, residuals = plan_of(frame, runs, measured=True, sizes=sizes), frame.spec.residuals
+    runs |= {name: (derived.annealed(base), None, 0.0) for name in sizes}
+    plan, residuals = derived.plan_of(frame, runs, measured=True, sizes=sizes), frame.spec.residuals
 
     def checkpoints(run: Run, _: str) -> list[int]:
         skipped = first_step(plan, run, residuals) if run.phase == "pt" else 0.0
@@ -318,7 +309,7 @@ def expected(
     directions = _quantity_directions(free, study, places, coefficients)
     sizes = dict.fromkeys((*free.frame.sizes, *_further_sizes(free.frame)))
     wide = FreeParameters(replace(free.frame, sizes=tuple(sizes)))
-    candidates = candidate_runs(wide.frame, Typical.of(study))
+    candidates = candidate_runs(wide.frame, derived.Typical.of(study))
     known = [wide.labels.index(label) for label in free.labels]
     found = []
     for index, place in enumerate(places):
@@ -342,10 +333,10 @@ def expected(
         np.median(np.stack(own), axis=0) for own in zip(*found, strict=True)
     )
     labels = list(directions)
-    table = _labelled(labels, tried(free.frame, study))
+    table = _labelled(labels, derived.tried(free.frame, study))
     names = list(dict.fromkeys(curve.run for curve in candidates.curves))
     added = pd.DataFrame(with_more, index=names)
-    trials = {effect.name: effect.run for effect in effects_of(free.frame)}
+    trials = {effect.name: effect.run for effect in derived.effects_of(free.frame)}
     # What no two runs differ in is told by the run that would show it.
     advice = [
         best if was_tried or share < IDENTIFIED else trials[quantity]
@@ -392,7 +383,7 @@ def _quantity_directions(
     values = free.values(shifts.reshape(-1, size))
     # A law far outside its range may overflow, and then tells nothing there.
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        asked = {"effect": derived_quantities(free.frame, study, values)}
+        asked = {"effect": derived.derived_quantities(free.frame, study, values)}
         if coefficients:
             asked["coefficient"] = law.coefficients(values, np)
     for kind, quantities in asked.items():
@@ -489,7 +480,7 @@ def determination(posterior: Posterior, interval: float = 0.9) -> pd.DataFrame:
     )
     ranks = rankdata(np.stack(list(draws.values())), axis=1)
     alike = np.atleast_2d(np.corrcoef(ranks))
-    table = _labelled(labels, tried(frame, study))
+    table = _labelled(labels, derived.tried(frame, study))
     estimates = pd.DataFrame([moments(draws[label], interval) for label in labels])
     shares = np.array([contraction(priors[label], draws[label]) for label in labels])
     settled = table["tried"] & (shares >= IDENTIFIED)
@@ -518,7 +509,7 @@ def quantities(posterior: Posterior, parameters: dict[str, Floats]) -> dict[Labe
         asked = {
             "coefficient": frame.law.coefficients(parameters, np),
             "parameter": parameters,
-            "effect": derived_quantities(frame, posterior.study, parameters),
+            "effect": derived.derived_quantities(frame, posterior.study, parameters),
         }
     by_label = {}
     for kind, values in asked.items():

@@ -8,15 +8,9 @@ import pandas as pd
 import xarray as xr
 
 from bayes_cpt.inference.posterior import Posterior
+from bayes_cpt.landmarks import responses
 from bayes_cpt.landmarks.critical import CriticalPoint, critical_point
 from bayes_cpt.landmarks.decomposition import decompose
-from bayes_cpt.landmarks.responses import (
-    Response,
-    base_response,
-    loss_potential_response,
-    main_run,
-    peak_response,
-)
 from bayes_cpt.landmarks.trials import as_study, check_measured, fitted_base
 from bayes_cpt.landmarks.turning import TurningLength, turning_length
 from bayes_cpt.model.spec import ROLES
@@ -41,9 +35,9 @@ class Choices:
     """
 
     critical: CriticalPoint
-    direct: Response
-    rewarmed: Response
-    bases: Response
+    direct: responses.Response
+    rewarmed: responses.Response
+    bases: responses.Response
 
     @classmethod
     def of(cls, posterior: Posterior, target: Study, run: Run, draws: int) -> Self:
@@ -51,7 +45,7 @@ class Choices:
         runs = (*posterior.study.continual_runs, *target.continual_runs)
         replays = sorted({other.replay or 0.0 for other in runs})
         direct, rewarmed = (
-            loss_potential_response(
+            responses.loss_potential_response(
                 posterior, target, run.name, rewarmed_to_peak=again, draws=draws
             )
             for again in (False, True)
@@ -60,7 +54,7 @@ class Choices:
             critical=critical_point(posterior, replays, draws),
             direct=direct,
             rewarmed=rewarmed,
-            bases=base_response(posterior, target, run.name, draws=draws),
+            bases=responses.base_response(posterior, target, run.name, draws=draws),
         )
 
 
@@ -90,7 +84,7 @@ class Survey:
     run: Run
     base: Base
     turning: TurningLength
-    peaks: Response
+    peaks: responses.Response
     choices: Choices | None
     lift: xr.DataArray
     unknown: tuple[str, ...]
@@ -189,7 +183,7 @@ def survey(
         unknown = ()
     elif unknown and run is None and all(base.schedule is None for base in homes):
         target = posterior.study
-    target, chosen = main_run(posterior, target, run)
+    target, chosen = responses.main_run(posterior, target, run)
     is_known = not posterior.frame.spec.law.unknown_base
     name = chosen.name
     annealing = decompose(posterior, target, [name], draws)["annealing_cpt"]
@@ -198,7 +192,7 @@ def survey(
         run=chosen,
         base=fitted_base(posterior, target, chosen),
         turning=turning_length(posterior, target, draws=draws),
-        peaks=peak_response(posterior, target, name, draws=draws),
+        peaks=responses.peak_response(posterior, target, name, draws=draws),
         choices=Choices.of(posterior, target, chosen, draws) if is_known else None,
         lift=annealing.isel(run=0).max("step").clip(min=0.0),
         unknown=unknown,

@@ -4,6 +4,7 @@ A schedule that the Trainer of Hugging Face cannot follow is refused, and torch,
 The tests hold what is written to the trainers' own formulas, step by step.
 """
 
+from importlib.resources import files
 from typing import Any, NamedTuple
 
 from bayes_cpt.errors import StudyError
@@ -144,53 +145,5 @@ def torch_source(run: Run) -> str:
             logged = segment.logged_steps, segment.logged_rates
             pieces.append((end, segment.steps, "logged", *logged))
     lines = "\n".join(f"    {piece!r}," for piece in pieces)
-    return _TORCH.format(name=run.name, peak=run.schedule.peak, steps=end, pieces=lines)
-
-
-_TORCH = '''"""The learning rate of run {name}, written by bayes_cpt.
-
-    optimizer = torch.optim.AdamW(parameters, lr=PEAK)
-    scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, factor)
-"""
-
-import math
-from bisect import bisect_left
-
-PEAK, STEPS = {peak!r}, {steps!r}
-# Last step of a piece, its steps, its shape, and the learning rates before it and at its end (of a logged
-# one: steps and learning rates).
-PIECES = [
-{pieces}
-]
-
-
-def learning_rate(step):
-    """Return the learning rate of a step, counted from 1; that of the last step beyond it."""
-    step = min(max(step, 1), STEPS)
-    for last, steps, shape, start, end in PIECES:
-        if step <= last:
-            break
-    place = step - (last - steps)
-    if shape == "logged":
-        after = min(bisect_left(start, place), len(start) - 1)
-        before = max(after - 1, 0)
-        if start[after] == start[before] or place >= start[after]:
-            return end[after]
-        if place <= start[before]:
-            return end[before]
-        share = (place - start[before]) / (start[after] - start[before])
-        return end[before] + (end[after] - end[before]) * share
-    share = place / steps
-    if shape == "cosine":
-        return end + (start - end) * 0.5 * (1.0 + math.cos(math.pi * share))
-    if shape == "one_minus_sqrt":
-        share = math.sqrt(share)
-    if shape == "exponential":
-        return start * (end / start) ** share
-    return start + (end - start) * share
-
-
-def factor(done):
-    """Return the share of PEAK for the step after `done` steps, as LambdaLR counts."""
-    return learning_rate(done + 1) / PEAK
-'''
+    template = (files("bayes_cpt.study") / "torch_schedule.txt").read_text(encoding="utf-8")
+    return template.format(name=run.name, peak=run.schedule.peak, steps=end, pieces=lines)

@@ -15,6 +15,7 @@ import pandas as pd
 from bayes_cpt.checks import Check, unknown
 from bayes_cpt.errors import Problem, StudyError
 from bayes_cpt.strict import checked
+from bayes_cpt.study import validation
 from bayes_cpt.study.resources import RESOURCES
 from bayes_cpt.study.runs import Base, Branch, Run
 from bayes_cpt.study.schedules import Schedule, constant
@@ -29,14 +30,6 @@ from bayes_cpt.study.tables import (
     write_table,
 )
 from bayes_cpt.study.trunks import branch_of
-from bayes_cpt.study.validation import (
-    RING,
-    RING_FIX,
-    Origin,
-    Parts,
-    examine,
-    first_difference,
-)
 from bayes_cpt.toml_files import read_toml
 
 TABLES = ("study", "bases", "runs")
@@ -121,7 +114,7 @@ class Settings(Check):
         while ready := [name for name, table in left.items() if trunk(table) not in left]:
             ordered |= {name: left.pop(name) for name in ready}
         for name in left:
-            self.add(f"run {name}, key branch", RING, RING_FIX)
+            self.add(f"run {name}, key branch", validation.RING, validation.RING_FIX)
         return ordered
 
     def _built[T: (Base, Run)](
@@ -309,14 +302,14 @@ def _read(path: Path, *, is_plan: bool, fitted: Study | None, aside: Collection[
     ]
     named = ("name", "general", "target", *RESOURCE_KEYS)
     of_study: dict[str, Any] = {key: settings.study.get(key) for key in named}
-    parts = Parts(
+    parts = validation.Parts(
         **of_study,
         bases=tuple(settings.bases),
         runs=tuple(settings.runs),
         losses=pd.DataFrame(columns=list(LOSS_COLUMNS)) if losses is None else losses,
         description=settings.study.get("description", ""),
         is_plan=is_plan,
-        origin=Origin(
+        origin=validation.Origin(
             settings=str(settings_path),
             losses=str(losses_path or path),
             rates=str(path / "lr.csv"),
@@ -326,7 +319,7 @@ def _read(path: Path, *, is_plan: bool, fitted: Study | None, aside: Collection[
     if not check.problems:
         return Study(**vars(parts))
     if losses is not None:
-        check.problems += examine(parts, settings.malformed).problems
+        check.problems += validation.examine(parts, settings.malformed).problems
     raise StudyError(check.problems)
 
 
@@ -386,7 +379,9 @@ def _same_base(base: Base, other: Base) -> bool:
     if base.schedule is None or other.schedule is None:
         return base.known == other.known
     same_length = base.schedule.steps == other.schedule.steps
-    return same_length and not first_difference(other.schedule, base.schedule, base.schedule.steps)
+    return same_length and not validation.first_difference(
+        other.schedule, base.schedule, base.schedule.steps
+    )
 
 
 def write_study(

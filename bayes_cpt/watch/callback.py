@@ -6,7 +6,7 @@ Their classes are made when they are asked for: the bases are those of the libra
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from bayes_cpt.study.logs.names import domain_of, measured_unit
+from bayes_cpt.study.logs.naming import domain_of, measured_unit
 from bayes_cpt.study.logs.raw import Stated
 from bayes_cpt.study.logs.reading import Log
 from bayes_cpt.watch.in_loop import RunForecaster

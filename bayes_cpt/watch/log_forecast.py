@@ -18,7 +18,7 @@ from bayes_cpt.inference.fitting import fit
 from bayes_cpt.inference.posterior import Posterior, contraction
 from bayes_cpt.model.fitted_points import observed_steps
 from bayes_cpt.model.spec import ModelSpec, read_spec
-from bayes_cpt.study.logs.names import TRAIN
+from bayes_cpt.study.logs.naming import TRAIN
 from bayes_cpt.study.logs.raw import fail
 from bayes_cpt.study.logs.reading import Log
 from bayes_cpt.study.logs.runs import Recipe, logged_run, read_run_log

@@ -11,14 +11,7 @@ from pydantic import Field
 from bayes_cpt.arrays import Floats, Ints
 from bayes_cpt.checks import unknown
 from bayes_cpt.strict import Strict, checked
-from bayes_cpt.study.logs.names import (
-    RANKS,
-    count_of,
-    is_loss,
-    is_training_loss,
-    measured_unit,
-    rate_series,
-)
+from bayes_cpt.study.logs import naming
 from bayes_cpt.study.logs.raw import Cells, RawLog, as_number, fail, numbers
 from bayes_cpt.study.schedules import LONGEST_STEPS
 
@@ -91,7 +84,7 @@ class StepAxis:
         if named is not None and named not in names:
             raise fail(f"{self.raw.source}, --step {named}", *unknown("column", named, names))
         counter = named or self.raw.counter or self._counter()
-        counted = count_of(counter)
+        counted = naming.count_of(counter)
         unit = self.counting.step_unit or (counted if counted in OTHER_UNITS else "steps")
         size = self._size(counter, unit)
         counts = self._counts(counter)
@@ -124,8 +117,10 @@ class StepAxis:
     def _counter(self) -> str:
         """Return the column that counts the steps; two that differ are refused."""
         names = self.cells.names
-        found = {rank: [name for name in names if count_of(name) == rank] for rank in RANKS}
-        rank = next((rank for rank in RANKS if found[rank]), None)
+        found = {
+            rank: [name for name in names if naming.count_of(name) == rank] for rank in naming.RANKS
+        }
+        rank = next((rank for rank in naming.RANKS if found[rank]), None)
         if rank is None:
             problem = f"no column is called step; there are {', '.join(names)}"
             raise fail(self.raw.source, problem, "say which one counts the steps, --step COLUMN")
@@ -194,7 +189,7 @@ class StepAxis:
             others = [
                 f"{name} {cell}"
                 for name, cell in rows[i].cells.items()
-                if cell and count_of(name) in ("own", "steps", "calls")
+                if cell and naming.count_of(name) in ("own", "steps", "calls")
             ]
             problem = f"the {counter} is {rows[i].cells.get(counter)!r}"
             problem += f"; the row has {', '.join(others)}" if others else ""
@@ -208,7 +203,7 @@ class StepAxis:
         from_zero = f"{self.raw.source}: its {unit} are counted from 0"
         if unit == "epochs":
             # Keras counts them from 0, and writes each when it is over: its training loss is there.
-            trained = self.cells.given(filter(is_training_loss, self.cells.names))
+            trained = self.cells.given(filter(naming.is_training_loss, self.cells.names))
             first = (counts == 0) & measured & trained
             self.notes += [from_zero] if first.any() else []
             return (counts + float(first.any())) * size
@@ -263,10 +258,12 @@ class StepAxis:
 
 def without_step(cells: Cells) -> list[str]:
     """Say that rows without a step are left out, where they hold a loss."""
-    losses = ", ".join(list(filter(is_loss, cells.names))[:SHOWN])
+    losses = ", ".join(list(filter(naming.is_loss, cells.names))[:SHOWN])
     said = f"{len(cells.rows)} entries without a step, such as a prediction or a summary, were left out"
     return [f"{cells.rows[0].place}: {said} ({losses})"] if losses else []
 
 
 def _trains(series: str) -> bool:
-    return measured_unit(series) is None and (is_loss(series) or rate_series([series]) is not None)
+    return naming.measured_unit(series) is None and (
+        naming.is_loss(series) or naming.rate_series([series]) is not None
+    )

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bayes_cpt.checks import unknown
-from bayes_cpt.study.logs.names import FAIRSEQ, count_of
+from bayes_cpt.study.logs.naming import FAIRSEQ, NAMES, count_of
 from bayes_cpt.study.logs.patterns import (
     BY_PATTERN,
     COLOUR,
@@ -55,8 +55,6 @@ LABELS = (
     (("loss",), ("split", "mode", "type", "stage"), "_loss"),
     (("value",), ("metric", "key", "tag"), ""),
 )
-# Tables in a line of JSON that hold all that was logged at its step.
-WRAPPERS = ("data", "metrics", "scalars", "values")
 STATE = "trainer_state.json"
 # Of an evaluation beside its losses: how long it took.
 ASIDE = ("_runtime", "_per_second", "total_flos", "_model_preparation_time")
@@ -299,7 +297,7 @@ def flat(row: Mapping[str, Any], above: str = "") -> dict[str, Any]:
     joined: dict[str, Any] = {}
     for name, value in row.items():
         if isinstance(value, Mapping):
-            inner = flat(value, above if name in WRAPPERS else f"{above}{name}/")
+            inner = flat(value, above if name in NAMES["wrappers"] else f"{above}{name}/")
             joined |= {key: own for key, own in inner.items() if key not in joined}
         elif name.endswith(f"_{FAIRSEQ}"):
             joined[FAIRSEQ] = value

@@ -15,23 +15,8 @@ from pydantic import BeforeValidator, Field
 
 from bayes_cpt.arrays import Ints
 from bayes_cpt.checks import Check, unknown
+from bayes_cpt.study.logs import naming
 from bayes_cpt.study.logs.axis import SHOWN, Counting, StepAxis, without_step
-from bayes_cpt.study.logs.names import (
-    FAIRSEQ,
-    LENGTHS,
-    NO_SET,
-    OF_A_BYTE,
-    TIMES,
-    TRAIN,
-    UNITS,
-    count_of,
-    domain_of,
-    is_loss,
-    is_training_loss,
-    measured_unit,
-    rate_series,
-    words,
-)
 from bayes_cpt.study.logs.raw import (
     Cells,
     LogError,
@@ -54,24 +39,6 @@ SAME_VALUE = 1e-6
 PRECISE = 5
 # So many steps may have a second evaluation, of another checkpoint.
 MOST_AGAIN = 2
-RUN_COLUMNS = (
-    "run", "run_name", "run_id", "experiment", "seed", "trial", "replay", "config", "variant",
-)  # fmt: skip
-
-# Words of columns whose texts are of different runs.
-RUN_WORDS = {
-    "name",
-    "exp",
-    "model",
-    "arm",
-    "condition",
-    "mix",
-    "mixture",
-    "base",
-    "domain",
-    "dataset",
-}
-
 # One text or several.
 type Texts = Annotated[
     tuple[str, ...], BeforeValidator(lambda texts: (texts,) if isinstance(texts, str) else texts)
@@ -201,7 +168,7 @@ class _Cleaning:
         chosen = self._loss_series(sets)
         rate = self._rate_series()
         in_nats = IN_NATS[self._unit(chosen)]
-        tokens = [name for name in names if count_of(name) == "tokens"][:1]
+        tokens = [name for name in names if naming.count_of(name) == "tokens"][:1]
         wanted = [*chosen, *([rate] if rate else []), *tokens]
         self.cells = self.cells.kept(self.cells.given(wanted))
         axis = StepAxis(self.raw, self.cells, list(chosen), self.reading, self.notes)
@@ -219,7 +186,7 @@ class _Cleaning:
             losses += [(point.step, domain, loss) for point, loss in zip(points, nats, strict=True)]
         at_rates = self._merged(self._points([rate] if rate else [], steps), "learning rates")
         rates = [(point.step, point.value) for point in at_rates]
-        if times := TIMES.search(rate or ""):
+        if times := naming.PATTERNS["times"].search(rate or ""):
             rates = [(step, float(f"{value * float(times[1]):.12g}")) for step, value in rates]
         if self.check.problems:
             raise LogError(self.check.problems)
@@ -229,7 +196,7 @@ class _Cleaning:
             losses=tuple(losses),
             rates=tuple(rates),
             stated=self._stated(steps, [name for name in tokens if name != counter]),
-            diverged=self._diverged(steps, {*chosen, *filter(is_loss, names)}),
+            diverged=self._diverged(steps, {*chosen, *filter(naming.is_loss, names)}),
             notes=tuple(dict.fromkeys(self.notes)),
             no_rates=self.raw.no_rates,
         )
@@ -247,7 +214,7 @@ class _Cleaning:
                 return
         else:
             # Those that are called so first.
-            ordered = sorted(names, key=lambda name: name.lower() not in RUN_COLUMNS)
+            ordered = sorted(names, key=lambda name: name.lower() not in naming.NAMES["runs"])
             column = next((own for own in ordered if wanted in self._texts(own)), None)
         fix = "say which one, --row-run NAME; leave it out for a log of one run"
         if column is None:
@@ -259,7 +226,7 @@ class _Cleaning:
         self.cells = self.cells.kept(np.array(which, dtype=bool))
 
     def _run_columns(self) -> list[str]:
-        return [name for name in self.cells.names if name.lower() in RUN_COLUMNS]
+        return [name for name in self.cells.names if name.lower() in naming.NAMES["runs"]]
 
     def _texts(self, column: str) -> list[str]:
         return list(map(str, self.cells.column(column)))
@@ -291,21 +258,27 @@ class _Cleaning:
         units = {
             name: unit
             for name in names
-            if (unit := measured_unit(name)) is not None and self.cells.given([name]).any()
+            if (unit := naming.measured_unit(name)) is not None and self.cells.given([name]).any()
         }
         # One sort of measurement: a loss beside its own perplexity would be the same set twice.
-        order = (self.reading.loss_unit, *UNITS, OF_A_BYTE)
+        order = (self.reading.loss_unit, *naming.UNITS, naming.OF_A_BYTE)
         kept = next((unit for unit in order if unit in units.values()), None)
         chosen = [name for name, unit in units.items() if unit == kept]
-        chosen = chosen or [name for name in names if domain_of(name) in sets]
-        domains = {name: domain_of(name) for name in chosen}
-        trained = [name for name in names if is_training_loss(name)] if TRAIN in sets else []
+        chosen = chosen or [name for name in names if naming.domain_of(name) in sets]
+        domains = {name: naming.domain_of(name) for name in chosen}
+        trained = (
+            [name for name in names if naming.is_training_loss(name)]
+            if naming.TRAIN in sets
+            else []
+        )
         if trained and not units:
             series = max(trained, key=lambda name: int(self.cells.given([name]).sum()))
             self._say(f"no validation loss; the training loss, {series}, takes its place")
-            return {series: TRAIN}
+            return {series: naming.TRAIN}
         if not domains:
-            others = [name for name in names if count_of(name) not in ("own", "steps", "calls")]
+            others = [
+                name for name in names if naming.count_of(name) not in ("own", "steps", "calls")
+            ]
             raise fail(
                 self.raw.source,
                 f"no series is called a validation loss; there are {', '.join(others[:SHOWN])}",
@@ -317,12 +290,16 @@ class _Cleaning:
             raise fail(self.raw.source, problem, fix)
         said = ", ".join(f"{series} is {domain}" for series, domain in domains.items())
         self._say(f"validation sets by the names of the series: {said}")
-        if other := [name for name in names if NO_SET.search(name) and is_loss(name)]:
+        if other := [
+            name
+            for name in names
+            if naming.PATTERNS["no_set"].search(name) and naming.is_loss(name)
+        ]:
             self._say(
                 f"{', '.join(other[:SHOWN])}: against another axis, smoothed, the best so far, a spread or "
                 "a part of a loss, by the names; left out"
             )
-        if left := [name for name in units if domain_of(name) not in domains.values()]:
+        if left := [name for name in units if naming.domain_of(name) not in domains.values()]:
             shown = ", ".join(left[:SHOWN])
             self._say(f"{shown}: sets that were measured in {units[left[0]]}; left out")
         return domains
@@ -331,7 +308,7 @@ class _Cleaning:
         if self.reading.rate is not None:
             self._check_known([self.reading.rate])
             return self.reading.rate
-        series = rate_series(self.cells.names)
+        series = naming.rate_series(self.cells.names)
         if series is not None:
             self._say(f"the learning rate is the series {series}")
         return series
@@ -343,9 +320,9 @@ class _Cleaning:
                 self._say(f"losses were converted from {unit} per token to nats/token")
             return unit
         for series in chosen:
-            said = measured_unit(f"val_{series}")
+            said = naming.measured_unit(f"val_{series}")
             fix = f"give --unit {said} to convert it, or --loss SERIES=SET with a loss"
-            if said == OF_A_BYTE:
+            if said == naming.OF_A_BYTE:
                 fix = (
                     "make a table in which it is multiplied by the bytes (characters, words) of a token, "
                     f"bits also by {math.log(2):.4f}; or say that it is per token, --unit nats (bits ...)"
@@ -353,7 +330,7 @@ class _Cleaning:
             if said not in (None, "nats"):
                 problem = f"by its name it is {said}, and a study has nats/token"
                 raise fail(f"{self.raw.source}, series {series}", problem, fix)
-        if FAIRSEQ in self.cells.names:
+        if naming.FAIRSEQ in self.cells.names:
             problem = "it is a log of fairseq, whose losses are in base 2"
             raise fail(self.raw.source, problem, "give --unit bits, and the series with --loss")
         self._say("losses are taken as nats/token")
@@ -499,7 +476,10 @@ class _Cleaning:
             cells = [row.cells.get(column) for row in (one, other)]
             told = cells[0] != cells[1] and not any(map(empty, cells))
             texts = all(as_number(cell) is None for cell in cells)
-            if told and (column.lower() in RUN_COLUMNS or (texts and {*words(column)} & RUN_WORDS)):
+            if told and (
+                column.lower() in naming.NAMES["runs"]
+                or (texts and {*naming.words(column)} & naming.WORDS["run"])
+            ):
                 return column
         return None
 
@@ -544,7 +524,7 @@ class _Cleaning:
     def _stated(self, steps: Ints, tokens: Iterable[str]) -> Stated:
         stated = dict(self.raw.stated)
         for name in self.cells.names:
-            if "steps" not in stated and name.lower() in LENGTHS:
+            if "steps" not in stated and name.lower() in naming.NAMES["lengths"]:
                 known = list(filter(None, map(as_count, self.cells.column(name))))
                 stated |= {"steps": known[-1]} if known else {}
         if "steps" in stated:
@@ -586,5 +566,9 @@ def _same(value: float, other: float) -> bool:
 
 def _trains_on(block: Sequence[_Point]) -> bool:
     """Whether the training loss of rows changes while a validation loss stays the same."""
-    names = {name for name in block[0].row.cells if is_loss(name) and measured_unit(name) is None}
+    names = {
+        name
+        for name in block[0].row.cells
+        if naming.is_loss(name) and naming.measured_unit(name) is None
+    }
     return any(len({str(point.row.cells.get(name)) for point in block}) > 2 for name in names)

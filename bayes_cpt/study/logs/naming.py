@@ -1,0 +1,118 @@
+"""What series of logs are called: counts of steps and other things, validation losses, learning rates."""
+
+import re
+import tomllib
+from collections.abc import Sequence
+from importlib.resources import files
+
+_TABLES = tomllib.loads((files("bayes_cpt.study.logs") / "names.toml").read_text(encoding="utf-8"))
+# What a log may count, and whole names of that.
+RANKS: tuple[str, ...] = tuple(_TABLES["counts"])
+COUNTS: dict[str, str] = {name: rank for rank in RANKS for name in _TABLES["counts"][rank]}
+NAMES: dict[str, list[str]] = _TABLES["names"]
+WORDS: dict[str, set[str]] = {kind: set(own) for kind, own in _TABLES["words"].items()}
+PATTERNS: dict[str, re.Pattern[str]] = {
+    kind: re.compile(own, re.IGNORECASE) for kind, own in _TABLES["patterns"].items()
+}
+UNITS = ("nats", "bits", "perplexity")
+LOSS_WORDS = set[str]().union(*(WORDS[unit] for unit in UNITS))
+FILLER = WORDS["held_out"] | WORDS["filler"]
+# What the loss of training is called where it stands in for a validation set.
+TRAIN = "train"
+OF_A_BYTE = "per byte, character or word"
+# A counter by which logs of fairseq are known.
+FAIRSEQ = "num_updates"
+
+
+def words(series: str) -> list[str]:
+    """Return the words of a name.
+
+    Examples
+    --------
+    >>> words("eval/c4_en-validation/CrossEntropyLoss")
+    ['eval', 'c4', 'en', 'validation', 'crossentropyloss']
+    """
+    return [word for word in re.split(r"[\s/_.\-:]+", series.lower()) if word]
+
+
+def count_of(series: str) -> str | None:
+    """Return which of `RANKS` a series counts, None where its name does not say that it counts.
+
+    Examples
+    --------
+    >>> count_of("train/global_step"), count_of("iter_num"), count_of("_step"), count_of("eval_steps")
+    ('own', 'steps', 'calls', None)
+    """
+    name = series.strip().lower()
+    others = {*words(name)} - WORDS["trainer"]
+    if name in COUNTS or not others & WORDS["step"]:
+        return COUNTS.get(name)
+    others -= WORDS["step"] if words(name)[-1] in WORDS["step"] else WORDS["step"] | WORDS["number"]
+    return ("own" if others else "steps") if others <= WORDS["own"] else None
+
+
+def is_loss(series: str) -> bool:
+    """Whether a name is that of a loss, a perplexity or bits, of whatever data."""
+    return not LOSS_WORDS.isdisjoint(words(series))
+
+
+def is_training_loss(series: str) -> bool:
+    """Whether a name says no more than that it is the loss, or that of training.
+
+    Examples
+    --------
+    >>> [is_training_loss(name) for name in ("loss", "run1 - train/loss", "train_loss_step", "eval_loss")]
+    [True, True, True, False]
+    """
+    # Charts of W&B are exported with the run before the series.
+    name = series.rpartition(" - ")[2]
+    return is_loss(name) and {*words(name)} <= WORDS["training"] | WORDS["nats"] | {"lm", "step"}
+
+
+def measured_unit(series: str) -> str | None:
+    """Return the unit that a validation loss's name says it is in, None where it is no loss.
+
+    Examples
+    --------
+    >>> measured_unit("eval_code_loss"), measured_unit("val/ppl"), measured_unit("train/loss")
+    ('nats', 'perplexity', None)
+    >>> measured_unit("eval/c4/bpb"), measured_unit("val/nll_per_char")
+    ('per byte, character or word', 'per byte, character or word')
+    """
+    parts = words(series)
+    # Composer calls the losses of its evaluations metrics/SET/LanguageCrossEntropy.
+    composer = parts[:1] == ["metrics"] and WORDS["training"].isdisjoint(parts)
+    held_out = composer or not WORDS["held_out"].isdisjoint(parts)
+    if not held_out or PATTERNS["no_set"].search(series):
+        return None
+    if PATTERNS["per_byte"].search(series) and is_loss(series):
+        return OF_A_BYTE
+    last = {*parts} - FILLER
+    return next((unit for unit in ("perplexity", "bits", "nats") if WORDS[unit] & last), None)
+
+
+def domain_of(series: str) -> str:
+    """Return the validation set that a loss's name says: what is left of it, or ``val``.
+
+    Examples
+    --------
+    >>> domain_of("eval_code_loss"), domain_of("val_loss"), domain_of("eval/c4_en-validation/ppl")
+    ('code', 'val', 'c4_en')
+    """
+    left = FILLER | LOSS_WORDS | {""}
+    kept = []
+    for part in re.split(r"[/\s]+", series):
+        own = [word for word in re.split(r"[_.\-:]+", part) if word.lower() not in left]
+        if own:
+            kept.append("_".join(own))
+    name = "_".join(kept) or "val"
+    return f"val{name}" if name.isdigit() else name
+
+
+def rate_series(names: Sequence[str]) -> str | None:
+    """Return which of some series is the learning rate, None where none is called so."""
+    by_case = {name.lower(): name for name in reversed(names)}
+    known = (by_case[name] for name in NAMES["rates"] if name in by_case)
+    rate, no_rate = PATTERNS["rate"], PATTERNS["no_rate"]
+    called = (name for name in names if rate.search(name) and not no_rate.search(name))
+    return next(known, None) or next(called, None)
