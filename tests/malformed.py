@@ -209,6 +209,11 @@ TABLE: list[Malformed] = [
               ("losses.csv, line 13", "not CSV", "Close the")),
     Malformed("long-line", row("mixed,30,prose,3,5"), ("losses.csv, line 13", "5 cells")),
     Malformed("short-line", row("mixed,30,prose"), ("losses.csv, line 13", "3 cells", "run, step")),
+    Malformed("nested-settings", replace_file("study.toml", f"a = {5000 * '['}{5000 * ']'}"),
+              ("study.toml", "nested too deeply")),
+    Malformed("digits", replace_file("study.toml", f"a = {5000 * '9'}"), ("study.toml", "digits")),
+    Malformed("more-than-64-bits", replace_file("study.toml", "[[a]]\nb = 9223372036854775808"),
+              ("study.toml", "key a.b is a whole number of more than 64 bits")),
     # Columns
     Malformed("semicolons", replace_file("losses.csv", LOSSES.replace(",", ";")),
               ("losses.csv: the columns are separated by semicolons. Save",
@@ -344,6 +349,8 @@ TABLE: list[Malformed] = [
               ("study.toml, run mixed, segment 1, key end", "write shape = linear")),
     Malformed("exponential-to-zero", settings('"cosine"', '"exponential"'),
               ("study.toml, run mixed, segment 1, key end", "small positive learning rate")),
+    Malformed("a-trillion-steps", settings("steps = 50", "steps = 1000000000000"),
+              ("more than the 10000000 that any run has", "Count optimiser steps")),
     # Logged learning rates
     Malformed("log-and-schedule",
               settings("lr_log = true", f"lr_log = true\nschedule = [ {COSINE} ]"),

@@ -49,31 +49,6 @@ def test_wheel_holds_models_and_study_and_no_scripts(wheel: Path) -> None:
 
 
 @pytest.mark.slow
-def test_found_from_an_installed_wheel(wheel: Path, tmp_path: Path) -> None:
-    site = tmp_path / "site"
-    zipfile.ZipFile(wheel).extractall(site)
-    code = (
-        "import sys; sys.path.insert(0, sys.argv[1])\n"
-        "from bayes_cpt.bundled import bundled_study, models_folder\n"
-        "from bayes_cpt.study.folder import read_study\n"
-        "print(read_study(bundled_study()).digest())\n"
-        "print(bundled_study(), models_folder(), sep='\\n')\n"
-    )
-    done = subprocess.run(
-        # Isolated and elsewhere, so that the checkout cannot stand in for the wheel.
-        [sys.executable, "-I", "-c", code, str(site)],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    digest, *folders = done.stdout.splitlines()
-    assert digest == read_study(CHECKOUT / "data" / "cpt-lab").digest()
-    assert all(Path(folder).is_relative_to(site) for folder in folders)
-    assert (Path(folders[1]) / "cpt.toml").is_file()
-
-
-@pytest.mark.slow
 def test_the_demo_runs_from_an_installed_wheel(wheel: Path, tmp_path: Path) -> None:
     site = tmp_path / "site"
     zipfile.ZipFile(wheel).extractall(site)

@@ -58,6 +58,7 @@ LINES: list[tuple[str, tuple[str, ...]]] = [
     ("summary {fit} --interval 0", ("0 is not a mass",)),
     ("summary {fit} --interval nan", ("nan is not a mass",)),
     ("summary {fit} -o {dir}", ("this is a folder",)),
+    ("summary {fit} --sensitivity --plan {dir}/no.toml -o {dir}/t.csv", ("no.toml: there is no",)),
     ("summary {fit} -o {fit}", ("Let it end in .csv",)),
     ("predict {fit}", ("Missing option", "-o")),
     (f"predict {{text}} --plan {PLAN} -o {{dir}}/o.csv", ("not a fit of bayes_cpt",)),

@@ -1,4 +1,3 @@
-import inspect
 from pathlib import Path
 from typing import Any
 
@@ -8,12 +7,8 @@ import pytest
 from command_line import Call
 
 import bayes_cpt
-from bayes_cpt.cli import decisions as cli
-from bayes_cpt.decisions.decision import Decision, decide
-from bayes_cpt.decisions.final_losses import DRAWS
-from bayes_cpt.decisions.next_run import next_run
+from bayes_cpt.decisions.decision import Decision
 from bayes_cpt.decisions.objective import read_objective
-from bayes_cpt.decisions.search import CANDIDATES
 from bayes_cpt.decisions.space import read_space
 
 pytestmark = pytest.mark.usefixtures("few_candidates")
@@ -150,11 +145,3 @@ def test_the_forms_in_the_help_are_read(call: Call) -> None:
 
     read_objective(block("[weights]", "probability"))
     read_space({k: v for k, v in block("bases =", "steps =").items() if k != "loss_potential"})
-
-
-def test_all_that_is_asked_about_a_fit_looks_as_closely_by_default() -> None:
-    for verb in (cli.decide, cli.next_run):
-        asked = inspect.signature(verb).parameters
-        assert (asked["draws"].default, asked["candidates"].default) == (DRAWS, CANDIDATES)
-    assert inspect.signature(decide).parameters["draws"].default == DRAWS
-    assert inspect.signature(next_run).parameters["draws"].default == DRAWS

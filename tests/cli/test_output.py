@@ -1,7 +1,6 @@
 """What verbs print: tables, log lines, what an interruption means; and a reader that stops early."""
 
 import io
-import json
 import os
 import sys
 from collections.abc import Iterable
@@ -9,7 +8,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import pandas as pd
 import pytest
 from command_line import Call
 from rich.console import Console
@@ -17,9 +15,8 @@ from synthetic import lab, prior_as_posterior
 
 from bayes_cpt.bundled import bundled_study
 from bayes_cpt.cli import BROKEN_PIPE, run
-from bayes_cpt.cli.output import Output, _lines
+from bayes_cpt.cli.output import _lines
 from bayes_cpt.report.fit import what_is_lacking
-from bayes_cpt.report.tables import Table
 
 pytestmark = pytest.mark.usefixtures("few_candidates")
 
@@ -127,30 +124,6 @@ def test_nothing_is_cut_off_in_a_terminal_of_100_columns(
     assert "…" not in out
     # Prose wraps in a terminal; tables stand a little to the right.
     assert max(len(own) for own in out.splitlines() if own.startswith(" ")) <= 100
-
-
-def test_a_table_is_printed_from_its_rows(capsys: pytest.CaptureFixture[str]) -> None:
-    rows = pd.DataFrame(
-        {"run": ["a", "a", "b"], "loss": [2.5, float("nan"), 123456.0], "p": [0.5, 0.25, 1.0]}
-    )
-    cells: dict[str, Any] = {
-        "run": "run",
-        "loss": "loss",
-        "p": ("p", ".2f"),
-        "twice": lambda row: f"{2 * row['p']:g}",
-    }
-    table = Table("", rows, cells, group="run", marked=[True, False, False])
-    Output(quiet=False, machine=False).table(table)
-    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
-    assert lines == [
-        ["run", "loss", "p", "twice"],
-        ["a", "2.5", "0.50", "1"],
-        ["-", "0.25", "0.5"],
-        ["b", "123456", "1.00", "2"],
-    ]
-    Output(quiet=True, machine=False).table(table)
-    Output(quiet=False, machine=True).result({"rows": rows.head(1)})
-    assert json.loads(capsys.readouterr().out) == {"rows": [{"run": "a", "loss": 2.5, "p": 0.5}]}
 
 
 def test_lines_tell_stages_quarters_and_the_time_left(monkeypatch: pytest.MonkeyPatch) -> None:

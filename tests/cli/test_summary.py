@@ -35,15 +35,6 @@ def test_the_table_is_that_of_the_draws_in_the_file(call: Call, fit_file: Path) 
     assert "loss that endless pre-training would approach, nats/token" in answer.out
 
 
-def test_intervals_have_their_mass(call: Call, fit_file: Path) -> None:
-    half = call("summary", fit_file, "--interval", 0.5, "--json").json()
-    full = call("summary", fit_file, "--interval", 0.95, "--json").json()
-    assert {row["kind"] for row in full["quantities"]} == {"coefficient", "parameter"}
-    widths = {(r["quantity"], r["domain"]): r["upper"] - r["lower"] for r in full["quantities"]}
-    for row in half["quantities"]:
-        assert row["upper"] - row["lower"] < widths[row["quantity"], row["domain"]]
-
-
 @pytest.mark.parametrize(
     ("quantity", "domain"), [("B", "kernel"), ("alpha", "general"), ("misfit_cpt", "kernel")]
 )
@@ -128,14 +119,6 @@ def test_a_first_reader_gets_three_lines_and_a_small_table(
 
 def test_every_effect_has_its_words() -> None:
     assert set(COMPARISONS) == set(SUBJECTS) == set(MEANINGS)
-
-
-def test_a_bad_plan_leaves_no_table(call: Call, fit_file: Path, tmp_path: Path) -> None:
-    target = tmp_path / "table.csv"
-    plan = tmp_path / "none.toml"
-    line = ("summary", fit_file, "-o", target, "--sensitivity", "--plan", plan)
-    assert call(*line).code == 2
-    assert not target.exists()
 
 
 @pytest.mark.parametrize("model", shipped_models())

@@ -95,29 +95,6 @@ def test_the_value_of_perfect_information_is_the_least_expected_regret() -> None
     assert value == pytest.approx(decision().contenders.regrets[0].mean(), abs=1e-5)
 
 
-def test_sentences_name_what_to_do_with_its_probability() -> None:
-    text = " ".join(decision().sentences())
-    table = decision().table()
-    first = table.iloc[0]
-    assert f"Train from {first['base']}, 6000 steps" in text
-    assert f"{100 * first['replay']:.3g} % general data" in text
-    for head in ("Constraints", "Base", "Replay", "Peak LR", "Decay shape", "Trade", "Coming back",
-                 "How sure", "Further runs", "Mind"):  # fmt: skip
-        assert f"{head}: " in text, head
-    assert "loss potential" in text
-    assert "is kept" in text
-    assert (
-        "It leaves what was fitted: 6000 steps, 2.0x the longest run" in decision().sentences()[0]
-    )
-    first = "Beyond what was tried (6000 steps, 2.0x the longest run), by the law alone: train "
-    assert decision().verdict()[0].startswith(first)
-    # Nor is it called a guess in one line, and sure in the next.
-    assert decision().verdict()[1].startswith("How sure: by the law, which no run tested there, ")
-    # No sentence without a figure to judge it by.
-    for sentence in decision().sentences():
-        assert any(letter.isdigit() for letter in sentence)
-
-
 def test_everything_may_be_fixed() -> None:
     fixed = {"bases": "stable_12k", "replay": 0.25, "peak": 1e-3, **WHOLE}
     found = decide(lab_posterior(), "balanced", fixed, draws=40)

@@ -239,15 +239,6 @@ def test_runs_that_are_not_told_apart_are_named(found: RunValues) -> None:
         assert (other in found.as_good(first)) == near
 
 
-def test_sentences_say_which_what_and_whether_it_pays(found: RunValues) -> None:
-    words = found.sentences(0.8)
-    assert words[0].startswith(f"Next run: {found.order[0]}, ")
-    assert "as things stand the choice is from stable_12k" in words[1]
-    assert words[2].startswith("Is it worth its cost? ")
-    every = " ".join(words)
-    assert "somewhat too low" in every
-
-
 @pytest.mark.parametrize(
     ("hurdle", "verdict"),
     [

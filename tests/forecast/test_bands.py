@@ -14,7 +14,7 @@ from bayes_cpt.bundled import bundled_study
 from bayes_cpt.forecast import bands as module
 from bayes_cpt.forecast.bands import SUMMARY, bands
 from bayes_cpt.forecast.evaluate import paired_normals
-from bayes_cpt.forecast.plans import PlanError, prepare
+from bayes_cpt.forecast.plans import prepare
 from bayes_cpt.forecast.predict import table
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.model.fitted_points import first_step
@@ -221,21 +221,3 @@ def test_bands_of_pretraining_widen_beyond_what_was_measured(tmp_path: Path) -> 
     np.testing.assert_allclose(loaded, variances[1], rtol=1e-9)
     drawn_sd = of_draws(posterior.predict(plan, at=at, draws=10_000, seed=3), 0.9)["sd"]
     np.testing.assert_allclose(drawn_sd**2, variances[1], rtol=5.0 * np.sqrt(2.0 / 10_000))
-
-
-def test_paired_normals_are_standard_normal_and_exchangeable() -> None:
-    found = paired_normals(4000, seed=1)
-    assert abs(found.mean()) < 1e-12
-    assert found.std() == pytest.approx(1.0, abs=2e-3)
-    assert abs(np.corrcoef(found[1:], found[:-1])[0, 1]) < 5 / np.sqrt(4000)
-
-
-@pytest.mark.parametrize("wrong", [{"kind": "sure"}, {"interval": 1.0}])
-def test_impossible_requests(posterior: Posterior, wrong: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match=next(iter(wrong))):
-        bands(posterior, PLAN, **wrong)
-
-
-def test_a_plan_that_cannot_be_predicted_is_refused(posterior: Posterior) -> None:
-    with pytest.raises(PlanError, match="the fitted study has no such run"):
-        bands(posterior, PLAN, "known_run")

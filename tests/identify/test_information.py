@@ -5,7 +5,6 @@ from synthetic import lab
 from bayes_cpt.identify.determination import FreeParameters, information
 from bayes_cpt.model.joint_priors import draw_priors
 from bayes_cpt.model.points import build_curves
-from bayes_cpt.model.priors import Fixed, Prior
 from bayes_cpt.model.setup import Setup, build_setup
 from bayes_cpt.model.simulate import simulate
 from bayes_cpt.model.spec import read_spec
@@ -36,19 +35,6 @@ def test_values_and_places_undo_each_other() -> None:
     back = free.values(free.places(draws))
     for name, value in draws.items():
         np.testing.assert_allclose(back[name], value, rtol=1e-9)
-
-
-def test_a_fixed_parameter_is_not_free() -> None:
-    setup = setup_of("pretrain")
-    spec = setup.frame.spec
-    fixed = Prior(reason="known", every=Fixed(distribution="fixed", value=200.0))
-    frame = build_setup(
-        spec.model_copy(update={"priors": spec.priors | {"memory": fixed}}),
-        lab().subset(RUNS[:1]),
-    ).frame
-    free = FreeParameters(frame)
-    assert ("memory", "all") not in free.labels
-    np.testing.assert_array_equal(free.values(np.zeros((3, len(free.labels))))["memory"], 200.0)
 
 
 def test_information_is_the_variance_of_the_score() -> None:
@@ -82,17 +68,3 @@ def test_information_is_the_variance_of_the_score() -> None:
     wanted = np.stack(slopes) @ np.linalg.solve(covariance, np.stack(slopes).T)
     # Residual sizes move no expected curve, so they have no information here.
     np.testing.assert_allclose(told, wanted, rtol=0.1, atol=0.02 * np.abs(wanted).max())
-
-
-def test_information_of_a_run_does_not_depend_on_the_others() -> None:
-    setup, alone = setup_of(), build_setup(read_spec("cpt-replay"), lab().subset(RUNS))
-    free = FreeParameters(setup.frame)
-    place = np.zeros(len(free.labels))
-    every = information(free, setup.curves, place)
-    assert set(every) == set(RUNS)
-    one = alone.frame.curves(
-        lab(), lambda run, d: lab().curve(run.name, d)[0][1:].tolist(), [lab().run("r25_cos")]
-    )
-    np.testing.assert_allclose(
-        information(free, one, place)["r25_cos"], every["r25_cos"], rtol=1e-6, atol=1e-6
-    )

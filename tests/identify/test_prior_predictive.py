@@ -8,7 +8,6 @@ from malformed import FILES, write_files
 from synthetic import lab
 
 from bayes_cpt.bundled import bundled_study
-from bayes_cpt.errors import StudyError
 from bayes_cpt.forecast.derived import last_points
 from bayes_cpt.identify.prior_predictive import (
     above_zero,
@@ -75,13 +74,6 @@ def test_a_study_of_ones_own_supplies_what_is_missing(tmp_path: Path) -> None:
     frame, plan = read_prior_plan(SPEC, place, home)
     assert frame.domains == ("prose", "code")
     assert plan.base_loss("half", "code") == 4.2
-
-
-def test_a_plan_without_runs_of_the_laws_phase_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(StudyError, match="there is no PT run"):
-        frame_of(read_spec("pretrain"), lab().subset(["r25_cos"]))
-    with pytest.raises(StudyError, match="there is no CPT run"):
-        frame_of(SPEC, lab().subset(["pt_trunk"]))
 
 
 def test_ends_are_those_of_the_closed_law() -> None:

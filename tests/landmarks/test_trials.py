@@ -1,12 +1,10 @@
-import numpy as np
 import pytest
-from printed import COEFFICIENTS, PEAK, pretraining, printed_posterior, stepwise_losses
 from synthetic import lab, lab_posterior, practice
 
 from bayes_cpt.errors import StudyError
-from bayes_cpt.landmarks.trials import Trial, law_draws, read_target, trial_losses
+from bayes_cpt.landmarks.trials import Trial, law_draws, read_target
 from bayes_cpt.study.runs import Base, Run
-from bayes_cpt.study.schedules import Schedule, constant, cosine, linear
+from bayes_cpt.study.schedules import constant, cosine
 from bayes_cpt.study.study import Study
 
 NOWHERE = (None, None)
@@ -15,48 +13,6 @@ DOMAINS = ("general", "kernel")
 
 def plan_of(*runs: Run, bases: tuple[Base, ...]) -> Study:
     return Study("plan", "general", "kernel", bases, runs, lab().losses[:0], is_plan=True)
-
-
-@pytest.mark.parametrize("shift", COEFFICIENTS)
-@pytest.mark.parametrize(
-    ("base", "schedule"),
-    [
-        (pretraining(4000), cosine(1500, PEAK)),
-        (pretraining(4000, 0.0), cosine(1500, 0.5 * PEAK, warmup_steps=100)),
-        (pretraining(3000, 0.3), linear(2000, 0.3 * PEAK, 0.0)),
-    ],
-)
-def test_losses_are_those_of_the_law_summed_step_by_step(
-    shift: str, base: Schedule, schedule: Schedule
-) -> None:
-    (draws,) = law_draws(printed_posterior(shift), 1)
-    steps = [0, 1, 50, 777, schedule.steps]
-    losses = trial_losses(draws, [Trial(base, schedule, 0.0, NOWHERE)], [steps])
-    for domain, coefficients in enumerate(COEFFICIENTS[shift]):
-        expected = stepwise_losses(coefficients, base, schedule)[steps]
-        np.testing.assert_allclose(losses[0, 0, domain], expected, rtol=0, atol=1e-9)
-
-
-def test_losses_are_those_of_the_forecast_in_every_draw() -> None:
-    posterior, plan = lab_posterior(), practice()
-    (draws,) = law_draws(posterior, 40)
-    trials = [Trial.of(posterior, plan, run) for run in plan.runs]
-    last = [run.schedule.steps for run in plan.runs]
-    losses = trial_losses(draws, trials, [[10, steps] for steps in last])
-    bands = posterior.predict(plan, kind="expected", draws=40)["loss"]
-    forecast = bands.stack(sample=("chain", "draw")).transpose("sample", ...)
-    for i, (run, steps) in enumerate(zip(plan.runs, last, strict=True)):
-        own = forecast.sel(run=run.name, step=steps)
-        np.testing.assert_allclose(losses[:, i, :, 1], own, rtol=0, atol=1e-8)
-
-
-def test_a_run_starts_at_the_measured_loss_of_its_base() -> None:
-    posterior, plan = lab_posterior(), lab()
-    run = plan.run("r25_a0_rewarm")
-    trial = Trial.of(posterior, plan, run)
-    losses = trial_losses(law_draws(posterior, 40)[0], [trial], [[0]])
-    assert trial.base_losses == tuple(plan.base_loss("annealed_0pct", d) for d in DOMAINS)
-    np.testing.assert_allclose(losses[:, 0, :, 0] - np.array(trial.base_losses), 0.0, atol=1e-8)
 
 
 def test_a_plan_without_losses_takes_those_of_the_same_base_in_the_study() -> None:

@@ -88,15 +88,6 @@ def test_beyond_the_horizon_only_the_forward_area_grows(course: str) -> None:
     assert prolonged == pytest.approx(whole, rel=2 * CLOSE if course == "held" else 0.05)
 
 
-def test_every_draw_has_its_own_length() -> None:
-    found = turning_length(lab_posterior(), practice(), ["r25_cos_12k"], draws=40, horizon=20_000)
-    lengths = found.draws["length"].to_numpy()[:, 0, :, 0]
-    assert lengths.shape == (40, 2)
-    assert np.unique(lengths).size > 10
-    whole = lengths[np.isfinite(lengths) & (lengths < 1e9)]
-    np.testing.assert_array_equal(whole, np.round(whole))
-
-
 def test_the_table_tells_what_becomes_of_the_loss_and_how_surely() -> None:
     runs = ["r25_cos_12k", "r90_wsd_5k"]
     found = turning_length(
@@ -151,17 +142,6 @@ def test_on_whole_steps_the_last_return_is_found_exactly(rows: list[list[float]]
     steps = np.arange(1.0, 7.0)
     expected = [brute_return(np.array([0.0, *row])) for row in rows]
     np.testing.assert_array_equal(last_return(steps, np.array(rows)), expected)
-
-
-def test_a_loss_that_dips_first_is_not_back() -> None:
-    """As that of a short run does, whose decay gains more than its steps on new data lose."""
-    dips_and_stays_above = [0.2, -0.1, 0.3, 0.5, 0.8]
-    dips_and_returns = [0.2, -0.1, 0.3, 0.1, -0.2]
-    dips_alone = [-0.1, -0.2, 0.0, -0.1, -0.3]
-    found = last_return(
-        np.arange(1.0, 6.0), np.array([dips_and_stays_above, dips_and_returns, dips_alone])
-    )
-    np.testing.assert_array_equal(found, [np.inf, 5.0, 0.0])
 
 
 def test_a_run_that_dips_when_it_is_short_and_ends_above_has_not_turned() -> None:

@@ -37,24 +37,6 @@ def test_nothing_is_cut_off_or_overlaps(space: str) -> None:
     check_figure(plots.decision(decided(space)))
 
 
-def test_panels_of_the_default_space() -> None:
-    figure = plots.decision(decided("default"))
-    labels = [axes.get_xlabel() for axes in figure.axes]
-    assert labels == [
-        "replay ratio",
-        "peak LR / PT peak (logarithmic)",
-        "share of the draws",
-        "decay / steps after re-warm-up",
-        "loss on general (nats/token)",
-        "replay ratio",
-        "peak LR / PT peak (logarithmic)",
-    ]
-    assert figure.axes[2].get_ylabel() == "base"
-    assert figure.axes[5].get_ylabel() == "cost of choosing otherwise (nats)"
-    assert "Objective balanced, by expected loss" in str(figure.get_suptitle())
-    assert {"recommended", "each draw's own best", "0.005 nats"} <= set(legend_texts(figure))
-
-
 def test_what_is_drawn_is_the_decision() -> None:
     own = decided("default")
     figure = plots.decision(own)

@@ -1,10 +1,8 @@
 import numpy as np
-import pytest
 from figures import band_edges, check_figure, dots_of
 from synthetic import lab, lab_posterior, prior_as_posterior
 
 from bayes_cpt import plots
-from bayes_cpt.errors import StudyError
 
 RUNS = ["r25_cos", "r75_wsd", "r00_const"]
 
@@ -48,8 +46,3 @@ def test_a_pretraining_fit_shows_pt_runs() -> None:
     assert len(figure.axes) == len(lab().pretraining_runs)
     assert figure.axes[-1].get_xlabel() == "PT step (square-root axis)"
     check_figure(figure)
-
-
-def test_an_unknown_run_is_named() -> None:
-    with pytest.raises(StudyError, match="r26_cos"):
-        plots.fitted(lab_posterior(), ["r26_cos"])

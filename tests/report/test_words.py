@@ -13,7 +13,6 @@ import pandas as pd
 import pytest
 import size_family
 from designs import full, one_rate
-from jinja2 import DictLoader, UndefinedError
 from printed import printed_posterior
 from synthetic import lab, lab_posterior
 
@@ -22,7 +21,6 @@ from bayes_cpt.decisions.next_run import next_run
 from bayes_cpt.decisions.schedule_choice import choose_schedule
 from bayes_cpt.inference.law_checks import DRIFT, FACTOR, RUN, SIZE, LawCheck
 from bayes_cpt.landmarks import survey
-from bayes_cpt.report import words
 from bayes_cpt.report.fit import (
     alarm_text,
     batch_words,
@@ -39,46 +37,8 @@ from bayes_cpt.report.forecasts import (
     forecast_verdict,
     learnt_verdict,
 )
-from bayes_cpt.report.words import Words, render
 from bayes_cpt.watch import Status
 from bayes_cpt.watch.watcher import Continuation, Continuations
-
-TEMPLATE = """
-{% block verdict %}
-¶ Train {{ run }}
-  {% if short %} now {% endif %} .
-¶
-{% endblock %}
-{% block detail %}
-¶ One
-  line ; {{ gain | signed }} nats
-  ({{ probability | chance }} ) .
-
-¶ Another,
-after {{ count | steps }} steps.
-{% endblock %}
-"""
-FACTS = {"run": "a", "short": True, "gain": 0.25, "probability": 0.4, "count": 1234.0}
-
-
-@pytest.fixture
-def template(monkeypatch: pytest.MonkeyPatch) -> str:
-    environment = words.environment().overlay(loader=DictLoader({"own.txt": TEMPLATE}))
-    monkeypatch.setattr(words, "environment", lambda: environment)
-    return "own.txt"
-
-
-def test_paragraphs_are_single_lines(template: str) -> None:
-    assert render(template, FACTS) == Words(
-        verdict=["Train a now."],
-        sentences=["One line; +0.250 nats (40 %).", "Another, after 1200 steps."],
-    )
-
-
-def test_a_missing_fact_is_an_error(template: str) -> None:
-    with pytest.raises(UndefinedError, match="'run' is undefined"):
-        render(template, {name: value for name, value in FACTS.items() if name != "run"})
-
 
 MAKERS: dict[str, Callable[[], Any]] = {
     "decide": lambda: decide(lab_posterior(), draws=60, candidates=512),

@@ -2,13 +2,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from small_study import STUDY
 
-from bayes_cpt.errors import StudyError, StudyWarning
+from bayes_cpt.errors import StudyWarning
 from bayes_cpt.study.folder import read_plan, read_study, settings_text, write_study
 from bayes_cpt.study.ranges import describe
 from bayes_cpt.study.resources import Compute, Resources, UniqueTokens
@@ -76,15 +75,3 @@ def test_a_plan_takes_of_the_fitted_study_what_it_does_not_say(tmp_path: Path) -
     found = read_plan(path, study).resources
     assert found.unique_tokens == UniqueTokens(target=1e9)
     assert found.compute == study.compute
-
-
-def test_impossible_sizes_are_refused() -> None:
-    with pytest.raises(ValueError, match="neither general nor target"):
-        UniqueTokens()
-    with pytest.raises(ValueError, match=r"gpus\n.*greater than 0"):
-        Compute(seconds_per_step=1.0, gpus=0)
-    with pytest.raises(StudyError, match=r"run trunk and 2 more.*Add tokens_per_step"):
-        replace(STUDY, unique_tokens=UniqueTokens(target=1e6))
-    np.testing.assert_allclose(
-        Compute(seconds_per_step=3600.0).gpu_hours(np.array([1.0, 2.0])), [1.0, 2.0]
-    )

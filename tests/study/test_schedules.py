@@ -157,18 +157,6 @@ def test_malformed_logs(steps: list[int], rates: list[float], message: str) -> N
         Schedule.from_log(steps, rates)
 
 
-def test_all_problems_of_a_schedule_come_at_once() -> None:
-    with pytest.raises(StudyError) as caught:
-        Schedule.from_toml([{"shape": "cosin", "steps": 0, "start": -1, "end": "0"}, 3])
-    assert [problem.place for problem in caught.value.problems] == [
-        "segment 1, key shape",
-        "segment 1, key steps",
-        "segment 1, key start",
-        "segment 1, key end",
-        "segment 2",
-    ]
-
-
 @given(schedules(), st.integers(1, 3000))
 def test_a_stretched_schedule_has_the_steps_asked_for_and_ends_as_before(
     schedule: Schedule, steps: int

@@ -97,43 +97,10 @@ def test_writing_leaves_no_partial_folder(small: Study, tmp_path: Path) -> None:
 
 def test_byte_order_mark_blank_lines_and_blanks_are_harmless(small: Study, tmp_path: Path) -> None:
     losses = "\ufeff" + LOSSES.replace(",", " , ").replace("\n", "\r\n\r\n")
-    again = read_study(write_files(tmp_path / "blanks", {**FILES, "losses.csv": losses}))
+    settings_text = "\ufeff" + SETTINGS
+    changed = {**FILES, "study.toml": settings_text, "losses.csv": losses}
+    again = read_study(write_files(tmp_path / "blanks", {**changed}))
     assert again.digest() == small.digest()
-
-
-def test_learning_rate_unit_multiplies(small: Study, tmp_path: Path) -> None:
-    scaled = SETTINGS.replace("2e-3", "2.0").replace("[study]", "[study]\nlr_unit = 1e-3")
-    rates = RATES.replace("2e-3", "2").replace("1e-3", "1").replace("5e-4", "0.5")
-    folder = write_files(tmp_path / "unit", {**FILES, "study.toml": scaled, "lr.csv": rates})
-    again = read_study(folder)
-    for run in small.runs:
-        np.testing.assert_allclose(
-            again.run(run.name).schedule.learning_rates(), run.schedule.learning_rates(), rtol=1e-12
-        )
-
-
-def test_base_of_a_logged_run_takes_its_schedule_from_the_log(tmp_path: Path) -> None:
-    settings_text = """
-    [study]
-    name = "logs"
-    general = "prose"
-    [bases.early]
-    steps = 2
-    run = "trunk"
-    [runs.trunk]
-    phase = "pt"
-    lr_log = true
-    """
-    files = {
-        "study.toml": settings_text,
-        "losses.csv": "run,step,domain,loss\ntrunk,2,prose,3.25\n",
-        "lr.csv": "run,step,lr\ntrunk,1,1e-3\ntrunk,2,2e-3\ntrunk,3,1e-3\n",
-    }
-    study = read_study(write_files(tmp_path, {**files}))
-    schedule = study.base("early").schedule
-    assert schedule is not None
-    assert schedule.learning_rates().tolist() == [1e-3, 2e-3]
-    assert study.base_loss("early", "prose") == 3.25
 
 
 # Digest

@@ -132,6 +132,7 @@ def test_a_wrong_learning_rate_is_found_and_named(posterior: Posterior) -> None:
     ("stated", "rates", "losses", "said"),
     [
         (Stated(steps=600), (), (), "The log announces 600 steps, the plan 3000."),
+        (Stated(batch_tokens=4096), (), (), "The log has 4096 tokens a step, the plan 2048."),
         (Stated(), ((1500, 2.0),), (), "The logged learning rate is 2 at step 1500"),
         (Stated(), (), ((0, "kernel", 9.5),), "The log starts from a loss of 9.500 on kernel"),
     ],

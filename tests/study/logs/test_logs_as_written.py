@@ -14,8 +14,6 @@ import pytest
 
 from bayes_cpt.study.logs.raw import LogError, numbers
 from bayes_cpt.study.logs.reading import Log, Reading
-from bayes_cpt.study.logs.runs import disagreements
-from bayes_cpt.study.runs import Run
 from bayes_cpt.study.schedules import cosine
 
 STEPS = [0, 10, 20, 30]
@@ -677,22 +675,6 @@ def test_any_other_log_by_a_pattern(tmp_path: Path) -> None:
 
 
 # What a log states against a plan.
-
-
-def test_what_a_log_states_is_compared_with_the_plan(tmp_path: Path) -> None:
-    schedule = cosine(300, 1e-4, warmup_steps=10)
-    plan = Run("long", "cpt", schedule=schedule, base="b", replay=0.5, batch_tokens=8192)
-    rates = cosine(300, 2e-4, warmup_steps=10).learning_rates()
-    entries = [
-        {"step": s, "learning_rate": rates[s - 1], "num_input_tokens_seen": 4096 * s}
-        for s in (10, 20)
-    ]
-    path = tmp_path / "trainer_state.json"
-    state(path, [*entries, {"step": 20, "eval_loss": 2.8}], 600)
-    said = " ".join(disagreements(Reading(paths=(str(path),)).read(), plan).values())
-    assert "announces 600 steps, the plan 300" in said
-    assert "2 times as much" in said
-    assert "4096 tokens a step, the plan 8192" in said
 
 
 # Options.

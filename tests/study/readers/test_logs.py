@@ -61,14 +61,6 @@ def test_huggingface_runs(name: str) -> None:
     assert [(s.shape, s.steps) for s in schedule.segments] == [("linear", 20), ("cosine", 280)]  # type: ignore[union-attr]
 
 
-def test_a_resumed_run_is_merged_and_said() -> None:
-    log = clean(read_logs("hf", [str(LOGS / "hf-resumed")]), Reading())
-    again = clean(read_logs("hf", [str(LOGS / "hf" / "r25")]), Reading())
-    assert [row[:2] for row in log.losses] == [row[:2] for row in again.losses]
-    said = " ".join(log.notes)
-    assert "the newest is checkpoint-300/trainer_state.json, at step 300" in said
-
-
 def test_a_german_spreadsheet() -> None:
     raw = read_logs("csv", [str(LOGS / "tables" / "german.csv")])
     log = clean(raw, Reading(losses={"allgemein": "general", "Ziel": "target"}))
