@@ -37,10 +37,6 @@ RUNS, APART = 12, 0.3
 REACH, MARGIN = (1e-3, 1e3), 3.0
 # Inches of a panel, and the mass of a band.
 SIZE, BAND_MASS = (3.6, 2.7), 0.9
-CHOICES = {
-    "loss potential": "loss potential (final over peak learning rate of PT)",
-    "peak learning rate": "peak learning rate of CPT",
-}
 CURVES = {
     "never_left": ("hidden: never left the general data", GREY, "--"),
     "arrived": ("hidden: the shift all there", PALETTE[2], "--"),
@@ -171,7 +167,7 @@ def _interval(
 
 @styled
 def response(*responses: Response) -> Figure:
-    """Return a figure of the last loss against a choice, one panel per validation set.
+    """Return a figure of the last loss at each value of a choice, one panel per validation set.
 
     Parameters
     ----------
@@ -181,69 +177,47 @@ def response(*responses: Response) -> Figure:
     Returns
     -------
     matplotlib.figure.Figure
-        Medians with bands of 50 and 90 %, of bases dots with intervals. Dashed or open is the loss of the
-        base, before the run; what was not studied is shaded.
+        A row per value: the median with intervals of 50 and 90 %. Open is the loss of the base, before the
+        run; what was not studied is shaded.
     """
-    first = responses[0].draws
-    widest = max(responses, key=lambda each: each.draws.sizes["value"])
-    choice, run = first.attrs["choice"], first.attrs["run"]
-    domains = [str(domain) for domain in first["domain"].to_numpy()]
-    count = first.sizes["value"]
-    height = 0.32 * count + 1.4 if choice == "base" else SIZE[1]
-    title = f"{run}: last loss against {choice}"
-    figure, axes_row = panels.by_set(domains, SIZE[0], height, title)
+    widest = max((each.draws for each in responses), key=lambda draws: draws.sizes["value"])
+    values, choice = widest["value"].to_numpy().tolist(), widest.attrs["choice"]
+    labels = [value if isinstance(value, str) else f"{value:.3g}" for value in values]
+    domains = [str(domain) for domain in widest["domain"].to_numpy()]
+    title, height = f"{widest.attrs['run']}: last loss against {choice}", ROW * len(values) + HEAD
+    figure, axes_row = panels.by_set(domains, SIZE[0], height + 0.4, title)
+    not_studied = np.flatnonzero(widest["outside"].to_numpy()[::-1] != "")
     for i, (axes, domain) in enumerate(zip(axes_row, domains, strict=True)):
-        if choice == "base":
-            _bases(axes, responses[0], domain, i)
-            axes.tick_params(labelleft=i == 0)
-            continue
+        panels.rows(axes, labels, xlabel=LOSS, ylabel="" if i else choice)
+        axes.tick_params(labelleft=i == 0)
+        for row in not_studied:
+            axes.axhspan(row - 0.5, row + 0.5, color=GREY, alpha=0.12, linewidth=0.0, zorder=0)
         for k, each in enumerate(responses):
-            loss = each.draws["loss"].sel(domain=domain).to_numpy()
+            draws = each.draws["loss"].sel(domain=domain).transpose("draw", "value").to_numpy()
+            rows = [len(values) - 1 - values.index(own) for own in each.draws["value"].to_numpy()]
+            places = np.array(rows) + APART * (0.5 * (len(responses) - 1) - k)
             shade = PALETTE[2 + k] if len(responses) > 1 else colour(i)
-            values = each.draws["value"].to_numpy()
-            panels.curve(axes, values, loss, color=shade, marker="o", markersize=2.5)
-        start = widest.draws["start"].sel(domain=domain).median("draw")
-        axes.plot(start["value"], start, color=INK, linestyle="--", linewidth=0.9)
-        # Shaded half-way to the next value that was studied.
-        values = widest.draws["value"].to_numpy()
-        edges = np.concatenate([values[:1], 0.5 * (values[1:] + values[:-1]), values[-1:]])
-        for index in np.flatnonzero(widest.draws["outside"].to_numpy() != ""):
-            axes.axvspan(edges[index], edges[index + 1], color=GREY, alpha=0.12, lw=0.0, zorder=0)
-        dress(axes, ticks=6, xlabel=CHOICES[choice], ylabel=LOSS if i == 0 else "")
-        if choice == "peak learning rate":
-            panels.log_axis(axes, responses[0].draws["value"].to_numpy())
-    panels.legend(figure, _entries(responses))
-    return figure
-
-
-def _bases(axes: Axes, response: Response, domain: str, index: int) -> None:
-    loss = response.draws["loss"].sel(domain=domain).to_numpy()
-    start = response.draws["start"].sel(domain=domain).median("draw").to_numpy()
-    places = np.arange(loss.shape[1])[::-1]
-    panels.intervals(axes, places, loss, colour(index))
-    axes.plot(np.median(loss, axis=0), places, "o", color=colour(index), markersize=4)
-    axes.plot(start, places, "o", color=INK, markersize=4, markerfacecolor="none")
-    panels.rows(axes, response.draws["value"].to_numpy().tolist(), xlabel=LOSS)
-
-
-def _entries(responses: tuple[Response, ...]) -> dict[str, Any]:
-    if responses[0].draws.attrs["choice"] == "base":
-        return {
-            "last loss, median": panels.line(GREY, marker="o", markersize=3),
-            "of the base": panels.dot(INK, markersize=6, markerfacecolor="none"),
-            "50 % credible": panels.line(GREY, linewidth=3.2),
-            "90 % credible": panels.line(GREY, linewidth=1.2),
-        }
-    entries = {"last loss, median": panels.line(GREY, marker="o", markersize=3)}
-    if len(responses) > 1:
-        ways = {True: "re-warmed to the run's peak", False: "not re-warmed"}
-        named = [ways[bool(each.draws.attrs["rewarmed"])] for each in responses]
-        entries = {f"last loss, {way}": panels.line(PALETTE[2 + k]) for k, way in enumerate(named)}
-    entries["of the base"] = panels.line(INK, linestyle="--")
-    entries |= panels.band_marks("credible band")
-    if any((each.draws["outside"] != "").any() for each in responses):
+            panels.intervals(axes, places, draws, shade)
+            axes.plot(np.median(draws, axis=0), places, "o", color=shade, markersize=4)
+        start = widest["start"].sel(domain=domain).median("draw")
+        rows = np.arange(len(values))[::-1]
+        axes.plot(start, rows, "o", color=INK, markersize=4, markerfacecolor="none")
+    ways = {True: "re-warmed to the run's peak", False: "not re-warmed"}
+    marks = {"marker": "o", "markersize": 4}
+    entries = {
+        f"last loss, {ways[bool(each.draws.attrs['rewarmed'])]}": panels.line(
+            PALETTE[2 + k], **marks
+        )
+        for k, each in enumerate(responses)
+    }
+    if len(responses) == 1:
+        entries = {"last loss": panels.line(GREY, **marks)}
+    entries["of the base"] = panels.dot(INK, markersize=6, markerfacecolor="none")
+    entries["50 and 90 % credible"] = panels.line(GREY, linewidth=panels.INTERVAL_WIDTHS[1])
+    if not_studied.size:
         entries["not studied"] = panels.patch(GREY, 0.12)
-    return entries
+    panels.legend(figure, entries)
+    return figure
 
 
 @styled
