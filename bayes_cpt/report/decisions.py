@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from bayes_cpt.decisions import risk
 from bayes_cpt.decisions.decision import CONSTRAINT, Decision
@@ -31,8 +30,6 @@ from bayes_cpt.study.resources import MANY_EPOCHS, RESOURCE_WORDS, ROLES, epochs
 from bayes_cpt.study.runs import Run, mixture_words
 
 QUANTITIES = notation()["quantities"]
-# What the power of the learning rate in the forward area bears on.
-PEAKS = ("peak", "relative_peak")
 # Share of the peak above which the last learning rate is not annealed.
 HELD = 0.95
 # Monte Carlo errors within which two numbers do not differ.
@@ -69,8 +66,7 @@ def decision_words(decision: Decision, interval: float = 0.9) -> Words:
     valuation, contenders = decision.valuation, decision.contenders
     candidates, tolerance = contenders.candidates, decision.criterion.tolerance
     value, error = decision.information
-    optimum = decision.optimum_table(interval)
-    table, base = decision.table(interval), candidates.bases[candidates.base[0]]
+    base = candidates.bases[candidates.base[0]]
     taken = {name: float(amounts[0]) for name, amounts in valuation.taken(candidates).items()}
     breaches = zip(valuation.objective.chances, contenders.breaches[:, 0].tolist(), strict=True)
     general = next(iter(contenders.sets.values()))
@@ -78,7 +74,7 @@ def decision_words(decision: Decision, interval: float = 0.9) -> Words:
     back = risk.probability_below(general.law[:1].T, start, general.sizes[:1].T)[0]
     facts = {
         "decision": decision,
-        "row": table.iloc[0],
+        "row": decision.table(interval).iloc[0],
         "feasible": decision.feasible,
         "searched": bool(decision.space.searched),
         "in_short": configuration(
@@ -98,14 +94,10 @@ def decision_words(decision: Decision, interval: float = 0.9) -> Words:
         "taken": taken,
         "resources": RESOURCE_WORDS,
         "limits": valuation.objective.limits.given,
-        "best_base": float(np.mean(decision.optimum.column("base") == base.name)),
-        "others": _other_bases(decision, base.name),
         "quantities": _quantities(decision, interval),
-        "shapes": optimum[optimum["quantity"] == "decay_shape"].to_dict("records"),
         "trades": _trades(decision, interval),
         "general": valuation.model.frame.general,
         "back": float(back),
-        "rival": _rival(decision, table),
         "schedule": _schedule_gain(decision, interval),
         "error": error,
         "information": with_error(value, error),
@@ -126,15 +118,6 @@ def goal_words(valuation: Valuation) -> str:
     return " + ".join(f"{weight:.3g} {name}" for weight, name in weights)
 
 
-def _other_bases(decision: Decision, chosen: str) -> dict[str, float]:
-    """Return by how much the other bases end above the chosen one at their best, the nearest first."""
-    search = decision.search
-    allowed = np.where(search.feasible | ~search.feasible.any(), search.means, np.inf)
-    lowest = pd.Series(allowed).groupby(search.candidates.column("base")).min()
-    gaps = (lowest - lowest[chosen]).drop(chosen).sort_values()
-    return {str(name): float(gap) for name, gap in gaps.items() if np.isfinite(gap)}
-
-
 def _quantities(decision: Decision, interval: float) -> list[dict[str, Any]]:
     """Return what is said of each number that was searched: its row of the optimum's table and its cost."""
     table = decision.optimum_table(interval).set_index("quantity")
@@ -146,9 +129,7 @@ def _quantities(decision: Decision, interval: float) -> list[dict[str, Any]]:
             ends = [quantity(float(end)) for end in (flat.min(), flat.max())]
             reach = _with_mass(row, named["unit"], interval)
             costs = " to ".join(ends) if ends[0] != ends[1] else ""
-            powers = _by_forward_power(decision, cut.name, row, interval)
-            said = {"row": row, "range": reach, "flat": costs, "powers": powers}
-            found.append(named | said)
+            found.append(named | {"row": row, "range": reach, "flat": costs})
     return found
 
 
@@ -192,24 +173,6 @@ def _kept_from(decision: Decision) -> str:
     return ""
 
 
-def _by_forward_power(
-    decision: Decision, name: str, row: pd.Series, interval: float
-) -> dict[str, str] | None:
-    """Return the best peak learning rate where rho is low and where it is high; None where rho is fixed."""
-    best = decision.optimum.column(name)
-    powers = decision.valuation.model.parameters.get("forward_power")
-    # The draws of a stack are those of several laws, and only some of them may have a power.
-    if name not in PEAKS or powers is None or powers.size != best.size or np.ptp(powers) == 0.0:
-        return None
-    low, high = np.quantile(powers, [1 / 3, 2 / 3])
-    found = {"low": f"{low:.2f}", "high": f"{high:.2f}"}
-    for place, near in (("at_low", powers <= low), ("at_high", powers >= high)):
-        ends = np.quantile(best[near].astype(float), [0.5 - interval / 2, 0.5 + interval / 2])
-        lower, upper = ends + 0.0 * row[["lower", "upper"]].to_numpy(float)
-        found[place] = _lies(lower, upper)
-    return found
-
-
 def _trades(decision: Decision, interval: float) -> dict[str, Estimate]:
     """Return by how much a new run ends above the reference, by validation set."""
     normals = decision.valuation.model.normals(decision.criterion.seed)
@@ -234,18 +197,6 @@ def _schedule_gain(decision: Decision, interval: float) -> dict[str, Any] | None
         "moved": Estimate.of(-decision.schedule_gain, interval).moved,
         "matters": decision.schedule_matters,
         "command": " ".join(asked),
-    }
-
-
-def _rival(decision: Decision, table: pd.DataFrame) -> dict[str, Any] | None:
-    """Return the next best choice that is well apart, None where there is only one."""
-    if len(table) == 1:
-        return None
-    rival, values = int(table["regret"][1:].idxmin()), decision.contenders.values
-    return {
-        "configuration": configuration(decision.contenders.candidates, rival),
-        "regret": table["regret"][rival],
-        "better": float(np.mean(values[rival] < values[0])),
     }
 
 

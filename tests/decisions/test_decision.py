@@ -126,19 +126,6 @@ def test_a_schedule_that_would_end_lower_is_named() -> None:
     assert "bayes-cpt schedule" not in " ".join([*decision().verdict(), *decision().sentences()])
 
 
-def test_what_rho_does_to_the_best_peak_is_said() -> None:
-    chosen = decision()
-    powers = np.ravel(chosen.valuation.model.parameters["forward_power"])
-    best = chosen.optimum.column("relative_peak").astype(float)
-    [said] = [text for text in chosen.sentences() if text.startswith("Peak LR")]
-    low, high = np.quantile(powers, [1 / 3, 2 / 3])
-    assert f"is low (up to {low:.2f}," in said
-    assert f"is high (from {high:.2f}," in said
-    # In most draws the best is the highest allowed: that end of the interval would be the space's.
-    for side in (best[powers <= low], best[powers >= high]):
-        assert f"at {np.quantile(side, 0.05):.2g} or more" in said
-
-
 def test_an_end_of_the_space_is_no_finding() -> None:
     space = SPACE | {
         "replay": {"low": 0.0, "high": 0.1},
