@@ -1,6 +1,5 @@
 """`bayes-cpt decide`, `next-run` and `schedule`: what to train, which short run first, how its LR falls."""
 
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,11 +11,9 @@ from bayes_cpt.cli.log_options import numbers
 from bayes_cpt.cli.options import command, listed
 from bayes_cpt.cli.output import Answer, Results
 from bayes_cpt.cli.running import advised
-from bayes_cpt.report.tables import Table, columns, star, starred
+from bayes_cpt.report.tables import Table, star, starred
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from bayes_cpt.decisions.decision import Decision
 
 WORTH = (
@@ -138,6 +135,7 @@ def decide(
         Nats of the objective that make no difference.
     """
     from bayes_cpt.decisions.space import narrowed, read_space
+    from bayes_cpt.report.results import choices_table
     from bayes_cpt.study.folder import settings_text
 
     results = Results(output)
@@ -155,7 +153,6 @@ def decide(
         tolerance=tolerance,
         seed=seed,
     )
-    choices = decision.table(interval)
     results.write("plan", "plan.toml", settings_text(decision.plan()))
     nothing = "No configuration of the space keeps the constraints; these come nearest."
     return advised(
@@ -166,41 +163,15 @@ def decide(
         results,
         _facts(decision) | {"seed": seed},
         tables={
-            "contenders": choices,
+            "contenders": decision.table(interval),
             "optimum": decision.optimum_table(interval),
             "front": decision.front_table(interval),
         },
         figures={"decision": decision.plot},
-        parts=[_choices(choices, decision)],
+        parts=[choices_table(decision, interval)],
         verbose=verbose,
         problems=[] if decision.feasible else [nothing],
     )
-
-
-def _choices(table: "pd.DataFrame", decision: "Decision") -> Table:
-    """Return what was chosen among, the recommendation first."""
-    from bayes_cpt.report.numbers import fixed, signed
-    from bayes_cpt.report.results import taken_columns
-
-    valuation = decision.valuation
-    change = partial(signed, spread=float(decision.contenders.values.std(axis=1).min()))
-    searched = [own for own in ("loss_potential", "targets") if own in decision.space.searched]
-    names = ["option", "base", *searched, "replay:.2f", "peak LR=peak:.2g", "steps"]
-    cells = columns(" | ".join(names)) | taken_columns(table)
-    domains = (*valuation.model.domains, *valuation.thirds)
-    cells |= {domain: (f"{domain}_change", change) for domain in domains}
-    cells |= {name: (f"{name}_change", "+.3f") for name in valuation.links}
-    cells |= {
-        "objective": ("objective", change),
-        "regret": ("regret", partial(fixed, spread=decision.information[1])),
-        f"within\n{decision.criterion.tolerance:g}": ("p_within", "%"),
-    }
-    for index in range(1, len(valuation.objective.chances) + 1):
-        cells[f"P(breach\n{index})"] = (f"breach_{index}", "%")
-    reference = valuation.reference.name if valuation.reference else "its own base"
-    title = f"Choices by {valuation.objective.name}: change from {reference}, nats/token"
-    outside = table["outside"]
-    return Table(title, starred(table, "option"), cells, star(outside), marked=outside, close=True)
 
 
 def _nats(pair: tuple[float, float]) -> dict[str, float]:

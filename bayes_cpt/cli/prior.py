@@ -1,5 +1,6 @@
 """`bayes-cpt prior`: what a model expects before it has seen a loss."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,8 +13,6 @@ from bayes_cpt.report.tables import Table
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from bayes_cpt.model.setup import BoundModel
 
 FIGURES = (".png", ".pdf", ".svg")
 
@@ -59,6 +58,7 @@ def prior(
     from bayes_cpt.identify.prior_predictive import expected_ends, read_prior_plan
     from bayes_cpt.model.joint_priors import prior_table
     from bayes_cpt.report.forecasts import prior_verdict
+    from bayes_cpt.report.results import PRIOR, priors_table
 
     file = OutputFile(output, FIGURES, plan, model)
     spec = bayes_cpt.read_spec(model)
@@ -78,28 +78,15 @@ def prior(
         "ends": ends,
         "figure": output and str(output),
     }
-    parts = [*_priors(frame, interval), *_ends(runs.name, ends), *file.said]
+    table = priors_table(frame, interval)
+    # A terminal has no room for the reasons beside the numbers.
+    reasons = Table(
+        "What they are of, and why",
+        table.rows[table.rows["why"] != ""],
+        "parameter | meaning and reason=why",
+    )
+    parts = [replace(table, columns=PRIOR), reasons, *_ends(runs.name, ends), *file.said]
     return Answer(content, lines, parts)
-
-
-def _priors(frame: "BoundModel", interval: float) -> list[Part]:
-    import pandas as pd
-
-    from bayes_cpt.report.results import prior_rows
-
-    rows, spec = prior_rows(frame, interval), frame.spec
-    title = f"Priors of {spec.name}, with central {100 * interval:g} % intervals"
-    cells = "parameter | on=domain | distribution | lower:2 | upper:2"
-    shown: list[Part] = [Table(title, rows, cells, group="parameter")]
-    if spec.correlations:
-        pairs = [(*p.between, f"{p.value:+.2f}", p.reason) for p in spec.correlations]
-        table = pd.DataFrame(pairs, columns=["parameter", "and", "correlation", "why"])
-        shown.append(Table("Priors that depend on each other", table))
-    reasons = rows.drop_duplicates("parameter")
-    unit = reasons["unit"].map(lambda unit: "" if unit == "1" else f", {unit}")
-    reasons = reasons.assign(why=reasons["meaning"] + unit + ". " + reasons["reason"])
-    cells = "parameter | meaning and reason=why"
-    return [*shown, Table("What they are of, and why", reasons, cells)]
 
 
 def _ends(plan: str, ends: "pd.DataFrame") -> list[Part]:

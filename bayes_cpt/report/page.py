@@ -279,7 +279,7 @@ class Report:
                 unmeasured=unmeasured_words(frame),
                 runs=runs_table(study),
                 bases=bases_table(study),
-                priors=priors_table(frame),
+                priors=priors_table(frame, self.interval),
                 equations=[(Markup(mathml(own)), own.spelled) for own in law_equations(frame)],
                 letters=[
                     (Markup(mathml_symbol(name)), meaning(frame, name))

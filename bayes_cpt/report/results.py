@@ -7,13 +7,14 @@ import pandas as pd
 
 from bayes_cpt.report.fit import COMPARISONS
 from bayes_cpt.report.forecasts import held, left_out
-from bayes_cpt.report.numbers import fixed, listed
+from bayes_cpt.report.numbers import fixed, listed, signed
 from bayes_cpt.report.tables import (
     NONE,
     SYMBOL,
     Table,
     columns,
     number,
+    star,
     starred,
     with_interval,
 )
@@ -32,6 +33,7 @@ TAKEN = {
     "gpu_hours": "GPU-\nhours",
     "money": "money",
 }
+PRIOR = "parameter | on=domain | prior=distribution | lower:2 | upper:2"
 # Runs that a note names one by one.
 NAMED = 8
 
@@ -90,21 +92,31 @@ def quantities_table(posterior: "Posterior", rows: pd.DataFrame, interval: float
 
 def choices_table(decision: "Decision", interval: float = 0.9) -> Table:
     """Return the contenders of a decision, the recommendation first."""
-    table, error = decision.table(interval), decision.information[1]
-    domains = decision.valuation.model.domains
-    losses = [f"loss on {domain}={domain}:interval" for domain in domains]
-    names = ["option", "base", "replay:.2f", "peak LR=peak:.3g", "steps:6", *losses]
-    shown = columns(" | ".join(names)) | {"regret": ("regret", partial(fixed, spread=error))}
-    beyond = (table["outside"] != "").any()
-    named = table.assign(option=table["option"].str.replace("-", " "))
+    table, valuation = decision.table(interval), decision.valuation
+    change = partial(signed, spread=float(decision.contenders.values.std(axis=1).min()))
+    searched = [own for own in ("loss_potential", "targets") if own in decision.space.searched]
+    names = ["option", "base", *searched, "replay:.2f", "peak LR=peak:.2g", "steps:6"]
+    shown = columns(" | ".join(names)) | taken_columns(table)
+    for domain in (*valuation.model.domains, *valuation.thirds):
+        shown[domain] = (f"{domain}_change", change)
+    shown |= {name: (f"{name}_change", "+.3f") for name in valuation.links}
+    tolerance = f"{decision.criterion.tolerance:g}"
+    shown |= {
+        "regret": ("regret", partial(fixed, spread=decision.information[1])),
+        f"within\n{tolerance}": ("p_within", "%"),
+    }
+    for index in range(1, len(valuation.objective.chances) + 1):
+        shown[f"P(breach\n{index})"] = (f"breach_{index}", "%")
+    reference = valuation.reference.name if valuation.reference else "its own base"
+    outside = star(table["outside"])
     return Table(
-        f"Choices by the objective {decision.valuation.objective.name}",
-        starred(named, "option"),
-        shown | {"near best": ("p_within", "%")},
-        note=f"Losses in nats/token of a new run: median and central {100 * interval:g} % predictive "
-        "interval. Regret: what the option costs on average above the best there is, in nats of the "
-        "objective. Near best: probability of being within "
-        f"{decision.criterion.tolerance:g} nats of it{'. * leaves what was fitted' if beyond else ''}",
+        f"Choices by the objective {valuation.objective.name}: change from {reference}, nats/token",
+        starred(table, "option"),
+        shown,
+        note="Regret: what the option costs on average above the best there is. Within: probability of "
+        f"being within {tolerance} nats of it{f'. {outside}' if outside else ''}",
+        marked=table["outside"],
+        close=True,
         label="choices",
         numbers=table,
     )
@@ -204,28 +216,26 @@ def bases_table(study: "Study") -> Table:
     return Table("Bases", rows, shown, note=note, label="bases")
 
 
-def prior_rows(frame: "BoundModel", interval: float = 0.9) -> pd.DataFrame:
-    """Return the priors of a model, one line where all validation sets have the same."""
+def priors_table(frame: "BoundModel", interval: float = 0.9) -> Table:
+    """Return the priors of a model with their reasons, one line where all validation sets have the same."""
     from bayes_cpt.model.joint_priors import prior_table
 
     priors = prior_table(frame, interval)
     by_parameter = priors.groupby("parameter", sort=False)["distribution"]
     alike = (by_parameter.transform("nunique") == 1) & (by_parameter.transform("size") > 1)
     shown = priors.assign(domain=priors["domain"].where(~alike, "all"))
-    return shown.drop_duplicates(["parameter", "domain"])
-
-
-def priors_table(frame: "BoundModel") -> Table:
-    """Return the priors of a model with their reasons."""
-    rows = prior_rows(frame)
-    again = rows["parameter"].duplicated()
+    rows = shown.drop_duplicates(["parameter", "domain"])
+    unit = rows["unit"].map(lambda unit: "" if unit == "1" else f", {unit}")
+    why = (rows["meaning"] + unit + ". " + rows["reason"]).mask(rows["parameter"].duplicated(), "")
     pairs = [f"{' and '.join(own.between)} ({own.value:+.2f})" for own in frame.spec.correlations]
     return Table(
-        f"Priors, each with its reason{f'; correlated are {", ".join(pairs)}' if pairs else ''}",
-        rows.assign(**{name: rows[name].mask(again, "") for name in ("meaning", "reason")}),
-        "parameter | on=domain | prior=distribution | meaning | reason",
+        f"Priors of {frame.spec.name}, with central {100 * interval:g} % intervals",
+        rows.assign(why=why),
+        f"{PRIOR} | what it is, and why=why",
+        note=f"Correlated are {', '.join(pairs)}" if pairs else "",
         group="parameter",
         label="priors",
+        numbers=priors,
     )
 
 
