@@ -200,8 +200,14 @@ def response(*responses: Response) -> Figure:
             panels.intervals(axes, places, draws, shade)
             axes.plot(np.median(draws, axis=0), places, "o", color=shade, markersize=4)
         start = widest["start"].sel(domain=domain).median("draw")
-        rows = np.arange(len(values))[::-1]
-        axes.plot(start, rows, "o", color=INK, markersize=4, markerfacecolor="none")
+        axes.plot(
+            start,
+            np.arange(len(values))[::-1],
+            "o",
+            color=INK,
+            markersize=4,
+            markerfacecolor="none",
+        )
     ways = {True: "re-warmed to the run's peak", False: "not re-warmed"}
     marks = {"marker": "o", "markersize": 4}
     entries = {
