@@ -319,9 +319,7 @@ def schedule(
     r"""Find the best schedule of a run: a cosine, or one that is held and then decays (WSD).
 
     Up to a highest learning rate the best of either is found, from the end of a short line that starts at
-    the base's learning rate, and the two are compared in every posterior draw. Beside them stands the best
-    schedule of any falling shape. The law's annealing term rewards one that drops to 0 at once, which no
-    study has tried: it says what further shapes could gain at most, and is not advised.
+    the base's learning rate, and the two are compared in every posterior draw.
 
     \b
     Example:
@@ -329,8 +327,7 @@ def schedule(
     bayes-cpt schedule fit.nc --steps 12000 --replay 0.25 --base stable_12k -o schedule
     bayes-cpt predict fit.nc --plan schedule -o forecast.csv
 
-    FOLDER is a plan of three runs, free, cosine and wsd. Its lr.csv has the learning rate of every step
-    of free.
+    FOLDER is a plan of two runs, cosine and wsd.
 
     \b
     Exit codes:
@@ -374,7 +371,6 @@ def schedule(
         "outside": choice.outside,
         "learning_rate": choice.schedules[choice.advised].learning_rates().tolist(),
     }
-    results.tables({"lr": choice.rates()})
     results.write("study", "study.toml", runs_text(choice.plan.runs))
     title = f"By how much the best schedules end lower, nats, {100 * interval:g} % intervals"
     return advised(

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from bayes_cpt.arrays import Floats, Ints, central
+from bayes_cpt.arrays import Ints, central
 from bayes_cpt.decisions.final_losses import DRAWS, FinalLosses
 from bayes_cpt.decisions.objective import Objective, read_objective
 from bayes_cpt.decisions.risk import RiskMeasure
-from bayes_cpt.decisions.schedule_choice import SHORTEST_RUN, free_schedule, highest_rate, is_gain
 from bayes_cpt.decisions.search import (
     CANDIDATES,
     Contenders,
@@ -126,27 +125,6 @@ class Decision:
         means = np.where(self.search.feasible, self.search.means, np.inf)
         kept = means <= means.min() + self.criterion.tolerance
         return self.search.candidates.take(np.flatnonzero(kept))
-
-    @cached_property
-    def schedule_gain(self) -> Floats | None:
-        """By how much the best of any falling schedule ends below the recommendation, nats, (draws,).
-
-        None where a run is too short for that or starts from no base of the study, or where there are
-        constraints, which it might break.
-        """
-        valuation, chosen = self.valuation, self.chosen
-        short = chosen.schedules.steps[0] < SHORTEST_RUN
-        hypothetical = "loss_potential" in self.space.quantities
-        if valuation.objective.chances or short or hypothetical:
-            return None
-        free = free_schedule(valuation, chosen, highest_rate(valuation.model.study))
-        return valuation.weighted_loss(chosen) - valuation.weighted_loss(free)
-
-    @property
-    def schedule_matters(self) -> bool:
-        """Whether a schedule of another shape would end lower by more than the tolerance."""
-        gain = self.schedule_gain
-        return gain is not None and is_gain(gain, self.criterion.tolerance)
 
     def plan(self) -> Study:
         """Return the contenders as a plan, to be handed to `Posterior.predict` or written to a file."""

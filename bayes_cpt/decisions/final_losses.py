@@ -350,21 +350,6 @@ class FinalLosses:
         laws = tuple(OneLaw.of(law, count, seed) for law, count in shares)
         return cls(posterior.study, laws, measured, third)
 
-    def thinned(self, draws: int) -> Self:
-        """Return every law in about its share of fewer draws, evenly spread, for its losses alone."""
-        every = max(self.draws // draws, 1)
-        laws = tuple(
-            replace(
-                law,
-                draws=Draws.of(
-                    law.draws.frame,
-                    {name: own[::every] for name, own in law.draws.parameters.items()},
-                ),
-            )
-            for law in self.laws
-        )
-        return replace(self, laws=laws, _tables={})
-
     @property
     def draws(self) -> int:
         """Number of posterior draws, of all laws together."""

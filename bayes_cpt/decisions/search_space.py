@@ -55,7 +55,7 @@ class Candidates:
     bases: tuple[Base, ...]  # those in use
     base: Ints  # place in `bases`, (candidates,)
     replay: Floats  # share of general data, (candidates,)
-    schedules: Any  # a ScheduleBatch, or what has its steps, last_rate, schedule and ends
+    schedules: Any  # ScheduleBatch
     # Which of the listed values each has, and its place in each range, 0...1: a column per choice
     places: Floats
     # Shares of targets in use, as `Run.mixture`; a single empty one where there is one target

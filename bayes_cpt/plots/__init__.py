@@ -1,7 +1,7 @@
 """Figures: each a function that returns a Matplotlib Figure."""
 
 from bayes_cpt.plots.curves import fitted, forecast, prior_predictive
-from bayes_cpt.plots.decisions import decision, free_schedule, next_run
+from bayes_cpt.plots.decisions import decision, next_run, schedules
 from bayes_cpt.plots.diagnostics import ridges, sampling
 from bayes_cpt.plots.landmarks import decomposition, hidden_curves, landmarks, response
 from bayes_cpt.plots.validation import comparison, coverage
@@ -13,7 +13,6 @@ __all__ = [
     "decomposition",
     "fitted",
     "forecast",
-    "free_schedule",
     "hidden_curves",
     "landmarks",
     "next_run",
@@ -21,4 +20,5 @@ __all__ = [
     "response",
     "ridges",
     "sampling",
+    "schedules",
 ]

@@ -10,7 +10,7 @@ from matplotlib.ticker import MaxNLocator
 from bayes_cpt.arrays import Floats
 from bayes_cpt.decisions.decision import Decision
 from bayes_cpt.decisions.next_run import RunValues
-from bayes_cpt.decisions.schedule_choice import COSINE, FAMILIES, FREE, WSD, ScheduleChoice
+from bayes_cpt.decisions.schedule_choice import COSINE, FAMILIES, WSD, ScheduleChoice
 from bayes_cpt.decisions.search import Slice, traded
 from bayes_cpt.plots import panels
 from bayes_cpt.plots.style import (
@@ -51,7 +51,6 @@ MOST_RUNS = 16
 # How far the scale of their values reaches down at the most; shares of a price that are told, per cent.
 DECADES, LEAST_SHARE = 1e6, 0.1
 SCHEDULES = {
-    FREE: ("free", INK),
     COSINE: ("best cosine", PALETTE[1]),
     WSD: ("best WSD", PALETTE[2]),
 }
@@ -285,7 +284,7 @@ def _share(value: float, price: float) -> str:
 
 
 @styled
-def free_schedule(choice: ScheduleChoice) -> Figure:
+def schedules(choice: ScheduleChoice) -> Figure:
     """Return a figure of the schedules, whole and at their end.
 
     Parameters
@@ -307,7 +306,7 @@ def free_schedule(choice: ScheduleChoice) -> Figure:
         last.plot(steps[::-1], rates, color=SCHEDULES[family][1])
     dress(whole, title="schedules", xlabel="CPT step", ylabel="learning rate", ylim=(0, None))
     whole.xaxis.set_major_locator(MaxNLocator(4))
-    first = choice.schedules[FREE].peak
+    first = choice.schedules[WSD].peak
     last.set(xscale="log", yscale="log", xlim=(choice.steps, 1), ylim=(1e-4 * first, 1.5 * first))
     labels: dict[str, Any] = {
         "xlabel": "steps to go (logarithmic)",

@@ -8,8 +8,7 @@ import numpy as np
 from bayes_cpt.decisions import risk
 from bayes_cpt.decisions.decision import CONSTRAINT, Decision
 from bayes_cpt.decisions.next_run import MOST_TELLING, RunValues
-from bayes_cpt.decisions.objective import PRESETS
-from bayes_cpt.decisions.schedule_choice import COSINE, FREE, PAIRS, WSD, ScheduleChoice
+from bayes_cpt.decisions.schedule_choice import ScheduleChoice
 from bayes_cpt.decisions.search import Edge
 from bayes_cpt.decisions.search_space import Candidates
 from bayes_cpt.decisions.valuation import OWN, Valuation
@@ -34,11 +33,6 @@ QUANTITIES = notation()["quantities"]
 HELD = 0.95
 # Monte Carlo errors within which two numbers do not differ.
 ERRORS = 2.0
-FAMILY_NAMES = {
-    FREE: "the free schedule",
-    COSINE: "the best cosine",
-    WSD: "the best hold-and-decay (WSD)",
-}
 
 
 def configuration(
@@ -98,7 +92,6 @@ def decision_words(decision: Decision, interval: float = 0.9) -> Words:
         "trades": _trades(decision, interval),
         "general": valuation.model.frame.general,
         "back": float(back),
-        "schedule": _schedule_gain(decision, interval),
         "error": error,
         "information": with_error(value, error),
         "stake": quantity(float(np.ptp(decision.search.means[decision.search.allowed])), 2),
@@ -179,24 +172,6 @@ def _trades(decision: Decision, interval: float) -> dict[str, Estimate]:
     return {
         domain: Estimate.of(decision.contenders.sets[domain].changes(normals)[0], interval)
         for domain in decision.valuation.model.domains
-    }
-
-
-def _schedule_gain(decision: Decision, interval: float) -> dict[str, Any] | None:
-    """Return what another course of the learning rate could gain, and what to ask; None if not known."""
-    if not decision.feasible or decision.schedule_gain is None:
-        return None
-    chosen, goal = decision.chosen, decision.valuation.objective.name
-    steps, base = chosen.schedules.steps[0], chosen.column("base")[0]
-    asked = [f"bayes-cpt schedule FIT --steps {steps} --base {base} --replay {chosen.replay[0]:g}"]
-    if mixture := chosen.mixtures[chosen.mixture[0]]:
-        asked.append("--targets " + ",".join(f"{name}={own:g}" for name, own in mixture.items()))
-    if goal != "balanced":
-        asked.append(f"--objective {goal if goal in PRESETS else 'FILE'}")
-    return {
-        "moved": Estimate.of(-decision.schedule_gain, interval).moved,
-        "matters": decision.schedule_matters,
-        "command": " ".join(asked),
     }
 
 
@@ -311,21 +286,15 @@ def _moves(values: RunValues, name: str, interval: float) -> list[str]:
 
 
 def schedule_words(choice: ScheduleChoice, interval: float = 0.9) -> Words:
-    """Return which schedule to follow, what it gains, and what another shape could gain at most."""
-
-    def gain(family: str, against: str) -> Estimate:
-        return Estimate.of(choice.gains(family, against), interval)
-
+    """Return which schedule to follow, and what it gains."""
     facts = {
         "choice": choice,
         "mixture": mixture_words(choice.mixture),
         "goal": goal_words(choice.valuation),
         "schedule": choice.schedules[choice.advised],
-        "gain": gain(WSD, COSINE),
-        "bound": gain(FREE, choice.advised),
-        "pairs": {pair: gain(*reversed(pair)).moved for pair in PAIRS},
-        "names": FAMILY_NAMES,
+        "gain": Estimate.of(choice.gains, interval),
+        "moved": Estimate.of(-choice.gains, interval).moved,
         "noise": fixed(choice.noise, 0.3 * choice.noise),
-        "runs": choice.runs_needed(WSD, COSINE),
+        "runs": choice.runs_needed,
     }
     return render("schedule.txt", facts)

@@ -36,7 +36,7 @@ VERBS: dict[str, tuple[tuple[str, ...], str, str]] = {
     "schedule": (
         ("--steps", "200", "--replay", "0.25", "--base", "stable_12k", "--draws", "4"),
         "out",
-        "study.toml lr.csv gains.csv words.txt schedule.png",
+        "study.toml gains.csv words.txt schedule.png",
     ),
     "landmarks": (
         ("--draws", "8"),

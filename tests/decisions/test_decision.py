@@ -9,7 +9,6 @@ from synthetic import lab_posterior
 
 from bayes_cpt.decisions import risk
 from bayes_cpt.decisions.decision import Decision, decide
-from bayes_cpt.decisions.schedule_choice import choose_schedule
 from bayes_cpt.report.numbers import chance
 
 WHOLE: dict[str, Any] = {"decay_share": 1.0, "relative_final": 0.1}
@@ -106,24 +105,6 @@ def test_everything_may_be_fixed() -> None:
     assert sentences[0].startswith("Train from stable_12k, 3000 steps with 25 %")
     assert sentences[0].endswith("The space leaves nothing to choose.")
     assert not any(sentence.startswith(("How sure", "Further runs")) for sentence in sentences)
-
-
-def test_a_schedule_that_would_end_lower_is_named() -> None:
-    held = {"bases": "stable_12k", "replay": [0.2, 0.25], "peak": 1e-3, "decay_share": 0.0}
-    found = decide(lab_posterior(), "balanced", held, draws=40)
-    assert found.schedule_gain is not None
-    replay = float(found.chosen.replay[0])
-    choice = choose_schedule(lab_posterior(), "stable_12k", replay, 3000, draws=40)
-    values = found.valuation.combination.of_candidates(
-        found.chosen, found.valuation.model.losses(found.chosen)
-    )[0]
-    free = choice.values["free"].mean()
-    assert found.schedule_gain.mean() == pytest.approx(values.mean() - free, abs=1e-3)
-    asked = f"bayes-cpt schedule FIT --steps 3000 --base stable_12k --replay {replay:g}"
-    assert asked in found.verdict()[1]
-    # A decision with constraints is not told to break them.
-    assert decision().schedule_gain is None
-    assert "bayes-cpt schedule" not in " ".join([*decision().verdict(), *decision().sentences()])
 
 
 def test_an_end_of_the_space_is_no_finding() -> None:

@@ -112,9 +112,9 @@ def test_one_run_makes_a_figure() -> None:
 
 def test_schedules_are_drawn() -> None:
     choice = choose_schedule(lab_posterior(), "annealed_30pct", 0.25, 500, draws=12)
-    figure = plots.free_schedule(choice)
+    figure = plots.schedules(choice)
     whole, last = figure.axes
-    lines = dict(zip(("wsd", "cosine", "free"), whole.lines, strict=True))
+    lines = dict(zip(("wsd", "cosine"), whole.lines, strict=True))
     for family, line in lines.items():
         rates = choice.schedules[family].learning_rates()
         np.testing.assert_allclose(np.asarray(line.get_ydata()), rates)
