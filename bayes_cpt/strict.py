@@ -1,5 +1,6 @@
 """The base of all tables that users write, and what is said of a table that does not fit it."""
 
+import re
 from typing import Any, TypeAliasType, get_args
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -49,8 +50,9 @@ def said(kind: type[BaseModel], detail: Any, fix: str) -> tuple[str, str]:
         case "missing":
             return f"the key {key!r} is missing", "add the key"
         case "literal_error":
-            message = detail["msg"].replace("Input should be", "this is not one of")
-            return message, "write one of them"
+            expected = detail["ctx"]["expected"]
+            hint = suggestion(detail["input"], re.findall(r"'([^']*)'", expected))
+            return f"{detail['input']!r} is not one of {expected}{hint}", "write one of them"
         case "model_type":
             names = ", ".join(_keys(kind, (*detail["loc"], "")))
             return f"this is {detail['input']!r}", f"write a table with the keys {names}"

@@ -5,25 +5,26 @@ Short runs are then chosen one after the other, each the one that together with 
 away most of the variance of what these forecasts say.
 """
 
+import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from importlib.resources import files
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 
-from bayes_cpt.arrays import Floats
-from bayes_cpt.checks import Check, suggestion
+from bayes_cpt.arrays import Floats, central
 from bayes_cpt.decisions.sample_information import information
 from bayes_cpt.errors import StudyError
 from bayes_cpt.forecast.bands import check_interval
-from bayes_cpt.forecast.derived import last_points, start_loss
-from bayes_cpt.identify.prior_predictive import above_zero, frame_of
-from bayes_cpt.model.joint_priors import draw_priors
+from bayes_cpt.identify.prior_predictive import draw_ends, frame_of
 from bayes_cpt.model.priors import Prior
 from bayes_cpt.model.setup import BoundModel
-from bayes_cpt.model.simulate import expected_loss, simulate
+from bayes_cpt.model.simulate import simulate
 from bayes_cpt.model.spec import ModelSpec, read_spec
+from bayes_cpt.strict import Strict, checked
+from bayes_cpt.study.resources import Size
 from bayes_cpt.study.runs import Base, Run
 from bayes_cpt.study.schedules import cosine
 from bayes_cpt.study.study import Study
@@ -37,26 +38,22 @@ SHORT_REPLAYS, SHORT_PEAKS, SHORT = (0.0, 0.25, 0.5), (0.1, 0.33, 1.0), 0.1
 SHORTEST, WARMUP, CHECKPOINTS, FEW = 200, 0.02, 16, 3
 # Of the priors, and of these for what short runs tell.
 DRAWS, TELLING = 4000, 1500
-# Tokens of a step and peak learning rate of pre-training of models that were published, by size.
-BATCH: Mapping[float, float] = {1e9: 0.5e6, 4e9: 2e6, np.inf: 4e6}
-PEAK_AT, PEAK_POWER = (3e-4, 7e9), -0.25
+# What words and sizes stand for.
+ASSUMED: dict[str, Any] = tomllib.loads(
+    (files("bayes_cpt.decisions") / "advice.toml").read_text(encoding="utf-8")
+)
 
-# What a base and a target, in words, are to the priors.
-BASES: dict[str, dict[str, Any] | None] = {
-    "annealed": {"distribution": "logitnormal", "median": 0.03, "sigma": 1.0},
-    "stable": {"distribution": "logitnormal", "median": 0.9, "sigma": 0.7},
-    "unknown": None,
-}
-TARGETS: dict[str, dict[str, dict[str, Any]]] = {
-    "far": {
-        "general": {"distribution": "logitnormal", "median": 0.25, "sigma": 1.1},
-        "target": {"distribution": "logitnormal", "median": 0.28, "sigma": 0.6},
-    },
-    "near": {
-        "general": {"distribution": "logitnormal", "median": 0.05, "sigma": 1.0},
-        "target": {"distribution": "logitnormal", "median": 0.13, "sigma": 1.0},
-    },
-}
+
+class Asked(Strict):
+    """What is asked about (see `advise`)."""
+
+    size: Size
+    tokens: Size
+    batch: Size | None
+    peak: Size | None
+    base: Literal["annealed", "stable", "unknown"]
+    target: Literal["far", "near"]
+    losses: dict[Literal["general", "target"], Size]
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,68 +134,36 @@ def advise(
     >>> found.ends.columns.tolist()
     ['replay', 'peak', 'domain', 'lower', 'median', 'upper', 'falls']
     """
-    losses = dict(losses or {})
     check_interval(interval)
-    _check(size, tokens, batch, peak, base, target, losses)
-    batch = batch or next(own for most, own in BATCH.items() if size < most)
-    peak = peak or PEAK_AT[0] * (size / PEAK_AT[1]) ** PEAK_POWER
+    given: dict[str, Any] = {"size": size, "tokens": tokens, "batch": batch, "peak": peak}
+    given |= {"base": base, "target": target, "losses": dict(losses or {})}
+    checked(Asked, given, "advise", "see bayes-cpt advise --help")
+    batch = batch or next(own for most, own in ASSUMED["batch"].items() if size < float(most))
+    usual = ASSUMED["peak"]
+    peak = peak or usual["rate"] * (size / usual["at"]) ** usual["power"]
     steps = round(tokens / batch)
     if steps < SHORTEST:
         problem = f"{tokens:g} tokens are {steps} steps of {batch:g} tokens"
         fix = f"give more tokens or a smaller batch: {SHORTEST} steps at least"
         raise StudyError.at("key tokens", problem, fix)
-    spec = spec_of(base, target, losses)
     settings = _settings(PEAKS, REPLAYS)
-    runs = [_run(name, steps, *own, peak) for name, own in settings.items()]
-    long = _plan(runs)
-    frame = frame_of(spec, long)
-    parameters = draw_priors(frame, DRAWS, seed)
-    curves = last_points(frame, long, runs)
-    with np.errstate(over="ignore", invalid="ignore"):
-        ends = expected_loss(frame, parameters, curves)
-        changes = ends - start_loss(frame, parameters, curves)
-    kept = above_zero(ends)
-    changes = changes[kept]
-    bounds = np.quantile(changes, [0.5 - interval / 2, 0.5, 0.5 + interval / 2], axis=0)
+    long = _plan([_run(name, steps, *own, peak) for name, own in settings.items()])
+    frame = frame_of(spec_of(base, target, losses or {}), long)
+    ends = draw_ends(frame, long, DRAWS, seed)
     table = pd.DataFrame(
-        [settings[curve.run] for curve in curves.curves], columns=["replay", "peak"]
-    ).assign(
-        domain=[curve.domain for curve in curves.curves],
-        lower=bounds[0],
-        median=bounds[1],
-        upper=bounds[2],
-        falls=(changes < 0).mean(axis=0),
+        [(*settings[curve.run], curve.domain) for curve in ends.curves.curves],
+        columns=["replay", "peak", "domain"],
     )
-    drawn = {name: values[kept] for name, values in parameters.items()}
-    plan, told = _short_runs(frame, drawn, changes, max(SHORTEST, round(SHORT * steps)), peak, seed)
+    bounds = central(ends.values.T, interval)
+    table = table.assign(
+        **{name: bounds[name] for name in ("lower", "median", "upper")},
+        falls=(ends.values < 0).mean(axis=0),
+    )
+    short = max(SHORTEST, round(SHORT * steps))
+    plan, told = _short_runs(frame, ends.parameters, ends.values, short, peak, seed)
     about = {"size": size, "tokens": tokens, "steps": steps, "batch": batch, "peak": peak}
     about |= {"base": base, "target": target, "interval": interval}
     return Advice(about, table, plan, told)
-
-
-def _check(
-    size: float,
-    tokens: float,
-    batch: float | None,
-    peak: float | None,
-    base: str,
-    target: str,
-    losses: Mapping[str, float],
-) -> None:
-    check = Check()
-    for name, value in (("size", size), ("tokens", tokens), ("batch", batch), ("peak", peak)):
-        if value is not None:
-            check.positive(name, value, "a number above 0")
-    for name, word, known in (("base", base, BASES), ("target", target, TARGETS)):
-        if word not in known:
-            fix = f"choose one of {', '.join(known)}{suggestion(word, list(known))}"
-            check.add(f"key {name}", f"{name} is {word!r}", fix)
-    for name, loss in losses.items():
-        if name not in (GENERAL, TARGET):
-            check.add(f"loss {name}", "there is no such set", f"name {GENERAL} or {TARGET}")
-        else:
-            check.positive(f"loss {name}", loss, "nats/token")
-    check.raise_problems()
 
 
 def spec_of(base: str, target: str, losses: Mapping[str, float]) -> ModelSpec:
@@ -206,9 +171,9 @@ def spec_of(base: str, target: str, losses: Mapping[str, float]) -> ModelSpec:
     spec = read_spec("cpt-replay")
     priors, unknown = dict(spec.priors), dict(spec.unknown_base)
     priors["shift_share"] = Prior.model_validate(
-        {"reason": f"A {target} target.", **TARGETS[target]}
+        {"reason": f"A {target} target.", **ASSUMED["targets"][target]}
     )
-    if (potential := BASES[base]) is not None:
+    if potential := ASSUMED["bases"][base]:
         said = {"reason": f"The base is {base}.", "every": potential}
         unknown["base_potential"] = Prior.model_validate(said)
     level = priors["reference_loss"]

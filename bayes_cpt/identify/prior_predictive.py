@@ -6,6 +6,7 @@ these losses: the law is linear in it with slope 1.
 
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -20,6 +21,7 @@ from bayes_cpt.laws.law import gather
 from bayes_cpt.model.bases import for_base
 from bayes_cpt.model.groups import for_batches, for_targets
 from bayes_cpt.model.joint_priors import draw_priors
+from bayes_cpt.model.points import Curves
 from bayes_cpt.model.priors import Fixed
 from bayes_cpt.model.setup import BoundModel
 from bayes_cpt.model.simulate import expected_loss
@@ -91,26 +93,42 @@ def expected_ends(
         `MOST_BELOW_ZERO` the priors are too wide for these losses. In CPT the quantity is ``change``, of
         the law's curve from the run's start; in PT, which has no start to compare with, it is ``loss``.
     """
+    ends = draw_ends(frame, plan, draws, seed)
+    found = central(ends.values.T, interval)
+    return pd.DataFrame(
+        {
+            "run": [curve.run for curve in ends.curves.curves],
+            "domain": [curve.domain for curve in ends.curves.curves],
+            "step": ends.curves.points.steps.astype(np.int64),
+            "quantity": "change" if frame.spec.law.continual else "loss",
+            **{name: found[name] for name in ("lower", "median", "upper")},
+            "below_zero": ends.below_zero,
+        }
+    )
+
+
+class Ends(NamedTuple):
+    """The ends of the runs of a plan in draws of the priors whose losses could be measured."""
+
+    curves: Curves
+    parameters: dict[str, Floats]  # of these draws
+    values: Floats  # loss, in CPT its change from the run's start, nats/token, (draws, curves)
+    below_zero: Floats  # share of all draws in which a loss ends below 0, (curves,)
+
+
+def draw_ends(frame: BoundModel, plan: Study, draws: int, seed: int) -> Ends:
+    """Draw the ends of the runs of a plan; draws with a loss that could not be measured are left out."""
     continual = frame.spec.law.continual
-    runs = frame.spec.law.last_phase_runs(plan)
-    curves = last_points(frame, plan, runs)
+    curves = last_points(frame, plan, frame.spec.law.last_phase_runs(plan))
     parameters = draw_at_bases(frame, plan, draws, seed)
     # Far in the tails of wide priors a curve may overflow.
     with np.errstate(over="ignore", invalid="ignore"):
         losses = expected_loss(frame, parameters, curves)
         starts: Floats | float = start_loss(frame, parameters, curves) if continual else 0.0
-    values = (losses - starts)[above_zero(losses)]
-    ends = central(values.T, interval)
-    return pd.DataFrame(
-        {
-            "run": [curve.run for curve in curves.curves],
-            "domain": [curve.domain for curve in curves.curves],
-            "step": curves.points.steps.astype(np.int64),
-            "quantity": "change" if continual else "loss",
-            **{name: ends[name] for name in ("lower", "median", "upper")},
-            "below_zero": 1.0 - (losses > 0.0).mean(axis=0),
-        }
-    )
+        values = losses - starts
+    kept = above_zero(losses)
+    parameters = {name: own[kept] for name, own in parameters.items()}
+    return Ends(curves, parameters, values[kept], 1.0 - (losses > 0.0).mean(axis=0))
 
 
 def draw_at_bases(frame: BoundModel, plan: Study, draws: int, seed: int) -> dict[str, Floats]:

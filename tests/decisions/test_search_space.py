@@ -94,7 +94,7 @@ WRONG_TABLES: list[tuple[dict[str, Any], str]] = [
     ({"bases": []}, "bases is empty"),
     ({"loss_potential": 0.5}, "loss_potential needs just one base"),
     ({"loss_potential": 0.5, "bases": ["a", "b"]}, "loss_potential needs just one base"),
-    ({"decay_shape": "cosin"}, "key decay_shape.0: this is not one of 'linear', 'cosine'"),
+    ({"decay_shape": "cosin"}, "key decay_shape.0: 'cosin' is not one of 'linear', 'cosine'"),
     ({"decay_shape": "exponential", "final": 0}, "an exponential decay cannot end at 0"),
     ({"tokens_per_step": 0}, "key tokens_per_step: Input should be greater than 0"),
     ({"sequence_length": 0}, "key sequence_length: Input should be greater than 0"),
