@@ -20,8 +20,8 @@ from bayes_cpt.files import PARTIAL, STALE_SECONDS
 from bayes_cpt.inference.fit_files import FitFileError
 from bayes_cpt.inference.posterior import load
 
-# Of a save, and of a real fit.
-QUICK_KILLS, KILLS = 5, 20
+# Of a save.
+QUICK_KILLS = 5
 OLD, FIRST, SECOND = 1, 101, 102
 PLAN = "data/cpt-lab/plan-example.toml"
 

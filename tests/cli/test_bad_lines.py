@@ -158,17 +158,6 @@ def test_bad_command_lines(
     assert answer.json()["error"]
 
 
-def test_a_folder_without_the_right_to_write_is_found_out_before_the_fit(
-    call: Call, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    def refused(*_: object, **__: object) -> None:
-        raise PermissionError(13, "Permission denied")
-
-    monkeypatch.setattr("tempfile.TemporaryFile", refused)
-    answer = call("fit", STUDY, "-o", tmp_path / "fit.nc")
-    check_refusal(answer, ("this cannot be written: Permission denied", "ask for the right"))
-
-
 def test_what_reads_the_output_may_stop_early() -> None:
     # The reading end is closed before the first line is written.
     reading, writing = os.pipe()

@@ -3,7 +3,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-import xarray as xr
 from synthetic import lab, lab_posterior, prior_as_posterior
 
 from bayes_cpt.arrays import Floats
@@ -26,24 +25,6 @@ CHAINS, DRAWS = 4, 2000
 
 def normal(mean: float, sd: float, seed: int = 0) -> Floats:
     return mean + sd * np.random.default_rng(seed).standard_normal((CHAINS, DRAWS))
-
-
-def test_sensitivities_are_those_of_arviz() -> None:
-    from arviz_stats import psense
-
-    draws, other = normal(1.0, 0.7), np.exp(normal(0.0, 1.0, seed=1))
-    log_density = -0.5 * (draws - 2.0) ** 2
-    tree = xr.DataTree.from_dict(
-        {
-            "posterior": xr.Dataset(
-                {n: (("chain", "draw"), v) for n, v in (("a", draws), ("b", other))}
-            ),
-            "log_prior": xr.Dataset({"a": (("chain", "draw"), log_density)}),
-        }
-    )
-    wanted = psense(tree, group="prior")
-    found = power_scaling(np.stack([draws, other]), log_density)
-    np.testing.assert_allclose(found, [float(wanted["a"]), float(wanted["b"])], rtol=1e-9)
 
 
 def distance(before: Any, after: Any) -> float:

@@ -1,7 +1,5 @@
 """What curves are made of: parts against the printed equations, hidden curves against the law."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from printed import COEFFICIENTS, PEAK, pretraining, printed_posterior, stepwise_losses, study
@@ -65,26 +63,6 @@ def test_each_part_is_what_its_equation_says_at_a_step() -> None:
     assert not own["base_offset"].any()
 
 
-def test_an_annealed_base_keeps_its_annealing() -> None:
-    parts = decompose(lab_posterior(), lab(), ["r25_a0_rewarm"], draws=4)
-    annealing = parts["annealing_pt"].to_numpy()
-    assert (annealing < 0).all()
-    np.testing.assert_allclose(annealing, np.broadcast_to(annealing[..., :1], annealing.shape))
-    # The re-warm-up costs what CPT annealing later wins back.
-    assert (parts["annealing_cpt"].sel(step=slice(100, 200)) > 0).all()
-
-
-def test_shares_start_at_nothing_and_the_offset_at_the_whole_of_it() -> None:
-    parts = decompose(lab_posterior(), lab(), ["r25_cos"], draws=40).isel(step=0)
-    np.testing.assert_allclose(parts["annealing_cpt"], 0.0, atol=2e-3)
-    for domain in ("general", "kernel"):
-        base = lab().base_loss("stable_12k", domain)
-        assert base is not None
-        law = (parts["power"] + parts["annealing_pt"]).sel(domain=domain)
-        offset = parts["base_offset"].sel(domain=domain)
-        np.testing.assert_allclose(offset, base - law, rtol=0.15, atol=0.01)
-
-
 def test_steps_that_a_run_has_not_are_missing() -> None:
     parts = decompose(lab_posterior(), practice(), draws=4)
     short = parts["shift"].sel(run="r90_wsd_5k")
@@ -111,23 +89,3 @@ def test_hidden_curves_are_the_law_without_a_shift_and_with_all_of_it(shift: str
         np.testing.assert_allclose(here["arrived"], never_left + limit, rtol=0, atol=1e-9)
         expected = stepwise_losses(own, pretraining(), run)[steps]
         np.testing.assert_allclose(here["expected"], expected, rtol=0, atol=1e-9)
-
-
-def test_curves_move_from_the_one_towards_the_other() -> None:
-    plan = practice()
-    found = hidden_curves(lab_posterior(), plan, ["r25_cos_12k"], draws=40).isel(run=0)
-    start = found.isel(step=0)
-    gone = abs(start["expected"] - start["never_left"]) / abs(
-        start["arrived"] - start["never_left"]
-    )
-    assert gone.median() < 0.05
-    target = found.sel(domain="kernel").isel(step=-1)
-    assert (target["arrived"] < target["expected"]).all()
-    assert (target["expected"] < target["never_left"]).all()
-
-
-def test_pure_replay_never_leaves() -> None:
-    plan = practice().subset(["r90_wsd_5k"]).without_losses()
-    pure = tuple(replace(run, replay=1.0) for run in plan.runs)
-    found = hidden_curves(lab_posterior(), replace(plan, runs=pure), draws=40)
-    np.testing.assert_allclose(found["expected"], found["never_left"], rtol=0, atol=1e-12)

@@ -13,63 +13,57 @@ from bayes_cpt.landmarks import (
     peak_response,
 )
 from bayes_cpt.landmarks.responses import main_run
-from bayes_cpt.study.schedules import cosine, linear
+from bayes_cpt.study.schedules import Schedule, cosine, linear
 
 
-def final(response: Response, domain: int) -> np.ndarray:
-    return np.asarray(response.draws["loss"].to_numpy()[0, :, domain])
+def rewarmed(share: float, from_share: float, *, steps: int = 2000) -> Schedule:
+    return cosine(steps, share * PEAK, warmup_steps=100, start=from_share * PEAK)
 
 
-def test_loss_potentials_without_a_rewarmup_are_steps_summed_by_hand() -> None:
-    posterior, plan = printed_posterior("moderate"), study(linear(2000, PEAK, 0.0))
-    found = loss_potential_response(
-        posterior, plan, rewarmed_to_peak=False, potentials=[0.0, 0.3, 1.0]
-    )
-    assert found.draws["value"].to_numpy().tolist() == [0.3, 1.0]
-    for domain, own in enumerate(COEFFICIENTS["moderate"]):
-        expected = [
-            stepwise_losses(own, pretraining(40_000, p), linear(2000, p * PEAK, 0.0))[[0, -1]]
-            for p in (0.3, 1.0)
-        ]
-        np.testing.assert_allclose(
-            found.draws["start"][0, :, domain], [e[0] for e in expected], rtol=0, atol=1e-9
-        )
-        np.testing.assert_allclose(
-            final(found, domain), [e[1] for e in expected], rtol=0, atol=1e-9
-        )
+# What is asked, the printed set that answers, and bases and runs of the answers one by one.
+BY_HAND: dict[str, tuple[Callable[[], Response], str, list[tuple[Schedule, Schedule]]]] = {
+    # A base that is annealed to 0 has no learning rate to go on at.
+    "loss potentials, without a re-warm-up": (
+        lambda: loss_potential_response(
+            printed_posterior("moderate"),
+            study(linear(2000, PEAK, 0.0)),
+            rewarmed_to_peak=False,
+            potentials=[0.0, 0.3, 1.0],
+        ),
+        "moderate",
+        [(pretraining(40_000, p), linear(2000, p * PEAK, 0.0)) for p in (0.3, 1.0)],
+    ),
+    "loss potentials, with one to the run's peak": (
+        lambda: loss_potential_response(
+            printed_posterior("strong"),
+            study(rewarmed(0.5, 0.0)),
+            rewarmed_to_peak=True,
+            potentials=[0.0, 0.5],
+        ),
+        "strong",
+        [(pretraining(40_000, p), rewarmed(0.5, p)) for p in (0.0, 0.5)],
+    ),
+    "peaks, from the base": (
+        lambda: peak_response(
+            printed_posterior("moderate"),
+            study(rewarmed(1.0, 0.0), pretraining(40_000, 0.1)),
+            peaks=[0.5 * PEAK, 0.9 * PEAK],
+        ),
+        "moderate",
+        [(pretraining(40_000, 0.1), rewarmed(share, 0.1)) for share in (0.5, 0.9)],
+    ),
+}
 
 
-def test_loss_potentials_with_a_rewarmup_go_to_the_runs_peak() -> None:
-    run = cosine(2000, 0.5 * PEAK, warmup_steps=100)
-    found = loss_potential_response(
-        printed_posterior("strong"), study(run), rewarmed_to_peak=True, potentials=[0.0, 0.5]
-    )
-    for domain, own in enumerate(COEFFICIENTS["strong"]):
-        expected = [
-            stepwise_losses(
-                own,
-                pretraining(40_000, p),
-                cosine(2000, 0.5 * PEAK, warmup_steps=100, start=p * PEAK),
-            )[-1]
-            for p in (0.0, 0.5)
-        ]
-        np.testing.assert_allclose(final(found, domain), expected, rtol=0, atol=1e-9)
-
-
-def test_peaks_are_warmed_up_to_from_the_base() -> None:
-    plan = study(cosine(2000, PEAK, warmup_steps=100), pretraining(40_000, 0.1))
-    found = peak_response(printed_posterior("moderate"), plan, peaks=[0.5 * PEAK, 0.9 * PEAK])
-    assert found.reference == 1
-    for domain, own in enumerate(COEFFICIENTS["moderate"]):
-        expected = [
-            stepwise_losses(
-                own,
-                pretraining(40_000, 0.1),
-                cosine(2000, share * PEAK, warmup_steps=100, start=0.1 * PEAK),
-            )[-1]
-            for share in (0.5, 0.9)
-        ]
-        np.testing.assert_allclose(final(found, domain), expected, rtol=0, atol=1e-9)
+@pytest.mark.parametrize("asked", BY_HAND)
+def test_responses_are_steps_summed_by_hand(asked: str) -> None:
+    respond, shift, runs = BY_HAND[asked]
+    draws = respond().draws
+    assert draws.sizes["value"] == len(runs)
+    for domain, own in enumerate(COEFFICIENTS[shift]):
+        expected = np.array([stepwise_losses(own, *run)[[0, -1]] for run in runs]).T
+        for name, losses in zip(("start", "loss"), expected, strict=True):
+            np.testing.assert_allclose(draws[name][0, :, domain], losses, rtol=0, atol=1e-9)
 
 
 def test_bases_bring_their_measured_losses() -> None:

@@ -220,23 +220,6 @@ def test_saturating_factor_is_its_closed_form(exponent: float, expected: Any) ->
     np.testing.assert_allclose(saturating(16.0, exponent, share), expected(share), atol=1e-12)
 
 
-def test_saturating_factor_leaves_other_validation_sets_alone() -> None:
-    term = Shift((1.0, -1.0, 1.0), ("power", "saturating", "exponential"))
-    drawn = {
-        "shift_size": np.ones(3),
-        "shift_rate": np.full(3, 10.0),
-        "shift_exponent": np.full(3, 0.4),
-        "replay_onset": np.array([100.0]),
-        "replay_quarter": np.array([0.3]),
-        "saturation_exponent": np.array([0.7]),
-        "replay_curvature": np.array([2.0]),
-    }
-    found = term.coefficients(drawn, REFERENCE, np)
-    share = np.full(3, 0.75)
-    expected = [0.3 * 0.75, saturating(16.0, 0.7, share[:1])[0], np.expm1(-1.5) / np.expm1(-2.0)]
-    np.testing.assert_allclose(term.replay_factor(share, found, np), expected, rtol=1e-12)
-
-
 # --- repeated tokens ------------------------------------------------------------------------------
 
 LASTING = replace(REFERENCE, unique_steps=1000.0)
@@ -504,14 +487,6 @@ def test_a_mixture_moves_each_set_as_the_formula_says(
     where = of_mixture(domain, 0.8, weights)
     loss = MIXED.loss(where, gather(where, of_targets(), np), np)
     np.testing.assert_allclose(loss, written_out(domain, 0.8, weights), rtol=1e-5)
-
-
-def test_alone_a_target_moves_its_own_set_as_without_others() -> None:
-    alone = {name: value for name, value in of_targets().items() if name not in ("psi", "phi")}
-    for domain, weights in ((1, (1.0, 0.0)), (2, (0.0, 1.0))):
-        where = of_mixture(domain, 0.65, weights)
-        several, one = (gather(where, values, np) for values in (of_targets(), alone))
-        np.testing.assert_allclose(MIXED.loss(where, several, np), MIXED.loss(where, one, np))
 
 
 def test_pure_replay_moves_nothing() -> None:

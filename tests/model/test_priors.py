@@ -29,6 +29,7 @@ from bayes_cpt.model.log_densities import log_priors
 from bayes_cpt.model.priors import Distribution, Fixed, LogitNormal, LogNormal, Normal
 from bayes_cpt.model.setup import BoundModel, build_setup
 from bayes_cpt.model.spec import read_spec
+from bayes_cpt.study.study import Study
 
 # --- families ---------------------------------------------------------------------------------------
 
@@ -291,17 +292,33 @@ def test_targets_are_normal_with_one_correlation(standard: np.ndarray, spread: f
     np.testing.assert_allclose(found, expected, rtol=1e-7, atol=1e-7)
 
 
-def test_draws_of_each_target_have_the_prior_of_one_and_are_alike() -> None:
-    frame = build_setup(read_spec("cpt-replay"), several()).frame
+@pytest.mark.parametrize(
+    ("model", "study", "names", "spread"),
+    [
+        (
+            "cpt-replay",
+            several(),
+            ("shift_share", "saturation_exponent", "misfit_replay"),
+            "target",
+        ),
+        # Apart on each validation set.
+        ("cpt-replay-batch", family(), ("shift_share", "shift_rate", "shift_exponent"), "batch"),
+    ],
+)
+def test_draws_of_each_member_have_the_prior_of_one_and_are_alike(
+    model: str, study: Study, names: tuple[str, ...], spread: str
+) -> None:
+    frame = build_setup(read_spec(model), study).frame
     drawn = draw_priors(frame, 20_000, seed=0)
-    for name in ("shift_share", "saturation_exponent", "offset_kept", "misfit_replay"):
-        (places,) = frame.pools(name)
-        own = standardised(frame, name, drawn[name], places)
+    for name in names:
+        pools = frame.pools(name)
+        own = np.hstack([standardised(frame, name, drawn[name], places) for places in pools])
         np.testing.assert_allclose(own.mean(axis=0), 0.0, atol=0.03)
         np.testing.assert_allclose(own.std(axis=0), 1.0, atol=0.03)
-        shared = 1.0 - drawn["target_spread"][:, frame.pooled.index(name)] ** 2
-        correlation = np.corrcoef(own.T)[np.triu_indices(3, 1)]
-        np.testing.assert_allclose(correlation, shared.mean(), atol=0.03)
+        shared = 1.0 - (drawn[f"{spread}_spread"][:, frame.pooled.index(name)] ** 2).mean()
+        expected = np.kron(np.eye(len(pools)), np.full((3, 3), shared))
+        np.fill_diagonal(expected, 1.0)
+        np.testing.assert_allclose(np.corrcoef(own.T), expected, atol=0.03)
 
 
 def test_the_prior_of_draws_counts_how_alike_they_are() -> None:
@@ -313,23 +330,6 @@ def test_the_prior_of_draws_counts_how_alike_they_are() -> None:
     alike = np.stack(log_alikenesses(frame, drawn), axis=1)
     np.testing.assert_allclose(found - alone, alike, rtol=1e-10)
     assert found.shape == (10, len(frame.pooled))
-
-
-def test_batches_are_pooled_apart_on_each_validation_set() -> None:
-    frame = build_setup(read_spec("cpt-replay-batch"), family()).frame
-    assert frame.pooled == ("shift_share", "shift_rate", "shift_exponent")
-    assert frame.pools("shift_rate") == [[0, 1, 2], [3, 4, 5]]
-    drawn = draw_priors(frame, 20_000, seed=0)
-    parts = [
-        standardised(frame, "shift_rate", drawn["shift_rate"], places)
-        for places in frame.pools("shift_rate")
-    ]
-    whole = np.concatenate(parts, axis=1)
-    np.testing.assert_allclose(whole.std(axis=0), 1.0, atol=0.03)
-    shared = 1.0 - (drawn["batch_spread"][:, 1] ** 2).mean()
-    expected = np.kron(np.eye(2), np.full((3, 3), shared))
-    np.fill_diagonal(expected, 1.0)
-    np.testing.assert_allclose(np.corrcoef(whole.T), expected, atol=0.03)
 
 
 def test_a_further_member_is_drawn_given_the_known_ones() -> None:

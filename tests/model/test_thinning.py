@@ -20,7 +20,7 @@ from bayes_cpt.model.joint_priors import draw_priors
 from bayes_cpt.model.points import Curves
 from bayes_cpt.model.residuals import ONSET_SHARE, ResidualDesign, Scales
 from bayes_cpt.model.setup import BoundModel, build_setup
-from bayes_cpt.model.simulate import expected_loss
+from bayes_cpt.model.simulate import CurveResidual, expected_loss, precision_products
 from bayes_cpt.model.spec import read_spec
 from bayes_cpt.study.runs import Run
 from bayes_cpt.study.schedules import cosine, warmup_stable_decay
@@ -90,17 +90,9 @@ def told(
     rows: NDArray[np.int64], curves: Curves, slopes: Floats, design: ResidualDesign, scales: Scales
 ) -> Floats:
     """Return the information of some points of one curve: S' C^-1 S, in O(points)."""
-    steps, size = curves.points.steps[rows], slopes.shape[1]
-    misfit = scales.misfit[0, rows, None] * design.ramps[rows]
-    columns = np.concatenate([slopes[rows], misfit], axis=1) / scales.fluctuation[0, rows, None]
-    gaps = np.diff(steps, prepend=0.0)[:, None]
-    rho = np.exp(-gaps / scales.memory[0, rows[0]])
-    before = np.concatenate([np.zeros((1, columns.shape[1])), columns[:-1]])
-    white = (columns - rho * before) / np.sqrt(1.0 - rho**2)
-    law, own = white[:, :size], white[:, size:]
-    cross = own.T @ law
-    precision = np.eye(own.shape[1]) + own.T @ own
-    return np.asarray(law.T @ law - cross.T @ np.linalg.solve(precision, cross))
+    part = CurveResidual.of(design, scales, rows)  # type: ignore[arg-type]
+    products, _ = precision_products(part, curves.elapsed[rows], slopes[None, rows])
+    return products[0]
 
 
 # What is lost beside slow changes where the fluctuation all but vanishes at the end of a decay, in sds.
