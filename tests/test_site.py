@@ -16,7 +16,6 @@ from bayes_cpt.cli import app
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
-TREE = re.compile(r"```\{toctree\}\n(.*?)```", re.DOTALL)
 DIRECTIVE = re.compile(r"^\.\. auto(\w+):: (\S+)", re.MULTILINE)
 
 
@@ -34,16 +33,6 @@ def documented() -> list[str]:
     text = (DOCS / "api.md").read_text(encoding="utf-8")
     names = [name for kind, name in DIRECTIVE.findall(text) if kind != "module"]
     return [name if name.startswith("bayes_cpt.") else f"bayes_cpt.{name}" for name in names]
-
-
-def test_every_page_stands_once_in_the_tree() -> None:
-    text = (DOCS / "index.md").read_text(encoding="utf-8")
-    entries = [
-        line for block in TREE.findall(text) for line in block.splitlines() if re.match(r"\w", line)
-    ]
-    pages = {str(page.relative_to(DOCS).with_suffix("")) for page in DOCS.rglob("*.md")}
-    pages -= {"index"}
-    assert sorted(entries) == sorted(pages)
 
 
 def test_the_python_api_describes_every_public_name_once() -> None:

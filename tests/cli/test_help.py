@@ -94,19 +94,3 @@ def test_help_names_every_verb_and_no_arguments_ask_for_it(call: Call) -> None:
 
 def test_version(call: Call) -> None:
     assert call("--version") == (0, f"{bayes_cpt.__version__}\n", "")
-
-
-@pytest.mark.usefixtures("_own_collector")
-@pytest.mark.parametrize("verb", ["report", "fit"])
-def test_garbage_is_looked_for_less_often_than_python_does_and_not_at_the_end(
-    verb: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(sys, "argv", ["bayes-cpt", verb])
-    gc.set_threshold(2000)
-    with pytest.raises(SystemExit) as ended:
-        main()
-    assert gc.isenabled()
-    assert gc.get_threshold()[0] > 10 * 2000
-    assert gc.get_freeze_count() > 1000
-    assert ended.value.code == 2
-    assert "Missing argument" in capsys.readouterr().err

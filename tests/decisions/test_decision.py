@@ -50,22 +50,6 @@ def test_the_table_says_what_the_draws_say() -> None:
     np.testing.assert_allclose(front[0]["general"], front[1])
 
 
-def test_the_plan_is_predicted_as_the_table_says() -> None:
-    table = decision().table(interval=0.5)
-    bands = lab_posterior().predict(decision().plan(), draws=100, seed=1)
-    law = decision().valuation.model.losses(decision().contenders.candidates)
-    for row in table.itertuples():
-        for domain in ("general", "kernel"):
-            loss = bands["loss"].sel(run=row.option, domain=domain).to_numpy()
-            last = loss[..., np.isfinite(loss[0, 0])][..., -1]
-            sd = float(np.std(last))
-            assert float(np.median(last)) == pytest.approx(getattr(row, domain), abs=0.4 * sd)
-            expected = bands["expected"].sel(run=row.option, domain=domain).to_numpy()
-            ends = expected[..., np.isfinite(expected[0, 0])][..., -1].ravel()
-            domain_index = ("general", "kernel").index(domain)
-            np.testing.assert_allclose(ends, law[domain_index, row.Index], atol=1e-9)
-
-
 def test_the_posterior_of_the_optimum_is_that_of_each_draw() -> None:
     table = decision().optimum_table(interval=0.9).set_index("quantity")
     best = decision().search

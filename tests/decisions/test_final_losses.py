@@ -144,6 +144,7 @@ POSTERIORS: dict[str, Callable[[], Posterior]] = {
     "other replay factors": lambda: variant(
         replay_factor={"general": "exponential", "target": "saturating"}
     ),
+    "repeated tokens": lambda: lab_posterior("cpt-replay-repeats"),
     "unknown base": lambda: prior_as_posterior(open_study()),
     "one printed draw": lambda: printed_posterior("moderate"),
     "a batch": lambda: batched().in_batch(BATCHES[1]),

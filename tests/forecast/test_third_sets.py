@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.stats import multivariate_normal
 from synthetic import as_posterior, lab, posterior_near_the_mode, prior_as_posterior
 from target_family import MIXED, RUNS, TARGETS, continued, several
 from target_family import simulated as simulated_family
@@ -35,7 +34,6 @@ from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.model.discrepancy import unit_ramps
 from bayes_cpt.model.joint_priors import draw_priors
 from bayes_cpt.model.setup import build_setup
-from bayes_cpt.model.simulate import precision_products
 from bayes_cpt.model.spec import read_spec
 from bayes_cpt.study.study import Study
 
@@ -55,23 +53,6 @@ def study() -> Study:
 @pytest.fixture(scope="module")
 def posterior(study: Study) -> Posterior:
     return posterior_near_the_mode(study)
-
-
-def test_products_are_those_of_the_dense_covariance() -> None:
-    generator = np.random.default_rng(1)
-    sizes = Sizes(*(np.array([own]) for own in (0.03, 0.02, 90.0, 0.3)))
-    part = sizes.residual(np.linspace(1.0, 0.1, STEPS.size), RAMPS)
-    apart = np.abs(STEPS[:, None] - STEPS) / 90.0
-    started = (STEPS[:, None] + STEPS) / 90.0
-    fluctuation = np.outer(part.fluctuation[0], part.fluctuation[0])
-    covariance = fluctuation * (np.exp(-apart) - np.exp(-started)) + 0.03**2 * RAMPS @ RAMPS.T
-    columns = generator.standard_normal((1, STEPS.size, 2))
-    products, determinant = precision_products(part, STEPS, columns)
-    wanted = columns[0].T @ np.linalg.solve(covariance, columns[0])
-    np.testing.assert_allclose(products[0], wanted, rtol=1e-8)
-    density = multivariate_normal(np.zeros(STEPS.size), covariance).logpdf(columns[0, :, 0])
-    constant = STEPS.size * np.log(2 * np.pi)
-    assert -0.5 * (products[0, 0, 0] + determinant[0] + constant) == pytest.approx(density)
 
 
 def simulated(generator: np.random.Generator, runs: int = 4) -> tuple[Any, list[Changes]]:

@@ -29,7 +29,6 @@ from bayes_cpt.forecast.derived import (
 from bayes_cpt.identify.determination import (
     IDENTIFIED,
     candidate_runs,
-    contractions,
     determination,
     identifiability,
 )
@@ -146,12 +145,6 @@ def test_other_laws_have_effects_and_candidates_of_their_own(model: str) -> None
 def test_a_study_without_what_the_law_needs_is_refused() -> None:
     with pytest.raises(StudyError, match="there is no CPT run"):
         identifiability(full().subset(["pt_stable"]), read_spec("cpt-replay"))
-
-
-def test_what_has_no_slope_in_numbers_is_not_identified() -> None:
-    told = np.diag([4.0, 1.0])
-    found = contractions(np.array([[1.0, 0.0], [0.0, 0.0]]), told)
-    assert found.tolist() == [0.75, 0.0]
 
 
 def test_priors_that_leave_all_numbers_still_get_an_answer() -> None:

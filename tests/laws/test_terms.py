@@ -19,18 +19,14 @@ from bayes_cpt.laws import (
     Law,
     Mixture,
     ModelSize,
-    PeakLevel,
     Power,
     Reference,
     Shift,
 )
-from bayes_cpt.laws.areas import AreaForm
 from bayes_cpt.laws.law import gather
-from bayes_cpt.laws.phase_areas import continual_areas, pretraining_areas
 from bayes_cpt.laws.term import relative_exponential
 from bayes_cpt.laws.transfer import effective_share
 from bayes_cpt.model.spec import parse_spec, read_spec
-from bayes_cpt.study.schedules import constant, warmup_stable_decay
 
 REFERENCE = Reference(learning_rate=2e-4, forward_pt=8.0, forward_cpt=4.0, steps=20_000.0)
 
@@ -52,21 +48,6 @@ def test_power_has_the_sampled_loss_and_slope_at_the_reference(
     assert (before - after) / (2 * step) == pytest.approx(slope, rel=1e-5)
     # And A·alpha·S1^-alpha is the printed form of that slope.
     assert found["A"] * exponent * 8.0**-exponent == pytest.approx(slope, rel=1e-12)
-
-
-def test_annealing_is_its_closed_form_and_a_rewarmup_raises_the_loss() -> None:
-    points = hand_points(
-        annealing_pt=[0.2, 0.2, 0.05], annealing_cpt=[0.0, -0.1, 0.15], target_share=[1.0, 0.5, 0.2]
-    )
-    coefficients = {"lambda": MOMENTUM, "C1": 0.299, "C2": 0.298, "a1": 0.055}
-    found = Annealing().loss(points, coefficients, np)
-    expected = [
-        -0.299 * 0.2,
-        -0.299 * 0.2 + 0.298 * 0.1 * math.exp(0.055 * 0.5),
-        -0.299 * 0.05 - 0.298 * 0.15 * math.exp(0.055 * 0.2),
-    ]
-    np.testing.assert_allclose(found, expected, rtol=1e-12)
-    assert found[1] > found[0]
 
 
 @given(st.floats(10.0, 5000.0), st.floats(0.01, 1.0), st.floats(0.5, 2.0))
@@ -121,20 +102,6 @@ def arrays(parameters: dict[str, Any]) -> dict[str, Any]:
 
 def of_domain(coefficients: dict[str, Any], domain: int) -> dict[str, Any]:
     return {name: np.asarray(value)[domain] for name, value in coefficients.items()}
-
-
-def test_shift_with_replay_is_its_closed_form() -> None:
-    share = np.array([1.0, 0.75, 0.3])
-    coefficients = {
-        "B": 0.4, "E": 30.0, "beta": 0.2, "a": 2.0, "b": 150.0, "gamma": 0.4, "omega": 0.5
-    }  # fmt: skip
-    found = SHIFT.loss(hand_points(forward_cpt=3.0, target_share=share), coefficients, np)
-    expected = []
-    for x in share:
-        h = (1 - math.exp(-2 * x)) / (1 - math.exp(-2)) * (1 + 150 * (1 - x)) ** -0.4
-        rate = 30 * math.sqrt(x / h)
-        expected.append(0.4 * h * (1 - (1 + rate * 3.0) ** -0.2))
-    np.testing.assert_allclose(found, expected, rtol=1e-12)
 
 
 DILUTED = Shift((1.0, -1.0), ("power", "saturating"), replay_rate=True, replay_dilution=True)
@@ -266,37 +233,6 @@ def test_repeats_slow_the_shift_as_fewer_steps_would() -> None:
 
 
 # --- what a peak leaves ---------------------------------------------------------------------------
-
-FORM = AreaForm(reference_rate=1e-3)
-TWO_STAGES = warmup_stable_decay(100, 2e-3, decay_steps=20, warmup_steps=10) + constant(50, 4e-3)
-
-
-class Peaks:
-    """Points that differ in peak alone."""
-
-    def __init__(self, shares: list[float]) -> None:
-        self.log_peak_pt = np.log(shares)
-
-
-def test_the_loss_about_the_best_peak_is_a_parabola() -> None:
-    coefficients = PeakLevel().coefficients(
-        {"peak_slope": np.float64(-0.04), "peak_curvature": np.float64(0.02)}, REFERENCE, np
-    )
-    shares = np.exp([0.0, 1.0, -1.0, 2.0]).tolist()
-    left = PeakLevel().loss(Peaks(shares), coefficients, np)
-    np.testing.assert_allclose(left, [0.0, -0.02, 0.06, 0.0], atol=1e-15)
-
-
-def test_the_peak_is_the_highest_rate_so_far_and_a_warm_up_counts_as_done() -> None:
-    areas = pretraining_areas(TWO_STAGES, [0, 1, 5, 10, 100, 101, 150], FORM)
-    np.testing.assert_allclose(np.exp(areas.log_peak_pt), [2, 2, 2, 2, 2, 4, 4])
-
-
-def test_a_cpt_run_keeps_the_peak_of_its_base() -> None:
-    run = constant(30, 9e-3)
-    areas = continual_areas(TWO_STAGES, run, [0, 30], FORM)
-    np.testing.assert_allclose(np.exp(areas.log_peak_pt), 4.0)
-    np.testing.assert_array_equal(continual_areas(None, run, [0, 30], FORM).log_peak_pt, 0.0)
 
 
 def test_levels_by_the_peak_need_the_warm_up_to_count() -> None:

@@ -1,17 +1,17 @@
 """Bases on no run, of unknown pre-training, and those that branches of PT runs start from."""
 
 from collections.abc import Callable
-from dataclasses import astuple, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
-from branching import LEFT, LEFT_AGAIN, branching_study
+from branching import branching_study
 from every_option import spec_with
 from open_weights import BASE_LOSSES, PEAK, STEPS, open_study, rewarmed
-from small_study import ANNEALED, REFERENCE, STUDY
+from small_study import ANNEALED, STUDY
 from synthetic import lab, lab_posterior, prior_as_posterior
 
 from bayes_cpt import fit
@@ -23,7 +23,7 @@ from bayes_cpt.model.bases import fitted_bases, for_base, unknown_base, with_lon
 from bayes_cpt.model.joint_priors import draw_priors
 from bayes_cpt.model.points import build_curves
 from bayes_cpt.model.priors import Fixed
-from bayes_cpt.model.setup import Setup, build_setup, elements
+from bayes_cpt.model.setup import build_setup, elements
 from bayes_cpt.model.simulate import expected_loss
 from bayes_cpt.model.spec import ModelSpec, read_spec
 from bayes_cpt.study.runs import Base, Branch, Run
@@ -70,23 +70,6 @@ def test_what_the_run_of_a_base_does_not_tell_is_told_by_the_base() -> None:
         replace(STUDY, runs=runs, losses=STUDY.losses[elsewhere]),
     ):
         assert added(study) == [("stable", 1000, "t", 4.45)]
-
-
-def test_residuals_of_a_lone_base_are_those_of_pretraining() -> None:
-    setup = build_setup(read_spec("cpt-replay"), measured())
-    alone = [i for i, curve in enumerate(setup.curves.curves) if curve.run == "annealed"]
-    points, design = setup.curves.points, setup.design
-    rows = np.isin(points.curve_index, alone)
-    # The middle of the peaks comes by logarithms.
-    assert astuple(setup.frame.reference) == pytest.approx(astuple(REFERENCE), rel=1e-14)
-    np.testing.assert_array_equal(points.loss[rows], [3.45, 4.35])
-    area = ANNEALED.learning_rates().sum()
-    own = {"rho": np.float64(1.0), "lambda": np.float64(0.99)}
-    forward = np.exp(points.log_forward_area(own, np))
-    np.testing.assert_allclose(forward[rows], area, rtol=1e-12)
-    np.testing.assert_array_equal(design.pretraining[rows], 1.0)
-    np.testing.assert_array_equal(design.floating[rows], 1.0)
-    assert np.isinf(design.gap[rows]).all()
 
 
 @pytest.mark.slow
@@ -327,24 +310,6 @@ def test_three_runs_of_an_unknown_base_meet_the_diagnostics() -> None:
 # --- branches of PT runs --------------------------------------------------------------------------
 
 PRETRAIN = read_spec("pretrain")
-
-
-@pytest.fixture(scope="module")
-def setup() -> Setup:
-    return build_setup(PRETRAIN, branching_study())
-
-
-def test_a_branch_starts_at_its_trunk(setup: Setup) -> None:
-    study = branching_study()
-    curves, bases = setup.curves.curves, setup.curves.bases
-    assert [curve.start for curve in curves] == [0, LEFT, LEFT_AGAIN]
-    assert [curve.base_known for curve in curves] == [False, True, True]
-    trunk = dict(zip(*study.curve("trunk", "web"), strict=True))
-    cooled = dict(zip(*study.curve("cooled", "web"), strict=True))
-    assert bases.loss[1] == trunk[LEFT]
-    assert bases.loss[2] == cooled[LEFT_AGAIN]
-    first = setup.curves.points.curve_index.searchsorted([1, 2])
-    assert setup.curves.elapsed[first].tolist() == [100.0, 100.0]
 
 
 def test_without_its_trunk_a_run_stands_alone() -> None:

@@ -3,7 +3,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from small_study import ANNEALED, COSINE, PEAK, REFERENCE, REWARMED, STUDY, TRUNK
+from small_study import PEAK, REFERENCE, REWARMED, STUDY, TRUNK
 
 from bayes_cpt.errors import StudyError
 from bayes_cpt.laws import Reference
@@ -16,15 +16,6 @@ from bayes_cpt.study.runs import Run
 from bayes_cpt.study.schedules import constant, linear
 
 FORM = AreaForm(MomentumRange(0.9, 0.9995))
-
-
-def test_reference_holds_the_medians_of_the_study() -> None:
-    areas = [schedule.learning_rates().sum() for schedule in (TRUNK, ANNEALED)]
-    cpt = [schedule.learning_rates().sum() for schedule in (COSINE, REWARMED)]
-    assert REFERENCE.learning_rate == PEAK
-    assert REFERENCE.forward_pt == pytest.approx(np.mean(areas))
-    assert REFERENCE.forward_cpt == pytest.approx(np.mean(cpt))
-    assert REFERENCE.steps == 400.0
 
 
 def test_reference_of_a_study_without_cpt_runs() -> None:
@@ -49,14 +40,6 @@ def test_half_of_a_re_warm_up_is_left_out_unless_the_log_ends_there() -> None:
 
     assert kept(0, 10, 25, 26, 300) == [26, 300]
     assert kept(0, 10, 25) == [10, 25]
-
-
-def test_observed_steps_leave_out_warm_up_early_pretraining_and_step_0() -> None:
-    trunk, none = STUDY.run("trunk"), STUDY.run("none")
-    half = ResidualTable(skip_pretraining=0.5)
-    assert observed_steps(STUDY, trunk, "g", ResidualTable()) == [400, 1000]
-    assert observed_steps(STUDY, trunk, "g", half) == [1000]
-    assert observed_steps(STUDY, none, "t", half) == [10, 500]
 
 
 def test_the_longest_warm_up_of_the_study_leaves_out_a_step_of_every_run() -> None:

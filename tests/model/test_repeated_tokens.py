@@ -43,19 +43,6 @@ def test_a_study_that_says_nothing_of_its_data_is_refused() -> None:
         build_setup(read_spec(MODEL), replace(lab_for(MODEL), runs=runs))
 
 
-def test_draws_and_decisions_follow_the_law_with_repeats() -> None:
-    posterior = lab_posterior(MODEL)
-    space = {"bases": ["annealed_0pct"], "replay": [0.0, 0.5], "steps": 3000}
-    decision = decide(posterior, "domain-focus", space, draws=60, candidates=64)
-    table = decision.table()
-    ends = bands(posterior, decision.plan(), "expected", draws=60)
-    ends = ends[ends["step"] == 3000].set_index(["run", "domain"])["mean"]
-    law = decision.valuation.model.losses(decision.contenders.candidates).mean(axis=2)
-    for place, option in enumerate(table["option"]):
-        for row, domain in enumerate(("general", "kernel")):
-            assert law[row, place] == pytest.approx(ends[option, domain], abs=1e-9)
-
-
 def test_other_data_than_those_of_the_fit_are_refused() -> None:
     posterior = lab_posterior(MODEL)
     other = replace(

@@ -160,15 +160,6 @@ def test_an_unknown_base_is_fitted_with_its_forward_area() -> None:
     np.testing.assert_allclose(fit.losses(found, new), fit.losses(truth, new), atol=0.01)
 
 
-def test_huber_loss_shrugs_off_outliers(fit_study: Study) -> None:
-    fit, inputs, losses = printed_fit(fit_study, "general")
-    spoilt = losses.copy()
-    spoilt[::15] *= 1.5
-    found = fit.best(inputs, np.log(spoilt), TRUTH[False][None])
-    truth = fit.losses(TRUTH[False], inputs)
-    assert np.abs(fit.losses(found, inputs) - truth).mean() < 0.004
-
-
 def test_bands_cover_new_points(
     fit_study: Study, held_out: Study, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -181,15 +172,6 @@ def test_bands_cover_new_points(
     lower, upper = np.quantile(draws, [0.05, 0.95], axis=0)
     assert 0.8 < np.mean((lower < truth) & (truth < upper)) < 0.98
     assert 2 * NOISE < np.mean((upper - lower) / truth) < 6 * NOISE
-
-
-def test_residuals_come_from_the_phase_of_the_wanted_point(fit_study: Study) -> None:
-    fit, inputs, losses = printed_fit(fit_study, "general")
-    exact = fit.losses(TRUTH[False], inputs)
-    wild = np.where(inputs.continual, exact, losses * np.exp(np.where(losses > exact, 0.1, -0.1)))
-    draws = fit.bootstrap(inputs, wild, inputs, np.random.default_rng(10), Effort(9, 10, 5))
-    spread = draws.std(axis=0)
-    assert spread[inputs.continual].mean() < 0.02 < 0.1 < spread[~inputs.continual].mean()
 
 
 def final_losses_by(law: FinalLossLaw, noise: float) -> Study:

@@ -6,7 +6,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from conjugate import NormalMean
-from figures import check_figure
 from scipy.stats import binom, kstest
 from synthetic import lab, lab_for
 from testbench.calibration import (
@@ -18,7 +17,6 @@ from testbench.calibration import (
     ModelReplicates,
     Row,
     design_study,
-    draw_ranks,
     ecdf,
     ecdf_bands,
     held_out_run,
@@ -317,31 +315,6 @@ def test_all_quantities_together_seldom_raise_a_false_alarm() -> None:
         (judge(ranks(generator, 100, 20), DRAWS)["verdict"] == FAILS).any() for _ in range(200)
     ]
     assert np.sum(alarms) <= binom.ppf(0.999, 200, 0.05)
-
-
-def some_ranks(count: int = 200, quantities: int = 6) -> pd.DataFrame:
-    values = np.random.default_rng(1).integers(0, 101, size=(count, quantities))
-    names = ["memory", *(f"fluctuation_{i}[held_out, general]" for i in range(1, quantities))]
-    return pd.DataFrame(values, columns=names[:quantities])
-
-
-@pytest.mark.parametrize(("count", "quantities"), [(20, 1), (200, 6), (300, 53)])
-def test_each_quantity_has_a_panel_of_its_ranks(count: int, quantities: int) -> None:
-    figure = draw_ranks(some_ranks(count, quantities))
-    titles = [axes.get_title() for axes in figure.axes]
-    assert titles == [name.replace("[", "\n[") for name in some_ranks(count, quantities)]
-    check_figure(figure)
-
-
-def test_curves_of_ranks_are_differences_of_the_ecdf() -> None:
-    table = some_ranks()
-    table["memory"] = 30 + table["memory"] * 4 // 10
-    for axes, name in zip(draw_ranks(table).axes, table, strict=True):
-        curve = max(axes.lines, key=lambda line: len(np.asarray(line.get_xdata())))
-        places, heights = (np.asarray(values, dtype=float) for values in curve.get_data())
-        below = [((table[name] + 0.5) / 101 < place).mean() for place in places]
-        assert np.all(np.array(below) - places <= heights + 0.01)
-        assert np.all(heights <= np.array(below) - places + 0.06)
 
 
 @pytest.fixture

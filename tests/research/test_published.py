@@ -57,21 +57,6 @@ def test_a_cool_down_has_its_points_from_the_decay_on(tmp_path: Path) -> None:
     assert run.model_size == pytest.approx(14.2)
 
 
-@pytest.mark.parametrize(
-    ("changed", "said"),
-    [
-        ({"wsd_fract_decay": 0.4}, "the log has a learning rate of"),
-        ({"scheduler": "cyclic"}, "the schedule is cyclic"),
-        ({"decay_type": "mirror_cosine"}, "mirror_cosine"),
-    ],
-)
-def test_schedules_that_the_log_contradicts_are_refused(
-    changed: dict[str, Any], said: str, tmp_path: Path
-) -> None:
-    with pytest.raises(StudyError, match=said):
-        lr_scheduling.convert([cool_down(tmp_path / "a.json", **changed)], "lr")
-
-
 def test_a_rung_of_the_ladder(tmp_path: Path) -> None:
     file = tmp_path / "190M-1xC.csv"
     table = {
@@ -170,19 +155,3 @@ def test_runs_of_a_table_have_its_schedules_and_losses(tmp_path: Path) -> None:
     assert cosine[[99, 549, 999]] == pytest.approx([1e-3, 5e-4, 0.0], abs=1e-9)
     steps, losses = study.curve("one", "validation")
     assert (steps.tolist(), losses.tolist()) == ([600, 1000], [3.4, 3.2])
-
-
-def test_tables_that_contradict_themselves_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(StudyError, match="its decay is sqrt"):
-        tables.convert([table(tmp_path / "shape.csv", shape="sqrt")], "sweep")
-    with pytest.raises(StudyError, match="run other: its warm-up and decay take 1100 steps"):
-        tables.convert([table(tmp_path / "long.csv", decay=1000)], "sweep")
-    file = table(tmp_path / "peaks.csv")
-    changed = pd.read_csv(file)
-    changed.loc[0, "peak"] = 3e-3
-    changed.to_csv(file, index=False)
-    with pytest.raises(StudyError, match="run one: peak differs between its rows"):
-        tables.convert([file], "sweep")
-    changed.drop(columns="final").to_csv(file, index=False)
-    with pytest.raises(StudyError, match="there is no column final"):
-        tables.convert([file], "sweep")

@@ -1,7 +1,6 @@
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cache, partial
-from pathlib import Path
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,6 @@ from bayes_cpt.model.spec import ModelSpec, read_spec
 from bayes_cpt.study.study import Study
 from bayes_cpt.validate.folds import Fold, Question, held_out_folds, other_study
 from bayes_cpt.validate.held_out import (
-    TABLES,
     Answer,
     LogScore,
     Method,
@@ -28,7 +26,7 @@ from bayes_cpt.validate.held_out import (
     score_table,
 )
 from bayes_cpt.validate.scores import DrawsError, summarize
-from bayes_cpt.validate.tasks import Pool, Records
+from bayes_cpt.validate.tasks import Pool
 
 SPEC = read_spec("cpt-replay")
 PRETRAIN = read_spec("pretrain")
@@ -145,41 +143,6 @@ def test_tables_are_summaries_by_the_share_that_was_seen() -> None:
     assert set(ratio["horizon"]) == {"1 to 1.5x", "1.5 to 2x"}
     only_tails = horizon_table(points[points["seen"] > 0])
     pd.testing.assert_frame_equal(only_tails, ratio.reset_index(drop=True))
-
-
-def test_a_stopped_loop_goes_on_where_it_was(tmp_path: Path) -> None:
-    folds = held_out_folds(lab(), SPEC)[:4]
-    whole = score_folds(folds, {"ours": around(2.8, 0.2)}, seed=3, pool=HERE)
-    asked: list[str] = []
-
-    def stopping(question: Question, seed: int, *, after: int) -> Answer:
-        asked.append(question.points["run"].iloc[0])
-        if len(asked) > after:
-            raise KeyboardInterrupt
-        return around(2.8, 0.2, ("R-hat",))(question, seed)
-
-    def method(after: int) -> dict[str, Method]:
-        return {"ours": partial(stopping, after=after)}
-
-    def records() -> Records:
-        return Records.open(tmp_path / "out", {"seed": 3}, TABLES)
-
-    with pytest.raises(KeyboardInterrupt):
-        score_folds(folds, method(2), seed=3, pool=HERE, records=records())
-    told: list[float] = []
-    points, refits = score_folds(
-        folds,
-        method(10),
-        seed=3,
-        pool=HERE,
-        records=records(),
-        progress=lambda stage, share: told.append(share),
-    )
-    assert asked == [fold.label for fold in (*folds[:3], *folds[2:])]
-    assert told == [0.5, 0.75, 1.0]
-    pd.testing.assert_frame_equal(points, whole[0], check_dtype=False)
-    assert refits["problems"].tolist() == ["R-hat"] * 4
-    assert not refits["trustworthy"].any()
 
 
 @pytest.mark.parametrize(

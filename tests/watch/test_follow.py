@@ -53,16 +53,6 @@ def test_a_half_written_state_is_looked_at_again(tmp_path: Path) -> None:
     assert follower.trouble == ""
 
 
-def test_losses_of_other_names_are_told_from_a_log_that_has_none_yet(tmp_path: Path) -> None:
-    log = tmp_path / "log.csv"
-    log.write_text("step,prose_loss\n10,3.0\n20,2.9\n")
-    follower = following(str(log), "auto")
-    assert follower.new() == {}
-    assert "no series is called a validation loss; there are prose_loss" in follower.unnamed
-    assert "--loss SERIES=SET" in follower.unnamed
-    assert follower.trouble == ""
-
-
 def test_known_sets_name_series_and_training_losses_are_none_of_them(tmp_path: Path) -> None:
     log = tmp_path / "log.csv"
     log.write_text("step,train_prose_loss,prose_lr,prose\n10,5.0,0.1,3.0\n20,4.0,0.1,nan\n")

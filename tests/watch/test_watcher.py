@@ -5,14 +5,11 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 from scipy import stats
 from synthetic import lab, prior_as_posterior
 
 from bayes_cpt.inference.posterior import Posterior
-from bayes_cpt.model.discrepancy import ErrorCorrelation
-from bayes_cpt.model.simulate import simulate
 from bayes_cpt.report.forecasts import ends_below
 from bayes_cpt.study.logs.raw import Stated
 from bayes_cpt.study.logs.reading import Log
@@ -40,45 +37,6 @@ def curves(posterior: Posterior) -> Any:
 
 def told(posterior: Posterior, curve: Any, place: int) -> dict[str, float]:
     return dict(zip(posterior.frame.domains, curve[:, place].tolist(), strict=True))
-
-
-def test_conditioning_agrees_with_the_draws_of_a_known_run(
-    posterior: Posterior, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Given the coefficients all is Gaussian: the end is that of `predict` for a run seen part-way.
-
-    Which takes the two losses of a known run for independent.
-    """
-    independent = ErrorCorrelation(misfit=0.0, fluctuation=0.0)
-    monkeypatch.setattr("bayes_cpt.forecast.bands.error_correlation", lambda law: independent)
-    single = prior_as_posterior(lab(), draws=250, spread=0.0)
-    study = lab().subset([RUN])
-    run = study.run(RUN)
-    expected = Expected.of(single, run, study.without_losses(), STEPS)
-    seen = [i for i, row in enumerate(expected.rows) if row.step in STEPS[:5]]
-    losses = expected.healthy[7, seen]
-    mean, spread = expected.given(seen, losses)
-    rows = [
-        (RUN, expected.rows[i].step, expected.rows[i].domain, loss)
-        for i, loss in zip(seen, losses, strict=True)
-    ]
-    starts = study.losses[study.losses["step"] == 0]
-    table = pd.concat([starts, pd.DataFrame(rows, columns=list(starts.columns))])
-    frame = single.frame
-    measured = replace(study, losses=table)
-    here = frame.curves(measured, lambda own, domain: STEPS[:5], [run])
-    there = frame.curves(measured, lambda own, domain: [STEPS[-1]], [run])
-    one = {name: np.repeat(own[:1], 4000, axis=0) for name, own in single.parameters(4).items()}
-    drawn = simulate(frame, one, there, here, np.random.default_rng(1)).loss
-    ends = [
-        i
-        for domain in frame.domains
-        for i, row in enumerate(expected.rows)
-        if row.step == STEPS[-1] and row.domain == domain
-    ]
-    # Of 3,000 curves that the covariance is from, and of 4,000 draws.
-    np.testing.assert_allclose(mean[ends], drawn.mean(axis=0), atol=0.12 * drawn.std(axis=0).max())
-    np.testing.assert_allclose(spread[ends], drawn.std(axis=0), rtol=0.08)
 
 
 def test_given_losses_agree_with_the_joint_density() -> None:
