@@ -104,10 +104,9 @@ def advise(
         arguments = json.dumps(training_arguments(run), indent=2) + "\n"
         results.write(f"arguments of {run.name}", f"{run.name}.json", arguments)
     results.words(verdict, [])
-    content = found.about | {"verdict": verdict, **tables, "files": results.files}
     title = f"Change of the loss over the run, nats/token, with {100 * interval:g} % intervals"
     shown = [
         Table(title, found.ends, ENDS, note="peak: as a share of pre-training's"),
         Table("Short runs to begin with, those that tell most first", found.told, RUNS),
     ]
-    return Answer(content, verdict, [*shown, *results.said])
+    return Answer(found.about | tables, verdict, shown, written=[results])

@@ -70,7 +70,7 @@ def check(study: Path, *, model: str | None = None, verbose: bool = False) -> An
         parts.append(determined(table, ("parameter", "effect"), title))
     else:
         parts.append(Text("\nWhat they can tell of each parameter and effect: --verbose.", "dim"))
-    content |= {"no_two_runs_differ_in": alike, "model": spec.name, "verdict": lines}
+    content |= {"no_two_runs_differ_in": alike, "model": spec.name}
     content["facts"] = asdict(facts)
     for kind in ("parameter", "effect"):
         content[f"{kind}s"] = table[table["kind"] == kind].drop(columns="kind")

@@ -105,20 +105,18 @@ def compare(
     content = {
         "study": loaded.name,
         "models": list(result.fits),
-        "seed": seed,
         "trustworthy": not result.problems,
         "problems": list(result.problems),
-        "verdict": verdict,
         "weights": result.weights,
         "best": scores.best if scores is not None else None,
         "scores": [] if scores is None else result.table(),
         "without_refits": _quick_answer(loo),
         "sentences": sentences,
-        "files": results.files,
     }
-    parts = [*_parts(result), *in_words(sentences), *results.said]
+    parts = [*_parts(result), *in_words(sentences)]
     named = first_of(list(result.problems), NAMED)
-    return Answer(content, verdict, parts, [f"Not trustworthy: {named}"] if named else [])
+    problems = [f"Not trustworthy: {named}"] if named else []
+    return Answer(content, verdict, parts, problems, written=[results])
 
 
 def _first(loo: "CurveLoo | str") -> str:

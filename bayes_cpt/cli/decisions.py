@@ -156,12 +156,11 @@ def decide(
     results.write("plan", "plan.toml", settings_text(decision.plan()))
     nothing = "No configuration of the space keeps the constraints; these come nearest."
     return advised(
-        fit,
         posterior,
         decision,
         interval,
         results,
-        _facts(decision) | {"seed": seed},
+        _facts(decision),
         tables={
             "contenders": decision.table(interval),
             "optimum": decision.optimum_table(interval),
@@ -275,7 +274,6 @@ def next_run(
     tables = {"runs": values.table(), "information": values.information_table()}
     content = {
         "objective": values.valuation.objective.model_dump(mode="json"),
-        "seed": seed,
         "draws": values.valuation.model.draws,
         "value_of_perfect_information": _nats(values.perfect),
         "as_good_as_the_first": values.as_good(values.order[0]),
@@ -288,7 +286,6 @@ def next_run(
     worth = Table(title, shown, WORTH, star(shown["outside"]), marked=shown["outside"])
     more = Text(f"{left} more are in --json and in what -o writes.", "dim")
     return advised(
-        fit,
         posterior,
         values,
         interval,
@@ -363,7 +360,6 @@ def schedule(
         "replay": choice.replay,
         "targets": choice.mixture,
         "not_given": choice.taken,
-        "steps": steps,
         "cap": choice.cap,
         "objective": choice.valuation.objective.name,
         "advised": choice.advised,
@@ -374,7 +370,6 @@ def schedule(
     results.write("study", "study.toml", runs_text(choice.plan.runs))
     title = f"By how much the best schedules end lower, nats, {100 * interval:g} % intervals"
     return advised(
-        fit,
         posterior,
         choice,
         interval,

@@ -67,13 +67,13 @@ def demo(
         results.write(name, name, figure_file(figure))
     about, verdict, parts = forecast(posterior, bands)
     told = (
-        *results.said,
         "checked.png: forecasts of three runs beside their real losses, which the fit did not see.",
         "Change the plan and predict it again.",
     )
     return Answer(
-        {"fit": fitted.content, "forecast": about | {"verdict": verdict}, "files": results.files},
+        {"fit": fitted.content, "forecast": about | {"verdict": verdict}},
         fitted.verdict,
         [*fitted.parts, "", *verdict, *parts, "", *told],
         fitted.problems,
+        written=[results],
     )

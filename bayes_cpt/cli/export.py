@@ -53,11 +53,5 @@ def export(
     else:
         text, said = torch_source(chosen), f"{chosen.schedule.steps} steps, exact"
     file.write(text)
-    content = {
-        "plan": str(plan),
-        "run": run,
-        "kind": kind,
-        "output": str(output),
-        "departs": departs,
-    }
-    return Answer(content, parts=[said, *file.said], notes=[f"Note: {departs}."] if departs else [])
+    notes = [f"Note: {departs}."] if departs else []
+    return Answer({"departs": departs}, parts=[said], notes=notes, written=[file])

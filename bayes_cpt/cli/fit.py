@@ -71,15 +71,14 @@ def fit(
     posterior, answer = fit_and_save(
         written, bayes_cpt.read_study(study), model, seed, file, draws, cores
     )
-    parts = [*answer.parts, *file.said]
     # What is not to be trusted is not built on.
-    if posterior.trustworthy:
-        hint = (
-            f"Next: bayes-cpt summary {output} says what moves a run, bayes-cpt decide {output} what to "
-            "train."
-        )
-        parts.append(Text(hint, "dim"))
-    return replace(answer, parts=parts)
+    if not posterior.trustworthy:
+        return answer
+    hint = (
+        f"Next: bayes-cpt summary {output} says what moves a run, bayes-cpt decide {output} what to "
+        "train."
+    )
+    return replace(answer, parts=[*answer.parts, Text(hint, "dim")])
 
 
 def fit_and_save(
@@ -115,7 +114,6 @@ def fit_and_save(
     verdict = fit_verdict(posterior, quality, known)
     content = asdict(Convergence.of(posterior, table)) | {
         "study_digest": posterior.tree.attrs["study_digest"],
-        "seed": posterior.seed,
         "seconds": round(seconds, 1),
         "quality": quality,
         "prior_bound": weak[["quantity", "domain", "contraction"]],
@@ -124,7 +122,7 @@ def fit_and_save(
     }
     parts = _parts(posterior, content)
     shown = verdict if posterior.trustworthy else []
-    return posterior, of_fit(Path(file.path or ""), posterior, content, shown, parts)
+    return posterior, of_fit(posterior, content, shown, parts, written=[file])
 
 
 def _parts(posterior: "Posterior", content: dict[str, Any]) -> list[Part]:

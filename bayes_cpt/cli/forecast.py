@@ -70,7 +70,6 @@ def forecast(
         "ends": found.table,
         "curves": found.curves,
         "on_priors": found.on_priors,
-        "output": str(output),
     }
     notes = [f"Note: {note}" for note in found.notes]
-    return Answer(content, found.verdict(), [ends, *file.said], found.problems, notes)
+    return Answer(content, found.verdict(), [ends], found.problems, notes, [file])

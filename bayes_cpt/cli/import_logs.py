@@ -71,8 +71,6 @@ def import_logs(
         f"{len(done.study.runs)} runs; look at it with: bayes-cpt check {study}"
     )
     content = {
-        "study": str(study),
-        "run": run,
         "steps": done.study.run(run).schedule.steps,
         "added": done.added,
         "kept": done.kept,

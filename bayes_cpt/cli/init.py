@@ -83,7 +83,6 @@ def init(
         f"bayes-cpt check {study}"
     )
     content = {
-        "study": str(study),
         "runs": [run.name for run in done.study.runs],
         "bases": [base.name for base in done.study.bases],
         "general": done.study.general,

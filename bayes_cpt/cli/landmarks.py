@@ -82,7 +82,6 @@ def landmarks(
     found = survey(posterior, plan, run, draws=draws)
     tables, past = found.tables(interval), found.past()
     content = {
-        "plan": plan and str(plan),
         "run": found.run.name,
         "horizon": found.turning.draws.attrs["horizon"],
         "past_critical_point": past
@@ -94,7 +93,6 @@ def landmarks(
         },
     }
     return advised(
-        fit,
         posterior,
         found,
         interval,

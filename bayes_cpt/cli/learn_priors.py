@@ -146,22 +146,18 @@ def learn_priors(
         "from": spec.name,
         "studies": list(learnt.population.studies),
         "left_out": {name: list(said) for name, said in skipped.items()},
-        "seed": seed,
-        "wider": wider,
-        "verdict": said,
         "priors": learnt.table(),
         "correlations": [asdict(pair) for pair in learnt.population.pairs],
         "below_zero": below,
         "problems": problems,
         "trustworthy": not problems,
         "leave_one_out": scores,
-        "file": str(output),
     }
-    parts = [*_shown(learnt, scores, below, verbose=verbose), *file.said]
+    parts = _shown(learnt, scores, below, verbose=verbose)
     wrong = [f"Not trustworthy: {problem}." for problem in problems]
     short = 0 if scores is None or scores.empty else int(scores["short"].sum())
     notes = [f"{short} refits fall short of their diagnostics; their forecasts count."]
-    return Answer(content, said, parts, wrong, notes if short else [])
+    return Answer(content, said, parts, wrong, notes if short else [], [file])
 
 
 def _extended(model: str, target: Path) -> str:

@@ -142,13 +142,14 @@ def command(verb: Callable[..., Answer | int]) -> Callable[..., int]:
     @wraps(verb)
     def answered(*, quiet: bool, json: bool, **values: Any) -> int:
         written = Output(quiet, json)
+        told = {name: value for name, value in values.items() if name not in options}
         if takes_output:
             values["written"] = written
         if options:
             values["reading"] = as_recipe({name: values.pop(name) for name in options})
         with written.cautions():
             answer = verb(**values)
-        return written.give(answer) if isinstance(answer, Answer) else answer
+        return written.give(answer, told) if isinstance(answer, Answer) else answer
 
     answered.__doc__ = prose
     # Typer reads what to ask for from both.

@@ -50,7 +50,7 @@ class Answer:
     Parameters
     ----------
     content : mapping
-        For machines; a table becomes the list of its rows.
+        For machines, besides what was asked for; a table becomes the list of its rows.
     verdict : sequence of str
         What to do, how sure that is, what would change it.
     parts : sequence of Part
@@ -59,6 +59,8 @@ class Answer:
         What makes the result worthless: said however quiet, and told by the exit code.
     notes : sequence of str
         What the reader should know besides.
+    written : sequence of OutputFile or Results
+        What was written: said at the end.
     """
 
     content: Mapping[str, Any]
@@ -66,6 +68,7 @@ class Answer:
     parts: Sequence[Part] = ()
     problems: Sequence[str] = ()
     notes: Sequence[str] = ()
+    written: "Sequence[OutputFile | Results]" = ()
 
 
 def heading(text: str) -> Text:
@@ -111,22 +114,24 @@ class Output:
         self.quiet, self.machine = quiet, machine
         self.out, self.err = _Console(), _Console(stderr=True)
 
-    def give(self, answer: Answer) -> int:
-        """Print an answer, and return the exit code."""
+    def give(self, answer: Answer, asked: dict[str, Any]) -> int:
+        """Print an answer to what was asked for, by the names of options, and return the exit code."""
         for problem in answer.problems:
             # What is a line of the verdict is said there, where that is printed.
             if self.quiet or self.machine or problem not in answer.verdict:
                 self.error(problem)
         for place, line in enumerate(answer.verdict):
             self.text(Text(line, "" if place else "bold"))
-        for part in answer.parts:
+        for part in (*answer.parts, *(said for own in answer.written for said in own.said)):
             if isinstance(part, Table):
                 self.table(part)
             else:
                 self.text(part)
         for note in answer.notes:
             self.note(note)
-        self.result(answer.content)
+        files = {name: path for own in answer.written for name, path in own.files.items()}
+        told = {"verdict": answer.verdict} | dict(answer.content) | {"files": files}
+        self.result(asked | told)
         return 1 if answer.problems else 0
 
     def text(self, text: str | Text = "") -> None:
@@ -329,6 +334,11 @@ class OutputFile:
         """Write it, where it is asked for."""
         if self.path is not None:
             write(self.path, content)
+
+    @property
+    def files(self) -> dict[str, str]:
+        """What is there, for machines: the option says it."""
+        return {}
 
     @property
     def said(self) -> list[Part]:

@@ -74,11 +74,5 @@ def planner(
     ]
     if posterior.trustworthy:
         verdict += [f"How sure: {checks_passed(posterior)}."]
-    content = {
-        "output": str(output),
-        "bytes": len(html.encode()),
-        "draws": page.data["law"]["draws"],
-        "interval": interval,
-        "seed": seed,
-    }
-    return of_fit(fit, posterior, content, verdict, file.said)
+    content = {"bytes": len(html.encode()), "draws": page.data["law"]["draws"]}
+    return of_fit(posterior, content, verdict, written=[file])

@@ -115,9 +115,8 @@ def predict(
     taken = pd.DataFrame(rows)
     if shown := taken_columns(taken):
         parts.append(Table("What each run takes", taken, {"run": "run"} | shown))
-    content = about | {"plan": plan and str(plan), "seed": seed, "output": str(output)}
-    content |= {"replaced": file.replaces, "takes": {row.pop("run"): row for row in rows if shown}}
-    parts += file.said
+    content = about | {"takes": {row.pop("run"): row for row in rows if shown}}
+    content["replaced"] = file.replaces
     if names:
         content["weights"] = weight_table(posterior, names, draws, seed, interval)
         parts.append(_weights(posterior, content["weights"], interval))
@@ -132,7 +131,7 @@ def predict(
         cells = "run | benchmark | score=median:interval"
         parts.append(Table(title, starred(final, "run"), cells, marked=final["outside"]))
         parts.append(f"\nWritten to {target}")
-    return of_fit(fit, posterior, content, verdict, parts)
+    return of_fit(posterior, content, verdict, parts, written=[file])
 
 
 def _write_draws(dataset: "xr.Dataset", path: Path) -> None:
@@ -155,7 +154,6 @@ def forecast(
     beyond = final[final["outside"] != ""]
     content = {
         "kind": kind,
-        "interval": interval,
         "rows": len(bands),
         "final": final.drop(columns="kind"),
         "outside": dict(zip(beyond["run"], beyond["outside"], strict=True)),

@@ -68,15 +68,11 @@ def prior(
         file.write(figure_file(bayes_cpt.plots.prior_predictive(frame, runs, seed=seed)))
     lines = prior_verdict(spec.name, ends, interval)
     content = {
-        "verdict": lines,
         "model": spec.name,
         "plan": runs.name,
-        "interval": interval,
-        "seed": seed,
         "priors": prior_table(frame, interval),
         "correlations": [pair.model_dump(mode="json") for pair in spec.correlations],
         "ends": ends,
-        "figure": output and str(output),
     }
     table = priors_table(frame, interval)
     # A terminal has no room for the reasons beside the numbers.
@@ -85,8 +81,8 @@ def prior(
         table.rows[table.rows["why"] != ""],
         "parameter | meaning and reason=why",
     )
-    parts = [replace(table, columns=PRIOR), reasons, *_ends(runs.name, ends), *file.said]
-    return Answer(content, lines, parts)
+    parts = [replace(table, columns=PRIOR), reasons, *_ends(runs.name, ends)]
+    return Answer(content, lines, parts, written=[file])
 
 
 def _ends(plan: str, ends: "pd.DataFrame") -> list[Part]:

@@ -89,11 +89,7 @@ def report(
     content = {
         "facts": asdict(full_report.facts),
         "sentences": full_report.sentences,
-        "interval": interval,
-        "seed": seed,
-        "output": output and str(output),
-        "files": results.files,
     }
     words = in_words(full_report.sentences) if paper else []
-    parts = [*words, *results.said, *file.said]
-    return of_fit(fit, posterior, content, full_report.verdict, parts)
+    verdict = full_report.verdict
+    return of_fit(posterior, content, verdict, words, written=[results, file])

@@ -4,13 +4,12 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 from rich.text import Text
 
-from bayes_cpt.cli.output import Answer, Part, Results, heading, in_words
+from bayes_cpt.cli.output import Answer, OutputFile, Part, Results, heading, in_words
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,21 +25,19 @@ ALARMS = 6
 
 
 def of_fit(
-    fit: Path,
     posterior: "Posterior",
     content: Mapping[str, Any],
     verdict: Sequence[str],
     parts: Sequence[Part] = (),
     *,
     problems: Sequence[str] = (),
-    notes: Sequence[str] = (),
+    written: Sequence[OutputFile | Results] = (),
 ) -> Answer:
     """Return an answer that stands on a fit, with the facts of that fit and whether to trust it."""
     from bayes_cpt.report.fit import unmeasured_words, warning
 
     unknown = unmeasured_words(posterior.frame)
     about = {
-        "fit": str(fit),
         "study": posterior.study.name,
         "model": posterior.frame.spec.name,
         "trustworthy": posterior.trustworthy,
@@ -50,8 +47,8 @@ def of_fit(
         "unmeasured": posterior.frame.unmeasured,
     }
     found = [*problems, *warning(posterior)]
-    notes = (*notes, unknown) if unknown else notes
-    return Answer(about | {"verdict": verdict} | dict(content), verdict, parts, found, notes)
+    notes = [unknown] if unknown else []
+    return Answer(about | dict(content), verdict, parts, found, notes, written)
 
 
 def law_alarms(posterior: "Posterior", *, verbose: bool) -> list[Part]:
@@ -66,7 +63,6 @@ def law_alarms(posterior: "Posterior", *, verbose: bool) -> list[Part]:
 
 
 def advised(
-    fit: Path,
     posterior: "Posterior",
     result: Any,
     interval: float,
@@ -83,7 +79,6 @@ def advised(
 
     Parameters
     ----------
-    fit : Path
     posterior : Posterior
     result : Decision, RunValues, ScheduleChoice or Survey
     interval : float
@@ -118,10 +113,9 @@ def advised(
             f"The fit leaves open, whatever is chosen here: {words['open']}; most telling of that: "
             f"{words['telling']}."
         )
-    parts += [Text(source if verbose else f"{source} --verbose says why.", "dim"), *results.said]
-    told = {"facts": asdict(known), "interval": interval, "files": results.files}
-    told |= {**tables, **content, "sentences": sentences}
-    return of_fit(fit, posterior, told, verdict, parts, problems=problems)
+    parts.append(Text(source if verbose else f"{source} --verbose says why.", "dim"))
+    told = {"facts": asdict(known), **tables, **content, "sentences": sentences}
+    return of_fit(posterior, told, verdict, parts, problems=problems, written=[results])
 
 
 @contextmanager

@@ -106,7 +106,6 @@ def summary(
         parts += _resting_on_priors(sensitive, (*conclusions, *shown))
     content = {
         "seed": posterior.seed,
-        "interval": interval,
         "verdict": lines,
         "quality": quality,
         "quantities": table,
@@ -116,7 +115,7 @@ def summary(
         "sensitivity": sensitive,
     }
     verdict = lines if posterior.trustworthy else []
-    return of_fit(fit, posterior, content, verdict, [*parts, *file.said])
+    return of_fit(posterior, content, verdict, parts, written=[file])
 
 
 def _quantities(

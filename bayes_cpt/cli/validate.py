@@ -113,24 +113,24 @@ def forecast(
     content: dict[str, Any] = {
         "study": loaded.name,
         "model": settings["model"],
-        "seed": seed,
         "trustworthy": bad.empty,
         "refits": refits,
     }
+    verdict: list[str] = []
     parts: list[Part] = [
         heading(f"Forecasts of held-out runs: {name} on {loaded.name}"),
         f"{len(refits)} refits, {refits['seconds'].sum():.0f} s; {len(bad)} fail their diagnostics.",
     ]
     if len(points):
         scores, horizons = scored.score_table(points), scored.horizon_table(points)
-        content["verdict"] = held_out_verdict(pooled(scores), points, refits)
+        verdict = held_out_verdict(pooled(scores), points, refits)
         results.tables({"scores": scores, "horizons": horizons}, "points", "refits")
         draw, untouched = bayes_cpt.plots.coverage, points["seen"].eq(0)
         if untouched.any():
             results.figures({"coverage-runs": partial(draw, points[untouched], "share")})
         if not untouched.all():
             results.figures({"coverage-tails": partial(draw, points[~untouched], "ratio")})
-        content |= {"scores": scores, "horizons": horizons, "files": results.files}
+        content |= {"scores": scores, "horizons": horizons}
         by_run = scores[~scores["run"].isin([ALL_RUNS, EQUAL_RUNS]) & (scores["seen"] == 0)]
         parts.append(calibration_table(pooled(scores)))
         for title, first, rows in (
@@ -138,11 +138,11 @@ def forecast(
             ("By the place in the run, and the step over the last one fitted", "horizon", horizons),
         ):
             parts.append(Table(title, rows, f"{first} | {SCORES}", group=first, close=True))
-        parts += ["\nError and bias are those of the median, nats/token.", *results.said]
+        parts.append("\nError and bias are those of the median, nats/token.")
     problems = [
         f"Not trustworthy: {row['fold']}: {row['problems']}" for row in bad.to_dict("records")
     ]
-    return Answer(content, content.get("verdict", []), parts, problems)
+    return Answer(content, verdict, parts, problems, written=[results])
 
 
 def _laws(model: str) -> "tuple[list[ModelSpec], tuple[float, ...]]":

@@ -30,7 +30,7 @@ def test_json(call: Call, quick_fit: list[str], tmp_path: Path) -> None:
     found = call("fit", "data/cpt-lab", "-o", tmp_path / "fit.nc", "--json", "--draws", 120).json()
     assert found["trustworthy"] is True
     assert found["draws"] == 120
-    assert found["fit"] == str(tmp_path / "fit.nc")
+    assert found["output"] == str(tmp_path / "fit.nc")
     # Without the first half of the one re-warm-up.
     assert [row["points"] for row in found["quality"]] == [364, 364]
     assert {"min_ess_bulk", "min_ess_tail", "max_r_hat", "attempts", "seconds"} <= set(found)
