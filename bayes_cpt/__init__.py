@@ -44,76 +44,56 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from bayes_cpt import landmarks, plots
-    from bayes_cpt.bundled import bundled_study
-    from bayes_cpt.decisions.decision import decide
-    from bayes_cpt.decisions.next_run import next_run
-    from bayes_cpt.forecast.bands import bands
-    from bayes_cpt.forecast.predict import predict, table
-    from bayes_cpt.inference.fitting import fit
-    from bayes_cpt.inference.posterior import Posterior, load
-    from bayes_cpt.model.build import build_model
-    from bayes_cpt.model.spec import read_spec
-    from bayes_cpt.study.folder import read_plan, read_study, write_study
-    from bayes_cpt.study.runs import Base, Run
-    from bayes_cpt.study.study import Study
-    from bayes_cpt.validate.comparison import compare
-    from bayes_cpt.watch.log_forecast import forecast_log
+    from bayes_cpt import landmarks as landmarks
+    from bayes_cpt import plots as plots
+    from bayes_cpt.bundled import bundled_study as bundled_study
+    from bayes_cpt.decisions.decision import decide as decide
+    from bayes_cpt.decisions.next_run import next_run as next_run
+    from bayes_cpt.forecast.bands import bands as bands
+    from bayes_cpt.forecast.predict import predict as predict
+    from bayes_cpt.forecast.predict import table as table
+    from bayes_cpt.inference.fitting import fit as fit
+    from bayes_cpt.inference.posterior import Posterior as Posterior
+    from bayes_cpt.inference.posterior import load as load
+    from bayes_cpt.model.build import build_model as build_model
+    from bayes_cpt.model.spec import read_spec as read_spec
+    from bayes_cpt.study.folder import read_plan as read_plan
+    from bayes_cpt.study.folder import read_study as read_study
+    from bayes_cpt.study.folder import write_study as write_study
+    from bayes_cpt.study.runs import Base as Base
+    from bayes_cpt.study.runs import Run as Run
+    from bayes_cpt.study.study import Study as Study
+    from bayes_cpt.validate.comparison import compare as compare
+    from bayes_cpt.watch.log_forecast import forecast_log as forecast_log
 
 # Names are looked up when they are first used: importing the package imports nothing else. A function here
 # must not have the name of a room: importing that room would put the room in the function's place.
 _HOMES = {
-    "Base": "bayes_cpt.study.runs",
-    "Posterior": "bayes_cpt.inference.posterior",
-    "Run": "bayes_cpt.study.runs",
-    "Study": "bayes_cpt.study.study",
-    "bands": "bayes_cpt.forecast.bands",
-    "build_model": "bayes_cpt.model.build",
-    "bundled_study": "bayes_cpt.bundled",
-    "compare": "bayes_cpt.validate.comparison",
-    "decide": "bayes_cpt.decisions.decision",
-    "fit": "bayes_cpt.inference.fitting",
-    "forecast_log": "bayes_cpt.watch.log_forecast",
-    "load": "bayes_cpt.inference.posterior",
-    "next_run": "bayes_cpt.decisions.next_run",
-    "predict": "bayes_cpt.forecast.predict",
-    "read_plan": "bayes_cpt.study.folder",
-    "read_spec": "bayes_cpt.model.spec",
-    "read_study": "bayes_cpt.study.folder",
-    "table": "bayes_cpt.forecast.predict",
-    "write_study": "bayes_cpt.study.folder",
+    "bundled": ("bundled_study",),
+    "decisions.decision": ("decide",),
+    "decisions.next_run": ("next_run",),
+    "forecast.bands": ("bands",),
+    "forecast.predict": ("predict", "table"),
+    "inference.fitting": ("fit",),
+    "inference.posterior": ("Posterior", "load"),
+    "model.build": ("build_model",),
+    "model.spec": ("read_spec",),
+    "study.folder": ("read_plan", "read_study", "write_study"),
+    "study.runs": ("Base", "Run"),
+    "study.study": ("Study",),
+    "validate.comparison": ("compare",),
+    "watch.log_forecast": ("forecast_log",),
 }
+_HOME = {name: f"bayes_cpt.{module}" for module, names in _HOMES.items() for name in names}
 _ROOMS = ("landmarks", "plots")
 
 __version__ = "0.1.0"
-__all__ = [
-    "Base",
-    "Posterior",
-    "Run",
-    "Study",
-    "bands",
-    "build_model",
-    "bundled_study",
-    "compare",
-    "decide",
-    "fit",
-    "forecast_log",
-    "landmarks",
-    "load",
-    "next_run",
-    "plots",
-    "predict",
-    "read_plan",
-    "read_spec",
-    "read_study",
-    "table",
-    "write_study",
-]
+__all__ = [*_HOME, *_ROOMS]  # noqa: PLE0604
 
 
 def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        return getattr(import_module(_HOMES[name]), name)
+    if name in _HOME:
+        return getattr(import_module(_HOME[name]), name)
     if name in _ROOMS:
         return import_module(f"bayes_cpt.{name}")
     raise AttributeError(f"module 'bayes_cpt' has no attribute {name!r}")
