@@ -61,7 +61,6 @@ decay_share = [0.5, 1.0]
 relative_final = 0.1
 steps = [3000, 12000]
 tokens_per_step = 1e5
-loss_potential = [0.0, 0.5]
 """
 PLAN = Path("data/cpt-lab/plan-example.toml").read_text(encoding="utf-8")
 COSTS = PLAN.replace("[runs.long_r25]", "[runs.long_r25]\ncost = 3000")

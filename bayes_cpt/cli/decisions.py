@@ -93,7 +93,6 @@ def decide(
     decay_share = 1.0             of the steps after the re-warm-up
     relative_final = 0.1          or final, raw
     steps = [3000, 12000]         or tokens
-    loss_potential = [0.0, 0.5]   other ends of the anneal of a single base
     unique_tokens = { target = 2e9 }   with tokens_per_step: epochs are then counted
     compute = { seconds_per_step = 1.8, gpus = 64, price = 2.5 }
 

@@ -33,7 +33,6 @@ MOST_CORNERS = 8
 # Nobody sets a learning rate to seven digits; and few distinct ratios are quickly evaluated.
 DECIMALS = {
     "replay": 3,
-    "loss_potential": 2,
     "warmup_share": 3,
     "decay_share": 2,
     "relative_final": 3,
@@ -80,14 +79,11 @@ class Candidates:
 
     def joined(self, other: "Candidates") -> Self:
         """Return these and others of the same space."""
-        bases = {base.name: base for base in (*self.bases, *other.bases)}
-        moved = np.array([list(bases).index(base.name) for base in other.bases])[other.base]
         pairs = zip(vars(self.schedules).items(), vars(other.schedules).values(), strict=True)
         schedules = {name: np.concatenate([mine, theirs]) for (name, mine), theirs in pairs}
         return replace(
             self,
-            bases=tuple(bases.values()),
-            base=np.concatenate([self.base, moved]),
+            base=np.concatenate([self.base, other.base]),
             replay=np.concatenate([self.replay, other.replay]),
             schedules=ScheduleBatch(**schedules),
             places=np.concatenate([self.places, other.places]),
@@ -180,7 +176,7 @@ def plan_of(study: Study, bases: Sequence[Base], runs: Sequence[Run]) -> Study:
 class SearchSpace:
     """A space on a study: names resolved, defaults filled in."""
 
-    bases: tuple[Base, ...]  # to start from; with a loss potential, the one whose anneal is varied
+    bases: tuple[Base, ...]  # to start from
     quantities: dict[str, Quantity]  # by their names in `Space`, in a fixed order
     shapes: tuple[str, ...]  # shapes of the decay
     resources: Resources  # what is known of the tokens and the cost of steps
@@ -209,7 +205,6 @@ class SearchSpace:
                 raise SpecError.at("space, key tokens", problem, fix)
             steps, given = space.tokens.over(resources.tokens_per_step), given | {"steps"}
         quantities = {
-            "loss_potential": space.loss_potential,
             "replay": space.replay or replay_tried(study),
             **peaks_tried(space, study, bases),
             **either(space, "warmup_steps", "warmup_share", Quantity(values=(WARMUP_SHARE,))),
@@ -218,11 +213,9 @@ class SearchSpace:
             **either(space, "final", "relative_final", final_tried(study, space.decay_shape)),
             "steps": steps,
         }
-        if space.loss_potential is not None:
-            annealed(bases[0], space.loss_potential.lowest)
         return cls(
             bases=bases,
-            quantities={name: own for name, own in quantities.items() if own is not None},
+            quantities=quantities,
             shapes=space.decay_shape,
             resources=resources,
             notes=tuple(notes),
@@ -325,23 +318,18 @@ class SearchSpace:
                 values[name] = np.clip(rough, quantity.lowest, quantity.highest)
             else:
                 values[name] = np.array(quantity.values)[listed[name]]
-        bases, base = self.bases, listed["base"]
-        if "loss_potential" in values:
-            potentials, base = np.unique(values["loss_potential"], return_inverse=True)
-            bases = tuple(annealed(self.bases[0], float(potential)) for potential in potentials)
+        base = listed["base"]
         shapes = np.array([DECAYS.index(shape) for shape in self.shapes])[listed["decay_shape"]]
-        schedules = self._schedules(values, bases, base, shapes)
+        schedules = self._schedules(values, base, shapes)
         mixture, replay = listed["targets"], values["replay"]
         return Candidates(
-            bases, base, replay, schedules, places, self.mixtures, mixture, self.batch
+            self.bases, base, replay, schedules, places, self.mixtures, mixture, self.batch
         )
 
-    def _schedules(
-        self, values: dict[str, Floats], bases: tuple[Base, ...], base: Ints, shapes: Ints
-    ) -> ScheduleBatch:
+    def _schedules(self, values: dict[str, Floats], base: Ints, shapes: Ints) -> ScheduleBatch:
         ends = [
             (own.schedule.final, own.schedule.peak) if own.schedule else (0.0, np.nan)
-            for own in bases
+            for own in self.bases
         ]
         initial, pretraining_peak = np.array(ends)[base].T
 
@@ -398,7 +386,7 @@ def _to_digits(values: Floats, digits: int) -> Floats:
     return np.array([float(f"{value:.{digits}g}") for value in values.tolist()])
 
 
-def either(space: Space, one: str, other: str, default: Quantity) -> dict[str, Quantity | None]:
+def either(space: Space, one: str, other: str, default: Quantity) -> dict[str, Quantity]:
     """Return whichever of two quantities is given; the second has the default."""
     given = getattr(space, one)
     return {one: given} if given is not None else {other: getattr(space, other) or default}
@@ -471,7 +459,7 @@ def _beyond(tried: Sequence[float], beyond: float, least: float) -> Quantity:
     return Quantity(low=round(low, 3), high=round(high, 3), scale="linear")
 
 
-def peaks_tried(space: Space, study: Study, bases: Sequence[Base]) -> dict[str, Quantity | None]:
+def peaks_tried(space: Space, study: Study, bases: Sequence[Base]) -> dict[str, Quantity]:
     """Return the peak LR; by default those of the CPT runs, and a little beyond them.
 
     Never beyond where any run was trained: losses do not tell where training breaks down.
@@ -499,28 +487,6 @@ def shortest_decay(study: Study) -> float:
         if isinstance(last := run.schedule.segments[-1], Segment) and last.start > last.end
     ]
     return round(min([SHORTEST_DECAY, *tried]), DECIMALS["decay_share"])
-
-
-def annealed(base: Base, loss_potential: float) -> Base:
-    """Return the base with the same PT but another end of its anneal."""
-    schedule = base.schedule
-    last = schedule.segments[-1] if schedule else None
-    varies = isinstance(last, Segment) and last.shape != "constant" and last.start >= last.end
-    if schedule is None or not isinstance(last, Segment) or not varies:
-        problem = f"the base {base.name} does not end in an anneal, so that it cannot be varied"
-        fix = "name a base whose last segment falls, or leave loss_potential out and list bases"
-        raise SpecError.at("space, key loss_potential", problem, fix)
-    if last.shape == "exponential" and loss_potential == 0:
-        problem = f"the anneal of the base {base.name} is exponential and cannot end at 0"
-        raise SpecError.at("space, key loss_potential", problem, "let it start above 0")
-    end = min(loss_potential * schedule.peak, last.start)
-    segments = (*schedule.segments[:-1], replace(last, end=end))
-    return replace(
-        base,
-        name=f"{base.name}@{loss_potential:g}",
-        schedule=replace(schedule, segments=segments),
-        run=None,
-    )
 
 
 def named_base(study: Study, name: str, place: str, *, also: tuple[str, ...] = ()) -> Base:

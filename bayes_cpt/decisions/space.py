@@ -29,7 +29,6 @@ PAIRS = (
 )
 # What each quantity may be, and where its range ends by nature.
 LIMITS: dict[str, tuple[float, float]] = {
-    "loss_potential": (0.0, 1.0),
     "replay": (0.0, 1.0),
     "peak": (0.0, HIGHEST_LEARNING_RATE),
     "relative_peak": (0.0, np.inf),
@@ -135,9 +134,6 @@ class Space(Strict):
     bases : tuple of str, optional
         Checkpoints of the study to start from [those that CPT runs start from and whose PT schedule is
         known].
-    loss_potential : Quantity, optional
-        Hypothetical bases in place of measured ones: the one base named, which ends in an anneal, with
-        that anneal going to this share of the PT peak. They are taken to lie on the law.
     replay : Quantity, optional
         Share of general data [what the CPT runs tried, and 0.05 beyond].
     targets : tuple of mapping of str to float, optional
@@ -176,7 +172,6 @@ class Space(Strict):
     """
 
     bases: tuple[str, ...] | None = None
-    loss_potential: Quantity | None = None
     replay: Quantity | None = None
     targets: tuple[dict[str, float], ...] | None = None
     peak: Quantity | None = None
@@ -244,8 +239,6 @@ class Space(Strict):
         for name in ("bases", "targets", "decay_shape"):
             if getattr(self, name) == ():
                 raise ValueError(f"{name} is empty: name one, or leave the key out")
-        if self.loss_potential is not None and (self.bases is None or len(self.bases) != 1):
-            raise ValueError("loss_potential needs just one base, the one whose anneal is varied")
         final = self.final or self.relative_final
         if "exponential" in self.decay_shape and final is not None and final.lowest <= 0:
             raise ValueError("an exponential decay cannot end at 0: let final start above 0")

@@ -144,4 +144,4 @@ def test_the_forms_in_the_help_are_read(call: Call) -> None:
         return tomllib.loads("\n".join(line for line in kept if "=" in line or "[" in line))
 
     read_objective(block("[weights]", "probability"))
-    read_space({k: v for k, v in block("bases =", "steps =").items() if k != "loss_potential"})
+    read_space(block("bases =", "steps ="))

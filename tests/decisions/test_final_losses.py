@@ -24,6 +24,7 @@ from bayes_cpt.decisions.space import read_space
 from bayes_cpt.errors import SpecError
 from bayes_cpt.forecast.plans import prepare
 from bayes_cpt.inference.posterior import Posterior, stack
+from bayes_cpt.landmarks.trials import annealed_base
 from bayes_cpt.laws import Law
 from bayes_cpt.model.discrepancy import KNOTS_PT
 from bayes_cpt.model.residuals import ONSET_SHARE
@@ -43,7 +44,6 @@ SPACES: dict[str, dict[str, Any]] = {
     },
     "hypothetical bases": {
         "bases": "annealed_0pct",
-        "loss_potential": {"low": 0.0, "high": 1.0},
         "warmup_share": {"low": 0.0, "high": 0.5},
         "final": 0.0,
     },
@@ -76,7 +76,17 @@ def sampled(posterior: Posterior, space: str, count: int, seed: int = 0) -> Cand
     """Return some candidates of a space, its corners among them."""
     found = SearchSpace.of(read_space(SPACES[space]), posterior.study).sample(512, seed)
     kept = np.random.default_rng(seed).choice(len(found), count, replace=False)
-    return found.take(np.sort(kept))
+    found = found.take(np.sort(kept))
+    if space != "hypothetical bases":
+        return found
+    # Annealed elsewhere, and measured by nobody.
+    [base], potentials = found.bases, (0.0, 0.4, 1.0)
+    assert base.schedule is not None
+    others = tuple(
+        replace(base, name=f"{own:g}", schedule=annealed_base(base.schedule, own), run=None)
+        for own in potentials
+    )
+    return replace(found, bases=others, base=np.arange(count) % len(others))
 
 
 def in_blocks(model: FinalLosses, candidates: Candidates) -> Floats:

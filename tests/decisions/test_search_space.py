@@ -25,7 +25,6 @@ from bayes_cpt.study.study import Study
 
 TEXT = """
 bases = "annealed_0pct"
-loss_potential = [0.0, 0.5, 1.0]
 replay = { low = 0.0, high = 0.5 }
 peak = { low = 1e-4, high = 1e-3 }
 warmup_steps = 100
@@ -42,14 +41,12 @@ def test_every_form_of_a_value(tmp_path: Path) -> None:
     path.write_text(TEXT)
     space = read_space(path)
     assert space.bases == ("annealed_0pct",)
-    assert space.loss_potential == Quantity(values=(0.0, 0.5, 1.0))
     assert space.warmup_steps == Quantity(values=(100.0,))
     assert space.decay_shape == ("cosine", "linear")
     scales = [own.scale for own in (space.replay, space.peak, space.tokens) if own is not None]
     assert scales == ["linear", "log", "linear"]
     same = Space(
         bases=("annealed_0pct",),
-        loss_potential=[0, 0.5, 1],  # type: ignore[arg-type]
         replay={"low": 0, "high": 0.5},  # type: ignore[arg-type]
         peak=Quantity(low=1e-4, high=1e-3),
         warmup_steps=100,  # type: ignore[arg-type]
@@ -92,8 +89,6 @@ WRONG_TABLES: list[tuple[dict[str, Any], str]] = [
     ({"peak": 1e-3, "relative_peak": 1}, "both peak and relative_peak are given"),
     ({"steps": 10, "tokens": 10}, "both steps and tokens are given"),
     ({"bases": []}, "bases is empty"),
-    ({"loss_potential": 0.5}, "loss_potential needs just one base"),
-    ({"loss_potential": 0.5, "bases": ["a", "b"]}, "loss_potential needs just one base"),
     ({"decay_shape": "cosin"}, "key decay_shape.0: 'cosin' is not one of 'linear', 'cosine'"),
     ({"decay_shape": "exponential", "final": 0}, "an exponential decay cannot end at 0"),
     ({"tokens_per_step": 0}, "key tokens_per_step: Input should be greater than 0"),
@@ -250,25 +245,6 @@ def test_sampled_values_are_numbers_that_a_person_would_set() -> None:
     assert all(float(f"{value:.3f}") == value for value in found.replay)
 
 
-def test_hypothetical_bases_end_their_anneal_elsewhere() -> None:
-    space = resolved(bases="annealed_0pct", loss_potential=[0, 0.25, 1])
-    found = space.sample(3, seed=0) if not space.ranges else space.sample(3 * 16, seed=0)
-    assert [base.name for base in found.bases] == [
-        f"annealed_0pct@{potential:g}" for potential in (0, 0.25, 1)
-    ]
-    real = lab().base("annealed_0pct").schedule
-    assert real is not None
-    for base, potential in zip(found.bases, (0.0, 0.25, 1.0), strict=True):
-        assert base.loss_potential == pytest.approx(potential)
-        assert base.schedule is not None
-        assert base.schedule.steps == real.steps
-        np.testing.assert_array_equal(
-            base.schedule.learning_rates()[:12_000], real.learning_rates()[:12_000]
-        )
-    assert found.bases[0].schedule == real
-    np.testing.assert_allclose(found.schedules.initial, np.array([0.0, 0.0005, 0.002])[found.base])
-
-
 def test_neighbours_are_near_and_of_the_same_lists() -> None:
     space = resolved(steps=[1000, 3000])
     sampled = space.sample(256, seed=0)
@@ -285,7 +261,7 @@ def test_neighbours_are_near_and_of_the_same_lists() -> None:
 
 
 def test_joined_candidates_keep_their_bases() -> None:
-    space = resolved(bases="annealed_0pct", loss_potential={"low": 0, "high": 1})
+    space = resolved(bases=["annealed_0pct", "stable_12k"])
     one, other = space.sample(8, seed=0), space.sample(8, seed=1)
     joined = one.joined(other)
     for row in range(len(other)):
@@ -321,10 +297,6 @@ def test_ends_that_are_none_by_nature_could_be_moved() -> None:
 
 WRONG: list[tuple[dict[str, Any], str]] = [
     ({"bases": "stable"}, "there is no base 'stable'"),
-    (
-        {"bases": "stable_12k", "loss_potential": 0.5},
-        "stable_12k does not end in an anneal, so that it cannot be varied",
-    ),
 ]
 
 

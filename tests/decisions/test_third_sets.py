@@ -68,9 +68,10 @@ def test_a_constraint_on_a_third_set_is_kept_less_often_the_tighter_it_is(
 
 
 def test_a_base_that_nobody_measured_is_told(posterior: Posterior) -> None:
-    space = {"bases": ["annealed_0pct"], "loss_potential": [0.0, 0.5], "replay": [0.1]}
+    unmeasured = replace(posterior.study.base("annealed_0pct"), name="other")
+    valuation = choice(posterior, NAMED).valuation
     with pytest.raises(SpecError, match=r"objective, domain mix: nobody measured the base"):
-        decide(posterior, NAMED, space, draws=100, candidates=4)
+        valuation.combination.offset((unmeasured,))
 
 
 def test_draws_of_several_laws_stand_side_by_side(posterior: Posterior) -> None:

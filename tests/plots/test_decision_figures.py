@@ -17,7 +17,6 @@ SPACES: dict[str, dict[str, Any]] = {
     "default": {},
     "ranges": {
         "bases": "annealed_0pct",
-        "loss_potential": {"low": 0, "high": 1},
         "steps": {"low": 1000, "high": 9000},
         "peak": {"low": 2e-4, "high": 2e-3},
         "decay_shape": ["cosine", "linear"],
