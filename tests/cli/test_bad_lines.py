@@ -95,6 +95,7 @@ LINES: list[tuple[str, tuple[str, ...]]] = [
     ("schedule {fit} --steps 200 --cap 2.0", ("key peak", "at most 0.1")),
     ("schedule {fit} --steps 200 --replay 25", ("key replay", "write 0.25 for 25 %")),
     ("landmarks {fit} -o {text}", ("this is a file, not a folder", "choose another one")),
+    ("landmarks {fit} --run pt_trunk", ("this is a PT run",)),
     ("landmarks {fit} --run r25_cosine", ("no run 'r25_cosine'", "r25_cos")),
     ("landmarks {fit} --plan nowhere.toml", ("nowhere.toml",)),
     ("planner {fit} -o {dir}/planner.pdf", ("planner.pdf", ".html")),

@@ -12,17 +12,13 @@ from command_line import Call
 from synthetic import CHAINS, as_posterior
 from target_family import RUNS, several, simulated
 
-from bayes_cpt.forecast.error_correlation import error_correlation
-from bayes_cpt.forecast.plans import prepare
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.landmarks import survey
 from bayes_cpt.model.joint_priors import draw_priors
 from bayes_cpt.model.setup import build_setup
-from bayes_cpt.model.simulate import simulate
 from bayes_cpt.model.spec import ModelSpec, read_spec
 from bayes_cpt.study.folder import read_plan, write_study
 from bayes_cpt.study.study import Study
-from bayes_cpt.watch import expected
 
 TARGETS = ("code", "law")
 DOMAINS = ("web", *TARGETS)
@@ -85,40 +81,6 @@ def test_laws_are_compared(call: Call, folder: Path) -> None:
     assert [row["method"] for row in told["scores"]] == [*MODELS, "stack"]
     assert all(row["runs"] == len(LEFT_OUT) for row in told["scores"])
     assert told["trustworthy"]
-
-
-@pytest.mark.slow
-def test_a_run_on_a_mixture_is_watched_on_every_set(
-    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Its losses are drawn as the fit takes them to be: those of all sets err alike."""
-    monkeypatch.setattr(expected, "CURVES", 500)
-    monkeypatch.setattr(expected, "HEALTHY_CURVES", 300)
-    fit, log = tmp_path / "fit.nc", tmp_path / "log.csv"
-    posterior = knowing(study(), read_spec(MODELS[0]))
-    posterior.save(fit)
-    steps = [step for step in study().curve("mixed", "web")[0].tolist() if step > 0]
-    at = pd.DataFrame(
-        [("mixed", domain, step) for domain in DOMAINS for step in steps],
-        columns=["run", "domain", "step"],
-    )
-    plan = study().subset(["mixed"]).without_losses()
-    frame = posterior.frame
-    curves = prepare(posterior, plan, at=at).curves(frame)
-    alike, generator = error_correlation(posterior), np.random.default_rng(1)
-    losses = simulate(frame, posterior.parameters(1), curves, None, generator, alike).loss[0]
-    whole = pd.DataFrame(losses.reshape(len(DOMAINS), -1).T, index=steps, columns=DOMAINS)
-    shown = whole[whole.index <= 600]
-    shown.add_prefix("eval/").add_suffix("_loss").to_csv(log, index_label="step")
-    answer = call("watch", fit, log, "--run", "mixed", "--once", "--json")
-    assert answer.code == 0
-    told = json.loads(answer.out)
-    assert tuple(told["forecast"]) == DOMAINS
-    assert told["step"] == shown.index[-1]
-    for name, own in told["forecast"].items():
-        # Twice the 90 % interval.
-        width = own["upper"] - own["lower"]
-        assert own["lower"] - width / 2 < whole.loc[1000, name] < own["upper"] + width / 2
 
 
 def test_commands_ask_for_a_target_and_take_it(call: Call, tmp_path: Path) -> None:

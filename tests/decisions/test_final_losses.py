@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from batch_family import BATCHES, NEW, batched
 from dense_residuals import curve_covariance
+from every_option import spec_with
 from open_weights import open_study
 from printed import printed_posterior
 from size_family import family_posterior
@@ -30,7 +31,6 @@ from bayes_cpt.model.discrepancy import KNOTS_PT
 from bayes_cpt.model.residuals import ONSET_SHARE
 from bayes_cpt.model.setup import BoundModel
 from bayes_cpt.model.simulate import expected_loss
-from bayes_cpt.model.spec import parse_spec, read_spec
 from bayes_cpt.study.study import Study
 
 DRAWS = 100
@@ -110,31 +110,6 @@ def by_plan(posterior: Posterior, candidates: Candidates) -> Floats:
     return losses[:, last].reshape(shape).transpose(2, 1, 0)
 
 
-OF_OPTION = {"slow_annealing": ("slow_memory", "slow_share"), "shift_power": ("shift_power",)}
-
-
-def variant(**changes: Any) -> Posterior:
-    """Return a posterior of cpt-replay with another law."""
-    table = read_spec("cpt-replay").model_dump(mode="json")
-    table["law"] |= changes
-    table["priors"] |= {
-        "replay_curvature": {
-            "reason": "test",
-            "every": {"distribution": "normal", "mean": 1.0, "sd": 2.0},
-        }
-    }
-    for option, names in OF_OPTION.items():
-        if changes.get(option) is False:
-            for name in names:
-                del table["priors"][name]
-    if changes.get("replay_factor"):
-        for name in ("replay_onset", "replay_quarter"):
-            del table["priors"][name]
-    else:
-        del table["priors"]["replay_curvature"]
-    return prior_as_posterior(lab(), parse_spec(table, "test"))
-
-
 def reset(study: Study) -> Study:
     """Return a study whose CPT runs start with a new optimiser."""
     runs = (replace(run, optimizer_state="reset") if run.base else run for run in study.runs)
@@ -145,14 +120,11 @@ POSTERIORS: dict[str, Callable[[], Posterior]] = {
     "cpt-replay": lab_posterior,
     "cpt-replay-printed": lambda: lab_posterior("cpt-replay-printed"),
     "cpt": lambda: prior_as_posterior(lab().subset(["pt_trunk", "r00_const", "r00_cos"]), "cpt"),
-    "memory restarted": lambda: variant(carry_memory=False),
+    "memory restarted": lambda: prior_as_posterior(lab(), spec_with(carry_memory=False)),
     # What a plan does not say is as in the fitted runs.
     "optimiser reset": lambda: prior_as_posterior(reset(lab())),
-    "steps as the clock, one pace, no powers": lambda: variant(
-        memory_clock=0.0, slow_annealing=False, shift_power=False
-    ),
-    "other replay factors": lambda: variant(
-        replay_factor={"general": "exponential", "target": "saturating"}
+    "steps as the clock, one pace, no power of the shift": lambda: prior_as_posterior(
+        lab(), spec_with(memory_clock=0.0, slow_annealing=False, shift_power=False)
     ),
     "repeated tokens": lambda: lab_posterior("cpt-replay-repeats"),
     "unknown base": lambda: prior_as_posterior(open_study()),

@@ -32,13 +32,6 @@ def valued(base: Base | None) -> tuple[Valuation, Candidates]:
     return Valuation.of(model, GOAL, space), candidates
 
 
-def test_of_a_measured_base_nothing_is_added() -> None:
-    valuation, candidates = valued(None)
-    assert not valuation.start_level(candidates).any()
-    assert not valuation.start_discrepancy(candidates).any()
-    assert not valuation.model.at(candidates).spread.level.any()
-
-
 def test_the_level_of_an_unmeasured_base_is_in_its_start_and_in_its_runs() -> None:
     """After two steps hardly anything has changed: the rise cannot be as unsure as the base."""
     valuation, candidates = valued(FRESH)

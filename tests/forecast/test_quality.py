@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from synthetic import lab, lab_posterior
+from synthetic import lab_posterior
 
 from bayes_cpt.forecast.quality import fit_quality, residuals
 
@@ -30,23 +30,6 @@ def test_r2_and_error_are_those_of_the_mean_curve_over_all_fitted_cpt_points() -
         assert found.loc[domain, "mean_absolute_error"] == pytest.approx(mean_error, rel=0.01)
         r2 = 1 - np.var(errors, mean=0.0) / np.var(losses)
         assert found.loc[domain, "r2"] == pytest.approx(r2, rel=0.02)
-
-
-def test_a_model_without_transfer_is_judged_on_the_pt_points_it_was_fitted_to() -> None:
-    found = fit_quality(lab_posterior("pretrain"), draws=20)
-    assert found[["domain", "phase"]].to_numpy().tolist() == [["general", "pt"]]
-    runs = lab().pretraining_runs
-    longest = max(run.schedule.steps for run in runs)
-    warmup = max(run.schedule.warmup_steps for run in runs)
-    first = min(12 * warmup, 0.2 * longest)
-    left = [
-        np.sum(
-            lab().curve(run.name, "general")[0]
-            > max(min(first, 0.75 * run.schedule.steps), 0.05 * run.schedule.steps)
-        )
-        for run in runs
-    ]
-    assert found["points"].item() == sum(left)
 
 
 def test_residuals_are_measured_less_expected_point_by_point() -> None:

@@ -2,26 +2,21 @@
 
 from dataclasses import replace
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
 from size_family import losses_of
-from synthetic import as_posterior
 from testbench.calibration import design_study, simulate_setup
 
 from bayes_cpt.arrays import Floats
 from bayes_cpt.inference import law_checks
 from bayes_cpt.inference.fitting import fit
 from bayes_cpt.inference.law_checks import DRIFT, FACTOR, RUN, SIZE, LawChecks, check_law
-from bayes_cpt.inference.posterior import Posterior, load
-from bayes_cpt.inference.trees import build_tree
 from bayes_cpt.model.joint_priors import draw_priors
 from bayes_cpt.model.setup import Setup, build_setup
 from bayes_cpt.model.spec import read_spec
-from bayes_cpt.report.fit import law_words
 from bayes_cpt.study.ranges import PEAK_RATE
 from bayes_cpt.study.runs import Run
 from bayes_cpt.study.schedules import constant, cosine, linear
@@ -142,32 +137,6 @@ def test_half_of_the_draws_decide() -> None:
         mixed["offset_pt"][:share] = 10.0
         found = check_law(setup.frame, several_peaks(), setup.curves, mixed)
         assert any(check.kind == FACTOR for check in found.alarms) == alarming
-
-
-def test_checks_survive_the_file_and_say_so_in_words(tmp_path: Path) -> None:
-    setup = of_another_law(simulated(one_truth(), seed=3), per_fold=0.1)
-    found = check_law(setup.frame, several_peaks(), setup.curves, one_truth())
-    values = {name: np.repeat(value, 4, axis=0)[:, None] for name, value in one_truth().items()}
-    posterior = as_posterior(setup.frame, measured(setup), values)
-    assert posterior.trustworthy
-    assert law_words(posterior).verdict == []
-    tree = build_tree(
-        setup.frame,
-        posterior.study,
-        values,
-        {"diverging": np.zeros((4, 1), dtype=bool)},
-        seed=1,
-        checks=found.checks,
-    )
-    Posterior(tree, posterior.study, setup.frame).save(tmp_path / "fit.nc")
-    posterior = load(tmp_path / "fit.nc")
-    pd.testing.assert_frame_equal(posterior.law_checks.table(), found.table())
-    assert not posterior.trustworthy
-    assert not posterior.problems
-    words = law_words(posterior)
-    assert "does not fit" in words.verdict[0]
-    assert "peak learning rate" in words.verdict[0]
-    assert len(words.sentences) == len(found.alarms)
 
 
 @pytest.mark.slow

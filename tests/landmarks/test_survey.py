@@ -2,10 +2,11 @@ import numpy as np
 import pytest
 from open_weights import open_study
 from printed import PEAK, pretraining, printed_posterior, study
-from synthetic import lab, lab_posterior, prior_as_posterior
+from synthetic import lab, lab_posterior, practice, prior_as_posterior
 
 from bayes_cpt.errors import StudyError
 from bayes_cpt.landmarks import Survey, decompose, loss_potential_response, survey
+from bayes_cpt.landmarks.trials import Trial, read_target
 from bayes_cpt.study.runs import Base, Run
 from bayes_cpt.study.schedules import constant, cosine
 from bayes_cpt.study.study import Study
@@ -149,3 +150,21 @@ def test_a_fit_of_an_unknown_base_has_the_landmarks_that_need_no_other() -> None
         loss_potential_response(posterior, run="quarter", rewarmed_to_peak=True)
     with pytest.raises(StudyError, match="no CPT run on the base that was fitted"):
         survey(posterior, runs_of("r25_cos"))
+
+
+def test_a_plan_without_losses_takes_those_of_the_same_base_in_the_study() -> None:
+    plan, run = practice().without_losses(), practice().run("r25_cos_12k")
+    found = Trial.of(lab_posterior(), read_target(lab_posterior(), plan)[0], run).base_losses
+    assert found == tuple(lab().base_loss("stable_12k", domain) for domain in ("general", "kernel"))
+    other = Base("stable_12k", 10, constant(10, 2e-3))
+    changed = Study(
+        "plan",
+        "general",
+        "kernel",
+        (other,),
+        (Run("a", "cpt", cosine(9, 1e-3), other.name, 0.0),),
+        NO_LOSSES,
+        is_plan=True,
+    )
+    target, [run] = read_target(lab_posterior(), changed)
+    assert Trial.of(lab_posterior(), target, run).base_losses == (None, None)

@@ -3,7 +3,7 @@ import pytest
 from hand_points import MOMENTUM, hand_points
 
 from bayes_cpt.bundled import bundled_study
-from bayes_cpt.laws import Annealing, BaseOffset, Law, Power, Reference, Shift
+from bayes_cpt.laws import Annealing, Law, Power, Reference, Shift
 from bayes_cpt.laws.law import gather
 from bayes_cpt.model.joint_priors import draw_priors
 from bayes_cpt.model.setup import Setup, build_setup
@@ -42,31 +42,6 @@ def test_law_is_the_sum_of_its_terms_written_out() -> None:
         3.024 + 0.412 * 10.0**-0.677 - 0.278 * 0.15 - 0.324 * 0.05 - 0.666 * (1 - 11325.0**-0.146)
     )
     np.testing.assert_allclose(found, [general, target], rtol=1e-12)
-
-
-def test_offset_of_the_base_fades_to_the_share_that_is_kept() -> None:
-    law, plain = Law(TERMS, REFERENCE, BaseOffset()), Law(TERMS, REFERENCE)
-    steps = np.array([600.0, 1e6])
-    points = hand_points(steps=steps, forward_cpt=steps * 2e-4)
-    bases = hand_points(steps=0.0, loss=3.5, base_known=1.0)
-    delta = 3.5 - (3.057 + 0.49 * 8.0**-0.497)
-    moved = law.curve_loss(points, bases, COEFFICIENTS, np)
-    still = plain.curve_loss(points, bases, COEFFICIENTS, np)
-    expected = delta * np.array([0.7 + 0.3 * np.exp(-1.0), 0.7])
-    np.testing.assert_allclose(moved - still, expected, rtol=1e-10)
-
-
-def test_offsets_belong_to_curves_not_to_validation_sets() -> None:
-    law, plain = Law(TERMS, REFERENCE, BaseOffset()), Law(TERMS, REFERENCE)
-    points = hand_points(steps=1e9, curve=[0, 1, 2])
-    start = 3.057 + 0.49 * 8.0**-0.497
-    bases = hand_points(
-        steps=0.0, curve=[0, 1, 2], loss=start + np.array([0.1, -0.2, 0.3]), base_known=[1, 1, 0]
-    )
-    moved = law.curve_loss(points, bases, COEFFICIENTS, np) - plain.curve_loss(
-        points, bases, COEFFICIENTS, np
-    )
-    np.testing.assert_allclose(moved, [0.07, -0.14, 0.0], atol=1e-12)
 
 
 def test_cpt_curves_of_the_bundled_study_start_at_their_bases_in_every_prior_draw(

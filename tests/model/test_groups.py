@@ -94,26 +94,6 @@ def test_without_sizes_the_law_is_the_one_without_the_option() -> None:
     assert "size_domain" not in plain.frame.coords()
 
 
-def test_runs_on_their_own_target_lie_on_the_law_of_one_target() -> None:
-    """With no data of others and no factor of forgetting the law of several is that of each alone."""
-    both = build_setup(REPLAY, several(runs=RUNS[:5]))
-    alone = build_setup(REPLAY, several(("code",), runs=RUNS[:5]))
-    drawn = draw_priors(both.frame, 5, seed=2)
-    drawn["forgetting_factor"] = np.ones_like(drawn["forgetting_factor"])
-    along, own = both.frame.coords(), alone.frame.coords()
-    single = {
-        name: drawn[name][:, [along[info.dims].index(member) for member in own[info.dims]]]
-        if info.dims
-        else drawn[name]
-        for name, info in alone.frame.parameters().items()
-    }
-    curves = both.curves.curves
-    rows = [curves[k].domain in ("web", "code") for k in both.curves.points.curve_index]
-    np.testing.assert_allclose(
-        law_losses(both, drawn)[:, rows], law_losses(alone, single), rtol=1e-9
-    )
-
-
 # --- what they are --------------------------------------------------------------------------------
 
 

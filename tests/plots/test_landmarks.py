@@ -128,23 +128,6 @@ def test_a_run_lies_between_its_hidden_curves() -> None:
     assert "r90_wsd_5k" in plots.hidden_curves(found.sel(run=["r90_wsd_5k"])).get_suptitle()
 
 
-def test_a_column_per_validation_set_with_the_loss_above_its_parts() -> None:
-    figure = plots.decomposition(lab_posterior(), practice(), "r25_cos_12k")
-    assert len(figure.axes) == 4
-    assert figure.axes[0].get_ylabel() == "validation loss (nats/token)"
-    assert figure.axes[1].get_ylabel() == "added to the base (nats/token)"
-    assert figure.axes[3].get_xlabel() == "CPT step (square-root axis)"
-    assert set(legend_texts(figure)) == {
-        "expected loss",
-        "base: forward area and PT annealing",
-        "CPT annealing",
-        "distribution shift",
-        "base offset",
-        "90 % credible band",
-    }
-    check_figure(figure)
-
-
 def test_what_is_drawn_are_medians_of_the_parts_inside_their_bands() -> None:
     figure = plots.decomposition(lab_posterior(), practice(), "r25_cos_12k")
     parts = decompose(lab_posterior(), practice(), ["r25_cos_12k"]).isel(run=0).sel(domain="kernel")
@@ -154,6 +137,7 @@ def test_what_is_drawn_are_medians_of_the_parts_inside_their_bands() -> None:
     )
     base = (parts["power"] + parts["annealing_pt"]).median("draw")
     np.testing.assert_allclose(np.asarray(upper.lines[1].get_ydata()), base)
+    check_figure(figure)
     # The first line is the zero.
     for k, name in enumerate(["annealing_cpt", "shift", "base_offset"]):
         steps, median = (np.asarray(part) for part in lower.lines[k + 1].get_data())

@@ -1,4 +1,3 @@
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -39,8 +38,6 @@ from bayes_cpt.model.priors import Fixed, Normal
 from bayes_cpt.model.setup import Setup, build_setup
 from bayes_cpt.model.simulate import expected_loss
 from bayes_cpt.model.spec import read_spec, shipped_models
-from bayes_cpt.study.runs import Base, Run
-from bayes_cpt.study.schedules import constant, cosine
 from bayes_cpt.study.study import Study
 from bayes_cpt.validate.tasks import Pool, RecordsError
 
@@ -89,33 +86,6 @@ def test_a_law_without_replay_keeps_the_runs_of_one_ratio() -> None:
     assert len(design.continual_runs) == 3
     assert len(design.pretraining_runs) == 4
     build_setup(read_spec("cpt"), design)
-
-
-def plan_of(*runs: Run) -> Study:
-    trunk = constant(1000, 1e-3)
-    bases = (
-        Base("end", 1000, trunk, run="trunk"),
-        Base("early", 50, constant(50, 1e-3), run="trunk"),
-    )
-    losses = lab().losses.head(0)
-    return Study(
-        "plan", "general", "target", bases, (Run("trunk", "pt", trunk), *runs), losses, is_plan=True
-    )
-
-
-def test_a_plan_is_measured_at_points_of_its_own() -> None:
-    run = Run("cpt", "cpt", cosine(400, 1e-3), base="end", replay=0.2)
-    design = design_study(plan_of(run), SPEC, points=6)
-    steps, losses = design.curve("cpt", "target")
-    assert steps.tolist() == [2, 6, 17, 48, 139, 400]
-    assert (losses == 3.0).all()
-    steps, _ = design.curve("trunk", "general")
-    assert steps.tolist() == [208, 367, 525, 683, 842, 1000]
-    # A base where the fit does not look adds no point, and is not known.
-    early = replace(run, name="early", base="early")
-    setup = build_setup(SPEC, design_study(plan_of(run, early), SPEC))
-    known = {curve.run: curve.base_known for curve in setup.curves.curves}
-    assert known == {"trunk": False, "cpt": True, "early": False}
 
 
 def test_the_held_out_run_is_longer_and_its_name_its_own() -> None:

@@ -332,19 +332,3 @@ def test_description_of_the_lab(lab: Study) -> None:
     assert by_name["r25_a0_rewarm"]["warmup_steps"] == 150
     assert by_name["pt_trunk"]["points"]["general"] == 80
     assert told["bases"][0]["losses"]["kernel"] == 3.5179
-
-
-@pytest.mark.parametrize(
-    "part_of",
-    [
-        lambda study: study.subset(["pt_trunk", "r25_cos", "r00_cos"]),
-        lambda study: study.truncated({"r25_cos": 500}),
-        lambda study: study.without_losses(),
-    ],
-    ids=["subset", "truncated", "plan"],
-)
-def test_parts_of_a_study_are_as_if_they_were_checked_anew(
-    part_of: Callable[[Study], Study], lab: Study
-) -> None:
-    part = part_of(lab)
-    pd.testing.assert_frame_equal(part.losses, replace(part).losses)
