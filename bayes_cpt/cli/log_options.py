@@ -6,73 +6,24 @@ from typing import Any
 
 from bayes_cpt.errors import Problem, ProblemError
 
-# The type of an option, its metavar and help.
-type Option = tuple[Any, str | None, str]
-# How a log is read. Any option may be left out.
-READING: dict[str, Option] = {
-    "pattern": (
-        list[str] | None,
-        "PATTERN",
-        "What lines of a text log look like, 'step {step} ... val loss {val_loss} ... lr {lr}', or a TOML "
-        "of regular expressions; repeat for other lines.",
-    ),
-    "loss": (
-        list[str] | None,
-        "SERIES=SET",
-        "A validation loss of the log and the validation set it is of; repeat for each "
-        "[default: by the names].",
-    ),
-    "rate": (str | None, "SERIES", "The learning rate [default: by its name]."),
-    "step": (str | None, "COLUMN", "The series that counts the steps [default: by its name]."),
-    "step_unit": (
-        str | None,
-        "UNIT",
-        "It counts steps, tokens, samples, micro-batches or epochs.",
-    ),
-    "per_step": (float | None, "N", "Tokens, samples or micro-batches of an optimiser step."),
-    "per_epoch": (float | None, "N", "Optimiser steps of an epoch."),
-    "unit": (
-        str | None,
-        "UNIT",
-        "Of the losses: nats, bits (per token) or perplexity [default: by the names].",
-    ),
-    "start": (int | None, "STEP", "Step of the log at which the run begins, if it counts on."),
-    "row_run": (str | None, "NAME", "Of tables of several runs: the one meant."),
+# How a log is read: options by name, each with its type; any may be left out, a switch is off.
+READING: dict[str, Any] = {
+    "pattern": list[str] | None,
+    "loss": list[str] | None,
+    **dict.fromkeys(("rate", "step", "step_unit"), str | None),
+    **dict.fromkeys(("per_step", "per_epoch"), float | None),
+    "unit": str | None,
+    "start": int | None,
+    "row_run": str | None,
 }
 # What else is known of a run, or chosen for it; in a study also what it starts from.
-OF_RUN: dict[str, Option] = {
-    "overlap": (
-        str | None,
-        "WHICH",
-        "Which of two numbers of one step counts where the log does not say: first or last "
-        "[default: refuse].",
-    ),
-    "drop_nan": (bool, None, "Leave out losses that are not finite, and say so."),
-    "total_steps": (
-        int | None,
-        "N",
-        "Length of the run [default: as the log says, else its last step].",
-    ),
-    "schedule": (
-        str | None,
-        "SEGMENTS",
-        "Learning rates as in study.toml, where the log has none: "
-        """'[{ shape = "constant", steps = 300, start = 1e-4, end = 1e-4 }]'.""",
-    ),
-    "phase": (str | None, "PHASE", "pt or cpt [default: cpt; for forecast, as the losses say]."),
+OF_RUN: dict[str, Any] = {
+    "overlap": str | None,
+    "drop_nan": bool,
+    "total_steps": int | None,
+    **dict.fromkeys(("schedule", "phase"), str | None),
 }
-OPTIONS = (
-    READING
-    | OF_RUN
-    | {
-        "base": (
-            str | None,
-            "NAME",
-            "What a CPT run starts from [default: the study's only base].",
-        ),
-        "model_size": (float | None, "N", "Non-embedding parameters, millions."),
-    }
-)
+OPTIONS = READING | OF_RUN | {"base": str | None, "model_size": float | None}
 
 
 class OptionError(ProblemError):

@@ -9,7 +9,7 @@ from typing import Annotated, Any, get_args
 
 import typer
 
-from bayes_cpt.cli.log_options import Option, as_recipe
+from bayes_cpt.cli.log_options import as_recipe
 from bayes_cpt.cli.output import Answer, Output
 
 # What every generator of the package takes.
@@ -85,6 +85,42 @@ output : FOLDER
     Folder for tables (CSV), figures (PNG) and words.
 verbose
     Print all tables, and every answer in words.
+pattern : PATTERN
+    What lines of a text log look like, 'step {step} ... val loss {val_loss} ... lr {lr}', or a TOML of
+    regular expressions; repeat for other lines.
+loss : SERIES=SET
+    A validation loss of the log and the validation set it is of; repeat for each [default: by the names].
+rate : SERIES
+    The learning rate [default: by its name].
+step : COLUMN
+    The series that counts the steps [default: by its name].
+step_unit : UNIT
+    It counts steps, tokens, samples, micro-batches or epochs.
+per_step : N
+    Tokens, samples or micro-batches of an optimiser step.
+per_epoch : N
+    Optimiser steps of an epoch.
+unit : UNIT
+    Of the losses: nats, bits (per token) or perplexity [default: by the names].
+start : STEP
+    Step of the log at which the run begins, if it counts on.
+row_run : NAME
+    Of tables of several runs: the one meant.
+overlap : WHICH
+    Which of two numbers of one step counts where the log does not say: first or last [default: refuse].
+drop_nan
+    Leave out losses that are not finite, and say so.
+total_steps : N
+    Length of the run [default: as the log says, else its last step].
+schedule : SEGMENTS
+    Learning rates as in study.toml, where the log has none: '[{ shape = "constant", steps = 300, start =
+    1e-4, end = 1e-4 }]'.
+phase : PHASE
+    pt or cpt [default: cpt; for forecast, as the losses say].
+base : NAME
+    What a CPT run starts from [default: the study's only base].
+model_size : N
+    Non-embedding parameters, millions.
 """
 LIMITS: dict[str, dict[str, Any]] = {
     "candidates": {"min": 1},
@@ -127,15 +163,14 @@ def command(verb: Callable[..., Answer | int]) -> Callable[..., int]:
     words = {name: (metavar, text) for name, metavar, text in described}
     parameters = dict(signature.parameters)
     reading = parameters.pop("reading", None)
-    options: dict[str, Option] = get_args(reading.annotation)[1] if reading else {}
+    options: dict[str, Any] = get_args(reading.annotation)[1] if reading else {}
     takes_output = parameters.pop("written", None) is not None
+    keyword = partial(inspect.Parameter, kind=inspect.Parameter.KEYWORD_ONLY)
+    for name, kind in options.items():
+        parameters[name] = keyword(name, default=False if kind is bool else None, annotation=kind)
     asked = [
         _worded(own, *words[name]) if name in words else own for name, own in parameters.items()
     ]
-    keyword = partial(inspect.Parameter, kind=inspect.Parameter.KEYWORD_ONLY)
-    for name, (kind, metavar, text) in options.items():
-        own = keyword(name, default=False if kind is bool else None, annotation=kind)
-        asked.append(_worded(own, metavar or "", text))
     asked.append(keyword("quiet", default=False, annotation=Quiet))
     asked.append(keyword("json", default=False, annotation=Json))
 
