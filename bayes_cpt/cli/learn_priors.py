@@ -1,6 +1,5 @@
 """`bayes-cpt learn-priors`: a model whose priors come from a team's earlier studies."""
 
-import re
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -11,21 +10,14 @@ from rich.text import Text
 
 import bayes_cpt
 from bayes_cpt.cli.options import ChainDraws, command
-from bayes_cpt.cli.output import Answer, Output, OutputFile, Part, Results, heading, write
+from bayes_cpt.cli.output import Answer, Output, OutputFile, Part, Results
 from bayes_cpt.report.tables import Table
 
 if TYPE_CHECKING:
-    import pandas as pd
-
-    from bayes_cpt.history.learnt import Learnt
-    from bayes_cpt.history.leave_one_out import Case
     from bayes_cpt.model.spec import ModelSpec
+    from bayes_cpt.study.study import Study
 
 PRIORS = "parameter | on | studies | was=was_median:wide | is=median:wide | learnt"
-SCORES = (
-    "study | priors=method | runs | in 90 %=coverage_90:% | CRPS=crps:.4f | MAE=mae:.4f | bias:.4f | "
-    "width=width_90:.4f"
-)
 
 
 @command
@@ -37,7 +29,6 @@ def learn_priors(
     model: str = "cpt-replay",
     wider: Annotated[float, typer.Option(min=1.0)] = 1.5,
     records: Path | None = None,
-    leave_one_out: bool = False,
     draws: ChainDraws = None,
     jobs: int | None = None,
     dask: str | None = None,
@@ -52,9 +43,8 @@ def learn_priors(
     such study is expected to have; its reason names the studies. All others keep their priors. Parameters
     that surely go together from study to study (probability .95) get a correlation.
 
-    With --leave-one-out each study's held-out runs (else each of its runs in turn) are forecast under
-    priors from all other studies, and under the model's own; FOLDER then holds these models too, as
-    without-STUDY.toml.
+    Whether it helps: learn from all but one study, and forecast that one's runs under the priors of the
+    others by validate forecast --model.
 
     \b
     Example:
@@ -70,32 +60,26 @@ def learn_priors(
     Parameters
     ----------
     studies : STUDY...
-        Study folders, three at least. One that holds fit/ and predict/ is learnt from by the first, and
-        the second is predicted with --leave-one-out.
+        Study folders, three at least.
     output : OUT
         Model to write: NAME.toml.
     wider
         How many times as wide as the model's own the priors of the fits are.
     records : FOLDER
         Folder for what is done: stopped, the same command goes on there.
-    leave_one_out
-        Score forecasts of each study under priors from all others; refits take long.
     draws
         Draws kept in each of the four chains of a fit [default: 1000].
     """
     from bayes_cpt.history.evidence import TABLES, fit_studies, labels_of, widened
     from bayes_cpt.history.learnt import learnt_model, learnt_text, share_below_zero
-    from bayes_cpt.history.leave_one_out import score_left_out
-    from bayes_cpt.history.population import Hierarchy
-    from bayes_cpt.report.forecasts import learnt_verdict
-    from bayes_cpt.validate import held_out
+    from bayes_cpt.history.population import learn_population
+    from bayes_cpt.report.forecasts import learnt_verdict, together
     from bayes_cpt.validate.tasks import Pool, Records, described
 
     file = OutputFile(output, (".toml",), model)
     spec = bayes_cpt.read_spec(model)
-    cases = _read(studies, spec)
+    named = _read(studies, spec)
     folder, pool = Results(records), Pool(jobs, dask)
-    named = {case.study.name: case.study for case in cases}
     digests = {name: study.digest() for name, study in named.items()}
     settings = described([spec], seed, wider=wider, draws=draws, studies=digests)
     with written.progress() as tell:
@@ -111,36 +95,15 @@ def learn_priors(
         skipped = {fit.study: fit.problems for fit in evidence if fit.problems}
         kept = [fit for fit in evidence if not fit.problems]
         tell("learning the population", 0.0)
-        hierarchy = Hierarchy(kept, tuple(labels_of(spec)), wider)
-        learnt = learnt_model(spec, hierarchy.learn(seed), output.stem, seed)
+        population = learn_population(kept, tuple(labels_of(spec)), wider, seed)
+        learnt = learnt_model(spec, population, output.stem, seed)
         tell("learning the population", 1.0)
     below = {name: share_below_zero(learnt.spec, study, seed=seed) for name, study in named.items()}
 
-    def save(found: "Learnt", target: Path) -> None:
-        write(target, learnt_text(found, _extended(model, target), digests, seed))
-
-    def recorded(case: "Case", prior: "Learnt") -> Records:
-        place = None if records is None else records / prior.spec.name
-        settings = described([prior.spec], seed, study=case.study.digest(), draws=draws)
-        return Records.open(place, settings, held_out.TABLES)
-
-    save(learnt, output)
+    file.write(learnt_text(learnt, _extended(model, output), digests, seed))
     bayes_cpt.read_spec(output)
-    scores = None
-    if leave_one_out:
-        without = {}
-        for name in named:
-            file_name = f"without-{re.sub(r'[^A-Za-z0-9._-]+', '-', name)}"
-            population = hierarchy.learn(seed, without=name)
-            without[name] = learnt_model(spec, population, file_name, seed)
-            if records is not None:
-                save(without[name], records / f"{file_name}.toml")
-        with written.progress() as tell:
-            scores = score_left_out(
-                cases, without, seed, draws=draws, pool=pool, records=recorded, progress=tell
-            )
     problems = _problems(skipped, learnt.population.problems, below)
-    said = learnt_verdict(learnt, output.name, scores, trustworthy=not problems)
+    said = learnt_verdict(learnt, output.name, trustworthy=not problems)
     content = {
         "model": learnt.spec.name,
         "from": spec.name,
@@ -151,13 +114,17 @@ def learn_priors(
         "below_zero": below,
         "problems": problems,
         "trustworthy": not problems,
-        "leave_one_out": scores,
     }
-    parts = _shown(learnt, scores, below, verbose=verbose)
     wrong = [f"Not trustworthy: {problem}." for problem in problems]
-    short = 0 if scores is None or scores.empty else int(scores["short"].sum())
-    notes = [f"{short} refits fall short of their diagnostics; their forecasts count."]
-    return Answer(content, said, parts, wrong, notes if short else [], [file])
+    table = learnt.table()
+    title = f"Priors of {spec.name}, with central 90 % intervals"
+    least = f"Prior curves reach below 0 nats/token in {100 * max(below.values()):.1f} % at most."
+    parts: list[Part] = [
+        Table(title, table if verbose else table[table["learnt"]], PRIORS),
+        together(learnt),
+        Text(least, "dim"),
+    ]
+    return Answer(content, said, parts, wrong, written=[file])
 
 
 def _extended(model: str, target: Path) -> str:
@@ -169,20 +136,20 @@ def _extended(model: str, target: Path) -> str:
     return str(Path(model).resolve().relative_to(target.parent.resolve(), walk_up=True))
 
 
-def _read(folders: list[Path], spec: "ModelSpec") -> "list[Case]":
-    """Return the studies; what cannot be fitted is said before the long fits."""
-    from bayes_cpt.history.leave_one_out import read_case
+def _read(folders: list[Path], spec: "ModelSpec") -> "dict[str, Study]":
+    """Return the studies by name; what cannot be fitted is said before the long fits."""
     from bayes_cpt.validate.folds import fittable
 
-    cases = [read_case(folder) for folder in folders]
-    for case in cases:
-        fittable(spec, case.study)
-    names = [case.study.name for case in cases]
-    if twice := {name for name in names if names.count(name) > 1}:
-        raise typer.BadParameter(
-            f"two studies are called {sorted(twice)[0]}: give each its own name in [study]."
-        )
-    return cases
+    named: dict[str, Study] = {}
+    for folder in folders:
+        study = bayes_cpt.read_study(folder)
+        fittable(spec, study)
+        if study.name in named:
+            raise typer.BadParameter(
+                f"two studies are called {study.name}: give each its own name in [study]."
+            )
+        named[study.name] = study
+    return named
 
 
 def _problems(
@@ -202,29 +169,3 @@ def _problems(
         if share > MOST_BELOW_ZERO
     ]
     return problems
-
-
-def _shown(
-    learnt: "Learnt", scores: "pd.DataFrame | None", below: dict[str, float], *, verbose: bool
-) -> list[Part]:
-    """Return the priors before and after, and how they score on studies that were left out."""
-    from bayes_cpt.history.leave_one_out import crps_ratio
-    from bayes_cpt.report.forecasts import together
-
-    table = learnt.table()
-    title = f"Priors of {learnt.before.name}, with central 90 % intervals"
-    least = f"Prior curves reach below 0 nats/token in {100 * max(below.values()):.1f} % at most."
-    parts: list[Part] = [
-        Table(title, table if verbose else table[table["learnt"]], PRIORS),
-        together(learnt),
-        Text(least, "dim"),
-    ]
-    title = "Each study left out: forecasts under priors from all others, each run counting alike"
-    if scores is not None and scores.empty:
-        nothing = "There is nothing to predict: no study has a second run or a folder predict/."
-        parts += [heading(title), nothing]
-    elif scores is not None:
-        ratio = f"{crps_ratio(scores):.2f} (geometric mean over studies)."
-        parts.append(Table(title, scores, SCORES))
-        parts.append(f"CRPS under learnt priors over that under the model's own: {ratio}")
-    return parts

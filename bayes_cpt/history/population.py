@@ -15,8 +15,7 @@ out. With S the spreads and ``A = 1 + S R'R S``, that takes ``K = 1 - A^-1`` and
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -128,8 +127,47 @@ class Population:
         return float(middle), float((upper - lower) / (2.0 * ndtri(0.5 + MASS / 2)))
 
 
-class Hierarchy:
-    """The hierarchical model of some studies: of all of them, and without each.
+def _said(
+    evidence: Sequence[Evidence], labels: Sequence[Label], wider: float
+) -> tuple[Floats, Floats]:
+    """Return R and y of every study, for parameters in sds of the model's own prior."""
+    if len(evidence) < FEWEST:
+        names = ", ".join(own.study for own in evidence) or "none"
+        problem = f"{len(evidence)} studies to learn from ({names}), and it takes {FEWEST}"
+        raise PopulationError(Problem("learn-priors", problem, "name more studies"))
+    informed = [own.information(labels) for own in evidence]
+    return np.stack([r for r, _ in informed]) / wider, np.stack([y for _, y in informed])
+
+
+def population_model(
+    evidence: Sequence[Evidence], labels: Sequence[Label], wider: float
+) -> "pm.Model":
+    """Return the PyMC model of `learn_population`; ``directions`` and ``values`` are its data."""
+    import pymc as pm
+    import pytensor.tensor as pt
+
+    said = _said(evidence, labels, wider)
+    coords = {
+        "study": [own.study for own in evidence],
+        "parameter": ["/".join(label) for label in labels],
+    }
+    with pm.Model(coords=coords) as model:
+        directions = pm.Data("directions", said[0])
+        values = pm.Data("values", said[1])
+        mean = pm.Normal("mean", dims="parameter")
+        spread = pm.HalfNormal("spread", SPREAD_SCALE, dims="parameter")
+        # Deviations in spreads: what a study does not determine follows the population.
+        deviation = pm.Normal("deviation", dims=("study", "parameter"))
+        theta = mean + spread * deviation
+        expected = pt.matmul(directions, theta[..., None])[..., 0]
+        pm.Normal("said", expected, 1.0, observed=values)
+    return model
+
+
+def learn_population(
+    evidence: Sequence[Evidence], labels: Sequence[Label], wider: float, seed: int = 0
+) -> Population:
+    """Return the population of some studies.
 
     Parameters
     ----------
@@ -137,73 +175,35 @@ class Hierarchy:
         Parameters of the model.
     wider : float
         How many times as wide as the model's own the priors were under which studies were fitted.
+
+    Raises
+    ------
+    PopulationError
+        If there are too few studies.
     """
+    import nutpie
 
-    def __init__(self, evidence: Sequence[Evidence], labels: Sequence[Label], wider: float) -> None:
-        if len(evidence) < FEWEST:
-            names = ", ".join(said.study for said in evidence) or "none"
-            problem = f"{len(evidence)} studies to learn from ({names}), and it takes {FEWEST}"
-            raise PopulationError(Problem("learn-priors", problem, "name more studies"))
-        self.evidence, self.labels = tuple(evidence), tuple(labels)
-        informed = [said.information(self.labels) for said in evidence]
-        self._directions = np.stack([r for r, _ in informed]) / wider
-        self._values = np.stack([y for _, y in informed])
-
-    def model(self) -> "pm.Model":
-        """Return the PyMC model of all studies; ``directions`` and ``values`` are its data."""
-        import pymc as pm
-        import pytensor.tensor as pt
-
-        coords = {
-            "study": [said.study for said in self.evidence],
-            "parameter": ["/".join(label) for label in self.labels],
-        }
-        with pm.Model(coords=coords) as model:
-            directions = pm.Data("directions", self._directions)
-            values = pm.Data("values", self._values)
-            mean = pm.Normal("mean", dims="parameter")
-            spread = pm.HalfNormal("spread", SPREAD_SCALE, dims="parameter")
-            # Deviations in spreads: what a study does not determine follows the population.
-            deviation = pm.Normal("deviation", dims=("study", "parameter"))
-            theta = mean + spread * deviation
-            said = pt.matmul(directions, theta[..., None])[..., 0]
-            pm.Normal("said", said, 1.0, observed=values)
-        return model
-
-    @cached_property
-    def _compiled(self) -> Any:
-        import nutpie
-
-        return nutpie.compile_pymc_model(self.model())
-
-    def learn(self, seed: int = 0, without: str | None = None) -> Population:
-        """Return the population of all studies, or of all but the one of this name."""
-        counted = np.array([float(said.study != without) for said in self.evidence])
-        # A study of zeros says nothing.
-        directions = self._directions * counted[:, None, None]
-        values = self._values * counted[:, None]
-        compiled = self._compiled.with_data(directions=directions, values=values)
-        for target_accept in TARGET_ACCEPTS:
-            drawn, problems = sampled(
-                compiled,
-                ("mean", "spread"),
-                draws=DRAWS,
-                tune=TUNE,
-                target_accept=target_accept,
-                seed=seed,
-                cores=1,
-            )
-            if not problems:
-                break
-        mean, spread = drawn.values()
-        kept = [said for said in self.evidence if said.study != without]
-        telling = {
-            label: tuple(said.study for said in kept if said.contraction.get(label, 0.0) >= TELLING)
-            for label in self.labels
-        }
-        pairs = weigh_pairs(self.labels, mean, spread, directions, values, telling)
-        names = tuple(said.study for said in kept)
-        return Population(self.labels, mean, spread, telling, names, problems, pairs)
+    compiled = nutpie.compile_pymc_model(population_model(evidence, labels, wider))
+    for target_accept in TARGET_ACCEPTS:
+        drawn, problems = sampled(
+            compiled,
+            ("mean", "spread"),
+            draws=DRAWS,
+            tune=TUNE,
+            target_accept=target_accept,
+            seed=seed,
+            cores=1,
+        )
+        if not problems:
+            break
+    mean, spread = drawn.values()
+    telling = {
+        label: tuple(own.study for own in evidence if own.contraction.get(label, 0.0) >= TELLING)
+        for label in labels
+    }
+    pairs = weigh_pairs(labels, mean, spread, *_said(evidence, labels, wider), telling)
+    studies = tuple(own.study for own in evidence)
+    return Population(tuple(labels), mean, spread, telling, studies, problems, pairs)
 
 
 def weigh_pairs(

@@ -146,27 +146,9 @@ def prior_verdict(name: str, ends: pd.DataFrame, interval: float) -> list[str]:
     return paragraphs("prior.txt", "verdict", facts)
 
 
-def learnt_verdict(
-    learnt: "Learnt", file: str, scores: pd.DataFrame | None, *, trustworthy: bool
-) -> list[str]:
-    """Return whether to use learnt priors, how sure that is, and what would change it.
-
-    `scores` is of `bayes_cpt.history.leave_one_out.score_left_out`; None where no study was left out.
-    """
-    from bayes_cpt.history.leave_one_out import LEARNT, crps_ratio
-
-    facts: dict[str, Any] = {
-        "file": file,
-        "trustworthy": trustworthy,
-        "learnt": learnt,
-        "left_out": None,
-        "fewest": FEWEST,
-    }
-    if scores is not None:
-        ours = scores[scores["method"] == LEARNT]
-        facts["left_out"] = len(ours)
-        if len(ours):
-            facts |= {"ratio": crps_ratio(scores), "coverage": float(ours["coverage_90"].mean())}
+def learnt_verdict(learnt: "Learnt", file: str, *, trustworthy: bool) -> list[str]:
+    """Return whether to use learnt priors, how sure that is, and what would change it."""
+    facts = {"file": file, "trustworthy": trustworthy, "learnt": learnt, "fewest": FEWEST}
     return paragraphs("learn_priors.txt", "verdict", facts)
 
 

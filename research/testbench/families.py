@@ -24,7 +24,7 @@ import pandas as pd
 from bayes_cpt.history.evidence import TABLES as FITS
 from bayes_cpt.history.evidence import Evidence, Label, fit_studies, labels_of
 from bayes_cpt.history.learnt import learnt_model, learnt_text
-from bayes_cpt.history.population import Hierarchy
+from bayes_cpt.history.population import learn_population
 from bayes_cpt.model.spec import ModelSpec, read_spec
 from bayes_cpt.study.folder import read_study
 from bayes_cpt.study.study import Study
@@ -134,7 +134,7 @@ def learn(
         told: tuple[Label, ...] = ()
         for of_peaks in (False, True):
             telling = [said for name, said in kept.items() if of_peaks or name not in sweeps]
-            population = Hierarchy(telling, tuple(labels_of(vague)), 1.0).learn(seed)
+            population = learn_population(telling, tuple(labels_of(vague)), 1.0, seed)
             chosen = tuple(
                 label
                 for label in labels

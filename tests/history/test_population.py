@@ -21,12 +21,13 @@ from bayes_cpt.history.learnt import (
 from bayes_cpt.history.population import (
     FEWEST,
     GRID,
-    Hierarchy,
     Pair,
     Population,
     PopulationError,
+    learn_population,
     log_likelihood_ratios,
     pair_information,
+    population_model,
     weigh_pairs,
 )
 from bayes_cpt.identify.prior_predictive import MOST_BELOW_ZERO
@@ -50,8 +51,8 @@ def truth() -> tuple[Floats, Floats]:
 
 
 @cache
-def hierarchy() -> Hierarchy:
-    """Return the model of studies whose parameters come from that population, known jointly and in part."""
+def evidence_of_studies() -> list[Evidence]:
+    """Return studies whose parameters come from that population, known jointly and in part."""
     generator = np.random.default_rng(4)
     mean, spread = truth()
     size, found = len(LABELS), []
@@ -66,12 +67,12 @@ def hierarchy() -> Hierarchy:
         told = WIDER * told
         covariance = np.linalg.inv(np.eye(size) + told.T @ told)
         found.append(Evidence(f"study {number}", LABELS, covariance @ told.T @ values, covariance))
-    return Hierarchy(found, LABELS, WIDER)
+    return found
 
 
 @cache
 def sampled() -> Population:
-    return hierarchy().learn(seed=1)
+    return learn_population(evidence_of_studies(), LABELS, WIDER, seed=1)
 
 
 def known() -> list[int]:
@@ -87,7 +88,7 @@ def test_the_density_is_that_of_the_hierarchy() -> None:
         evidence.append(
             Evidence(str(number), LABELS[:2], covariance @ told.T @ [1.0, -2.0], covariance)
         )
-    model = Hierarchy(evidence, LABELS[:2], WIDER).model()
+    model = population_model(evidence, LABELS[:2], WIDER)
     log_density = model.compile_logp(jacobian=False, mode=INTERPRETED)
     mean, spread = generator.standard_normal(2), np.exp(generator.standard_normal(2))
     deviation = generator.standard_normal((3, 2))
@@ -135,7 +136,7 @@ def test_parameters_that_studies_know_apart_have_the_posterior_of_a_grid() -> No
         evidence.append(
             Evidence(str(number), labels, variances * told * values, np.diag(variances))
         )
-    found = Hierarchy(evidence, labels, 1.0).learn(seed=1)
+    found = learn_population(evidence, labels, 1.0, seed=1)
     mean, spread = np.linspace(-4.0, 4.0, 401)[:, None], np.linspace(0.005, 4.0, 400)
     for place in range(2):
         log_density = -0.5 * mean**2 - 0.5 * spread**2
@@ -151,18 +152,9 @@ def test_parameters_that_studies_know_apart_have_the_posterior_of_a_grid() -> No
         assert found.spread[:, place].mean() == pytest.approx((weights * spread).sum(), abs=0.05)
 
 
-@pytest.mark.slow
-def test_a_study_left_out_counts_no_more() -> None:
-    without = hierarchy().learn(seed=1, without="study 3")
-    assert len(without.studies) == STUDIES - 1
-    assert all("study 3" not in names for names in without.telling.values())
-    moved = np.abs(without.mean.mean(axis=0) - sampled().mean.mean(axis=0))
-    assert moved[known()].max() > 0.02
-
-
 def test_fewer_than_three_studies_are_no_population() -> None:
     with pytest.raises(PopulationError, match="it takes 3"):
-        Hierarchy(hierarchy().evidence[:2], LABELS, WIDER)
+        learn_population(evidence_of_studies()[:2], LABELS, WIDER)
 
 
 NAMES = tuple(f"study {number}" for number in range(STUDIES))
