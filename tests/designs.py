@@ -1,6 +1,6 @@
 """Studies built to lack one thing each; their losses mean nothing, only where they were measured."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import pandas as pd
@@ -68,29 +68,18 @@ def _steps(run: Run, seen: float) -> list[int]:
     return sorted({int(np.ceil(share * steps)) for share in shares[shares <= seen]})
 
 
-def full() -> Study:
-    """Return a study that lacks nothing."""
-    return design(FULL)
-
-
-def without_anneals() -> Study:
-    """Return it without a PT run or base that anneals."""
-    return design({k: v for k, v in FULL.items() if v[0] != "annealed"}, anneals=False)
-
-
-def one_rate() -> Study:
-    """Return it with one peak learning rate."""
-    return design({k: v for k, v in FULL.items() if k != "slow"})
-
-
-def one_replay(replay: float = 0.25) -> Study:
-    """Return it with one replay ratio."""
-    return design({k: (base, replay, schedule) for k, (base, _, schedule) in FULL.items()})
-
-
-def too_short(seen: float = FIRST) -> Study:
-    """Return it with the first steps alone of every CPT run."""
-    return design(FULL, seen=seen)
+DESIGNS: dict[str, Callable[[], Study]] = {
+    # It lacks nothing.
+    "full": lambda: design(FULL),
+    # No PT run or base anneals.
+    "without anneals": lambda: design(
+        {name: own for name, own in FULL.items() if own[0] != "annealed"}, anneals=False
+    ),
+    "one rate": lambda: design({name: own for name, own in FULL.items() if name != "slow"}),
+    "one replay": lambda: design({name: (own[0], 0.25, own[2]) for name, own in FULL.items()}),
+    # Of every CPT run the first steps alone.
+    "too short": lambda: design(FULL, seen=FIRST),
+}
 
 
 def laplace_posterior(study: Study, draws: int = 100, seed: int = 0) -> Posterior:
@@ -112,12 +101,3 @@ def laplace_posterior(study: Study, draws: int = 100, seed: int = 0) -> Posterio
         for name, value in free.values(places).items()
     }
     return as_posterior(setup.frame, study, values)
-
-
-DESIGNS_BY_NAME = {
-    "full": full,
-    "without anneals": without_anneals,
-    "one rate": one_rate,
-    "one replay": one_replay,
-    "too short": too_short,
-}

@@ -26,11 +26,7 @@ jax.config.update("jax_enable_x64", True)
 
 
 ROLES = ("general", "target")
-ONLY = {
-    "replay_onset": (0,),
-    "replay_quarter": (0,),
-    "saturation_exponent": (1,),
-}
+ONLY = {"replay_onset": (0,), "replay_quarter": (0,), "saturation_exponent": (1,)}
 SHARED = ("memory", "slow_memory", "forward_power", "level_power", "peak_power")
 # c of the saturating replay factor.
 BEND = 16.0
@@ -367,13 +363,7 @@ def stated(study: Study, path: Path) -> tuple[tuple[Any, ...], dict[str, Any]]:
 
 
 def sample(
-    study: Study,
-    path: Path,
-    guess: dict[str, Floats],
-    seed: int,
-    *,
-    warmup: int,
-    draws: int,
+    study: Study, path: Path, guess: dict[str, Floats], seed: int, *, warmup: int, draws: int
 ) -> dict[str, Floats]:
     """Return draws of every parameter from NumPyro's NUTS.
 

@@ -34,9 +34,7 @@ def test_what_is_in_the_bundled_study_is_printed(call: Call) -> None:
     assert "What these runs can tell of cpt-replay" in answer.out
 
 
-def test_a_first_reader_is_told_what_the_runs_can_tell_and_what_is_in_the_study(
-    call: Call,
-) -> None:
+def test_a_first_reader_is_told_what_the_runs_can_tell_and_what_is_in_the_study(call: Call) -> None:
     out = call("check", "data/cpt-lab").out
     first, determined, left = out.splitlines()[:3]
     assert first.startswith("cpt-lab can be fitted: 10 CPT and 4 PT runs")

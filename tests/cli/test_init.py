@@ -154,17 +154,11 @@ def test_third_sets_are_named_once(tmp_path: Path, call: Call) -> None:
 @pytest.mark.parametrize("command", ["init", "import"])
 def test_every_option_in_a_message_is_one_of_the_command(command: str, call: Call) -> None:
     folder = Path(__file__).parents[2] / "bayes_cpt"
-    sources = [
-        *(folder / "study" / "logs").glob("*.py"),
-        folder / "cli" / "log_options.py",
-    ]
+    sources = [*(folder / "study" / "logs").glob("*.py"), folder / "cli" / "log_options.py"]
     named = {
         option for file in sources for option in re.findall(r"--[a-z][a-z-]+", file.read_text())
     }
     helped = set(re.findall(r"--[a-z][a-z-]+", call(command, "--help").out))
     # Those of the other command, in messages that say so.
-    other = {
-        "import": {"--pt", "--open-base", "--answers"},
-        "init": {"--study"},
-    }
+    other = {"import": {"--pt", "--open-base", "--answers"}, "init": {"--study"}}
     assert named - other[command] <= helped

@@ -149,11 +149,7 @@ FINE_IN_A_PLAN = {
     "case", [case for case in TABLE if case.id not in FINE_IN_A_PLAN], ids=lambda case: case.id
 )
 def test_malformed_plans(
-    case: Malformed,
-    call: Call,
-    fit_file: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    case: Malformed, call: Call, fit_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Any fit will do, and reading one every time takes longer than all the rest.
     monkeypatch.setattr("bayes_cpt.inference.posterior.load", lambda path: lab_posterior())

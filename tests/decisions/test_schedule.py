@@ -9,11 +9,7 @@ from printed import printed_posterior
 from synthetic import lab, lab_posterior
 
 from bayes_cpt.decisions.objective import read_objective
-from bayes_cpt.decisions.schedule_choice import (
-    FAMILIES,
-    ScheduleChoice,
-    choose_schedule,
-)
+from bayes_cpt.decisions.schedule_choice import FAMILIES, ScheduleChoice, choose_schedule
 from bayes_cpt.decisions.search_space import shortest_decay
 from bayes_cpt.landmarks.trials import Trial, trial_losses
 from bayes_cpt.study.schedules import cosine, warmup_stable_decay

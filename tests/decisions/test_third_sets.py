@@ -10,7 +10,6 @@ from third_set import MADE, with_mix
 
 from bayes_cpt.decisions.decision import Decision, decide
 from bayes_cpt.errors import SpecError
-from bayes_cpt.forecast.third_sets import pooled
 from bayes_cpt.inference.posterior import Posterior
 
 NAMED = {"weights": {"general": 0.4, "mix": 0.6}}
@@ -72,11 +71,3 @@ def test_a_base_that_nobody_measured_is_told(posterior: Posterior) -> None:
     valuation = choice(posterior, NAMED).valuation
     with pytest.raises(SpecError, match=r"objective, domain mix: nobody measured the base"):
         valuation.combination.offset((unmeasured,))
-
-
-def test_draws_of_several_laws_stand_side_by_side(posterior: Posterior) -> None:
-    own = choice(posterior, NAMED).valuation.thirds["mix"]
-    both = pooled([own, replace(own, explained=0.1)])
-    assert both.weights.shape == (2 * len(own.weights), 2)
-    assert both.explained == 0.1
-    np.testing.assert_array_equal(both.misfit[len(own.misfit) :], own.misfit)

@@ -27,7 +27,6 @@ from bayes_cpt.forecast.third_sets import (
     drawn_residual,
     pattern_probability,
     third_sets,
-    weight_means,
     weight_table,
 )
 from bayes_cpt.inference.posterior import Posterior
@@ -130,11 +129,6 @@ def test_a_set_has_a_weight_for_every_target() -> None:
     last = table[table["step"] == 2000].set_index("domain")["mean"]
     wanted = sum(weight * last[name] for name, weight in weights.items()) + 1.0
     assert last["mix"] == pytest.approx(wanted, abs=0.02)
-
-
-def test_weights_of_several_targets_have_the_prior_mean_of_one_together() -> None:
-    assert weight_means(2).tolist() == [WEIGHT_MEAN, WEIGHT_MEAN]
-    assert weight_means(4)[1:].sum() == pytest.approx(WEIGHT_MEAN)
 
 
 def test_a_forecast_of_the_sum_is_the_sum_of_the_forecasts(

@@ -12,18 +12,12 @@ from synthetic import lab
 
 from bayes_cpt.arrays import Floats
 from bayes_cpt.history.evidence import Evidence, Label, labels_of
-from bayes_cpt.history.learnt import (
-    Learnt,
-    learnt_model,
-    learnt_text,
-    share_below_zero,
-)
+from bayes_cpt.history.learnt import Learnt, learnt_model, learnt_text, share_below_zero
 from bayes_cpt.history.population import (
     FEWEST,
     GRID,
     Pair,
     Population,
-    PopulationError,
     learn_population,
     log_likelihood_ratios,
     pair_information,
@@ -150,11 +144,6 @@ def test_parameters_that_studies_know_apart_have_the_posterior_of_a_grid() -> No
         weights /= weights.sum()
         assert found.mean[:, place].mean() == pytest.approx((weights * mean).sum(), abs=0.05)
         assert found.spread[:, place].mean() == pytest.approx((weights * spread).sum(), abs=0.05)
-
-
-def test_fewer_than_three_studies_are_no_population() -> None:
-    with pytest.raises(PopulationError, match="it takes 3"):
-        learn_population(evidence_of_studies()[:2], LABELS, WIDER)
 
 
 NAMES = tuple(f"study {number}" for number in range(STUDIES))

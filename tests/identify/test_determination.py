@@ -6,26 +6,11 @@ from functools import cache
 import numpy as np
 import pandas as pd
 import pytest
-from designs import (
-    DESIGNS_BY_NAME,
-    full,
-    laplace_posterior,
-    one_rate,
-    one_replay,
-    too_short,
-    without_anneals,
-)
+from designs import DESIGNS, laplace_posterior
 from synthetic import lab, prior_as_posterior
 
 from bayes_cpt.errors import StudyError
-from bayes_cpt.forecast.derived import (
-    LONG,
-    PT_ANNEALED,
-    SLOWER,
-    Typical,
-    effects_of,
-    tried,
-)
+from bayes_cpt.forecast.derived import LONG, PT_ANNEALED, SLOWER, Typical, effects_of, tried
 from bayes_cpt.identify.determination import (
     IDENTIFIED,
     candidate_runs,
@@ -35,14 +20,13 @@ from bayes_cpt.identify.determination import (
 from bayes_cpt.model.priors import LogNormal, Prior
 from bayes_cpt.model.setup import build_setup
 from bayes_cpt.model.spec import read_spec
-from bayes_cpt.study.study import Study
 
 # --- before a fit ---------------------------------------------------------------------------------
 
 
 @cache
 def found(name: str) -> pd.DataFrame:
-    table = identifiability(DESIGNS_BY_NAME[name](), read_spec("cpt-replay"))
+    table = identifiability(DESIGNS[name](), read_spec("cpt-replay"))
     return table.set_index(["quantity", "domain"])
 
 
@@ -86,21 +70,26 @@ def test_the_run_advised_is_the_one_that_tells() -> None:
     assert (shape["with_advice"] > shape["contraction"] + 0.2).all()
 
 
-def test_a_study_that_differs_in_one_thing_has_tried_it() -> None:
-    def untried(study: Study) -> set[str]:
-        frame = build_setup(read_spec("cpt-replay"), study).frame
-        return {name for name, differ in tried(frame, study).items() if not differ}
+UNTRIED = {
+    "full": set(),
+    "one rate": {"rate_effect"},
+    "one replay": {"replay_effect"},
+    "without anneals": {"base_effect"},
+    "too short": {"length_effect"},
+}
 
-    assert untried(full()) == set()
-    assert untried(one_rate()) == {"rate_effect"}
-    assert untried(one_replay()) == {"replay_effect"}
-    assert untried(without_anneals()) == {"base_effect"}
-    assert untried(too_short()) == {"length_effect"}
-    assert untried(lab()) == {"length_effect"}
+
+def test_a_study_that_differs_in_one_thing_has_tried_it() -> None:
+    for study, untried in (
+        *((DESIGNS[name](), own) for name, own in UNTRIED.items()),
+        (lab(), {"length_effect"}),
+    ):
+        frame = build_setup(read_spec("cpt-replay"), study).frame
+        assert {name for name, differ in tried(frame, study).items() if not differ} == untried
 
 
 def test_contractions_are_shares_and_grow_with_what_is_added() -> None:
-    for name in DESIGNS_BY_NAME:
+    for name in DESIGNS:
         table = found(name)
         assert table["contraction"].between(0, 1).all()
         assert (table["with_advice"] >= table["contraction"] - 1e-9).all()
@@ -130,7 +119,7 @@ def test_what_moves_together_is_named_both_ways() -> None:
 @pytest.mark.parametrize("model", ["pretrain", "cpt"])
 def test_other_laws_have_effects_and_candidates_of_their_own(model: str) -> None:
     runs = ["pt_stable", "pt_annealed", "quarter", "slow", "rewarmed"]
-    study = full().subset(runs)
+    study = DESIGNS["full"]().subset(runs)
     spec = read_spec(model)
     frame = build_setup(spec, study).frame
     table = identifiability(study, spec)
@@ -144,7 +133,7 @@ def test_other_laws_have_effects_and_candidates_of_their_own(model: str) -> None
 
 def test_a_study_without_what_the_law_needs_is_refused() -> None:
     with pytest.raises(StudyError, match="there is no CPT run"):
-        identifiability(full().subset(["pt_stable"]), read_spec("cpt-replay"))
+        identifiability(DESIGNS["full"]().subset(["pt_stable"]), read_spec("cpt-replay"))
 
 
 def test_priors_that_leave_all_numbers_still_get_an_answer() -> None:
@@ -164,7 +153,7 @@ def test_priors_that_leave_all_numbers_still_get_an_answer() -> None:
 
 @cache
 def found_after(name: str) -> pd.DataFrame:
-    table = determination(laplace_posterior(DESIGNS_BY_NAME[name]()))
+    table = determination(laplace_posterior(DESIGNS[name]()))
     return table.set_index(["kind", "quantity", "domain"])
 
 
@@ -215,7 +204,7 @@ def test_the_ridges_of_the_law_are_named() -> None:
 def test_correlations_are_of_ranks_in_the_posterior() -> None:
     from scipy.stats import spearmanr
 
-    posterior = laplace_posterior(DESIGNS_BY_NAME["full"]())
+    posterior = laplace_posterior(DESIGNS["full"]())
     draws = [posterior.draws(name, "general").ravel() for name in ("L0", "alpha")]
     told = found_after("full").loc[("coefficient", "L0", "general"), "moves_with"]
     value = next(r for name, domain, r in told if (name, domain) == ("alpha", "general"))
@@ -223,7 +212,7 @@ def test_correlations_are_of_ranks_in_the_posterior() -> None:
 
 
 def test_moments_and_contraction_are_those_of_the_summary() -> None:
-    posterior = laplace_posterior(DESIGNS_BY_NAME["full"]())
+    posterior = laplace_posterior(DESIGNS["full"]())
     wanted = posterior.summary(0.8).set_index(["kind", "quantity", "domain"])
     table = determination(posterior, 0.8).set_index(["kind", "quantity", "domain"])
     shared = wanted.index.intersection(table.index)

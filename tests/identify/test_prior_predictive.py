@@ -10,7 +10,6 @@ from synthetic import lab
 from bayes_cpt.bundled import bundled_study
 from bayes_cpt.forecast.derived import last_points
 from bayes_cpt.identify.prior_predictive import (
-    above_zero,
     draw_at_bases,
     expected_ends,
     frame_of,
@@ -172,8 +171,3 @@ def test_without_measured_bases_draws_are_the_priors_own() -> None:
     found, wanted = draw_at_bases(frame, bare, 50, 3), draw_priors(frame, 50, 3)
     for name, values in wanted.items():
         np.testing.assert_array_equal(found[name], values)
-
-
-def test_draws_with_a_loss_that_cannot_be_measured_are_left_out() -> None:
-    losses = np.array([[1.0, 2.0], [0.0, 2.0], [1.0, np.nan], [3.0, np.inf], [0.1, 0.2]])
-    assert above_zero(losses).tolist() == [True, False, False, False, True]

@@ -8,12 +8,7 @@ from synthetic import lab, lab_posterior, prior_as_posterior
 from bayes_cpt.arrays import Floats
 from bayes_cpt.bundled import bundled_study
 from bayes_cpt.identify import sensitivity as module
-from bayes_cpt.identify.sensitivity import (
-    CONFLICT,
-    STRONG,
-    power_scaling,
-    sensitivity,
-)
+from bayes_cpt.identify.sensitivity import CONFLICT, STRONG, power_scaling, sensitivity
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.model.log_densities import log_likelihoods, log_priors
 from bayes_cpt.model.priors import LogNormal

@@ -11,7 +11,6 @@ from target_family import BASE, RUNS, TARGETS, continued, several
 from bayes_cpt.errors import StudyError
 from bayes_cpt.forecast.bands import bands
 from bayes_cpt.inference.posterior import Posterior, stack
-from bayes_cpt.landmarks import critical_point, peak_response, turning_length
 from bayes_cpt.model.groups import study_of_target
 from bayes_cpt.study.study import Study
 
@@ -87,20 +86,3 @@ def test_a_stack_has_each_law_of_that_target() -> None:
     every = bands(stack(laws, {"one": 0.5, "two": 0.5}, 0), plan_for(study), "expected", draws=60)
     every = every[every["domain"].isin(["web", "law"])].reset_index(drop=True)
     np.testing.assert_allclose(found["mean"], every["mean"], rtol=1e-6)
-
-
-def test_landmarks_are_those_of_the_law_of_all() -> None:
-    one = posterior().of_target("law")
-    plan = plan_for(one.study)
-    every = bands(posterior(), plan_for(posterior().study), "expected", draws=100)
-    ends = every[every["step"].isin([0, 1500])].pivot(index="step", columns="domain", values="mean")
-    turning = turning_length(one, plan, draws=100).draws
-    rise = every[(every["domain"] == "web") & (every["step"] == 1500)]["mean"].iloc[0]
-    start = posterior().study.base_loss("base", "web")
-    assert start is None or float(turning["change"].mean()) == pytest.approx(rise - start, abs=1e-6)
-    peaks = peak_response(one, plan, peaks=[1e-3, RUN.schedule.peak], draws=100)
-    last = peaks.draws["loss"].isel(value=1).mean("draw")
-    assert float(last.sel(domain="law")) == pytest.approx(ends.loc[1500, "law"], abs=0.05)
-    assert critical_point(one, [0.3], 50).draws["rise"].shape == (48, 1)
-    with pytest.raises(StudyError, match="the turning length is for one only"):
-        turning_length(posterior(), plan_for(posterior().study))

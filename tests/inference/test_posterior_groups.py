@@ -5,18 +5,16 @@ import numpy as np
 import pytest
 from batch_family import BATCHES, MODEL, NEW, batched, continued, family
 from batch_family import plan as batch_plan
-from size_family import BIG, LARGE, PEAKS, family_posterior, plan
+from size_family import BIG, family_posterior, plan
 from synthetic import lab_posterior, prior_as_posterior
 
 from bayes_cpt.errors import StudyError
 from bayes_cpt.forecast.bands import bands
-from bayes_cpt.inference.posterior import load
+from bayes_cpt.inference.posterior import Posterior, load
 from bayes_cpt.model.spec import read_spec
 from bayes_cpt.study.batches import Batch
 from bayes_cpt.study.runs import Run
 from bayes_cpt.study.study import Study
-
-SIZES = (*PEAKS, LARGE.model_size)
 
 
 def pretraining(*sizes: float) -> Study:
@@ -52,30 +50,13 @@ def test_forecasts_of_a_new_size_are_flagged_and_wider_the_further_it_lies() -> 
     assert "model size 160M, which no studied run has" in between["outside"].iloc[-1]
 
 
-def test_a_fit_file_keeps_its_sizes(tmp_path) -> None:  # type: ignore[no-untyped-def]
-    posterior = family_posterior()
-    posterior.save(tmp_path / "fit.nc")
-    read = load(tmp_path / "fit.nc")
-    assert read.frame.sizes == SIZES
-    assert read.frame.reference == posterior.frame.reference
-    for name, values in posterior.parameters().items():
-        np.testing.assert_array_equal(read.parameters()[name], values)
-
-
 def test_a_law_without_size_refuses_another_size() -> None:
     posterior = lab_posterior()
     assert posterior.with_new_sizes([0.443, None]) is posterior
     run = replace(posterior.study.continual_runs[0], name="other", model_size=None)
     base = replace(posterior.study.base(str(run.base)), run=None, model_size=106.0)
-    asked = Study(
-        "plan",
-        posterior.study.general,
-        posterior.study.target,
-        (base,),
-        (run,),
-        posterior.study.losses.iloc[:0],
-        is_plan=True,
-    )
+    blank = posterior.study.losses.iloc[:0]
+    asked = replace(posterior.study, bases=(base,), runs=(run,), losses=blank, is_plan=True)
     with pytest.raises(StudyError, match=r"model_size is 106.*cpt-replay-sizes"):
         bands(posterior, asked)
 
@@ -121,10 +102,23 @@ def test_the_law_in_one_batch_is_the_law_of_that_batch(batch: Batch) -> None:
     )
 
 
-def test_a_fit_file_keeps_its_batches(tmp_path: Path) -> None:
-    path = tmp_path / "fit.nc"
-    batched().save(path)
-    found = load(path)
-    assert found.frame.batches == BATCHES
-    assert found.members("shift_rate") == batched().members("shift_rate")
-    assert found.members("q_E")[1] == "general, batch 131072 x512"
+@pytest.mark.parametrize(
+    ("posterior", "name", "member"),
+    [
+        (family_posterior(), "size_deviation", "general, 20M"),
+        (batched(), "q_E", "general, batch 65536 x512"),
+    ],
+)
+def test_a_fit_file_keeps_its_groups(
+    posterior: Posterior, name: str, member: str, tmp_path: Path
+) -> None:
+    posterior.save(tmp_path / "fit.nc")
+    read = load(tmp_path / "fit.nc")
+    assert (read.frame.sizes, read.frame.batches) == (
+        posterior.frame.sizes,
+        posterior.frame.batches,
+    )
+    assert read.frame.reference == posterior.frame.reference
+    assert read.members(name)[0] == member
+    for parameter, values in posterior.parameters().items():
+        np.testing.assert_array_equal(read.parameters()[parameter], values)

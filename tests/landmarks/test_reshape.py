@@ -3,12 +3,7 @@ import pytest
 from hypothesis import given
 from strategies import schedules
 
-from bayes_cpt.landmarks.trials import (
-    after_warmup,
-    rewarmed,
-    rewarmup_steps,
-    started_at,
-)
+from bayes_cpt.landmarks.trials import after_warmup, rewarmed, rewarmup_steps, started_at
 from bayes_cpt.study.schedules import Schedule, constant, linear
 
 

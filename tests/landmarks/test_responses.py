@@ -6,12 +6,7 @@ from printed import COEFFICIENTS, PEAK, pretraining, printed_posterior, stepwise
 from synthetic import lab, lab_posterior, practice
 
 from bayes_cpt.errors import StudyError
-from bayes_cpt.landmarks import (
-    Response,
-    base_response,
-    loss_potential_response,
-    peak_response,
-)
+from bayes_cpt.landmarks import Response, base_response, loss_potential_response, peak_response
 from bayes_cpt.landmarks.responses import main_run
 from bayes_cpt.study.schedules import Schedule, cosine, linear
 

@@ -28,9 +28,7 @@ def double_sum(rates: list[float], momentum: float, before: float) -> list[float
 
 
 @given(
-    st.lists(st.floats(0, 1e-2), min_size=1, max_size=15),
-    st.floats(0, 0.9999),
-    st.floats(0, 1e-2),
+    st.lists(st.floats(0, 1e-2), min_size=1, max_size=15), st.floats(0, 0.9999), st.floats(0, 1e-2)
 )
 def test_annealing_area_is_the_double_sum(
     rates: list[float], momentum: float, before: float
@@ -69,8 +67,7 @@ def test_forward_area_is_the_sum_of_powers(rates: list[float], power: float) -> 
 
 
 @given(
-    st.lists(RATES, min_size=1, max_size=30),
-    st.lists(st.floats(0.3, 2.5), min_size=2, max_size=2),
+    st.lists(RATES, min_size=1, max_size=30), st.lists(st.floats(0.3, 2.5), min_size=2, max_size=2)
 )
 def test_the_shift_sees_an_area_of_its_own_on_each_validation_set(
     rates: list[float], powers: list[float]

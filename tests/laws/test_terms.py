@@ -13,16 +13,7 @@ from numpy.typing import NDArray
 from scipy.integrate import quad
 
 from bayes_cpt.errors import SpecError
-from bayes_cpt.laws import (
-    Annealing,
-    Batches,
-    Law,
-    Mixture,
-    ModelSize,
-    Power,
-    Reference,
-    Shift,
-)
+from bayes_cpt.laws import Annealing, Batches, Law, Mixture, ModelSize, Power, Reference, Shift
 from bayes_cpt.laws.law import gather
 from bayes_cpt.laws.term import relative_exponential
 from bayes_cpt.laws.transfer import effective_share
@@ -68,12 +59,7 @@ def test_printed_form_in_replay_share_is_the_same_curve() -> None:
     """C2·exp(a1·r_pt) of Eq. 8 on D_pt is ours with C2·exp(a1) and -a1."""
     share = np.linspace(0.0, 1.0, 7)
     points = hand_points(annealing_cpt=0.13, target_share=share)
-    ours = {
-        "lambda": MOMENTUM,
-        "C1": 0.28,
-        "C2": 0.263 * math.exp(0.055),
-        "a1": -0.055,
-    }
+    ours = {"lambda": MOMENTUM, "C1": 0.28, "C2": 0.263 * math.exp(0.055), "a1": -0.055}
     printed = -0.263 * 0.13 * np.exp(0.055 * (1.0 - share))
     np.testing.assert_allclose(Annealing().loss(points, ours, np), printed, rtol=1e-12)
 
@@ -382,10 +368,7 @@ MIXED = Shift((1.0, -1.0, -1.0), ("exponential",) * 3, replay_rate=True)
 
 
 def of_targets() -> dict[str, Any]:
-    shared: dict[str, np.ndarray] = {
-        "beta": np.full(3, BETA),
-        "omega": np.full(3, OMEGA),
-    }
+    shared: dict[str, np.ndarray] = {"beta": np.full(3, BETA), "omega": np.full(3, OMEGA)}
     sampled = {"target_transfer": PSI, "forgetting_factor": np.array(PHI)}
     own = Mixture().coefficients(sampled, REFERENCE, np)
     return {"B": B, "E": E, "a": CURVATURE, "lambda": np.float64(0.999)} | shared | own

@@ -19,7 +19,7 @@ from bayes_cpt.decisions.decision import decide
 from bayes_cpt.errors import SpecError, StudyError
 from bayes_cpt.identify.determination import identifiability
 from bayes_cpt.laws import Annealing
-from bayes_cpt.model.bases import fitted_bases, for_base, unknown_base, with_lone_bases
+from bayes_cpt.model.bases import for_base, with_lone_bases
 from bayes_cpt.model.joint_priors import draw_priors
 from bayes_cpt.model.points import build_curves
 from bayes_cpt.model.priors import Fixed
@@ -122,13 +122,6 @@ def mixed_bases() -> Study:
 
 def with_pretraining() -> Study:
     return open_study().with_runs([Run("trunk", "pt", PRETRAINING)])
-
-
-def test_a_study_of_known_bases_is_fitted_as_before() -> None:
-    assert unknown_base(lab()) is None
-    assert for_base(SPEC, lab()) is SPEC
-    assert fitted_bases(lab()) == lab().bases
-    assert "base_forward_area" not in build_setup(SPEC, lab()).frame.parameters()
 
 
 def test_the_forward_area_is_sampled_and_the_level_is_that_of_the_base() -> None:

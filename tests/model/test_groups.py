@@ -64,8 +64,7 @@ def test_with_one_group_the_model_is_the_one_without_groups(study: Study, model:
     assert not build_model(study, read_spec(model)).potentials
     drawn = draw_priors(plain.frame, 3, seed=1)
     np.testing.assert_array_equal(
-        log_densities(plain.frame, drawn, plain.curves),
-        log_densities(own.frame, drawn, own.curves),
+        log_densities(plain.frame, drawn, plain.curves), log_densities(own.frame, drawn, own.curves)
     )
 
 

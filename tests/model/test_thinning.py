@@ -92,7 +92,7 @@ def told(
     """Return the information of some points of one curve: S' C^-1 S, in O(points)."""
     part = CurveResidual.of(design, scales, rows)  # type: ignore[arg-type]
     products, _ = precision_products(part, curves.elapsed[rows], slopes[None, rows])
-    return products[0]
+    return np.asarray(products[0])
 
 
 # What is lost beside slow changes where the fluctuation all but vanishes at the end of a decay, in sds.

@@ -223,10 +223,7 @@ def test_an_untrustworthy_fit_says_so(planner: Planner) -> None:
         (
             "cpt-replay",
             Objective.model_validate(
-                {
-                    "weights": {"far": 1.0},
-                    "mixtures": {"far": {"general": -0.5, "target": 1.5}},
-                }
+                {"weights": {"far": 1.0}, "mixtures": {"far": {"general": -0.5, "target": 1.5}}}
             ),
             "negative weight",
         ),

@@ -11,7 +11,7 @@ import batch_family
 import numpy as np
 import pytest
 import size_family
-from designs import full, one_rate
+from designs import DESIGNS
 from printed import printed_posterior
 from synthetic import lab, lab_posterior
 
@@ -29,13 +29,7 @@ from bayes_cpt.report.fit import (
     size_words,
     undivided,
 )
-from bayes_cpt.report.forecasts import (
-    advice,
-    below,
-    ends_below,
-    forecast_verdict,
-    learnt_verdict,
-)
+from bayes_cpt.report.forecasts import advice, below, ends_below, forecast_verdict, learnt_verdict
 from bayes_cpt.watch import Status
 from bayes_cpt.watch.watcher import Continuation, Continuations
 
@@ -144,10 +138,10 @@ def test_what_no_two_runs_differ_in_is_named_by_phase() -> None:
 
 def test_conclusions_rest_on_what_is_the_same_in_all_runs() -> None:
     assert rests_on(lab(), continual=True) == "one PT peak learning rate (0.002)"
-    assert rests_on(one_rate(), continual=True) == (
+    assert rests_on(DESIGNS["one rate"](), continual=True) == (
         "one PT peak learning rate (0.002) and one CPT peak learning rate (0.002)"
     )
-    some = full().subset(["pt_stable", "quarter", "half"])
+    some = DESIGNS["full"]().subset(["pt_stable", "quarter", "half"])
     assert "one base (stable)" in rests_on(some, continual=True)
     assert "one CPT schedule family (decay throughout)" in resting(some, continual=True)
 

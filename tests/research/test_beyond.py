@@ -8,15 +8,7 @@ import pandas as pd
 import pytest
 import xarray as xr
 from scipy import stats
-from testbench.beyond import (
-    HIGHEST,
-    LOWEST,
-    MEDIANS,
-    SPREADS,
-    ends,
-    learnt_share,
-    log_likelihood,
-)
+from testbench.beyond import HIGHEST, LOWEST, MEDIANS, SPREADS, ends, learnt_share, log_likelihood
 
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.study.study import Study

@@ -8,19 +8,8 @@ import pandas as pd
 import pytest
 from testbench import public
 from testbench.beyond import SHARE
-from testbench.families import (
-    MOST_RUNS,
-    VAGUE,
-    joined,
-)
-from testbench.settings import (
-    EARLIER,
-    LATER,
-    best_settings,
-    candidates,
-    report,
-    settings_of,
-)
+from testbench.families import MOST_RUNS, VAGUE, joined
+from testbench.settings import EARLIER, LATER, best_settings, candidates, report, settings_of
 from testbench.simulation import NOISE, RUNS, simulated
 from testbench.sweeps import corpus, peaks, score, splits
 

@@ -5,11 +5,7 @@ import numpy as np
 import pytest
 
 from bayes_cpt.errors import StudyError
-from bayes_cpt.study.exports import (
-    torch_source,
-    training_arguments,
-    warmup_departure,
-)
+from bayes_cpt.study.exports import torch_source, training_arguments, warmup_departure
 from bayes_cpt.study.runs import Run
 from bayes_cpt.study.schedules import (
     Schedule,

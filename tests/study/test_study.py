@@ -70,9 +70,7 @@ def test_our_studies_give_no_warning(folder: Path) -> None:
 @settings(max_examples=60)
 @given(studies(), st.sampled_from(["csv", "parquet"]))
 def test_written_studies_are_read_back(
-    tmp_path_factory: pytest.TempPathFactory,
-    study: Study,
-    table_format: Literal["csv", "parquet"],
+    tmp_path_factory: pytest.TempPathFactory, study: Study, table_format: Literal["csv", "parquet"]
 ) -> None:
     folder = tmp_path_factory.mktemp("round") / "trip"
     write_study(study, folder, table_format)

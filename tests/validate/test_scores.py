@@ -145,11 +145,6 @@ def test_horizons_split_runs_by_share_and_by_ratio() -> None:
     assert share.loc["first 5 %", "bias"] == pytest.approx(-0.5)
     assert share.loc["75 to 100 %", "bias"] == pytest.approx(2.0)
     ratio = by_horizon(scored, "ratio").set_index("horizon")
-    assert ratio["points"].to_dict() == {
-        "up to 1x": 2,
-        "1 to 1.5x": 1,
-        "2 to 3x": 2,
-        "over 3x": 1,
-    }
+    assert ratio["points"].to_dict() == {"up to 1x": 2, "1 to 1.5x": 1, "2 to 3x": 2, "over 3x": 1}
     assert (ratio["runs"] == 1).all()
     assert by_horizon(scored.assign(ratio=0.5), "ratio")["runs"].tolist() == [2]
