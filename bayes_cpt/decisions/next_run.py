@@ -54,11 +54,11 @@ from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.model.bases import fitted_bases
 from bayes_cpt.model.setup import BoundModel
 from bayes_cpt.model.simulate import simulate
-from bayes_cpt.study.batches import Batch
+from bayes_cpt.study.batches import UNSAID, Batch
 from bayes_cpt.study.folder import read_plan, run_keys
 from bayes_cpt.study.ranges import outside_range
 from bayes_cpt.study.runs import Base, Run
-from bayes_cpt.study.schedules import Schedule, linear
+from bayes_cpt.study.schedules import linear
 from bayes_cpt.study.study import Study
 from bayes_cpt.threads import one_blas_thread
 
@@ -134,8 +134,9 @@ class Affordable:
             peak = base.schedule.peak if known and base.schedule else typical.peak
             schedule = derived.approach(length, _last_rate(base), peak, decays=course == ANNEALED)
             name = "_".join(filter(None, (base.name, target, f"r{100 * replay:02.0f}", course)))
-            shares = {target: 1.0} if target else None
-            runs.append(_run(name, schedule, base, replay, shares, batch or Batch()))
+            shares, size = {target: 1.0} if target else None, base.model_size
+            said: dict[str, Any] = {"model_size": size, "targets": shares, **(batch or UNSAID).keys}
+            runs.append(Run(name, "cpt", schedule, base.name, replay, **said))
         return cls(plan_of(study, bases, runs))
 
     def with_most_telling(self, posterior: Posterior) -> Self:
@@ -156,30 +157,10 @@ class Affordable:
             )
             count = len(study.targets)
             shares = dict.fromkeys(study.targets, 1.0 / count) if count > 1 else None
-            run = _run(MOST_TELLING, course, base, replay, shares, posterior.batch)
+            said = {"model_size": base.model_size, "targets": shares, **posterior.batch.keys}
+            run = Run(MOST_TELLING, "cpt", course, base.name, replay, **said)
             bases = bases if base.name in {own.name for own in bases} else (*bases, base)
         return replace(self, plan=plan_of(study, bases, (*plan.runs, run)))
-
-
-def _run(
-    name: str,
-    schedule: Schedule,
-    base: Base,
-    replay: float,
-    targets: Mapping[str, float] | None,
-    batch: Batch,
-) -> Run:
-    return Run(
-        name,
-        "cpt",
-        schedule,
-        base.name,
-        replay,
-        model_size=base.model_size,
-        batch_tokens=batch.tokens,
-        sequence_length=batch.sequence_length,
-        targets=targets,
-    )
 
 
 def _last_rate(base: Base) -> float:

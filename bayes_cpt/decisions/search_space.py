@@ -145,9 +145,8 @@ class Candidates:
             base=base.name,
             replay=float(self.replay[row]),
             model_size=base.model_size,
-            batch_tokens=self.batch.tokens,
-            sequence_length=self.batch.sequence_length,
             targets=dict(self.mixtures[self.mixture[row]]) or None,
+            **self.batch.keys,
         )
 
     def plan(self, study: Study, names: Sequence[str]) -> Study:

@@ -338,9 +338,8 @@ def plan_of(
             base_name,
             replay,
             model_size=own_sizes[name],
-            batch_tokens=batch.tokens,
-            sequence_length=batch.sequence_length,
             targets=shares,
+            **batch.keys,
         )
         for name, (schedule, base_name, replay) in runs.items()
     )

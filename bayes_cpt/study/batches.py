@@ -2,6 +2,7 @@
 
 from collections import Counter
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -35,6 +36,11 @@ class Batch:
     def numbers(self) -> tuple[float, float]:
         """Tokens and sequence length, 0 where they are not given."""
         return (self.tokens or 0.0, float(self.sequence_length or 0))
+
+    @property
+    def keys(self) -> dict[str, Any]:
+        """What a `Run` says of it."""
+        return {"batch_tokens": self.tokens, "sequence_length": self.sequence_length}
 
     @property
     def label(self) -> str:
