@@ -203,11 +203,11 @@ def nondominated(first: Floats, second: Floats) -> Ints:
 
 def _look(valuation: Valuation, candidates: Candidates, criterion: SearchCriterion) -> Search:
     """Return the scores of candidates, block by block, and each draw's best among them."""
-
-    def examined(block: Block) -> Search:
-        return _examine(valuation, candidates.take(block.rows), criterion, block)
-
-    return reduce(Search.joined, valuation.model.map(candidates, examined))
+    found = valuation.model.map(
+        candidates,
+        lambda block: _examine(valuation, candidates.take(block.rows), criterion, block),
+    )
+    return reduce(Search.joined, found)
 
 
 def _examine(

@@ -31,12 +31,7 @@ LEAST_FINAL, USUAL_FINAL = 0.01, 0.1
 # Corners of more ranges than this are too many to be tried one by one.
 MOST_CORNERS = 8
 # Nobody sets a learning rate to seven digits; and few distinct ratios are quickly evaluated.
-DECIMALS = {
-    "replay": 3,
-    "warmup_share": 3,
-    "decay_share": 2,
-    "relative_final": 3,
-}
+DECIMALS = {"replay": 3, "warmup_share": 3, "decay_share": 2, "relative_final": 3}
 DIGITS, DERIVED_DIGITS = 3, 9
 # How far defaults go beyond what CPT runs tried: in replay, as a factor of the peak LR, and in the last LR
 # as a share of the peak.
@@ -194,8 +189,9 @@ class SearchSpace:
             space.unique_tokens or study.unique_tokens,
             space.compute or study.compute,
         )
-        longest = max(run.schedule.steps for run in study.continual_runs)
-        steps = space.steps or Quantity(values=(longest,))
+        runs = study.continual_runs
+        steps = space.steps or Quantity(values=(max(run.schedule.steps for run in runs),))
+        tried = _beyond([run.replay or 0.0 for run in runs], REPLAY_BEYOND, 0.0)
         given = space.model_fields_set
         if space.tokens is not None:
             if resources.tokens_per_step is None:
@@ -204,7 +200,7 @@ class SearchSpace:
                 raise SpecError.at("space, key tokens", problem, fix)
             steps, given = space.tokens.over(resources.tokens_per_step), given | {"steps"}
         quantities = {
-            "replay": space.replay or replay_tried(study),
+            "replay": space.replay or tried,
             **peaks_tried(space, study, bases),
             **either(space, "warmup_steps", "warmup_share", Quantity(values=(WARMUP_SHARE,))),
             "decay_share": space.decay_share
@@ -438,11 +434,6 @@ def with_batch(posterior: Posterior, space: Space) -> tuple[Posterior, Space]:
     batch = settled.batch
     said = {"tokens_per_step": batch.tokens, "sequence_length": batch.sequence_length}
     return settled, space.model_copy(update={key: own for key, own in said.items() if own})
-
-
-def replay_tried(study: Study) -> Quantity:
-    """Return the replay ratios of the CPT runs, and a little beyond them."""
-    return _beyond([run.replay or 0.0 for run in study.continual_runs], REPLAY_BEYOND, 0.0)
 
 
 def final_tried(study: Study, shapes: tuple[str, ...]) -> Quantity:

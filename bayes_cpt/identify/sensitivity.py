@@ -68,9 +68,11 @@ def sensitivity(posterior: Posterior, plan: Study | str | Path | None = None) ->
     table["likelihood"] = power_scaling(scores, _by_chain(likelihood, chains))
     deviations = total - total.mean()
     table["if_doubled"] = np.log(2.0) * drawn.reshape(len(table), -1) @ deviations / total.size
-    table["diagnosis"] = [
-        _diagnosis(*row) for row in zip(table["prior"], table["likelihood"], *noise, strict=True)
-    ]
+    on_prior, on_data = (
+        table[name] >= np.maximum(THRESHOLD, own)
+        for name, own in zip(("prior", "likelihood"), noise, strict=True)
+    )
+    table["diagnosis"] = np.select([on_prior & on_data, on_prior], [CONFLICT, STRONG], "")
     sensitive = np.flatnonzero(table["diagnosis"] != "")
     moved = {
         name: power_scaling(scores[sensitive], _by_chain(values, chains))
@@ -156,12 +158,6 @@ def _noise(quantities: Floats, log_densities: list[Floats]) -> list[Floats]:
     return [
         fewer * np.quantile(power_scaling(unrelated, values), NOISE) for values in log_densities
     ]
-
-
-def _diagnosis(prior: float, likelihood: float, prior_noise: float, data_noise: float) -> str:
-    if prior < max(THRESHOLD, prior_noise):
-        return ""
-    return CONFLICT if likelihood >= max(THRESHOLD, data_noise) else STRONG
 
 
 def _strongest(moved: dict[str, Floats]) -> list[str]:

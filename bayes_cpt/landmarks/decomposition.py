@@ -132,7 +132,8 @@ def hidden_curves(
 
 def _hidden(law: Law, curves: Curves, coefficients: dict[str, Floats]) -> dict[str, Floats]:
     points = curves.points
-    general, limit = _on_general_data(points), at_limit(points)
+    target, limit = ("target_share", "other_share"), at_limit(points)
+    general = points.map(lambda name, values: 0.0 * values if name in target else values)
 
     def loss(where: Points, names: list[str]) -> Floats:
         gathered = gather(where, coefficients, np)
@@ -174,8 +175,3 @@ def on_new_data(gathered: Mapping[str, Floats]) -> dict[str, Floats]:
         name: np.full_like(own, np.inf) for name, own in gathered.items() if name == "U_steps"
     }
     return {**gathered, **endless}
-
-
-def _on_general_data(points: Points) -> Points:
-    target = ("target_share", "other_share")
-    return points.map(lambda name, values: 0.0 * values if name in target else values)

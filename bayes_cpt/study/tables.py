@@ -244,13 +244,17 @@ class TableCheck(Check):
             cells = self.table[column]
             if column in TEXT_COLUMNS:
                 values = cells.astype(object)
-                fine = _is_text(cells)
+                fine = np.array(
+                    [isinstance(cell, str) and cell != "" for cell in cells], dtype=bool
+                )
                 fix = f"give the name of a {column}"
             else:
                 is_allowed, fix = NUMBER_COLUMNS[column]
                 values = pd.to_numeric(cells, errors="coerce").astype("float64")
                 numbers = values.to_numpy()
-                fine = np.isfinite(numbers) & is_allowed(numbers) & ~_is_truth(cells)
+                # True and False would pass as 1 and 0.
+                truths = np.array([isinstance(cell, bool | np.bool_) for cell in cells], dtype=bool)
+                fine = np.isfinite(numbers) & is_allowed(numbers) & ~truths
             for label in self.table.index[~fine]:
                 cell = self.table.at[label, column]
                 with_point = f"write {str(cell).replace(',', '.')} with a decimal point"
@@ -273,15 +277,3 @@ class TableCheck(Check):
             problem = f"{self.row} {before} already holds this {', '.join(keys)}"
             self.add(self.place(label), problem, "keep one of the two rows")
         return table[~repeated]
-
-
-def _is_text(cells: pd.Series) -> NDArray[np.bool_]:
-    """Return which cells hold a text that is not empty."""
-    return np.array([isinstance(cell, str) and cell != "" for cell in cells], dtype=bool)
-
-
-def _is_truth(cells: pd.Series) -> NDArray[np.bool_]:
-    """Return which cells hold true or false: they would pass as 1 and 0."""
-    if pd.api.types.is_numeric_dtype(cells) and not pd.api.types.is_bool_dtype(cells):
-        return np.zeros(len(cells), dtype=bool)
-    return np.array([isinstance(cell, bool | np.bool_) for cell in cells], dtype=bool)

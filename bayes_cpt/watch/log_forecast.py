@@ -135,7 +135,9 @@ def forecast_log(
     --------
     >>> forecast_log("out/trainer_state.json", steps=20_000).table  # doctest: +SKIP
     """
-    _check_asked(decay, interval)
+    check_interval(interval)
+    if not is_number(decay) or not 0 < decay < 1:
+        raise fail("key decay", f"decay is {decay!r}", "give a share between 0 and 1, as 0.2")
     paths = (logs,) if isinstance(logs, str) else tuple(logs)
     recipe, log = _one_run(paths, Recipe().changed(**reading))
     options = {"steps": steps, "decay": decay, "interval": interval, "seed": seed}
@@ -152,13 +154,6 @@ def forecast_read(recipe: Recipe, log: Log, *, now: int, **options: Any) -> LogF
     known = {"base": BASE, "replay": 0.0} if phase == "cpt" else {}
     read = logged_run(RUN, log, recipe.changed(phase=phase), known, [BASE])
     return forecast_run(read.run, read.losses, now, notes=[*notes, *read.notes], **options)
-
-
-def _check_asked(decay: float, interval: float) -> None:
-    """Refuse shares that are none."""
-    check_interval(interval)
-    if not is_number(decay) or not 0 < decay < 1:
-        raise fail("key decay", f"decay is {decay!r}", "give a share between 0 and 1, as 0.2")
 
 
 def _one_run(paths: tuple[str, ...], recipe: Recipe) -> tuple[Recipe, Log]:
@@ -221,7 +216,12 @@ def forecast_run(
         rows = measured[measured["domain"] == domain]
         study = study_of(run, domain, rows)
         _check_enough(study, domain, spec)
-        posterior = fit(study, spec, seed, progress=_part(progress, domain, place, len(domains)))
+
+        def part(stage: str, share: float, domain: str = domain, place: int = place) -> None:
+            if progress is not None:
+                progress(f"{domain}: {stage}", (place + share) / len(domains))
+
+        posterior = fit(study, spec, seed, progress=part)
         if not posterior.trustworthy:
             problems.append(f"{domain}: {'; '.join(posterior.problems)}")
         on_priors[domain] = untold(posterior, domain)
@@ -280,12 +280,6 @@ def study_of(run: Run, domain: str, rows: pd.DataFrame) -> Study:
     return Study(RUN, general, target, (base,), (own,), losses)
 
 
-def _part(progress: Progress | None, domain: str, place: int, count: int) -> Progress | None:
-    if progress is None:
-        return None
-    return lambda stage, share: progress(f"{domain}: {stage}", (place + share) / count)
-
-
 def _check_enough(study: Study, domain: str, spec: ModelSpec) -> None:
     count = len(observed_steps(study, study.run(RUN), domain, spec.residuals))
     if count < FEWEST:
@@ -316,10 +310,8 @@ def _curve(
     """Return bands after now of the run under another schedule, given its measured points."""
     study = posterior.study
     run = replace(study.run(RUN), schedule=schedule)
-    same = np.array_equal(
-        study.run(RUN).schedule.first(now).learning_rates(),
-        schedule.learning_rates()[:now],
-    )
+    planned = study.run(RUN).schedule.learning_rates()
+    same = np.array_equal(planned[:now], schedule.learning_rates()[:now])
     first = now + 1 if same else max(1, schedule.steps // 20)
     steps = np.unique(np.linspace(first, schedule.steps, CURVE).astype(int))
     at = pd.DataFrame({"run": RUN, "domain": domain, "step": steps})

@@ -56,6 +56,11 @@ def is_loss(series: str) -> bool:
     return not LOSS_WORDS.isdisjoint(words(series))
 
 
+def is_no_set(series: str) -> bool:
+    """Whether a name is that of a loss, but of none of a whole validation set."""
+    return PATTERNS["no_set"].search(series) is not None and is_loss(series)
+
+
 def is_training_loss(series: str) -> bool:
     """Whether a name says no more than that it is the loss, or that of training.
 

@@ -209,7 +209,8 @@ class _Cleaning:
     def _keep_one_run(self) -> None:
         wanted, names = self.reading.row_run, self.cells.names
         if wanted is None:
-            column = next(filter(self._parts, self._run_columns()), None)
+            called = [name for name in names if name.lower() in naming.NAMES["runs"]]
+            column = next(filter(self._parts, called), None)
             if column is None:
                 return
         else:
@@ -224,9 +225,6 @@ class _Cleaning:
             raise fail(f"{self.raw.source}, column {column}", self._of_runs(column), fix)
         which = [run == wanted for run in self._texts(column)]
         self.cells = self.cells.kept(np.array(which, dtype=bool))
-
-    def _run_columns(self) -> list[str]:
-        return [name for name in self.cells.names if name.lower() in naming.NAMES["runs"]]
 
     def _texts(self, column: str) -> list[str]:
         return list(map(str, self.cells.column(column)))
@@ -266,19 +264,13 @@ class _Cleaning:
         chosen = [name for name, unit in units.items() if unit == kept]
         chosen = chosen or [name for name in names if naming.domain_of(name) in sets]
         domains = {name: naming.domain_of(name) for name in chosen}
-        trained = (
-            [name for name in names if naming.is_training_loss(name)]
-            if naming.TRAIN in sets
-            else []
-        )
-        if trained and not units:
+        trained = [name for name in names if naming.is_training_loss(name)]
+        if naming.TRAIN in sets and trained and not units:
             series = max(trained, key=lambda name: int(self.cells.given([name]).sum()))
             self._say(f"no validation loss; the training loss, {series}, takes its place")
             return {series: naming.TRAIN}
         if not domains:
-            others = [
-                name for name in names if naming.count_of(name) not in ("own", "steps", "calls")
-            ]
+            others = [n for n in names if naming.count_of(n) not in ("own", "steps", "calls")]
             raise fail(
                 self.raw.source,
                 f"no series is called a validation loss; there are {', '.join(others[:SHOWN])}",
@@ -290,11 +282,7 @@ class _Cleaning:
             raise fail(self.raw.source, problem, fix)
         said = ", ".join(f"{series} is {domain}" for series, domain in domains.items())
         self._say(f"validation sets by the names of the series: {said}")
-        if other := [
-            name
-            for name in names
-            if naming.PATTERNS["no_set"].search(name) and naming.is_loss(name)
-        ]:
+        if other := list(filter(naming.is_no_set, names)):
             self._say(
                 f"{', '.join(other[:SHOWN])}: against another axis, smoothed, the best so far, a spread or "
                 "a part of a loss, by the names; left out"
