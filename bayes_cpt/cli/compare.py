@@ -99,7 +99,6 @@ def compare(
     if scores is not None:
         tables = {"scores": result.table(), "runs": scores.log_scores, "points": scores.points}
         results.tables(tables)
-    if scores is not None or not isinstance(loo, str):
         results.figures({"comparison": result.plot}, name="figure")
     results.words(verdict, sentences)
     content = {

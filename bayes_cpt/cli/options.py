@@ -1,10 +1,12 @@
-"""Options: what several verbs have is worded here by its name, all else in the docstring of its verb."""
+"""Options: what several verbs have is worded in options.toml, all else in the docstring of its verb."""
 
 import copy
 import inspect
 import re
+import tomllib
 from collections.abc import Callable
-from functools import partial, wraps
+from functools import cache, partial, wraps
+from importlib.resources import files
 from typing import Annotated, Any, get_args
 
 import typer
@@ -47,81 +49,6 @@ Json = Annotated[
 ]
 # Draws of each of the four chains of a fit.
 ChainDraws = Annotated[int | None, typer.Option(callback=_enough)]
-# What has one meaning in most verbs, in the form of a section Parameters, and its limits.
-SHARED = """
-fit : FIT
-    File that bayes-cpt fit wrote.
-study : STUDY
-    Folder with study.toml and losses.
-plan : PLAN
-    Runs: a study folder, or one TOML file [default: the fitted runs].
-model : NAME
-    Model, by name or as a .toml file of your own.
-objective : TOML_OR_PRESET
-    What to minimise: domain-focus, balanced, general-preserving, or a TOML file.
-space : TOML
-    What may be chosen in the end, as in bayes-cpt decide [default: its default].
-target : NAME
-    Of several targets the one that is asked about, of runs on it alone.
-scores : CSV
-    Losses and scores of checkpoints: columns benchmark, domain, loss, score (0 to 1), chance.
-candidates
-    Configurations looked at first; then more near the best.
-draws
-    Posterior draws to use.
-interval
-    Mass of the central intervals, between 0 and 1.
-seed
-    The same seed gives the same numbers.
-runs : NAMES
-    Runs to leave out, separated by commas [default: all that can be predicted].
-tails : SHARES
-    Predict what follows these shares of each run's steps; none does not.
-jobs
-    Processes on this machine [default: one per core].
-dask : ADDRESS
-    Scheduler of a running Dask cluster to use in place of them, as in tcp://host:8786.
-output : FOLDER
-    Folder for tables (CSV), figures (PNG) and words.
-verbose
-    Print all tables, and every answer in words.
-pattern : PATTERN
-    What lines of a text log look like, 'step {step} ... val loss {val_loss} ... lr {lr}', or a TOML of
-    regular expressions; repeat for other lines.
-loss : SERIES=SET
-    A validation loss of the log and the validation set it is of; repeat for each [default: by the names].
-rate : SERIES
-    The learning rate [default: by its name].
-step : COLUMN
-    The series that counts the steps [default: by its name].
-step_unit : UNIT
-    It counts steps, tokens, samples, micro-batches or epochs.
-per_step : N
-    Tokens, samples or micro-batches of an optimiser step.
-per_epoch : N
-    Optimiser steps of an epoch.
-unit : UNIT
-    Of the losses: nats, bits (per token) or perplexity [default: by the names].
-start : STEP
-    Step of the log at which the run begins, if it counts on.
-row_run : NAME
-    Of tables of several runs: the one meant.
-overlap : WHICH
-    Which of two numbers of one step counts where the log does not say: first or last [default: refuse].
-drop_nan
-    Leave out losses that are not finite, and say so.
-total_steps : N
-    Length of the run [default: as the log says, else its last step].
-schedule : SEGMENTS
-    Learning rates as in study.toml, where the log has none: '[{ shape = "constant", steps = 300, start =
-    1e-4, end = 1e-4 }]'.
-phase : PHASE
-    pt or cpt [default: cpt; for forecast, as the losses say].
-base : NAME
-    What a CPT run starts from [default: the study's only base].
-model_size : N
-    Non-embedding parameters, millions.
-"""
 LIMITS: dict[str, dict[str, Any]] = {
     "candidates": {"min": 1},
     "draws": {"min": 4},
@@ -129,6 +56,15 @@ LIMITS: dict[str, dict[str, Any]] = {
     "seed": {"min": 0, "max": LARGEST_SEED},
     "jobs": {"min": 1},
 }
+
+
+@cache
+def shared() -> dict[str, tuple[str, str]]:
+    """Return the metavariables and the help of options that several verbs have, by name."""
+    text = (files("bayes_cpt.cli") / "options.toml").read_text(encoding="utf-8")
+    return {
+        name: (own.get("metavar", ""), own["help"]) for name, own in tomllib.loads(text).items()
+    }
 
 
 def listed(text: str | None) -> tuple[str, ...]:
@@ -153,14 +89,14 @@ def command(verb: Callable[..., Answer | int]) -> Callable[..., int]:
     """Return a verb as the parser takes it, which prints the verb's answer and returns its exit code.
 
     Positional arguments of the verb are arguments of the command, all others are options. Their help is
-    what the section Parameters of its docstring says of them, else what `SHARED` does. ``written`` is an
-    `Output`, for a verb that tells its progress, and not asked for. ``reading`` holds the options on how
+    what the section Parameters of its docstring says of them, else what options.toml does. ``written`` is
+    an `Output`, for a verb that tells its progress, and not asked for. ``reading`` holds the options on how
     logs are read that its annotation names. A verb that prints as it goes returns its exit code itself.
     """
     signature = inspect.signature(verb)
     prose, _, section = inspect.cleandoc(verb.__doc__ or "").partition(SECTION)
-    described = DESCRIBED.findall(f"{SHARED}{section}\n")
-    words = {name: (metavar, text) for name, metavar, text in described}
+    described = DESCRIBED.findall(f"{section}\n")
+    words = shared() | {name: (metavar, text) for name, metavar, text in described}
     parameters = dict(signature.parameters)
     reading = parameters.pop("reading", None)
     options: dict[str, Any] = get_args(reading.annotation)[1] if reading else {}

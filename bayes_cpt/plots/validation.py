@@ -22,8 +22,8 @@ WORDS = {
     "share": "place in the run, by steps",
     "ratio": "step over the last one that was fitted",
 }
-# Of laws: inches of a row, how far its dots are spread and the two bands lie off it, of its height.
-ROW, DOTS, APART = 0.42, 0.25, 0.12
+# Of laws: inches of a row, and how far its dots are spread, of its height.
+ROW, DOTS = 0.42, 0.25
 TITLES = {
     LOG_SCORE: "log score less that of {best}\n(nats per run; right is better)",
     CRPS: "CRPS less that of {best}\n(nats/token; left is better)",
@@ -33,7 +33,7 @@ PROMISED: dict[str, Any] = {"color": INK, "linestyle": "--", "linewidth": 0.8}
 
 @styled
 def comparison(result: Comparison) -> Figure:
-    """Return a figure of the scores of laws and their stack.
+    """Return a figure of the scores of laws and their stack on runs that were left out.
 
     Parameters
     ----------
@@ -42,67 +42,38 @@ def comparison(result: Comparison) -> Figure:
     Returns
     -------
     matplotlib.figure.Figure
-        A row per law. Left and middle: log score and CRPS of each run left out (dots) beside those of the
-        best law, with mean and standard error. Right: the share of a run's points in the bands of 50 and
-        90 %, with its standard error; lines are what the bands promise. Where no run was left out: log
-        scores of curves by importance sampling.
+        A row per law: log score and CRPS of each run left out (dots) beside those of the best law, with
+        mean and standard error.
 
     Raises
     ------
     ValueError
-        If there is nothing to draw.
+        If no run was left out.
     """
-    scores, loo = result.scores, result.curve_loo
-    if scores is None and isinstance(loo, str):
-        raise ValueError(f"there is nothing to draw: {loo}")
-    marks = [
-        panels.dot(GREY, marker=".", markersize=4, alpha=0.5),
-        panels.line(GREY, marker="o", markersize=5),
-    ]
-    means = "mean, ± 1 standard error"
+    scores = result.scores
     if scores is None:
-        assert not isinstance(loo, str)
-        figure = new_figure(5.2, ROW * len(loo.of_runs.columns) + 1.8)
-        title = "by importance sampling: " + TITLES[LOG_SCORE].format(best=loo.best)
-        _differences(figure.subplots(), list(loo.of_runs), loo.of_runs, loo.best, title)
-        panels.legend(figure, dict(zip(("one curve", means), marks, strict=True)))
-        return figure
-    laws = [f"{law}\n{100 * weight:.0f} % of the stack" for law, weight in scores.weights.items()]
-    labels = [*laws, STACK]
-    figure = new_figure(8.6, ROW * len(labels) + 1.8)
-    left, middle, right = figure.subplots(1, 3, sharey=True)
-    for axes, score in ((left, LOG_SCORE), (middle, CRPS)):
-        title = TITLES[score].format(best=scores.best)
-        _differences(axes, labels, scores.of_runs(score), scores.best, title)
-    for mass, marker, off in ((50, "s", -APART), (90, "o", APART)):
-        right.axvline(mass, **PROMISED)
-        covered = 100 * scores.of_runs(f"covered_{mass}")
-        for row, method in enumerate(scores.methods):
-            shares, where = covered[method], row + off
-            style: Any = {"fmt": marker, "color": colour(row), "capsize": 3}
-            right.errorbar(shares.mean(), where, xerr=shares.sem(), **style)
-    title = "points of a run in its 50 % (squares)\nand 90 % bands (dots), %"
-    dress(right, grid=False, xlim=(0, 100))
-    right.set_title(title)
-    entries = dict(zip(("one run left out", means), marks, strict=True))
-    panels.legend(figure, entries | {"what the bands promise": panels.mark(**PROMISED)})
+        raise ValueError("no run was left out: compare without quick")
+    labels = [f"{law}\n{100 * weight:.0f} % of the stack" for law, weight in scores.weights.items()]
+    figure = new_figure(6.4, ROW * (len(labels) + 1) + 1.8)
+    left, right = figure.subplots(1, 2, sharey=True)
+    for axes, score in ((left, LOG_SCORE), (right, CRPS)):
+        values = scores.of_runs(score)
+        axes.axvline(0.0, color=GREY, linewidth=0.8)
+        for row, method in enumerate(values):
+            gaps, shade = values[method] - values[scores.best], colour(row)
+            spread = row + np.linspace(-DOTS, DOTS, gaps.size)
+            axes.plot(gaps, spread, ".", alpha=0.5, markersize=4, color=shade)
+            style: Any = {"fmt": "o", "markersize": 5, "capsize": 3, "color": shade}
+            axes.errorbar(gaps.mean(), row, xerr=gaps.sem(), **style)
+        dress(axes, grid=False, ylim=(len(labels) + 0.5, -0.5))
+        axes.set_title(TITLES[score].format(best=scores.best))
+    left.set_yticks(range(len(labels) + 1), [*labels, STACK], fontsize=SMALL)
+    entries = {
+        "one run left out": panels.dot(GREY, marker=".", markersize=4, alpha=0.5),
+        "mean, ± 1 standard error": panels.line(GREY, marker="o", markersize=5),
+    }
+    panels.legend(figure, entries)
     return figure
-
-
-def _differences(
-    axes: Axes, labels: list[str], scores: pd.DataFrame, best: str, title: str
-) -> None:
-    axes.axvline(0.0, color=GREY, linewidth=0.8)
-    for row, method in enumerate(scores):
-        values = scores[method] - scores[best]
-        spread, shade = np.linspace(-DOTS, DOTS, values.size), colour(row)
-        axes.plot(values, row + spread, ".", alpha=0.5, markersize=4, color=shade)
-        error = values.sem() if values.size > 1 else 0.0
-        style: Any = {"fmt": "o", "markersize": 5, "capsize": 3, "color": shade}
-        axes.errorbar(values.mean(), row, xerr=error, **style)
-    dress(axes, grid=False, ylim=(len(labels) - 0.5, -0.5))
-    axes.set_title(title)
-    axes.set_yticks(range(len(labels)), labels, fontsize=SMALL)
 
 
 @styled
