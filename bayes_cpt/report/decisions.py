@@ -88,7 +88,7 @@ def decision_words(decision: Decision, interval: float = 0.9) -> Words:
         "taken": taken,
         "resources": RESOURCE_WORDS,
         "limits": valuation.objective.limits.given,
-        "quantities": _quantities(decision, interval),
+        "quantities": _optimum(decision, interval),
         "trades": _trades(decision, interval),
         "general": valuation.model.frame.general,
         "back": float(back),
@@ -111,37 +111,18 @@ def goal_words(valuation: Valuation) -> str:
     return " + ".join(f"{weight:.3g} {name}" for weight, name in weights)
 
 
-def _quantities(decision: Decision, interval: float) -> list[dict[str, Any]]:
-    """Return what is said of each number that was searched: its row of the optimum's table and its cost."""
-    table = decision.optimum_table(interval).set_index("quantity")
-    found = []
-    for cut in decision.slices:
-        if cut.name in QUANTITIES:
-            named, row = QUANTITIES[cut.name], table.loc[cut.name]
-            flat = np.append(cut.within(decision.criterion.tolerance), row["recommended"])
-            ends = [quantity(float(end)) for end in (flat.min(), flat.max())]
-            reach = _with_mass(row, named["unit"], interval)
-            costs = " to ".join(ends) if ends[0] != ends[1] else ""
-            found.append(named | {"row": row, "range": reach, "flat": costs})
-    return found
-
-
-def _lies(lower: float, upper: float, unit: str = "") -> str:
-    """Return where the best lies; an end that the space cut is NaN, both where a constraint did."""
-    if np.isnan(lower) and np.isnan(upper):
-        return "where the constraint lets it"
-    if np.isnan(lower):
-        return f"at {quantity(upper, 2)}{unit} or less"
-    if np.isnan(upper):
-        return f"at {quantity(lower, 2)}{unit} or more"
-    return between(quantity(lower, 2), quantity(upper, 2)) + unit
-
-
 def _with_mass(row: Any, unit: str, interval: float) -> str:
-    """Return where the best lies and how surely: with one end, as surely as it is beyond the other."""
-    mass = 50 + 50 * interval if row["edge"] else 100 * interval
-    shown = f" ({mass:g} %)" if row["edge"] != CONSTRAINT else ""
-    return _lies(row["lower"], row["upper"], unit) + shown
+    """Return where the best lies and how surely: with one end, as surely as it is beyond the other.
+
+    An end that the space cut is NaN, both where a constraint did.
+    """
+    lower, upper = (quantity(row[end], 2) for end in ("lower", "upper"))
+    if row["edge"] == CONSTRAINT:
+        return "where the constraint lets it"
+    if not row["edge"]:
+        return f"{between(lower, upper)}{unit} ({100 * interval:g} %)"
+    end = f"{upper}{unit} or less" if np.isnan(row["lower"]) else f"{lower}{unit} or more"
+    return f"at {end} ({50 + 50 * interval:g} %)"
 
 
 def edge_words(edges: Sequence[Edge]) -> list[str]:
@@ -211,17 +192,33 @@ def optimum_sentences(decision: Decision, interval: float = 0.9) -> list[str]:
     As in "Optimal replay ratio 0.33 (90 % credible interval 0.29 to 0.38)."; an optimum at an end of what
     was searched is said to be one.
     """
+    facts = {"found": _optimum(decision, interval), "mass": f"{100 * interval:g} %"}
+    return paragraphs("decide.txt", "optimum", facts)
+
+
+def _optimum(decision: Decision, interval: float) -> list[dict[str, Any]]:
+    """Return where the best of each quantity lies, and between which numbers it hardly matters."""
+    cuts, tolerance = {own.name: own for own in decision.slices}, decision.criterion.tolerance
     found = []
     for name, rows in decision.optimum_table(interval).groupby("quantity", sort=False):
         likely = rows.sort_values("probability", ascending=False).to_dict("records")
-        named = _called(str(name))
-        row, is_number = likely[0], bool(rows["value"].isna().all())
-        ends = [row[end] for end in ("median", "lower", "upper")]
-        numbers = alike(ends) if is_number and not row["edge"] else None
-        reach = _with_mass(row, named["unit"], interval).removeprefix("at ") if is_number else ""
-        found.append({**named, "rows": likely, "numbers": numbers, "reach": reach})
-    facts = {"found": found, "mass": f"{100 * interval:g} %"}
-    return paragraphs("decide.txt", "optimum", facts)
+        said: dict[str, Any] = {
+            **_called(str(name)),
+            "rows": likely,
+            "reach": "",
+            "flat": "",
+            "numbers": None,
+        }
+        row = likely[0]
+        if rows["value"].isna().all():
+            ends = [row[end] for end in ("median", "lower", "upper")]
+            near = [*cuts[name].within(tolerance), row["recommended"]]
+            said["numbers"] = None if row["edge"] else alike(ends)
+            said["reach"] = _with_mass(row, said["unit"], interval).removeprefix("at ")
+            low, high = (quantity(float(end)) for end in (min(near), max(near)))
+            said["flat"] = f"{low} to {high}" if low != high else ""
+        found.append(said)
+    return found
 
 
 def run_words(values: RunValues, interval: float = 0.9) -> Words:
