@@ -104,10 +104,10 @@ LINES: list[tuple[str, tuple[str, ...]]] = [
     ("report {fit} -o {dir}/a.html --validation {dir}", ("bayes-cpt validate forecast",)),
     # Without one.
     ("advise --size 7B --tokens 20B --base anealed", ("base", "'anealed'", "annealed")),
-    ("advise --size 7B --tokens 20B --target close", ("target", "'close'", "far, near")),
+    ("advise --size 7B --tokens 20B --target close", ("target", "'close'", "'far' or 'near'")),
     ("advise --size big --tokens 20B", ("'big'", "7B")),
     ("advise --size 7B --tokens 1M", ("tokens", "steps")),
-    ("advise --size 7B --tokens 20B --loss code=2", ("code", "general or target")),
+    ("advise --size 7B --tokens 20B --loss code=2", ("code", "'general' or 'target'")),
     ("prior", ("Missing argument", "MODEL")),
     ("prior cpt-replai", ("no model 'cpt-replai'", "Did you mean cpt-replay")),
     ("prior cpt --plan {dir}/none", ("none: there is no such folder",)),
