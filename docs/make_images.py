@@ -62,7 +62,12 @@ def one_log() -> "Figure":
     seen = rows["step"] <= 0.4 * run.schedule.steps
     told = list(rows[seen].itertuples(index=False, name=None))
     found = forecast_run(run, told, int(rows[seen]["step"].max()))
-    return log_forecast(found, rows[~seen])
+    figure = log_forecast(found)
+    later = rows[~seen]
+    for axes, domain in zip(figure.axes, found.on_priors, strict=False):
+        own = later[later["domain"] == domain]
+        axes.plot(own["step"], own["loss"], "ko", markerfacecolor="none", markersize=4)
+    return figure
 
 
 def misfit_table(fits: "dict[str, Posterior]", studies: "dict[str, Study | None]") -> str:

@@ -6,7 +6,6 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -233,34 +232,27 @@ def _notes(run_curves: xr.Dataset) -> list[str]:
 
 
 @styled
-def log_forecast(found: "LogForecast", later: pd.DataFrame | None = None) -> Figure:
+def log_forecast(found: "LogForecast") -> Figure:
     """Return a figure of one run: losses, bands of each way on, and the learning rates below.
 
     Parameters
     ----------
     found : LogForecast
-    later : DataFrame, optional
-        What the run showed after the forecast, drawn hollow: columns step, domain and loss.
 
     Returns
     -------
     matplotlib.figure.Figure
         One row per validation set.
     """
-    domains, hollow = list(found.on_priors), {"markerfacecolor": "none", "markersize": 4}
+    domains = list(found.on_priors)
     figure = new_figure(6.4, 2.9 * len(domains) + 1.5)
     *above, strip = figure.subplots(len(domains) + 1, 1, height_ratios=[*[1.0] * len(domains), 0.3])
     last = max(schedule.steps for schedule in found.ways.values())
     mass = f"{100 * float(found.curves['interval'].iloc[0]):g} %"
     entries: dict[str, Any] = {"measured": panels.dot(INK)}
-    if later is not None:
-        entries["measured later"] = panels.dot(INK, **hollow)
     for axes, domain in zip(above, domains, strict=True):
         measured = found.measured[found.measured["domain"] == domain]
         panels.dots(axes, measured["step"], measured["loss"])
-        if later is not None:
-            own = later[later["domain"] == domain]
-            axes.plot(own["step"], own["loss"], "o", color=INK, **hollow)
         for i, way in enumerate(found.ways):
             own = found.curves[(found.curves["domain"] == domain) & (found.curves["way"] == way)]
             ends = (own["lower"], own["upper"])

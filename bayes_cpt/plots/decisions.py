@@ -7,7 +7,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from bayes_cpt.arrays import Floats
 from bayes_cpt.decisions.decision import Decision
 from bayes_cpt.decisions.next_run import RunValues
 from bayes_cpt.decisions.schedule_choice import COSINE, FAMILIES, WSD, ScheduleChoice
@@ -48,8 +47,6 @@ BINS, PAD = 24, 0.02
 OPTIMUM, FRONT, BROKEN = PALETTE[0], PALETTE[2], PALETTE[1]
 # Next runs that are shown, the best first.
 MOST_RUNS = 16
-# How far the scale of their values reaches down at the most; shares of a price that are told, per cent.
-DECADES, LEAST_SHARE = 1e6, 0.1
 SCHEDULES = {
     COSINE: ("best cosine", PALETTE[1]),
     WSD: ("best WSD", PALETTE[2]),
@@ -223,64 +220,28 @@ def next_run(result: RunValues) -> Figure:
     Returns
     -------
     matplotlib.figure.Figure
-        Value per 1,000 steps on a logarithmic axis, with two Monte Carlo errors each way, and what a run
-        must be worth to pay; what is not above 0 lies at the edge.
+        Value per 1,000 steps of cost, with two Monte Carlo errors each way, and what a run must be worth to
+        pay.
     """
     names = result.order[:MOST_RUNS]
     left_out = len(result.order) > MOST_RUNS
     shown = f" The best {len(names)} of {len(result.order)}" if left_out else ""
-    # As high as for eight runs at least, that the scale has room.
-    figure = new_figure(6.4, 0.2 * max(len(names), 8) + 1.4, f"Which run next?{shown}")
-    _values(figure.subplots(), result, names)
+    figure = new_figure(6.4, 0.2 * len(names) + 1.6, f"Which run next?{shown}")
+    axes = figure.subplots()
+    rows, places = result.table().set_index("run").loc[names], np.arange(len(names))[::-1]
+    scale = 1000.0 / rows["cost"]
+    style: dict[str, Any] = {"fmt": "o", "color": PALETTE[0], "markersize": 4, "linewidth": 1.2}
+    axes.errorbar(scale * rows["value"], places, xerr=2.0 * scale * rows["error"], **style)
+    bar = {"marker": "|", "markersize": 8, "markeredgewidth": 1.6}
+    axes.plot(scale * rows["hurdle"], places, linestyle="", color=PALETTE[1], **bar)
+    axes.axvline(0.0, color=GREY, linewidth=0.8)
+    panels.rows(axes, names, xlabel="nats per 1,000 steps of cost")
     entries = {
         "value, ± 2 Monte Carlo errors": panels.line(PALETTE[0], marker="o", markersize=4),
-        "must be worth, to pay": panels.dot(
-            PALETTE[1], marker="|", markersize=8, markeredgewidth=1.6
-        ),
-        "value of perfect information": panels.line(GREY, linestyle="--", linewidth=0.9),
+        "must be worth, to pay": panels.dot(PALETTE[1], **bar),
     }
     panels.legend(figure, entries)
     return figure
-
-
-def _values(axes: Axes, result: RunValues, names: list[str]) -> None:
-    """Draw the value of each run beside its price, and what share of the price it is."""
-    places = np.arange(len(names))[::-1]
-    rows = result.table().set_index("run").loc[names]
-    scale = 1000.0 / rows["cost"].to_numpy()
-    value, error, hurdle = (scale * rows[own].to_numpy() for own in ("value", "error", "hurdle"))
-    perfect = scale * result.perfect[0]
-    low, high = _ends(value, np.concatenate([value, hurdle, perfect]))
-    axes.tick_params(axis="x", which="minor", labelbottom=False)
-    ends = np.clip([value - 2.0 * error, value + 2.0 * error], low, high)
-    axes.hlines(places, *ends, color=PALETTE[0], linewidth=1.2)
-    axes.plot(np.maximum(value, low), places, "o", color=PALETTE[0], markersize=4, clip_on=False)
-    bar: dict[str, Any] = {"color": PALETTE[1], "markersize": 8, "markeredgewidth": 1.6}
-    axes.plot(np.maximum(hurdle, low), places, "|", **bar)
-    axes.plot(np.maximum(perfect, low), places, "--", color=GREY, linewidth=0.9)
-    for place, worth, price in zip(places, value, hurdle, strict=True):
-        panels.beside(axes, _share(worth, price), place)
-    panels.note(axes, "right: the value as a share of what it must be")
-    label = "nats per 1,000 steps of cost (logarithmic)"
-    panels.rows(axes, names, xlabel=label, xscale="log", xlim=(low, high))
-
-
-def _ends(value: Floats, every: Floats) -> tuple[float, float]:
-    """Return the ends of a logarithmic axis; what is not above 0 lies at the lower one."""
-    above = value[value > 0]
-    high = 2.0 * float(max(every.max(), 1e-9))
-    low = 0.4 * float(above.min()) if above.size else high / DECADES
-    # A decade holds a power of ten, which alone is told.
-    return min(max(low, high / DECADES), high / 10.0), high
-
-
-def _share(value: float, price: float) -> str:
-    if price <= 0:
-        return "free"
-    share = 100.0 * max(value, 0.0) / price
-    if share < LEAST_SHARE:
-        return f"< {LEAST_SHARE:g} %"
-    return f"{share:.0f} %" if share >= 10.0 else f"{share:.1f} %"
 
 
 @styled

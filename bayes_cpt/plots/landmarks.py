@@ -296,38 +296,31 @@ def decomposition(
     )
     added = [part for part in parts.attrs["parts"] if part not in BASE and parts[part].any()]
 
-    rows = 2 if added else 1
-    title = f"What the expected loss of {name} is made of"
-    figure = new_figure(max(4.2 * len(domains), 5.0), 2.3 * rows + 0.6, title)
-    grid = figure.add_gridspec(rows, len(domains))
+    shades = {
+        part: PARTS.get(part, (part, PALETTE[k % len(PALETTE)])) for k, part in enumerate(added)
+    }
+    labels = (LOSS, "added to the base (nats/token)")[: 2 if added else 1]
+    title, last = f"What the expected loss of {name} is made of", int(parts["step"][-1])
+    figure = new_figure(max(4.2 * len(domains), 5.0), 2.3 * len(labels) + 0.6, title)
+    grid = figure.subplots(len(labels), len(domains), squeeze=False)
+    for i, domain in enumerate(domains):
+        own, lowest = parts.sel(domain=domain), grid[-1, i]
+        panels.name_set(grid[0, i], domain, i)
+        _law_curve(grid[0, i], own["expected"], INK)
+        _law_curve(grid[0, i], base.sel(domain=domain), GREY, "--")
+        if added:
+            lowest.sharey(grid[1, 0])
+            lowest.axhline(0.0, color=GREY, linewidth=0.7)
+        for part, (_, shade) in shades.items():
+            _law_curve(lowest, own[part], shade, alpha=BAND)
+        for axes, label in zip(grid[:, i], labels, strict=True):
+            dress(axes, ticks=6, ylabel="" if i else label)
+            panels.step_axis(axes, last, panels.step_label(phase) if axes is lowest else "")
+            axes.tick_params(labelbottom=axes is lowest)
     entries = {
         "expected loss": panels.line(INK),
         "base: forward area and PT annealing": panels.line(GREY, linestyle="--"),
     }
-    shades = {
-        name: PARTS.get(name, (name, PALETTE[k % len(PALETTE)])) for k, name in enumerate(added)
-    }
-    shared = None
-    for i, domain in enumerate(domains):
-        own = parts.sel(domain=domain)
-        column = [figure.add_subplot(grid[0, i])]
-        panels.name_set(column[0], domain, i)
-        _law_curve(column[0], own["expected"], INK)
-        _law_curve(column[0], base.sel(domain=domain), GREY, "--")
-        if added:
-            shared = figure.add_subplot(grid[1, i], sharey=shared)
-            shared.axhline(0.0, color=GREY, linewidth=0.7)
-            shared.tick_params(labelleft=i == 0)
-            column.append(shared)
-            for name, (_, shade) in shades.items():
-                _law_curve(shared, own[name], shade, alpha=BAND)
-        for axes, label in zip(column, (LOSS, "added to the base (nats/token)"), strict=False):
-            dress(axes, ticks=6, ylabel=label if i == 0 else "")
-            lowest = axes is column[-1]
-            panels.step_axis(
-                axes, int(parts["step"][-1]), panels.step_label(phase) if lowest else ""
-            )
-            axes.tick_params(labelbottom=lowest)
     entries |= {label: panels.line(shade) for label, shade in shades.values()}
     entries["90 % credible band"] = panels.patch(GREY, BAND)
     panels.legend(figure, entries)

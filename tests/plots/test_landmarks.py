@@ -131,7 +131,7 @@ def test_a_run_lies_between_its_hidden_curves() -> None:
 def test_what_is_drawn_are_medians_of_the_parts_inside_their_bands() -> None:
     figure = plots.decomposition(lab_posterior(), practice(), "r25_cos_12k")
     parts = decompose(lab_posterior(), practice(), ["r25_cos_12k"]).isel(run=0).sel(domain="kernel")
-    upper, lower = figure.axes[2], figure.axes[3]
+    upper, lower = figure.axes[1], figure.axes[3]
     np.testing.assert_allclose(
         np.asarray(upper.lines[0].get_ydata()), parts["expected"].median("draw")
     )
