@@ -1,8 +1,8 @@
 """Text -> a byte-level BPE tokenizer and shards of tokens; shards -> files that are small enough to carry.
 
     python -m lab.tokens build CORPUS -o TOKENS --vocabulary 16384
-    python -m lab.tokens pack TOKENS -o CARRIED --keep python=1    # compressed, a file each
-    python -m lab.tokens unpack CARRIED -o TOKENS                  # on the machine that trains
+    python -m lab.tokens pack TOKENS -o CARRIED      # compressed, a file each: carry them in any portions
+    python -m lab.tokens unpack CARRIED -o TOKENS    # on the machine that trains
 
 `build` needs the library tokenizers; the other two need only NumPy, so that a machine that trains needs no
 package of its own.
@@ -12,7 +12,7 @@ import argparse
 import hashlib
 import json
 import lzma
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from pathlib import Path
@@ -192,19 +192,12 @@ def write_shards(
     return shards
 
 
-def pack(
-    folder: Path, output: Path, threads: int = 1, keep: Mapping[str, int] | None = None
-) -> None:
-    """Compress shards into a file each, beside the tokenizer and an index of just these shards."""
+def pack(folder: Path, output: Path, threads: int = 1) -> None:
+    """Compress shards into a file each, beside the tokenizer and the index."""
     output.mkdir(parents=True, exist_ok=True)
     index = read_index(folder)
-    for domain, count in (keep or {}).items():
-        split = f"{domain}.training"
-        if len(index["splits"].get(split, ())) < count:
-            raise LabError(str(folder / INDEX), f"{split} has no {count} shards", "keep fewer")
-        index["splits"][split] = index["splits"][split][:count]
-    (output / INDEX).write_text(json.dumps(index, indent=1) + "\n")
-    (output / "tokenizer.json").write_bytes((folder / "tokenizer.json").read_bytes())
+    for name in (INDEX, "tokenizer.json"):
+        (output / name).write_bytes((folder / name).read_bytes())
     shards = [folder / shard["file"] for shard in _shards(index)]
     packed = [output / f"{shard.name}.xz" for shard in shards]
     before = sum(shard.stat().st_size for shard in shards)
@@ -268,11 +261,6 @@ def file_digest(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-def _kept(text: str) -> tuple[str, int]:
-    domain, _, count = text.partition("=")
-    return domain, int(count)
-
-
 def main(arguments: list[str]) -> int:
     """Run the command."""
     parser = argparse.ArgumentParser(
@@ -289,14 +277,10 @@ def main(arguments: list[str]) -> int:
         one.add_argument("-o", "--output", type=Path, required=True)
         if verb == "build":
             one.add_argument("--vocabulary", type=int, default=16384)
-            one.add_argument("--shard-tokens", type=int, default=2**25)
+            one.add_argument("--shard-tokens", type=int, default=2**23)
             one.add_argument("--seed", type=int, default=0)
         else:
             one.add_argument("--threads", type=int, default=1)
-        if verb == "pack":
-            one.add_argument(
-                "--keep", action="append", default=[], metavar="DOMAIN=SHARDS", type=_kept
-            )
     chosen = parser.parse_args(arguments)
     if chosen.verb == "build":
         build_tokens(
@@ -307,7 +291,7 @@ def main(arguments: list[str]) -> int:
             seed=chosen.seed,
         )
     elif chosen.verb == "pack":
-        pack(chosen.source, chosen.output, chosen.threads, dict(chosen.keep))
+        pack(chosen.source, chosen.output, chosen.threads)
     else:
         unpack(chosen.source, chosen.output, chosen.threads)
     return 0

@@ -36,9 +36,6 @@ def main(arguments: list[str]) -> int:
         "--checkpoint-every", type=int, default=500, help="steps between checkpoints"
     )
     parser.add_argument("--seconds", type=float, default=math.inf, help="save and stop after these")
-    parser.add_argument(
-        "--wait", type=float, default=0.0, help="seconds to wait for an absent shard"
-    )
     chosen = parser.parse_args(arguments)
     listed = read_run_list(chosen.runs)
     unknown = sorted(set(chosen.run or ()) - set(listed.runs))
@@ -57,7 +54,6 @@ def main(arguments: list[str]) -> int:
         chosen.compile,
         chosen.checkpoint_every,
         stop_at=began + chosen.seconds,
-        patience=chosen.wait,
     )
     trainer = Trainer(listed, chosen.data, chosen.output, machine)
     for name in chosen.run or listed.runs:

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 from lab.errors import LabError
 from lab.export import chosen_runs, main, measured_study
-from lab.plan import adopt
 from lab.training.run_list import RunList, read_run_list
 
 from bayes_cpt import read_study
@@ -144,29 +143,3 @@ def test_what_is_not_done_or_of_another_list_is_refused(toy: RunList, tmp_path: 
         measured_study(toy, losses, ["pt_trunk", "r50_cosine"])
     with pytest.raises(LabError, match="no run matches"):
         chosen_runs(toy, only=("none*",))
-
-
-def test_a_decided_run_is_added_to_the_list(tmp_path: Path) -> None:
-    text = (LISTS / "toy.toml").read_text()
-    decided = """
-[runs.best]
-phase = "cpt"
-base = "annealed"
-replay = 0.1
-model_size = 0.44
-schedule = [
-  { shape = "linear", steps = 20, start = 0.0, end = 0.001 },
-  { shape = "cosine", steps = 280, start = 0.001, end = 1e-05 },
-]
-"""
-    path = tmp_path / "more.toml"
-    path.write_text(adopt(text, decided, "long_decided"))
-    added = read_run_list(path).runs["long_decided"]
-    assert (added.base, added.replay, added.steps) == ("annealed", 0.1, 300)
-    assert added.schedule.final == 1e-5
-    with pytest.raises(LabError, match="it is there already"):
-        adopt(path.read_text(), decided, "long_decided")
-    with pytest.raises(LabError, match="it has no base elsewhere"):
-        adopt(text, decided.replace("annealed", "elsewhere"), "x")
-    with pytest.raises(LabError, match="it has no CPT run"):
-        adopt(text, "[bases.a]\nsteps = 3\n", "x")

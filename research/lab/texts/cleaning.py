@@ -26,7 +26,6 @@ SUFFIXES: dict[str, frozenset[str]] = {
         }
     ),
     "python": frozenset({".py"}),
-    "elisp": frozenset({".el"}),
 }
 COMPRESSED = frozenset({".gz", ".dz"})
 # Translations, and text that a test asks for and not a reader.

@@ -3,8 +3,8 @@
 [study]       name, general, target, description
 [model]       layers, width, heads, vocabulary, context
 [training]    sequences (per step), seed, precision, weight_decay, clip
-[validation]  domains, sequences (per set), every (steps), early (steps of a run from a base),
-              every_pretraining (steps; as every unless given)
+[validation]  domains, sequences (per set), measurements (evenly spaced in a run), early (steps of a run
+              from a base), every_pretraining (steps between those of PT runs, in place of evenly)
 [bases.NAME]  run, step        a checkpoint of a PT run, counted as that run counts its steps
 [runs.NAME]   phase, schedule; of a CPT run also base and replay; of a PT run that branches off: base
 """
@@ -25,7 +25,7 @@ TABLES = {
     "study": ({"name", "general", "target"}, {"description"}),
     "model": ({"layers", "width", "heads", "vocabulary", "context"}, set[str]()),
     "training": ({"sequences"}, {"seed", "precision", "weight_decay", "clip"}),
-    "validation": ({"domains", "sequences", "every"}, {"early", "every_pretraining"}),
+    "validation": ({"domains", "sequences", "measurements"}, {"early", "every_pretraining"}),
 }
 # No raw learning rate is higher.
 HIGHEST_RATE = 0.1
@@ -76,7 +76,7 @@ class Validation:
 
     domains: tuple[str, ...]
     sequences: int
-    every: int
+    measurements: int
     early: tuple[int, ...] = ()
     every_pretraining: int | None = None
 
@@ -157,16 +157,16 @@ class RunList:
     def measured_steps(self, run: Run) -> Iterator[int]:
         """Yield the steps of a run, as it counts them, after which its losses are measured.
 
-        Every so many steps, where a base is saved, and at the end; a run from a base also there and after
-        the early steps.
+        Evenly, where a base is saved, and at the end; a run from a base also there and after the early steps.
         """
-        every = self.validation.every
-        if run.phase == "pt" and self.validation.every_pretraining is not None:
+        start, count, every = self.start(run), self.validation.measurements, None
+        if run.phase == "pt":
             every = self.validation.every_pretraining
-        start = self.start(run)
-        last = start + run.steps
-        steps = {step for step in range(start + 1, last) if step % every == 0}
-        steps |= {last, *self.saved_steps(run.name)}
+        if every is None:
+            steps = {start + round(run.steps * part / count) for part in range(1, count + 1)}
+        else:
+            steps = {step for step in range(start + 1, start + run.steps) if step % every == 0}
+        steps |= {start + run.steps, *self.saved_steps(run.name)}
         if run.base is not None:
             steps |= {start + step for step in (0, *self.validation.early) if step < run.steps}
         yield from sorted(steps)

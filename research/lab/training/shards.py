@@ -1,7 +1,6 @@
 """Token shards: files of uint16 tokens, described by index.json, read through memory maps."""
 
 import json
-import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -25,23 +24,17 @@ class Domain:
         Names of the shards.
     shard_tokens : tuple of int
         Tokens in each.
-    patience : float
-        Seconds that a shard is waited for: they may arrive while the run trains on the first ones.
     """
 
     folder: Path
     files: tuple[str, ...]
     shard_tokens: tuple[int, ...]
-    patience: float = 0.0
     _open: dict[int, NDArray[np.uint16]] = field(default_factory=dict, repr=False)
 
     def window(self, shard: int, start: int, length: int) -> NDArray[np.uint16]:
         """Return `length` tokens of a shard."""
         if shard not in self._open:
             path = self.folder / self.files[shard]
-            waited_until = time.monotonic() + self.patience
-            while not path.exists() and time.monotonic() < waited_until:
-                time.sleep(0.2)
             try:
                 tokens = np.memmap(path, dtype="<u2", mode="r")
             except (OSError, ValueError) as error:
@@ -71,9 +64,7 @@ def read_index(folder: Path) -> dict[str, Any]:
     return index
 
 
-def open_domain(
-    folder: Path, index: dict[str, Any], name: str, split: str, patience: float = 0.0
-) -> Domain:
+def open_domain(folder: Path, index: dict[str, Any], name: str, split: str) -> Domain:
     """Return the shards of one split of a domain, none of them opened yet."""
     shards = index["splits"].get(f"{name}.{split}")
     if not shards:
@@ -87,7 +78,6 @@ def open_domain(
         folder,
         tuple(shard["file"] for shard in shards),
         tuple(shard["tokens"] for shard in shards),
-        patience,
     )
 
 

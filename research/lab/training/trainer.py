@@ -34,15 +34,12 @@ class Machine:
         Steps between checkpoints of a run.
     stop_at : float
         Time (time.monotonic) after which the run in progress is saved and the process ends.
-    patience : float
-        Seconds that a shard of training text is waited for.
     """
 
     device: str = "cpu"
     compiled: bool = False
     checkpoint_every: int = 500
     stop_at: float = math.inf
-    patience: float = 0.0
 
 
 @dataclass
@@ -88,7 +85,7 @@ class Trainer:
             for name in listed.validation.domains
         }
         self.domains = {
-            name: open_domain(data, index, name, "training", machine.patience)
+            name: open_domain(data, index, name, "training")
             for name in (listed.general, listed.target)
         }
         self.model = Transformer(size).to(machine.device)
