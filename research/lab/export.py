@@ -1,13 +1,12 @@
-"""Measured losses of the lab's runs -> a study folder: study.toml, losses.csv and a README.
+"""Measured losses of the lab's runs -> a study folder.
 
-    python -m lab.export RUNS.toml --losses RUNS/losses --data TOKENS -o data/STUDY --leave-out 'long_*'
-    python -m lab.export RUNS.toml --losses RUNS/losses --data TOKENS -o tests/data/STUDY --only 'long_*'
+    python -m lab.export RUNS.toml --losses RUNS/losses -o STUDY/fit --leave-out 'long_*'
+    python -m lab.export RUNS.toml --losses RUNS/losses -o STUDY/predict --only 'long_*'
 
-Only losses, configurations and digests leave the lab; no text, no tokens, no weights.
+Only losses and configurations leave the lab; no text, no tokens, no weights.
 """
 
 import argparse
-import hashlib
 import json
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -19,7 +18,6 @@ from bayes_cpt.study.folder import write_study
 from bayes_cpt.study.study import Base, Run, Study
 from lab.errors import LabError, run_command
 from lab.training.run_list import RunList, read_run_list
-from lab.training.shards import INDEX, read_index
 
 LOSS_DIGITS = 6
 
@@ -87,12 +85,9 @@ def study_parts(listed: RunList, runs: list[str]) -> dict[str, Any]:
     }
 
 
-def measured_study(
-    listed: RunList, losses: Path, runs: list[str]
-) -> tuple[Study, dict[str, float]]:
-    """Return the study of some finished runs, and the seconds that each of them took."""
+def measured_study(listed: RunList, losses: Path, runs: list[str]) -> Study:
+    """Return the study of some finished runs."""
     rows: list[tuple[str, int, str, float]] = []
-    seconds = {}
     for name in runs:
         *measurements, last = read_losses(losses / f"{name}.jsonl")
         if not last.get("done"):
@@ -106,15 +101,13 @@ def measured_study(
                 f"it was measured after {len(steps)} steps that are not those of the list",
                 "give the list that it was trained with",
             )
-        seconds[name] = float(last["seconds"])
         rows += [
             (name, line["step"], domain, round(line["losses"][domain], LOSS_DIGITS))
             for line in measurements
             for domain in listed.validation.domains
         ]
     table = pd.DataFrame(rows, columns=["run", "step", "domain", "loss"])
-    study = Study(**study_parts(listed, runs), losses=table, description=listed.description)
-    return study, seconds
+    return Study(**study_parts(listed, runs), losses=table, description=listed.description)
 
 
 def read_losses(path: Path) -> list[dict[str, Any]]:
@@ -132,72 +125,6 @@ def read_losses(path: Path) -> list[dict[str, Any]]:
     return lines
 
 
-def readme(listed: RunList, study: Study, seconds: dict[str, float], index: dict[str, Any]) -> str:
-    """Return the README of an exported study: what was trained, on what, and digests of both."""
-    size, training, validation = listed.model, listed.training, listed.validation
-    phases = [run.phase for run in study.runs]
-    sets = "\n".join(_row(listed, index, name) for name in validation.domains)
-    shards = json.dumps(index["splits"], sort_keys=True).encode()
-    took = "\n".join(f"| {name} | {value:.0f} |" for name, value in seconds.items())
-    return f"""# {listed.name}
-
-{listed.description}. {phases.count("cpt")} CPT runs and {phases.count("pt")} PT runs of a decoder-only \
-transformer, trained and measured by `research/lab`. Losses only: no text is kept.
-
-## Columns
-
-`study.toml` names bases (PT checkpoints) and runs with their learning-rate schedules, raw learning rates.
-`losses.csv` has one row per validation measurement:
-
-| column | what | unit |
-|---|---|---|
-| run | name of the run in study.toml | |
-| step | optimiser step inside the run's phase; 0 is the base itself | steps |
-| domain | validation set | |
-| loss | mean cross-entropy over the same {validation.sequences} sequences every time | nats/token |
-
-## Model and training
-
-RMSNorm, rotary positions, SwiGLU, tied embedding: {size.layers} layers, width {size.width}, {size.heads} \
-heads, {size.parameters / 1e6:.2f} M parameters, {size.non_embedding_parameters / 1e6:.2f} M without the \
-embedding. Context {size.context}, {training.sequences} sequences a step, AdamW (0.9, 0.95), weight decay \
-{training.weight_decay:g}, clip {training.clip:g}, {training.precision}, seed {training.seed}. The \
-optimiser state is carried from PT to CPT. PT runs share one order of the data; every CPT run has its own.
-
-## Text
-
-| set | role | training tokens | validation tokens | characters a token |
-|---|---|---|---|---|
-{sets}
-
-Validation packages are other packages than those trained on. Byte-level BPE of \
-{index["vocabulary"]} tokens, SHA-256 {index["tokenizer_sha256"]}. SHA-256 of the list of token \
-shards, which holds the digest of each: {hashlib.sha256(shards).hexdigest()}.
-
-## Seconds
-
-| run | seconds of training and measuring |
-|---|---|
-{took}
-"""
-
-
-def _row(listed: RunList, index: dict[str, Any], name: str) -> str:
-    density = index["characters_per_token"][f"{name}.validation"]
-    counts = " | ".join(_tokens(index, name, split) for split in ("training", "validation"))
-    return f"| {name} | {_role(listed, name)} | {counts} | {density:.2f} |"
-
-
-def _role(listed: RunList, name: str) -> str:
-    roles = {listed.general: "general (D_pt)", listed.target: "target (D_cpt)"}
-    return roles.get(name, "out of domain")
-
-
-def _tokens(index: dict[str, Any], name: str, split: str) -> str:
-    shards = index["splits"].get(f"{name}.{split}", [])
-    return f"{sum(shard['tokens'] for shard in shards):,}"
-
-
 def main(arguments: list[str]) -> int:
     """Run the command."""
     parser = argparse.ArgumentParser(
@@ -206,9 +133,6 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("runs", type=Path, help="list of runs, TOML")
     parser.add_argument(
         "--losses", type=Path, required=True, help="folder of the runs' JSONL files"
-    )
-    parser.add_argument(
-        "--data", type=Path, required=True, help=f"folder with the {INDEX} of lab.tokens"
     )
     parser.add_argument(
         "-o", "--output", type=Path, required=True, help="the study; must not exist"
@@ -222,12 +146,7 @@ def main(arguments: list[str]) -> int:
     runs = chosen_runs(
         listed, only=tuple(chosen.only or ("*",)), leave_out=tuple(chosen.leave_out or ())
     )
-    study, seconds = measured_study(listed, chosen.losses, runs)
-    index = read_index(chosen.data)
-    write_study(study, chosen.output)
-    (chosen.output / "README.md").write_text(
-        readme(listed, study, seconds, index), encoding="utf-8"
-    )
+    write_study(measured_study(listed, chosen.losses, runs), chosen.output)
     return 0
 
 

@@ -63,16 +63,6 @@ def test_a_wrong_list_is_answered_with_its_place(
 
 # --- its study ------------------------------------------------------------------------------------
 
-INDEX = {
-    "vocabulary": 2048,
-    "tokenizer_sha256": "f00",
-    "characters_per_token": {"general.validation": 3.5, "python.validation": 3.25},
-    "splits": {
-        "general.training": [{"file": "a", "tokens": 1500, "sha256": "1"}],
-        "python.validation": [{"file": "b", "tokens": 300, "sha256": "2"}],
-    },
-}
-
 
 def write_losses(listed: RunList, folder: Path) -> Path:
     """Write losses that fall with the steps, as lab.train writes them."""
@@ -104,8 +94,7 @@ def test_a_study_of_the_short_runs_and_one_of_the_long_ones(
     toy: RunList, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     losses = write_losses(toy, tmp_path)
-    (tmp_path / "index.json").write_text(json.dumps(INDEX))
-    common = [str(LISTS / "toy.toml"), "--losses", str(losses), "--data", str(tmp_path)]
+    common = [str(LISTS / "toy.toml"), "--losses", str(losses)]
     assert main([*common, "-o", str(tmp_path / "short"), "--leave-out", "long_*"]) == 0
     assert main([*common, "-o", str(tmp_path / "long"), "--only", "long_*"]) == 0
     short, long = read_study(tmp_path / "short"), read_study(tmp_path / "long")
@@ -115,9 +104,6 @@ def test_a_study_of_the_short_runs_and_one_of_the_long_ones(
     assert short.base("annealed").loss_potential == 0
     table = short.losses.set_index(["run", "domain", "step"])["loss"]
     assert table["pt_anneal", "general", 130] == pytest.approx(3 + 1 / 139, abs=1e-6)
-    text = (tmp_path / "short" / "README.md").read_text()
-    assert "4 CPT runs and 2 PT runs" in text
-    assert "| general | general (D_pt) | 1,500 | 0 | 3.50 |" in text
     capsys.readouterr()
     assert run(["check", str(tmp_path / "short"), "--json"]) == 0
     assert {row["name"] for row in json.loads(capsys.readouterr().out)["runs"]} == set(toy.runs) - {

@@ -131,11 +131,11 @@ def test_a_run_whose_time_is_up_goes_on_later(tokens: Path, runs: Path, tmp_path
     assert call(*command) == ""
 
 
-def test_the_study_of_the_toy_runs_can_be_checked(tokens: Path, runs: Path, tmp_path: Path) -> None:
+def test_the_study_of_the_toy_runs_can_be_checked(runs: Path, tmp_path: Path) -> None:
     from lab.export import main
 
     study = tmp_path / "study"
-    arguments = [str(TOY), "--losses", str(runs / "losses"), "--data", str(tokens)]
+    arguments = [str(TOY), "--losses", str(runs / "losses")]
     assert main([*arguments, "-o", str(study), "--leave-out", "long_*"]) == 0
     assert len(read_study(study).continual_runs) == 4
     command = [sys.executable, "-m", "bayes_cpt", "check", str(study), "--quiet"]

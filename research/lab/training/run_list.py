@@ -157,7 +157,8 @@ class RunList:
     def measured_steps(self, run: Run) -> Iterator[int]:
         """Yield the steps of a run, as it counts them, after which its losses are measured.
 
-        Evenly, where a base is saved, and at the end; a run from a base also there and after the early steps.
+        Evenly, where a base is saved, and at the end; a run from a base also at its start and after the
+        early steps.
         """
         start, count, every = self.start(run), self.validation.measurements, None
         if run.phase == "pt":
