@@ -407,10 +407,8 @@ class FinalLosses:
         """Return what each law says of bases at the transfer."""
         names = tuple(base.name for base in bases)
         if names not in self._tables:
-            measured = [self.measured(base) for base in bases]
-            self._tables[names] = tuple(
-                BaseTable.of(law.draws, bases, measured) for law in self.laws
-            )
+            found = [self.measured(base) for base in bases]
+            self._tables[names] = tuple(BaseTable.of(law.draws, bases, found) for law in self.laws)
         return self._tables[names]
 
     def base_losses(self, bases: tuple[Base, ...]) -> Floats:

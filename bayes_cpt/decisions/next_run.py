@@ -151,10 +151,8 @@ class Affordable:
             run = Run(MOST_TELLING, "pt", schedule)
         else:
             base = _base_of_kind(fitted_bases(study), annealed=kind != derived.STABLE)
-            decays = schedule.final <= schedule.peak / 2
-            course = derived.approach(
-                schedule.steps, _last_rate(base), schedule.peak, decays=decays
-            )
+            falls = schedule.final <= schedule.peak / 2
+            course = derived.approach(schedule.steps, _last_rate(base), schedule.peak, decays=falls)
             count = len(study.targets)
             shares = dict.fromkeys(study.targets, 1.0 / count) if count > 1 else None
             said = {"model_size": base.model_size, "targets": shares, **posterior.batch.keys}
@@ -206,9 +204,7 @@ class RunValues:
     @cached_property
     def order(self) -> list[str]:
         """Names of the runs, the highest value per cost first."""
-        paid = {
-            run.name: self.values[run.name].value / self.affordable.cost(run) for run in self.runs
-        }
+        paid = {r.name: self.values[r.name].value / self.affordable.cost(r) for r in self.runs}
         return sorted(paid, key=lambda name: -paid[name])
 
     def price(self, name: str) -> float:
@@ -240,9 +236,7 @@ class RunValues:
 
     def as_good(self, name: str, errors: float = 2.0) -> list[str]:
         """Return the runs whose value per cost is not told apart from another's, draw by draw."""
-        gains = {
-            run.name: self.values[run.name].gains / self.affordable.cost(run) for run in self.runs
-        }
+        gains = {r.name: self.values[r.name].gains / self.affordable.cost(r) for r in self.runs}
         as_good = []
         for other in self.order:
             gap = gains[name] - gains[other]
@@ -463,13 +457,11 @@ def _simulated(
         curves = frame.curves(
             target, lambda own, _: denser_early(own.schedule.steps, CHECKPOINTS), [run]
         )
-        generator = np.random.default_rng([seed, index])
+        rng = np.random.default_rng([seed, index])
         shared = None
         if run.phase == "cpt":
-            shared = model.innovations(target.base(str(run.base)), run, generator)
-        drawn = simulate(
-            frame, model.parameters, curves, None, generator, model.correlation, shared
-        )
+            shared = model.innovations(target.base(str(run.base)), run, rng)
+        drawn = simulate(frame, model.parameters, curves, None, rng, model.correlation, shared)
         yield run.name, drawn.loss
 
 

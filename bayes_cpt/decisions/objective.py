@@ -184,15 +184,13 @@ class Objective(Strict):
         for name, weight in self.weights.items():
             if weight < 0:
                 raise ValueError(
-                    f"weights.{name} is {weight:g}: give 0 or more, for losses are minimised"
+                    f"weights.{name} is {weight:g}: losses are minimised, give 0 or more"
                 )
         if not sum(self.weights.values()) > 0:
             raise ValueError("weights: all are 0, so that nothing is to be minimised")
         for name in self.mixtures:
             if name in ROLES:
-                raise ValueError(
-                    f"mixtures.{name}: the name is taken by a validation set of the law"
-                )
+                raise ValueError(f"mixtures.{name}: the name is taken by a set of the law")
         return self
 
     @property
@@ -209,9 +207,8 @@ class Objective(Strict):
     @property
     def named(self) -> tuple[str, ...]:
         """The validation sets of weights and constraints, each once."""
-        return tuple(
-            dict.fromkeys([*self.weights, *(constraint.domain for constraint in self.constraints)])
-        )
+        bound = [constraint.domain for constraint in self.constraints]
+        return tuple(dict.fromkeys([*self.weights, *bound]))
 
     def of_measured(self, domains: Sequence[str], roles: Sequence[str]) -> Self:
         """Return the objective without the weight on a role that nobody measured.

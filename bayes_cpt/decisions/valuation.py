@@ -181,9 +181,7 @@ class Valuation:
         for name, share in shares.items():
             if name not in self.thirds:
                 weights = weights + share * self._share(name)
-        used = tuple(
-            (share, self.thirds[name]) for name, share in shares.items() if name in self.thirds
-        )
+        used = tuple((own, self.thirds[n]) for n, own in shares.items() if n in self.thirds)
         if used:
             weights = weights[:, None] + sum(share * third.weights.T for share, third in used)
         return Combination(weights, used, self.model)

@@ -96,9 +96,7 @@ class FreeParameters:
             )
             found.setdefault(own.name, []).append(value)
         dims = {name: info.dims for name, info in self.frame.parameters().items()}
-        return {
-            name: np.stack(own, axis=1) if dims[name] else own[0] for name, own in found.items()
-        }
+        return {name: np.stack(own, 1) if dims[name] else own[0] for name, own in found.items()}
 
     def draws(self, values: Mapping[str, Floats]) -> dict[tuple[str, str], Floats]:
         """Return each, shape (draws,), of parameters of shape (draws, ...)."""
@@ -329,9 +327,7 @@ def expected(
                 sd,
             )
         )
-    kept, with_more, alike, sd = (
-        np.median(np.stack(own), axis=0) for own in zip(*found, strict=True)
-    )
+    kept, with_more, alike, sd = (np.median(own, axis=0) for own in zip(*found, strict=True))
     labels = list(directions)
     table = _labelled(labels, derived.tried(free.frame, study))
     names = list(dict.fromkeys(curve.run for curve in candidates.curves))

@@ -155,9 +155,7 @@ def _noise(quantities: Floats, log_densities: list[Floats]) -> list[Floats]:
     unrelated = generator.standard_normal((UNRELATED, *quantities.shape[1:]))
     effective = np.array([convergence(values)[1] for values in quantities])
     fewer = np.sqrt(np.maximum(quantities[0].size / effective, 1.0))
-    return [
-        fewer * np.quantile(power_scaling(unrelated, values), NOISE) for values in log_densities
-    ]
+    return [fewer * np.quantile(power_scaling(unrelated, own), NOISE) for own in log_densities]
 
 
 def _strongest(moved: dict[str, Floats]) -> list[str]:

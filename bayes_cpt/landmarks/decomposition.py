@@ -171,7 +171,5 @@ def at_limit(points: Points) -> Points:
 
 def on_new_data(gathered: Mapping[str, Floats]) -> dict[str, Floats]:
     """Return coefficients of points for target data that never repeat."""
-    endless = {
-        name: np.full_like(own, np.inf) for name, own in gathered.items() if name == "U_steps"
-    }
+    endless = {n: np.full_like(own, np.inf) for n, own in gathered.items() if n == "U_steps"}
     return {**gathered, **endless}

@@ -242,9 +242,7 @@ def main_run(
     """
     check_one_target(posterior.study, "what each choice of a run does")
     target, chosen = read_target(posterior, plan, None if run is None else [run])
-    decaying = [
-        candidate for candidate in chosen if candidate.schedule.final < candidate.schedule.peak
-    ]
+    decaying = [own for own in chosen if own.schedule.final < own.schedule.peak]
     return target, (decaying or chosen)[0]
 
 

@@ -343,11 +343,9 @@ def trial_curves(
         runs += (own,)
         measured = zip(frame.domains, trial.base_losses, strict=True)
         rows += [(name, 0, domain, loss) for domain, loss in measured if loss is not None]
-    table = pd.DataFrame(rows, columns=["run", "step", "domain", "loss"])
+    told = pd.DataFrame(rows, columns=["run", "step", "domain", "loss"])
     # What is suspicious in a run is said of the run that these are made from.
     with warnings.catch_warnings(action="ignore", category=StudyWarning):
-        plan = Study(
-            "trials", frame.general, frame.targets or None, bases, runs, table, is_plan=True
-        )
+        plan = Study("trial", frame.general, frame.targets or None, bases, runs, told, is_plan=True)
     wanted = {run.name: np.atleast_1d(at) for run, at in zip(plan.runs, steps, strict=True)}
     return frame.curves(plan, lambda run, _: wanted[run.name], form=form)

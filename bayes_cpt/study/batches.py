@@ -92,9 +92,7 @@ def unique_steps(study: "Study") -> float:
     place = "table study, key unique_tokens"
     target = None if study.unique_tokens is None else study.unique_tokens.target
     if target is None:
-        problem = (
-            "the law discounts repeated tokens, and nothing says how many different ones there are"
-        )
+        problem = "the law discounts repeated tokens, and nothing says how many unique ones exist"
         fix = "add unique_tokens = { target = ... } and tokens_per_step, or use --model cpt-replay"
         raise StudyError.at(place, problem, fix)
     tokens = {run.name: study.resources.of_run(run).tokens_per_step for run in study.continual_runs}

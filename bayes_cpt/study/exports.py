@@ -36,9 +36,8 @@ def _parts_of(schedule: Schedule) -> Parts | None:
         return None
     warmup = left.pop(0) if left[0].rises else None
     peak = warmup.end if warmup else left[0].start
-    stable = (
-        left.pop(0).steps if left and left[0].shape == "constant" and left[0].start == peak else 0
-    )
+    is_stable = bool(left) and left[0].shape == "constant" and left[0].start == peak
+    stable = left.pop(0).steps if is_stable else 0
     decay = left.pop(0) if left and left[0].shape in DECAYS and left[0].start == peak else None
     if left:
         return None

@@ -78,10 +78,8 @@ class Settings(Check):
             kind, place, fix = RESOURCES[key], f"key {key}", "give a positive number"
             self.study[key] = inner.run("", checked, kind, self.study[key], place, fix)
         unit = self.study.pop("lr_unit", 1.0)
-        fine = inner.positive(
-            "lr_unit", unit, "which learning rates are multiples, or leave it out"
-        )
-        self.unit = float(unit) if fine else 1.0
+        ok = inner.positive("lr_unit", unit, "which learning rates are multiples, or leave it out")
+        self.unit = float(unit) if ok else 1.0
         self.problems += [problem.within("table study") for problem in inner.problems]
         entries = self._entries(tables, "runs")
         self.known = {run.name: run for run in trunks}

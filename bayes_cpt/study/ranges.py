@@ -306,9 +306,7 @@ def check_evidence(study: Study, *, continual: bool) -> None:
         # One of several may be left to the others (docs/targets.md); reading the study says so.
         measured = {domain: curves for domain, curves in measured.items() if curves}
     of_study = f"{study.origin.losses}, study {study.name}"
-    trained = {
-        domain for domain, own in measured.items() if any(steps[-1] > 0 for _, steps, _ in own)
-    }
+    trained = {d for d, own in measured.items() if any(steps[-1] > 0 for _, steps, _ in own)}
     if continual and (untrained := [domain for domain in measured if domain not in trained]):
         problem = (
             f"no CPT run has a loss of {' and '.join(untrained)} after step 0: what training does to it "

@@ -107,9 +107,7 @@ class Resources:
         general = np.asarray(replay, dtype=np.float64)
         shares = {"general": general, "target": 1.0 - general}
         sizes = {role: getattr(self.unique_tokens, role) for role in ROLES}
-        return {
-            role: tokens * shares[role] / size for role, size in sizes.items() if size is not None
-        }
+        return {role: tokens * shares[role] / own for role, own in sizes.items() if own is not None}
 
     def costs(self, steps: ArrayLike) -> dict[str, Floats]:
         """Return ``gpu_hours`` of some numbers of steps and, where a price is known, ``money``."""

@@ -20,15 +20,13 @@ from bayes_cpt.errors import StudyError
 # No training run is longer; a schedule is held in memory step by step.
 LONGEST_STEPS = 10_000_000
 
-# Each maps (start, end, fraction of the segment done) to learning rates.
+# Each maps (start, end, share of the segment done) to learning rates.
 SHAPES: dict[str, Callable[[float, float, Floats], Floats]] = {
-    "constant": lambda start, end, fraction: np.full_like(fraction, end),
-    "linear": lambda start, end, fraction: start + (end - start) * fraction,
-    "cosine": lambda start, end, fraction: (
-        end + (start - end) * 0.5 * (1.0 + np.cos(np.pi * fraction))
-    ),
-    "one_minus_sqrt": lambda start, end, fraction: start + (end - start) * np.sqrt(fraction),
-    "exponential": lambda start, end, fraction: start * (end / start) ** fraction,
+    "constant": lambda start, end, share: np.full_like(share, end),
+    "linear": lambda start, end, share: start + (end - start) * share,
+    "cosine": lambda start, end, share: end + (start - end) * 0.5 * (1.0 + np.cos(np.pi * share)),
+    "one_minus_sqrt": lambda start, end, share: start + (end - start) * np.sqrt(share),
+    "exponential": lambda start, end, share: start * (end / start) ** share,
 }
 
 

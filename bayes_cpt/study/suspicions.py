@@ -137,9 +137,7 @@ def _rate_of_others(curves: Curves, runs: Sequence["Run"]) -> list[Suspicion]:
                     f"the peak learning rate of the run {run.name} is {run.schedule.peak:g}, that of "
                     f"{other.name} {other.schedule.peak:g}, but both begin to learn equally fast"
                 )
-                fix = (
-                    "give raw learning rates: look at the unit of its log, or correct its schedule"
-                )
+                fix = "give raw learning rates: look at the unit of its log or correct its schedule"
                 return [Suspicion(f"run {run.name}", problem, fix)]
     return []
 
@@ -195,9 +193,7 @@ def _sets_or_replay(
             f"in every CPT run with little replay the loss of {general} falls and that of "
             f"{target} rises, as if {general} were what they train on"
         )
-        fix = (
-            "swap general, the data of pre-training, and target, that of CPT, if they are mixed up"
-        )
+        fix = "swap general, the data of pre-training, and target, that of CPT, if mixed up"
         return [Suspicion("table study", problem, fix)]
     pairs = [
         (more, less)
@@ -206,9 +202,8 @@ def _sets_or_replay(
     ]
     if not pairs or any(more[1] <= max(less[1], 0.0) + CLEAR for more, less in pairs):
         return []
-    (replay, rise, run, _), (lower, kept, other, _) = max(
-        pairs, key=lambda pair: pair[0][1] - pair[1][1]
-    )
+    clearest = max(pairs, key=lambda pair: pair[0][1] - pair[1][1])
+    (replay, rise, run, _), (lower, kept, other, _) = clearest
     problem = (
         f"the loss of {general} changes by {rise:+.2f} at replay {replay:g} (run {run.name}), by "
         f"{kept:+.2f} at {lower:g} (run {other.name}), though replay should keep it down"
@@ -223,9 +218,7 @@ def _sets_or_replay(
 def _comparable(one: "Run", other: "Run") -> bool:
     """Return whether two runs have one base, and peaks and lengths that are alike."""
     sizes = ((own.schedule.peak, own.schedule.steps) for own in (one, other))
-    return one.base == other.base and all(
-        _within(ALIKE, *pair) for pair in zip(*sizes, strict=True)
-    )
+    return one.base == other.base and all(_within(ALIKE, *own) for own in zip(*sizes, strict=True))
 
 
 def _within(ratio: float, one: float, other: float) -> bool:

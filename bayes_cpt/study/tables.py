@@ -244,9 +244,7 @@ class TableCheck(Check):
             cells = self.table[column]
             if column in TEXT_COLUMNS:
                 values = cells.astype(object)
-                fine = np.array(
-                    [isinstance(cell, str) and cell != "" for cell in cells], dtype=bool
-                )
+                fine = np.array([isinstance(own, str) and own != "" for own in cells], dtype=bool)
                 fix = f"give the name of a {column}"
             else:
                 is_allowed, fix = NUMBER_COLUMNS[column]

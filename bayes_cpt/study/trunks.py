@@ -100,9 +100,7 @@ def _branch_off(study: Study, trunk: Run, run: Run, *, earlier: bool) -> Branch 
     """Return where a run leaves another one by their losses; None where they have nothing in common."""
     if any(getattr(trunk, name) != getattr(run, name) for name in ALIKE):
         return None
-    curves = [
-        (study.curve(trunk.name, domain), study.curve(run.name, domain)) for domain in study.domains
-    ]
+    curves = [(study.curve(trunk.name, d), study.curve(run.name, d)) for d in study.domains]
     # Logs are looked at first: learning rates of long runs are large.
     logs = [(of_trunk[0], own[0]) for of_trunk, own in curves if own[0].size]
     begins_late = run.phase == "pt" and bool(logs)

@@ -268,10 +268,8 @@ def _check_shared(check: Check, place: str, run: Run, part: Schedule, steps: int
 def first_difference(wanted: Schedule, found: Schedule, steps: int) -> str:
     """Return in words where the first steps of two schedules differ first, empty where nowhere."""
     mine, theirs = (schedule.learning_rates()[:steps] for schedule in (found, wanted))
-    apart = np.flatnonzero(np.abs(mine - theirs) > SAME_RATE * wanted.peak)
-    return (
-        f"at step {apart[0] + 1} {mine[apart[0]]:g} and {theirs[apart[0]]:g}" if apart.size else ""
-    )
+    off = np.flatnonzero(np.abs(mine - theirs) > SAME_RATE * wanted.peak)
+    return f"at step {off[0] + 1} {mine[off[0]]:g} and {theirs[off[0]]:g}" if off.size else ""
 
 
 def _of_known_runs(

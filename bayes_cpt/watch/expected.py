@@ -214,9 +214,7 @@ class Expected:
                 sums = np.concatenate([zero, np.cumsum(white * mine, axis=1)], axis=1)
                 counts = np.r_[0, np.cumsum(mine)]
                 size = np.sqrt(np.maximum(counts[places] - counts[first], 1))
-                scores[f"shift of {domain}, {window}"] = (
-                    np.abs(sums[:, places] - sums[:, first]) / size
-                )
+                scores[f"{domain}, {window}"] = np.abs(sums[:, places] - sums[:, first]) / size
         for name, fault in self.faults.items():
             pattern = self._white(fault[None])[0, : white.shape[1]]
             strength = np.sqrt(np.cumsum(pattern**2))[places - 1] + SMALLEST
@@ -227,9 +225,7 @@ class Expected:
     def _standard(self) -> tuple[dict[str, tuple[Floats, Floats]], Floats]:
         """Mean and standard deviation of each score in healthy runs, and each run's largest one."""
         scores = self._scores(self._white(self.healthy - self.mean))
-        standard = {
-            name: (own.mean(axis=0), own.std(axis=0) + SMALLEST) for name, own in scores.items()
-        }
+        standard = {n: (own.mean(axis=0), own.std(axis=0) + SMALLEST) for n, own in scores.items()}
         standardised = [(scores[name] - mean) / size for name, (mean, size) in standard.items()]
         return standard, np.asarray(np.max(standardised, axis=(0, 2)))
 

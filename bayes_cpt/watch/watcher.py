@@ -383,9 +383,7 @@ class Watcher:
     def _take(self, step: int, domain: str, loss: float) -> None:
         """Look at the first evaluation of each stretch of the run, and at the last step."""
         total = self._run.schedule.steps
-        looked_at = {
-            _stretch(told, total): told for told, own in self.points.items() if domain in own
-        }
+        looked_at = {_stretch(s, total): s for s, own in self.points.items() if domain in own}
         if step == total or looked_at.get(_stretch(step, total), step) == step:
             self.points.setdefault(step, {})[domain] = loss
             if step not in self._steps():

@@ -117,9 +117,7 @@ class StepAxis:
     def _counter(self) -> str:
         """Return the column that counts the steps; two that differ are refused."""
         names = self.cells.names
-        found = {
-            rank: [name for name in names if naming.count_of(name) == rank] for rank in naming.RANKS
-        }
+        found = {rank: [n for n in names if naming.count_of(n) == rank] for rank in naming.RANKS}
         rank = next((rank for rank in naming.RANKS if found[rank]), None)
         if rank is None:
             problem = f"no column is called step; there are {', '.join(names)}"

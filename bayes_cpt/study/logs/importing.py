@@ -144,9 +144,8 @@ class StudyFiles:
     def _put(self, stem: str, run: str, rows: pd.DataFrame) -> None:
         table = self.tables[stem]
         parts = [table[table["run"] != run] if "run" in table else table, rows]
-        self.tables[stem] = pd.concat(
-            [part for part in parts if len(part)] or [rows], ignore_index=True
-        )
+        filled = [part for part in parts if len(part)] or [rows]
+        self.tables[stem] = pd.concat(filled, ignore_index=True)
 
     def write(self) -> Study:
         """Write the folder, a new one whole or not at all, and return the study; refuse an unsound one."""
@@ -302,14 +301,11 @@ class _Start:
             elif key == TARGET and not continual:
                 continue
             elif len(named) == 1 and (not continual or (other in self.study and len(domains) > 1)):
-                self._take(
-                    key, named[0], "the only one" if len(domains) == 1 else "the only other one"
-                )
+                self._take(key, named[0], f"the only {'one' if len(domains) == 1 else 'other one'}")
             elif len(domains) > 1:
                 problem = f"nothing says which validation set is the {key} one, {MEANING[key]}"
-                self.check.add(
-                    f"key {key}", problem, f"give --{key} NAME, one of {', '.join(named)}"
-                )
+                fix = f"give --{key} NAME, one of {', '.join(named)}"
+                self.check.add(f"key {key}", problem, fix)
         if len(domains) == 1:
             self._take_the_only(domains[0])
         self.notes += _third_sets(self.study, domains)
@@ -364,9 +360,7 @@ class _Start:
             steps = next((run.schedule.steps for run in runs if run.name == table.get("run")), None)
             if steps is not None and "steps" not in table:
                 table["steps"] = steps
-                self.notes.append(
-                    f"base {name}: saved after step {steps} of {table['run']}, its last"
-                )
+                self.notes.append(f"base {name}: saved at step {steps} of {table['run']}, its last")
 
 
 def _called(key: str, domains: Sequence[str]) -> str | None:

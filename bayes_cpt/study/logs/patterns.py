@@ -78,9 +78,7 @@ class Format(Strict):
 
     def counts(self, line: str) -> bool:
         """Whether a line is one of this program's with something to tell."""
-        return any(
-            (form.groups or self.instead) and form.search(line) is not None for form in self.lines
-        )
+        return any((own.groups or self.instead) and own.search(line) for own in self.lines)
 
 
 @cache
@@ -137,9 +135,7 @@ def _matches(
         match = next((found for line in form.lines if (found := line.search(text))), None)
         if match is None:
             continue
-        cells: dict[str, Any] = {
-            name: value for name, value in match.groupdict().items() if value is not None
-        }
+        cells: dict[str, Any] = {k: own for k, own in match.groupdict().items() if own is not None}
         total, *_ = numbers([cells.pop(TOTAL, None)], whole=True)
         stated |= {"steps": steps} if (steps := as_count(total[0])) else {}
         micro = cells.pop(MICRO, None)

@@ -21,15 +21,11 @@ from bayes_cpt.study.tables import UTF_16, decoded
 
 EMPTY_CELLS = ("na", "n/a", "null", "none", "-", "--")
 COMPRESSED = (".gz", ".bz2", ".xz", ".zip")
-PLAIN = re.compile(
-    r"[+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?|[+-]?(?:nan|inf|infinity)", re.IGNORECASE
-)
+PLAIN = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?|[+-]?(?:nan|inf|infinity)", re.I)
 # One separator before three digits: the thousands of a whole number, or a decimal mark.
 UNCLEAR = re.compile(r"[+-]?[1-9]\d{0,2}[.,]\d{3}")
 GROUPED = re.compile(r"[+-]?[1-9]\d{0,2}(?:([., \u00a0\u2009\u202f_'’])\d{3})(?:\1\d{3})*")
-WITH_DECIMALS = re.compile(
-    r"[+-]?(?:\d+|\d{1,3}(?:[., ]\d{3})+)([.,])\d+(?:e[+-]?\d+)?", re.IGNORECASE
-)
+WITH_DECIMALS = re.compile(r"[+-]?(?:\d+|\d{1,3}(?:[., ]\d{3})+)([.,])\d+(?:e[+-]?\d+)?", re.I)
 SUFFIXED = re.compile(r"([+-]?\d+(?:[.,]\d+)?)\s?([kmbg])", re.IGNORECASE)
 FACTORS = {"k": 1e3, "m": 1e6, "b": 1e9, "g": 1e9}
 

@@ -472,9 +472,7 @@ def _events(log: RawLog, file: Path, below: str) -> Iterator[Entry]:
         from tensorboard.util.tensor_util import make_ndarray
     except ImportError:
         fix = "install it with pip install 'bayes-cpt[logs]', or export the run as CSV"
-        raise fail(
-            str(file), "the library that reads it, tensorboard, is not installed", fix
-        ) from None
+        raise fail(str(file), "its library, tensorboard, is not installed", fix) from None
     records = PyRecordReader_New(str(file))
     for number in count(1):
         try:

@@ -206,9 +206,8 @@ def _segments(logged: _Logged) -> list[Segment] | None:
 
 def _from_zero(logged: _Logged, points: int) -> _Piece | None:
     """Return the line from zero through the first points, a warm-up, None where they are on none."""
-    steps, rates, tolerance = (
-        array[:points] for array in (logged.steps, logged.rates, logged.tolerance)
-    )
+    near = logged.at(slice(points))
+    steps, rates, tolerance = near.steps, near.rates, near.tolerance
     if steps[0] < 1 or not rates[0] > 0:
         return None
     slope = float((steps * rates).sum() / (steps * steps).sum())
@@ -387,9 +386,8 @@ def _fitted(
 
     Its misfit is the largest one, in tolerances; where least squares nearly fit, that is made less.
     """
-    steps, rates, tolerance = (
-        array[first:last] for array in (logged.steps, logged.rates, logged.tolerance)
-    )
+    part = logged.at(slice(first, last))
+    steps, rates, tolerance = part.steps, part.rates, part.tolerance
     if join is not None:
         steps, rates = np.r_[start, steps], np.r_[join.rate, rates]
         tolerance = np.r_[join.tolerance, tolerance]
