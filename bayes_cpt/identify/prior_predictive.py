@@ -179,8 +179,6 @@ def above_zero(losses: Floats) -> NDArray[np.bool_]:
 def _check_phase(spec: ModelSpec, plan: Study) -> None:
     if not spec.law.last_phase_runs(plan):
         phase = "cpt" if spec.law.continual else "pt"
-        raise StudyError.at(
-            f"plan {plan.name}, model {spec.name}",
-            f"there is no {phase.upper()} run, and the law is about such runs",
-            f'add a run of phase = "{phase}", or choose another model',
-        )
+        problem = f"there is no {phase.upper()} run, and the law is about such runs"
+        fix = f'add a run of phase = "{phase}", or choose another model'
+        raise StudyError.at(f"plan {plan.name}, model {spec.name}", problem, fix)

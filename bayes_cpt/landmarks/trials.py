@@ -271,11 +271,9 @@ def law_draws(posterior: Posterior, draws: int) -> list[Draws]:
 def check_continual(frame: BoundModel) -> None:
     """Raise StudyError if the law knows no CPT phase."""
     if not frame.spec.law.continual:
-        raise StudyError.at(
-            f"model {frame.spec.name}",
-            "the law knows no CPT phase, and landmarks are those of CPT",
-            "fit with --model cpt or cpt-replay",
-        )
+        problem = "the law knows no CPT phase, and landmarks are those of CPT"
+        fix = "fit with --model cpt or cpt-replay"
+        raise StudyError.at(f"model {frame.spec.name}", problem, fix)
 
 
 def trial_losses(draws: Draws, trials: Sequence[Trial], steps: Sequence[ArrayLike]) -> Floats:

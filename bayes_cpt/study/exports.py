@@ -68,11 +68,9 @@ def training_arguments(run: Run) -> dict[str, Any]:
     kind, options = ("", {}) if parts is None else _huggingface_kind(parts)
     # Polynomial only falls.
     if parts is None or (kind == "polynomial" and parts.end > parts.peak):
-        raise StudyError.at(
-            f"run {run.name}",
-            "Hugging Face's schedulers cannot follow this schedule",
-            "export it for torch, whose LambdaLR takes any, or plan warm-up, stable, decay",
-        )
+        problem = "Hugging Face's schedulers cannot follow this schedule"
+        fix = "export it for torch, whose LambdaLR takes any, or plan warm-up, stable, decay"
+        raise StudyError.at(f"run {run.name}", problem, fix)
     arguments: dict[str, Any] = {
         "learning_rate": parts.peak,
         "max_steps": run.schedule.steps,

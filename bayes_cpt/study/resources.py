@@ -138,11 +138,9 @@ def check_counted(
     if unique_tokens is not None and tokens_per_step is None and unknown:
         others = f" and {len(unknown) - 1} more" if len(unknown) > 1 else ""
         step = f"a step of run {unknown[0]}{others}"
-        check.add(
-            "table study, key unique_tokens",
-            f"epochs cannot be counted: nothing says how many tokens {step} takes",
-            "add tokens_per_step = ... to [study], the tokens of one optimiser step",
-        )
+        problem = f"epochs cannot be counted: nothing says how many tokens {step} takes"
+        fix = "add tokens_per_step = ... to [study], the tokens of one optimiser step"
+        check.add("table study, key unique_tokens", problem, fix)
 
 
 def note_epochs(

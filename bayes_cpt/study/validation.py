@@ -108,11 +108,9 @@ def examine(
     note_epochs(cautions, parts.tokens_per_step, parts.unique_tokens, parts.runs, origin.settings)
     for run in parts.runs:
         if left := run.schedule.interpolated_steps:
-            cautions.add(
-                f"{origin.rates}, run {run.name}",
-                f"{left} of {run.schedule.steps} learning rates are interpolated linearly",
-                "log every step if the learning rate changes between the logged ones",
-            )
+            problem = f"{left} of {run.schedule.steps} learning rates are interpolated linearly"
+            fix = "log every step if the learning rate changes between the logged ones"
+            cautions.add(f"{origin.rates}, run {run.name}", problem, fix)
     check.problems = [problem.within(origin.settings) for problem in check.problems]
     losses = parts.losses
     if not losses.index.is_unique:
@@ -213,11 +211,9 @@ def _check_runs(check: Check, parts: Parts, malformed: Collection[str]) -> None:
         if run.base is None or run.base in malformed:
             continue
         if run.base not in bases:
-            check.add(
-                f"run {run.name}, key base",
-                f"the base {run.base!r} is unknown{suggestion(run.base, bases)}",
-                f"name one of {', '.join(bases) or 'none'}, or add [bases.{run.base}]",
-            )
+            problem = f"the base {run.base!r} is unknown{suggestion(run.base, bases)}"
+            fix = f"name one of {', '.join(bases) or 'none'}, or add [bases.{run.base}]"
+            check.add(f"run {run.name}, key base", problem, fix)
             continue
         size = bases[run.base].model_size
         if run.model_size is not None and size is not None and run.model_size != size:
@@ -280,11 +276,9 @@ def _of_known_runs(
     is_known = _of_run(losses, dict.fromkeys(by_name, True), False)
     for name, rows in losses[~is_known].groupby("run", sort=False):
         if name not in malformed:
-            table.add(
-                table.place(rows.index[0]),
-                f"the run {name!r} is unknown{suggestion(name, by_name)} ({len(rows)} rows)",
-                f"add [runs.{name}] to the settings, or correct the name",
-            )
+            problem = f"the run {name!r} is unknown{suggestion(name, by_name)} ({len(rows)} rows)"
+            fix = f"add [runs.{name}] to the settings, or correct the name"
+            table.add(table.place(rows.index[0]), problem, fix)
     known = losses[is_known]
     steps = known["step"].to_numpy()
     too_late = steps > _of_run(known, {run.name: run.schedule.steps for run in runs}, 0)
@@ -420,8 +414,6 @@ def _note_flat_curves(cautions: TableCheck, losses: pd.DataFrame) -> None:
         (run, domain), count = flat.index[0], flat.iloc[0]
         first = losses.index[(losses["run"] == run) & (losses["domain"] == domain)][0]
         others = f"; so it is in {len(flat) - 1} more curves" if len(flat) > 1 else ""
-        cautions.add(
-            cautions.place(first),
-            f"all {count} losses of this curve are {losses.at[first, 'loss']:g}{others}",
-            "give the validation loss that was measured at each step, not one value repeated",
-        )
+        problem = f"all {count} losses of this curve are {losses.at[first, 'loss']:g}{others}"
+        fix = "give the validation loss that was measured at each step, not one value repeated"
+        cautions.add(cautions.place(first), problem, fix)

@@ -100,11 +100,9 @@ class StepAxis:
         needed = {"steps": "", "epochs": "per_epoch"}.get(unit, "per_step")
         given = {key: size for key in SIZES if (size := getattr(self.counting, key)) is not None}
         for key in sorted(given.keys() - {needed}):
-            raise fail(
-                f"{self.raw.source}, --{key.replace('_', '-')} {given[key]:g}",
-                f"{counter} counts {unit}, of which that is no size",
-                "say what it counts, --step-unit UNIT, or leave the option out",
-            )
+            problem = f"{counter} counts {unit}, of which that is no size"
+            fix = "say what it counts, --step-unit UNIT, or leave the option out"
+            raise fail(f"{self.raw.source}, --{key.replace('_', '-')} {given[key]:g}", problem, fix)
         if needed and not given:
             raise fail(
                 f"{self.raw.source}, column {counter}",

@@ -348,11 +348,9 @@ class _Start:
                 f"base {name}: taken to be the last checkpoint of the PT run {pretraining[0]}"
             )
         else:
-            self.check.add(
-                "bases",
-                "nothing says what the runs start from",
-                "give --pt RUN and its log, --open-base NAME, or [bases.NAME] in --answers FILE",
-            )
+            problem = "nothing says what the runs start from"
+            fix = "give --pt RUN and its log, --open-base NAME, or [bases.NAME] in --answers FILE"
+            self.check.add("bases", problem, fix)
 
     def place_bases(self, runs: Sequence[Run]) -> None:
         """Give each base that lies on a PT run its steps: the run's last unless it says."""

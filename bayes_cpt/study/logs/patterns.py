@@ -64,11 +64,9 @@ class Format(Strict):
         lines = []
         for pattern in patterns:
             if not PLACEHOLDER.search(pattern):
-                raise fail(
-                    f"--pattern {pattern!r}",
-                    "it has no {name} for a number",
-                    "write it as in --pattern 'step {step} ... val loss {val_loss}'",
-                )
+                problem = "it has no {name} for a number"
+                fix = "write it as in --pattern 'step {step} ... val loss {val_loss}'"
+                raise fail(f"--pattern {pattern!r}", problem, fix)
             pieces = [re.escape(piece.strip()) for piece in re.split(r"\.\.\.|…", pattern)]
             text = ".*?".join(re.sub(r"(?:\\ )+", r"\\s+", piece) for piece in pieces)
             lines.append(text.replace(r"\{", "{").replace(r"\}", "}"))
@@ -105,11 +103,9 @@ def read_text(path: Path, form: Format, kind: str) -> RawLog:
     log.rows += [Row(file, *found) for found in _matches(lines, form, log.stated, aside)]
     if not log.rows:
         nearest = nearest_formats(lines[:2000])
-        raise fail(
-            str(path),
-            f"none of its {len(lines)} lines is one that {kind} writes",
-            f"name its kind ({', '.join(nearest)} are nearest), or {BY_PATTERN}",
-        )
+        problem = f"none of its {len(lines)} lines is one that {kind} writes"
+        fix = f"name its kind ({', '.join(nearest)} are nearest), or {BY_PATTERN}"
+        raise fail(str(path), problem, fix)
     for what, numbers_of_lines in aside.items():
         log.notes.append(
             f"{path}, line {numbers_of_lines[0]}: {len(numbers_of_lines)} {what} are of no step of "

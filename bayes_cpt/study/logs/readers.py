@@ -373,11 +373,9 @@ def _huggingface(path: Path) -> RawLog:
     files = [path, path / STATE, *(folder / STATE for folder in path.glob("checkpoint-*"))]
     states = [_state(file) for file in files if file.is_file()]
     if not states:
-        raise fail(
-            str(path),
-            f"there is no {STATE} here, nor in folders checkpoint-N",
-            "name the Trainer's output folder, one of its checkpoints, or the file",
-        )
+        problem = f"there is no {STATE} here, nor in folders checkpoint-N"
+        fix = "name the Trainer's output folder, one of its checkpoints, or the file"
+        raise fail(str(path), problem, fix)
     log = RawLog(str(path), counter="step", trains_between=True)
     # Of states of one run the latest has the log of the others, but for what a resumed job did again.
     states.sort(key=lambda state: state.last)

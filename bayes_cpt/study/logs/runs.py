@@ -150,11 +150,9 @@ def read_run_log(name: str, recipes: Sequence[Recipe]) -> tuple[list[Recipe], Lo
         logs = [recipe.read() for recipe in recipes]
     every = [domain for log in logs for domain in log.domains]
     if twice := sorted({domain for domain in every if every.count(domain) > 1}):
-        raise fail(
-            f"run {name}, {logs[-1].source}",
-            f"two logs have losses of the validation set {', '.join(twice)!r}",
-            "say of which set each is, with losses = { SERIES = SET } in its table of --answers",
-        )
+        problem = f"two logs have losses of the validation set {', '.join(twice)!r}"
+        fix = "say of which set each is, with losses = { SERIES = SET } in its table of --answers"
+        raise fail(f"run {name}, {logs[-1].source}", problem, fix)
     stated: dict[str, Any] = {}
     for log in reversed(logs):
         stated |= {key: value for key, value in asdict(log.stated).items() if value is not None}
@@ -210,11 +208,9 @@ def logged_run(
         schedule = _logged_schedule(place, log, recipe, notes)
     elif (wrong := _differing_rate(log, stated)) is not None:
         step, rate, planned = wrong
-        raise fail(
-            f"{place}, step {step}",
-            f"the logged learning rate is {rate:g}, and {planned:g} by the stated schedule",
-            "correct the schedule in study.toml, or take it out and let it be read from the log",
-        )
+        problem = f"the logged learning rate is {rate:g}, and {planned:g} by the stated schedule"
+        fix = "correct the schedule in study.toml, or take it out and let it be read from the log"
+        raise fail(f"{place}, step {step}", problem, fix)
     else:
         schedule = stated
     losses = tuple(row for row in log.losses if continual or row[0] > 0)
