@@ -184,7 +184,7 @@ class Objective(Strict):
         for name, weight in self.weights.items():
             if weight < 0:
                 raise ValueError(
-                    f"weights.{name} is {weight:g}: losses are minimised, give 0 or more"
+                    f"weights.{name} is {weight:g}: give 0 or more, as losses are minimised"
                 )
         if not sum(self.weights.values()) > 0:
             raise ValueError("weights: all are 0, so that nothing is to be minimised")

@@ -212,13 +212,9 @@ def read_target(
     ]
     check_base(posterior.study, target, chosen)
     if not chosen:
-        raise StudyError.at(
-            f"plan {target.name}",
-            "it has no CPT run on the base that was fitted"
-            if unknown
-            else "it has no CPT run on a base whose schedule is known",
-            "start a run from that base" if unknown else GIVE_SCHEDULE,
-        )
+        kind = "the base that was fitted" if unknown else "a base whose schedule is known"
+        fix = "start a run from that base" if unknown else GIVE_SCHEDULE
+        raise StudyError.at(f"plan {target.name}", f"it has no CPT run on {kind}", fix)
     return target, chosen
 
 

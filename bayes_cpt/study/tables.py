@@ -179,12 +179,10 @@ def csv_lines(
             elif any(map(str.strip, cells)):
                 # The comma of a number makes two cells of it.
                 decimal = len(cells) > len(header) and all(cell.isdigit() for cell in cells[-2:])
-                check.add(
-                    f"{place}, line {reader.line_num}",
-                    f"the line has {len(cells)} cells, the header {len(header)}",
-                    f"give it the cells {', '.join(header)}"
-                    + (f": write {'.'.join(cells[-2:])} with a point" if decimal else ""),
-                )
+                problem = f"the line has {len(cells)} cells, the header {len(header)}"
+                point = f": write {'.'.join(cells[-2:])} with a point" if decimal else ""
+                fix = f"give it the cells {', '.join(header)}{point}"
+                check.add(f"{place}, line {reader.line_num}", problem, fix)
     except csv.Error as error:
         place, problem = f"{place}, line {reader.line_num}", f"this is not CSV: {error}"
         raise StudyError.at(place, problem, "close the quotes and save it again") from None

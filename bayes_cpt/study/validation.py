@@ -191,12 +191,9 @@ def _check_sets(check: Check, parts: Parts) -> None:
             fix = f"name some of {', '.join(names)}, or add it to target in [study]"
             check.add(place, problem + suggestion(name, names), fix)
         if run.phase == "cpt" and len(names) > 1 and run.targets is None and run.replay != 1:
-            check.add(
-                place,
-                f"the study has {len(names)} targets, and the run does not say which it trains on",
-                f'write targets = "{names[0]}", or the share of each, as in '
-                f"targets = {{ {names[0]} = 0.7, {names[1]} = 0.3 }}",
-            )
+            problem = f"of {len(names)} targets nothing says which the run trains on"
+            shares = f"{{ {names[0]} = 0.7, {names[1]} = 0.3 }}"
+            check.add(place, problem, f'write targets = "{names[0]}", or shares as in {shares}')
 
 
 def _check_runs(check: Check, parts: Parts, malformed: Collection[str]) -> None:
@@ -284,12 +281,9 @@ def _of_known_runs(
     too_late = steps > _of_run(known, {run.name: run.schedule.steps for run in runs}, 0)
     for name, rows in known[too_late].groupby("run", sort=False):
         length = by_name[name].schedule.steps
-        table.add(
-            table.place(rows.index[0]),
-            f"step {rows['step'].iloc[0]} lies beyond the {length} steps of the schedule ({len(rows)} "
-            f"rows of {name})",
-            "lengthen the schedule, or count steps from 1 inside the phase",
-        )
+        late = f"step {rows['step'].iloc[0]} lies beyond the {length} steps of the schedule"
+        fix = "lengthen the schedule, or count steps from 1 inside the phase"
+        table.add(table.place(rows.index[0]), f"{late} ({len(rows)} rows of {name})", fix)
     too_early = _of_run(known, {run.name: run.phase == "pt" for run in runs}, False) & (steps == 0)
     for label in known.index[too_early]:
         fix = "remove the row: steps count from 1, and step 0 is only for a CPT run's base"
@@ -313,12 +307,9 @@ def _check_measured(table: TableCheck, cautions: Check, losses: pd.DataFrame, pa
             continue
         hint = suggestion(name, measured)
         if key == "target" and len(parts.targets) > 1:
-            cautions.add(
-                f"{table.file}, domain {name}",
-                f"no row has the target {name!r}{hint}: what is said of it is what the other targets lead "
-                "to expect",
-                "add its losses, at step 0 at least, or leave it so",
-            )
+            problem = f"no row has the target {name!r}{hint}: it is forecast by the other targets"
+            fix = "add its losses, at step 0 at least, or leave it so"
+            cautions.add(f"{table.file}, domain {name}", problem, fix)
         else:
             fix = f"set {key} in [study] to one of {', '.join(measured)}, or add its losses"
             table.add(table.file, f"no row has the {key} validation set {name!r}{hint}", fix)
@@ -357,13 +348,10 @@ def _note_base_losses(
         here = (losses["run"] == run) & (losses["step"] == step) & (losses["domain"] == domain)
         for there in losses["loss"][here & ((losses["loss"] - first).abs() > SIMILAR_LOSS)]:
             bits = abs(abs(math.log(first / there)) - abs(math.log(math.log(2)))) < 0.02
-            cautions.add(
-                cautions.place(rows.index[0]),
-                f"the base {name} has loss {first:g} here but {there:g} at step {step} of its PT run {run}",
-                f"one is in bits: multiply it by {math.log(2):.4f}"
-                if bits
-                else "measure both on the same sequences",
-            )
+            scaled = f"one is in bits: multiply it by {math.log(2):.4f}"
+            fix = scaled if bits else "measure both on the same sequences"
+            problem = f"the base {name} has loss {first:g} here, {there:g} at step {step} of {run}"
+            cautions.add(cautions.place(rows.index[0]), problem, fix)
 
 
 def _check_scale(table: TableCheck, cautions: TableCheck, losses: pd.DataFrame) -> None:
@@ -395,12 +383,9 @@ def _note_disorder(cautions: TableCheck, losses: pd.DataFrame) -> None:
     falls = losses[losses.groupby(curves, sort=False)["step"].diff() < 0]
     firsts = falls.index[~falls.duplicated(curves)].tolist()
     if firsts:
-        cautions.add(
-            cautions.place(firsts[0]),
-            f"its step is below that of an earlier row of its curve; {len(firsts)} curves are out "
-            "of order and were sorted by step",
-            "check that each log is of one run without a restart, and sort the rows",
-        )
+        problem = f"its step is below an earlier row's; {len(firsts)} curves were sorted by step"
+        fix = "check that each log is of one run without a restart, and sort the rows"
+        cautions.add(cautions.place(firsts[0]), problem, fix)
 
 
 def _note_flat_curves(cautions: TableCheck, losses: pd.DataFrame) -> None:

@@ -283,13 +283,9 @@ def study_of(run: Run, domain: str, rows: pd.DataFrame) -> Study:
 def _check_enough(study: Study, domain: str, spec: ModelSpec) -> None:
     count = len(observed_steps(study, study.run(RUN), domain, spec.residuals))
     if count < FEWEST:
-        raise fail(
-            f"the log, validation set {domain}",
-            f"it is too short to say anything: {count} losses lie where the law holds, after the warm-up "
-            "and the first steps",
-            f"wait for {FEWEST} of them, or evaluate more often; --loss SERIES=train forecasts the "
-            "loss of training",
-        )
+        problem = f"it is too short to say anything: {count} losses lie after the first steps"
+        fix = f"wait for {FEWEST}, or evaluate more often; --loss SERIES=train is the training loss"
+        raise fail(f"the log, validation set {domain}", problem, fix)
 
 
 def untold(posterior: Posterior, domain: str) -> tuple[str, ...]:

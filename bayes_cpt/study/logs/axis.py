@@ -104,12 +104,10 @@ class StepAxis:
             fix = "say what it counts, --step-unit UNIT, or leave the option out"
             raise fail(f"{self.raw.source}, --{key.replace('_', '-')} {given[key]:g}", problem, fix)
         if needed and not given:
-            raise fail(
-                f"{self.raw.source}, column {counter}",
-                f"it counts {unit}, and nothing says {SIZES[needed].format(unit)}",
-                f"give --step-unit {unit} and --{needed.replace('_', '-')} N, or name the column of the "
-                "steps, --step COLUMN",
-            )
+            problem = f"it counts {unit}, and nothing says {SIZES[needed].format(unit)}"
+            size = f"--{needed.replace('_', '-')} N"
+            fix = f"give --step-unit {unit} and {size}, or the column of the steps, --step COLUMN"
+            raise fail(f"{self.raw.source}, column {counter}", problem, fix)
         return float(given.get(needed, 1.0))
 
     def _counter(self) -> str:
@@ -135,10 +133,8 @@ class StepAxis:
                     )
         if rank == "calls":
             self._check_calls(best)
-            self.notes.append(
-                f"{self.raw.source}: steps are taken from W&B's {best}, which counts them only if "
-                "wandb.log was given the step"
-            )
+            said = f"steps are W&B's {best}: right only if wandb.log was given the step"
+            self.notes.append(f"{self.raw.source}: {said}")
         elif (others := [*found["steps"], *found["calls"]]) != ["step"]:
             others = [name for name in others if name not in found[rank]]
             besides = f", not by {', '.join(others)}" if others else ""
@@ -157,12 +153,10 @@ class StepAxis:
         alone = 1 < measured.sum() < len(known) and not (measured & trained).any()
         chart = any(name.lower() == "run" for name in self.cells.names)
         if chart or (by_one and alone):
-            raise fail(
-                f"{self.raw.source}, column {calls}",
-                "it is W&B's own count of calls of wandb.log, and not the trainer's of steps",
-                "export the run with the trainer's counter too (train/global_step, as the x axis of a "
-                f"chart), or say --step {calls} if wandb.log was given the step",
-            )
+            problem = "it is W&B's own count of calls of wandb.log, and not the trainer's of steps"
+            fix = "export the run with the trainer's counter (train/global_step, a chart's x axis)"
+            fix += f", or say --step {calls} if wandb.log was given the step"
+            raise fail(f"{self.raw.source}, column {calls}", problem, fix)
 
     def _counts(self, counter: str) -> Floats:
         """Return what is counted in each row, NaN where nothing is."""

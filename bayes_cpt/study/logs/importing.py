@@ -484,12 +484,12 @@ def _merged(
     if differ and overlap == "refuse":
         (step, domain), other = differ[0], before[differ[0]]
         problem = f"the study has {other:g} there, the log {now[differ[0]]:g}"
-        raise LogError.at(
-            f"run {name}, step {step}, domain {domain}",
-            f"{problem} ({len(differ)} points differ)",
-            "give --overlap last to take the log's, --overlap first to keep the study's; a log of "
-            "another validation set needs its own --loss SERIES=SET",
+        problem += f" ({len(differ)} points differ)"
+        fix = (
+            "give --overlap last for the log's, first for the study's; a log of another validation "
         )
+        fix += "set needs its own --loss SERIES=SET"
+        raise LogError.at(f"run {name}, step {step}, domain {domain}", problem, fix)
     if gone := [key for key in before if key not in now and key[1] in log.domains]:
         notes.append(f"run {name}: {len(gone)} losses that the log has no more were kept")
     if differ:

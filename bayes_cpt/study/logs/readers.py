@@ -105,12 +105,9 @@ def kind_of(path: Path) -> str:
         for kind, pattern in FOLDERS.items():
             if next(path.rglob(pattern), None) is not None:
                 return kind
-        raise fail(
-            str(path),
-            "it is no Trainer's or TensorBoard folder",
-            "name the log itself: a table (csv, jsonl, parquet), as W&B and MLflow export one, or the text "
-            "that the program printed",
-        )
+        problem = "it is no Trainer's or TensorBoard folder"
+        fix = "name the log: the printed text, or a table (csv, jsonl, parquet) as of W&B or MLflow"
+        raise fail(str(path), problem, fix)
     if plain.suffix == ".wandb":
         fix = "export the history of the run as CSV: of an offline run after wandb sync"
         raise fail(str(path), "W&B's own files of a run are not read", fix)
@@ -385,11 +382,9 @@ def _huggingface(path: Path) -> RawLog:
         whole = state is not newest and own == [row.cells for row in newest.rows[: len(own)]]
         if not whole and _first_trained(state) != _first_trained(newest):
             ours, theirs = newest.file.parent, state.file.parent
-            raise fail(
-                str(path),
-                f"there are two runs in it: the log of {ours.name} does not contain that of {theirs.name}",
-                f"name one of its checkpoints, {ours} or {theirs}, or move the other run's away",
-            )
+            problem = f"there are two runs in it: {ours.name} lacks the log of {theirs.name}"
+            fix = f"name one of its checkpoints, {ours} or {theirs}, or move the other run's away"
+            raise fail(str(path), problem, fix)
         log.rows += [] if whole else state.rows
         log.stated |= {"steps": state.announced} if state.announced else {}
     if len(states) > 1:
@@ -452,11 +447,9 @@ def _tensorboard(path: Path) -> RawLog:
         series[below] = series.get(below, set()) | names
     for one, other in combinations(series, 2):
         if len(series[one] & series[other]) > 1:
-            raise fail(
-                str(path),
-                f"the folders {one or '.'} and {other or '.'} have the same series: they are of two runs",
-                "name one of these folders, or those of one resumed job in the order of their parts",
-            )
+            both = f"the folders {one or '.'} and {other or '.'} have the same series"
+            fix = "name one of these folders, or those of one resumed job in their order"
+            raise fail(str(path), f"{both}: they are of two runs", fix)
     if len(files) > 1:
         log.notes.append(f"{path}: {len(files)} event files were read, in the order of their names")
     return log

@@ -271,11 +271,10 @@ class _Cleaning:
             return {series: naming.TRAIN}
         if not domains:
             others = [n for n in names if naming.count_of(n) not in ("own", "steps", "calls")]
-            raise fail(
-                self.raw.source,
-                f"no series is called a validation loss; there are {', '.join(others[:SHOWN])}",
-                "say which are, --loss SERIES=SET for each (a training loss is not one)",
-            )
+            there = ", ".join(others[:SHOWN])
+            problem = f"no series is called a validation loss; there are {there}"
+            fix = "say which are, --loss SERIES=SET for each (a training loss is not one)"
+            raise fail(self.raw.source, problem, fix)
         if len(set(domains.values())) < len(domains):
             problem = f"two series are of one validation set: {', '.join(domains)}"
             fix = "say which are meant, --loss SERIES=SET for each"
@@ -381,10 +380,8 @@ class _Cleaning:
             precise = times > 2 and digits_of(block[0].value) >= PRECISE
             kept += block[:1] if self.raw.carries or often or precise else block
         if len(kept) < len(points):
-            self.notes.append(
-                f"{what}: {len(points) - len(kept)} rows carry the last measurement along; each is taken "
-                "once, where it first appears"
-            )
+            carried = f"{len(points) - len(kept)} rows carry the last measurement along"
+            self.notes.append(f"{what}: {carried}; each is taken once, where it first appears")
         return kept
 
     def _merged(self, points: Sequence[_Point], what: str) -> list[_Point]:
@@ -421,12 +418,9 @@ class _Cleaning:
             elif not math.isfinite(point.value):
                 count["dropped"] += 1
                 if not self.reading.drop_nan:
-                    self.check.add(
-                        point.row.place,
-                        f"the value of the {what} is {point.value:g} at step {step}",
-                        "give --drop-nan to leave such rows out, if the run went on from there; a run "
-                        "that diverged tells nothing about the law",
-                    )
+                    problem = f"the value of the {what} is {point.value:g} at step {step}"
+                    fix = "give --drop-nan to leave such rows out, if the run went on from there"
+                    self.check.add(point.row.place, problem, fix)
                     return []
             elif before is None:
                 kept[step] = point

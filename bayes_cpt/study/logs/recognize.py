@@ -124,10 +124,7 @@ def recognize(
     notes = [f"learning rates follow {_words(segments)}{precision}"]
     notes += _open_breaks(segments, _shifted(_Logged(at, values, values, total_steps), shift).steps)
     if shift:
-        notes.append(
-            "the trainer counts learning rates from step 0; the schedule counts them from 1, one step "
-            "earlier"
-        )
+        notes.append("the trainer counts rates from step 0, the schedule from 1: one step earlier")
     gaps = total_steps - int(np.unique(at[at > 0]).size)
     if gaps > 0:
         notes.append(f"{gaps} of {total_steps} rates are not logged and follow from the shape")

@@ -217,10 +217,8 @@ def logged_run(
     if left := len(log.losses) - len(losses):
         notes.append(f"{place}: {left} losses at step 0 were left out, as a PT run has none")
     if continual and not any(step == 0 for step, *_ in losses):
-        notes.append(
-            f"{place}: the log has no loss at step 0, the base itself; forecasts are wider without it "
-            "(Hugging Face: eval_on_start=True)"
-        )
+        said = "the log has no loss at step 0, the base itself, which would narrow forecasts"
+        notes.append(f"{place}: {said} (Hugging Face: eval_on_start=True)")
     run = Run(name, schedule=schedule, **keys)
     return LoggedRun(run, losses, tuple(dict.fromkeys(notes)))
 
@@ -239,12 +237,11 @@ def _logged_schedule(place: str, log: Log, recipe: Recipe, notes: list[str]) -> 
     announced = recipe.total_steps or log.stated.steps or 0
     total = max(announced, log.last_step)
     if not any(rate > 0 for _, rate in log.rates):
-        raise fail(
-            f"{place}, key schedule",
-            f"no learning rate is in {log.source}{f': {log.no_rates}' if log.no_rates else ''}",
-            "give --rate SERIES if it is there by another name; else state it, as in --schedule "
-            f"'[{{ shape = \"constant\", steps = {max(total, 1)}, start = 1e-4, end = 1e-4 }}]'",
-        )
+        why = f": {log.no_rates}" if log.no_rates else ""
+        problem = f"no learning rate is in {log.source}{why}"
+        segment = f'{{ shape = "constant", steps = {max(total, 1)}, start = 1e-4, end = 1e-4 }}'
+        fix = f"give --rate SERIES if it has another name; else state it, --schedule '[{segment}]'"
+        raise fail(f"{place}, key schedule", problem, fix)
     if not announced:
         notes.append(
             f"{place}: its length is taken as {total} steps, the last of the log (--total-steps)"
