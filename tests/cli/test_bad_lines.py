@@ -123,7 +123,10 @@ LINES: list[tuple[str, tuple[str, ...]]] = [
     (f"validate forecast {STUDY} --tails none --no-whole", ("there is nothing to predict",)),
     (f"validate forecast {STUDY} --model pretrain --runs r25_cos", ("no runs of phase cpt",)),
     (f"validate forecast {STUDY} --held-out nowhere", ("nowhere: there is no such folder",)),
-    (f"validate forecast {STUDY} -o nowhere/out", ("nowhere: there is no such folder",)),
+    (
+        f"validate forecast {STUDY} --runs r25_cos,r50_cos --tails none -o nowhere/out",
+        ("nowhere: there is no such folder",),
+    ),
     (f"compare {STUDY} --models cpt-replay", ("nothing to compare cpt-replay with",)),
     (f"compare {STUDY} --models cpt-replay,pretrain", ("they predict different runs",)),
     (f"compare {STUDY} --models cpt-replay,cpt", ("has no term for them",)),

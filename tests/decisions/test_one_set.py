@@ -54,7 +54,8 @@ def test_the_law_is_that_of_what_was_measured(role: str, bases_too: bool) -> Non
 
 
 @pytest.mark.filterwarnings("ignore::bayes_cpt.errors.StudyWarning")
-@pytest.mark.parametrize("role", ["target", pytest.param("general", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("role", ROLES)
 def test_a_fit_of_one_set_forecasts_its_runs(role: str, tmp_path: Path) -> None:
     """Few numbers free, so that it is quick; the rest at medians of their priors."""
     free = ("reference_loss", "reference_slope", "shift_share", "replay_quarter", "replay_dilution")

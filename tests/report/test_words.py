@@ -68,11 +68,8 @@ def test_a_verdict_is_what_to_do_how_sure_and_what_would_change_it(verb: str) ->
     for line in verdict:
         assert len(line) <= LINE, line
         assert any(letter.isdigit() for letter in line) or line is verdict[2]
-
-
-@pytest.mark.parametrize("verb", MAKERS)
-def test_sentences_are_read_once(verb: str) -> None:
-    for text in (*result(verb).verdict(), *result(verb).sentences()):
+    # Sentences are read once.
+    for text in (*verdict, *result(verb).sentences()):
         assert text.endswith(".")
         for slip in (r"\bnan\b", r"\[\]", "  ", r"\.\.", r" [,.;:]"):
             assert not re.search(slip, text), text
