@@ -70,7 +70,7 @@ def learn_priors(
     draws
         Draws kept in each of the four chains of a fit [default: 1000].
     """
-    from bayes_cpt.history.evidence import TABLES, fit_studies, labels_of, widened
+    from bayes_cpt.history.evidence import fit_studies, labels_of, widened
     from bayes_cpt.history.learnt import learnt_model, learnt_text, share_below_zero
     from bayes_cpt.history.population import learn_population
     from bayes_cpt.report.forecasts import learnt_verdict, together
@@ -79,17 +79,18 @@ def learn_priors(
     file = OutputFile(output, (".toml",), model)
     spec = bayes_cpt.read_spec(model)
     named = _read(studies, spec)
-    folder, pool = Results(records), Pool(jobs, dask)
     digests = {name: study.digest() for name, study in named.items()}
     settings = described([spec], seed, wider=wider, draws=draws, studies=digests)
+    # Fits with other settings are refused.
+    folder = Records.open(Results(records).folder, settings, ()).folder
     with written.progress() as tell:
         evidence = fit_studies(
             tuple(named.values()),
             widened(spec, wider),
             seed,
             draws=draws,
-            pool=pool,
-            records=Records.open(folder.folder, settings, TABLES),
+            pool=Pool(jobs, dask),
+            folder=folder,
             progress=tell,
         )
         skipped = {fit.study: fit.problems for fit in evidence if fit.problems}

@@ -7,11 +7,9 @@ variance s. Directions of which a study takes next to nothing away carry no info
 up.
 """
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
 
@@ -21,17 +19,7 @@ from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.model.priors import Distribution
 from bayes_cpt.model.spec import ROLES, ModelSpec, sampled_labels
 from bayes_cpt.study.study import Study
-from bayes_cpt.validate.tasks import (
-    Pool,
-    Progress,
-    Records,
-    refit_row,
-    run_tasks,
-    task_seed,
-)
-
-if TYPE_CHECKING:
-    import pandas as pd
+from bayes_cpt.validate.tasks import Pool, Progress, fit_each
 
 type Label = tuple[str, str]
 
@@ -41,8 +29,6 @@ SHARED = "all"
 WIDER = 1.5
 # A direction of which a study leaves more of the prior's variance tells nothing.
 UNTOLD = 0.9
-# The tables of a folder of fits, their log last.
-TABLES = ("estimates", "fits")
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,58 +141,25 @@ def fit_studies(
     *,
     draws: int | None = None,
     pool: Pool | None = None,
-    records: Records | None = None,
+    folder: Path | None = None,
     progress: Progress | None = None,
 ) -> list[Evidence]:
-    """Fit each study under broad priors, and return what each says, in order."""
-    kept, where = records or Records.open(None, {}, TABLES), pool or Pool()
-    tasks = {study.name: study for study in studies}
-    left = tasks.keys() - kept.done
-    cores = where.cores(len(left)) if left else None
-    work = partial(_fitted, broad=broad, seed=seed, draws=draws, cores=cores)
-    stage = f"fitting {len(studies)} studies under broad priors"
-    run_tasks(work, tasks, where, kept, progress, stage)
-    return [_read(kept, study.name) for study in studies]
+    """Fit each study under broad priors, and return what each says, in order.
 
-
-def _fitted(
-    study: Study, *, broad: ModelSpec, seed: int, draws: int | None, cores: int | None
-) -> "dict[str, pd.DataFrame]":
-    """Return a study's tables: its moments, and how its fit went."""
-    import pandas as pd
-
-    from bayes_cpt.inference.fitting import fit
-    from bayes_cpt.inference.metric import SamplingError
-
-    began = time.perf_counter()
-    attempts = 0
-    try:
-        posterior = fit(study, broad, task_seed(seed, study.name), draws=draws, cores=cores)
-        evidence = evidence_of(posterior, broad)
-        attempts = int(posterior.tree.attrs["attempts"])
-    except SamplingError as error:
-        evidence = Evidence(study.name, (), np.empty(0), np.empty((0, 0)), (str(error),))
-    labels = ["/".join(label) for label in evidence.labels]
-    moments = pd.DataFrame(evidence.covariance, columns=[f"with {label}" for label in labels])
-    moments.insert(0, "mean", evidence.mean)
-    moments.insert(0, "label", labels)
-    log = refit_row(evidence.problems, attempts, began)
-    return {"estimates": moments, "fits": pd.DataFrame([log])}
-
-
-def _read(records: Records, study: str) -> Evidence:
-    """Return the evidence of a study from the tables that hold it."""
-    rows = records.tables["estimates"]
-    rows = rows[rows["task"] == study]
-    log = records.tables["fits"]
-    row = log[log["task"] == study].iloc[0]
-    pairs = (text.split("/") for text in rows["label"])
-    labels = tuple((name, role) for name, role in pairs)
-    columns = [f"with {text}" for text in rows["label"]]
-    return Evidence(
-        study,
-        labels,
-        rows["mean"].to_numpy(np.float64),
-        rows[columns].to_numpy(np.float64),
-        () if bool(row["trustworthy"]) else (str(row["problems"]),),
+    The options are those of `bayes_cpt.validate.tasks.fit_each`.
+    """
+    fits = fit_each(
+        {study.name: (study, broad) for study in studies},
+        seed,
+        draws=draws,
+        pool=pool,
+        folder=folder,
+        progress=progress,
+        stage=f"fitting {len(studies)} studies under broad priors",
     )
+    return [
+        evidence_of(own, broad)
+        if isinstance(own, Posterior)
+        else Evidence(name, (), np.empty(0), np.empty((0, 0)), (str(own),))
+        for name, own in fits.items()
+    ]

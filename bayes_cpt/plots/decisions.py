@@ -232,7 +232,7 @@ def next_run(result: RunValues) -> Figure:
     scale = 1000.0 / rows["cost"]
     style: dict[str, Any] = {"fmt": "o", "color": PALETTE[0], "markersize": 4, "linewidth": 1.2}
     axes.errorbar(scale * rows["value"], places, xerr=2.0 * scale * rows["error"], **style)
-    bar = {"marker": "|", "markersize": 8, "markeredgewidth": 1.6}
+    bar: dict[str, Any] = {"marker": "|", "markersize": 8, "markeredgewidth": 1.6}
     axes.plot(scale * rows["hurdle"], places, linestyle="", color=PALETTE[1], **bar)
     axes.axvline(0.0, color=GREY, linewidth=0.8)
     panels.rows(axes, names, xlabel="nats per 1,000 steps of cost")

@@ -19,7 +19,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from bayes_cpt.errors import Problem, SpecError, StudyError
-from bayes_cpt.inference.posterior import Posterior, load, stack
+from bayes_cpt.inference.posterior import Posterior, stack
 from bayes_cpt.model.setup import BoundModel
 from bayes_cpt.model.spec import ModelSpec, read_spec
 from bayes_cpt.study.study import Study
@@ -31,7 +31,7 @@ from bayes_cpt.validate.law_scores import (
     differences,
     stacking_weights,
 )
-from bayes_cpt.validate.tasks import Pool, Progress, Records, described
+from bayes_cpt.validate.tasks import Pool, Progress, Records, described, fit_each
 
 TAILS = (0.5,)
 # Runs without which there is no error of a difference, and no weights that have not seen a run.
@@ -268,8 +268,21 @@ def compare(
     settings = described(list(specs.values()), seed, study=study.digest(), draws=draws)
     records = Records.open(folder, settings, MIXTURE_TABLES)
     tell = progress or (lambda stage, share: None)
-    fits = _fits(study, specs, seed, draws, pool, folder, tell)
-    loo, scores = CurveLoo.of(fits), None
+    fits = fit_each(
+        {name: (study, spec) for name, spec in specs.items()},
+        seed,
+        draws=draws,
+        pool=pool,
+        folder=folder,
+        progress=tell,
+        stage=f"fitting {len(specs)} laws",
+    )
+    sampled = {name: own for name, own in fits.items() if isinstance(own, Posterior)}
+    for name in fits.keys() - sampled.keys():
+        problem = f"it cannot be sampled on the whole study: {str(fits[name]).rstrip('.')}"
+        fix = "leave it out of the comparison"
+        raise ComparisonError(Problem(f"model {name}", problem, fix))
+    loo, scores = CurveLoo.of(sampled), None
     if first is not None:
         first(loo)
     if folds:
@@ -282,7 +295,7 @@ def compare(
             folds, methods, seed, pool=pool, records=records, progress=tell
         )
         scores = LawScores.of(folds, quantiles, log_scores, refits, tuple(specs))
-    return Comparison(study, seed, fits, loo, scores)
+    return Comparison(study, seed, sampled, loo, scores)
 
 
 def read_models(models: Sequence[str | Path | ModelSpec]) -> dict[str, ModelSpec]:
@@ -363,43 +376,3 @@ def _common(folds: Sequence[Fold]) -> Fold:
     for other in folds[1:]:
         measured = measured.merge(other.measured[keys], on=keys)
     return folds[0].at(measured)
-
-
-def _fits(
-    study: Study,
-    specs: Mapping[str, ModelSpec],
-    seed: int,
-    draws: int | None,
-    pool: Pool,
-    folder: Path | None,
-    progress: Progress,
-) -> dict[str, Posterior]:
-    """Return the fit of each law to the whole study, from the folder where it is there already."""
-    paths = {} if folder is None else {name: folder / f"{name}.nc" for name in specs}
-    fits = {name: load(path) for name, path in paths.items() if path.is_file()}
-    left = [name for name in specs if name not in fits]
-    cores = pool.cores(len(left)) if left else None
-    fitted = partial(_fit, study=study, seed=seed, draws=draws, cores=cores)
-    stage = f"fitting {len(specs)} laws"
-    progress(stage, len(fits) / len(specs))
-    for name, posterior in pool.run(fitted, [specs[name] for name in left]):
-        fits[name] = posterior
-        if name in paths:
-            posterior.save(paths[name])
-        progress(stage, len(fits) / len(specs))
-    return {name: fits[name] for name in specs}
-
-
-def _fit(
-    spec: ModelSpec, *, study: Study, seed: int, draws: int | None, cores: int | None
-) -> tuple[str, Posterior]:
-    from bayes_cpt.inference.fitting import fit
-    from bayes_cpt.inference.metric import SamplingError
-
-    try:
-        fitted = fit(study, spec, seed, draws=draws, cores=cores)
-    except SamplingError as error:
-        problem = f"it cannot be sampled on the whole study: {str(error).rstrip('.')}"
-        fix = "leave it out of the comparison"
-        raise ComparisonError(Problem(f"model {spec.name}", problem, fix)) from None
-    return spec.name, fitted

@@ -6,6 +6,7 @@ thread, because sums split among threads round differently. A loop that was stop
 
 import hashlib
 import json
+import re
 import time
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -22,7 +23,10 @@ import pandas as pd
 
 from bayes_cpt.errors import Problem, ProblemError
 from bayes_cpt.files import replacing
+from bayes_cpt.inference.metric import SamplingError
+from bayes_cpt.inference.posterior import Posterior, load
 from bayes_cpt.model.spec import ModelSpec
+from bayes_cpt.study.study import Study
 from bayes_cpt.threads import one_thread
 
 type Progress = Callable[[str, float], None]
@@ -35,6 +39,8 @@ SETTINGS = "settings.json"
 TASK = "task"
 # What a table says where there is nothing to say: an empty cell would be read as a missing number.
 NOTHING = "none"
+# What a name has that the name of a file may not.
+UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 
 
 class ClusterError(ProblemError):
@@ -234,6 +240,45 @@ def _labelled[T, R](function: Callable[[T], R], call: tuple[str, T]) -> tuple[st
     """Return the label of a task with its result: results come in any order."""
     label, task = call
     return label, function(task)
+
+
+def fit_each(
+    wanted: Mapping[str, tuple[Study, ModelSpec]],
+    seed: int,
+    *,
+    draws: int | None = None,
+    pool: Pool | None = None,
+    folder: Path | None = None,
+    progress: Progress | None = None,
+    stage: str,
+) -> dict[str, Posterior | SamplingError]:
+    """Fit studies under models, by names; NAME.nc in the folder, where there is one, is not made again."""
+    paths = {} if folder is None else {own: folder / f"{UNSAFE.sub('-', own)}.nc" for own in wanted}
+    fits: dict[str, Posterior | SamplingError] = {
+        name: load(path) for name, path in paths.items() if path.is_file()
+    }
+    left = [(name, *own) for name, own in wanted.items() if name not in fits]
+    where, report = pool or Pool(), progress or (lambda stage, share: None)
+    cores = where.cores(len(left)) if left else None
+    report(stage, len(fits) / len(wanted))
+    for name, found in where.run(partial(_fit, seed=seed, draws=draws, cores=cores), left):
+        fits[name] = found
+        if name in paths and isinstance(found, Posterior):
+            found.save(paths[name])
+        report(stage, len(fits) / len(wanted))
+    return {name: fits[name] for name in wanted}
+
+
+def _fit(
+    task: tuple[str, Study, ModelSpec], *, seed: int, draws: int | None, cores: int | None
+) -> tuple[str, Posterior | SamplingError]:
+    from bayes_cpt.inference.fitting import fit
+
+    name, study, spec = task
+    try:
+        return name, fit(study, spec, seed, draws=draws, cores=cores)
+    except SamplingError as error:
+        return name, error
 
 
 def described(specs: Sequence[ModelSpec], seed: int, **others: Any) -> dict[str, Any]:

@@ -21,7 +21,6 @@ from pathlib import Path
 
 import pandas as pd
 
-from bayes_cpt.history.evidence import TABLES as FITS
 from bayes_cpt.history.evidence import Evidence, Label, fit_studies, labels_of
 from bayes_cpt.history.learnt import learnt_model, learnt_text
 from bayes_cpt.history.population import learn_population
@@ -118,8 +117,8 @@ def learn(
     studies = studies | sweeps
     digests = {name: study.digest() for name, study in studies.items()}
     settings = {"seed": seed, "model": vague.model_dump(mode="json"), "studies": digests}
-    records = Records.open(out / "fits", settings, FITS)
-    fits = fit_studies(list(studies.values()), vague, seed, pool=pool, records=records)
+    place = Records.open(out / "fits", settings, ()).folder
+    fits = fit_studies(list(studies.values()), vague, seed, pool=pool, folder=place)
     evidence: dict[str, Evidence] = dict(zip(studies, fits, strict=True))
     labels = tuple(label for label in labels_of(vague) if label[0] not in NOT_LEARNT)
     found = {}

@@ -8,7 +8,6 @@ from synthetic import as_posterior, lab, prior_as_posterior
 
 from bayes_cpt.arrays import Floats
 from bayes_cpt.history.evidence import (
-    TABLES,
     Evidence,
     evidence_of,
     fit_studies,
@@ -18,7 +17,7 @@ from bayes_cpt.history.evidence import (
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.model.setup import build_setup
 from bayes_cpt.model.spec import read_spec
-from bayes_cpt.validate.tasks import Pool, Records
+from bayes_cpt.validate.tasks import Pool
 
 SPEC = read_spec("pretrain")
 LABELS = (("a", "all"), ("b", "general"), ("c", "all"))
@@ -92,8 +91,7 @@ def test_fits_that_are_done_are_not_repeated(
     broad, study = widened(SPEC), lab()
 
     def learnt() -> list[Evidence]:
-        records = Records.open(tmp_path / "kept", {"seed": 1}, TABLES)
-        return fit_studies([study], broad, 1, pool=Pool(1), records=records)
+        return fit_studies([study], broad, 1, pool=Pool(1), folder=tmp_path)
 
     first, again = learnt()[0], learnt()[0]
     assert fitted == [study.name]
