@@ -1,7 +1,7 @@
 from pathlib import Path
 
 import pytest
-from command_line import Call, check_refusal
+from command_line import Call
 
 PLAN = "data/cpt-lab/plan-example.toml"
 
@@ -38,22 +38,3 @@ def test_the_figure(suffix: str, call: Call, tmp_path: Path) -> None:
     target = tmp_path / f"prior{suffix}"
     assert call("prior", "pretrain", "-o", target, "-q") == (0, "", "")
     assert target.stat().st_size > 10_000
-
-
-def test_a_prior_stated_as_an_interval(call: Call, tmp_path: Path) -> None:
-    target = tmp_path / "mine.toml"
-    target.write_text(STATED.format(keys="interval = [0.2, 0.8], mass = 0.8"))
-    found = call("prior", target, "--interval", 0.8, "--json").json()
-    (row,) = [r for r in found["priors"] if (r["parameter"], r["domain"]) == ("exponent", "kernel")]
-    assert (row["lower"], row["upper"]) == pytest.approx((0.2, 0.8), rel=1e-3)
-    target.write_text(STATED.format(keys="interval = [0.8, 0.2]"))
-    check_refusal(call("prior", target), ("mine.toml", "exponent", "interval = [lower, upper]"))
-
-
-STATED = """
-extends = "cpt-replay"
-name = "mine"
-[priors.exponent]
-reason = "Our own PT runs."
-every = {{ distribution = "lognormal", {keys} }}
-"""

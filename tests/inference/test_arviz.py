@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import arviz as az
 import matplotlib.pyplot as plt
 import numpy as np
+import pandas as pd
 import pytest
 import xarray as xr
 from scipy.special import logsumexp
@@ -12,6 +13,7 @@ from synthetic import lab, prior_as_posterior
 
 from bayes_cpt.identify.sensitivity import power_scaling
 from bayes_cpt.inference.diagnostics import Diagnostics
+from bayes_cpt.inference.law_checks import check_law
 from bayes_cpt.inference.posterior import Posterior, load
 from bayes_cpt.inference.sampling import Sample
 from bayes_cpt.inference.trees import build_posterior
@@ -79,6 +81,12 @@ def test_prior_sensitivity_is_that_of_the_priors(posterior: Posterior, tree: xr.
     np.testing.assert_allclose([found[name].to_numpy().ravel()[0] for name in names], wanted)
     summary = az.psense_summary(tree, var_names=names)
     assert np.isfinite(summary[["prior", "likelihood"]].to_numpy(dtype=float)).all()
+
+
+def test_checks_of_the_law_are_those_of_the_draws(posterior: Posterior) -> None:
+    setup = build_setup(posterior.frame.spec, posterior.study)
+    found = check_law(setup.frame, posterior.study, setup.curves, posterior.parameters())
+    pd.testing.assert_frame_equal(posterior.law_checks.table(), found.table())
 
 
 def test_prior_stands_beside_posterior(tree: xr.DataTree) -> None:

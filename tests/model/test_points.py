@@ -12,6 +12,8 @@ from bayes_cpt.laws.series import MomentumRange
 from bayes_cpt.model.fitted_points import first_step, observed_steps
 from bayes_cpt.model.law_table import ResidualTable
 from bayes_cpt.model.points import build_curves, last_pretraining_step, reference_of
+from bayes_cpt.model.setup import build_setup
+from bayes_cpt.model.spec import read_spec
 from bayes_cpt.study.runs import Run
 from bayes_cpt.study.schedules import constant, linear
 
@@ -62,6 +64,16 @@ def test_the_longest_warm_up_of_the_study_leaves_out_a_step_of_every_run() -> No
     assert observed_steps(study, short, "g", chosen) == [350, 600]
     assert observed_steps(study, study.run("trunk"), "g", chosen) == [400, 1000]
     assert observed_steps(study, study.run("none"), "t", chosen) == [10, 500]
+
+
+def test_what_a_plan_does_not_say_of_the_optimiser_is_as_in_the_fitted_runs() -> None:
+    reset = (replace(run, optimizer_state=run.base and "reset") for run in STUDY.runs)
+    fitted = replace(STUDY, runs=tuple(reset))
+    frame = build_setup(read_spec("cpt-replay"), fitted).frame
+    said, silent = (frame.curves(own, lambda *_: [300]).points for own in (fitted, STUDY))
+    np.testing.assert_array_equal(silent.level_cpt, said.level_cpt)
+    np.testing.assert_array_equal(silent.carried, said.carried)
+    assert said.carried.tolist() == [1, 1, 0, 0, 0, 0]
 
 
 def test_nothing_measured_is_an_error() -> None:
