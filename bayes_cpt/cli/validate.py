@@ -7,15 +7,9 @@ from typing import TYPE_CHECKING, Any
 import bayes_cpt
 from bayes_cpt.cli.options import ChainDraws, command, listed, read_shares
 from bayes_cpt.cli.output import Answer, Output, Part, Results, heading
-from bayes_cpt.report.tables import Table
 
 if TYPE_CHECKING:
     from bayes_cpt.model.spec import ModelSpec
-
-SCORES = (
-    "on=domain | points:text | in 50 %=coverage_50:% | in 90 %=coverage_90:% | "
-    "±=coverage_90_error:% | CRPS=crps:.4f | mean\nerror=mae:.4f | bias:.4f | 90 %\nwidth=width_90:.4f"
-)
 
 
 def validate() -> None:
@@ -77,7 +71,7 @@ def forecast(
     """
     from bayes_cpt.report.forecasts import held_out_verdict
     from bayes_cpt.report.page import pooled
-    from bayes_cpt.report.results import calibration_table
+    from bayes_cpt.report.results import scores_table
     from bayes_cpt.validate import held_out as scored
     from bayes_cpt.validate.folds import check_folds, held_out_folds, other_study
     from bayes_cpt.validate.scores import ALL_RUNS, EQUAL_RUNS
@@ -132,13 +126,15 @@ def forecast(
             results.figures({"coverage-tails": partial(draw, points[~untouched], "ratio")})
         content |= {"scores": scores, "horizons": horizons}
         by_run = scores[~scores["run"].isin([ALL_RUNS, EQUAL_RUNS]) & (scores["seen"] == 0)]
-        parts.append(calibration_table(pooled(scores)))
-        for title, first, rows in (
-            ("Run by run, each left out as a whole", "run", by_run),
-            ("By the place in the run, and the step over the last one fitted", "horizon", horizons),
-        ):
-            parts.append(Table(title, rows, f"{first} | {SCORES}", group=first, close=True))
-        parts.append("\nError and bias are those of the median, nats/token.")
+        parts += [
+            scores_table(pooled(scores)),
+            scores_table(by_run, "run", "Run by run, each left out as a whole"),
+            scores_table(
+                horizons,
+                "horizon",
+                "By the place in the run, and the step over the last one fitted",
+            ),
+        ]
     problems = [
         f"Not trustworthy: {row['fold']}: {row['problems']}" for row in bad.to_dict("records")
     ]

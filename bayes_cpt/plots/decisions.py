@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
+from matplotlib.ticker import MaxNLocator, NullLocator
 
 from bayes_cpt.decisions.decision import Decision
 from bayes_cpt.decisions.next_run import RunValues
@@ -181,7 +181,10 @@ def _slice(axes: Axes, decision: Decision, across: Slice) -> None:
 
 def _horizontal(axes: Axes, low: float, high: float, logarithmic: bool) -> None:
     if logarithmic:
-        panels.log_axis(axes, np.array([low, float(f"{np.sqrt(low * high):.1g}"), high]), digits=3)
+        ticks = [low, float(f"{np.sqrt(low * high):.1g}"), high]
+        axes.set(xscale="log", xlabel=f"{axes.get_xlabel()} (logarithmic)")
+        axes.set_xticks(ticks, [f"{tick:.3g}" for tick in ticks])
+        axes.xaxis.set_minor_locator(NullLocator())
         axes.set_xlim(low * (low / high) ** PAD, high * (high / low) ** PAD)
     else:
         axes.xaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 2.5, 5, 10]))

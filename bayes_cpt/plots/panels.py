@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure, SubFigure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
-from matplotlib.ticker import MaxNLocator, NullLocator
+from matplotlib.ticker import MaxNLocator
 from numpy.typing import ArrayLike
 
 from bayes_cpt.arrays import Floats
@@ -31,8 +31,6 @@ from bayes_cpt.study.runs import Run
 # Steps are marked where the square-root axis has its quarters.
 TICK_SHARES = (0.0, 0.3, 0.55, 0.78)
 PAD = 0.02
-# The ratio of values on a logarithmic axis whose names do not touch, and the share of a short axis.
-RATIO, SHARE = 1.7, 0.4
 # About what legend entries take, inches.
 MARK_WIDTH, LETTER_WIDTH = 0.55, 0.066
 # Of lines for intervals of 90 and of 50 %.
@@ -176,19 +174,6 @@ def rows(axes: Axes, labels: Sequence[str], **properties: Any) -> None:
     dress(axes, grid=False, **properties)
     axes.set_yticks(range(len(labels))[::-1], labels)
     axes.set_ylim(-0.6, len(labels) - 0.4)
-
-
-def log_axis(axes: Axes, values: Floats, digits: int = 2) -> None:
-    """Make the horizontal axis logarithmic, with ticks at those of rising values that do not touch."""
-    kept = [values[-1]]
-    apart = min(RATIO, (values[-1] / values[0]) ** SHARE)
-    for value in values[::-1]:
-        if kept[-1] / value > apart:
-            kept.append(value)
-    axes.set(xscale="log", xlabel=f"{axes.get_xlabel()} (logarithmic)")
-    axes.xaxis.set_minor_locator(NullLocator())
-    names = [f"{value:.0f}" if value >= 1000 else f"{value:.{digits}g}" for value in kept]
-    axes.set_xticks(kept, names)
 
 
 def dots(

@@ -38,13 +38,13 @@ from bayes_cpt.report.methods import CITATION, bibtex, cited, methods, versions
 from bayes_cpt.report.results import (
     bases_table,
     beyond_words,
-    calibration_table,
     choices_table,
     effects_table,
     forecast_table,
     priors_table,
     quantities_table,
     runs_table,
+    scores_table,
 )
 from bayes_cpt.report.tables import SYMBOL, Table
 from bayes_cpt.report.words import environment, notation
@@ -218,7 +218,7 @@ class Report:
         if self.bands is not None:
             tables.append(forecast_table(self.bands))
         if self.calibration is not None:
-            tables.append(calibration_table(self.calibration.pooled))
+            tables.append(scores_table(self.calibration.pooled))
         return {table.label: table for table in tables}
 
     @cached_property

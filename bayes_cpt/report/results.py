@@ -25,7 +25,10 @@ if TYPE_CHECKING:
     from bayes_cpt.model.setup import BoundModel
     from bayes_cpt.study.study import Study
 
-SCORES = "left out | points:text | in 50 %=coverage_50:% | in 90 % | CRPS=crps:.4f | bias:+.4f"
+SCORES = (
+    "on=domain | points:text | in 50 %=coverage_50:% | in 90 %=held:text | CRPS=crps:.4f | bias:+.4f | "
+    "90 %\nwidth=width_90:.4f"
+)
 # What a run takes of data, time and money, and the heading of each.
 TAKEN = {
     "general_epochs": "general\nepochs",
@@ -147,19 +150,21 @@ def beyond_words(bands: pd.DataFrame) -> str:
     return listed([f"{row.run}: {row.outside}" for row in runs.itertuples() if row.outside], NAMED)
 
 
-def calibration_table(scores: pd.DataFrame) -> Table:
-    """Return coverage and CRPS of the pooled rows of `bayes_cpt.validate.held_out.score_table`."""
-    rows = scores.to_dict("records")
-    named = {
-        "left out": scores["seen"].map(left_out),
-        "in 90 %": [held(row) for row in rows],
-    }
+def scores_table(
+    scores: pd.DataFrame, column: str = "left out", title: str = "Forecasts of held-out points"
+) -> Table:
+    """Return coverage and CRPS by a column of scores (see `bayes_cpt.validate.scores.summarize`)."""
+    rows = scores.assign(held=[held(row) for row in scores.to_dict("records")])
+    if column not in rows:
+        rows[column] = rows["seen"].map(left_out)
     return Table(
-        "Forecasts of held-out points",
-        scores.assign(**named),
-        SCORES,
-        note="± is the standard error of the share, each run being one observation. CRPS and bias of "
-        "the median in nats/token; lower CRPS is better",
+        title,
+        rows,
+        f"{column} | {SCORES}",
+        note="± is the standard error of the share, each run being one observation. CRPS, bias of the "
+        "median and width in nats/token; lower CRPS is better",
+        group=column,
+        close=True,
         label="calibration",
         numbers=scores,
     )

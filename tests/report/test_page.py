@@ -18,7 +18,7 @@ from bayes_cpt.inference.law_checks import RUN, LawCheck
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.report.equation import law_equations
 from bayes_cpt.report.page import Calibration, Report, ValidationError, report
-from bayes_cpt.report.results import calibration_table
+from bayes_cpt.report.results import scores_table
 from bayes_cpt.validate.scores import score_points
 
 VOID = {"meta", "img", "br", "link"}
@@ -174,7 +174,7 @@ def test_calibration_is_that_of_the_folder_and_names_are_escaped(
     assert score["share"].startswith(f"{100 * points['covered_90'].mean():.0f} ")
     assert score["points"] == 120
     assert calibration.caution == ""
-    cells = calibration_table(calibration.pooled).cells.iloc[0]
+    cells = scores_table(calibration.pooled).cells.iloc[0]
     assert cells["in 90 %"].startswith(f"{100 * points['covered_90'].mean():.0f} ± ")
     monkeypatch.setitem(posterior.study.__dict__, "description", "<script>alert(1)</script>")
     monkeypatch.setitem(posterior.tree.attrs, "problems", json.dumps(["R-hat of memory is 1.2"]))
