@@ -72,11 +72,12 @@ class BaseTable:
         frame = draws.frame
         step, targets = constant(1, frame.reference.learning_rate), frame.targets
         # Which of several targets a run has makes no difference before its first step.
-        mixture = dict.fromkeys(targets, 1.0 / max(len(targets), 1))
-        trials = [
-            Trial(base.schedule, step, 0.0, own, base.model_size, mixture)
-            for base, own in zip(bases, measured, strict=True)
-        ]
+        shares = dict.fromkeys(targets, 1.0 / len(targets)) if len(targets) > 1 else None
+        trials = []
+        for base, own in zip(bases, measured, strict=True):
+            size = base.model_size
+            run = Run("run", "cpt", step, base.name, 0.0, model_size=size, targets=shares)
+            trials.append(Trial(base, run, own))
         curves = trial_curves(frame, draws.form, trials, [[1]] * len(trials))
         starts = replace(curves, points=curves.bases.map(_at_start))
         shape = (len(bases), len(frame.domains), draws.count)

@@ -99,12 +99,9 @@ class Affordable:
         """Return the runs of a plan, each with an optional ``cost``."""
         plan = read_plan(path, study, aside=(COST,))
         costs = run_keys(path, COST)
+        fix = "give the steps of the long run that it costs as much as, a number above 0"
         problems = [
-            Problem(
-                f"{path}, run {name}, key {COST}",
-                f"the cost is {cost!r}",
-                "give the steps of the long run that it costs as much as, a number above 0",
-            )
+            Problem(f"{path}, run {name}, key {COST}", f"the cost is {cost!r}", fix)
             for name, cost in costs.items()
             if not is_number(cost) or cost <= 0
         ]

@@ -253,19 +253,17 @@ def choose_schedule(
     }
     posterior, whole = with_batch(posterior, read_space(tried))
     model = FinalLosses.of(posterior, draws)
-    settled = whole
+    valuation, wsd = _best(model, goal, whole)
+    settled: dict[str, Any] = {
+        "bases": (wsd.bases[wsd.base[0]].name,),
+        "replay": Quantity(values=(float(wsd.replay[0]),)),
+        "targets": (dict(wsd.mixtures[wsd.mixture[0]]),) if several else None,
+    }
     if taken:
-        _, best = _best(model, goal, whole)
-        settled = whole.model_copy(
-            update={
-                "bases": (best.bases[best.base[0]].name,),
-                "replay": Quantity(values=(float(best.replay[0]),)),
-                "targets": (dict(best.mixtures[best.mixture[0]]),) if several else None,
-            }
-        )
-    only_cosine = {"decay_shape": ("cosine",), "decay_share": Quantity(values=(1.0,))}
-    valuation, wsd = _best(model, goal, settled)
-    _, cosine = _best(model, goal, settled.model_copy(update=only_cosine))
+        # Looked at more closely.
+        valuation, wsd = _best(model, goal, whole.model_copy(update=settled))
+    settled |= {"decay_shape": ("cosine",), "decay_share": Quantity(values=(1.0,))}
+    _, cosine = _best(model, goal, whole.model_copy(update=settled))
     best_of = {COSINE: cosine, WSD: wsd}
     values = {family: valuation.weighted_loss(run) for family, run in best_of.items()}
     return ScheduleChoice(valuation, highest, best_of, values, taken)

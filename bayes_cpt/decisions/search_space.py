@@ -38,6 +38,8 @@ DIGITS, DERIVED_DIGITS = 3, 9
 REPLAY_BEYOND, PEAK_BEYOND, FINAL_BEYOND = 0.05, 1.5, 0.1
 # Share of the steps that a decay takes at least, unless a run took less.
 SHORTEST_DECAY = 0.1
+# What candidates have a value of each, besides schedules.
+BY_ROW = ("base", "replay", "places", "mixture")
 # Mixtures of targets are tried in steps of one over this.
 MIXTURE_PARTS = 4
 
@@ -63,27 +65,18 @@ class Candidates:
 
     def take(self, rows: "Ints | slice") -> Self:
         """Return some of them."""
-        return replace(
-            self,
-            base=self.base[rows],
-            replay=self.replay[rows],
-            schedules=self.schedules.take(rows),
-            places=self.places[rows],
-            mixture=self.mixture[rows],
-        )
+        taken: dict[str, Any] = {name: getattr(self, name)[rows] for name in BY_ROW}
+        return replace(self, schedules=self.schedules.take(rows), **taken)
 
     def joined(self, other: "Candidates") -> Self:
         """Return these and others of the same space."""
         pairs = zip(vars(self.schedules).items(), vars(other.schedules).values(), strict=True)
         schedules = {name: np.concatenate([mine, theirs]) for (name, mine), theirs in pairs}
-        return replace(
-            self,
-            base=np.concatenate([self.base, other.base]),
-            replay=np.concatenate([self.replay, other.replay]),
-            schedules=ScheduleBatch(**schedules),
-            places=np.concatenate([self.places, other.places]),
-            mixture=np.concatenate([self.mixture, other.mixture]),
-        )
+        pair = self, other
+        both: dict[str, Any] = {
+            name: np.concatenate([getattr(own, name) for own in pair]) for name in BY_ROW
+        }
+        return replace(self, schedules=ScheduleBatch(**schedules), **both)
 
     def column(self, name: str) -> Any:
         """Return a quantity of all candidates, an array of shape (candidates,)."""
@@ -393,18 +386,11 @@ def listed_bases(space: Space, study: Study) -> tuple[tuple[Base, ...], list[str
     if space.bases is None:
         started = {run.base for run in study.continual_runs}
         tried = tuple(base for base in fitted if base.name in started) or fitted
-        notes = [
-            f"base {base.name} is left out, for no CPT run starts from it: name it under bases to have it"
-            for base in fitted
-            if base not in tried
-        ]
-        notes += [
-            f"base {base.name} is left out, for its PT schedule is not known: give an approximate one, "
-            "annealed to 0 where nothing is said about it"
-            for base in study.bases
-            if base not in fitted and base.schedule is None
-        ]
-        return tried, notes
+        unused = "no CPT run starts from it: name it under bases to have it"
+        unknown = "its PT schedule is not known: give an approximate one, annealed to 0 in doubt"
+        left = {base.name: unused for base in fitted if base not in tried}
+        left |= {b.name: unknown for b in study.bases if b not in fitted and b.schedule is None}
+        return tried, [f"base {name} is left out, for {why}" for name, why in left.items()]
     return tuple(named_base(study, name, "space, key bases") for name in space.bases), []
 
 

@@ -101,9 +101,7 @@ class FreeParameters:
     def draws(self, values: Mapping[str, Floats]) -> dict[tuple[str, str], Floats]:
         """Return each, shape (draws,), of parameters of shape (draws, ...)."""
         return {
-            label: values[own.name][:, own.member]
-            if values[own.name].ndim == 2
-            else values[own.name]
+            label: drawn[:, own.member] if (drawn := values[own.name]).ndim == 2 else drawn
             for label, own in self.elements.items()
         }
 

@@ -19,7 +19,7 @@ from bayes_cpt.model.groups import check_one_target
 from bayes_cpt.model.joint_priors import draw_priors
 from bayes_cpt.model.setup import BoundModel
 from bayes_cpt.study.ranges import outside_span
-from bayes_cpt.study.runs import Base
+from bayes_cpt.study.runs import Base, Run
 from bayes_cpt.study.schedules import constant
 from bayes_cpt.study.study import Study
 
@@ -185,7 +185,9 @@ def _of_law(draws: Draws, replays: list[float]) -> tuple[Floats, Floats]:
     At the typical model size, where the law has one.
     """
     sets, step = len(draws.frame.domains), constant(1, draws.frame.reference.learning_rate)
-    trials = [Trial(step, step, replay, (None,) * sets) for replay in replays]
+    base, nowhere = Base("base", 1, step), (None,) * sets
+    runs = [Run("run", "cpt", step, base.name, replay) for replay in replays]
+    trials = [Trial(base, run, nowhere) for run in runs]
     limit = at_limit(trial_curves(draws.frame, draws.form, trials, [[1]] * len(trials)).points)
     gathered = on_new_data(gather(limit, draws.coefficients, np))
     terms = [term for term in draws.frame.law.terms if term.name not in PRETRAINING_TERMS]

@@ -25,7 +25,7 @@ from bayes_cpt.landmarks.trials import (
 from bayes_cpt.model.bases import GIVE_SCHEDULE
 from bayes_cpt.model.groups import check_one_target, run_batch
 from bayes_cpt.study.ranges import outside_base, outside_span
-from bayes_cpt.study.runs import Run
+from bayes_cpt.study.runs import Base, Run
 from bayes_cpt.study.study import Study
 
 DRAWS = 1000
@@ -125,7 +125,7 @@ def loss_potential_response(
         raise ValueError(f"loss potentials are {list(potentials)}: give shares from 0 to 1")
     target, chosen = main_run(posterior, plan, run)
     planned = Trial.of(posterior, target, chosen)
-    pretraining = planned.pretraining
+    pretraining = planned.base.schedule
     if pretraining is None:
         raise StudyError.at(f"run {chosen.name}, base {chosen.base}", UNKNOWN, GIVE_SCHEDULE)
     values = sorted(p for p in set(potentials) if p > 0 or rewarmed_to_peak)
@@ -138,7 +138,8 @@ def loss_potential_response(
             else started_at(chosen.schedule, base.final)
         )
         nowhere = (None,) * len(planned.base_losses)
-        return replace(planned, pretraining=base, schedule=schedule, base_losses=nowhere)
+        own = Base("annealed", base.steps, base)
+        return replace(planned.with_schedule(schedule), base=own, base_losses=nowhere)
 
     used = [posterior.study.base(str(r.base)) for r in posterior.study.continual_runs]
     studied = [base.loss_potential for base in used if base.loss_potential is not None]
@@ -221,8 +222,8 @@ def base_response(
         assert base.schedule is not None
         schedule = rewarmed(chosen.schedule, base.schedule.final, chosen.schedule.peak)
         losses = base_losses(home, base, posterior.frame.domains)
-        replay = chosen.replay or 0.0
-        return Trial(base.schedule, schedule, replay, losses, base.model_size, batch=batch)
+        run = replace(chosen, schedule=schedule, model_size=base.model_size, branch=None)
+        return Trial(base, run, losses, batch)
 
     notes = [outside_base(posterior.study, base) for _, base in bases.values()]
     attributes = {"choice": "base", "run": chosen.name, "rewarmed": True}
@@ -256,8 +257,8 @@ def _response[Value: (float, str)](
     draws: int,
 ) -> Response:
     trials = [trial_of(value) for value in values]
-    steps = [[0, trial.schedule.steps] for trial in trials]
-    known = posterior.with_new_sizes(trial.model_size for trial in trials)
+    steps = [[0, trial.run.schedule.steps] for trial in trials]
+    known = posterior.with_new_sizes(trial.run.model_size for trial in trials)
     # The trials are one run, varied.
     laws = law_draws(known.in_batch(trials[0].batch), draws)
     losses = np.concatenate([trial_losses(law, trials, steps) for law in laws])

@@ -1,8 +1,8 @@
 """Runs that nobody trained, and the law's losses along them in every posterior draw."""
 
 import warnings
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self
 
@@ -123,67 +123,34 @@ def annealed_base(schedule: Schedule, loss_potential: float) -> Schedule:
 
 @dataclass(frozen=True)
 class Trial:
-    """A CPT run on a base, trained or not.
+    """A CPT run on a base, trained or not."""
 
-    Parameters
-    ----------
-    pretraining : Schedule or None
-        The base's whole PT schedule; None where it is unknown.
-    schedule : Schedule
-        Of the CPT run.
-    replay : float
-        Share of general data, 0 to 1.
-    base_losses : tuple of float or None
-        Measured loss of the base on each validation set of the fit, nats/token; None where the base is
-        taken to lie on the law.
-    model_size : float, optional
-        Millions of parameters; the reference size unless given. Not used where the law has no size.
-    mixture : mapping of str to float
-        Share of each target in the data that are not replay. Where there is one it may be left out.
-    batch : Batch, optional
-        That most runs have unless given. Not used where the law does not compare batches.
-    optimizer_state : {"carried", "reset"}, optional
-        That of the fitted runs unless given.
-    """
-
-    pretraining: Schedule | None
-    schedule: Schedule
-    replay: float
+    base: Base
+    run: Run  # of the reference size unless it says its own, where the law has a size
+    # Measured loss of the base on each validation set of the fit, nats/token; None where it is taken to lie
+    # on the law
     base_losses: tuple[float | None, ...]
-    model_size: float | None = None
-    mixture: Mapping[str, float] = field(default_factory=dict)
-    batch: Batch | None = None
-    optimizer_state: str | None = None
+    batch: Batch | None = None  # that most runs have unless given, where the law compares batches
 
     @classmethod
     def of(cls, posterior: Posterior, plan: Study, run: Run) -> Self:
-        """Return a run of a plan as a trial.
-
-        Raises
-        ------
-        StudyError
-            As `fitted_base`.
-        """
-        base = fitted_base(posterior, plan, run)
-        return cls(
-            pretraining=base.schedule,
-            schedule=run.schedule,
-            replay=run.replay or 0.0,
-            base_losses=base_losses(plan, base, posterior.frame.domains),
-            model_size=plan.model_size(run),
-            mixture=plan.mixture(run),
-            batch=run_batch(plan, run, posterior.frame.batches),
-            optimizer_state=run.optimizer_state,
-        )
+        """Return a run of a plan as a trial; raise StudyError as `fitted_base`."""
+        base, frame = fitted_base(posterior, plan, run), posterior.frame
+        sized = replace(run, model_size=plan.model_size(run), branch=None)
+        measured = base_losses(plan, base, frame.domains)
+        return cls(base, sized, measured, run_batch(plan, run, frame.batches))
 
     @property
     def initial(self) -> float:
         """Learning rate of the base."""
-        return self.pretraining.final if self.pretraining else 0.0
+        return self.base.schedule.final if self.base.schedule else 0.0
 
     def with_schedule(self, schedule: Schedule) -> Self:
         """Return the trial with another CPT schedule."""
-        return replace(self, schedule=schedule)
+        # One step of a schedule that falls to 0 is at 0, which no run of a study is throughout.
+        still = not schedule.learning_rates().any()
+        schedule = constant(schedule.steps, STILL) if still else schedule
+        return replace(self, run=replace(self.run, schedule=schedule))
 
 
 def read_target(
@@ -312,34 +279,25 @@ def trial_curves(
     frame: BoundModel, form: AreaForm, trials: Sequence[Trial], steps: Sequence[ArrayLike]
 ) -> Curves:
     """Return the curves of trials, trial by trial and validation set by validation set."""
-    bases: tuple[Base, ...] = ()
-    runs: tuple[Run, ...] = ()
-    rows = []
+    bases, runs, rows = list[Base](), list[Run](), list[tuple[str, int, str, float]]()
     for place, trial in enumerate(trials):
-        name, before = f"trial {place}", trial.pretraining
-        size = (trial.model_size or frame.typical_size) if frame.sizes else None
-        steps_before = None if before is None else before.steps
-        bases += (Base(name, steps_before, before, known=before is not None),)
-        # One step of a schedule that falls to 0 is at 0, which no run of a study is throughout.
-        still = not trial.schedule.learning_rates().any()
-        schedule = constant(trial.schedule.steps, STILL) if still else trial.schedule
-        shares = dict(trial.mixture) if len(trial.mixture) > 1 else None
-        own = Run(
-            name,
-            "cpt",
-            schedule,
-            name,
-            trial.replay,
-            model_size=size,
-            optimizer_state=trial.optimizer_state,
-            targets=shares,
-        )
-        runs += (own,)
+        name = f"trial {place}"
+        size = (trial.run.model_size or frame.typical_size) if frame.sizes else None
+        bases.append(replace(trial.base, name=name, run=None, model_size=None))
+        runs.append(replace(trial.run, name=name, base=name, model_size=size))
         measured = zip(frame.domains, trial.base_losses, strict=True)
         rows += [(name, 0, domain, loss) for domain, loss in measured if loss is not None]
     told = pd.DataFrame(rows, columns=["run", "step", "domain", "loss"])
     # What is suspicious in a run is said of the run that these are made from.
     with warnings.catch_warnings(action="ignore", category=StudyWarning):
-        plan = Study("trial", frame.general, frame.targets or None, bases, runs, told, is_plan=True)
+        plan = Study(
+            "trial",
+            frame.general,
+            frame.targets or None,
+            tuple(bases),
+            tuple(runs),
+            told,
+            is_plan=True,
+        )
     wanted = {run.name: np.atleast_1d(at) for run, at in zip(plan.runs, steps, strict=True)}
     return frame.curves(plan, lambda run, _: wanted[run.name], form=form)

@@ -208,7 +208,7 @@ def _of_law(
     draws: Draws, trial: Trial, courses: Sequence[Course], horizon: int, weights: Floats
 ) -> tuple[Floats, Floats]:
     """Return a run's turning lengths, (draws, courses, balances), and changes, (draws, balances)."""
-    ends = trial_losses(draws, [trial], [[0, trial.schedule.steps]])[:, 0]
+    ends = trial_losses(draws, [trial], [[0, trial.run.schedule.steps]])[:, 0]
     lengths = np.empty((draws.count, len(courses), len(weights)))
     for j, course in enumerate(courses):
         steps, changes = _changes(draws, trial, course, horizon)
@@ -251,14 +251,14 @@ def _changes(draws: Draws, trial: Trial, course: Course, horizon: int) -> tuple[
     near = np.unique(np.geomspace(1, horizon, NEAR).round().astype(np.int64))
     start = trial_losses(draws, [trial], [[0]])[:, 0]
     if course == "held":
-        last = trial.with_schedule(held(trial.schedule, horizon))
+        last = trial.with_schedule(held(trial.run.schedule, horizon))
         ends = trial_losses(draws, [last], [near])[:, 0]
-        rates = last.schedule.learning_rates()[-1:]
+        rates = last.run.schedule.learning_rates()[-1:]
     else:
-        trials = [trial.with_schedule(trial.schedule.stretched(int(n))) for n in near]
+        trials = [trial.with_schedule(trial.run.schedule.stretched(int(n))) for n in near]
         ends = trial_losses(draws, trials, [[n] for n in near])[..., 0].swapaxes(1, 2)
         last = trials[-1]
-        rates = last.schedule.learning_rates()
+        rates = last.run.schedule.learning_rates()
     far = horizon * np.geomspace(1.0, FARTHEST, FAR)[1:]
     beyond = _beyond(draws, last, horizon, rates, far)
     steps = np.append(near.astype(np.float64), far)

@@ -86,13 +86,10 @@ def _given_twice(curves: Curves, runs: Sequence["Run"]) -> list[Suspicion]:
         trained = curves[run.name].loc[:, 1:]
         if trained.nunique() >= EQUAL:
             same.setdefault((*trained.index, *trained), []).append(run)
+    said = "have the very same losses: one log seems to be given twice"
+    fix = "give each run its own log, or leave one of them out"
     return [
-        Suspicion(
-            f"run {other.name}",
-            f"the runs {first.name} and {other.name} have the very same losses: one log seems to be "
-            "given twice",
-            "give each run its own log, or leave one of them out",
-        )
+        Suspicion(f"run {other.name}", f"the runs {first.name} and {other.name} {said}", fix)
         for first, *others in same.values()
         for other in others
         if replace(other, name=first.name) != first
@@ -107,15 +104,14 @@ def _cut_off(runs: Sequence["Run"]) -> list[Suspicion]:
         last, fall = float(rates[-1]), float(rates[-2:].max() - rates[-1])
         is_falling = run.schedule.is_logged and 0.0 < TO_GO * fall < last
         if is_falling and (share := last / run.schedule.peak) > UNFINISHED:
-            found.append(
-                Suspicion(
-                    f"run {run.name}",
-                    f"the run {run.name} ends at step {run.schedule.steps} while its learning rate still "
-                    f"falls, at {100 * share:.0f} % of the peak: its log seems to be cut off",
-                    "give the whole log; if the run was stopped there, leave it so",
-                    misleads=False,
-                )
+            problem = (
+                f"the run {run.name} ends at step {run.schedule.steps} while its learning rate "
             )
+            problem += (
+                f"still falls, at {100 * share:.0f} % of the peak: its log seems to be cut off"
+            )
+            fix = "give the whole log; if the run was stopped there, leave it so"
+            found.append(Suspicion(f"run {run.name}", problem, fix, misleads=False))
     return found
 
 

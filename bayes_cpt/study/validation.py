@@ -362,14 +362,12 @@ def _check_scale(table: TableCheck, cautions: TableCheck, losses: pd.DataFrame) 
     for domain, high in losses[losses["loss"] > HIGHEST_LOSS].groupby("domain", sort=False):
         count, first = (losses["domain"] == domain).sum(), high["loss"].iloc[0]
         most = 2 * len(high) > count
-        (table if most else cautions).add(
-            table.place(high.index[0]),
-            f"the loss is {first:g}; {len(high)} of {count} losses of {domain} are above "
-            f"{HIGHEST_LOSS:g}, more than a uniform guess costs in any vocabulary"
-            + (": these look like perplexities" if most else ""),
-            f"give nats/token: the natural logarithm of perplexity ({math.log(first):.4g} for "
-            f"{first:g}), bits times {math.log(2):.4f}",
-        )
+        problem = f"the loss is {first:g}; {len(high)} of {count} losses of {domain} are above "
+        problem += f"{HIGHEST_LOSS:g}, more than a uniform guess costs in any vocabulary"
+        problem += ": these look like perplexities" if most else ""
+        fix = f"give nats/token: the natural logarithm of perplexity ({math.log(first):.4g} for {first:g})"
+        fix += f", bits times {math.log(2):.4f}"
+        (table if most else cautions).add(table.place(high.index[0]), problem, fix)
 
 
 def is_one_number(losses: Floats) -> bool:

@@ -526,13 +526,8 @@ class Watcher:
         """
         for key, current in self._identity.items():
             if state.get(key) != current:
-                raise WatchError(
-                    Problem(
-                        f"state, key {key}",
-                        f"it is of another {key}",
-                        "remove the state file, or name another with --state",
-                    )
-                )
+                fix = "remove the state file, or name another with --state"
+                raise WatchError(Problem(f"state, key {key}", f"it is of another {key}", fix))
         for name in KEPT:
             setattr(self, name, state[name])
         self.points = {int(step): dict(losses) for step, losses in state["points"]}

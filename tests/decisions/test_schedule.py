@@ -12,6 +12,7 @@ from bayes_cpt.decisions.objective import read_objective
 from bayes_cpt.decisions.schedule_choice import FAMILIES, ScheduleChoice, choose_schedule
 from bayes_cpt.decisions.search_space import shortest_decay
 from bayes_cpt.landmarks.trials import Trial, trial_losses
+from bayes_cpt.study.runs import Run
 from bayes_cpt.study.schedules import cosine, warmup_stable_decay
 
 STEPS, CAP, NEAR = 900, 2e-3, 2e-4
@@ -42,7 +43,8 @@ def test_the_best_of_the_families_are_better_than_a_grid_of_them() -> None:
                     warmup_steps=warmup,
                 )
     model, [base] = choice.valuation.model, choice.runs["wsd"].bases
-    trials = [Trial(base.schedule, own, 0.25, model.measured(base)) for own in tried.values()]
+    runs = [Run("run", "cpt", own, base.name, 0.25) for own in tried.values()]
+    trials = [Trial(base, run, model.measured(base)) for run in runs]
     losses = trial_losses(model.laws[0].draws, trials, [[STEPS]] * len(trials))[..., 0]
     ends = (losses @ choice.valuation.weights).mean(axis=0)
     for name, end in zip(tried, ends, strict=True):

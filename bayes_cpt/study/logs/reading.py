@@ -484,12 +484,10 @@ class _Cleaning:
                 "say which one, --row-run NAME; take the column out if they are of one job",
             )
         if anew:
-            return (
-                f"{problem}: the steps begin again, so this is the log of two runs, or of two validation "
-                "sets of one",
-                "keep to one run, or give --overlap last if the job was started anew; import a log for "
-                "each set, with its own --loss SERIES=SET",
-            )
+            fix = "keep to one run, or give --overlap last if the job was started anew; import a "
+            fix += "log for each set, with its own --loss SERIES=SET"
+            said = "the steps begin again: a log of two runs, or of two validation sets"
+            return f"{problem}: {said}", fix
         if twice:
             return (
                 f"{problem}: several steps have two evaluations, as of two validation sets under one name",
@@ -521,17 +519,14 @@ class _Cleaning:
 
     def _diverged(self, steps: Ints, series: Iterable[str]) -> tuple[int, ...]:
         """Return the steps at which a series is not finite."""
-        return tuple(
-            sorted(
-                {
-                    int(steps[row])
-                    for name in series
-                    for row, cell in enumerate(self.cells.column(name))
-                    # Nearly all begin with a digit.
-                    if not str(cell)[:1].isdigit() and not math.isfinite(as_number(cell) or 0.0)
-                }
-            )
-        )
+        found = {
+            int(steps[row])
+            for name in series
+            for row, cell in enumerate(self.cells.column(name))
+            # Nearly all begin with a digit.
+            if not str(cell)[:1].isdigit() and not math.isfinite(as_number(cell) or 0.0)
+        }
+        return tuple(sorted(found))
 
 
 # How a number of each unit becomes nats.

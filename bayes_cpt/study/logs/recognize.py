@@ -60,12 +60,8 @@ class _Logged:
     total: int
 
     def at(self, places: slice | Ints | np.ndarray) -> "_Logged":
-        return replace(
-            self,
-            steps=self.steps[places],
-            rates=self.rates[places],
-            tolerance=self.tolerance[places],
-        )
+        steps, rates, tolerance = self.steps[places], self.rates[places], self.tolerance[places]
+        return _Logged(steps, rates, tolerance, self.total)
 
 
 @dataclass(frozen=True)
