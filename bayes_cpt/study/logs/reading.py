@@ -486,7 +486,9 @@ class _Cleaning:
         if anew:
             fix = "keep to one run, or give --overlap last if the job was started anew; import a "
             fix += "log for each set, with its own --loss SERIES=SET"
-            said = "the steps begin again: a log of two runs, or of two validation sets"
+            said = (
+                "the steps begin again: it is the log of two runs, or of two validation sets of one"
+            )
             return f"{problem}: {said}", fix
         if twice:
             return (
