@@ -95,7 +95,7 @@ class Effect(NamedTuple):
 
     Parameters
     ----------
-    name, meaning : str
+    name : str
     run : str
         Whose last loss it is, of `trial_runs`; that run would show it ...
     against : str or None
@@ -103,41 +103,23 @@ class Effect(NamedTuple):
     """
 
     name: str
-    meaning: str
     run: str
     against: str | None
 
 
-LONGER_MEANING = "last loss of a run 4 times as long less that of a typical run"
+# What each is called stands in bayes_cpt/report/notation.toml.
 CONTINUAL_EFFECTS = (
-    Effect("run_change", "change of the loss over a typical run", DECAYING, None),
-    Effect(
-        "replay_effect",
-        "last loss at replay 0.5 less that at replay 0",
-        *(AT_REPLAY.format(share) for share in (0.5, 0)),
-    ),
-    Effect(
-        "rate_effect",
-        "last loss at half the peak learning rate less that of a typical run",
-        *(SLOWER, DECAYING),
-    ),
-    Effect("decay_effect", "last loss after a decay to 0 less that without", DECAYING, STEADY),
-    Effect(
-        "base_effect",
-        "last loss from a base annealed to 0 less that from one that is not",
-        *(REWARMED, DECAYING),
-    ),
-    Effect("length_effect", LONGER_MEANING, LONG, DECAYING),
+    Effect("run_change", DECAYING, None),
+    Effect("replay_effect", AT_REPLAY.format(0.5), AT_REPLAY.format(0)),
+    Effect("rate_effect", SLOWER, DECAYING),
+    Effect("decay_effect", DECAYING, STEADY),
+    Effect("base_effect", REWARMED, DECAYING),
+    Effect("length_effect", LONG, DECAYING),
 )
 PRETRAINING_EFFECTS = (
-    Effect(
-        "anneal_effect",
-        "last PT loss after a decay to 0 less that without",
-        *(PT_ANNEALED, PT_STEADY),
-    ),
-    Effect("length_effect", LONGER_MEANING, PT_LONG, PT_STEADY),
+    Effect("anneal_effect", PT_ANNEALED, PT_STEADY),
+    Effect("length_effect", PT_LONG, PT_STEADY),
 )
-MEANINGS = {effect.name: effect.meaning for effect in CONTINUAL_EFFECTS + PRETRAINING_EFFECTS}
 
 
 def effects_of(frame: BoundModel) -> tuple[Effect, ...]:

@@ -9,7 +9,7 @@ import xarray as xr
 from command_line import Call
 from synthetic import lab_for
 
-from bayes_cpt.forecast.derived import MEANINGS
+from bayes_cpt.forecast.derived import CONTINUAL_EFFECTS, PRETRAINING_EFFECTS
 from bayes_cpt.model.joint_priors import draw_priors
 from bayes_cpt.model.setup import build_setup
 from bayes_cpt.model.spec import read_spec, shipped_models
@@ -118,7 +118,8 @@ def test_a_first_reader_gets_three_lines_and_a_small_table(
 
 
 def test_every_effect_has_its_words() -> None:
-    assert set(COMPARISONS) == set(SUBJECTS) == set(MEANINGS)
+    effects = {effect.name for effect in CONTINUAL_EFFECTS + PRETRAINING_EFFECTS}
+    assert set(COMPARISONS) == set(SUBJECTS) == effects
 
 
 @pytest.mark.parametrize("model", shipped_models())
