@@ -39,9 +39,8 @@ SHORTEST, WARMUP, CHECKPOINTS, FEW = 200, 0.02, 16, 3
 # Of the priors, and of these for what short runs tell.
 DRAWS, TELLING = 4000, 1500
 # What words and sizes stand for.
-ASSUMED: dict[str, Any] = tomllib.loads(
-    (files("bayes_cpt.decisions") / "advice.toml").read_text(encoding="utf-8")
-)
+_TABLE = (files("bayes_cpt.decisions") / "advice.toml").read_text(encoding="utf-8")
+ASSUMED: dict[str, Any] = tomllib.loads(_TABLE)
 
 
 class Asked(Strict):
@@ -170,9 +169,8 @@ def spec_of(base: str, target: str, losses: Mapping[str, float]) -> ModelSpec:
     """Return `cpt-replay` with the priors that words and losses stand for."""
     spec = read_spec("cpt-replay")
     priors, unknown = dict(spec.priors), dict(spec.unknown_base)
-    priors["shift_share"] = Prior.model_validate(
-        {"reason": f"A {target} target.", **ASSUMED["targets"][target]}
-    )
+    shares = {"reason": f"A {target} target.", **ASSUMED["targets"][target]}
+    priors["shift_share"] = Prior.model_validate(shares)
     if potential := ASSUMED["bases"][base]:
         said = {"reason": f"The base is {base}.", "every": potential}
         unknown["base_potential"] = Prior.model_validate(said)

@@ -451,9 +451,8 @@ def _simulated(
     frame = posterior.frame
     target = with_base_losses(posterior.study, frame.domains, plan)
     for index, run in enumerate(plan.runs):
-        curves = frame.curves(
-            target, lambda own, _: denser_early(own.schedule.steps, CHECKPOINTS), [run]
-        )
+        at = denser_early(run.schedule.steps, CHECKPOINTS)
+        curves = frame.curves(target, lambda _, __, at=at: at, [run])
         rng = np.random.default_rng([seed, index])
         shared = None
         if run.phase == "cpt":

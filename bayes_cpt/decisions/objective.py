@@ -183,9 +183,7 @@ class Objective(Strict):
     def _weights_can_be_shares(self) -> Self:
         for name, weight in self.weights.items():
             if weight < 0:
-                raise ValueError(
-                    f"weights.{name} is {weight:g}: give 0 or more, as losses are minimised"
-                )
+                raise ValueError(f"weights.{name} is {weight:g}: give 0 or more, to be minimised")
         if not sum(self.weights.values()) > 0:
             raise ValueError("weights: all are 0, so that nothing is to be minimised")
         for name in self.mixtures:

@@ -274,9 +274,8 @@ class SearchSpace:
                 corners = np.indices([2] * dimensions).reshape(dimensions, -1).T
                 places = np.concatenate([places, corners])
         listed = np.indices(list(self.lists.values())).reshape(len(self.lists), -1).T
-        return self.build(
-            np.hstack([np.repeat(listed, len(places), axis=0), np.tile(places, (len(listed), 1))])
-        )
+        every = np.repeat(listed, len(places), axis=0)
+        return self.build(np.hstack([every, np.tile(places, (len(listed), 1))]))
 
     def around(self, centres: Candidates, width: float, count: int, seed: int) -> Candidates:
         """Return `count` candidates near others, with the same listed values."""
@@ -309,10 +308,8 @@ class SearchSpace:
         base = listed["base"]
         shapes = np.array([DECAYS.index(shape) for shape in self.shapes])[listed["decay_shape"]]
         schedules = self._schedules(values, base, shapes)
-        mixture, replay = listed["targets"], values["replay"]
-        return Candidates(
-            self.bases, base, replay, schedules, places, self.mixtures, mixture, self.batch
-        )
+        mixed = self.mixtures, listed["targets"], self.batch
+        return Candidates(self.bases, base, values["replay"], schedules, places, *mixed)
 
     def _schedules(self, values: dict[str, Floats], base: Ints, shapes: Ints) -> ScheduleBatch:
         ends = [

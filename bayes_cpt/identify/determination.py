@@ -371,9 +371,8 @@ def _quantity_directions(
         for i, (name, member) in enumerate(free.labels)
         if name in law.parameters() and law.parameters()[name].dims not in (*GROUPED, POOLED)
     }
-    shifts = np.concatenate(
-        [places[:, None] + STEP * np.eye(size), places[:, None] - STEP * np.eye(size)], axis=1
-    )
+    step = STEP * np.eye(size)
+    shifts = np.concatenate([places[:, None] + step, places[:, None] - step], axis=1)
     values = free.values(shifts.reshape(-1, size))
     # A law far outside its range may overflow, and then tells nothing there.
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):

@@ -44,12 +44,8 @@ class Choices:
         """Return them for a run of a plan."""
         runs = (*posterior.study.continual_runs, *target.continual_runs)
         replays = sorted({other.replay or 0.0 for other in runs})
-        direct, rewarmed = (
-            responses.loss_potential_response(
-                posterior, target, run.name, rewarmed_to_peak=again, draws=draws
-            )
-            for again in (False, True)
-        )
+        varied, of = responses.loss_potential_response, (posterior, target, run.name)
+        direct, rewarmed = (varied(*of, rewarmed_to_peak=own, draws=draws) for own in (False, True))
         return cls(
             critical=critical_point(posterior, replays, draws),
             direct=direct,

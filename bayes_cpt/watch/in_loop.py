@@ -162,6 +162,5 @@ class RunForecaster:
         log = Log("the loop", {}, tuple(losses), tuple(sorted(rates.items())), total, (), ())
         if self._processes is None:
             self._processes = ProcessPoolExecutor(1, env=ONE_THREAD)
-        self._running = self._processes.submit(
-            forecast_read, Recipe(phase=self.phase), log, now=max(self._told)
-        )
+        recipe, now = Recipe(phase=self.phase), max(self._told)
+        self._running = self._processes.submit(forecast_read, recipe, log, now=now)

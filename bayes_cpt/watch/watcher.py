@@ -473,9 +473,8 @@ class Watcher:
         if self.diverged is not None:
             notes.append(f"the loss is not finite at step {self.diverged}: the run has diverged")
         if probability < self.level and self._outside:
-            notes.append(
-                f"the run leaves the fitted range ({'; '.join(self._outside)}): the law may be off there"
-            )
+            outside = "; ".join(self._outside)
+            notes.append(f"the run leaves the fitted range ({outside}): the law may be off there")
         if self.off_since is not None and probability >= self.level:
             notes.append("the run was off track before and is back")
         return Status(
@@ -502,9 +501,8 @@ class Watcher:
         """
         points = {} if self.diverged is not None or self.disagreements else self.points
         aim = read_objective(objective)
-        return continuations(
-            self.posterior, self._run, self._study, points, aim, interval=self.interval
-        )
+        of = self.posterior, self._run, self._study
+        return continuations(*of, points, aim, interval=self.interval)
 
     def state(self) -> dict[str, Any]:
         """Return all that is known of the run, ready for JSON; its size is bounded."""

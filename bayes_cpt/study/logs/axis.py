@@ -138,9 +138,8 @@ class StepAxis:
         elif (others := [*found["steps"], *found["calls"]]) != ["step"]:
             others = [name for name in others if name not in found[rank]]
             besides = f", not by {', '.join(others)}" if others else ""
-            self.notes.append(
-                f"{self.raw.source}: steps are counted by the column {best!r}{besides}"
-            )
+            said = f"steps are counted by the column {best!r}{besides}"
+            self.notes.append(f"{self.raw.source}: {said}")
         return best
 
     def _check_calls(self, calls: str) -> None:

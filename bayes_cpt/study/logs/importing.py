@@ -344,9 +344,8 @@ class _Start:
         name = next(iter(named), BASE)
         if len(named) <= 1 and len(pretraining) == 1:
             self.bases[name] = {"run": pretraining[0]}
-            self.notes.append(
-                f"base {name}: taken to be the last checkpoint of the PT run {pretraining[0]}"
-            )
+            said = f"taken to be the last checkpoint of the PT run {pretraining[0]}"
+            self.notes.append(f"base {name}: {said}")
         else:
             problem = "nothing says what the runs start from"
             fix = "give --pt RUN and its log, --open-base NAME, or [bases.NAME] in --answers FILE"

@@ -354,14 +354,11 @@ class _Cleaning:
             ]
             if cells and len(cells) == len(given):
                 problem = f"no cell of {name} holds a number, as this one, {cells[0]}"
-                self.check.add(
-                    rows[given[0]].place, problem, "write numbers, or name another series"
-                )
+                fix = "write numbers, or name another series"
+                self.check.add(rows[given[0]].place, problem, fix)
             elif cells:
-                shown = ", ".join(cells[:SHOWN])
-                self.notes.append(
-                    f"{len(cells)} cells of {name} hold no number and were left out: {shown}"
-                )
+                said = f"{len(cells)} cells of {name} hold no number and were left out"
+                self.notes.append(f"{said}: {', '.join(cells[:SHOWN])}")
             points += [
                 _Point(int(steps[i]), value, rows[i])
                 for i, value in zip(given, values, strict=True)
@@ -479,27 +476,20 @@ class _Cleaning:
     ) -> tuple[str, str]:
         """Return the problem of two values at a step: several runs where the log shows it, or one twice."""
         if column is not None:
-            return (
-                f"{problem}: by the column {column} {self._of_runs(column)}",
-                "say which one, --row-run NAME; take the column out if they are of one job",
-            )
+            fix = "say which one, --row-run NAME; take the column out if they are of one job"
+            return f"{problem}: by the column {column} {self._of_runs(column)}", fix
         if anew:
             fix = "keep to one run, or give --overlap last if the job was started anew; import a "
             fix += "log for each set, with its own --loss SERIES=SET"
-            said = (
-                "the steps begin again: it is the log of two runs, or of two validation sets of one"
-            )
-            return f"{problem}: {said}", fix
+            both = "it is the log of two runs, or of two validation sets of one"
+            return f"{problem}: the steps begin again, {both}", fix
         if twice:
-            return (
-                f"{problem}: several steps have two evaluations, as of two validation sets under one name",
-                "evaluate each under a name of its own, or keep one by --overlap first or last",
-            )
-        return (
-            problem,
-            "give --overlap first if the last is an evaluation of another checkpoint, such as the best "
-            "one (load_best_model_at_end); --overlap last to keep what a restarted job logged",
-        )
+            said = "several steps have two evaluations, as of two validation sets under one name"
+            fix = "evaluate each under a name of its own, or keep one by --overlap first or last"
+            return f"{problem}: {said}", fix
+        fix = "give --overlap first if the last is an evaluation of another checkpoint, such as the best "
+        fix += "one (load_best_model_at_end); --overlap last to keep what a restarted job logged"
+        return problem, fix
 
     # What the log states of its job.
 

@@ -171,9 +171,8 @@ def _as_log(steps: Ints, rates: Floats, total_steps: int, name: str) -> Recogniz
     schedule = Schedule.from_log(steps[kept], rates[kept], total_steps)
     notes = [f"{name}: learning rates follow no usual shape to {TOLERANCE:g} and are kept as a log"]
     if int(steps[-1]) < total_steps:
-        notes.append(
-            f"{name}: after step {int(steps[-1])} no learning rate is logged; the last one is held"
-        )
+        said = f"after step {int(steps[-1])} no learning rate is logged; the last one is held"
+        notes.append(f"{name}: {said}")
     return Recognized(schedule, tuple(notes))
 
 

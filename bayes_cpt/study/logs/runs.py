@@ -225,11 +225,8 @@ def logged_run(
 
 def no_replay(name: str) -> tuple[str, str, str]:
     """Return the problem that the replay ratio of a CPT run is missing."""
-    return (
-        f"run {name}, key replay",
-        "no log tells the share of general data in the batches",
-        f"give --replay, 0.25 for 25 % (to init --replay {name}=SHARE, or --pt {name})",
-    )
+    fix = f"give --replay, 0.25 for 25 % (to init --replay {name}=SHARE, or --pt {name})"
+    return f"run {name}, key replay", "no log tells the share of general data in the batches", fix
 
 
 def _logged_schedule(place: str, log: Log, recipe: Recipe, notes: list[str]) -> Schedule:
@@ -243,9 +240,8 @@ def _logged_schedule(place: str, log: Log, recipe: Recipe, notes: list[str]) -> 
         fix = f"give --rate SERIES if it has another name; else state it, --schedule '[{segment}]'"
         raise fail(f"{place}, key schedule", problem, fix)
     if not announced:
-        notes.append(
-            f"{place}: its length is taken as {total} steps, the last of the log (--total-steps)"
-        )
+        said = f"its length is taken as {total} steps, the last of the log (--total-steps)"
+        notes.append(f"{place}: {said}")
     elif announced != log.last_step:
         notes.append(f"{place}: {announced} steps were announced, the log has {log.last_step}")
     steps, rates = zip(*log.rates, strict=True)
