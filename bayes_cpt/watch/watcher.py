@@ -438,58 +438,45 @@ class Watcher:
             self.off_since = self.diverged or self._latest
         # With several targets, of sets that err each by itself: no loss says too much of another.
         expected = self._expected[-1]
-        fault = likeliest.fault if probability < self.level else None
-        return self._described(
-            rows, expected.given([], np.empty(0)), expected.given(seen, losses), probability, fault
-        )
-
-    def _described(
-        self,
-        rows: tuple[Row, ...],
-        before: tuple[Floats, Floats],
-        now: tuple[Floats, Floats],
-        probability: float,
-        fault: str | None,
-    ) -> Status:
-        """Return the status, of mean and standard deviation of each row before and given the points."""
-        width = NormalDist().inv_cdf(0.5 + self.interval / 2)
-        forecast: dict[str, dict[str, float]] = {}
-        gains: dict[str, dict[str, float]] = {}
-        for place, row in enumerate(rows):
-            if row.step != self._run.schedule.steps:
-                continue
-            (planned, planned_half), (mean, half) = (
-                (float(middle[place]), float(width * spread[place]))
-                for middle, spread in (before, now)
-            )
-            forecast[row.domain] = {
-                **_band(mean, half),
-                "planned_lower": planned - planned_half,
-                "planned_upper": planned + planned_half,
-            }
-            if (loss := self._losses.get(row.domain)) is not None:
-                gains[row.domain] = _band(loss - mean, half)
-        notes = []
+        before, now = expected.given([], np.empty(0)), expected.given(seen, losses)
+        forecast, gains = self._ends(rows, before, now)
+        on_track, notes = probability >= self.level, []
         if self.diverged is not None:
             notes.append(f"the loss is not finite at step {self.diverged}: the run has diverged")
-        if probability < self.level and self._outside:
+        if not on_track and self._outside:
             outside = "; ".join(self._outside)
             notes.append(f"the run leaves the fitted range ({outside}): the law may be off there")
-        if self.off_since is not None and probability >= self.level:
+        if on_track and self.off_since is not None:
             notes.append("the run was off track before and is back")
         return Status(
             step=self._latest,
             steps=self._run.schedule.steps,
-            on_track=probability >= self.level,
+            on_track=on_track,
             probability=probability,
             off_since=self.off_since,
-            looks_like=fault,
+            looks_like=None if on_track else likeliest.fault,
             losses=dict(self._losses),
             forecast=forecast,
             gain_left=gains,
             notes=notes,
             disagreements=list(self.disagreements.values()),
         )
+
+    def _ends(
+        self, rows: tuple[Row, ...], before: tuple[Floats, Floats], now: tuple[Floats, Floats]
+    ) -> tuple[dict[str, dict[str, float]], dict[str, dict[str, float]]]:
+        """Return forecast and gain left, of mean and sd of each row before and given the points."""
+        width = NormalDist().inv_cdf(0.5 + self.interval / 2)
+        forecast, gains = {}, {}
+        for place, row in enumerate(rows):
+            if row.step == self._run.schedule.steps:
+                planned, wide = float(before[0][place]), float(width * before[1][place])
+                mean, half = float(now[0][place]), float(width * now[1][place])
+                ends = {"planned_lower": planned - wide, "planned_upper": planned + wide}
+                forecast[row.domain] = _band(mean, half) | ends
+                if (loss := self._losses.get(row.domain)) is not None:
+                    gains[row.domain] = _band(loss - mean, half)
+        return forecast, gains
 
     def continuations(self, objective: "str | Path | dict[str, Any] | Objective") -> Continuations:
         """Return what else could be done with the rest of the run.
