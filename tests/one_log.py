@@ -2,18 +2,12 @@
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
-import pytest
-from synthetic import prior_as_posterior
 
-from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.study.runs import Run
 from bayes_cpt.study.schedules import Schedule, constant, linear
-from bayes_cpt.study.study import Study
-from bayes_cpt.watch import log_forecast
 
 TOTAL, NOW = 10_000, 5_000
 PLANNED_RATES = linear(100, 0.0, 1e-3) + constant(7_900, 1e-3) + linear(2_000, 1e-3, 0.0)
@@ -45,12 +39,3 @@ def log_of(path: Path, until: int, run: Run = PT, step: int = 250) -> Path:
     )
     table.to_csv(path, index=False)
     return path
-
-
-def stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Take narrow draws about the prior in place of the fits of logs."""
-
-    def fit(study: Study, spec: Any, seed: int, progress: Any = None) -> Posterior:
-        return prior_as_posterior(study, spec, spread=0.1)
-
-    monkeypatch.setattr(log_forecast, "fit", fit)

@@ -10,6 +10,7 @@ from typing import Any
 import pandas as pd
 import pytest
 from journey import TRACKERS, forecast, study_of, watched
+from stand_in import stand_in
 from synthetic import prior_as_posterior
 
 from bayes_cpt import read_study
@@ -29,10 +30,7 @@ def commands() -> list[list[str]]:
 
 
 def test_three_logs_to_a_decision(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def quick(study: Any, spec: Any, seed: int, **rest: Any) -> Any:
-        return prior_as_posterior(study, spec, draws=25)
-
-    monkeypatch.setattr("bayes_cpt.inference.fitting.fit", quick)
+    stand_in(monkeypatch)
     for name in ("r00", "r25", "r50"):
         folder = tmp_path / "runs" / name
         folder.mkdir(parents=True)

@@ -1,11 +1,9 @@
-import json
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 import pytest
 from command_line import Call
-from synthetic import prior_as_posterior
+from stand_in import Fits, stand_in
 
 from bayes_cpt.inference.posterior import load
 
@@ -15,17 +13,8 @@ SHORT = ("--runs", "r00_cos,r25_cos,r50_cos", "--tails", "none")
 
 
 @pytest.fixture
-def quick(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Fit without sampling; what is returned becomes the problems of the posterior."""
-    problems: list[str] = []
-
-    def fit(study: Any, spec: Any, seed: int, **_: Any) -> Any:
-        posterior = prior_as_posterior(study, spec, draws=10, spread=0.05)
-        posterior.tree.attrs["problems"] = json.dumps(problems)
-        return posterior
-
-    monkeypatch.setattr("bayes_cpt.inference.fitting.fit", fit)
-    return problems
+def quick(monkeypatch: pytest.MonkeyPatch) -> Fits:
+    return stand_in(monkeypatch, draws=10, spread=0.05)
 
 
 @pytest.mark.usefixtures("quick")
@@ -60,8 +49,8 @@ def test_a_comparison_is_shown_and_written(call: Call, tmp_path: Path) -> None:
     assert [row["method"] for row in again["scores"]] == [*MODELS.split(","), "stack"]
 
 
-def test_fits_that_fall_short_are_named(call: Call, quick: list[str]) -> None:
-    quick.append("R-hat is 1.2")
+def test_fits_that_fall_short_are_named(call: Call, quick: Fits) -> None:
+    quick.problems.append("R-hat is 1.2")
     answer = call(*COMPARE, *SHORT, "-q")
     assert answer.code == 1
     # Of ten problems, a fit of each law and three refits of it with both, the first stand for all.

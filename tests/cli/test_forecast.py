@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 from command_line import Call, check_refusal
-from one_log import NOW, TOTAL, log_of, stand_in
+from one_log import NOW, TOTAL, log_of
+from stand_in import stand_in
 
 
 @pytest.mark.parametrize(
@@ -28,7 +29,7 @@ def test_what_cannot_be_forecast_is_refused_in_words(
 def test_the_command_prints_three_lines_and_draws(
     tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stand_in(monkeypatch)
+    stand_in(monkeypatch, at="bayes_cpt.watch.log_forecast.fit", spread=0.1)
     path = log_of(tmp_path / "log.csv", NOW)
     options = ("--phase", "pt", "--total-steps", str(TOTAL), "-o", tmp_path / "end.png")
     answer = call("forecast", path, *options)

@@ -2,13 +2,12 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from command_line import Call
-from synthetic import lab, prior_as_posterior
+from stand_in import Fits, stand_in
+from synthetic import lab
 
-from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.model.spec import read_spec
 from bayes_cpt.study.folder import write_study
 
@@ -25,21 +24,13 @@ def studies(tmp_path: Path) -> list[Path]:
 
 
 @pytest.fixture
-def fitted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Fit without sampling, and note which studies were fitted under which model."""
-    found: list[str] = []
-
-    def fit(study: Any, spec: Any, seed: int, *, draws: Any = None, cores: Any = None) -> Posterior:
-        found.append(f"{study.name} {spec.name}")
-        return prior_as_posterior(study, spec, draws=100)
-
-    monkeypatch.setattr("bayes_cpt.inference.fitting.fit", fit)
-    return found
+def fits(monkeypatch: pytest.MonkeyPatch) -> Fits:
+    return stand_in(monkeypatch, draws=100)
 
 
 @pytest.mark.slow
 def test_three_studies_make_a_model(
-    call: Call, studies: list[Path], fitted: list[str], tmp_path: Path
+    call: Call, studies: list[Path], fits: Fits, tmp_path: Path
 ) -> None:
     target, kept = tmp_path / "ours.toml", tmp_path / "kept"
     asked = ("learn-priors", *studies, "-o", target, "--model", "pretrain", "--jobs", "1")
@@ -47,9 +38,8 @@ def test_three_studies_make_a_model(
     told = call(*asked).json()
     assert told["studies"] == list(NAMES)
     assert len(told["verdict"]) == 3
-    assert [name for name in fitted if name.endswith(" pretrain")][:3] == [
-        f"{name} pretrain" for name in NAMES
-    ]
+    fitted = [own["study"].name for own in fits.asked if own["spec"].name == "pretrain"]
+    assert fitted[:3] == list(NAMES)
     spec = read_spec(target)
     assert spec.name == "ours"
     assert spec.priors["exponent"].reason.startswith("Learnt from studies: 3 on general data (")
@@ -58,9 +48,9 @@ def test_three_studies_make_a_model(
     for row in learnt:
         quantiles = spec.priors[row["parameter"]].of("general").quantiles([0.05, 0.95])
         assert [row["lower"], row["upper"]] == pytest.approx(quantiles.tolist())
-    fitted.clear()
+    fits.asked.clear()
     assert call(*asked).json() == told
-    assert fitted == []
+    assert fits.asked == []
 
 
 @pytest.mark.parametrize(
@@ -74,7 +64,7 @@ def test_three_studies_make_a_model(
 def test_what_cannot_be_learnt_from_is_said(
     call: Call,
     studies: list[Path],
-    fitted: list[str],
+    fits: Fits,
     tmp_path: Path,
     chosen: tuple[int, ...],
     options: tuple[str, ...],

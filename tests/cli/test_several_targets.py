@@ -3,20 +3,17 @@
 import json
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 from command_line import Call
-from synthetic import CHAINS, as_posterior
+from stand_in import knowing, medians, stand_in
 from target_family import RUNS, several, simulated
 
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.landmarks import survey
-from bayes_cpt.model.joint_priors import draw_priors
-from bayes_cpt.model.setup import build_setup
-from bayes_cpt.model.spec import ModelSpec, read_spec
+from bayes_cpt.model.spec import read_spec
 from bayes_cpt.study.folder import read_plan, write_study
 from bayes_cpt.study.study import Study
 
@@ -29,20 +26,12 @@ ALONE = ("--runs", ",".join(LEFT_OUT), "--tails", "none", "--jobs", 1)
 
 @cache
 def truth(model: str) -> dict[str, np.ndarray]:
-    """Return one parameter vector of a law: the medians of its prior."""
-    frame = build_setup(read_spec(model), several(TARGETS, RUNS)).frame
-    drawn = draw_priors(frame, 200, seed=2)
-    return {name: np.median(values, axis=0)[None] for name, values in drawn.items()}
+    return medians(model, several(TARGETS, RUNS))
 
 
-def knowing(study: Study, spec: ModelSpec, seed: int = 0, **_: Any) -> Posterior:
-    """Fit by knowing the truth."""
-    frame = build_setup(spec, study).frame
-    values = {
-        name: np.broadcast_to(value, (CHAINS, 10, *value.shape[1:])).copy()
-        for name, value in truth(spec.name).items()
-    }
-    return as_posterior(frame, study, values)
+def known() -> Posterior:
+    """Return the fit that knows the truth."""
+    return knowing(study(), read_spec(MODELS[0]), truth)
 
 
 @cache
@@ -53,7 +42,7 @@ def study() -> Study:
 
 @pytest.fixture(autouse=True)
 def _fits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bayes_cpt.inference.fitting.fit", knowing)
+    stand_in(monkeypatch, knowing, truth=truth)
 
 
 @pytest.fixture
@@ -85,7 +74,7 @@ def test_laws_are_compared(call: Call, folder: Path) -> None:
 
 def test_commands_ask_for_a_target_and_take_it(call: Call, tmp_path: Path) -> None:
     fit = tmp_path / "fit.nc"
-    posterior = knowing(study(), read_spec(MODELS[0]))
+    posterior = known()
     posterior.save(fit)
     answer = call("landmarks", fit, "--draws", 8)
     assert answer.code == 2
@@ -106,7 +95,7 @@ def test_commands_ask_for_a_target_and_take_it(call: Call, tmp_path: Path) -> No
 @pytest.mark.usefixtures("few_candidates")
 def test_a_schedule_is_asked_for_with_a_mixture(call: Call, tmp_path: Path) -> None:
     fit, folder = tmp_path / "fit.nc", tmp_path / "schedule"
-    knowing(study(), read_spec(MODELS[0])).save(fit)
+    known().save(fit)
     asked = ("schedule", fit, "--steps", 400, "--base", "base", "--replay", 0.2, "--draws", 8)
     answer = call(*asked, "--targets", "code=0.7,law=0.3", "-o", folder, "--json")
     assert answer.code == 0, answer.err

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from synthetic import as_posterior, lab, prior_as_posterior
+from stand_in import stand_in
+from synthetic import as_posterior, lab
 
 from bayes_cpt.arrays import Floats
 from bayes_cpt.history.evidence import (
@@ -14,7 +15,6 @@ from bayes_cpt.history.evidence import (
     labels_of,
     widened,
 )
-from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.model.setup import build_setup
 from bayes_cpt.model.spec import read_spec
 from bayes_cpt.validate.tasks import Pool
@@ -80,21 +80,13 @@ def test_the_moments_of_a_fit_are_in_sds_of_its_prior() -> None:
 def test_fits_that_are_done_are_not_repeated(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fitted: list[str] = []
-
-    def fit(study: object, spec: object, seed: int, **options: object) -> Posterior:
-        found = prior_as_posterior(study, spec)  # type: ignore[arg-type]
-        fitted.append(found.study.name)
-        return found
-
-    monkeypatch.setattr("bayes_cpt.inference.fitting.fit", fit)
-    broad, study = widened(SPEC), lab()
+    fits, broad, study = stand_in(monkeypatch), widened(SPEC), lab()
 
     def learnt() -> list[Evidence]:
         return fit_studies([study], broad, 1, pool=Pool(1), folder=tmp_path)
 
     first, again = learnt()[0], learnt()[0]
-    assert fitted == [study.name]
+    assert [own["study"].name for own in fits.asked] == [study.name]
     assert first.labels == again.labels
     np.testing.assert_allclose(first.covariance, again.covariance)
     np.testing.assert_allclose(first.mean, again.mean)

@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from scipy import special, stats
 from size_family import losses_of
-from synthetic import CHAINS, as_posterior, lab, lab_posterior, prior_as_posterior
+from stand_in import Fits, knowing, medians, stand_in
+from synthetic import lab, lab_posterior, prior_as_posterior
 
 from bayes_cpt.inference.metric import SamplingError
 from bayes_cpt.inference.posterior import Posterior, load
-from bayes_cpt.model.joint_priors import draw_priors
 from bayes_cpt.model.setup import build_setup
 from bayes_cpt.model.simulate import simulate
 from bayes_cpt.model.spec import ModelSpec, read_spec
@@ -47,9 +47,7 @@ SCORES = SHAPES.flatmap(
 
 @cache
 def truth(model: str) -> dict[str, np.ndarray]:
-    """Return one parameter vector of a law: the medians of its prior."""
-    drawn = draw_priors(build_setup(read_spec(model), lab()).frame, 400, seed=2)
-    return {name: np.median(values, axis=0)[None] for name, values in drawn.items()}
+    return medians(model, lab())
 
 
 def from_law(model: str, runs: list[str], study: Study) -> Study:
@@ -64,23 +62,14 @@ def from_law(model: str, runs: list[str], study: Study) -> Study:
 
 
 @pytest.fixture
-def fits(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Fit by knowing the truth of each law; what was fitted is returned."""
-    fitted: list[str] = []
+def fits(monkeypatch: pytest.MonkeyPatch) -> Fits:
+    """Fit by knowing the truth of each law."""
 
-    def fit(study: Study, spec: ModelSpec, seed: int, **_: Any) -> Posterior:
-        fitted.append(spec.name)
-        if spec.name not in MODELS:
-            return prior_as_posterior(study, spec)
-        frame = build_setup(spec, study).frame
-        values = {
-            name: np.broadcast_to(value, (CHAINS, 10, *value.shape[1:])).copy()
-            for name, value in truth(spec.name).items()
-        }
-        return as_posterior(frame, study, values)
+    def make(study: Study, spec: ModelSpec) -> Posterior:
+        known = spec.name in MODELS
+        return knowing(study, spec, truth) if known else prior_as_posterior(study, spec)
 
-    monkeypatch.setattr("bayes_cpt.inference.fitting.fit", fit)
-    return fitted
+    return stand_in(monkeypatch, make)
 
 
 @cache
@@ -134,24 +123,24 @@ def test_where_each_law_is_right_about_some_runs_the_stack_is_better_than_either
     np.testing.assert_allclose(weights[PRINTED], [1 / 3, 1 / 3, 2 / 3, 2 / 3], atol=0.01)
 
 
-def test_what_is_done_is_not_done_again(fits: list[str], tmp_path: Path) -> None:
+def test_what_is_done_is_not_done_again(fits: Fits, tmp_path: Path) -> None:
     first = compared(lab(), folder=tmp_path)
-    assert len(fits) == 2 + 2 * len(RUNS)
+    assert len(fits.asked) == 2 + 2 * len(RUNS)
     again = compared(lab(), folder=tmp_path)
-    assert len(fits) == 2 + 2 * len(RUNS)
+    assert len(fits.asked) == 2 + 2 * len(RUNS)
     pd.testing.assert_frame_equal(first.table(), again.table())
     assert load(tmp_path / f"{PRINTED}.nc").study.digest() == lab().digest()
     with pytest.raises(RecordsError, match="results of another run"):
         compared(lab(), folder=tmp_path, seed=9)
 
 
-def test_a_quick_comparison_fits_each_law_once(fits: list[str]) -> None:
+def test_a_quick_comparison_fits_each_law_once(fits: Fits) -> None:
     # Another prior, and so the same points of the runs.
     ours = read_spec(OURS)
     prior = ours.priors["exponent"].model_copy(update={"reason": "Our own."})
     other = ours.model_copy(update={"name": "other", "priors": ours.priors | {"exponent": prior}})
     result = compare(lab(), [ours, other], jobs=1, quick=True)
-    assert fits == [OURS, "other"]
+    assert [own["spec"].name for own in fits.asked] == [OURS, "other"]
     assert result.scores is None
     # These fits hold no log likelihoods: there is no answer, and it is said.
     assert result.stack is None

@@ -1,19 +1,18 @@
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
-from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 from scipy import special
+from stand_in import stand_in
 from synthetic import lab, lab_posterior, posterior_near_the_mode, practice, prior_as_posterior
 
 from bayes_cpt.errors import StudyError
 from bayes_cpt.inference.metric import SamplingError
 from bayes_cpt.inference.posterior import Posterior, stack
-from bayes_cpt.model.spec import ModelSpec, read_spec
-from bayes_cpt.study.study import Study
+from bayes_cpt.model.spec import read_spec
 from bayes_cpt.validate.folds import Fold, Question, held_out_folds, other_study
 from bayes_cpt.validate.held_out import (
     Answer,
@@ -168,19 +167,6 @@ def test_a_fold_that_cannot_be_fitted_is_counted_and_the_others_go_on(
     assert points["fold"].unique().tolist() == [folds[1].label]
 
 
-@pytest.fixture
-def asked_fit(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
-    """Stand in for a fit; what it was asked is returned."""
-    asked: list[dict[str, Any]] = []
-
-    def fit(study: Study, spec: ModelSpec, seed: int, **options: Any) -> Any:
-        asked.append({"study": study, "spec": spec, "seed": seed} | options)
-        return prior_as_posterior(study, spec, spread=0.02)
-
-    monkeypatch.setattr("bayes_cpt.inference.fitting.fit", fit)
-    return asked
-
-
 def point_draws(fold: Fold, answer: Answer) -> Callable[[str, int], np.ndarray]:
     points = fold.question.points
     return lambda domain, step: answer.draws[
@@ -188,13 +174,12 @@ def point_draws(fold: Fold, answer: Answer) -> Callable[[str, int], np.ndarray]:
     ]
 
 
-def test_the_package_predicts_the_points_in_their_order(asked_fit: list[dict[str, Any]]) -> None:
+def test_the_package_predicts_the_points_in_their_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    fits = stand_in(monkeypatch, spread=0.02)
     (fold,) = held_out_folds(lab(), SPEC, ["r25_cos"])
     answer = package_method(fold.question, 7, specs=[SPEC], draws=30, cores=1)
-    assert asked_fit[0]["seed"] == 7
-    assert asked_fit[0]["draws"] == 30
-    assert asked_fit[0]["cores"] == 1
-    assert asked_fit[0]["study"].digest() == fold.question.study.digest()
+    assert fits.asked[0] == fits.asked[0] | {"seed": 7, "draws": 30, "cores": 1}
+    assert fits.asked[0]["study"].digest() == fold.question.study.digest()
     assert answer.draws.shape[1] == len(fold.question.points)
     assert answer.problems == ()
     # A column belongs to its point, whatever order the points come in.
@@ -208,10 +193,7 @@ def test_the_package_predicts_the_points_in_their_order(asked_fit: list[dict[str
 def test_the_package_knows_the_head_of_a_run_whose_tail_it_predicts(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(
-        "bayes_cpt.inference.fitting.fit",
-        lambda study, spec, seed, **options: posterior_near_the_mode(study),
-    )
+    stand_in(monkeypatch, lambda study, spec: posterior_near_the_mode(study))
     study = lab()
     (whole,) = held_out_folds(study, SPEC, [RUN])
     (tail,) = held_out_folds(study, SPEC, [RUN], [0.75])

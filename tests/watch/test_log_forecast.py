@@ -14,7 +14,8 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from one_log import NOW, PLANNED_RATES, PT, TOTAL, log_of, loss_at, stand_in
+from one_log import NOW, PLANNED_RATES, PT, TOTAL, log_of, loss_at
+from stand_in import stand_in
 from synthetic import prior_as_posterior
 
 import bayes_cpt
@@ -41,7 +42,7 @@ from bayes_cpt.watch.log_forecast import (
 
 @pytest.fixture
 def narrow(monkeypatch: pytest.MonkeyPatch) -> None:
-    stand_in(monkeypatch)
+    stand_in(monkeypatch, at="bayes_cpt.watch.log_forecast.fit", spread=0.1)
 
 
 def test_the_end_of_a_run_of_known_law_is_in_its_band_and_nearer_than_its_last_value(

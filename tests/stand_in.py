@@ -1,0 +1,57 @@
+"""Fits that cost no sampling: draws about the prior, or what knows the truth, in place of `fit`."""
+
+import json
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from synthetic import CHAINS, as_posterior, prior_as_posterior
+
+from bayes_cpt.arrays import Floats
+from bayes_cpt.inference.posterior import Posterior
+from bayes_cpt.model.joint_priors import draw_priors
+from bayes_cpt.model.setup import build_setup
+from bayes_cpt.model.spec import ModelSpec, read_spec
+from bayes_cpt.study.study import Study
+
+
+class Fits(NamedTuple):
+    """What fits were asked for, and the problems that those to come are to have."""
+
+    asked: list[dict[str, Any]]
+    problems: list[str]
+
+
+def stand_in(
+    monkeypatch: pytest.MonkeyPatch,
+    make: Callable[..., Posterior] = prior_as_posterior,
+    at: str = "bayes_cpt.inference.fitting.fit",
+    **options: Any,
+) -> Fits:
+    """Make posteriors of a study and a specification in place of `fit`."""
+    fits = Fits([], [])
+
+    def fit(study: Study, spec: ModelSpec, seed: int, **given: Any) -> Posterior:
+        fits.asked.append({"study": study, "spec": spec, "seed": seed} | given)
+        posterior = make(study, spec, **options)
+        posterior.tree.attrs["problems"] = json.dumps(fits.problems)
+        return posterior
+
+    monkeypatch.setattr(at, fit)
+    return fits
+
+
+def medians(model: str, study: Study) -> dict[str, Floats]:
+    """Return one parameter vector of a law, the medians of its prior, shape (1, ...)."""
+    drawn = draw_priors(build_setup(read_spec(model), study).frame, 400, seed=2)
+    return {name: np.median(values, axis=0)[None] for name, values in drawn.items()}
+
+
+def knowing(study: Study, spec: ModelSpec, truth: Callable[[str], dict[str, Floats]]) -> Posterior:
+    """Return a posterior whose draws are all the truth of the law."""
+    values = {
+        name: np.broadcast_to(value, (CHAINS, 10, *value.shape[1:])).copy()
+        for name, value in truth(spec.name).items()
+    }
+    return as_posterior(build_setup(spec, study).frame, study, values)
