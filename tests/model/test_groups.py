@@ -186,7 +186,7 @@ def test_a_law_without_a_shift_has_no_batches() -> None:
 @pytest.mark.parametrize(
     ("targets", "message"),
     [
-        (None, r"run x, key targets: the study has 3 targets, .* Write targets = \"code\""),
+        (None, r"run x, key targets: of 3 targets nothing says which .* Write targets = \"code\""),
         ("cod", r"trains on 'cod', which is no target of the study \(did you mean 'code'\?\)"),
         (
             {"code": 0.7, "law": 0.7},
