@@ -194,19 +194,13 @@ type Label = tuple[str, str, str]
 
 @dataclass(frozen=True)
 class Facts:
-    """What all that is said of a study or fit agrees on.
+    """What all that is said of a study or fit agrees on."""
 
-    Parameters
-    ----------
-    determined, left_open : dict of str to list of str
-        Validation sets by effect of a typical run: those that the runs determine, and those that rest on
-        the prior or that no two runs differ in.
-    telling : str
-        The run that would tell most of what is left open, in words; empty where nothing is.
-    """
-
+    # Validation sets by effect of a typical run: those that the runs determine,
+    # and those that rest on the prior or that no two runs differ in
     determined: dict[str, list[str]]
     left_open: dict[str, list[str]]
+    # The run that would tell most of what is left open, in words; empty where nothing is
     telling: str
 
     @classmethod

@@ -22,22 +22,14 @@ DRAWS = 500
 
 @dataclass(frozen=True, eq=False)
 class Choices:
-    """What the choice of a base does, where the history of bases is known.
+    """What the choice of a base does, where the history of bases is known."""
 
-    Parameters
-    ----------
-    critical : CriticalPoint
-        At the replay ratios of plan and fitted study.
-    direct, rewarmed : Response
-        Final losses against loss potential, without and with a re-warm-up to the run's peak.
-    bases : Response
-        Final losses from each known base.
-    """
-
-    critical: CriticalPoint
+    critical: CriticalPoint  # at the replay ratios of plan and fitted study
+    # Final losses against loss potential, without and with a re-warm-up to the run's
+    # peak
     direct: responses.Response
     rewarmed: responses.Response
-    bases: responses.Response
+    bases: responses.Response  # final losses from each known base
 
     @classmethod
     def of(cls, posterior: Posterior, target: Study, run: Run, draws: int) -> Self:

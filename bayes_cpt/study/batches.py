@@ -16,21 +16,14 @@ from bayes_cpt.study.study import Study
 class Batch:
     """Batch size and sequence length; None where it is not given.
 
-    Parameters
-    ----------
-    tokens : float or None
-        Per optimiser step.
-    sequence_length : int or None
-        Tokens.
-
     Examples
     --------
     >>> Batch(524288.0, 4096).words, Batch(1e6).words
     ('batch of 524288 tokens in sequences of 4096', 'batch of 1e+06 tokens')
     """
 
-    tokens: float | None = None
-    sequence_length: int | None = None
+    tokens: float | None = None  # per optimiser step
+    sequence_length: int | None = None  # tokens
 
     @property
     def numbers(self) -> tuple[float, float]:

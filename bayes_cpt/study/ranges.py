@@ -100,17 +100,10 @@ BASE, REPLAY = "base", "replay ratio"
 
 @dataclass(frozen=True)
 class Factor:
-    """Something that the runs of a phase may differ in.
+    """Something that the runs of a phase may differ in."""
 
-    Parameters
-    ----------
-    name : str
-        `PEAK_RATE`, `LENGTH`, `FAMILY`, `BASE` or `REPLAY`.
-    values : mapping of str to float or str
-        By run: raw learning rate, steps, one of `FAMILIES`, name of the base, share of general data.
-    """
-
-    name: str
+    name: str  # `PEAK_RATE`, `LENGTH`, `FAMILY`, `BASE` or `REPLAY`
+    # By run: raw learning rate, steps, one of `FAMILIES`, name of the base, share of general data
     values: Mapping[str, float | str]
 
     @property

@@ -24,14 +24,9 @@ type Size = Annotated[float, Field(gt=0, strict=True)]
 
 
 class UniqueTokens(Strict):
-    """How many different tokens there are to train on.
+    """How many different tokens there are to train on."""
 
-    Parameters
-    ----------
-    general, target : float, optional
-        Tokens of the general and of the target data; None where they are not known.
-    """
-
+    # Tokens of the general and of the target data; None where they are not known
     general: Size | None = None
     target: Size | None = None
 
@@ -45,24 +40,15 @@ class UniqueTokens(Strict):
 class Compute(Strict):
     """What a step costs.
 
-    Parameters
-    ----------
-    seconds_per_step : float
-        Measured, of the whole job.
-    gpus : float
-        How many work at it.
-    price : float, optional
-        Of a GPU-hour, in the currency of your choice.
-
     Examples
     --------
     >>> Compute(seconds_per_step=1.8, gpus=64, price=2.5).gpu_hours(1000)
     32.0
     """
 
-    seconds_per_step: Size
-    gpus: Size = 1.0
-    price: Size | None = None
+    seconds_per_step: Size  # measured, of the whole job
+    gpus: Size = 1.0  # how many work at it
+    price: Size | None = None  # of a GPU-hour, in the currency of your choice
 
     def gpu_hours(self, steps: Any) -> Any:
         """Return the GPU-hours of some numbers of steps, of their shape."""
@@ -191,21 +177,16 @@ RESOURCE_WORDS = {
 class Limits(Strict):
     """What a run may take at most; what is left out is not limited.
 
-    Parameters
-    ----------
-    general_epochs, target_epochs : float, optional
-        Epochs over the general and over the target data.
-    gpu_hours, money : float, optional
-        Cost of the run, in GPU-hours and in the currency of their price.
-
     Examples
     --------
     >>> [str(own) for own in Limits(target_epochs=4, gpu_hours=500).given]
     ['epochs over target data <= 4', 'GPU-hours <= 500']
     """
 
+    # Epochs over the general and over the target data
     general_epochs: Size | None = None
     target_epochs: Size | None = None
+    # Cost of the run, in GPU-hours and in the currency of their price
     gpu_hours: Size | None = None
     money: Size | None = None
 
@@ -218,15 +199,9 @@ class Limits(Strict):
 
 @dataclass(frozen=True)
 class Limit:
-    """The most that a run may take of something.
+    """The most that a run may take of something."""
 
-    Parameters
-    ----------
-    name : str
-        A column of `bayes_cpt.study.resources.Resources.told`.
-    """
-
-    name: str
+    name: str  # a column of `bayes_cpt.study.resources.Resources.told`
     most: float
 
     def __str__(self) -> str:

@@ -39,15 +39,9 @@ type Curves = Mapping[str, pd.Series[float]]
 
 @dataclass(frozen=True)
 class Suspicion(Problem):
-    """Something that can be used but is probably not meant.
+    """Something that can be used but is probably not meant."""
 
-    Parameters
-    ----------
-    misleads : bool
-        Whether a fit would be about something else.
-    """
-
-    misleads: bool = True
+    misleads: bool = True  # whether a fit would be about something else
 
 
 def suspicions(

@@ -101,26 +101,13 @@ def faulty(run: Run) -> dict[str, Run]:
 
 @dataclass(frozen=True, eq=False)
 class Expected:
-    """The posterior predictive distribution of a run at its evaluations, as a Gaussian.
+    """The posterior predictive distribution of a run at its evaluations, as a Gaussian."""
 
-    Parameters
-    ----------
-    rows : tuple of Row
-        In time; the last step of the run is among them.
-    mean : ndarray, shape (rows,)
-        nats/token.
-    covariance : ndarray, shape (rows, rows)
-        (nats/token)^2.
-    healthy : ndarray, shape (curves, rows)
-        Drawn curves whose departures are those of healthy runs.
-    faults : mapping of str to ndarray, shape (rows,)
-        By how much the loss would be off if the run was not as planned, by what is wrong.
-    """
-
-    rows: tuple[Row, ...]
-    mean: Floats
-    covariance: Floats = field(repr=False)
-    healthy: Floats = field(repr=False)
+    rows: tuple[Row, ...]  # in time; the last step of the run is among them
+    mean: Floats  # nats/token
+    covariance: Floats = field(repr=False)  # (nats/token)^2
+    healthy: Floats = field(repr=False)  # drawn curves whose departures are those of healthy runs
+    # By how much the loss would be off if the run was not as planned, by what is wrong
     faults: Mapping[str, Floats] = field(repr=False)
 
     @classmethod
@@ -254,19 +241,12 @@ class Expected:
 
 @dataclass(frozen=True, eq=False)
 class Departures:
-    """How far a run departs from its forecast, beside healthy runs.
+    """How far a run departs from its forecast, beside healthy runs."""
 
-    Parameters
-    ----------
-    course : ndarray, shape (evaluations,)
-        After each evaluation, the share of healthy runs that stray as far at any time of theirs. An alarm
-        whenever this falls below a level is false in that share of runs.
-    fault : str or None
-        The fault that the departures look like; None where none stands out.
-    """
-
+    # After each evaluation, the share of healthy runs that stray as far at any time of theirs. An alarm
+    # whenever this falls below a level is false in that share of runs.
     course: Floats
-    fault: str | None
+    fault: str | None  # the fault that the departures look like; None where none stands out
 
     @property
     def probability(self) -> float:

@@ -46,40 +46,24 @@ SAME_BASE = 0.02
 
 @dataclass(frozen=True)
 class Continuation:
-    """One way to go on, beside the run as planned.
-
-    Parameters
-    ----------
-    name : str
-    end : int
-        Its last step.
-    mean, lower, upper : float
-        By how much the objective ends below that of the run as planned, costs included, nats/token.
-    probability : float
-        That it ends below.
-    """
+    """One way to go on, beside the run as planned."""
 
     name: str
-    end: int
+    end: int  # its last step
+    # By how much the objective ends below that of the run as planned, costs
+    # included, nats/token
     mean: float
     lower: float
     upper: float
-    probability: float
+    probability: float  # that it ends below
 
 
 @dataclass(frozen=True)
 class Continuations:
-    """What could be done with the rest of a run.
-
-    Parameters
-    ----------
-    objective : str
-    ways : tuple of Continuation
-        The best first.
-    """
+    """What could be done with the rest of a run."""
 
     objective: str
-    ways: tuple[Continuation, ...]
+    ways: tuple[Continuation, ...]  # the best first
 
     @property
     def advised(self) -> Continuation | None:

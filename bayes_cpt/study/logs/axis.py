@@ -32,27 +32,15 @@ SIZES = {
 
 
 class Counting(Strict):
-    """What a log counts.
+    """What a log counts."""
 
-    Parameters
-    ----------
-    step : str, optional
-        Series that counts the steps.
-    step_unit : {"steps", "tokens", "samples", "micro-batches", "epochs"}, optional
-        What the log counts; as the name of its counter says, else steps.
-    per_step : float, optional
-        Tokens, samples or micro-batches of an optimiser step.
-    per_epoch : float, optional
-        Optimiser steps of an epoch.
-    start : int
-        The step of the log at which the run begins; its own steps count from there.
-    """
-
-    step: str | None = None
+    step: str | None = None  # series that counts the steps
+    # What the log counts; as the name of its counter says, else steps
     step_unit: Literal["steps", "tokens", "samples", "micro-batches", "epochs"] | None = None
+    # Tokens, samples or micro-batches of an optimiser step
     per_step: float | None = Field(default=None, gt=0)
-    per_epoch: float | None = Field(default=None, gt=0)
-    start: int = 0
+    per_epoch: float | None = Field(default=None, gt=0)  # optimiser steps of an epoch
+    start: int = 0  # the step of the log at which the run begins; its own steps count from there
 
     def changed(self, **keys: Any) -> Self:
         """Return a checked copy with other keys."""
@@ -62,21 +50,13 @@ class Counting(Strict):
 
 @dataclass
 class StepAxis:
-    """The way from what a log counts to the steps of its run.
-
-    Parameters
-    ----------
-    losses : sequence of str
-        Series of validation losses: what counts their rows counts the steps.
-    notes : list of str
-        What is assumed or left out is added to it.
-    """
+    """The way from what a log counts to the steps of its run."""
 
     raw: RawLog
     cells: Cells
-    losses: Sequence[str]
+    losses: Sequence[str]  # series of validation losses: what counts their rows counts the steps
     counting: Counting
-    notes: list[str]
+    notes: list[str]  # what is assumed or left out is added to it
 
     def steps(self) -> tuple[str, Cells, Ints]:
         """Return the counter, the rows that it counts, and the step of each inside the run."""

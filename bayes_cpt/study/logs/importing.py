@@ -57,21 +57,12 @@ type Losses = dict[tuple[int, str], float]
 
 
 class Answers(Strict):
-    """What the logs of a study cannot tell.
+    """What the logs of a study cannot tell."""
 
-    Parameters
-    ----------
-    study : dict
-        Keys of [study].
-    bases : dict of str to dict
-        Tables [bases.NAME], as in study.toml.
-    logs : dict of str to list of Recipe
-        How the logs of each run are read, by name.
-    """
-
-    study: dict[str, Any] = Field(default_factory=dict)
+    study: dict[str, Any] = Field(default_factory=dict)  # keys of [study]
+    # Tables [bases.NAME], as in study.toml
     bases: dict[str, dict[str, Any]] = Field(default_factory=dict)
-    logs: dict[str, Any] = Field(default_factory=dict)
+    logs: dict[str, Any] = Field(default_factory=dict)  # how the logs of each run are read, by name
 
     @classmethod
     def from_toml(cls, tables: dict[str, Any], place: Path) -> Self:

@@ -58,18 +58,10 @@ def fail(place: str, problem: str, fix: str) -> LogError:
 
 @dataclass(frozen=True)
 class Stated:
-    """What a log states of its job beside the numbers of its curves; None where it does not say.
+    """What a log states of its job beside the numbers of its curves; None where it does not say."""
 
-    Parameters
-    ----------
-    steps : int, optional
-        Optimiser steps that were announced.
-    batch_tokens : float, optional
-        Tokens of an optimiser step.
-    """
-
-    steps: int | None = None
-    batch_tokens: float | None = None
+    steps: int | None = None  # optimiser steps that were announced
+    batch_tokens: float | None = None  # tokens of an optimiser step
 
 
 class Row(NamedTuple):
@@ -87,39 +79,22 @@ class Row(NamedTuple):
 
 @dataclass
 class RawLog:
-    """A log as it was found, before anything is chosen, converted or left out.
+    """A log as it was found, before anything is chosen, converted or left out."""
 
-    Parameters
-    ----------
-    source : str
-        Its path.
-    rows : list of Row
-        In the order of the log: a restart is seen by steps that fall.
-    counter : str
-        The series in which its format counts steps, empty where that is not settled.
-    from_zero : bool
-        Whether the first step is called 0.
-    carries : bool
-        Whether its format repeats the last validation loss on each line until there is a new one.
-    trains_between : bool
-        Whether a second evaluation at a step can only be of another checkpoint, as the job logs all else.
-    no_rates : str
-        Why its format has no learning rates.
-    stated : dict of str to object
-        Fields of `Stated`, as far as they were found.
-    notes : list of str
-        What was assumed or left out while reading.
-    """
-
-    source: str
+    source: str  # its path
+    # In the order of the log: a restart is seen by steps that fall
     rows: list[Row] = field(default_factory=list)
+    # The series in which its format counts steps, empty where that is not settled
     counter: str = ""
-    from_zero: bool = False
+    from_zero: bool = False  # whether the first step is called 0
+    # Whether its format repeats the last validation loss on each line until there is a new one
     carries: bool = False
+    # Whether a second evaluation at a step can only be of another checkpoint, as the job logs all else
     trains_between: bool = False
-    no_rates: str = ""
+    no_rates: str = ""  # why its format has no learning rates
+    # Fields of `Stated`, as far as they were found
     stated: dict[str, Any] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)  # what was assumed or left out while reading
 
     def extend(self, other: "RawLog") -> None:
         """Add a log of the same run that was written later."""

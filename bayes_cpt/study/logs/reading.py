@@ -46,40 +46,20 @@ type Texts = Annotated[
 
 
 class Reading(Counting):
-    """How a log is read: what it does not contain, besides what it counts.
+    """How a log is read: what it does not contain, besides what it counts."""
 
-    Parameters
-    ----------
-    kind : str
-        One of `bayes_cpt.study.logs.readers.KINDS`.
-    paths : tuple of str
-        Files or folders, in the order in which they were written.
-    patterns : tuple of str
-        Of text logs of no known program: what their lines look like.
-    losses : mapping of str to str
-        Series of a validation loss and the validation set that it is of; those whose names say so unless
-        given.
-    rate : str, optional
-        Series of the learning rate.
-    row_run : str, optional
-        Of tables of several runs: the one meant.
-    loss_unit : {"nats", "bits", "perplexity"}, optional
-        Per token; as the names say, else nats.
-    overlap : {"refuse", "first", "last"}
-        Which of two numbers of a step counts where the log does not say.
-    drop_nan : bool
-        Leave out losses that are not finite, and say so.
-    """
-
-    kind: str = AUTO
-    paths: Texts = ()
-    patterns: Texts = ()
+    kind: str = AUTO  # one of `bayes_cpt.study.logs.readers.KINDS`
+    paths: Texts = ()  # files or folders, in the order in which they were written
+    patterns: Texts = ()  # of text logs of no known program: what their lines look like
+    # Series of a validation loss and the set that it is of; those whose names say so unless given
     losses: dict[str, str] = Field(default_factory=dict)
-    rate: str | None = None
-    row_run: str | None = None
+    rate: str | None = None  # series of the learning rate
+    row_run: str | None = None  # of tables of several runs: the one meant
+    # Per token; as the names say, else nats
     loss_unit: Literal["nats", "bits", "perplexity"] | None = None
+    # Which of two numbers of a step counts where the log does not say
     overlap: Literal["refuse", "first", "last"] = "refuse"
-    drop_nan: bool = False
+    drop_nan: bool = False  # leave out losses that are not finite, and say so
 
     def read(self, sets: Sequence[str] = ()) -> "Log":
         """Read the log; a series that is called as one of the sets is taken for its losses.
@@ -91,35 +71,17 @@ class Reading(Counting):
 
 @dataclass(frozen=True)
 class Log:
-    """What a log tells about one run, in the units of a study.
-
-    Parameters
-    ----------
-    source : str
-    series : mapping of str to str
-        Series of validation losses and the set that each is of.
-    losses : tuple of (int, str, float)
-        Step inside the run, validation set, nats/token; rising in step within a set.
-    rates : tuple of (int, float)
-        Step inside the run, raw learning rate; rising in step.
-    stated : Stated
-        What it states of its job; steps as the run counts them.
-    diverged : tuple of int
-        Steps at which a loss, of training or validation, is not finite.
-    notes : tuple of str
-        All that was assumed, merged or left out.
-    no_rates : str
-        Why it has no learning rates, where its program prints none.
-    """
+    """What a log tells about one run, in the units of a study."""
 
     source: str
-    series: Mapping[str, str]
+    series: Mapping[str, str]  # series of validation losses and the set that each is of
+    # Step inside the run, validation set, nats/token; rising in step within a set
     losses: tuple[tuple[int, str, float], ...]
-    rates: tuple[tuple[int, float], ...]
-    stated: Stated
-    diverged: tuple[int, ...]
-    notes: tuple[str, ...]
-    no_rates: str = ""
+    rates: tuple[tuple[int, float], ...]  # step inside the run, raw learning rate; rising in step
+    stated: Stated  # what it states of its job; steps as the run counts them
+    diverged: tuple[int, ...]  # steps at which a loss, of training or validation, is not finite
+    notes: tuple[str, ...]  # all that was assumed, merged or left out
+    no_rates: str = ""  # why it has no learning rates, where its program prints none
 
     @property
     def domains(self) -> tuple[str, ...]:

@@ -37,20 +37,11 @@ SAME_BATCH = 0.02
 
 
 class Recipe(Reading):
-    """How the logs of a run are read, and what else is known about it.
+    """How the logs of a run are read, and what else is known about it."""
 
-    Parameters
-    ----------
-    total_steps : int, optional
-        Length of the run; what the log says, else its last step.
-    schedule : list of dict, optional
-        Segments, where the log has no learning rates.
-    phase, base, replay, model_size, batch_tokens, sequence_length, optimizer_state : optional
-        As in study.toml.
-    """
-
-    total_steps: int | None = None
-    schedule: list[dict[str, Any]] | None = None
+    total_steps: int | None = None  # length of the run; what the log says, else its last step
+    schedule: list[dict[str, Any]] | None = None  # segments, where the log has no learning rates
+    # As in study.toml
     phase: str | None = None
     base: str | None = None
     replay: float | None = None
@@ -103,20 +94,11 @@ def recipes_text(recipes: Mapping[str, Sequence[Recipe]]) -> str:
 
 @dataclass(frozen=True)
 class LoggedRun:
-    """A run read from a log.
-
-    Parameters
-    ----------
-    run : Run
-    losses : tuple of (int, str, float)
-        Step, validation set, nats/token.
-    notes : tuple of str
-        All that was assumed, merged or left out.
-    """
+    """A run read from a log."""
 
     run: Run
-    losses: tuple[tuple[int, str, float], ...]
-    notes: tuple[str, ...]
+    losses: tuple[tuple[int, str, float], ...]  # step, validation set, nats/token
+    notes: tuple[str, ...]  # all that was assumed, merged or left out
 
 
 def run_name(path: str) -> str:
