@@ -95,7 +95,8 @@ class RunForecaster:
             raise ValueError("nothing says how long the run is: give rates or total_steps")
         finite = {name: float(loss) for name, loss in losses.items() if np.isfinite(loss)}
         self._compare(step, finite)
-        self._told[step] = finite
+        # Trainers tell of each validation set on its own.
+        self._told.setdefault(step, {}).update(finite)
         if rate is not None and rate > 0:
             self._logged[step] = float(rate)
         if self._running is None and finite and len(self._told) >= FEWEST:

@@ -290,9 +290,13 @@ def test_callbacks_of_trainers_tell_a_forecaster_of_every_evaluation(
     for step, loss in EVALUATIONS.items():
         state.global_step = step
         one.on_evaluate(None, state, None, metrics={"eval_loss": loss, "eval_runtime": 3.0})
+        # A Trainer tells of each validation set on its own.
+        one.on_evaluate(None, state, None, metrics={"eval_code_loss": loss - 1.0})
     one.on_train_end(None, state, None)
     assert logged[-1]["forecast_end_val"] == 2.5
     assert state.log_history[-1] == {**logged[-1], "step": 1250}
+    told = {domain for step, domain, _ in forecast.asked[-1][1].losses if step == 1000}
+    assert told == {"val", "code"}
     metrics: list[tuple[dict[str, float], int]] = []
     other = callback.lightning_callback()
     for step, loss in EVALUATIONS.items():
