@@ -1,7 +1,7 @@
 """`bayes-cpt compare`: which of several laws predicts held-out runs best, and a stack of them."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import bayes_cpt
 from bayes_cpt.cli.options import ChainDraws, command, listed, read_shares
@@ -109,7 +109,7 @@ def compare(
         "weights": result.weights,
         "best": scores.best if scores is not None else None,
         "scores": [] if scores is None else result.table(),
-        "without_refits": _quick_answer(loo),
+        "without_refits": {"reason": loo} if isinstance(loo, str) else loo.table(),
         "sentences": sentences,
     }
     parts = [*_parts(result), *in_words(sentences)]
@@ -141,20 +141,6 @@ def _parts(result: "Comparison") -> list[Part]:
         title = "Forecasts of what was left out"
         parts.append(Table(title, rows, _SCORES, note, group="left out", close=True))
     if not isinstance(loo, str):
-        table = loo.differences().assign(doubtful=loo.doubtful).rename_axis("law").reset_index()
         title = "Curves left out by importance sampling, without refits"
-        parts.append(Table(title, table, _LOO))
+        parts.append(Table(title, loo.table(), _LOO))
     return parts
-
-
-def _quick_answer(loo: "CurveLoo | str") -> dict[str, Any]:
-    """Return for machines what the fits alone say."""
-    if isinstance(loo, str):
-        return {"reason": loo}
-    return {
-        "best": loo.best,
-        "differences": loo.differences().to_dict("index"),
-        "weights": loo.weights,
-        "large_pareto_k": loo.doubtful,
-        "highest_k": loo.highest_k,
-    }

@@ -3,14 +3,14 @@
 import time
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.text import Text
 
 import bayes_cpt
 from bayes_cpt.cli.options import ChainDraws, command
-from bayes_cpt.cli.output import Answer, Output, OutputFile, Part
+from bayes_cpt.cli.output import Answer, Output, OutputFile
 from bayes_cpt.cli.running import explained, law_alarms, of_fit
 from bayes_cpt.report.tables import Table
 
@@ -92,6 +92,7 @@ def fit_and_save(
 ) -> tuple["Posterior", Answer]:
     """Fit and save; return the posterior, and what there is to say of it."""
     from bayes_cpt.report.fit import Convergence, fit_verdict
+    from bayes_cpt.report.words import sentence
     from bayes_cpt.validate.folds import fittable
 
     spec = bayes_cpt.read_spec(model)
@@ -120,25 +121,11 @@ def fit_and_save(
         "facts": asdict(known),
         "verdict": verdict,
     }
-    parts = _parts(posterior, content)
+    phases = quality.assign(phase=quality["phase"].str.upper())
+    parts = [
+        *law_alarms(posterior, verbose=False),
+        Table("How close the fitted curves are to the measured losses", phases, QUALITY),
+        Text(f"\n{sentence('fit.txt', 'sampled', content)}", "dim"),
+    ]
     shown = verdict if posterior.trustworthy else []
     return posterior, of_fit(posterior, content, shown, parts, written=[file])
-
-
-def _parts(posterior: "Posterior", content: dict[str, Any]) -> list[Part]:
-    """Return how close a fit comes, and how it was sampled."""
-    quality = content["quality"].assign(phase=content["quality"]["phase"].str.upper())
-    weak, attempts = len(content["prior_bound"]), content["attempts"]
-    sampled = (
-        f"\n{content['chains']} chains of {content['draws']} draws, "
-        f"{attempts} attempt{'s' * (attempts > 1)}, {content['seconds']:.0f} s. "
-        f"Lowest ESS {content['min_ess_bulk']:.0f} (bulk) and {content['min_ess_tail']:.0f} (tail), "
-        f"largest R-hat {content['max_r_hat']:.3f}, {content['divergences']} divergences."
-    )
-    if weak:
-        sampled += (
-            f" {weak} parameters rest on their priors: bayes-cpt summary --verbose names them."
-        )
-    title = "How close the fitted curves are to the measured losses"
-    fits = Table(title, quality, QUALITY)
-    return [*law_alarms(posterior, verbose=False), fits, Text(sampled, "dim")]

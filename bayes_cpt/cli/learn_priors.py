@@ -1,6 +1,5 @@
 """`bayes-cpt learn-priors`: a model whose priors come from a team's earlier studies."""
 
-from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -73,7 +72,9 @@ def learn_priors(
     from bayes_cpt.history.evidence import fit_studies, labels_of, widened
     from bayes_cpt.history.learnt import learnt_model, learnt_text, share_below_zero
     from bayes_cpt.history.population import learn_population
+    from bayes_cpt.identify.prior_predictive import MOST_BELOW_ZERO
     from bayes_cpt.report.forecasts import learnt_verdict, together
+    from bayes_cpt.report.words import paragraphs
     from bayes_cpt.validate.tasks import Pool, Records, described
 
     file = OutputFile(output, (".toml",), model)
@@ -103,7 +104,9 @@ def learn_priors(
 
     file.write(learnt_text(learnt, _extended(model, output), digests, seed))
     bayes_cpt.read_spec(output)
-    problems = _problems(skipped, learnt.population.problems, below)
+    facts = {"population": learnt.population.problems, "most": MOST_BELOW_ZERO}
+    facts |= {"skipped": skipped, "below": below}
+    problems = paragraphs("learn_priors.txt", "problems", facts)
     said = learnt_verdict(learnt, output.name, trustworthy=not problems)
     content = {
         "model": learnt.spec.name,
@@ -151,22 +154,3 @@ def _read(folders: list[Path], spec: "ModelSpec") -> "dict[str, Study]":
             )
         named[study.name] = study
     return named
-
-
-def _problems(
-    skipped: dict[str, tuple[str, ...]], population: Sequence[str], below: dict[str, float]
-) -> list[str]:
-    from bayes_cpt.identify.prior_predictive import MOST_BELOW_ZERO
-
-    problems = [
-        f"the fit of {name} falls short of its diagnostics and is left out: {said[0]}"
-        for name, said in skipped.items()
-    ]
-    problems += [f"of the population {problem}" for problem in population]
-    problems += [
-        f"{100 * share:.1f} % of the prior curves of {name} reach below 0 nats/token, and at most "
-        f"{100 * MOST_BELOW_ZERO:g} % should"
-        for name, share in below.items()
-        if share > MOST_BELOW_ZERO
-    ]
-    return problems

@@ -87,19 +87,13 @@ def prior(
 
 def _ends(plan: str, ends: "pd.DataFrame") -> list[Part]:
     from bayes_cpt.identify.prior_predictive import MOST_BELOW_ZERO
+    from bayes_cpt.report.words import paragraphs
 
     changes = (ends["quantity"] == "change").all()
     what = "change of the loss" if changes else "loss"
     title = f"What they expect of {plan}: the {what} at the last step, nats/token"
     form = "change" if changes else "interval"
     cells = f"run | on=domain | step:text | expected=median:{form}"
-    shown: list[Part] = [Table(title, ends, cells, group="run")]
-    worst = ends.loc[ends["below_zero"].idxmax()]
-    if worst["below_zero"] > MOST_BELOW_ZERO:
-        text = (
-            f"In {worst['below_zero']:.1%} of the draws {worst['domain']} of {worst['run']} ends below a "
-            "loss of 0, and these draws are left out: the priors are too wide for such losses. State "
-            "narrower ones in a model file."
-        )
-        shown.append(Text(text, "yellow"))
-    return shown
+    facts = {"worst": ends.loc[ends["below_zero"].idxmax()], "most": MOST_BELOW_ZERO}
+    cautions = paragraphs("prior.txt", "below_zero", facts)
+    return [Table(title, ends, cells, group="run"), *(Text(own, "yellow") for own in cautions)]

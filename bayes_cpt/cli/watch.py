@@ -217,7 +217,5 @@ def _ends(status: "Status") -> Table:
     rows = []
     for domain, ends in status.forecast.items():
         gain = status.gain_left.get(domain, {}).get("mean")
-        # No gain is printed as -0.000.
-        gain = None if gain is None else round(gain, 3) + 0.0
         rows.append({"on": domain, "now": status.losses.get(domain), "gain": gain, **ends})
     return Table("", pd.DataFrame(rows), ENDS)

@@ -153,6 +153,8 @@ def _cell(made: Cells, row: Row) -> str:
         return number(value, int(form))
     if form:
         text: str = format(value, form)
+        if not text.strip("+-0."):
+            return text.lstrip("+-")
         return text.replace("-", "−", 1) if text.startswith("-") else text
     if isinstance(value, bool):
         return "yes" if value else ""

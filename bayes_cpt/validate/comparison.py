@@ -115,6 +115,11 @@ class CurveLoo:
         """Return the mean difference per run to the best law, with its error, by law."""
         return differences(self.of_runs, self.best)
 
+    def table(self) -> pd.DataFrame:
+        """Return one row per law: law, mean and error of `differences`, weight, and doubtful curves."""
+        columns = self.differences().assign(weight=self.weights, doubtful=self.doubtful)
+        return columns.rename_axis("law").reset_index()
+
 
 def _points(tree: Any) -> list[tuple[str, str, int]]:
     """Return which points were fitted."""
