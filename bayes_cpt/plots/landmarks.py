@@ -33,8 +33,8 @@ NAMES = {"stretched": "general loss, drawn out", "held": "general loss, held at 
 FIRST = 1.0
 # Runs that are drawn, and how far the courses of one lie apart.
 RUNS, APART = 12, 0.3
-# Beyond these shares of the shortest and the longest base a triangle is drawn; room beside what is drawn.
-REACH, MARGIN = (1e-3, 1e3), 3.0
+# Beyond these shares of the shortest and the longest base a triangle is drawn.
+REACH = (0.1, 1e3)
 # Inches of a panel, and the mass of a band.
 SIZE, BAND_MASS = (3.6, 2.7), 0.9
 CURVES = {
@@ -119,28 +119,16 @@ def _turning(axes: Axes, turning: TurningLength, runs: int) -> None:
 
 
 def _critical(axes: Axes, critical: CriticalPoint) -> None:
-    draws = critical.draws
-    replays, steps = draws["replay"].to_numpy(), draws["steps"].to_numpy()
-    rate = float(draws.attrs["learning_rate"])
-    bases = {
-        base.name: float(base.schedule.learning_rates().sum()) / rate
-        for base in critical.study.bases
-        if base.schedule is not None
-    }
-    first, last = min(bases, key=lambda name: bases[name]), max(bases, key=lambda name: bases[name])
-    lowest, highest = np.quantile(steps, [0.05, 0.95], method="lower")
-    low = max(min(lowest, bases[first]) / MARGIN, bases[first] * REACH[0])
-    high = min(max(highest, bases[last]) * MARGIN, bases[last] * REACH[1])
-    for place, of_replay in enumerate(steps.T):
-        median = _interval(axes, of_replay, place, (low, high), PALETTE[0])
-        if median >= high:
-            known = "there is none" if np.isinf(median) else "far beyond any base"
-            panels.beside(axes, known, place, xytext=(-8, 3), ha="right", va="bottom", color=GREY)
-    for name in bases:
-        axes.axvline(bases[name], color=INK, linewidth=0.8, linestyle=":", zorder=1)
-    for name, side, off in ((first, "right", -2), (last, "left", 2))[: len({first, last})]:
-        corner: Any = {"xycoords": ("data", "axes fraction"), "xytext": (off, 2), "ha": side}
-        panels.beside(axes, name, 0.0, bases[name], va="bottom", **corner)
+    draws, rate = critical.draws, float(critical.draws.attrs["learning_rate"])
+    schedules = [base.schedule for base in critical.study.bases if base.schedule is not None]
+    bases = [float(schedule.learning_rates().sum()) / rate for schedule in schedules]
+    ends = (min(bases) * REACH[0], max(bases) * REACH[1])
+    for place, steps in enumerate(draws["steps"].to_numpy().T):
+        if np.isinf(_interval(axes, steps, place, ends, PALETTE[0])):
+            aside: Any = {"xytext": (-8, 3), "ha": "right", "va": "bottom", "color": GREY}
+            panels.beside(axes, "there is none", place, **aside)
+    for steps in bases:
+        axes.axvline(steps, color=INK, linewidth=0.8, linestyle=":", zorder=1)
     dress(
         axes,
         grid=False,
@@ -148,10 +136,11 @@ def _critical(axes: Axes, critical: CriticalPoint) -> None:
         xlabel=f"PT steps at learning rate {rate:g} (logarithmic)",
         ylabel="replay ratio",
         xscale="log",
-        xlim=(low, high),
-        ylim=(-1.0, replays.size - 0.4),
+        xlim=ends,
+        ylim=(-0.6, draws.sizes["replay"] - 0.4),
     )
-    axes.set_yticks(range(replays.size), [f"{replay:g}" for replay in replays])
+    names = [f"{replay:g}" for replay in draws["replay"].to_numpy()]
+    axes.set_yticks(range(len(names)), names)
 
 
 def _interval(
