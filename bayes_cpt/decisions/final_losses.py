@@ -422,7 +422,7 @@ class FinalLosses:
 
     def at(self, candidates: Candidates) -> Block:
         """Return candidates in double precision."""
-        return Block(np.arange(len(candidates)), self._evaluators(candidates))
+        return Block(np.arange(len(candidates)), self._parts(candidates))
 
     def losses(self, candidates: Candidates) -> Floats:
         """Return the law's losses, nats/token, shape (domains, candidates, draws)."""
@@ -435,7 +435,7 @@ class FinalLosses:
 
         Losses are in single precision, within 1e-5 nats of `losses`.
         """
-        parts = self._evaluators(candidates, single=True)
+        parts = self._parts(candidates, single=True)
         for own in parts:
             own.prepare()
         size = max(BLOCK // self.draws, 1)
@@ -444,9 +444,7 @@ class FinalLosses:
         blocks = [rows[start : start + size] for start in range(0, rows.size, size)]
         return in_threads(lambda block: function(Block(block, parts)), blocks, cores)
 
-    def _evaluators(
-        self, candidates: Candidates, *, single: bool = False
-    ) -> list[CandidateEvaluator]:
+    def _parts(self, candidates: Candidates, *, single: bool = False) -> list[CandidateEvaluator]:
         return [
             CandidateEvaluator(law, law.single if single else law.draws, candidates, table)
             for law, table in zip(self.laws, self.tables(candidates.bases), strict=True)

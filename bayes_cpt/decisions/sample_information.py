@@ -135,7 +135,7 @@ class _Fold:
         learnt, asked = _summaries(data[self.train], self.scores, data[self.test])
 
         def features(summaries: Floats) -> Floats:
-            curved = _polynomials(summaries[:, :CURVED], learnt[:, :CURVED], DEGREE)
+            curved = _products(summaries[:, :CURVED], learnt[:, :CURVED], DEGREE)
             return np.hstack([curved, summaries[:, CURVED:]])
 
         scores = _regressed(features(learnt), self.scores, features(asked))
@@ -179,9 +179,7 @@ def information(quantities: Floats, data: Floats) -> Information:
         learnt, asked = _summaries(data[train], scores[train], data[test])
         for column in range(scores.shape[1]):
             here = slice(column, column + 1)
-            features = [
-                _polynomials(each[:, here], learnt[:, here], CUBIC) for each in (learnt, asked)
-            ]
+            features = [_products(own[:, here], learnt[:, here], CUBIC) for own in (learnt, asked)]
             expected = _regressed(features[0], scores[train, here], features[1])
             left[test, here] = (scores[test, here] - expected) ** 2
     variance = scores.var(axis=0)
@@ -230,7 +228,7 @@ def _regressed(features: Floats, targets: Floats, at: Floats) -> Floats:
     return np.asarray(middle + ((at - centre) / np.where(spread > 0, spread, 1.0)) @ slopes)
 
 
-def _polynomials(values: Floats, reference: Floats, degree: int) -> Floats:
+def _products(values: Floats, reference: Floats, degree: int) -> Floats:
     """Return all products of up to `degree` columns, standardised by a reference."""
     spread = reference.std(axis=0)
     scaled = (values - reference.mean(axis=0)) / np.where(spread > 0, spread, 1.0)

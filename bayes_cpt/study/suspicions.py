@@ -3,15 +3,13 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import permutations
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from bayes_cpt.errors import Problem
-
-if TYPE_CHECKING:
-    from bayes_cpt.study.runs import Run
+from bayes_cpt.study.runs import Run
 
 # Changes of the loss over a run that are no accident (nats).
 CLEAR = 0.05
@@ -35,6 +33,8 @@ BITS = float(np.log(2))
 
 # Losses by validation set and step, of each run.
 type Curves = Mapping[str, pd.Series[float]]
+# The general validation set and that of the only target.
+type Sets = tuple[str, str] | None
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Suspicion(Problem):
 
 
 def suspicions(
-    losses: pd.DataFrame, runs: Sequence["Run"], sets: tuple[str, str] | None, settings: str
+    losses: pd.DataFrame, runs: Sequence[Run], sets: Sets, settings: str
 ) -> list[Suspicion]:
     """Return what is suspicious of some runs.
 
@@ -73,7 +73,7 @@ def suspicions(
     return [replace(own, place=f"{settings}, {own.place}") for own in found]
 
 
-def _given_twice(curves: Curves, runs: Sequence["Run"]) -> list[Suspicion]:
+def _given_twice(curves: Curves, runs: Sequence[Run]) -> list[Suspicion]:
     """Return runs that differ in their settings and show the very same losses."""
     same: dict[tuple[Any, ...], list[Run]] = {}
     for run in runs:
@@ -90,7 +90,7 @@ def _given_twice(curves: Curves, runs: Sequence["Run"]) -> list[Suspicion]:
     ]
 
 
-def _cut_off(runs: Sequence["Run"]) -> list[Suspicion]:
+def _cut_off(runs: Sequence[Run]) -> list[Suspicion]:
     """Return runs whose logged learning rate still falls where the log ends."""
     found = []
     for run in runs:
@@ -109,7 +109,7 @@ def _cut_off(runs: Sequence["Run"]) -> list[Suspicion]:
     return found
 
 
-def _rate_of_others(curves: Curves, runs: Sequence["Run"]) -> list[Suspicion]:
+def _rate_of_others(curves: Curves, runs: Sequence[Run]) -> list[Suspicion]:
     """Return the run whose peak is far from those of all others, where it learns as one of them."""
     order = sorted(runs, key=lambda run: run.schedule.peak)
     for run, others in ((order[-1], order[:-1]), (order[0], order[1:])):
@@ -132,16 +132,14 @@ def _rate_of_others(curves: Curves, runs: Sequence["Run"]) -> list[Suspicion]:
     return []
 
 
-def _together(share: float, curves: Curves, run: "Run", other: "Run") -> pd.DataFrame:
+def _together(share: float, curves: Curves, run: Run, other: Run) -> pd.DataFrame:
     """Return the losses of two runs, ``run`` and ``other``, where both were measured early."""
     last = share * min(run.schedule.steps, other.schedule.steps)
     one, two = (curves[own.name].loc[:, :last] for own in (run, other))
     return one.to_frame("run").join(two.rename("other"), how="inner")
 
 
-def _other_starts(
-    curves: Curves, runs: Sequence["Run"], sets: tuple[str, str] | None
-) -> list[Suspicion]:
+def _other_starts(curves: Curves, runs: Sequence[Run], sets: Sets) -> list[Suspicion]:
     """Return runs that start as the first of their base does only in bits, or with its sets swapped."""
     found, first = [], runs[0]
     for run in runs[1:]:
@@ -168,7 +166,7 @@ def _other_starts(
 
 
 def _sets_or_replay(
-    curves: Curves, runs: Sequence["Run"], general: str, target: str
+    curves: Curves, runs: Sequence[Run], general: str, target: str
 ) -> list[Suspicion]:
     """Return that all sets seem swapped, or that replay ratios seem to count the target's share."""
     rows = []
@@ -205,7 +203,7 @@ def _sets_or_replay(
     return [Suspicion("table runs, key replay", problem, fix)]
 
 
-def _comparable(one: "Run", other: "Run") -> bool:
+def _comparable(one: Run, other: Run) -> bool:
     """Return whether two runs have one base, and peaks and lengths that are alike."""
     sizes = ((own.schedule.peak, own.schedule.steps) for own in (one, other))
     return one.base == other.base and all(_within(ALIKE, *own) for own in zip(*sizes, strict=True))

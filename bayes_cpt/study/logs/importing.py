@@ -475,10 +475,8 @@ def _merged(
         (step, domain), other = differ[0], before[differ[0]]
         problem = f"the study has {other:g} there, the log {now[differ[0]]:g}"
         problem += f" ({len(differ)} points differ)"
-        fix = (
-            "give --overlap last for the log's, first for the study's; a log of another validation "
-        )
-        fix += "set needs its own --loss SERIES=SET"
+        fix = "give --overlap last for the log's, first for the study's; a log of another "
+        fix += "validation set needs its own --loss SERIES=SET"
         raise LogError.at(f"run {name}, step {step}, domain {domain}", problem, fix)
     if gone := [key for key in before if key not in now and key[1] in log.domains]:
         notes.append(f"run {name}: {len(gone)} losses that the log has no more were kept")

@@ -387,9 +387,7 @@ class _Cleaning:
             elif _same(point.value, before.value):
                 count["repeat"] += 1
             elif (column := self._telling(before.row, point.row)) is None and (
-                step == newest
-                and not twice
-                and (again := self._of_other_checkpoint(point, kept, resumed))
+                step == newest and not twice and (again := self._of_another(point, kept, resumed))
             ):
                 self.notes.append(
                     f"{point.row.place}: the second evaluation of step {step} is {again}, as when the "
@@ -424,22 +422,18 @@ class _Cleaning:
                 return column
         return None
 
-    def _of_other_checkpoint(
-        self, point: _Point, kept: Mapping[int, _Point], resumed: str
-    ) -> str | None:
+    def _of_another(self, point: _Point, kept: Mapping[int, _Point], resumed: str) -> str | None:
         """Return of which checkpoint the second evaluation of the newest step is, None if of its own."""
         for other in kept.values():
             if other.step < point.step and _same(point.value, other.value):
                 return f"that of step {other.step} again"
         return "of another checkpoint" if self.raw.trains_between and not resumed else None
 
-    def _two_values(
-        self, problem: str, column: str | None, anew: bool, twice: bool
-    ) -> tuple[str, str]:
+    def _two_values(self, problem: str, by: str | None, anew: bool, twice: bool) -> tuple[str, str]:
         """Return the problem of two values at a step: several runs where the log shows it, or one twice."""
-        if column is not None:
+        if by is not None:
             fix = "say which one, --row-run NAME; take the column out if they are of one job"
-            return f"{problem}: by the column {column} {self._of_runs(column)}", fix
+            return f"{problem}: by the column {by} {self._of_runs(by)}", fix
         if anew:
             fix = "keep to one run, or give --overlap last if the job was started anew; import a "
             fix += "log for each set, with its own --loss SERIES=SET"
