@@ -23,6 +23,7 @@ from pathlib import Path
 
 import bayes_cpt
 from bayes_cpt import plots
+from bayes_cpt.identify.determination import determination
 
 # The fit is read from `fit.nc` where that lies here: another notebook made it. Else it is made: minutes.
 FIT = Path("fit.nc")
@@ -76,7 +77,8 @@ choices.cells
 plots.sampling(posterior)
 
 # %%
-plots.ridges(posterior)
+told = determination(posterior)
+told[told["kind"] == "coefficient"][["quantity", "domain", "contraction", "moves_with"]]
 
 # %% [markdown]
 # Two pages stand behind these numbers: what the intervals promise is in `docs/contract.md`, how they

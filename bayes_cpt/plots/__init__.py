@@ -2,7 +2,7 @@
 
 from bayes_cpt.plots.curves import fitted, forecast, prior_predictive
 from bayes_cpt.plots.decisions import decision, next_run, schedules
-from bayes_cpt.plots.diagnostics import ridges, sampling
+from bayes_cpt.plots.diagnostics import sampling
 from bayes_cpt.plots.landmarks import decomposition, hidden_curves, landmarks, response
 from bayes_cpt.plots.validation import comparison, coverage
 
@@ -18,7 +18,6 @@ __all__ = [
     "next_run",
     "prior_predictive",
     "response",
-    "ridges",
     "sampling",
     "schedules",
 ]

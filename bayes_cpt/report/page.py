@@ -252,7 +252,6 @@ class Report:
         drawn: dict[str, Callable[[], Figure]] = {}
         if self.curves is not None:
             drawn["forecast"] = partial(plots.forecast, self.posterior, self.curves, width=width)
-        drawn["ridges"] = partial(plots.ridges, self.posterior)
         drawn["sampling"] = partial(plots.sampling, self.posterior, self.quantities)
         return drawn
 

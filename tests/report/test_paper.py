@@ -135,7 +135,7 @@ def test_every_piece_of_a_paper_is_there() -> None:
     whole = found["paper.tex"]
     taken = set(re.findall(r"\\input\{([^}]*)\}", whole))
     assert {f"{name}.tex" for name in taken} <= set(found)
-    shown = [f"figure-{name}" for name in ("forecast", "ridges", "sampling")]
+    shown = [f"figure-{name}" for name in ("forecast", "sampling")]
     assert shown == re.findall(r"graphics\{([^}]*)\}", whole)
     for text in found.values():
         assert "nan" not in re.findall(r"\b\w+\b", text)
