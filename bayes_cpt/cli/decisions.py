@@ -186,8 +186,6 @@ def _facts(decision: "Decision") -> dict[str, Any]:
         "space": {name: quantity.model_dump() for name, quantity in space.quantities.items()}
         | {"bases": [base.name for base in space.bases], "decay_shape": space.shapes},
         "searched": space.searched,
-        "risk": str(decision.criterion.measure),
-        "tolerance": decision.criterion.tolerance,
         "draws": valuation.model.draws,
         "candidates": len(decision.search.candidates),
         "feasible": decision.feasible,

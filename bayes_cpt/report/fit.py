@@ -198,12 +198,7 @@ def power_words(posterior: Posterior, interval: float) -> str:
     if len(laws) > 1 or np.ptp(power) == 0.0:
         return ""
     ends = np.quantile(power, [0.5 - interval / 2, 0.5 + interval / 2])
-    gains = 100.0 * (2.0**ends - 1.0)
-    return (
-        f"The forward area grows with the learning rate to the power rho, {ends[0]:.2f} to {ends[1]:.2f} "
-        f"({100 * interval:g} % interval): twice the peak LR gives {gains[0]:.0f} to {gains[1]:.0f} % more "
-        "of it, where twice the steps give 100 %."
-    )
+    return sentence("fit.txt", "power", {"ends": ends, "mass": f"{100 * interval:g} %"})
 
 
 def undivided(study: Study, *, continual: bool) -> list[str]:

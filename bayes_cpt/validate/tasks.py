@@ -309,26 +309,19 @@ def in_words(problems: Sequence[str]) -> str:
 
 
 def _check_settings(path: Path, settings: Mapping[str, Any]) -> None:
-    try:
-        kept = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, UnicodeDecodeError):
-        kept = None
-    if not isinstance(kept, dict):
-        fix = "choose another folder"
-        raise RecordsError(Problem(str(path), "this is not what an earlier run wrote", fix))
     wanted = json.loads(json.dumps(settings))
+    try:
+        kept = dict(json.loads(path.read_text(encoding="utf-8")))
+    except (ValueError, TypeError):
+        problem = "this is not what an earlier run wrote"
+        raise RecordsError(Problem(str(path), problem, "choose another folder")) from None
     # Whole tables are named, not shown.
     shown = [
-        f"other {key}" if "{" in str(value) else f"{key} {kept.get(key)} and not {value}"
+        f"other {key}" if isinstance(value, dict) else f"{key} {kept.get(key)} and not {value}"
         for key, value in wanted.items()
-        if kept.get(key, NOTHING) != value
+        if kept.get(key) != value
     ]
-    if not shown:
-        return
-    raise RecordsError(
-        Problem(
-            str(path.parent),
-            f"the folder holds results of another run, with {', '.join(shown)}",
-            "choose another folder, or give the same options to go on with it",
-        )
-    )
+    if shown:
+        problem = f"the folder holds results of another run, with {', '.join(shown)}"
+        fix = "choose another folder, or give the same options to go on with it"
+        raise RecordsError(Problem(str(path.parent), problem, fix))
