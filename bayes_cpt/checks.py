@@ -62,27 +62,26 @@ class Check:
         if self.problems:
             raise StudyError(self.problems)
 
-    def count(self, key: str, value: object) -> bool:
+    def _fine(self, fine: bool, key: str, value: object, fix: str) -> bool:
+        """Note a problem unless a value is fine."""
+        if not fine:
+            self.add(f"key {key}", f"{key} is {value!r}", fix)
+        return fine
+
+    def count(self, key: str, value: Any) -> bool:
         """Note a problem unless `value` is a whole number of at least 1."""
-        if is_integer(value) and int(value) >= 1:  # type: ignore[call-overload]
-            return True
-        self.add(f"key {key}", f"{key} is {value!r}", "give a whole number of at least 1")
-        return False
+        fine = is_integer(value) and int(value) >= 1
+        return self._fine(fine, key, value, "give a whole number of at least 1")
 
-    def rate(self, key: str, value: object) -> bool:
+    def rate(self, key: str, value: Any) -> bool:
         """Note a problem unless `value` is a finite learning rate of at least 0."""
-        if is_number(value) and float(value) >= 0:  # type: ignore[arg-type]
-            return True
         fix = "give a raw learning rate, a number not below 0, such as 2e-4"
-        self.add(f"key {key}", f"{key} is {value!r}", fix)
-        return False
+        return self._fine(is_number(value) and float(value) >= 0, key, value, fix)
 
-    def positive(self, key: str, value: object, unit: str) -> bool:
+    def positive(self, key: str, value: Any, unit: str) -> bool:
         """Note a problem unless `value` is a finite positive number."""
-        if is_number(value) and float(value) > 0:  # type: ignore[arg-type]
-            return True
-        self.add(f"key {key}", f"{key} is {value!r}", f"give a positive number of {unit}")
-        return False
+        fine = is_number(value) and float(value) > 0
+        return self._fine(fine, key, value, f"give a positive number of {unit}")
 
     def text(self, key: str, value: object) -> bool:
         """Note a problem unless `value` is a text with something in it."""
@@ -115,8 +114,6 @@ class Check:
         """Note a problem unless `value` can name a run, base or validation set in every table."""
         if not self.text(key, value):
             return False
-        if str(value) == str(value).strip() and str(value).isprintable():
-            return True
+        fine = str(value) == str(value).strip() and str(value).isprintable()
         fix = "leave out blanks at the ends, line breaks and control characters"
-        self.add(f"key {key}", f"{key} is {value!r}", fix)
-        return False
+        return self._fine(fine, key, value, fix)

@@ -141,18 +141,12 @@ class LoggedSegment:
             check.add("logged learning rates", problem, fix)
         check.raise_problems()
         falls = np.diff(steps, prepend=-np.inf) <= 0
+        outside, odd = (steps < 1) | (steps > self.steps), ~np.isfinite(rates) | (rates < 0)
+        no_rate = "its learning rate is no finite number of at least 0"
         for wrong, problem, fix in (
             (falls, "it follows the same or a later step", "log every step once, in rising order"),
-            (
-                (steps < 1) | (steps > self.steps),
-                f"it lies outside 1 to {self.steps}",
-                "count steps from 1 inside the phase",
-            ),
-            (
-                ~np.isfinite(rates) | (rates < 0),
-                "its learning rate is no finite number of at least 0",
-                "log raw learning rates",
-            ),
+            (outside, f"it lies outside 1 to {self.steps}", "count steps from 1 inside the phase"),
+            (odd, no_rate, "log raw learning rates"),
         ):
             for step in steps[wrong][:1]:
                 check.add(f"logged step {step}", problem, fix)

@@ -24,6 +24,10 @@ OTHER_UNITS = ("tokens", "samples", "epochs")
 LIGHTNING = "trainer/global_step"
 # Evaluations so many steps apart do not all come one step early by chance.
 FEWEST_BETWEEN = 5
+NO_STEPS = (
+    "count optimiser steps; if these are epochs, name the column of the steps, --step COLUMN, or give "
+    "--step-unit epochs and --per-epoch N, the steps of an epoch"
+)
 # What each size says of what is counted.
 SIZES = {
     "per_step": "how many {} a step takes",
@@ -204,21 +208,17 @@ class StepAxis:
         steps = np.rint(np.clip(values, -1e18, 1e18))
         size = self.counting.per_step or self.counting.per_epoch
         per = "--per-step" if self.counting.per_step else "--per-epoch"
+        whole = np.abs(values - steps) <= WHOLE * np.maximum(1.0, np.abs(values))
+        far = "step {:.0f} is more than any run has: these are tokens or samples"
+        tokens = "give --step-unit tokens (or samples) and --per-step N, those of an optimiser step"
         for wrong, problem, fix in (
             (
-                ~(np.abs(values - steps) <= WHOLE * np.maximum(1.0, np.abs(values))),
+                ~whole,
                 "{:g} is not a whole number of steps",
-                f"correct {per} {size:g}"
-                if size
-                else "count optimiser steps; if these are epochs, name the column of the steps, --step "
-                "COLUMN, or give --step-unit epochs and --per-epoch N, the steps of an epoch",
+                f"correct {per} {size:g}" if size else NO_STEPS,
             ),
             (steps < 0, "the step is {:g}", "count steps from 0"),
-            (
-                steps - self.counting.start > LONGEST_STEPS,
-                "step {:.0f} is more than any run has: these are tokens or samples",
-                "give --step-unit tokens (or samples) and --per-step N, those of an optimiser step",
-            ),
+            (steps - self.counting.start > LONGEST_STEPS, far, tokens),
         ):
             for row in np.flatnonzero(wrong)[:1]:
                 raise fail(self.cells.rows[row].place, problem.format(values[row]), fix)
