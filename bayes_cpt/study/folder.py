@@ -35,7 +35,8 @@ from bayes_cpt.toml_files import read_toml
 TABLES = ("study", "bases", "runs")
 # What training takes: a plan that says nothing of it has what the fitted study has.
 RESOURCE_KEYS = ("tokens_per_step", "unique_tokens", "compute")
-STUDY_KEYS = ("name", "general", "target", "description", "lr_unit", *RESOURCE_KEYS)
+OF_STUDY = ("name", "general", "target", "description", *RESOURCE_KEYS)
+STUDY_KEYS = (*OF_STUDY, "lr_unit")
 BASE_KEYS, RUN_FIELDS, BRANCH_KEYS = (
     tuple(part.name for part in fields(kind) if part.name != "name") for kind in (Base, Run, Branch)
 )
@@ -298,14 +299,13 @@ def _read(path: Path, *, is_plan: bool, fitted: Study | None, aside: Collection[
         *check.problems,
         *(_complete(settings, fitted, str(settings_path)) if fitted else ()),
     ]
-    named = ("name", "general", "target", *RESOURCE_KEYS)
-    of_study: dict[str, Any] = {key: settings.study.get(key) for key in named}
+    settings.study.setdefault("description", "")
+    of_study: dict[str, Any] = {key: settings.study.get(key) for key in OF_STUDY}
     parts = validation.Parts(
         **of_study,
         bases=tuple(settings.bases),
         runs=tuple(settings.runs),
         losses=pd.DataFrame(columns=list(LOSS_COLUMNS)) if losses is None else losses,
-        description=settings.study.get("description", ""),
         is_plan=is_plan,
         origin=validation.Origin(
             settings=str(settings_path),
