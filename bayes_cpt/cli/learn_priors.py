@@ -53,7 +53,7 @@ def learn_priors(
     \b
     Exit codes:
     0  done
-    1  done, but a fit falls short of its diagnostics (and is left out), or prior curves reach below 0
+    1  done, but a fit falls short of its diagnostics (and is left out), or prior curves end below 0
     2  bad input: nothing is written
 
     Parameters
@@ -70,9 +70,9 @@ def learn_priors(
         Draws kept in each of the four chains of a fit [default: 1000].
     """
     from bayes_cpt.history.evidence import fit_studies, labels_of, widened
-    from bayes_cpt.history.learnt import learnt_model, learnt_text, share_below_zero
+    from bayes_cpt.history.learnt import learnt_model, learnt_text
     from bayes_cpt.history.population import learn_population
-    from bayes_cpt.identify.prior_predictive import MOST_BELOW_ZERO
+    from bayes_cpt.identify.prior_predictive import MOST_BELOW_ZERO, expected_ends, frame_of
     from bayes_cpt.report.forecasts import learnt_verdict, together
     from bayes_cpt.report.words import paragraphs
     from bayes_cpt.validate.tasks import Pool, Records, described
@@ -100,7 +100,10 @@ def learn_priors(
         population = learn_population(kept, tuple(labels_of(spec)), wider, seed)
         learnt = learnt_model(spec, population, output.stem, seed)
         tell("learning the population", 1.0)
-    below = {name: share_below_zero(learnt.spec, study, seed=seed) for name, study in named.items()}
+    below = {
+        name: expected_ends(frame_of(learnt.spec, study), study, seed=seed)["below_zero"].max()
+        for name, study in named.items()
+    }
 
     file.write(learnt_text(learnt, _extended(model, output), digests, seed))
     bayes_cpt.read_spec(output)
@@ -122,7 +125,7 @@ def learn_priors(
     wrong = [f"Not trustworthy: {problem}." for problem in problems]
     table = learnt.table()
     title = f"Priors of {spec.name}, with central 90 % intervals"
-    least = f"Prior curves reach below 0 nats/token in {100 * max(below.values()):.1f} % at most."
+    least = f"Prior curves end below 0 nats/token in {100 * max(below.values()):.1f} % at most."
     parts: list[Part] = [
         Table(title, table if verbose else table[table["learnt"]], PRIORS),
         together(learnt),

@@ -1,4 +1,4 @@
-"""A model whose priors are those of a population, its file, and whether its curves stay losses."""
+"""A model whose priors are those of a population, and its file."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,7 +8,6 @@ import numpy as np
 
 from bayes_cpt.history.evidence import SHARED, Label, labels_of
 from bayes_cpt.history.population import Pair, Population
-from bayes_cpt.model.joint_priors import draw_priors
 from bayes_cpt.model.priors import (
     Correlation,
     Distribution,
@@ -16,21 +15,14 @@ from bayes_cpt.model.priors import (
     correlation_matrix,
     is_correlation,
 )
-from bayes_cpt.model.setup import build_setup
-from bayes_cpt.model.simulate import expected_loss
 from bayes_cpt.model.spec import ROLES, ModelSpec, sampled_labels
 from bayes_cpt.study.folder import toml_value
-from bayes_cpt.study.runs import Run
-from bayes_cpt.study.study import Study
 
 if TYPE_CHECKING:
     import pandas as pd
 
 # Bounds of a lognormal are kept: its median stays inside by this factor.
 INSIDE = 1.01
-DRAWS = 2000
-# Of each curve that are looked at.
-PLACES = 12
 # Studies named in a reason; the head of the file names all.
 NAMED = 3
 
@@ -214,25 +206,3 @@ def learnt_text(found: Learnt, extends: str, digests: dict[str, str], seed: int)
         keys = pair.model_dump(mode="json").items()
         lines += ["", "[[correlations]]", *(f"{key} = {toml_value(value)}" for key, value in keys)]
     return "\n".join(lines) + "\n"
-
-
-def share_below_zero(spec: ModelSpec, study: Study, draws: int = DRAWS, seed: int = 0) -> float:
-    """Return the share of prior predictive curves of a study's runs that reach below 0 nats/token.
-
-    Each curve is looked at in a dozen places.
-    """
-    frame = build_setup(spec, study).frame
-    runs = spec.law.fitted_runs(study)
-
-    def some_steps(run: Run, domain: str) -> list[int]:
-        steps = frame.fitted_steps(study, run, domain)
-        places = np.linspace(0, len(steps) - 1, min(PLACES, len(steps))).round().astype(int)
-        return [steps[place] for place in np.unique(places)]
-
-    curves = frame.curves(study, some_steps, runs)
-    # Far in the tails of wide priors a curve may overflow: that is no loss either.
-    with np.errstate(over="ignore", invalid="ignore"):
-        loss = expected_loss(frame, draw_priors(frame, draws, seed), curves)
-    first = np.searchsorted(curves.points.curve_index, np.arange(len(curves.curves)))
-    lowest = np.minimum.reduceat(loss, first, axis=1)
-    return float(np.mean(~(lowest > 0.0)))

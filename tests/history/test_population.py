@@ -12,7 +12,7 @@ from synthetic import lab
 
 from bayes_cpt.arrays import Floats
 from bayes_cpt.history.evidence import Evidence, Label, labels_of
-from bayes_cpt.history.learnt import Learnt, learnt_model, learnt_text, share_below_zero
+from bayes_cpt.history.learnt import Learnt, learnt_model, learnt_text
 from bayes_cpt.history.population import (
     FEWEST,
     GRID,
@@ -24,10 +24,11 @@ from bayes_cpt.history.population import (
     population_model,
     weigh_pairs,
 )
-from bayes_cpt.identify.prior_predictive import MOST_BELOW_ZERO
+from bayes_cpt.identify.prior_predictive import MOST_BELOW_ZERO, expected_ends, frame_of
 from bayes_cpt.model.priors import Correlation, Normal, Prior, correlation_matrix
-from bayes_cpt.model.spec import read_spec, sampled_labels
+from bayes_cpt.model.spec import ModelSpec, read_spec, sampled_labels
 from bayes_cpt.report.forecasts import together
+from bayes_cpt.study.study import Study
 
 SPEC = read_spec("pretrain")
 LABELS = tuple(labels_of(SPEC))
@@ -188,12 +189,16 @@ def test_learnt_priors_lie_where_the_population_does() -> None:
         assert width == pytest.approx(spread[i], rel=0.1, abs=0.02)
 
 
+def share_below_zero(spec: ModelSpec, study: Study) -> float:
+    return float(expected_ends(frame_of(spec, study), study)["below_zero"].max())
+
+
 def test_prior_curves_of_a_population_of_losses_stay_losses() -> None:
     study = lab().subset(["pt_trunk", "pt_cosine"])
-    assert share_below_zero(SPEC, study, draws=1000) <= MOST_BELOW_ZERO
+    assert share_below_zero(SPEC, study) <= MOST_BELOW_ZERO
     level = Normal(distribution="normal", mean=3.0, sd=1.5)
     priors = SPEC.priors | {"reference_loss": Prior(reason="reaches below 0", every=level)}
-    below = share_below_zero(SPEC.model_copy(update={"priors": priors}), study, draws=1000)
+    below = share_below_zero(SPEC.model_copy(update={"priors": priors}), study)
     assert below == pytest.approx(stats.norm.cdf(-level.mean / level.sd), abs=0.03)
     mean, spread = (values.copy() for values in truth())
     place = LABELS.index(("reference_loss", "general"))
