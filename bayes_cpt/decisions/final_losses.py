@@ -170,10 +170,8 @@ class CandidateEvaluator:
             [mixture_columns(shares, domains, index, 0.0) for shares in mixtures]
             for index in range(len(domains))
         ]
-        return [
-            (np.array([share for share, _ in row]), np.array([shares for _, shares in row]))
-            for row in rows
-        ]
+        pairs = (zip(*row, strict=True) for row in rows)
+        return [(np.array(own), np.array(shares)) for own, shares in pairs]
 
     @cached_property
     def _unit(self) -> tuple[Combined, Floats, Ints]:
@@ -182,11 +180,8 @@ class CandidateEvaluator:
         lengths, place = np.unique(self.candidates.schedules.steps, return_inverse=True)
         onset = ONSET_SHARE * frame.reference.steps
         ramps = np.asarray(unit_ramps(lengths, onset, frame.spec.residuals.misfit_memory))
-        return (
-            self.law.misfit.along(ramps),
-            np.sqrt((ramps**2).sum(axis=1)).astype(np.float32),
-            place,
-        )
+        sd: Any = np.sqrt((ramps**2).sum(axis=1)).astype(np.float32)
+        return self.law.misfit.along(ramps), sd, place
 
     def prepare(self) -> None:
         """Compute what all candidates share: threads need not wait for each other then."""

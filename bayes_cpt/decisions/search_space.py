@@ -312,10 +312,7 @@ class SearchSpace:
         return Candidates(self.bases, base, values["replay"], schedules, places, *mixed)
 
     def _schedules(self, values: dict[str, Floats], base: Ints, shapes: Ints) -> ScheduleBatch:
-        ends = [
-            (own.schedule.final, own.schedule.peak) if own.schedule else (0.0, np.nan)
-            for own in self.bases
-        ]
+        ends = [(s.final, s.peak) if (s := own.schedule) else (0.0, np.nan) for own in self.bases]
         initial, pretraining_peak = np.array(ends)[base].T
 
         def raw(name: str, share: str, whole: Floats) -> Floats:

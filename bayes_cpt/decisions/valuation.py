@@ -312,10 +312,7 @@ def _links(objective: Objective, scores: ScoreFit | None, draws: int) -> dict[st
     known = {} if scores is None else scores.links
     for constraint in objective.score_constraints:
         pairs_of([link.pairs for link in known.values()], constraint.benchmark)
-    return {
-        name: link.resampled(draws, SCORE_SEED + place)
-        for place, (name, link) in enumerate(known.items())
-    }
+    return {n: link.resampled(draws, SCORE_SEED + i) for i, (n, link) in enumerate(known.items())}
 
 
 def _reference(model: FinalLosses, objective: Objective, space: SearchSpace) -> Base | None:

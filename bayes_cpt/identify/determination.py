@@ -88,12 +88,8 @@ class FreeParameters:
         """Return parameters, fixed ones too, from places of shape (places, free) in prior sds."""
         columns, found = iter(places.T), dict[str, list[Floats]]()
         for own in elements(self.frame):
-            fixed = isinstance(own.prior, Fixed)
-            value = (
-                np.full(len(places), own.prior.center)
-                if fixed
-                else _value(own.prior, next(columns))
-            )
+            prior, fixed = own.prior, isinstance(own.prior, Fixed)
+            value = np.full(len(places), prior.center) if fixed else _value(prior, next(columns))
             found.setdefault(own.name, []).append(value)
         dims = {name: info.dims for name, info in self.frame.parameters().items()}
         return {name: np.stack(own, 1) if dims[name] else own[0] for name, own in found.items()}
@@ -108,11 +104,8 @@ class FreeParameters:
     def places(self, values: Mapping[str, Floats]) -> Floats:
         """Return places, shape (draws, free), from parameters of shape (draws, ...)."""
         drawn = zip(self.elements.values(), self.draws(values).values(), strict=True)
-        columns = [
-            (own.prior.to_scale(draws) - own.prior.center) / own.prior.spread
-            for own, draws in drawn
-        ]
-        return np.stack(columns, axis=1)
+        found = [(own.prior.to_scale(x) - own.prior.center) / own.prior.spread for own, x in drawn]
+        return np.stack(found, axis=1)
 
 
 def _value(prior: Distribution, place: Floats) -> Floats:

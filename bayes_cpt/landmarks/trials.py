@@ -172,11 +172,8 @@ def read_target(
             fitted_base(posterior, target, run)
         return target, chosen
     unknown = posterior.frame.spec.law.unknown_base
-    chosen = [
-        run
-        for run in target.continual_runs
-        if (target.base(str(run.base)).schedule is None) == unknown
-    ]
+    every = target.continual_runs
+    chosen = [r for r in every if (target.base(str(r.base)).schedule is None) == unknown]
     check_base(posterior.study, target, chosen)
     if not chosen:
         kind = "the base that was fitted" if unknown else "a base whose schedule is known"
@@ -225,10 +222,7 @@ def law_draws(posterior: Posterior, draws: int) -> list[Draws]:
         If the law knows no CPT phase.
     """
     check_continual(posterior.frame)
-    return [
-        Draws.of(law.frame, law.parameters(count or draws))
-        for law, count in posterior.shares(draws)
-    ]
+    return [Draws.of(own.frame, own.parameters(n or draws)) for own, n in posterior.shares(draws)]
 
 
 def check_continual(frame: BoundModel) -> None:

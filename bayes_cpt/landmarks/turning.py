@@ -177,10 +177,7 @@ def turning_length(
     trials = [Trial.of(posterior, target, run) for run in chosen]
     batches = dict.fromkeys(trial.batch for trial in trials)
     laws = {batch: law_draws(known.in_batch(batch), draws) for batch in batches}
-    parts = [
-        [_of_law(law, trial, courses, last, weights) for law in laws[trial.batch]]
-        for trial in trials
-    ]
+    parts = [[_of_law(d, own, courses, last, weights) for d in laws[own.batch]] for own in trials]
     lengths, change = (
         np.stack([np.concatenate([part[kind] for part in of_run]) for of_run in parts], axis=1)
         for kind in (0, 1)
@@ -269,10 +266,8 @@ def _beyond(draws: Draws, trial: Trial, horizon: int, rates: Floats, steps: Floa
     """Return losses at numbers of steps in which only areas grow, as at some learning rates."""
     curves = trial_curves(draws.frame, draws.form, [trial], [[horizon]])
     form, unit = draws.form, draws.form.reference_rate
-    areas = {
-        "log_forward": (form.powers.interval, 1.0),
-        "log_shift": (form.shift_powers.interval, unit),
-    }
+    shift = form.shift_powers.interval, unit
+    areas = {"log_forward": (form.powers.interval, 1.0), "log_shift": shift}
     per_step = {"steps": 1.0, "cpt_steps": 1.0, "paced_steps": form.paces(rates).mean()}
 
     def prolonged(name: str, values: Floats) -> Floats:

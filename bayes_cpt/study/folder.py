@@ -473,11 +473,8 @@ def _base_lines(base: Base, pretraining_runs: set[str]) -> list[str]:
 def _run_lines(run: Run, lr_unit: float = 1.0) -> list[str]:
     logged, rest = _written(run)
     keys = {key: getattr(run, key) for key in RUN_FIELDS if key != "schedule"}
-    keys |= {
-        "targets": run.mixture or None,
-        "branch": run.branch and asdict(run.branch),
-        "lr_log": logged or None,
-    }
+    keys |= {"targets": run.mixture or None, "lr_log": logged or None}
+    keys["branch"] = run.branch and asdict(run.branch)
     return table_lines(["runs", run.name], keys, rest and rest.scaled(1.0 / lr_unit))
 
 

@@ -154,11 +154,7 @@ class RunForecaster:
         rates = dict(enumerate(map(float, self.rates), start=1)) or self._logged
         if not rates:
             return
-        losses = (
-            (step, domain, loss)
-            for step, own in sorted(self._told.items())
-            for domain, loss in own.items()
-        )
+        losses = ((s, d, loss) for s, own in sorted(self._told.items()) for d, loss in own.items())
         total = Stated(len(self.rates) or self.total_steps)
         log = Log("the loop", {}, tuple(losses), tuple(sorted(rates.items())), total, (), ())
         if self._processes is None:

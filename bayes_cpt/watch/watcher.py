@@ -129,11 +129,7 @@ def continuations(
         return drawn_curves(posterior, plan, other, rows, DRAWS, seed)[0]
 
     def combined(losses: Floats, step: int) -> Floats:
-        total = sum(
-            weights[row.domain] * losses[:, place]
-            for place, row in enumerate(rows)
-            if row.step == step
-        )
+        total = sum(weights[r.domain] * losses[:, i] for i, r in enumerate(rows) if r.step == step)
         return np.asarray(total + objective.cost(step, plan.resources))
 
     planned = drawn(run)

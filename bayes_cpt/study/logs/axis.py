@@ -29,10 +29,7 @@ NO_STEPS = (
     "--step-unit epochs and --per-epoch N, the steps of an epoch"
 )
 # What each size says of what is counted.
-SIZES = {
-    "per_step": "how many {} a step takes",
-    "per_epoch": "how many optimiser steps an epoch has",
-}
+SIZES = {"per_step": "how many {} a step takes", "per_epoch": "how many steps an epoch has"}
 
 
 class Counting(Strict):

@@ -491,9 +491,5 @@ def _same(value: float, other: float) -> bool:
 
 def _trains_on(block: Sequence[_Point]) -> bool:
     """Whether the training loss of rows changes while a validation loss stays the same."""
-    names = {
-        name
-        for name in block[0].row.cells
-        if naming.is_loss(name) and naming.measured_unit(name) is None
-    }
+    names = {n for n in block[0].row.cells if naming.is_loss(n) and naming.measured_unit(n) is None}
     return any(len({str(point.row.cells.get(name)) for point in block}) > 2 for name in names)
