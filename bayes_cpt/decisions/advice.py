@@ -149,15 +149,11 @@ def advise(
     long = _plan([_run(name, steps, *own, peak) for name, own in settings.items()])
     frame = frame_of(spec_of(base, target, losses or {}), long)
     ends = draw_ends(frame, long, DRAWS, seed)
-    table = pd.DataFrame(
-        [(*settings[curve.run], curve.domain) for curve in ends.curves.curves],
-        columns=["replay", "peak", "domain"],
-    )
+    rows = [(*settings[curve.run], curve.domain) for curve in ends.curves.curves]
+    table = pd.DataFrame(rows, columns=["replay", "peak", "domain"])
     bounds = central(ends.values.T, interval)
-    table = table.assign(
-        **{name: bounds[name] for name in ("lower", "median", "upper")},
-        falls=(ends.values < 0).mean(axis=0),
-    )
+    found = {name: bounds[name] for name in ("lower", "median", "upper")}
+    table = table.assign(**found, falls=(ends.values < 0).mean(axis=0))
     short = max(SHORTEST, round(SHORT * steps))
     plan, told = _short_runs(frame, ends.parameters, ends.values, short, peak, seed)
     about = {"size": size, "tokens": tokens, "steps": steps, "batch": batch, "peak": peak}

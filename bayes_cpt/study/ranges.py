@@ -301,9 +301,9 @@ def check_evidence(study: Study, *, continual: bool) -> None:
     of_study = f"{study.origin.losses}, study {study.name}"
     trained = {d for d, own in measured.items() if any(steps[-1] > 0 for _, steps, _ in own)}
     if continual and (untrained := [domain for domain in measured if domain not in trained]):
+        sets = " and ".join(untrained)
         problem = (
-            f"no CPT run has a loss of {' and '.join(untrained)} after step 0: what training does to it "
-            "rests on the prior alone"
+            f"no CPT run has a loss of {sets} after step 0: its change rests on the prior alone"
         )
         fix = f"add rows of later steps to {study.origin.losses}: a handful along each CPT run is enough"
         if not trained:

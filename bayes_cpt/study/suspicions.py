@@ -149,10 +149,8 @@ def _other_starts(curves: Curves, runs: Sequence[Run], sets: Sets) -> list[Suspi
             continue
         domain, (own, others) = gaps.idxmax(), starts.loc[gaps.idxmax()]
         place = f"run {run.name}"
-        problem = (
-            f"the run {run.name} starts from {own:.3f} on {domain}, {first.name} from the same base from "
-            f"{others:.3f}"
-        )
+        same = f"{first.name} from the same base from {others:.3f}"
+        problem = f"the run {run.name} starts from {own:.3f} on {domain}, {same}"
         for name, factor in ((run.name, BITS), (first.name, 1.0 / BITS)):
             if (starts["run"] * factor - starts["other"]).abs().max() < LEFT * gap:
                 fix = f"multiply the losses of {name} by {BITS:.4f} if they are in bits"

@@ -144,10 +144,8 @@ class RunForecaster:
             mean, sd = (np.interp(step, own["step"], own[name]) for name in ("mean", "sd"))
             if abs(loss - mean) > FAR * sd:
                 side = "above" if loss > mean else "below"
-                self.warn(
-                    f"step {step}: the loss on {domain} is {loss:.3f}, {abs(loss - mean) / sd:.1f} sd "
-                    f"{side} its forecast of {mean:.3f}"
-                )
+                off = f"{abs(loss - mean) / sd:.1f} sd {side} its forecast of {mean:.3f}"
+                self.warn(f"step {step}: the loss on {domain} is {loss:.3f}, {off}")
 
     def _start(self) -> None:
         """Start a forecast of what was told so far, in a process of its own."""

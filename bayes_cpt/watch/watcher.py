@@ -340,10 +340,8 @@ class Watcher:
                 continue
             planned = self._study.base_loss(self._run.base, domain)
             if planned is not None and abs(loss - planned) > SAME_BASE:
-                found["base"] = (
-                    f"The log starts from a loss of {loss:.3f} on {domain}, the base of the plan from "
-                    f"{planned:.3f}."
-                )
+                start = f"The log starts from a loss of {loss:.3f} on {domain}"
+                found["base"] = f"{start}, the base of the plan from {planned:.3f}."
         self.disagreements = found | self.disagreements
 
     def expect(self, steps: Iterable[int]) -> None:
@@ -409,10 +407,8 @@ class Watcher:
         seen = [i for i, row in enumerate(rows) if row.domain in self.points.get(row.step, {})]
         losses = np.array([self.points[rows[i].step][rows[i].domain] for i in seen])
         remaining = self._of_rows((*seen, *range(max(seen, default=-1) + 1, len(rows))))
-        likeliest = max(
-            (own.departures(losses, self.inflation) for own in remaining),
-            key=lambda departures: departures.probability,
-        )
+        departures = [own.departures(losses, self.inflation) for own in remaining]
+        likeliest = max(departures, key=lambda own: own.probability)
         probability = 0.0 if self.diverged is not None else likeliest.probability
         if probability < self.level and self.off_since is None:
             self.off_since = self.diverged or self._latest

@@ -107,10 +107,8 @@ def read_text(path: Path, form: Format, kind: str) -> RawLog:
         fix = f"name its kind ({', '.join(nearest)} are nearest), or {BY_PATTERN}"
         raise fail(str(path), problem, fix)
     for what, numbers_of_lines in aside.items():
-        log.notes.append(
-            f"{path}, line {numbers_of_lines[0]}: {len(numbers_of_lines)} {what} are of no step of "
-            "the run and were left out"
-        )
+        said = f"{len(numbers_of_lines)} {what} are of no step of the run and were left out"
+        log.notes.append(f"{path}, line {numbers_of_lines[0]}: {said}")
     if form.note:
         log.notes.append(f"{path}: {form.note}")
     return log

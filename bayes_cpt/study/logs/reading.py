@@ -310,10 +310,8 @@ class _Cleaning:
             for i in unclear[:1]:
                 problem = f"the {name} is {column[given[i]]!r}, which can be read as two numbers"
                 self.check.add(rows[given[i]].place, problem, "write it with a decimal point")
-            cells = [
-                f"{str(column[i]).strip()!r} ({rows[i].place})"
-                for i in map(given.__getitem__, wrong)
-            ]
+            at_fault = [given[i] for i in wrong]
+            cells = [f"{str(column[i]).strip()!r} ({rows[i].place})" for i in at_fault]
             if cells and len(cells) == len(given):
                 problem = f"no cell of {name} holds a number, as this one, {cells[0]}"
                 fix = "write numbers, or name another series"
