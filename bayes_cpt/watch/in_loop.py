@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 from joblib.externals.loky import ProcessPoolExecutor
 
+from bayes_cpt.errors import BayesCPTError
 from bayes_cpt.study.logs.raw import Stated
 from bayes_cpt.study.logs.reading import Log
 from bayes_cpt.study.logs.runs import Recipe
@@ -129,8 +130,12 @@ class RunForecaster:
     def _curves(self) -> pd.DataFrame:
         """Return the newest forecast of the run as planned; one that failed or falls short is left out."""
         if self._running is not None and self._running.done():
-            if self._running.exception() is None and not self._running.result().problems:
+            failure = self._running.exception()
+            if failure is None and not self._running.result().problems:
                 self._found = self._running.result().curves
+            elif failure is not None and not isinstance(failure, BayesCPTError):
+                # Of a log that is too short nothing is said: the next one is longer.
+                self.warn(f"the end is not forecast: {failure!r}")
             self._running = None
         return self._found[self._found["way"] == PLANNED]
 

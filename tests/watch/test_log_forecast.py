@@ -188,7 +188,7 @@ class Answer:
                 PT, now, pd.DataFrame(), {}, curves, {}, curves.attrs.get("problems", ())
             )
             future.set_result(found)
-        except StudyError as error:
+        except (StudyError, OSError) as error:
             future.set_exception(error)
         return future
 
@@ -232,19 +232,25 @@ def test_a_loop_is_given_the_newest_forecast_and_told_of_losses_outside(forecast
 
 
 def test_a_forecast_that_fails_leaves_the_one_before_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    codes = iter([0, 2, 1, 2, 0])
+    codes = iter([0, 2, 1, 3, 0])
 
     def answers() -> pd.DataFrame:
         code = next(codes)
         if code == 2:
             raise StudyError.at("the log", "it is too short", "wait")
+        if code == 3:
+            raise OSError("no space left")
         curves = curves_to(code)
         curves.attrs["problems"] = ("val: 3 divergences",) if code else ()
         return curves
 
     monkeypatch.setattr("bayes_cpt.watch.in_loop.ProcessPoolExecutor", Answer(answers))
-    with RunForecaster(total_steps=TOTAL) as forecaster:
+    said: list[str] = []
+    with RunForecaster(total_steps=TOTAL, warn=said.append) as forecaster:
         ends = [forecaster.evaluated(step, {"val": 2.0}, 1e-3) for step in range(1, 9)]
+    assert [line for line in said if "not forecast" in line] == [
+        "the end is not forecast: OSError('no space left')"
+    ]
     assert [end.get("forecast_end_val") for end in ends] == [None] * 3 + [0] * 5
     with pytest.raises(ValueError, match="give rates or total_steps"):
         RunForecaster().evaluated(1, {"val": 2.0}, 1e-3)
