@@ -104,7 +104,6 @@ def learn_priors(
         name: expected_ends(frame_of(learnt.spec, study), study, seed=seed)["below_zero"].max()
         for name, study in named.items()
     }
-
     file.write(learnt_text(learnt, _extended(model, output), digests, seed))
     bayes_cpt.read_spec(output)
     facts = {"population": learnt.population.problems, "most": MOST_BELOW_ZERO}

@@ -196,14 +196,8 @@ def widen(axes: Axes, span: float) -> None:
 def title(axes: Axes, run: str, notes: Sequence[str]) -> None:
     """Write a run's name over its panel, and small lines between the two."""
     axes.set_title(run, loc="left", fontweight="bold", pad=4 + 9.5 * len(notes))
-    if notes:
-        note(axes, "\n".join(notes))
-
-
-def note(axes: Axes, text: str) -> None:
-    """Write small lines just over a panel."""
     axes.annotate(
-        text,
+        "\n".join(notes),
         xy=(0, 1),
         xytext=(0, 3),
         xycoords="axes fraction",
