@@ -1,7 +1,8 @@
 """From white coordinates to the values of a law, and slopes back, in loops that Numba compiles.
 
-``position = center + factor·white`` are numbers on the scale on which each prior is normal; of a
-bounded log-normal the logit of where it lies between its bounds.
+``position = center + factor·bent(white)`` are numbers on the scale on which each prior is normal; of a
+bounded log-normal the logit of where it lies between its bounds. What `bent` does is said in
+`bayes_cpt.inference.metric`.
 """
 
 import math
@@ -17,7 +18,7 @@ COMPILED: dict[str, Any] = {"cache": True, "error_model": "numpy", "nogil": True
 NORMAL, LOG_NORMAL, LOGIT_NORMAL, BOUNDED = range(4)
 VALUE, KIND, CENTER, SPREAD, LOWER, UPPER, EXCESS = range(7)
 # How many tables `unwhiten` is given.
-TABLES = 4
+TABLES = 5
 
 
 @numba.njit(**COMPILED)
@@ -29,7 +30,7 @@ def unwhiten(white, given):  # type: ignore[no-untyped-def]
     white : ndarray, shape (numbers,)
     given : ndarray
         Packed: the metric, shape (numbers, 1 + numbers), says where white coordinates of 0 lie, and
-        what a unit step of each does; priors, shape (numbers, EXCESS + numbers), of each sampled number
+        what a unit step of each does; bends, shape (numbers, 1 + pairs), or (numbers, 0) for none; priors, shape (numbers, EXCESS + numbers), of each sampled number
         its place among all values, how it is sampled, centre, spread and bounds of its prior, and what
         correlations add to the precision in sds of the priors; template, shape (values,), all values of
         the law, the fixed ones filled in; pools, shape (populations, members + 1), where what several
@@ -50,7 +51,8 @@ def unwhitened_slopes(white, given, by_values):  # type: ignore[no-untyped-def]
     by_values : ndarray, shape (values,)
     """
     size = white.size
-    metric, priors = unpacked(given, TABLES, 0), unpacked(given, TABLES, 1)
+    metric, bends = unpacked(given, TABLES, 0), unpacked(given, TABLES, 1)
+    priors = unpacked(given, TABLES, 2)
     _, _, slopes, gradient = _evaluate(white, given)
     for a in range(size):
         gradient[a] = gradient[a] + by_values[int(priors[a, VALUE])] * slopes[a]
@@ -58,15 +60,50 @@ def unwhitened_slopes(white, given, by_values):  # type: ignore[no-untyped-def]
     for a in range(size):
         for b in range(size):
             found[b] += gradient[a] * metric[a, 1 + b]
-    return found
+    return _slopes_before_bends(found, _bent(white, bends), bends)
 
 
 @numba.njit(**COMPILED)
-def _position(white, metric):  # type: ignore[no-untyped-def]
-    position = metric[:, 0].copy()
+def _bent(white, bends):  # type: ignore[no-untyped-def]
+    """Return 1 and every bent coordinate: the white one, scaled, and a polynomial of those before it."""
+    bent = np.ones(white.size + 1)
+    for t in range(white.size):
+        bent[t + 1] = white[t]
+        if bends.shape[1]:
+            bent[t + 1] *= bends[t, 0]
+            pair = 1
+            for j in range(t + 1):
+                along = 0.0
+                for i in range(j + 1):
+                    along += bends[t, pair] * bent[i]
+                    pair += 1
+                bent[t + 1] += along * bent[j]
+    return bent
+
+
+@numba.njit(**COMPILED)
+def _slopes_before_bends(slopes, bent, bends):  # type: ignore[no-untyped-def]
+    """Return slopes by white coordinates, given those by bent ones."""
+    if bends.shape[1] == 0:
+        return slopes
+    by_bent = np.zeros(bent.size)
+    by_bent[1:] = slopes
+    for t in range(slopes.size - 1, -1, -1):
+        own, pair = by_bent[t + 1], 1
+        for j in range(t + 1):
+            for i in range(j + 1):
+                by_bent[j] += own * bends[t, pair] * bent[i]
+                by_bent[i] += own * bends[t, pair] * bent[j]
+                pair += 1
+    return by_bent[1:] * bends[:, 0]
+
+
+@numba.njit(**COMPILED)
+def _position(white, metric, bends):  # type: ignore[no-untyped-def]
+    position, bent = metric[:, 0].copy(), _bent(white, bends)
     for a in range(white.size):
         for b in range(white.size):
-            position[a] += metric[a, 1 + b] * white[b]
+            position[a] += metric[a, 1 + b] * bent[1 + b]
     return position
 
 
@@ -74,9 +111,9 @@ def _position(white, metric):  # type: ignore[no-untyped-def]
 def _evaluate(white, given):  # type: ignore[no-untyped-def]
     """Return log density, values, the slope of each value by its position, and of the density by each."""
     size = white.size
-    metric, priors = unpacked(given, TABLES, 0), unpacked(given, TABLES, 1)
-    pools = unpacked(given, TABLES, 3)
-    position, values = _position(white, metric), unpacked(given, TABLES, 2)[0].copy()
+    metric, bends = unpacked(given, TABLES, 0), unpacked(given, TABLES, 1)
+    priors, pools = unpacked(given, TABLES, 2), unpacked(given, TABLES, 4)
+    position, values = _position(white, metric, bends), unpacked(given, TABLES, 3)[0].copy()
     total = -0.5 * size * math.log(2.0 * math.pi)
     slope, gradient = np.empty(size), np.empty(size)
     standard, by_position = np.empty(size), np.empty(size)

@@ -207,7 +207,7 @@ class Density:
 
     def coordinates(self, metric: Metric) -> Floats:
         """Return what `bayes_cpt.inference.coordinates.unwhiten` takes beside white coordinates."""
-        table = packed([metric.table, *self.prior_tables])
+        table = packed([metric.table, metric.bends, *self.prior_tables])
         # As nutpie hands it over: for an array that may be written to all would be compiled once more.
         table.flags.writeable = False
         return table

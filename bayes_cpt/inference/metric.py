@@ -2,16 +2,23 @@
 
 The law's posterior has ridges (docs/law.md, "What is sampled"). It is taken to
 ``position = center + factor·z`` over the coordinates of `bayes_cpt.inference.density`, with center and
-factor from a Laplace approximation at the mode, or from the draws of an earlier attempt.
+factor from a Laplace approximation at the mode. Ridges are curved: many runs tell a combination of numbers
+a hundred times better than any of them. So z may be bent,
+
+    z_t = scale_t·white_t + c_t + sum_{j<t} l_tj z_j + sum_{i<=j<t} q_tij z_i z_j,
+
+wide directions first. Whatever the polynomials, this is one-to-one and its Jacobian is constant, so the
+posterior of the draws stays what it is; they are learnt from the draws of an earlier attempt.
 """
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
+from scipy.linalg import solve_triangular
 
 from bayes_cpt.arrays import Floats
 from bayes_cpt.errors import BayesCPTError
@@ -21,6 +28,10 @@ type Evaluate = Callable[[Floats], tuple[float, Floats]]
 # Directions the data leave to the prior have a spread of order 1; more than this is a numerical mirage.
 WIDEST = 2.0
 STARTS = 3
+# With bends of more sds than this, steps in a metric without them are many.
+BENT = 3.0
+# Bends are shrunk as by so many draws that show none.
+SHRINKAGE = 30.0
 # Rounds of a climb at the most, iterations in each, and the slope in white coordinates that ends it.
 CLIMBS, ITERATIONS, FLAT = 12, 120, 0.02
 
@@ -31,7 +42,7 @@ class SamplingError(BayesCPTError):
 
 @dataclass(frozen=True, eq=False)
 class Metric:
-    """A linear map from white coordinates to those of a density.
+    """A map from white coordinates to those of a density.
 
     Parameters
     ----------
@@ -39,15 +50,26 @@ class Metric:
         Where z = 0 lies.
     factor : ndarray, shape (dimensions, dimensions)
         What a unit step of each z does.
+    bends : ndarray, shape (dimensions, 1 + pairs), optional
+        Scale, then the coefficients of `_products` of the coordinates before each; not bent unless given.
     """
 
     center: Floats
     factor: Floats
+    bends: Floats = field(default_factory=lambda: np.zeros((0, 0)))
 
     @property
     def table(self) -> Floats:
-        """Both in one table, shape (dimensions, 1 + dimensions)."""
+        """Center and factor in one table, shape (dimensions, 1 + dimensions)."""
         return np.column_stack([self.center, self.factor])
+
+    def positions(self, white: Floats) -> Floats:
+        """Return positions of white coordinates, shape (draws, dimensions) both."""
+        bent = white.copy()
+        for place, (scale, *bends) in enumerate(self.bends):
+            pairs = _pairs(place)
+            bent[:, place] = scale * white[:, place] + _products(bent[:, :place]) @ bends[:pairs]
+        return np.asarray(self.center + bent @ self.factor.T)
 
 
 class Whitened(Protocol):
@@ -170,20 +192,68 @@ def precision(density: Evaluate, metric: Metric, white: Floats) -> Floats | None
     return np.asarray(inverse.T @ (0.5 * (hessian + hessian.T)) @ inverse)
 
 
-def empirical_metric(metric: Metric, white: Floats) -> Metric:
-    """Return the metric of draws, shrunk towards their variances in the metric that they were drawn in.
+def bending(density: Whitened, metric: Metric) -> float:
+    """Return by how many sds at most a direction bends, one sd away from the mode along wider ones.
 
-    Over the coordinates of a density these variances would widen every ridge: the draws of many numbers
-    tell its thickness less well than that metric does.
+    To second order: the gradients on both sides of the mode say where a direction's own mode has moved.
 
     Parameters
     ----------
-    white : ndarray, shape (draws, dimensions)
-        Draws, in white coordinates.
+    metric : Metric
+        From `laplace`.
     """
-    count, size = white.shape
-    covariance = np.cov(white, rowvar=False)
-    weight = count / (count + 5.0 * size)
-    shrunk = weight * covariance + (1.0 - weight) * np.diag(np.diag(covariance))
-    center = metric.center + metric.factor @ white.mean(axis=0)
-    return Metric(center, metric.factor @ np.linalg.cholesky(shrunk))
+    gradient = density.in_metric(metric)
+    size, step = metric.center.size, 0.02
+    level = gradient(np.zeros(size))[1]
+    moved = np.zeros((size, size))
+    for along, ahead in enumerate(step * np.eye(size)):
+        both = gradient(ahead)[1] + gradient(-ahead)[1] - 2.0 * level
+        moved[along, along + 1 :] = both[along + 1 :] / step**2
+    return float(np.sqrt(0.5 * np.max((moved**2).sum(axis=0))))
+
+
+def bent_metric(metric: Metric, positions: Floats) -> Metric:
+    """Return the metric in which draws are as nearly independent standard normals as bends make them.
+
+    Each coordinate of the given metric, from the widest to the narrowest, is regressed on those before
+    it and their products.
+
+    Parameters
+    ----------
+    metric : Metric
+        From `laplace`: its directions are sorted by how wide they are at the mode. Its bends do not count.
+    positions : ndarray, shape (draws, dimensions)
+    """
+    plain = np.linalg.solve(metric.factor, (positions - metric.center).T).T
+    middle, spread = plain.mean(axis=0), plain.std(axis=0)
+    centered = (plain - middle) / spread
+    size = metric.center.size
+    products = _products(centered)
+    # A Cholesky factor of the first rows is the first rows of the factor: one serves all regressions.
+    square = products.T @ products
+    square[np.diag_indices_from(square)] += SHRINKAGE
+    lower = np.linalg.cholesky(square)
+    projected = solve_triangular(lower, products.T @ centered, lower=True)
+    bends = np.zeros((size, 1 + _pairs(size)))
+    for place in range(size):
+        pairs = _pairs(place)
+        own = solve_triangular(lower[:pairs, :pairs].T, projected[:pairs, place])
+        bends[place, 0] = (centered[:, place] - products[:, :pairs] @ own).std()
+        bends[place, 1 : 1 + pairs] = own
+    return Metric(metric.center + metric.factor @ middle, metric.factor * spread, bends)
+
+
+def _pairs(size: int) -> int:
+    """Return how many `_products` there are of so many numbers."""
+    return (size + 1) * (size + 2) // 2
+
+
+def _products(numbers: Floats) -> Floats:
+    """Return products of 1 and each of some numbers, with itself and the ones before it.
+
+    Parameters
+    ----------
+    numbers : ndarray, shape (draws, numbers)
+    """
+    whole = np.column_stack([np.ones(len(numbers)), numbers])
+    return np.column_stack([whole[:, [j]] * whole[:, : j + 1] for j in range(whole.shape[1])])

@@ -15,7 +15,7 @@ from synthetic import lab_for
 from bayes_cpt.arrays import Floats
 from bayes_cpt.bundled import bundled_study
 from bayes_cpt.inference.density import Density
-from bayes_cpt.inference.metric import Metric
+from bayes_cpt.inference.metric import Metric, bent_metric
 from bayes_cpt.model.build import model_of
 from bayes_cpt.model.log_densities import log_densities
 from bayes_cpt.model.priors import Fixed, LogitNormal, LogNormal, Normal
@@ -138,14 +138,23 @@ def jacobian(density: Density, position: Floats) -> Floats:
     return np.asarray((ahead - behind) / 2e-5)
 
 
-def test_gradient_is_that_of_finite_differences_in_any_metric() -> None:
+@pytest.mark.parametrize("bent", [False, True])
+def test_gradient_is_that_of_finite_differences_in_any_metric(bent: bool) -> None:
     density = Density(bundled())
     size = density.start.size
     generator = np.random.default_rng(3)
     factor = np.eye(size) + 0.05 * generator.standard_normal((size, size))
-    function = density.in_metric(Metric(places(density, 1)[0], factor))
+    plain = Metric(places(density, 1)[0], factor)
+    metric = plain
+    if bent:
+        draws = 0.2 * generator.standard_normal((500, size))
+        draws[:, -1] += 2.0 * draws[:, 0] * draws[:, 1]
+        metric = bent_metric(plain, plain.positions(draws))
+    function = density.in_metric(metric)
     here = 0.1 * generator.standard_normal(size)
-    gradient = function(here)[1]
+    value, gradient = function(here)
+    there = Metric(metric.positions(here[None])[0], np.eye(size))
+    assert density.in_metric(there)(np.zeros(size))[0] == pytest.approx(value, rel=1e-12)
     step = 1e-5
     for i in range(size):
         shift = step * np.eye(size)[i]

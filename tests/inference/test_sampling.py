@@ -17,7 +17,7 @@ from bayes_cpt.arrays import Floats
 from bayes_cpt.errors import StudyWarning
 from bayes_cpt.inference import sampling
 from bayes_cpt.inference.density import Density
-from bayes_cpt.inference.metric import Metric, SamplingError, laplace
+from bayes_cpt.inference.metric import Metric, SamplingError, bending, bent_metric, laplace
 from bayes_cpt.inference.sampling import FIRST_LOOK, Sample, SamplerSettings, sample
 from bayes_cpt.model.setup import build_setup
 
@@ -144,6 +144,33 @@ def test_a_mode_beside_which_nothing_is_finite_is_no_mode() -> None:
 
     with pytest.raises(SamplingError, match="not finite"):
         laplace(Toy(on_a_ledge, MEAN), seed=0)
+
+
+BEND, WIDTH = 0.7, 0.05
+
+
+def ridge(x: Floats) -> tuple[float, Floats]:
+    """A standard normal, and one of the sd WIDTH about BEND times its square."""
+    apart = (x[1] - BEND * x[0] ** 2) / WIDTH
+    gradient = np.array([-x[0] + 2.0 * BEND * x[0] * apart / WIDTH, -apart / WIDTH])
+    return float(-0.5 * (x[0] ** 2 + apart**2)), gradient
+
+
+def test_bending_is_what_a_parabola_moves_its_ridge_by() -> None:
+    """BEND·x² is BEND·sqrt(3) on the average square of a standard normal, about its mean BEND·sqrt(2)."""
+    toy = Toy(ridge, np.array([0.1, 0.1]))
+    assert bending(toy, laplace(toy, seed=0)) == pytest.approx(2**0.5 * BEND / WIDTH, rel=0.01)
+
+
+def test_draws_of_a_bent_ridge_are_standard_normals_in_their_metric() -> None:
+    generator = np.random.default_rng(4)
+    white = generator.standard_normal((4000, 2))
+    positions = np.stack([white[:, 0], BEND * white[:, 0] ** 2 + WIDTH * white[:, 1]], axis=1)
+    toy = Toy(ridge, np.array([0.1, 0.1]))
+    metric = bent_metric(laplace(toy, seed=0), positions)
+    new = generator.standard_normal((500, 2))
+    surplus = [ridge(x)[0] for x in metric.positions(new)] + 0.5 * (new**2).sum(axis=1)
+    assert np.std(surplus) < 0.25
 
 
 @pytest.mark.slow
