@@ -217,6 +217,8 @@ def free_places(priors: list[dict[str, Any]]) -> list[int]:
 def _draw(name: str, priors: list[dict[str, Any]]) -> Any:
     free = np.array(free_places(priors))
     whole = jnp.array([prior.get("value", 0.0) for prior in priors])
+    if not free.size:
+        return numpyro.deterministic(name, whole)
     drawn = _drawn(name, [priors[i] for i in free])
     return numpyro.deterministic(name, whole.at[free].set(drawn))
 

@@ -110,7 +110,7 @@ def test_too_little_effort_is_retried_and_then_reported(density: Density) -> Non
 
 @pytest.mark.usefixtures("too_short_a_look")
 def test_an_attempt_mends_what_the_first_look_lacks(density: Density) -> None:
-    given = sample(density, seed=5, attempts=SHORT)
+    given = sample(density, seed=5, attempts=(SamplerSettings(100, 1000, 0.97),))
     assert given.attempts == 2
     assert given.diagnostics.trustworthy
 
