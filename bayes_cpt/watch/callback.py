@@ -88,7 +88,7 @@ def trainer_callback(
     return WatchCallback()
 
 
-def forecast_callback(
+def ForecastCallback(  # noqa: N802 (named as what Trainers are given)
     phase: str | None = None,
     *,
     log: Callable[[dict[str, float]], Any] | None = None,
@@ -122,7 +122,7 @@ def forecast_callback(
 
     forecaster = RunForecaster(phase=phase, warn=warn)
 
-    class ForecastCallback(TrainerCallback):  # type: ignore[misc]
+    class Forecasting(TrainerCallback):  # type: ignore[misc]
         """Tells the forecaster of every evaluation; of many processes that train together one does."""
 
         def on_train_begin(
@@ -151,10 +151,10 @@ def forecast_callback(
         def on_train_end(self, args: Any, state: Any, control: Any, **rest: Any) -> None:
             forecaster.close()
 
-    return ForecastCallback()
+    return Forecasting()
 
 
-def lightning_callback(
+def LightningForecastCallback(  # noqa: N802
     phase: str | None = None,
     *,
     warn: Callable[[str], Any] = print,
@@ -165,7 +165,7 @@ def lightning_callback(
     Parameters
     ----------
     phase, warn, names
-        As in `forecast_callback`.
+        As in `ForecastCallback`.
 
     Returns
     -------
@@ -180,7 +180,7 @@ def lightning_callback(
 
     forecaster = RunForecaster(phase=phase, warn=warn)
 
-    class ForecastCallback(Callback):  # type: ignore[misc]
+    class Forecasting(Callback):  # type: ignore[misc]
         """Tells the forecaster of every evaluation."""
 
         def on_validation_end(self, trainer: Any, pl_module: Any) -> None:
@@ -196,4 +196,4 @@ def lightning_callback(
         def teardown(self, trainer: Any, pl_module: Any, stage: str) -> None:
             forecaster.close()
 
-    return ForecastCallback()
+    return Forecasting()

@@ -4,6 +4,7 @@ Training is not slowed: what it has told so far is a log, which another process 
 Its answer is there at a later evaluation.
 """
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
@@ -161,6 +162,10 @@ class RunForecaster:
         total = Stated(len(self.rates) or self.total_steps)
         log = Log("the loop", {}, tuple(losses), tuple(sorted(rates.items())), total, (), ())
         if self._processes is None:
-            self._processes = ProcessPoolExecutor(1, env=ONE_THREAD)
+            # Training goes first; Windows has no `nice`.
+            behind: Any = getattr(os, "nice", int)
+            self._processes = ProcessPoolExecutor(
+                1, env=ONE_THREAD, initializer=behind, initargs=(19,)
+            )
         recipe, now = Recipe(phase=self.phase), max(self._told)
         self._running = self._processes.submit(forecast_read, recipe, log, now=now)

@@ -272,7 +272,7 @@ def test_of_many_processes_one_forecasts(monkeypatch: pytest.MonkeyPatch, foreca
     monkeypatch.setitem(sys.modules, "transformers", ModuleType("transformers"))
     monkeypatch.setattr(sys.modules["transformers"], "TrainerCallback", object, raising=False)
     state = SimpleNamespace(is_world_process_zero=False, max_steps=TOTAL)
-    one = callback.forecast_callback()
+    one = callback.ForecastCallback()
     one.on_train_begin(None, state, None)
     for _ in range(6):
         one.on_evaluate(None, state, None, metrics={"eval_loss": 2.0})
@@ -291,7 +291,7 @@ def test_callbacks_of_trainers_tell_a_forecaster_of_every_evaluation(
     state = SimpleNamespace(
         max_steps=TOTAL, global_step=0, log_history=[], is_world_process_zero=True
     )
-    one = callback.forecast_callback(log=logged.append)
+    one = callback.ForecastCallback(log=logged.append)
     one.on_train_begin(None, state, None, lr_scheduler=scheduler)
     for step, loss in EVALUATIONS.items():
         state.global_step = step
@@ -304,7 +304,7 @@ def test_callbacks_of_trainers_tell_a_forecaster_of_every_evaluation(
     told = {domain for step, domain, _ in forecast.asked[-1][1].losses if step == 1000}
     assert told == {"val", "code"}
     metrics: list[tuple[dict[str, float], int]] = []
-    other = callback.lightning_callback()
+    other = callback.LightningForecastCallback()
     for step, loss in EVALUATIONS.items():
         trainer = SimpleNamespace(
             sanity_checking=False,
