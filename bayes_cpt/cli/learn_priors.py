@@ -144,8 +144,13 @@ def _extended(model: str, target: Path) -> str:
 
 def _read(folders: list[Path], spec: "ModelSpec") -> "dict[str, Study]":
     """Return the studies by name; what cannot be fitted is said before the long fits."""
+    from bayes_cpt.history.population import FEWEST
     from bayes_cpt.validate.folds import fittable
 
+    if len(folders) < FEWEST:
+        raise typer.BadParameter(
+            f"it takes {FEWEST} studies to learn from, and {len(folders)} are named."
+        )
     named: dict[str, Study] = {}
     for folder in folders:
         study = bayes_cpt.read_study(folder)

@@ -136,7 +136,7 @@ def usage_words(error: Exception, program: str) -> str:
     """Return what is wrong with a command line, of which command, and an example that would do."""
     context = getattr(error, "ctx", None)
     place = context.command_path if context else program
-    text = " ".join(error.format_message().split())  # type: ignore[attr-defined]
+    text = " ".join(error.format_message().replace("Value error, ", "").split())  # type: ignore[attr-defined]
     text = text if text.endswith((".", "?")) else f"{text}."
     lines = _examples(context.command, text) if context else []
     fix = f" As in: {', or '.join(lines)}" if lines else ""

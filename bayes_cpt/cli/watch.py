@@ -162,13 +162,14 @@ class _Looks:
             raise fail(str(self.kept), problem, "remove the file") from None
 
     def look(self) -> "Status":
-        """Read what is new, and keep the state."""
+        """Read what is new, and keep the state once there is one."""
         for step, losses in sorted(self.follower.new().items()):
             self.watcher.tell(step, losses)
         if self.follower.log is not None:
             self.watcher.compare(self.follower.log)
         status = self.watcher.status()
-        write(self.kept, json.dumps({"watcher": self.watcher.state()}))
+        if self.watcher.points or not self.follower.trouble:
+            write(self.kept, json.dumps({"watcher": self.watcher.state()}))
         return status
 
     def tell(self, written: Output, status: "Status") -> None:

@@ -465,12 +465,15 @@ def determination(posterior: Posterior, interval: float = 0.9) -> pd.DataFrame:
     shares = np.array([contraction(priors[label], draws[label]) for label in labels])
     settled = table["tried"] & (shares >= IDENTIFIED)
     further = advised.loc[labels].reset_index()
+    # How much of what is open a run leaves is told around the posterior; how much is open, by the draws.
+    lacking, after = (1.0 - further[name].to_numpy() for name in ("contraction", "with_advice"))
+    left = (1.0 - shares) * ratio(after, lacking, where_none=1.0)
     return table.join(estimates).assign(
         contraction=shares,
         identified=shares >= IDENTIFIED,
         moves_with=[partners(alike[index], labels, index) for index in range(len(labels))],
         advice=further["advice"].mask(settled, ""),
-        with_advice=further["with_advice"],
+        with_advice=1.0 - left,
     )
 
 

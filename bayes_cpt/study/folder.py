@@ -272,7 +272,7 @@ def _read(path: Path, *, is_plan: bool, fitted: Study | None, aside: Collection[
         what = "file" if path.suffix == ".toml" else "folder"
         raise StudyError.at(str(path), f"there is no such {what}", "check the spelling of the path")
     if not settings_path.is_file():
-        fix = "write it, as the README shows"
+        fix = "write it as docs/study.md shows, or from logs with bayes-cpt init"
         raise StudyError.at(str(settings_path), "the file is missing", fix)
     folder = None if path.is_file() else path
     check = Check()

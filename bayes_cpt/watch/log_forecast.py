@@ -262,7 +262,7 @@ def ways_on(run: Run, now: int, steps: int | None, decay: float) -> dict[str, Sc
     elif steps or PLANNED not in ways:
         # It has annealed, or is warming up: it cannot go on at this rate.
         longer = steps or 2 * now
-        ways[f"the same schedule over {longer} steps"] = schedule.stretched(longer)
+        ways[f"over {longer} steps by the same schedule"] = schedule.stretched(longer)
     return ways
 
 

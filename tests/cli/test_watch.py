@@ -131,6 +131,7 @@ def test_bad_lines(
     bad.write_text("{")
     given = [own.format(dir=tmp_path, log=log, bad=bad) for own in arguments]
     check_refusal(call("watch", fit_file, *given, "--once"), fragments)
+    assert not list(tmp_path.glob("*.watch.json"))
 
 
 @pytest.mark.slow

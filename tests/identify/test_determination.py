@@ -221,6 +221,7 @@ def test_moments_and_contraction_are_those_of_the_summary() -> None:
     assert len(shared) > 40
     for column in ("mean", "lower", "upper", "contraction"):
         np.testing.assert_allclose(table.loc[shared, column], wanted.loc[shared, column], rtol=1e-9)
+    assert (table["with_advice"] >= table["contraction"] - 1e-9).all()
 
 
 def test_a_posterior_that_is_its_prior_determines_nothing() -> None:

@@ -152,7 +152,8 @@ function outcome(planner, setting, memory) {
   const means = ends.map((own) => mean(own.mean));
   const regret = expectedRegret(alternatives, setting.weight, ends[0].mean, ends[1].mean);
   const best = bestMean(alternatives.front, setting.weight);
-  const behind = balance(setting.weight, ...means) - best.value;
+  // Few settings were searched: none may be as good as this one.
+  const behind = Math.max(balance(setting.weight, ...means) - best.value, 0);
   return {
     run,
     ends,

@@ -436,7 +436,7 @@ class _Cleaning:
             fix = "keep to one run, or give --overlap last if the job was started anew; import a "
             fix += "log for each set, with its own --loss SERIES=SET"
             both = "it is the log of two runs, or of two validation sets of one"
-            return f"{problem}: the steps begin again, {both}", fix
+            return f"{problem}: the steps begin again, so {both}", fix
         if twice:
             said = "several steps have two evaluations, as of two validation sets under one name"
             fix = "evaluate each under a name of its own, or keep one by --overlap first or last"
