@@ -22,8 +22,9 @@ from sympy.printing.pretty.pretty_symbology import greek_unicode
 from bayes_cpt.laws import Annealing, Shift
 from bayes_cpt.laws.groups import batch_factors, mixture_factors, size_factors
 from bayes_cpt.laws.term import ADDED
-from bayes_cpt.laws.transfer import effective_share
+from bayes_cpt.laws.transfer import BEND, effective_share
 from bayes_cpt.model.printed_law import Symbols
+from bayes_cpt.model.priors import Fixed
 from bayes_cpt.model.setup import BoundModel
 from bayes_cpt.report.numbers import enumerated
 from bayes_cpt.report.words import notation, sentence
@@ -142,6 +143,9 @@ def law_equations(frame: BoundModel) -> list[Equation]:
         notes.append(MIXED)
     if law.base_offset is not None:
         notes.append("Delta_base: how far the base lies off the law")
+        time = frame.spec.priors["offset_time"].every
+        if isinstance(time, Fixed):
+            notes.append(f"tau_0 = {time.value * frame.reference.steps:.3g} steps")
     found = [Equation(sympy.Symbol("L"), tuple(summands), "; ".join(notes))]
     found += _sizes(frame) + _forward_areas(frame) + _annealing_areas(frame, point, letters)
     found += _peak(frame) + _repeats(frame, point, letters) + _replay(frame, letters)
@@ -312,8 +316,9 @@ def _replay(frame: BoundModel, letters: Mapping[str, Any]) -> list[Equation]:
         mine = {name: letter for name, letter in letters.items() if name not in others}
         value = sympy.Integer(1) if factor == "none" else shift.replay_factor(x, mine, _Printed)
         domains.setdefault(value, []).append(domain)
+    known = {value: f"; c = {BEND:g}" * value.has(_letter("c")) for value in domains}
     return [
-        Equation(sympy.Function("h")(x), (value,), f"on {enumerated(names)}")
+        Equation(sympy.Function("h")(x), (value,), f"on {enumerated(names)}{known[value]}")
         for value, names in domains.items()
     ]
 

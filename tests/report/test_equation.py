@@ -146,6 +146,9 @@ def test_text_latex_and_mathml_are_whole(any_frame: BoundModel) -> None:
     [
         ({}, "T_cpt = eta_ref*Sum((eta[i]/eta_ref)**rho_s, (i, 1, t))"),
         ({}, "m = slow_share*m(lambda_slow) + (1 - slow_share)*m(lambda)"),
+        # Letters that no table of coefficients holds have their values here.
+        ({}, "(Delta_base: how far the base lies off the law; tau_0 = 75 steps)"),
+        ({}, "(on target; c = 16)"),
         ({"shift_power": False}, "T_cpt = Sum(eta[i], (i, 1, t))"),
         ({"forward_power": False, "shift_power": False}, "S1 = Sum(eta[i], (i, 1, t))"),
         ({"memory_clock": 0.0}, "m[i] = lambda*m[i-1] + (1 - lambda)*eta[i]"),
