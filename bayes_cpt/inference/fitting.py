@@ -32,7 +32,7 @@ def fit(
     seed : int
         The same seed gives the same posterior, bit for bit, on the same machine.
     draws : int, optional
-        Draws kept in each of the four chains; 1,000 unless given.
+        Draws kept in each of the four chains; as many as the diagnostics ask for unless given.
     progress : callable, optional
         Called with a stage and the share of it that is done.
     cores : int, optional

@@ -30,8 +30,8 @@ WIDEST = 2.0
 STARTS = 3
 # With bends of more sds than this, steps in a metric without them are many.
 BENT = 3.0
-# Bends are shrunk as by so many draws that show none.
-SHRINKAGE = 30.0
+# Bends are shrunk as by so many draws that show none, and learnt from so many draws for each at least.
+SHRINKAGE, DRAWS_PER_BEND = 30.0, 3
 # Rounds of a climb at the most, iterations in each, and the slope in white coordinates that ends it.
 CLIMBS, ITERATIONS, FLAT = 12, 120, 0.02
 
@@ -216,7 +216,8 @@ def bent_metric(metric: Metric, positions: Floats) -> Metric:
     """Return the metric in which draws are as nearly independent standard normals as bends make them.
 
     Each coordinate of the given metric, from the widest to the narrowest, is regressed on those before
-    it and their products.
+    it and their products. Where draws are too few to tell so many coefficients, none bends: the metric is
+    that of their covariance, shrunk towards the variances.
 
     Parameters
     ----------
@@ -227,7 +228,12 @@ def bent_metric(metric: Metric, positions: Floats) -> Metric:
     plain = np.linalg.solve(metric.factor, (positions - metric.center).T).T
     middle, spread = plain.mean(axis=0), plain.std(axis=0)
     centered = (plain - middle) / spread
-    size = metric.center.size
+    count, size = centered.shape
+    center, factor = metric.center + metric.factor @ middle, metric.factor * spread
+    if count < DRAWS_PER_BEND * _pairs(size):
+        shared = count / (count + 5.0 * size) * np.corrcoef(centered, rowvar=False)
+        np.fill_diagonal(shared, 1.0)
+        return Metric(center, factor @ np.linalg.cholesky(shared))
     products = _products(centered)
     # A Cholesky factor of the first rows is the first rows of the factor: one serves all regressions.
     square = products.T @ products
@@ -240,7 +246,7 @@ def bent_metric(metric: Metric, positions: Floats) -> Metric:
         own = solve_triangular(lower[:pairs, :pairs].T, projected[:pairs, place])
         bends[place, 0] = (centered[:, place] - products[:, :pairs] @ own).std()
         bends[place, 1 : 1 + pairs] = own
-    return Metric(metric.center + metric.factor @ middle, metric.factor * spread, bends)
+    return Metric(center, factor, bends)
 
 
 def _pairs(size: int) -> int:

@@ -96,7 +96,7 @@ def sample(
 ) -> Sample:
     """Sample a log density until its diagnostics hold, or the attempts are used up.
 
-    A first look comes before them: 1,000 draws after little tuning.
+    A first look comes before them: 1,000 draws after little tuning, 250 where ridges bend much.
 
     Parameters
     ----------

@@ -147,9 +147,10 @@ def test_gradient_is_that_of_finite_differences_in_any_metric(bent: bool) -> Non
     plain = Metric(places(density, 1)[0], factor)
     metric = plain
     if bent:
-        draws = 0.2 * generator.standard_normal((500, size))
+        draws = 0.2 * generator.standard_normal((5000, size))
         draws[:, -1] += 2.0 * draws[:, 0] * draws[:, 1]
         metric = bent_metric(plain, plain.positions(draws))
+        assert metric.bends.any()
     function = density.in_metric(metric)
     here = 0.1 * generator.standard_normal(size)
     value, gradient = function(here)

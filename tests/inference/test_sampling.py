@@ -171,6 +171,7 @@ def test_draws_of_a_bent_ridge_are_standard_normals_in_their_metric() -> None:
     new = generator.standard_normal((500, 2))
     surplus = [ridge(x)[0] for x in metric.positions(new)] + 0.5 * (new**2).sum(axis=1)
     assert np.std(surplus) < 0.25
+    assert not bent_metric(laplace(toy, seed=0), positions[:10]).bends.any()
 
 
 @pytest.mark.slow
