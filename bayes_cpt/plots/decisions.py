@@ -27,7 +27,6 @@ from bayes_cpt.plots.style import (
 # Quantities that may be chosen, on axes.
 LABELS = {
     "base": "base",
-    "loss_potential": "loss potential of the base",
     "replay": "replay ratio",
     "targets": "mixture of targets",
     "peak": "peak LR",
@@ -41,7 +40,7 @@ LABELS = {
     "steps": "steps",
 }
 # Which quantities are shown first where there are more than there is room for.
-ORDER = ("replay", "targets", "relative_peak", "peak", "steps", "loss_potential", "base")
+ORDER = ("replay", "targets", "relative_peak", "peak", "steps", "base")
 MOST_PANELS, MOST_SLICES = 4, 2
 BINS, PAD = 24, 0.02
 OPTIMUM, FRONT, BROKEN = PALETTE[0], PALETTE[2], PALETTE[1]

@@ -97,9 +97,9 @@ def choices_table(decision: "Decision", interval: float = 0.9) -> Table:
     """Return the contenders of a decision, the recommendation first."""
     table, valuation = decision.table(interval), decision.valuation
     change = partial(signed, spread=float(decision.contenders.values.std(axis=1).min()))
-    searched = [own for own in ("loss_potential", "targets") if own in decision.space.searched]
-    names = ["option", "base", *searched, "replay:.2f", "peak LR=peak:.2g", "steps:6"]
-    shown = columns(" | ".join(names)) | taken_columns(table)
+    targets = " | targets" if "targets" in decision.space.searched else ""
+    names = f"option | base{targets} | replay:.2f | peak LR=peak:.2g | steps:6"
+    shown = columns(names) | taken_columns(table)
     for domain in (*valuation.model.domains, *valuation.thirds):
         shown[domain] = (f"{domain}_change", change)
     shown |= {name: (f"{name}_change", "+.3f") for name in valuation.links}
