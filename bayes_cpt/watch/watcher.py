@@ -502,4 +502,4 @@ def _band(mean: float, half: float) -> dict[str, float]:
 
 def status_json(status: Status) -> dict[str, Any]:
     """Return a status as one JSON object."""
-    return {**asdict(status), "words": status.words()}
+    return {**asdict(status), "verdict": status.verdict()}

@@ -38,6 +38,7 @@ def test_once_says_where_the_run_will_end(call: Call, fit_file: Path, tmp_path: 
     assert "It ends below 2.5 on kernel with probability" in answer.out
     told = json.loads(call(*words, "--json").out)
     assert told["step"] == 200
+    assert told["verdict"] == [first, second, third]
     assert set(told["below"]) == {"kernel"}
     assert 0.0 <= told["below"]["kernel"] <= 1.0
     assert set(told["forecast"]) == {"general", "kernel"}
