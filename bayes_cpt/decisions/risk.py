@@ -55,7 +55,7 @@ def probability_below(losses: Floats, reference: ArrayLike, noise: Floats | None
     margin = np.reshape(reference, (-1, 1)) - losses
     if noise is None:
         return np.asarray((margin > 0).mean(axis=0))
-    return np.asarray(ndtr(margin / noise).mean(axis=0))
+    return np.asarray(ndtr(margin / np.maximum(noise, SMALLEST)).mean(axis=0))
 
 
 def quantile(means: Floats, sds: Floats, level: float) -> Floats:

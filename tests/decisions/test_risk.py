@@ -47,6 +47,11 @@ def test_beating_a_reference_agrees_with_loops() -> None:
     ]
 
 
+def test_runs_without_noise_end_where_the_law_says() -> None:
+    found = risk.probability_below(LOSSES, 2.7, np.zeros_like(LOSSES))
+    assert found.tolist() == risk.probability_below(LOSSES, 2.7).tolist()
+
+
 def test_beating_a_reference_with_noise_integrates_it() -> None:
     noise = np.random.default_rng(2).uniform(0.01, 0.1, LOSSES.shape)
     found = risk.probability_below(LOSSES, 2.7, noise)
