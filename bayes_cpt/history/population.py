@@ -127,33 +127,25 @@ class Population:
         return float(middle), float((upper - lower) / (2.0 * ndtri(0.5 + MASS / 2)))
 
 
-def _said(
-    evidence: Sequence[Evidence], labels: Sequence[Label], wider: float
-) -> tuple[Floats, Floats]:
-    """Return R and y of every study, for parameters in sds of the model's own prior."""
-    if len(evidence) < FEWEST:
-        names = ", ".join(own.study for own in evidence) or "none"
-        problem = f"{len(evidence)} studies to learn from ({names}), and it takes {FEWEST}"
-        raise PopulationError(Problem("learn-priors", problem, "name more studies"))
-    informed = [own.information(labels) for own in evidence]
-    return np.stack([r for r, _ in informed]) / wider, np.stack([y for _, y in informed])
-
-
 def population_model(
     evidence: Sequence[Evidence], labels: Sequence[Label], wider: float
 ) -> "pm.Model":
-    """Return the PyMC model of `learn_population`; ``directions`` and ``values`` are its data."""
+    """Return the PyMC model of `learn_population`.
+
+    Its data are R and y of every study, for parameters in sds of the model's own prior: ``directions`` and
+    ``values``.
+    """
     import pymc as pm
     import pytensor.tensor as pt
 
-    said = _said(evidence, labels, wider)
+    informed = [own.information(labels) for own in evidence]
     coords = {
         "study": [own.study for own in evidence],
         "parameter": ["/".join(label) for label in labels],
     }
     with pm.Model(coords=coords) as model:
-        directions = pm.Data("directions", said[0])
-        values = pm.Data("values", said[1])
+        directions = pm.Data("directions", np.stack([r for r, _ in informed]) / wider)
+        values = pm.Data("values", np.stack([y for _, y in informed]))
         mean = pm.Normal("mean", dims="parameter")
         spread = pm.HalfNormal("spread", SPREAD_SCALE, dims="parameter")
         # Deviations in spreads: what a study does not determine follows the population.
@@ -183,7 +175,12 @@ def learn_population(
     """
     import nutpie
 
-    compiled = nutpie.compile_pymc_model(population_model(evidence, labels, wider))
+    if len(evidence) < FEWEST:
+        names = ", ".join(own.study for own in evidence) or "none"
+        problem = f"{len(evidence)} studies to learn from ({names}), and it takes {FEWEST}"
+        raise PopulationError(Problem("learn-priors", problem, "name more studies"))
+    model = population_model(evidence, labels, wider)
+    compiled = nutpie.compile_pymc_model(model)
     for target_accept in TARGET_ACCEPTS:
         drawn, problems = sampled(
             compiled,
@@ -201,7 +198,8 @@ def learn_population(
         label: tuple(own.study for own in evidence if own.contraction.get(label, 0.0) >= TELLING)
         for label in labels
     }
-    pairs = weigh_pairs(labels, mean, spread, *_said(evidence, labels, wider), telling)
+    directions, values = (model[name].get_value() for name in ("directions", "values"))
+    pairs = weigh_pairs(labels, mean, spread, directions, values, telling)
     studies = tuple(own.study for own in evidence)
     return Population(tuple(labels), mean, spread, telling, studies, problems, pairs)
 
