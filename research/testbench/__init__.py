@@ -1,1 +1,1 @@
-"""Held-out runs as judge: baselines, scores and a command line (issue 2, point 3)."""
+"""Held-out runs as judge: baselines, scores and a command line."""
