@@ -46,6 +46,8 @@ class Follower:
     unnamed: str = field(default="", init=False)
     log: Log | None = field(default=None, init=False)
     _seen: tuple[int, int] = field(default=(0, 0), init=False)
+    # The log, or the copy of its whole lines.
+    _read_as: str = field(default="", init=False)
 
     @property
     def path(self) -> str:
@@ -66,7 +68,7 @@ class Follower:
                 # Training rows alone, it may be: the next evaluation is yet to come.
                 self.unnamed = f"{said.problem}; {said.fix}"
             else:
-                self.trouble = str(said)
+                self.trouble = str(said).replace(self._read_as, self.path)
         except (OSError, StudyError) as error:
             self.trouble = str(error)
         return {}
@@ -96,6 +98,7 @@ class Follower:
         return bool(lines) or (kind == "table" and file.suffix in LINES)
 
     def _points(self, path: str) -> dict[int, dict[str, float]]:
+        self._read_as = path
         self.log = self.reading.changed(paths=(path,)).read(self.sets)
         losses: dict[int, dict[str, float]] = {}
         for step, domain, loss in sorted(self.log.losses):

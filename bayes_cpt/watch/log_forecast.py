@@ -223,7 +223,7 @@ def forecast_run(
 
         posterior = fit(study, spec, seed, progress=part)
         if not posterior.trustworthy:
-            problems.append(f"{domain}: {'; '.join(posterior.problems)}")
+            problems += [f"{domain}: {problem}" for problem in posterior.problems]
         on_priors[domain] = untold(posterior, domain)
         for way, schedule in ways.items():
             found = _curve(posterior, domain, schedule, now, interval, seed)

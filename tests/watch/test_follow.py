@@ -59,3 +59,12 @@ def test_known_sets_name_series_and_training_losses_are_none_of_them(tmp_path: P
     found = following(str(log), "auto", ("prose",)).new()
     assert found[10] == {"prose": 3.0}
     assert math.isnan(found[20]["prose"])
+
+
+def test_trouble_names_the_log_and_not_the_copy_that_is_read(tmp_path: Path) -> None:
+    log = tmp_path / "losses.csv"
+    rows = (f"{run},{step},val,2.5\n" for run in ("first", "second") for step in (100, 200))
+    log.write_text("run,step,domain,loss\n" + "".join(rows))
+    follower = following(str(log), "auto")
+    assert follower.new() == {}
+    assert follower.trouble.startswith(f"{log}, column run: there are rows of 2 runs")
