@@ -72,6 +72,7 @@ def compare(
     """
     from bayes_cpt.report.numbers import listed as first_of
     from bayes_cpt.validate.comparison import STACK_FILE
+    from bayes_cpt.validate.tasks import fit_path
 
     results = Results(output)
     loaded = bayes_cpt.read_study(study)
@@ -93,7 +94,7 @@ def compare(
     scores, loo = result.scores, result.curve_loo
     verdict, sentences = result.verdict(), result.sentences()
     if output is not None:
-        results.paths |= {law: output / f"{law}.nc" for law in result.fits}
+        results.paths |= {law: fit_path(output, law) for law in result.fits}
     if result.stack is not None:
         results.write("stack", STACK_FILE, result.stack.save)
     if scores is not None:

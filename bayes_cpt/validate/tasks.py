@@ -6,7 +6,6 @@ thread, because sums split among threads round differently. A loop that was stop
 
 import hashlib
 import json
-import re
 import time
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,6 +16,7 @@ from importlib.metadata import version
 from pathlib import Path
 from threading import Lock
 from typing import Any, Self
+from urllib.parse import quote
 
 import numpy as np
 import pandas as pd
@@ -39,8 +39,6 @@ SETTINGS = "settings.json"
 TASK = "task"
 # What a table says where there is nothing to say: an empty cell would be read as a missing number.
 NOTHING = "none"
-# What a name has that the name of a file may not.
-UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 
 
 class ClusterError(ProblemError):
@@ -242,6 +240,17 @@ def _labelled[T, R](function: Callable[[T], R], call: tuple[str, T]) -> tuple[st
     return label, function(task)
 
 
+def fit_path(folder: Path, name: str) -> Path:
+    """Return the file of a fit; no two names have the same.
+
+    Examples
+    --------
+    >>> fit_path(Path("comparison"), "ours/my law").name
+    'ours%2Fmy law.nc'
+    """
+    return folder / f"{quote(name, safe=' ')}.nc"
+
+
 def fit_each(
     wanted: Mapping[str, tuple[Study, ModelSpec]],
     seed: int,
@@ -252,8 +261,8 @@ def fit_each(
     progress: Progress | None = None,
     stage: str,
 ) -> dict[str, Posterior | SamplingError]:
-    """Fit studies under models, by names; NAME.nc in the folder, where there is one, is not made again."""
-    paths = {} if folder is None else {own: folder / f"{UNSAFE.sub('-', own)}.nc" for own in wanted}
+    """Fit studies under models, by names; what a folder has at `fit_path` is not made again."""
+    paths = {} if folder is None else {name: fit_path(folder, name) for name in wanted}
     fits: dict[str, Posterior | SamplingError] = {
         name: load(path) for name, path in paths.items() if path.is_file()
     }
