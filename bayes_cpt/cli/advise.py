@@ -80,6 +80,8 @@ def advise(
         Peak learning rate of pre-training [default: as models of that size were trained].
     loss : SET=LOSS
         Loss of the base on general or target data, nats/token; may be repeated.
+    output : FOLDER
+        Folder for tables (CSV), words, the plan (TOML) and the arguments (JSON).
     """
     from bayes_cpt.decisions.advice import advise as find
     from bayes_cpt.study.exports import training_arguments
