@@ -193,7 +193,8 @@ class _Looks:
         written.text(Text(UNNAMED if waiting else first, "bold" if fine else "bold red"))
         for line in others:
             written.text(line)
-        written.table(_ends(status))
+        if status.forecast:
+            written.table(_ends(status))
         better = advice(found, status.step, status.steps)
         for note in (*status.notes, better, trouble, waiting):
             if note:
@@ -207,6 +208,7 @@ class _Looks:
         shares = {
             domain: below(status.forecast[domain], limit, self.watcher.interval)
             for domain, limit in self.limits.items()
+            if domain in status.forecast
         }
         return status_json(status) | ({"below": shares} if shares else {})
 

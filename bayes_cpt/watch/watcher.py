@@ -50,8 +50,7 @@ class Continuation:
 
     name: str
     end: int  # its last step
-    # By how much the objective ends below that of the run as planned, costs
-    # included, nats/token
+    # By how much the objective ends below that of the run as planned, costs included, nats/token
     mean: float
     lower: float
     upper: float
@@ -188,7 +187,8 @@ class Status:
         Last measured loss by validation set, nats/token.
     forecast : dict of str to dict
         ``mean``, ``lower``, ``upper`` of the loss at the last step, and what was forecast before any
-        evaluation, ``planned_lower`` and ``planned_upper``; nats/token.
+        evaluation, ``planned_lower`` and ``planned_upper``; nats/token. Empty once the run has
+        diverged, as ``gain_left`` is.
     gain_left : dict of str to dict
         ``mean``, ``lower``, ``upper``: by how much going on to the end is forecast to lower the loss.
     notes : list of str
@@ -317,10 +317,12 @@ class Watcher:
             return
         if not all(math.isfinite(loss) for loss in known.values()):
             self.diverged = step if self.diverged is None else min(step, self.diverged)
+            self._latest = max(step, self._latest)
             return
         if self.diverged is not None and step < self.diverged:
             # The job was restarted from before it diverged.
             self.diverged = None
+            self._latest = step
         if step > self._first:
             for domain, loss in known.items():
                 self._take(step, domain, loss)
@@ -415,7 +417,7 @@ class Watcher:
         # With several targets, of sets that err each by itself: no loss says too much of another.
         expected = self._expected[-1]
         before, now = expected.given([], np.empty(0)), expected.given(seen, losses)
-        forecast, gains = self._ends(rows, before, now)
+        forecast, gains = ({}, {}) if self.diverged is not None else self._ends(rows, before, now)
         on_track, notes = probability >= self.level, []
         if self.diverged is not None:
             notes.append(f"the loss is not finite at step {self.diverged}: the run has diverged")
@@ -464,8 +466,9 @@ class Watcher:
         """
         points = {} if self.diverged is not None or self.disagreements else self.points
         aim = read_objective(objective)
-        of = self.posterior, self._run, self._study
-        return continuations(*of, points, aim, interval=self.interval)
+        return continuations(
+            self.posterior, self._run, self._study, points, aim, interval=self.interval
+        )
 
     def state(self) -> dict[str, Any]:
         """Return all that is known of the run, ready for JSON; its size is bounded."""

@@ -286,6 +286,7 @@ def test_three_lines_with_the_digits_that_the_band_supports() -> None:
         ),
         ({"probability": 0.0312}, 1, "How sure: 3.1 % of healthy runs stray"),
         ({"on_track": False, "off_since": 9, "probability": 0.0}, 1, "its loss is not finite"),
+        ({"on_track": False, "off_since": 9, "probability": 0.0}, 2, "restarted from before"),
         ({"step": 0}, 0, "Nothing was measured yet of 3000 steps: wait."),
         ({"step": 3000}, 2, "nothing; the run is over"),
         (

@@ -182,5 +182,9 @@ def test_a_run_that_diverges_is_off_track_until_it_is_restarted_from_before(
     status = watcher.update(STEPS[1], {"kernel": math.nan})
     assert not status.on_track
     assert "diverged" in status.notes[0]
-    watcher.tell(STEPS[0], told(posterior, curves[2], 0))
+    assert (status.step, status.off_since, status.forecast) == (STEPS[1], STEPS[1], {})
+    assert watcher.update(STEPS[2], {"kernel": math.nan}).step == STEPS[2]
+    restarted = watcher.update(STEPS[0], told(posterior, curves[2], 0))
+    assert restarted.step == STEPS[0]
+    assert restarted.forecast
     assert watcher.update(STEPS[1], told(posterior, curves[2], 1)).probability > 0.05
