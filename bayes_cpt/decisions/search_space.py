@@ -72,9 +72,8 @@ class Candidates:
         """Return these and others of the same space."""
         pairs = zip(vars(self.schedules).items(), vars(other.schedules).values(), strict=True)
         schedules = {name: np.concatenate([mine, theirs]) for (name, mine), theirs in pairs}
-        pair = self, other
         both: dict[str, Any] = {
-            name: np.concatenate([getattr(own, name) for own in pair]) for name in BY_ROW
+            name: np.concatenate([getattr(self, name), getattr(other, name)]) for name in BY_ROW
         }
         return replace(self, schedules=ScheduleBatch(**schedules), **both)
 
@@ -308,8 +307,16 @@ class SearchSpace:
         base = listed["base"]
         shapes = np.array([DECAYS.index(shape) for shape in self.shapes])[listed["decay_shape"]]
         schedules = self._schedules(values, base, shapes)
-        mixed = self.mixtures, listed["targets"], self.batch
-        return Candidates(self.bases, base, values["replay"], schedules, places, *mixed)
+        return Candidates(
+            bases=self.bases,
+            base=base,
+            replay=values["replay"],
+            schedules=schedules,
+            places=places,
+            mixtures=self.mixtures,
+            mixture=listed["targets"],
+            batch=self.batch,
+        )
 
     def _schedules(self, values: dict[str, Floats], base: Ints, shapes: Ints) -> ScheduleBatch:
         ends = [(s.final, s.peak) if (s := own.schedule) else (0.0, np.nan) for own in self.bases]

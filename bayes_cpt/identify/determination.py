@@ -189,8 +189,8 @@ type Label = tuple[str, str, str]
 class Facts:
     """What all that is said of a study or fit agrees on."""
 
-    # Validation sets by effect of a typical run: those that the runs determine,
-    # and those that rest on the prior or that no two runs differ in
+    # Validation sets by effect of a typical run: those that the runs determine, and those that rest on the
+    # prior or that no two runs differ in
     determined: dict[str, list[str]]
     left_open: dict[str, list[str]]
     # The run that would tell most of what is left open, in words; empty where nothing is
@@ -209,9 +209,9 @@ class Facts:
         return cls(listed[0], listed[1], str(advice[0][0]) if advice else "")
 
 
-def settled(effects: pd.DataFrame) -> "pd.Series[bool]":
-    """Return whether each of some effects is identified, and runs differ in what it is about."""
-    return effects["identified"].astype(bool) & effects["tried"].astype(bool)
+def settled(table: pd.DataFrame) -> "pd.Series[bool]":
+    """Return whether each quantity is identified, and runs differ in what it is about."""
+    return table["identified"].astype(bool) & table["tried"].astype(bool)
 
 
 def facts(posterior: Posterior) -> Facts:
@@ -267,7 +267,7 @@ def identifiability(study: Study, spec: ModelSpec) -> pd.DataFrame:
     places = SPREAD * generator.standard_normal((PLACES, len(free.labels)))
     places[0] = 0.0
     table = expected(free, study, setup.curves, places)
-    return table.assign(advice=table["advice"].where(~table["identified"] | ~table["tried"], ""))
+    return table.assign(advice=table["advice"].mask(settled(table), ""))
 
 
 def expected(
@@ -463,16 +463,14 @@ def determination(posterior: Posterior, interval: float = 0.9) -> pd.DataFrame:
     table = _labelled(labels, derived.tried(frame, study))
     estimates = pd.DataFrame([moments(draws[label], interval) for label in labels])
     shares = np.array([contraction(priors[label], draws[label]) for label in labels])
-    settled = table["tried"] & (shares >= IDENTIFIED)
+    table = table.join(estimates).assign(contraction=shares, identified=shares >= IDENTIFIED)
     further = advised.loc[labels].reset_index()
     # How much of what is open a run leaves is told around the posterior; how much is open, by the draws.
     lacking, after = (1.0 - further[name].to_numpy() for name in ("contraction", "with_advice"))
     left = (1.0 - shares) * ratio(after, lacking, where_none=1.0)
-    return table.join(estimates).assign(
-        contraction=shares,
-        identified=shares >= IDENTIFIED,
+    return table.assign(
         moves_with=[partners(alike[index], labels, index) for index in range(len(labels))],
-        advice=further["advice"].mask(settled, ""),
+        advice=further["advice"].mask(settled(table), ""),
         with_advice=1.0 - left,
     )
 

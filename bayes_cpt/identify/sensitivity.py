@@ -74,8 +74,8 @@ def sensitivity(posterior: Posterior, plan: Study | str | Path | None = None) ->
     )
     table["diagnosis"] = np.select([on_prior & on_data, on_prior], [CONFLICT, STRONG], "")
     sensitive = np.flatnonzero(table["diagnosis"] != "")
-    of = scores[sensitive]
-    moved = {name: power_scaling(of, _by_chain(own, chains)) for name, own in single.items()}
+    kept = scores[sensitive]
+    moved = {name: power_scaling(kept, _by_chain(own, chains)) for name, own in single.items()}
     table["rests_on"] = ""
     table.loc[sensitive, "rests_on"] = _strongest(moved)
     return table

@@ -25,8 +25,7 @@ class Choices:
     """What the choice of a base does, where the history of bases is known."""
 
     critical: CriticalPoint  # at the replay ratios of plan and fitted study
-    # Final losses against loss potential, without and with a re-warm-up to the run's
-    # peak
+    # Final losses against loss potential, without and with a re-warm-up to the run's peak
     direct: responses.Response
     rewarmed: responses.Response
     bases: responses.Response  # final losses from each known base
@@ -36,8 +35,12 @@ class Choices:
         """Return them for a run of a plan."""
         runs = (*posterior.study.continual_runs, *target.continual_runs)
         replays = sorted({other.replay or 0.0 for other in runs})
-        varied, of = responses.loss_potential_response, (posterior, target, run.name)
-        direct, rewarmed = (varied(*of, rewarmed_to_peak=own, draws=draws) for own in (False, True))
+        direct, rewarmed = (
+            responses.loss_potential_response(
+                posterior, target, run.name, rewarmed_to_peak=to_peak, draws=draws
+            )
+            for to_peak in (False, True)
+        )
         return cls(
             critical=critical_point(posterior, replays, draws),
             direct=direct,

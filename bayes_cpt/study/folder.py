@@ -76,8 +76,9 @@ class Settings(Check):
         if not isinstance(self.study.get("description", ""), str):
             inner.text("description", self.study.pop("description"))
         for key in RESOURCES.keys() & self.study.keys():
-            kind, place, fix = RESOURCES[key], f"key {key}", "give a positive number"
-            self.study[key] = inner.run("", checked, kind, self.study[key], place, fix)
+            self.study[key] = inner.run(
+                "", checked, RESOURCES[key], self.study[key], f"key {key}", "give a positive number"
+            )
         unit = self.study.pop("lr_unit", 1.0)
         ok = inner.positive("lr_unit", unit, "which learning rates are multiples, or leave it out")
         self.unit = float(unit) if ok else 1.0

@@ -207,8 +207,8 @@ class Run:
         if self.sequence_length is not None:
             check.count("sequence_length", self.sequence_length)
         if self.branch is not None and self.branch.step >= self.schedule.steps:
-            at, steps = self.branch, self.schedule.steps
-            problem = f"the run leaves {at.run} at step {at.step}, and has {steps} steps"
+            leaves = f"the run leaves {self.branch.run} at step {self.branch.step}"
+            problem = f"{leaves}, and has {self.schedule.steps} steps"
             check.add("key branch", problem, "give the schedule of the steps after the branch")
         if self.optimizer_state is not None and self.optimizer_state not in OPTIMIZER_STATES:
             problem = f"optimizer_state is {self.optimizer_state!r}"

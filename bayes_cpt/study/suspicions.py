@@ -100,8 +100,6 @@ def _cut_off(runs: Sequence[Run]) -> list[Suspicion]:
         if is_falling and (share := last / run.schedule.peak) > UNFINISHED:
             problem = (
                 f"the run {run.name} ends at step {run.schedule.steps} while its learning rate "
-            )
-            problem += (
                 f"still falls, at {100 * share:.0f} % of the peak: its log seems to be cut off"
             )
             fix = "give the whole log; if the run was stopped there, leave it so"
