@@ -273,7 +273,9 @@ def trial_curves(
     frame: BoundModel, form: AreaForm, trials: Sequence[Trial], steps: Sequence[ArrayLike]
 ) -> Curves:
     """Return the curves of trials, trial by trial and validation set by validation set."""
-    bases, runs, rows = list[Base](), list[Run](), list[tuple[str, int, str, float]]()
+    bases: list[Base] = []
+    runs: list[Run] = []
+    rows: list[tuple[str, int, str, float]] = []
     for place, trial in enumerate(trials):
         name = f"trial {place}"
         size = (trial.run.model_size or frame.typical_size) if frame.sizes else None

@@ -69,12 +69,12 @@ class Answers(Strict):
         """Build answers from a TOML file; paths of logs are taken from where it lies."""
         answers = checked(cls, tables, str(place), "write it as in docs/from-logs.md")
 
-        def beside(path: str) -> str:
+        def located(path: str) -> str:
             inside = place.parent / path
             return str(inside) if not Path(path).exists() and inside.exists() else path
 
         logs = {
-            name: [recipe.changed(paths=tuple(map(beside, recipe.paths))) for recipe in own]
+            name: [recipe.changed(paths=tuple(map(located, recipe.paths))) for recipe in own]
             for name, own in recipes_of(answers.logs, str(place)).items()
         }
         return answers.model_copy(update={"logs": logs})
