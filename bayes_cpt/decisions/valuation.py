@@ -181,7 +181,9 @@ class Valuation:
         for name, share in shares.items():
             if name not in self.thirds:
                 weights = weights + share * self._share(name)
-        used = tuple((own, self.thirds[n]) for n, own in shares.items() if n in self.thirds)
+        used = tuple(
+            (share, self.thirds[name]) for name, share in shares.items() if name in self.thirds
+        )
         if used:
             weights = weights[:, None] + sum(share * third.weights.T for share, third in used)
         return Combination(weights, used, self.model)
@@ -312,7 +314,10 @@ def _links(objective: Objective, scores: ScoreFit | None, draws: int) -> dict[st
     known = {} if scores is None else scores.links
     for constraint in objective.score_constraints:
         pairs_of([link.pairs for link in known.values()], constraint.benchmark)
-    return {n: link.resampled(draws, SCORE_SEED + i) for i, (n, link) in enumerate(known.items())}
+    return {
+        name: link.resampled(draws, SCORE_SEED + place)
+        for place, (name, link) in enumerate(known.items())
+    }
 
 
 def _reference(model: FinalLosses, objective: Objective, space: SearchSpace) -> Base | None:
