@@ -113,7 +113,7 @@ def command(verb: Callable[..., Answer | int]) -> Callable[..., int]:
     @wraps(verb)
     def answered(*, quiet: bool, json: bool, **values: Any) -> int:
         written = Output(quiet, json)
-        told = {name: value for name, value in values.items() if name not in options}
+        told = dict(values)
         if takes_output:
             values["written"] = written
         if options:

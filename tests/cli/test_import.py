@@ -112,7 +112,9 @@ def test_a_grown_log_updates_its_run_without_options(
     assert call(*line).code == 0
     assert not read_study(study).run("long").schedule.is_logged
     log.write_text(WIDE)
-    told = call("import", "csv", log, "--study", study, "--run", "long", "--json").json()
+    words = ("--run", "long", "--phase", "cpt", "--json")
+    told = call("import", "csv", log, "--study", study, *words).json()
+    assert (told["run"], told["phase"]) == ("long", "cpt")
     assert told["kept"] + told["added"] == 42
     assert told["added"] == 18
     run = read_study(study).run("long")
