@@ -171,5 +171,6 @@ def at_limit(points: Points) -> Points:
 
 def on_new_data(gathered: Mapping[str, Floats]) -> dict[str, Floats]:
     """Return coefficients of points for target data that never repeat."""
-    endless = {n: np.full_like(own, np.inf) for n, own in gathered.items() if n == "U_steps"}
-    return {**gathered, **endless}
+    if "U_steps" not in gathered:
+        return dict(gathered)
+    return {**gathered, "U_steps": np.full_like(gathered["U_steps"], np.inf)}

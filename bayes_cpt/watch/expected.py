@@ -212,7 +212,9 @@ class Expected:
     def _standard(self) -> tuple[dict[str, tuple[Floats, Floats]], Floats]:
         """Mean and standard deviation of each score in healthy runs, and each run's largest one."""
         scores = self._scores(self._white(self.healthy - self.mean))
-        standard = {n: (own.mean(axis=0), own.std(axis=0) + SMALLEST) for n, own in scores.items()}
+        standard = {
+            name: (own.mean(axis=0), own.std(axis=0) + SMALLEST) for name, own in scores.items()
+        }
         standardised = [(scores[name] - mean) / size for name, (mean, size) in standard.items()]
         return standard, np.asarray(np.max(standardised, axis=(0, 2)))
 

@@ -158,9 +158,19 @@ class RunForecaster:
         rates = dict(enumerate(map(float, self.rates), start=1)) or self._logged
         if not rates:
             return
-        losses = ((s, d, loss) for s, own in sorted(self._told.items()) for d, loss in own.items())
-        total = Stated(len(self.rates) or self.total_steps)
-        log = Log("the loop", {}, tuple(losses), tuple(sorted(rates.items())), total, (), ())
+        log = Log(
+            source="the loop",
+            series={},
+            losses=tuple(
+                (step, domain, loss)
+                for step, losses in sorted(self._told.items())
+                for domain, loss in losses.items()
+            ),
+            rates=tuple(sorted(rates.items())),
+            stated=Stated(steps=len(self.rates) or self.total_steps),
+            diverged=(),
+            notes=(),
+        )
         if self._processes is None:
             # Training goes first; Windows has no `nice`.
             behind: Any = getattr(os, "nice", int)
