@@ -165,18 +165,11 @@ def _measured_steps(study: Study, run: Run, domain: str, spec: ModelSpec, points
 
 
 def held_out_run(design: Study) -> Run:
-    """Return the run to predict where no plan is given: one of the design's, three times as long."""
+    """Return the run to predict: one of the design's, three times as long."""
     runs = design.continual_runs or design.pretraining_runs
     model = runs[len(runs) // 2]
     stretched = model.schedule.stretched(STRETCH * model.schedule.steps)
     return replace(model, name=HELD_OUT, schedule=stretched)
-
-
-def with_runs(design: Study, runs: Sequence[Run]) -> Study:
-    """Return the design with further runs, which are measured nowhere and get names of their own."""
-    taken = {run.name for run in design.runs}
-    added = [run if run.name not in taken else replace(run, name=f"{run.name}+") for run in runs]
-    return design.with_runs(added)
 
 
 def simulate_setup(
@@ -551,7 +544,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     spec, pool = read_spec(options.model), Pool(options.jobs)
     design = design_study(read_design(options.design), spec, options.points)
-    whole = with_runs(design, [held_out_run(design)])
+    whole = design.with_runs([held_out_run(design)])
     replicates = ModelReplicates(spec, whole, (HELD_OUT,), pool.cores(options.simulations))
     settings = described([spec], options.seed, design=whole.digest(), ranked=RANKED)
     records = Records.open(options.out, settings, TABLES)

@@ -27,9 +27,9 @@ from testbench.calibration import (
     simulated_ranks,
     verdict,
     with_base_losses,
-    with_runs,
 )
 
+from bayes_cpt.errors import StudyError
 from bayes_cpt.inference.diagnostics import Diagnostics
 from bayes_cpt.inference.sampling import CHAINS, Sample
 from bayes_cpt.model.fitted_points import observed_steps
@@ -93,9 +93,10 @@ def test_the_held_out_run_is_longer_and_its_name_its_own() -> None:
     run = held_out_run(design)
     assert run.name == HELD_OUT
     assert run.schedule.steps == 9000
-    again = with_runs(with_runs(design, [run]), [run])
-    assert [own.name for own in again.runs[-2:]] == [HELD_OUT, f"{HELD_OUT}+"]
-    assert len(again.losses) == len(design.losses)
+    more = design.with_runs([run])
+    assert len(more.losses) == len(design.losses)
+    with pytest.raises(StudyError, match=HELD_OUT):
+        more.with_runs([run])
 
 
 @pytest.fixture(scope="module")
@@ -124,7 +125,7 @@ def test_runs_from_a_base_start_at_its_simulated_loss(
     simulated: tuple[Setup, Setup, Study, dict[str, np.ndarray]],
 ) -> None:
     _, found, design, truth = simulated
-    more = with_runs(design, [held_out_run(design)])
+    more = design.with_runs([held_out_run(design)])
     curves = found.frame.curves(more, lambda run, _: [1], [more.run(HELD_OUT)])
     based = with_base_losses(curves, found.curves, more)
     source = more.run(HELD_OUT).base
@@ -186,7 +187,7 @@ def test_refits_without_draws_are_counted() -> None:
 def replicates(model: str = "cpt-replay") -> ModelReplicates:
     spec = read_spec(model)
     design = design_study(lab_for(model), spec, points=4)
-    return ModelReplicates(spec, with_runs(design, [held_out_run(design)]), (HELD_OUT,))
+    return ModelReplicates(spec, design.with_runs([held_out_run(design)]), (HELD_OUT,))
 
 
 def prior_sample(density: object, seed: int, *, frame_of: ModelReplicates, **_: object) -> Sample:

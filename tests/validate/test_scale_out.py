@@ -12,7 +12,6 @@ from testbench.calibration import (
     design_study,
     held_out_run,
     simulated_ranks,
-    with_runs,
 )
 
 from bayes_cpt.model.spec import read_spec
@@ -29,7 +28,7 @@ SIMULATIONS = 4
 
 def ranks(pool: Pool) -> pd.DataFrame:
     design = design_study(lab(), SPEC, points=5)
-    whole = with_runs(design, [held_out_run(design)])
+    whole = design.with_runs([held_out_run(design)])
     replicate = ModelReplicates(SPEC, whole, (HELD_OUT,), cores=pool.cores(SIMULATIONS))
     return simulated_ranks(replicate, SIMULATIONS, seed=1, pool=pool)
 
