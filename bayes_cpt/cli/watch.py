@@ -203,14 +203,14 @@ class _Looks:
     def _facts(self, status: "Status") -> dict[str, Any]:
         """Return the JSON of a status."""
         from bayes_cpt.report.forecasts import below
-        from bayes_cpt.watch.watcher import status_json
 
         shares = {
             domain: below(status.forecast[domain], limit, self.watcher.interval)
             for domain, limit in self.limits.items()
             if domain in status.forecast
         }
-        return status_json(status) | ({"below": shares} if shares else {})
+        told = asdict(status) | {"verdict": status.verdict()}
+        return told | ({"below": shares} if shares else {})
 
 
 def _ends(status: "Status") -> Table:

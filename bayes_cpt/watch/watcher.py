@@ -7,7 +7,7 @@ run has shown informs each, by conditioning a Gaussian, and a difference between
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import NormalDist
 from typing import Any
@@ -501,8 +501,3 @@ class Watcher:
 
 def _band(mean: float, half: float) -> dict[str, float]:
     return {"mean": mean, "lower": mean - half, "upper": mean + half}
-
-
-def status_json(status: Status) -> dict[str, Any]:
-    """Return a status as one JSON object."""
-    return {**asdict(status), "verdict": status.verdict()}
