@@ -79,7 +79,9 @@ class BaseTable:
             run = Run("run", "cpt", step, base.name, 0.0, model_size=size, targets=shares)
             trials.append(Trial(base, run, own))
         curves = trial_curves(frame, draws.form, trials, [[1]] * len(trials))
-        starts = replace(curves, points=curves.bases.map(_at_start))
+        # The bases as points that no loss was measured of.
+        nowhere = np.zeros_like(curves.bases.base_known)
+        starts = replace(curves, points=replace(curves.bases, base_known=nowhere))
         shape = (len(bases), len(frame.domains), draws.count)
         law = losses(starts, draws).reshape(shape).swapaxes(0, 1)
         known = curves.bases.base_known.reshape(shape[:2]).T > 0
@@ -100,11 +102,6 @@ class BaseTable:
             np.array([state.initial_levels(carried=frame.carries_memory) for state in states]),
             np.array([state.forward for state in states]),
         )
-
-
-def _at_start(name: str, values: Any) -> Any:
-    """Return a column of the bases, as of points that no loss was measured of."""
-    return np.zeros_like(values) if name == "base_known" else values
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,6 +13,8 @@ from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.optimize.elementwise import find_root
+from scipy.special import ndtr, ndtri
 
 from bayes_cpt.arrays import Floats, Ints
 from bayes_cpt.checks import unknown
@@ -50,8 +52,6 @@ def probability_below(losses: Floats, reference: ArrayLike, noise: Floats | None
     >>> probability_below(np.array([[1.0, 3.0], [2.0, 1.0]]), 2.0).tolist()
     [0.5, 0.5]
     """
-    from scipy.special import ndtr
-
     margin = np.reshape(reference, (-1, 1)) - losses
     if noise is None:
         return np.asarray((margin > 0).mean(axis=0))
@@ -69,9 +69,6 @@ def quantile(means: Floats, sds: Floats, level: float) -> Floats:
     >>> round(float(losses[0]), 4)
     4.9199
     """
-    from scipy.optimize.elementwise import find_root
-    from scipy.special import ndtr, ndtri
-
     means, sds = _double(means, sds)
     # Between the least and the largest of the draws' own.
     quantiles = means + sds * ndtri(level)
@@ -94,8 +91,6 @@ def cvar(means: Floats, sds: Floats, level: float) -> Floats:
     ``CVaR = VaR + E[max(L - VaR, 0)]/(1 - level)`` (Rockafellar and Uryasev 2000,
     doi:10.21314/JOR.2000.038), with VaR from `quantile`.
     """
-    from scipy.special import ndtr
-
     at_risk = quantile(means, sds, level)
     means, sds = _double(means, sds)
     scaled = (at_risk - means) / sds
@@ -145,10 +140,8 @@ class RiskMeasure:
         if name not in MEASURES:
             raise SpecError.at("risk", *unknown("risk measure", name, MEASURES))
         default, _ = MEASURES[name]
-        if default is None:
-            if rest:
-                raise SpecError.at("risk", f"{name} has no level", f"write {name}")
-            return cls(name)
+        if rest and default is None:
+            raise SpecError.at("risk", f"{name} has no level", f"write {name}")
         return cls(name, _level(name, rest) if rest else default)
 
     def __str__(self) -> str:

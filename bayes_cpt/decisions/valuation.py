@@ -180,16 +180,14 @@ class Valuation:
         weights = np.zeros(len(self.model.domains))
         for name, share in shares.items():
             if name not in self.thirds:
-                weights = weights + share * self._share(name)
+                own = self.objective.share(name, self.model.domains, self.model.frame.roles)
+                weights = weights + share * own
         used = tuple(
             (share, self.thirds[name]) for name, share in shares.items() if name in self.thirds
         )
         if used:
             weights = weights[:, None] + sum(share * third.weights.T for share, third in used)
         return Combination(weights, used, self.model)
-
-    def _share(self, name: str) -> Floats:
-        return self.objective.share(name, self.model.domains, self.model.frame.roles)
 
     @property
     def weights(self) -> Floats:
@@ -212,9 +210,9 @@ class Valuation:
     def before(self, combination: Combination, candidates: Candidates) -> Floats:
         """Return what changes of a sum of losses are counted from, shape (candidates or 1, draws)."""
         start = combination.sum(self.start(candidates))
-        return (
-            start + self._counted(combination.offset, candidates) if combination.thirds else start
-        )
+        if combination.thirds:
+            start = start + self._counted(combination.offset, candidates)
+        return start
 
     def start_level(self, candidates: Candidates) -> Floats:
         """Return the sd of what changes are counted from about `start`, of its shape; 0 if measured."""
@@ -227,19 +225,14 @@ class Valuation:
         """
         return centred(self.start_level(candidates) * self.model.levels[:, None])
 
-    def values(self, candidates: Candidates, losses: Floats) -> Floats:
-        """Return the objective without what changes are counted from, shape (candidates, draws)."""
-        steps = candidates.schedules.steps
-        cost = self.objective.cost(steps, self.resources)[:, None].astype(losses.dtype)
-        return np.asarray(self.combination.of_candidates(candidates, losses) + cost)
-
     def weighted_loss(self, run: Candidates) -> Floats:
         """Return the weighted loss of a single candidate by the law, without costs, shape (draws,)."""
         return np.asarray(self.combination.of_candidates(run, self.model.losses(run))[0])
 
     def changes(self, candidates: Candidates, losses: Floats) -> Floats:
-        """Return the objective in changes from the reference, (candidates, draws) (see `values`)."""
-        values = self.values(candidates, losses)
+        """Return the objective in changes from the reference, shape (candidates, draws)."""
+        cost = self.objective.cost(candidates.schedules.steps, self.resources)[:, None]
+        values = self.combination.of_candidates(candidates, losses) + cost.astype(losses.dtype)
         before = self.before(self.combination, candidates)
         return np.asarray(values - before.astype(values.dtype))
 
@@ -258,15 +251,14 @@ class Valuation:
         breaches = np.empty((len(self.objective.chances), len(candidates)))
         pairs = zip(self.objective.chances, self.constrained, strict=True)
         for index, (constraint, combination) in enumerate(pairs):
-            before, threshold, counted = self._threshold(constraint, combination, candidates)
-            margin = combination.of_candidates(candidates, block.losses)
-            if before is not None:
-                margin = margin - before.astype(margin.dtype)
+            threshold, counted = self._threshold(constraint, combination, candidates)
+            losses = combination.of_candidates(candidates, block.losses)
+            margin = losses - np.asarray(threshold, dtype=losses.dtype)
             about = block.spread
             if counted:
                 about = about.against(self.start_level(candidates))
             sizes = combination.sizes(candidates, about, single_run=constraint.kind == "new_run").T
-            breaches[index] = 1.0 - risk.probability_below(margin.T, threshold, sizes)
+            breaches[index] = 1.0 - risk.probability_below(margin.T, 0.0, sizes)
         return breaches
 
     def taken(self, candidates: Candidates) -> dict[str, Floats]:
@@ -283,12 +275,12 @@ class Valuation:
 
     def _threshold(
         self, constraint: Constraint | ScoreConstraint, total: Combination, candidates: Candidates
-    ) -> tuple[Floats | None, float, bool]:
-        """Return what a loss is counted from, its threshold then, and whether a base gives it."""
+    ) -> tuple[Any, bool]:
+        """Return the highest loss, a number or (candidates or 1, draws), and whether a base gives it."""
         if isinstance(constraint, Constraint):
             if constraint.rise is None:
-                return None, constraint.limit or 0.0, False
-            return self.before(total, candidates), constraint.rise, True
+                return constraint.limit, False
+            return self.before(total, candidates) + constraint.rise, True
         # A score that ends below another goes with a loss that ends above the other's.
         link = self.links[constraint.benchmark]
         wanted: Any = constraint.least
@@ -296,7 +288,7 @@ class Valuation:
             wanted = link.scores(self.before(total, candidates)) - constraint.fall
         if constraint.kind == "new_run":
             wanted = wanted - link.scatter * self._evaluations
-        return link.losses(np.asarray(wanted)), 0.0, constraint.fall is not None
+        return link.losses(np.asarray(wanted)), constraint.fall is not None
 
     @cached_property
     def _evaluations(self) -> Floats:

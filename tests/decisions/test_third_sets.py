@@ -37,6 +37,7 @@ def test_a_set_by_name_is_worth_what_the_sum_it_is_made_of_is(posterior: Posteri
     assert own["mix_change"] == pytest.approx(wanted, abs=0.05)
     assert own["mix_lower"] < own["mix"] < own["mix_upper"]
     assert "mix" not in typed.table()
+    assert named.sentences()
     # What is not known of the weights counts.
     assert named.contenders.values.std(axis=1)[0] > 0.0
 
