@@ -7,7 +7,7 @@ away most of the variance of what these forecasts say.
 
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.resources import files
 from typing import Any, Literal
 
@@ -146,7 +146,7 @@ def advise(
         fix = f"give more tokens or a smaller batch: {SHORTEST} steps at least"
         raise StudyError.at("key tokens", problem, fix)
     settings = _settings(PEAKS, REPLAYS)
-    long = _plan([_run(name, steps, *own, peak) for name, own in settings.items()])
+    long = _plan(settings, steps, peak)
     frame = frame_of(spec_of(base, target, losses or {}), long)
     ends = draw_ends(frame, long, DRAWS, seed)
     rows = [(*settings[curve.run], curve.domain) for curve in ends.curves.curves]
@@ -187,15 +187,15 @@ def _settings(peaks: Sequence[float], replays: Sequence[float]) -> dict[str, tup
     }
 
 
-def _run(name: str, steps: int, replay: float, share: float, peak: float) -> Run:
-    schedule = cosine(steps, share * peak, 0.0, warmup_steps=max(1, round(WARMUP * steps)))
-    return Run(name, "cpt", schedule, base=BASE, replay=replay)
-
-
-def _plan(runs: list[Run]) -> Study:
+def _plan(settings: dict[str, tuple[float, float]], steps: int, peak: float) -> Study:
+    warmup = max(1, round(WARMUP * steps))
+    runs = tuple(
+        Run(name, "cpt", cosine(steps, share * peak, warmup_steps=warmup), BASE, replay)
+        for name, (replay, share) in settings.items()
+    )
     none = pd.DataFrame(columns=["run", "step", "domain", "loss"])
     bases = (Base(BASE, known=False),)
-    return Study("advice", GENERAL, TARGET, bases, tuple(runs), none, is_plan=True)
+    return Study("advice", GENERAL, TARGET, bases, runs, none, is_plan=True)
 
 
 def _short_runs(
@@ -208,30 +208,25 @@ def _short_runs(
 ) -> tuple[Study, pd.DataFrame]:
     """Return the short runs that tell most of changes, shape (draws, ends), and what they tell."""
     settings = _settings(SHORT_PEAKS, SHORT_REPLAYS)
-    runs = {name: _run(name, steps, *own, peak) for name, own in settings.items()}
+    plan = _plan(settings, steps, peak)
     at = np.unique(np.geomspace(max(2, steps // 50), steps, CHECKPOINTS).astype(int)).tolist()
     generator = np.random.default_rng(seed)
     parameters = {name: values[:TELLING] for name, values in parameters.items()}
-    changes = changes[:TELLING]
     data = {}
-    for run in runs.values():
-        curves = frame.curves(_plan([run]), lambda *_: [0, *at], [run])
+    for run in plan.runs:
+        curves = frame.curves(plan, lambda *_: [0, *at], [run])
         data[run.name] = simulate(frame, parameters, curves, None, generator).loss
-    chosen: list[str] = []
-    rows = []
+
+    def told(*names: str) -> float:
+        """Return the share of the variance that some runs take away together."""
+        curves = np.hstack([data[name] for name in names])
+        return float(information(changes[:TELLING], curves).share.mean())
+
+    narrowed: dict[str, float] = {}
     for _ in range(FEW):
-        told = {
-            name: float(
-                information(changes, np.hstack([data[own] for own in (*chosen, name)])).share.mean()
-            )
-            for name in data
-            if name not in chosen
-        }
-        best = max(told, key=told.__getitem__)
-        chosen.append(best)
-        rows.append((best, told[best]))
-    table = pd.DataFrame(
-        [(name, *settings[name], steps, share) for name, share in rows],
-        columns=["run", "replay", "peak", "steps", "narrowed"],
-    )
-    return _plan([runs[name] for name in chosen]), table
+        shares = {name: told(*narrowed, name) for name in data if name not in narrowed}
+        best = max(shares, key=shares.__getitem__)
+        narrowed[best] = shares[best]
+    rows = [(name, *settings[name], steps, share) for name, share in narrowed.items()]
+    table = pd.DataFrame(rows, columns=["run", "replay", "peak", "steps", "narrowed"])
+    return replace(plan, runs=tuple(map(plan.run, narrowed))), table

@@ -11,7 +11,7 @@ import pandas as pd
 from bayes_cpt.arrays import Ints, central
 from bayes_cpt.decisions.final_losses import DRAWS, FinalLosses
 from bayes_cpt.decisions.objective import Objective, read_objective
-from bayes_cpt.decisions.risk import RiskMeasure
+from bayes_cpt.decisions.risk import RiskMeasure, probability_best
 from bayes_cpt.decisions.search import (
     CANDIDATES,
     Contenders,
@@ -91,8 +91,7 @@ class Decision:
     @property
     def names(self) -> list[str]:
         """Names of the contenders."""
-        others = [f"runner-up-{index}" for index in range(1, len(self.contenders))]
-        return [RECOMMENDED, *others]
+        return [RECOMMENDED, *(f"runner-up-{index}" for index in range(1, self.rows.size))]
 
     @cached_property
     def edges(self) -> tuple[Edge, ...]:
@@ -174,7 +173,7 @@ class Decision:
         columns |= {
             "score": self.search.scores[self.rows],
             "regret": contenders.regrets.mean(axis=1),
-            "p_best": contenders.probability_best,
+            "p_best": probability_best(contenders.values.T),
             "p_within": contenders.probability_within(self.criterion.tolerance),
         }
         for index, probability in enumerate(contenders.breaches, start=1):

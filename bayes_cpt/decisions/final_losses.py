@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from bayes_cpt.arrays import Floats, Ints
 from bayes_cpt.decisions.search_space import Candidates
-from bayes_cpt.errors import SpecError
+from bayes_cpt.forecast.derived import check_continual
 from bayes_cpt.forecast.error_correlation import error_correlation
 from bayes_cpt.forecast.evaluate import Draws, in_threads, losses, paired_normals, variances
 from bayes_cpt.forecast.third_sets import ThirdSet, pooled, third_sets
@@ -293,10 +293,7 @@ class OneLaw:
     def of(cls, posterior: Posterior, draws: int, seed: int) -> Self:
         """Return the law of a fit in about as many draws, spread evenly over the chains."""
         frame = posterior.frame
-        if not frame.spec.law.continual:
-            problem = "the law knows no CPT phase, so that there is nothing to decide"
-            fix = "fit with --model cpt or cpt-replay"
-            raise SpecError.at(f"model {frame.spec.name}", problem, fix)
+        check_continual(frame, "there is nothing to decide")
         own = Draws.of(frame, posterior.parameters(draws))
         alike = error_correlation(posterior)
         return cls(own, SharedMisfit(own.count, alike.misfit, len(frame.domains), seed), alike)

@@ -319,17 +319,15 @@ class RunValues:
         quantities, domains = zip(*self.quantities, strict=True)
         tables = []
         for name in self.order:
-            told, cost = self.told[name], self.affordable.cost(self.affordable.plan.run(name))
-            columns = {
-                "run": name,
-                "quantity": quantities,
-                "domain": domains,
-                "variance": told.share,
-                "error": told.error,
-                "nats": told.nats,
-                "per_1000_steps": 1000.0 * told.nats / cost,
-            }
-            tables.append(pd.DataFrame(columns))
+            told, columns = (
+                self.told[name],
+                {"run": name, "quantity": quantities, "domain": domains},
+            )
+            table = pd.DataFrame(columns).assign(
+                variance=told.share, error=told.error, nats=told.nats
+            )
+            cost = self.affordable.cost(self.affordable.plan.run(name))
+            tables.append(table.assign(per_1000_steps=1000.0 * told.nats / cost))
         return pd.concat(tables, ignore_index=True)
 
 

@@ -27,8 +27,8 @@ from bayes_cpt.decisions.search_space import (
 from bayes_cpt.decisions.space import Quantity, Space, read_space
 from bayes_cpt.decisions.valuation import Valuation
 from bayes_cpt.errors import SpecError
+from bayes_cpt.forecast.derived import check_continual
 from bayes_cpt.inference.posterior import Posterior
-from bayes_cpt.landmarks.trials import check_continual
 from bayes_cpt.study.ranges import outside_range
 from bayes_cpt.study.resources import Limits
 from bayes_cpt.study.runs import Base
@@ -225,7 +225,7 @@ def choose_schedule(
     >>> print(*choice.verdict(), sep="\n")                            # doctest: +SKIP
     """
     posterior.check_one_law("a schedule")
-    check_continual(posterior.frame)
+    check_continual(posterior.frame, "there is nothing to decide")
     if steps < SHORTEST_RUN:
         problem = f"{steps} steps are too few for a schedule"
         raise SpecError.at("steps", problem, f"give at least {SHORTEST_RUN}")

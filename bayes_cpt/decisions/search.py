@@ -222,30 +222,22 @@ def _examine(
     # With no candidate that keeps the constraints, the best of all stand in for the best feasible ones.
     feasible = excess <= 0.0
     kept = np.where(feasible[:, None], whole, np.inf) if feasible.any() else whole
-    of_mean = criterion.measure.name in (EXPECTED.name, BEST)
+    scores = means
+    if criterion.measure.level is not None:
+        # A measure of the loss itself: nothing is drawn of the law's discrepancy.
+        about = block.spread.against(valuation.start_level(candidates))
+        sizes = valuation.combination.sizes(candidates, about, single_run=False)
+        scores = criterion.measure.of_losses(values.T, sizes.T)
     return Search(
         candidates,
         losses=block.losses.mean(axis=2),
         means=means,
-        scores=means if of_mean else _scores(valuation, candidates, block, values, criterion),
+        scores=scores,
         breaches=breaches,
         excess=excess,
         best=kept.min(axis=0),
         optimum=kept.argmin(axis=0),
     )
-
-
-def _scores(
-    valuation: Valuation,
-    candidates: Candidates,
-    block: Block,
-    values: Floats,
-    criterion: SearchCriterion,
-) -> Floats:
-    """Return a measure of the loss itself: nothing is drawn of the law's discrepancy."""
-    about = block.spread.against(valuation.start_level(candidates))
-    sizes = valuation.combination.sizes(candidates, about, single_run=False)
-    return criterion.measure.of_losses(values.T, sizes.T)
 
 
 @dataclass(frozen=True, eq=False)
@@ -320,11 +312,6 @@ class Contenders:
     def __len__(self) -> int:
         """Return how many there are."""
         return len(self.candidates)
-
-    @property
-    def probability_best(self) -> Floats:
-        """How often each is the best of these, shape (candidates,)."""
-        return risk.probability_best(self.values.T)
 
     def probability_within(self, tolerance: float) -> Floats:
         """Return how often each is within a tolerance of the best in the whole space."""

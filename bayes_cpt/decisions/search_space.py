@@ -3,7 +3,7 @@
 import itertools
 import warnings
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -79,30 +79,7 @@ class Candidates:
 
     def column(self, name: str) -> Any:
         """Return a quantity of all candidates, an array of shape (candidates,)."""
-        batch = self.schedules
-        match name:
-            case "base":
-                return np.array([base.name for base in self.bases])[self.base]
-            case "loss_potential":
-                return np.array([base.loss_potential for base in self.bases], float)[self.base]
-            case "replay":
-                return self.replay
-            case "targets":
-                return np.array([mixture_words(mixture) for mixture in self.mixtures])[self.mixture]
-            case "relative_peak":
-                peaks = [own.schedule.peak if own.schedule else np.nan for own in self.bases]
-                return batch.peak / np.array(peaks)[self.base]
-            case "warmup_share":
-                return batch.warmup_steps / batch.steps
-            case "decay_shape":
-                return np.array(DECAYS)[batch.shape]
-            case "decay_share":
-                return batch.decay_steps / np.maximum(batch.steps - batch.warmup_steps, 1)
-            case "final":
-                return batch.last_rate
-            case "relative_final":
-                return batch.last_rate / batch.peak
-        return getattr(batch, name)
+        return COLUMNS[name](self) if name in COLUMNS else getattr(self.schedules, name)
 
     def configuration(self, forward_cpt: NDArray[np.floating]) -> Configuration:
         """Return what the law's misfit depends on."""
@@ -142,6 +119,28 @@ class Candidates:
         return plan_of(study, bases, [self.run(row, name) for row, name in enumerate(names)])
 
 
+# What `Candidates.column` is told of beside the fields of schedules.
+COLUMNS: dict[str, Callable[[Candidates], Any]] = {
+    "base": lambda own: np.array([base.name for base in own.bases])[own.base],
+    "loss_potential": lambda own: np.array([b.loss_potential for b in own.bases], float)[own.base],
+    "replay": lambda own: own.replay,
+    "targets": lambda own: np.array([mixture_words(mix) for mix in own.mixtures])[own.mixture],
+    "relative_peak": lambda own: own.schedules.peak / _ends(own.bases)[own.base, 1],
+    "warmup_share": lambda own: own.schedules.warmup_steps / own.schedules.steps,
+    "decay_shape": lambda own: np.array(DECAYS)[own.schedules.shape],
+    "decay_share": lambda own: (
+        own.schedules.decay_steps / np.maximum(own.schedules.steps - own.schedules.warmup_steps, 1)
+    ),
+    "final": lambda own: own.schedules.last_rate,
+    "relative_final": lambda own: own.schedules.last_rate / own.schedules.peak,
+}
+
+
+def _ends(bases: Sequence[Base]) -> Floats:
+    """Return the last and the peak learning rate of bases, (bases, 2): 0 and NaN where not known."""
+    return np.array([(s.final, s.peak) if (s := own.schedule) else (0.0, np.nan) for own in bases])
+
+
 def plan_of(study: Study, bases: Sequence[Base], runs: Sequence[Run]) -> Study:
     """Return a plan of runs that nobody trained, from some bases."""
     # What a run takes of its data is told of the configuration, not of the names it has here.
@@ -166,11 +165,11 @@ class SearchSpace:
     quantities: dict[str, Quantity]  # by their names in `Space`, in a fixed order
     shapes: tuple[str, ...]  # shapes of the decay
     resources: Resources  # what is known of the tokens and the cost of steps
-    notes: tuple[str, ...] = ()  # what the user should know of it
+    notes: Sequence[str] = ()  # what the user should know of it
     # Of targets; a single empty one where there is one target.
     mixtures: tuple[Mapping[str, float], ...] = ({},)
     batch: Batch = UNSAID  # of every run, as far as it was said
-    given: frozenset[str] = frozenset()  # keys that were given; the others have their defaults
+    given: Set[str] = frozenset()  # keys that were given; the others have their defaults
 
     @classmethod
     def of(cls, space: Space, study: Study) -> Self:
@@ -205,10 +204,10 @@ class SearchSpace:
             quantities=quantities,
             shapes=space.decay_shape,
             resources=resources,
-            notes=tuple(notes),
+            notes=notes,
             mixtures=listed_mixtures(space, study),
             batch=space.batch,
-            given=frozenset(given),
+            given=given,
         )
 
     @property
@@ -306,12 +305,11 @@ class SearchSpace:
                 values[name] = np.array(quantity.values)[listed[name]]
         base = listed["base"]
         shapes = np.array([DECAYS.index(shape) for shape in self.shapes])[listed["decay_shape"]]
-        schedules = self._schedules(values, base, shapes)
         return Candidates(
             bases=self.bases,
             base=base,
             replay=values["replay"],
-            schedules=schedules,
+            schedules=self._schedules(values, base, shapes),
             places=places,
             mixtures=self.mixtures,
             mixture=listed["targets"],
@@ -319,8 +317,7 @@ class SearchSpace:
         )
 
     def _schedules(self, values: dict[str, Floats], base: Ints, shapes: Ints) -> ScheduleBatch:
-        ends = [(s.final, s.peak) if (s := own.schedule) else (0.0, np.nan) for own in self.bases]
-        initial, pretraining_peak = np.array(ends)[base].T
+        initial, pretraining_peak = _ends(self.bases)[base].T
 
         def raw(name: str, share: str, whole: Floats) -> Floats:
             """Return a quantity, given as it is or as a share: in few digits where that is sampled."""

@@ -50,21 +50,15 @@ class Combination:
         names = tuple(base.name for base in bases)
         if names not in self._offsets:
             of_law, study = self.model.base_losses(bases), self.model.study
-            offsets = np.zeros(of_law.shape[1:])
-            problems = []
+            offsets, problems = np.zeros(of_law.shape[1:]), []
             known = {base.name for base in study.bases}
             for (place, base), (share, third) in product(enumerate(bases), self.thirds):
-                losses = {
-                    domain: study.base_loss(base.name, domain) if base.name in known else None
-                    for domain in (third.name, *self.model.domains)
-                }
-                problems += [
-                    unmeasured_base("objective", base.name, domain)
-                    for domain, loss in losses.items()
-                    if loss is None
-                ]
+                for domain in (*self.model.domains, third.name):
+                    loss = study.base_loss(base.name, domain) if base.name in known else None
+                    if loss is None:
+                        problems.append(unmeasured_base("objective", base.name, domain))
                 linear = (third.weights.T * of_law[:, place]).sum(axis=0)
-                offsets[place] += share * ((losses[third.name] or 0.0) - linear)
+                offsets[place] += share * ((loss or 0.0) - linear)
             if problems:
                 raise SpecError(list(dict.fromkeys(problems)))
             self._offsets[names] = offsets

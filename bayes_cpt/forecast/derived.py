@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 from bayes_cpt.arrays import Floats
+from bayes_cpt.errors import StudyError
 from bayes_cpt.laws import Reference
 from bayes_cpt.laws.law import gather
 from bayes_cpt.model.bases import unknown_base
@@ -88,6 +89,14 @@ class Typical:
             base="base re-warmed from 0" if unknown_base(study) else cls.base,
             targets=len(study.targets),
         )
+
+
+def check_continual(frame: BoundModel, otherwise: str) -> None:
+    """Raise StudyError if the law knows no CPT phase, and say what follows from that."""
+    if not frame.spec.law.continual:
+        problem = f"the law knows no CPT phase, and {otherwise}"
+        fix = "fit with --model cpt or cpt-replay"
+        raise StudyError.at(f"model {frame.spec.name}", problem, fix)
 
 
 class Effect(NamedTuple):

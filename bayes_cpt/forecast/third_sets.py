@@ -27,10 +27,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from bayes_cpt.arrays import Floats
-from bayes_cpt.checks import Check, unknown
+from bayes_cpt.arrays import Floats, central
+from bayes_cpt.checks import unknown
 from bayes_cpt.errors import Problem, StudyError, StudyWarning
-from bayes_cpt.forecast.drawn import Drawn, summary
+from bayes_cpt.forecast.derived import check_continual
+from bayes_cpt.forecast.drawn import Drawn
 from bayes_cpt.forecast.plans import DRAWS, PlanError, Prepared, observed_curves
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.model.points import Curves
@@ -40,6 +41,7 @@ from bayes_cpt.model.simulate import (
     CurveResidual,
     expected_loss,
     known_residual,
+    measured,
     precision_products,
     scales_of,
     slow_mean,
@@ -211,10 +213,8 @@ def draw_weights(data: Sequence[Changes], sizes: Sizes, generator: np.random.Gen
 
 def explained_share(data: Sequence[Changes], residuals: Sequence[Floats]) -> float:
     """Return what share of the mean square late change the linear form explains, the median over draws."""
-    left = np.sum(
-        [changes.late(values) ** 2 for changes, values in zip(data, residuals, strict=True)], axis=0
-    )
-    whole = np.sum([changes.late(changes.change) ** 2 for changes in data])
+    left = sum(own.late(values) ** 2 for own, values in zip(data, residuals, strict=True))
+    whole = sum(own.late(own.change) ** 2 for own in data)
     return float(np.median(1.0 - left / whole)) if whole else 0.0
 
 
@@ -321,16 +321,10 @@ class ThirdSet(Sizes):
     def table_row(self, causes: Sequence[str], interval: float) -> dict[str, Any]:
         """Return weights with their intervals, and how well the linear form does."""
         row: dict[str, Any] = {"domain": self.name, "runs": len(self.runs)}
-        found = summary(self.weights, interval)
-        for index, cause in enumerate(causes):
-            ends = {f"{cause}_{end}": found[end][index] for end in ("lower", "upper")}
-            row |= {cause: found["median"][index]} | ends
-        return row | {
-            "misfit": float(np.median(self.misfit)),
-            "explained": self.explained,
-            "pattern": self.pattern,
-            "caution": self.caution,
-        }
+        for cause, weights in zip(causes, self.weights.T, strict=True):
+            row |= central(weights, interval, cause)
+        row["misfit"] = float(np.median(self.misfit))
+        return row | {name: getattr(self, name) for name in ("explained", "pattern", "caution")}
 
 
 def check_names(posterior: Posterior, names: Sequence[str]) -> tuple[str, ...]:
@@ -342,19 +336,15 @@ def check_names(posterior: Posterior, names: Sequence[str]) -> tuple[str, ...]:
         If the fit's law knows no CPT phase, or there is no such set.
     """
     study = posterior.study
-    if names and not posterior.frame.spec.law.continual:
-        problem = "the law knows no CPT phase, and third validation sets follow from its losses"
-        fix = "fit with --model cpt or cpt-replay"
-        raise StudyError.at(f"model {posterior.frame.spec.name}", problem, fix)
+    if names:
+        check_continual(posterior.frame, "third validation sets follow from its losses")
     known = study.third_domains
     wanted = known if tuple(names) == ("all",) else tuple(dict.fromkeys(names))
-    check = Check()
     for name in wanted:
         if name not in known:
             problem, fix = unknown("third validation set", name, known)
             fix = fix if known else f"add its losses to {study.origin.losses}"
-            check.add(f"study {study.name}", problem, fix)
-    check.raise_problems()
+            raise StudyError.at(f"study {study.name}", problem, fix)
     return wanted
 
 
@@ -465,20 +455,15 @@ def _slow(posterior: Posterior, parameters: dict[str, Floats], curves: Curves) -
     """Return curves without their fluctuation, their mean in each draw, shape (draws, points)."""
     frame, observed = posterior.frame, observed_curves(posterior, curves)
     last = float(max(curves.points.steps.max(), observed.points.steps.max()))
-    both = (curves, observed)
-    designs = [frame.residual_design(own, last) for own in both]
-    scales = [
-        scales_of(frame, parameters, own, design) for own, design in zip(both, designs, strict=True)
-    ]
-    slow, seen_law = (expected_loss(frame, parameters, own) for own in both)
-    residual = observed.points.loss - seen_law
-    for rows, seen in zip(designs[0].rows, designs[1].rows, strict=True):
-        part, of_seen = (
-            CurveResidual.of(design, scale, at)
-            for design, scale, at in zip(designs, scales, (rows, seen), strict=True)
-        )
+    design = frame.residual_design(curves, last)
+    scales = scales_of(frame, parameters, curves, design)
+    residual, seen_design, seen_scales = measured(frame, parameters, observed, last)
+    slow = expected_loss(frame, parameters, curves)
+    for rows, seen in zip(design.rows, seen_design.rows, strict=True):
+        part = CurveResidual.of(design, scales, rows)
+        of_seen = CurveResidual.of(seen_design, seen_scales, seen)
         slow[:, rows] += slow_mean(part, of_seen, residual[:, seen], observed.points.steps[seen])
-    return np.asarray(slow)
+    return slow
 
 
 def _third_set(
@@ -518,10 +503,10 @@ def _third_set(
 
 def _tells(study: Study, frame: BoundModel, run: Run, name: str) -> bool:
     """Return whether a run was measured on a set and those of the law, and its base too."""
-    domains = (*frame.domains, name)
-    measured = all(study.curve(run.name, domain)[0][-1:].any() for domain in domains)
-    return measured and all(
-        study.base_loss(str(run.base), domain) is not None for domain in domains
+    return all(
+        study.curve(run.name, domain)[0][-1:].any()
+        and study.base_loss(str(run.base), domain) is not None
+        for domain in (*frame.domains, name)
     )
 
 

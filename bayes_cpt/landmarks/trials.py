@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from bayes_cpt.arrays import Floats
 from bayes_cpt.errors import StudyError, StudyWarning
+from bayes_cpt.forecast.derived import check_continual
 from bayes_cpt.forecast.evaluate import Draws, losses
 from bayes_cpt.forecast.plans import as_plan, with_base_losses
 from bayes_cpt.inference.posterior import Posterior
@@ -221,16 +222,8 @@ def law_draws(posterior: Posterior, draws: int) -> list[Draws]:
     StudyError
         If the law knows no CPT phase.
     """
-    check_continual(posterior.frame)
+    check_continual(posterior.frame, "landmarks are those of CPT")
     return [Draws.of(own.frame, own.parameters(n or draws)) for own, n in posterior.shares(draws)]
-
-
-def check_continual(frame: BoundModel) -> None:
-    """Raise StudyError if the law knows no CPT phase."""
-    if not frame.spec.law.continual:
-        problem = "the law knows no CPT phase, and landmarks are those of CPT"
-        fix = "fit with --model cpt or cpt-replay"
-        raise StudyError.at(f"model {frame.spec.name}", problem, fix)
 
 
 def trial_losses(draws: Draws, trials: Sequence[Trial], steps: Sequence[ArrayLike]) -> Floats:

@@ -22,7 +22,7 @@ from bayes_cpt.decisions import final_losses as module
 from bayes_cpt.decisions.final_losses import Block, FinalLosses
 from bayes_cpt.decisions.search_space import Candidates, SearchSpace
 from bayes_cpt.decisions.space import read_space
-from bayes_cpt.errors import SpecError
+from bayes_cpt.errors import StudyError
 from bayes_cpt.forecast.plans import prepare
 from bayes_cpt.inference.posterior import Posterior, stack
 from bayes_cpt.landmarks.trials import annealed_base
@@ -352,5 +352,5 @@ def test_a_new_term_of_the_law_needs_no_change_here() -> None:
 
 
 def test_a_law_without_cpt_is_refused() -> None:
-    with pytest.raises(SpecError, match=r"knows no CPT phase.*Fit with --model cpt"):
+    with pytest.raises(StudyError, match=r"knows no CPT phase.*Fit with --model cpt"):
         FinalLosses.of(lab_posterior("pretrain"))

@@ -259,7 +259,6 @@ def test_contenders_in_every_draw() -> None:
     np.testing.assert_allclose(own.losses, losses)
     np.testing.assert_allclose(own.values, values[rows], rtol=1e-6)
     np.testing.assert_allclose(own.regrets, (values - values.min(axis=0))[rows], atol=CLOSE)
-    np.testing.assert_allclose(own.probability_best.sum(), 1.0)
     generator, starts = np.random.default_rng(0), valuation.start(own.candidates)
     drawn = generator.standard_normal((200, *losses.shape))
     runs = hand.losses[:, rows] + hand.spread.single_run()[:, rows] * drawn
