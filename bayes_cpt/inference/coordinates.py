@@ -11,14 +11,10 @@ from typing import Any
 import numba
 import numpy as np
 
-from bayes_cpt.model.packing import unpacked
-
 COMPILED: dict[str, Any] = {"cache": True, "error_model": "numpy", "nogil": True}
 # How a number is sampled, and the columns of the table of priors before those of the excess precision.
 NORMAL, LOG_NORMAL, LOGIT_NORMAL, BOUNDED = range(4)
 VALUE, KIND, CENTER, SPREAD, LOWER, UPPER, EXCESS = range(7)
-# How many tables `unwhiten` is given.
-TABLES = 5
 
 
 @numba.njit(**COMPILED)
@@ -28,8 +24,8 @@ def unwhiten(white, given):  # type: ignore[no-untyped-def]
     Parameters
     ----------
     white : ndarray, shape (numbers,)
-    given : ndarray
-        Packed: the metric, shape (numbers, 1 + numbers), says where white coordinates of 0 lie, and
+    given : tuple of ndarray
+        The metric, shape (numbers, 1 + numbers), says where white coordinates of 0 lie, and
         what a unit step of each does; bends, shape (numbers, 1 + pairs), or (0, 0) for none; priors,
         shape (numbers, EXCESS + numbers), of each sampled number its place among all values, how it is
         sampled, centre, spread and bounds of its prior, and what correlations add to the precision in sds
@@ -47,13 +43,13 @@ def unwhitened_slopes(white, given, by_values):  # type: ignore[no-untyped-def]
 
     Parameters
     ----------
-    white, given : ndarray
+    white : ndarray, shape (numbers,)
+    given : tuple of ndarray
         As for `unwhiten`.
     by_values : ndarray, shape (values,)
     """
     size = white.size
-    metric, bends = unpacked(given, TABLES, 0), unpacked(given, TABLES, 1)
-    priors = unpacked(given, TABLES, 2)
+    metric, bends, priors, _, _ = given
     _, _, slopes, gradient = _evaluate(white, given)
     for a in range(size):
         gradient[a] = gradient[a] + by_values[int(priors[a, VALUE])] * slopes[a]
@@ -112,9 +108,8 @@ def _position(white, metric, bends):  # type: ignore[no-untyped-def]
 def _evaluate(white, given):  # type: ignore[no-untyped-def]
     """Return log density, values, the slope of each value by its position, and of the density by each."""
     size = white.size
-    metric, bends = unpacked(given, TABLES, 0), unpacked(given, TABLES, 1)
-    priors, pools = unpacked(given, TABLES, 2), unpacked(given, TABLES, 4)
-    position, values = _position(white, metric, bends), unpacked(given, TABLES, 3)[0].copy()
+    metric, bends, priors, template, pools = given
+    position, values = _position(white, metric, bends), template.copy()
     total = -0.5 * size * math.log(2.0 * math.pi)
     slope, gradient = np.empty(size), np.empty(size)
     standard, by_position = np.empty(size), np.empty(size)

@@ -1,14 +1,14 @@
 """The log density that NUTS samples: that of the `pymc.Model`, in white coordinates.
 
-The model of a study has a variable for every parameter, and its log density as PyTensor compiles it
-takes many seconds to compile. What is sampled is the same density over one vector: two operations, one
-for all priors and one for all curves. `tests/inference/test_density.py` holds it to `pymc.Model.logp`.
+The model of a study has a variable for every parameter, and what PyTensor makes of it takes many seconds
+to compile. What is sampled is the same density over one vector, from two functions: of all priors, and of
+all curves. `tests/inference/test_density.py` holds it to `pymc.Model.logp`.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -22,18 +22,11 @@ from bayes_cpt.inference.coordinates import (
     unwhitened_slopes,
 )
 from bayes_cpt.inference.metric import Metric
-from bayes_cpt.inference.operation import WhiteLogDensity
 from bayes_cpt.model.joint_priors import correlated, excess_precision
-from bayes_cpt.model.likelihood import law_code, law_key, study_tables
-from bayes_cpt.model.packing import packed
+from bayes_cpt.model.likelihood import law_code, study_tables
 from bayes_cpt.model.priors import Fixed, LogitNormal, LogNormal, Normal
 from bayes_cpt.model.setup import Element, Setup, elements
 
-if TYPE_CHECKING:
-    import pymc as pm
-
-# Chains start so many white sds from the mode.
-JITTER = 0.3
 FAMILIES = {Normal: NORMAL, LogNormal: LOG_NORMAL, LogitNormal: LOGIT_NORMAL}
 
 
@@ -110,12 +103,6 @@ class Density:
         """Measured losses, shape (points,)."""
         return np.asarray(self.setup.curves.points.loss, dtype=np.float64)
 
-    @property
-    def key(self) -> tuple[str, int]:
-        """Alike for densities that need no new compilation after one another."""
-        frame = self.setup.frame
-        return law_key(frame.spec, frame.roles), self.size
-
     @cached_property
     def start(self) -> Floats:
         """The medians of the priors, as positions, shape (numbers,)."""
@@ -134,7 +121,8 @@ class Density:
         metric : Metric
             White coordinates; the function takes some, shape (numbers,).
         """
-        given, loss, study = self.data(metric).values()
+        given = (metric.table, metric.bends, *self.prior_tables)
+        loss, study = self.loss, study_tables(self.setup)
         frame = self.setup.frame
         log_likelihoods = law_code(frame.spec, frame.roles).compiled()
 
@@ -156,7 +144,8 @@ class Density:
         positions : ndarray, shape (..., numbers)
         """
         flat = np.ascontiguousarray(positions.reshape(-1, self.size))
-        given = self.coordinates(Metric(np.zeros(self.size), np.eye(self.size)))
+        unmoved = Metric(np.zeros(self.size), np.eye(self.size))
+        given = (unmoved.table, unmoved.bends, *self.prior_tables)
         every = np.array([unwhiten(row, given)[1] for row in flat])
         every = every.reshape(*positions.shape[:-1], len(self.elements))
         infos = self.setup.frame.parameters()
@@ -178,39 +167,6 @@ class Density:
             name: values[name][..., members] if dims[name].dims else values[name][..., None]
             for name, members in kept.items()
         }
-
-    def model(self, metric: Metric) -> "pm.Model":
-        """Return the density in a metric as a model whose only variable is ``white``."""
-        import pymc as pm
-
-        with pm.Model() as model:
-            # Chains start apart, but about the mode; at the mode itself slopes are 0, which nutpie refuses.
-            about = pm.Normal.dist(0.0, JITTER, shape=self.size)
-            white = pm.Flat("white", shape=self.size, initval=about)
-            data = [pm.Data(name, array) for name, array in self.data(metric).items()]
-            pm.Potential("log_density", self._operation(white, *data)[0][0])
-        return model
-
-    @cached_property
-    def _operation(self) -> WhiteLogDensity:
-        frame = self.setup.frame
-        code = law_code(frame.spec, frame.roles)
-        return WhiteLogDensity(law_key(frame.spec, frame.roles), code.compiled())
-
-    def data(self, metric: Metric) -> dict[str, Floats]:
-        """Return what changes from study to study, by name."""
-        return {
-            "coordinates": self.coordinates(metric),
-            "loss": self.loss,
-            "study": study_tables(self.setup),
-        }
-
-    def coordinates(self, metric: Metric) -> Floats:
-        """Return what `bayes_cpt.inference.coordinates.unwhiten` takes beside white coordinates."""
-        table = packed([metric.table, metric.bends, *self.prior_tables])
-        # As nutpie hands it over: for an array that may be written to all would be compiled once more.
-        table.flags.writeable = False
-        return table
 
 
 def _is_bounded(prior: Any) -> bool:

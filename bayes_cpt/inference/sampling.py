@@ -59,8 +59,8 @@ ATTEMPTS = (
     SamplerSettings(500, 4000, 0.99),
     SamplerSettings(1500, 4000, 0.998),
 )
-# nutpie's models of this process: one serves all studies of a like density.
-_COMPILED: dict[Any, Any] = {}
+# Chains start so many white sds about the mode: there all slopes may be 0, which nutpie refuses.
+JITTER = 0.3
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,7 +175,7 @@ class _Run:
             self.report(self.stage, min(1.0, done / (CHAINS * (self.settings.tune + draws))))
 
         trace = nutpie.sample(
-            self._compiled(),
+            self._model(),
             draws=draws,
             tune=self.settings.tune,
             chains=CHAINS,
@@ -199,13 +199,25 @@ class _Run:
         verdict = diagnose(self.density.sampled(values), statistics)
         return white, Sample(values, statistics, verdict, self.attempt)
 
-    def _compiled(self) -> Any:
-        """Return nutpie's model of the density: compiled once, then given the data of each study."""
-        import nutpie
+    def _model(self) -> Any:
+        """Return the density as nutpie takes it: a function of white coordinates, and starts."""
+        from nutpie.compiled_pyfunc import from_pyfunc
 
-        key = self.density.key
-        if key not in _COMPILED:
-            # The model says itself where chains start.
-            model = self.density.model(self.metric)
-            _COMPILED[key] = nutpie.compile_pymc_model(model, jitter_rvs=set())
-        return _COMPILED[key].with_data(**self.density.data(self.metric))
+        size = self.density.size
+        evaluate = self.density.in_metric(self.metric)
+
+        def start(seed: int) -> Floats:
+            return JITTER * np.random.default_rng(seed).standard_normal(size)
+
+        def expand(*_: int) -> Callable[[Floats], dict[str, Floats]]:
+            return lambda white: {"white": white}
+
+        return from_pyfunc(
+            size,
+            lambda: evaluate,
+            expand,
+            [np.dtype(np.float64)],
+            [(size,)],
+            ["white"],
+            make_initial_point_fn=start,
+        )

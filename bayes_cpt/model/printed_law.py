@@ -8,7 +8,7 @@ law itself.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, override
 
 import numpy as np
 import sympy
@@ -33,6 +33,17 @@ CARRIED = {"log_peak_pt", "level_pt", "level_pt_slope", "slow_level_pt", "slow_l
 OF_ALL = "forgetting_factor"
 # What is computed at each point.
 OUTPUTS = ("law", "kept", "fluctuation", "memory", "misfit", "offset")
+
+
+class LawPrinter(PythonCodePrinter):  # type: ignore[misc]
+    """Prints expressions as Numba compiles them without an error of their own."""
+
+    @override
+    def _print_Pow(self, expr: Any, rational: bool = False) -> str:
+        # Where Numba divides by 0 the result is infinite; of a negative power of 0 it makes an error.
+        if expr.exp.is_Integer and expr.exp < -1:
+            return f"(1/{self.parenthesize(expr.base**-expr.exp, 0)})"
+        return str(super()._print_Pow(expr, rational))
 
 
 def _elementwise(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -297,4 +308,4 @@ def _function(
 
 
 def _shown(expression: Any) -> str:
-    return str(PythonCodePrinter({"fully_qualified_modules": True}).doprint(expression))
+    return str(LawPrinter({"fully_qualified_modules": True}).doprint(expression))

@@ -163,17 +163,25 @@ def test_gradient_is_that_of_finite_differences_in_any_metric(bent: bool) -> Non
         assert gradient[i] == pytest.approx(slope, rel=1e-4, abs=0.05)
 
 
-def test_another_study_is_another_density_of_the_same_code() -> None:
-    """The change of the likelihood, written in NumPy, is that of the density: priors stay."""
+def test_what_another_study_changes_is_the_likelihood_as_written_in_numpy() -> None:
     study = read_study(bundled_study())
     shorter = study.truncated({"r00_const": 400, "pt_trunk": 9000, "r25_cos": 1000})
     changed = replace(shorter, losses=shorter.losses.assign(loss=shorter.losses["loss"] + 0.1))
     setups = bundled(), build_setup(read_spec("cpt-replay"), changed)
     first, other = map(Density, setups)
-    assert other.key == first.key
     position = places(first, 1)[0]
     values = first.values(position[None])
     before, after = (log_densities(own.frame, values, own.curves).sum() for own in setups)
     found = density_at(other, position)[0] - density_at(first, position)[0]
     assert found == pytest.approx(after - before, rel=1e-9)
     assert abs(found) > 1.0
+
+
+@pytest.mark.parametrize("far", [30.0, 1e3, 1e5, 1e100])
+def test_far_from_the_mode_the_density_is_small_or_not_finite_but_no_error(far: float) -> None:
+    density = Density(bundled())
+    size = density.start.size
+    function = density.in_metric(Metric(density.start, np.eye(size)))
+    nearest = function(np.zeros(size))[0]
+    for white in far * np.random.default_rng(4).standard_normal((100, size)):
+        assert not function(white)[0] > nearest

@@ -69,16 +69,6 @@ def test_same_seed_same_draws_bit_by_bit_on_any_number_of_cores(
         np.testing.assert_array_equal(value, found.statistics[name])
 
 
-def test_chains_start_apart_about_the_mode(density: Density) -> None:
-    """At the mode itself a slope may be 0, which nutpie refuses to start from."""
-    model = density.model(laplace(density, seed=0))
-    first, second = (model.initial_point(random_seed=seed)["white"] for seed in (1, 2))
-    assert first.shape == (density.size,)
-    assert np.all(first != 0.0)
-    assert np.all(first != second)
-    assert np.abs(first).max() < 1.5
-
-
 def test_draws_and_progress_are_as_asked_for_and_another_seed_draws_others(
     density: Density, found: Sample
 ) -> None:
