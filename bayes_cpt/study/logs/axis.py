@@ -147,7 +147,7 @@ class StepAxis:
             problem += ", which can be read as two numbers" if unclear else ""
             fix = "write steps as whole numbers without separators"
             raise fail(rows[place].place, problem, fix)
-        return np.array(counts, dtype=np.float64)
+        return np.array(counts, dtype=np.float64) * naming.scaled(counter)[1]
 
     def _leave_out(self, counter: str, known: NDArray[np.bool_]) -> None:
         """Say what has no step; refuse it in a table, where a cell of it is empty, and of all losses."""

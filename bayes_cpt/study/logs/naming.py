@@ -9,11 +9,14 @@ _TABLES = tomllib.loads((files("bayes_cpt.study.logs") / "names.toml").read_text
 # What a log may count, and whole names of that.
 RANKS: tuple[str, ...] = tuple(_TABLES["counts"])
 COUNTS: dict[str, str] = {name: rank for rank in RANKS for name in _TABLES["counts"][rank]}
+SCALES: dict[str, float] = _TABLES["scales"]
 NAMES: dict[str, list[str]] = _TABLES["names"]
 WORDS: dict[str, set[str]] = {kind: set(own) for kind, own in _TABLES["words"].items()}
 PATTERNS: dict[str, re.Pattern[str]] = {
     kind: re.compile(own, re.IGNORECASE) for kind, own in _TABLES["patterns"].items()
 }
+# Between the words of a name, besides blanks and slashes.
+SIGNS = r"_.\-:()\[\]#,"
 UNITS = ("nats", "bits", "perplexity")
 LOSS_WORDS = set[str]().union(*(WORDS[unit] for unit in UNITS))
 FILLER = WORDS["held_out"] | WORDS["filler"]
@@ -29,10 +32,10 @@ def words(series: str) -> list[str]:
 
     Examples
     --------
-    >>> words("eval/c4_en-validation/CrossEntropyLoss")
-    ['eval', 'c4', 'en', 'validation', 'crossentropyloss']
+    >>> words("eval/c4_en-validation/CrossEntropyLoss"), words("Val loss (bits/token)")
+    (['eval', 'c4', 'en', 'validation', 'crossentropyloss'], ['val', 'loss', 'bits', 'token'])
     """
-    return [word for word in re.split(r"[\s/_.\-:]+", series.lower()) if word]
+    return [word for word in re.split(rf"[\s/{SIGNS}]+", series.lower()) if word]
 
 
 def count_of(series: str) -> str | None:
@@ -42,13 +45,28 @@ def count_of(series: str) -> str | None:
     --------
     >>> count_of("train/global_step"), count_of("iter_num"), count_of("_step"), count_of("eval_steps")
     ('own', 'steps', 'calls', None)
+    >>> count_of("Tokens (B)"), count_of("Step (optimizer)"), count_of("Step (%)")
+    ('tokens', 'own', None)
     """
-    name = series.strip().lower()
+    name, _ = scaled(series)
     others = {*words(name)} - WORDS["trainer"]
     if name in COUNTS or not others & WORDS["step"]:
         return COUNTS.get(name)
     others -= WORDS["step"] if words(name)[-1] in WORDS["step"] else WORDS["step"] | WORDS["number"]
     return ("own" if others else "steps") if others <= WORDS["own"] else None
+
+
+def scaled(series: str) -> tuple[str, float]:
+    """Return a name without the unit in brackets that it counts in, in lower case, and that unit.
+
+    Examples
+    --------
+    >>> scaled("Tokens (B)"), scaled("Step (optimizer)")
+    (('tokens', 1000000000.0), ('step (optimizer)', 1.0))
+    """
+    name = series.strip().lower()
+    found = re.fullmatch(r"(.+?)\s*[(\[]\s*(\w+)\s*[)\]]", name)
+    return (found[1], SCALES[found[2]]) if found and found[2] in SCALES else (name, 1.0)
 
 
 def is_loss(series: str) -> bool:
@@ -107,7 +125,7 @@ def domain_of(series: str) -> str:
     left = FILLER | LOSS_WORDS | {""}
     kept = []
     for part in re.split(r"[/\s]+", series):
-        own = [word for word in re.split(r"[_.\-:]+", part) if word.lower() not in left]
+        own = [word for word in re.split(rf"[{SIGNS}]+", part) if word.lower() not in left]
         if own:
             kept.append("_".join(own))
     name = "_".join(kept) or "val"

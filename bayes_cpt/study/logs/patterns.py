@@ -15,13 +15,27 @@ from typing import Annotated, Any, Self
 from pydantic import BeforeValidator, Field
 
 from bayes_cpt.strict import Strict, checked
-from bayes_cpt.study.logs.raw import RawLog, Row, as_count, as_number, fail, numbers, printed_text
+from bayes_cpt.study.logs.raw import (
+    CUT_OFF,
+    RawLog,
+    Row,
+    as_count,
+    as_number,
+    cut_off,
+    fail,
+    numbers,
+    printed_text,
+)
 from bayes_cpt.toml_files import read_toml
 
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
-NUMBER = r"[-+]?(?:\d+(?:,\d{3})+\b|\d+\.?\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?|nan|NaN|inf)"
+NUMBER = (
+    r"[-+]?(?:\d+(?:,\d{3})+\b|(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+|[kKMBG]\b)?|(?i:nan|inf(?:inity)?)\b)"
+)
 PLACEHOLDER = re.compile(r"\{([A-Za-z_]\w*)\}")
 PAIR = re.compile(rf"([\w./()-]+)\s*[:=]\s*({NUMBER})")
+# A validation loss in a line, whatever program wrote it.
+TELLS_LOSS = re.compile(rf"\b(?:val|eval|test)\w*[ _/-]loss\b[^,;|]*?[ :=]\s*{NUMBER}", re.IGNORECASE)
 STEP, NEXT_STEP, TOTAL, MICRO = "step", "next_step", "total", "micro"
 # What to do about a log of no known program.
 BY_PATTERN = (
@@ -93,13 +107,16 @@ def text_kinds() -> tuple[str, ...]:
 
 def read_text(path: Path, form: Format, kind: str) -> RawLog:
     """Read a text log line by line."""
-    lines = printed_text(path).replace("\r", "\n").splitlines()
+    lines = re.split(r"\r\n|[\r\n]", printed_text(path))
     if form.instead:
         raise fail(str(path), f"this is {form.program}", form.instead)
     keys = form.model_dump(include={"from_zero", "carries", "no_rates"})
     log = RawLog(str(path), counter=STEP, **keys)
     aside: dict[str, list[int]] = {}
     file = f"{path}, line"
+    if cut_off(lines):
+        log.notes.append(f"{file} {len(lines)}: {CUT_OFF}")
+        lines.pop()
     log.rows += [Row(file, *found) for found in _matches(lines, form, log.stated, aside)]
     if not log.rows:
         nearest = nearest_formats(lines[:2000])
@@ -107,8 +124,8 @@ def read_text(path: Path, form: Format, kind: str) -> RawLog:
         fix = f"name its kind ({', '.join(nearest)} are nearest), or {BY_PATTERN}"
         raise fail(str(path), problem, fix)
     for what, numbers_of_lines in aside.items():
-        said = f"{len(numbers_of_lines)} {what} are of no step of the run and were left out"
-        log.notes.append(f"{path}, line {numbers_of_lines[0]}: {said}")
+        said = f"{len(numbers_of_lines)} {what} were left out"
+        log.notes.append(f"{file} {numbers_of_lines[0]}: {said}")
     if form.note:
         log.notes.append(f"{path}: {form.note}")
     return log
@@ -128,6 +145,9 @@ def _matches(
             continue
         match = next((found for line in form.lines if (found := line.search(text))), None)
         if match is None:
+            if TELLS_LOSS.search(text):
+                what = f"lines that tell a validation loss in another form than that of {form.program}"
+                aside.setdefault(what, []).append(number)
             continue
         cells: dict[str, Any] = {k: own for k, own in match.groupdict().items() if own is not None}
         total, *_ = numbers([cells.pop(TOTAL, None)], whole=True)

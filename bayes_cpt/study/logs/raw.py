@@ -20,6 +20,7 @@ from bayes_cpt.errors import StudyError
 from bayes_cpt.study.tables import UTF_16, decoded
 
 EMPTY_CELLS = ("na", "n/a", "null", "none", "-", "--")
+CUT_OFF = "the last line is cut off and was left out"
 COMPRESSED = (".gz", ".bz2", ".xz", ".zip")
 PLAIN = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?|[+-]?(?:nan|inf|infinity)", re.I)
 # One separator before three digits: the thousands of a whole number, or a decimal mark.
@@ -269,6 +270,19 @@ def printed_text(path: Path) -> str:
     content = content_of(path)
     encoding = "utf-16" if content.startswith(UTF_16) else "utf-8-sig"
     return content.decode(encoding, errors="replace")
+
+
+def cut_off(lines: Sequence[str]) -> bool:
+    """Whether the last of some lines ends within a number, shorter than that of all lines that begin alike.
+
+    Examples
+    --------
+    >>> cut_off(["step 10: loss 2.912", "step 20: loss 2.8"]), cut_off(["10,2.91", "20,2.87"])
+    (True, False)
+    """
+    ends = [re.fullmatch(r"(\D*).*?(\d*)", line) for line in lines]
+    begin, digits = ends[-1].groups()
+    return len(digits) < min((len(end[2]) for end in ends[:-1] if end[1] == begin), default=0)
 
 
 def unpacked_name(path: Path) -> Path:

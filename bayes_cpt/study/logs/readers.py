@@ -24,6 +24,7 @@ from bayes_cpt.study.logs.patterns import (
     text_kinds,
 )
 from bayes_cpt.study.logs.raw import (
+    CUT_OFF,
     Cells,
     LogError,
     RawLog,
@@ -31,6 +32,7 @@ from bayes_cpt.study.logs.raw import (
     as_count,
     as_number,
     content_of,
+    cut_off,
     decimal_mark,
     empty,
     fail,
@@ -53,16 +55,28 @@ MARKS = r"[,;\t|]"
 LABELS = (
     (("loss", "val_loss", "eval_loss", "validation_loss"), ("domain", "dataset"), "_val_loss"),
     (("loss",), ("split", "mode", "type", "stage"), "_loss"),
-    (("value",), ("metric", "key", "tag"), ""),
+    (("value", "metricvalue"), ("metric", "key", "tag", "name", "metricname"), ""),
 )
 STATE = "trainer_state.json"
 # Of an evaluation beside its losses: how long it took.
 ASIDE = ("_runtime", "_per_second", "total_flos", "_model_preparation_time")
 EVENTS = "*tfevents*"
+# By their endings.
+NOT_READ = {
+    ".wandb": (
+        "W&B's own files of a run are not read",
+        "export the history of the run as CSV: of an offline run after wandb sync",
+    ),
+    **dict.fromkeys(
+        (".xlsx", ".xls", ".ods"), ("this is a workbook", "save its sheet as CSV, and name that")
+    ),
+}
 # By what folders of each kind are known, those that hold others' files first.
 FOLDERS = {"hf": STATE, "tensorboard": EVENTS}
 # Enough of a text to see what program wrote it.
 SNIFFED = 200_000
+# Lines of an object at most.
+LONGEST_OBJECT = 200
 # What TensorBoard keeps of a number: file, place in it, step, name and value.
 type Entry = tuple[str, int, float, str, Any]
 
@@ -108,9 +122,8 @@ def kind_of(path: Path) -> str:
         problem = "it is no Trainer's or TensorBoard folder"
         fix = "name the log: the printed text, or a table (csv, jsonl, parquet) as of W&B or MLflow"
         raise fail(str(path), problem, fix)
-    if plain.suffix == ".wandb":
-        fix = "export the history of the run as CSV: of an offline run after wandb sync"
-        raise fail(str(path), "W&B's own files of a run are not read", fix)
+    if plain.suffix in NOT_READ:
+        raise fail(str(path), *NOT_READ[plain.suffix])
     if "tfevents" in path.name:
         return "tensorboard"
     if plain.name == STATE or plain.suffix == ".json":
@@ -125,7 +138,7 @@ def kind_of(path: Path) -> str:
     best = max(counts, key=lambda kind: counts[kind])
     if counts[best]:
         return best
-    if _is_table(text) or any(map(_json_in, lines)):
+    if _is_table(text) or any(_json_in(line) for _, line in _objects("\n".join(lines))):
         return "table"
     nearest = ", ".join(nearest_formats(lines))
     raise fail(str(path), f"it is a log of no known format; the nearest are {nearest}", BY_PATTERN)
@@ -144,7 +157,7 @@ def _table(path: Path) -> RawLog:
         log.rows += _json_rows(text, path)
     elif suffix in JSON_SUFFIXES:
         log.rows += _json_lines(text, log)
-    elif suffix not in TABLE_SUFFIXES and any(map(_json_in, text.splitlines())):
+    elif suffix not in TABLE_SUFFIXES and any(_json_in(line) for _, line in _objects(text)):
         log.rows += _printed_json(text, log)
     else:
         log.rows += _csv_rows(text, log)
@@ -252,18 +265,30 @@ def _json_lines(text: str, log: RawLog) -> Iterator[Row]:
             if number < len(lines):
                 raise
             # Without a line break at its end the last line is still being written.
-            log.notes.append(f"{file} {number}: the last line is cut off and was left out")
+            log.notes.append(f"{file} {number}: {CUT_OFF}")
             return
         yield _json_row(row, file, number)
 
 
 def _printed_json(text: str, log: RawLog) -> Iterator[Row]:
     """Yield the objects in the lines of a text log, whatever stands before and between them."""
-    for number, line in enumerate(text.splitlines(), start=1):
+    for number, line in _objects(text):
         if row := _json_in(line):
             yield Row(f"{log.source}, line", number, row)
         elif re.search(r"\{[\"'].*loss", line):
             log.notes.append(f"{log.source}, line {number}: it holds no whole object; left out")
+
+
+def _objects(text: str) -> Iterator[tuple[int, str]]:
+    """Yield the lines of a text and their numbers; an object that is printed over several is one."""
+    held: list[str] = []
+    lines = text.splitlines()
+    for number, line in enumerate(lines, start=1):
+        held.append(line)
+        begins = re.search(r"\{$|\{[\"'][^}]*,$", held[0].rstrip()) and "}" not in line
+        if not begins or len(held) > LONGEST_OBJECT or number == len(lines):
+            yield number - len(held) + 1, " ".join(held)
+            held = []
 
 
 def _json_in(line: str) -> dict[str, Any]:
@@ -305,8 +330,8 @@ def flat(row: Mapping[str, Any], above: str = "") -> dict[str, Any]:
     return joined
 
 
-def _headed(text: str) -> tuple[str, int]:
-    """Return a table of text from its header on, and the lines before it.
+def _headed(text: str) -> tuple[list[str], int]:
+    """Return the lines of a table of text from its header on, and how many are before it.
 
     In a Markdown table, as of model cards, bars are around each line; a header may be a comment, as NumPy
     writes it.
@@ -320,12 +345,12 @@ def _headed(text: str) -> tuple[str, int]:
     if above and _all_numbers(lines[above]):
         above -= 1
         lines[above] = lines[above].lstrip("# ")
-    return "\n".join(lines[above:]), above
+    return lines[above:] or [""], above
 
 
 def _is_table(text: str) -> bool:
     """Whether the first line names columns, one of which counts; where blanks part them, above numbers."""
-    header, below = (*_headed(text)[0].split("\n", 2), "", "")[:2]
+    header, below = (*_headed(text)[0], "")[:2]
     marked = re.search(MARKS, header) or _all_numbers(below)
     cells = re.split(MARKS if re.search(MARKS, header) else r"\s+", header)
     return bool(marked) and len(cells) > 1 and any(count_of(cell.strip(' "')) for cell in cells)
@@ -337,20 +362,31 @@ def _all_numbers(line: str) -> bool:
 
 def _csv_rows(text: str, log: RawLog) -> Iterator[Row]:
     path = log.source
-    text, above = _headed(text)
-    delimiter = separator_of(text.split("\n", 1)[0])
-    header, lines = csv_lines(text, path, delimiter)
-    if twice := [name for name in header if header.count(name) > 1]:
-        place = f"{path}, line 1, column {twice[0]}"
-        raise fail(place, f"two columns are called {twice[0]!r}", "rename one of them")
+    file = f"{path}, line"
+    lines, above = _headed(text)
+    delimiter = separator_of(lines[0])
+    fewer = lines[-1].count(delimiter) < lines[0].count(delimiter)
+    if not text.endswith("\n") and (fewer or cut_off(lines)):
+        log.notes.append(f"{file} {above + len(lines)}: {CUT_OFF}")
+        lines.pop()
+    header, rows = csv_lines("\n".join(lines), path, delimiter)
+    for place, name in enumerate(header, start=1):
+        # The first may be an index, as pandas writes it.
+        if not name and place > 1 and any(cells[place - 1].strip() for _, cells in rows):
+            fix = "write a name above each column, and nothing above the names"
+            raise fail(f"{file} {above + 1}", f"column {place} has no name", fix)
+        if name and header.count(name) > 1:
+            problem = f"two columns are called {name!r}"
+            raise fail(f"{file} {above + 1}, column {name}", problem, "rename one of them")
     if delimiter != ",":
         log.notes.append(f"{path}: columns are separated by {delimiter!r}")
-        if any(decimal_mark(cell.strip()) == "," for _, cells in lines for cell in cells):
+        if any(decimal_mark(cell.strip()) == "," for _, cells in rows for cell in cells):
             log.notes.append(f"{path}: numbers were read with decimal commas")
-    for number, cells in lines:
+    for number, cells in rows:
         # A job that was resumed may have written its header again.
         if cells != header:
-            yield Row(f"{path}, line", number + above, dict(zip(header, cells, strict=True)))
+            named = {name: cell for name, cell in zip(header, cells, strict=True) if name}
+            yield Row(file, number + above, named)
 
 
 # Hugging Face: trainer_state.json, and the checkpoint folders that hold it.

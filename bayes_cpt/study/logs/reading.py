@@ -245,8 +245,8 @@ class _Cleaning:
         self._say(f"validation sets by the names of the series: {said}")
         if other := list(filter(naming.is_no_set, names)):
             self._say(
-                f"{', '.join(other[:SHOWN])}: against another axis, smoothed, the best so far, a spread or "
-                "a part of a loss, by the names; left out"
+                f"{', '.join(other[:SHOWN])}: against another axis, smoothed, the best so far, a spread, a "
+                "sum or a part of a loss, or of a task, by the names; left out"
             )
         if left := [name for name in units if naming.domain_of(name) not in domains.values()]:
             shown = ", ".join(left[:SHOWN])
