@@ -102,7 +102,7 @@ class StepAxis:
         # A column in which no evaluation has a number counts something else.
         measured = self.cells.given(self.losses)
         best = max(found[rank], key=lambda name: (self.cells.given([name]) & measured).sum())
-        for other in found[rank]:
+        for other in (name for name in found[rank] if name != best):
             pairs = zip(self.cells.column(best), self.cells.column(other), strict=True)
             for row, cells in zip(self.cells.rows, pairs, strict=True):
                 if None not in cells and as_number(cells[0]) != as_number(cells[1]):

@@ -15,6 +15,7 @@ from typing import Annotated, Any, Self
 from pydantic import BeforeValidator, Field
 
 from bayes_cpt.strict import Strict, checked
+from bayes_cpt.study.logs import naming
 from bayes_cpt.study.logs.raw import (
     CUT_OFF,
     RawLog,
@@ -144,12 +145,21 @@ def _matches(
             aside.setdefault(out, []).append(number)
             continue
         match = next((found for line in form.lines if (found := line.search(text))), None)
+        cells: dict[str, Any] = match.groupdict() if match else {}
+        cells = {name: own for name, own in cells.items() if own is not None}
+        cells |= dict(PAIR.findall(cells.pop("pairs", "")))
+        if "name" in cells:
+            cells[cells.pop("name")] = cells.pop("value")
+        if measured := cells.pop("set", "").strip(" '\""):
+            trained = measured in naming.WORDS["training"]
+            for name in filter(naming.is_loss, list(cells)):
+                own = name.removeprefix("val_")
+                cells[f"{measured}_{own}" if trained else f"{measured}_val_{own}"] = cells.pop(name)
+        if len(TELLS_LOSS.findall(text)) > sum("val" in name for name in cells):
+            what = f"lines tell a validation loss that {form.program} does not print so; those losses"
+            aside.setdefault(what, []).append(number)
         if match is None:
-            if TELLS_LOSS.search(text):
-                what = f"lines that tell a validation loss in another form than that of {form.program}"
-                aside.setdefault(what, []).append(number)
             continue
-        cells: dict[str, Any] = {k: own for k, own in match.groupdict().items() if own is not None}
         total, *_ = numbers([cells.pop(TOTAL, None)], whole=True)
         stated |= {"steps": steps} if (steps := as_count(total[0])) else {}
         micro = cells.pop(MICRO, None)
@@ -165,11 +175,6 @@ def _matches(
                 aside.setdefault("lines before the first one with a step", []).append(number)
             continue
         last = cells[STEP]
-        cells |= dict(PAIR.findall(cells.pop("pairs", "")))
-        if "name" in cells:
-            cells[cells.pop("name")] = cells.pop("value")
-        if name := cells.pop("set", "").strip(" '\""):
-            cells[f"{name}_val_loss"] = cells.pop("val_loss")
         yield number, cells
 
 

@@ -233,7 +233,7 @@ class _Cleaning:
             return {series: naming.TRAIN}
         if not domains:
             others = [n for n in names if naming.count_of(n) not in ("own", "steps", "calls")]
-            there = ", ".join(others[:SHOWN])
+            there = ", ".join(others[:SHOWN]) or "none"
             problem = f"no series is called a validation loss; there are {there}"
             fix = "say which are, --loss SERIES=SET for each (a training loss is not one)"
             raise fail(self.raw.source, problem, fix)
@@ -403,7 +403,9 @@ class _Cleaning:
                 self.check.add(point.row.place, *self._two_values(problem, column, anew, twice))
                 return []
         if resumed:
-            self.notes.append(f"{resumed}: the steps of the {what} fall here: the job was resumed")
+            twice = count["resumed"] + count["repeat"] + count["chosen"] > 0
+            said_of_it = "the job was resumed" if twice else "rows are not in the order of steps"
+            self.notes.append(f"{resumed}: the steps of the {what} fall here: {said_of_it}")
         self.notes += [f"{what}: {said[key].format(number)}" for key, number in count.items()]
         return [kept[step] for step in sorted(kept)]
 
