@@ -30,13 +30,13 @@ from bayes_cpt.study.logs.raw import (
 from bayes_cpt.toml_files import read_toml
 
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
-NUMBER = (
-    r"[-+]?(?:\d+(?:,\d{3})+\b|(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+|[kKMBG]\b)?|(?i:nan|inf(?:inity)?)\b)"
-)
+NUMBER = r"[-+]?(?:\d+(?:,\d{3})+\b|(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+|[kKMBG]\b)?|(?i:nan|inf(?:inity)?)\b)"
 PLACEHOLDER = re.compile(r"\{([A-Za-z_]\w*)\}")
 PAIR = re.compile(rf"([\w./()-]+)\s*[:=]\s*({NUMBER})")
 # A validation loss in a line, whatever program wrote it.
-TELLS_LOSS = re.compile(rf"\b(?:val|eval|test)\w*[ _/-]loss\b[^,;|]*?[ :=]\s*{NUMBER}", re.IGNORECASE)
+TELLS_LOSS = re.compile(
+    rf"\b(?:val|eval|test)\w*[ _/-]loss\b[^,;|]*?[ :=]\s*{NUMBER}", re.IGNORECASE
+)
 STEP, NEXT_STEP, TOTAL, MICRO = "step", "next_step", "total", "micro"
 # What to do about a log of no known program.
 BY_PATTERN = (
@@ -156,7 +156,9 @@ def _matches(
                 own = name.removeprefix("val_")
                 cells[f"{measured}_{own}" if trained else f"{measured}_val_{own}"] = cells.pop(name)
         if len(TELLS_LOSS.findall(text)) > sum("val" in name for name in cells):
-            what = f"lines tell a validation loss that {form.program} does not print so; those losses"
+            what = (
+                f"lines tell a validation loss that {form.program} does not print so; those losses"
+            )
             aside.setdefault(what, []).append(number)
         if match is None:
             continue

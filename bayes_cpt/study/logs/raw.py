@@ -282,7 +282,9 @@ def cut_off(lines: Sequence[str]) -> bool:
     """
     ends = [re.fullmatch(r"(\D*).*?(\d*)", line) for line in lines]
     begin, digits = ends[-1].groups()
-    return lines[-1] != "" and len(digits) < min((len(end[2]) for end in ends[:-1] if end[1] == begin), default=0)
+    return lines[-1] != "" and len(digits) < min(
+        (len(end[2]) for end in ends[:-1] if end[1] == begin), default=0
+    )
 
 
 def unpacked_name(path: Path) -> Path:

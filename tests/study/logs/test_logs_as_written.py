@@ -250,6 +250,8 @@ def test_a_resumed_job_counts_and_two_runs_are_named(tmp_path: Path) -> None:
     assert (
         read(tmp_path / "a.csv", flops.replace("loss\n", "loss,model_flops\n")).losses == log.losses
     )
+    mixed = read(tmp_path / "a.csv", "step,val_loss\n0,3.0\n20,2.8\n10,2.9\n")
+    assert any("rows are not in the order of steps" in note for note in mixed.notes)
     header, *rows = resumed.splitlines(keepends=True)
     again = "".join([header, *rows[:3], header, *rows[3:]])
     assert read(tmp_path / "a.csv", again).losses == log.losses
@@ -331,6 +333,8 @@ def test_packed_logs_are_read(tmp_path: Path) -> None:
         ("val/loss", "val/loss_ema"), ("val_loss", "best_val_loss"), ("eval/loss", "eval/loss_std"),
         ("val_loss", "val_aux_loss"), ("eval/loss", "eval/loss (smoothed)"), ("eval/avg_loss", "eval/total_loss"),
         ("val_loss", "val_loss_moving_avg"), ("valid/loss", "valid/loss_upper_95"), ("val_loss", "train_val_loss_gap"), ("eval/loss", "eval/moe_lb_loss"), ("val_loss_epoch", "val_loss_step"), ("eval_loss", "eval_loss_sum"),
+        ("val_loss", "val_loss_timestamp"), ("val_loss", "val_loss_count"), ("val_loss", "val_loss (summed)"),
+        ("eval/loss", "eval/loss_per_sequence"), ("eval/CE loss", "eval/downstream/boolq (CE loss v2)"),
     ],
 )  # fmt: skip
 def test_other_numbers_are_no_sets(series: str, other: str, tmp_path: Path) -> None:
@@ -351,6 +355,37 @@ def test_bits_of_bytes_are_not_bits_of_tokens(tmp_path: Path) -> None:
     refused(tmp_path / "a.csv", text, "per byte, character or word", "0.6931", "--unit nats (bits")
     log = read(tmp_path / "a.csv", text, loss_unit="bits")
     assert "losses were converted from bits per token" in " ".join(log.notes)
+
+
+@pytest.mark.parametrize(
+    ("heading", "said"),
+    [
+        ("Val loss (bits/token)", "--unit bits"), ("Val loss [ppl]", "--unit perplexity"),
+        ("val_log2_loss", "--unit bits"), ("Val loss (bits/byte)", "per byte, character or word"),
+    ],
+)  # fmt: skip
+def test_a_unit_in_a_heading_counts(heading: str, said: str, tmp_path: Path) -> None:
+    refused(tmp_path / "a.csv", f"step,{heading}\n0,4.0\n10,3.9\n", said)
+
+
+def test_a_set_is_not_called_by_the_unit(tmp_path: Path) -> None:
+    log = read(tmp_path / "a.csv", "Step #;Val loss code [nats/token];;\n0;2,91;;\n10;2,81;;\n")
+    assert log.losses == ((0, "code", 2.91), (10, "code", 2.81))
+
+
+@pytest.mark.parametrize(
+    ("heading", "keys"),
+    [
+        ("Steps (k)", {}),
+        ("Iteration [thousands]", {"step": "Iteration [thousands]"}),
+        ("Tokens (M)", {"step_unit": "tokens", "per_step": 1000.0}),
+    ],
+)
+def test_counts_in_thousands_and_millions(
+    heading: str, keys: dict[str, Any], tmp_path: Path
+) -> None:
+    log = read(tmp_path / "a.csv", f"{heading},val_loss\n0,3.0\n0.5,2.9\n1,2.8\n", **keys)
+    assert steps_of(log) == [0, 500, 1000]
 
 
 # Lines as each program prints them, and what they say: losses, rates, announced steps.
@@ -490,6 +525,35 @@ def test_programs_lines(kind: str, tmp_path: Path) -> None:
         assert any("2 final evaluations" in note for note in log.notes)
 
 
+def test_a_loss_that_is_printed_as_NAN_is_none(tmp_path: Path) -> None:
+    text = "".join(
+        f" validation loss at iteration {step} | lm loss value: {loss:.6E} | lm loss PPL: 9 | \n"
+        for step, loss in ((10, 2.9), (20, math.nan), (30, 2.7))
+    )
+    refused(tmp_path / "a.log", text, "line 2", "is nan at step 20")
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.log", "step 10: train loss 3.0, val loss 2.91\nstep 20: train loss 2.9, val loss 2"),
+        ("a.csv", "step,val_loss\n10,2.91\n20,2"),
+        ("b.csv", "step,val_loss,lr\n10,2.91,1e-4\n20,2.8"),
+    ],
+)
+def test_a_last_line_that_is_cut_off_is_left_out(name: str, text: str, tmp_path: Path) -> None:
+    log = read(tmp_path / name, text)
+    assert log.losses == ((10, "val", 2.91),)
+    assert any("the last line is cut off" in note for note in log.notes)
+
+
+def test_losses_that_a_program_does_not_print_so_are_said(tmp_path: Path) -> None:
+    line = "step 10: train loss 3.0, val loss 2.9"
+    log = read(tmp_path / "a.log", f"{line}, code val loss 2.5\n{line}\neval_loss: 2.3\n")
+    assert log.losses == ((10, "val", 2.9),)
+    assert any("line 1: 2 lines tell a validation loss that nanoGPT" in note for note in log.notes)
+
+
 def test_losses_of_fairseq_are_in_base_2(tmp_path: Path) -> None:
     line = "| epoch 001 | valid on 'valid' subset | valid_loss 8.1 | valid_nll_loss 6.0 | valid_ppl 64 | num_updates 600\n"
     text = f"| epoch 001: 450 / 1891 loss=11.5, num_updates=445, lr=8.9e-05, gnorm=1.5\n{line}"
@@ -498,6 +562,8 @@ def test_losses_of_fairseq_are_in_base_2(tmp_path: Path) -> None:
     [(step, domain, loss)] = log.losses
     assert (step, domain) == (600, "val")
     assert loss == pytest.approx(math.log(64.0))
+    both = text + line.replace("'valid'", "'valid1'")
+    assert read(tmp_path / "b.log", both, loss_unit="bits").domains == ("val", "valid1")
     table = '{"num_updates": 5, "valid_loss": 3.2, "lr": 1e-4}\n'
     refused(tmp_path / "a.jsonl", table, "base 2", "--unit bits")
 
@@ -565,6 +631,8 @@ LOGGED = [{"step": step, "lr": 1e-4, "eval_loss": loss} for step, loss in MEASUR
         ("a.csv", "# made by us, all of it\nstep,val_loss,lr\n10,2.9,1e-4\n20,2.8,1e-4\n"),
         ("split.csv", "step,split,loss,lr\n10,train,3.0,1e-4\n10,val,2.9,\n20,train,2.9,1e-4\n20,val,2.8,\n"),
         ("a.log.json", "\n".join(json.dumps({"mode": mode, "iter": row["step"], "lr": 1e-4, "loss": row["eval_loss"] + more}) for row in LOGGED for mode, more in (("train", 0.1), ("val", 0)))),
+        ("pprint.txt", "".join(f"\n{{'eval_loss': {row['eval_loss']},\n 'lr': 0.0001,\n 'step': {row['step']}}}\n" for row in LOGGED)),
+        ("comet.json", json.dumps([{"metricName": name, "metricValue": str(row[name]), "step": row["step"]} for row in LOGGED for name in ("eval_loss", "lr")])),
         ("printed.txt", "\n".join(f"[INFO] {row}" for row in LOGGED) + "\n{'step': 30, 'eval_loss': 2."),
         # A table of a model card.
         ("card.md", "| Training Loss | Step | lr | Validation Loss |\n|:---:|:---:|:---:|:---:|\n| No log | 10 | 1e-4 | 2.9 |\n| 2.8 | 20 | 1e-4 | 2.8 |\n"),
@@ -642,6 +710,8 @@ def test_exports_of_charts(tmp_path: Path) -> None:
     [
         ("hf.out", "  3%|#  | 10/300 [00:30<01:00]{'loss': 3.1, 'learning_rate': 1e-4, 'epoch': 0.1}\n",
          ("screen output of a Hugging Face Trainer", "trainer_state.json")),
+        ("r25.xlsx", "PK", ("this is a workbook", "CSV")),
+        ("title.csv", "Run r25;;\nstep;val_loss;lr\n10;2,91;1e-4\n", ("line 1", "column 2 has no name", "nothing above")),
         ("pl.out", "Epoch 0: 100%|##| 10/10 [00:01<00:00, v_num=0, train_loss=2.3]\n", ("PyTorch Lightning", "metrics.csv")),
     ],
 )  # fmt: skip
@@ -665,6 +735,10 @@ def test_any_other_log_by_a_pattern(tmp_path: Path) -> None:
         "lines = ['^it {step} :: val loss = {val_loss}', '^it {step} :: lr {learning_rate}']\n"
     )
     assert read(path, OWN, patterns=(str(toml),)).losses == log.losses
+    toml.write_text("lines = ['(?P<set>\\w+) loss at {step}: {loss}']\n")
+    text = "train loss at 10: 3.0\ncode loss at 10: 2.91\nprose loss at 1.2k: 3.11\n"
+    own = read(path, text, patterns=(str(toml),))
+    assert own.losses == ((10, "code", 2.91), (1200, "prose", 3.11))
     refused(path, OWN, "no known format; the nearest are", "--pattern 'step {step}")
     refused(path, OWN, "no {name} for a number", patterns=("it step",))
     refused(path, OWN, "none has the {step}", patterns=("val loss = {val_loss}",))
