@@ -30,7 +30,10 @@ from bayes_cpt.study.logs.raw import (
 from bayes_cpt.toml_files import read_toml
 
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
-NUMBER = r"[-+]?(?:\d+(?:,\d{3})+\b|(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+|[kKMBG]\b)?|(?i:nan|inf(?:inity)?)\b)"
+NUMBER = (
+    r"[-+]?(?:\d+(?:,\d{3})+\b|(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+|[kKMBG]\b)?"
+    r"|(?i:nan|inf(?:inity)?)\b)"
+)
 PLACEHOLDER = re.compile(r"\{([A-Za-z_]\w*)\}")
 PAIR = re.compile(rf"([\w./()-]+)\s*[:=]\s*({NUMBER})")
 # A validation loss in a line, whatever program wrote it.

@@ -280,11 +280,11 @@ def cut_off(lines: Sequence[str]) -> bool:
     >>> cut_off(["step 10: loss 2.912", "step 20: loss 2.8"]), cut_off(["10,2.91", "20,2.87"])
     (True, False)
     """
-    ends = [re.fullmatch(r"(\D*).*?(\d*)", line) for line in lines]
-    begin, digits = ends[-1].groups()
-    return lines[-1] != "" and len(digits) < min(
-        (len(end[2]) for end in ends[:-1] if end[1] == begin), default=0
-    )
+    if not lines[-1]:
+        return False
+    ends = [(re.split(r"\d", line)[0], len(re.split(r"\D", line)[-1])) for line in lines]
+    begin, digits = ends[-1]
+    return digits < min((own for start, own in ends[:-1] if start == begin), default=0)
 
 
 def unpacked_name(path: Path) -> Path:

@@ -525,7 +525,7 @@ def test_programs_lines(kind: str, tmp_path: Path) -> None:
         assert any("2 final evaluations" in note for note in log.notes)
 
 
-def test_a_loss_that_is_printed_as_NAN_is_none(tmp_path: Path) -> None:
+def test_a_loss_that_is_printed_in_capitals_as_nan_is_none(tmp_path: Path) -> None:
     text = "".join(
         f" validation loss at iteration {step} | lm loss value: {loss:.6E} | lm loss PPL: 9 | \n"
         for step, loss in ((10, 2.9), (20, math.nan), (30, 2.7))
