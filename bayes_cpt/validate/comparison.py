@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 import pandas as pd
@@ -25,12 +25,7 @@ from bayes_cpt.model.spec import ModelSpec, read_spec
 from bayes_cpt.study.study import Study
 from bayes_cpt.validate.folds import Fold, fittable, held_out_folds
 from bayes_cpt.validate.held_out import MIXTURE_TABLES, Method, package_method, score_folds
-from bayes_cpt.validate.law_scores import (
-    ComparisonError,
-    LawScores,
-    differences,
-    stacking_weights,
-)
+from bayes_cpt.validate.law_scores import ComparisonError, LawScores, differences, stacking_weights
 from bayes_cpt.validate.tasks import Pool, Progress, Records, described, fit_each
 
 TAILS = (0.5,)
@@ -64,18 +59,18 @@ class CurveLoo:
         lacking = [name for name, tree in trees.items() if "log_likelihood" not in tree.children]
         if lacking:
             return f"the fit of {lacking[0]} holds no log likelihoods"
-        first, *others = trees.values()
-        if any(_points(tree) != _points(first) for tree in others):
-            return (
-                "the laws leave out different points of the runs, so that densities do not compare"
-            )
+        where = ["run", "domain", "step"]
+        points = [tree["observed_data"].to_dataset()[where] for tree in trees.values()]
+        if not all(own.equals(points[0]) for own in points):
+            problem = "the laws leave out different points of the runs"
+            return f"{problem}, so that densities do not compare"
         # A large Pareto k is said in `doubtful`.
         with warnings.catch_warnings(action="ignore", category=UserWarning):
             estimates = {
                 name: az.loo(tree, pointwise=True, var_name="loss", reff=1.0)
                 for name, tree in trees.items()
             }
-        curves = [str(name) for name in first["log_likelihood"]["curve"].to_numpy()]
+        curves = trees[next(iter(trees))]["log_likelihood"]["curve"].to_numpy().astype(str)
         log_densities, pareto_k = (
             pd.DataFrame(
                 {law: np.ravel(getattr(own, name)) for law, own in estimates.items()}, index=curves
@@ -101,31 +96,23 @@ class CurveLoo:
         weights = stacking_weights(self.log_densities.to_numpy())
         return dict(zip(self.log_densities, weights.tolist(), strict=True))
 
-    @cached_property
-    def of_runs(self) -> pd.DataFrame:
-        """Sums over the curves of each run: each run is one observation."""
-        return self.log_densities.groupby(lambda curve: curve.rpartition(", ")[0], sort=False).sum()
-
     @property
     def best(self) -> str:
         """The law with the largest mean log density."""
         return str(self.log_densities.sum().idxmax())
 
     def differences(self) -> pd.DataFrame:
-        """Return the mean difference per run to the best law, with its error, by law."""
-        return differences(self.of_runs, self.best)
+        """Return the mean difference per run to the best law, with its error, by law.
+
+        The curves of a run are one observation.
+        """
+        of_runs = self.log_densities.groupby(lambda curve: curve.rpartition(", ")[0], sort=False)
+        return differences(of_runs.sum(), self.best)
 
     def table(self) -> pd.DataFrame:
         """Return one row per law: law, mean and error of `differences`, weight, and doubtful curves."""
         columns = self.differences().assign(weight=self.weights, doubtful=self.doubtful)
         return columns.rename_axis("law").reset_index()
-
-
-def _points(tree: Any) -> list[tuple[str, str, int]]:
-    """Return which points were fitted."""
-    where = tree["observed_data"]
-    names = ("run", "domain", "step")
-    return list(zip(*(where[name].to_numpy().tolist() for name in names), strict=True))
 
 
 @dataclass(frozen=True, eq=False)
@@ -272,14 +259,13 @@ def compare(
     pool = Pool(jobs, dask)
     settings = described(list(specs.values()), seed, study=study.digest(), draws=draws)
     records = Records.open(folder, settings, MIXTURE_TABLES)
-    tell = progress or (lambda stage, share: None)
     fits = fit_each(
         {name: (study, spec) for name, spec in specs.items()},
         seed,
         draws=draws,
         pool=pool,
         folder=folder,
-        progress=tell,
+        progress=progress,
         stage=f"fitting {len(specs)} laws",
     )
     sampled = {name: own for name, own in fits.items() if isinstance(own, Posterior)}
@@ -297,7 +283,7 @@ def compare(
             for name, spec in specs.items()
         }
         quantiles, log_scores, refits = score_folds(
-            folds, methods, seed, pool=pool, records=records, progress=tell
+            folds, methods, seed, pool=pool, records=records, progress=progress
         )
         scores = LawScores.of(folds, quantiles, log_scores, refits, tuple(specs))
     return Comparison(study, seed, sampled, loo, scores)
@@ -330,19 +316,16 @@ def read_models(models: Sequence[str | Path | ModelSpec]) -> dict[str, ModelSpec
 def _check_quick(frames: Mapping[str, BoundModel], study: Study) -> None:
     """Raise where fits alone cannot answer: laws that leave out different points."""
     points = {
-        name: [list(frame.fitted_steps(study, run, d)) for run in study.runs for d in frame.domains]
+        name: [frame.fitted_steps(study, run, d) for run in study.runs for d in frame.domains]
         for name, frame in frames.items()
     }
-    first, *others = points
-    for name in others:
+    first = next(iter(points))
+    for name in points:
         if points[name] != points[first]:
-            problem = (
-                f"{name} leaves out other points of the runs than {first}, so that fits alone cannot "
-                "tell which predicts better"
-            )
-            raise SpecError.at(
-                "models", problem, "leave --quick out, to compare them on held-out runs"
-            )
+            what = f"{name} leaves out other points of the runs than {first}"
+            problem = f"{what}, so that fits alone cannot tell which predicts better"
+            fix = "leave --quick out, to compare them on held-out runs"
+            raise SpecError.at("models", problem, fix)
 
 
 def comparison_folds(
@@ -357,27 +340,18 @@ def comparison_folds(
         {fold.label: fold for fold in held_out_folds(study, spec, names, (0.0, *tails))}
         for spec in specs.values()
     )
-    common = [
-        _common([fold, *(own[label] for own in others)])
-        for label, fold in first.items()
-        if all(label in own for own in others)
-    ]
-    kept = [fold for fold in common if len(fold.measured)]
+    kept, keys = [], ["run", "domain", "step"]
+    for label, fold in first.items():
+        measured = fold.measured
+        for own in others:
+            asked = own[label].measured if label in own else measured.iloc[:0]
+            measured = measured.merge(asked[keys], on=keys)
+        if len(measured):
+            kept.append(fold.at(measured))
     whole = sum(fold.seen == 0 for fold in kept)
     if whole < FEWEST_RUNS:
-        problem = (
-            f"{whole} runs can be left out in turn, and the weights of laws and the errors of their "
-            f"differences need {FEWEST_RUNS}"
-        )
+        need = f"the weights of laws and the errors of their differences need {FEWEST_RUNS}"
+        problem = f"{whole} runs can be left out in turn, and {need}"
         fix = "measure more runs, or compare the fits alone: --quick"
         raise StudyError.at(f"study {study.name}", problem, fix)
     return kept
-
-
-def _common(folds: Sequence[Fold]) -> Fold:
-    """Return a fold with the points that all of the folds have."""
-    keys = ["run", "domain", "step"]
-    measured = folds[0].measured
-    for other in folds[1:]:
-        measured = measured.merge(other.measured[keys], on=keys)
-    return folds[0].at(measured)

@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import product
+from itertools import chain, product
 from typing import Self
 
 import numpy as np
@@ -11,7 +11,6 @@ import pandas as pd
 
 from bayes_cpt.errors import StudyError, StudyWarning
 from bayes_cpt.model.fitted_points import observed_steps
-from bayes_cpt.model.law_table import ResidualTable
 from bayes_cpt.model.setup import BoundModel, build_setup
 from bayes_cpt.model.spec import ModelSpec
 from bayes_cpt.study.ranges import check_evidence
@@ -83,11 +82,9 @@ def held_out_folds(
     whole, tested = _fitted_part(study, spec), spec.law.last_phase_runs(study)
     chosen = tested if runs is None else _chosen(study, tested, runs)
     if 0.0 in after and len(tested) < 2:
-        raise StudyError.at(
-            f"study {study.name}",
-            "it has fewer than two runs to leave out, and without one nothing to fit is left",
-            "leave out only tails of runs, or measure a second run",
-        )
+        problem = "it has fewer than two runs to leave out, and without one nothing to fit is left"
+        fix = "leave out only tails of runs, or measure a second run"
+        raise StudyError.at(f"study {study.name}", problem, fix)
     folds = []
     for share, run in product(dict.fromkeys(after), chosen):
         last = int(share * run.schedule.steps)
@@ -111,11 +108,9 @@ def check_folds(folds: Sequence[Fold], spec: ModelSpec) -> None:
         for fold in folds:
             fittable(spec, fold.question.study)
     if not folds:
-        raise StudyError.at(
-            "held-out runs",
-            "there is nothing to predict: no point was measured where it is asked for",
-            "leave out whole runs, or other shares of --tails",
-        )
+        problem = "there is nothing to predict: no point was measured where it is asked for"
+        fix = "leave out whole runs, or other shares of --tails"
+        raise StudyError.at("held-out runs", problem, fix)
 
 
 def other_study(study: Study, other: Study, spec: ModelSpec) -> list[Fold]:
@@ -134,12 +129,9 @@ def _chosen(study: Study, tested: Sequence[Run], runs: Iterable[str]) -> list[Ru
     chosen = [study.run(name) for name in runs]
     for run in chosen:
         if run not in tested:
-            names = ", ".join(own.name for own in tested)
-            raise StudyError.at(
-                f"run {run.name}",
-                f"the model predicts no runs of phase {run.phase}",
-                f"name one of {names}",
-            )
+            problem = f"the model predicts no runs of phase {run.phase}"
+            fix = f"name one of {', '.join(own.name for own in tested)}"
+            raise StudyError.at(f"run {run.name}", problem, fix)
     return chosen
 
 
@@ -148,11 +140,14 @@ def _fold(
 ) -> list[Fold]:
     """Return the fold that predicts what was measured after a step; none where nothing was."""
     residuals = spec.residuals
-    domains = spec.law.domains(fitted)
     tables = []
     for run in spec.law.last_phase_runs(held_out):
-        for domain in domains:
-            limit = _last_fitted(fitted, run, domain, residuals, known=after > 0)
+        # What was fitted last is told by the run itself where it was seen.
+        of_phase = [own for own in fitted.runs if own.phase == run.phase]
+        sources = [fitted.run(run.name)] if after else of_phase
+        for domain in spec.law.domains(fitted):
+            fits = (observed_steps(fitted, own, domain, residuals) for own in sources)
+            limit = max(chain.from_iterable(fits), default=0)
             steps, losses = held_out.curve(run.name, domain)
             wanted = observed_steps(held_out, run, domain, residuals)
             kept = np.isin(steps, wanted) & (steps > after)
@@ -169,13 +164,3 @@ def _fold(
     points = measured[["run", "domain", "step"]]
     question = Question(fitted, held_out.without_losses(), points, known=after > 0)
     return [Fold(label, seen, question, measured)]
-
-
-def _last_fitted(
-    fitted: Study, run: Run, domain: str, residuals: ResidualTable, *, known: bool
-) -> int:
-    """Return the last step fitted: of the run itself, or of any run of its phase; 0 without one."""
-    sources = [fitted.run(run.name)] if known else [r for r in fitted.runs if r.phase == run.phase]
-    return max(
-        max(observed_steps(fitted, source, domain, residuals), default=0) for source in sources
-    )

@@ -160,16 +160,11 @@ def _curves(law: Posterior, prepared: Prepared, steps: Steps, losses: pd.Series)
 def _density(
     law: Posterior, parameters: dict[str, Floats], curves: Curves, last: float | None = None
 ) -> Floats:
-    draws = len(next(iter(parameters.values())))
-    blocks = [slice(start, start + BLOCK) for start in range(0, draws, BLOCK)]
-    return np.concatenate(
-        [
-            log_densities(
-                law.frame, {name: value[block] for name, value in parameters.items()}, curves, last
-            ).sum(axis=1)
-            for block in blocks
-        ]
-    )
+    parts = []
+    for start in range(0, len(next(iter(parameters.values()))), BLOCK):
+        some = {name: value[start : start + BLOCK] for name, value in parameters.items()}
+        parts.append(log_densities(law.frame, some, curves, last).sum(axis=1))
+    return np.concatenate(parts)
 
 
 def score_folds(

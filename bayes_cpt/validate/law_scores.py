@@ -214,12 +214,9 @@ class LawScores:
     def problems(self) -> tuple[str, ...]:
         """Which refits fail their diagnostics, the law named first."""
         bad = self.refits[~self.refits["trustworthy"].astype(bool)]
-        return tuple(
-            f"{row['method']}, without {row['fold']}: {row['problems']}"
-            if row["seen"] == 0
-            else f"{row['method']}, {row['fold']}: {row['problems']}"
-            for row in bad.to_dict("records")
-        )
+        fold = bad["fold"].astype(str)
+        left_out = fold.where(bad["seen"] > 0, "without " + fold)
+        return tuple(bad["method"] + ", " + left_out + ": " + bad["problems"])
 
     def of_runs(self, score: str, seen: float = 0.0) -> pd.DataFrame:
         """Return ``log_score``, or a mean column of `points` such as ``crps``, of every method, by run."""

@@ -217,14 +217,13 @@ def run_tasks[T](
     pool: Pool | None,
     records: Records,
     progress: Progress | None = None,
-    stage: str | None = None,
 ) -> None:
     """Run the tasks (by label) that are not done yet, and add the tables they return to the records.
 
     `progress` is called with a stage and the share of it that is done.
     """
     report = progress or (lambda stage, share: None)
-    stage = stage or f"refitting, {len(tasks)} times"
+    stage = f"refitting, {len(tasks)} times"
     left = [label for label in tasks if label not in records.done]
     report(stage, 1.0 - len(left) / max(1, len(tasks)))
     calls = [(label, tasks[label]) for label in left]
