@@ -10,7 +10,7 @@ checkpoints about it normal. loss* is the mean loss of the pairs: there level an
 """
 
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -20,27 +20,21 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
+from pydantic import Field
 
 from bayes_cpt.arrays import Floats
 from bayes_cpt.checks import Check, unknown
-from bayes_cpt.errors import Problem, StudyError, StudyWarning
+from bayes_cpt.errors import StudyError, StudyWarning
 from bayes_cpt.forecast.drawn import summary
 from bayes_cpt.forecast.plans import PlanError
 from bayes_cpt.forecast.small_models import sampled
+from bayes_cpt.strict import Strict, checked
 from bayes_cpt.study.study import Study
 from bayes_cpt.study.tables import HIGHEST_LOSS, LOWEST_LOSS, read_table, row_word
 
 if TYPE_CHECKING:
     import pymc as pm
 
-COLUMNS = ("benchmark", "domain", "loss", "score")
-CHANCE = "chance"
-# The least and the most that a number may be, and what to say of others.
-NUMBERS = {
-    "loss": (LOWEST_LOSS, HIGHEST_LOSS, "give nats/token, above 0"),
-    "score": (0.0, 1.0, "give a share, 0 to 1"),
-    CHANCE: (0.0, 0.99, "give a share, 0 to 0.99"),
-}
 # A level, a slope, an upper end and a scatter are determined by no fewer pairs.
 FEWEST = 5
 # Of the link.
@@ -53,6 +47,19 @@ TOP_MEDIAN, TOP_SIGMA = 0.8, 1.2
 SCATTER_MEDIAN, SCATTER_SIGMA = 0.01, 0.8
 # Level and T lie on a hyperbola where no pair comes near the top: small steps, and many draws.
 TUNE, DRAWS, TARGET_ACCEPT = 1000, 4000, 0.98
+
+
+class Pair(Strict):
+    """A row of a table of pairs (see `read_pairs`)."""
+
+    benchmark: str = Field(min_length=1)
+    domain: str = Field(min_length=1)
+    loss: float = Field(ge=LOWEST_LOSS, le=HIGHEST_LOSS)
+    score: float = Field(ge=0, le=1)
+    chance: float = Field(default=0.0, ge=0, le=0.99)
+
+
+FIX = "give names, losses in nats/token, and scores and chance as shares, 0.35 for 35 %"
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,58 +108,40 @@ def read_pairs(
         table, place, word = source, "scores", "row"
     else:
         table, place, word = read_table(Path(source)), str(source), row_word(Path(source))
-    check = Check()
-    for name in COLUMNS:
+    check, needed = Check(), [key for key, own in Pair.model_fields.items() if own.is_required()]
+    for name in needed:
         if name not in table.columns:
-            check.add(place, f"there is no column {name}", f"give the columns {', '.join(COLUMNS)}")
+            check.add(place, f"there is no column {name}", f"give the columns {', '.join(needed)}")
     check.raise_problems()
     if table.empty:
         check.add(place, "there is no pair", "give one row per checkpoint and benchmark")
-    if CHANCE not in table.columns:
-        table = table.assign(**{CHANCE: 0.0})
-    numbers = table[list(NUMBERS)].apply(pd.to_numeric, errors="coerce")
-    for label, row in table.iterrows():
-        for key, problem, fix in _cell_problems(row, numbers.loc[label], domains):
-            check.add(f"{place}, {word} {label}, column {key}", problem, fix)
+    listed = []
+    for label, row in table[table.columns.intersection(list(Pair.model_fields))].iterrows():
+        where = f"{place}, {word} {label}"
+        pair = check.run("", checked, Pair, row.to_dict(), where, FIX)
+        listed.append(pair)
+        if pair and domains and pair.domain not in domains:
+            check.add(f"{where}, key domain", *unknown("validation set", pair.domain, domains))
     check.raise_problems()
     pairs = []
-    for name, rows in table.assign(**numbers).groupby("benchmark", sort=False):
+    known = pd.DataFrame([pair.model_dump() for pair in listed if pair])
+    for name, rows in known.groupby("benchmark", sort=False):
         where = f"{place}, benchmark {name}"
-        for key in ("domain", CHANCE):
+        for key in ("domain", "chance"):
             if rows[key].nunique() > 1:
                 several = ", ".join(map(str, rows[key].unique()))
                 problem = f"it has several values of {key}: {several}"
                 check.add(where, problem, "give it the same in all rows")
-        losses, scores = (rows[key].to_numpy(np.float64) for key in ("loss", "score"))
+        losses, scores = rows["loss"].to_numpy(), rows["score"].to_numpy()
         if len(rows) < FEWEST:
             problem = f"there are {len(rows)} pairs, and its link has four parameters"
             check.add(where, problem, f"give {FEWEST} checkpoints or more")
         elif np.ptp(losses) == 0:
             check.add(where, "all losses are the same", "give checkpoints of different losses")
-        domain, chance = rows[["domain", CHANCE]].iloc[0]
-        pairs.append(ScorePairs(str(name), str(domain), losses, scores, float(chance)))
+        domain, chance = rows[["domain", "chance"]].iloc[0]
+        pairs.append(ScorePairs(str(name), domain, losses, scores, float(chance)))
     check.raise_problems()
     return tuple(pairs)
-
-
-def _cell_problems(
-    row: pd.Series, numbers: pd.Series, domains: Sequence[str]
-) -> Iterator[tuple[str, str, str]]:
-    """Yield what is wrong with the cells of a row: column, problem and fix."""
-    for key in ("benchmark", "domain"):
-        if not isinstance(row[key], str) or not row[key].strip():
-            yield key, f"{key} is {row[key]!r}", "give a name"
-    if domains and row["domain"] not in domains:
-        yield "domain", *unknown("validation set", row["domain"], domains)
-    for key, (least, most, fix) in NUMBERS.items():
-        value = numbers[key]
-        if not least <= value <= most:
-            percent = key != "loss" and 1 < value <= 100
-            yield (
-                key,
-                f"{key} is {row[key]}",
-                f"write {value / 100:g} for {value:g} %" if percent else fix,
-            )
 
 
 def pairs_of(pairs: Sequence[ScorePairs], name: str) -> ScorePairs:
@@ -279,12 +268,7 @@ def fit_scores(pairs: Sequence[ScorePairs], seed: int = 0) -> ScoreFit:
             distance=own.losses - own.losses.mean(), measured=own.scores, chance=own.chance
         )
         values, said = sampled(
-            model,
-            NAMES,
-            draws=DRAWS,
-            tune=TUNE,
-            target_accept=TARGET_ACCEPT,
-            seed=seed,
+            model, NAMES, draws=DRAWS, tune=TUNE, target_accept=TARGET_ACCEPT, seed=seed
         )
         links[own.benchmark] = ScoreLink(own, **values)
         problems += [f"{own.benchmark}: {problem}" for problem in said]
@@ -292,9 +276,7 @@ def fit_scores(pairs: Sequence[ScorePairs], seed: int = 0) -> ScoreFit:
 
 
 def fitted_scores(
-    source: "str | Path | pd.DataFrame | ScoreFit",
-    study: Study,
-    seed: int = 0,
+    source: "str | Path | pd.DataFrame | ScoreFit", study: Study, seed: int = 0
 ) -> ScoreFit:
     """Return the links of the benchmarks of a table, fitted unless they are already.
 
@@ -353,16 +335,10 @@ def score_table(
     """
     kind = str(dataset.attrs["kind"])
     known = dataset["domain"].to_numpy().tolist()
-    unknown = [link.pairs for link in fit.links.values() if link.pairs.domain not in known]
-    if unknown:
-        raise PlanError(
-            Problem(
-                f"benchmark {pairs.benchmark}",
-                f"its scores go with {pairs.domain}, which is not forecast",
-                f"ask for it too: --sets {pairs.domain}",
-            )
-            for pairs in unknown
-        )
+    for name, link in fit.links.items():
+        if (domain := link.pairs.domain) not in known:
+            problem = f"its scores go with {domain}, which is not forecast"
+            raise PlanError.at(f"benchmark {name}", problem, f"ask for it too: --sets {domain}")
     variable = "expected" if kind == "expected" else "loss"
     draws = dataset.sizes["chain"] * dataset.sizes["draw"]
     parts = []
@@ -372,9 +348,9 @@ def score_table(
         curves = dataset[variable].sel(domain=link.pairs.domain)
         points = curves.stack(sample=("chain", "draw"), point=("run", "step")).dropna("point")
         losses = points.transpose("point", "sample").to_numpy()
-        scores = (
-            resampled.scores(losses) if kind == "expected" else resampled.drawn(losses, generator)
-        )
+        scores = resampled.scores(losses)
+        if kind != "expected":
+            scores = resampled.drawn(losses, generator)
         rows = points["point"].to_index().to_frame(index=False)
         notes = dataset["outside"].to_series().loc[rows["run"]]
         outside = _outside(np.median(losses, axis=1), link.pairs.losses, notes)

@@ -57,9 +57,10 @@ def test_pairs_are_read_by_benchmark(tmp_path: Path) -> None:
     ("old", "new", "said"),
     [
         ("score,", "points,", "scores.csv: there is no column score"),
-        ("0.35", "35", "line 4, column score: score is 35.*Write 0.35 for 35 %"),
-        ("3.2,", "-3.2,", "line 3, column loss: loss is -3.2.*above 0"),
-        ("mmlu,general,2.8", "mmlu,genral,2.8", "column domain.*no validation set 'genral'"),
+        ("0.35", "35", "line 4, key score: .*; it is .?35.*0.35 for 35 %"),
+        ("3.2,", "-3.2,", "line 3, key loss: .*; it is .?-3.2.*nats/token"),
+        ("mmlu,general,2.8", ",general,2.8", "line 5, key benchmark: "),
+        ("mmlu,general,2.8", "mmlu,genral,2.8", "key domain.*no validation set 'genral'"),
         ("2.8,0.45,0.25", "2.8,0.45,0.2", "benchmark mmlu: it has several values of chance"),
         ("mmlu,general,2.8", "mmul,general,2.8", "benchmark mmul: there are 1 pairs"),
     ],
