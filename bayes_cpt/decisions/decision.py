@@ -200,40 +200,26 @@ class Decision:
             is none by nature, as replay 0 is: that bound is NaN. It is ``constraint`` where one that binds
             sets the best: there is no interval.
         """
-        rows = []
+        rows: list[dict[str, Any]] = []
+        row: dict[str, Any]
         # Leaving the recommendation in these breaks a constraint that binds.
         bound = [cut.name for cut in self.slices if self.binding and not cut.allowed.all()]
         for name in self.space.searched:
             values, near = self.optimum.column(name), self.near.column(name)
             chosen = self.contenders.candidates.column(name)[0]
             if not np.issubdtype(values.dtype, np.number):
-                rows += [
-                    {
-                        "quantity": name,
-                        "value": value,
-                        "probability": float(np.mean(values == value)),
-                        "recommended": value == chosen,
-                    }
-                    for value in sorted(set(self.search.candidates.column(name).tolist()))
-                ]
+                for value in sorted(set(self.search.candidates.column(name).tolist())):
+                    row = {"quantity": name, "value": value, "recommended": value == chosen}
+                    rows.append(row | {"probability": float(np.mean(values == value))})
                 continue
-            shares = self.search.at_ends(name)
             edge = self.search.edge(self.space, name, (1.0 - interval) / 2) or (
                 CONSTRAINT if name in bound else ""
             )
-            ends: dict[str, Any] = central(values, interval)
-            ends |= dict.fromkeys(CUT.get(edge, ()), np.nan)
-            rows.append(
-                {
-                    "quantity": name,
-                    **ends,
-                    **{f"at_{end}": share for end, share in shares.items()},
-                    "edge": edge,
-                    "near_lowest": near.min(),
-                    "near_highest": near.max(),
-                    "recommended": chosen,
-                }
-            )
+            row = {"quantity": name, **central(values, interval), "edge": edge}
+            row |= dict.fromkeys(CUT.get(edge, ()), np.nan)
+            row |= {f"at_{end}": share for end, share in self.search.at_ends(name).items()}
+            row |= {"near_lowest": near.min(), "near_highest": near.max(), "recommended": chosen}
+            rows.append(row)
         columns = [
             "quantity", "value", "probability", "median", "lower", "upper", "at_lowest", "at_highest",
             "edge", "near_lowest", "near_highest", "recommended",

@@ -17,7 +17,14 @@ from bayes_cpt.arrays import Floats, Ints
 from bayes_cpt.decisions.search_space import Candidates
 from bayes_cpt.forecast.derived import check_continual
 from bayes_cpt.forecast.error_correlation import error_correlation
-from bayes_cpt.forecast.evaluate import Draws, in_threads, losses, paired_normals, variances
+from bayes_cpt.forecast.evaluate import (
+    Draws,
+    in_threads,
+    law_losses,
+    losses,
+    paired_normals,
+    variances,
+)
 from bayes_cpt.forecast.third_sets import ThirdSet, pooled, third_sets
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.landmarks.trials import Trial, base_losses, trial_curves
@@ -79,11 +86,8 @@ class BaseTable:
             run = Run("run", "cpt", step, base.name, 0.0, model_size=size, targets=shares)
             trials.append(Trial(base, run, own))
         curves = trial_curves(frame, draws.form, trials, [[1]] * len(trials))
-        # The bases as points that no loss was measured of.
-        nowhere = np.zeros_like(curves.bases.base_known)
-        starts = replace(curves, points=replace(curves.bases, base_known=nowhere))
         shape = (len(bases), len(frame.domains), draws.count)
-        law = losses(starts, draws).reshape(shape).swapaxes(0, 1)
+        law = law_losses(curves.bases, draws).reshape(shape).swapaxes(0, 1)
         known = curves.bases.base_known.reshape(shape[:2]).T > 0
         loss = np.where(known[..., None], curves.bases.loss.reshape(shape[:2]).T[..., None], law)
         level = np.zeros(loss.shape)
@@ -162,13 +166,12 @@ class CandidateEvaluator:
     @cached_property
     def _mixtures(self) -> list[tuple[Floats, Floats]]:
         """Of each validation set, for each mixture, what `mixture_columns` says at replay 0."""
-        domains, mixtures = self.draws.frame.domains, self.candidates.mixtures
-        rows = [
-            [mixture_columns(shares, domains, index, 0.0) for shares in mixtures]
-            for index in range(len(domains))
-        ]
-        pairs = (zip(*row, strict=True) for row in rows)
-        return [(np.array(own), np.array(shares)) for own, shares in pairs]
+        domains, found = self.draws.frame.domains, []
+        for place in range(len(domains)):
+            rows = [mixture_columns(own, domains, place, 0.0) for own in self.candidates.mixtures]
+            others, shares = zip(*rows, strict=True)
+            found.append((np.array(others), np.array(shares)))
+        return found
 
     @cached_property
     def _unit(self) -> tuple[Combined, Floats, Ints]:
@@ -264,11 +267,11 @@ class Block:
     @cached_property
     def spread(self) -> Spread:
         """The sizes of what moves losses about the law's, correlated as under the first law."""
-        law, level, run, fluctuation = (
-            _side_by_side([getattr(spread, name) for spread in self._spreads])
+        joined = {
+            name: _side_by_side([getattr(spread, name) for spread in self._spreads])
             for name in ("law", "level", "own", "fluctuation")
-        )
-        return Spread(law, level, run, fluctuation, self._spreads[0].correlation)
+        }
+        return replace(self._spreads[0], **joined)
 
     @cached_property
     def discrepancy(self) -> Floats:

@@ -22,18 +22,12 @@ from bayes_cpt.toml_files import read_toml
 
 FIX = "correct the value; bayes-cpt decide --help shows the form"
 PRESETS: dict[str, dict[str, Any]] = {
-    "domain-focus": {
-        "question": "How good on the target can it get, if general ability counts for little?",
-        "weights": {"general": 0.1, "target": 0.9},
-    },
-    "balanced": {
-        "question": "What is best if a nat on general data counts as much as one on target data?",
-        "weights": {"general": 0.5, "target": 0.5},
-    },
-    "general-preserving": {
-        "question": "What can be learnt of the target with little loss of general ability?",
-        "weights": {"general": 0.8, "target": 0.2},
-    },
+    # How good on the target can it get, if general ability counts for little?
+    "domain-focus": {"weights": {"general": 0.1, "target": 0.9}},
+    # What is best if a nat on general data counts as much as one on target data?
+    "balanced": {"weights": {"general": 0.5, "target": 0.5}},
+    # What can be learnt of the target with little loss of general ability?
+    "general-preserving": {"weights": {"general": 0.8, "target": 0.2}},
 }
 
 
@@ -141,7 +135,7 @@ class Objective(Strict):
         By validation set: ``general``, ``target`` (the mean of several), the study's name of one, a
         mixture, or a third set that the study was measured on. Not negative; they are divided by their sum
         (lambda1 + lambda2 = 1 in Eq. 5).
-    name, question : str
+    name : str
         For tables.
     mixtures : dict of str to Mixture
         Further validation sets (Eq. 6) with weights that are known; those of a set that the study was
@@ -168,7 +162,6 @@ class Objective(Strict):
 
     weights: dict[str, float] = Field(min_length=1)
     name: str = "objective"
-    question: str = ""
     mixtures: dict[str, Mixture] = Field(default_factory=dict)
     reference: str | None = None
     cost_per_1000_steps: float = Field(default=0.0, ge=0)
@@ -247,12 +240,10 @@ class Objective(Strict):
         mixture = self.mixtures.get(name)
         if mixture is not None and len(of_role) == len(ROLES):
             return np.asarray(sum(getattr(mixture, role) * own for role, own in of_role.items()))
-        if name in of_role:
-            return np.asarray(of_role[name])
-        if name in domains:
-            return np.asarray(shares[list(domains).index(name)])
-        names = dict.fromkeys([*of_role, *domains, *self.mixtures])
-        problem, fix = unknown("validation set", name, names)
+        known = {**of_role, **dict(zip(domains, shares, strict=True)), **of_role}
+        if name in known:
+            return np.asarray(known[name])
+        problem, fix = unknown("validation set", name, [*known, *self.mixtures])
         fix = f"{fix}, or add [mixtures.{name}] with its weights of Eq. 6"
         raise SpecError.at(f"objective {self.name}", problem, fix)
 

@@ -5,7 +5,7 @@ after the same line from the base's learning rate.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,9 +18,9 @@ from bayes_cpt.decisions.final_losses import FinalLosses
 from bayes_cpt.decisions.objective import Objective, read_objective
 from bayes_cpt.decisions.search import CANDIDATES, SearchCriterion, search
 from bayes_cpt.decisions.search_space import (
-    WARMUP_SHARE,
     Candidates,
     SearchSpace,
+    plan_of,
     shortest_decay,
     with_batch,
 )
@@ -80,11 +80,6 @@ class ScheduleChoice:
     def steps(self) -> int:
         """Length of the run."""
         return int(self.runs[WSD].schedules.steps[0])
-
-    @property
-    def warmup(self) -> int:
-        """Steps of the line from the base's learning rate."""
-        return min(round(WARMUP_SHARE * self.steps), self.steps - 1)
 
     @cached_property
     def schedules(self) -> dict[str, Schedule]:
@@ -158,10 +153,8 @@ class ScheduleChoice:
     @cached_property
     def plan(self) -> Study:
         """The best cosine and the best WSD as runs of a plan."""
-        study = self.valuation.model.study
-        plan = self.runs[WSD].plan(study, [WSD])
-        runs = tuple(self.runs[family].run(0, family) for family in FAMILIES)
-        return replace(plan, name=f"{study.name}-schedule", runs=runs)
+        runs = [self.runs[family].run(0, family) for family in FAMILIES]
+        return plan_of(self.valuation.model.study, [self.base], runs)
 
     @property
     def outside(self) -> list[str]:

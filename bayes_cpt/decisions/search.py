@@ -110,11 +110,9 @@ class Search:
         found = []
         for name in space.searched:
             values = self.candidates.column(name)
-            edge = self.edge(space, name, EDGE) if np.issubdtype(values.dtype, np.number) else ""
-            if edge:
-                value = values.min() if edge == "lowest" else values.max()
-                share = self.at_ends(name)[edge]
-                found.append(Edge(name, edge, float(value), share, name in space.given))
+            if np.issubdtype(values.dtype, np.number) and (end := self.edge(space, name, EDGE)):
+                value = float(values.min() if end == "lowest" else values.max())
+                found.append(Edge(name, end, value, self.at_ends(name)[end], name in space.given))
         return tuple(found)
 
     def joined(self, other: "Search") -> Self:
@@ -204,8 +202,7 @@ def nondominated(first: Floats, second: Floats) -> Ints:
 def _look(valuation: Valuation, candidates: Candidates, criterion: SearchCriterion) -> Search:
     """Return the scores of candidates, block by block, and each draw's best among them."""
     found = valuation.model.map(
-        candidates,
-        lambda block: _examine(valuation, candidates.take(block.rows), criterion, block),
+        candidates, lambda block: _examine(valuation, candidates.take(block.rows), criterion, block)
     )
     return reduce(Search.joined, found)
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from bayes_cpt.arrays import Floats, Ints
 from bayes_cpt.checks import unknown
-from bayes_cpt.decisions.space import LIMITS, Quantity, Space
+from bayes_cpt.decisions.space import LIMITS, PAIRS, Quantity, Space
 from bayes_cpt.errors import SpecError, StudyWarning
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.laws.schedule_ends import DECAYS, ScheduleBatch
@@ -180,25 +180,27 @@ class SearchSpace:
             space.unique_tokens or study.unique_tokens,
             space.compute or study.compute,
         )
-        runs = study.continual_runs
-        steps = space.steps or Quantity(values=(max(run.schedule.steps for run in runs),))
-        tried = _beyond([run.replay or 0.0 for run in runs], REPLAY_BEYOND, 0.0)
-        given = space.model_fields_set
         if space.tokens is not None:
             if resources.tokens_per_step is None:
                 problem = "a budget in tokens needs to know how many a step takes"
                 fix = "add tokens_per_step to the space or the study, or give steps"
                 raise SpecError.at("space, key tokens", problem, fix)
-            steps, given = space.tokens.over(resources.tokens_per_step), given | {"steps"}
-        quantities = {
-            "replay": space.replay or tried,
+            steps = space.tokens.over(resources.tokens_per_step)
+            space = space.model_copy(update={"steps": steps, "tokens": None})
+        runs = study.continual_runs
+        defaults = {
+            "replay": _beyond([run.replay or 0.0 for run in runs], REPLAY_BEYOND, 0.0),
             **peaks_tried(space, study, bases),
-            **either(space, "warmup_steps", "warmup_share", Quantity(values=(WARMUP_SHARE,))),
-            "decay_share": space.decay_share
-            or Quantity(low=shortest_decay(study), high=1.0, scale="linear"),
-            **either(space, "final", "relative_final", final_tried(study, space.decay_shape)),
-            "steps": steps,
+            "warmup_share": Quantity(values=(WARMUP_SHARE,)),
+            "decay_share": Quantity(low=shortest_decay(study), high=1.0, scale="linear"),
+            "relative_final": final_tried(study, space.decay_shape),
+            "steps": Quantity(values=(max(run.schedule.steps for run in runs),)),
         }
+        quantities: dict[str, Quantity] = {}
+        for name, default in defaults.items():
+            ways = next((pair for pair in PAIRS if name in pair), (name,))
+            given = {way: own for way in ways if (own := getattr(space, way)) is not None}
+            quantities |= given or {name: default}
         return cls(
             bases=bases,
             quantities=quantities,
@@ -207,7 +209,7 @@ class SearchSpace:
             notes=notes,
             mixtures=listed_mixtures(space, study),
             batch=space.batch,
-            given=given,
+            given=space.model_fields_set,
         )
 
     @property
@@ -372,12 +374,6 @@ def _to_digits(values: Floats, digits: int) -> Floats:
     return np.array([float(f"{value:.{digits}g}") for value in values.tolist()])
 
 
-def either(space: Space, one: str, other: str, default: Quantity) -> dict[str, Quantity]:
-    """Return whichever of two quantities is given; the second has the default."""
-    given = getattr(space, one)
-    return {one: given} if given is not None else {other: getattr(space, other) or default}
-
-
 def listed_bases(space: Space, study: Study) -> tuple[tuple[Base, ...], list[str]]:
     """Return the bases to choose from, and what is to be said of those left out."""
     fitted = fitted_bases(study)
@@ -434,7 +430,7 @@ def _beyond(tried: Sequence[float], beyond: float, least: float) -> Quantity:
 
 
 def peaks_tried(space: Space, study: Study, bases: Sequence[Base]) -> dict[str, Quantity]:
-    """Return the peak LR; by default those of the CPT runs, and a little beyond them.
+    """Return the peak LR unless one is given: those of the CPT runs, and a little beyond them.
 
     Never beyond where any run was trained: losses do not tell where training breaks down.
     """
@@ -444,13 +440,12 @@ def peaks_tried(space: Space, study: Study, bases: Sequence[Base]) -> dict[str, 
     low, high = min(tried) / PEAK_BEYOND, min(max(tried) * PEAK_BEYOND, trained)
     if pretrained:
         whole = max(pretrained)
-        default = Quantity(low=low / whole, high=high / whole, scale="log")
-        return either(space, "peak", "relative_peak", default)
+        return {"relative_peak": Quantity(low=low / whole, high=high / whole, scale="log")}
     if space.relative_peak is not None:
         problem = "it is a share of the PT peak, and that is not known"
         fix = f"give peak, raw: the runs of the study go up to {trained:g}"
         raise SpecError.at("space, key relative_peak", problem, fix)
-    return {"peak": space.peak or Quantity(low=low, high=high, scale="log")}
+    return {"peak": Quantity(low=low, high=high, scale="log")}
 
 
 def shortest_decay(study: Study) -> float:

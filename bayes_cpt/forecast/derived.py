@@ -8,7 +8,7 @@ nats/token, and need no measured loss.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -24,7 +24,7 @@ from bayes_cpt.model.simulate import expected_loss
 from bayes_cpt.study.batches import Batch
 from bayes_cpt.study.ranges import peak_level
 from bayes_cpt.study.runs import Base, Run
-from bayes_cpt.study.schedules import Schedule, constant, cosine, linear
+from bayes_cpt.study.schedules import Schedule, constant, cosine, linear, warmup_stable_decay
 from bayes_cpt.study.study import Study
 
 STABLE, ANNEALED = "stable", "annealed"
@@ -276,11 +276,17 @@ def base_schedule(reference: Reference) -> Schedule:
     return constant(steps, reference.learning_rate)
 
 
-def annealed(base: Schedule) -> Schedule:
-    """Return a constant schedule whose last fifth falls to 0."""
-    fall = max(1, round(ANNEAL * base.steps))
-    tail = linear(fall, base.peak, 0.0)
-    return constant(base.steps - fall, base.peak) + tail if fall < base.steps else tail
+def annealed(schedule: Schedule, loss_potential: float = 0.0) -> Schedule:
+    """Return a PT schedule as long as a given one that anneals to a share of its peak.
+
+    The warm-up and the peak are the given schedule's; the last fifth of the steps falls linearly, as in
+    Fig. 5 of arXiv 2505.07796.
+    """
+    fall, peak = max(round(ANNEAL * schedule.steps), 1), schedule.peak
+    warmup = min(schedule.warmup_steps, schedule.steps - fall)
+    return warmup_stable_decay(
+        schedule.steps, peak, loss_potential * peak, decay_steps=fall, warmup_steps=warmup
+    )
 
 
 def approach(steps: int, start: float, peak: float, *, decays: bool) -> Schedule:
@@ -292,7 +298,7 @@ def approach(steps: int, start: float, peak: float, *, decays: bool) -> Schedule
 
 def plan_of(
     frame: BoundModel,
-    runs: Mapping[str, tuple[Schedule, str | None, float]],
+    runs: Trials,
     *,
     measured: bool = False,
     sizes: Mapping[str, float] | None = None,
@@ -319,21 +325,12 @@ def plan_of(
     targets = frame.targets
     shares = {target: 1.0 / len(targets) for target in targets} if len(targets) > 1 else None
     batch = frame.batches[0] if frame.batches else Batch()
-    built = tuple(
-        Run(name, "pt", schedule, model_size=own_sizes[name])
-        if base_name is None
-        else Run(
-            name,
-            "cpt",
-            schedule,
-            base_name,
-            replay,
-            model_size=own_sizes[name],
-            targets=shares,
-            **batch.keys,
-        )
-        for name, (schedule, base_name, replay) in runs.items()
-    )
+    built = []
+    for name, (schedule, start, replay) in runs.items():
+        own: dict[str, Any] = {"model_size": own_sizes[name]}
+        if start is not None:
+            own |= {"base": start, "replay": replay, "targets": shares, **batch.keys}
+        built.append(Run(name, "pt" if start is None else "cpt", schedule, **own))
     rows = [
         (run.name, 0, domain, ANY_LOSS)
         for run in built
@@ -341,4 +338,6 @@ def plan_of(
         if measured and run.phase == "cpt"
     ]
     losses = pd.DataFrame(rows, columns=["run", "step", "domain", "loss"])
-    return Study("typical runs", frame.general, targets or None, bases, built, losses, is_plan=True)
+    return Study(
+        "typical runs", frame.general, targets or None, bases, tuple(built), losses, is_plan=True
+    )

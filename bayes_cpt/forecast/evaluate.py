@@ -98,15 +98,12 @@ class Draws:
         coefficients = {name: np.asfortranarray(own) for name, own in coefficients.items()}
         form = form or frame.area_form.around(coefficients)
         count = len(next(iter(parameters.values())))
-        bases = (
-            np.broadcast_to(basis, (*basis.shape[:-2], count, basis.shape[-1])).swapaxes(-1, -2)
-            for basis in (
-                form.forward_basis(coefficients),
-                form.level_basis(coefficients),
-                form.shift_basis(coefficients),
-            )
-        )
-        return cls(frame, parameters, coefficients, form, *map(np.ascontiguousarray, bases))
+        bases = []
+        for basis_of in (form.forward_basis, form.level_basis, form.shift_basis):
+            basis = basis_of(coefficients)
+            whole = np.broadcast_to(basis, (*basis.shape[:-2], count, basis.shape[-1]))
+            bases.append(np.ascontiguousarray(whole.swapaxes(-1, -2)))
+        return cls(frame, parameters, coefficients, form, *bases)
 
     @property
     def count(self) -> int:
@@ -166,7 +163,7 @@ def losses(curves: Curves, draws: Draws) -> Floats:
         if started.size:
             starts = curves.bases.map(lambda name, own: own[started])
             offsets = np.zeros((len(curves.curves), block.count), draws.dtype)
-            offsets[started] = starts.loss[:, None] - _law_losses(starts, block)
+            offsets[started] = starts.loss[:, None] - law_losses(starts, block)
         for rows in _tiles(points):
             tile = _Tile(points, rows, block)
             gathered = gather(tile, block.coefficients, np)
@@ -177,8 +174,8 @@ def losses(curves: Curves, draws: Draws) -> Floats:
     return found
 
 
-def _law_losses(points: Points, draws: Draws) -> Floats:
-    """Return the losses that the law itself gives, shape (points, draws)."""
+def law_losses(points: Points, draws: Draws) -> Floats:
+    """Return the losses that the law itself gives, wherever curves start, shape (points, draws)."""
     found = np.empty((points.steps.size, draws.count), draws.dtype)
     for rows in _tiles(points):
         tile = _Tile(points, rows, draws)

@@ -69,22 +69,20 @@ class CriticalPoint:
         """
         lengths = [base.steps for base in self.study.bases if base.steps]
         lengths += [run.schedule.steps for run in self.study.pretraining_runs]
-        rows = []
-        for replay in self.draws["replay"].to_numpy():
-            point, before = self.draws.sel(replay=replay), self.prior.sel(replay=replay)
-            steps = central(point["steps"], interval, method="inverted_cdf")
-            notes = outside_span("PT steps", float(steps["median"]), lengths) if lengths else []
-            rows.append(
-                {
-                    "replay": float(replay),
-                    "rise": float(point["rise"].median()),
-                    "exists": float((point["rise"] > 0).mean()),
-                    "exists_prior": float((before["rise"] > 0).mean()),
-                    **steps,
-                    "outside": "; ".join(notes),
-                }
-            )
-        return pd.DataFrame(rows)
+        rise, before = (own["rise"].to_numpy() for own in (self.draws, self.prior))
+        steps = central(self.draws["steps"].to_numpy().T, interval, method="inverted_cdf")
+        notes = [
+            outside_span("PT steps", own, lengths) if lengths else [] for own in steps["median"]
+        ]
+        columns = {
+            "replay": self.draws["replay"].to_numpy(),
+            "rise": np.median(rise, axis=0),
+            "exists": (rise > 0).mean(axis=0),
+            "exists_prior": (before > 0).mean(axis=0),
+            **steps,
+            "outside": ["; ".join(own) for own in notes],
+        }
+        return pd.DataFrame(columns)
 
     def past(self, base: Base, *, by_prior: bool = False) -> xr.DataArray:
         """Return the probability, per replay ratio, that a base lies past the critical point.

@@ -10,11 +10,10 @@ import xarray as xr
 
 from bayes_cpt.arrays import central
 from bayes_cpt.errors import StudyError
+from bayes_cpt.forecast.derived import annealed
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.landmarks.trials import (
-    UNKNOWN,
     Trial,
-    annealed_base,
     base_losses,
     law_draws,
     read_target,
@@ -127,16 +126,16 @@ def loss_potential_response(
     planned = Trial.of(posterior, target, chosen)
     pretraining = planned.base.schedule
     if pretraining is None:
-        raise StudyError.at(f"run {chosen.name}, base {chosen.base}", UNKNOWN, GIVE_SCHEDULE)
+        problem = "the schedule of the base is not known"
+        raise StudyError.at(f"run {chosen.name}, base {chosen.base}", problem, GIVE_SCHEDULE)
     values = sorted(p for p in set(potentials) if p > 0 or rewarmed_to_peak)
 
     def trial(potential: float) -> Trial:
-        base = annealed_base(pretraining, potential)
-        schedule = (
-            rewarmed(chosen.schedule, base.final, chosen.schedule.peak)
-            if rewarmed_to_peak
-            else started_at(chosen.schedule, base.final)
-        )
+        base, shape = annealed(pretraining, potential), chosen.schedule
+        if rewarmed_to_peak:
+            schedule = rewarmed(shape, base.final, shape.peak)
+        else:
+            schedule = started_at(shape, base.final)
         nowhere = (None,) * len(planned.base_losses)
         own = Base("annealed", base.steps, base)
         return replace(planned.with_schedule(schedule), base=own, base_losses=nowhere)
@@ -176,6 +175,7 @@ def peak_response(
     """
     target, chosen = main_run(posterior, plan, run)
     planned = Trial.of(posterior, target, chosen)
+    start = planned.base.schedule.final if planned.base.schedule else 0.0
     top = posterior.frame.reference.learning_rate
     values = sorted(set([share * top for share in PEAK_SHARES] if peaks is None else peaks))
     studied = [other.schedule.peak for other in posterior.study.continual_runs]
@@ -184,7 +184,7 @@ def peak_response(
     attributes = {"choice": "peak learning rate", "run": chosen.name, "rewarmed": True}
 
     def trial(peak: float) -> Trial:
-        return planned.with_schedule(rewarmed(chosen.schedule, planned.initial, peak))
+        return planned.with_schedule(rewarmed(chosen.schedule, start, peak))
 
     return _response(posterior, values, trial, notes, attributes, nearest, draws)
 

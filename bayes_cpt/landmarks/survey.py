@@ -1,6 +1,7 @@
 """All landmarks of a plan at once, as tables and in words."""
 
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Self
 
@@ -11,7 +12,7 @@ from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.landmarks import responses
 from bayes_cpt.landmarks.critical import CriticalPoint, critical_point
 from bayes_cpt.landmarks.decomposition import decompose
-from bayes_cpt.landmarks.trials import as_study, check_measured, fitted_base
+from bayes_cpt.landmarks.trials import as_study, check_measured
 from bayes_cpt.landmarks.turning import TurningLength, turning_length
 from bayes_cpt.model.spec import ROLES
 from bayes_cpt.study.runs import Base, Run
@@ -35,17 +36,13 @@ class Choices:
         """Return them for a run of a plan."""
         runs = (*posterior.study.continual_runs, *target.continual_runs)
         replays = sorted({other.replay or 0.0 for other in runs})
-        direct, rewarmed = (
-            responses.loss_potential_response(
-                posterior, target, run.name, rewarmed_to_peak=to_peak, draws=draws
-            )
-            for to_peak in (False, True)
-        )
+        asked = posterior, target, run.name
+        respond = partial(responses.loss_potential_response, *asked, draws=draws)
         return cls(
             critical=critical_point(posterior, replays, draws),
-            direct=direct,
-            rewarmed=rewarmed,
-            bases=responses.base_response(posterior, target, run.name, draws=draws),
+            direct=respond(rewarmed_to_peak=False),
+            rewarmed=respond(rewarmed_to_peak=True),
+            bases=responses.base_response(*asked, draws=draws),
         )
 
 
@@ -181,7 +178,7 @@ def survey(
     return Survey(
         plan=target,
         run=chosen,
-        base=fitted_base(posterior, target, chosen),
+        base=target.base(str(chosen.base)),
         turning=turning_length(posterior, target, draws=draws),
         peaks=responses.peak_response(posterior, target, name, draws=draws),
         choices=Choices.of(posterior, target, chosen, draws) if is_known else None,

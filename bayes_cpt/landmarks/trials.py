@@ -17,29 +17,19 @@ from bayes_cpt.forecast.evaluate import Draws, losses
 from bayes_cpt.forecast.plans import as_plan, with_base_losses
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.laws.areas import AreaForm
-from bayes_cpt.model.bases import GIVE_SCHEDULE, check_base
+from bayes_cpt.model.bases import GIVE_SCHEDULE, check_base, check_kind
 from bayes_cpt.model.groups import run_batch
 from bayes_cpt.model.points import Curves
 from bayes_cpt.model.setup import BoundModel
 from bayes_cpt.study.batches import Batch
 from bayes_cpt.study.runs import Base, Run
-from bayes_cpt.study.schedules import (
-    LoggedSegment,
-    Schedule,
-    Segment,
-    constant,
-    linear,
-    warmup_stable_decay,
-)
+from bayes_cpt.study.schedules import LoggedSegment, Schedule, Segment, constant, linear
 from bayes_cpt.study.study import Study
 
 # Length of a re-warm-up where the run that is varied has none, as a share of its steps.
 REWARMUP_SHARE = 0.025
-# The share of PT over which bases of different loss potential anneal, as in Fig. 5 of arXiv 2505.07796.
-ANNEALED_SHARE = 0.2
 # As good as no learning rate, and one that a study takes.
 STILL = 1e-12
-UNKNOWN = "the schedule of the base is not known"
 
 
 def rewarmup_steps(schedule: Schedule) -> int:
@@ -53,16 +43,14 @@ def after_warmup(schedule: Schedule) -> Schedule:
     if schedule.warmup_steps == schedule.steps:
         return constant(schedule.steps, schedule.peak)
     kept: list[Segment | LoggedSegment] = []
-    skipped = schedule.warmup_steps
+    left = schedule.warmup_steps
     for segment in schedule.segments:
-        if skipped >= segment.steps:
-            skipped -= segment.steps
-        elif skipped:
-            rates = segment.learning_rates()[skipped:]
-            kept += Schedule.from_log(range(1, rates.size + 1), rates).segments
-            skipped = 0
-        else:
+        rates = segment.learning_rates()[left:]
+        if rates.size == segment.steps:
             kept.append(segment)
+        elif rates.size:
+            kept += Schedule.from_log(range(1, rates.size + 1), rates).segments
+        left = max(left - segment.steps, 0)
     return Schedule(tuple(kept))
 
 
@@ -106,22 +94,6 @@ def held(schedule: Schedule, steps: int) -> Schedule:
     return schedule.first(warmup) + constant(steps - warmup, schedule.peak)
 
 
-def annealed_base(schedule: Schedule, loss_potential: float) -> Schedule:
-    """Return a PT schedule as long as a given one that anneals to a share of its peak.
-
-    The warm-up and the peak are the given schedule's; the last fifth of the steps falls linearly, as in
-    Fig. 5 of arXiv 2505.07796.
-    """
-    decay = max(round(ANNEALED_SHARE * schedule.steps), 1)
-    return warmup_stable_decay(
-        schedule.steps,
-        schedule.peak,
-        loss_potential * schedule.peak,
-        decay_steps=decay,
-        warmup_steps=min(schedule.warmup_steps, schedule.steps - decay),
-    )
-
-
 @dataclass(frozen=True)
 class Trial:
     """A CPT run on a base, trained or not."""
@@ -135,16 +107,11 @@ class Trial:
 
     @classmethod
     def of(cls, posterior: Posterior, plan: Study, run: Run) -> Self:
-        """Return a run of a plan as a trial; raise StudyError as `fitted_base`."""
-        base, frame = fitted_base(posterior, plan, run), posterior.frame
+        """Return a CPT run of a plan as a trial."""
+        base, frame = plan.base(str(run.base)), posterior.frame
         sized = replace(run, model_size=plan.model_size(run), branch=None)
         measured = base_losses(plan, base, frame.domains)
         return cls(base, sized, measured, run_batch(plan, run, frame.batches))
-
-    @property
-    def initial(self) -> float:
-        """Learning rate of the base."""
-        return self.base.schedule.final if self.base.schedule else 0.0
 
     def with_schedule(self, schedule: Schedule) -> Self:
         """Return the trial with another CPT schedule."""
@@ -166,15 +133,17 @@ def read_target(
     PlanError, StudyError
         If there is no such run, or one that is named has no such base.
     """
-    target = as_study(posterior, plan)
-    if runs is not None:
+    target, unknown = as_study(posterior, plan), posterior.frame.spec.law.unknown_base
+    if runs is None:
+        every = target.continual_runs
+        chosen = [r for r in every if (target.base(str(r.base)).schedule is None) == unknown]
+    else:
         chosen = [target.run(name) for name in runs]
         for run in chosen:
-            fitted_base(posterior, target, run)
-        return target, chosen
-    unknown = posterior.frame.spec.law.unknown_base
-    every = target.continual_runs
-    chosen = [r for r in every if (target.base(str(r.base)).schedule is None) == unknown]
+            if run.phase != "cpt":
+                problem = "this is a PT run, and landmarks are those of CPT"
+                raise StudyError.at(f"run {run.name}", problem, "name a CPT run")
+        check_kind(target, chosen, unknown=unknown)
     check_base(posterior.study, target, chosen)
     if not chosen:
         kind = "the base that was fitted" if unknown else "a base whose schedule is known"
@@ -185,33 +154,12 @@ def read_target(
 
 def as_study(posterior: Posterior, plan: "Study | str | Path | None") -> Study:
     """Return a plan, with the losses that the study has of its bases; the fitted study without one."""
-    target = posterior.study if plan is None else as_plan(posterior, plan)
-    return with_base_losses(posterior.study, posterior.frame.domains, target)
+    return with_base_losses(posterior.study, posterior.frame.domains, as_plan(posterior, plan))
 
 
 def base_losses(study: Study, base: Base, domains: Sequence[str]) -> tuple[float | None, ...]:
     """Return the measured losses of a base, None where there is none."""
     return tuple(study.base_loss(base.name, domain) for domain in domains)
-
-
-def fitted_base(posterior: Posterior, plan: Study, run: Run) -> Base:
-    """Return the base of a CPT run, which the fit must be about.
-
-    Raises
-    ------
-    StudyError
-        If it is a PT run, or its base's schedule is known where that of the fit is not, or the other way
-        round.
-    """
-    place = f"run {run.name}"
-    if run.phase != "cpt":
-        problem = "this is a PT run, and landmarks are those of CPT"
-        raise StudyError.at(place, problem, "name a CPT run")
-    base = plan.base(str(run.base))
-    if base.schedule is None and not posterior.frame.spec.law.unknown_base:
-        raise StudyError.at(f"{place}, base {base.name}", UNKNOWN, GIVE_SCHEDULE)
-    check_base(posterior.study, plan, [run])
-    return base
 
 
 def law_draws(posterior: Posterior, draws: int) -> list[Draws]:

@@ -23,9 +23,9 @@ from bayes_cpt.decisions.final_losses import Block, FinalLosses
 from bayes_cpt.decisions.search_space import Candidates, SearchSpace
 from bayes_cpt.decisions.space import read_space
 from bayes_cpt.errors import StudyError
+from bayes_cpt.forecast.derived import annealed
 from bayes_cpt.forecast.plans import prepare
 from bayes_cpt.inference.posterior import Posterior, stack
-from bayes_cpt.landmarks.trials import annealed_base
 from bayes_cpt.laws import Law
 from bayes_cpt.model.discrepancy import KNOTS_PT
 from bayes_cpt.model.residuals import ONSET_SHARE
@@ -83,7 +83,7 @@ def sampled(posterior: Posterior, space: str, count: int, seed: int = 0) -> Cand
     [base], potentials = found.bases, (0.0, 0.4, 1.0)
     assert base.schedule is not None
     others = tuple(
-        replace(base, name=f"{own:g}", schedule=annealed_base(base.schedule, own), run=None)
+        replace(base, name=f"{own:g}", schedule=annealed(base.schedule, own), run=None)
         for own in potentials
     )
     return replace(found, bases=others, base=np.arange(count) % len(others))

@@ -10,7 +10,7 @@ from synthetic import lab, lab_posterior
 
 from bayes_cpt.decisions.objective import read_objective
 from bayes_cpt.decisions.schedule_choice import FAMILIES, ScheduleChoice, choose_schedule
-from bayes_cpt.decisions.search_space import shortest_decay
+from bayes_cpt.decisions.search_space import WARMUP_SHARE, shortest_decay
 from bayes_cpt.landmarks.trials import Trial, trial_losses
 from bayes_cpt.study.runs import Run
 from bayes_cpt.study.schedules import cosine, warmup_stable_decay
@@ -28,7 +28,7 @@ def best(
 
 def test_the_best_of_the_families_are_better_than_a_grid_of_them() -> None:
     choice, least = best(), shortest_decay(lab())
-    warmup, tried = choice.warmup, {}
+    warmup, tried = round(WARMUP_SHARE * STEPS), {}
     for peak in (0.01, 0.2, 0.5, 0.8, 1.0):
         for final in (0.0, 0.05, 0.3):
             rate = peak * CAP
@@ -116,11 +116,12 @@ def test_the_noise_is_that_of_a_new_run() -> None:
 
 def test_a_cap_and_the_shortest_decay_are_kept() -> None:
     choice = choose_schedule(lab_posterior(), "stable_12k", 0.0, 300, cap=5e-4, draws=12)
+    warmup = round(WARMUP_SHARE * 300)
     for own in choice.schedules.values():
         # After the line down from the base's learning rate.
-        assert own.learning_rates()[choice.warmup - 1 :].max() <= 5e-4 * (1 + 1e-9)
+        assert own.learning_rates()[warmup - 1 :].max() <= 5e-4 * (1 + 1e-9)
     decay = choice.schedules["wsd"].segments[-1]
-    least = shortest_decay(lab()) * (300 - choice.warmup)
+    least = shortest_decay(lab()) * (300 - warmup)
     assert decay.steps >= round(least)
     assert shortest_decay(lab()) <= 0.1
 

@@ -251,10 +251,6 @@ def test_neighbours_are_near_and_of_the_same_lists() -> None:
     # Another listed value would lie a whole step away.
     gaps = np.abs(near.places[:, None] - centres.places).max(axis=2).min(axis=1)
     assert gaps.max() <= 0.05 + 1e-12
-    joined = sampled.joined(near)
-    assert len(joined) == len(sampled) + 40
-    last = joined.take(np.array([len(joined) - 1]))
-    assert last.run(0, "x") == near.run(39, "x")
 
 
 def test_joined_candidates_keep_their_bases() -> None:
