@@ -24,7 +24,7 @@ In use:
     posterior = bayes_cpt.fit(study, model="cpt-replay", seed=1)
     posterior.summary()
     curves = bayes_cpt.predict(posterior, "data/cpt-lab/plan-example.toml")
-    bayes_cpt.table(curves, interval=0.9)
+    bayes_cpt.table(curves)
     choice = bayes_cpt.decide(posterior, "balanced")
     bayes_cpt.landmarks.survey(posterior)
     bayes_cpt.plots.fitted(posterior)

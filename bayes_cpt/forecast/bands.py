@@ -18,14 +18,7 @@ import pandas as pd
 from bayes_cpt.arrays import Floats
 from bayes_cpt.forecast.drawn import COLUMNS, Drawn, point_table
 from bayes_cpt.forecast.error_correlation import error_correlation
-from bayes_cpt.forecast.evaluate import (
-    Draws,
-    in_threads,
-    losses,
-    noise,
-    paired_normals,
-    some_of,
-)
+from bayes_cpt.forecast.evaluate import Draws, in_threads, losses, noise, paired_normals, some_of
 from bayes_cpt.forecast.plans import (
     DRAWS,
     KINDS,
@@ -49,8 +42,6 @@ from bayes_cpt.study.ranges import outside_range
 from bayes_cpt.study.runs import Run
 from bayes_cpt.study.study import Study
 
-# What is found at each point.
-SUMMARY = ("mean", "sd", "median", "lower", "upper")
 # Runs whose areas are in memory at once, and losses, in each thread.
 RUNS_AT_ONCE, LOSSES_AT_ONCE = 8, 2**19
 # So many losses are evaluated in single precision: they are then within 1e-6 nats.
@@ -155,7 +146,7 @@ def _squares(values: Floats) -> Floats:
 
 
 def _summaries(laws: Sequence[ForecastLaw], curves: Sequence[Curves], interval: float) -> Floats:
-    """Return `SUMMARY` at every point of some curves over the draws of all laws, shape (points, 5)."""
+    """Return `COLUMNS` at every point of some curves over the draws of all laws, shape (points, 5)."""
     count = len(curves[0].points.steps)
     parts = [np.arange(count)]
     # What was measured tells of whole curves, and of all that are asked for.
@@ -164,12 +155,11 @@ def _summaries(laws: Sequence[ForecastLaw], curves: Sequence[Curves], interval: 
         ends = np.flatnonzero(np.diff(curves[0].points.curve_index)) + 1
         by_curve = np.split(parts[0], ends)
         parts = [rows for own in by_curve for rows in np.array_split(own, -(-own.size // most))]
-    return np.concatenate(
-        [
-            _summary(laws, [some_of(own, slice(rows[0], rows[-1] + 1)) for own in curves], interval)
-            for rows in parts
-        ]
-    )
+    found = []
+    for rows in parts:
+        here = slice(rows[0], rows[-1] + 1)
+        found.append(_summary(laws, [some_of(own, here) for own in curves], interval))
+    return np.concatenate(found)
 
 
 def _summary(laws: Sequence[ForecastLaw], curves: Sequence[Curves], interval: float) -> Floats:
@@ -185,8 +175,8 @@ def _summary(laws: Sequence[ForecastLaw], curves: Sequence[Curves], interval: fl
             [part[2] + own for part, own in zip(parts, apart, strict=True)], axis=1
         )
     marks = np.array([0.5, 0.5 - interval / 2, 0.5 + interval / 2])
-    quantiles = mean + _quantiles(pooled, marks)
-    return np.stack([mean, np.sqrt(np.maximum(variance, 0.0)), *quantiles], axis=1)
+    median, lower, upper = mean + _quantiles(pooled, marks)
+    return np.stack([mean, median, np.sqrt(np.maximum(variance, 0.0)), lower, upper], axis=1)
 
 
 def _quantiles(pooled: Floats, fractions: Floats) -> Floats:
@@ -257,8 +247,8 @@ class Forecast:
     def _bands_of(self, runs: list[Run]) -> pd.DataFrame:
         plan, laws = self.plan, self.laws
         curves = [plan.curves(law.posterior.frame, runs, law.draws.form) for law in laws]
-        found = dict(zip(SUMMARY, _summaries(laws, curves, self.interval).T, strict=True))
-        table = point_table(curves[0]).assign(**{name: found[name] for name in COLUMNS})
+        found = zip(COLUMNS, _summaries(laws, curves, self.interval).T, strict=True)
+        table = point_table(curves[0]).assign(**dict(found))
         if self.sets:
             # A third set needs the law at more steps than it was asked for.
             asked = zip(table["run"], table["domain"], table["step"], strict=True)

@@ -20,6 +20,8 @@ from bayes_cpt.study.study import Run, Study
 from bayes_cpt.study.tables import check_separator
 from bayes_cpt.study.trunks import branch_of
 
+# By run and validation set.
+type Steps = Mapping[tuple[str, str], Collection[int]]
 type Kind = Literal["expected", "new_run", "known_run"]
 
 KINDS = ("expected", "new_run", "known_run")
@@ -93,8 +95,8 @@ class Prepared:
     study: Study
     fitted: Study
     runs: tuple[Run, ...]
-    steps: Mapping[tuple[str, str], Collection[int]]
-    asked: Mapping[tuple[str, str], Collection[int]]
+    steps: Steps
+    asked: Steps
 
     @property
     def asked_runs(self) -> list[Run]:
@@ -133,7 +135,7 @@ def prepare(
         If a run wanted is not in the plan.
     """
     fitted = plan is None or known
-    target = posterior.study if plan is None else as_plan(posterior, plan)
+    target = as_plan(posterior, plan)
     if fitted:
         target = _own_runs(posterior, target)
     domains = (*posterior.frame.domains, *sets)
@@ -158,29 +160,27 @@ def observed_curves(posterior: Posterior, curves: Curves) -> Curves:
     PlanError
         If a curve has none.
     """
-    study = posterior.study
-    names = list(dict.fromkeys(curve.run for curve in curves.curves))
-    wanted = {(curve.run, curve.domain) for curve in curves.curves}
-    observed = posterior.frame.curves(
-        study,
-        lambda run, domain: (
-            posterior.frame.fitted_steps(study, run, domain) if (run.name, domain) in wanted else []
-        ),
-        [study.run(name) for name in names],
-    )
-    if [(c.run, c.domain) for c in observed.curves] != [(c.run, c.domain) for c in curves.curves]:
-        lost = wanted - {(curve.run, curve.domain) for curve in observed.curves}
+    study, frame = posterior.study, posterior.frame
+    wanted = dict.fromkeys((curve.run, curve.domain) for curve in curves.curves)
+
+    def steps_of(run: Run, domain: str) -> Collection[int]:
+        return frame.fitted_steps(study, run, domain) if (run.name, domain) in wanted else []
+
+    names = dict.fromkeys(run for run, _ in wanted)
+    observed = frame.curves(study, steps_of, [study.run(name) for name in names])
+    found = {(curve.run, curve.domain) for curve in observed.curves}
+    if lost := [(run, domain) for run, domain in wanted if (run, domain) not in found]:
         raise PlanError(
-            [
-                Problem(f"run {run}, domain {domain}", "it has no measured points", "use new_run")
-                for run, domain in sorted(lost)
-            ]
+            Problem(f"run {run}, domain {domain}", "it has no measured points", "use new_run")
+            for run, domain in lost
         )
     return observed
 
 
-def as_plan(posterior: Posterior, plan: Study | str | Path) -> Study:
-    """Return a plan, read if it is a path."""
+def as_plan(posterior: Posterior, plan: Study | str | Path | None) -> Study:
+    """Return a plan, read if it is a path; the fitted study without one."""
+    if plan is None:
+        return posterior.study
     if isinstance(plan, Study):
         return plan
     from bayes_cpt.study.folder import read_plan
@@ -190,19 +190,11 @@ def as_plan(posterior: Posterior, plan: Study | str | Path) -> Study:
 
 def _own_runs(posterior: Posterior, target: Study) -> Study:
     """Return the fitted study with the runs named, its own schedules and losses."""
-    names = {run.name for run in posterior.study.runs}
-    unknown = [run.name for run in target.runs if run.name not in names]
+    unknown = [run.name for run in target.runs if run.name not in posterior.study]
     if unknown:
-        raise PlanError(
-            [
-                Problem(
-                    f"run {name}",
-                    "known_run is asked for, and the fitted study has no such run",
-                    "use kind new_run, or name a run of the study",
-                )
-                for name in unknown
-            ]
-        )
+        problem = "known_run is asked for, and the fitted study has no such run"
+        fix = "use kind new_run, or name a run of the study"
+        raise PlanError(Problem(f"run {name}", problem, fix) for name in unknown)
     continual = posterior.frame.spec.law.continual
     chosen = [run.name for run in target.runs if continual or run.phase == "pt"]
     return posterior.study.subset(chosen)
@@ -228,12 +220,7 @@ def with_base_losses(study: Study, domains: Iterable[str], plan: Study) -> Study
         return replace(plan, losses=losses)
 
 
-def _law_steps(
-    study: Study,
-    domains: Sequence[str],
-    sets: Sequence[str],
-    asked: Mapping[tuple[str, str], Collection[int]],
-) -> dict[tuple[str, str], Collection[int]]:
+def _law_steps(study: Study, domains: Sequence[str], sets: Sequence[str], asked: Steps) -> Steps:
     """Return where the law is needed: a third set needs both losses, and where it was measured itself."""
     runs = dict.fromkeys(run for run, _ in asked)
     every: dict[str, set[int]] = {run: set() for run in runs}
@@ -251,42 +238,41 @@ def _wanted_steps(
     sets: Sequence[str],
     runs: list[Run],
     at: pd.DataFrame | str | Path | None,
-) -> dict[tuple[str, str], Collection[int]]:
+) -> Steps:
     fitted = posterior.study
     pairs = [(r, d) for r in runs for d in domains if r.phase == "cpt" or d not in sets]
     if at is None:
-        firsts = {run.name: first_step(posterior, run) for run in runs}
-        grids = {
-            run.name: [step for step in default_grid(run) if step > firsts[run.name]]
-            for run in runs
-        }
+        grids = {}
+        for run in runs:
+            first = first_step(posterior, run)
+            grids[run.name] = [step for step in default_grid(run) if step > first]
         return {(run.name, domain): grids[run.name] for run, domain in pairs}
     points = _points_table(at)
     lengths = {run.name: run.schedule.steps for run in runs}
     left = {run.name: branch_of(fitted, run) for run in runs if run.phase == "pt"}
     steps: dict[tuple[str, str], set[int]] = {(run.name, domain): set() for run, domain in pairs}
     problems = []
-    for run, domain, step in points[["run", "domain", "step"]].itertuples(index=False):
-        place = f"run {run}, step {step}"
-        if run not in lengths:
+    for name, domain, step in points[["run", "domain", "step"]].itertuples(index=False):
+        place = f"run {name}, step {step}"
+        if name not in lengths:
             known = ", ".join(lengths)
-            said = (f"run {run}", "the plan has no such run", f"name one of {known}")
-        elif (run, domain) not in steps:
+            said = (f"run {name}", "the plan has no such run", f"name one of {known}")
+        elif (name, domain) not in steps:
             fix = f"name one of {', '.join(domains)}; of others, ask for their forecast by name"
-            said = (f"run {run}, domain {domain}", "the fit has no such validation set", fix)
-        elif not 1 <= step <= lengths[run]:
-            what = f"the run has steps 1 to {lengths[run]}"
+            said = (f"run {name}, domain {domain}", "the fit has no such validation set", fix)
+        elif not 1 <= step <= lengths[name]:
+            what = f"the run has steps 1 to {lengths[name]}"
             said = (place, what, "ask inside it, or lengthen its schedule")
-        elif (branch := left.get(run)) and step <= branch.step:
+        elif (branch := left.get(name)) and step <= branch.step:
             what = f"up to step {branch.step} the run is {branch.run}, which it branches off"
             said = (place, what, f"ask for {branch.run} there, or for later steps")
         else:
-            steps[run, domain].add(int(step))
+            steps[name, domain].add(int(step))
             continue
         problems.append(Problem(*said))
     if problems:
         raise PlanError(list(dict.fromkeys(problems)))
-    return dict(steps)
+    return steps
 
 
 def _points_table(at: pd.DataFrame | str | Path) -> pd.DataFrame:

@@ -88,37 +88,24 @@ def draws_at(curves: xr.DataArray, points: pd.DataFrame) -> Floats:
     return np.asarray(chosen.transpose("sample", "point"))
 
 
-def table(dataset: xr.Dataset, interval: float | None = None) -> pd.DataFrame:
+def table(dataset: xr.Dataset) -> pd.DataFrame:
     """Return the bands of `predict` as a table, that of `bayes_cpt.forecast.bands.bands`.
 
     Parameters
     ----------
     dataset : xarray.Dataset
         From `predict`.
-    interval : float, optional
-        Mass of the central interval, which must be that of `predict`.
 
     Returns
     -------
     DataFrame
         Columns run, step, domain, mean, median, sd, lower, upper, kind, outside; the mass of the
         interval is in ``attrs["interval"]``.
-
-    Raises
-    ------
-    ValueError
-        If the dataset has bands of another mass.
     """
-    stored = float(dataset.attrs["interval"])
-    if interval is not None and interval != stored:
-        raise ValueError(
-            f"the bands are {stored:g} intervals, and interval is {interval}: predict with "
-            f"interval={interval}"
-        )
     rows = dataset[[*COLUMNS, "outside"]].to_dataframe(dim_order=list(DIMS))
     rows = rows.dropna(subset=["mean"]).reset_index().assign(kind=dataset.attrs["kind"])
     bands = rows[["run", "step", "domain", *COLUMNS, "kind", "outside"]]
-    bands.attrs["interval"] = stored
+    bands.attrs["interval"] = float(dataset.attrs["interval"])
     return bands
 
 
@@ -146,23 +133,20 @@ def _dataset(forecast: Forecast, drawn: Drawn) -> xr.Dataset:
         "phase": [run.phase for run in planned],
         "base": [run.base or "" for run in planned],
     }
-    by_chain = {
-        name: (("chain", *own.dims), own.to_numpy().reshape(posterior.chains, -1, *own.shape[1:]))
-        for name, own in grid.items()
-    }
+    by_chain = {}
+    for name, own in grid.items():
+        values = own.to_numpy().reshape(posterior.chains, -1, *own.shape[1:])
+        by_chain[name] = (("chain", *own.dims), values, own.attrs)
     of_runs = {name: ("run", np.array(own, dtype=object)) for name, own in said.items()}
     of_runs["replay"] = ("run", np.array(replays))
-    dataset = xr.Dataset(
+    samples = {"chain": posterior.chains, "draw": len(drawn.loss) // posterior.chains}
+    return xr.Dataset(
         by_chain | of_runs | {"learning_rate": (("run", "step"), rates)},
-        coords={name: grid[name] for name in DIMS},
+        coords={name: grid[name] for name in DIMS}
+        | {name: np.arange(count) for name, count in samples.items()},
         attrs={
             "kind": forecast.laws[0].kind,
             "study": posterior.study.name,
             "model": posterior.frame.spec.name,
         },
-    )
-    for name in grid:
-        dataset[name].attrs["units"] = "nats/token"
-    return dataset.assign_coords(
-        {name: np.arange(dataset.sizes[name]) for name in ("chain", "draw")}
     )

@@ -30,15 +30,13 @@ def residuals(posterior: Posterior, study: Study | None = None, draws: int = DRA
         Columns run, domain, step, loss and residual: measured less expected, nats/token.
     """
     measured, frame = posterior.study if study is None else study, posterior.frame
-    kept = pd.DataFrame(
-        [
-            (run.name, domain, int(step))
-            for run in frame.spec.law.last_phase_runs(measured)
-            for domain in frame.domains
-            for step in observed_steps(measured, run, domain, frame.spec.residuals)
-        ],
-        columns=["run", "domain", "step"],
-    )
+    rows = [
+        (run.name, domain, int(step))
+        for run in frame.spec.law.last_phase_runs(measured)
+        for domain in frame.domains
+        for step in observed_steps(measured, run, domain, frame.spec.residuals)
+    ]
+    kept = pd.DataFrame(rows, columns=["run", "domain", "step"])
     expected = bands(posterior, study, kind="expected", at=kept, draws=draws)
     means = expected[["run", "domain", "step", "mean"]]
     points = kept.merge(measured.losses, how="left").merge(means, how="left")

@@ -234,14 +234,9 @@ def pattern_probability(
     if len(data) < FEWEST_RUNS:
         return float("nan")
     # Two replay ratios or peaks that differ by a rounding error are one.
-    columns = [
-        np.array([run.replay or 0.0 for run in runs]),
-        np.log([run.schedule.peak for run in runs]),
-        *(
-            np.array([changes.late(changes.causes[..., i].mean(axis=0)) for changes in data])
-            for i in range(data[0].causes.shape[-1])
-        ),
-    ]
+    causes = np.array([changes.late(changes.causes.mean(axis=0).T) for changes in data])
+    columns = [np.array([run.replay or 0.0 for run in runs]), *causes.T]
+    columns.append(np.log([run.schedule.peak for run in runs]))
     targets = sorted({name for run in runs for name in run.mixture})
     if len(targets) > 1:
         columns += [np.array([run.mixture.get(name, 0.0) for run in runs]) for name in targets]

@@ -25,7 +25,6 @@ from bayes_cpt.forecast import derived
 from bayes_cpt.forecast.plans import denser_early
 from bayes_cpt.inference.posterior import PRIOR_DRAWS, Posterior, contraction, moments
 from bayes_cpt.laws.law import ALONG, gather
-from bayes_cpt.model.fitted_points import first_step
 from bayes_cpt.model.groups import GROUPED
 from bayes_cpt.model.joint_priors import draw_priors
 from bayes_cpt.model.points import Curves
@@ -230,11 +229,11 @@ def candidate_runs(frame: BoundModel, typical: derived.Typical) -> Curves:
     runs, base = derived.trial_runs(frame, typical), derived.base_schedule(frame.reference)
     sizes = {OTHER_SIZE.format(size): size for size in _further_sizes(frame)}
     runs |= {name: (derived.annealed(base), None, 0.0) for name in sizes}
-    plan, residuals = derived.plan_of(frame, runs, measured=True, sizes=sizes), frame.spec.residuals
+    plan = derived.plan_of(frame, runs, measured=True, sizes=sizes)
 
     def checkpoints(run: Run, _: str) -> list[int]:
-        skipped = first_step(plan, run, residuals) if run.phase == "pt" else 0.0
-        return [step for step in denser_early(run.schedule.steps, POINTS) if step > skipped]
+        first = frame.first_step(plan, run)
+        return [step for step in denser_early(run.schedule.steps, POINTS) if step > first]
 
     return frame.curves(plan, checkpoints)
 
@@ -317,14 +316,10 @@ def expected(
     table = _labelled(labels, derived.tried(free.frame, study))
     names = list(dict.fromkeys(curve.run for curve in candidates.curves))
     added = pd.DataFrame(with_more, index=names)
-    trials = {effect.name: effect.run for effect in derived.effects_of(free.frame)}
     # What no two runs differ in is told by the run that would show it.
-    advice = [
-        best if was_tried or share < IDENTIFIED else trials[quantity]
-        for best, was_tried, share, quantity in zip(
-            added.idxmax(), table["tried"], kept, table["quantity"], strict=True
-        )
-    ]
+    showing = {effect.name: effect.run for effect in derived.effects_of(free.frame)}
+    best = table["tried"] | (kept < IDENTIFIED)
+    advice = added.idxmax().where(best, table["quantity"].map(showing))
     return table.assign(
         contraction=kept,
         sd=sd,

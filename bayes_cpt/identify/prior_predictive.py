@@ -16,6 +16,7 @@ from bayes_cpt.arrays import Floats, central
 from bayes_cpt.bundled import bundled_study
 from bayes_cpt.errors import StudyError
 from bayes_cpt.forecast.derived import last_points, start_loss
+from bayes_cpt.forecast.drawn import point_table
 from bayes_cpt.forecast.plans import with_base_losses
 from bayes_cpt.laws.law import gather
 from bayes_cpt.model.bases import for_base
@@ -95,16 +96,10 @@ def expected_ends(
     """
     ends = draw_ends(frame, plan, draws, seed)
     found = central(ends.values.T, interval)
-    return pd.DataFrame(
-        {
-            "run": [curve.run for curve in ends.curves.curves],
-            "domain": [curve.domain for curve in ends.curves.curves],
-            "step": ends.curves.points.steps.astype(np.int64),
-            "quantity": "change" if frame.spec.law.continual else "loss",
-            **{name: found[name] for name in ("lower", "median", "upper")},
-            "below_zero": ends.below_zero,
-        }
-    )
+    bounds = {name: found[name] for name in ("lower", "median", "upper")}
+    kind = "change" if frame.spec.law.continual else "loss"
+    table = point_table(ends.curves)[["run", "domain", "step"]]
+    return table.assign(quantity=kind, **bounds, below_zero=ends.below_zero)
 
 
 class Ends(NamedTuple):

@@ -46,9 +46,8 @@ def sensitivity(posterior: Posterior, plan: Study | str | Path | None = None) ->
         where there is a diagnosis).
     """
     posterior.check_one_law("prior sensitivity")
-    if plan is not None:
-        planned = as_plan(posterior, plan)
-        posterior = posterior.with_new_groups(planned, planned.runs)
+    planned = as_plan(posterior, plan)
+    posterior = posterior.with_new_groups(planned, planned.runs)
     parameters = posterior.parameters(DRAWS)
     chains = posterior.chains
     asked = _asked(posterior, parameters, plan)

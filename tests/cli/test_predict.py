@@ -108,7 +108,7 @@ def test_parquet_json_and_netcdf(call: Call, fit_file: Path, tmp_path: Path) -> 
     assert set(read["interval"]) == {0.8}
     with xr.open_dataset(draws, engine="netcdf4") as stored:
         assert stored.attrs["interval"] == 0.8
-        drawn = table(stored.load(), 0.8)
+        drawn = table(stored.load())
     found = read[COLUMNS]
     pd.testing.assert_frame_equal(found, drawn, check_dtype=False)
     # Fifteen digits.
