@@ -267,7 +267,7 @@ class Block:
     @cached_property
     def spread(self) -> Spread:
         """The sizes of what moves losses about the law's, correlated as under the first law."""
-        joined = {
+        joined: dict[str, Any] = {
             name: _side_by_side([getattr(spread, name) for spread in self._spreads])
             for name in ("law", "level", "own", "fluctuation")
         }

@@ -88,8 +88,7 @@ def bands(
     PlanError
         Naming run and step of what cannot be predicted.
     """
-    found = Forecast.of(posterior, plan, kind, at, draws, seed, interval, sets)
-    return found.bands(cores)
+    return Forecast.of(posterior, plan, kind, at, draws, seed, interval, sets).bands(cores)
 
 
 def check_interval(interval: float) -> None:
@@ -168,12 +167,8 @@ def _summary(laws: Sequence[ForecastLaw], curves: Sequence[Curves], interval: fl
     means, variances = (np.stack([part[place] for part in parts]) for place in (0, 1))
     mean = shares @ means
     variance = shares @ (variances + (means - mean) ** 2)
-    pooled = parts[0][2]
-    if len(parts) > 1:
-        apart = (means - mean)[:, :, None].astype(pooled.dtype)
-        pooled = np.concatenate(
-            [part[2] + own for part, own in zip(parts, apart, strict=True)], axis=1
-        )
+    apart = (means - mean)[:, :, None].astype(parts[0][2].dtype)
+    pooled = np.concatenate([part[2] + own for part, own in zip(parts, apart, strict=True)], axis=1)
     marks = np.array([0.5, 0.5 - interval / 2, 0.5 + interval / 2])
     median, lower, upper = mean + _quantiles(pooled, marks)
     return np.stack([mean, median, np.sqrt(np.maximum(variance, 0.0)), lower, upper], axis=1)
@@ -292,5 +287,5 @@ class Forecast:
             of_sets = third_curves(
                 law.third, self.plan, run, frame, curves, drawn, law.kind, generator
             )
-            parts.append(Drawn.beside([of_law, *of_sets]))
-        return Drawn.over_laws(parts)
+            parts.append(Drawn.joined([of_law, *of_sets], axis=1))
+        return Drawn.joined(parts, axis=0)

@@ -72,22 +72,12 @@ class Drawn:
     loss: Floats
 
     @classmethod
-    def over_laws(cls, parts: Sequence[Self]) -> Self:
-        """Return the draws of several laws at the same points."""
-        expected, loss = (
-            np.concatenate([getattr(part, name) for part in parts]) for name in ("expected", "loss")
-        )
-        return cls(parts[0].points, expected, loss)
-
-    @classmethod
-    def beside(cls, parts: Sequence[Self]) -> Self:
-        """Return points one after the other, in the same draws."""
-        expected, loss = (
-            np.concatenate([getattr(part, name) for part in parts], axis=1)
-            for name in ("expected", "loss")
-        )
-        points = pd.concat([part.points for part in parts], ignore_index=True)
-        return cls(points, expected, loss)
+    def joined(cls, parts: Sequence[Self], axis: int) -> Self:
+        """Return the draws of several laws at the same points (axis 0), or of points after another (1)."""
+        expected = np.concatenate([part.expected for part in parts], axis)
+        loss = np.concatenate([part.loss for part in parts], axis)
+        points = [part.points for part in parts]
+        return cls(pd.concat(points, ignore_index=True) if axis else points[0], expected, loss)
 
     def bands(self, interval: float) -> pd.DataFrame:
         """Return the points with their `COLUMNS`."""

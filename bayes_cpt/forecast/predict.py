@@ -74,7 +74,7 @@ def predict(
         Naming run and step of what cannot be predicted.
     """
     forecast = Forecast.of(posterior, plan, kind, at, draws, seed, interval, sets)
-    drawn = Drawn.beside([forecast.draw_run(run) for run in forecast.plan.asked_runs])
+    drawn = Drawn.joined([forecast.draw_run(run) for run in forecast.plan.asked_runs], axis=1)
     return _with_bands(_dataset(forecast, drawn), forecast.bands())
 
 

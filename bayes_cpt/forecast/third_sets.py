@@ -143,23 +143,12 @@ class Changes:
         return np.asarray(values[..., self.steps >= LATE * self.steps[-1]].mean(axis=-1))
 
 
-def weight_means(sets: int) -> Floats:
-    """Return the prior means of the weights of the general loss and of the targets', shape (sets,).
-
-    Examples
-    --------
-    >>> weight_means(3).tolist()
-    [0.5, 0.25, 0.25]
-    """
-    return np.array([WEIGHT_MEAN, *[WEIGHT_MEAN / (sets - 1)] * (sets - 1)])
-
-
 def _posterior_of_weights(products: Floats) -> tuple[Floats, Floats]:
     """Return precision and precision times mean of the weights, from products of all runs."""
-    sets = products.shape[-1] - 1
-    prior = np.eye(sets) / WEIGHT_SD**2
-    precision = prior + products[:, 1:, 1:]
-    return precision, products[:, 1:, 0] + prior @ weight_means(sets)
+    targets = products.shape[-1] - 2
+    prior = np.eye(1 + targets) / WEIGHT_SD**2
+    means = WEIGHT_MEAN / np.array([1.0, *[targets] * targets])
+    return prior + products[:, 1:, 1:], products[:, 1:, 0] + prior @ means
 
 
 def _log_density(logs: Floats, data: Sequence[Changes], steps: float, floor: float) -> Floats:
