@@ -12,9 +12,11 @@ import numba
 import numpy as np
 
 COMPILED: dict[str, Any] = {"cache": True, "error_model": "numpy", "nogil": True}
+# Of so many coordinates, the widest, bends have products; of the others themselves alone.
+WIDE = 20
 # How a number is sampled, and the columns of the table of priors before those of the excess precision.
 NORMAL, LOG_NORMAL, LOGIT_NORMAL, BOUNDED = range(4)
-VALUE, KIND, CENTER, SPREAD, LOWER, UPPER, EXCESS = range(7)
+VALUE, KIND, CENTER, SPREAD, LOWER, UPPER, UNIT, EXCESS = range(8)
 
 
 @numba.njit(**COMPILED)
@@ -28,8 +30,8 @@ def unwhiten(white, given):  # type: ignore[no-untyped-def]
         The metric, shape (numbers, 1 + numbers), says where white coordinates of 0 lie, and
         what a unit step of each does; bends, shape (numbers, 1 + pairs), or (0, 0) for none; priors,
         shape (numbers, EXCESS + numbers), of each sampled number its place among all values, how it is
-        sampled, centre, spread and bounds of its prior, and what correlations add to the precision in sds
-        of the priors; template, shape (values,), all values of the law, the fixed ones filled in; pools,
+        sampled, centre, spread and bounds of its prior, which number before it its position is in units
+        of (-1 for none), and what correlations add to the precision in sds of the priors; template, shape (values,), all values of the law, the fixed ones filled in; pools,
         shape (populations, members + 1), where what several targets, or batches, have of a parameter
         stands, and their spread.
     """
@@ -50,9 +52,13 @@ def unwhitened_slopes(white, given, by_values):  # type: ignore[no-untyped-def]
     """
     size = white.size
     metric, bends, priors, _, _ = given
-    _, _, slopes, gradient = _evaluate(white, given)
+    _, values, slopes, gradient = _evaluate(white, given)
     for a in range(size):
-        gradient[a] = gradient[a] + by_values[int(priors[a, VALUE])] * slopes[a]
+        by_value = by_values[int(priors[a, VALUE])]
+        gradient[a] = gradient[a] + by_value * slopes[a]
+        unit = int(priors[a, UNIT])
+        if unit >= 0:
+            gradient[unit] -= by_value * values[int(priors[a, VALUE])] * slopes[a] * slopes[unit]
     found = np.zeros(size)
     for a in range(size):
         for b in range(size):
@@ -71,7 +77,7 @@ def _bent(white, bends):  # type: ignore[no-untyped-def]
             pair = 1
             for j in range(t + 1):
                 along = 0.0
-                for i in range(j + 1):
+                for i in range(j + 1 if j <= WIDE else 1):
                     along += bends[t, pair] * bent[i]
                     pair += 1
                 bent[t + 1] += along * bent[j]
@@ -88,7 +94,7 @@ def _slopes_before_bends(slopes, bent, bends):  # type: ignore[no-untyped-def]
     for t in range(slopes.size - 1, -1, -1):
         own, pair = by_bent[t + 1], 1
         for j in range(t + 1):
-            for i in range(j + 1):
+            for i in range(j + 1 if j <= WIDE else 1):
                 by_bent[j] += own * bends[t, pair] * bent[i]
                 by_bent[i] += own * bends[t, pair] * bent[j]
                 pair += 1
@@ -122,8 +128,16 @@ def _evaluate(white, given):  # type: ignore[no-untyped-def]
         elif kind != NORMAL:
             value = 1.0 / (1.0 + math.exp(-position[j]))
             slope[j] = value * (1.0 - value)
-        standard[j], by_position[j] = (position[j] - center) / spread, 1.0 / spread
-        gradient[j] = -standard[j] / spread
+        unit = int(priors[j, UNIT])
+        if unit >= 0:
+            slope[j] = 1.0 / values[int(priors[unit, VALUE])]
+            value = position[j] * slope[j]
+            total += math.log(slope[j])
+            standard[j], by_position[j] = (value - center) / spread, slope[j] / spread
+            gradient[unit] += (standard[j] * value / spread - 1.0) * slope[j] * slope[unit]
+        else:
+            standard[j], by_position[j] = (position[j] - center) / spread, 1.0 / spread
+        gradient[j] = -standard[j] * by_position[j]
         if kind == BOUNDED:
             lower, upper, share = priors[j, LOWER], priors[j, UPPER], value
             value = lower + (upper - lower) * share

@@ -22,6 +22,7 @@ from bayes_cpt.inference.coordinates import (
     unwhitened_slopes,
 )
 from bayes_cpt.inference.metric import Metric
+from bayes_cpt.laws.groups import OF_SIZES
 from bayes_cpt.model.joint_priors import correlated, excess_precision
 from bayes_cpt.model.likelihood import law_code, study_tables
 from bayes_cpt.model.priors import Fixed, LogitNormal, LogNormal, Normal
@@ -68,6 +69,20 @@ class Density:
         return found.index((name, member)) if (name, member) in found else -1
 
     @cached_property
+    def _units(self) -> list[int]:
+        """Return which number each is sampled in units of, -1 for none.
+
+        How far a size lies off a power of size is known well in nats, and in sds only as well as the sd.
+        """
+        spreads, domains = dict(OF_SIZES.values()), self.setup.frame.domains
+        return [
+            self._where(spreads[own.name], domains.index(str(own.domain)))
+            if own.name in spreads
+            else -1
+            for own in (self.elements[k] for k in self.places)
+        ]
+
+    @cached_property
     def prior_tables(self) -> tuple[Floats, ...]:
         """Priors, template and pools as `unwhiten` takes them."""
         frame, size = self.setup.frame, self.size
@@ -83,6 +98,7 @@ class Density:
             [prior.center for prior in priors],
             [prior.spread for prior in priors],
             *zip(*bounds, strict=True),
+            self._units,
         ]
         template = [
             one.prior.center if isinstance(one.prior, Fixed) else 0.0 for one in self.elements

@@ -7,7 +7,7 @@ a hundred times better than any of them. So z may be bent,
 
     z_t = scale_t·white_t + c_t + sum_{j<t} l_tj z_j + sum_{i<=j<t} q_tij z_i z_j,
 
-wide directions first. Whatever the polynomials, this is one-to-one and its Jacobian is constant, so the
+wide directions first, i and j among the `WIDE` widest. Whatever the polynomials, this is one-to-one and its Jacobian is constant, so the
 posterior of the draws stays what it is; they are learnt from the draws of an earlier attempt.
 """
 
@@ -22,6 +22,7 @@ from scipy.linalg import solve_triangular
 
 from bayes_cpt.arrays import Floats
 from bayes_cpt.errors import BayesCPTError
+from bayes_cpt.inference.coordinates import WIDE
 
 type Evaluate = Callable[[Floats], tuple[float, Floats]]
 
@@ -251,15 +252,17 @@ def bent_metric(metric: Metric, positions: Floats) -> Metric:
 
 def _pairs(size: int) -> int:
     """Return how many `_products` there are of so many numbers."""
-    return (size + 1) * (size + 2) // 2
+    wide = min(size, WIDE)
+    return (wide + 1) * (wide + 2) // 2 + size - wide
 
 
 def _products(numbers: Floats) -> Floats:
-    """Return products of 1 and each of some numbers, with itself and the ones before it.
+    """Return 1, some numbers, and of the first `WIDE` the products of each with itself and those before it.
 
     Parameters
     ----------
     numbers : ndarray, shape (draws, numbers)
     """
     whole = np.column_stack([np.ones(len(numbers)), numbers])
-    return np.column_stack([whole[:, [j]] * whole[:, : j + 1] for j in range(whole.shape[1])])
+    before = [j + 1 if j <= WIDE else 1 for j in range(whole.shape[1])]
+    return np.column_stack([whole[:, [j]] * whole[:, :count] for j, count in enumerate(before)])
