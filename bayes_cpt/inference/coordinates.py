@@ -27,13 +27,13 @@ def unwhiten(white, given):  # type: ignore[no-untyped-def]
     ----------
     white : ndarray, shape (numbers,)
     given : tuple of ndarray
-        The metric, shape (numbers, 1 + numbers), says where white coordinates of 0 lie, and
-        what a unit step of each does; bends, shape (numbers, 1 + pairs), or (0, 0) for none; priors,
-        shape (numbers, EXCESS + numbers), of each sampled number its place among all values, how it is
-        sampled, centre, spread and bounds of its prior, which number before it its position is in units
-        of (-1 for none), and what correlations add to the precision in sds of the priors; template, shape (values,), all values of the law, the fixed ones filled in; pools,
-        shape (populations, members + 1), where what several targets, or batches, have of a parameter
-        stands, and their spread.
+        The metric, shape (numbers, 1 + numbers), says where white coordinates of 0 lie, and what a unit
+        step of each does; bends, shape (numbers, 1 + pairs), or (0, 0) for none; priors, shape
+        (numbers, EXCESS + numbers), of each sampled number its place among all values, how it is sampled,
+        centre, spread and bounds of its prior, which number before it its position is in units of (-1 for
+        none), and what correlations add to the precision in sds of the priors; template, shape (values,),
+        all values of the law, the fixed ones filled in; pools, shape (populations, members + 1), where
+        what several targets, or batches, have of a parameter stands, and their spread.
     """
     total, values, _, _ = _evaluate(white, given)
     return np.full(1, total), values

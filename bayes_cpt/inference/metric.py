@@ -7,8 +7,9 @@ a hundred times better than any of them. So z may be bent,
 
     z_t = scale_t·white_t + c_t + sum_{j<t} l_tj z_j + sum_{i<=j<t} q_tij z_i z_j,
 
-wide directions first, i and j among the `WIDE` widest. Whatever the polynomials, this is one-to-one and its Jacobian is constant, so the
-posterior of the draws stays what it is; they are learnt from the draws of an earlier attempt.
+wide directions first, i and j among the `WIDE` widest. Whatever the polynomials, this is one-to-one and its
+Jacobian is constant, so the posterior of the draws stays what it is; they are learnt from the draws of an
+earlier attempt.
 """
 
 from collections.abc import Callable
