@@ -42,8 +42,6 @@ SUFFIXES = (".csv", ".parquet")
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 # Of any table of a study.
 FEWEST_COLUMNS = 3
-# Bytes that are enough to tell how a table is written.
-LOOKED_AT = 4096
 UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
@@ -111,10 +109,7 @@ def check_separator(path: Path) -> None:
     StudyError
         Naming the separator, decimal commas too, and the reader that takes them.
     """
-    with path.open("rb") as file:
-        content = file.read(LOOKED_AT)
-    encoding = "utf-16" if content.startswith(UTF_16) else "utf-8-sig"
-    header, *rows = content.decode(encoding, errors="replace").splitlines() or [""]
+    header, *rows = decoded(path.read_bytes(), str(path)).splitlines() or [""]
     separator = separator_of(header)
     if "," in header or len(header.split(separator)) < FEWEST_COLUMNS:
         return

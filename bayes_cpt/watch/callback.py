@@ -77,8 +77,7 @@ def trainer_callback(
                 if "learning_rate" in entry and entry["step"] > 0
             )
             known = watcher.off_since is not None or bool(watcher.disagreements)
-            stated = Stated(steps=state.max_steps)
-            watcher.compare(Log("the Trainer", {}, (), rates, stated, (), ()))
+            watcher.compare(Log("the Trainer", rates=rates, stated=Stated(steps=state.max_steps)))
             status = watcher.update(state.global_step, losses)
             if not known and (status.disagreements or not status.on_track):
                 alarm(status)

@@ -7,14 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from bayes_cpt.errors import StudyError
-from bayes_cpt.study.logs.patterns import text_kinds
-from bayes_cpt.study.logs.raw import LogError
-from bayes_cpt.study.logs.readers import AUTO, kind_of
+from bayes_cpt.study.logs.raw import COMPRESSED, LogError
 from bayes_cpt.study.logs.reading import Log, Reading
 
-# Kinds of logs that grow line by line, and tables that do.
-BY_LINE = ("csv", "jsonl", *text_kinds())
-LINES = (".csv", ".tsv", ".jsonl", ".ndjson")
+# Of files that do not grow line by line.
+WHOLE = (".json", ".parquet", *COMPRESSED)
 
 
 @dataclass
@@ -80,7 +77,7 @@ class Follower:
         changed = (state.st_mtime_ns, state.st_size)
         if changed == self._seen:
             return {}
-        if not self._grows_by_line(file):
+        if file.suffix in WHOLE or "tfevents" in file.name:
             losses = self._points(self.path)
         else:
             content = file.read_bytes()
@@ -91,11 +88,6 @@ class Follower:
                 losses = self._points(str(part))
         self._seen = changed
         return losses
-
-    def _grows_by_line(self, file: Path) -> bool:
-        kind = kind_of(file) if self.reading.kind == AUTO else self.reading.kind
-        lines = self.reading.patterns or kind in BY_LINE
-        return bool(lines) or (kind == "table" and file.suffix in LINES)
 
     def _points(self, path: str) -> dict[int, dict[str, float]]:
         self._read_as = path

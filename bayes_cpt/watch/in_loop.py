@@ -159,8 +159,7 @@ class RunForecaster:
         if not rates:
             return
         log = Log(
-            source="the loop",
-            series={},
+            "the loop",
             losses=tuple(
                 (step, domain, loss)
                 for step, losses in sorted(self._told.items())
@@ -168,8 +167,6 @@ class RunForecaster:
             ),
             rates=tuple(sorted(rates.items())),
             stated=Stated(steps=len(self.rates) or self.total_steps),
-            diverged=(),
-            notes=(),
         )
         if self._processes is None:
             # Training goes first; Windows has no `nice`.

@@ -129,7 +129,9 @@ class StepAxis:
         known = np.array([count for count in counts if count is not None])
         by_one = (np.diff(known) == 1).all()
         measured = self.cells.given(self.losses)
-        trained = self.cells.given([name for name in self.cells.names if _trains(name)])
+        names = [n for n in self.cells.names if naming.measured_unit(n) is None]
+        rate = naming.rate_series(names)
+        trained = self.cells.given([n for n in names if naming.is_loss(n) or n == rate])
         alone = 1 < measured.sum() < len(known) and not (measured & trained).any()
         chart = any(name.lower() == "run" for name in self.cells.names)
         if chart or (by_one and alone):
@@ -227,9 +229,3 @@ def without_step(cells: Cells) -> list[str]:
     losses = ", ".join(list(filter(naming.is_loss, cells.names))[:SHOWN])
     said = f"{len(cells.rows)} entries without a step, such as a prediction or a summary, were left out"
     return [f"{cells.rows[0].place}: {said} ({losses})"] if losses else []
-
-
-def _trains(series: str) -> bool:
-    return naming.measured_unit(series) is None and (
-        naming.is_loss(series) or naming.rate_series([series]) is not None
-    )

@@ -4,11 +4,13 @@ import re
 import tomllib
 from collections.abc import Sequence
 from importlib.resources import files
+from typing import Any
 
 _TABLES = tomllib.loads((files("bayes_cpt.study.logs") / "names.toml").read_text(encoding="utf-8"))
 # What a log may count, and whole names of that.
 RANKS: tuple[str, ...] = tuple(_TABLES["counts"])
 COUNTS: dict[str, str] = {name: rank for rank in RANKS for name in _TABLES["counts"][rank]}
+LABELS: list[dict[str, Any]] = _TABLES["labels"]
 SCALES: dict[str, float] = _TABLES["scales"]
 NAMES: dict[str, list[str]] = _TABLES["names"]
 WORDS: dict[str, set[str]] = {kind: set(own) for kind, own in _TABLES["words"].items()}
@@ -72,11 +74,6 @@ def scaled(series: str) -> tuple[str, float]:
 def is_loss(series: str) -> bool:
     """Whether a name is that of a loss, a perplexity or bits, of whatever data."""
     return not LOSS_WORDS.isdisjoint(words(series))
-
-
-def is_no_set(series: str) -> bool:
-    """Whether a name is that of a loss, but of none of a whole validation set."""
-    return PATTERNS["no_set"].search(series) is not None and is_loss(series)
 
 
 def is_training_loss(series: str) -> bool:

@@ -66,6 +66,7 @@ class Format(Strict):
     """Lines of a program's log; the keys are those of formats.toml."""
 
     lines: tuple[Expression, ...]
+    endings: tuple[str, ...] = ()
     program: str = "the pattern"
     from_zero: bool = False
     carries: bool = False

@@ -6,14 +6,15 @@ TensorBoard's event files are read by its own library, the optional extra ``logs
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import combinations, count
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from bayes_cpt.checks import unknown
-from bayes_cpt.study.logs.naming import FAIRSEQ, NAMES, count_of
+from bayes_cpt.study.logs.naming import FAIRSEQ, LABELS, NAMES, count_of
 from bayes_cpt.study.logs.patterns import (
     BY_PATTERN,
     COLOUR,
@@ -51,26 +52,8 @@ TABLE_SUFFIXES = (".csv", ".tsv", ".parquet", *JSON_SUFFIXES)
 OBJECTS = re.compile(r"^\{.*\}\s*\n\{", re.MULTILINE)
 # What separates columns, besides blanks.
 MARKS = r"[,;\t|]"
-# Columns of numbers whose series another column says, and what makes a name of that.
-LABELS = (
-    (("loss", "val_loss", "eval_loss", "validation_loss"), ("domain", "dataset"), "_val_loss"),
-    (("loss",), ("split", "mode", "type", "stage"), "_loss"),
-    (("value", "metricvalue"), ("metric", "key", "tag", "name", "metricname"), ""),
-)
 STATE = "trainer_state.json"
-# Of an evaluation beside its losses: how long it took.
-ASIDE = ("_runtime", "_per_second", "total_flos", "_model_preparation_time")
 EVENTS = "*tfevents*"
-# By their endings.
-NOT_READ = {
-    ".wandb": (
-        "W&B's own files of a run are not read",
-        "export the history of the run as CSV: of an offline run after wandb sync",
-    ),
-    **dict.fromkeys(
-        (".xlsx", ".xls", ".ods"), ("this is a workbook", "save its sheet as CSV, and name that")
-    ),
-}
 # By what folders of each kind are known, those that hold others' files first.
 FOLDERS = {"hf": STATE, "tensorboard": EVENTS}
 # Enough of a text to see what program wrote it.
@@ -122,8 +105,9 @@ def kind_of(path: Path) -> str:
         problem = "it is no Trainer's or TensorBoard folder"
         fix = "name the log: the printed text, or a table (csv, jsonl, parquet) as of W&B or MLflow"
         raise fail(str(path), problem, fix)
-    if plain.suffix in NOT_READ:
-        raise fail(str(path), *NOT_READ[plain.suffix])
+    for form in formats().values():
+        if plain.suffix in form.endings:
+            raise fail(str(path), f"this is {form.program}", form.instead)
     if "tfevents" in path.name:
         return "tensorboard"
     if plain.name == STATE or plain.suffix == ".json":
@@ -176,16 +160,16 @@ def _widen(log: RawLog, path: Path) -> None:
         cells = {k: v for k, v in row.cells.items() if k not in (value, left_out)}
         return row._replace(cells={**cells, called: row.cells.get(value)})
 
-    for values, labels, end in LABELS:
+    for table in LABELS:
         value, label = (
-            next((by_case[key] for key in keys if key in by_case), None)
-            for keys in (values, labels)
+            next((by_case[key] for key in table[keys] if key in by_case), None)
+            for keys in ("values", "labels")
         )
         if value is not None and label is not None:
             log.rows = [
                 row
                 if empty(own := row.cells.get(label))
-                else named(row, value, f"{own}{end}", label)
+                else named(row, value, f"{own}{table['end']}", label)
                 for row in log.rows
             ]
             return
@@ -392,15 +376,6 @@ def _csv_rows(text: str, log: RawLog) -> Iterator[Row]:
 # Hugging Face: trainer_state.json, and the checkpoint folders that hold it.
 
 
-class _State(NamedTuple):
-    """A trainer_state.json: where it is, its log, its last step and the announced ones."""
-
-    file: Path
-    rows: list[Row]
-    last: float
-    announced: int | None
-
-
 def _huggingface(path: Path) -> RawLog:
     """Read a state, a checkpoint, or a folder of checkpoints: a resumed run has parts in several."""
     files = [path, path / STATE, *(folder / STATE for folder in path.glob("checkpoint-*"))]
@@ -411,43 +386,46 @@ def _huggingface(path: Path) -> RawLog:
         raise fail(str(path), problem, fix)
     log = RawLog(str(path), counter="step", trains_between=True)
     # Of states of one run the latest has the log of the others, but for what a resumed job did again.
-    states.sort(key=lambda state: state.last)
+    states.sort(key=lambda state: max(map(_step, state.rows), default=0.0))
     newest = states[-1]
     for state in states:
         own = [row.cells for row in state.rows]
         whole = state is not newest and own == [row.cells for row in newest.rows[: len(own)]]
         if not whole and _first_trained(state) != _first_trained(newest):
-            ours, theirs = newest.file.parent, state.file.parent
+            ours, theirs = (Path(either.source).parent for either in (newest, state))
             problem = f"there are two runs in it: {ours.name} lacks the log of {theirs.name}"
             fix = f"name one of its checkpoints, {ours} or {theirs}, or move the other run's away"
             raise fail(str(path), problem, fix)
-        log.rows += [] if whole else state.rows
-        log.stated |= {"steps": state.announced} if state.announced else {}
+        log.extend(replace(state, rows=[]) if whole else state)
     if len(states) > 1:
-        log.notes.append(
-            f"{path}: the logs of {len(states)} states were read; the newest is "
-            f"{newest.file.relative_to(path)}, at step {newest.last:g}"
+        file, last = (
+            Path(newest.source).relative_to(path),
+            max(map(_step, newest.rows), default=0.0),
         )
+        said = f"the logs of {len(states)} states were read; the newest is {file}, at step {last:g}"
+        log.notes.append(f"{path}: {said}")
     return log
 
 
-def _state(file: Path) -> _State:
+def _state(file: Path) -> RawLog:
     state = _loaded(text_of(file), str(file))
     history = state.get("log_history") if isinstance(state, dict) else None
     if not isinstance(history, list) or not all(isinstance(entry, dict) for entry in history):
         fix = f"name the {STATE} that the Trainer wrote into a checkpoint"
         raise fail(str(file), "it has no log_history", fix)
-    rows = []
-    for number, entry in enumerate(history, start=1):
-        cells = {name: cell for name, cell in entry.items() if not name.endswith(ASIDE)}
-        rows.append(Row(f"{file}, log_history entry", number, cells))
-    last = max((as_number(row.cells.get("step")) or 0.0 for row in rows), default=0.0)
-    return _State(file, rows, last, as_count(state.get("max_steps")))
+    place = f"{file}, log_history entry"
+    rows = [Row(place, number, entry) for number, entry in enumerate(history, start=1)]
+    steps = as_count(state.get("max_steps"))
+    return RawLog(str(file), rows, stated={"steps": steps} if steps else {})
 
 
-def _first_trained(state: _State) -> Mapping[str, Any]:
+def _step(row: Row) -> float:
+    return as_number(row.cells.get("step")) or 0.0
+
+
+def _first_trained(state: RawLog) -> Mapping[str, Any]:
     """Return the first entry after the base itself, which runs have in common."""
-    return next((r.cells for r in state.rows if (as_number(r.cells.get("step")) or 0) > 0), {})
+    return next((row.cells for row in state.rows if _step(row) > 0), {})
 
 
 # TensorBoard.

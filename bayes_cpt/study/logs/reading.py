@@ -74,13 +74,17 @@ class Log:
     """What a log tells about one run, in the units of a study."""
 
     source: str
-    series: Mapping[str, str]  # series of validation losses and the set that each is of
+    # Series of validation losses and the set that each is of
+    series: Mapping[str, str] = field(default_factory=dict)
     # Step inside the run, validation set, nats/token; rising in step within a set
-    losses: tuple[tuple[int, str, float], ...]
-    rates: tuple[tuple[int, float], ...]  # step inside the run, raw learning rate; rising in step
-    stated: Stated  # what it states of its job; steps as the run counts them
-    diverged: tuple[int, ...]  # steps at which a loss, of training or validation, is not finite
-    notes: tuple[str, ...]  # all that was assumed, merged or left out
+    losses: tuple[tuple[int, str, float], ...] = ()
+    # Step inside the run, raw learning rate; rising in step
+    rates: tuple[tuple[int, float], ...] = ()
+    # What it states of its job; steps as the run counts them
+    stated: Stated = field(default=Stated())
+    # Steps at which a loss, of training or validation, is not finite
+    diverged: tuple[int, ...] = ()
+    notes: tuple[str, ...] = ()  # all that was assumed, merged or left out
     no_rates: str = ""  # why it has no learning rates, where its program prints none
 
     @property
@@ -243,7 +247,8 @@ class _Cleaning:
             raise fail(self.raw.source, problem, fix)
         said = ", ".join(f"{series} is {domain}" for series, domain in domains.items())
         self._say(f"validation sets by the names of the series: {said}")
-        if other := list(filter(naming.is_no_set, names)):
+        no_set = naming.PATTERNS["no_set"]
+        if other := [name for name in filter(naming.is_loss, names) if no_set.search(name)]:
             self._say(
                 f"{', '.join(other[:SHOWN])}: against another axis, smoothed, the best so far, a spread, a "
                 "sum or a part of a loss, or of a task, by the names; left out"
