@@ -106,11 +106,6 @@ class Segment:
         """Return the same shape over another number of steps."""
         return replace(self, steps=steps)
 
-    def first(self, steps: int) -> "Segment | LoggedSegment":
-        """Return the first steps of it, to the last digit: as a log unless it is constant."""
-        constant = self.shape == "constant"
-        return self.stretched(steps) if constant else _every_step(self.learning_rates()[:steps])
-
 
 @dataclass(frozen=True)
 class LoggedSegment:
@@ -152,10 +147,6 @@ class LoggedSegment:
                 check.add(f"logged step {step}", problem, fix)
         check.raise_problems()
 
-    def first(self, steps: int) -> "LoggedSegment":
-        """Return the first steps of it, every one logged."""
-        return _every_step(self.learning_rates()[:steps])
-
     @property
     def highest(self) -> float:
         """Highest logged learning rate."""
@@ -183,6 +174,13 @@ class LoggedSegment:
 def _every_step(rates: Floats) -> LoggedSegment:
     """Return a stretch with a logged learning rate at each step."""
     return LoggedSegment(rates.size, tuple(range(1, rates.size + 1)), tuple(rates.tolist()))
+
+
+def _first(segment: Segment | LoggedSegment, steps: int) -> Segment | LoggedSegment:
+    """Return the first steps of a stretch, to the last digit: as a log unless it is constant."""
+    if isinstance(segment, Segment) and segment.shape == "constant":
+        return segment.stretched(steps)
+    return _every_step(segment.learning_rates()[:steps])
 
 
 def check_length(check: Check, steps: object) -> None:
@@ -339,7 +337,7 @@ class Schedule:
         starts = np.cumsum([0, *(segment.steps for segment in self.segments)]).tolist()
         return Schedule(
             tuple(
-                segment if start + segment.steps <= steps else segment.first(steps - start)
+                segment if start + segment.steps <= steps else _first(segment, steps - start)
                 for segment, start in zip(self.segments, starts, strict=False)
                 if start < steps
             )

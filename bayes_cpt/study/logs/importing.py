@@ -244,7 +244,9 @@ def start_study(folder: Path, answers: Answers) -> Imported:
     study = {"name": folder.resolve().name, **answers.study}
     start = _Start(study, answers.bases, recipes, check)
     start.name_sets(list(dict.fromkeys(set_ for log in logs.values() for set_ in log.domains)))
-    start.find_shares()
+    for name, own in recipes.items():
+        if own[0].phase != "pt" and own[0].replay is None:
+            check.add(*no_replay(name))
     start.find_bases()
     check.raise_problems()
     bases = list(start.bases)
@@ -319,12 +321,6 @@ class _Start:
     def _take(self, key: str, domain: str, why: str) -> None:
         self.study[key] = domain
         self.notes.append(TAKEN.format(key, domain, why))
-
-    def find_shares(self) -> None:
-        """Note missing replay ratios."""
-        for name, own in self.recipes.items():
-            if own[0].phase != "pt" and own[0].replay is None:
-                self.check.add(*no_replay(name))
 
     def find_bases(self) -> None:
         """Find the bases: as answered, else the end of the one PT run."""
