@@ -31,7 +31,8 @@ from bayes_cpt.toml_files import read_toml
 
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 NUMBER = (
-    r"[-+]?(?:\d+(?:,\d{3})+\b|(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+|[kKMBG]\b)?"
+    # Whole where it has commas or lines below: what they part is settled with all other numbers.
+    r"[-+]?(?:\d+(?:[,_]\d+)+(?:\.\d+)?\b|(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+|[kKMBG]\b)?"
     r"|(?i:nan|inf(?:inity)?)\b)"
 )
 PLACEHOLDER = re.compile(r"\{([A-Za-z_]\w*)\}")

@@ -735,6 +735,11 @@ def test_any_other_log_by_a_pattern(tmp_path: Path) -> None:
         "lines = ['^it {step} :: val loss = {val_loss}', '^it {step} :: lr {learning_rate}']\n"
     )
     assert read(path, OWN, patterns=(str(toml),)).losses == log.losses
+    marked = "it 1_000 val loss = 2,91\nit 2_000 val loss = 2,814\n"
+    assert read(path, marked, patterns=patterns[:1]).losses == (
+        (1000, "val", 2.91),
+        (2000, "val", 2.814),
+    )
     toml.write_text("lines = ['(?P<set>\\w+) loss at {step}: {loss}']\n")
     text = "train loss at 10: 3.0\ncode loss at 10: 2.91\nprose loss at 1.2k: 3.11\n"
     own = read(path, text, patterns=(str(toml),))
