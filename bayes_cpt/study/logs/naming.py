@@ -119,7 +119,11 @@ def domain_of(series: str) -> str:
     >>> domain_of("eval_code_loss"), domain_of("val_loss"), domain_of("eval/c4_en-validation/ppl")
     ('code', 'val', 'c4_en')
     """
+    first, *others = words(series)
     left = FILLER | LOSS_WORDS | {""}
+    if not WORDS["held_out"].isdisjoint(others):
+        # The trainer's own prefix, as in train/val_loss.
+        left = left | WORDS["training"] & {first}
     kept = []
     for part in re.split(r"[/\s]+", series):
         own = [word for word in re.split(rf"[{SIGNS}]+", part) if word.lower() not in left]

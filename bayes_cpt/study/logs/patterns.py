@@ -22,7 +22,6 @@ from bayes_cpt.study.logs.raw import (
     Row,
     as_count,
     as_number,
-    cut_off,
     fail,
     numbers,
     printed_text,
@@ -113,16 +112,16 @@ def text_kinds() -> tuple[str, ...]:
 
 def read_text(path: Path, form: Format, kind: str) -> RawLog:
     """Read a text log line by line."""
-    lines = re.split(r"\r\n|[\r\n]", printed_text(path))
+    *lines, last = re.split(r"\r\n|[\r\n]", printed_text(path))
     if form.instead:
         raise fail(str(path), f"this is {form.program}", form.instead)
     keys = form.model_dump(include={"from_zero", "carries", "no_rates"})
     log = RawLog(str(path), counter=STEP, **keys)
     aside: dict[str, list[int]] = {}
     file = f"{path}, line"
-    if cut_off(lines):
-        log.notes.append(f"{file} {len(lines)}: {CUT_OFF}")
-        lines.pop()
+    if last.strip("\0 "):
+        # Programs end their lines: this one is being written, its last number too.
+        log.notes.append(f"{file} {len(lines) + 1}: {CUT_OFF}")
     log.rows += [Row(file, *found) for found in _matches(lines, form, log.stated, aside)]
     if not log.rows:
         nearest = nearest_formats(lines[:2000])

@@ -20,7 +20,7 @@ from bayes_cpt.errors import StudyError
 from bayes_cpt.study.tables import UTF_16, decoded
 
 EMPTY_CELLS = ("na", "n/a", "null", "none", "-", "--")
-CUT_OFF = "the last line is cut off and was left out"
+CUT_OFF = "the last line has no line break, as if it was cut off: it was left out"
 COMPRESSED = (".gz", ".bz2", ".xz", ".zip")
 PLAIN = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?|[+-]?(?:nan|inf|infinity)", re.I)
 # One separator before three digits: the thousands of a whole number, or a decimal mark.
@@ -277,11 +277,9 @@ def cut_off(lines: Sequence[str]) -> bool:
 
     Examples
     --------
-    >>> cut_off(["step 10: loss 2.912", "step 20: loss 2.8"]), cut_off(["10,2.91", "20,2.87"])
+    >>> cut_off(["step,loss", "10,2.912", "20,2.8"]), cut_off(["10,2.91", "20,2.87"])
     (True, False)
     """
-    if not lines[-1]:
-        return False
     ends = [(re.split(r"\d", line)[0], len(re.split(r"\D", line)[-1])) for line in lines]
     begin, digits = ends[-1]
     return digits < min((own for start, own in ends[:-1] if start == begin), default=0)

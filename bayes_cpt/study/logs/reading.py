@@ -264,7 +264,10 @@ class _Cleaning:
             return self.reading.rate
         series = naming.rate_series(self.cells.names)
         if series is not None:
-            self._say(f"the learning rate is the series {series}")
+            other = naming.rate_series([name for name in self.cells.names if name != series])
+            self._say(
+                f"the learning rate is the series {series}" + (f", not {other}" if other else "")
+            )
         return series
 
     def _unit(self, chosen: Iterable[str]) -> str:

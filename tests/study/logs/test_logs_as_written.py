@@ -333,7 +333,7 @@ def test_packed_logs_are_read(tmp_path: Path) -> None:
         ("val/loss", "val/loss_ema"), ("val_loss", "best_val_loss"), ("eval/loss", "eval/loss_std"),
         ("val_loss", "val_aux_loss"), ("eval/loss", "eval/loss (smoothed)"), ("eval/avg_loss", "eval/total_loss"),
         ("val_loss", "val_loss_moving_avg"), ("valid/loss", "valid/loss_upper_95"), ("val_loss", "train_val_loss_gap"), ("eval/loss", "eval/moe_lb_loss"), ("val_loss_epoch", "val_loss_step"), ("eval_loss", "eval_loss_sum"),
-        ("val_loss", "val_loss_timestamp"), ("val_loss", "val_loss_count"), ("val_loss", "val_loss (summed)"),
+        ("train/val_loss", "val_loss_rank1"), ("val_loss", "val_loss_p90"), ("val_loss", "val_loss_timestamp"), ("val_loss", "val_loss_count"), ("val_loss", "val_loss (summed)"),
         ("eval/loss", "eval/loss_per_sequence"), ("eval/CE loss", "eval/downstream/boolq (CE loss v2)"),
     ],
 )  # fmt: skip
@@ -536,7 +536,7 @@ def test_a_loss_that_is_printed_in_capitals_as_nan_is_none(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("name", "text"),
     [
-        ("a.log", "step 10: train loss 3.0, val loss 2.91\nstep 20: train loss 2.9, val loss 2"),
+        ("a.log", "step 10: train loss 3.0, val loss 2.91\nstep 20: train loss 2.9, val loss 2.8"),
         ("a.csv", "step,val_loss\n10,2.91\n20,2"),
         ("b.csv", "step,val_loss,lr\n10,2.91,1e-4\n20,2.8"),
     ],
@@ -544,7 +544,7 @@ def test_a_loss_that_is_printed_in_capitals_as_nan_is_none(tmp_path: Path) -> No
 def test_a_last_line_that_is_cut_off_is_left_out(name: str, text: str, tmp_path: Path) -> None:
     log = read(tmp_path / name, text)
     assert log.losses == ((10, "val", 2.91),)
-    assert any("the last line is cut off" in note for note in log.notes)
+    assert any("as if it was cut off" in note for note in log.notes)
 
 
 def test_losses_that_a_program_does_not_print_so_are_said(tmp_path: Path) -> None:
