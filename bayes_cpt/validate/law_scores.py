@@ -105,12 +105,6 @@ def stacking_weights(log_densities: Floats) -> Floats:
     return np.asarray(kept / kept.sum())
 
 
-def held_out_weights(log_densities: Floats) -> Floats:
-    """Return the weights that each observation's others give, shape (observations, models)."""
-    others = (np.delete(log_densities, index, axis=0) for index in range(len(log_densities)))
-    return np.stack([stacking_weights(own) for own in others])
-
-
 def mixture_draws(quantiles: Floats, weights: Floats, draws: int) -> Floats:
     """Return draws of mixtures of distributions that are given by their quantiles, shape (draws, points).
 
@@ -184,7 +178,9 @@ class LawScores:
             _fail(refits, laws)
         values = scores.loc[whole].to_numpy()
         weights = dict(zip(laws, stacking_weights(values).tolist(), strict=True))
-        others = pd.DataFrame(held_out_weights(values), index=whole, columns=list(laws))
+        without = [np.delete(values, place, axis=0) for place in range(len(values))]
+        of_others = np.stack([stacking_weights(own) for own in without])
+        others = pd.DataFrame(of_others, index=whole, columns=list(laws))
         rows, points = [], []
         for fold in kept:
             run = str(fold.measured["run"].iloc[0])

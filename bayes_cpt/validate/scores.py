@@ -12,31 +12,16 @@ from bayes_cpt.errors import BayesCPTError
 MASSES = (50, 80, 90)
 COVERAGES = tuple(f"coverage_{mass}" for mass in MASSES)
 # What is averaged over points, by its name in tables.
-MEANS = dict(zip(COVERAGES, (f"covered_{mass}" for mass in MASSES), strict=True)) | {
-    "crps": "crps",
-    "mae": "absolute_error",
-    "bias": "error",
-    "width_90": "width_90",
-}
+MEANS = dict(zip(COVERAGES, (f"covered_{mass}" for mass in MASSES), strict=True))
+MEANS |= {"crps": "crps", "mae": "absolute_error", "bias": "error", "width_90": "width_90"}
 ALL_RUNS = "all points"
 EQUAL_RUNS = "equal weight per run"
 ALL_DOMAINS = "all sets"
 # Upper edges of the horizon's bins and what tables call them; `share` and `ratio` are those of `Fold`.
-HORIZONS: dict[str, tuple[tuple[float, str], ...]] = {
-    "share": (
-        (0.05, "first 5 %"),
-        (0.25, "5 to 25 %"),
-        (0.5, "25 to 50 %"),
-        (0.75, "50 to 75 %"),
-        (1.0, "75 to 100 %"),
-    ),
-    "ratio": (
-        (1.0, "up to 1x"),
-        (1.5, "1 to 1.5x"),
-        (2.0, "1.5 to 2x"),
-        (3.0, "2 to 3x"),
-        (np.inf, "over 3x"),
-    ),
+EDGES = {"share": (0.05, 0.25, 0.5, 0.75, 1.0), "ratio": (1.0, 1.5, 2.0, 3.0, np.inf)}
+HORIZONS = {
+    "share": ("first 5 %", "5 to 25 %", "25 to 50 %", "50 to 75 %", "75 to 100 %"),
+    "ratio": ("up to 1x", "1 to 1.5x", "1.5 to 2x", "2 to 3x", "over 3x"),
 }
 # Steps are whole: the last one before a bin's edge may round to just above it.
 EDGE_SLACK = 1e-9
@@ -93,7 +78,7 @@ def score_points(points: pd.DataFrame, draws: ArrayLike) -> pd.DataFrame:
     points : DataFrame
         Columns run, domain, step and loss, the measured one; others are kept.
     draws : array_like, shape (draws, points)
-        Predictive draws of the loss.
+        Predictive draws of the loss, at least two.
 
     Returns
     -------
@@ -103,11 +88,6 @@ def score_points(points: pd.DataFrame, draws: ArrayLike) -> pd.DataFrame:
         high), crps and pit.
     """
     values, truth = np.asarray(draws, dtype=np.float64), points["loss"].to_numpy(np.float64)
-    if values.ndim != 2 or values.shape[1] != truth.size or len(values) < 2:
-        raise ValueError(
-            f"draws of shape {values.shape} do not fit {truth.shape} points: give (draws, points) "
-            "with at least two draws"
-        )
     if not np.isfinite(values).all():
         bad = points[~np.isfinite(values).all(axis=0)].iloc[0]
         raise DrawsError(f"a draw is not finite at run {bad.run}, {bad.domain}, step {bad.step}")
@@ -167,8 +147,8 @@ def horizons(values: ArrayLike, axis: str) -> pd.Categorical:
     >>> horizons([0.05, 0.051, 1.0], "share").tolist()
     ['first 5 %', '5 to 25 %', '75 to 100 %']
     """
-    edges, words = zip(*HORIZONS[axis], strict=True)
-    return pd.cut(np.asarray(values), [-np.inf, *np.add(edges, EDGE_SLACK)], labels=words)
+    edges = [-np.inf, *np.add(EDGES[axis], EDGE_SLACK)]
+    return pd.cut(np.asarray(values), edges, labels=HORIZONS[axis])
 
 
 def by_horizon(scored: pd.DataFrame, axis: str, keys: Sequence[str] = ()) -> pd.DataFrame:

@@ -9,7 +9,7 @@ import json
 import time
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import version
@@ -83,11 +83,16 @@ class Pool:
 
         The function and the tasks are pickled where they leave this process.
         """
-        from joblib import Parallel, delayed
+        from joblib import Parallel, delayed, parallel_config
 
         if not tasks:
             return
-        with self._backend(len(tasks)):
+        with ExitStack() as stack:
+            where: dict[str, Any] = {"backend": "loky", "n_jobs": self.processes(len(tasks))}
+            if self.dask is not None:
+                client = stack.enter_context(_client(self.dask))
+                where = {"backend": "dask", "client": client, "n_jobs": -1}
+            stack.enter_context(parallel_config(**where))
             calls = (delayed(_in_one_thread)(function, task) for task in tasks)
             yield from Parallel(return_as="generator_unordered", batch_size=1)(calls)
 
@@ -105,20 +110,6 @@ class Pool:
             return 1
         processes = self.processes(tasks)
         return None if processes == 1 else max(1, cpu_count() // processes)
-
-    @contextmanager
-    def _backend(self, tasks: int) -> Iterator[None]:
-        from joblib import parallel_config
-
-        if self.dask is None:
-            with parallel_config(backend="loky", n_jobs=self.processes(tasks)):
-                yield
-            return
-        with (
-            _client(self.dask) as client,
-            parallel_config(backend="dask", client=client, n_jobs=-1),
-        ):
-            yield
 
 
 def _in_one_thread[T, R](function: Callable[[T], R], task: T) -> R:

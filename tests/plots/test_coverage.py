@@ -59,7 +59,7 @@ def test_the_lines_are_the_coverage_of_the_tables() -> None:
             np.testing.assert_allclose(heights, 100 * own[f"coverage_{mass}"])
             assert len(container[2]) == 1
         labels = [label.get_text().split("\n")[0] for label in axes.get_xticklabels()]
-        assert labels == [word for _, word in HORIZONS["share"]]
+        assert labels == list(HORIZONS["share"])
 
 
 def test_histograms_are_densities_of_the_transform_high_at_the_ends_of_a_narrow_forecast() -> None:

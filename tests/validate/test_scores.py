@@ -102,12 +102,6 @@ def test_the_error_of_coverage_counts_runs_not_points() -> None:
     assert np.isnan(table.loc[("a", "general"), "coverage_90_error"])
 
 
-@pytest.mark.parametrize("shape", [(1, 3), (4, 2), (3,)])
-def test_draws_of_another_shape_are_refused(shape: tuple[int, ...]) -> None:
-    with pytest.raises(ValueError, match=r"draws of shape .* do not fit \(3,\) points"):
-        score_points(points_with(np.zeros(3)), np.zeros(shape))
-
-
 def test_a_draw_that_is_not_finite_is_refused() -> None:
     with pytest.raises(ValueError, match="not finite at run a, general, step 2"):
         score_points(points_with(np.zeros(2)), np.array([[0.0, np.nan], [0.0, 1.0]]))
