@@ -268,25 +268,14 @@ class RunValues:
         for name in self.order:
             run, worth, told = self.affordable.plan.run(name), self.values[name], self.told[name]
             cost, most = self.affordable.cost(run), int(told.share.argmax())
-            rows.append(
-                {
-                    "run": name,
-                    "base": run.base or "",
-                    "replay": run.replay,
-                    "steps": run.schedule.steps,
-                    "cost": cost,
-                    "value": worth.value,
-                    "error": worth.error,
-                    "share": worth.value / self.perfect[0] if self.perfect[0] > 0 else 0.0,
-                    "per_1000_steps": 1000.0 * worth.value / cost,
-                    "hurdle": self.hurdle(name),
-                    "changes": self.changes(name),
-                    "about": self.quantities[most][0],
-                    "on": self.quantities[most][1],
-                    "nats": float(told.nats[most]),
-                    "outside": self.outside[name],
-                }
-            )
+            share = worth.value / self.perfect[0] if self.perfect[0] > 0 else 0.0
+            about, on = self.quantities[most]
+            row: dict[str, Any] = {"run": name, "base": run.base or "", "replay": run.replay}
+            row |= {"steps": run.schedule.steps, "cost": cost}
+            row |= {"value": worth.value, "error": worth.error, "share": share}
+            row |= {"per_1000_steps": 1000.0 * worth.value / cost, "hurdle": self.hurdle(name)}
+            row |= {"changes": self.changes(name), "about": about, "on": on}
+            rows.append(row | {"nats": float(told.nats[most]), "outside": self.outside[name]})
         return pd.DataFrame(rows)
 
     def verdict(self, interval: float = 0.9) -> list[str]:
@@ -377,17 +366,19 @@ def next_run(
     goal = read_objective(objective)
     posterior, limits = with_batch(posterior, read_space(space))
     model = FinalLosses.of(posterior, draws, seed)
-    if isinstance(runs, Affordable):
-        affordable = runs
-    elif runs is not None:
-        affordable = Affordable.read(runs, posterior.study)
-    else:
-        affordable = Affordable.default(posterior.frame, posterior.study, steps, posterior.batch)
-        affordable = affordable.with_most_telling(posterior)
+    if runs is None:
+        default = Affordable.default(posterior.frame, posterior.study, steps, posterior.batch)
+        runs = default.with_most_telling(posterior)
+    affordable = runs if isinstance(runs, Affordable) else Affordable.read(runs, posterior.study)
     posterior.check_batch(affordable.plan, "the worth of a next run")
     whole = SearchSpace.of(limits, posterior.study)
     valuation = Valuation.of(model, goal, whole)
-    asked = _quantities(posterior, model)
+    # Coefficients and effects, none of them constant.
+    asked = {
+        (name, member): draws
+        for (kind, name, member), draws in quantities(posterior, model.parameters).items()
+        if kind != "parameter" and np.ptp(draws) > 0
+    }
     searched = search(valuation, whole, SearchCriterion(seed=seed), candidates)
     rows = _contending(searched, seed)
     chosen, now = searched.candidates.take(rows), int(np.searchsorted(rows, searched.chosen))
@@ -410,15 +401,6 @@ def next_run(
         outside={run.name: _outside(study, plan, run) for run in plan.runs},
         edges=searched.edges(whole),
     )
-
-
-def _quantities(posterior: Posterior, model: FinalLosses) -> dict[Label, Floats]:
-    """Return draws of coefficients and effects, by name and validation set; none of them constant."""
-    return {
-        (name, member): draws
-        for (kind, name, member), draws in quantities(posterior, model.parameters).items()
-        if kind != "parameter" and np.ptp(draws) > 0
-    }
 
 
 def _contending(searched: Search, seed: int) -> Ints:

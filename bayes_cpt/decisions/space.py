@@ -293,8 +293,6 @@ def narrowed(
             name, amount = "steps", np.floor(amount / float(taken[name]))
         chosen[name] = amount
     chosen = {name: own for name, own in chosen.items() if own is not None}
-    replaced = {
-        name for pair in PAIRS if chosen.keys() & set(pair) for name in pair
-    } | chosen.keys()
+    replaced = {name for pair in PAIRS if chosen.keys() & set(pair) for name in pair}
     kept = {name: getattr(space, name) for name in space.model_fields_set - replaced}
     return read_space({**kept, **chosen})

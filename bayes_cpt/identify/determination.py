@@ -300,13 +300,13 @@ def expected(
         precision = np.eye(place.size) + np.sum(list(told.values()), axis=0)
         everywhere = np.zeros(len(wide.labels))
         everywhere[known] = place
-        more = information(wide, candidates, everywhere).values()
+        more = information(wide, candidates, everywhere)
         covariance = _covariance_left(slopes, precision)
         sd = np.sqrt(np.diag(covariance))
         found.append(
             (
                 contractions(slopes, precision),
-                np.stack([contractions(slopes, precision + marginal(own, known)) for own in more]),
+                [contractions(slopes, precision + marginal(own, known)) for own in more.values()],
                 ratio(covariance, sd[:, None] * sd, where_none=0.0),
                 sd,
             )
@@ -314,8 +314,7 @@ def expected(
     kept, with_more, alike, sd = (np.median(own, axis=0) for own in zip(*found, strict=True))
     labels = list(directions)
     table = _labelled(labels, derived.tried(free.frame, study))
-    names = list(dict.fromkeys(curve.run for curve in candidates.curves))
-    added = pd.DataFrame(with_more, index=names)
+    added = pd.DataFrame(with_more, index=list(more))
     # What no two runs differ in is told by the run that would show it.
     showing = {effect.name: effect.run for effect in derived.effects_of(free.frame)}
     best = table["tried"] | (kept < IDENTIFIED)

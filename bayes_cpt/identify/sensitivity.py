@@ -111,8 +111,7 @@ def _asked(
 ) -> dict[tuple[str, str, str], Floats]:
     """Return draws of everything asked about, by kind, quantity and validation set."""
     frame, found = posterior.frame, quantities(posterior, parameters)
-    target = posterior.study if plan is None else as_plan(posterior, plan)
-    runs = frame.spec.law.last_phase_runs(target)
+    runs = frame.spec.law.last_phase_runs(as_plan(posterior, plan))
     last = [(run.name, d, run.schedule.steps) for run in runs for d in frame.domains]
     at = pd.DataFrame(last, columns=["run", "domain", "step"])
     curves = prepare(posterior, plan, at=at).curves(frame)

@@ -87,21 +87,13 @@ class TurningLength:
             values = length.to_numpy()
             returning = values[np.isfinite(values) & (values > 0)]
             turning = central(returning if returning.size else [np.nan], interval)
-            rows.append(
-                {
-                    "run": str(length["run"].item()),
-                    "course": str(length["course"].item()),
-                    "balance": float(length["balance"]),
-                    "planned_steps": int(self.draws["steps"][run]),
-                    **central(change, interval, "change"),
-                    "back": float(np.mean(change <= ROUNDING)),
-                    "never_rises": float(np.mean(values == 0)),
-                    "returns": returning.size / values.size,
-                    "never_returns": float(np.mean(np.isinf(values))),
-                    **turning,
-                    "outside": self._outside(run, float(turning["median"])),
-                }
-            )
+            row = {name: length[name].item() for name in ("run", "course", "balance")}
+            row |= {"planned_steps": int(self.draws["steps"][run])}
+            row |= central(change, interval, "change")
+            row |= {"back": np.mean(change <= ROUNDING), "never_rises": np.mean(values == 0)}
+            row |= {"returns": returning.size / values.size}
+            row |= {"never_returns": np.mean(np.isinf(values)), **turning}
+            rows.append(row | {"outside": self._outside(run, float(turning["median"]))})
         return pd.DataFrame(rows)
 
     def _outside(self, run: int, typical: float) -> str:
