@@ -128,7 +128,7 @@ def _first(loo: "CurveLoo | str") -> str:
 
 
 def _parts(result: "Comparison") -> list[Part]:
-    from bayes_cpt.report.forecasts import left_out
+    from bayes_cpt.report.numbers import left_out
 
     scores, loo = result.scores, result.curve_loo
     parts: list[Part] = []

@@ -11,7 +11,7 @@ from rich.text import Text
 import bayes_cpt
 from bayes_cpt.cli.options import ChainDraws, command
 from bayes_cpt.cli.output import Answer, Output, OutputFile
-from bayes_cpt.cli.running import explained, law_alarms, of_fit
+from bayes_cpt.cli.running import law_alarms, of_fit
 from bayes_cpt.report.tables import Table
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def fit_and_save(
     cores: int | None = None,
 ) -> tuple["Posterior", Answer]:
     """Fit and save; return the posterior, and what there is to say of it."""
-    from bayes_cpt.report.fit import Convergence, fit_verdict
+    from bayes_cpt.report.fit import convergence, fit_verdict
     from bayes_cpt.report.words import sentence
     from bayes_cpt.validate.folds import fittable
 
@@ -103,8 +103,14 @@ def fit_and_save(
     from bayes_cpt.identify.determination import facts
     from bayes_cpt.inference.posterior import LOWEST_CONTRACTION
 
-    with written.progress() as report, explained():
-        posterior = bayes_cpt.fit(study, spec, seed, draws=draws, progress=report, cores=cores)
+    try:
+        with written.progress() as report:
+            posterior = bayes_cpt.fit(study, spec, seed, draws=draws, progress=report, cores=cores)
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(
+            f"Interrupted after {time.monotonic() - started:.0f} s, nothing was written. A fit cannot be "
+            "resumed: start it again. The same --seed gives the same draws."
+        ) from None
     seconds = time.monotonic() - started
     file.write(posterior.save)
     quality, table = fit_quality(posterior), posterior.summary(coefficients=False)
@@ -113,7 +119,7 @@ def fit_and_save(
     # Again, with the facts, which took seconds: what took minutes was written before.
     file.write(posterior.save)
     verdict = fit_verdict(posterior, quality, known)
-    content = asdict(Convergence.of(posterior, table)) | {
+    content = convergence(posterior, table) | {
         "study_digest": posterior.tree.attrs["study_digest"],
         "seconds": round(seconds, 1),
         "quality": quality,

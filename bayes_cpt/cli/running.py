@@ -1,8 +1,6 @@
 """What verbs share: answers on a fit, interruptions, and lines that do not parse."""
 
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -36,7 +34,6 @@ def of_fit(
     """Return an answer that stands on a fit, with the facts of that fit and whether to trust it."""
     from bayes_cpt.report.fit import unmeasured_words, warning
 
-    unknown = unmeasured_words(posterior.frame)
     about = {
         "study": posterior.study.name,
         "model": posterior.frame.spec.name,
@@ -47,7 +44,7 @@ def of_fit(
         "unmeasured": posterior.frame.unmeasured,
     }
     found = [*problems, *warning(posterior)]
-    notes = [unknown] if unknown else []
+    notes = list(filter(None, [unmeasured_words(posterior.frame)]))
     return Answer(about | dict(content), verdict, parts, found, notes, written)
 
 
@@ -56,10 +53,8 @@ def law_alarms(posterior: "Posterior", *, verbose: bool) -> list[Part]:
     from bayes_cpt.report.fit import law_words
 
     alarms = law_words(posterior).sentences
-    shown = alarms if verbose else alarms[:ALARMS]
-    return (
-        [heading("Where the law misses its runs"), *(f" {own}" for own in shown)] if shown else []
-    )
+    shown = [f" {own}" for own in (alarms if verbose else alarms[:ALARMS])]
+    return [heading("Where the law misses its runs"), *shown] if shown else []
 
 
 def advised(
@@ -116,20 +111,6 @@ def advised(
     parts.append(Text(source if verbose else f"{source} --verbose says why.", "dim"))
     told = {"facts": asdict(known), **tables, **content, "sentences": sentences}
     return of_fit(posterior, told, verdict, parts, problems=problems, written=[results])
-
-
-@contextmanager
-def explained() -> Iterator[None]:
-    """Let an interruption of a fit inside say what it means."""
-    started = time.monotonic()
-    try:
-        yield
-    except KeyboardInterrupt:
-        spent = time.monotonic() - started
-        raise KeyboardInterrupt(
-            f"Interrupted after {spent:.0f} s, nothing was written. A fit cannot be resumed: start it "
-            "again. The same --seed gives the same draws."
-        ) from None
 
 
 def usage_words(error: Exception, program: str) -> str:

@@ -3,7 +3,7 @@
 import math
 import textwrap
 from collections.abc import Collection
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import xarray as xr
@@ -19,7 +19,6 @@ from bayes_cpt.plots import panels
 from bayes_cpt.plots.style import (
     BAND,
     GREY,
-    INK,
     LOSS,
     PALE,
     WIDE_BAND,
@@ -97,7 +96,6 @@ def prior_predictive(
         f"{CURVES} curves drawn from the priors": panels.line(GREY, linewidth=0.8),
         "50 % of prior draws": panels.patch(GREY, 3 * WIDE_BAND),
         "90 % of prior draws": panels.patch(GREY, 1.5 * WIDE_BAND),
-        "measured": panels.dot(INK),
     }
     panels.legend(figure, entries)
     return figure
@@ -142,7 +140,6 @@ def fitted(posterior: Posterior, runs: Collection[str] | None = None) -> Figure:
             panels.dots(panel, *study.curve(run.name, domain), after=steps[0] - 2)
             panels.widen(panel, SPAN)
     entries = {
-        "measured": panels.dot(INK),
         "law's curve, median": panels.line(GREY),
         "law's curve, 90 % credible": panels.patch(GREY, 2 * BAND),
         "a new run like this one, 90 % predictive": panels.patch(GREY, 2 * WIDE_BAND),
@@ -180,6 +177,8 @@ def forecast(
     names = [str(name) for name in dataset["run"].to_numpy()]
     domains = [str(name) for name in dataset["domain"].to_numpy()]
     known = set() if measured is None else {run.name for run in measured.runs}
+    fitted_runs = {run.name for run in posterior.study.runs}
+    seen = "measured" if fitted_runs.issuperset(names) else "measured, not fitted"
     columns = min(COLUMNS, len(names)) if width is None else 1
     rows, deep = math.ceil(len(names) / columns), len(domains) + 1
     # At a given width panels are lower, and the legend has more rows.
@@ -204,7 +203,7 @@ def forecast(
             steps, loss = panels.draws_of(run_curves["loss"].sel(domain=domain))
             panels.curve(axes, steps, loss, color=colour(i))
             if measured is not None and name in known:
-                panels.dots(axes, *measured.curve(name, domain), after=steps[0] - 2)
+                panels.dots(axes, *measured.curve(name, domain), after=steps[0] - 2, label=seen)
             dress(axes, ticks=6, ylabel="" if column else f"{domain}\n{unit}")
             panels.step_axis(axes, last)
             axes.tick_params(labelbottom=False, labelleft=column == 0)
@@ -215,10 +214,6 @@ def forecast(
         panels.rate_strip(strip, last, str(run_curves["phase"].item()), named=column == 0)
         strip.set(ylim=(0, 1.1 * top), yticks=[0, top], yticklabels=["0", f"{top:.3g}"])
     entries = {"median": panels.line(GREY)} | panels.band_marks(KINDS[dataset.attrs["kind"]])
-    if known.intersection(names):
-        fitted_runs = {run.name for run in posterior.study.runs}
-        seen = "measured" if fitted_runs.issuperset(names) else "measured, not fitted"
-        entries[seen] = panels.dot(INK)
     panels.legend(figure, entries)
     return figure
 
@@ -249,7 +244,6 @@ def log_forecast(found: "LogForecast") -> Figure:
     *above, strip = figure.subplots(len(domains) + 1, 1, height_ratios=[*[1.0] * len(domains), 0.3])
     last = max(schedule.steps for schedule in found.ways.values())
     mass = f"{100 * float(found.curves['interval'].iloc[0]):g} %"
-    entries: dict[str, Any] = {"measured": panels.dot(INK)}
     for axes, domain in zip(above, domains, strict=True):
         measured = found.measured[found.measured["domain"] == domain]
         panels.dots(axes, measured["step"], measured["loss"])
@@ -262,9 +256,9 @@ def log_forecast(found: "LogForecast") -> Figure:
         panels.step_axis(axes, last)
         axes.tick_params(labelbottom=False)
     for i, (way, schedule) in enumerate(found.ways.items()):
-        strip.plot(range(1, schedule.steps + 1), schedule.learning_rates(), color=colour(i))
-        entries[f"{way}, {mass} band"] = panels.line(colour(i))
+        steps, rates = range(1, schedule.steps + 1), schedule.learning_rates()
+        strip.plot(steps, rates, color=colour(i), label=f"{way}, {mass} band")
     strip.set_ylim(bottom=0.0)
     panels.rate_strip(strip, last, found.run.phase)
-    panels.legend(figure, entries)
+    panels.legend(figure)
     return figure

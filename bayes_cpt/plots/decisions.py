@@ -44,6 +44,7 @@ ORDER = ("replay", "targets", "relative_peak", "peak", "steps", "base")
 MOST_PANELS, MOST_SLICES = 4, 2
 BINS, PAD = 24, 0.02
 OPTIMUM, FRONT, BROKEN = PALETTE[0], PALETTE[2], PALETTE[1]
+EACH_BEST: Any = {"label": "each draw's own best", "color": OPTIMUM, "alpha": 2 * BAND}
 # Next runs that are shown, the best first.
 MOST_RUNS = 16
 SCHEDULES = {
@@ -91,7 +92,8 @@ def decision(decision: Decision) -> Figure:
         axes.tick_params(labelleft=axes is lower[1])
     if numeric:
         lower[1].set_ylabel("cost of choosing otherwise (nats)")
-    panels.legend(figure, _entries(decision, bool(searched), bool(numeric)))
+    recommended = panels.line(INK, marker="*", markersize=9, linestyle="--")
+    panels.legend(figure, {"recommended": recommended})
     return figure
 
 
@@ -111,9 +113,11 @@ def _optimum(axes: Axes, decision: Decision, name: str) -> None:
     logarithmic = decision.space.quantities[name].scale == "log"
     edges = (np.geomspace if logarithmic else np.linspace)(low, high, BINS + 1)
     near = decision.near.column(name)
-    axes.axvspan(near.min(), near.max(), color=PALE, alpha=BAND, linewidth=0.0, zorder=0)
+    band: dict[str, Any] = {"color": PALE, "alpha": BAND, "linewidth": 0.0, "zorder": 0}
+    within = f"within {decision.criterion.tolerance:g} nats of the best"
+    axes.axvspan(near.min(), near.max(), label=within, **band)
     counts, _ = np.histogram(values, np.r_[edges[:-1], edges[-1] * (1 + 1e-9)])
-    axes.stairs(counts / values.size, edges, fill=True, color=OPTIMUM, alpha=2 * BAND)
+    axes.stairs(counts / values.size, edges, fill=True, **EACH_BEST)
     axes.axvline(float(chosen), color=INK, linestyle="--", linewidth=1.0)
     _horizontal(axes, low, high, logarithmic)
 
@@ -121,7 +125,7 @@ def _optimum(axes: Axes, decision: Decision, name: str) -> None:
 def _shares(axes: Axes, values: Any, chosen: Any, listed: Any, label: str) -> None:
     """Draw a bar for each listed value, the recommended one marked."""
     places, shares = np.arange(listed.size), [np.mean(values == choice) for choice in listed]
-    axes.barh(places, shares, color=OPTIMUM, alpha=2 * BAND)
+    axes.barh(places, shares, **EACH_BEST)
     names = [choice if isinstance(choice, str) else f"{choice:g}" for choice in listed.tolist()]
     axes.set_yticks(places, names)
     axes.plot(0.03, np.flatnonzero(listed == chosen)[0], "*", color=INK, markersize=9)
@@ -138,12 +142,15 @@ def _front(axes: Axes, decision: Decision) -> None:
         axes.text(0.5, 0.5, said, ha="center", va="center", color=GREY, transform=axes.transAxes)
         return
     x, y = traded(front.losses).mean(axis=2)
-    axes.plot(x, y, color=FRONT, marker="o", markersize=2.5)
+    axes.plot(x, y, color=FRONT, marker="o", markersize=2.5, label="front of expected losses")
     draws = traded(decision.contenders.losses)
     losses = draws.mean(axis=2)
-    panels.intervals(axes, losses[1, 0], draws[0, 0], PALE, zorder=1)
-    panels.intervals(axes, losses[0, 0], draws[1, 0], PALE, upright=True, zorder=1)
-    axes.plot(*losses[:, 1:], "o", color=INK, markersize=4, markerfacecolor="white", zorder=4)
+    pale: dict[str, Any] = {"label": "losses as recommended, 50 and 90 % credible", "zorder": 1}
+    panels.intervals(axes, losses[1, 0], draws[0, 0], PALE, **pale)
+    panels.intervals(axes, losses[0, 0], draws[1, 0], PALE, upright=True, **pale)
+    ring: dict[str, Any] = {"color": INK, "markersize": 4, "markerfacecolor": "white", "zorder": 4}
+    if len(decision.contenders) > 1:
+        axes.plot(*losses[:, 1:], "o", label="runners-up", **ring)
     axes.plot(*losses[:, :1], "*", color=INK, markersize=11, zorder=5)
     dress(axes, ticks=6)
     axes.set_xlabel(f"loss on {domains[0]} (nats/token)", color=colour(0))
@@ -166,11 +173,15 @@ def _slice(axes: Axes, decision: Decision, across: Slice) -> None:
     else:
         panels.intervals(axes, values, costs, OPTIMUM, upright=True)
         dots = {"marker": "o", "markersize": 4, "linestyle": ""}
-    axes.plot(values, costs.mean(axis=0), color=OPTIMUM, **dots)
+    mean = "mean cost, 50 and 90 % credible"
+    axes.plot(values, costs.mean(axis=0), color=OPTIMUM, label=mean, **dots)
     if not across.allowed.all():
         broken = np.where(across.allowed, np.nan, 0.0)
-        axes.plot(values, broken, color=BROKEN, linewidth=3.0, solid_capstyle="butt")
-    axes.axhline(decision.criterion.tolerance, color=GREY, linestyle=":", linewidth=1.0)
+        bar: dict[str, Any] = {"color": BROKEN, "linewidth": 3.0, "solid_capstyle": "butt"}
+        axes.plot(values, broken, label="breaks a constraint", **bar)
+    tolerance = decision.criterion.tolerance
+    label = f"{tolerance:g} nats"
+    axes.axhline(tolerance, color=GREY, linestyle=":", linewidth=1.0, label=label)
     chosen = float(decision.contenders.candidates.column(across.name)[0])
     axes.axvline(chosen, color=INK, linestyle="--", linewidth=1.0)
     dress(axes, ticks=5, xlabel=LABELS[across.name])
@@ -188,27 +199,6 @@ def _horizontal(axes: Axes, low: float, high: float, logarithmic: bool) -> None:
     else:
         axes.xaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 2.5, 5, 10]))
         axes.set_xlim(low - PAD * (high - low), high + PAD * (high - low))
-
-
-def _entries(decision: Decision, optimum: bool, slices: bool) -> dict[str, Any]:
-    tolerance = f"{decision.criterion.tolerance:g} nats"
-    entries = {"recommended": panels.line(INK, marker="*", markersize=9, linestyle="--")}
-    if several := len(decision.valuation.model.domains) > 1:
-        entries |= {
-            "front of expected losses": panels.line(FRONT, marker="o", markersize=3),
-            "losses as recommended, 50 and 90 % credible": panels.line(PALE, linewidth=3.2),
-        }
-    if several and len(decision.contenders) > 1:
-        entries["runners-up"] = panels.dot(INK, markersize=4, markerfacecolor="white")
-    if optimum:
-        entries["each draw's own best"] = panels.patch(OPTIMUM, 2 * BAND)
-        entries[f"within {tolerance} of the best"] = panels.patch(PALE, BAND)
-    if slices:
-        entries["mean cost, 50 and 90 % credible"] = panels.line(OPTIMUM)
-        entries[tolerance] = panels.line(GREY, linestyle=":")
-        if any(not across.allowed.all() for across in decision.slices):
-            entries["breaks a constraint"] = panels.line(BROKEN, linewidth=3.0)
-    return entries
 
 
 @styled
@@ -233,16 +223,13 @@ def next_run(result: RunValues) -> Figure:
     rows, places = result.table().set_index("run").loc[names], np.arange(len(names))[::-1]
     scale = 1000.0 / rows["cost"]
     style: dict[str, Any] = {"fmt": "o", "color": PALETTE[0], "markersize": 4, "linewidth": 1.2}
+    style["label"] = "value, ± 2 Monte Carlo errors"
     axes.errorbar(scale * rows["value"], places, xerr=2.0 * scale * rows["error"], **style)
-    bar: dict[str, Any] = {"marker": "|", "markersize": 8, "markeredgewidth": 1.6}
-    axes.plot(scale * rows["hurdle"], places, linestyle="", color=PALETTE[1], **bar)
+    bar: dict[str, Any] = {"color": PALETTE[1], "markersize": 8, "markeredgewidth": 1.6}
+    axes.plot(scale * rows["hurdle"], places, "|", label="must be worth, to pay", **bar)
     axes.axvline(0.0, color=GREY, linewidth=0.8)
     panels.rows(axes, names, xlabel="nats per 1,000 steps of cost")
-    entries = {
-        "value, ± 2 Monte Carlo errors": panels.line(PALETTE[0], marker="o", markersize=4),
-        "must be worth, to pay": panels.dot(PALETTE[1], **bar),
-    }
-    panels.legend(figure, entries)
+    panels.legend(figure)
     return figure
 
 
@@ -264,17 +251,14 @@ def schedules(choice: ScheduleChoice) -> Figure:
     whole, last = figure.subplots(1, 2)
     steps = np.arange(1, choice.steps + 1)
     for family in reversed(FAMILIES):
-        rates = choice.schedules[family].learning_rates()
-        whole.plot(steps, rates, color=SCHEDULES[family][1])
-        last.plot(steps[::-1], rates, color=SCHEDULES[family][1])
+        rates, (name, shade) = choice.schedules[family].learning_rates(), SCHEDULES[family]
+        whole.plot(steps, rates, color=shade, label=name)
+        last.plot(steps[::-1], rates, color=shade)
     dress(whole, title="schedules", xlabel="CPT step", ylabel="learning rate", ylim=(0, None))
     whole.xaxis.set_major_locator(MaxNLocator(4))
     first = choice.schedules[WSD].peak
     last.set(xscale="log", yscale="log", xlim=(choice.steps, 1), ylim=(1e-4 * first, 1.5 * first))
-    labels: dict[str, Any] = {
-        "xlabel": "steps to go (logarithmic)",
-        "ylabel": "learning rate (logarithmic)",
-    }
-    dress(last, grid=False, title="towards the end", **labels)
-    panels.legend(figure, {name: panels.line(shade) for name, shade in SCHEDULES.values()})
+    last.set(xlabel="steps to go (logarithmic)", ylabel="learning rate (logarithmic)")
+    dress(last, grid=False, title="towards the end")
+    panels.legend(figure)
     return figure

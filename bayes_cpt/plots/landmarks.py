@@ -43,6 +43,8 @@ CURVES = {
     "expected": ("the run", INK, "-"),
 }
 BASE = ("power", "annealing_pt", "peak")
+# Where nothing was studied.
+SHADE: Any = {"color": GREY, "alpha": 0.12, "linewidth": 0.0, "zorder": 0}
 # Name and colour of the parts; a term that is not listed has its own name.
 PARTS = {
     "annealing_cpt": ("CPT annealing", PALETTE[2]),
@@ -83,12 +85,9 @@ def landmarks(turning: TurningLength, critical: CriticalPoint | None = None) -> 
     entries |= {
         "50 and 90 % credible": panels.line(GREY, linewidth=panels.INTERVAL_WIDTHS[1]),
         "beyond the axis, or never": panels.dot(GREY, marker=">", markersize=6),
-        "planned length": panels.dot(INK, marker="|", markersize=8),
-        "longer than any fitted run": panels.patch(GREY, 0.12),
     }
     if critical is not None:
         _critical(grid[1], critical)
-        entries["bases of the study"] = panels.line(INK, linewidth=0.8, linestyle=":")
     panels.legend(figure, entries)
     return figure
 
@@ -98,13 +97,14 @@ def _turning(axes: Axes, turning: TurningLength, runs: int) -> None:
     courses = [str(course) for course in draws["course"].to_numpy()]
     lengths = draws["length"].sel(balance=1.0).transpose("run", "course", "draw").to_numpy()
     planned, horizon = draws["steps"].to_numpy(), float(draws.attrs["horizon"])
-    axes.axvspan(turning.longest, horizon, color=GREY, alpha=0.12, linewidth=0.0, zorder=0)
+    axes.axvspan(turning.longest, horizon, label="longer than any fitted run", **SHADE)
     for run in range(runs):
         row = runs - 1 - run
         for course in range(len(courses)):
             place = row + APART * (0.5 * (len(courses) - 1) - course)
             _interval(axes, lengths[run, course], place, (FIRST, horizon), PALETTE[course])
-        axes.plot(planned[run], row, "|", color=INK, markersize=12, zorder=4)
+        tick: dict[str, Any] = {"color": INK, "markersize": 12, "zorder": 4}
+        axes.plot(planned[run], row, "|", label="planned length", **tick)
         back = np.mean(lengths[run, courses.index("stretched")] <= planned[run])
         panels.beside(axes, f"{100 * back:.0f} %", row)
     panels.rows(
@@ -128,7 +128,8 @@ def _critical(axes: Axes, critical: CriticalPoint) -> None:
             aside: Any = {"xytext": (-8, 3), "ha": "right", "va": "bottom", "color": GREY}
             panels.beside(axes, "there is none", place, **aside)
     for steps in bases:
-        axes.axvline(steps, color=INK, linewidth=0.8, linestyle=":", zorder=1)
+        dotted: dict[str, Any] = {"linewidth": 0.8, "linestyle": ":", "zorder": 1}
+        axes.axvline(steps, color=INK, label="bases of the study", **dotted)
     dress(
         axes,
         grid=False,
@@ -180,7 +181,7 @@ def response(*responses: Response) -> Figure:
         panels.rows(axes, labels, xlabel=LOSS, ylabel="" if i else choice)
         axes.tick_params(labelleft=i == 0)
         for row in not_studied:
-            axes.axhspan(row - 0.5, row + 0.5, color=GREY, alpha=0.12, linewidth=0.0, zorder=0)
+            axes.axhspan(row - 0.5, row + 0.5, label="not studied", **SHADE)
         for k, each in enumerate(responses):
             draws = each.draws["loss"].sel(domain=domain).transpose("draw", "value").to_numpy()
             rows = [len(values) - 1 - values.index(own) for own in each.draws["value"].to_numpy()]
@@ -189,14 +190,8 @@ def response(*responses: Response) -> Figure:
             panels.intervals(axes, places, draws, shade)
             axes.plot(np.median(draws, axis=0), places, "o", color=shade, markersize=4)
         start = widest["start"].sel(domain=domain).median("draw")
-        axes.plot(
-            start,
-            np.arange(len(values))[::-1],
-            "o",
-            color=INK,
-            markersize=4,
-            markerfacecolor="none",
-        )
+        ring: dict[str, Any] = {"color": INK, "markersize": 4, "markerfacecolor": "none"}
+        axes.plot(start, np.arange(len(values))[::-1], "o", label="of the base", **ring)
     ways = {True: "re-warmed to the run's peak", False: "not re-warmed"}
     marks = {"marker": "o", "markersize": 4}
     entries = {
@@ -207,10 +202,7 @@ def response(*responses: Response) -> Figure:
     }
     if len(responses) == 1:
         entries = {"last loss": panels.line(GREY, **marks)}
-    entries["of the base"] = panels.dot(INK, markersize=6, markerfacecolor="none")
     entries["50 and 90 % credible"] = panels.line(GREY, linewidth=panels.INTERVAL_WIDTHS[1])
-    if not_studied.size:
-        entries["not studied"] = panels.patch(GREY, 0.12)
     panels.legend(figure, entries)
     return figure
 
@@ -238,14 +230,11 @@ def hidden_curves(curves: xr.Dataset, run: str | None = None) -> Figure:
     figure, axes_row = panels.by_set(domains, SIZE[0], SIZE[1] + 0.6, title)
     for i, axes in enumerate(axes_row):
         here = one_run.sel(domain=domains[i]).dropna("step")
-        for key, (_, shade, dashes) in CURVES.items():
-            _law_curve(axes, here[key], shade, dashes)
+        for key, (label, shade, dashes) in CURVES.items():
+            _law_curve(axes, here[key], label, shade, dashes)
         dress(axes, ticks=6, ylabel=LOSS if i == 0 else "")
-        panels.step_axis(axes, int(here["step"][-1]), panels.step_label("cpt"))
-    entries = {
-        label: panels.line(shade, linestyle=dashes) for label, shade, dashes in CURVES.values()
-    }
-    panels.legend(figure, entries | {"90 % credible band": panels.patch(GREY, BAND)})
+        panels.step_axis(axes, int(here["step"][-1]), "cpt")
+    panels.legend(figure, {"90 % credible band": panels.patch(GREY, BAND)})
     return figure
 
 
@@ -280,9 +269,8 @@ def decomposition(
     name, phase = chosen.name, chosen.phase
     parts = decompose(posterior, plan, [name]).sel(run=name)
     domains = [str(domain) for domain in parts["domain"].to_numpy()]
-    base = (
-        parts[[part for part in BASE if part in parts]].to_dataarray().sum("variable", skipna=False)
-    )
+    of_base = parts[[part for part in BASE if part in parts]]
+    base = of_base.to_dataarray().sum("variable", skipna=False)
     added = [part for part in parts.attrs["parts"] if part not in BASE and parts[part].any()]
 
     shades = {
@@ -295,30 +283,30 @@ def decomposition(
     for i, domain in enumerate(domains):
         own, lowest = parts.sel(domain=domain), grid[-1, i]
         panels.name_set(grid[0, i], domain, i)
-        _law_curve(grid[0, i], own["expected"], INK)
-        _law_curve(grid[0, i], base.sel(domain=domain), GREY, "--")
+        _law_curve(grid[0, i], own["expected"], "expected loss", INK)
+        of_base = "base: forward area and PT annealing"
+        _law_curve(grid[0, i], base.sel(domain=domain), of_base, GREY, "--")
         if added:
             lowest.sharey(grid[1, 0])
             lowest.axhline(0.0, color=GREY, linewidth=0.7)
-        for part, (_, shade) in shades.items():
-            _law_curve(lowest, own[part], shade, alpha=BAND)
+        for part, (named, shade) in shades.items():
+            _law_curve(lowest, own[part], named, shade, alpha=BAND)
         for axes, label in zip(grid[:, i], labels, strict=True):
             dress(axes, ticks=6, ylabel="" if i else label)
-            panels.step_axis(axes, last, panels.step_label(phase) if axes is lowest else "")
+            panels.step_axis(axes, last, phase if axes is lowest else "")
             axes.tick_params(labelbottom=axes is lowest)
-    entries = {
-        "expected loss": panels.line(INK),
-        "base: forward area and PT annealing": panels.line(GREY, linestyle="--"),
-    }
-    entries |= {label: panels.line(shade) for label, shade in shades.values()}
-    entries["90 % credible band"] = panels.patch(GREY, BAND)
-    panels.legend(figure, entries)
+    panels.legend(figure, {"90 % credible band": panels.patch(GREY, BAND)})
     return figure
 
 
 def _law_curve(
-    axes: Axes, curve: xr.DataArray, shade: str, dashes: str = "-", alpha: float = BAND / 2
+    axes: Axes,
+    curve: xr.DataArray,
+    label: str,
+    shade: str,
+    dashes: str = "-",
+    alpha: float = BAND / 2,
 ) -> None:
     """Draw the median of a curve's draws over their central 90 %."""
-    known = panels.draws_of(curve)
-    panels.curve(axes, *known, (BAND_MASS,), color=shade, alpha=alpha, linestyle=dashes)
+    line: dict[str, Any] = {"color": shade, "linestyle": dashes, "label": label}
+    panels.curve(axes, *panels.draws_of(curve), (BAND_MASS,), alpha=alpha, **line)

@@ -1,7 +1,8 @@
 """Small multiples: panels in blocks, step axes, bands, titles and legends."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Literal
 
 import numpy as np
@@ -55,7 +56,7 @@ def blocks(
             dress(panel)
             title(panel, run.name, origin(run.replay, run.base))
             lowest = i >= len(runs) - columns
-            step_axis(panel, run.schedule.steps, step_label(run.phase) if lowest else "")
+            step_axis(panel, run.schedule.steps, run.phase if lowest else "")
         name = f"validation set: {domain}"
         part.suptitle(name, color=colour(index), fontsize=LARGE, fontweight="bold")
         part.supylabel(LOSS, fontsize="medium")
@@ -65,12 +66,14 @@ def blocks(
 
 def halves(figure: Figure, count: int) -> list[SubFigure]:
     """Return a figure's parts, side by side."""
-    parts = figure.subfigures(1, count, wspace=0.02, squeeze=False)
-    return [parts[0, i] for i in range(count)]
+    return list(figure.subfigures(1, count, wspace=0.02, squeeze=False)[0])
 
 
-def step_axis(axes: Axes, steps: int, label: str = "") -> None:
-    """Make the horizontal axis the square root of the step, from the transfer to the last step."""
+def step_axis(axes: Axes, steps: int, phase: str = "") -> None:
+    """Make the horizontal axis the square root of the step, from the transfer to the last step.
+
+    The axis is named where a phase is given.
+    """
     axes.set_xscale(
         "function", functions=(lambda x: np.sign(x) * np.sqrt(np.abs(x)), lambda x: x * np.abs(x))
     )
@@ -79,8 +82,8 @@ def step_axis(axes: Axes, steps: int, label: str = "") -> None:
     names = [f"{mark / 1000:g}k" if mark >= 1000 else f"{mark}" for mark in marks]
     axes.set_xticks(marks, names, minor=False)
     axes.set_xticks([], minor=True)
-    if label:
-        axes.set_xlabel(f"{label} (square-root axis)")
+    if phase:
+        axes.set_xlabel(f"{phase.upper()} step (square-root axis)")
 
 
 def _rounded(value: float) -> int:
@@ -181,9 +184,9 @@ def dots(
 ) -> None:
     """Draw measured losses after step `after`: a band of PT begins after the warm-up."""
     late = np.asarray(steps) > after
-    steps, losses = np.asarray(steps)[late], np.asarray(losses)[late]
-    style: dict[str, Any] = {"s": 7.0, "color": INK, "linewidths": 0.0, "zorder": 3.0}
-    axes.scatter(steps, losses, clip_on=False, **(style | options))
+    style: dict[str, Any] = {"s": 7.0, "color": INK, "linewidths": 0.0, "label": "measured"}
+    drawn = {"clip_on": False, "zorder": 3.0} | style | options
+    axes.scatter(np.asarray(steps)[late], np.asarray(losses)[late], **drawn)
 
 
 def widen(axes: Axes, span: float) -> None:
@@ -214,31 +217,25 @@ def origin(replay: float | None, base: str | None) -> list[str]:
     return [f"replay {replay:g}, from {base}"] if base else []
 
 
-def step_label(phase: str) -> str:
-    """Return the name of the step axis of a phase."""
-    return f"{phase.upper()} step"
-
-
 def rate_strip(axes: Axes, steps: int, phase: str, *, named: bool = True) -> None:
     """Dress the low panel of learning rates under panels of losses."""
     dress(axes, grid=False)
-    step_axis(axes, steps, step_label(phase))
+    step_axis(axes, steps, phase)
     axes.tick_params(labelleft=named)
     if named:
         axes.set_ylabel("LR", rotation=0, ha="right", va="center")
 
 
-def legend(figure: Figure, entries: dict[str, Any]) -> None:
-    """Put one legend under all panels, in as many rows as it needs."""
-    widths = [MARK_WIDTH + LETTER_WIDTH * len(text) for text in entries]
-    columns = len(entries)
-    while (
-        columns > 1
-        and columns * max(widths) > figure.get_figwidth()
-        and (columns < len(entries) or sum(widths) > figure.get_figwidth())
-    ):
-        columns -= 1
-    figure.legend(list(entries.values()), list(entries), loc="outside lower center", ncols=columns)
+def legend(figure: Figure, entries: Mapping[str, Any] = MappingProxyType({})) -> None:
+    """Put one legend under all panels, in as many rows as it needs: labels there, then `entries`."""
+    marks: dict[str, Any] = {}
+    for axes in figure.axes:
+        handles, labels = axes.get_legend_handles_labels()
+        marks |= zip(labels, handles, strict=True)
+    marks |= entries
+    width, widths = figure.get_figwidth(), [MARK_WIDTH + LETTER_WIDTH * len(text) for text in marks]
+    columns = len(marks) if sum(widths) <= width else max(int(width // max(widths)), 1)
+    figure.legend(list(marks.values()), list(marks), loc="outside lower center", ncols=columns)
 
 
 def patch(shade: str, alpha: float) -> Any:
@@ -246,14 +243,9 @@ def patch(shade: str, alpha: float) -> Any:
     return Patch(facecolor=shade, alpha=alpha, linewidth=0.0)
 
 
-def mark(**options: Any) -> Any:
-    """Return a legend mark for what is drawn with these options."""
-    return Line2D([], [], **options)
-
-
 def line(shade: str, **options: Any) -> Any:
     """Return a legend mark for a line."""
-    return mark(color=shade, **options)
+    return Line2D([], [], color=shade, **options)
 
 
 def dot(shade: str, **options: Any) -> Any:

@@ -115,15 +115,10 @@ def coverage(points: pd.DataFrame, axis: Literal["share", "ratio"] = "share") ->
         top.set(xticks=range(len(bins)), xticklabels=labels, xlabel=WORDS[axis])
         density, edges = np.histogram(rows["pit"], BARS, (0.0, 1.0), density=True)
         bottom.stairs(density, edges, color=colour(0), fill=True, alpha=0.6)
-        bottom.axhline(1.0, **PROMISED)
+        bottom.axhline(1.0, label="what the bands promise, and a flat PIT", **PROMISED)
         label = "PIT: the predictive probability of less than was measured"
         dress(bottom, grid=False, xlim=(0, 1), xlabel=label, ylabel="density")
-    entries = {
-        f"inside the {mass} % band": panels.line(colour(place), marker=marker, markersize=3.5)
-        for place, (mass, marker) in enumerate(zip(MASSES, MARKERS, strict=True))
-    }
-    entries["what the bands promise, and a flat PIT"] = panels.mark(**PROMISED)
-    panels.legend(figure, entries)
+    panels.legend(figure)
     return figure
 
 
@@ -138,6 +133,7 @@ def _coverage(axes: Axes, rows: pd.DataFrame, bins: list[str]) -> None:
         half = 164.5 * covered[f"coverage_{mass}_error"].fillna(0.0)
         errors = [np.minimum(half, shares), np.minimum(half, 100 - shares)]
         style: Any = {"marker": marker, "markersize": 3.5, "linewidth": 1.0, "elinewidth": 0.7}
+        style["label"] = f"inside the {mass} % band"
         axes.errorbar(where, shares, errors, color=colour(place), **style)
     label = "points inside the band (%)"
     dress(axes, ylabel=label, xlim=(-0.5, len(bins) - 0.5), ylim=(0, 103))

@@ -4,7 +4,6 @@ from typing import Any
 
 import pandas as pd
 
-from bayes_cpt.report.numbers import listed
 from bayes_cpt.report.words import Words, render
 from bayes_cpt.validate.comparison import Comparison
 from bayes_cpt.validate.law_scores import FEW_DRAWS, LOG_SCORE, STACK, LawScores, differences
@@ -13,8 +12,6 @@ from bayes_cpt.validate.law_scores import FEW_DRAWS, LOG_SCORE, STACK, LawScores
 ERRORS = 2.0
 # Weight from which a stack is as good as its heaviest law, and which deserves to be named.
 ALONE, NAMED = 0.99, 0.005
-# Problems that are named one by one.
-MOST = 4
 
 
 def comparison_words(comparison: Comparison) -> Words:
@@ -25,7 +22,7 @@ def comparison_words(comparison: Comparison) -> Words:
         "stacked": False,
         "reason": loo if isinstance(loo, str) else "",
         "doubtful": {},
-        "problems": listed(comparison.problems, MOST),
+        "problems": comparison.problems,
     }
     if not isinstance(loo, str):
         gaps = loo.differences().drop(loo.best)
@@ -33,10 +30,6 @@ def comparison_words(comparison: Comparison) -> Words:
         facts |= {"doubtful": {law: count for law, count in loo.doubtful.items() if count}}
         facts |= _beside(gaps, gaps["mean"].abs().idxmin())
     return render("compare.txt", facts if scores is None else facts | _with_refits(scores))
-
-
-def _by_method(table: pd.DataFrame) -> dict[str, Any]:
-    return {row["method"]: row for row in table.to_dict("records")}
 
 
 def _beside(gaps: pd.DataFrame, nearest: Any) -> dict[str, Any]:
@@ -47,7 +40,10 @@ def _beside(gaps: pd.DataFrame, nearest: Any) -> dict[str, Any]:
 
 def _with_refits(scores: LawScores) -> dict[str, Any]:
     best, others = scores.best, [law for law in scores.laws if law != scores.best]
-    tables = {seen: _by_method(rows) for seen, rows in scores.table().groupby("seen")}
+    tables = {
+        seen: rows.set_index("method", drop=False).to_dict("index")
+        for seen, rows in scores.table().groupby("seen")
+    }
     gaps = differences(scores.of_runs(LOG_SCORE), best)
     of_laws, stack = gaps.loc[others], gaps.loc[STACK]
     weights = sorted(scores.weights.items(), key=lambda pair: -pair[1])

@@ -13,22 +13,12 @@ from bayes_cpt.decisions.search import Edge
 from bayes_cpt.decisions.search_space import Candidates
 from bayes_cpt.decisions.valuation import OWN, Valuation
 from bayes_cpt.report.fit import resting, rests_on, unmeasured_words
-from bayes_cpt.report.numbers import (
-    Estimate,
-    alike,
-    between,
-    chance,
-    fixed,
-    percent,
-    quantity,
-    with_error,
-)
+from bayes_cpt.report.numbers import Estimate, alike, between, percent, quantity
 from bayes_cpt.report.words import Words, notation, paragraphs, render, sentence
 from bayes_cpt.study.exports import huggingface_follows
 from bayes_cpt.study.resources import MANY_EPOCHS, RESOURCE_WORDS, ROLES, epochs_words
 from bayes_cpt.study.runs import Run, mixture_words
 
-QUANTITIES = notation()["quantities"]
 # Share of the peak above which the last learning rate is not annealed.
 HELD = 0.95
 # Monte Carlo errors within which two numbers do not differ.
@@ -58,8 +48,7 @@ def short_run(run: Run) -> str:
 def decision_words(decision: Decision, interval: float = 0.9) -> Words:
     """Return what to train and why, what is given up for what, and how sure it is."""
     valuation, contenders = decision.valuation, decision.contenders
-    candidates, tolerance = contenders.candidates, decision.criterion.tolerance
-    value, error = decision.information
+    candidates, longest = contenders.candidates, not decision.space.length_given
     base = candidates.bases[candidates.base[0]]
     taken = {name: float(amounts[0]) for name, amounts in valuation.taken(candidates).items()}
     breaches = zip(valuation.objective.chances, contenders.breaches[:, 0].tolist(), strict=True)
@@ -68,17 +57,14 @@ def decision_words(decision: Decision, interval: float = 0.9) -> Words:
     back = risk.probability_below(general.law[:1].T, start, general.sizes[:1].T)[0]
     facts = {
         "decision": decision,
+        "valuation": valuation,
         "row": decision.table(interval).iloc[0],
         "feasible": decision.feasible,
         "searched": bool(decision.space.searched),
-        "in_short": configuration(
-            candidates, 0, "in_short", longest=not decision.space.length_given
-        ),
+        "in_short": configuration(candidates, 0, "in_short", longest=longest),
         "configuration": configuration(candidates, 0),
         "goal": goal_words(valuation),
-        "reference": valuation.reference.name if valuation.reference else "its base",
         "outside": list(decision.outside[0]),
-        "tolerance": f"{tolerance:g}",
         "constraints": [
             {"own": own, "breach": breach, "binds": place in decision.binding}
             for place, (own, breach) in enumerate(breaches)
@@ -90,12 +76,8 @@ def decision_words(decision: Decision, interval: float = 0.9) -> Words:
         "limits": valuation.objective.limits.given,
         "quantities": _optimum(decision, interval),
         "trades": _trades(decision, interval),
-        "general": valuation.model.frame.general,
         "back": float(back),
-        "error": error,
-        "information": with_error(value, error),
-        "stake": quantity(float(np.ptp(decision.search.means[decision.search.allowed])), 2),
-        "settled": value <= tolerance,
+        "stake": float(np.ptp(decision.search.means[decision.search.allowed])),
         "cautions": _cautions(decision, taken),
         "optimum": optimum_sentences(decision, interval) if decision.feasible else [],
         "rests": rests_on(valuation.model.study, continual=True, most=1),
@@ -127,15 +109,8 @@ def _with_mass(row: Any, unit: str, interval: float) -> str:
 
 def edge_words(edges: Sequence[Edge]) -> list[str]:
     """Return where the best lies at or beyond an end of the space, a clause per quantity."""
-    clauses = []
-    for edge in edges:
-        what, unit = (_called(edge.quantity)[key] for key in ("name", "unit"))
-        why = f"the {edge.end} allowed" if edge.given else "as far as these runs let one look"
-        clauses.append(
-            f"the best {what} lies at or beyond {quantity(edge.value)}{unit}, {why} "
-            f"({chance(edge.share)} of the draws)"
-        )
-    return clauses
+    facts = {"edges": [(edge, _called(edge.quantity)) for edge in edges]}
+    return paragraphs("decide.txt", "edges", facts)
 
 
 def _kept_from(decision: Decision) -> str:
@@ -158,23 +133,17 @@ def _trades(decision: Decision, interval: float) -> dict[str, Estimate]:
 
 def _cautions(decision: Decision, taken: dict[str, float]) -> str:
     valuation, base = decision.valuation, decision.chosen.bases[decision.chosen.base[0]]
-    searched = "base" in decision.space.searched
-    given = valuation.objective.reference
+    epochs = {role: taken.get(f"{role}_epochs", 0.0) for role in ROLES}
     facts = {
         "decision": decision,
+        "valuation": valuation,
         "edges": edge_words(decision.edges),
         "base": base,
         "unmeasured": unmeasured_words(valuation.model.frame),
         "on_law": None in valuation.model.measured(base),
         "torch_alone": not huggingface_follows(decision.chosen.run(0, "chosen")),
-        "own": given == OWN and searched,
-        "lowest": given is None and len(decision.space.bases) > 1 and valuation.reference,
-        "first": valuation.model.frame.roles[0],
-        "epochs": [
-            epochs_words(role, taken[f"{role}_epochs"])
-            for role in ROLES
-            if taken.get(f"{role}_epochs", 0.0) > MANY_EPOCHS
-        ],
+        "own": OWN,
+        "epochs": [epochs_words(*own) for own in epochs.items() if own[1] > MANY_EPOCHS],
         "rests": resting(valuation.model.study, continual=True),
     }
     return " ".join(paragraphs("decide.txt", "cautions", facts))
@@ -182,8 +151,7 @@ def _cautions(decision: Decision, taken: dict[str, float]) -> str:
 
 def _called(name: str) -> dict[str, str]:
     """Return what a quantity is called, and what its values are shares of."""
-    words: dict[str, str] = QUANTITIES.get(name, {"name": name.replace("_", " "), "unit": ""})
-    return words
+    return notation()["quantities"].get(name, {"name": name.replace("_", " "), "unit": ""})
 
 
 def optimum_sentences(decision: Decision, interval: float = 0.9) -> list[str]:
@@ -202,18 +170,13 @@ def _optimum(decision: Decision, interval: float) -> list[dict[str, Any]]:
     found = []
     for name, rows in decision.optimum_table(interval).groupby("quantity", sort=False):
         likely = rows.sort_values("probability", ascending=False).to_dict("records")
-        said: dict[str, Any] = {
-            **_called(str(name)),
-            "rows": likely,
-            "reach": "",
-            "flat": "",
-            "numbers": None,
-        }
+        said: dict[str, Any] = {**_called(str(name)), "rows": likely}
+        said |= dict.fromkeys(("reach", "flat", "numbers"), "")
         row = likely[0]
         if rows["value"].isna().all():
-            ends = [row[end] for end in ("median", "lower", "upper")]
             near = [*cuts[name].within(tolerance), row["recommended"]]
-            said["numbers"] = None if row["edge"] else alike(ends)
+            if not row["edge"]:
+                said["numbers"] = alike([row[end] for end in ("median", "lower", "upper")])
             said["reach"] = _with_mass(row, said["unit"], interval).removeprefix("at ")
             low, high = (quantity(float(end)) for end in (min(near), max(near)))
             said["flat"] = f"{low} to {high}" if low != high else ""
@@ -223,43 +186,35 @@ def _optimum(decision: Decision, interval: float) -> list[dict[str, Any]]:
 
 def run_words(values: RunValues, interval: float = 0.9) -> Words:
     """Return which run comes next, what it would change, and whether it pays."""
-    name, best = values.order[0], values.values[values.order[0]]
-    perfect, error = values.perfect
-    run = values.affordable.plan.run(name)
-    others = MOST_TELLING in values.values and name != MOST_TELLING
+    first = values.order[0]
+    runs = {name: values.affordable.plan.run(name) for name in values.values}
+    told = {
+        name: {
+            "name": name,
+            "run": short_run(run),
+            "cost": values.affordable.cost(run),
+            "worth": values.values[name],
+            "hurdle": values.hurdle(name),
+        }
+        for name, run in runs.items()
+        if name in (first, MOST_TELLING)
+    }
+    worth, hurdle = told[first]["worth"], told[first]["hurdle"]
+    margin = worth.value - hurdle
     facts = {
         "values": values,
-        "name": name,
-        "run": short_run(run),
-        "cost": f"{values.affordable.cost(run):g}",
-        "worth": with_error(best.value, best.error),
-        "hurdle": f"{values.hurdle(name):.2g}",
-        "pays": pays(values, name),
-        "hopeless": perfect < values.hurdle(name),
-        "perfect": with_error(perfect, error),
-        "share": percent(best.value / perfect) if perfect > 0 else "",
+        **told[first],
+        # None where the Monte Carlo error leaves that open.
+        "pays": None if abs(margin) <= ERRORS * worth.error else bool(margin > 0),
+        "hopeless": values.perfect[0] < hurdle,
         "now": configuration(values.candidates.take(slice(values.now, values.now + 1)), 0),
         "mass": f"{100 * interval:g} %",
-        "moves": _moves(values, name, interval),
-        "as_good": values.as_good(name, ERRORS),
-        "telling": None,
+        "moves": _moves(values, first, interval),
+        "as_good": values.as_good(first, ERRORS),
+        "telling": None if first == MOST_TELLING else told.get(MOST_TELLING),
         "edges": edge_words(values.edges),
     }
-    if others:
-        worth = values.values[MOST_TELLING]
-        facts["telling"] = {
-            "run": short_run(values.affordable.plan.run(MOST_TELLING)),
-            "worth": with_error(worth.value, worth.error),
-            "hurdle": f"{values.hurdle(MOST_TELLING):.2g}",
-        }
     return render("next_run.txt", facts)
-
-
-def pays(values: RunValues, name: str) -> bool | None:
-    """Return whether a run is worth its cost; None where the Monte Carlo error leaves that open."""
-    worth = values.values[name]
-    margin = worth.value - values.hurdle(name)
-    return None if abs(margin) <= ERRORS * worth.error else bool(margin > 0)
 
 
 def _moves(values: RunValues, name: str, interval: float) -> list[str]:
@@ -270,9 +225,8 @@ def _moves(values: RunValues, name: str, interval: float) -> list[str]:
         after, before = values.after(name, searched), now.column(searched)[0]
         if not np.issubdtype(after.dtype, np.number):
             other = float(np.mean(after != before))
-            if other >= 0.01:
-                what = searched.replace("_", " ")
-                moves.append(f"another {what} than {before} with probability {percent(other)}")
+            what = f"another {searched.replace('_', ' ')} than {before}"
+            moves += [f"{what} with probability {percent(other)}"] if other >= 0.01 else []
             continue
         lower, upper = np.quantile(after, [0.5 - interval / 2, 0.5 + interval / 2])
         if upper > lower:
@@ -291,7 +245,5 @@ def schedule_words(choice: ScheduleChoice, interval: float = 0.9) -> Words:
         "schedule": choice.schedules[choice.advised],
         "gain": Estimate.of(choice.gains, interval),
         "moved": Estimate.of(-choice.gains, interval).moved,
-        "noise": fixed(choice.noise, 0.3 * choice.noise),
-        "runs": choice.runs_needed,
     }
     return render("schedule.txt", facts)

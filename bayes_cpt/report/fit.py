@@ -1,8 +1,7 @@
 """A study and its fit in plain words: whether to use it, what its runs determine, where its law fails."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -95,20 +94,14 @@ def unmeasured_words(frame: BoundModel) -> str:
 def _law_facts(posterior: Posterior) -> Mapping[str, Any]:
     alarms = posterior.law_checks.alarms
     phases = {check.phase for check in posterior.law_checks.checks if check.phase}
+    settings = [factor for phase in phases for factor in factors(posterior.study, phase)]
     return {
         "model": posterior.frame.spec.name,
         "problems": posterior.problems,
         "lacking": what_is_lacking(posterior),
         "alarms": [alarm_text(alarm) for alarm in alarms],
         "probabilities": [f"{alarm.probability:.1g}" for alarm in alarms],
-        "factors": sorted(
-            {
-                factor.name
-                for phase in phases
-                for factor in factors(posterior.study, phase)
-                if factor.differs
-            }
-        ),
+        "factors": sorted({factor.name for factor in settings if factor.differs}),
     }
 
 
@@ -251,33 +244,20 @@ def _alike(factor: Factor, one: str, other: str) -> bool:
     return 1 / ALIKE_RATIO <= ratio <= ALIKE_RATIO
 
 
-@dataclass(frozen=True)
-class Convergence:
-    """The diagnostics of a fit; of its draws those kept of each chain, and those cut off at full depth."""
+def convergence(posterior: Posterior, table: pd.DataFrame) -> dict[str, Any]:
+    """Return the diagnostics of a fit by name, of which `table` is the summary.
 
-    chains: int
-    draws: int
-    attempts: int
-    max_r_hat: float
-    min_ess_bulk: float
-    min_ess_tail: float
-    divergences: int
-    saturated: int
-
-    @classmethod
-    def of(cls, posterior: Posterior, table: pd.DataFrame | None = None) -> Self:
-        """Return the diagnostics of a posterior; `table` is its summary, where that is at hand."""
-        table = posterior.summary(coefficients=False) if table is None else table
-        sampled = table[table["kind"] == "parameter"]
-        statistics = posterior.tree["sample_stats"]
-        saturated = statistics.get("reached_max_treedepth")
-        return cls(
-            chains=posterior.tree["posterior"].sizes["chain"],
-            draws=posterior.tree["posterior"].sizes["draw"],
-            attempts=int(posterior.tree.attrs["attempts"]),
-            max_r_hat=float(sampled["r_hat"].max()),
-            min_ess_bulk=float(sampled["ess_bulk"].min()),
-            min_ess_tail=float(sampled["ess_tail"].min()),
-            divergences=int(statistics["diverging"].sum()),
-            saturated=0 if saturated is None else int(saturated.sum()),
-        )
+    Of its draws those kept of each chain, and those that were cut off at full depth (``saturated``).
+    """
+    sampled, tree = table[table["kind"] == "parameter"], posterior.tree
+    statistics = tree["sample_stats"].dataset
+    return {
+        "chains": tree["posterior"].sizes["chain"],
+        "draws": tree["posterior"].sizes["draw"],
+        "attempts": int(tree.attrs["attempts"]),
+        "max_r_hat": float(sampled["r_hat"].max()),
+        "min_ess_bulk": float(sampled["ess_bulk"].min()),
+        "min_ess_tail": float(sampled["ess_tail"].min()),
+        "divergences": int(statistics["diverging"].sum()),
+        "saturated": int(statistics["reached_max_treedepth"].sum()),
+    }

@@ -6,7 +6,7 @@ from typing import Any
 import pandas as pd
 
 from bayes_cpt.landmarks.survey import Survey
-from bayes_cpt.report.numbers import MANY, SURE, Estimate
+from bayes_cpt.report.numbers import Estimate
 from bayes_cpt.report.tables import with_interval
 from bayes_cpt.report.words import Words, render
 
@@ -16,37 +16,31 @@ WORTH_A_WORD = 0.02
 
 def survey_words(survey: Survey, interval: float = 0.9) -> Words:
     """Return what the landmarks of a plan come to."""
-    tables, schedule = survey.tables(interval), survey.base.schedule
+    tables, turning = survey.tables(interval), survey.turning
     general, target = (str(name) for name in survey.peaks.draws["domain"].to_numpy())
-    before, peak = schedule.final if schedule else 0.0, survey.run.schedule.peak
-    known, turning = survey.choices is not None, survey.turning
     noted = (turning.draws[name].to_numpy() for name in ("run", "outside"))
-    lifts = {
-        domain: Estimate.of(survey.lift.sel(domain=domain).to_numpy(), interval).plain
-        for domain in (target, general)
-    }
     facts = {
+        "survey": survey,
         "run": survey.run.name,
-        "peak": f"{peak:g}",
         "base": survey.base.name,
         "general": general,
         "target": target,
-        "known": known,
-        "unknown": list(survey.unknown),
-        "bases": _bases(tables["bases"], (target, general)) if known else None,
-        "potential": _loss_potential(tables["loss_potential"], interval) if known else None,
         "peaks": _peaks(survey, tables["peak_learning_rate"], (target, general), interval),
-        # None where the re-warm-up does not lift the learning rate.
-        "lift": None if before >= peak else f"{before:g}",
-        "lifts": lifts,
+        "lifts": {
+            domain: Estimate.of(survey.lift.sel(domain=domain).to_numpy(), interval).plain
+            for domain in (target, general)
+        },
         "back": _coming_back(survey, tables["turning_length"]),
-        "critical": _critical(survey, tables["critical_point"]) if known else None,
         "outside": {run: note for run, note in zip(*noted, strict=True) if note},
-        "longest": turning.longest,
-        "sure": SURE,
-        "many": MANY,
         "beyond": (tables["turning_length"]["median"] > turning.longest).any(),
+        # Of bases of known history.
+        **dict.fromkeys(("bases", "potential", "critical")),
     }
+    if survey.choices is not None:
+        critical = tables["critical_point"]
+        facts["critical"] = critical[critical["replay"] == (survey.run.replay or 0.0)].iloc[0]
+        facts["bases"] = _bases(tables["bases"], (target, general))
+        facts["potential"] = _loss_potential(tables["loss_potential"], interval)
     return render("landmarks.txt", facts)
 
 
@@ -69,12 +63,8 @@ def _bases(table: pd.DataFrame, domains: tuple[str, str]) -> dict[str, Any] | No
     """Return the best base on each validation set; None where there is one base only."""
     if table["value"].nunique() == 1:
         return None
-    best = {}
-    for domain in domains:
-        ranked = table[table["domain"] == domain].sort_values("median").to_dict("records")
-        first, second = ranked[:2]
-        gap = second["median"] - first["median"]
-        best[domain] = first | {"second": second["value"], "gap": gap}
+    ranked = table.sort_values("median")
+    best = {own: ranked[ranked["domain"] == own].to_dict("records")[:2] for own in domains}
     return {"count": table["value"].nunique(), "best": best}
 
 
@@ -120,13 +110,3 @@ def _outcomes(row: dict[str, Any]) -> list[dict[str, Any]]:
     kept = [own for own in likely if own["probability"] >= WORTH_A_WORD]
     ends = {name: row[name] for name in ("median", "lower", "upper")}
     return [own | ends for own in sorted(kept, key=lambda own: -own["probability"])]
-
-
-def _critical(survey: Survey, table: pd.DataFrame) -> dict[str, Any] | None:
-    """Return the row of the critical point at the run's replay ratio, and whether the base is past it."""
-    choices, past = survey.choices, survey.past()
-    if choices is None or past is None:
-        return None
-    row = table[table["replay"] == (survey.run.replay or 0.0)].iloc[0]
-    rate = f"{choices.critical.draws.attrs['learning_rate']:g}"
-    return {"row": row, "rate": rate, "past": past[0], "past_prior": past[1]}

@@ -7,7 +7,7 @@ from typing import Any
 
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.model.fitted_points import MOST_SKIPPED
-from bayes_cpt.report.fit import Convergence
+from bayes_cpt.report.fit import convergence
 from bayes_cpt.report.words import environment, paragraphs
 
 CITATION = re.compile(r"\[@(\w+)\]")
@@ -18,20 +18,20 @@ def methods(
     posterior: Posterior,
     interval: float = 0.9,
     *,
-    reached: Convergence | None = None,
+    reached: dict[str, Any] | None = None,
     draws: int = 0,
     scores: Sequence[dict[str, Any]] = (),
 ) -> list[str]:
     """Return how a fit was made, in paragraphs that cite works as ``[@key]``.
 
-    `draws` are those behind a decision, 0 where none is reported; `scores` of `Calibration.scores`.
+    `draws` are those behind a decision, 0 where none is reported; `scores` rows of `Calibration.pooled`.
     """
     from bayes_cpt.inference.sampling import ATTEMPTS, FIRST_LOOK
     from bayes_cpt.model.priors import Fixed
     from bayes_cpt.model.setup import elements
 
     frame, study = posterior.frame, posterior.study
-    reached = Convergence.of(posterior) if reached is None else reached
+    reached = reached or convergence(posterior, posterior.summary(coefficients=False))
     efforts = (FIRST_LOOK, *ATTEMPTS)
     continual, runs = frame.spec.law.continual, frame.spec.law.fitted_runs(study)
     facts = {
@@ -52,7 +52,7 @@ def methods(
         "most_skipped": MOST_SKIPPED,
         "parameters": sum(not isinstance(element.prior, Fixed) for element in elements(frame)),
         "reached": reached,
-        "tuning": efforts[min(reached.attempts, len(efforts)) - 1].tune,
+        "tuning": efforts[min(reached["attempts"], len(efforts)) - 1].tune,
         "seed": posterior.seed,
         "problems": "; ".join(posterior.problems),
         "mass": f"{100 * interval:g}",
@@ -81,10 +81,8 @@ def cited(text: str) -> list[str]:
 
 def bibtex(posterior: Posterior, keys: Iterable[str]) -> str:
     """Return works as a BibTeX file, with the versions and the year of a fit."""
-    text = (
-        environment()
-        .get_template("references.bib")
-        .render(versions=versions(posterior), year=str(posterior.tree.attrs["created"])[:4])
-    )
+    template = environment().get_template("references.bib")
+    year = str(posterior.tree.attrs["created"])[:4]
+    text = template.render(versions=versions(posterior), year=year)
     known = {match[1]: match[0] for match in ENTRY.finditer(text)}
     return "\n\n".join(known[key] for key in keys) + "\n"

@@ -1,9 +1,9 @@
 """Numbers in words, with no more digits than their uncertainty supports."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -232,6 +232,23 @@ def between(lower: str, upper: str) -> str:
     ('between 0.2 and 0.7', 'at 1')
     """
     return f"at {lower}" if lower == upper else f"between {lower} and {upper}"
+
+
+def held(row: Mapping[str, Any]) -> str:
+    """Return the share of points in their 90 % bands with its standard error, where it has one."""
+    share, error = 100 * row["coverage_90"], 100 * row["coverage_90_error"]
+    return f"{share:.0f} ± {error:.0f} %" if math.isfinite(error) else f"{share:.0f} %"
+
+
+def left_out(seen: float) -> str:
+    """Return in words what of the runs was left out: all, or what follows a share of the steps.
+
+    Examples
+    --------
+    >>> left_out(0.0), left_out(0.25)
+    ('whole runs', 'after 25 %')
+    """
+    return f"after {100 * seen:g} %" if seen else "whole runs"
 
 
 def enumerated(parts: Sequence[str]) -> str:

@@ -20,32 +20,15 @@ from matplotlib.figure import Figure, SubFigure
 
 from bayes_cpt.decisions.decision import Decision
 from bayes_cpt.errors import Problem, ProblemError
+from bayes_cpt.forecast.bands import bands
+from bayes_cpt.forecast.quality import fit_quality
 from bayes_cpt.identify.determination import Facts, determination
 from bayes_cpt.inference.posterior import Posterior
+from bayes_cpt.report import fit, results
 from bayes_cpt.report.decisions import edge_words, optimum_sentences
 from bayes_cpt.report.equation import law_equations, mathml, mathml_symbol, meaning
-from bayes_cpt.report.fit import (
-    Convergence,
-    checks_passed,
-    fit_verdict,
-    law_words,
-    summarise,
-    trust,
-    unmeasured_words,
-)
-from bayes_cpt.report.forecasts import forecast_sentences, held_out_rows
+from bayes_cpt.report.forecasts import forecast_sentences
 from bayes_cpt.report.methods import CITATION, bibtex, cited, methods, versions
-from bayes_cpt.report.results import (
-    bases_table,
-    beyond_words,
-    choices_table,
-    effects_table,
-    forecast_table,
-    priors_table,
-    quantities_table,
-    runs_table,
-    scores_table,
-)
 from bayes_cpt.report.tables import SYMBOL, Table
 from bayes_cpt.report.words import environment, notation
 from bayes_cpt.study.study import Study
@@ -111,24 +94,14 @@ class Calibration:
             summary = score_table(points)
             validated = {"model": settings["model"], "study": settings["study"]}
         except (OSError, ValueError, KeyError, TypeError):
-            raise ValidationError(
-                Problem(
-                    str(place),
-                    "this is not what bayes-cpt validate forecast writes",
-                    "name the folder of its option -o",
-                )
-            ) from None
-        reported = {
-            "model": posterior.frame.spec.name,
-            "study": posterior.tree.attrs["study_digest"],
-        }
+            problem = "this is not what bayes-cpt validate forecast writes"
+            fix = "name the folder of its option -o"
+            raise ValidationError(Problem(str(place), problem, fix)) from None
+        digest = posterior.tree.attrs["study_digest"]
+        reported = {"model": posterior.frame.spec.name, "study": digest}
         differs = [what for what, own in reported.items() if own != validated[what]]
         caution = f"The validation is of another {' and '.join(differs)}." if differs else ""
         return cls(points, pooled(summary), caution)
-
-    def scores(self) -> list[dict[str, Any]]:
-        """Return how forecasts did in words, per share of the steps that was seen."""
-        return held_out_rows(self.pooled)
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,8 +136,6 @@ class Report:
     @cached_property
     def bands(self) -> pd.DataFrame | None:
         """The bands of the forecast, in the draws of the decision: its table says the same of a run."""
-        from bayes_cpt.forecast.bands import bands
-
         if self.plan is None:
             return None
         draws = DRAWS if self.decision is None else self.decision.valuation.model.draws
@@ -190,8 +161,6 @@ class Report:
     @cached_property
     def quality(self) -> pd.DataFrame:
         """How the curves lie on the losses (see `bayes_cpt.forecast.quality.fit_quality`)."""
-        from bayes_cpt.forecast.quality import fit_quality
-
         return fit_quality(self.posterior)
 
     @cached_property
@@ -200,25 +169,24 @@ class Report:
         return self.posterior.summary(self.interval)
 
     @cached_property
-    def reached(self) -> Convergence:
+    def reached(self) -> dict[str, Any]:
         """The diagnostics of the fit."""
-        return Convergence.of(self.posterior, self.quantities)
+        return fit.convergence(self.posterior, self.quantities)
 
     @cached_property
     def tables(self) -> dict[str, Table]:
         """The tables of results, by name: effects, coefficients, and choices, forecast, calibration."""
-        rows = self.quantities
-        coefficients = rows[rows["kind"] == "coefficient"]
+        coefficients = self.quantities[self.quantities["kind"] == "coefficient"]
         tables = [
-            effects_table(self.posterior, self.determined, self.interval),
-            quantities_table(self.posterior, coefficients, self.interval),
+            results.effects_table(self.posterior, self.determined, self.interval),
+            results.quantities_table(self.posterior, coefficients, self.interval),
         ]
         if self.decision is not None:
-            tables.append(choices_table(self.decision, self.interval))
+            tables.append(results.choices_table(self.decision, self.interval))
         if self.bands is not None:
-            tables.append(forecast_table(self.bands))
+            tables.append(results.forecast_table(self.bands))
         if self.calibration is not None:
-            tables.append(scores_table(self.calibration.pooled))
+            tables.append(results.scores_table(self.calibration.pooled))
         return {table.label: table for table in tables}
 
     @cached_property
@@ -226,7 +194,7 @@ class Report:
         """What to do, how sure that is and what would change it; of a PT law what it has learnt."""
         if self.decision is not None:
             return self.decision.verdict(self.interval)
-        return fit_verdict(self.posterior, self.quality, self.facts)
+        return fit.fit_verdict(self.posterior, self.quality, self.facts)
 
     @cached_property
     def sentences(self) -> list[str]:
@@ -242,7 +210,7 @@ class Report:
             self.interval,
             reached=self.reached,
             draws=self.decision.valuation.model.draws if self.decision else 0,
-            scores=self.calibration.scores() if self.calibration else (),
+            scores=self.calibration.pooled.to_dict("records") if self.calibration else (),
         )
 
     def figures(self, width: float | None) -> dict[str, Callable[[], Figure]]:
@@ -257,42 +225,28 @@ class Report:
 
     def html(self) -> str:
         """Return the report as one HTML page that needs nothing else."""
-        posterior, decision, study = self.posterior, self.decision, self.posterior.study
-        frame = posterior.frame
+        posterior, frame = self.posterior, self.posterior.frame
         keys = cited("\n\n".join(self.methods))
-        page = (
-            environment()
-            .get_template("report.html")
-            .render(
-                report=self,
-                edges=edge_words(self.decision.edges) if self.decision else [],
-                posterior=posterior,
-                study=study,
-                model=frame.spec,
-                passed=checks_passed(posterior),
-                paragraphs=decision.sentences(self.interval) if decision else [],
-                trust=trust(self.quality),
-                determined=summarise(self.facts, fitted=True),
-                misfit=law_words(posterior).verdict,
-                beyond="" if self.bands is None else beyond_words(self.bands),
-                unmeasured=unmeasured_words(frame),
-                runs=runs_table(study),
-                bases=bases_table(study),
-                priors=priors_table(frame, self.interval),
-                equations=[(Markup(mathml(own)), own.spelled) for own in law_equations(frame)],
-                letters=[
-                    (Markup(mathml_symbol(name)), meaning(frame, name))
-                    for name in self.tables["coefficients"].rows["quantity"].unique()
-                ],
-                drawings=_drawings(self),
-                attributes=posterior.tree.attrs,
-                versions=json.loads(posterior.tree.attrs["versions"]) or versions(posterior),
-                methods=[_with_links(paragraph, keys) for paragraph in self.methods],
-                references=bibtex(posterior, keys),
-                html_cells=_html_cells,
-            )
-            .strip()
-        )
+        template = environment().get_template("report.html")
+        page = template.render(
+            report=self,
+            posterior=posterior,
+            frame=frame,
+            # What makes words and tables of these.
+            fit=fit,
+            results=results,
+            edge_words=edge_words,
+            html_cells=_html_cells,
+            equations=[(Markup(mathml(own)), own.spelled) for own in law_equations(frame)],
+            letters=[
+                (Markup(mathml_symbol(name)), meaning(frame, name))
+                for name in self.tables["coefficients"].rows["quantity"].unique()
+            ],
+            drawings=_drawings(self),
+            versions=json.loads(posterior.tree.attrs["versions"]) or versions(posterior),
+            methods=[_with_links(paragraph, keys) for paragraph in self.methods],
+            references=bibtex(posterior, keys),
+        ).strip()
         # No line ends between a number and its percent sign.
         return re.sub(r"(\d) %", "\\1\u00a0%", page)
 

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from bayes_cpt.report.fit import COMPARISONS
-from bayes_cpt.report.forecasts import held, left_out
-from bayes_cpt.report.numbers import fixed, listed, signed
+from bayes_cpt.report.numbers import fixed, held, left_out, listed, signed
 from bayes_cpt.report.tables import (
     NONE,
     SYMBOL,

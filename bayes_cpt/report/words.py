@@ -71,9 +71,10 @@ def environment() -> Environment:
     templates.filters |= {
         name: getattr(numbers, name)
         for name in (
-            "between", "chance", "enumerated", "fixed", "listed", "percent", "quantity", "signed",
-            "steps", "supported",
+            "between", "chance", "enumerated", "fixed", "held", "left_out", "listed", "percent",
+            "quantity", "signed", "steps", "supported", "with_error",
         )
     }  # fmt: skip
+    templates.globals |= {"sure": numbers.SURE, "many": numbers.MANY, "width": numbers.WIDTH}
     templates.filters["capital"] = lambda text: text[:1].upper() + text[1:]
     return templates
