@@ -82,5 +82,6 @@ def as_posterior(
     frame: BoundModel, study: Study, values: dict[str, NDArray[np.float64]]
 ) -> Posterior:
     """Return a posterior of draws of the parameters, shape (chains, draws, ...)."""
-    statistics = {"diverging": np.zeros(values["memory"].shape, dtype=bool)}
+    none = np.zeros(values["memory"].shape, dtype=bool)
+    statistics = dict.fromkeys(("diverging", "reached_max_treedepth"), none)
     return Posterior(build_tree(frame, study, values, statistics, seed=1), study, frame)

@@ -8,6 +8,7 @@ import inspect
 import os
 import sys
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Annotated
 
 import typer
@@ -143,16 +144,17 @@ def run(arguments: Sequence[str]) -> int:
         arguments.append("--help")
     output = Output(quiet=False, machine="--json" in arguments)
     try:
-        code = _invoke(arguments)
+        with get_command(app).make_context(PROGRAM, arguments) as context:
+            code = int(context.command.invoke(context) or 0)
         if sys.stdout:
             sys.stdout.flush()
         return code
     except typer.Exit as stop:
         return stop.exit_code
     except UsageError as error:
-        _report(output, [usage_words(error, PROGRAM)])
+        _report(output, usage_words(error, PROGRAM))
     except BayesCPTError as error:
-        _report(output, str(error).split("\n\n"), error)
+        _report(output, str(error), error)
     except (KeyboardInterrupt, typer.Abort) as stop:
         output.error(str(stop) or "Interrupted. No unfinished file is left behind.")
         return INTERRUPTED
@@ -161,29 +163,18 @@ def run(arguments: Sequence[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return BROKEN_PIPE
     except OSError as error:
-        place = error.filename or PROGRAM
-        reason = error.strerror or str(error)
-        _report(
-            output, [f"{place}: {reason}. Check the path, the rights and the room on the disk."]
-        )
+        problem = f"{error.filename or PROGRAM}: {error.strerror or error}"
+        _report(output, f"{problem}. Check the path, the rights and the room on the disk.")
     except MemoryError:
-        _report(output, [f"{PROGRAM}: there is not enough memory. Use fewer --draws or runs."])
+        _report(output, f"{PROGRAM}: there is not enough memory. Use fewer --draws or runs.")
     return BAD_INPUT
 
 
-def _invoke(arguments: list[str]) -> int:
-    command = get_command(app)
-    with command.make_context(PROGRAM, arguments) as context:
-        return int(command.invoke(context) or 0)
-
-
-def _report(output: Output, paragraphs: list[str], error: Exception | None = None) -> None:
-    """Print what is wrong: paragraphs on stderr, and for machines the problems on stdout."""
-    for index, paragraph in enumerate(paragraphs):
-        output.error(paragraph if index == 0 else f"\n{paragraph}")
-    problems = getattr(error, "problems", ())
-    parts = [{"place": p.place, "problem": p.problem, "fix": p.fix} for p in problems]
-    output.result({"error": "\n\n".join(paragraphs), "problems": parts})
+def _report(output: Output, text: str, error: Exception | None = None) -> None:
+    """Print what is wrong on stderr, and for machines the problems on stdout."""
+    output.error(text)
+    problems = [asdict(problem) for problem in getattr(error, "problems", ())]
+    output.result({"error": text, "problems": problems})
 
 
 def main() -> None:

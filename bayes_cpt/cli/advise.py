@@ -12,8 +12,6 @@ from bayes_cpt.cli.options import command
 from bayes_cpt.cli.output import Answer, Results
 from bayes_cpt.report.tables import Table
 
-ENDS = "replay:% | peak:% | on=domain | change=median:change | P(falls)=falls:%"
-RUNS = "run | replay:% | peak:% | steps | variance taken away=narrowed:%"
 UNITS = {"": 1.0, "k": 1e3, "m": 1e6, "b": 1e9, "t": 1e12}
 
 
@@ -106,9 +104,6 @@ def advise(
         arguments = json.dumps(training_arguments(run), indent=2) + "\n"
         results.write(f"arguments of {run.name}", f"{run.name}.json", arguments)
     results.words(verdict, [])
-    title = f"Change of the loss over the run, nats/token, with {100 * interval:g} % intervals"
-    shown = [
-        Table(title, found.ends, ENDS, note="peak: as a share of pre-training's"),
-        Table("Short runs to begin with, those that tell most first", found.told, RUNS),
-    ]
+    ends = Table.of("advised_ends", found.ends, interval=interval)
+    shown = [ends, Table.of("advised_runs", found.told)]
     return Answer(found.about | tables, verdict, shown, written=[results])

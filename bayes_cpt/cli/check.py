@@ -53,8 +53,7 @@ def check(study: Path, *, model: str | None = None, verbose: bool = False) -> An
     check_evidence(loaded, continual=law.continual)
     table = identifiability(loaded, spec)
     facts = Facts.of(table)
-    about = {"study": loaded, "model": spec.name}
-    lines = paragraphs("check.txt", "counted", about)
+    lines = paragraphs("check.txt", "counted", {"study": loaded, "model": spec.name})
     problems = lines if loaded.misleading else []
     if not problems:
         lines += summarise(facts, fitted=False)
@@ -62,18 +61,19 @@ def check(study: Path, *, model: str | None = None, verbose: bool = False) -> An
         lines += size_words(loaded, continual=law.continual)
     if law.batches:
         lines += batch_words(loaded)
-    content = describe(loaded)
     alike = undivided(loaded, continual=bool(loaded.continual_runs))
+    content = describe(loaded) | {"no_two_runs_differ_in": alike, "model": spec.name}
+    content["facts"] = asdict(facts)
+    content |= {
+        f"{kind}s": table[table["kind"] == kind].drop(columns="kind")
+        for kind in ("parameter", "effect")
+    }
     parts = ["", *_study(loaded, content), *(Text(own, "yellow") for own in alike)]
     if verbose:
         title = f"What these runs can tell of {spec.name}"
         parts.append(determined(table, ("parameter", "effect"), title))
     else:
         parts.append(Text("\nWhat they can tell of each parameter and effect: --verbose.", "dim"))
-    content |= {"no_two_runs_differ_in": alike, "model": spec.name}
-    content["facts"] = asdict(facts)
-    for kind in ("parameter", "effect"):
-        content[f"{kind}s"] = table[table["kind"] == kind].drop(columns="kind")
     return Answer(content, lines, parts, problems)
 
 
@@ -82,21 +82,19 @@ def _study(study: "Study", content: dict[str, Any]) -> list[Part]:
     import pandas as pd
 
     from bayes_cpt.report.results import bases_table, runs_table, span
-    from bayes_cpt.report.words import sentence
+    from bayes_cpt.report.words import paragraphs, sentence
 
     parts: list[Part] = [Text(f"Study {study.name}", "bold")]
     parts += [study.description] if study.description else []
     parts.append(sentence("check.txt", "sets", {"study": study}))
     parts += [bases_table(study)] if study.bases else []
     parts.append(runs_table(study))
-    for run in content["runs"]:
-        if branch := run["branch"]:
-            same = f"{run['name']} is {branch['run']} up to step {branch['step']:,}"
-            parts.append(Text(f"{same}: what they share counts once.", "dim"))
+    branches = paragraphs("check.txt", "branches", {"runs": content["runs"]})
+    parts += [Text(own, "dim") for own in branches]
     covered = pd.DataFrame(content["ranges"]).T.rename_axis("phase").reset_index()
-    cells: dict[str, Any] = {"phase": "phase", "replay": ("replay", span)}
-    cells |= {"peak LR": ("peak_learning_rate", span), "steps": ("steps", span)}
-    return [*parts, Table("Ranges", covered[covered["steps"].notna()], cells)]
+    names = {"replay": "replay", "peak LR": "peak_learning_rate", "steps": "steps"}
+    cells = {"phase": "phase"} | {name: (own, span) for name, own in names.items()}
+    return [*parts, Table.of("ranges", covered[covered["steps"].notna()], cells)]
 
 
 def determined(table: "pd.DataFrame", kinds: tuple[str, ...], title: str) -> Table:
@@ -115,9 +113,4 @@ def determined(table: "pd.DataFrame", kinds: tuple[str, ...], title: str) -> Tab
         partner=[f"{name} {correlation:+.2f}" if name else "" for name, _, correlation in pairs],
         add=advice.mask(firm, ""),
     )
-    note = (
-        "Contraction: the share of the prior's variance that the runs take away. * below 0.5 the prior "
-        "decides, or no two runs differ in it: add such a run"
-    )
-    cells = "quantity | on=domain | contraction=known | moves with=partner | add"
-    return Table(title, shown, cells, note=note, group="quantity")
+    return Table.of("determined", shown, title=title)

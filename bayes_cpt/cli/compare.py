@@ -9,14 +9,8 @@ from bayes_cpt.cli.output import Answer, Output, Part, Results, in_words
 from bayes_cpt.report.tables import Table
 
 if TYPE_CHECKING:
-    from bayes_cpt.validate.comparison import Comparison, CurveLoo
+    from bayes_cpt.validate.comparison import CurveLoo
 
-_SCORES = (
-    "left out=what | law=method | weight:% | log score=log_score_difference:+.1f | ±=log_score_error:2 | "
-    "CRPS=crps:.4f | beside=crps_difference:+.4f | ± =crps_error:2 | in 50 %=coverage_50:% | "
-    "in 90 %=coverage_90:% |  ±=coverage_90_error:%"
-)
-_LOO = "law | log score=mean:+.1f | ±=error:2 | curves with\nlarge Pareto k=doubtful:text"
 # Problems that are named one by one.
 NAMED = 4
 
@@ -70,6 +64,7 @@ def compare(
     output : FOLDER
         Folder for tables (CSV), figures (PNG) and words. What is done is saved there, and a rerun goes on.
     """
+    from bayes_cpt.report.numbers import left_out
     from bayes_cpt.report.numbers import listed as first_of
     from bayes_cpt.validate.comparison import STACK_FILE
     from bayes_cpt.validate.tasks import fit_path
@@ -93,55 +88,38 @@ def compare(
         )
     scores, loo = result.scores, result.curve_loo
     verdict, sentences = result.verdict(), result.sentences()
+    parts: list[Part] = []
     if output is not None:
         results.paths |= {law: fit_path(output, law) for law in result.fits}
     if result.stack is not None:
         results.write("stack", STACK_FILE, result.stack.save)
     if scores is not None:
-        tables = {"scores": result.table(), "runs": scores.log_scores, "points": scores.points}
-        results.tables(tables)
+        rows = result.table()
+        results.tables({"scores": rows, "runs": scores.log_scores, "points": scores.points})
         results.figures({"comparison": result.plot}, name="figure")
+        what = rows["seen"].map(left_out)
+        parts.append(Table.of("law_scores", rows.assign(what=what), best=scores.best))
+    if not isinstance(loo, str):
+        parts.append(Table.of("curve_loo", loo.table()))
     results.words(verdict, sentences)
     content = {
         "study": loaded.name,
         "models": list(result.fits),
         "trustworthy": not result.problems,
-        "problems": list(result.problems),
+        "problems": result.problems,
         "weights": result.weights,
         "best": scores.best if scores is not None else None,
         "scores": [] if scores is None else result.table(),
         "without_refits": {"reason": loo} if isinstance(loo, str) else loo.table(),
         "sentences": sentences,
     }
-    parts = [*_parts(result), *in_words(sentences)]
-    named = first_of(list(result.problems), NAMED)
+    named = first_of(result.problems, NAMED)
     problems = [f"Not trustworthy: {named}"] if named else []
-    return Answer(content, verdict, parts, problems, written=[results])
+    return Answer(content, verdict, [*parts, *in_words(sentences)], problems, written=[results])
 
 
 def _first(loo: "CurveLoo | str") -> str:
     """Return the first answer, which is told while the refits run."""
-    if isinstance(loo, str):
-        return f"No answer before the refits: {loo}."
-    doubt = "" if loo.holds else ", but Pareto k is too large in some curves to rely on that"
-    return f"By the fits alone {loo.best} predicts best{doubt}. Runs are now left out."
+    from bayes_cpt.report.words import sentence
 
-
-def _parts(result: "Comparison") -> list[Part]:
-    from bayes_cpt.report.numbers import left_out
-
-    scores, loo = result.scores, result.curve_loo
-    parts: list[Part] = []
-    if scores is not None:
-        rows = result.table()
-        rows["what"] = rows["seen"].map(left_out)
-        note = (
-            f"Log score: nats per run beside {scores.best}, more is better; CRPS: nats/token, less is "
-            "better. ± is the standard error, each run one observation"
-        )
-        title = "Forecasts of what was left out"
-        parts.append(Table(title, rows, _SCORES, note, group="left out", close=True))
-    if not isinstance(loo, str):
-        title = "Curves left out by importance sampling, without refits"
-        parts.append(Table(title, loo.table(), _LOO))
-    return parts
+    return sentence("compare.txt", "first", {"loo": loo, "reason": isinstance(loo, str)})

@@ -11,16 +11,11 @@ from bayes_cpt.cli.log_options import numbers
 from bayes_cpt.cli.options import command, listed
 from bayes_cpt.cli.output import Answer, Results
 from bayes_cpt.cli.running import advised
-from bayes_cpt.report.tables import Table, star, starred
+from bayes_cpt.report.tables import Table
 
 if TYPE_CHECKING:
     from bayes_cpt.decisions.decision import Decision
 
-WORTH = (
-    "run | cost:g | value:.2g | ±=error:1 | must be=hurdle:.2g | changes the choice=changes:% | "
-    "tells most about=told"
-)
-GAINS = "schedule | against | ends lower by=median:change | probability:%"
 # Runs that next-run prints; all are written.
 SHOWN = 6
 
@@ -275,12 +270,11 @@ def next_run(
         "value_of_perfect_information": _nats(values.perfect),
         "as_good_as_the_first": values.as_good(values.order[0]),
     }
-    rows = starred(tables["runs"], "run")
-    rows["told"] = rows["about"].str.replace("_effect", " effect") + " on " + rows["on"]
-    of_all = (rows.index < SHOWN) | (tables["runs"]["run"] == MOST_TELLING)
-    shown, left = rows[of_all], int((~of_all).sum())
-    title = f"Worth to {values.valuation.objective.name}, nats, the most for its cost first"
-    worth = Table(title, shown, WORTH, star(shown["outside"]), marked=shown["outside"])
+    rows = tables["runs"]
+    told = rows["about"].str.replace("_effect", " effect") + " on " + rows["on"]
+    of_all = (rows.index < SHOWN) | (rows["run"] == MOST_TELLING)
+    left, name = int((~of_all).sum()), values.valuation.objective.name
+    worth = Table.of("worth", rows.assign(told=told)[of_all], objective=name)
     more = Text(f"{left} more are in --json and in what -o writes.", "dim")
     return advised(
         posterior,
@@ -365,7 +359,7 @@ def schedule(
         "learning_rate": choice.schedules[choice.advised].learning_rates().tolist(),
     }
     results.write("study", "study.toml", runs_text(choice.plan.runs))
-    title = f"By how much the best schedules end lower, nats, {100 * interval:g} % intervals"
+    shown = Table.of("gains", gains, marked=gains["advised"], interval=interval)
     return advised(
         posterior,
         choice,
@@ -374,6 +368,6 @@ def schedule(
         content,
         tables={"gains": gains},
         figures={"schedule": choice.plot},
-        parts=[Table(title, gains, GAINS, marked=gains["advised"], group="schedule")],
+        parts=[shown],
         verbose=verbose,
     )

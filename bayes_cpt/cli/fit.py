@@ -18,11 +18,6 @@ if TYPE_CHECKING:
     from bayes_cpt.inference.posterior import Posterior
     from bayes_cpt.study.study import Study
 
-QUALITY = (
-    "validation set=domain | phase | points:text | R²=r2:.3f | "
-    "mean miss,\nnats/token=mean_absolute_error:2"
-)
-
 
 @command
 def fit(
@@ -130,7 +125,7 @@ def fit_and_save(
     phases = quality.assign(phase=quality["phase"].str.upper())
     parts = [
         *law_alarms(posterior, verbose=False),
-        Table("How close the fitted curves are to the measured losses", phases, QUALITY),
+        Table.of("quality", phases),
         Text(f"\n{sentence('fit.txt', 'sampled', content)}", "dim"),
     ]
     shown = verdict if posterior.trustworthy else []

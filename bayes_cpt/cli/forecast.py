@@ -62,8 +62,7 @@ def forecast(
     with written.progress() as progress:
         found = bayes_cpt.forecast_log(logs, progress=progress, **asked, **reading)
     file.write(figure_file(log_forecast(found)))
-    title = f"Where the run ends, with central {100 * interval:g} % bands (nats/token)"
-    ends = Table(title, found.table, "way | step | on=domain | now=now:.3f | end=median:interval")
+    ends = Table.of("log_ends", found.table, interval=interval)
     content = {
         "now": found.now,
         "phase": found.run.phase,

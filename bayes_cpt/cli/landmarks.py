@@ -8,7 +8,7 @@ import bayes_cpt
 from bayes_cpt.cli.options import command
 from bayes_cpt.cli.output import Answer, Results
 from bayes_cpt.cli.running import advised
-from bayes_cpt.report.tables import Table, star, starred
+from bayes_cpt.report.tables import Table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -21,14 +21,6 @@ if TYPE_CHECKING:
 RUNS, REPLAYS = 8, 4
 # Shares of draws below which nobody asks after how many steps.
 WORTH_A_WORD = 0.05
-TURNING = (
-    "run | steps=planned_steps:text | change then=change:+.3f | back\nthen=back:% | "
-    "back if\ndrawn out=drawn_out:% | after steps=median:steps"
-)
-CRITICAL = "replay:g | exists:% | by the prior alone=exists_prior:% | PT steps=median:steps"
-RESPONSE = (
-    "on=domain | {} | last loss=median:interval | change=difference:change | is the best=best:%"
-)
 
 
 @command
@@ -109,29 +101,22 @@ def _shown(found: "Survey", tables: "dict[str, pd.DataFrame]", interval: float) 
     """Return what the choice of a base does, else of a peak, and what becomes of general loss."""
     turning = tables["turning_length"]
     general = turning[turning["course"] == "stretched"]
-    rows = starred(general, "run").assign(drawn_out=1.0 - general["never_returns"])
+    rows = general.assign(drawn_out=1.0 - general["never_returns"])
     rows["median"] = rows["median"].where(rows["returns"] >= WORTH_A_WORD)
-    runs = rows.head(RUNS)
-    left = len(rows) - len(runs)
-    title = "Does general loss come back to that of its base?"
-    title += f" ({left} more runs in --json and in what -o writes)" if left else ""
+    left = len(rows) - RUNS
+    more = f" ({left} more runs in --json and in what -o writes)" if left > 0 else ""
     choice = tables["bases" if "bases" in tables else "peak_learning_rate"]
-    shown = [_response(found, choice, interval)]
-    shown.append(Table(title, runs, TURNING, star(runs["outside"]), marked=runs["outside"]))
+    shown = [_response(found, choice, interval), Table.of("turning", rows.head(RUNS), more=more)]
     if (critical := tables.get("critical_point")) is not None:
-        title = "Critical point: PT steps past which general loss does not all come back"
-        shown.append(Table(title, critical.head(REPLAYS), CRITICAL))
+        shown.append(Table.of("critical", critical.head(REPLAYS)))
     return shown
 
 
 def _response(found: "Survey", table: "pd.DataFrame", interval: float) -> Table:
     """Return the last losses of a run against one choice."""
-    choice = str(table["choice"].iloc[0])
-    title = f"Last loss of {found.run.name}, {100 * interval:g} % intervals"
     values = table["value"].map(lambda own: own if isinstance(own, str) else f"{own:.3g}")
-    rows = starred(table.assign(value=values), "value")
-    cells = RESPONSE.format(f"{choice}=value")
-    return Table(title, rows, cells, star(table["outside"]), marked=table["outside"], group="on")
+    named = {"run": found.run.name, "choice": table["choice"].iloc[0]}
+    return Table.of("response", table.assign(value=values), interval=interval, **named)
 
 
 def _figures(

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from bayes_cpt.model.spec import ModelSpec
     from bayes_cpt.study.study import Study
 
-PRIORS = "parameter | on | studies | was=was_median:wide | is=median:wide | learnt"
-
 
 @command
 def learn_priors(
@@ -109,24 +107,22 @@ def learn_priors(
     facts = {"population": learnt.population.problems, "most": MOST_BELOW_ZERO}
     facts |= {"skipped": skipped, "below": below}
     problems = paragraphs("learn_priors.txt", "problems", facts)
-    said = learnt_verdict(learnt, output.name, trustworthy=not problems)
+    said, table = learnt_verdict(learnt, output.name, trustworthy=not problems), learnt.table()
     content = {
         "model": learnt.spec.name,
         "from": spec.name,
         "studies": list(learnt.population.studies),
         "left_out": {name: list(said) for name, said in skipped.items()},
-        "priors": learnt.table(),
+        "priors": table,
         "correlations": [asdict(pair) for pair in learnt.population.pairs],
         "below_zero": below,
         "problems": problems,
         "trustworthy": not problems,
     }
     wrong = [f"Not trustworthy: {problem}." for problem in problems]
-    table = learnt.table()
-    title = f"Priors of {spec.name}, with central 90 % intervals"
     least = f"Prior curves end below 0 nats/token in {100 * max(below.values()):.1f} % at most."
     parts: list[Part] = [
-        Table(title, table if verbose else table[table["learnt"]], PRIORS),
+        Table.of("learnt", table if verbose else table[table["learnt"]], model=spec.name),
         together(learnt),
         Text(least, "dim"),
     ]

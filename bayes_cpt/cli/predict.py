@@ -8,7 +8,7 @@ import bayes_cpt
 from bayes_cpt.cli.options import command, listed
 from bayes_cpt.cli.output import NUMBERS, Answer, OutputFile, Part, write, write_numbers
 from bayes_cpt.cli.running import of_fit
-from bayes_cpt.report.tables import Table, columns, starred
+from bayes_cpt.report.tables import Table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -108,15 +108,12 @@ def predict(
         file.write(partial(write_numbers, found.assign(interval=interval)))
     planned = posterior.study if plan is None else as_plan(posterior, plan)
     about, verdict, parts = forecast(posterior, found)
-    rows = [
-        {"run": name} | planned.resources.of_one(planned.run(name))
-        for name in found["run"].unique()
-    ]
-    taken = pd.DataFrame(rows)
+    of_one = planned.resources.of_one
+    takes = {name: of_one(planned.run(name)) for name in found["run"].unique()}
+    taken = pd.DataFrame(takes.values(), range(len(takes))).assign(run=list(takes))
     if shown := taken_columns(taken):
-        parts.append(Table("What each run takes", taken, {"run": "run"} | shown))
-    content = about | {"takes": {row.pop("run"): row for row in rows if shown}}
-    content["replaced"] = file.replaces
+        parts.append(Table.of("takes", taken, {"run": "run"} | shown))
+    content = about | {"takes": takes if shown else {}, "replaced": file.replaces}
     if names:
         content["weights"] = weight_table(posterior, names, draws, seed, interval)
         parts.append(_weights(posterior, content["weights"], interval))
@@ -127,10 +124,7 @@ def predict(
         write(target, partial(score_bands.to_csv, index=False))
         final = score_bands.groupby(["run", "benchmark"], sort=False).tail(1)
         content["scores"] = {"output": str(target), "final": final}
-        title = f"Scores at the last step, with central {100 * interval:g} % bands"
-        cells = "run | benchmark | score=median:interval"
-        parts.append(Table(title, starred(final, "run"), cells, marked=final["outside"]))
-        parts.append(f"\nWritten to {target}")
+        parts += [Table.of("scores", final, interval=interval), f"\nWritten to {target}"]
     return of_fit(posterior, content, verdict, parts, written=[file])
 
 
@@ -166,8 +160,7 @@ def forecast(
 def _weights(posterior: "Posterior", weights: "pd.DataFrame", interval: float) -> Table:
     from bayes_cpt.forecast.third_sets import cause_names
 
-    names = [f"of {name}={name}:interval" for name in cause_names(posterior.study)]
+    causes = " | ".join(f"of {name}={name}:interval" for name in cause_names(posterior.study))
     rows = weights.assign(explained=weights["explained"].clip(lower=0.0))
-    title = f"Weights of Eq. 6, with {100 * interval:g} % intervals"
-    cells = columns(" | ".join(["on=domain", *names, "runs", "explained:%"]))
-    return Table(title, rows, cells, marked=weights["caution"])
+    marked = weights["caution"]
+    return Table.of("weights", rows, marked=marked, interval=interval, causes=causes)

@@ -1,6 +1,5 @@
 """`bayes-cpt prior`: what a model expects before it has seen a loss."""
 
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -58,7 +57,7 @@ def prior(
     from bayes_cpt.identify.prior_predictive import expected_ends, read_prior_plan
     from bayes_cpt.model.joint_priors import prior_table
     from bayes_cpt.report.forecasts import prior_verdict
-    from bayes_cpt.report.results import PRIOR, priors_table
+    from bayes_cpt.report.results import priors_table
 
     file = OutputFile(output, FIGURES, plan, model)
     spec = bayes_cpt.read_spec(model)
@@ -74,14 +73,10 @@ def prior(
         "correlations": [pair.model_dump(mode="json") for pair in spec.correlations],
         "ends": ends,
     }
-    table = priors_table(frame, interval)
     # A terminal has no room for the reasons beside the numbers.
-    reasons = Table(
-        "What they are of, and why",
-        table.rows[table.rows["why"] != ""],
-        "parameter | meaning and reason=why",
-    )
-    parts = [replace(table, columns=PRIOR), reasons, *_ends(runs.name, ends)]
+    table = priors_table(frame, interval, reasons=False)
+    reasons = Table.of("reasons", table.rows[table.rows["why"] != ""])
+    parts = [table, reasons, *_ends(runs.name, ends)]
     return Answer(content, lines, parts, written=[file])
 
 
@@ -90,10 +85,8 @@ def _ends(plan: str, ends: "pd.DataFrame") -> list[Part]:
     from bayes_cpt.report.words import paragraphs
 
     changes = (ends["quantity"] == "change").all()
-    what = "change of the loss" if changes else "loss"
-    title = f"What they expect of {plan}: the {what} at the last step, nats/token"
-    form = "change" if changes else "interval"
-    cells = f"run | on=domain | step:text | expected=median:{form}"
+    form, what = ("change", "change of the loss") if changes else ("interval", "loss")
+    expected = Table.of("prior_ends", ends, plan=plan, what=what, form=form)
     facts = {"worst": ends.loc[ends["below_zero"].idxmax()], "most": MOST_BELOW_ZERO}
     cautions = paragraphs("prior.txt", "below_zero", facts)
-    return [Table(title, ends, cells, group="run"), *(Text(own, "yellow") for own in cautions)]
+    return [expected, *(Text(own, "yellow") for own in cautions)]

@@ -19,10 +19,6 @@ if TYPE_CHECKING:
     from bayes_cpt.inference.posterior import Posterior
 
 KINDS = ("coefficient", "parameter")
-SENSITIVE = (
-    "quantity | on=domain | priors that move it most=rests_on | sd:.2g | if doubled=if_doubled:+.2g | "
-    "prior:.2f | data=likelihood:.2f"
-)
 DOUBLED = (
     "If doubled: change of the mean, to first order, if the prior counted twice. Prior, data: how far it "
     "moves as the one or the other counts for more; below 0.05 is no matter."
@@ -152,7 +148,7 @@ def _resting_on_priors(table: "pd.DataFrame", kinds: tuple[str, ...]) -> list[Pa
         heading("Prior sensitivity (power scaling, doi 10.1007/s11222-023-10366-5)"),
         f"{firm} of {len(losses)} last losses do not rest on the prior.",
         *(
-            Table(str(diagnosis).capitalize(), own, SENSITIVE, group="quantity")
+            Table.of("sensitive", own, diagnosis=str(diagnosis).capitalize())
             for diagnosis, own in rows.groupby("diagnosis")
         ),
         *([f"\n{DOUBLED}"] if len(rows) else []),

@@ -22,10 +22,6 @@ if TYPE_CHECKING:
     from bayes_cpt.watch.watcher import Status, Watcher
 
 OFF_TRACK = 3
-ENDS = (
-    "on | now:.3f | end=mean:interval | as planned from=planned_lower:.3f | to=planned_upper:.3f | "
-    "still to gain=gain:.3f"
-)
 UNNAMED = "No validation loss was found in the log: wait, or say which it is with --loss."
 
 
@@ -221,4 +217,4 @@ def _ends(status: "Status") -> Table:
     for domain, ends in status.forecast.items():
         gain = status.gain_left.get(domain, {}).get("mean")
         rows.append({"on": domain, "now": status.losses.get(domain), "gain": gain, **ends})
-    return Table("", pd.DataFrame(rows), ENDS)
+    return Table.of("watched", pd.DataFrame(rows))

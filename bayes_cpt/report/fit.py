@@ -51,22 +51,13 @@ def fit_verdict(posterior: Posterior, quality: pd.DataFrame, facts: Facts) -> li
     """
     if not posterior.trustworthy:
         return warning(posterior)
-    shared = rests_on(posterior.study, continual=posterior.frame.spec.law.continual)
-    wanted = [facts.telling] if facts.telling else []
-    wanted += [f"runs that do not all share {shared}"] if shared else []
-    return paragraphs(
-        "fit.txt",
-        "verdict",
-        {
-            "model": posterior.frame.spec.name,
-            "study": posterior.study.name,
-            "suspicions": posterior.study.suspicions,
-            "trust": trust(quality),
-            "passed": checks_passed(posterior),
-            "open": effect_words(facts)["open"],
-            "wanted": wanted,
-        },
-    )
+    said = {
+        "posterior": posterior,
+        "trust": trust(quality),
+        "passed": checks_passed(posterior),
+        "shared": rests_on(posterior.study, continual=posterior.frame.spec.law.continual),
+    }
+    return paragraphs("fit.txt", "verdict", said | effect_words(facts))
 
 
 def warning(posterior: Posterior) -> list[str]:
@@ -85,10 +76,7 @@ def law_words(posterior: Posterior) -> Words:
 
 def unmeasured_words(frame: BoundModel) -> str:
     """Return what a fit of one validation set leaves unknown; empty where general and target are known."""
-    if frame.unmeasured is None:
-        return ""
-    unknown = f"what runs do to {frame.unmeasured} data is unknown"
-    return f"Only {enumerated(frame.domains)} was measured: {unknown}."
+    return "".join(paragraphs("fit.txt", "unmeasured", {"frame": frame}))
 
 
 def _law_facts(posterior: Posterior) -> Mapping[str, Any]:
@@ -112,25 +100,19 @@ def alarm_text(check: LawCheck) -> str:
 
 def checks_passed(posterior: Posterior) -> str:
     """Return what a fit that can be trusted has passed, a clause."""
-    checks = len(posterior.law_checks.checks)
-    law = f" and the law passes all {checks} checks against its runs" if checks else ""
-    return f"the sampler converged{law}"
+    return sentence("fit.txt", "passed", {"checks": posterior.law_checks.checks})
 
 
 def what_is_lacking(posterior: Posterior) -> str:
     """Return what would help a study whose fit falls short of its diagnostics."""
-    law = posterior.frame.spec.law
-    runs = len(law.last_phase_runs(posterior.study))
-    facts = {"runs": runs, "few": runs < FEW_RUNS, "law": law, "model": posterior.frame.spec.name}
-    return sentence("fit.txt", "lacking", facts)
+    spec = posterior.frame.spec
+    runs = len(spec.law.last_phase_runs(posterior.study))
+    return sentence("fit.txt", "lacking", {"runs": runs, "few": runs < FEW_RUNS, "model": spec})
 
 
 def trust(quality: pd.DataFrame) -> str:
     """Return how far the curves of a fit are from its losses, a sentence."""
-    errors = ", ".join(
-        f"{row['mean_absolute_error']:.2g} on {row['domain']}" for row in quality.to_dict("records")
-    )
-    return f"Its curves miss the measured losses by {errors} on average, nats/token."
+    return sentence("fit.txt", "trust", {"rows": quality.to_dict("records")})
 
 
 def summarise(facts: Facts, *, fitted: bool) -> list[str]:
@@ -176,9 +158,8 @@ def rests_on(study: Study, *, continual: bool, most: int | None = None) -> str:
 
 def resting(study: Study, *, continual: bool) -> str:
     """Return `rests_on` as a sentence that says what follows from it; empty where runs differ in it all."""
-    shared = rests_on(study, continual=continual)
-    meaning = "what another would do follows from the law's form and the priors alone"
-    return f"It rests on {shared}: {meaning}." if shared else ""
+    facts = {"shared": rests_on(study, continual=continual)}
+    return "".join(paragraphs("fit.txt", "resting", facts))
 
 
 def power_words(posterior: Posterior, interval: float) -> str:
@@ -220,14 +201,16 @@ def batch_words(study: Study) -> list[str]:
         batch: [run.name for run in study.continual_runs if batch_of(study, run) == batch]
         for batch in batches
     }
-    differing = [own for own in factors(study, "cpt") if own.differs and own.name != LENGTH]
     members = []
     for batch, runs in names.items():
-        others = [name for other, own in names.items() if other != batch for name in own]
+        others = [run.name for run in study.continual_runs if run.name not in runs]
         apart = [
             factor.name
-            for factor in differing
-            if not any(_alike(factor, run, other) for run in runs for other in others)
+            for factor in factors(study, "cpt")
+            if factor.differs
+            and factor.name != LENGTH
+            # No run of another batch has it as one of this has.
+            and not any(_alike(factor, run, other) for run in runs for other in others)
         ]
         members.append({"batch": batch.words, "runs": len(runs), "apart": apart})
     facts = {"unsaid": batches == (UNSAID,), "members": members}

@@ -7,16 +7,7 @@ import pandas as pd
 
 from bayes_cpt.report.fit import COMPARISONS
 from bayes_cpt.report.numbers import fixed, held, left_out, listed, signed
-from bayes_cpt.report.tables import (
-    NONE,
-    SYMBOL,
-    Table,
-    columns,
-    number,
-    star,
-    starred,
-    with_interval,
-)
+from bayes_cpt.report.tables import NONE, Table, columns, number, with_interval
 
 if TYPE_CHECKING:
     from bayes_cpt.decisions.decision import Decision
@@ -24,10 +15,6 @@ if TYPE_CHECKING:
     from bayes_cpt.model.setup import BoundModel
     from bayes_cpt.study.study import Study
 
-SCORES = (
-    "on=domain | points:text | in 50 %=coverage_50:% | in 90 %=held:text | CRPS=crps:.4f | bias:+.4f | "
-    "90 %\nwidth=width_90:.4f"
-)
 # What a run takes of data, time and money, and the heading of each.
 TAKEN = {
     "general_epochs": "general\nepochs",
@@ -35,7 +22,6 @@ TAKEN = {
     "gpu_hours": "GPU-\nhours",
     "money": "money",
 }
-PRIOR = "parameter | on=domain | prior=distribution | lower:2 | upper:2"
 # Runs that a note names one by one.
 NAMED = 8
 
@@ -55,14 +41,13 @@ def effects_table(posterior: "Posterior", determined: pd.DataFrame, interval: fl
         notes.append(f"Of a run of {Typical.of(posterior.study).words}")
     if not firm.all():
         notes.append("* left open: the prior decides, or no two runs differ in it")
-    return Table(
-        f"What moves the last loss, nats/token: mean and central {100 * interval:g} % interval",
+    return Table.of(
+        "effects",
         wide.rename(index=COMPARISONS).rename_axis("effect").reset_index().fillna(""),
         {"effect": "effect"} | {on: (on, "text") for on in effects["domain"].unique()},
-        note=". ".join(notes),
-        close=True,
-        label="effects",
         numbers=effects.drop(columns=["moves_with"], errors="ignore").assign(interval=interval),
+        interval=interval,
+        notes=". ".join(notes),
     )
 
 
@@ -71,24 +56,18 @@ def quantities_table(posterior: "Posterior", rows: pd.DataFrame, interval: float
     from bayes_cpt.inference.posterior import LOWEST_CONTRACTION
 
     printed = bool((rows["kind"] == "coefficient").all())
-    name = SYMBOL if printed else "parameter"
     weak = rows["contraction"] < LOWEST_CONTRACTION
     shown = rows.assign(
         ess=rows[["ess_bulk", "ess_tail"]].min(axis=1),
         known=rows["contraction"].map("{:.2f} ".format) + weak.map({True: "*", False: " "}),
     )
-    star = "; *: the quantity rests on its prior" if weak.any() else ""
-    what = "Coefficients of the law" if printed else "Sampled parameters"
-    return Table(
-        f"{what}, {posterior.frame.spec.name} fitted to {posterior.study.name}",
+    return Table.of(
+        "coefficients" if printed else "parameters",
         shown,
-        f"{name}=quantity | on=domain | mean and {100 * interval:g} % interval=mean:quantity | sd:2 | "
-        "R-hat=r_hat:.3f | ESS=ess:.0f | contraction=known:text",
-        note="ESS is the smaller of bulk and tail. Contraction near 1: the runs determine it; near 0: the "
-        f"prior does{star}",
-        group=name,
-        label="coefficients" if printed else "parameters",
         numbers=rows.assign(interval=interval),
+        interval=interval,
+        fitted=f"{posterior.frame.spec.name} fitted to {posterior.study.name}",
+        weak="; *: the quantity rests on its prior" if weak.any() else "",
     )
 
 
@@ -110,36 +89,23 @@ def choices_table(decision: "Decision", interval: float = 0.9) -> Table:
     for index in range(1, len(valuation.objective.chances) + 1):
         shown[f"P(breach\n{index})"] = (f"breach_{index}", "%")
     reference = valuation.reference.name if valuation.reference else "its own base"
-    outside = star(table["outside"])
-    return Table(
-        f"Choices by the objective {valuation.objective.name}: change from {reference}, nats/token",
-        starred(table, "option"),
-        shown,
-        note="Regret: what the option costs on average above the best there is. Within: probability of "
-        f"being within {tolerance} nats of it{f'. {outside}' if outside else ''}",
-        marked=table["outside"],
-        close=True,
-        label="choices",
-        numbers=table,
-    )
+    named = {"objective": valuation.objective.name, "reference": reference}
+    return Table.of("choices", table, shown, tolerance=tolerance, **named)
 
 
 def forecast_table(bands: pd.DataFrame) -> Table:
     """Return where the runs of `bayes_cpt.forecast.bands.bands` end."""
     interval = float(bands.attrs["interval"])
     final = bands.groupby(["run", "domain"], sort=False).tail(1)
-    notes = beyond_words(bands)
     predictive = (bands["kind"] != "expected").all()
-    return Table(
-        f"Loss of {'a new run' if predictive else 'the law'} at the last step, nats/token",
-        starred(final, "run"),
-        "run | on=domain | step:text | median and interval=median:interval | sd:.3f",
-        note=f"Central {100 * interval:g} % {'predictive' if predictive else 'credible'} intervals"
-        + (f". * leaves what was fitted: {notes}" if notes else ""),
-        marked=(final["outside"] != "").tolist(),
-        group="run",
-        label="forecast",
+    return Table.of(
+        "forecast",
+        final,
         numbers=final.assign(interval=interval),
+        interval=interval,
+        whose="a new run" if predictive else "the law",
+        about="predictive" if predictive else "credible",
+        beyond=beyond_words(bands),
     )
 
 
@@ -156,17 +122,7 @@ def scores_table(
     rows = scores.assign(held=[held(row) for row in scores.to_dict("records")])
     if column not in rows:
         rows[column] = rows["seen"].map(left_out)
-    return Table(
-        title,
-        rows,
-        f"{column} | {SCORES}",
-        note="± is the standard error of the share, each run being one observation. CRPS, bias of the "
-        "median and width in nats/token; lower CRPS is better",
-        group=column,
-        close=True,
-        label="calibration",
-        numbers=scores,
-    )
+    return Table.of("calibration", rows, numbers=scores, title=title, column=column)
 
 
 def runs_table(study: "Study") -> Table:
@@ -183,8 +139,7 @@ def runs_table(study: "Study") -> Table:
         shown[f"points\n{domain}"] = ("points", partial(_of_domain, domain))
     if others:
         shown["points\nothers"] = lambda row: span([row["points"][name] for name in others])
-    note = "PT is pre-training, CPT continual pre-training"
-    return Table("Runs", rows.fillna({"base": NONE}), shown, note=note, label="runs")
+    return Table.of("runs", rows.fillna({"base": NONE}), shown)
 
 
 def _of_domain(domain: str, values: dict[str, float]) -> str:
@@ -213,15 +168,11 @@ def bases_table(study: "Study") -> Table:
     shown["CPT\nruns"] = lambda row: str(len(row["runs"]))
     rows["name"] += rows["known"].map({True: "", False: " (PT unknown)"})
     rows["on run"] = rows["run"].fillna(NONE)
-    note = (
-        "Potential: last over peak learning rate of pre-training, 0 where it is annealed. Losses in "
-        "nats/token"
-    )
-    return Table("Bases", rows, shown, note=note, label="bases")
+    return Table.of("bases", rows, shown)
 
 
-def priors_table(frame: "BoundModel", interval: float = 0.9) -> Table:
-    """Return the priors of a model with their reasons, one line where all validation sets have the same."""
+def priors_table(frame: "BoundModel", interval: float = 0.9, *, reasons: bool = True) -> Table:
+    """Return the priors of a model, with `reasons`; one line where all validation sets have the same."""
     from bayes_cpt.model.joint_priors import prior_table
 
     priors = prior_table(frame, interval)
@@ -232,14 +183,14 @@ def priors_table(frame: "BoundModel", interval: float = 0.9) -> Table:
     unit = rows["unit"].map(lambda unit: "" if unit == "1" else f", {unit}")
     why = (rows["meaning"] + unit + ". " + rows["reason"]).mask(rows["parameter"].duplicated(), "")
     pairs = [f"{' and '.join(own.between)} ({own.value:+.2f})" for own in frame.spec.correlations]
-    return Table(
-        f"Priors of {frame.spec.name}, with central {100 * interval:g} % intervals",
+    return Table.of(
+        "priors",
         rows.assign(why=why),
-        f"{PRIOR} | what it is, and why=why",
-        note=f"Correlated are {', '.join(pairs)}" if pairs else "",
-        group="parameter",
-        label="priors",
         numbers=priors,
+        model=frame.spec.name,
+        interval=interval,
+        why=" | what it is, and why=why" if reasons else "",
+        correlated=f"Correlated are {', '.join(pairs)}" if pairs else "",
     )
 
 

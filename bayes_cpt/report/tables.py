@@ -4,10 +4,12 @@ A `Table` keeps a result's rows with all their digits, and says what each column
 """
 
 import math
+import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from functools import cache, cached_property
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -76,6 +78,37 @@ class Table:
     label: str = ""
     numbers: "pd.DataFrame | None" = None
 
+    @classmethod
+    def of(
+        cls,
+        kind: str,
+        rows: "pd.DataFrame",
+        columns: Columns = "",
+        *,
+        marked: Sequence[object] = (),
+        numbers: "pd.DataFrame | None" = None,
+        **words: Any,
+    ) -> Self:
+        """Return a table of a kind of ``tables.toml``; `words` are what its texts have in braces.
+
+        An `interval` among them is also the ``mass``, as in 90 %.
+        """
+        if "interval" in words:
+            words["mass"] = f"{100 * words['interval']:g} %"
+        texts = {
+            key: text.format(**words) if isinstance(text, str) else text
+            for key, text in kinds()[kind].items()
+        }
+        star = texts.pop("star", "* outside what was fitted, to be trusted less")
+        if starred := texts.pop("starred", ""):
+            numbers = rows if numbers is None else numbers
+            marked = rows["outside"] != ""
+            rows = rows.assign(**{starred: rows[starred].mask(marked, rows[starred] + " *")})
+            notes = [texts.get("note", ""), star if any(marked) else ""]
+            texts["note"] = ". ".join(filter(None, notes))
+        made = {"columns": columns} if columns else {}
+        return cls(rows=rows, marked=marked, numbers=numbers, **texts | made)
+
     @cached_property
     def made(self) -> Mapping[str, Cells]:
         """Where the cells of each column come from, by heading."""
@@ -118,6 +151,13 @@ class Table:
     def legend(self) -> str:
         """Caption and note as sentences."""
         return " ".join(f"{text}." for text in (self.caption, self.note) if text)
+
+
+@cache
+def kinds() -> dict[str, dict[str, Any]]:
+    """Return captions, columns and notes of tables, by kind."""
+    source = files("bayes_cpt.report") / "tables.toml"
+    return tomllib.loads(source.read_text(encoding="utf-8"))
 
 
 def columns(text: str) -> dict[str, Cells]:
@@ -204,25 +244,10 @@ def number(value: float | None, digits: int = 4) -> str:
     return f"{value:.0f}" if abs(value) >= 10**digits else f"{value:.{digits}g}"
 
 
-def share(probability: float) -> str:
-    """Return a probability for a table."""
-    return f"{100 * probability:.0f} %"
-
-
 # How values are formatted, besides a number of digits and formats such as ".3f".
-FORMS: dict[str, Callable[[Any], str]] = {"%": share, "text": str}
+FORMS: dict[str, Callable[[Any], str]] = {"%": lambda share: f"{100 * share:.0f} %", "text": str}
 # Forms of a value with its interval: of columns NAME, NAME_lower, NAME_upper, or median, lower, upper.
 ENDS = ("interval", "change", "quantity", "wide", "steps")
-
-
-def starred(table: "pd.DataFrame", name: str) -> "pd.DataFrame":
-    """Return a table whose column of names has a star where a row leaves what was fitted."""
-    return table.assign(**{name: table[name].mask(table["outside"] != "", table[name] + " *")})
-
-
-def star(outside: Sequence[object]) -> str:
-    """Return what the star says, where there is one."""
-    return "* outside what was fitted, to be trusted less" if any(outside) else ""
 
 
 def latex(table: Table) -> str:
