@@ -8,33 +8,24 @@ import inspect
 import os
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import Annotated
 
 import typer
 from typer.main import get_command
 
-from bayes_cpt.cli.advise import advise
-from bayes_cpt.cli.check import check
-from bayes_cpt.cli.compare import compare
+from bayes_cpt.cli.before_fit import check, prior
 from bayes_cpt.cli.decisions import decide, next_run, schedule
 from bayes_cpt.cli.demo import demo
-from bayes_cpt.cli.export import export
 from bayes_cpt.cli.fit import fit
-from bayes_cpt.cli.forecast import forecast
-from bayes_cpt.cli.import_logs import import_logs
-from bayes_cpt.cli.init import init
 from bayes_cpt.cli.landmarks import landmarks
-from bayes_cpt.cli.learn_priors import learn_priors
+from bayes_cpt.cli.one_log import advise, forecast
 from bayes_cpt.cli.output import Output
-from bayes_cpt.cli.planner import planner
+from bayes_cpt.cli.pages import planner, report
 from bayes_cpt.cli.predict import predict
-from bayes_cpt.cli.prior import prior
-from bayes_cpt.cli.report import report
+from bayes_cpt.cli.refits import compare, learn_priors, validate, validate_forecast
 from bayes_cpt.cli.running import UsageError, usage_words
 from bayes_cpt.cli.summary import summary
-from bayes_cpt.cli.validate import forecast as held_out
-from bayes_cpt.cli.validate import validate
+from bayes_cpt.cli.trainers import export, import_logs, init
 from bayes_cpt.cli.watch import watch
 from bayes_cpt.errors import BayesCPTError
 
@@ -73,7 +64,7 @@ for _verb in (*_MAKING, *_USING):
     app.command(help=_help(_verb.__doc__))(_verb)
 
 _validate = typer.Typer()
-_validate.command(help=_help(held_out.__doc__))(held_out)
+_validate.command(name="forecast", help=_help(validate_forecast.__doc__))(validate_forecast)
 app.add_typer(_validate, name="validate", help=_help(validate.__doc__))
 
 
@@ -173,8 +164,7 @@ def run(arguments: Sequence[str]) -> int:
 def _report(output: Output, text: str, error: Exception | None = None) -> None:
     """Print what is wrong on stderr, and for machines the problems on stdout."""
     output.error(text)
-    problems = [asdict(problem) for problem in getattr(error, "problems", ())]
-    output.result({"error": text, "problems": problems})
+    output.result({"error": text, "problems": getattr(error, "problems", ())})
 
 
 def main() -> None:

@@ -1,7 +1,7 @@
 """`bayes-cpt fit`: a study in, a posterior out."""
 
 import time
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -119,7 +119,7 @@ def fit_and_save(
         "seconds": round(seconds, 1),
         "quality": quality,
         "prior_bound": weak[["quantity", "domain", "contraction"]],
-        "facts": asdict(known),
+        "facts": known,
         "verdict": verdict,
     }
     phases = quality.assign(phase=quality["phase"].str.upper())

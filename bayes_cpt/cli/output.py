@@ -30,7 +30,8 @@ UNSEEN_WIDTH = 400
 WORTH_A_LINE = 5.0
 # Endings of files that `write_numbers` writes.
 NUMBERS = (".csv", ".parquet", ".json")
-DPI = 150
+# Endings of files for figures, and dots per inch.
+FIGURES, DPI = (".png", ".pdf", ".svg"), 150
 
 type Progress = Callable[[str, float], None]
 # A paragraph, as it is or styled, or a table with its caption above it and its note below.
@@ -129,7 +130,8 @@ class Output:
                 self.text(part)
         for note in answer.notes:
             self.note(note)
-        files = {name: path for own in answer.written for name, path in own.files.items()}
+        paths = {name: path for own in answer.written for name, path in own.paths.items()}
+        files = {name: str(path) for name, path in paths.items()}
         told = {"verdict": answer.verdict} | dict(answer.content) | {"files": files}
         self.result(asked | told)
         return 1 if answer.problems else 0
@@ -315,6 +317,8 @@ class OutputFile:
         self, path: Path | None, suffixes: tuple[str, ...], *inputs: Path | str | None
     ) -> None:
         self.path, self.replaces = path, path is not None and path.exists()
+        # For machines: the option says where it is.
+        self.paths: dict[str, Path] = {}
         if path is None:
             return
         if path.is_dir():
@@ -334,11 +338,6 @@ class OutputFile:
         """Write it, where it is asked for."""
         if self.path is not None:
             write(self.path, content)
-
-    @property
-    def files(self) -> dict[str, str]:
-        """What is there, for machines: the option says it."""
-        return {}
 
     @property
     def said(self) -> list[Part]:
@@ -387,11 +386,6 @@ class Results:
         """Draw and write figures, by the names of their files; each goes by a name that holds this one."""
         for own, draw in figures.items() if self.folder else ():
             self.write(name.format(own), f"{own}{suffix}", figure_file(draw()))
-
-    @property
-    def files(self) -> dict[str, str]:
-        """What is there, for machines."""
-        return {name: str(path) for name, path in self.paths.items()}
 
     @property
     def said(self) -> list[Part]:

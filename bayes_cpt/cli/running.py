@@ -1,7 +1,6 @@
 """What verbs share: answers on a fit, interruptions, and lines that do not parse."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -38,9 +37,9 @@ def of_fit(
         "study": posterior.study.name,
         "model": posterior.frame.spec.name,
         "trustworthy": posterior.trustworthy,
-        "problems": list(posterior.problems),
+        "problems": posterior.problems,
         "law_fits": posterior.law_fits,
-        "law_alarms": [asdict(check) for check in posterior.law_checks.alarms],
+        "law_alarms": posterior.law_checks.alarms,
         "unmeasured": posterior.frame.unmeasured,
     }
     found = [*problems, *warning(posterior)]
@@ -109,7 +108,7 @@ def advised(
             f"{words['telling']}."
         )
     parts.append(Text(source if verbose else f"{source} --verbose says why.", "dim"))
-    told = {"facts": asdict(known), **tables, **content, "sentences": sentences}
+    told = {"facts": known, **tables, **content, "sentences": sentences}
     return of_fit(posterior, told, verdict, parts, problems=problems, written=[results])
 
 

@@ -1,13 +1,12 @@
 """`bayes-cpt summary`: what a fit says about the law."""
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.text import Text
 
 import bayes_cpt
-from bayes_cpt.cli.check import determined
+from bayes_cpt.cli.before_fit import determined
 from bayes_cpt.cli.options import command
 from bayes_cpt.cli.output import Answer, OutputFile, Part, heading
 from bayes_cpt.cli.running import law_alarms, of_fit
@@ -105,7 +104,7 @@ def summary(
         "verdict": lines,
         "quality": quality,
         "quantities": table,
-        "facts": asdict(facts),
+        "facts": facts,
         "determination": told,
         "law_checks": posterior.law_checks.table(),
         "sensitivity": sensitive,

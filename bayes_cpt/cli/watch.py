@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from pydantic_core import to_json
 from rich.text import Text
 
 import bayes_cpt
@@ -175,9 +176,9 @@ class _Looks:
         found = self.watcher.continuations(self.objective)
         trouble = self.follower.trouble
         if written.machine:
-            advised = None if found.advised is None else asdict(found.advised)
-            more = {"continuations": [asdict(way) for way in found.ways], "advised": advised}
-            sys.stdout.write(json.dumps(self._facts(status) | more | {"trouble": trouble}) + "\n")
+            facts = self._facts(status) | {"continuations": found.ways, "advised": found.advised}
+            line = to_json(facts | {"trouble": trouble}, inf_nan_mode="constants")
+            sys.stdout.write(f"{line.decode()}\n")
             sys.stdout.flush()
             return
         waiting = self.follower.unnamed if not status.step else ""

@@ -221,10 +221,6 @@ class Alternatives:
         block = model.at(best)
         return cls(best, block.losses + block.discrepancy)
 
-    def lowest(self, weight: float) -> Floats:
-        """Return the lowest balance of each draw, shape (draws,)."""
-        return np.asarray((weight * self.losses[0] + (1.0 - weight) * self.losses[1]).min(axis=0))
-
     def front(self) -> Ints:
         """Return which candidates no other beats in both mean losses, by rising general loss."""
         means = self.losses.mean(axis=2)

@@ -123,13 +123,12 @@ def _letter(name: str) -> Any:
 def law_equations(frame: BoundModel) -> list[Equation]:
     """Return the law of a frame: the loss as a sum of its terms, then the areas and factors in it."""
     law, spec = frame.law, frame.spec.law
+    # Of the coefficients only the names are wanted: any values give them.
     values = {
-        name: _letter(name)
-        if info.dims is None
-        else np.full(len(frame.coords()[info.dims]), _letter(name), dtype=object)
+        name: np.full(() if info.dims is None else len(frame.coords()[info.dims]), 0.5)
         for name, info in frame.parameters().items()
     }
-    letters: dict[str, Any] = {name: _letter(name) for name in law.coefficients(values, _Names)}
+    letters: dict[str, Any] = {name: _letter(name) for name in law.coefficients(values, np)}
     point = _point(frame)
     factors = mixture_factors(letters, size_factors(point, letters, _Printed))
     gathered = letters | batch_factors(letters, factors)
@@ -138,9 +137,7 @@ def law_equations(frame: BoundModel) -> list[Equation]:
     if law.base_offset is not None:
         kept = law.base_offset.kept(point, gathered, _Printed)
         summands.append(sympy.Symbol("Delta_base") * kept)
-    notes = []
-    if spec.targets > 1:
-        notes.append(MIXED)
+    notes = [MIXED] if spec.targets > 1 else []
     if law.base_offset is not None:
         notes.append("Delta_base: how far the base lies off the law")
         time = frame.spec.priors["offset_time"].every
@@ -161,14 +158,6 @@ def _whole(expression: Any) -> Any:
     if expression.is_Mul and len(below) == 2:
         return expression.xreplace({own: -own for own in below})
     return expression
-
-
-class _Names:
-    """For coefficients of which the names alone are wanted: functions that leave arrays as they are."""
-
-    exp = log = expm1 = log1p = ones_like = staticmethod(lambda value: value)
-    maximum = staticmethod(lambda one, other: one)
-    repeat = staticmethod(np.repeat)
 
 
 def _point(frame: BoundModel) -> Any:
@@ -202,7 +191,7 @@ def _opened(term: Any) -> Any:
     if isinstance(term, Annealing):
         before = sympy.Integer(0) if term.unknown_base else _letter("S2_pt")
         object.__setattr__(opened, "areas", lambda *given: (before, _letter("S2_cpt")))
-    if isinstance(term, Shift) and any(name != "none" for name in term.replay_factors):
+    if isinstance(term, Shift) and set(term.replay_factors) != {"none"}:
         h = sympy.Function("h")
         object.__setattr__(opened, "replay_factor", lambda share, *given: h(share))
     if isinstance(term, Shift) and term.repeated_tokens:

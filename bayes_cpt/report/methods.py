@@ -37,7 +37,7 @@ def methods(
     facts = {
         "continual": len(study.continual_runs) if continual else 0,
         "pretraining": len(study.pretraining_runs),
-        "study": study.name,
+        "posterior": posterior,
         "points": sum(
             len(frame.fitted_steps(study, run, own)) for run in runs for own in frame.domains
         ),
@@ -45,16 +45,12 @@ def methods(
             f"{domain} ({role} data)"
             for domain, role in zip(frame.domains, frame.roles, strict=True)
         ),
-        "model": frame.spec.name,
-        "summary": frame.spec.summary,
+        "model": frame.spec,
         "versions": versions(posterior),
-        "residuals": frame.spec.residuals,
         "most_skipped": MOST_SKIPPED,
         "parameters": sum(not isinstance(element.prior, Fixed) for element in elements(frame)),
         "reached": reached,
         "tuning": efforts[min(reached["attempts"], len(efforts)) - 1].tune,
-        "seed": posterior.seed,
-        "problems": "; ".join(posterior.problems),
         "mass": f"{100 * interval:g}",
         "draws": draws,
         "scores": scores,
