@@ -16,15 +16,14 @@ from typer.main import get_command
 from bayes_cpt.cli.before_fit import check, prior
 from bayes_cpt.cli.decisions import decide, next_run, schedule
 from bayes_cpt.cli.demo import demo
+from bayes_cpt.cli.findings import landmarks, summary
 from bayes_cpt.cli.fit import fit
-from bayes_cpt.cli.landmarks import landmarks
 from bayes_cpt.cli.one_log import advise, forecast
 from bayes_cpt.cli.output import Output
 from bayes_cpt.cli.pages import planner, report
 from bayes_cpt.cli.predict import predict
 from bayes_cpt.cli.refits import compare, learn_priors, validate, validate_forecast
 from bayes_cpt.cli.running import UsageError, usage_words
-from bayes_cpt.cli.summary import summary
 from bayes_cpt.cli.trainers import export, import_logs, init
 from bayes_cpt.cli.watch import watch
 from bayes_cpt.errors import BayesCPTError

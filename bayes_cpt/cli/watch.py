@@ -171,14 +171,21 @@ class _Looks:
 
     def tell(self, written: Output, status: "Status") -> None:
         """Print a status, and what to do better with the rest of the run."""
-        from bayes_cpt.report.forecasts import advice, ends_below
+        from bayes_cpt.report.forecasts import advice, below, ends_below
 
         found = self.watcher.continuations(self.objective)
         trouble = self.follower.trouble
         if written.machine:
-            facts = self._facts(status) | {"continuations": found.ways, "advised": found.advised}
-            line = to_json(facts | {"trouble": trouble}, inf_nan_mode="constants")
-            sys.stdout.write(f"{line.decode()}\n")
+            told = asdict(status) | {"verdict": status.verdict(), "trouble": trouble}
+            told |= {"continuations": found.ways, "advised": found.advised}
+            if limits := {
+                name: own for name, own in self.limits.items() if name in status.forecast
+            }:
+                told["below"] = {
+                    name: below(status.forecast[name], limit, self.watcher.interval)
+                    for name, limit in limits.items()
+                }
+            sys.stdout.write(f"{to_json(told, inf_nan_mode='constants').decode()}\n")
             sys.stdout.flush()
             return
         waiting = self.follower.unnamed if not status.step else ""
@@ -193,29 +200,17 @@ class _Looks:
         if status.forecast:
             written.table(_ends(status))
         better = advice(found, status.step, status.steps)
-        for note in (*status.notes, better, trouble, waiting):
-            if note:
-                written.note(f"Note: {note}")
-
-    def _facts(self, status: "Status") -> dict[str, Any]:
-        """Return the JSON of a status."""
-        from bayes_cpt.report.forecasts import below
-
-        shares = {
-            domain: below(status.forecast[domain], limit, self.watcher.interval)
-            for domain, limit in self.limits.items()
-            if domain in status.forecast
-        }
-        told = asdict(status) | {"verdict": status.verdict()}
-        return told | ({"below": shares} if shares else {})
+        for note in filter(None, (*status.notes, better, trouble, waiting)):
+            written.note(f"Note: {note}")
 
 
 def _ends(status: "Status") -> Table:
     """Return where each loss is and will end, and where it was to end as planned."""
     import pandas as pd
 
-    rows = []
-    for domain, ends in status.forecast.items():
-        gain = status.gain_left.get(domain, {}).get("mean")
-        rows.append({"on": domain, "now": status.losses.get(domain), "gain": gain, **ends})
+    gains = {domain: gain.get("mean") for domain, gain in status.gain_left.items()}
+    rows = [
+        {"on": domain, "now": status.losses.get(domain), "gain": gains.get(domain), **ends}
+        for domain, ends in status.forecast.items()
+    ]
     return Table.of("watched", pd.DataFrame(rows))

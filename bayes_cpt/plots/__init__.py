@@ -2,9 +2,8 @@
 
 from bayes_cpt.plots.curves import fitted, forecast, prior_predictive
 from bayes_cpt.plots.decisions import decision, next_run, schedules
-from bayes_cpt.plots.diagnostics import sampling
 from bayes_cpt.plots.landmarks import decomposition, hidden_curves, landmarks, response
-from bayes_cpt.plots.validation import comparison, coverage
+from bayes_cpt.plots.validation import comparison, coverage, sampling
 
 __all__ = [
     "comparison",

@@ -284,8 +284,8 @@ def decomposition(
         own, lowest = parts.sel(domain=domain), grid[-1, i]
         panels.name_set(grid[0, i], domain, i)
         _law_curve(grid[0, i], own["expected"], "expected loss", INK)
-        of_base = "base: forward area and PT annealing"
-        _law_curve(grid[0, i], base.sel(domain=domain), of_base, GREY, "--")
+        on_base = "base: forward area and PT annealing"
+        _law_curve(grid[0, i], base.sel(domain=domain), on_base, GREY, "--")
         if added:
             lowest.sharey(grid[1, 0])
             lowest.axhline(0.0, color=GREY, linewidth=0.7)

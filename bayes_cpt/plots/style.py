@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import wraps
+from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
@@ -10,32 +11,15 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 LOSS = "validation loss (nats/token)"
-INK, GREY, PALE = "#222222", "#6b6b6b", "#b8b8b8"
+# What all figures have in force while they are drawn.
+SETTINGS = mpl.rc_params_from_file(Path(__file__).with_name("figures.mplstyle"), False, False)
+INK, GREY, PALE = SETTINGS["text.color"], SETTINGS["axes.edgecolor"], "#b8b8b8"
 # Okabe and Ito's palette: it stays distinct under every common colour blindness.
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 BAND, WIDE_BAND = 0.38, 0.16
-SMALL, NORMAL, LARGE = 7.0, 8.0, 9.5
+SMALL, LARGE = 7.0, 9.5
 # Width of a column of a paper, inches: figures of this width are printed as they are.
 COLUMN = 3.25
-
-SETTINGS: dict[str, Any] = {
-    "font.size": NORMAL,
-    "axes.titlesize": NORMAL,
-    "axes.labelsize": NORMAL,
-    "axes.edgecolor": GREY,
-    "axes.labelcolor": INK,
-    "axes.linewidth": 0.7,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.axisbelow": True,
-    "text.color": INK,
-    "lines.linewidth": 1.3,
-    "legend.frameon": False,
-    "legend.fontsize": NORMAL,
-    "figure.dpi": 100,
-    "figure.facecolor": "white",
-    "axes.facecolor": "white",
-}
 
 
 def styled[**P](draw: Callable[P, Figure]) -> Callable[P, Figure]:

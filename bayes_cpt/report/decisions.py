@@ -151,7 +151,8 @@ def _cautions(decision: Decision, taken: dict[str, float]) -> str:
 
 def _called(name: str) -> dict[str, str]:
     """Return what a quantity is called, and what its values are shares of."""
-    return notation()["quantities"].get(name, {"name": name.replace("_", " "), "unit": ""})
+    named: dict[str, dict[str, str]] = notation()["quantities"]
+    return named.get(name, {"name": name.replace("_", " "), "unit": ""})
 
 
 def optimum_sentences(decision: Decision, interval: float = 0.9) -> list[str]:
@@ -188,7 +189,7 @@ def run_words(values: RunValues, interval: float = 0.9) -> Words:
     """Return which run comes next, what it would change, and whether it pays."""
     first = values.order[0]
     runs = {name: values.affordable.plan.run(name) for name in values.values}
-    told = {
+    told: dict[str, dict[str, Any]] = {
         name: {
             "name": name,
             "run": short_run(run),

@@ -95,7 +95,7 @@ class Table:
         """
         if "interval" in words:
             words["mass"] = f"{100 * words['interval']:g} %"
-        texts = {
+        texts: dict[str, Any] = {
             key: text.format(**words) if isinstance(text, str) else text
             for key, text in kinds()[kind].items()
         }
