@@ -89,7 +89,7 @@ def init(
         "bases": [base.name for base in done.study.bases],
         "general": done.study.general,
         "target": done.study.target,
-        "notes": list(done.notes),
+        "notes": done.notes,
     }
     return Answer(content, parts=[*(f"Note: {note}" for note in done.notes), said])
 
@@ -182,12 +182,8 @@ def import_logs(
         f"\n{run}: {done.added} new losses, {done.kept} were there. {study} now has "
         f"{len(done.study.runs)} runs; look at it with: bayes-cpt check {study}"
     )
-    content = {
-        "steps": done.study.run(run).schedule.steps,
-        "added": done.added,
-        "kept": done.kept,
-        "notes": list(done.notes),
-    }
+    steps = done.study.run(run).schedule.steps
+    content = {"steps": steps, "added": done.added, "kept": done.kept, "notes": done.notes}
     return Answer(content, parts=[*(f"Note: {note}" for note in done.notes), said])
 
 

@@ -213,7 +213,12 @@ def forecast(
         strip.fill_between(rate["step"], rate, color=PALE, linewidth=0.0)
         panels.rate_strip(strip, last, str(run_curves["phase"].item()), named=column == 0)
         strip.set(ylim=(0, 1.1 * top), yticks=[0, top], yticklabels=["0", f"{top:.3g}"])
-    entries = {"median": panels.line(GREY)} | panels.band_marks(KINDS[dataset.attrs["kind"]])
+    words = KINDS[dataset.attrs["kind"]]
+    entries = {
+        "median": panels.line(GREY),
+        f"50 % {words}": panels.patch(GREY, 2 * BAND),
+        f"90 % {words}": panels.patch(GREY, 2 * WIDE_BAND),
+    }
     panels.legend(figure, entries)
     return figure
 

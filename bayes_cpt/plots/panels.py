@@ -253,12 +253,6 @@ def dot(shade: str, **options: Any) -> Any:
     return line(shade, **({"linestyle": "", "marker": "o", "markersize": 3} | options))
 
 
-def band_marks(words: str) -> dict[str, Any]:
-    """Return the legend marks of the bands that `curve` draws, with what they are."""
-    alphas = {50: 2 * BAND, 90: 2 * WIDE_BAND}
-    return {f"{mass} % {words}": patch(GREY, alpha) for mass, alpha in alphas.items()}
-
-
 def layout(width: float, height: float) -> dict[str, Any]:
     """Return what ArviZ's plots take for a figure of that size, inches."""
     return {"figsize": (width, height), "layout": "constrained"}

@@ -36,11 +36,6 @@ FEW_RUNS = 3
 SPAN = 8.0
 # A further size lies so far below the smallest: small models cost least.
 APART = 4.0
-# Effects of `bayes_cpt.forecast.derived`: in a list, and as what a table compares.
-SUBJECTS, COMPARISONS = (
-    {name: words[kind] for name, words in notation()["effects"].items()}
-    for kind in ("subject", "comparison")
-)
 
 
 def fit_verdict(posterior: Posterior, quality: pd.DataFrame, facts: Facts) -> list[str]:
@@ -126,10 +121,12 @@ def effect_words(facts: Facts) -> dict[str, str]:
     An effect has its validation sets where it is not so on all of them.
     """
     kinds = {"settled": facts.determined, "open": facts.left_open}
+    effects_called = notation()["effects"]
     everywhere = len({domain for own in kinds.values() for sets in own.values() for domain in sets})
     words = {
         kind: ", ".join(
-            SUBJECTS[name] + (f" (on {', '.join(sets)})" if len(sets) < everywhere else "")
+            effects_called[name]["subject"]
+            + (f" (on {', '.join(sets)})" if len(sets) < everywhere else "")
             for name, sets in effects.items()
         )
         for kind, effects in kinds.items()

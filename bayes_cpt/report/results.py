@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from bayes_cpt.report.fit import COMPARISONS
 from bayes_cpt.report.numbers import fixed, held, left_out, listed, signed
 from bayes_cpt.report.tables import NONE, Table, columns, number, with_interval
+from bayes_cpt.report.words import notation
 
 if TYPE_CHECKING:
     from bayes_cpt.decisions.decision import Decision
@@ -31,7 +31,7 @@ def effects_table(posterior: "Posterior", determined: pd.DataFrame, interval: fl
     from bayes_cpt.forecast.derived import Typical
     from bayes_cpt.identify.determination import settled
 
-    effects = determined[determined["kind"] == "effect"]
+    effects, called = determined[determined["kind"] == "effect"], notation()["effects"]
     firm = settled(effects)
     cells = [with_interval(row, "mean", "change") for row in effects.to_dict("records")]
     marked = effects.assign(cell=cells + firm.map({True: "  ", False: " *"}))
@@ -43,7 +43,10 @@ def effects_table(posterior: "Posterior", determined: pd.DataFrame, interval: fl
         notes.append("* left open: the prior decides, or no two runs differ in it")
     return Table.of(
         "effects",
-        wide.rename(index=COMPARISONS).rename_axis("effect").reset_index().fillna(""),
+        wide.rename(index=lambda name: called[name]["comparison"])
+        .rename_axis("effect")
+        .reset_index()
+        .fillna(""),
         {"effect": "effect"} | {on: (on, "text") for on in effects["domain"].unique()},
         numbers=effects.drop(columns=["moves_with"], errors="ignore").assign(interval=interval),
         interval=interval,

@@ -14,7 +14,7 @@ from bayes_cpt.model.joint_priors import draw_priors
 from bayes_cpt.model.setup import build_setup
 from bayes_cpt.model.spec import read_spec, shipped_models
 from bayes_cpt.report.equation import COEFFICIENTS, equation, meaning
-from bayes_cpt.report.fit import COMPARISONS, SUBJECTS
+from bayes_cpt.report.words import notation
 
 
 def drawn(fit_file: Path, quantity: str, domain: str) -> np.ndarray:
@@ -112,14 +112,18 @@ def test_a_first_reader_gets_three_lines_and_a_small_table(
         digits, place = f"{effect['sd']:e}".split("e")
         places = (float(digits) < 3.0) - int(place)
         shown = f"{effect['mean']:+.{places}f} ({effect['lower']:+.{places}f} to ".replace("-", "−")
-        cell = rows[COMPARISONS[effect["quantity"]]].split(shown)[1].split(")")[1]
+        cell = (
+            rows[notation()["effects"][effect["quantity"]]["comparison"]]
+            .split(shown)[1]
+            .split(")")[1]
+        )
         is_open = not (effect["identified"] and effect["tried"])
         assert cell.lstrip(" ").startswith("*") == is_open
 
 
 def test_every_effect_has_its_words() -> None:
     effects = {effect.name for effect in CONTINUAL_EFFECTS + PRETRAINING_EFFECTS}
-    assert set(COMPARISONS) == set(SUBJECTS) == effects
+    assert set(notation()["effects"]) == effects
 
 
 @pytest.mark.parametrize("model", shipped_models())
