@@ -147,9 +147,8 @@ class Output:
             return
         if table.caption:
             self.text(heading(table.caption))
-        grid = Grid(
-            box=None, pad_edge=False, padding=(0, 1 if table.close else 2, 0, 0), header_style="dim"
-        )
+        padding = (0, 1 if table.close else 2, 0, 0)
+        grid = Grid(box=None, pad_edge=False, padding=padding, header_style="dim")
         for place, name in enumerate(table.cells):
             # Only prose, which comes last, may wrap.
             prose = place == len(table.is_text) - 1 and all(table.is_text)
@@ -324,13 +323,10 @@ class OutputFile:
         if path.is_dir():
             _fail(path, "this is a folder", f"name a file, as in {path / ('out' + suffixes[0])}")
         if path.suffix not in suffixes:
-            problem = (
-                f"the name ends in {path.suffix!r}" if path.suffix else "the name has no ending"
-            )
-            _fail(path, problem, f"let it end in {' or '.join(suffixes)}")
-        if self.replaces and any(
-            path.samefile(own) for own in inputs if own and Path(own).exists()
-        ):
+            ending = f"ends in {path.suffix!r}" if path.suffix else "has no ending"
+            _fail(path, f"the name {ending}", f"let it end in {' or '.join(suffixes)}")
+        there = [own for own in inputs if own and Path(own).exists()]
+        if self.replaces and any(map(path.samefile, there)):
             _fail(path, "this is the input", "write to another file")
         check_folder(path.parent)
 

@@ -147,11 +147,9 @@ def planner(
     page = Planner.of(posterior, goal, fit=fit.name, **asked)
     html = page.html()
     file.write(html)
-    lengths = page.data["lengths"]
-    verdict = [
-        f"Open {output} in a browser: it moves plans of {lengths[0]} to {lengths[-1]} steps and needs no "
-        "network."
-    ]
+    shortest, *_, longest = page.data["lengths"]
+    moves = f"it moves plans of {shortest} to {longest} steps and needs no network"
+    verdict = [f"Open {output} in a browser: {moves}."]
     if posterior.trustworthy:
         verdict += [f"How sure: {checks_passed(posterior)}."]
     content = {"bytes": len(html.encode()), "draws": page.data["law"]["draws"]}

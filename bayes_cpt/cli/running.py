@@ -92,6 +92,7 @@ def advised(
     """
     from bayes_cpt.identify.determination import facts
     from bayes_cpt.report.fit import effect_words
+    from bayes_cpt.report.words import paragraphs
 
     known = facts(posterior)
     verdict, sentences = result.verdict(interval), result.sentences(interval)
@@ -101,12 +102,7 @@ def advised(
     state = "diagnostics met" if posterior.trustworthy else "not trustworthy"
     source = f"By {posterior.frame.spec.name}, fitted to {posterior.study.name} ({state})."
     parts = [*parts, *(in_words(sentences) if verbose else [""])]
-    words = effect_words(known)
-    if words["open"]:
-        parts.append(
-            f"The fit leaves open, whatever is chosen here: {words['open']}; most telling of that: "
-            f"{words['telling']}."
-        )
+    parts += paragraphs("fit.txt", "left_open", effect_words(known))
     parts.append(Text(source if verbose else f"{source} --verbose says why.", "dim"))
     told = {"facts": known, **tables, **content, "sentences": sentences}
     return of_fit(posterior, told, verdict, parts, problems=problems, written=[results])

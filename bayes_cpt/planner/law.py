@@ -157,6 +157,7 @@ def _in_log_level(expression: Any) -> Any:
 def _source(name: str, inputs: dict[str, str], outputs: list[Any]) -> str:
     """Return a function of the outputs `OUTPUTS`: loops over draws and, in these, over points."""
     levels = {own: LOOPS[place] for own, place in inputs.items()}
+    template = environment().get_template("law.js.j2")
     statements: dict[str, list[tuple[str, str]]] = {"setting": [], "draw": [], "both": []}
     used = {str(symbol) for output in outputs for symbol in output.free_symbols}
     # What does not change with the point has a name, and is computed further out.
@@ -166,18 +167,14 @@ def _source(name: str, inputs: dict[str, str], outputs: list[Any]) -> str:
         level = max((levels[str(own)] for own in expression.free_symbols), default=0)
         levels[str(symbol)] = level
         statements[list(statements)[level]].append((str(symbol), javascript(expression)))
-    return (
-        environment()
-        .get_template("law.js.j2")
-        .render(
-            name=name,
-            read={place: sorted(own for own in used if inputs[own] == place) for place in LOOPS},
-            statements=statements,
-            results=[
-                (output, place, javascript(result))
-                for (output, place), result in zip(OUTPUTS.items(), results, strict=False)
-            ],
-        )
+    return template.render(
+        name=name,
+        read={place: sorted(own for own in used if inputs[own] == place) for place in LOOPS},
+        statements=statements,
+        results=[
+            (output, place, javascript(result))
+            for (output, place), result in zip(OUTPUTS.items(), results, strict=False)
+        ],
     )
 
 

@@ -112,26 +112,16 @@ class Planner:
     def html(self) -> str:
         """Return the page: one file that asks for nothing else."""
         script = "\n".join([self.script(), *map(_asset, SHOWING)])
-        bases, place = [base["name"] for base in self.data["bases"]], self.data["reference"]
-        html: str = (
-            environment()
-            .get_template("planner.html")
-            .render(
-                **self.data["about"],
-                equations=[(Markup(formula), note) for formula, note in self.equations],
-                domains=self.data["domains"],
-                bases=bases,
-                reference=None if place is None else bases[place],
-                shapes=SHAPES,
-                ranges=self.data["ranges"],
-                constraints=self.data["start"]["constraints"],
-                style=_asset("planner.css"),
-                script=script,
-                # A text of the study must not end the element that it stands in.
-                data=json.dumps(self.data).replace("<", "\\u003c"),
-            )
+        template = environment().get_template("planner.html")
+        return template.render(
+            **self.data["about"],
+            known=self.data,
+            equations=[(Markup(formula), note) for formula, note in self.equations],
+            style=_asset("planner.css"),
+            script=script,
+            # A text of the study must not end the element that it stands in.
+            data=json.dumps(self.data).replace("<", "\\u003c"),
         )
-        return html
 
 
 def _asset(name: str) -> str:

@@ -176,6 +176,7 @@ def response(*responses: Response) -> Figure:
     domains = [str(domain) for domain in widest["domain"].to_numpy()]
     title, height = f"{widest.attrs['run']}: last loss against {choice}", ROW * len(values) + HEAD
     figure, axes_row = panels.by_set(domains, SIZE[0], height + 0.4, title)
+    ways = {True: "re-warmed to the run's peak", False: "not re-warmed"}
     not_studied = np.flatnonzero(widest["outside"].to_numpy()[::-1] != "")
     for i, (axes, domain) in enumerate(zip(axes_row, domains, strict=True)):
         panels.rows(axes, labels, xlabel=LOSS, ylabel="" if i else choice)
@@ -188,20 +189,16 @@ def response(*responses: Response) -> Figure:
             places = np.array(rows) + APART * (0.5 * (len(responses) - 1) - k)
             shade = PALETTE[2 + k] if len(responses) > 1 else colour(i)
             panels.intervals(axes, places, draws, shade)
-            axes.plot(np.median(draws, axis=0), places, "o", color=shade, markersize=4)
+            # Colours of a single response are those of the validation sets, and no entry of the legend.
+            way = ways[bool(each.draws.attrs["rewarmed"])]
+            label = f"last loss, {way}" if len(responses) > 1 else None
+            axes.plot(np.median(draws, axis=0), places, "o", color=shade, markersize=4, label=label)
         start = widest["start"].sel(domain=domain).median("draw")
         ring: dict[str, Any] = {"color": INK, "markersize": 4, "markerfacecolor": "none"}
         axes.plot(start, np.arange(len(values))[::-1], "o", label="of the base", **ring)
-    ways = {True: "re-warmed to the run's peak", False: "not re-warmed"}
-    marks = {"marker": "o", "markersize": 4}
-    entries = {
-        f"last loss, {ways[bool(each.draws.attrs['rewarmed'])]}": panels.line(
-            PALETTE[2 + k], **marks
-        )
-        for k, each in enumerate(responses)
-    }
+    entries = {}
     if len(responses) == 1:
-        entries = {"last loss": panels.line(GREY, **marks)}
+        entries["last loss"] = panels.line(GREY, marker="o", markersize=4)
     entries["50 and 90 % credible"] = panels.line(GREY, linewidth=panels.INTERVAL_WIDTHS[1])
     panels.legend(figure, entries)
     return figure

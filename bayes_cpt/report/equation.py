@@ -385,12 +385,9 @@ def mathml(own: Equation) -> str:
     ]
     if not own.is_long:
         return f'<math display="block"><mrow>{left}{"".join(parts)}</mrow></math>'
-    heads = [left] + [""] * (len(parts) - 1)
-    rows = "".join(
-        f"<mtr><mtd>{head}</mtd><mtd>{part}</mtd></mtr>"
-        for head, part in zip(heads, parts, strict=True)
-    )
-    return f'<math display="block"><mtable class="sum" displaystyle="true">{rows}</mtable></math>'
+    rows = "</mtd></mtr><mtr><mtd></mtd><mtd>".join(parts)
+    table = f"<mtr><mtd>{left}</mtd><mtd>{rows}</mtd></mtr>"
+    return f'<math display="block"><mtable class="sum" displaystyle="true">{table}</mtable></math>'
 
 
 def mathml_symbol(name: str) -> str:
