@@ -89,8 +89,10 @@ def _slopes_before_bends(slopes, bent, bends):  # type: ignore[no-untyped-def]
     """Return slopes by white coordinates, given those by bent ones."""
     if bends.shape[1] == 0:
         return slopes
-    by_bent = np.zeros(bent.size)
-    by_bent[1:] = slopes
+    by_bent, found = np.zeros(bent.size), np.empty(slopes.size)
+    # Loops: what adds or multiplies arrays takes two seconds more to compile.
+    for t in range(slopes.size):
+        by_bent[t + 1] = slopes[t]
     for t in range(slopes.size - 1, -1, -1):
         own, pair = by_bent[t + 1], 1
         for j in range(t + 1):
@@ -98,7 +100,9 @@ def _slopes_before_bends(slopes, bent, bends):  # type: ignore[no-untyped-def]
                 by_bent[j] += own * bends[t, pair] * bent[i]
                 by_bent[i] += own * bends[t, pair] * bent[j]
                 pair += 1
-    return by_bent[1:] * bends[:, 0]
+    for t in range(slopes.size):
+        found[t] = by_bent[t + 1] * bends[t, 0]
+    return found
 
 
 @numba.njit(**COMPILED)

@@ -108,6 +108,8 @@ def laplace(model: Whitened, seed: int, cores: int | None = None) -> Metric:
     jitters = 0.5 * np.random.default_rng(seed).standard_normal((STARTS, size))
     jitters[0] = 0.0
     starts = [Metric(model.start + jitter, np.eye(size)) for jitter in jitters]
+    # The first call on a machine prints and compiles the law: once, not in each thread.
+    model.in_metric(starts[0])(np.zeros(size))
     with ThreadPoolExecutor(cores or STARTS) as pool:
         climbed = pool.map(partial(climb, model), starts)
         reached = [mode for mode in climbed if mode is not None]
