@@ -101,17 +101,10 @@ class Candidates:
 
     def run(self, row: int, name: str) -> Run:
         """Return one as a run of the study format."""
-        base = self.bases[self.base[row]]
-        return Run(
-            name=name,
-            phase="cpt",
-            schedule=self.schedules.schedule(row),
-            base=base.name,
-            replay=float(self.replay[row]),
-            model_size=base.model_size,
-            targets=dict(self.mixtures[self.mixture[row]]) or None,
-            **self.batch.keys,
-        )
+        base, replay = self.bases[self.base[row]], float(self.replay[row])
+        said: dict[str, Any] = {"model_size": base.model_size, **self.batch.keys}
+        said["targets"] = dict(self.mixtures[self.mixture[row]]) or None
+        return Run(name, "cpt", self.schedules.schedule(row), base.name, replay, **said)
 
     def plan(self, study: Study, names: Sequence[str]) -> Study:
         """Return all as a plan, to be predicted or written to a file."""

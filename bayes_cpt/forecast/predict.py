@@ -140,13 +140,10 @@ def _dataset(forecast: Forecast, drawn: Drawn) -> xr.Dataset:
     of_runs = {name: ("run", np.array(own, dtype=object)) for name, own in said.items()}
     of_runs["replay"] = ("run", np.array(replays))
     samples = {"chain": posterior.chains, "draw": len(drawn.loss) // posterior.chains}
+    names = {"study": posterior.study.name, "model": posterior.frame.spec.name}
     return xr.Dataset(
         by_chain | of_runs | {"learning_rate": (("run", "step"), rates)},
         coords={name: grid[name] for name in DIMS}
         | {name: np.arange(count) for name, count in samples.items()},
-        attrs={
-            "kind": forecast.laws[0].kind,
-            "study": posterior.study.name,
-            "model": posterior.frame.spec.name,
-        },
+        attrs={"kind": forecast.laws[0].kind, **names},
     )

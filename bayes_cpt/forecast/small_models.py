@@ -9,14 +9,7 @@ CHAINS = 4
 
 
 def sampled(
-    compiled: Any,
-    names: tuple[str, ...],
-    *,
-    draws: int,
-    tune: int,
-    target_accept: float,
-    seed: int,
-    cores: int | None = None,
+    compiled: Any, names: tuple[str, ...], **settings: Any
 ) -> tuple[dict[str, Floats], tuple[str, ...]]:
     """Return draws of some variables of a model, chains one after the other, and what they fall short of.
 
@@ -25,26 +18,12 @@ def sampled(
     compiled : CompiledModel
         From `nutpie.compile_pymc_model`, with its data.
     names : tuple of str
-    draws, tune : int
-        Of each chain.
-    target_accept : float
-    seed : int
-    cores : int, optional
-        Chains sampled at once; all unless given.
+    **settings
+        As `nutpie.sample` takes them: draws and tune, of each chain, target_accept, seed, cores.
     """
     import nutpie
 
-    tree = nutpie.sample(
-        compiled,
-        draws=draws,
-        tune=tune,
-        chains=CHAINS,
-        cores=cores,
-        seed=seed,
-        target_accept=target_accept,
-        save_warmup=False,
-        progress_bar=False,
-    )
+    tree = nutpie.sample(compiled, chains=CHAINS, save_warmup=False, progress_bar=False, **settings)
     values = {name: tree["posterior"][name].to_numpy() for name in names}
     statistics = {
         "diverging": tree["sample_stats"]["diverging"].to_numpy(),

@@ -262,18 +262,14 @@ def _response[Value: (float, str)](
     # The trials are one run, varied.
     laws = law_draws(known.in_batch(trials[0].batch), draws)
     losses = np.concatenate([trial_losses(law, trials, steps) for law in laws])
-    dims = ("draw", "value", "domain")
+    dims, domains = ("draw", "value", "domain"), list(posterior.frame.domains)
     ends = xr.Dataset(
         {
             "start": (dims, losses[..., 0], {"units": "nats/token"}),
             "loss": (dims, losses[..., 1], {"units": "nats/token"}),
             "outside": ("value", np.array(["; ".join(note) for note in notes], dtype=object)),
         },
-        coords={
-            "draw": np.arange(len(losses)),
-            "value": values,
-            "domain": list(posterior.frame.domains),
-        },
+        coords={"draw": np.arange(len(losses)), "value": values, "domain": domains},
         attrs={**attributes, "model": posterior.frame.spec.name},
     )
     return Response(ends, reference)

@@ -227,14 +227,7 @@ def trial_curves(
     told = pd.DataFrame(rows, columns=["run", "step", "domain", "loss"])
     # What is suspicious in a run is said of the run that these are made from.
     with warnings.catch_warnings(action="ignore", category=StudyWarning):
-        plan = Study(
-            "trial",
-            frame.general,
-            frame.targets or None,
-            tuple(bases),
-            tuple(runs),
-            told,
-            is_plan=True,
-        )
+        parts = tuple(bases), tuple(runs), told
+        plan = Study("trial", frame.general, frame.targets or None, *parts, is_plan=True)
     wanted = {run.name: np.atleast_1d(at) for run, at in zip(plan.runs, steps, strict=True)}
     return frame.curves(plan, lambda run, _: wanted[run.name], form=form)

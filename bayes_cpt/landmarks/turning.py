@@ -7,7 +7,7 @@ curve. A loss that dips first, as a decay to a low learning rate makes it in sho
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -175,6 +175,8 @@ def turning_length(
         for kind in (0, 1)
     )
     notes = ["; ".join(outside_range(posterior.study, target, run)) for run in chosen]
+    coords: dict[str, Any] = {"draw": np.arange(len(lengths)), "run": [own.name for own in chosen]}
+    coords |= {"course": list(courses), "balance": list(balances)}
     turning = xr.Dataset(
         {
             "length": (("draw", "run", "course", "balance"), lengths, {"units": "steps"}),
@@ -182,12 +184,7 @@ def turning_length(
             "steps": ("run", [run.schedule.steps for run in chosen]),
             "outside": ("run", np.array(notes, dtype=object)),
         },
-        coords={
-            "draw": np.arange(len(lengths)),
-            "run": [run.name for run in chosen],
-            "course": list(courses),
-            "balance": list(balances),
-        },
+        coords=coords,
         attrs={"horizon": last, "plan": target.name, "model": posterior.frame.spec.name},
     )
     return TurningLength(turning, longest)

@@ -23,6 +23,7 @@ from bayes_cpt.model.log_densities import log_densities
 from bayes_cpt.model.points import Curves
 from bayes_cpt.model.residuals import ONSET_SHARE
 from bayes_cpt.model.spec import ModelSpec
+from bayes_cpt.study.runs import Run
 from bayes_cpt.validate.folds import Fold, Question
 from bayes_cpt.validate.scores import DrawsError, by_horizon, score_points, summarize
 from bayes_cpt.validate.tasks import TASK, Pool, Progress, Records, refit_row, run_tasks, task_seed
@@ -146,12 +147,11 @@ def _of_law(
 
 def _curves(law: Posterior, prepared: Prepared, steps: Steps, losses: pd.Series) -> Curves:
     """Return curves with their losses: those of the study, and what was held out of it."""
-    curves = law.frame.curves(
-        prepared.study,
-        lambda run, domain: steps.get((run.name, domain), []),
-        prepared.runs,
-        trunks=law.study,
-    )
+
+    def steps_of(run: Run, domain: str) -> list[int]:
+        return steps.get((run.name, domain), [])
+
+    curves = law.frame.curves(prepared.study, steps_of, prepared.runs, trunks=law.study)
     where = pd.MultiIndex.from_frame(point_table(curves)[losses.index.names])
     measured = np.where(np.isnan(curves.points.loss), losses.reindex(where), curves.points.loss)
     return replace(curves, points=replace(curves.points, loss=measured))

@@ -84,20 +84,14 @@ def stacking_weights(log_densities: Floats) -> Floats:
     if not np.isfinite(best).all():
         raise ValueError("an observation has no finite density under any model")
     relative = np.maximum(log_densities - best, LEAST_LOG)
-    scores = {
-        str(place): ELPDData(
-            elpd=float(own.sum()),
-            se=math.nan,
-            p=math.nan,
-            n_samples=0,
-            n_data_points=own.size,
-            scale="log",
-            warning=False,
-            good_k=math.nan,
-            elpd_i=DataArray(own, dims="observation"),
+    unknown: dict[str, Any] = dict.fromkeys(("se", "p", "good_k"), math.nan)
+    unknown |= {"n_samples": 0, "scale": "log", "warning": False}
+    scores = {}
+    for place, own in enumerate(relative.T):
+        each = DataArray(own, dims="observation")
+        scores[str(place)] = ELPDData(
+            elpd=float(own.sum()), n_data_points=own.size, elpd_i=each, **unknown
         )
-        for place, own in enumerate(relative.T)
-    }
     with warnings.catch_warnings(action="ignore", category=UserWarning):
         table = arviz_compare(scores, method="stacking", round_to="none")
     weights = table.loc[list(scores), "weight"].to_numpy(np.float64)
