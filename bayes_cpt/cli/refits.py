@@ -396,9 +396,8 @@ def _read(folders: list[Path], spec: "ModelSpec") -> "dict[str, Study]":
     from bayes_cpt.validate.folds import fittable
 
     if len(folders) < FEWEST:
-        raise typer.BadParameter(
-            f"it takes {FEWEST} studies to learn from, and {len(folders)} are named."
-        )
+        named_few = f"it takes {FEWEST} studies to learn from, and {len(folders)} are named."
+        raise typer.BadParameter(named_few)
     named: dict[str, Study] = {}
     for folder in folders:
         study = bayes_cpt.read_study(folder)

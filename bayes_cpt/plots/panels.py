@@ -199,17 +199,8 @@ def widen(axes: Axes, span: float) -> None:
 def title(axes: Axes, run: str, notes: Sequence[str]) -> None:
     """Write a run's name over its panel, and small lines between the two."""
     axes.set_title(run, loc="left", fontweight="bold", pad=4 + 9.5 * len(notes))
-    axes.annotate(
-        "\n".join(notes),
-        xy=(0, 1),
-        xytext=(0, 3),
-        xycoords="axes fraction",
-        textcoords="offset points",
-        fontsize=SMALL,
-        color=GREY,
-        va="bottom",
-        linespacing=1.15,
-    )
+    small: dict[str, Any] = {"color": GREY, "va": "bottom", "linespacing": 1.15}
+    beside(axes, "\n".join(notes), 1.0, 0.0, xycoords="axes fraction", xytext=(0, 3), **small)
 
 
 def origin(replay: float | None, base: str | None) -> list[str]:

@@ -21,19 +21,16 @@ def forecast_verdict(bands: pd.DataFrame) -> list[str]:
     final = bands.groupby(["run", "domain"], sort=False).tail(1)
     runs = {run: rows.to_dict("records") for run, rows in final.groupby("run", sort=False)}
     notes = {run: rows[0]["outside"] for run, rows in runs.items()}
+    # How far intervals reach from the medians, at most.
+    reach = final[["lower", "upper"]].sub(final["median"], axis=0).abs().max(axis=1)
+    furthest = final.assign(reach=reach).groupby("domain", sort=False)[["reach", "sd"]].max()
     facts = {
         "runs": runs,
         # Validation sets are named once where all runs have the same.
         "alike": len({tuple(row["domain"] for row in rows) for rows in runs.values()}) == 1,
         "mass": f"{100 * float(bands.attrs['interval']):g} %",
         "kind": str(bands["kind"].iloc[0]),
-        # How far intervals reach from the medians, at most.
-        "reach": final.assign(
-            reach=final[["lower", "upper"]].sub(final["median"], axis=0).abs().max(axis=1)
-        )
-        .groupby("domain", sort=False)[["reach", "sd"]]
-        .max()
-        .to_dict("index"),
+        "reach": furthest.to_dict("index"),
         "outside": {run: note for run, note in notes.items() if note},
     }
     return paragraphs("predict.txt", "verdict", facts)
