@@ -270,12 +270,25 @@ class RunValues:
             cost, most = self.affordable.cost(run), int(told.share.argmax())
             share = worth.value / self.perfect[0] if self.perfect[0] > 0 else 0.0
             about, on = self.quantities[most]
-            row: dict[str, Any] = {"run": name, "base": run.base or "", "replay": run.replay}
-            row |= {"steps": run.schedule.steps, "cost": cost}
-            row |= {"value": worth.value, "error": worth.error, "share": share}
-            row |= {"per_1000_steps": 1000.0 * worth.value / cost, "hurdle": self.hurdle(name)}
-            row |= {"changes": self.changes(name), "about": about, "on": on}
-            rows.append(row | {"nats": float(told.nats[most]), "outside": self.outside[name]})
+            rows.append(
+                {
+                    "run": name,
+                    "base": run.base or "",
+                    "replay": run.replay,
+                    "steps": run.schedule.steps,
+                    "cost": cost,
+                    "value": worth.value,
+                    "error": worth.error,
+                    "share": share,
+                    "per_1000_steps": 1000.0 * worth.value / cost,
+                    "hurdle": self.hurdle(name),
+                    "changes": self.changes(name),
+                    "about": about,
+                    "on": on,
+                    "nats": float(told.nats[most]),
+                    "outside": self.outside[name],
+                }
+            )
         return pd.DataFrame(rows)
 
     def verdict(self, interval: float = 0.9) -> list[str]:
@@ -308,13 +321,10 @@ class RunValues:
         quantities, domains = zip(*self.quantities, strict=True)
         tables = []
         for name in self.order:
-            told, columns = (
-                self.told[name],
-                {"run": name, "quantity": quantities, "domain": domains},
-            )
-            table = pd.DataFrame(columns).assign(
-                variance=told.share, error=told.error, nats=told.nats
-            )
+            told = self.told[name]
+            columns = {"run": name, "quantity": quantities, "domain": domains}
+            own = {"variance": told.share, "error": told.error, "nats": told.nats}
+            table = pd.DataFrame(columns | own)
             cost = self.affordable.cost(self.affordable.plan.run(name))
             tables.append(table.assign(per_1000_steps=1000.0 * told.nats / cost))
         return pd.concat(tables, ignore_index=True)
