@@ -57,10 +57,10 @@ class Check:
             self.problems += error.within(place).problems
             return None
 
-    def raise_problems(self) -> None:
-        """Raise all problems noted so far, if any."""
+    def raise_problems(self, place: str = "") -> None:
+        """Raise all problems noted so far, if any, named from further out."""
         if self.problems:
-            raise StudyError(self.problems)
+            raise StudyError(self.problems).within(place)
 
     def _fine(self, fine: bool, key: str, value: object, fix: str) -> bool:
         """Note a problem unless a value is fine."""

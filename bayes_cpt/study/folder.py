@@ -318,7 +318,8 @@ def _read(path: Path, *, is_plan: bool, fitted: Study | None, aside: Collection[
     if not check.problems:
         return Study(**vars(parts))
     if losses is not None:
-        check.problems += validation.examine(parts, settings.malformed).problems
+        _, problems, _ = validation.examine(parts, settings.malformed)
+        check.problems += problems
     raise StudyError(check.problems)
 
 

@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from bayes_cpt.checks import Check, is_number
-from bayes_cpt.errors import StudyError
 from bayes_cpt.study.schedules import Schedule
 
 OPTIMIZER_STATES = ("carried", "reset")
@@ -106,8 +105,7 @@ class Base:
                 problem = f"steps is {self.steps} but the segments of the schedule sum to {length}"
                 fix = "make both the number of PT steps behind the checkpoint"
                 check.add("key steps", problem, fix)
-        if check.problems:
-            raise StudyError(check.problems).within(f"base {self.name}")
+        check.raise_problems(f"base {self.name}")
         make_floats(self, ("model_size",))
 
     @property
@@ -135,8 +133,7 @@ class Branch:
         check = Check()
         check.name("run", self.run)
         check.count("step", self.step)
-        if check.problems:
-            raise StudyError(check.problems).within("key branch")
+        check.raise_problems("key branch")
 
 
 @dataclass(frozen=True)
@@ -213,8 +210,7 @@ class Run:
         if self.optimizer_state is not None and self.optimizer_state not in OPTIMIZER_STATES:
             problem = f"optimizer_state is {self.optimizer_state!r}"
             check.add("key optimizer_state", problem, 'write "carried" or "reset", or leave it out')
-        if check.problems:
-            raise StudyError(check.problems).within(f"run {self.name}")
+        check.raise_problems(f"run {self.name}")
         make_floats(self, ("replay", "model_size", "batch_tokens"))
 
     @property

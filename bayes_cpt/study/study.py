@@ -79,11 +79,11 @@ class Study(Parts):
         if isinstance(self.target, list | tuple):
             several = tuple(self.target)
             object.__setattr__(self, "target", several[0] if len(several) == 1 else several)
-        findings = examine(self, rows_are_checked=rows_are_checked)
-        if findings.problems:
-            raise StudyError(findings.problems)
-        object.__setattr__(self, "losses", findings.losses)
-        object.__setattr__(self, "warnings", tuple(findings.cautions))
+        losses, problems, cautions = examine(self, rows_are_checked=rows_are_checked)
+        if problems:
+            raise StudyError(problems)
+        object.__setattr__(self, "losses", losses)
+        object.__setattr__(self, "warnings", tuple(cautions))
         for caution in self.warnings:
             warnings.warn(str(caution), StudyWarning, stacklevel=3)
 

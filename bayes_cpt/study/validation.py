@@ -74,19 +74,10 @@ class Parts:
         return tuple(self.target) if several else (self.target,)  # type: ignore[return-value]
 
 
-@dataclass
-class Findings:
-    """What `examine` found: problems (errors), cautions (warnings), and the losses, clean."""
-
-    losses: pd.DataFrame
-    problems: list[Problem]
-    cautions: list[Problem]
-
-
 def examine(
     parts: Parts, malformed: Collection[str] = (), *, rows_are_checked: bool = False
-) -> Findings:
-    """Check the parts of a study against each other.
+) -> tuple[pd.DataFrame, list[Problem], list[Problem]]:
+    """Check the parts of a study against each other: return the losses, clean, problems and cautions.
 
     Parameters
     ----------
@@ -119,7 +110,7 @@ def examine(
     table = TableCheck(losses, origin.losses, origin.row)
     table.columns(LOSS_COLUMNS)
     if table.problems:
-        return Findings(losses, check.problems + table.problems, cautions.problems)
+        return losses, check.problems + table.problems, cautions.problems
     clean = losses if rows_are_checked else table.cells()
     if parts.is_plan:
         clean = clean[clean["step"] == 0]
@@ -128,7 +119,7 @@ def examine(
     if clean.empty and not parts.is_plan and not table.problems:
         table.add(table.file, "there is no loss", "add one row per validation measurement")
     clean = clean[list(LOSS_COLUMNS)].reset_index(drop=True)
-    return Findings(clean, check.problems + table.problems, cautions.problems)
+    return clean, check.problems + table.problems, cautions.problems
 
 
 def _checked_rows(
@@ -169,10 +160,7 @@ def _check_sets(check: Check, parts: Parts) -> None:
         check.add("key general", "the study names neither a general nor a target set", fix)
     if parts.target is not None and not names:
         check.add("key target", "target is an empty list", "name one validation set or several")
-    known = len(check.problems)
-    for name in names:
-        check.name("target", name)
-    if not names or len(check.problems) > known:
+    if not names or not all([check.name("target", name) for name in names]):
         return
     for name, times in Counter(names).items():
         if times > 1:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from bayes_cpt.errors import StudyError
-from bayes_cpt.study.logs.raw import COMPRESSED, LogError
+from bayes_cpt.study.logs.raw import COMPRESSED
 from bayes_cpt.study.logs.reading import Log, Reading
 
 # Of files that do not grow line by line.
@@ -59,14 +59,14 @@ class Follower:
         self.trouble = self.unnamed = ""
         try:
             return self._new(Path(self.path))
-        except LogError as error:
+        except StudyError as error:
             said = error.problems[0]
             if "no series is called" in said.problem or "there is no row" in said.problem:
                 # Training rows alone, it may be: the next evaluation is yet to come.
                 self.unnamed = f"{said.problem}; {said.fix}"
             else:
                 self.trouble = str(said).replace(self._read_as, self.path)
-        except (OSError, StudyError) as error:
+        except OSError as error:
             self.trouble = str(error)
         return {}
 

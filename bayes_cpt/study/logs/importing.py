@@ -23,7 +23,7 @@ from bayes_cpt.study.folder import (
     table_lines,
     toml_value,
 )
-from bayes_cpt.study.logs.raw import LogError, fail
+from bayes_cpt.study.logs.raw import fail
 from bayes_cpt.study.logs.reading import SAME_VALUE, Log
 from bayes_cpt.study.logs.runs import (
     IMPORTS,
@@ -473,7 +473,7 @@ def _merged(
         problem += f" ({len(differ)} points differ)"
         fix = "give --overlap last for the log's, first for the study's; a log of another "
         fix += "validation set needs its own --loss SERIES=SET"
-        raise LogError.at(f"run {name}, step {step}, domain {domain}", problem, fix)
+        raise fail(f"run {name}, step {step}, domain {domain}", problem, fix)
     if gone := [key for key in before if key not in now and key[1] in log.domains]:
         notes.append(f"run {name}: {len(gone)} losses that the log has no more were kept")
     if differ:

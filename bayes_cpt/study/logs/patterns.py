@@ -14,6 +14,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import BeforeValidator, Field
 
+from bayes_cpt.errors import StudyError
 from bayes_cpt.strict import Strict, checked
 from bayes_cpt.study.logs import naming
 from bayes_cpt.study.logs.raw import (
@@ -28,7 +29,6 @@ from bayes_cpt.study.logs.raw import (
 )
 from bayes_cpt.toml_files import read_toml
 
-COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 NUMBER = (
     # Whole where it has commas or lines below: what they part is settled with all other numbers.
     r"[-+]?(?:\d+(?:[,_]\d+)+(?:\.\d+)?\b|(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+|[kKMBG]\b)?"
@@ -124,9 +124,8 @@ def read_text(path: Path, form: Format, kind: str) -> RawLog:
         log.notes.append(f"{file} {len(lines) + 1}: {CUT_OFF}")
     log.rows += [Row(file, *found) for found in _matches(lines, form, log.stated, aside)]
     if not log.rows:
-        nearest = nearest_formats(lines[:2000])
         problem = f"none of its {len(lines)} lines is one that {kind} writes"
-        fix = f"name its kind ({', '.join(nearest)} are nearest), or {BY_PATTERN}"
+        fix = f"name its kind ({_nearest(lines[:2000])} are nearest), or {BY_PATTERN}"
         raise fail(str(path), problem, fix)
     for what, numbers_of_lines in aside.items():
         said = f"{len(numbers_of_lines)} {what} were left out"
@@ -143,7 +142,7 @@ def _matches(
     last: Any = None
     step_of: dict[str, Any] = {}
     for number, text in enumerate(lines, start=1):
-        text = COLOUR.sub("", text).rstrip()
+        text = text.rstrip()
         out = next((what for pattern, what in form.left_out.items() if pattern.search(text)), None)
         if out is not None:
             aside.setdefault(out, []).append(number)
@@ -184,7 +183,13 @@ def _matches(
         yield number, cells
 
 
-def nearest_formats(lines: Sequence[str]) -> list[str]:
+def unknown_format(path: Path, lines: Sequence[str]) -> StudyError:
+    """Return the error that a text is of no known format."""
+    problem = f"it is a log of no known format; the nearest are {_nearest(lines)}"
+    return fail(str(path), problem, BY_PATTERN)
+
+
+def _nearest(lines: Sequence[str]) -> str:
     """Return the three known formats whose words a text has most of."""
     words = set(re.findall(r"[a-z]{2,}", " ".join(lines).lower()))
 
@@ -195,4 +200,4 @@ def nearest_formats(lines: Sequence[str]) -> list[str]:
         return len(own & words) / max(len(own), 1)
 
     ranked = sorted(formats().items(), key=lambda item: -share(item[1]))
-    return [kind for kind, form in ranked if not form.instead][:3]
+    return ", ".join([kind for kind, form in ranked if not form.instead][:3])

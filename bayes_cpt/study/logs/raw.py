@@ -28,6 +28,7 @@ UNCLEAR = re.compile(r"[+-]?[1-9]\d{0,2}[.,]\d{3}")
 GROUPED = re.compile(r"[+-]?[1-9]\d{0,2}(?:([., \u00a0\u2009\u202f_'’])\d{3})(?:\1\d{3})*")
 WITH_DECIMALS = re.compile(r"[+-]?(?:\d+|\d{1,3}(?:[., ]\d{3})+)([.,])\d+(?:e[+-]?\d+)?", re.I)
 SUFFIXED = re.compile(r"([+-]?\d+(?:[.,]\d+)?)\s?([kmbg])", re.IGNORECASE)
+COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 FACTORS = {"k": 1e3, "m": 1e6, "b": 1e9, "g": 1e9}
 
 
@@ -48,13 +49,8 @@ UNPACK = {
 }
 
 
-class LogError(StudyError):
-    """A log that cannot be used, with all its problems at once."""
-
-
-def fail(place: str, problem: str, fix: str) -> LogError:
-    """Return the error of one problem."""
-    return LogError.at(place, problem, fix)
+# The error of one problem.
+fail = StudyError.at
 
 
 @dataclass(frozen=True)
@@ -266,10 +262,10 @@ def text_of(path: Path) -> str:
 
 
 def printed_text(path: Path) -> str:
-    """Return the text of what a program printed, in which bytes may be damaged."""
+    """Return the text of what a program printed, in which bytes may be damaged, without its colours."""
     content = content_of(path)
     encoding = "utf-16" if content.startswith(UTF_16) else "utf-8-sig"
-    return content.decode(encoding, errors="replace")
+    return COLOUR.sub("", content.decode(encoding, errors="replace"))
 
 
 def cut_off(lines: Sequence[str]) -> bool:

@@ -14,33 +14,11 @@ from typing import Any
 import numpy as np
 
 from bayes_cpt.checks import unknown
+from bayes_cpt.errors import StudyError
+from bayes_cpt.study.logs import raw
 from bayes_cpt.study.logs.naming import FAIRSEQ, LABELS, NAMES, count_of
-from bayes_cpt.study.logs.patterns import (
-    BY_PATTERN,
-    COLOUR,
-    Format,
-    formats,
-    nearest_formats,
-    read_text,
-    text_kinds,
-)
-from bayes_cpt.study.logs.raw import (
-    CUT_OFF,
-    Cells,
-    LogError,
-    RawLog,
-    Row,
-    as_count,
-    as_number,
-    content_of,
-    cut_off,
-    decimal_mark,
-    empty,
-    fail,
-    printed_text,
-    text_of,
-    unpacked_name,
-)
+from bayes_cpt.study.logs.patterns import Format, formats, read_text, text_kinds, unknown_format
+from bayes_cpt.study.logs.raw import Cells, RawLog, Row, as_number, empty, fail
 from bayes_cpt.study.tables import csv_lines, read_table, separator_of
 
 AUTO = "auto"
@@ -97,7 +75,7 @@ def _read(kind: str, name: str, patterns: Sequence[str]) -> RawLog:
 
 def kind_of(path: Path) -> str:
     """Return what kind of log a path is, by its name and what is in it."""
-    plain = unpacked_name(path)
+    plain = raw.unpacked_name(path)
     if path.is_dir():
         for kind, pattern in FOLDERS.items():
             if next(path.rglob(pattern), None) is not None:
@@ -111,21 +89,20 @@ def kind_of(path: Path) -> str:
     if "tfevents" in path.name:
         return "tensorboard"
     if plain.name == STATE or plain.suffix == ".json":
-        return "hf" if b'"log_history"' in content_of(path)[:SNIFFED] else "table"
+        return "hf" if b'"log_history"' in raw.content_of(path)[:SNIFFED] else "table"
     if plain.suffix in TABLE_SUFFIXES:
         return "table"
-    text = printed_text(path)[:SNIFFED]
+    text = raw.printed_text(path)[:SNIFFED]
     if not text.strip():
         raise fail(str(path), "it is empty", "log at least one evaluation before importing")
-    lines = COLOUR.sub("", text).replace("\r", "\n").splitlines()
+    lines = text.replace("\r", "\n").splitlines()
     counts = {kind: sum(map(form.counts, lines)) for kind, form in formats().items()}
     best = max(counts, key=lambda kind: counts[kind])
     if counts[best]:
         return best
     if _is_table(text) or any(_json_in(line) for _, line in _objects("\n".join(lines))):
         return "table"
-    nearest = ", ".join(nearest_formats(lines))
-    raise fail(str(path), f"it is a log of no known format; the nearest are {nearest}", BY_PATTERN)
+    raise unknown_format(path, lines)
 
 
 # Tables: a row per step, a column per series; or rows of run, step, domain, loss.
@@ -133,8 +110,8 @@ def kind_of(path: Path) -> str:
 
 def _table(path: Path) -> RawLog:
     log = RawLog(str(path))
-    suffix = unpacked_name(path).suffix
-    text = "" if suffix == ".parquet" else text_of(path)
+    suffix = raw.unpacked_name(path).suffix
+    text = "" if suffix == ".parquet" else raw.text_of(path)
     if suffix == ".parquet":
         log.rows += _parquet_rows(path)
     elif suffix == ".json" and not OBJECTS.search(text):
@@ -245,11 +222,11 @@ def _json_lines(text: str, log: RawLog) -> Iterator[Row]:
             continue
         try:
             row = _loaded(line, f"{file} {number}")
-        except LogError:
+        except StudyError:
             if number < len(lines):
                 raise
             # Without a line break at its end the last line is still being written.
-            log.notes.append(f"{file} {number}: {CUT_OFF}")
+            log.notes.append(f"{file} {number}: {raw.CUT_OFF}")
             return
         yield _json_row(row, file, number)
 
@@ -350,8 +327,8 @@ def _csv_rows(text: str, log: RawLog) -> Iterator[Row]:
     lines, above = _headed(text)
     delimiter = separator_of(lines[0])
     fewer = lines[-1].count(delimiter) < lines[0].count(delimiter)
-    if not text.endswith("\n") and (fewer or cut_off(lines)):
-        log.notes.append(f"{file} {above + len(lines)}: {CUT_OFF}")
+    if not text.endswith("\n") and (fewer or raw.cut_off(lines)):
+        log.notes.append(f"{file} {above + len(lines)}: {raw.CUT_OFF}")
         lines.pop()
     header, rows = csv_lines("\n".join(lines), path, delimiter)
     for place, name in enumerate(header, start=1):
@@ -364,7 +341,7 @@ def _csv_rows(text: str, log: RawLog) -> Iterator[Row]:
             raise fail(f"{file} {above + 1}, column {name}", problem, "rename one of them")
     if delimiter != ",":
         log.notes.append(f"{path}: columns are separated by {delimiter!r}")
-        if any(decimal_mark(cell.strip()) == "," for _, cells in rows for cell in cells):
+        if any(raw.decimal_mark(cell.strip()) == "," for _, cells in rows for cell in cells):
             log.notes.append(f"{path}: numbers were read with decimal commas")
     for number, cells in rows:
         # A job that was resumed may have written its header again.
@@ -398,24 +375,22 @@ def _huggingface(path: Path) -> RawLog:
             raise fail(str(path), problem, fix)
         log.extend(replace(state, rows=[]) if whole else state)
     if len(states) > 1:
-        file, last = (
-            Path(newest.source).relative_to(path),
-            max(map(_step, newest.rows), default=0.0),
-        )
+        file = Path(newest.source).relative_to(path)
+        last = max(map(_step, newest.rows), default=0.0)
         said = f"the logs of {len(states)} states were read; the newest is {file}, at step {last:g}"
         log.notes.append(f"{path}: {said}")
     return log
 
 
 def _state(file: Path) -> RawLog:
-    state = _loaded(text_of(file), str(file))
+    state = _loaded(raw.text_of(file), str(file))
     history = state.get("log_history") if isinstance(state, dict) else None
     if not isinstance(history, list) or not all(isinstance(entry, dict) for entry in history):
         fix = f"name the {STATE} that the Trainer wrote into a checkpoint"
         raise fail(str(file), "it has no log_history", fix)
     place = f"{file}, log_history entry"
     rows = [Row(place, number, entry) for number, entry in enumerate(history, start=1)]
-    steps = as_count(state.get("max_steps"))
+    steps = raw.as_count(state.get("max_steps"))
     return RawLog(str(file), rows, stated={"steps": steps} if steps else {})
 
 

@@ -17,18 +17,7 @@ from bayes_cpt.arrays import Ints
 from bayes_cpt.checks import Check, unknown
 from bayes_cpt.study.logs import naming
 from bayes_cpt.study.logs.axis import SHOWN, Counting, StepAxis, without_step
-from bayes_cpt.study.logs.raw import (
-    Cells,
-    LogError,
-    RawLog,
-    Row,
-    Stated,
-    as_count,
-    as_number,
-    empty,
-    fail,
-    numbers,
-)
+from bayes_cpt.study.logs.raw import Cells, RawLog, Row, Stated, as_number, empty, fail, numbers
 from bayes_cpt.study.logs.readers import AUTO, read_logs
 from bayes_cpt.study.logs.recognize import digits_of
 from bayes_cpt.study.validation import HIGHEST_LOSS
@@ -154,8 +143,7 @@ class _Cleaning:
         rates = [(point.step, point.value) for point in at_rates]
         if times := naming.PATTERNS["times"].search(rate or ""):
             rates = [(step, float(f"{value * float(times[1]):.12g}")) for step, value in rates]
-        if self.check.problems:
-            raise LogError(self.check.problems)
+        self.check.raise_problems()
         return Log(
             source=self.raw.source,
             series=chosen,
@@ -174,21 +162,18 @@ class _Cleaning:
 
     def _keep_one_run(self) -> None:
         wanted, names = self.reading.row_run, self.cells.names
-        if wanted is None:
-            called = [name for name in names if name.lower() in naming.NAMES["runs"]]
-            column = next(filter(self._parts, called), None)
-            if column is None:
-                return
-        else:
-            # Those that are called so first.
-            ordered = sorted(names, key=lambda name: name.lower() not in naming.NAMES["runs"])
-            column = next((own for own in ordered if wanted in self._texts(own)), None)
         fix = "say which one, --row-run NAME; leave it out for a log of one run"
+        called = [name for name in names if name.lower() in naming.NAMES["runs"]]
+        if wanted is None:
+            if (several := next(filter(self._parts, called), None)) is not None:
+                place = f"{self.raw.source}, column {several}"
+                raise fail(place, self._of_runs(several), fix)
+            return
+        # Those that are called so first.
+        column = next((own for own in (*called, *names) if wanted in self._texts(own)), None)
         if column is None:
             problem = f"no column names runs, and none is called {wanted!r}"
             raise fail(self.raw.source, problem, fix)
-        if wanted is None:
-            raise fail(f"{self.raw.source}, column {column}", self._of_runs(column), fix)
         which = [run == wanted for run in self._texts(column)]
         self.cells = self.cells.kept(np.array(which, dtype=bool))
 
@@ -459,10 +444,12 @@ class _Cleaning:
 
     def _stated(self, steps: Ints, tokens: Iterable[str]) -> Stated:
         stated = dict(self.raw.stated)
-        for name in self.cells.names:
-            if "steps" not in stated and name.lower() in naming.NAMES["lengths"]:
-                known = list(filter(None, map(as_count, self.cells.column(name))))
-                stated |= {"steps": known[-1]} if known else {}
+        lengths = (own for own in self.cells.names if own.lower() in naming.NAMES["lengths"])
+        for name in lengths:
+            known = [
+                n for n in map(as_number, self.cells.column(name)) if n and 1.0 <= n < math.inf
+            ]
+            stated = {"steps": int(known[-1]), **stated} if known else stated
         if "steps" in stated:
             stated["steps"] -= self.reading.start
         for name in tokens:

@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from bayes_cpt.study.logs.raw import LogError, numbers
+from bayes_cpt.errors import StudyError
+from bayes_cpt.study.logs.raw import numbers
 from bayes_cpt.study.logs.reading import Log, Reading
 from bayes_cpt.study.schedules import cosine
 
@@ -30,7 +31,7 @@ def steps_of(log: Log) -> list[int]:
 
 
 def refused(path: Path, text: str, *fragments: str, **keys: Any) -> None:
-    with pytest.raises(LogError) as caught:
+    with pytest.raises(StudyError) as caught:
         read(path, text, **keys)
     for fragment in fragments:
         assert fragment in str(caught.value)
@@ -227,7 +228,7 @@ def test_the_best_model_evaluated_at_the_end_is_not_the_run(tmp_path: Path) -> N
 def test_two_evaluations_at_many_steps_are_of_two_sets(tmp_path: Path) -> None:
     path = tmp_path / "trainer_state.json"
     state(path, [{"step": step, "eval_loss": own} for step in VAL for own in (VAL[step], 3.5)])
-    with pytest.raises(LogError, match="two validation sets under one name"):
+    with pytest.raises(StudyError, match="two validation sets under one name"):
         Reading(paths=(str(path),)).read()
     log = Reading(paths=(str(path),), overlap="first").read()
     assert [loss for *_, loss in log.losses] == list(VAL.values())
@@ -300,7 +301,7 @@ def test_checkpoints_of_one_run_merge_and_of_two_are_refused(tmp_path: Path) -> 
     state(
         tmp_path / "out" / "checkpoint-900" / "trainer_state.json", evaluated({0: 3.0, 5: 2.5}), 900
     )
-    with pytest.raises(LogError, match=r"two runs.*checkpoint-"):
+    with pytest.raises(StudyError, match=r"two runs.*checkpoint-"):
         Reading(paths=(str(tmp_path / "out"),)).read()
 
 
@@ -788,5 +789,5 @@ def test_an_option_is_honoured_or_refused(option: str, kind: str, tmp_path: Path
         "nanogpt": text,
     }
     path = paths.get(kind, logs / kind / ("r25" if kind == "hf" else ""))
-    with pytest.raises(LogError, match=r"nonsense|nobody|nothing|no"):
+    with pytest.raises(StudyError, match=r"nonsense|nobody|nothing|no"):
         Reading(kind=kind, paths=(str(path),), **{option: OPTIONS[option]}).read()

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bayes_cpt.study.logs.raw import LogError
+from bayes_cpt.errors import StudyError
 from bayes_cpt.study.logs.readers import kind_of, read_logs
 from bayes_cpt.study.logs.reading import Reading, clean
 from bayes_cpt.study.logs.recognize import recognize
@@ -108,7 +108,7 @@ def test_event_files_of_two_runs_are_told_from_a_figure_of_two_lines(tmp_path: P
             # A folder inside that of the job is no part of the names of its series.
             log = clean(read_logs("tensorboard", [str(tmp_path)]), Reading())
             assert log.domains == ("general", "target")
-    with pytest.raises(LogError, match=r"folders r00/ and r25/ have the same series"):
+    with pytest.raises(StudyError, match=r"folders r00/ and r25/ have the same series"):
         read_logs("tensorboard", [str(tmp_path)])
 
 
