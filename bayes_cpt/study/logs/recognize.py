@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
-from scipy.optimize import minimize_scalar
 
 from bayes_cpt.arrays import Floats, Ints
 from bayes_cpt.study.schedules import SHAPES, Schedule, Segment
@@ -31,12 +30,10 @@ MOST_PIECES = 12
 PRINTED = 1.5
 # A misfit below so many tolerances may be made less, in so many rounds.
 NEARLY, ROUNDS = 3.0, 12
-# Of a tolerance: by how much a warm-up may miss zero.
-EXACT = 1e-3
 # Warm-ups of more points are found as any other line.
 MOST_WARMUP_POINTS = 4
-# A rate of so many digits is one that somebody chose; at the first step one of so many more.
-ROUND, MORE = 2, 1.5
+# A rate of so many digits is one that somebody chose.
+ROUND = 2
 # A cosine that rises is a warm-up only if so many points say so: few are a line's too.
 RISING_POINTS = 5
 # A geometric course is a straight one in logarithms.
@@ -80,17 +77,24 @@ class _Piece:
     end_rate: float
     misfit: float = 0.0
 
+    def rate_at(self, step: int) -> float:
+        """Return the rate at a step, inside or beyond."""
+        share = np.array((step - self.start) / (self.end - self.start))
+        return float(SHAPES[self.shape](self.start_rate, self.end_rate, share))
+
     def ended(self, end: int) -> "_Piece":
         """Return the piece drawn out, or cut, to another end; a cosine has its length."""
         if self.shape == "cosine" or end == self.end:
             return self
-        share = np.array((end - self.start) / (self.end - self.start))
-        rate = float(SHAPES[self.shape](self.start_rate, self.end_rate, share))
-        return replace(self, end=end, end_rate=rate)
+        return replace(self, end=end, end_rate=self.rate_at(end))
 
 
-# The rate at which the piece before ends, and how precisely that is known; None where none is before.
-type _Join = tuple[float, float] | None
+@dataclass(frozen=True)
+class _Join:
+    """The rate at which the piece before ends, and how precisely that is known."""
+
+    rate: float
+    tolerance: float
 
 
 def recognize(
@@ -139,18 +143,20 @@ def _tolerances(rates: Floats) -> Iterator[tuple[Floats, str]]:
     """Yield how far a shape may be from each rate: by double precision, then by the printed digits."""
     usual = np.full(rates.size, TOLERANCE * float(rates.max(initial=0.0)))
     yield usual, ""
-    seen = np.unique(rates[rates > 0])[:1000]
-    counts = np.array([digits_of(rate) for rate in seen], dtype=np.int64)
-    most = int(counts.max(initial=0))
-    if not 2 <= most <= MOST_DIGITS or seen.size < 2:
+    positive = rates[rates > 0]
+    texts = [np.format_float_scientific(rate, trim="-") for rate in np.unique(positive)[:1000]]
+    parts = [text.split("e") for text in texts]
+    counts = [len(digits.replace(".", "")) for digits, _ in parts]
+    most = max(counts, default=0)
+    if not 2 <= most <= MOST_DIGITS or len(texts) < 2:
         return
     digits = max(most, FEWEST_DIGITS)
     # Rounded to digits, or to decimals: the smaller rates of a log tell which.
-    decimals = (counts - 1 - np.floor(np.log10(seen))).max()
+    decimals = max(count - 1 - int(power) for count, (_, power) in zip(counts, parts, strict=True))
     orders = np.floor(np.log10(np.where(rates > 0, rates, 1.0)))
     by_digits = np.where(rates > 0, 0.5 * 10.0 ** (orders - digits + 1), 0.0)
     # More than half a digit: the fit to rounded numbers is off itself.
-    printed = PRINTED * np.maximum(by_digits, 0.5 * 10.0**-decimals)
+    printed = PRINTED * np.maximum(by_digits, 0.5 * 10.0 ** (-float(decimals)))
     yield np.maximum(usual, printed), f", to the {digits} digits that were printed"
 
 
@@ -179,18 +185,28 @@ def _segments(logged: _Logged) -> list[Segment] | None:
         places = np.linspace(0, logged.steps.size - 1, MOST_POINTS // 4).astype(np.int64)
         looked_at = logged.at(np.union1d(places, np.arange(MOST_BREAKS)))
     best = _fitting(logged, _pieces(looked_at, 0, None))
-    steps, rates = looked_at.steps, looked_at.rates
-    most = min(int(np.argmax(rates)) + 1, MOST_WARMUP_POINTS, steps.size - 1)
-    for points in range(1, most + 1 if steps[0] >= 1 and rates[0] > 0 else 1):
-        # A line from zero.
-        origin = (0.0, EXACT * float(looked_at.tolerance[0]))
-        warmup = _fitted("linear", looked_at, 0, points, 0, int(steps[points - 1]), origin)
-        if warmup.misfit > 1.0 or (best is not None and _effort(best)[0] <= 1):
+    peak = int(np.argmax(looked_at.rates))
+    for points in range(1, min(peak + 1, MOST_WARMUP_POINTS, looked_at.steps.size - 1) + 1):
+        warmup = _from_zero(looked_at, points)
+        if warmup is None or (best is not None and _effort(best)[0] <= 1):
             break
-        found = _fitting(logged, _pieces(looked_at, points, replace(warmup, start_rate=0.0)))
+        found = _fitting(logged, _pieces(looked_at, points, warmup))
         if found is not None and (best is None or _effort(found) < _effort(best)):
             best = found
     return best
+
+
+def _from_zero(logged: _Logged, points: int) -> _Piece | None:
+    """Return the line from zero through the first points, a warm-up, None where they are on none."""
+    near = logged.at(slice(points))
+    steps, rates, tolerance = near.steps, near.rates, near.tolerance
+    if steps[0] < 1 or not rates[0] > 0:
+        return None
+    slope = float((steps * rates).sum() / (steps * steps).sum())
+    if (np.abs(slope * steps - rates) > tolerance).any():
+        return None
+    end = int(steps[-1])
+    return _Piece("linear", 0, points, 0, end, 0.0, slope * end)
 
 
 def _fitting(logged: _Logged, pieces: list[_Piece] | None) -> list[Segment] | None:
@@ -243,18 +259,21 @@ def _pieces(logged: _Logged, first: int, before: _Piece | None) -> list[_Piece] 
     pieces = [before] if before is not None else []
     while first < logged.steps.size:
         before = pieces[-1] if pieces else None
-        candidates = []
-        for start in _starts(logged, first, before):
-            join = _join(logged, first, start, before)
-            for piece in _candidates(logged, first, start, join):
-                joins = join is not None and abs(join[0] - piece.start_rate) <= join[1]
-                # Of equally long ones that which begins where the last one ends, else the simplest.
-                rank = piece.last, joins, -round(piece.misfit, 3), -_length_of_peak(logged, piece)
-                candidates.append((rank, piece))
+        candidates = [
+            piece
+            for start in _starts(logged, first, before)
+            for piece in _candidates(logged, first, start, _join(logged, first, start, before))
+        ]
         if not candidates or len(pieces) == MOST_PIECES:
             return None
-        _, best = max(candidates, key=lambda candidate: candidate[0])
-        if before is not None:
+        # Of equally long ones that which begins where the last one ends, else the simplest.
+        best = max(
+            candidates,
+            key=lambda piece: (piece.last, _joins(logged, before, piece), -round(piece.misfit, 3)),
+        )
+        if before is None:
+            best = _with_round_peak(logged, best)
+        else:
             pieces[-1] = before.ended(best.start)
         pieces.append(best)
         first = best.last
@@ -263,25 +282,33 @@ def _pieces(logged: _Logged, first: int, before: _Piece | None) -> list[_Piece] 
     return pieces
 
 
-def _join(logged: _Logged, first: int, start: int, before: _Piece | None) -> _Join:
+def _join(logged: _Logged, first: int, start: int, before: _Piece | None) -> _Join | None:
     """Return where a piece must begin that goes on from the one before."""
     if before is None or start <= before.start:
         return None
     reach = (start - before.start) / max(before.end - before.start, 1)
     tolerance = float(logged.tolerance[max(first - 1, 0)]) * max(reach, 1.0)
-    return before.ended(start).end_rate, tolerance
+    return _Join(before.ended(start).end_rate, tolerance)
 
 
-def _length_of_peak(logged: _Logged, piece: _Piece) -> float:
-    """Return how long a number a decay begins from, as far as it may be any step that it begins at.
+def _joins(logged: _Logged, before: _Piece | None, piece: _Piece) -> bool:
+    join = _join(logged, piece.first, piece.start, before)
+    return join is not None and abs(join.rate - piece.start_rate) <= join.tolerance
+
+
+def _with_round_peak(logged: _Logged, piece: _Piece) -> _Piece:
+    """Return a first line that may begin at any step before its first point from the roundest rate.
 
     A linear decay whose first logged rate is past its peak would else begin at step 0, and higher.
     """
-    if piece.end_rate >= piece.start_rate:
-        return 0.0
+    if piece.shape not in ("linear", "exponential") or piece.end_rate >= piece.start_rate:
+        return piece
     peak, tolerance = float(logged.rates.max()), float(logged.tolerance.max())
-    digits = digits_of(_rounded(piece.start_rate, peak, tolerance))
-    return digits - MORE if piece.start == 0 else digits if digits <= ROUND else np.inf
+    starts = range(min(int(logged.steps[piece.first]), MOST_BREAKS) + 1)
+    cut = [replace(piece, start=start, start_rate=piece.rate_at(start)) for start in starts]
+    lengths = [digits_of(_rounded(part.start_rate, peak, tolerance)) for part in cut]
+    best = min(starts, key=lambda start: (lengths[start], start))
+    return cut[best] if lengths[best] <= ROUND and lengths[best] < lengths[0] - 1 else piece
 
 
 def _starts(logged: _Logged, first: int, before: _Piece | None) -> Iterator[int]:
@@ -303,26 +330,26 @@ def _starts(logged: _Logged, first: int, before: _Piece | None) -> Iterator[int]
 def _cosine_starts(logged: _Logged, first: int, high: int) -> Iterator[int]:
     """Yield the likeliest start, after many, of a half-cosine that ends with the run."""
 
-    def misfit(start: float) -> float:
-        size, total = logged.steps.size, logged.total
-        return _fitted("cosine", logged, first, size, start, total, None).misfit
+    def misfit(start: int) -> float:
+        return _fitted("cosine", logged, first, logged.steps.size, start, logged.total, None).misfit
 
-    bounds = (MOST_BREAKS, min(high, logged.total - 1))
-    best = int(minimize_scalar(misfit, bounds=bounds, method="bounded").x)
-    yield from range(max(best - 2, MOST_BREAKS), min(best + 3, high) + 1)
+    low, high = MOST_BREAKS, min(high, logged.total - 1)
+    while high - low > 2:
+        third = (high - low) // 3
+        if misfit(low + third) <= misfit(high - third):
+            high -= third
+        else:
+            low += third
+    yield from range(low, high + 1)
 
 
-def _candidates(logged: _Logged, first: int, start: int, join: _Join) -> Iterator[_Piece]:
+def _candidates(logged: _Logged, first: int, start: int, join: _Join | None) -> Iterator[_Piece]:
     """Yield what each shape explains from a point on, if it begins after step `start`."""
     steps, rates, tolerance = logged.steps, logged.rates, logged.tolerance
-
-    def longest(fits: Callable[[int], bool]) -> int:
-        """Return the end of the longest stretch that fits."""
-        ends = range(steps.size + 1)
-        return bisect_left(ends, True, lo=first + 2, key=lambda end: not fits(end)) - 1
-
-    last = longest(lambda end: bool(np.ptp(rates[first:end]) <= tolerance[first:end].max()))
-    if last - first >= 2 or (join is not None and abs(join[0] - rates[first]) <= join[1]):
+    last = _longest(
+        steps.size, first, lambda end: bool(np.ptp(rates[first:end]) <= tolerance[first:end].max())
+    )
+    if last - first >= 2 or (join is not None and abs(join.rate - rates[first]) <= join.tolerance):
         rate = float(rates[first])
         end = max(int(steps[last - 1]), start + 1)
         yield _Piece("constant", first, last, start, end, rate, rate)
@@ -331,7 +358,7 @@ def _candidates(logged: _Logged, first: int, start: int, join: _Join) -> Iterato
         def line(last: int, shape: str = shape) -> _Piece:
             return _fitted(shape, logged, first, last, start, int(steps[last - 1]), join)
 
-        piece = line(longest(lambda last: line(last).misfit <= 1.0))
+        piece = line(_longest(steps.size, first, lambda last: line(last).misfit <= 1.0))
         if piece.end > start and _explains(piece, logged, join):
             yield piece
     for low, high in _cosine_ends(logged, first):
@@ -345,7 +372,7 @@ def _candidates(logged: _Logged, first: int, start: int, join: _Join) -> Iterato
 
 
 def _fitted(
-    shape: str, logged: _Logged, first: int, last: int, start: float, end: int, join: _Join
+    shape: str, logged: _Logged, first: int, last: int, start: int, end: int, join: _Join | None
 ) -> _Piece:
     """Return the piece of a shape through some points: least squares in the rates at its two ends.
 
@@ -354,8 +381,8 @@ def _fitted(
     part = logged.at(slice(first, last))
     steps, rates, tolerance = part.steps, part.rates, part.tolerance
     if join is not None:
-        steps, rates = np.r_[start, steps], np.r_[join[0], rates]
-        tolerance = np.r_[join[1], tolerance]
+        steps, rates = np.r_[start, steps], np.r_[join.rate, rates]
+        tolerance = np.r_[join.tolerance, tolerance]
     # How far the shape has come from its start, 0, to its end, 1.
     course = SHAPES[COURSES.get(shape, shape)](0.0, 1.0, (steps - start) / max(end - start, 1))
     log = shape == "exponential"
@@ -381,12 +408,23 @@ def _fitted(
     return _Piece(shape, first, last, start, end, float(ends[0]), float(ends[1]), misfits.max())
 
 
-def _explains(piece: _Piece, logged: _Logged, join: _Join) -> bool:
+def _explains(piece: _Piece, logged: _Logged, join: _Join | None) -> bool:
     """Whether a piece fits, rises or falls, and has more points than free numbers."""
     widest = float(logged.tolerance[piece.first : piece.last].max(initial=0.0))
     low, moved = min(piece.start_rate, piece.end_rate), abs(piece.end_rate - piece.start_rate)
     points = piece.last - piece.first + (join is not None)
     return piece.misfit <= 1.0 and points >= 2 + SPARE_POINTS and low >= -widest and moved > widest
+
+
+def _longest(size: int, first: int, fits: Callable[[int], bool]) -> int:
+    """Return the end of the longest stretch from `first` that `fits`, by doubling and halving."""
+    last, step = first + 1, 2
+    while last < size and fits(reach := min(first + step, size)):
+        last, step = reach, 2 * step
+    if last == size:
+        return size
+    # From the first end beyond `last` that does not fit.
+    return bisect_left(range(reach), True, lo=last + 1, key=lambda end: not fits(end)) - 1
 
 
 def _cosine_ends(logged: _Logged, first: int) -> Iterator[tuple[int, int]]:
