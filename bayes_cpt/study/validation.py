@@ -160,7 +160,7 @@ def _check_sets(check: Check, parts: Parts) -> None:
         check.add("key general", "the study names neither a general nor a target set", fix)
     if parts.target is not None and not names:
         check.add("key target", "target is an empty list", "name one validation set or several")
-    if not names or not all([check.name("target", name) for name in names]):
+    if not names or [name for name in names if not check.name("target", name)]:
         return
     for name, times in Counter(names).items():
         if times > 1:
