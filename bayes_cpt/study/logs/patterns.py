@@ -23,6 +23,7 @@ from bayes_cpt.study.logs.raw import (
     Row,
     as_count,
     as_number,
+    cut_off,
     fail,
     numbers,
     printed_text,
@@ -36,6 +37,8 @@ NUMBER = (
 )
 PLACEHOLDER = re.compile(r"\{([A-Za-z_]\w*)\}")
 PAIR = re.compile(rf"([\w./()-]+)\s*[:=]\s*({NUMBER})")
+# As programs end one: what is cut within a number ends otherwise.
+WHOLE_NUMBER = re.compile(r"\d+(?:\.\d+)?(?:[eE][-+]?\d+)?")
 # A validation loss in a line, whatever program wrote it.
 TELLS_LOSS = re.compile(
     rf"\b(?:val|eval|test)\w*[ _/-]loss\b[^,;|]*?[ :=]\s*{NUMBER}", re.IGNORECASE
@@ -119,9 +122,10 @@ def read_text(path: Path, form: Format, kind: str) -> RawLog:
     log = RawLog(str(path), counter=STEP, **keys)
     aside: dict[str, list[int]] = {}
     file = f"{path}, line"
-    if last.strip("\0 "):
-        # Programs end their lines: this one is being written, its last number too.
+    if _unfinished(last, lines):
         log.notes.append(f"{file} {len(lines) + 1}: {CUT_OFF}")
+    else:
+        lines.append(last)
     log.rows += [Row(file, *found) for found in _matches(lines, form, log.stated, aside)]
     if not log.rows:
         problem = f"none of its {len(lines)} lines is one that {kind} writes"
@@ -133,6 +137,16 @@ def read_text(path: Path, form: Format, kind: str) -> RawLog:
     if form.note:
         log.notes.append(f"{path}: {form.note}")
     return log
+
+
+def _unfinished(last: str, lines: Sequence[str]) -> bool:
+    """Whether a last line, which has no line break, ends before lines that begin alike do."""
+    begin = re.split(r"\d", last)[0]
+    like = [line for line in lines if re.split(r"\d", line, maxsplit=1)[0] == begin]
+    shapes = {WHOLE_NUMBER.sub("0", line.rstrip()) for line in like}
+    if last.strip("\0 ") and like:
+        return WHOLE_NUMBER.sub("0", last.rstrip()) not in shapes or cut_off([*like, last])
+    return "\0" in last
 
 
 def _matches(

@@ -548,6 +548,18 @@ def test_a_last_line_that_is_cut_off_is_left_out(name: str, text: str, tmp_path:
     assert any("as if it was cut off" in note for note in log.notes)
 
 
+@pytest.mark.parametrize("end", ["", "\n", "\r\n"])
+def test_a_whole_last_line_counts_whether_a_line_break_follows_or_not(
+    end: str, tmp_path: Path
+) -> None:
+    lines = [
+        f"step {n}: train loss 3.0, val loss {v}" for n, v in ((9, 2.91), (10, 2.85), (200, 2.8123))
+    ]
+    log = read(tmp_path / "a.log", "\n".join(lines) + end)
+    assert log.losses == ((9, "val", 2.91), (10, "val", 2.85), (200, "val", 2.8123))
+    assert not any("cut off" in note for note in log.notes)
+
+
 def test_losses_that_a_program_does_not_print_so_are_said(tmp_path: Path) -> None:
     line = "step 10: train loss 3.0, val loss 2.9"
     log = read(tmp_path / "a.log", f"{line}, code val loss 2.5\n{line}\neval_loss: 2.3\n")
