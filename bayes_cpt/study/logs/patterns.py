@@ -124,7 +124,7 @@ def read_text(path: Path, form: Format, kind: str) -> RawLog:
     file = f"{path}, line"
     if _unfinished(last, lines):
         log.notes.append(f"{file} {len(lines) + 1}: {CUT_OFF}")
-    else:
+    elif last.strip():
         lines.append(last)
     log.rows += [Row(file, *found) for found in _matches(lines, form, log.stated, aside)]
     if not log.rows:
