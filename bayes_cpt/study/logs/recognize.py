@@ -364,11 +364,30 @@ def _candidates(logged: _Logged, first: int, start: int, join: _Join | None) -> 
     for low, high in _cosine_ends(logged, first):
         for end in range(max(low, start + 1), min(high, low + MOST_BREAKS) + 1):
             last = int(np.searchsorted(steps, end, side="right"))
+            points = last - first
+            rises = rates[last - 1] > rates[first]
+            few = points + (join is not None) < 2 + SPARE_POINTS or (
+                rises and points < RISING_POINTS
+            )
+            if few or not _cosine_is_possible(logged, first, last, start, end):
+                continue
             piece = _fitted("cosine", logged, first, last, start, end, join)
-            few = piece.end_rate > piece.start_rate and last - first < RISING_POINTS
-            if not few and _explains(piece, logged, join):
+            if _explains(piece, logged, join):
                 yield piece
                 return
+
+
+def _cosine_is_possible(logged: _Logged, first: int, last: int, start: int, end: int) -> bool:
+    """Whether one that is right at the first and the last of some points can be at the middle one."""
+    if last - first < 3:
+        return True
+    places = [first, (first + last) // 2, last - 1]
+    share = (logged.steps[places] - start) / max(end - start, 1)
+    begin, middle, finish = SHAPES["cosine"](0.0, 1.0, share)
+    share_there = (middle - begin) / ((finish - begin) or np.inf)
+    weights = np.array([1.0 - share_there, -1.0, share_there])
+    off: float = abs(weights @ logged.rates[places])
+    return off <= np.abs(weights) @ logged.tolerance[places]
 
 
 def _fitted(
@@ -381,8 +400,8 @@ def _fitted(
     part = logged.at(slice(first, last))
     steps, rates, tolerance = part.steps, part.rates, part.tolerance
     if join is not None:
-        steps, rates = np.r_[start, steps], np.r_[join.rate, rates]
-        tolerance = np.r_[join.tolerance, tolerance]
+        steps, rates = np.concatenate([[start], steps]), np.concatenate([[join.rate], rates])
+        tolerance = np.concatenate([[join.tolerance], tolerance])
     # How far the shape has come from its start, 0, to its end, 1.
     course = SHAPES[COURSES.get(shape, shape)](0.0, 1.0, (steps - start) / max(end - start, 1))
     log = shape == "exponential"
@@ -393,19 +412,18 @@ def _fitted(
     weights = (rates / tolerance) ** 2 if log else tolerance**-2.0
     for _ in range(ROUNDS):
         weights = weights / weights.sum()
-        centre, middle = (weights * course).sum(), (weights * seen).sum()
-        spread = (weights * (course - centre) ** 2).sum()
-        slope = (weights * (course - centre) * (seen - middle)).sum() / (spread or np.inf)
+        centre, middle = weights @ course, weights @ seen
+        away = weights * (course - centre)
+        slope = away @ (seen - middle) / (away @ (course - centre) or np.inf)
         level = middle - slope * centre
-        ends, fitted = np.array([level, level + slope]), level + slope * course
-        if log:
-            ends, fitted = np.exp(ends), np.exp(fitted)
-        misfits = np.abs(fitted - rates) / tolerance
+        fitted = level + slope * course
+        misfits = np.abs((np.exp(fitted) if log else fitted) - rates) / tolerance
         if not 1.0 < misfits.max() < NEARLY:
             break
         # Lawson's weights: towards the line whose largest misfit is least.
         weights = weights * misfits
-    return _Piece(shape, first, last, start, end, float(ends[0]), float(ends[1]), misfits.max())
+    ends = [float(np.exp(end) if log else end) for end in (level, level + slope)]
+    return _Piece(shape, first, last, start, end, *ends, misfits.max())
 
 
 def _explains(piece: _Piece, logged: _Logged, join: _Join | None) -> bool:
