@@ -386,8 +386,8 @@ def _cosine_is_possible(logged: _Logged, first: int, last: int, start: int, end:
     begin, middle, finish = SHAPES["cosine"](0.0, 1.0, share)
     share_there = (middle - begin) / ((finish - begin) or np.inf)
     weights = np.array([1.0 - share_there, -1.0, share_there])
-    off: float = abs(weights @ logged.rates[places])
-    return off <= np.abs(weights) @ logged.tolerance[places]
+    off = abs(weights @ logged.rates[places])
+    return bool(off <= np.abs(weights) @ logged.tolerance[places])
 
 
 def _fitted(
@@ -422,8 +422,8 @@ def _fitted(
             break
         # Lawson's weights: towards the line whose largest misfit is least.
         weights = weights * misfits
-    ends = [float(np.exp(end) if log else end) for end in (level, level + slope)]
-    return _Piece(shape, first, last, start, end, *ends, misfits.max())
+    low, high = (float(np.exp(rate) if log else rate) for rate in (level, level + slope))
+    return _Piece(shape, first, last, start, end, low, high, misfits.max())
 
 
 def _explains(piece: _Piece, logged: _Logged, join: _Join | None) -> bool:
