@@ -141,12 +141,13 @@ def read_text(path: Path, form: Format, kind: str) -> RawLog:
 
 def _unfinished(last: str, lines: Sequence[str]) -> bool:
     """Whether a last line, which has no line break, ends before lines that begin alike do."""
-    begin = re.split(r"\d", last)[0]
+    if not last.strip("\0 "):
+        return "\0" in last
+    begin = re.split(r"\d", last, maxsplit=1)[0]
     like = [line for line in lines if re.split(r"\d", line, maxsplit=1)[0] == begin]
     shapes = {WHOLE_NUMBER.sub("0", line.rstrip()) for line in like}
-    if last.strip("\0 ") and like:
-        return WHOLE_NUMBER.sub("0", last.rstrip()) not in shapes or cut_off([*like, last])
-    return "\0" in last
+    cut = WHOLE_NUMBER.sub("0", last.rstrip()) not in shapes or cut_off([*like, last])
+    return bool(like) and cut
 
 
 def _matches(
