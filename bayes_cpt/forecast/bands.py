@@ -167,8 +167,12 @@ def _summary(laws: Sequence[ForecastLaw], curves: Sequence[Curves], interval: fl
     means, variances = (np.stack([part[place] for part in parts]) for place in (0, 1))
     mean = shares @ means
     variance = shares @ (variances + (means - mean) ** 2)
-    apart = (means - mean)[:, :, None].astype(parts[0][2].dtype)
-    pooled = np.concatenate([part[2] + own for part, own in zip(parts, apart, strict=True)], axis=1)
+    pooled = parts[0][2]
+    # One law alone is its own mean: large blocks are not copied.
+    if len(parts) > 1:
+        apart = (means - mean)[:, :, None].astype(pooled.dtype)
+        moved = [part[2] + own for part, own in zip(parts, apart, strict=True)]
+        pooled = np.concatenate(moved, axis=1)
     marks = np.array([0.5, 0.5 - interval / 2, 0.5 + interval / 2])
     median, lower, upper = mean + _quantiles(pooled, marks)
     return np.stack([mean, median, np.sqrt(np.maximum(variance, 0.0)), lower, upper], axis=1)
