@@ -93,8 +93,7 @@ class CurveLoo:
     @cached_property
     def weights(self) -> dict[str, float]:
         """Stacking weights over curves."""
-        weights = stacking_weights(self.log_densities.to_numpy())
-        return dict(zip(self.log_densities, weights.tolist(), strict=True))
+        return dict(stacking_weights(self.log_densities).to_dict())
 
     @property
     def best(self) -> str:
@@ -319,8 +318,8 @@ def _check_quick(frames: Mapping[str, BoundModel], study: Study) -> None:
         name: [frame.fitted_steps(study, run, d) for run in study.runs for d in frame.domains]
         for name, frame in frames.items()
     }
-    first = next(iter(points))
-    for name in points:
+    first, *others = points
+    for name in others:
         if points[name] != points[first]:
             what = f"{name} leaves out other points of the runs than {first}"
             problem = f"{what}, so that fits alone cannot tell which predicts better"

@@ -208,11 +208,9 @@ def _outcome(
     attempts = 0
     try:
         answer = methods[method](fold.question, task_seed(seed, fold.label))
-        tables, problems = _scored(fold, answer, wanted), answer.problems
-        attempts = answer.attempts
-        for table in tables.values():
-            for position, (name, value) in enumerate(labels.items()):
-                table.insert(position, name, value)
+        scored = _scored(fold, answer, wanted)
+        tables = {name: table.assign(**labels) for name, table in scored.items()}
+        problems, attempts = answer.problems, answer.attempts
     except (SamplingError, DrawsError) as error:
         problems = (str(error),)
     refit = labels | refit_row(problems, attempts, began)
@@ -228,21 +226,10 @@ def _scored(fold: Fold, answer: Answer, wanted: Sequence[str]) -> dict[str, pd.D
         tables["points"] = scored
     if "quantiles" in wanted:
         levels = np.quantile(answer.draws, (np.arange(LEVELS) + 0.5) / LEVELS, axis=0)
-        tables["quantiles"] = pd.DataFrame(levels.T.round(DECIMALS)).rename(columns=level_name)
+        tables["quantiles"] = pd.DataFrame(levels.T.round(DECIMALS)).add_prefix("q")
     if "log_scores" in wanted and answer.log_score is not None:
         tables["log_scores"] = pd.DataFrame([answer.log_score(fold.measured)._asdict()])
     return tables
-
-
-def level_name(level: int) -> str:
-    """Return the column of a quantile, counted from 0.
-
-    Examples
-    --------
-    >>> level_name(7)
-    'q07'
-    """
-    return f"q{level:02d}"
 
 
 def score_table(points: pd.DataFrame) -> pd.DataFrame:

@@ -16,7 +16,6 @@ import pandas as pd
 from bayes_cpt.arrays import Floats
 from bayes_cpt.errors import Problem, ProblemError
 from bayes_cpt.validate.folds import Fold
-from bayes_cpt.validate.held_out import LEVELS, level_name
 from bayes_cpt.validate.scores import MEANS, score_points
 
 STACK = "stack"
@@ -60,43 +59,42 @@ def differences(scores: pd.DataFrame, best: str) -> pd.DataFrame:
     return pd.DataFrame({"mean": gaps.mean(), "error": gaps.sem()})
 
 
-def stacking_weights(log_densities: Floats) -> Floats:
-    """Return the weights of the mixture with the largest mean log density, by ArviZ, shape (models,).
+def stacking_weights(log_densities: pd.DataFrame) -> pd.Series:
+    """Return the weights of the mixture with the largest mean log density, by ArviZ and by model.
 
     Yao, Vehtari, Simpson and Gelman 2018, doi:10.1214/17-BA1091, section 3.
 
     Parameters
     ----------
-    log_densities : ndarray, shape (observations, models)
-        Of observations that the models were not fitted to; -inf where one holds it for impossible.
+    log_densities : DataFrame
+        A row per observation, a column per model. Of observations that the models were not fitted to; -inf
+        where one holds it for impossible.
 
     Examples
     --------
-    >>> stacking_weights(np.array([[0.0, -3.0], [0.0, -2.0]])).round(6).tolist()
-    [1.0, 0.0]
+    >>> stacking_weights(pd.DataFrame({"one": [0.0, 0.0], "other": [-3.0, -2.0]})).round(6).to_dict()
+    {'one': 1.0, 'other': 0.0}
     """
     from arviz_stats import compare as arviz_compare
     from arviz_stats.utils import ELPDData
     from xarray import DataArray
 
     # Weights do not depend on the unit of an observation, and densities of whole runs overflow.
-    best = log_densities.max(axis=1, keepdims=True)
+    best = log_densities.max(axis="columns")
     if not np.isfinite(best).all():
         raise ValueError("an observation has no finite density under any model")
-    relative = np.maximum(log_densities - best, LEAST_LOG)
+    relative = log_densities.sub(best, axis="index").clip(lower=LEAST_LOG)
     unknown: dict[str, Any] = dict.fromkeys(("se", "p", "good_k"), math.nan)
     unknown |= {"n_samples": 0, "scale": "log", "warning": False}
     scores = {}
-    for place, own in enumerate(relative.T):
-        each = DataArray(own, dims="observation")
-        scores[str(place)] = ELPDData(
-            elpd=float(own.sum()), n_data_points=own.size, elpd_i=each, **unknown
-        )
+    for model, own in relative.items():
+        each = DataArray(own.to_numpy(), dims="observation")
+        scores[model] = ELPDData(elpd=own.sum(), n_data_points=own.size, elpd_i=each, **unknown)
     with warnings.catch_warnings(action="ignore", category=UserWarning):
         table = arviz_compare(scores, method="stacking", round_to="none")
-    weights = table.loc[list(scores), "weight"].to_numpy(np.float64)
-    kept = np.where(weights < SMALLEST_WEIGHT, 0.0, weights)
-    return np.asarray(kept / kept.sum())
+    weights = table["weight"].astype(np.float64)[list(scores)]
+    kept = weights.where(weights >= SMALLEST_WEIGHT, 0.0)
+    return kept / kept.sum()
 
 
 def mixture_draws(quantiles: Floats, weights: Floats, draws: int) -> Floats:
@@ -112,11 +110,11 @@ def mixture_draws(quantiles: Floats, weights: Floats, draws: int) -> Floats:
     """
     from bayes_cpt.inference.posterior import apportioned
 
-    levels = (np.arange(quantiles.shape[1]) + 0.5) / quantiles.shape[1]
-    parts = []
-    for of_model, count in zip(quantiles, apportioned(np.asarray(weights), draws), strict=True):
-        wanted = (np.arange(count) + 0.5) / max(count, 1)
-        parts.append(np.stack([np.interp(wanted, levels, column) for column in of_model.T], axis=1))
+    # Hazen's quantiles of a sample are those whose values at the middles of equal masses it is.
+    parts = [
+        np.quantile(own, (np.arange(count) + 0.5) / max(count, 1), axis=0, method="hazen")
+        for own, count in zip(quantiles, apportioned(np.asarray(weights), draws), strict=True)
+    ]
     return np.concatenate(parts)
 
 
@@ -170,15 +168,14 @@ class LawScores:
         whole = [fold.label for fold in kept if fold.seen == 0]
         if len(whole) < 2:
             _fail(refits, laws)
-        values = scores.loc[whole].to_numpy()
-        weights = dict(zip(laws, stacking_weights(values).tolist(), strict=True))
-        without = [np.delete(values, place, axis=0) for place in range(len(values))]
-        of_others = np.stack([stacking_weights(own) for own in without])
-        others = pd.DataFrame(of_others, index=whole, columns=list(laws))
+        weights = stacking_weights(scores.loc[whole])
+        others = pd.DataFrame(
+            {left: stacking_weights(scores.loc[whole].drop(index=left)) for left in whole}
+        ).T
         rows, points = [], []
         for fold in kept:
             run = str(fold.measured["run"].iloc[0])
-            weights_here = others.loc[run] if run in others.index else pd.Series(weights)
+            weights_here = others.loc[run] if run in others.index else weights
             own = scores.loc[fold.label]
             row = {"fold": fold.label, "seen": fold.seen, "run": run, **own}
             rows.append(row | {STACK: float(logsumexp(own, b=weights_here))})
@@ -190,7 +187,7 @@ class LawScores:
             points=pd.concat(points, ignore_index=True),
             log_scores=pd.DataFrame(rows),
             refits=refits,
-            weights=weights,
+            weights=weights.to_dict(),
             fold_weights=others,
             effective_draws=float(log_scores.loc[of_whole, "effective_draws"].min()),
         )
@@ -258,8 +255,10 @@ def _scored_mixture(
 ) -> pd.DataFrame:
     """Return the scores of mixtures of methods at a fold's points."""
     of_fold = quantiles[quantiles["fold"] == fold.label]
-    columns = [level_name(level) for level in range(LEVELS)]
-    values = {str(method): rows[columns].to_numpy().T for method, rows in of_fold.groupby("method")}
+    values = {
+        str(method): rows.filter(regex=r"^q\d+$").to_numpy().T
+        for method, rows in of_fold.groupby("method")
+    }
     tables = []
     for name, weights in mixtures.items():
         parts = np.stack([values[method] for method in weights])

@@ -1,6 +1,6 @@
 """Scores of predictive draws against measured losses: coverage, PIT, CRPS, error, sharpness."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
@@ -10,10 +10,9 @@ from bayes_cpt.arrays import Floats
 from bayes_cpt.errors import BayesCPTError
 
 MASSES = (50, 80, 90)
-COVERAGES = tuple(f"coverage_{mass}" for mass in MASSES)
 # What is averaged over points, by its name in tables.
-MEANS = dict(zip(COVERAGES, (f"covered_{mass}" for mass in MASSES), strict=True))
-MEANS |= {"crps": "crps", "mae": "absolute_error", "bias": "error", "width_90": "width_90"}
+COVERED = {f"coverage_{mass}": f"covered_{mass}" for mass in MASSES}
+MEANS = COVERED | {"crps": "crps", "mae": "absolute_error", "bias": "error", "width_90": "width_90"}
 ALL_RUNS = "all points"
 EQUAL_RUNS = "equal weight per run"
 ALL_DOMAINS = "all sets"
@@ -65,9 +64,8 @@ def probability_transform(draws: ArrayLike, observed: ArrayLike) -> Floats:
     >>> probability_transform([[1.0], [2.0], [3.0], [4.0]], [3.0]).tolist()
     [0.625]
     """
-    values, truth = np.asarray(draws), np.asarray(observed)
-    below, equal = values < truth, values == truth
-    return np.asarray(below.mean(axis=0) + 0.5 * equal.mean(axis=0))
+    sides = np.sign(np.asarray(observed) - np.asarray(draws))
+    return np.asarray(0.5 + 0.5 * sides.mean(axis=0))
 
 
 def score_points(points: pd.DataFrame, draws: ArrayLike) -> pd.DataFrame:
@@ -112,7 +110,7 @@ def summarize(scored: pd.DataFrame, by: Sequence[str] = ()) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        Columns `by`, run, domain, points, coverage_50, coverage_80, coverage_90 (shares),
+        Columns `by`, run, domain, points, runs, coverage_50, coverage_80, coverage_90 (shares),
         coverage_50_error and so on (their standard errors, each run one observation; NaN where there is
         one run), crps, mae, bias and width_90 (the sharpness; nats/token). The runs come first, then for
         each validation set and for all together the mean over all points and the mean over runs.
@@ -126,17 +124,15 @@ def summarize(scored: pd.DataFrame, by: Sequence[str] = ()) -> pd.DataFrame:
     return pd.concat(parts, ignore_index=True)
 
 
-def mean_scores(scored: pd.DataFrame, keys: Iterable[str]) -> pd.DataFrame:
+def mean_scores(scored: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
     """Return the mean scores of each group of points: the columns of `summarize` after the keys."""
-    labels = list(keys)
-    means = scored.groupby(labels, sort=False).agg(
-        points=("loss", "size"), **{name: (column, "mean") for name, column in MEANS.items()}
-    )
+    means = {name: (column, "mean") for name, column in MEANS.items()}
+    counts = {"points": ("loss", "size"), "runs": ("run", "nunique")}
+    table = scored.groupby(keys, sort=False).agg(**counts, **means)
     # Points of a run are not independent.
-    covered = {f"{name}_error": column for name, column in MEANS.items() if name in COVERAGES}
-    of_runs = scored.groupby(list(dict.fromkeys([*labels, "run"])), sort=False)
-    errors = of_runs[list(covered.values())].mean().groupby(labels, sort=False).sem()
-    return means.assign(**{name: errors[own] for name, own in covered.items()}).reset_index()
+    runs = scored.groupby(list(dict.fromkeys([*keys, "run"])), sort=False)[[*COVERED.values()]]
+    errors = runs.mean().groupby(keys, sort=False).sem()
+    return table.join(errors.set_axis([f"{name}_error" for name in COVERED], axis=1)).reset_index()
 
 
 def horizons(values: ArrayLike, axis: str) -> pd.Categorical:
@@ -157,16 +153,12 @@ def by_horizon(scored: pd.DataFrame, axis: str, keys: Sequence[str] = ()) -> pd.
     Returns
     -------
     DataFrame
-        Columns `keys`, horizon (the bin in words), runs (how many have points there) and the scores of
-        `summarize`. Bins without points are left out.
+        Columns `keys`, horizon (the bin in words) and the scores of `summarize`. Bins without points are
+        left out.
     """
     binned = scored.assign(horizon=horizons(scored[axis], axis))
     binned = binned.sort_values("horizon", kind="stable").astype({"horizon": str})
-    groups = [*keys, "horizon"]
-    means = mean_scores(binned, groups)
-    runs = binned.groupby(groups, sort=False)["run"].nunique()
-    means.insert(len(groups), "runs", runs.to_numpy())
-    return means
+    return mean_scores(binned, [*keys, "horizon"])
 
 
 def _means_of_runs(scored: pd.DataFrame, keys: list[str]) -> pd.DataFrame:

@@ -182,13 +182,9 @@ class Records:
 
     def add(self, task: str, rows: Mapping[str, pd.DataFrame]) -> None:
         """Add a task's rows to tables and save these; rows of a task that was interrupted are replaced."""
-        for name in self.tables:
-            if name not in rows:
-                continue
-            before = self.tables[name]
-            added = rows[name].copy()
-            added.insert(0, TASK, task)
-            kept = before[before[TASK] != task]
+        for name in (own for own in self.tables if own in rows):
+            added = rows[name].assign(**{TASK: task})
+            kept = self.tables[name][self.tables[name][TASK] != task]
             self.tables[name] = pd.concat([kept, added], ignore_index=True) if len(kept) else added
             if self.folder is not None:
                 with replacing(self.folder / f"{name}.csv") as partial:
@@ -196,10 +192,11 @@ class Records:
 
     def in_order(self, name: str, tasks: Sequence[str]) -> pd.DataFrame:
         """Return a table's rows of some tasks in their order, whatever order they were done in."""
-        table = self.tables[name]
-        place = table[TASK].map({task: number for number, task in enumerate(tasks)})
-        order = place.dropna().sort_values(kind="stable").index
-        return table.loc[order].reset_index(drop=True)
+        places = {task: number for number, task in enumerate(tasks)}
+        table = self.tables[name][self.tables[name][TASK].isin(places)]
+        return table.sort_values(
+            TASK, key=lambda own: own.map(places), kind="stable", ignore_index=True
+        )
 
 
 def run_tasks[T](

@@ -253,7 +253,7 @@ def mean_score(scores: np.ndarray, weights: np.ndarray) -> float:
 @settings(max_examples=60, deadline=None)
 @given(SCORES)
 def test_weights_lie_on_the_simplex_and_nothing_scores_better(scores: np.ndarray) -> None:
-    weights = stacking_weights(scores)
+    weights = stacking_weights(pd.DataFrame(scores)).to_numpy()
     assert weights.sum() == pytest.approx(1.0, abs=1e-12)
     assert weights.min() >= 0.0
     # The problem is concave: where no vertex leads up, nothing does.
@@ -277,4 +277,4 @@ def test_draws_of_a_mixture_have_its_quantiles() -> None:
 
 def test_a_run_that_every_law_holds_for_impossible_gives_no_weights() -> None:
     with pytest.raises(ValueError, match="no finite density under any model"):
-        stacking_weights(np.full((2, 2), -np.inf))
+        stacking_weights(pd.DataFrame(np.full((2, 2), -np.inf)))
