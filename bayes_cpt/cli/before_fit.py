@@ -153,7 +153,7 @@ def prior(
     """
     from bayes_cpt.identify.prior_predictive import expected_ends, read_prior_plan
     from bayes_cpt.model.joint_priors import prior_table
-    from bayes_cpt.report.forecasts import prior_verdict
+    from bayes_cpt.report.forecasts import prior_words
     from bayes_cpt.report.results import priors_table
 
     file = OutputFile(output, FIGURES, plan, model)
@@ -162,7 +162,7 @@ def prior(
     ends = expected_ends(frame, runs, interval, seed=seed)
     if output is not None:
         file.write(figure_file(bayes_cpt.plots.prior_predictive(frame, runs, seed=seed)))
-    lines = prior_verdict(spec.name, ends, interval)
+    words = prior_words(spec.name, ends, interval)
     content = {
         "model": spec.name,
         "plan": runs.name,
@@ -173,17 +173,8 @@ def prior(
     # A terminal has no room for the reasons beside the numbers.
     table = priors_table(frame, interval, reasons=False)
     reasons = Table.of("reasons", table.rows[table.rows["why"] != ""])
-    parts = [table, reasons, *_ends(runs.name, ends)]
-    return Answer(content, lines, parts, written=[file])
-
-
-def _ends(plan: str, ends: "pd.DataFrame") -> list[Part]:
-    from bayes_cpt.identify.prior_predictive import MOST_BELOW_ZERO
-    from bayes_cpt.report.words import paragraphs
-
     changes = (ends["quantity"] == "change").all()
     form, what = ("change", "change of the loss") if changes else ("interval", "loss")
-    expected = Table.of("prior_ends", ends, plan=plan, what=what, form=form)
-    facts = {"worst": ends.loc[ends["below_zero"].idxmax()], "most": MOST_BELOW_ZERO}
-    cautions = paragraphs("prior.txt", "below_zero", facts)
-    return [expected, *(Text(own, "yellow") for own in cautions)]
+    expected = Table.of("prior_ends", ends, plan=runs.name, what=what, form=form)
+    parts = [table, reasons, expected, *(Text(own, "yellow") for own in words.sentences)]
+    return Answer(content, words.verdict, parts, written=[file])

@@ -140,7 +140,7 @@ def forecast(
     posterior: "Posterior", bands: "pd.DataFrame"
 ) -> tuple[dict[str, Any], list[str], list[Part]]:
     """Return the JSON of a forecast, its verdict, and what people are shown."""
-    from bayes_cpt.report.forecasts import forecast_verdict
+    from bayes_cpt.report.forecasts import forecast_words
     from bayes_cpt.report.results import forecast_table
 
     kind, interval = str(bands["kind"].iloc[0]), float(bands.attrs["interval"])
@@ -154,7 +154,7 @@ def forecast(
     }
     source = f"\nForecast by {posterior.frame.spec.name}, fitted to {posterior.study.name}."
     about = f"{WORDS[kind]}, with central {100 * interval:g} % bands."
-    return content, forecast_verdict(bands), [source, about, forecast_table(bands)]
+    return content, forecast_words(bands).verdict, [source, about, forecast_table(bands)]
 
 
 def _weights(posterior: "Posterior", weights: "pd.DataFrame", interval: float) -> Table:

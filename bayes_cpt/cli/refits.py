@@ -323,7 +323,7 @@ def learn_priors(
     from bayes_cpt.history.learnt import learnt_model, learnt_text
     from bayes_cpt.history.population import learn_population
     from bayes_cpt.identify.prior_predictive import MOST_BELOW_ZERO, expected_ends, frame_of
-    from bayes_cpt.report.forecasts import learnt_verdict, together
+    from bayes_cpt.report.forecasts import learnt_words
     from bayes_cpt.report.words import paragraphs
     from bayes_cpt.validate.tasks import Pool, Records, described
 
@@ -359,7 +359,7 @@ def learn_priors(
     facts = {"population": learnt.population.problems, "most": MOST_BELOW_ZERO}
     facts |= {"skipped": skipped, "below": below}
     problems = paragraphs("learn_priors.txt", "problems", facts)
-    said, table = learnt_verdict(learnt, output.name, trustworthy=not problems), learnt.table()
+    said, table = learnt_words(learnt, output.name, trustworthy=not problems), learnt.table()
     content = {
         "model": learnt.spec.name,
         "from": spec.name,
@@ -375,10 +375,10 @@ def learn_priors(
     least = f"Prior curves end below 0 nats/token in {100 * max(below.values()):.1f} % at most."
     parts: list[Part] = [
         Table.of("learnt", table if verbose else table[table["learnt"]], model=spec.name),
-        together(learnt),
+        *said.sentences,
         Text(least, "dim"),
     ]
-    return Answer(content, said, parts, wrong, written=[file])
+    return Answer(content, said.verdict, parts, wrong, written=[file])
 
 
 def _extended(model: str, target: Path) -> str:

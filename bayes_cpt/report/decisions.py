@@ -48,12 +48,13 @@ def short_run(run: Run) -> str:
 def decision_words(decision: Decision, interval: float = 0.9) -> Words:
     """Return what to train and why, what is given up for what, and how sure it is."""
     valuation, contenders = decision.valuation, decision.contenders
+    model, normals = valuation.model, valuation.model.normals(decision.criterion.seed)
     candidates, longest = contenders.candidates, not decision.space.length_given
     base = candidates.bases[candidates.base[0]]
     taken = {name: float(amounts[0]) for name, amounts in valuation.taken(candidates).items()}
     breaches = zip(valuation.objective.chances, contenders.breaches[:, 0].tolist(), strict=True)
     general = next(iter(contenders.sets.values()))
-    start = valuation.model.base_losses((base,))[0, 0]
+    start = model.base_losses((base,))[0, 0]
     back = risk.probability_below(general.law[:1].T, start, general.sizes[:1].T)[0]
     facts = {
         "decision": decision,
@@ -75,12 +76,27 @@ def decision_words(decision: Decision, interval: float = 0.9) -> Words:
         "resources": RESOURCE_WORDS,
         "limits": valuation.objective.limits.given,
         "quantities": _optimum(decision, interval),
-        "trades": _trades(decision, interval),
+        # By how much a new run ends above the reference.
+        "trades": {
+            domain: Estimate.of(contenders.sets[domain].changes(normals)[0], interval)
+            for domain in model.domains
+        },
         "back": float(back),
         "stake": float(np.ptp(decision.search.means[decision.search.allowed])),
-        "cautions": _cautions(decision, taken),
         "optimum": optimum_sentences(decision, interval) if decision.feasible else [],
-        "rests": rests_on(valuation.model.study, continual=True, most=1),
+        "rests": rests_on(model.study, continual=True, most=1),
+        # What is to be minded.
+        "base": base,
+        "unmeasured": unmeasured_words(model.frame),
+        "on_law": None in model.measured(base),
+        "torch_alone": not huggingface_follows(decision.chosen.run(0, "chosen")),
+        "own": OWN,
+        "epochs": [
+            epochs_words(role, taken[f"{role}_epochs"])
+            for role in ROLES
+            if taken.get(f"{role}_epochs", 0.0) > MANY_EPOCHS
+        ],
+        "resting": resting(model.study, continual=True),
     }
     return render("decide.txt", facts)
 
@@ -120,33 +136,6 @@ def _kept_from(decision: Decision) -> str:
             least = float(cut.values[cut.allowed].min())
             return f"{100 * least:.0f} %" if least > cut.values.min() else ""
     return ""
-
-
-def _trades(decision: Decision, interval: float) -> dict[str, Estimate]:
-    """Return by how much a new run ends above the reference, by validation set."""
-    normals = decision.valuation.model.normals(decision.criterion.seed)
-    return {
-        domain: Estimate.of(decision.contenders.sets[domain].changes(normals)[0], interval)
-        for domain in decision.valuation.model.domains
-    }
-
-
-def _cautions(decision: Decision, taken: dict[str, float]) -> str:
-    valuation, base = decision.valuation, decision.chosen.bases[decision.chosen.base[0]]
-    epochs = {role: taken.get(f"{role}_epochs", 0.0) for role in ROLES}
-    facts = {
-        "decision": decision,
-        "valuation": valuation,
-        "edges": edge_words(decision.edges),
-        "base": base,
-        "unmeasured": unmeasured_words(valuation.model.frame),
-        "on_law": None in valuation.model.measured(base),
-        "torch_alone": not huggingface_follows(decision.chosen.run(0, "chosen")),
-        "own": OWN,
-        "epochs": [epochs_words(*own) for own in epochs.items() if own[1] > MANY_EPOCHS],
-        "rests": resting(valuation.model.study, continual=True),
-    }
-    return " ".join(paragraphs("decide.txt", "cautions", facts))
 
 
 def _called(name: str) -> dict[str, str]:

@@ -1,6 +1,7 @@
 """A study and its fit in plain words: whether to use it, what its runs determine, where its law fails."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,17 +15,7 @@ from bayes_cpt.model.setup import BoundModel
 from bayes_cpt.report.numbers import enumerated
 from bayes_cpt.report.words import Words, notation, paragraphs, sentence
 from bayes_cpt.study.batches import UNSAID, batch_of
-from bayes_cpt.study.ranges import (
-    ALIKE_RATIO,
-    ALIKE_REPLAY,
-    BASE,
-    FAMILY,
-    LENGTH,
-    PEAK_RATE,
-    REPLAY,
-    Factor,
-    factors,
-)
+from bayes_cpt.study.ranges import BASE, FAMILY, LENGTH, PEAK_RATE, Factor, factors
 from bayes_cpt.study.study import Study
 
 PHASES = {"pt": "PT", "cpt": "CPT"}
@@ -206,22 +197,15 @@ def batch_words(study: Study) -> list[str]:
             for factor in factors(study, "cpt")
             if factor.differs
             and factor.name != LENGTH
-            # No run of another batch has it as one of this has.
-            and not any(_alike(factor, run, other) for run in runs for other in others)
+            and all(_differ(factor, run, other) for run in runs for other in others)
         ]
         members.append({"batch": batch.words, "runs": len(runs), "apart": apart})
     facts = {"unsaid": batches == (UNSAID,), "members": members}
     return paragraphs("check.txt", "batches", facts)
 
 
-def _alike(factor: Factor, one: str, other: str) -> bool:
-    """Return whether two runs have one value of a factor, or values that tell as much as one."""
-    if not factor.graded:
-        return factor.values[one] == factor.values[other]
-    if factor.name == REPLAY:
-        return abs(factor.place(one) - factor.place(other)) <= ALIKE_REPLAY
-    ratio = float(factor.values[one]) / float(factor.values[other])
-    return 1 / ALIKE_RATIO <= ratio <= ALIKE_RATIO
+def _differ(factor: Factor, *runs: str) -> bool:
+    return replace(factor, values={run: factor.values[run] for run in runs}).differs
 
 
 def convergence(posterior: Posterior, table: pd.DataFrame) -> dict[str, Any]:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from bayes_cpt.history.population import FEWEST
-from bayes_cpt.report.words import paragraphs, sentence
+from bayes_cpt.identify.prior_predictive import MOST_BELOW_ZERO
+from bayes_cpt.report.words import Words, paragraphs, render, sentence
 
 if TYPE_CHECKING:
     from bayes_cpt.decisions.advice import Advice
@@ -16,8 +17,13 @@ if TYPE_CHECKING:
     from bayes_cpt.watch.watcher import Continuations, Status
 
 
-def forecast_verdict(bands: pd.DataFrame) -> list[str]:
-    """Return where the runs of `forecast.bands` end, how sure that is, and what would change it."""
+def forecast_words(bands: pd.DataFrame) -> Words:
+    """Return where the runs of `bayes_cpt.forecast.bands.bands` end.
+
+    The verdict says how sure that is and what would change it; the sentences are ready for a paper, as in
+    "Run long_r25 is forecast to end at 2.79 nats/token on general after 12000 steps (90 % predictive
+    interval 2.74 to 2.84).".
+    """
     final = bands.groupby(["run", "domain"], sort=False).tail(1)
     runs = {run: rows.to_dict("records") for run, rows in final.groupby("run", sort=False)}
     notes = {run: rows[0]["outside"] for run, rows in runs.items()}
@@ -33,22 +39,7 @@ def forecast_verdict(bands: pd.DataFrame) -> list[str]:
         "reach": furthest.to_dict("index"),
         "outside": {run: note for run, note in notes.items() if note},
     }
-    return paragraphs("predict.txt", "verdict", facts)
-
-
-def forecast_sentences(bands: pd.DataFrame) -> list[str]:
-    """Return where each run of `bayes_cpt.forecast.bands.bands` ends, ready for a paper.
-
-    As in "Run long_r25 is forecast to end at 2.79 nats/token on general after 12000 steps (90 % predictive
-    interval 2.74 to 2.84).".
-    """
-    final = bands.groupby(["run", "domain"], sort=False).tail(1)
-    facts = {
-        "rows": final.to_dict("records"),
-        "mass": f"{100 * float(bands.attrs['interval']):g} %",
-        "kind": "predictive" if (bands["kind"] != "expected").all() else "credible",
-    }
-    return paragraphs("predict.txt", "sentences", facts)
+    return render("predict.txt", facts)
 
 
 def held_out_verdict(scores: pd.DataFrame, points: pd.DataFrame, refits: pd.DataFrame) -> list[str]:
@@ -66,8 +57,8 @@ def held_out_verdict(scores: pd.DataFrame, points: pd.DataFrame, refits: pd.Data
     return paragraphs("validate_forecast.txt", "verdict", facts)
 
 
-def prior_verdict(name: str, ends: pd.DataFrame, interval: float) -> list[str]:
-    """Return when to use a model's prior, how sure what it says is, and what would change it.
+def prior_words(name: str, ends: pd.DataFrame, interval: float) -> Words:
+    """Return when to use a model's prior, how sure what it says is, what would change it, and cautions.
 
     `ends` is of `bayes_cpt.identify.prior_predictive.expected_ends`.
     """
@@ -78,20 +69,16 @@ def prior_verdict(name: str, ends: pd.DataFrame, interval: float) -> list[str]:
         "ranges": ranges.to_dict("index"),
         "runs": ends["run"].nunique(),
         "mass": f"{100 * interval:g} %",
+        "worst": ends.loc[ends["below_zero"].idxmax()],
+        "most": MOST_BELOW_ZERO,
     }
-    return paragraphs("prior.txt", "verdict", facts)
+    return render("prior.txt", facts)
 
 
-def learnt_verdict(learnt: "Learnt", file: str, *, trustworthy: bool) -> list[str]:
-    """Return whether to use learnt priors, how sure that is, and what would change it."""
+def learnt_words(learnt: "Learnt", file: str, *, trustworthy: bool) -> Words:
+    """Return whether to use learnt priors, how sure that is, and what varies together over studies."""
     facts = {"file": file, "trustworthy": trustworthy, "learnt": learnt, "fewest": FEWEST}
-    return paragraphs("learn_priors.txt", "verdict", facts)
-
-
-def together(learnt: "Learnt") -> str:
-    """Return which parameters vary together over studies, in a sentence."""
-    facts = {"pairs": learnt.population.pairs, "fewest": FEWEST}
-    return sentence("learn_priors.txt", "together", facts)
+    return render("learn_priors.txt", facts)
 
 
 def watch_verdict(status: "Status") -> list[str]:

@@ -1,11 +1,12 @@
 """Landmarks in plain words: what to start from, how to re-warm, and whether general loss comes back."""
 
-from statistics import NormalDist
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
-from bayes_cpt.landmarks.survey import Survey
+from bayes_cpt.landmarks.responses import Response
+from bayes_cpt.landmarks.survey import Choices, Survey
 from bayes_cpt.report.numbers import Estimate
 from bayes_cpt.report.tables import with_interval
 from bayes_cpt.report.words import Words, render
@@ -40,23 +41,15 @@ def survey_words(survey: Survey, interval: float = 0.9) -> Words:
         critical = tables["critical_point"]
         facts["critical"] = critical[critical["replay"] == (survey.run.replay or 0.0)].iloc[0]
         facts["bases"] = _bases(tables["bases"], (target, general))
-        facts["potential"] = _loss_potential(tables["loss_potential"], interval)
+        facts["potential"] = _loss_potential(survey.choices, interval)
     return render("landmarks.txt", facts)
 
 
-def _differences(table: pd.DataFrame, value: Any, interval: float) -> list[Estimate]:
+def _differences(response: Response, value: float, interval: float) -> list[Estimate]:
     """Return by how much final losses at a value lie above those at the reference, by validation set."""
-    width = 2.0 * NormalDist().inv_cdf(0.5 + interval / 2.0)
-    return [
-        Estimate(
-            row["difference"],
-            row["difference_lower"],
-            row["difference_upper"],
-            (row["difference_upper"] - row["difference_lower"]) / width,
-            1.0 - row["lower_than_reference"],
-        )
-        for row in table[table["value"] == value].to_dict("records")
-    ]
+    losses = response.draws["loss"].transpose("domain", "value", "draw")
+    gaps = losses.sel(value=value) - losses.isel(value=response.reference)
+    return [Estimate.of(own, interval) for own in gaps.to_numpy()]
 
 
 def _bases(table: pd.DataFrame, domains: tuple[str, str]) -> dict[str, Any] | None:
@@ -68,26 +61,28 @@ def _bases(table: pd.DataFrame, domains: tuple[str, str]) -> dict[str, Any] | No
     return {"count": table["value"].nunique(), "best": best}
 
 
-def _loss_potential(table: pd.DataFrame, interval: float) -> dict[str, Any]:
-    parts = [table[table["rewarmed"] == again] for again in (False, True)]
+def _loss_potential(choices: Choices, interval: float) -> dict[str, Any]:
+    potentials = choices.direct.draws["value"].to_numpy()
+    ends = {end: f"{100 * getattr(potentials, end)():g} %" for end in ("min", "max")}
+    ways = {"direct": choices.direct, "rewarmed": choices.rewarmed}
     # Each from the base that is annealed the furthest.
-    direct, rewarmed = (_differences(part, part["value"].min(), interval) for part in parts)
-    ends = {end: f"{100 * getattr(parts[0]['value'], end)():g} %" for end in ("min", "max")}
-    return {**ends, "direct": direct, "rewarmed": rewarmed}
+    return ends | {
+        name: _differences(own, own.draws["value"].min(), interval) for name, own in ways.items()
+    }
 
 
 def _peaks(
     survey: Survey, table: pd.DataFrame, domains: tuple[str, str], interval: float
 ) -> dict[str, Any]:
     """Return the peak that was tried nearest to half the planned one, and where the loss is lowest."""
-    planned = float(survey.peaks.draws["value"].to_numpy()[survey.peaks.reference])
-    values = table["value"].astype(float)
-    half = float(values[(values - 0.5 * planned).abs().idxmin()])
+    values = survey.peaks.draws["value"].to_numpy()
+    planned = values[survey.peaks.reference]
+    half = values[np.abs(values - 0.5 * planned).argmin()]
     rows = [table[table["domain"] == domain] for domain in domains]
     return {
         "half": f"{half:g}" if half != planned else "",
         "planned": f"{planned:g}",
-        "changes": _differences(table, half, interval),
+        "changes": _differences(survey.peaks, half, interval),
         "lowest": [own.loc[own["best"].idxmax()] for own in rows],
     }
 

@@ -47,11 +47,6 @@ class Estimate:
         return self.probability_positive if self.median > 0 else 1.0 - self.probability_positive
 
     @property
-    def is_detectable(self) -> bool:
-        """Whether the sign is as good as certain."""
-        return self.sure >= SURE
-
-    @property
     def size(self) -> str:
         """The median without its sign."""
         return fixed(abs(self.median), self.spread)
@@ -77,7 +72,7 @@ class Estimate:
     @property
     def moved(self) -> str:
         """Where a loss ends against another: how far, which way, the interval, and how sure the way is."""
-        if not self.is_detectable:
+        if self.sure < SURE:
             return f"about as high ({self.band} nats)"
         way = "higher" if self.median > 0 else "lower"
         return f"{self.size} nats {way} ({self.band}; {chance(self.sure)})"

@@ -27,9 +27,9 @@ from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.report import fit, results
 from bayes_cpt.report.decisions import edge_words, optimum_sentences
 from bayes_cpt.report.equation import law_equations, mathml, mathml_symbol, meaning
-from bayes_cpt.report.forecasts import forecast_sentences
+from bayes_cpt.report.forecasts import forecast_words
 from bayes_cpt.report.methods import CITATION, bibtex, cited, methods, versions
-from bayes_cpt.report.tables import SYMBOL, Table
+from bayes_cpt.report.tables import Table
 from bayes_cpt.report.words import environment, notation
 from bayes_cpt.study.study import Study
 from bayes_cpt.validate.held_out import score_table
@@ -200,7 +200,7 @@ class Report:
     def sentences(self) -> list[str]:
         """Sentences that are ready for a paper: the best choice, and where forecast runs end."""
         sentences = [] if self.decision is None else optimum_sentences(self.decision, self.interval)
-        return sentences if self.bands is None else sentences + forecast_sentences(self.bands)
+        return sentences if self.bands is None else sentences + forecast_words(self.bands).sentences
 
     @cached_property
     def methods(self) -> list[str]:
@@ -236,12 +236,9 @@ class Report:
             fit=fit,
             results=results,
             edge_words=edge_words,
-            html_cells=_html_cells,
+            letter=lambda name: Markup(mathml_symbol(name)),
+            meaning=partial(meaning, frame),
             equations=[(Markup(mathml(own)), own.spelled) for own in law_equations(frame)],
-            letters=[
-                (Markup(mathml_symbol(name)), meaning(frame, name))
-                for name in self.tables["coefficients"].rows["quantity"].unique()
-            ],
             drawings=_drawings(self),
             versions=json.loads(posterior.tree.attrs["versions"]) or versions(posterior),
             methods=[_with_links(paragraph, keys) for paragraph in self.methods],
@@ -370,17 +367,6 @@ def _some_runs(report: Report) -> list[str]:
     ordered = sorted(runs, key=lambda run: (run.replay or 0.0, run.name))
     places = np.linspace(0, len(ordered) - 1, min(MOST_RUNS, len(ordered))).round()
     return [ordered[int(place)].name for place in places]
-
-
-def _html_cells(table: Table) -> list[list[str]]:
-    """Return the cells of a table for the page, names of coefficients as letters."""
-
-    def shown(name: str, cell: str) -> str:
-        return Markup(mathml_symbol(cell)) if name == SYMBOL and cell else cell
-
-    names = table.cells.columns
-    rows = table.cells.itertuples(index=False)
-    return [[shown(name, cell) for name, cell in zip(names, row, strict=True)] for row in rows]
 
 
 def _with_links(paragraph: str, keys: list[str]) -> Markup:

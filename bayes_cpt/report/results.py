@@ -132,21 +132,16 @@ def runs_table(study: "Study") -> Table:
     """Return the runs of a study."""
     from bayes_cpt.study.ranges import describe
 
-    rows, others = pd.DataFrame(describe(study)["runs"]), study.third_domains
+    rows, others = pd.json_normalize(describe(study)["runs"]), study.third_domains
     shown = columns(
         "run=name | phase | base | replay:4 | steps:4 | peak LR=peak_learning_rate:4 | "
         "final LR=final_learning_rate:4"
     )
     shown |= taken_columns(rows)
-    for domain in study.trained_domains:
-        shown[f"points\n{domain}"] = ("points", partial(_of_domain, domain))
+    shown |= {f"points\n{domain}": (f"points.{domain}", "4") for domain in study.trained_domains}
     if others:
-        shown["points\nothers"] = lambda row: span([row["points"][name] for name in others])
+        shown["points\nothers"] = lambda row: span([row[f"points.{name}"] for name in others])
     return Table.of("runs", rows.fillna({"base": NONE}), shown)
-
-
-def _of_domain(domain: str, values: dict[str, float]) -> str:
-    return number(values.get(domain))
 
 
 def span(values: list[float] | None) -> str:
@@ -161,13 +156,12 @@ def bases_table(study: "Study") -> Table:
     """Return the checkpoints that the CPT runs of a study start from."""
     from bayes_cpt.study.ranges import describe
 
-    rows = pd.DataFrame(describe(study)["bases"])
+    rows = pd.json_normalize(describe(study)["bases"])
     shown = columns(
         "base=name | on run | PT\nsteps=steps:4 | peak LR=peak_learning_rate:4 | "
         "final LR=final_learning_rate:4 | potential=loss_potential:4"
     )
-    for domain in study.trained_domains:
-        shown[f"loss\n{domain}"] = ("losses", partial(_of_domain, domain))
+    shown |= {f"loss\n{domain}": (f"losses.{domain}", "4") for domain in study.trained_domains}
     shown["CPT\nruns"] = lambda row: str(len(row["runs"]))
     rows["name"] += rows["known"].map({True: "", False: " (PT unknown)"})
     rows["on run"] = rows["run"].fillna(NONE)

@@ -214,19 +214,17 @@ def with_interval(row: Row, name: str, form: str) -> str:
     stem = name.removesuffix("median").removesuffix("mean")
     prefix = stem if stem != name else f"{name}_"
     values = [row[name], row[f"{prefix}lower"], row[f"{prefix}upper"]]
-    if form == "steps":
-        middle, lower, upper = map(numbers.steps, values)
-        return middle if lower == upper else f"{middle} ({lower} to {upper})"
     forms: dict[str, Callable[[float, float], str]] = {
         "interval": numbers.fixed,
         "change": numbers.signed,
         "quantity": numbers.supported,
         # Of what may span decades each end has its own digits.
         "wide": lambda value, spread: number(value, 2),
+        "steps": lambda value, spread: numbers.steps(value),
     }
     spread = (values[2] - values[1]) / numbers.WIDTH
     middle, lower, upper = (forms[form](value, spread) for value in values)
-    return f"{middle} ({lower} to {upper})"
+    return middle if lower == upper else f"{middle} ({lower} to {upper})"
 
 
 def number(value: float | None, digits: int = 4) -> str:
@@ -252,11 +250,9 @@ ENDS = ("interval", "change", "quantity", "wide", "steps")
 
 def latex(table: Table) -> str:
     """Return a table as LaTeX; it needs the package booktabs."""
-    cells = table.cells.map(escape)
-    if SYMBOL in cells:
-        cells[SYMBOL] = table.cells[SYMBOL].map(_letter)
     return str(
-        cells.set_axis(map(escape, table.headings), axis=1)
+        _with_letters(table, escape)
+        .set_axis(map(escape, table.headings), axis=1)
         .style.hide(axis="index")
         .to_latex(
             hrules=True,
@@ -269,10 +265,15 @@ def latex(table: Table) -> str:
     )
 
 
-def _letter(name: str) -> str:
+def _with_letters(table: Table, write: Callable[[str], str]) -> "pd.DataFrame":
+    """Return the cells of a table as they are written, names of coefficients as letters."""
     from bayes_cpt.report.equation import latex_symbol
 
-    return f"${latex_symbol(name)}$" if name else ""
+    cells = table.cells.map(write)
+    if SYMBOL in cells:
+        names = table.cells[SYMBOL]
+        cells[SYMBOL] = [f"${latex_symbol(name)}$" if name else "" for name in names]
+    return cells
 
 
 def escape(text: str) -> str:
@@ -288,9 +289,7 @@ def escape(text: str) -> str:
 
 def markdown(table: Table) -> str:
     """Return a table as Markdown, its caption above it."""
-    cells = table.cells.map(lambda cell: cell.replace("|", "\\|"))
-    if SYMBOL in cells:
-        cells[SYMBOL] = table.cells[SYMBOL].map(_letter)
+    cells = _with_letters(table, lambda cell: cell.replace("|", "\\|"))
     ruled = ["---" if text else "---:" for text in table.is_text]
     rows = [table.headings, ruled, *cells.to_numpy().tolist()]
     lines = [f"| {' | '.join(row)} |".replace("\n", " ") for row in rows]

@@ -27,7 +27,7 @@ from bayes_cpt.history.population import (
 from bayes_cpt.identify.prior_predictive import MOST_BELOW_ZERO, expected_ends, frame_of
 from bayes_cpt.model.priors import Correlation, Normal, Prior, correlation_matrix
 from bayes_cpt.model.spec import ModelSpec, read_spec, sampled_labels
-from bayes_cpt.report.forecasts import together
+from bayes_cpt.report.forecasts import learnt_words
 from bayes_cpt.study.study import Study
 
 SPEC = read_spec("pretrain")
@@ -293,7 +293,8 @@ def test_the_file_states_the_pairs_that_are_shown(tmp_path: Path) -> None:
     path = tmp_path / "ours.toml"
     path.write_text(learnt_text(learnt, "cpt-replay", dict.fromkeys(NAMES, "digest"), 1))
     assert read_spec(path) == learnt.spec
-    assert "exponent (general) and memory (all), correlation -0.61" in together(learnt)
+    (together,) = learnt_words(learnt, "ours.toml", trustworthy=True).sentences
+    assert "exponent (general) and memory (all), correlation -0.61" in together
 
 
 def test_what_no_distribution_has_at_once_is_left_out() -> None:

@@ -14,7 +14,7 @@ from synthetic import lab_posterior
 
 from bayes_cpt.decisions.decision import Decision, decide
 from bayes_cpt.report.decisions import optimum_sentences
-from bayes_cpt.report.forecasts import forecast_sentences
+from bayes_cpt.report.forecasts import forecast_words
 from bayes_cpt.report.methods import bibtex, cited, methods
 from bayes_cpt.report.page import Report
 from bayes_cpt.report.paper import texts
@@ -86,7 +86,7 @@ def test_the_optimum_is_given_with_its_interval_and_no_more_digits_than_two() ->
 def test_a_forecast_is_given_with_its_interval() -> None:
     bands = report().bands
     assert bands is not None
-    found = forecast_sentences(bands)
+    found = forecast_words(bands).sentences
     last = bands[bands["domain"] == "kernel"].iloc[-1]
     assert len(found) == 2
     numbers = [float(own) for own in re.findall(r"\d\.\d+", found[1])]

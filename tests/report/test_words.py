@@ -29,7 +29,7 @@ from bayes_cpt.report.fit import (
     size_words,
     undivided,
 )
-from bayes_cpt.report.forecasts import advice, below, ends_below, forecast_verdict, learnt_verdict
+from bayes_cpt.report.forecasts import advice, below, ends_below, forecast_words, learnt_words
 from bayes_cpt.watch import Status
 from bayes_cpt.watch.watcher import Continuation, Continuations
 
@@ -97,7 +97,7 @@ def test_a_forecast_opens_with_where_it_ends_and_how_sure_that_is() -> None:
     from bayes_cpt.forecast.bands import bands
 
     table = bands(lab_posterior(), "data/cpt-lab/plan-example.toml", draws=60, interval=0.8)
-    first, sure, change = forecast_verdict(table)
+    first, sure, change = forecast_words(table).verdict
     last = table[(table["run"] == "long_r25") & (table["domain"] == "general")].iloc[-1]
     shown = float(first.split("long_r25 ends at ")[1].split(" on general")[0])
     assert abs(shown - last["median"]) <= 0.5 * last["sd"]
@@ -112,14 +112,14 @@ def test_a_forecast_opens_with_where_it_ends_and_how_sure_that_is() -> None:
     assert max(map(len, (first, sure, change))) <= 110
     alone = table[table["run"] == "long_r25"]
     alone.attrs |= table.attrs
-    _, sure, change = forecast_verdict(alone)
+    _, sure, change = forecast_words(alone).verdict
     assert re.search(
         r"80 % of such runs end within \S+ to \S+ on general and \S+ to \S+ on ker", sure
     )
     assert "4.0x the longest run" in change
     inside = table.assign(outside="")
     inside.attrs |= table.attrs
-    assert "within what was fitted" in forecast_verdict(inside)[2]
+    assert "within what was fitted" in forecast_words(inside).verdict[2]
 
 
 def test_what_no_two_runs_differ_in_is_named_by_phase() -> None:
@@ -219,7 +219,7 @@ def test_two_batches_one_and_none_have_their_own_words() -> None:
 
 def learnt(labels: int) -> Any:
     return SimpleNamespace(
-        population=SimpleNamespace(studies=("a", "b", "c"), labels=range(9)),
+        population=SimpleNamespace(studies=("a", "b", "c"), labels=range(9), pairs=()),
         labels=range(labels),
         before=SimpleNamespace(name="pretrain"),
     )
@@ -238,7 +238,7 @@ def learnt(labels: int) -> Any:
     ],
 )
 def test_whether_to_use_what_was_learnt(labels: int, trustworthy: bool, use: str) -> None:
-    lines = learnt_verdict(learnt(labels), "ours.toml", trustworthy=trustworthy)
+    lines = learnt_words(learnt(labels), "ours.toml", trustworthy=trustworthy).verdict
     assert lines[0].startswith(use)
     assert lines[1].startswith(
         "How sure: not tested; bayes-cpt validate forecast --model ours.toml"
