@@ -8,7 +8,6 @@ quantiles every draw is paired with one standard normal number.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any, Self
 from zlib import crc32
 
@@ -23,6 +22,8 @@ from bayes_cpt.forecast.plans import (
     DRAWS,
     KINDS,
     Kind,
+    Plan,
+    Points,
     Prepared,
     first_step,
     observed_curves,
@@ -40,7 +41,6 @@ from bayes_cpt.model.points import Curves
 from bayes_cpt.model.simulate import CurveDraws, expected_loss, known_moments, simulate
 from bayes_cpt.study.ranges import outside_range
 from bayes_cpt.study.runs import Run
-from bayes_cpt.study.study import Study
 
 # Runs whose areas are in memory at once, and losses, in each thread.
 RUNS_AT_ONCE, LOSSES_AT_ONCE = 8, 2**19
@@ -50,10 +50,10 @@ VERY_MANY = 10**8
 
 def bands(
     posterior: Posterior,
-    plan: Study | str | Path | None = None,
+    plan: Plan = None,
     kind: Kind = "new_run",
     *,
-    at: pd.DataFrame | str | Path | None = None,
+    at: Points | None = None,
     draws: int = DRAWS,
     seed: int = 0,
     interval: float = 0.9,
@@ -206,9 +206,9 @@ class Forecast:
     def of(
         cls,
         posterior: Posterior,
-        plan: Study | str | Path | None,
+        plan: Plan,
         kind: Kind,
-        at: pd.DataFrame | str | Path | None,
+        at: Points | None,
         draws: int,
         seed: int,
         interval: float,

@@ -23,6 +23,10 @@ from bayes_cpt.study.trunks import branch_of
 # By run and validation set.
 type Steps = Mapping[tuple[str, str], Collection[int]]
 type Kind = Literal["expected", "new_run", "known_run"]
+# A plan or the path of one; None stands for the fitted study.
+type Plan = Study | str | Path | None
+# Run, domain and step where losses are wanted, or the path of their CSV.
+type Points = pd.DataFrame | str | Path
 
 KINDS = ("expected", "new_run", "known_run")
 # Posterior draws that a forecast uses unless told otherwise.
@@ -108,19 +112,17 @@ class Prepared:
         self, frame: BoundModel, runs: Iterable[Run] | None = None, form: AreaForm | None = None
     ) -> Curves:
         """Return the curves of the runs, or of some of them (see `bayes_cpt.model.points.build_curves`)."""
-
-        def steps_of(run: Run, domain: str) -> Collection[int]:
-            return self.steps[run.name, domain]
-
         chosen = self.runs if runs is None else runs
-        return frame.curves(self.study, steps_of, chosen, form, self.fitted)
+        return frame.curves(
+            self.study, lambda run, d: self.steps[run.name, d], chosen, form, self.fitted
+        )
 
 
 def prepare(
     posterior: Posterior,
-    plan: Study | str | Path | None = None,
+    plan: Plan = None,
     *,
-    at: pd.DataFrame | str | Path | None = None,
+    at: Points | None = None,
     known: bool = False,
     runs: Collection[str] | None = None,
     sets: Sequence[str] = (),
@@ -161,23 +163,18 @@ def observed_curves(posterior: Posterior, curves: Curves) -> Curves:
         If a curve has none.
     """
     study, frame = posterior.study, posterior.frame
-    wanted = dict.fromkeys((curve.run, curve.domain) for curve in curves.curves)
-
-    def steps_of(run: Run, domain: str) -> Collection[int]:
-        return frame.fitted_steps(study, run, domain) if (run.name, domain) in wanted else []
-
-    names = dict.fromkeys(run for run, _ in wanted)
-    observed = frame.curves(study, steps_of, [study.run(name) for name in names])
-    found = {(curve.run, curve.domain) for curve in observed.curves}
-    if lost := [(run, domain) for run, domain in wanted if (run, domain) not in found]:
+    runs = [study.run(name) for name in dict.fromkeys(curve.run for curve in curves.curves)]
+    wanted = [(curve.run, curve.domain) for curve in curves.curves]
+    steps = {(run, d): frame.fitted_steps(study, study.run(run), d) for run, d in wanted}
+    if lost := [key for key, own in steps.items() if not len(own)]:
         raise PlanError(
             Problem(f"run {run}, domain {domain}", "it has no measured points", "use new_run")
             for run, domain in lost
         )
-    return observed
+    return frame.curves(study, lambda run, d: steps.get((run.name, d), ()), runs)
 
 
-def as_plan(posterior: Posterior, plan: Study | str | Path | None) -> Study:
+def as_plan(posterior: Posterior, plan: Plan) -> Study:
     """Return a plan, read if it is a path; the fitted study without one."""
     if plan is None:
         return posterior.study
@@ -237,7 +234,7 @@ def _wanted_steps(
     domains: Sequence[str],
     sets: Sequence[str],
     runs: list[Run],
-    at: pd.DataFrame | str | Path | None,
+    at: Points | None,
 ) -> Steps:
     fitted = posterior.study
     pairs = [(r, d) for r in runs for d in domains if r.phase == "cpt" or d not in sets]
@@ -275,7 +272,7 @@ def _wanted_steps(
     return steps
 
 
-def _points_table(at: pd.DataFrame | str | Path) -> pd.DataFrame:
+def _points_table(at: Points) -> pd.DataFrame:
     place = "points" if isinstance(at, pd.DataFrame) else str(at)
     try:
         points = at if isinstance(at, pd.DataFrame) else pd.read_csv(at)

@@ -6,7 +6,6 @@ in the study, given its measured points.
 """
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -15,10 +14,9 @@ import xarray as xr
 from bayes_cpt.arrays import Floats
 from bayes_cpt.forecast.bands import Forecast
 from bayes_cpt.forecast.drawn import COLUMNS, Drawn, gridded
-from bayes_cpt.forecast.plans import DRAWS, Kind
+from bayes_cpt.forecast.plans import DRAWS, Kind, Plan, Points
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.study.ranges import outside_range
-from bayes_cpt.study.study import Study
 
 # Of the bands.
 DIMS = ("run", "domain", "step")
@@ -26,10 +24,10 @@ DIMS = ("run", "domain", "step")
 
 def predict(
     posterior: Posterior,
-    plan: Study | str | Path | None = None,
+    plan: Plan = None,
     kind: Kind = "new_run",
     *,
-    at: pd.DataFrame | str | Path | None = None,
+    at: Points | None = None,
     draws: int = DRAWS,
     seed: int = 0,
     interval: float = 0.9,
@@ -80,10 +78,7 @@ def predict(
 
 def draws_at(curves: xr.DataArray, points: pd.DataFrame) -> Floats:
     """Return draws at some points of the grid of `predict`, shape (draws, points)."""
-    labels = {
-        name: xr.DataArray(points[name].to_numpy(), dims="point")
-        for name in ("run", "domain", "step")
-    }
+    labels = {name: xr.DataArray(points[name].to_numpy(), dims="point") for name in DIMS}
     chosen = curves.sel(labels).stack(sample=("chain", "draw"))
     return np.asarray(chosen.transpose("sample", "point"))
 
@@ -111,8 +106,7 @@ def table(dataset: xr.Dataset) -> pd.DataFrame:
 
 def _with_bands(dataset: xr.Dataset, bands: pd.DataFrame) -> xr.Dataset:
     """Return draws with the bands of the same forecast."""
-    found = bands.set_index(list(DIMS))[list(COLUMNS)].to_xarray()
-    found = found.reindex({name: dataset[name] for name in DIMS})
+    found = bands.set_index(list(DIMS))[list(COLUMNS)].to_xarray().reindex_like(dataset)
     for name in COLUMNS:
         found[name].attrs["units"] = "nats/token"
     return dataset.assign(found.data_vars).assign_attrs(interval=float(bands.attrs["interval"]))
@@ -122,28 +116,24 @@ def _dataset(forecast: Forecast, drawn: Drawn) -> xr.Dataset:
     posterior, target = forecast.posterior, forecast.plan.study
     domains = [*posterior.frame.domains, *forecast.sets]
     grid = gridded(drawn.points, domains, {"loss": drawn.loss, "expected": drawn.expected})
-    planned, steps = [target.run(name) for name in grid["run"].to_numpy()], grid["step"].to_numpy()
-    rates = np.full((len(planned), steps.size), np.nan)
-    for rate, run in zip(rates, planned, strict=True):
-        inside = steps <= run.schedule.steps
-        rate[inside] = run.schedule.learning_rates()[steps[inside] - 1]
-    replays = [np.nan if run.replay is None else run.replay for run in planned]
+    planned, at = [target.run(name) for name in grid["run"].to_numpy()], grid["step"].to_numpy() - 1
+    # NaN after the last step of a run.
+    rates = [pd.Series(run.schedule.learning_rates()).reindex(at) for run in planned]
     said = {
         "outside": ["; ".join(outside_range(posterior.study, target, run)) for run in planned],
         "phase": [run.phase for run in planned],
         "base": [run.base or "" for run in planned],
     }
-    by_chain = {}
-    for name, own in grid.items():
-        values = own.to_numpy().reshape(posterior.chains, -1, *own.shape[1:])
-        by_chain[name] = (("chain", *own.dims), values, own.attrs)
     of_runs = {name: ("run", np.array(own, dtype=object)) for name, own in said.items()}
-    of_runs["replay"] = ("run", np.array(replays))
-    samples = {"chain": posterior.chains, "draw": len(drawn.loss) // posterior.chains}
+    of_runs["replay"] = ("run", np.array([run.replay for run in planned], dtype=float))
+    counts = (posterior.chains, len(drawn.loss) // posterior.chains)
+    samples = pd.MultiIndex.from_product(map(range, counts), names=("chain", "draw"))
+    by_chain = grid.drop_vars("draw").rename(draw="sample")
+    by_chain = by_chain.assign_coords(xr.Coordinates.from_pandas_multiindex(samples, "sample"))
     names = {"study": posterior.study.name, "model": posterior.frame.spec.name}
-    return xr.Dataset(
-        by_chain | of_runs | {"learning_rate": (("run", "step"), rates)},
-        coords={name: grid[name] for name in DIMS}
-        | {name: np.arange(count) for name, count in samples.items()},
-        attrs={"kind": forecast.laws[0].kind, **names},
+    return (
+        by_chain.unstack("sample")
+        .transpose("chain", "draw", *DIMS)
+        .assign(of_runs | {"learning_rate": (("run", "step"), np.array(rates))})
+        .assign_attrs(kind=forecast.laws[0].kind, **names)
     )

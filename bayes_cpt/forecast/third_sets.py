@@ -19,7 +19,7 @@ given sizes and a draw of the law the weights are normal. Everything is vectoris
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import cache
+from functools import cache, partial
 from typing import Any, Self
 from zlib import crc32
 
@@ -88,16 +88,31 @@ class Sizes:
         misfit, fluctuation, memory = (SIZE_MEDIANS * np.exp(logs)).T
         return cls(misfit, fluctuation, memory * steps, floor)
 
-    def residual(self, learning_rate: Floats, ramps: Floats) -> CurveResidual:
-        """Return the residual of a curve of the set about the linear form."""
-        floor, shape = self.floor[:, None], (self.misfit.size, learning_rate.size)
-        heat = np.broadcast_to(floor + (1.0 - floor) * learning_rate, shape)
+    def residual(self, along: "Changes") -> CurveResidual:
+        """Return the residual along a run of the set about the linear form."""
+        floor = self.floor[:, None]
+        heat = floor + (1.0 - floor) * along.learning_rate
         return CurveResidual(
             anchored=True,
-            columns=self.misfit[:, None, None] * ramps,
+            columns=self.misfit[:, None, None] * along.ramps,
             fluctuation=self.fluctuation[:, None] * heat,
-            memory=np.broadcast_to(self.memory[:, None], shape),
+            memory=np.broadcast_to(self.memory[:, None], heat.shape),
         )
+
+    def drawn(
+        self,
+        along: "Changes",
+        generator: np.random.Generator,
+        seen: NDArray[np.bool_] | None = None,
+        residual: Floats | None = None,
+    ) -> Floats:
+        """Return residuals along a run, given those at the points that were seen, shape (draws, points)."""
+        part, steps = self.residual(along), along.steps
+        if seen is None or residual is None:
+            seen, residual = np.zeros(steps.size, bool), np.empty((self.misfit.size, 0))
+        at_points = ("columns", "fluctuation", "memory")
+        at_seen = replace(part, **{name: getattr(part, name)[:, seen] for name in at_points})
+        return known_residual(part, steps, at_seen, residual, steps[seen], generator)[0]
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,7 +128,7 @@ class Changes:
         Of general and target losses without their fluctuation, nats/token.
     learning_rate : ndarray, shape (points,)
     ramps : ndarray, shape (points, knots)
-        As in `Sizes.residual`.
+        Of the misfit (see `bayes_cpt.model.residuals.ResidualDesign`).
     """
 
     steps: Floats
@@ -122,46 +137,41 @@ class Changes:
     learning_rate: Floats
     ramps: Floats
 
-    def residual(self, sizes: Sizes) -> CurveResidual:
-        """Return the run's residual at some sizes."""
-        return sizes.residual(self.learning_rate, self.ramps)
+    @classmethod
+    def of(cls, frame: BoundModel, curves: Curves, losses: Floats) -> Self:
+        """Return those of losses, (draws, points), along the curves of a run; NaN of the third set."""
+        count, points = curves.points.steps.size // len(curves.curves), curves.points
+        # The same on each validation set.
+        steps, rate = points.steps[:count], points.learning_rate[:count]
+        causes = np.stack(np.split(losses, len(curves.curves), axis=1), axis=2) - curves.bases.loss
+        ramps = frame.residual_design(curves).ramps[:count]
+        return cls(steps, np.full(count, np.nan), causes, rate, ramps)
 
     def products(self, sizes: Sizes) -> tuple[Floats, Floats]:
         """Return `precision_products` of the change and its causes."""
-        draws = sizes.misfit.size
-        change = np.broadcast_to(self.change[:, None], (draws, self.steps.size, 1))
-        causes = np.broadcast_to(self.causes, (draws, *self.causes.shape[1:]))
-        columns = np.concatenate([change, causes], axis=2)
-        return precision_products(self.residual(sizes), self.steps, columns)
+        change = np.broadcast_to(self.change[:, None], (*self.causes.shape[:2], 1))
+        columns = np.concatenate([change, self.causes], axis=2)
+        columns = np.broadcast_to(columns, (sizes.misfit.size, *columns.shape[1:]))
+        return precision_products(sizes.residual(self), self.steps, columns)
 
-    def left(self, weights: Floats) -> Floats:
-        """Return what the linear form leaves, shape (draws, points)."""
-        return np.asarray(self.change - np.einsum("dpi,di->dp", self.causes, weights))
+    def linear(self, weights: Floats) -> Floats:
+        """Return what the linear form makes of the causes, shape (draws, points)."""
+        return np.asarray(np.einsum("dpi,di->dp", self.causes, weights))
 
     def late(self, values: Floats) -> Floats:
         """Return means over the late part of the run, (..., points) -> (...)."""
         return np.asarray(values[..., self.steps >= LATE * self.steps[-1]].mean(axis=-1))
 
 
-def _posterior_of_weights(products: Floats) -> tuple[Floats, Floats]:
-    """Return precision and precision times mean of the weights, from products of all runs."""
+def _posterior_of_weights(data: Sequence[Changes], sizes: Sizes) -> tuple[Floats, Floats, Floats]:
+    """Return precision, and precision times mean, of the weights, and what data cost whatever these are."""
+    parts = [own.products(sizes) for own in data]
+    products, determinant = (np.sum(part, axis=0) for part in zip(*parts, strict=True))
     targets = products.shape[-1] - 2
     prior = np.eye(1 + targets) / WEIGHT_SD**2
     means = WEIGHT_MEAN / np.array([1.0, *[targets] * targets])
-    return prior + products[:, 1:, 1:], products[:, 1:, 0] + prior @ means
-
-
-def _log_density(logs: Floats, data: Sequence[Changes], steps: float, floor: float) -> Floats:
-    """Return the log posterior density of log sizes, the weights integrated out, shape (places,)."""
-    sizes = Sizes.of(logs, steps, np.full(len(logs), floor))
-    parts = [own.products(sizes) for own in data]
-    products, determinant = (np.sum(part, axis=0) for part in zip(*parts, strict=True))
-    precision, projection = _posterior_of_weights(products)
-    solved = np.linalg.solve(precision, projection[..., None])[..., 0]
-    explained = (projection * solved).sum(axis=1)
-    likelihood = explained - products[:, 0, 0] - determinant - np.linalg.slogdet(precision)[1]
-    prior = ((logs / SIZE_SDS) ** 2).sum(axis=1)
-    return np.asarray(0.5 * (likelihood - prior))
+    projection = products[:, 1:, 0] + prior @ means
+    return prior + products[:, 1:, 1:], projection, products[:, 0, 0] + determinant
 
 
 def draw_sizes(
@@ -174,12 +184,17 @@ def draw_sizes(
     from scipy.differentiate import hessian
     from scipy.optimize import minimize
 
-    middle = float(floor.mean())
     means = [replace(own, causes=own.causes.mean(axis=0, keepdims=True)) for own in data]
 
     def surprise(logs: Floats) -> Floats:
-        density = _log_density(logs.reshape(3, -1).T, means, steps, middle)
-        return -density.reshape(logs.shape[1:])
+        """Return minus the log posterior density of log sizes, the weights integrated out."""
+        places = logs.reshape(3, -1).T
+        sizes = Sizes.of(places, steps, np.full(len(places), floor.mean()))
+        precision, projection, cost = _posterior_of_weights(means, sizes)
+        solved = np.linalg.solve(precision, projection[..., None])[..., 0]
+        cost += np.linalg.slogdet(precision)[1] - (projection * solved).sum(axis=1)
+        cost += ((places / SIZE_SDS) ** 2).sum(axis=1)
+        return np.asarray(0.5 * cost.reshape(logs.shape[1:]))
 
     mode = minimize(surprise, np.zeros(3)).x
     curvature = hessian(surprise, mode, initial_step=DIFFERENCE, order=2, maxiter=1).ddf
@@ -192,19 +207,11 @@ def draw_sizes(
 
 def draw_weights(data: Sequence[Changes], sizes: Sizes, generator: np.random.Generator) -> Floats:
     """Return a draw of the weights in each draw of the law and the sizes, shape (draws, sets)."""
-    products = np.sum([changes.products(sizes)[0] for changes in data], axis=0)
-    precision, projection = _posterior_of_weights(products)
+    precision, projection, _ = _posterior_of_weights(data, sizes)
     root = np.linalg.cholesky(precision)
     noise = generator.standard_normal(projection.shape)
     shifted = projection[..., None] + root @ noise[..., None]
     return np.asarray(np.linalg.solve(precision, shifted)[..., 0])
-
-
-def explained_share(data: Sequence[Changes], residuals: Sequence[Floats]) -> float:
-    """Return what share of the mean square late change the linear form explains, the median over draws."""
-    left = sum(own.late(values) ** 2 for own, values in zip(data, residuals, strict=True))
-    whole = sum(own.late(own.change) ** 2 for own in data)
-    return float(np.median(1.0 - left / whole)) if whole else 0.0
 
 
 def pattern_probability(
@@ -223,33 +230,16 @@ def pattern_probability(
     if len(data) < FEWEST_RUNS:
         return float("nan")
     # Two replay ratios or peaks that differ by a rounding error are one.
-    causes = np.array([changes.late(changes.causes.mean(axis=0).T) for changes in data])
-    columns = [np.array([run.replay or 0.0 for run in runs]), *causes.T]
-    columns.append(np.log([run.schedule.peak for run in runs]))
     targets = sorted({name for run in runs for name in run.mixture})
-    if len(targets) > 1:
-        columns += [np.array([run.mixture.get(name, 0.0) for run in runs]) for name in targets]
-    features = np.array([column for column in columns if np.ptp(column) > 1e-9])
-    measured = np.stack([changes.late(left) for changes, left in zip(data, residuals, strict=True)])
-    drawn = np.stack(
-        [own.late(drawn_residual(own.residual(sizes), own.steps, generator)) for own in data]
-    )
+    causes = [own.late(own.causes.mean(axis=0).T) for own in data]
+    settings = [(run.replay or 0.0, np.log(run.schedule.peak)) for run in runs]
+    mixtures = [[run.mixture.get(name, 0.0) for name in targets] for run in runs]
+    features = np.hstack([causes, settings, mixtures]).T
+    # Two replay ratios or peaks that differ by a rounding error are one.
+    features = features[np.ptp(features, axis=1) > 1e-9]
+    measured = np.stack([own.late(left) for own, left in zip(data, residuals, strict=True)])
+    drawn = np.stack([own.late(sizes.drawn(own, generator)) for own in data])
     return float(np.mean(_closest(drawn, features) >= _closest(measured, features)))
-
-
-def drawn_residual(
-    part: CurveResidual,
-    steps: Floats,
-    generator: np.random.Generator,
-    seen: NDArray[np.bool_] | None = None,
-    residual: Floats | None = None,
-) -> Floats:
-    """Return residuals of a curve, given those at the points that were seen, shape (draws, points)."""
-    if seen is None or residual is None:
-        seen, residual = np.zeros(steps.size, bool), np.empty((len(part.columns), 0))
-    at_points = ("columns", "fluctuation", "memory")
-    at_seen = replace(part, **{name: getattr(part, name)[:, seen] for name in at_points})
-    return known_residual(part, steps, at_seen, residual, steps[seen], generator)[0]
 
 
 def _closest(values: Floats, features: Floats) -> Floats:
@@ -302,14 +292,6 @@ class ThirdSet(Sizes):
             return ""
         return f"Eq. 6 misses {self.name}: {', and '.join(reasons)}. Its bands are wide for that."
 
-    def table_row(self, causes: Sequence[str], interval: float) -> dict[str, Any]:
-        """Return weights with their intervals, and how well the linear form does."""
-        row: dict[str, Any] = {"domain": self.name, "runs": len(self.runs)}
-        for cause, weights in zip(causes, self.weights.T, strict=True):
-            row |= central(weights, interval, cause)
-        row["misfit"] = float(np.median(self.misfit))
-        return row | {name: getattr(self, name) for name in ("explained", "pattern", "caution")}
-
 
 def check_names(posterior: Posterior, names: Sequence[str]) -> tuple[str, ...]:
     """Return names of third validation sets, each once; ``all`` stands for all there are.
@@ -353,11 +335,8 @@ def third_sets(
     floors = parameters.get("fluctuation_floor", np.ones((1, 1)))
     floor = np.broadcast_to(floors.reshape(len(floors), -1).mean(axis=1), len(parameters["memory"]))
 
-    @cache
-    def along(run: str, steps: tuple[int, ...]) -> Changes:
-        # Sets that were measured at the same steps share them.
-        return _law_changes(posterior, parameters, posterior.study.run(run), steps)
-
+    # Sets that were measured at the same steps share them.
+    along = cache(partial(_law_changes, posterior, parameters))
     sets = []
     for name in names:
         # A set's own seed: it does not hang on which others are asked for.
@@ -405,8 +384,15 @@ def weight_table(
         third_sets(law, wanted, law.parameters(count), seed)
         for law, count in posterior.shares(draws)
     ]
-    causes = cause_names(posterior.study)
-    rows = [pooled(same).table_row(causes, interval) for same in zip(*laws, strict=True)]
+    causes, rows = cause_names(posterior.study), []
+    for third in map(pooled, zip(*laws, strict=True)):
+        row: dict[str, Any] = {"domain": third.name, "runs": len(third.runs)}
+        for cause, weights in zip(causes, third.weights.T, strict=True):
+            row |= central(weights, interval, cause)
+        row["misfit"] = float(np.median(third.misfit))
+        rows.append(
+            row | {name: getattr(third, name) for name in ("explained", "pattern", "caution")}
+        )
     return pd.DataFrame(rows)
 
 
@@ -426,18 +412,15 @@ def pooled(laws: Sequence[ThirdSet]) -> ThirdSet:
 
 
 def _law_changes(
-    posterior: Posterior, parameters: dict[str, Floats], run: Run, steps: Sequence[int]
+    posterior: Posterior, parameters: dict[str, Floats], run: str, steps: Sequence[int]
 ) -> Changes:
-    """Return the changes of the law's losses at some steps of a run."""
-    curves = posterior.frame.curves(posterior.study, lambda *_: steps, [run])
-    at, rate, ramps = _along(curves, posterior.frame)
-    causes = _changes_of_law(_slow(posterior, parameters, curves), curves)
-    return Changes(at, np.full(len(steps), np.nan), causes, rate, ramps)
+    """Return the changes of the law's losses at some steps of a run.
 
-
-def _slow(posterior: Posterior, parameters: dict[str, Floats], curves: Curves) -> Floats:
-    """Return curves without their fluctuation, their mean in each draw, shape (draws, points)."""
-    frame, observed = posterior.frame, observed_curves(posterior, curves)
+    They are without their fluctuation, and in each draw their mean.
+    """
+    frame, study = posterior.frame, posterior.study
+    curves = frame.curves(study, lambda *_: steps, [study.run(run)])
+    observed = observed_curves(posterior, curves)
     last = float(max(curves.points.steps.max(), observed.points.steps.max()))
     design = frame.residual_design(curves, last)
     scales = scales_of(frame, parameters, curves, design)
@@ -447,7 +430,7 @@ def _slow(posterior: Posterior, parameters: dict[str, Floats], curves: Curves) -
         part = CurveResidual.of(design, scales, rows)
         of_seen = CurveResidual.of(seen_design, seen_scales, seen)
         slow[:, rows] += slow_mean(part, of_seen, residual[:, seen], observed.points.steps[seen])
-    return slow
+    return Changes.of(frame, curves, slow)
 
 
 def _third_set(
@@ -461,10 +444,7 @@ def _third_set(
     runs = [run for run in study.continual_runs if _tells(study, frame, run, name)]
     if not runs:
         problem = f"no CPT run tells how it goes with {' and '.join(frame.domains)}"
-        fix = (
-            "measure it, beside those, along at least one CPT run and at its base (step 0), or leave "
-            "the set out"
-        )
+        fix = "measure it beside them along a CPT run and at its base (step 0), or leave it out"
         raise StudyError.at(f"study {study.name}, domain {name}", problem, fix)
     data = []
     for run in runs:
@@ -474,13 +454,15 @@ def _third_set(
         data.append(replace(along(run.name, wanted), change=change))
     sizes = draw_sizes(data, frame.reference.steps, floor, generator)
     weights = draw_weights(data, sizes, generator)
-    residuals = [changes.left(weights) for changes in data]
+    residuals = [own.change - own.linear(weights) for own in data]
+    left = sum(own.late(values) ** 2 for own, values in zip(data, residuals, strict=True))
+    whole = sum(own.late(own.change) ** 2 for own in data)
     return ThirdSet(
         **vars(sizes),
         name=name,
         weights=weights,
         runs=tuple(run.name for run in runs),
-        explained=explained_share(data, residuals),
+        explained=float(np.median(1.0 - left / whole)) if whole else 0.0,
         pattern=pattern_probability(data, residuals, sizes, runs, generator),
     )
 
@@ -507,40 +489,23 @@ def third_curves(
     """Return draws of third validation sets at the wanted steps of a CPT run, of whose law's curves."""
     if not sets or run.phase == "pt":
         return []
-    steps, rate, ramps = _along(curves, frame)
-    expected, slow = (_changes_of_law(own, curves) for own in (drawn.expected, drawn.slow))
-    thirds = []
+    expected, slow = (Changes.of(frame, curves, own) for own in (drawn.expected, drawn.slow))
+    steps, thirds = slow.steps, []
     for third in sets:
         wanted = np.isin(steps, list(prepared.asked[run.name, third.name]))
         if not wanted.any():
             continue
         start = prepared.study.base_loss(str(run.base), third.name) or 0.0
-        law, middle = (
-            start + np.einsum("dpi,di->dp", changes, third.weights) for changes in (expected, slow)
-        )
+        law, middle = (start + own.linear(third.weights) for own in (expected, slow))
         loss = law
         if kind != "expected":
             at, losses = prepared.study.curve(run.name, third.name)
             seen = np.isin(steps, at) & (kind == "known_run")
             residual = losses[np.isin(at, steps[seen])] - middle[:, seen]
-            part = third.residual(rate, ramps)
-            loss = middle + drawn_residual(part, steps, generator, seen, residual)
+            loss = middle + third.drawn(slow, generator, seen, residual)
         where = {"run": run.name, "step": steps[wanted].astype(np.int64), "domain": third.name}
         thirds.append(Drawn(pd.DataFrame(where), law[:, wanted], loss[:, wanted]))
     return thirds
-
-
-def _along(curves: Curves, frame: BoundModel) -> tuple[Floats, Floats, Floats]:
-    """Return steps, learning rates and ramps along a run, the same on each validation set."""
-    count, points = curves.points.steps.size // len(curves.curves), curves.points
-    ramps = frame.residual_design(curves).ramps
-    return points.steps[:count], points.learning_rate[:count], ramps[:count]
-
-
-def _changes_of_law(losses: Floats, curves: Curves) -> Floats:
-    """Return changes since the base, shape (draws, points, sets), of losses along the curves of a run."""
-    by_set = np.stack(np.split(losses, len(curves.curves), axis=1), axis=2)
-    return np.asarray(by_set - curves.bases.loss)
 
 
 def check_bases(prepared: Prepared, domains: Iterable[str]) -> None:

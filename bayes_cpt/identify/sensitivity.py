@@ -5,19 +5,16 @@ that moves each quantity. What moves with the prior alone rests on it; what move
 ways. Source: doi 10.1007/s11222-023-10366-5; computed by `arviz_stats`.
 """
 
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
 
 from bayes_cpt.arrays import Floats
-from bayes_cpt.forecast.plans import as_plan, prepare
+from bayes_cpt.forecast.plans import Plan, as_plan, prepare
 from bayes_cpt.identify.determination import quantities
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.model.log_densities import log_likelihoods, log_priors
 from bayes_cpt.model.setup import fitted_setup
 from bayes_cpt.model.simulate import expected_loss
-from bayes_cpt.study.study import Study
 
 # Of Kallioinen et al.: what moves by less is of no account.
 THRESHOLD = 0.05
@@ -32,7 +29,7 @@ STRONG = "strong prior or weak likelihood"
 NAMED = 2
 
 
-def sensitivity(posterior: Posterior, plan: Study | str | Path | None = None) -> pd.DataFrame:
+def sensitivity(posterior: Posterior, plan: Plan = None) -> pd.DataFrame:
     """Return how sensitive every quantity of a fit is to its prior and to its data.
 
     Returns
@@ -107,7 +104,7 @@ def power_scaling(quantities: Floats, log_density: Floats) -> Floats:
 
 
 def _asked(
-    posterior: Posterior, parameters: dict[str, Floats], plan: Study | str | Path | None
+    posterior: Posterior, parameters: dict[str, Floats], plan: Plan
 ) -> dict[tuple[str, str, str], Floats]:
     """Return draws of everything asked about, by kind, quantity and validation set."""
     frame, found = posterior.frame, quantities(posterior, parameters)

@@ -1,19 +1,17 @@
 """What a loss curve is made of: the law's terms, and the hidden curves that it moves between."""
 
 from collections.abc import Callable, Collection, Mapping
-from pathlib import Path
 
 import numpy as np
 import xarray as xr
 
 from bayes_cpt.arrays import Floats
 from bayes_cpt.forecast.drawn import gridded, point_table
-from bayes_cpt.forecast.plans import prepare
+from bayes_cpt.forecast.plans import Plan, prepare
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.laws import Annealing
 from bayes_cpt.laws.law import Law, gather
 from bayes_cpt.model.points import Curves, Points
-from bayes_cpt.study.study import Study
 
 DRAWS = 500
 # Steps are finite, so that a law can divide them by data without end.
@@ -23,10 +21,7 @@ PRETRAINING_TERMS = ("power", "annealing", "peak", "size")
 
 
 def decompose(
-    posterior: Posterior,
-    plan: "Study | str | Path | None" = None,
-    runs: Collection[str] | None = None,
-    draws: int = DRAWS,
+    posterior: Posterior, plan: Plan = None, runs: Collection[str] | None = None, draws: int = DRAWS
 ) -> xr.Dataset:
     """Return the parts that the law's curve of each run is the sum of.
 
@@ -60,7 +55,7 @@ def decompose(
 
 def _of_laws(
     posterior: Posterior,
-    plan: "Study | str | Path | None",
+    plan: Plan,
     runs: Collection[str] | None,
     draws: int,
     values_of: Callable[[Law, Curves, dict[str, Floats]], dict[str, Floats]],
@@ -102,10 +97,7 @@ def _parts(law: Law, curves: Curves, coefficients: dict[str, Floats]) -> dict[st
 
 
 def hidden_curves(
-    posterior: Posterior,
-    plan: "Study | str | Path | None" = None,
-    runs: Collection[str] | None = None,
-    draws: int = DRAWS,
+    posterior: Posterior, plan: Plan = None, runs: Collection[str] | None = None, draws: int = DRAWS
 ) -> xr.Dataset:
     """Return the two hidden pre-training curves between which CPT moves (Fig. 1 of arXiv 2505.07796).
 

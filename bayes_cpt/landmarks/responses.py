@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -11,6 +10,7 @@ import xarray as xr
 from bayes_cpt.arrays import central
 from bayes_cpt.errors import StudyError
 from bayes_cpt.forecast.derived import annealed
+from bayes_cpt.forecast.plans import Plan
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.landmarks.trials import (
     Trial,
@@ -87,7 +87,7 @@ class Response:
 
 def loss_potential_response(
     posterior: Posterior,
-    plan: "Study | str | Path | None" = None,
+    plan: Plan = None,
     run: str | None = None,
     *,
     rewarmed_to_peak: bool,
@@ -149,7 +149,7 @@ def loss_potential_response(
 
 def peak_response(
     posterior: Posterior,
-    plan: "Study | str | Path | None" = None,
+    plan: Plan = None,
     run: str | None = None,
     *,
     peaks: Sequence[float] | None = None,
@@ -190,11 +190,7 @@ def peak_response(
 
 
 def base_response(
-    posterior: Posterior,
-    plan: "Study | str | Path | None" = None,
-    run: str | None = None,
-    *,
-    draws: int = DRAWS,
+    posterior: Posterior, plan: Plan = None, run: str | None = None, *, draws: int = DRAWS
 ) -> Response:
     """Return the final losses of a run from each base of plan and study whose schedule is known.
 
@@ -231,9 +227,7 @@ def base_response(
     return _response(posterior, list(bases), trial, notes, attributes, reference, draws)
 
 
-def main_run(
-    posterior: Posterior, plan: "Study | str | Path | None", run: str | None
-) -> tuple[Study, Run]:
+def main_run(posterior: Posterior, plan: Plan, run: str | None) -> tuple[Study, Run]:
     """Return a plan and the CPT run to vary: the one named, else the first that ends below its peak.
 
     Raises

@@ -2,12 +2,12 @@
 
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Self
 
 import pandas as pd
 import xarray as xr
 
+from bayes_cpt.forecast.plans import Plan
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.landmarks import responses
 from bayes_cpt.landmarks.critical import CriticalPoint, critical_point
@@ -139,11 +139,7 @@ class Survey:
 
 
 def survey(
-    posterior: Posterior,
-    plan: "Study | str | Path | None" = None,
-    run: str | None = None,
-    *,
-    draws: int = DRAWS,
+    posterior: Posterior, plan: Plan = None, run: str | None = None, *, draws: int = DRAWS
 ) -> Survey:
     """Return the landmarks of a plan.
 

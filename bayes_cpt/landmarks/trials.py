@@ -3,7 +3,6 @@
 import warnings
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Self
 
 import numpy as np
@@ -14,7 +13,7 @@ from bayes_cpt.arrays import Floats
 from bayes_cpt.errors import StudyError, StudyWarning
 from bayes_cpt.forecast.derived import check_continual
 from bayes_cpt.forecast.evaluate import Draws, losses
-from bayes_cpt.forecast.plans import as_plan, with_base_losses
+from bayes_cpt.forecast.plans import Plan, as_plan, with_base_losses
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.laws.areas import AreaForm
 from bayes_cpt.model.bases import GIVE_SCHEDULE, check_base, check_kind
@@ -122,9 +121,7 @@ class Trial:
 
 
 def read_target(
-    posterior: Posterior,
-    plan: "Study | str | Path | None" = None,
-    runs: Collection[str] | None = None,
+    posterior: Posterior, plan: Plan = None, runs: Collection[str] | None = None
 ) -> tuple[Study, list[Run]]:
     """Return a plan and its CPT runs on bases that the fit is about: of known schedule, or the unknown one.
 
@@ -152,7 +149,7 @@ def read_target(
     return target, chosen
 
 
-def as_study(posterior: Posterior, plan: "Study | str | Path | None") -> Study:
+def as_study(posterior: Posterior, plan: Plan) -> Study:
     """Return a plan, with the losses that the study has of its bases; the fitted study without one."""
     return with_base_losses(posterior.study, posterior.frame.domains, as_plan(posterior, plan))
 

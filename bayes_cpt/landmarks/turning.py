@@ -6,7 +6,6 @@ curve. A loss that dips first, as a decay to a low learning rate makes it in sho
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -15,6 +14,7 @@ import xarray as xr
 
 from bayes_cpt.arrays import Floats, central
 from bayes_cpt.forecast.evaluate import Draws, losses
+from bayes_cpt.forecast.plans import Plan
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.landmarks.trials import (
     Trial,
@@ -28,7 +28,6 @@ from bayes_cpt.landmarks.trials import (
 )
 from bayes_cpt.model.groups import check_one_target
 from bayes_cpt.study.ranges import outside_range
-from bayes_cpt.study.study import Study
 
 type Course = Literal["stretched", "held"]
 
@@ -107,7 +106,7 @@ class TurningLength:
 
 def turning_length(
     posterior: Posterior,
-    plan: "Study | str | Path | None" = None,
+    plan: Plan = None,
     runs: Collection[str] | None = None,
     *,
     balances: Sequence[float] = (1.0,),

@@ -1,6 +1,5 @@
 """What a fit says beside its curves: landmarks, responses to a choice, hidden curves, terms of the law."""
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,6 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from bayes_cpt.arrays import Floats
+from bayes_cpt.forecast.plans import Plan
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.landmarks import CriticalPoint, Response, TurningLength, decompose
 from bayes_cpt.landmarks.trials import as_study
@@ -25,7 +25,6 @@ from bayes_cpt.plots.style import (
     new_figure,
     styled,
 )
-from bayes_cpt.study.study import Study
 
 WIDTH, ROW, HEAD = 6.2, 0.3, 1.0
 NAMES = {"stretched": "general loss, drawn out", "held": "general loss, held at its peak"}
@@ -236,9 +235,7 @@ def hidden_curves(curves: xr.Dataset, run: str | None = None) -> Figure:
 
 
 @styled
-def decomposition(
-    posterior: Posterior, plan: Study | str | Path | None = None, run: str | None = None
-) -> Figure:
+def decomposition(posterior: Posterior, plan: Plan = None, run: str | None = None) -> Figure:
     """Return a figure of what a run's expected loss is the sum of.
 
     Parameters

@@ -24,7 +24,6 @@ from bayes_cpt.forecast.third_sets import (
     Sizes,
     draw_sizes,
     draw_weights,
-    drawn_residual,
     pattern_probability,
     third_sets,
     weight_table,
@@ -67,7 +66,7 @@ def simulated(generator: np.random.Generator, runs: int = 4) -> tuple[Any, list[
             [own * course for own in generator.normal([0.1, -0.3], [0.1, 0.1])], axis=1
         )
         bare = Changes(STEPS, STEPS, causes[None], np.linspace(1, 0, 11), RAMPS)
-        residual = drawn_residual(bare.residual(sizes), STEPS, generator)[0]
+        residual = sizes.drawn(bare, generator)[0]
         data.append(replace(bare, change=causes @ weights + residual))
     return weights, data
 
@@ -89,7 +88,7 @@ def test_a_pattern_in_what_is_left_is_found_where_there_is_one(study: Study) -> 
     weights, data = simulated(generator, len(runs))
     sizes = Sizes(*(np.full(200, own) for own in (0.02, 0.01, 60.0, 0.3)))
     draws = [replace(own, causes=own.causes.repeat(200, 0)) for own in data]
-    left = [own.left(np.tile(weights, (200, 1))) for own in draws]
+    left = [own.change - own.linear(np.tile(weights, (200, 1))) for own in draws]
     assert pattern_probability(draws, left, sizes, runs, generator) > 0.05
     leaning = [own + 0.5 * (run.replay or 0.0) for own, run in zip(left, runs, strict=True)]
     assert pattern_probability(draws, leaning, sizes, runs, generator) < 0.05
