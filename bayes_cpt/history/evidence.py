@@ -9,7 +9,7 @@ up.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.model.priors import Distribution
 from bayes_cpt.model.spec import ROLES, ModelSpec, sampled_labels
 from bayes_cpt.study.study import Study
-from bayes_cpt.validate.tasks import Pool, Progress, fit_each
+from bayes_cpt.validate.tasks import fit_each
 
 type Label = tuple[str, str]
 
@@ -135,28 +135,15 @@ def evidence_of(posterior: Posterior, broad: ModelSpec) -> Evidence:
 
 
 def fit_studies(
-    studies: Sequence[Study],
-    broad: ModelSpec,
-    seed: int = 0,
-    *,
-    draws: int | None = None,
-    pool: Pool | None = None,
-    folder: Path | None = None,
-    progress: Progress | None = None,
+    studies: Sequence[Study], broad: ModelSpec, seed: int = 0, **options: Any
 ) -> list[Evidence]:
     """Fit each study under broad priors, and return what each says, in order.
 
     The options are those of `bayes_cpt.validate.tasks.fit_each`.
     """
-    fits = fit_each(
-        {study.name: (study, broad) for study in studies},
-        seed,
-        draws=draws,
-        pool=pool,
-        folder=folder,
-        progress=progress,
-        stage=f"fitting {len(studies)} studies under broad priors",
-    )
+    asked = {study.name: (study, broad) for study in studies}
+    stage = f"fitting {len(studies)} studies under broad priors"
+    fits = fit_each(asked, seed, stage=stage, **options)
     return [
         evidence_of(own, broad)
         if isinstance(own, Posterior)

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 
 from bayes_cpt.history.evidence import SHARED, Label, labels_of
 from bayes_cpt.history.population import Pair, Population
@@ -17,9 +17,6 @@ from bayes_cpt.model.priors import (
 )
 from bayes_cpt.model.spec import ROLES, ModelSpec, sampled_labels
 from bayes_cpt.study.folder import toml_value
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 # Bounds of a lognormal are kept: its median stays inside by this factor.
 INSIDE = 1.01
@@ -49,29 +46,21 @@ class Learnt:
         """Parameters whose priors were learnt, for one role at least."""
         return tuple(dict.fromkeys(name for name, _ in self.labels))
 
-    def table(self) -> "pd.DataFrame":
+    def table(self) -> pd.DataFrame:
         """Return one row per parameter and role.
 
         Columns parameter, on, studies (that determine it), learnt, and of the prior before and now the
         central 90 % interval and the median: was_lower, was_median, was_upper, lower, median, upper.
         """
-        import pandas as pd
-
-        before, now = labels_of(self.before), labels_of(self.spec)
-        rows = []
-        for label in self.population.labels:
-            was, current = (priors[label].quantiles([0.05, 0.5, 0.95]) for priors in (before, now))
-            rows.append(
-                {
-                    "parameter": label[0],
-                    "on": label[1],
-                    "studies": len(self.population.telling[label]),
-                    "learnt": label in self.labels,
-                }
-                | dict(zip(("was_lower", "was_median", "was_upper"), was.tolist(), strict=True))
-                | dict(zip(("lower", "median", "upper"), current.tolist(), strict=True))
-            )
-        return pd.DataFrame(rows)
+        labels = self.population.labels
+        table = pd.DataFrame(labels, columns=["parameter", "on"])
+        table["studies"] = [len(self.population.telling[label]) for label in labels]
+        table["learnt"] = [label in self.labels for label in labels]
+        for model, which in ((self.before, "was_"), (self.spec, "")):
+            priors = labels_of(model)
+            ends = [priors[label].quantiles([0.05, 0.5, 0.95]) for label in labels]
+            table[[f"{which}{end}" for end in ("lower", "median", "upper")]] = ends
+        return table
 
 
 def learnt_model(

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bayes_cpt.arrays import Floats
-from bayes_cpt.errors import Problem, ProblemError
+from bayes_cpt.errors import StudyError
 from bayes_cpt.forecast.small_models import sampled
 from bayes_cpt.history.evidence import SHARED, Evidence, Label
 
@@ -45,10 +45,6 @@ GRID: Floats = np.linspace(-0.98, 0.98, 99)
 GRID_PRIOR: Floats = (1.0 - GRID**2) / np.sum(1.0 - GRID**2)
 # Draws of the population that correlations are averaged over, and of a further study's values.
 PAIR_DRAWS, FURTHER = 500, 20_000
-
-
-class PopulationError(ProblemError):
-    """Studies that no population can be learnt from, and why."""
 
 
 @dataclass(frozen=True)
@@ -170,7 +166,7 @@ def learn_population(
 
     Raises
     ------
-    PopulationError
+    StudyError
         If there are too few studies.
     """
     import nutpie
@@ -178,7 +174,7 @@ def learn_population(
     if len(evidence) < FEWEST:
         names = ", ".join(own.study for own in evidence) or "none"
         problem = f"{len(evidence)} studies to learn from ({names}), and it takes {FEWEST}"
-        raise PopulationError(Problem("learn-priors", problem, "name more studies"))
+        raise StudyError.at("learn-priors", problem, "name more studies")
     model = population_model(evidence, labels, wider)
     compiled = nutpie.compile_pymc_model(model)
     for target_accept in TARGET_ACCEPTS:

@@ -10,7 +10,7 @@ import xarray as xr
 from bayes_cpt.arrays import Floats, central
 from bayes_cpt.forecast.evaluate import Draws
 from bayes_cpt.inference.posterior import Posterior
-from bayes_cpt.landmarks.decomposition import PRETRAINING_TERMS, at_limit, on_new_data
+from bayes_cpt.landmarks.decomposition import transferred
 from bayes_cpt.landmarks.trials import Trial, check_measured, law_draws, trial_curves
 from bayes_cpt.laws.law import gather
 from bayes_cpt.laws.phase_areas import transfer_state
@@ -186,12 +186,11 @@ def _of_law(draws: Draws, replays: list[float]) -> tuple[Floats, Floats]:
     base, nowhere = Base("base", 1, step), (None,) * sets
     runs = [Run("run", "cpt", step, base.name, replay) for replay in replays]
     trials = [Trial(base, run, nowhere) for run in runs]
-    limit = at_limit(trial_curves(draws.frame, draws.form, trials, [[1]] * len(trials)).points)
-    gathered = on_new_data(gather(limit, draws.coefficients, np))
-    terms = [term for term in draws.frame.law.terms if term.name not in PRETRAINING_TERMS]
+    points = trial_curves(draws.frame, draws.form, trials, [[1]] * len(trials)).points
     # The general validation set comes first.
-    rise = np.asarray(sum(term.loss(limit, gathered, np) for term in terms))[:, ::sets]
-    size, alpha = sized(gathered, "A")[:, ::sets], draws.coefficients["alpha"][:, :1]
+    rise = transferred(draws.frame.law, points, draws.coefficients)[:, ::sets]
+    size = sized(gather(points, draws.coefficients, np), "A")[:, ::sets]
+    alpha = draws.coefficients["alpha"][:, :1]
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         area = np.exp((np.log(size) - np.log(rise)) / alpha)
     return rise, np.where(rise > 0, area, np.inf)

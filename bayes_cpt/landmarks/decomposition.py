@@ -1,6 +1,8 @@
 """What a loss curve is made of: the law's terms, and the hidden curves that it moves between."""
 
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -15,7 +17,7 @@ from bayes_cpt.model.points import Curves, Points
 
 DRAWS = 500
 # Steps are finite, so that a law can divide them by data without end.
-ENDLESS = {"log_shift": np.inf, "cpt_steps": 1e300}
+ENDLESS = 1e300
 # Terms that a run on general data has too.
 PRETRAINING_TERMS = ("power", "annealing", "peak", "size")
 
@@ -123,46 +125,40 @@ def hidden_curves(
 
 
 def _hidden(law: Law, curves: Curves, coefficients: dict[str, Floats]) -> dict[str, Floats]:
-    points = curves.points
-    target, limit = ("target_share", "other_share"), at_limit(points)
-    general = points.map(lambda name, values: 0.0 * values if name in target else values)
+    points, bases = curves.points, curves.bases
+    on_general = {name: 0.0 * getattr(points, name) for name in ("target_share", "other_share")}
+    lasting = [term for term in law.terms if term.name in PRETRAINING_TERMS]
 
-    def loss(where: Points, names: list[str]) -> Floats:
+    def without_transfer(where: Points) -> Any:
         gathered = gather(where, coefficients, np)
-        if where is limit:
-            gathered = on_new_data(gathered)
-        terms = [term for term in law.terms if term.name in names]
-        return np.asarray(sum(term.loss(where, gathered, np) for term in terms))
+        return sum(term.loss(where, gathered, np) for term in lasting)
 
-    transfer = [term.name for term in law.terms if term.name not in PRETRAINING_TERMS]
-    lasting = list(PRETRAINING_TERMS)
     return {
-        "expected": law.curve_loss(points, curves.bases, coefficients, np),
-        "never_left": loss(general, lasting)
-        + law.offset_loss(points, curves.bases, coefficients, np),
-        "arrived": loss(points, lasting)
-        + loss(limit, transfer)
-        + law.offset_loss(limit, curves.bases, coefficients, np),
+        "expected": law.curve_loss(points, bases, coefficients, np),
+        "never_left": without_transfer(replace(points, **on_general))
+        + law.offset_loss(points, bases, coefficients, np),
+        "arrived": without_transfer(points)
+        + transferred(law, points, coefficients)
+        + law.offset_loss(at_limit(points), bases, coefficients, np),
     }
 
 
 def at_limit(points: Points) -> Points:
-    """Return points after endless CPT: what the transfer adds to the loss has reached its limit.
+    """Return points after endless CPT."""
+    # A series of the same value at any power has that as its first term alone.
+    log_shift = np.zeros_like(points.log_shift)
+    log_shift[:, 0] = np.inf
+    return replace(points, log_shift=log_shift, cpt_steps=np.full_like(points.cpt_steps, ENDLESS))
 
-    With `on_new_data`, for a law that discounts repeated tokens.
+
+def transferred(law: Law, points: Points, coefficients: Mapping[str, Floats]) -> Floats:
+    """Return what the transfer adds to the loss after endless CPT, shape (draws, points).
+
+    Of target data that never repeat, for a law that discounts repeated tokens.
     """
-
-    def endless(name: str, values: np.ndarray) -> np.ndarray:
-        if name not in ENDLESS:
-            return values
-        # A series of the same value at any power has that as its first term alone.
-        return np.where(np.arange(values[0].size) == 0, ENDLESS[name], 0.0 * values)
-
-    return points.map(endless)
-
-
-def on_new_data(gathered: Mapping[str, Floats]) -> dict[str, Floats]:
-    """Return coefficients of points for target data that never repeat."""
-    if "U_steps" not in gathered:
-        return dict(gathered)
-    return {**gathered, "U_steps": np.full_like(gathered["U_steps"], np.inf)}
+    limit = at_limit(points)
+    gathered = dict(gather(limit, coefficients, np))
+    if "U_steps" in gathered:
+        gathered["U_steps"] = np.full_like(gathered["U_steps"], np.inf)
+    terms = [term for term in law.terms if term.name not in PRETRAINING_TERMS]
+    return np.asarray(sum(term.loss(limit, gathered, np) for term in terms))

@@ -31,12 +31,6 @@ REWARMUP_SHARE = 0.025
 STILL = 1e-12
 
 
-def rewarmup_steps(schedule: Schedule) -> int:
-    """Return the run's own warm-up, or a fortieth of its steps where it has none."""
-    given = schedule.warmup_steps
-    return given if 0 < given < schedule.steps else max(round(REWARMUP_SHARE * schedule.steps), 1)
-
-
 def after_warmup(schedule: Schedule) -> Schedule:
     """Return the schedule from the end of its warm-up; a schedule that only rises, held at its peak."""
     if schedule.warmup_steps == schedule.steps:
@@ -72,13 +66,16 @@ def rewarmed(schedule: Schedule, start: float, peak: float) -> Schedule:
     Parameters
     ----------
     schedule : Schedule
-        The run that is varied; its own warm-up gives the length of the new one.
+        The run that is varied; its own warm-up gives the length of the new one, a fortieth of its steps
+        where it has none.
     start, peak : float
         Learning rate of the base, and the one that is warmed up to (or down to).
     """
     if schedule.steps == 1:
         return constant(1, peak)
-    warmup = min(rewarmup_steps(schedule), schedule.steps - 1)
+    warmup = schedule.warmup_steps
+    if not 0 < warmup < schedule.steps:
+        warmup = max(round(REWARMUP_SHARE * schedule.steps), 1)
     shape = after_warmup(schedule).stretched(schedule.steps - warmup)
     return linear(warmup, start, peak) + shape.scaled(peak / shape.peak)
 

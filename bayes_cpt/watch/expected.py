@@ -14,13 +14,14 @@ re-warms an annealed base, the only one of its kind, gives an alarm at the level
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve, solve_triangular
 
-from bayes_cpt.arrays import Floats
+from bayes_cpt.arrays import Floats, Ints
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.study.runs import Run
 from bayes_cpt.study.schedules import Schedule
@@ -150,6 +151,8 @@ class Expected:
     def of_rows(self, chosen: Sequence[int]) -> Self:
         """Return what is expected at some of the rows."""
         places = list(chosen)
+        if len(places) == len(self.rows):
+            return self
         return type(self)(
             tuple(self.rows[place] for place in places),
             self.mean[places],
@@ -178,34 +181,26 @@ class Expected:
         count = departures.shape[1]
         return np.asarray(solve_triangular(self._root[:count, :count], departures.T, lower=True).T)
 
-    @cached_property
-    def ends(self) -> tuple[int, ...]:
-        """Rows up to the end of each evaluation."""
-        after = [*(row.step for row in self.rows[1:]), None]
-        return tuple(i + 1 for i, row in enumerate(self.rows) if after[i] != row.step)
-
     def _scores(self, white: Floats) -> dict[str, Floats]:
         """Return sums of white departures after each evaluation, by name, shape (curves, evaluations)."""
-        places = np.array([end for end in self.ends if end <= white.shape[1]], dtype=int)
-        starts = np.array([0, *places])
-        zero = np.zeros((len(white), 1))
-        squares = np.concatenate([zero, np.cumsum(white**2, axis=1)], axis=1)
+        steps = [row.step for row in self.rows]
+        ends = np.flatnonzero(np.diff(steps, append=np.inf)) + 1
+        places = ends[ends <= white.shape[1]]
+        starts = np.append(0, places)
         scores: dict[str, Floats] = {}
         for window in WINDOWS:
-            back = len(places) if window is None else window
-            first = starts[np.maximum(np.arange(1, len(places) + 1) - back, 0)]
-            scores[f"size, {window}"] = np.sqrt(squares[:, places] - squares[:, first])
+            back = places.size if window is None else window
+            first = starts[np.maximum(np.arange(1, starts.size) - back, 0)]
+            scores[f"size, {window}"] = np.sqrt(_summed(white**2, first, places))
             # Each validation set by itself: what is wrong may show in one alone.
             for domain in dict.fromkeys(row.domain for row in self.rows):
                 mine = np.array([row.domain == domain for row in self.rows[: white.shape[1]]])
-                sums = np.concatenate([zero, np.cumsum(white * mine, axis=1)], axis=1)
-                counts = np.r_[0, np.cumsum(mine)]
-                size = np.sqrt(np.maximum(counts[places] - counts[first], 1))
-                scores[f"{domain}, {window}"] = np.abs(sums[:, places] - sums[:, first]) / size
+                size = np.sqrt(np.maximum(_summed(mine[None], first, places), 1))
+                scores[f"{domain}, {window}"] = np.abs(_summed(white * mine, first, places)) / size
         for name, fault in self.faults.items():
-            pattern = self._white(fault[None])[0, : white.shape[1]]
-            strength = np.sqrt(np.cumsum(pattern**2))[places - 1] + SMALLEST
-            scores[name] = np.cumsum(white * pattern, axis=1)[:, places - 1] / strength
+            pattern, whole = self._white(fault[None])[:, : white.shape[1]], 0 * places
+            strength = np.sqrt(_summed(pattern**2, whole, places)) + SMALLEST
+            scores[name] = _summed(white * pattern, whole, places) / strength
         return scores
 
     @cached_property
@@ -239,6 +234,12 @@ class Expected:
         best = max(last, key=lambda name: last[name], default=None)
         fault = best if best is not None and last[best] > STANDING_OUT else None
         return Departures(_reached(peaks, course), fault)
+
+
+def _summed(values: NDArray[Any], first: Ints, last: Ints) -> NDArray[Any]:
+    """Return sums of each row from some places up to others, shape (rows, places)."""
+    sums = np.pad(np.cumsum(values, axis=1), ((0, 0), (1, 0)))
+    return np.asarray(sums[:, last] - sums[:, first])
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,7 +17,7 @@ from bayes_cpt.forecast.bands import bands, check_interval
 from bayes_cpt.inference.fitting import fit
 from bayes_cpt.inference.posterior import Posterior, contraction
 from bayes_cpt.model.fitted_points import observed_steps
-from bayes_cpt.model.spec import ModelSpec, read_spec
+from bayes_cpt.model.spec import read_spec
 from bayes_cpt.study.logs.naming import TRAIN
 from bayes_cpt.study.logs.raw import fail
 from bayes_cpt.study.logs.reading import Log
@@ -215,7 +215,11 @@ def forecast_run(
     for place, domain in enumerate(domains):
         rows = measured[measured["domain"] == domain]
         study = study_of(run, domain, rows)
-        _check_enough(study, domain, spec)
+        count = len(observed_steps(study, study.run(RUN), domain, spec.residuals))
+        if count < FEWEST:
+            problem = f"it is too short to say anything: {count} losses lie after the first steps"
+            fix = f"wait for {FEWEST}, or evaluate more often; --loss SERIES=train is the training loss"
+            raise fail(f"the log, validation set {domain}", problem, fix)
 
         def part(stage: str, share: float, domain: str = domain, place: int = place) -> None:
             if progress is not None:
@@ -228,16 +232,10 @@ def forecast_run(
         for way, schedule in ways.items():
             found = _curve(posterior, domain, schedule, now, interval, seed)
             curves.append(found.assign(way=way, domain=domain, interval=interval))
-    return LogForecast(
-        run,
-        now,
-        measured.sort_values(["domain", "step"], kind="stable"),
-        ways,
-        pd.concat(curves, ignore_index=True),
-        on_priors,
-        tuple(problems),
-        tuple(notes),
-    )
+    measured = measured.sort_values(["domain", "step"], kind="stable")
+    table = pd.concat(curves, ignore_index=True)
+    said = tuple(problems), tuple(notes)
+    return LogForecast(run, now, measured, ways, table, on_priors, *said)
 
 
 def ways_on(run: Run, now: int, steps: int | None, decay: float) -> dict[str, Schedule]:
@@ -257,8 +255,8 @@ def ways_on(run: Run, now: int, steps: int | None, decay: float) -> dict[str, Sc
         if longer:
             falling = min(max(1, round(decay * longer)), longer - now)
             held = longer - now - falling
-            course = constant(held, rate) + linear(falling, rate, 0.0) if held else None
-            ways[f"{LONGER} to {longer}"] = done + (course or linear(falling, rate, 0.0))
+            rest = linear(falling, rate, 0.0)
+            ways[f"{LONGER} to {longer}"] = done + (constant(held, rate) + rest if held else rest)
     elif steps or PLANNED not in ways:
         # It has annealed, or is warming up: it cannot go on at this rate.
         longer = steps or 2 * now
@@ -278,14 +276,6 @@ def study_of(run: Run, domain: str, rows: pd.DataFrame) -> Study:
     risen = rows["loss"].iloc[-1] > rows["loss"].iloc[0]
     general, target = (domain, None) if risen else (None, domain)
     return Study(RUN, general, target, (base,), (own,), losses)
-
-
-def _check_enough(study: Study, domain: str, spec: ModelSpec) -> None:
-    count = len(observed_steps(study, study.run(RUN), domain, spec.residuals))
-    if count < FEWEST:
-        problem = f"it is too short to say anything: {count} losses lie after the first steps"
-        fix = f"wait for {FEWEST}, or evaluate more often; --loss SERIES=train is the training loss"
-        raise fail(f"the log, validation set {domain}", problem, fix)
 
 
 def untold(posterior: Posterior, domain: str) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ import numpy as np
 
 from bayes_cpt.arrays import Floats
 from bayes_cpt.decisions.objective import Objective, read_objective
-from bayes_cpt.errors import Problem, ProblemError
+from bayes_cpt.errors import StudyError
 from bayes_cpt.forecast.plans import with_base_losses
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.model.fitted_points import first_step
@@ -162,10 +162,6 @@ def _given(gain: Floats, seen: Floats, measured: Floats) -> tuple[float, float]:
     return float(gain.mean() + slope @ (measured - seen.mean(axis=0))), variance**0.5
 
 
-class WatchError(ProblemError):
-    """A run that cannot be watched, and why."""
-
-
 @dataclass(frozen=True)
 class Status:
     """How a run is doing.
@@ -217,12 +213,6 @@ class Status:
     def words(self) -> str:
         """Return the verdict in one line."""
         return " ".join(self.verdict())
-
-
-def watched_steps(steps: Iterable[int], total: int) -> list[int]:
-    """Return the first step of each stretch of a run, rising."""
-    first = {_stretch(step, total): step for step in sorted(steps, reverse=True)}
-    return sorted(first.values())
 
 
 def _stretch(step: int, total: int) -> int:
@@ -279,9 +269,6 @@ class Watcher:
     _latest: int = field(default=0, init=False)
     _losses: dict[str, float] = field(default_factory=dict, init=False)
     _expected: tuple[Expected, ...] = field(default=(), init=False, repr=False)
-    _remaining: tuple[tuple[int, ...], tuple[Expected, ...]] = field(
-        default=((), ()), init=False, repr=False
-    )
 
     def __post_init__(self) -> None:
         study = self.plan or self.posterior.study
@@ -357,8 +344,9 @@ class Watcher:
             From 1 to the run's last; of many, one of each stretch is looked at.
         """
         total = self._run.schedule.steps
-        later = [step for step in steps if step > self._first]
-        self._forecast({*watched_steps(later, total), *self.points, total})
+        later = sorted((step for step in steps if step > self._first), reverse=True)
+        first = {_stretch(step, total): step for step in later}
+        self._forecast({*first.values(), *self.points, total})
 
     def _take(self, step: int, domain: str, loss: float) -> None:
         """Look at the first evaluation of each stretch of the run, and at the last step."""
@@ -383,7 +371,6 @@ class Watcher:
             Expected.of(self.posterior, self._run, self._study, sorted(steps), apart=apart)
             for apart in ((False, True) if several else (False,))
         )
-        self._remaining = (), ()
 
     def _forecast_ahead(self) -> None:
         """Draw what is expected where the run was looked at, and where it will be if it goes on so."""
@@ -395,12 +382,6 @@ class Watcher:
         future = ahead[(ahead > self._latest) & (ahead <= total)].astype(int)
         self._forecast({*self.points, *future.tolist(), total} - {0})
 
-    def _of_rows(self, rows: tuple[int, ...]) -> tuple[Expected, ...]:
-        """Return what is expected at some rows: those passed by without a measurement are left out."""
-        if self._remaining[0] != rows:
-            self._remaining = rows, tuple(own.of_rows(rows) for own in self._expected)
-        return self._remaining[1]
-
     def status(self) -> Status:
         """Return how the run is doing."""
         if not self._expected:
@@ -408,8 +389,10 @@ class Watcher:
         rows = self._expected[0].rows
         seen = [i for i, row in enumerate(rows) if row.domain in self.points.get(row.step, {})]
         losses = np.array([self.points[rows[i].step][rows[i].domain] for i in seen])
-        remaining = self._of_rows((*seen, *range(max(seen, default=-1) + 1, len(rows))))
-        departures = [own.departures(losses, self.inflation) for own in remaining]
+        # Those passed by without a measurement are left out.
+        remaining = (*seen, *range(max(seen, default=-1) + 1, len(rows)))
+        at_rows = [own.of_rows(remaining) for own in self._expected]
+        departures = [own.departures(losses, self.inflation) for own in at_rows]
         likeliest = max(departures, key=lambda own: own.probability)
         probability = 0.0 if self.diverged is not None else likeliest.probability
         if probability < self.level and self.off_since is None:
@@ -485,13 +468,13 @@ class Watcher:
 
         Raises
         ------
-        WatchError
+        StudyError
             If it is of another run or fit.
         """
         for key, current in self._identity.items():
             if state.get(key) != current:
                 fix = "remove the state file, or name another with --state"
-                raise WatchError(Problem(f"state, key {key}", f"it is of another {key}", fix))
+                raise StudyError.at(f"state, key {key}", f"it is of another {key}", fix)
         for name in KEPT:
             setattr(self, name, state[name])
         self.points = {int(step): dict(losses) for step, losses in state["points"]}

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from strategies import schedules
 
-from bayes_cpt.landmarks.trials import after_warmup, rewarmed, rewarmup_steps, started_at
+from bayes_cpt.landmarks.trials import after_warmup, rewarmed, started_at
 from bayes_cpt.study.schedules import Schedule, constant, linear
 
 
@@ -14,9 +14,8 @@ def test_a_rewarmed_run_keeps_its_length_and_reaches_the_peak_after_its_warmup(
     run = rewarmed(schedule, 1e-5, 3e-3)
     assert run.steps == schedule.steps
     assert run.peak == pytest.approx(3e-3)
-    if schedule.steps > 1:
-        warmup = min(rewarmup_steps(schedule), schedule.steps - 1)
-        assert run.learning_rates()[warmup - 1] == pytest.approx(3e-3)
+    if 0 < schedule.warmup_steps < schedule.steps:
+        assert run.learning_rates()[schedule.warmup_steps - 1] == pytest.approx(3e-3)
 
 
 @given(schedules())
@@ -27,8 +26,8 @@ def test_a_started_run_has_its_own_length_and_no_warmup(schedule: Schedule) -> N
 
 
 def test_a_run_without_a_warmup_gets_a_fortieth() -> None:
-    assert rewarmup_steps(linear(1000, 2e-3, 0.0)) == 25
-    assert rewarmup_steps(linear(3, 2e-3, 0.0)) == 1
+    for steps, warmup in ((1000, 25), (3, 1)):
+        assert rewarmed(linear(steps, 2e-3, 0.0), 0.0, 1e-3).warmup_steps == warmup
 
 
 def test_a_run_that_only_rises_is_held_at_its_peak() -> None:

@@ -9,13 +9,14 @@ import pytest
 from scipy import stats
 from synthetic import lab, prior_as_posterior
 
+from bayes_cpt.errors import StudyError
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.report.forecasts import ends_below
 from bayes_cpt.study.logs.raw import Stated
 from bayes_cpt.study.logs.reading import Log
 from bayes_cpt.watch import Watcher
 from bayes_cpt.watch.expected import Expected, Row, drawn_curves, faulty, rows_at
-from bayes_cpt.watch.watcher import STRETCHES, WatchError
+from bayes_cpt.watch.watcher import STRETCHES
 
 RUN = "r25_lin05"
 STEPS = [10, 40, 100, 250, 600, 1200, 2000, 3000]
@@ -158,7 +159,7 @@ def test_a_watch_goes_on_from_its_state(posterior: Posterior, curves: Any) -> No
     second.tell(STEPS[4], told(posterior, curves[1], 4))
     whole.tell(STEPS[4], told(posterior, curves[1], 4))
     assert second.status() == whole.status()
-    with pytest.raises(WatchError, match="another run"):
+    with pytest.raises(StudyError, match="another run"):
         Watcher(posterior, "r00_cos").restore(first.state())
 
 
