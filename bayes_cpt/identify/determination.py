@@ -28,7 +28,7 @@ from bayes_cpt.laws.law import ALONG, gather
 from bayes_cpt.model.groups import GROUPED
 from bayes_cpt.model.joint_priors import draw_priors
 from bayes_cpt.model.points import Curves
-from bayes_cpt.model.priors import Distribution, Fixed, LogNormal
+from bayes_cpt.model.priors import Fixed
 from bayes_cpt.model.setup import POOLED, BoundModel, Element, build_setup, elements
 from bayes_cpt.model.simulate import CurveResidual, expected_loss, precision_products
 from bayes_cpt.model.spec import ModelSpec
@@ -87,8 +87,11 @@ class FreeParameters:
         """Return parameters, fixed ones too, from places of shape (places, free) in prior sds."""
         columns, found = iter(places.T), dict[str, list[Floats]]()
         for own in elements(self.frame):
-            prior, fixed = own.prior, isinstance(own.prior, Fixed)
-            value = np.full(len(places), prior.center) if fixed else _value(prior, next(columns))
+            prior = own.prior
+            value = np.full(len(places), prior.center)
+            if not isinstance(prior, Fixed):
+                value = prior.from_scale(prior.center + prior.spread * next(columns))
+                value = np.clip(value, *prior.bounds)
             found.setdefault(own.name, []).append(value)
         dims = {name: info.dims for name, info in self.frame.parameters().items()}
         return {name: np.stack(own, 1) if dims[name] else own[0] for name, own in found.items()}
@@ -105,14 +108,6 @@ class FreeParameters:
         drawn = zip(self.elements.values(), self.draws(values).values(), strict=True)
         found = [(own.prior.to_scale(x) - own.prior.center) / own.prior.spread for own, x in drawn]
         return np.stack(found, axis=1)
-
-
-def _value(prior: Distribution, place: Floats) -> Floats:
-    center, spread = prior.center, prior.spread
-    value = np.asarray(prior.from_scale(center + spread * place))
-    if isinstance(prior, LogNormal) and prior.lower and prior.upper:
-        return np.clip(value, prior.lower, prior.upper)
-    return value
 
 
 def information(free: FreeParameters, curves: Curves, place: Floats) -> dict[str, Floats]:
@@ -266,29 +261,21 @@ def identifiability(study: Study, spec: ModelSpec) -> pd.DataFrame:
     places = SPREAD * generator.standard_normal((PLACES, len(free.labels)))
     places[0] = 0.0
     table = expected(free, study, setup.curves, places)
+    table = table[table["kind"] != "coefficient"]
     return table.assign(advice=table["advice"].mask(settled(table), ""))
 
 
-def expected(
-    free: FreeParameters,
-    study: Study,
-    curves: Curves,
-    places: Floats,
-    *,
-    coefficients: bool = False,
-) -> pd.DataFrame:
+def expected(free: FreeParameters, study: Study, curves: Curves, places: Floats) -> pd.DataFrame:
     """Return `identifiability` with the law linearised at given places, the median of which counts.
 
-    Here every quantity has its advice.
+    Here coefficients of the printed equation are asked about as well, and every quantity has its advice.
 
     Parameters
     ----------
     places : ndarray, shape (places, free)
         In prior standard deviations from the priors' medians.
-    coefficients : bool
-        Whether the coefficients of the printed equation are asked about as well.
     """
-    directions = _quantity_directions(free, study, places, coefficients)
+    directions = _quantity_directions(free, study, places)
     sizes = dict.fromkeys((*free.frame.sizes, *_further_sizes(free.frame)))
     wide = FreeParameters(replace(free.frame, sizes=tuple(sizes)))
     candidates = candidate_runs(wide.frame, derived.Typical.of(study))
@@ -336,13 +323,11 @@ def _labelled(labels: Sequence[Label], differ: Mapping[str, bool]) -> pd.DataFra
     return table[["quantity", "domain", "kind"]].assign(tried=is_tried)
 
 
-def _quantity_directions(
-    free: FreeParameters, study: Study, places: Floats, coefficients: bool
-) -> dict[Label, Floats]:
+def _quantity_directions(free: FreeParameters, study: Study, places: Floats) -> dict[Label, Floats]:
     """Return the slope of every quantity in the free parameters, shape (places, free).
 
-    Quantities are the law's parameters, the effects of a typical run and, if wanted, the coefficients, by
-    kind, name and validation set. What does not depend on the free parameters is left out, and so is what
+    Quantities are the law's parameters, the effects of a typical run and the coefficients, by kind, name
+    and validation set. What does not depend on the free parameters is left out, and so is what
     is of one group of runs.
     """
     size = places.shape[1]
@@ -357,9 +342,10 @@ def _quantity_directions(
     values = free.values(shifts.reshape(-1, size))
     # A law far outside its range may overflow, and then tells nothing there.
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        asked = {"effect": derived.derived_quantities(free.frame, study, values)}
-        if coefficients:
-            asked["coefficient"] = law.coefficients(values, np)
+        asked = {
+            "effect": derived.derived_quantities(free.frame, study, values),
+            "coefficient": law.coefficients(values, np),
+        }
     for kind, quantities in asked.items():
         for name, value in quantities.items():
             split = value.reshape(len(places), 2, size, -1)
@@ -439,8 +425,7 @@ def determination(posterior: Posterior, interval: float = 0.9) -> pd.DataFrame:
     count = len(next(iter(parameters.values())))
     kept = np.unique(np.linspace(0, count - 1, POSTERIOR_PLACES).round().astype(int))
     places = free.places({name: values[kept] for name, values in parameters.items()})
-    advised = expected(free, study, curves, places, coefficients=True)
-    advised = advised.set_index(["kind", "quantity", "domain"])
+    advised = expected(free, study, curves, places).set_index(["kind", "quantity", "domain"])
     labels = [
         label
         for label in drawn[0]

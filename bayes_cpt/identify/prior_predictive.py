@@ -89,14 +89,13 @@ def expected_ends(
     Returns
     -------
     DataFrame
-        One row per run and validation set. Columns run, domain, step (the last), quantity, lower, median,
+        One row per run and validation set. Columns run, domain, step (the last), quantity, median, lower,
         upper (nats/token), and below_zero, the share of draws in which the loss ends below 0: above
         `MOST_BELOW_ZERO` the priors are too wide for these losses. In CPT the quantity is ``change``, of
         the law's curve from the run's start; in PT, which has no start to compare with, it is ``loss``.
     """
     ends = draw_ends(frame, plan, draws, seed)
-    found = central(ends.values.T, interval)
-    bounds = {name: found[name] for name in ("lower", "median", "upper")}
+    bounds = central(ends.values.T, interval)
     kind = "change" if frame.spec.law.continual else "loss"
     table = point_table(ends.curves)[["run", "domain", "step"]]
     return table.assign(quantity=kind, **bounds, below_zero=ends.below_zero)

@@ -46,32 +46,30 @@ def sensitivity(posterior: Posterior, plan: Plan = None) -> pd.DataFrame:
     planned = as_plan(posterior, plan)
     posterior = posterior.with_new_groups(planned, planned.runs)
     parameters = posterior.parameters(DRAWS)
-    chains = posterior.chains
     asked = _asked(posterior, parameters, plan)
-    drawn = _by_chain(np.stack(list(asked.values())), chains)
+    drawn = np.stack(list(asked.values()))
     priors = log_priors(posterior.frame, parameters)
     single = {name: values.reshape(len(values), -1).sum(axis=1) for name, values in priors.items()}
-    total = np.sum(list(single.values()), axis=0)
     setup = fitted_setup(posterior.frame, posterior.study)
-    likelihood = log_likelihoods(setup, parameters).sum(axis=1)
+    densities = {
+        "prior": np.sum(list(single.values()), axis=0),
+        "likelihood": log_likelihoods(setup, parameters).sum(axis=1),
+    }
     scores = normal_scores(drawn)
-    noise = _noise(scores, [_by_chain(values, chains) for values in (total, likelihood)])
     table = pd.DataFrame(list(asked), columns=["kind", "quantity", "domain"])
     table = table[["quantity", "domain", "kind"]]
-    table["mean"] = drawn.mean(axis=(1, 2))
-    table["sd"] = drawn.std(axis=(1, 2), ddof=1)
-    table["prior"] = power_scaling(scores, _by_chain(total, chains))
-    table["likelihood"] = power_scaling(scores, _by_chain(likelihood, chains))
-    deviations = total - total.mean()
-    table["if_doubled"] = np.log(2.0) * drawn.reshape(len(table), -1) @ deviations / total.size
-    on_prior, on_data = (
-        table[name] >= np.maximum(THRESHOLD, own)
-        for name, own in zip(("prior", "likelihood"), noise, strict=True)
-    )
-    table["diagnosis"] = np.select([on_prior & on_data, on_prior], [CONFLICT, STRONG], "")
+    table["mean"] = drawn.mean(axis=1)
+    table["sd"] = drawn.std(axis=1, ddof=1)
+    noise, moves = _noise(scores, posterior.chains, list(densities.values())), []
+    for (name, density), least in zip(densities.items(), noise, strict=True):
+        table[name] = power_scaling(scores, density)
+        moves.append(table[name] >= np.maximum(THRESHOLD, least))
+    deviations = densities["prior"] - densities["prior"].mean()
+    table["if_doubled"] = np.log(2.0) * drawn @ deviations / deviations.size
+    cases = [moves[0] & moves[1], moves[0]]
+    table["diagnosis"] = np.select(cases, [CONFLICT, STRONG], "")
     sensitive = np.flatnonzero(table["diagnosis"] != "")
-    kept = scores[sensitive]
-    moved = {name: power_scaling(kept, _by_chain(own, chains)) for name, own in single.items()}
+    moved = {name: power_scaling(scores[sensitive], own) for name, own in single.items()}
     table["rests_on"] = ""
     table.loc[sensitive, "rests_on"] = _strongest(moved)
     return table
@@ -82,8 +80,8 @@ def power_scaling(quantities: Floats, log_density: Floats) -> Floats:
 
     Parameters
     ----------
-    quantities : ndarray, shape (quantities, chains, draws)
-    log_density : ndarray, shape (chains, draws)
+    quantities : ndarray, shape (quantities, draws)
+    log_density : ndarray, shape (draws,)
         Of the part of the posterior that is scaled.
 
     Returns
@@ -96,11 +94,13 @@ def power_scaling(quantities: Floats, log_density: Floats) -> Floats:
 
     if np.ptp(log_density) == 0:
         return np.zeros(len(quantities))
-    weights = []
-    for power in POWERS:
-        log_weights = array_stats.power_scale_lw(log_density, alpha=power, axis=(-2, -1))
-        weights.append(np.broadcast_to(np.exp(log_weights), quantities.shape))
-    return np.asarray(array_stats.power_scale_sense(quantities, *weights, *POWERS))
+    # As of one chain.
+    alike = quantities[:, None]
+    weights = [
+        np.broadcast_to(np.exp(array_stats.power_scale_lw(log_density, alpha=power)), alike.shape)
+        for power in POWERS
+    ]
+    return np.asarray(array_stats.power_scale_sense(alike, *weights, *POWERS))
 
 
 def _asked(
@@ -120,22 +120,18 @@ def _asked(
 
 
 def normal_scores(quantities: Floats) -> Floats:
-    """Return draws by their ranks, spread as a normal distribution's, shape as given.
+    """Return draws by their ranks, spread as a normal distribution's, shape (quantities, draws).
 
     So a quantity and any rising function of it are equally sensitive, and so is noise in all of them.
     """
     from scipy.special import ndtri
     from scipy.stats import rankdata
 
-    ranks = rankdata(quantities.reshape(len(quantities), -1), axis=1)
-    return np.asarray(ndtri((ranks - 0.375) / (ranks.shape[1] + 0.25)).reshape(quantities.shape))
+    ranks = rankdata(quantities, axis=1)
+    return np.asarray(ndtri((ranks - 0.375) / (ranks.shape[1] + 0.25)))
 
 
-def _by_chain(values: Floats, chains: int) -> Floats:
-    return np.asarray(values.reshape(*values.shape[:-1], chains, -1))
-
-
-def _noise(quantities: Floats, log_densities: list[Floats]) -> list[Floats]:
+def _noise(quantities: Floats, chains: int, log_densities: list[Floats]) -> list[Floats]:
     """Return what scaling each density would seem to move quantities by that have nothing to do with it.
 
     The log density of many parameters varies by several units over the draws, so that weights from it
@@ -145,9 +141,10 @@ def _noise(quantities: Floats, log_densities: list[Floats]) -> list[Floats]:
     from bayes_cpt.inference.diagnostics import convergence
 
     generator = np.random.default_rng(SEED)
-    unrelated = generator.standard_normal((UNRELATED, *quantities.shape[1:]))
-    effective = np.array([convergence(values)[1] for values in quantities])
-    fewer = np.sqrt(np.maximum(quantities[0].size / effective, 1.0))
+    draws = quantities.shape[1]
+    unrelated = generator.standard_normal((UNRELATED, draws))
+    effective = np.array([convergence(own.reshape(chains, -1))[1] for own in quantities])
+    fewer = np.sqrt(np.maximum(draws / effective, 1.0))
     return [fewer * np.quantile(power_scaling(unrelated, own), NOISE) for own in log_densities]
 
 

@@ -15,11 +15,11 @@ from bayes_cpt.model.priors import LogNormal
 from bayes_cpt.model.setup import build_setup, elements, fitted_setup
 from bayes_cpt.model.spec import read_spec
 
-CHAINS, DRAWS = 4, 2000
+DRAWS = 8000
 
 
 def normal(mean: float, sd: float, seed: int = 0) -> Floats:
-    return mean + sd * np.random.default_rng(seed).standard_normal((CHAINS, DRAWS))
+    return mean + sd * np.random.default_rng(seed).standard_normal(DRAWS)
 
 
 def distance(before: Any, after: Any) -> float:
