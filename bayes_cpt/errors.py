@@ -53,11 +53,7 @@ class ProblemError(BayesCPTError):
 
     def __init__(self, problem: Problem) -> None:
         self.problems = (problem,)
-        super().__init__(str(problem))
-
-    def __reduce__(self) -> tuple[type["ProblemError"], tuple[Problem]]:
-        """Pickle by the problem: joblib workers send errors back to their caller."""
-        return type(self), self.problems
+        super().__init__(problem)
 
 
 def _paragraphs(problems: Sequence[Problem]) -> list[str]:
@@ -91,19 +87,20 @@ class StudyError(BayesCPTError, ValueError):
 
     def __init__(self, problems: Iterable[Problem]) -> None:
         self.problems = tuple(problems)
+        # By what it is made from it is pickled: joblib workers send errors back to their caller.
+        super().__init__(self.problems)
+
+    def __str__(self) -> str:
+        """Return a paragraph for each problem."""
         paragraphs = _paragraphs(self.problems)
         if len(paragraphs) > SHOWN_PROBLEMS:
             paragraphs[SHOWN_PROBLEMS:] = [f"... and {len(paragraphs) - SHOWN_PROBLEMS} more."]
-        super().__init__("\n\n".join(paragraphs))
+        return "\n\n".join(paragraphs)
 
     @classmethod
     def at(cls, place: str, problem: str, fix: str) -> Self:
         """Return the error of a single problem."""
         return cls([Problem(place, problem, fix)])
-
-    def __reduce__(self) -> tuple[type["StudyError"], tuple[tuple[Problem, ...]]]:
-        """Pickle by the problems: joblib workers send errors back to their caller."""
-        return type(self), (self.problems,)
 
     def within(self, place: str) -> "StudyError":
         """Return the same error, every place named from further out."""

@@ -1,11 +1,11 @@
 """Writing files: whole or not at all."""
 
 import os
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from uuid import uuid4
 
 # What a killed program was writing is kept apart by its name, and for this long: another one may be
 # writing just now, and no write takes so long.
@@ -28,16 +28,12 @@ def replacing(path: str | Path) -> Iterator[Path]:
     target = Path(path)
     prefix = f".{target.stem}{PARTIAL}"
     _remove_stale(target, prefix)
-    handle, name = tempfile.mkstemp(prefix=prefix, suffix=target.suffix, dir=target.parent)
-    os.close(handle)
-    partial = Path(name)
+    partial = target.with_name(f"{prefix}{uuid4().hex}{target.suffix}")
+    partial.touch(exist_ok=False)
     try:
         yield partial
         with partial.open("rb") as written:
             os.fsync(written.fileno())
-        umask = os.umask(0)
-        os.umask(umask)
-        partial.chmod(0o666 & ~umask)
         partial.replace(target)
     finally:
         partial.unlink(missing_ok=True)

@@ -23,7 +23,7 @@ def read_toml(path: Path, raised: type[StudyError] = StudyError) -> dict[str, An
     try:
         tables = tomllib.loads(content.decode("utf-8-sig"))
         if key := _too_large(tables):
-            raise ValueError(f"{key} is a whole number of more than 64 bits")
+            raise ValueError(f"key {key} is a whole number of more than 64 bits")
         return tables
     except UnicodeDecodeError as error:
         said, fix = f"byte {error.start} is not UTF-8", "save the file as UTF-8"
@@ -46,15 +46,12 @@ def _content(path: Path, raised: type[StudyError]) -> bytes:
     raise raised([Problem(str(path), problem, fix)])
 
 
-def _too_large(table: dict[str, Any]) -> str | None:
+def _too_large(value: Any, key: str = "") -> str:
     """Return the key of a whole number that TOML does not have: no float may hold it, nor text show it."""
-    left: list[tuple[str, Any]] = list(table.items())
-    while left:
-        key, value = left.pop()
-        if isinstance(value, dict):
-            left += [(f"{key}.{inner}", item) for inner, item in value.items()]
-        elif isinstance(value, list):
-            left += [(key, item) for item in value]
-        elif isinstance(value, int) and value.bit_length() > INTEGER_BITS:
-            return f"key {key}"
-    return None
+    if isinstance(value, dict):
+        inner = [(own, f"{key}.{name}".lstrip(".")) for name, own in value.items()]
+    elif isinstance(value, list):
+        inner = [(own, key) for own in value]
+    else:
+        return key if isinstance(value, int) and value.bit_length() > INTEGER_BITS else ""
+    return next(filter(None, (_too_large(*own) for own in inner)), "")
