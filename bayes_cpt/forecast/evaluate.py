@@ -156,30 +156,33 @@ def losses(curves: Curves, draws: Draws) -> Floats:
     ndarray, shape (points, draws)
         nats/token, in the precision of the draws.
     """
-    law, points = draws.frame.law, curves.points
+    points = curves.points
     started = np.unique(points.curve_index[points.base_known > 0])
-    found = np.empty((points.steps.size, draws.count), draws.dtype)
+    if not started.size:
+        return law_losses(points, draws)
+    starts = curves.bases.map(lambda name, own: own[started])
+    offsets = np.zeros((len(curves.curves), draws.count), draws.dtype)
+    offsets[started] = starts.loss[:, None] - law_losses(starts, draws)
+    return law_losses(points, draws, offsets)
+
+
+def law_losses(points: Points, draws: Draws, offsets: Floats | None = None) -> Floats:
+    """Return the losses that the law itself gives, wherever curves start, shape (points, draws).
+
+    Parameters
+    ----------
+    offsets : ndarray, shape (curves, draws), optional
+        How far curves start from the law, nats/token: the losses are moved by what is kept of that.
+    """
+    law, found = draws.frame.law, np.empty((points.steps.size, draws.count), draws.dtype)
     for place, block in draws.blocks:
-        if started.size:
-            starts = curves.bases.map(lambda name, own: own[started])
-            offsets = np.zeros((len(curves.curves), block.count), draws.dtype)
-            offsets[started] = starts.loss[:, None] - law_losses(starts, block)
         for rows in _tiles(points):
             tile = _Tile(points, rows, block)
             gathered = gather(tile, block.coefficients, np)
             loss = law.loss(tile, gathered, np)
-            if started.size:
-                loss = loss + offsets[tile.curve_index] * law.kept(tile, gathered, np)
+            if offsets is not None:
+                loss = loss + offsets[tile.curve_index, place] * law.kept(tile, gathered, np)
             found[rows, place] = loss
-    return found
-
-
-def law_losses(points: Points, draws: Draws) -> Floats:
-    """Return the losses that the law itself gives, wherever curves start, shape (points, draws)."""
-    found = np.empty((points.steps.size, draws.count), draws.dtype)
-    for rows in _tiles(points):
-        tile = _Tile(points, rows, draws)
-        found[rows] = draws.frame.law.loss(tile, gather(tile, draws.coefficients, np), np)
     return found
 
 
@@ -263,27 +266,24 @@ def _placed(curves: Curves, draws: Draws) -> Iterator[tuple[slice | Ints, slice,
                 tile, pretraining, block.parameters, block.coefficients, np
             )
             if levels is not None:
-                unmeasured, size = (level[tile.curve_index] for level in levels)
-                level = size * kept_level(frame, tile, block.coefficients)
-                scales = replace(scales, offset=np.where(unmeasured, level, scales.offset))
+                level = levels[tile.curve_index] * kept_level(frame, tile, block.coefficients)
+                own_offset = np.where(np.isnan(level), scales.offset, level)
+                scales = replace(scales, offset=own_offset)
             yield rows, place, Placed(scales, *own[:-1]), own[-1]
 
 
-def _unmeasured_levels(curves: Curves, draws: Draws) -> tuple[Any, Floats] | None:
-    """Return which CPT curves start at bases that nobody measured, and the sd of these; None without."""
-    which = [
-        curve.continual and not curve.base_known and bool(curve.base_steps)
-        for curve in curves.curves
-    ]
-    if not any(which):
-        return None
-    sizes = np.zeros((len(which), draws.count), draws.dtype)
-    for place in np.flatnonzero(which):
-        curve = curves.curves[place]
-        domain = draws.frame.domains.index(curve.domain)
-        end = (curve.base_steps, curve.base_rate)
-        sizes[place] = unmeasured_level(draws.frame, draws.parameters, domain, *end)
-    return np.array(which)[:, None], sizes
+def _unmeasured_levels(curves: Curves, draws: Draws) -> Floats | None:
+    """Return the sd of the start of each CPT curve from a base that nobody measured; None without any.
+
+    Shape (curves, draws), NaN of the other curves.
+    """
+    frame = draws.frame
+    levels = np.full((len(curves.curves), draws.count), np.nan, draws.dtype)
+    for level, curve in zip(levels, curves.curves, strict=True):
+        if curve.continual and not curve.base_known and curve.base_steps:
+            domain, end = frame.domains.index(curve.domain), (curve.base_steps, curve.base_rate)
+            level[:] = unmeasured_level(frame, draws.parameters, domain, *end)
+    return None if np.isnan(levels).all() else levels
 
 
 def _tiles(points: Points) -> Iterator[slice | Ints]:
@@ -328,12 +328,9 @@ class _Tile:
 
     def learning_rate_levels(self, coefficients: Any, xp: Any) -> tuple[Floats, Floats]:
         """Return the levels of PT and CPT in each draw, shape (rows or 1, draws)."""
-        basis = self._own(self._draws.level_basis)
-        before, after = (
-            self._draws.form.levels_in_draws(self._series(name), basis)
-            for name in ("level_pt", "level_cpt")
-        )
-        return before, after
+        form, basis = self._draws.form, self._own(self._draws.level_basis)
+        before, after = (self._series(name) for name in ("level_pt", "level_cpt"))
+        return form.levels_in_draws(before, basis), form.levels_in_draws(after, basis)
 
     def shift_area(self, coefficients: Any, xp: Any) -> Floats:
         """Return the forward area of the shift in each draw, shape (rows or 1, draws or 1)."""

@@ -346,16 +346,16 @@ def _quantity_directions(free: FreeParameters, study: Study, places: Floats) -> 
             "effect": derived.derived_quantities(free.frame, study, values),
             "coefficient": law.coefficients(values, np),
         }
-    for kind, quantities in asked.items():
-        for name, value in quantities.items():
-            split = value.reshape(len(places), 2, size, -1)
-            slopes = finite((split[:, 0] - split[:, 1]) / (2 * STEP))
-            if name in ALONG:
-                continue
-            members = free.frame.domains if value.ndim == 2 else ("all",)
-            for i, member in enumerate(members):
-                if slopes[..., i].any():
-                    directions[kind, name, member] = slopes[..., i]
+        for kind, quantities in asked.items():
+            for name, value in quantities.items():
+                if name in ALONG:
+                    continue
+                split = value.reshape(len(places), 2, size, -1)
+                slopes = finite((split[:, 0] - split[:, 1]) / (2 * STEP))
+                members = free.frame.domains if value.ndim == 2 else ("all",)
+                for i, member in enumerate(members):
+                    if slopes[..., i].any():
+                        directions[kind, name, member] = slopes[..., i]
     return directions
 
 
