@@ -1,6 +1,7 @@
 """Plans: which runs to predict, from which bases, and at which steps."""
 
 import warnings
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -219,14 +220,13 @@ def with_base_losses(study: Study, domains: Iterable[str], plan: Study) -> Study
 
 def _law_steps(study: Study, domains: Sequence[str], sets: Sequence[str], asked: Steps) -> Steps:
     """Return where the law is needed: a third set needs both losses, and where it was measured itself."""
-    runs = dict.fromkeys(run for run, _ in asked)
-    every: dict[str, set[int]] = {run: set() for run in runs}
+    every = defaultdict[str, set[int]](set)
     for (run, domain), steps in asked.items():
         every[run].update(steps)
         if domain in sets and run in study:
             measured = study.curve(run, domain)[0]
             every[run].update(int(step) for step in measured[measured > 0])
-    return {(run, domain): every[run] for run in runs for domain in domains}
+    return {(run, domain): steps for run, steps in every.items() for domain in domains}
 
 
 def _wanted_steps(

@@ -108,14 +108,12 @@ def read_pairs(
         table, place, word = source, "scores", "row"
     else:
         table, place, word = read_table(Path(source)), str(source), row_word(Path(source))
-    check, needed = Check(), [key for key, own in Pair.model_fields.items() if own.is_required()]
-    for name in needed:
-        if name not in table.columns:
-            check.add(place, f"there is no column {name}", f"give the columns {', '.join(needed)}")
-    check.raise_problems()
-    if table.empty:
-        check.add(place, "there is no pair", "give one row per checkpoint and benchmark")
-    listed = []
+    needed = [key for key, own in Pair.model_fields.items() if own.is_required()]
+    lacking = [f"column {name}" for name in needed if name not in table]
+    if lacking or table.empty:
+        fix = f"give the columns {', '.join(needed)}, one row per checkpoint and benchmark"
+        raise StudyError.at(place, f"there is no {[*lacking, 'pair'][0]}", fix)
+    check, listed = Check(), []
     for label, row in table[table.columns.intersection(list(Pair.model_fields))].iterrows():
         where = f"{place}, {word} {label}"
         pair = check.run("", checked, Pair, row.to_dict(), where, FIX)
@@ -335,26 +333,24 @@ def score_table(
     """
     kind = str(dataset.attrs["kind"])
     known = dataset["domain"].to_numpy().tolist()
-    for name, link in fit.links.items():
-        if (domain := link.pairs.domain) not in known:
-            problem = f"its scores go with {domain}, which is not forecast"
-            raise PlanError.at(f"benchmark {name}", problem, f"ask for it too: --sets {domain}")
     variable = "expected" if kind == "expected" else "loss"
     draws = dataset.sizes["chain"] * dataset.sizes["draw"]
     parts = []
     for place, (name, link) in enumerate(fit.links.items()):
+        if (domain := link.pairs.domain) not in known:
+            problem = f"its scores go with {domain}, which is not forecast"
+            raise PlanError.at(f"benchmark {name}", problem, f"ask for it too: --sets {domain}")
         resampled = link.resampled(draws, seed + place)
-        generator = np.random.default_rng([seed, place])
-        curves = dataset[variable].sel(domain=link.pairs.domain)
+        curves = dataset[variable].sel(domain=domain)
         points = curves.stack(sample=("chain", "draw"), point=("run", "step")).dropna("point")
         losses = points.transpose("point", "sample").to_numpy()
         scores = resampled.scores(losses)
         if kind != "expected":
-            scores = resampled.drawn(losses, generator)
+            scores = resampled.drawn(losses, np.random.default_rng([seed, place]))
         rows = points["point"].to_index().to_frame(index=False)
         notes = dataset["outside"].to_series().loc[rows["run"]]
         outside = _outside(np.median(losses, axis=1), link.pairs.losses, notes)
-        rows = rows.assign(benchmark=name, domain=link.pairs.domain, **summary(scores.T, interval))
+        rows = rows.assign(benchmark=name, domain=domain, **summary(scores.T, interval))
         parts.append(rows.assign(kind=kind, outside=outside))
     table = pd.concat(parts, ignore_index=True)
     table.attrs["interval"] = interval
