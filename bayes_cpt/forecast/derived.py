@@ -59,24 +59,11 @@ class Typical:
         Raw learning rate.
     replay : float
         0 where there are no CPT runs.
-    base : str
-        What is taken of its base, in words.
-    targets : int
-        How many there are.
     """
 
     steps: int
     peak: float
     replay: float
-    base: str = "base not annealed"
-    targets: int = 1
-
-    @property
-    def words(self) -> str:
-        """What it is, for the reader of a table."""
-        shape = f"half-cosine from learning rate {self.peak:g} to 0"
-        mixture = f", {self.targets} targets in equal shares" if self.targets > 1 else ""
-        return f"{self.steps} steps, {shape}, replay {self.replay:g}{mixture}, {self.base}"
 
     @classmethod
     def of(cls, study: Study) -> "Typical":
@@ -86,9 +73,16 @@ class Typical:
             steps=int(np.median([run.schedule.steps for run in runs])),
             peak=float(np.median([run.schedule.peak for run in runs])),
             replay=float(np.median([run.replay or 0.0 for run in runs])),
-            base="base re-warmed from 0" if unknown_base(study) else cls.base,
-            targets=len(study.targets),
         )
+
+
+def typical_words(study: Study) -> str:
+    """Return what a study's typical run is, for the reader of a table."""
+    typical, targets = Typical.of(study), len(study.targets)
+    shape = f"half-cosine from learning rate {typical.peak:g} to 0"
+    mixture = f", {targets} targets in equal shares" if targets > 1 else ""
+    base = "base re-warmed from 0" if unknown_base(study) else "base not annealed"
+    return f"{typical.steps} steps, {shape}, replay {typical.replay:g}{mixture}, {base}"
 
 
 def check_continual(frame: BoundModel, otherwise: str) -> None:

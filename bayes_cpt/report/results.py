@@ -28,7 +28,7 @@ NAMED = 8
 
 def effects_table(posterior: "Posterior", determined: pd.DataFrame, interval: float = 0.9) -> Table:
     """Return what moves the last loss of a typical run, of `identify.determination` with that interval."""
-    from bayes_cpt.forecast.derived import Typical
+    from bayes_cpt.forecast.derived import typical_words
     from bayes_cpt.identify.determination import settled
 
     effects, called = determined[determined["kind"] == "effect"], notation()["effects"]
@@ -38,7 +38,7 @@ def effects_table(posterior: "Posterior", determined: pd.DataFrame, interval: fl
     wide = marked.pivot_table("cell", "quantity", "domain", "first", sort=False)
     notes = []
     if posterior.study.continual_runs:
-        notes.append(f"Of a run of {Typical.of(posterior.study).words}")
+        notes.append(f"Of a run of {typical_words(posterior.study)}")
     if not firm.all():
         notes.append("* left open: the prior decides, or no two runs differ in it")
     return Table.of(

@@ -11,7 +11,7 @@ watched by a fit of the nine others (``python -m testbench.watch --unseen``): wi
 re-warms an annealed base, the only one of its kind, gives an alarm at the level of 5 %.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Self
@@ -52,7 +52,7 @@ class Row:
     domain: str
 
 
-def rows_at(domains: Sequence[str], steps: Sequence[int]) -> tuple[Row, ...]:
+def rows_at(domains: Sequence[str], steps: Iterable[int]) -> tuple[Row, ...]:
     """Return the evaluations on all validation sets at some steps, in time."""
     return tuple(Row(int(step), domain) for step in sorted(steps) for domain in domains)
 

@@ -87,71 +87,6 @@ def schedules_from(run: Run, now: int) -> dict[str, tuple[Schedule, int]]:
     return found
 
 
-def continuations(
-    posterior: Posterior,
-    run: Run,
-    plan: Study,
-    points: Mapping[int, Mapping[str, float]],
-    objective: Objective,
-    *,
-    interval: float = 0.9,
-    seed: int = 0,
-) -> Continuations:
-    """Return what else could be done with a run, against going on as planned.
-
-    Parameters
-    ----------
-    posterior : Posterior
-    run : Run
-        Of the plan.
-    plan : Study
-        Where the run is, with its base's losses.
-    points : mapping of int to mapping of str to float
-        Measured losses by step and validation set, nats/token.
-    objective : Objective
-        Its weights and costs count; its constraints do not.
-    interval : float
-        Mass of the central intervals.
-    seed : int
-    """
-    now, total = max(points, default=0), run.schedule.steps
-    if not 0 < now < total:
-        return Continuations(objective.name, ())
-    others = schedules_from(run, now)
-    domains, roles = posterior.frame.domains, posterior.frame.roles
-    objective = objective.of_measured(domains, roles)
-    steps = sorted({*points, *(end for _, end in others.values()), total})
-    rows = rows_at(domains, steps)
-    weights = dict(zip(domains, objective.combination(domains, roles), strict=True))
-
-    def drawn(other: Run) -> Floats:
-        return drawn_curves(posterior, plan, other, rows, DRAWS, seed)[0]
-
-    def combined(losses: Floats, step: int) -> Floats:
-        total = sum(weights[r.domain] * losses[:, i] for i, r in enumerate(rows) if r.step == step)
-        return np.asarray(total + objective.cost(step, plan.resources))
-
-    planned = drawn(run)
-    seen = [place for place, row in enumerate(rows) if row.domain in points.get(row.step, {})]
-    measured = np.array([points[rows[place].step][rows[place].domain] for place in seen])
-    end = combined(planned, total)
-    gains = {
-        name: (last, end - combined(drawn(replace(run, schedule=schedule)), last))
-        for name, (schedule, last) in others.items()
-    }
-    if set(points[now]) >= set(domains):
-        loss = sum(weights[domain] * points[now][domain] for domain in domains)
-        gains[STOP] = (now, end - loss - objective.cost(now, plan.resources))
-    width = NormalDist().inv_cdf(0.5 + interval / 2)
-    ways = []
-    for name, (last, gain) in gains.items():
-        mean, spread = _given(gain, planned[:, seen], measured)
-        better = 1.0 - NormalDist(mean, max(spread, 1e-12)).cdf(0.0)
-        low, high = mean - width * spread, mean + width * spread
-        ways.append(Continuation(name, last, mean, low, high, better))
-    return Continuations(objective.name, tuple(sorted(ways, key=lambda way: -way.mean)))
-
-
 def _given(gain: Floats, seen: Floats, measured: Floats) -> tuple[float, float]:
     """Return mean and standard deviation of a gain given what was measured."""
     off = seen - seen.mean(axis=0)
@@ -282,6 +217,8 @@ class Watcher:
         residuals, fitted = self.posterior.frame.spec.residuals, self.posterior.study
         pretraining = self._run.phase == "pt"
         self._first = first_step(fitted, self._run, residuals) if pretraining else 0.0
+        # Half of a central interval, in sds.
+        self._width = NormalDist().inv_cdf(0.5 + self.interval / 2)
 
     def update(self, step: int, losses: Mapping[str, float]) -> Status:
         """Tell of an evaluation, and return how the run is doing.
@@ -427,12 +364,11 @@ class Watcher:
         self, rows: tuple[Row, ...], before: tuple[Floats, Floats], now: tuple[Floats, Floats]
     ) -> tuple[dict[str, dict[str, float]], dict[str, dict[str, float]]]:
         """Return forecast and gain left, of mean and sd of each row before and given the points."""
-        width = NormalDist().inv_cdf(0.5 + self.interval / 2)
         forecast, gains = {}, {}
         for place, row in enumerate(rows):
             if row.step == self._run.schedule.steps:
-                planned, wide = float(before[0][place]), float(width * before[1][place])
-                mean, half = float(now[0][place]), float(width * now[1][place])
+                planned, wide = float(before[0][place]), float(self._width * before[1][place])
+                mean, half = float(now[0][place]), float(self._width * now[1][place])
                 ends = {"planned_lower": planned - wide, "planned_upper": planned + wide}
                 forecast[row.domain] = _band(mean, half) | ends
                 if (loss := self._losses.get(row.domain)) is not None:
@@ -440,18 +376,51 @@ class Watcher:
         return forecast, gains
 
     def continuations(self, objective: "str | Path | dict[str, Any] | Objective") -> Continuations:
-        """Return what else could be done with the rest of the run.
+        """Return what else could be done with the rest of the run, against going on as planned.
 
         Parameters
         ----------
         objective : str, path, dict or Objective
-            As `bayes_cpt.decisions.objective.read_objective` takes it.
+            As `bayes_cpt.decisions.objective.read_objective` takes it. Its weights and costs count; its
+            constraints do not.
         """
+        aim, resources = read_objective(objective), self._study.resources
         points = {} if self.diverged is not None or self.disagreements else self.points
-        aim = read_objective(objective)
-        return continuations(
-            self.posterior, self._run, self._study, points, aim, interval=self.interval
-        )
+        run, now, total = self._run, max(points, default=0), self._run.schedule.steps
+        if not 0 < now < total:
+            return Continuations(aim.name, ())
+        others = schedules_from(run, now)
+        domains, roles = self.posterior.frame.domains, self.posterior.frame.roles
+        aim = aim.of_measured(domains, roles)
+        weights = np.array(aim.combination(domains, roles))
+        rows = rows_at(domains, {*points, *(end for _, end in others.values()), total})
+
+        def drawn(other: Run) -> Floats:
+            return drawn_curves(self.posterior, self._study, other, rows, DRAWS, seed=0)[0]
+
+        def combined(losses: Floats, step: int) -> Floats:
+            here = [row.step == step for row in rows]
+            return np.asarray(losses[:, here] @ weights + aim.cost(step, resources))
+
+        planned = drawn(run)
+        seen = [place for place, row in enumerate(rows) if row.domain in points.get(row.step, {})]
+        measured = np.array([points[rows[place].step][rows[place].domain] for place in seen])
+        end = combined(planned, total)
+        gains = {
+            name: (last, end - combined(drawn(replace(run, schedule=schedule)), last))
+            for name, (schedule, last) in others.items()
+        }
+        if set(points[now]) >= set(domains):
+            loss = weights @ [points[now][domain] for domain in domains]
+            gains[STOP] = (now, end - loss - aim.cost(now, resources))
+        ways = []
+        for name, (last, gain) in gains.items():
+            mean, spread = _given(gain, planned[:, seen], measured)
+            better = 1.0 - NormalDist(mean, max(spread, 1e-12)).cdf(0.0)
+            ways.append(
+                Continuation(name, last, **_band(mean, self._width * spread), probability=better)
+            )
+        return Continuations(aim.name, tuple(sorted(ways, key=lambda way: -way.mean)))
 
     def state(self) -> dict[str, Any]:
         """Return all that is known of the run, ready for JSON; its size is bounded."""

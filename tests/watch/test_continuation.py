@@ -3,7 +3,6 @@ from dataclasses import replace
 import pytest
 from synthetic import lab, prior_as_posterior
 
-from bayes_cpt.decisions.objective import read_objective
 from bayes_cpt.forecast.plans import with_base_losses
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.report.forecasts import advice
@@ -12,7 +11,7 @@ from bayes_cpt.study.schedules import constant
 from bayes_cpt.study.study import Study
 from bayes_cpt.watch import Watcher
 from bayes_cpt.watch.expected import drawn_curves, rows_at
-from bayes_cpt.watch.watcher import STOP, Continuations, continuations, schedules_from
+from bayes_cpt.watch.watcher import STOP, Continuations, schedules_from
 
 NOW = 1200
 
@@ -45,8 +44,10 @@ def seen(posterior: Posterior, run: Run, plan: Study) -> dict[int, dict[str, flo
 
 def asked(posterior: Posterior, held: tuple[Run, Study], **costs: float) -> Continuations:
     run, plan = held
-    objective = read_objective({"weights": {"general": 0.5, "target": 0.5}, **costs})
-    return continuations(posterior, run, plan, seen(posterior, run, plan), objective)
+    watcher = Watcher(posterior, run.name, plan)
+    for step, losses in seen(posterior, run, plan).items():
+        watcher.tell(step, losses)
+    return watcher.continuations({"weights": {"general": 0.5, "target": 0.5}, **costs})
 
 
 def test_a_plan_that_never_decays_is_beaten_by_one_that_does(
@@ -77,8 +78,7 @@ def test_the_plan_itself_gains_nothing(posterior: Posterior, held: tuple[Run, St
     run, plan = held
     schedule = schedules_from(run, NOW)["decay to 0 evenly from now on"][0]
     same = replace(run, schedule=schedule)
-    objective = read_objective("balanced")
-    found = continuations(posterior, same, plan, seen(posterior, same, plan), objective)
+    found = asked(posterior, (same, replace(plan, runs=(same,))))
     even = next(own for own in found.ways if own.name.startswith("decay to 0 evenly"))
     assert even.mean == pytest.approx(0.0, abs=1e-9)
     assert even.upper - even.lower < 1e-6
