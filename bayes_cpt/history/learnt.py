@@ -16,7 +16,7 @@ from bayes_cpt.model.priors import (
     is_correlation,
 )
 from bayes_cpt.model.spec import ROLES, ModelSpec, sampled_labels
-from bayes_cpt.study.folder import toml_value
+from bayes_cpt.study.folder import table_lines, toml_value
 
 # Bounds of a lognormal are kept: its median stays inside by this factor.
 INSIDE = 1.01
@@ -104,18 +104,14 @@ def learnt_model(
     summary = f"{spec.summary}; priors learnt from {len(population.studies)} studies"
     changed = {"name": name, "summary": summary, "priors": priors}
     independent = spec.model_copy(update=changed | {"correlations": ()})
-    correlations = _correlations(
-        spec.correlations, population.pairs, chosen, sampled_labels(independent)
-    )
+    pairs = [own for own in population.pairs if own.shown and {own.first, own.second} <= {*chosen}]
+    correlations = _correlations(spec.correlations, pairs, sampled_labels(independent))
     new = independent.model_copy(update={"correlations": correlations})
     return Learnt(new, spec, population, chosen)
 
 
 def _correlations(
-    before: Sequence[Correlation],
-    pairs: Sequence[Pair],
-    labels: Sequence[Label],
-    sampled: Sequence[tuple[str, str | None]],
+    before: Sequence[Correlation], pairs: Sequence[Pair], sampled: Sequence[tuple[str, str | None]]
 ) -> tuple[Correlation, ...]:
     """Return the correlations of a model, and after them those that the population shows: these count.
 
@@ -123,13 +119,11 @@ def _correlations(
     """
     stated = list(before)
     for pair in pairs:
-        if not (pair.shown and pair.first in labels and pair.second in labels):
-            continue
+        names = f"{len(pair.studies)} studies {_named(pair.studies)}"
         correlation = Correlation(
             between=(_end(pair.first), _end(pair.second)),
             value=round(pair.correlation, 2),
-            reason=f"Learnt from {len(pair.studies)} studies {_named(pair.studies)}, "
-            f"probability {pair.probability:.3f}.",
+            reason=f"Learnt from {names}, probability {pair.probability:.3f}.",
         )
         # The likeliest come first: one that no distribution has beside these is left out.
         if is_correlation(correlation_matrix(sampled, [*stated, correlation])):
@@ -179,19 +173,12 @@ def learnt_text(found: Learnt, extends: str, digests: dict[str, str], seed: int)
     if kept:
         names = ", ".join("/".join(label).removesuffix(f"/{SHARED}") for label in kept)
         lines.append(f"# Too few of them determine these, which keep their priors: {names}.")
-    lines += [
-        "",
-        f"extends = {toml_value(extends)}",
-        f"name = {toml_value(found.spec.name)}",
-        f"summary = {toml_value(found.spec.summary)}",
-    ]
+    about = {"extends": extends, "name": found.spec.name, "summary": found.spec.summary}
+    lines += ["", *(f"{key} = {toml_value(value)}" for key, value in about.items()), ""]
     for parameter in found.changed:
-        prior = found.spec.priors[parameter]
-        lines += ["", f"[priors.{parameter}]", f"reason = {toml_value(prior.reason)}"]
-        for role in ("every", *ROLES):
-            if (family := getattr(prior, role)) is not None:
-                lines.append(f"{role} = {toml_value(family.model_dump(exclude_none=True))}")
+        keys = found.spec.priors[parameter].model_dump(mode="json")
+        lines += table_lines(["priors", parameter], keys)
     for pair in found.spec.correlations:
-        keys = pair.model_dump(mode="json").items()
-        lines += ["", "[[correlations]]", *(f"{key} = {toml_value(value)}" for key, value in keys)]
-    return "\n".join(lines) + "\n"
+        keys = pair.model_dump(mode="json")
+        lines += table_lines(["correlations"], keys, one_of_several=True)
+    return "\n".join(lines)

@@ -15,7 +15,7 @@ out. With S the spreads and ``A = 1 + S R'R S``, that takes ``K = 1 - A^-1`` and
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -177,16 +177,9 @@ def learn_population(
         raise StudyError.at("learn-priors", problem, "name more studies")
     model = population_model(evidence, labels, wider)
     compiled = nutpie.compile_pymc_model(model)
-    for target_accept in TARGET_ACCEPTS:
-        drawn, problems = sampled(
-            compiled,
-            ("mean", "spread"),
-            draws=DRAWS,
-            tune=TUNE,
-            target_accept=target_accept,
-            seed=seed,
-            cores=1,
-        )
+    settings: dict[str, Any] = {"draws": DRAWS, "tune": TUNE, "seed": seed, "cores": 1}
+    for share in TARGET_ACCEPTS:
+        drawn, problems = sampled(compiled, ("mean", "spread"), target_accept=share, **settings)
         if not problems:
             break
     mean, spread = drawn.values()
@@ -213,6 +206,8 @@ def weigh_pairs(
     Draws of the population have shape (draws, labels); what studies say, `Evidence.information`, has the
     shapes (studies, labels, labels) and (studies, labels).
     """
+    from scipy.special import expit, logit, logsumexp
+
     some = np.linspace(0, len(mean) - 1, min(PAIR_DRAWS, len(mean))).astype(int)
     mean, spread = mean[some], spread[some]
     informed, pulls = pair_information(mean, spread, directions, values)
@@ -225,7 +220,10 @@ def weigh_pairs(
                 continue
             log_ratios = log_likelihood_ratios(informed, pulls, a, b)
             value = _predictive(mean[:, [a, b]], spread[:, [a, b]], log_ratios, generator)
-            pairs.append(Pair(first, second, value, _probability(log_ratios), both))
+            # That they go together at all.
+            log_factor = logsumexp(log_ratios, b=GRID_PRIOR / len(log_ratios))
+            probability = float(expit(logit(EXPECTED) + log_factor))
+            pairs.append(Pair(first, second, value, probability, both))
     return tuple(sorted(pairs, key=lambda pair: -pair.probability))
 
 
@@ -253,14 +251,6 @@ def log_likelihood_ratios(informed: Floats, pulls: Floats, a: int, b: int) -> Fl
     form = 2.0 * joint * pull_a * pull_b - rho * (of_b * pull_a**2 + of_a * pull_b**2)
     ratios = 0.5 * (rho * form / determinant - np.log(determinant))
     return np.asarray(ratios.sum(axis=2).T)
-
-
-def _probability(log_ratios: Floats) -> float:
-    """Return the probability that two parameters go together at all."""
-    from scipy.special import expit, logit, logsumexp
-
-    log_factor = logsumexp(log_ratios, b=GRID_PRIOR / len(log_ratios))
-    return float(expit(logit(EXPECTED) + log_factor))
 
 
 def _predictive(
