@@ -163,15 +163,15 @@ class Changes:
         return np.asarray(values[..., self.steps >= LATE * self.steps[-1]].mean(axis=-1))
 
 
-def _posterior_of_weights(data: Sequence[Changes], sizes: Sizes) -> tuple[Floats, Floats, Floats]:
-    """Return precision, and precision times mean, of the weights, and what data cost whatever these are."""
+def _posterior_of_weights(data: Sequence[Changes], sizes: Sizes) -> tuple[Floats, ...]:
+    """Return precision and precision times mean of the weights, square of the data, log determinant."""
     parts = [own.products(sizes) for own in data]
     products, determinant = (np.sum(part, axis=0) for part in zip(*parts, strict=True))
     targets = products.shape[-1] - 2
     prior = np.eye(1 + targets) / WEIGHT_SD**2
     means = WEIGHT_MEAN / np.array([1.0, *[targets] * targets])
     projection = products[:, 1:, 0] + prior @ means
-    return prior + products[:, 1:, 1:], projection, products[:, 0, 0] + determinant
+    return prior + products[:, 1:, 1:], projection, products[:, 0, 0], determinant
 
 
 def draw_sizes(
@@ -190,11 +190,12 @@ def draw_sizes(
         """Return minus the log posterior density of log sizes, the weights integrated out."""
         places = logs.reshape(3, -1).T
         sizes = Sizes.of(places, steps, np.full(len(places), floor.mean()))
-        precision, projection, cost = _posterior_of_weights(means, sizes)
+        precision, projection, square, determinant = _posterior_of_weights(means, sizes)
         solved = np.linalg.solve(precision, projection[..., None])[..., 0]
-        cost += np.linalg.slogdet(precision)[1] - (projection * solved).sum(axis=1)
-        cost += ((places / SIZE_SDS) ** 2).sum(axis=1)
-        return np.asarray(0.5 * cost.reshape(logs.shape[1:]))
+        explained = (projection * solved).sum(axis=1)
+        likelihood = explained - square - determinant - np.linalg.slogdet(precision)[1]
+        prior = ((places / SIZE_SDS) ** 2).sum(axis=1)
+        return np.asarray(0.5 * (prior - likelihood).reshape(logs.shape[1:]))
 
     mode = minimize(surprise, np.zeros(3)).x
     curvature = hessian(surprise, mode, initial_step=DIFFERENCE, order=2, maxiter=1).ddf
@@ -207,7 +208,7 @@ def draw_sizes(
 
 def draw_weights(data: Sequence[Changes], sizes: Sizes, generator: np.random.Generator) -> Floats:
     """Return a draw of the weights in each draw of the law and the sizes, shape (draws, sets)."""
-    precision, projection, _ = _posterior_of_weights(data, sizes)
+    precision, projection, *_ = _posterior_of_weights(data, sizes)
     root = np.linalg.cholesky(precision)
     noise = generator.standard_normal(projection.shape)
     shifted = projection[..., None] + root @ noise[..., None]

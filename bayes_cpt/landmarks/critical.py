@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from bayes_cpt.arrays import Floats, central
+from bayes_cpt.arrays import central
 from bayes_cpt.forecast.evaluate import Draws
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.landmarks.decomposition import transferred
@@ -154,43 +154,37 @@ def critical_point(
         ]
     runs = posterior.study.continual_runs
     ratios = sorted({run.replay or 0.0 for run in runs}) if replays is None else list(replays)
-    name, frame = posterior.frame.spec.name, posterior.frame
-    points, before = (_points(own, ratios, name) for own in (laws, priors))
-    return CriticalPoint(points, before, posterior.study, frame)
-
-
-def _points(laws: Sequence[Draws], replays: list[float], model: str) -> xr.Dataset:
-    """Return the critical point in every draw of some laws, as `CriticalPoint.draws` holds it."""
-    parts = [_of_law(law, replays) for law in laws]
-    rise, area = (np.concatenate(own) for own in zip(*parts, strict=True))
-    dims, rate = ("draw", "replay"), laws[0].frame.reference.learning_rate
-    power = np.concatenate([law.coefficients.get("rho", np.ones(law.count)) for law in laws])
-    return xr.Dataset(
-        {
-            "rise": (dims, rise, {"units": "nats/token"}),
-            "forward_area": (dims, area, {"units": "LR^rho·steps"}),
-            "power": (("draw",), power),
-            "steps": (dims, area / rate ** power[:, None], {"units": "steps"}),
-        },
-        coords={"draw": np.arange(len(rise)), "replay": replays},
-        attrs={"learning_rate": rate, "model": model},
+    points, before = (
+        xr.concat([_of_law(law, ratios) for law in of_laws], "draw") for of_laws in (laws, priors)
     )
+    return CriticalPoint(points, before, posterior.study, posterior.frame)
 
 
-def _of_law(draws: Draws, replays: list[float]) -> tuple[Floats, Floats]:
-    """Return rise and forward area of the critical point under one law, shape (draws, replays) each.
+def _of_law(draws: Draws, replays: list[float]) -> xr.Dataset:
+    """Return the critical point in every draw of a law, as `CriticalPoint.draws` holds it.
 
     At the typical model size, where the law has one.
     """
-    sets, step = len(draws.frame.domains), constant(1, draws.frame.reference.learning_rate)
-    base, nowhere = Base("base", 1, step), (None,) * sets
-    runs = [Run("run", "cpt", step, base.name, replay) for replay in replays]
-    trials = [Trial(base, run, nowhere) for run in runs]
+    sets, rate = len(draws.frame.domains), draws.frame.reference.learning_rate
+    step, nowhere = constant(1, rate), (None,) * sets
+    base = Base("base", 1, step)
+    trials = [Trial(base, Run("run", "cpt", step, base.name, own), nowhere) for own in replays]
     points = trial_curves(draws.frame, draws.form, trials, [[1]] * len(trials)).points
     # The general validation set comes first.
     rise = transferred(draws.frame.law, points, draws.coefficients)[:, ::sets]
     size = sized(gather(points, draws.coefficients, np), "A")[:, ::sets]
     alpha = draws.coefficients["alpha"][:, :1]
+    power = draws.coefficients.get("rho", np.ones(draws.count))
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        area = np.exp((np.log(size) - np.log(rise)) / alpha)
-    return rise, np.where(rise > 0, area, np.inf)
+        area = np.where(rise > 0, np.exp((np.log(size) - np.log(rise)) / alpha), np.inf)
+    dims = ("draw", "replay")
+    return xr.Dataset(
+        {
+            "rise": (dims, rise, {"units": "nats/token"}),
+            "forward_area": (dims, area, {"units": "LR^rho·steps"}),
+            "power": ("draw", power),
+            "steps": (dims, area / rate ** power[:, None], {"units": "steps"}),
+        },
+        coords={"replay": replays},
+        attrs={"learning_rate": rate},
+    )
