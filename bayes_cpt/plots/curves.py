@@ -10,6 +10,7 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from bayes_cpt.forecast.drawn import gridded, point_table
 from bayes_cpt.forecast.plans import default_grid
 from bayes_cpt.identify.prior_predictive import above_zero, draw_at_bases
 from bayes_cpt.inference.posterior import Posterior
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 DRAWS, PRIOR_DRAWS, CURVES = 400, 1000, 25
 # Inches of a panel among small multiples; with many validation sets one stands in a row of a block.
 SMALL_PANEL, MANY_SETS = (2.4, 1.55), 3
-# Least height of a panel, nats/token.
+# Least height of a panel, nats/token, so that noise is not blown up.
 SPAN = 0.2
 # Of a forecast: panels in a row, inches of a panel, and height of learning rates as a share of that.
 COLUMNS, PANEL, STRIP = 4, (3.2, 2.1), 0.22
@@ -76,18 +77,15 @@ def prior_predictive(
     curves = frame.curves(plan, lambda run, _: default_grid(run), shown)
     with np.errstate(over="ignore", invalid="ignore"):
         losses = expected_loss(frame, draw_at_bases(frame, plan, PRIOR_DRAWS, seed), curves)
-    losses = losses[above_zero(losses)]
-    figure, axes = panels.blocks(frame.domains, shown, SMALL_PANEL)
-    names = [run.name for run in shown]
-    for index, curve in enumerate(curves.curves):
-        i = frame.domains.index(curve.domain)
-        panel = axes[i][names.index(curve.run)]
-        rows = np.flatnonzero(curves.points.curve_index == index)
-        steps, run_losses = curves.points.steps[rows], losses[:, rows]
-        ends = panels.band(panel, steps, run_losses, 0.9, color=colour(i))
-        panels.band(panel, steps, run_losses, 0.5, color=colour(i), alpha=1.5 * WIDE_BAND)
-        panel.plot(steps, run_losses[:CURVES].T, color=colour(i), linewidth=0.5, alpha=0.6)
-        measured = plan.curve(curve.run, curve.domain)
+    drawn = {"loss": losses[above_zero(losses)]}
+    curves_of = gridded(point_table(curves), frame.domains, drawn)["loss"]
+    figure, every = panels.blocks(frame.domains, shown, SMALL_PANEL)
+    for panel, run, domain, shade in every:
+        steps, loss = panels.draws_of(curves_of.sel(run=run.name, domain=domain))
+        ends = panels.band(panel, steps, loss, 0.9, color=shade)
+        panels.band(panel, steps, loss, 0.5, color=shade, alpha=1.5 * WIDE_BAND)
+        panel.plot(steps, loss[:CURVES].T, color=shade, linewidth=0.5, alpha=0.6)
+        measured = plan.curve(run.name, domain)
         panels.dots(panel, *measured, s=4.0)
         # Bands and measured losses are seen whole; single curves may leave the panel.
         seen = np.concatenate([*ends, measured[1]])
@@ -128,17 +126,17 @@ def fitted(posterior: Posterior, runs: Collection[str] | None = None) -> Figure:
     plan = study.subset([run.name for run in shown])
     bands = posterior.predict(plan, kind="new_run", draws=DRAWS)
     columns = 2 if len(domains) < MANY_SETS else 1
-    figure, axes = panels.blocks(domains, shown, SMALL_PANEL, columns)
-    for i, domain in enumerate(domains):
-        for panel, run in zip(axes[i], shown, strict=True):
-            own = bands.sel(run=run.name, domain=domain)
-            steps, loss = panels.draws_of(own["loss"])
-            panels.band(panel, steps, loss, 0.9, color=colour(i))
-            law = panels.draws_of(own["expected"])
-            panels.curve(panel, *law, (0.9,), color=colour(i), alpha=BAND)
-            # A base's own loss, at step 0, belongs to its CPT run.
-            panels.dots(panel, *study.curve(run.name, domain), after=steps[0] - 2)
-            panels.widen(panel, SPAN)
+    figure, every = panels.blocks(domains, shown, SMALL_PANEL, columns)
+    for panel, run, domain, shade in every:
+        own = bands.sel(run=run.name, domain=domain)
+        steps, loss = panels.draws_of(own["loss"])
+        panels.band(panel, steps, loss, 0.9, color=shade)
+        panels.curve(panel, *panels.draws_of(own["expected"]), (0.9,), color=shade, alpha=BAND)
+        # A base's own loss, at step 0, belongs to its CPT run.
+        panels.dots(panel, *study.curve(run.name, domain), after=steps[0] - 2)
+        low, high = panel.get_ylim()
+        apart = max(SPAN - (high - low), 0.0)
+        panel.set_ylim(low - apart / 2, high + apart / 2)
     entries = {
         "law's curve, median": panels.line(GREY),
         "law's curve, 90 % credible": panels.patch(GREY, 2 * BAND),

@@ -40,27 +40,27 @@ INTERVAL_WIDTHS = (1.2, 3.2)
 
 def blocks(
     domains: Sequence[str], runs: Sequence[Run], size: tuple[float, float], columns: int = 2
-) -> tuple[Figure, list[list[Axes]]]:
-    """Return a figure with a block per validation set of a panel per run, of that size, and their axes.
+) -> tuple[Figure, list[tuple[Axes, Run, str, str]]]:
+    """Return a figure with a block per validation set of a panel per run, of that size.
 
-    Each panel has its own loss axis: a fit is judged against the spread of its own curve.
+    Each panel comes with its run, its validation set and the colour of that. It has its own loss axis: a
+    fit is judged against the spread of its own curve.
     """
     columns = min(columns, len(runs))
     rows = math.ceil(len(runs) / columns)
     figure = new_figure(size[0] * columns * len(domains), size[1] * rows + 0.7)
     every = []
     for index, (part, domain) in enumerate(zip(halves(figure, len(domains)), domains, strict=True)):
-        grid = part.add_gridspec(rows, columns)
-        axes = [part.add_subplot(grid[divmod(i, columns)]) for i in range(len(runs))]
-        for i, (panel, run) in enumerate(zip(axes, runs, strict=True)):
+        for i, run in enumerate(runs):
+            panel = part.add_subplot(rows, columns, i + 1)
             dress(panel)
             title(panel, run.name, origin(run.replay, run.base))
             lowest = i >= len(runs) - columns
             step_axis(panel, run.schedule.steps, run.phase if lowest else "")
+            every.append((panel, run, domain, colour(index)))
         name = f"validation set: {domain}"
         part.suptitle(name, color=colour(index), fontsize=LARGE, fontweight="bold")
         part.supylabel(LOSS, fontsize="medium")
-        every.append(axes)
     return figure, every
 
 
@@ -187,13 +187,6 @@ def dots(
     style: dict[str, Any] = {"s": 7.0, "color": INK, "linewidths": 0.0, "label": "measured"}
     drawn = {"clip_on": False, "zorder": 3.0} | style | options
     axes.scatter(np.asarray(steps)[late], np.asarray(losses)[late], **drawn)
-
-
-def widen(axes: Axes, span: float) -> None:
-    """Let the vertical axis cover at least `span`, so that noise is not blown up."""
-    low, high = axes.get_ylim()
-    if high - low < span:
-        axes.set_ylim((low + high - span) / 2, (low + high + span) / 2)
 
 
 def title(axes: Axes, run: str, notes: Sequence[str]) -> None:

@@ -13,7 +13,7 @@ from bayes_cpt.plots import panels
 from bayes_cpt.plots.style import COLUMN, GREY, INK, LARGE, SMALL, colour, dress, new_figure, styled
 from bayes_cpt.validate.comparison import Comparison
 from bayes_cpt.validate.law_scores import CRPS, LOG_SCORE, STACK
-from bayes_cpt.validate.scores import MASSES, horizons, mean_scores
+from bayes_cpt.validate.scores import HORIZONS, MASSES, by_horizon
 
 # Of coverage: inches of a bin of horizons and of the two rows; how far lines of a bin lie apart, of the
 # distance of two bins; and the bars of a histogram.
@@ -108,19 +108,20 @@ def coverage(points: pd.DataFrame, axis: Literal["share", "ratio"] = "share") ->
     """
     if points.empty:
         raise ValueError("there are no scored points: nothing to draw")
-    found = horizons(points[axis], axis).remove_unused_categories()
-    binned, bins = points.assign(bin=found.astype(str)), list(found.categories)
-    domains = list(binned["domain"].unique())
+    found = by_horizon(points, axis, ["domain"])
+    bins = [name for name in HORIZONS[axis] if name in found["horizon"].to_numpy()]
+    domains = list(points["domain"].unique())
     width = BIN * max(len(bins), 3) * len(domains) + 1.0
     figure = new_figure(width, COVERAGE_HEIGHT + PIT_HEIGHT + 0.8)
     for part, domain in zip(panels.halves(figure, len(domains)), domains, strict=True):
         part.suptitle(f"validation set: {domain}", fontsize=LARGE, fontweight="bold")
-        rows = binned[binned["domain"] == domain]
+        scores = found[found["domain"] == domain].set_index("horizon").reindex(bins)
         top, bottom = part.subplots(2, 1, height_ratios=(COVERAGE_HEIGHT, PIT_HEIGHT))
-        _coverage(top, rows, bins)
-        labels = [f"{name}\n{(rows['bin'] == name).sum()} points" for name in bins]
+        _coverage(top, scores)
+        labels = [f"{name}\n{count:g} points" for name, count in scores["points"].fillna(0).items()]
         top.set(xticks=range(len(bins)), xticklabels=labels, xlabel=WORDS[axis])
-        density, edges = np.histogram(rows["pit"], BARS, (0.0, 1.0), density=True)
+        pits = points.loc[points["domain"] == domain, "pit"]
+        density, edges = np.histogram(pits, BARS, (0.0, 1.0), density=True)
         bottom.stairs(density, edges, color=colour(0), fill=True, alpha=0.6)
         bottom.axhline(1.0, label="what the bands promise, and a flat PIT", **PROMISED)
         label = "PIT: the predictive probability of less than was measured"
@@ -129,21 +130,20 @@ def coverage(points: pd.DataFrame, axis: Literal["share", "ratio"] = "share") ->
     return figure
 
 
-def _coverage(axes: Axes, rows: pd.DataFrame, bins: list[str]) -> None:
-    covered = mean_scores(rows, ["bin"])
+def _coverage(axes: Axes, scores: pd.DataFrame) -> None:
     for place, (mass, marker) in enumerate(zip(MASSES, MARKERS, strict=True)):
         axes.axhline(mass, **PROMISED)
         panels.beside(axes, f"{mass} %", mass, color=GREY)
         # Side by side, so that intervals do not hide each other.
-        where = [bins.index(name) + SPREAD * (place - 1) for name in covered["bin"]]
-        shares = 100 * covered[f"coverage_{mass}"]
-        half = 164.5 * covered[f"coverage_{mass}_error"].fillna(0.0)
+        where = np.arange(len(scores)) + SPREAD * (place - 1)
+        shares = 100 * scores[f"coverage_{mass}"]
+        half = 164.5 * scores[f"coverage_{mass}_error"].fillna(0.0)
         errors = [np.minimum(half, shares), np.minimum(half, 100 - shares)]
         style: Any = {"marker": marker, "markersize": 3.5, "linewidth": 1.0, "elinewidth": 0.7}
         style["label"] = f"inside the {mass} % band"
         axes.errorbar(where, shares, errors, color=colour(place), **style)
     label = "points inside the band (%)"
-    dress(axes, ylabel=label, xlim=(-0.5, len(bins) - 0.5), ylim=(0, 103))
+    dress(axes, ylabel=label, xlim=(-0.5, len(scores) - 0.5), ylim=(0, 103))
 
 
 @styled
