@@ -13,6 +13,7 @@ from typing import Annotated
 import typer
 from typer.main import get_command
 
+import bayes_cpt
 from bayes_cpt.cli.before_fit import check, prior
 from bayes_cpt.cli.decisions import decide, next_run, schedule
 from bayes_cpt.cli.demo import demo
@@ -54,12 +55,10 @@ def _help(docstring: str | None) -> str:
 
 
 app.command(name="import", help=_help(import_logs.__doc__))(import_logs)
-_MAKING = (init, check, fit, summary, predict)
-_USING = (
-    decide, planner, next_run, schedule, landmarks, compare, report, prior, learn_priors, export,
-    watch, forecast, advise, demo,
-)  # fmt: skip
-for _verb in (*_MAKING, *_USING):
+for _verb in (
+    init, check, fit, summary, predict, decide, planner, next_run, schedule, landmarks, compare, report,
+    prior, learn_priors, export, watch, forecast, advise, demo,
+):  # fmt: skip
     app.command(help=_help(_verb.__doc__))(_verb)
 
 _validate = typer.Typer()
@@ -69,9 +68,7 @@ app.add_typer(_validate, name="validate", help=_help(validate.__doc__))
 
 def _version(wanted: bool) -> None:
     if wanted:
-        from bayes_cpt import __version__
-
-        typer.echo(__version__)
+        typer.echo(bayes_cpt.__version__)
         raise typer.Exit
 
 

@@ -7,7 +7,7 @@ import typer
 from rich.text import Text
 
 import bayes_cpt
-from bayes_cpt.cli.log_options import numbers
+from bayes_cpt.cli.log_options import pairs
 from bayes_cpt.cli.options import command, listed
 from bayes_cpt.cli.output import Answer, Results
 from bayes_cpt.cli.running import advised
@@ -341,7 +341,7 @@ def schedule(
 
     results = Results(output)
     posterior = bayes_cpt.load(fit)
-    mixture = numbers("--targets", listed(targets)) if "=" in (targets or "") else targets
+    mixture = pairs("--targets", listed(targets), float) if "=" in (targets or "") else targets
     choice = choose_schedule(
         posterior, base, replay, steps, objective, targets=mixture, cap=cap, draws=draws
     )

@@ -246,17 +246,13 @@ def _shown(found: "Survey", tables: "dict[str, pd.DataFrame]", interval: float) 
     left = len(rows) - RUNS
     more = f" ({left} more runs in --json and in what -o writes)" if left > 0 else ""
     choice = tables["bases" if "bases" in tables else "peak_learning_rate"]
-    shown = [_response(found, choice, interval), Table.of("turning", rows.head(RUNS), more=more)]
+    values = choice["value"].map(lambda own: own if isinstance(own, str) else f"{own:.3g}")
+    named = {"run": found.run.name, "choice": choice["choice"].iloc[0], "interval": interval}
+    shown = [Table.of("response", choice.assign(value=values), **named)]
+    shown.append(Table.of("turning", rows.head(RUNS), more=more))
     if (critical := tables.get("critical_point")) is not None:
         shown.append(Table.of("critical", critical.head(REPLAYS)))
     return shown
-
-
-def _response(found: "Survey", table: "pd.DataFrame", interval: float) -> Table:
-    """Return the last losses of a run against one choice."""
-    values = table["value"].map(lambda own: own if isinstance(own, str) else f"{own:.3g}")
-    named = {"run": found.run.name, "choice": table["choice"].iloc[0]}
-    return Table.of("response", table.assign(value=values), interval=interval, **named)
 
 
 def _figures(

@@ -1,7 +1,7 @@
 """Options of commands that read logs: what a log does not contain, worded once."""
 
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from bayes_cpt.errors import Problem, ProblemError
@@ -35,8 +35,10 @@ def refused(place: str, problem: str, fix: str) -> OptionError:
     return OptionError(Problem(place, problem, fix))
 
 
-def pairs(option: str, values: Iterable[str] | None) -> dict[str, str]:
-    """Return options of the form NAME=VALUE; the last equals sign parts them.
+def pairs(
+    option: str, values: Iterable[str] | None, kind: Callable[[str], Any] = str
+) -> dict[str, Any]:
+    """Return options of the form NAME=VALUE, by name, texts or numbers; the last equals sign parts them.
 
     Raises
     ------
@@ -44,26 +46,15 @@ def pairs(option: str, values: Iterable[str] | None) -> dict[str, str]:
     """
     named = {}
     for value in values or ():
-        name, sign, rest = value.rpartition("=")
-        if not sign or not name or not rest:
+        name, _, text = (part.strip() for part in value.rpartition("="))
+        if not name or not text:
             raise refused(option, f"{value!r} is not a pair", f"write it as in {option} NAME=VALUE")
-        named[name.strip()] = rest.strip()
-    return named
-
-
-def numbers(option: str, values: Iterable[str] | None) -> dict[str, float]:
-    """Return options of the form NAME=NUMBER; see `pairs`."""
-    named = pairs(option, values)
-    found = {}
-    for name, text in named.items():
         try:
-            found[name] = float(text)
+            named[name] = kind(text)
         except ValueError:
-            problem = f"{text!r} is not a number"
-            raise refused(
-                f"{option} {name}", problem, f"write it as in {option} {name}=2.5"
-            ) from None
-    return found
+            problem, fix = f"{text!r} is not a number", f"write it as in {option} {name}=2.5"
+            raise refused(f"{option} {name}", problem, fix) from None
+    return named
 
 
 def given(**values: Any) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 import bayes_cpt
-from bayes_cpt.cli.log_options import OF_RUN, READING, numbers
+from bayes_cpt.cli.log_options import OF_RUN, READING, pairs
 from bayes_cpt.cli.options import command
 from bayes_cpt.cli.output import FIGURES, Answer, Output, OutputFile, Results, figure_file
 from bayes_cpt.report.tables import Table
@@ -159,7 +159,7 @@ def advise(
         target=target,
         batch=None if batch is None else _count(batch),
         peak=peak,
-        losses=numbers("--loss", loss),
+        losses=pairs("--loss", loss, float),
         interval=interval,
         seed=seed,
     )

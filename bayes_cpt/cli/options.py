@@ -74,10 +74,8 @@ def listed(text: str | None) -> tuple[str, ...]:
 
 def read_shares(text: str) -> tuple[float, ...]:
     """Return the shares of a list such as 0.25,0.5; none of the word none."""
-    if text == "none":
-        return ()
     try:
-        shares = tuple(float(part) for part in text.split(","))
+        shares = () if text == "none" else tuple(map(float, text.split(",")))
     except ValueError:
         shares = (0.0,)
     if not all(0 < share < 1 for share in shares):

@@ -130,8 +130,7 @@ class Output:
                 self.text(part)
         for note in answer.notes:
             self.note(note)
-        paths = {name: path for own in answer.written for name, path in own.paths.items()}
-        files = {name: str(path) for name, path in paths.items()}
+        files = {name: str(path) for own in answer.written for name, path in own.paths.items()}
         told = {"verdict": answer.verdict} | dict(answer.content) | {"files": files}
         self.result(asked | told)
         return 1 if answer.problems else 0
@@ -284,8 +283,6 @@ def write(path: Path, content: Content) -> None:
                 content(unfinished)
             else:
                 unfinished.write_text(content, encoding="utf-8")
-    except BrokenPipeError:
-        raise
     except OSError as error:
         _refused(path, error)
 

@@ -85,7 +85,7 @@ def predict(
 
     from bayes_cpt.forecast.plans import as_plan
     from bayes_cpt.forecast.scores import fitted_scores, score_table
-    from bayes_cpt.forecast.third_sets import weight_table
+    from bayes_cpt.forecast.third_sets import cause_names, weight_table
     from bayes_cpt.report.results import taken_columns
 
     file = OutputFile(output, SUFFIXES, fit, plan, at)
@@ -115,8 +115,12 @@ def predict(
         parts.append(Table.of("takes", taken, {"run": "run"} | shown))
     content = about | {"takes": takes if shown else {}, "replaced": file.replaces}
     if names:
-        content["weights"] = weight_table(posterior, names, draws, seed, interval)
-        parts.append(_weights(posterior, content["weights"], interval))
+        weights = weight_table(posterior, names, draws, seed, interval)
+        content["weights"] = weights
+        causes = " | ".join(f"of {own}={own}:interval" for own in cause_names(posterior.study))
+        weighed: Any = {"marked": weights["caution"], "interval": interval, "causes": causes}
+        explained = weights["explained"].clip(lower=0.0)
+        parts.append(Table.of("weights", weights.assign(explained=explained), **weighed))
     if scores is not None and drawn is not None:
         links = fitted_scores(scores, posterior.study, seed)
         score_bands = score_table(drawn, links, interval, seed)
@@ -155,12 +159,3 @@ def forecast(
     source = f"\nForecast by {posterior.frame.spec.name}, fitted to {posterior.study.name}."
     about = f"{WORDS[kind]}, with central {100 * interval:g} % bands."
     return content, forecast_words(bands).verdict, [source, about, forecast_table(bands)]
-
-
-def _weights(posterior: "Posterior", weights: "pd.DataFrame", interval: float) -> Table:
-    from bayes_cpt.forecast.third_sets import cause_names
-
-    causes = " | ".join(f"of {name}={name}:interval" for name in cause_names(posterior.study))
-    rows = weights.assign(explained=weights["explained"].clip(lower=0.0))
-    marked = weights["caution"]
-    return Table.of("weights", rows, marked=marked, interval=interval, causes=causes)

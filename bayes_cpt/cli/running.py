@@ -1,5 +1,6 @@
 """What verbs share: answers on a fit, interruptions, and lines that do not parse."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
 
 # Typer keeps click to itself, but not the class of its usage errors.
 UsageError: type[Exception] = typer.BadParameter.__bases__[0]
-EXAMPLE, MISSING, GUESS = "Example:", "Missing ", "Did you mean"
 # Checks of a law that alarm, that are named one by one.
 ALARMS = 6
 
@@ -114,17 +114,9 @@ def usage_words(error: Exception, program: str) -> str:
     place = context.command_path if context else program
     text = " ".join(error.format_message().replace("Value error, ", "").split())  # type: ignore[attr-defined]
     text = text if text.endswith((".", "?")) else f"{text}."
-    lines = _examples(context.command, text) if context else []
-    fix = f" As in: {', or '.join(lines)}" if lines else ""
-    return f"{place}: {text} See {place} --help.{fix}"
-
-
-def _examples(command: Any, text: str) -> list[str]:
-    """Return the examples of a command that lacks something, or of a group without its command."""
-    group = hasattr(command, "commands")
-    wanted = GUESS not in text if group else text.startswith(MISSING)
-    lines = [line.strip() for line in (command.help or "").splitlines()]
-    if not wanted or EXAMPLE not in lines:
-        return []
-    examples = [*lines[lines.index(EXAMPLE) + 1 :], ""]
-    return examples[: examples.index("")] if group else examples[: examples.index("")][:1]
+    example = re.search(r"Example:\n\s*(.+)", context.command.help or "") if context else None
+    # Of a group, such as validate, its command is lacking or wrong.
+    lacks = context and (text.startswith("Missing ") or hasattr(context.command, "commands"))
+    return f"{place}: {text} See {place} --help." + (
+        f" As in: {example[1]}" if example and lacks else ""
+    )

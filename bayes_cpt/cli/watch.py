@@ -12,7 +12,7 @@ from pydantic_core import to_json
 from rich.text import Text
 
 import bayes_cpt
-from bayes_cpt.cli.log_options import READING, numbers
+from bayes_cpt.cli.log_options import READING, pairs
 from bayes_cpt.cli.options import command
 from bayes_cpt.cli.output import Output, check_folder, write
 from bayes_cpt.report.tables import Table
@@ -126,7 +126,7 @@ def watch(
 
 def _limits(given: list[str] | None, domains: tuple[str, ...]) -> dict[str, float]:
     """Return the losses to end below, by validation set."""
-    limits = numbers("--below", given)
+    limits = pairs("--below", given, float)
     for domain, limit in limits.items():
         if domain not in domains:
             raise typer.BadParameter(
@@ -178,13 +178,11 @@ class _Looks:
         if written.machine:
             told = asdict(status) | {"verdict": status.verdict(), "trouble": trouble}
             told |= {"continuations": found.ways, "advised": found.advised}
-            if limits := {
-                name: own for name, own in self.limits.items() if name in status.forecast
-            }:
-                told["below"] = {
-                    name: below(status.forecast[name], limit, self.watcher.interval)
-                    for name, limit in limits.items()
-                }
+            told["below"] = {
+                name: below(status.forecast[name], limit, self.watcher.interval)
+                for name, limit in self.limits.items()
+                if name in status.forecast
+            }
             sys.stdout.write(f"{to_json(told, inf_nan_mode='constants').decode()}\n")
             sys.stdout.flush()
             return

@@ -7,12 +7,11 @@ The expressions are those from which the sampler's code is made, and the spread 
 import base64
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 import numpy as np
 import sympy
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment, PackageLoader
 from numpy.typing import ArrayLike
 
 from bayes_cpt.arrays import Floats
@@ -23,8 +22,8 @@ from bayes_cpt.laws.series import Interval
 from bayes_cpt.model.discrepancy import OWN_SHARE
 from bayes_cpt.model.printed_law import REFERENCE, Symbols, law_expressions
 from bayes_cpt.model.residuals import ONSET_SHARE, Placed, Scales, predictive_parts
-from bayes_cpt.model.setup import BoundModel
 from bayes_cpt.model.spec import ModelSpec
+from bayes_cpt.report import words
 from bayes_cpt.study.folder import toml_value
 from bayes_cpt.study.runs import Base
 
@@ -63,16 +62,10 @@ class UnknownToThePageError(SpecError):
         super().__init__([Problem(f"model {model}", problem, fix)])
 
 
-@cache
 def environment() -> Environment:
     """Return what finds the page's templates; HTML is escaped, JavaScript is not."""
-    return Environment(
-        loader=PackageLoader("bayes_cpt.planner", "assets"),
-        undefined=StrictUndefined,
-        autoescape=lambda name: name == "planner.html",
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    assets = PackageLoader("bayes_cpt.planner", "assets")
+    return words.environment().overlay(loader=assets, trim_blocks=True, lstrip_blocks=True)
 
 
 def javascript(expression: Any) -> str:
@@ -210,7 +203,11 @@ def law_draws(model: FinalLosses, codes: tuple[LawCode, ...], normals: Floats) -
         "areas": _area_nodes(model),
         "correlation": vars(model.correlation),
         "own_share": OWN_SHARE,
-        "misfit": misfit_table(frame),
+        # Where the logarithm of a discrepancy sets in, steps, and the share carried over an e-fold of them.
+        "misfit": {
+            "onset": ONSET_SHARE * frame.reference.steps,
+            "carried": frame.spec.residuals.misfit_memory,
+        },
         "parameters": [
             {name: packed(_own(model, name, place)) for name in code.parameters}
             for place, code in enumerate(codes)
@@ -257,17 +254,6 @@ def _own(model: FinalLosses, name: str, place: int) -> Floats:
     if dims is None:
         return values
     return values[:, frame.coords()[dims].index(frame.domains[place])]
-
-
-def misfit_table(frame: BoundModel) -> dict[str, Any]:
-    """Return what the variance of a discrepancy of size 1 follows from.
-
-    Where the logarithm sets in, steps, and the share that is carried over an e-fold of steps.
-    """
-    return {
-        "onset": ONSET_SHARE * frame.reference.steps,
-        "carried": frame.spec.residuals.misfit_memory,
-    }
 
 
 def base_states(model: FinalLosses, bases: tuple[Base, ...]) -> list[dict[str, Any]]:

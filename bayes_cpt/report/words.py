@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+from inspect import isfunction
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
@@ -68,13 +69,7 @@ def environment() -> Environment:
         undefined=StrictUndefined,
         autoescape=select_autoescape(["html"], default=False),
     )
-    templates.filters |= {
-        name: getattr(numbers, name)
-        for name in (
-            "between", "chance", "enumerated", "fixed", "held", "left_out", "listed", "percent",
-            "quantity", "signed", "steps", "supported", "with_error",
-        )
-    }  # fmt: skip
+    templates.filters |= {name: own for name, own in vars(numbers).items() if isfunction(own)}
     templates.globals |= {"sure": numbers.SURE, "many": numbers.MANY, "width": numbers.WIDTH}
     templates.filters["capital"] = lambda text: text[:1].upper() + text[1:]
     return templates
