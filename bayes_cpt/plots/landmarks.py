@@ -42,6 +42,8 @@ CURVES = {
     "expected": ("the run", INK, "-"),
 }
 BASE = ("power", "annealing_pt", "peak")
+# Rows of panels by the name of their vertical axis: curves by their names, each with colour and dashes.
+type Rows = dict[str, dict[str, tuple[xr.DataArray, str, str]]]
 # Where nothing was studied.
 SHADE: Any = {"color": GREY, "alpha": 0.12, "linewidth": 0.0, "zorder": 0}
 # Name and colour of the parts; a term that is not listed has its own name.
@@ -174,7 +176,7 @@ def response(*responses: Response) -> Figure:
     labels = [value if isinstance(value, str) else f"{value:.3g}" for value in values]
     domains = [str(domain) for domain in widest["domain"].to_numpy()]
     title, height = f"{widest.attrs['run']}: last loss against {choice}", ROW * len(values) + HEAD
-    figure, axes_row = panels.by_set(domains, SIZE[0], height + 0.4, title)
+    figure, [axes_row] = panels.by_set(domains, SIZE[0], height + 0.4, title)
     ways = {True: "re-warmed to the run's peak", False: "not re-warmed"}
     not_studied = np.flatnonzero(widest["outside"].to_numpy()[::-1] != "")
     for i, (axes, domain) in enumerate(zip(axes_row, domains, strict=True)):
@@ -220,18 +222,9 @@ def hidden_curves(curves: xr.Dataset, run: str | None = None) -> Figure:
         Medians with 90 % bands of the law's curves.
     """
     name = run or str(curves["run"].to_numpy()[0])
-    one_run = curves.sel(run=name)
-    domains = [str(domain) for domain in one_run["domain"].to_numpy()]
-    title = f"{name} between its hidden curves"
-    figure, axes_row = panels.by_set(domains, SIZE[0], SIZE[1] + 0.6, title)
-    for i, axes in enumerate(axes_row):
-        here = one_run.sel(domain=domains[i]).dropna("step")
-        for key, (label, shade, dashes) in CURVES.items():
-            _law_curve(axes, here[key], label, shade, dashes)
-        dress(axes, ticks=6, ylabel=LOSS if i == 0 else "")
-        panels.step_axis(axes, int(here["step"][-1]), "cpt")
-    panels.legend(figure, {"90 % credible band": panels.patch(GREY, BAND)})
-    return figure
+    own = curves.sel(run=name)
+    parts = {label: (own[key], *look) for key, (label, *look) in CURVES.items()}
+    return _of_the_law(f"{name} between its hidden curves", "cpt", {LOSS: parts})
 
 
 @styled
@@ -262,45 +255,45 @@ def decomposition(posterior: Posterior, plan: Plan = None, run: str | None = Non
     chosen = whole.run(run) if run else (whole.continual_runs or whole.runs)[0]
     name, phase = chosen.name, chosen.phase
     parts = decompose(posterior, plan, [name]).sel(run=name)
-    domains = [str(domain) for domain in parts["domain"].to_numpy()]
     of_base = parts[[part for part in BASE if part in parts]]
     base = of_base.to_dataarray().sum("variable", skipna=False)
-    added = [part for part in parts.attrs["parts"] if part not in BASE and parts[part].any()]
-
-    shades = {
-        part: PARTS.get(part, (part, PALETTE[k % len(PALETTE)])) for k, part in enumerate(added)
+    rows: Rows = {
+        LOSS: {
+            "expected loss": (parts["expected"], INK, "-"),
+            "base: forward area and PT annealing": (base, GREY, "--"),
+        }
     }
-    labels = (LOSS, "added to the base (nats/token)")[: 2 if added else 1]
-    title, last = f"What the expected loss of {name} is made of", int(parts["step"][-1])
-    figure = new_figure(max(4.2 * len(domains), 5.0), 2.3 * len(labels) + 0.6, title)
-    grid = figure.subplots(len(labels), len(domains), squeeze=False)
-    for i, domain in enumerate(domains):
-        own, lowest = parts.sel(domain=domain), grid[-1, i]
-        panels.name_set(grid[0, i], domain, i)
-        _law_curve(grid[0, i], own["expected"], "expected loss", INK)
-        on_base = "base: forward area and PT annealing"
-        _law_curve(grid[0, i], base.sel(domain=domain), on_base, GREY, "--")
-        if added:
-            lowest.sharey(grid[1, 0])
-            lowest.axhline(0.0, color=GREY, linewidth=0.7)
-        for part, (named, shade) in shades.items():
-            _law_curve(lowest, own[part], named, shade, alpha=BAND)
-        for axes, label in zip(grid[:, i], labels, strict=True):
-            dress(axes, ticks=6, ylabel="" if i else label)
-            panels.step_axis(axes, last, phase if axes is lowest else "")
-            axes.tick_params(labelbottom=axes is lowest)
+    added = [part for part in parts.attrs["parts"] if part not in BASE and parts[part].any()]
+    if added:
+        looks = [PARTS.get(part, (part, PALETTE[k % len(PALETTE)])) for k, part in enumerate(added)]
+        rows["added to the base (nats/token)"] = {
+            named: (parts[part], shade, "-")
+            for part, (named, shade) in zip(added, looks, strict=True)
+        }
+    return _of_the_law(f"What the expected loss of {name} is made of", phase, rows)
+
+
+def _of_the_law(title: str, phase: str, rows: Rows) -> Figure:
+    """Return medians and 90 % bands of the law's curves, a column per validation set."""
+    curves = [own for parts in rows.values() for own, *_ in parts.values()]
+    domains = [str(domain) for domain in curves[0]["domain"].to_numpy()]
+    last = int(curves[0].dropna("step", how="all")["step"][-1])
+    height = SIZE[1] * len(rows) + 0.6
+    width = max(SIZE[0], 5.0 / len(domains))
+    figure, grid = panels.by_set(domains, width, height, title, len(rows))
+    # What is added lies about 0, on one scale.
+    for axes in grid[1:].flat:
+        axes.axhline(0.0, color=GREY, linewidth=0.7)
+    for axes in grid[1:, 1:].flat:
+        axes.sharey(grid[1, 0])
+    for (row, i), axes in np.ndenumerate(grid):
+        label, parts = list(rows.items())[row]
+        for named, (curve, shade, dashes) in parts.items():
+            steps, draws = panels.draws_of(curve.sel(domain=domains[i]))
+            line: dict[str, Any] = {"color": shade, "linestyle": dashes, "label": named}
+            panels.curve(axes, steps, draws, (BAND_MASS,), alpha=BAND / 2, **line)
+        dress(axes, ticks=6, ylabel="" if i else label)
+        panels.step_axis(axes, last, phase if axes is grid[-1, i] else "")
+        axes.tick_params(labelbottom=axes is grid[-1, i])
     panels.legend(figure, {"90 % credible band": panels.patch(GREY, BAND)})
     return figure
-
-
-def _law_curve(
-    axes: Axes,
-    curve: xr.DataArray,
-    label: str,
-    shade: str,
-    dashes: str = "-",
-    alpha: float = BAND / 2,
-) -> None:
-    """Draw the median of a curve's draws over their central 90 %."""
-    line: dict[str, Any] = {"color": shade, "linestyle": dashes, "label": label}
-    panels.curve(axes, *panels.draws_of(curve), (BAND_MASS,), alpha=alpha, **line)

@@ -150,19 +150,14 @@ def beside(axes: Axes, text: str, place: float, x: float | None = None, **option
 
 
 def by_set(
-    domains: Sequence[str], width: float, height: float, title: str = ""
-) -> tuple[Figure, list[Axes]]:
-    """Return a figure with a panel per validation set, its name over it in its colour."""
+    domains: Sequence[str], width: float, height: float, title: str, rows: int = 1
+) -> tuple[Figure, Any]:
+    """Return a figure with a column of panels per validation set, its name above in its colour."""
     figure = new_figure(width * len(domains), height, title)
-    axes = list(figure.subplots(1, len(domains), squeeze=False)[0])
-    for index, (panel, domain) in enumerate(zip(axes, domains, strict=True)):
-        name_set(panel, domain, index)
-    return figure, axes
-
-
-def name_set(axes: Axes, domain: str, index: int) -> None:
-    """Write the name of a validation set over a panel, in its colour."""
-    axes.set_title(f"validation set: {domain}", color=colour(index), fontweight="bold")
+    grid = figure.subplots(rows, len(domains), squeeze=False)
+    for index, (panel, domain) in enumerate(zip(grid[0], domains, strict=True)):
+        panel.set_title(f"validation set: {domain}", color=colour(index), fontweight="bold")
+    return figure, grid
 
 
 def draws_of(curve: xr.DataArray) -> tuple[Floats, Floats]:
