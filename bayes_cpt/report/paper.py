@@ -10,7 +10,7 @@ from bayes_cpt.report.equation import latex as latex_equation
 from bayes_cpt.report.equation import law_equations
 from bayes_cpt.report.methods import CITATION, bibtex, cited
 from bayes_cpt.report.page import Report
-from bayes_cpt.report.tables import WRITERS, escape
+from bayes_cpt.report.tables import WRITERS, escape, markdown
 from bayes_cpt.report.words import environment, notation
 
 
@@ -20,37 +20,28 @@ def texts(report: Report) -> dict[str, str]:
     ``methods.tex``, ``sentences.tex``, ``equation.tex``, ``table-NAME.tex``, ``.md`` and ``.csv``,
     ``references.bib``, ``paper.tex``, which takes in all of them, and ``paper.md``.
     """
-    equations = law_equations(report.posterior.frame)
-    pieces = {
-        "methods.tex": "\n\n".join(map(_escape_citing, report.methods)) + "\n",
-        "sentences.tex": "\n\n".join(map(escape, report.sentences)) + "\n",
-        "equation.tex": "\n".join(
-            rf"\[ {latex_equation(own)} \]"
-            + (rf"\noindent({escape(own.note)})" if own.note else "")
-            for own in equations
-        )
-        + "\n",
-        "references.bib": bibtex(report.posterior, cited("\n".join(report.methods))),
-    }
-    for name, table in report.tables.items():
-        for suffix, write in WRITERS.items():
-            pieces[f"table-{name}{suffix}"] = write(table)
     facts = {
+        "report": report,
         "title": escape(f"{report.posterior.study.name}: what was fitted, and what follows"),
-        "tables": list(report.tables),
+        "equations": [
+            (latex_equation(own), own.note) for own in law_equations(report.posterior.frame)
+        ],
+        "tables": {name: markdown(table) for name, table in report.tables.items()},
         "figures": {
             f"figure-{name}": escape(notation()["figures"][name]["caption"])
             for name in report.figures(COLUMN)
         },
+        "escape": escape,
     }
-    pieces["paper.tex"] = environment().get_template("paper.tex").render(facts)
-    parts = ["## Results", *report.sentences, "## Methods", *report.methods]
-    parts += [
-        f"$$ {latex_equation(own)} $$" + (f"\n\n({own.note})" if own.note else "")
-        for own in equations
-    ]
-    parts += ["## Tables", *(WRITERS[".md"](table) for table in report.tables.values())]
-    pieces["paper.md"] = "\n\n".join(parts) + "\n"
+    pieces = {
+        name: environment().get_template(name).render(facts).strip() + "\n"
+        for name in ("paper.tex", "paper.md", "equation.tex")
+    }
+    pieces["methods.tex"] = "\n\n".join(map(_escape_citing, report.methods)) + "\n"
+    pieces["sentences.tex"] = "\n\n".join(map(escape, report.sentences)) + "\n"
+    pieces["references.bib"] = bibtex(report.posterior, cited("\n".join(report.methods)))
+    for name, table in report.tables.items():
+        pieces |= {f"table-{name}{suffix}": write(table) for suffix, write in WRITERS.items()}
     return pieces
 
 
