@@ -1,7 +1,7 @@
 """`bayes-cpt decide`, `next-run` and `schedule`: what to train, which short run first, how its LR falls."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 from rich.text import Text
@@ -12,9 +12,6 @@ from bayes_cpt.cli.options import command, listed
 from bayes_cpt.cli.output import Answer, Results
 from bayes_cpt.cli.running import advised
 from bayes_cpt.report.tables import Table
-
-if TYPE_CHECKING:
-    from bayes_cpt.decisions.decision import Decision
 
 # Runs that next-run prints; all are written.
 SHOWN = 6
@@ -149,12 +146,27 @@ def decide(
     )
     results.write("plan", "plan.toml", settings_text(decision.plan()))
     nothing = "No configuration of the space keeps the constraints; these come nearest."
+    valuation, searched = decision.valuation, decision.space
+    content = {
+        "objective": valuation.objective.model_dump(mode="json"),
+        "reference": valuation.reference.name if valuation.reference else None,
+        "space": {name: quantity.model_dump() for name, quantity in searched.quantities.items()}
+        | {"bases": [own.name for own in searched.bases], "decay_shape": searched.shapes},
+        "searched": searched.searched,
+        "draws": valuation.model.draws,
+        "candidates": len(decision.search.candidates),
+        "feasible": decision.feasible,
+        "value_of_perfect_information": _nats(decision.information),
+        "edges": [edge._asdict() for edge in decision.edges],
+        "binding": [str(valuation.objective.chances[place]) for place in decision.binding],
+        "notes": searched.notes,
+    }
     return advised(
         posterior,
         decision,
         interval,
         results,
-        _facts(decision),
+        content,
         tables={
             "contenders": decision.table(interval),
             "optimum": decision.optimum_table(interval),
@@ -170,25 +182,6 @@ def decide(
 def _nats(pair: tuple[float, float]) -> dict[str, float]:
     """Return an average over draws and its Monte Carlo error, for machines."""
     return dict(zip(("nats", "error"), pair, strict=True))
-
-
-def _facts(decision: "Decision") -> dict[str, Any]:
-    """Return the JSON of a decision apart from its tables."""
-    valuation, space = decision.valuation, decision.space
-    return {
-        "objective": valuation.objective.model_dump(mode="json"),
-        "reference": valuation.reference.name if valuation.reference else None,
-        "space": {name: quantity.model_dump() for name, quantity in space.quantities.items()}
-        | {"bases": [base.name for base in space.bases], "decay_shape": space.shapes},
-        "searched": space.searched,
-        "draws": valuation.model.draws,
-        "candidates": len(decision.search.candidates),
-        "feasible": decision.feasible,
-        "value_of_perfect_information": _nats(decision.information),
-        "edges": [edge._asdict() for edge in decision.edges],
-        "binding": [str(valuation.objective.chances[place]) for place in decision.binding],
-        "notes": space.notes,
-    }
 
 
 @command

@@ -1,6 +1,5 @@
 """`bayes-cpt summary` and `landmarks`: what a fit has learnt, of the law and beside its curves."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +14,6 @@ from bayes_cpt.report.tables import Table
 
 if TYPE_CHECKING:
     import pandas as pd
-    from matplotlib.figure import Figure
 
     from bayes_cpt.inference.posterior import Posterior
     from bayes_cpt.landmarks import Survey
@@ -207,12 +205,22 @@ def landmarks(
     run : NAME
         The run whose base and peak are varied [default: the first that anneals].
     """
-    from bayes_cpt.landmarks import survey
+    from bayes_cpt.landmarks import hidden_curves, survey
 
     results = Results(output)
     posterior = bayes_cpt.load(fit).of_target(target, "a survey of landmarks")
     found = survey(posterior, plan, run, draws=draws)
     tables, past = found.tables(interval), found.past()
+    plots, of_run, choices = bayes_cpt.plots, (found.plan, [found.run.name]), found.choices
+    figures = {
+        "landmarks": lambda: plots.landmarks(found.turning, choices and choices.critical),
+        "peak_learning_rate": lambda: plots.response(found.peaks),
+        "hidden_curves": lambda: plots.hidden_curves(hidden_curves(posterior, *of_run, draws)),
+        "decomposition": lambda: plots.decomposition(posterior, found.plan, found.run.name),
+    }
+    if choices:
+        figures["loss_potential"] = lambda: plots.response(choices.direct, choices.rewarmed)
+        figures["bases"] = lambda: plots.response(choices.bases)
     content = {
         "run": found.run.name,
         "horizon": found.turning.draws.attrs["horizon"],
@@ -231,7 +239,7 @@ def landmarks(
         results,
         content,
         tables=tables,
-        figures=_figures(posterior, found, draws),
+        figures=figures,
         parts=_shown(found, tables, interval),
         verbose=verbose,
     )
@@ -253,21 +261,3 @@ def _shown(found: "Survey", tables: "dict[str, pd.DataFrame]", interval: float) 
     if (critical := tables.get("critical_point")) is not None:
         shown.append(Table.of("critical", critical.head(REPLAYS)))
     return shown
-
-
-def _figures(
-    posterior: "Posterior", found: "Survey", draws: int
-) -> "dict[str, Callable[[], Figure]]":
-    from bayes_cpt.landmarks import hidden_curves
-
-    plots, name, plan, choices = bayes_cpt.plots, found.run.name, found.plan, found.choices
-    figures: dict[str, Callable[[], Figure]] = {
-        "landmarks": lambda: plots.landmarks(found.turning, choices.critical if choices else None),
-        "peak_learning_rate": lambda: plots.response(found.peaks),
-        "hidden_curves": lambda: plots.hidden_curves(hidden_curves(posterior, plan, [name], draws)),
-        "decomposition": lambda: plots.decomposition(posterior, plan, name),
-    }
-    if choices is not None:
-        figures["loss_potential"] = lambda: plots.response(choices.direct, choices.rewarmed)
-        figures["bases"] = lambda: plots.response(choices.bases)
-    return figures

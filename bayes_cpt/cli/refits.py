@@ -15,7 +15,6 @@ from bayes_cpt.report.tables import Table
 if TYPE_CHECKING:
     from bayes_cpt.model.spec import ModelSpec
     from bayes_cpt.study.study import Study
-    from bayes_cpt.validate.comparison import CurveLoo
 
 
 def validate() -> None:
@@ -210,8 +209,13 @@ def compare(
     """
     from bayes_cpt.report.numbers import left_out
     from bayes_cpt.report.numbers import listed as first_of
+    from bayes_cpt.report.words import sentence
     from bayes_cpt.validate.comparison import STACK_FILE
     from bayes_cpt.validate.tasks import fit_path
+
+    def tell_first(loo: Any) -> None:
+        facts = {"loo": loo, "reason": isinstance(loo, str)}
+        written.note(sentence("compare.txt", "first", facts))
 
     results = Results(output)
     loaded = bayes_cpt.read_study(study)
@@ -228,7 +232,7 @@ def compare(
             dask=dask,
             folder=output,
             progress=tell,
-            first=None if quick else lambda loo: written.note(_first(loo)),
+            first=None if quick else tell_first,
         )
     scores, loo = result.scores, result.curve_loo
     verdict, sentences = result.verdict(), result.sentences()
@@ -260,13 +264,6 @@ def compare(
     named = first_of(result.problems, NAMED)
     problems = [f"Not trustworthy: {named}"] if named else []
     return Answer(content, verdict, [*parts, *in_words(sentences)], problems, written=[results])
-
-
-def _first(loo: "CurveLoo | str") -> str:
-    """Return the first answer, which is told while the refits run."""
-    from bayes_cpt.report.words import sentence
-
-    return sentence("compare.txt", "first", {"loo": loo, "reason": isinstance(loo, str)})
 
 
 @command

@@ -125,20 +125,19 @@ def with_error(value: float, error: float) -> str:
     return f"{text} ± {last}" if float(last) else text
 
 
-def supported(value: float, spread: float, *, sign: bool = False) -> str:
+def supported(value: float, spread: float) -> str:
     """Return a quantity of any unit with the digits that its standard deviation supports; four without one.
 
     Examples
     --------
-    >>> supported(0.99741, 0.0019), supported(336.2, 579.0), supported(-0.1071, 0.019, sign=True)
+    >>> supported(0.99741, 0.0019), supported(336.2, 579.0), supported(-0.1071, 0.019)
     ('0.9974', '300', '−0.107')
     """
-    plus = "+" if sign else ""
     if not spread > 0 or not math.isfinite(spread) or _places(spread) > MOST_DECIMALS:
-        text = f"{value:{plus}.4g}"
+        text = f"{value:.4g}"
     else:
         places = _places(spread)
-        text = f"{round(value, places):{plus}.{max(places, 0)}f}"
+        text = f"{round(value, places):.{max(places, 0)}f}"
     return text.replace("-", "−", 1) if text.startswith("-") else text
 
 
