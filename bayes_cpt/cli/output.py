@@ -4,7 +4,7 @@ import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -195,16 +195,11 @@ class Output:
             warnings.showwarning = show
             yield
 
-    @contextmanager
-    def progress(self) -> Iterator[Progress]:
+    def progress(self) -> AbstractContextManager[Progress]:
         """Give what reports stages to the reader: bars on a terminal, a line each elsewhere."""
         if self.quiet:
-            yield lambda stage, share: None
-        elif self.err.is_terminal:
-            with _bars(self.err) as report:
-                yield report
-        else:
-            yield _lines(self.err)
+            return nullcontext(lambda stage, share: None)
+        return _bars(self.err) if self.err.is_terminal else nullcontext(_lines(self.err))
 
 
 @contextmanager
@@ -230,18 +225,15 @@ def _lines(console: Console) -> Progress:
     started: dict[str, float] = {}
     quarters: dict[str, int] = {}
 
-    def line(text: str) -> None:
-        console.print(Text(f"{time.strftime('%H:%M:%S')} {text}"))
-
     def report(stage: str, share: float) -> None:
-        if stage not in started:
-            started[stage], quarters[stage] = time.monotonic(), 0
-            line(stage)
-        quarter, passed = int(4 * share), time.monotonic() - started[stage]
-        if passed >= WORTH_A_LINE and quarters[stage] < quarter < 4:
+        text, quarter = "" if stage in started else stage, int(4 * share)
+        passed = time.monotonic() - started.setdefault(stage, time.monotonic())
+        if passed >= WORTH_A_LINE and quarters.get(stage, 0) < quarter < 4:
             quarters[stage] = quarter
             left = passed * (1.0 - share) / share
-            line(f"{stage}: {share:.0%} done, about {left:.0f} s left")
+            text = f"{stage}: {share:.0%} done, about {left:.0f} s left"
+        if text:
+            console.print(Text(f"{time.strftime('%H:%M:%S')} {text}"))
 
     return report
 

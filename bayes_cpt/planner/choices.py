@@ -31,23 +31,20 @@ ROUND = (1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0)
 # Of the median CPT run of a study, and of the longest.
 SHORTEST, LONGEST = 0.2, 4.0
 PEAKS = 81
-# What the sliders reach.
-WARMUP = Quantity(low=0.0, high=0.2, scale="linear")
 # The law knows no instability: without this it would jump to the peak, which nobody does.
 SAFE_WARMUP = Quantity(low=0.01, high=0.2, scale="linear")
 WHOLE = Quantity(low=0.0, high=1.0, scale="linear")
-# Of replay: nobody replays more, unless a run of the study did.
-MOST_REPLAY = 0.8
-# Quantities that controls are about, by the names of the controls.
-COLUMNS = {
-    "replay": "replay",
-    "peak": "peak",
-    "warmup": "warmup_share",
-    "decay": "decay_share",
-    "final": "relative_final",
-    "shape": "decay_shape",
+# Controls of shares: the quantity that each is about, the highest value and the step of its slider. Nobody
+# replays more than that, unless a run of the study did.
+SLIDERS = {
+    "replay": ("replay", 0.8, 0.01),
+    "warmup": ("warmup_share", 0.2, 0.005),
+    "decay": ("decay_share", 1.0, 0.05),
+    "final": ("relative_final", 1.0, 0.01),
 }
-STEPS = {"replay": 0.01, "warmup": 0.005, "decay": 0.05, "final": 0.01}
+COLUMNS = {"peak": "peak", "shape": "decay_shape"} | {
+    name: quantity for name, (quantity, *_) in SLIDERS.items()
+}
 CANDIDATES = 3072
 # Weights of the general loss at which the best run of each draw is looked for.
 WEIGHTS = np.linspace(0.0, 1.0, 21)
@@ -110,13 +107,12 @@ class Controls:
 
     def ranges(self) -> dict[str, dict[str, float]]:
         """Return lowest and highest value and the step of every slider of shares."""
-        most = max(MOST_REPLAY, self.replay.highest)
-        replay = Quantity(low=0.0, high=most, scale="linear")
-        shares = {"replay": replay, "warmup": WARMUP, "decay": WHOLE, "final": WHOLE}
-        return {
-            name: {"min": share.lowest, "max": share.highest, "step": STEPS[name]}
-            for name, share in shares.items()
+        ranges = {
+            name: {"min": 0.0, "max": highest, "step": step}
+            for name, (_, highest, step) in SLIDERS.items()
         }
+        ranges["replay"]["max"] = max(ranges["replay"]["max"], self.replay.highest)
+        return ranges
 
     def settings(self, candidates: Candidates) -> dict[str, list[Any]]:
         """Return where the controls of shares, base, peak and shape stand for each of some runs."""

@@ -1,6 +1,7 @@
 """Numbers in words, with no more digits than their uncertainty supports."""
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
@@ -107,8 +108,18 @@ def fixed(value: float, spread: float) -> str:
     >>> fixed(0.04277, 0.0115), fixed(-0.00031, 0.005)
     ('0.043', '0.000')
     """
-    text = f"{value:.{decimals(spread)}f}"
-    return text.removeprefix("-") if not float(text) else text.replace("-", "−")
+    return typeset(f"{value:.{decimals(spread)}f}")
+
+
+def typeset(text: str) -> str:
+    """Return the text of a number with a minus sign in place of the hyphen, without a sign where it is 0.
+
+    Examples
+    --------
+    >>> typeset("-0.25"), typeset("+0.00"), typeset("+1e-05")
+    ('−0.25', '0.00', '+1e-05')
+    """
+    return re.sub("^-", "−", text) if float(text) else text.lstrip("+-")
 
 
 def with_error(value: float, error: float) -> str:
@@ -134,11 +145,9 @@ def supported(value: float, spread: float) -> str:
     ('0.9974', '300', '−0.107')
     """
     if not spread > 0 or not math.isfinite(spread) or _places(spread) > MOST_DECIMALS:
-        text = f"{value:.4g}"
-    else:
-        places = _places(spread)
-        text = f"{round(value, places):.{max(places, 0)}f}"
-    return text.replace("-", "−", 1) if text.startswith("-") else text
+        return typeset(f"{value:.4g}")
+    places = _places(spread)
+    return typeset(f"{round(value, places):.{max(places, 0)}f}")
 
 
 def signed(value: float, spread: float = 0.0) -> str:
@@ -149,8 +158,7 @@ def signed(value: float, spread: float = 0.0) -> str:
     >>> signed(0.04277, 0.0115), signed(-0.3, 0.05), signed(0.0001, 0.05)
     ('+0.043', '−0.30', '0.00')
     """
-    text = fixed(value, spread)
-    return text if value < 0 or not float(text) else f"+{text}"
+    return typeset(f"{value:+.{decimals(spread)}f}")
 
 
 def chance(probability: float) -> str:

@@ -192,10 +192,9 @@ def _cell(made: Cells, row: Row) -> str:
     if form.isdigit():
         return number(value, int(form))
     if form:
-        text: str = format(value, form)
-        if not text.strip("+-0."):
-            return text.lstrip("+-")
-        return text.replace("-", "−", 1) if text.startswith("-") else text
+        from bayes_cpt.report.numbers import typeset
+
+        return typeset(format(value, form))
     if isinstance(value, bool):
         return "yes" if value else ""
     return value if isinstance(value, str) else number(value)

@@ -18,6 +18,7 @@ from threading import Lock
 from typing import Any, Self
 from urllib.parse import quote
 
+import joblib
 import numpy as np
 import pandas as pd
 
@@ -83,8 +84,6 @@ class Pool:
 
         The function and the tasks are pickled where they leave this process.
         """
-        from joblib import Parallel, delayed, parallel_config
-
         if not tasks:
             return
         with ExitStack() as stack:
@@ -92,24 +91,20 @@ class Pool:
             if self.dask is not None:
                 client = stack.enter_context(_client(self.dask))
                 where = {"backend": "dask", "client": client, "n_jobs": -1}
-            stack.enter_context(parallel_config(**where))
-            calls = (delayed(_in_one_thread)(function, task) for task in tasks)
-            yield from Parallel(return_as="generator_unordered", batch_size=1)(calls)
+            stack.enter_context(joblib.parallel_config(**where))
+            calls = (joblib.delayed(_in_one_thread)(function, task) for task in tasks)
+            yield from joblib.Parallel(return_as="generator_unordered", batch_size=1)(calls)
 
     def processes(self, tasks: int) -> int:
         """Return how many processes of this machine take a share of so many tasks."""
-        from joblib import cpu_count
-
-        return max(1, min(self.jobs or cpu_count(), tasks))
+        return max(1, min(self.jobs or joblib.cpu_count(), tasks))
 
     def cores(self, tasks: int) -> int | None:
         """Return how many cores each of so many tasks may use; None is all."""
-        from joblib import cpu_count
-
         if self.dask is not None:
             return 1
         processes = self.processes(tasks)
-        return None if processes == 1 else max(1, cpu_count() // processes)
+        return None if processes == 1 else max(1, joblib.cpu_count() // processes)
 
 
 def _in_one_thread[T, R](function: Callable[[T], R], task: T) -> R:
@@ -255,7 +250,7 @@ def fit_each(
     }
     left = [(name, *own) for name, own in wanted.items() if name not in fits]
     where, report = pool or Pool(), progress or (lambda stage, share: None)
-    cores = where.cores(len(left)) if left else None
+    cores = where.cores(len(left))
     report(stage, len(fits) / len(wanted))
     for name, found in where.run(partial(_fit, seed=seed, draws=draws, cores=cores), left):
         fits[name] = found
