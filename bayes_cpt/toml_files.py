@@ -1,5 +1,7 @@
-"""Reading TOML files: what is wrong with one is said in words, whatever it holds."""
+"""TOML files: what is wrong with one that is read is said in words; values as they are written."""
 
+import json
+import re
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -55,3 +57,23 @@ def _too_large(value: Any, key: str = "") -> str:
     else:
         return key if isinstance(value, int) and value.bit_length() > INTEGER_BITS else ""
     return next(filter(None, (_too_large(*own) for own in inner)), "")
+
+
+def toml_key(name: str) -> str:
+    """Return a key as TOML writes it."""
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else toml_value(name)
+
+
+def toml_value(value: Any) -> str:
+    """Return a text, number, truth value, list or table as TOML writes it, in one line."""
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(toml_value, value))}]"
+    if isinstance(value, dict):
+        given = {toml_key(key): part for key, part in value.items() if part is not None}
+        return f"{{ {', '.join(f'{key} = {toml_value(part)}' for key, part in given.items())} }}"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        # JSON and TOML strings differ only in that TOML wants DEL escaped.
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    return repr(value)

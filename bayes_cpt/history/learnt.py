@@ -16,7 +16,8 @@ from bayes_cpt.model.priors import (
     is_correlation,
 )
 from bayes_cpt.model.spec import ROLES, ModelSpec, sampled_labels
-from bayes_cpt.study.folder import table_lines, toml_value
+from bayes_cpt.study.folder import table_lines
+from bayes_cpt.toml_files import toml_value
 
 # Bounds of a lognormal are kept: its median stays inside by this factor.
 INSIDE = 1.01

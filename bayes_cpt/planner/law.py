@@ -24,8 +24,8 @@ from bayes_cpt.model.printed_law import REFERENCE, Symbols, law_expressions
 from bayes_cpt.model.residuals import ONSET_SHARE, Placed, Scales, predictive_parts
 from bayes_cpt.model.spec import ModelSpec
 from bayes_cpt.report import words
-from bayes_cpt.study.folder import toml_value
 from bayes_cpt.study.runs import Base
+from bayes_cpt.toml_files import toml_value
 
 # What an input changes with, and in how many loops: what changes with fewer is computed less often.
 LOOPS = {"setting": 0, "draw": 1, "point": 2, "both": 2}

@@ -21,8 +21,8 @@ from bayes_cpt.planner.choices import CANDIDATES, SHAPES, Alternatives, Controls
 from bayes_cpt.planner.law import LawCode, base_states, environment, law_code, law_draws
 from bayes_cpt.report.equation import law_equations, mathml
 from bayes_cpt.report.fit import law_words
-from bayes_cpt.study.folder import toml_value
 from bayes_cpt.study.runs import Base
+from bayes_cpt.toml_files import toml_value
 
 DRAWS = 200
 # What computes, in the order in which it is read; the law stands before the forecast.

@@ -20,13 +20,13 @@ class Parts(NamedTuple):
     The learning rates are those before the warm-up, after it, and at the last step.
     """
 
-    warmup: int
-    stable: int
-    decay: int
-    shape: str
     initial: float
     peak: float
     end: float
+    warmup: int = 0
+    stable: int = 0
+    decay: int = 0
+    shape: str = "linear"
 
 
 def _parts_of(schedule: Schedule) -> Parts | None:
@@ -34,22 +34,17 @@ def _parts_of(schedule: Schedule) -> Parts | None:
     left = [segment for segment in schedule.segments if isinstance(segment, Segment)]
     if schedule.is_logged:
         return None
-    warmup = left.pop(0) if left[0].rises else None
-    peak = warmup.end if warmup else left[0].start
-    is_stable = bool(left) and left[0].shape == "constant" and left[0].start == peak
-    stable = left.pop(0).steps if is_stable else 0
-    decay = left.pop(0) if left and left[0].shape in DECAYS and left[0].start == peak else None
-    if left:
-        return None
-    return Parts(
-        warmup=warmup.steps if warmup else 0,
-        stable=stable,
-        decay=decay.steps if decay else 0,
-        shape=decay.shape if decay else "linear",
-        initial=warmup.start if warmup else peak,
-        peak=peak,
-        end=decay.end if decay else peak,
-    )
+    start = left[0].start
+    parts = Parts(start, start, start)
+    if left[0].rises:
+        warmup = left.pop(0)
+        parts = parts._replace(warmup=warmup.steps, peak=warmup.end, end=warmup.end)
+    if left and left[0].shape == "constant" and left[0].start == parts.peak:
+        parts = parts._replace(stable=left.pop(0).steps)
+    if left and left[0].shape in DECAYS and left[0].start == parts.peak:
+        decay = left.pop(0)
+        parts = parts._replace(decay=decay.steps, shape=decay.shape, end=decay.end)
+    return None if left else parts
 
 
 def training_arguments(run: Run) -> dict[str, Any]:

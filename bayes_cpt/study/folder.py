@@ -1,7 +1,5 @@
 """Study folders and plans: study.toml, losses and logged learning rates <-> Study (docs/study.md)."""
 
-import json
-import re
 import tempfile
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -30,7 +28,7 @@ from bayes_cpt.study.tables import (
     write_table,
 )
 from bayes_cpt.study.trunks import branch_of
-from bayes_cpt.toml_files import read_toml
+from bayes_cpt.toml_files import read_toml, toml_key, toml_value
 
 TABLES = ("study", "bases", "runs")
 # What training takes: a plan that says nothing of it has what the fitted study has.
@@ -409,7 +407,7 @@ def write_study(
     check_new(folder, "choose a new folder")
     runs = tuple(run if branch_of(study, run) else replace(run, branch=None) for run in study.runs)
     text = settings_text(study, runs)
-    logged = [run for run in runs if _written(run)[0]]
+    logged = [run for run in runs if _own_segments(run) is None]
     with beside(folder) as partial:
         (partial / "study.toml").write_text(text, encoding="utf-8")
         write_table(study.losses, partial / f"losses.{table_format}")
@@ -436,16 +434,10 @@ def beside(folder: Path) -> Iterator[Path]:
 
 def settings_text(study: Study, runs: Iterable[Run] | None = None) -> str:
     """Return the study.toml of a study."""
-    top = {
-        "name": study.name,
-        "general": study.general,
-        "target": study.target if isinstance(study.target, str | None) else list(study.target),
-        "description": study.description or None,
-        "tokens_per_step": study.tokens_per_step,
-        "unique_tokens": study.unique_tokens and study.unique_tokens.model_dump(),
-        "compute": study.compute and study.compute.model_dump(),
-    }
-    lines = table_lines(["study"], top)
+    keys: dict[str, Any] = {key: getattr(study, key) or None for key in OF_STUDY}
+    for key in RESOURCES:
+        keys[key] = keys[key] and keys[key].model_dump()
+    lines = table_lines(["study"], keys)
     for base in study.bases:
         lines += _base_lines(base, {run.name for run in study.pretraining_runs})
     for run in study.runs if runs is None else runs:
@@ -473,23 +465,23 @@ def _base_lines(base: Base, pretraining_runs: set[str]) -> list[str]:
 
 
 def _run_lines(run: Run, lr_unit: float = 1.0) -> list[str]:
-    logged, rest = _written(run)
+    own = _own_segments(run)
     keys = {key: getattr(run, key) for key in RUN_FIELDS if key != "schedule"}
-    keys |= {"targets": run.mixture or None, "lr_log": logged or None}
+    keys |= {"targets": run.mixture or None, "lr_log": own is None or None}
     keys["branch"] = run.branch and asdict(run.branch)
-    return table_lines(["runs", run.name], keys, rest and rest.scaled(1.0 / lr_unit))
+    return table_lines(["runs", run.name], keys, own and own.scaled(1.0 / lr_unit))
 
 
-def _written(run: Run) -> tuple[bool, Schedule | None]:
-    """Return whether a run's learning rates are written as a log, and else its own segments."""
+def _own_segments(run: Run) -> Schedule | None:
+    """Return the segments of a run after its trunk, None where its learning rates are written as a log."""
     segments = run.schedule.segments
     ends = np.cumsum([segment.steps for segment in segments])
     start = run.branch.step if run.branch else 0
     if run.schedule.is_logged or start not in (0, *ends):
         # A trunk that is left in the middle of a segment has no segments up to there.
-        return True, None
-    rest = tuple(segment for segment, end in zip(segments, ends, strict=True) if end > start)
-    return False, Schedule(rest)
+        return None
+    own = (segment for segment, end in zip(segments, ends, strict=True) if end > start)
+    return Schedule(tuple(own))
 
 
 def table_lines(
@@ -507,26 +499,6 @@ def table_lines(
         segments = (f"  {toml_value(table)}," for table in schedule.to_toml())
         lines += ["schedule = [", *segments, "]"]
     return [*lines, ""]
-
-
-def toml_key(name: str) -> str:
-    """Return a key as TOML writes it."""
-    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else toml_value(name)
-
-
-def toml_value(value: Any) -> str:
-    """Return a text, number, truth value, list or table as TOML writes it, in one line."""
-    if isinstance(value, list):
-        return f"[{', '.join(map(toml_value, value))}]"
-    if isinstance(value, dict):
-        given = {toml_key(key): part for key, part in value.items() if part is not None}
-        return f"{{ {', '.join(f'{key} = {toml_value(part)}' for key, part in given.items())} }}"
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, str):
-        # JSON and TOML strings differ only in that TOML wants DEL escaped.
-        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-    return repr(value)
 
 
 def logged_rates(runs: Iterable[Run]) -> pd.DataFrame:

@@ -32,9 +32,7 @@ def describe(study: Study) -> dict[str, Any]:
         study says what it takes.
     """
     return {
-        "name": study.name,
-        "description": study.description,
-        "general": study.general,
+        **_keys(study, "name", "description", "general"),
         "target": study.target if isinstance(study.target, str | None) else list(study.target),
         "domains": list(study.domains),
         "digest": study.digest(),

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from pydantic import Field, model_validator
 
 from bayes_cpt.arrays import Floats
-from bayes_cpt.checks import Check, is_number
+from bayes_cpt.checks import Check
 from bayes_cpt.errors import Problem
 from bayes_cpt.strict import Strict
 from bayes_cpt.study.runs import Run
@@ -116,12 +116,10 @@ class Resources:
         return {name: float(value) for name, value in taken.items()}
 
 
-def check_counted(
-    check: Check, tokens_per_step: object, unique_tokens: UniqueTokens | None, runs: Sequence[Run]
-) -> None:
+def check_counted(check: Check, unique_tokens: UniqueTokens | None, runs: Sequence[Run]) -> None:
     """Note runs whose epochs cannot be counted though their data are."""
     unknown = [run.name for run in runs if run.batch_tokens is None]
-    if unique_tokens is not None and tokens_per_step is None and unknown:
+    if unique_tokens is not None and unknown:
         others = f" and {len(unknown) - 1} more" if len(unknown) > 1 else ""
         step = f"a step of run {unknown[0]}{others}"
         problem = f"epochs cannot be counted: nothing says how many tokens {step} takes"
@@ -129,27 +127,18 @@ def check_counted(
         check.add("table study, key unique_tokens", problem, fix)
 
 
-def note_epochs(
-    cautions: Check,
-    tokens_per_step: object,
-    unique_tokens: UniqueTokens | None,
-    runs: Sequence[Run],
-    place: str,
-) -> None:
+def note_epochs(cautions: Check, resources: Resources, runs: Sequence[Run], place: str) -> None:
     """Note runs that go through their data more often than is known to be worth it."""
-    per_step = float(tokens_per_step) if is_number(tokens_per_step) else None  # type: ignore[arg-type]
-    taken = {run.name: Resources(per_step, unique_tokens).of_one(run) for run in runs}
+    taken = {run.name: resources.of_one(run) for run in runs}
     for role in ROLES:
         epochs = {name: own.get(f"{role}_epochs", 0.0) for name, own in taken.items()}
         many = [name for name in epochs if epochs[name] > MANY_EPOCHS]
         if many:
             most = max(many, key=epochs.__getitem__)
-            cautions.add(
-                f"{place}, run {most}",
-                epochs_words(role, epochs[most])
-                + (f" ({len(many)} runs do so)" if many[1:] else ""),
-                "train on more unique tokens or for fewer steps, or fit with --model cpt-replay-repeats",
-            )
+            problem = epochs_words(role, epochs[most])
+            problem += f" ({len(many)} runs do so)" if many[1:] else ""
+            fix = "train on more unique tokens or for fewer steps, or fit with --model cpt-replay-repeats"
+            cautions.add(f"{place}, run {most}", problem, fix)
 
 
 def epochs_words(role: str, epochs: float) -> str:

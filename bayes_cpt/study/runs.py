@@ -23,12 +23,12 @@ def _check_schedule(check: Check, schedule: object) -> None:
         check.add("key schedule", f"the schedule is {schedule!r}", fix)
         return
     peak = schedule.peak
-    lowest, highest = LOWEST_LEARNING_RATE, HIGHEST_LEARNING_RATE
     if not schedule.learning_rates().any():
         fix = "give the learning rates that were trained with"
         check.add("key schedule", "the learning rate is 0 throughout", fix)
-    elif not lowest <= peak <= highest:
-        limit = f"above {highest:g}" if peak > highest else f"below {lowest:g}"
+    elif not LOWEST_LEARNING_RATE <= peak <= HIGHEST_LEARNING_RATE:
+        low = peak < LOWEST_LEARNING_RATE
+        limit = f"below {LOWEST_LEARNING_RATE:g}" if low else f"above {HIGHEST_LEARNING_RATE:g}"
         fix = "write raw learning rates, 2e-4 and not 2.0 (or say lr_unit = 1e-4 in [study])"
         check.add("key schedule", f"the peak learning rate is {peak:g}, {limit}", fix)
 

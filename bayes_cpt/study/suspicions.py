@@ -1,6 +1,6 @@
 """What of a study looks like a mistake though it can be read: `check` and `fit` say it first."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import permutations
 from typing import Any
@@ -62,12 +62,12 @@ def suspicions(
     rows = losses.sort_values(["domain", "step"], kind="stable").set_index(["domain", "step"])
     curves = {str(name): own["loss"] for name, own in rows.groupby("run", sort=False)}
     measured = [run for run in runs if run.name in curves]
-    found = _given_twice(curves, measured) + _cut_off(measured)
+    found = [*_given_twice(curves, measured), *_cut_off(measured)]
     for base in dict.fromkeys(run.base for run in measured):
         alike = [run for run in measured if run.base == base]
         # PT runs fall fast at first whatever their learning rate.
         if base is not None:
-            found += _rate_of_others(curves, alike) + _other_starts(curves, alike, sets)
+            found += [*_rate_of_others(curves, alike), *_other_starts(curves, alike, sets)]
     if sets is not None:
         found += _sets_or_replay(curves, measured, *sets)
     return [replace(own, place=f"{settings}, {own.place}") for own in found]
@@ -90,9 +90,8 @@ def _given_twice(curves: Curves, runs: Sequence[Run]) -> list[Suspicion]:
     ]
 
 
-def _cut_off(runs: Sequence[Run]) -> list[Suspicion]:
-    """Return runs whose logged learning rate still falls where the log ends."""
-    found = []
+def _cut_off(runs: Sequence[Run]) -> Iterator[Suspicion]:
+    """Yield runs whose logged learning rate still falls where the log ends."""
     for run in runs:
         rates = run.schedule.learning_rates()
         last, fall = float(rates[-1]), float(rates[-2:].max() - rates[-1])
@@ -103,12 +102,11 @@ def _cut_off(runs: Sequence[Run]) -> list[Suspicion]:
                 f"still falls, at {100 * share:.0f} % of the peak: its log seems to be cut off"
             )
             fix = "give the whole log; if the run was stopped there, leave it so"
-            found.append(Suspicion(f"run {run.name}", problem, fix, misleads=False))
-    return found
+            yield Suspicion(f"run {run.name}", problem, fix, misleads=False)
 
 
-def _rate_of_others(curves: Curves, runs: Sequence[Run]) -> list[Suspicion]:
-    """Return the run whose peak is far from those of all others, where it learns as one of them."""
+def _rate_of_others(curves: Curves, runs: Sequence[Run]) -> Iterator[Suspicion]:
+    """Yield the run whose peak is far from those of all others, where it learns as one of them."""
     order = sorted(runs, key=lambda run: run.schedule.peak)
     for run, others in ((order[-1], order[:-1]), (order[0], order[1:])):
         if any(_within(FAR, run.schedule.peak, other.schedule.peak) for other in others):
@@ -126,8 +124,8 @@ def _rate_of_others(curves: Curves, runs: Sequence[Run]) -> list[Suspicion]:
                     f"{other.name} {other.schedule.peak:g}, but both begin to learn equally fast"
                 )
                 fix = "give raw learning rates: look at the unit of its log or correct its schedule"
-                return [Suspicion(f"run {run.name}", problem, fix)]
-    return []
+                yield Suspicion(f"run {run.name}", problem, fix)
+                return
 
 
 def _together(share: float, curves: Curves, run: Run, other: Run) -> pd.DataFrame:
@@ -137,10 +135,10 @@ def _together(share: float, curves: Curves, run: Run, other: Run) -> pd.DataFram
     return one.to_frame("run").join(two.rename("other"), how="inner")
 
 
-def _other_starts(curves: Curves, runs: Sequence[Run], sets: Sets) -> list[Suspicion]:
-    """Return runs that start as the first of their base does only in bits, or with its sets swapped."""
-    found, first = [], runs[0]
-    for run in runs[1:]:
+def _other_starts(curves: Curves, runs: Sequence[Run], sets: Sets) -> Iterator[Suspicion]:
+    """Yield runs that start as the first of their base does only in bits, or with its sets swapped."""
+    first, *others_of_base = runs
+    for run in others_of_base:
         starts = _together(START, curves, run, first).groupby("domain").first()
         gaps = (starts["run"] - starts["other"]).abs()
         if not (gap := gaps.max()) > SAME_BASE:
@@ -152,13 +150,12 @@ def _other_starts(curves: Curves, runs: Sequence[Run], sets: Sets) -> list[Suspi
         for name, factor in ((run.name, BITS), (first.name, 1.0 / BITS)):
             if (starts["run"] * factor - starts["other"]).abs().max() < LEFT * gap:
                 fix = f"multiply the losses of {name} by {BITS:.4f} if they are in bits"
-                found.append(Suspicion(place, f"{problem}: {name} seems to be in bits", fix))
+                yield Suspicion(place, f"{problem}: {name} seems to be in bits", fix)
         if sets is not None and set(sets) <= set(starts.index):
             pair = starts.loc[list(sets)]
             if np.abs(pair["run"].to_numpy() - pair["other"].to_numpy()[::-1]).max() < LEFT * gap:
                 problem += f": {sets[0]} and {sets[1]} seem to be mixed up in one of them"
-                found.append(Suspicion(place, problem, "swap the two sets in its losses"))
-    return found
+                yield Suspicion(place, problem, "swap the two sets in its losses")
 
 
 def _sets_or_replay(

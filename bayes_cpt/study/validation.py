@@ -15,7 +15,7 @@ import pandas as pd
 from bayes_cpt.arrays import Floats
 from bayes_cpt.checks import Check, suggestion, unknown
 from bayes_cpt.errors import Problem
-from bayes_cpt.study.resources import Compute, UniqueTokens, check_counted, note_epochs
+from bayes_cpt.study.resources import Compute, Resources, UniqueTokens, check_counted, note_epochs
 from bayes_cpt.study.runs import Base, Run
 from bayes_cpt.study.schedules import Schedule
 from bayes_cpt.study.suspicions import suspicions
@@ -86,28 +86,30 @@ def examine(
     rows_are_checked : bool
         Whether the losses are rows of a study, in their order: these are not looked at again.
     """
-    check, cautions, origin = Check(), Check(), parts.origin
+    origin, losses = parts.origin, parts.losses
+    if not losses.index.is_unique:
+        # Tables put together without renumbering: a label would name several rows.
+        losses = losses.reset_index(drop=True)
+    table, cautions = (TableCheck(losses, origin.losses, origin.row) for _ in range(2))
+    check = Check()
     check.name("name", parts.name)
     _check_sets(check, parts)
-    if parts.tokens_per_step is not None:
-        check.positive("tokens_per_step", parts.tokens_per_step, "tokens")
+    per_step = parts.tokens_per_step
+    if per_step is not None and not check.positive("tokens_per_step", per_step, "tokens"):
+        per_step = None
     if not parts.runs and not malformed:
         check.add("table runs", "there is no run", "add a table [runs.NAME] for each run")
     _check_runs(check, parts, malformed)
-    if not malformed:
-        check_counted(check, parts.tokens_per_step, parts.unique_tokens, parts.runs)
-    note_epochs(cautions, parts.tokens_per_step, parts.unique_tokens, parts.runs, origin.settings)
+    if parts.tokens_per_step is None and not malformed:
+        check_counted(check, parts.unique_tokens, parts.runs)
+    resources = Resources(per_step, parts.unique_tokens)
+    note_epochs(cautions, resources, parts.runs, origin.settings)
     for run in parts.runs:
         if left := run.schedule.interpolated_steps:
             problem = f"{left} of {run.schedule.steps} learning rates are interpolated linearly"
             fix = "log every step if the learning rate changes between the logged ones"
             cautions.add(f"{origin.rates}, run {run.name}", problem, fix)
     check.problems = [problem.within(origin.settings) for problem in check.problems]
-    losses = parts.losses
-    if not losses.index.is_unique:
-        # Tables put together without renumbering: a label would name several rows.
-        losses = losses.reset_index(drop=True)
-    table = TableCheck(losses, origin.losses, origin.row)
     table.columns(LOSS_COLUMNS)
     if table.problems:
         return losses, check.problems + table.problems, cautions.problems
@@ -124,27 +126,25 @@ def examine(
 
 def _checked_rows(
     table: TableCheck,
-    cautions: Check,
+    cautions: TableCheck,
     losses: pd.DataFrame,
     parts: Parts,
     malformed: Collection[str],
 ) -> pd.DataFrame:
     """Return the losses that can be used, sorted; note what is wrong with the others, or odd."""
-    odd = TableCheck(table.table, table.file, table.row)
     losses = table.duplicates(losses, ["run", "step", "domain"])
     if parts.runs or malformed:
         losses = _of_known_runs(table, losses, parts.runs, malformed)
-    _check_scale(table, odd, losses)
+    _check_scale(table, cautions, losses)
     if not parts.is_plan:
         if len(losses):
             _check_measured(table, cautions, losses, parts)
         general, target = parts.general, parts.target
         sets = (general, target) if isinstance(general, str) and isinstance(target, str) else None
         cautions.problems += suspicions(losses, parts.runs, sets, parts.origin.settings)
-    _note_disorder(odd, losses)
-    _note_flat_curves(odd, losses)
-    _note_base_losses(odd, losses, parts.bases, parts.runs)
-    cautions.problems += odd.problems
+    _note_disorder(cautions, losses)
+    _note_flat_curves(cautions, losses)
+    _note_base_losses(cautions, losses, parts.bases, parts.runs)
     order = {run.name: number for number, run in enumerate(parts.runs)}
     losses = losses.assign(order=_of_run(losses, order, len(order)))
     return losses.sort_values(["order", "domain", "step"], kind="stable")
@@ -158,13 +158,12 @@ def _check_sets(check: Check, parts: Parts) -> None:
     elif parts.target is None:
         fix = 'write general = "<set of the PT data>", target = "<set of the CPT data>", or both'
         check.add("key general", "the study names neither a general nor a target set", fix)
-    if parts.target is not None and not names:
-        check.add("key target", "target is an empty list", "name one validation set or several")
-    if not names or [name for name in names if not check.name("target", name)]:
+    unnamed = [name for name in names if not check.name("target", name)]
+    if parts.target is not None and not unnamed and len(set(names)) < max(len(names), 1):
+        fix = "name one validation set or several, each once"
+        check.add("key target", f"target is {list(names)!r}", fix)
+    if unnamed or not names:
         return
-    for name, times in Counter(names).items():
-        if times > 1:
-            check.add("key target", f"target names {name!r} twice", "name each once")
     if general is None and len(names) > 1:
         problem = f"the study has {len(names)} targets and no general set"
         fix = "name the general set and measure it, or keep to the runs of one target"

@@ -21,7 +21,6 @@ from bayes_cpt.study.folder import (
     read_study,
     runs_text,
     table_lines,
-    toml_value,
 )
 from bayes_cpt.study.logs.raw import fail
 from bayes_cpt.study.logs.reading import SAME_VALUE, Log
@@ -40,7 +39,7 @@ from bayes_cpt.study.logs.runs import (
 from bayes_cpt.study.runs import Run
 from bayes_cpt.study.study import Study
 from bayes_cpt.study.tables import LOSS_COLUMNS, RATE_COLUMNS, find_table, read_table, write_table
-from bayes_cpt.toml_files import read_toml
+from bayes_cpt.toml_files import read_toml, toml_value
 
 SETTINGS = "study.toml"
 BASE = "base"
