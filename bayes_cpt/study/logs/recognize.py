@@ -3,12 +3,14 @@
 The log is cut into pieces from its start. A piece is the longest stretch that a shape explains to
 `TOLERANCE` of the peak, or to the digits that were printed; constant, linear, exponential and 1 - sqrt need
 no more than a fit of two numbers, a cosine its length besides. Between pieces a break lies where the log
-leaves it: of the steps between two logged ones each is tried. A warm-up from zero is known by one point.
+leaves it: of the steps between two logged ones each is tried, and by a cosine those of its least misfit. A
+warm-up from zero is known by one point.
 """
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -30,6 +32,8 @@ MOST_PIECES = 12
 PRINTED = 1.5
 # A misfit below so many tolerances may be made less, in so many rounds.
 NEARLY, ROUNDS = 3.0, 12
+# Of a tolerance: by how much a warm-up may miss zero.
+EXACT = 1e-3
 # Warm-ups of more points are found as any other line.
 MOST_WARMUP_POINTS = 4
 # A rate of so many digits is one that somebody chose.
@@ -89,12 +93,8 @@ class _Piece:
         return replace(self, end=end, end_rate=self.rate_at(end))
 
 
-@dataclass(frozen=True)
-class _Join:
-    """The rate at which the piece before ends, and how precisely that is known."""
-
-    rate: float
-    tolerance: float
+# The rate at which the piece before ends, and how precisely that is known; None where none is before.
+type _Join = tuple[float, float] | None
 
 
 def recognize(
@@ -143,20 +143,18 @@ def _tolerances(rates: Floats) -> Iterator[tuple[Floats, str]]:
     """Yield how far a shape may be from each rate: by double precision, then by the printed digits."""
     usual = np.full(rates.size, TOLERANCE * float(rates.max(initial=0.0)))
     yield usual, ""
-    positive = rates[rates > 0]
-    texts = [np.format_float_scientific(rate, trim="-") for rate in np.unique(positive)[:1000]]
-    parts = [text.split("e") for text in texts]
-    counts = [len(digits.replace(".", "")) for digits, _ in parts]
-    most = max(counts, default=0)
-    if not 2 <= most <= MOST_DIGITS or len(texts) < 2:
+    seen = np.unique(rates[rates > 0])[:1000]
+    counts = np.array([digits_of(rate) for rate in seen], dtype=np.int64)
+    most = int(counts.max(initial=0))
+    if not 2 <= most <= MOST_DIGITS or seen.size < 2:
         return
     digits = max(most, FEWEST_DIGITS)
     # Rounded to digits, or to decimals: the smaller rates of a log tell which.
-    decimals = max(count - 1 - int(power) for count, (_, power) in zip(counts, parts, strict=True))
+    decimals = (counts - 1 - np.floor(np.log10(seen))).max()
     orders = np.floor(np.log10(np.where(rates > 0, rates, 1.0)))
     by_digits = np.where(rates > 0, 0.5 * 10.0 ** (orders - digits + 1), 0.0)
     # More than half a digit: the fit to rounded numbers is off itself.
-    printed = PRINTED * np.maximum(by_digits, 0.5 * 10.0 ** (-float(decimals)))
+    printed = PRINTED * np.maximum(by_digits, 0.5 * 10.0**-decimals)
     yield np.maximum(usual, printed), f", to the {digits} digits that were printed"
 
 
@@ -185,28 +183,18 @@ def _segments(logged: _Logged) -> list[Segment] | None:
         places = np.linspace(0, logged.steps.size - 1, MOST_POINTS // 4).astype(np.int64)
         looked_at = logged.at(np.union1d(places, np.arange(MOST_BREAKS)))
     best = _fitting(logged, _pieces(looked_at, 0, None))
-    peak = int(np.argmax(looked_at.rates))
-    for points in range(1, min(peak + 1, MOST_WARMUP_POINTS, looked_at.steps.size - 1) + 1):
-        warmup = _from_zero(looked_at, points)
-        if warmup is None or (best is not None and _effort(best)[0] <= 1):
+    steps, rates = looked_at.steps, looked_at.rates
+    # A line from zero, which it meets exactly.
+    zero = (0.0, EXACT * float(looked_at.tolerance[0]))
+    most = min(int(np.argmax(rates)) + 1, MOST_WARMUP_POINTS, steps.size - 1)
+    for points in range(1, most + 1 if steps[0] >= 1 and rates[0] > 0 else 1):
+        warmup = _fitted("linear", looked_at, 0, points, 0, int(steps[points - 1]), zero)
+        if warmup.misfit > 1.0 or (best is not None and _effort(best)[0] <= 1):
             break
-        found = _fitting(logged, _pieces(looked_at, points, warmup))
+        found = _fitting(logged, _pieces(looked_at, points, replace(warmup, start_rate=0.0)))
         if found is not None and (best is None or _effort(found) < _effort(best)):
             best = found
     return best
-
-
-def _from_zero(logged: _Logged, points: int) -> _Piece | None:
-    """Return the line from zero through the first points, a warm-up, None where they are on none."""
-    near = logged.at(slice(points))
-    steps, rates, tolerance = near.steps, near.rates, near.tolerance
-    if steps[0] < 1 or not rates[0] > 0:
-        return None
-    slope = float((steps * rates).sum() / (steps * steps).sum())
-    if (np.abs(slope * steps - rates) > tolerance).any():
-        return None
-    end = int(steps[-1])
-    return _Piece("linear", 0, points, 0, end, 0.0, slope * end)
 
 
 def _fitting(logged: _Logged, pieces: list[_Piece] | None) -> list[Segment] | None:
@@ -259,10 +247,14 @@ def _pieces(logged: _Logged, first: int, before: _Piece | None) -> list[_Piece] 
     pieces = [before] if before is not None else []
     while first < logged.steps.size:
         before = pieces[-1] if pieces else None
+        starts = _starts(logged, first, before)
         candidates = [
-            piece
-            for start in _starts(logged, first, before)
-            for piece in _candidates(logged, first, start, _join(logged, first, start, before))
+            *_cosines(logged, first, starts, before),
+            *(
+                piece
+                for start in starts[:MOST_BREAKS]
+                for piece in _lines(logged, first, start, before)
+            ),
         ]
         if not candidates or len(pieces) == MOST_PIECES:
             return None
@@ -282,18 +274,18 @@ def _pieces(logged: _Logged, first: int, before: _Piece | None) -> list[_Piece] 
     return pieces
 
 
-def _join(logged: _Logged, first: int, start: int, before: _Piece | None) -> _Join | None:
+def _join(logged: _Logged, first: int, start: int, before: _Piece | None) -> _Join:
     """Return where a piece must begin that goes on from the one before."""
     if before is None or start <= before.start:
         return None
     reach = (start - before.start) / max(before.end - before.start, 1)
     tolerance = float(logged.tolerance[max(first - 1, 0)]) * max(reach, 1.0)
-    return _Join(before.ended(start).end_rate, tolerance)
+    return before.ended(start).end_rate, tolerance
 
 
 def _joins(logged: _Logged, before: _Piece | None, piece: _Piece) -> bool:
     join = _join(logged, piece.first, piece.start, before)
-    return join is not None and abs(join.rate - piece.start_rate) <= join.tolerance
+    return join is not None and abs(join[0] - piece.start_rate) <= join[1]
 
 
 def _with_round_peak(logged: _Logged, piece: _Piece) -> _Piece:
@@ -311,45 +303,23 @@ def _with_round_peak(logged: _Logged, piece: _Piece) -> _Piece:
     return cut[best] if lengths[best] <= ROUND and lengths[best] < lengths[0] - 1 else piece
 
 
-def _starts(logged: _Logged, first: int, before: _Piece | None) -> Iterator[int]:
-    """Yield the steps after which a piece whose first point is `first` may begin."""
-    steps = logged.steps
+def _starts(logged: _Logged, first: int, before: _Piece | None) -> range:
+    """Return the steps after which a piece whose first point is `first` may begin."""
     if before is None:
-        high = int(steps[first])
-        yield from range(min(high, MOST_BREAKS) + 1)
-        if high > MOST_BREAKS:
-            yield from _cosine_starts(logged, first, high)
-        return
+        return range(min(int(logged.steps[first]), logged.total - 1) + 1)
     if before.shape == "cosine":
-        yield before.end
-        return
-    low, high = max(int(steps[first - 1]), before.start + 1), int(steps[first]) - 1
-    yield from range(low, min(high, low + MOST_BREAKS) + 1)
+        return range(before.end, before.end + 1)
+    return range(max(int(logged.steps[first - 1]), before.start + 1), int(logged.steps[first]))
 
 
-def _cosine_starts(logged: _Logged, first: int, high: int) -> Iterator[int]:
-    """Yield the likeliest start, after many, of a half-cosine that ends with the run."""
-
-    def misfit(start: int) -> float:
-        return _fitted("cosine", logged, first, logged.steps.size, start, logged.total, None).misfit
-
-    low, high = MOST_BREAKS, min(high, logged.total - 1)
-    while high - low > 2:
-        third = (high - low) // 3
-        if misfit(low + third) <= misfit(high - third):
-            high -= third
-        else:
-            low += third
-    yield from range(low, high + 1)
-
-
-def _candidates(logged: _Logged, first: int, start: int, join: _Join | None) -> Iterator[_Piece]:
-    """Yield what each shape explains from a point on, if it begins after step `start`."""
+def _lines(logged: _Logged, first: int, start: int, before: _Piece | None) -> Iterator[_Piece]:
+    """Yield what each shape but a cosine explains from a point on, if it begins after step `start`."""
     steps, rates, tolerance = logged.steps, logged.rates, logged.tolerance
+    join = _join(logged, first, start, before)
     last = _longest(
         steps.size, first, lambda end: bool(np.ptp(rates[first:end]) <= tolerance[first:end].max())
     )
-    if last - first >= 2 or (join is not None and abs(join.rate - rates[first]) <= join.tolerance):
+    if last - first >= 2 or (join is not None and abs(join[0] - rates[first]) <= join[1]):
         rate = float(rates[first])
         end = max(int(steps[last - 1]), start + 1)
         yield _Piece("constant", first, last, start, end, rate, rate)
@@ -361,37 +331,43 @@ def _candidates(logged: _Logged, first: int, start: int, join: _Join | None) -> 
         piece = line(_longest(steps.size, first, lambda last: line(last).misfit <= 1.0))
         if piece.end > start and _explains(piece, logged, join):
             yield piece
+
+
+def _cosines(logged: _Logged, first: int, starts: range, before: _Piece | None) -> Iterator[_Piece]:
+    """Yield the half-cosine that explains most from a point on, if one does."""
+
+    def fitted(start: int, end: int) -> _Piece:
+        last = int(np.searchsorted(logged.steps, end, side="right"))
+        join = _join(logged, first, start, before)
+        return _fitted("cosine", logged, first, last, start, end, join)
+
+    def ended(start: int, low: int, high: int) -> _Piece:
+        return _least(partial(fitted, start), range(max(low, start + 1), high + 1))
+
     for low, high in _cosine_ends(logged, first):
-        for end in range(max(low, start + 1), min(high, low + MOST_BREAKS) + 1):
-            last = int(np.searchsorted(steps, end, side="right"))
-            points = last - first
-            rises = rates[last - 1] > rates[first]
-            few = points + (join is not None) < 2 + SPARE_POINTS or (
-                rises and points < RISING_POINTS
-            )
-            if few or not _cosine_is_possible(logged, first, last, start, end):
-                continue
-            piece = _fitted("cosine", logged, first, last, start, end, join)
-            if _explains(piece, logged, join):
+        if begins := starts[: max(high - starts.start, 0)]:
+            piece = _least(partial(ended, low=low, high=high), begins)
+            few = piece.end_rate > piece.start_rate and piece.last - first < RISING_POINTS
+            join = _join(logged, first, piece.start, before)
+            if not few and _explains(piece, logged, join):
                 yield piece
                 return
 
 
-def _cosine_is_possible(logged: _Logged, first: int, last: int, start: int, end: int) -> bool:
-    """Whether one that is right at the first and the last of some points can be at the middle one."""
-    if last - first < 3:
-        return True
-    places = [first, (first + last) // 2, last - 1]
-    share = (logged.steps[places] - start) / max(end - start, 1)
-    begin, middle, finish = SHAPES["cosine"](0.0, 1.0, share)
-    share_there = (middle - begin) / ((finish - begin) or np.inf)
-    weights = np.array([1.0 - share_there, -1.0, share_there])
-    off = abs(weights @ logged.rates[places])
-    return bool(off <= np.abs(weights) @ logged.tolerance[places])
+def _least(fit: Callable[[int], _Piece], steps: range) -> _Piece:
+    """Return the piece of the least misfit, which rises to both sides of its step."""
+    low, high = steps[0], steps[-1]
+    while high - low > 2:
+        third = (high - low) // 3
+        if fit(low + third).misfit <= fit(high - third).misfit:
+            high -= third
+        else:
+            low += third
+    return min(map(fit, range(low, high + 1)), key=lambda piece: piece.misfit)
 
 
 def _fitted(
-    shape: str, logged: _Logged, first: int, last: int, start: int, end: int, join: _Join | None
+    shape: str, logged: _Logged, first: int, last: int, start: int, end: int, join: _Join
 ) -> _Piece:
     """Return the piece of a shape through some points: least squares in the rates at its two ends.
 
@@ -400,8 +376,8 @@ def _fitted(
     part = logged.at(slice(first, last))
     steps, rates, tolerance = part.steps, part.rates, part.tolerance
     if join is not None:
-        steps, rates = np.concatenate([[start], steps]), np.concatenate([[join.rate], rates])
-        tolerance = np.concatenate([[join.tolerance], tolerance])
+        steps, rates = np.concatenate([[start], steps]), np.concatenate([[join[0]], rates])
+        tolerance = np.concatenate([[join[1]], tolerance])
     # How far the shape has come from its start, 0, to its end, 1.
     course = SHAPES[COURSES.get(shape, shape)](0.0, 1.0, (steps - start) / max(end - start, 1))
     log = shape == "exponential"
@@ -422,11 +398,12 @@ def _fitted(
             break
         # Lawson's weights: towards the line whose largest misfit is least.
         weights = weights * misfits
-    low, high = (float(np.exp(rate) if log else rate) for rate in (level, level + slope))
-    return _Piece(shape, first, last, start, end, low, high, misfits.max())
+    at_ends = np.array([level, level + slope])
+    start_rate, end_rate = (np.exp(at_ends) if log else at_ends).tolist()
+    return _Piece(shape, first, last, start, end, start_rate, end_rate, misfits.max())
 
 
-def _explains(piece: _Piece, logged: _Logged, join: _Join | None) -> bool:
+def _explains(piece: _Piece, logged: _Logged, join: _Join) -> bool:
     """Whether a piece fits, rises or falls, and has more points than free numbers."""
     widest = float(logged.tolerance[piece.first : piece.last].max(initial=0.0))
     low, moved = min(piece.start_rate, piece.end_rate), abs(piece.end_rate - piece.start_rate)
