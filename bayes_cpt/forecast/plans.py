@@ -18,7 +18,6 @@ from bayes_cpt.model.points import Curves
 from bayes_cpt.model.setup import BoundModel
 from bayes_cpt.study.batches import check_same_data
 from bayes_cpt.study.study import Run, Study
-from bayes_cpt.study.tables import check_separator
 from bayes_cpt.study.trunks import branch_of
 
 # By run and validation set.
@@ -281,11 +280,9 @@ def _points_table(at: Points) -> pd.DataFrame:
             place, f"the points cannot be read: {error}", "give a CSV: run,domain,step"
         ) from None
     missing = [name for name in ("run", "domain", "step") if name not in points.columns]
-    if missing and not isinstance(at, pd.DataFrame):
-        check_separator(Path(at))
     if missing or points.empty:
         what = f"there is no column {missing[0]}" if missing else "there is no point"
-        raise PlanError.at(place, what, "give columns run, domain and step")
+        raise PlanError.at(place, what, "give columns run, domain and step, between commas")
     steps = pd.to_numeric(points["step"], errors="coerce")
     if steps.isna().any() or (steps % 1 != 0).any():
         raise PlanError.at(place, "a step is not a whole number", "count steps from 1")

@@ -38,10 +38,8 @@ NUMBER_COLUMNS: dict[str, tuple[Callable[[Floats], NDArray[np.bool_]], str]] = {
     ),
 }
 SUFFIXES = (".csv", ".parquet")
-# What programs separate columns by, and what messages call it.
-SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
-# Of any table of a study.
-FEWEST_COLUMNS = 3
+# What programs separate columns by, besides blanks.
+SEPARATORS = ",;\t|"
 UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
@@ -101,32 +99,9 @@ def separator_of(header: str) -> str:
     return " " if mark not in header and " " in header.strip() else mark
 
 
-def check_separator(path: Path) -> None:
-    """Refuse a table whose cells are separated by anything but commas, as many spreadsheets write it.
-
-    Raises
-    ------
-    StudyError
-        Naming the separator, decimal commas too, and the reader that takes them.
-    """
-    header, *rows = decoded(path.read_bytes(), str(path)).splitlines() or [""]
-    separator = separator_of(header)
-    if "," in header or len(header.split(separator)) < FEWEST_COLUMNS:
-        return
-    problem = f"the columns are separated by {SEPARATORS.get(separator, 'blanks')}"
-    cells = [cell for row in rows for cell in row.split(separator)]
-    if any(DECIMAL_COMMA.fullmatch(cell.strip(' "')) for cell in cells):
-        problem += " and numbers have decimal commas"
-    fix = (
-        "save it with commas between the columns and decimal points, or have it read as it is: "
-        "bayes-cpt import csv --help"
-    )
-    raise StudyError.at(str(path), problem, fix)
-
-
 def _read_csv(path: Path) -> pd.DataFrame:
-    check_separator(path)
-    header, lines = csv_lines(decoded(path.read_bytes(), str(path)), str(path))
+    text = decoded(path.read_bytes(), str(path))
+    header, lines = csv_lines(text, str(path), separator_of(text.partition("\n")[0]))
     if not header:
         fix = "write a header line and one row per measurement"
         raise StudyError.at(str(path), "the file is empty", fix)
@@ -213,10 +188,8 @@ class TableCheck(Check):
         names = [str(column) for column in self.table.columns]
         others = [column for column in names if column not in expected]
         missing = [column for column in expected if column not in names]
-        fix = (
-            f"name the columns {', '.join(expected)}, separated by commas, or have the table read as it "
-            "is: bayes-cpt import csv --help"
-        )
+        fix = f"name the columns {', '.join(expected)}, or have the table read as it is: "
+        fix += "bayes-cpt import csv --help"
         if missing == ["domain", "loss"] and len(others) > 1:
             problem = f"the columns {', '.join(others)} stand in place of domain and loss"
             fix = f"write a row for each validation set; {fix}"

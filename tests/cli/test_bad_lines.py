@@ -52,7 +52,7 @@ LINES: list[tuple[str, tuple[str, ...]]] = [
     ("landmarks {fit} --run r25", ("fit.nc: there is no run 'r25'", "did you mean")),
     (
         f"predict {{fit}} --plan {PLAN} --at {{semi}} -o {{dir}}/o.csv",
-        ("semi.csv: the columns are separated by semicolons",),
+        ("semi.csv: there is no column run", "between commas"),
     ),
     ("summary {fit} --interval 90", ("90 is not a mass between 0 and 1", "write 0.9 for 90 %")),
     ("summary {fit} --interval 0", ("0 is not a mass",)),

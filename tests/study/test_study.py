@@ -93,8 +93,12 @@ def test_writing_leaves_no_partial_folder(small: Study, tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["new", "small"]
 
 
-def test_byte_order_mark_blank_lines_and_blanks_are_harmless(small: Study, tmp_path: Path) -> None:
-    losses = "\ufeff" + LOSSES.replace(",", " , ").replace("\n", "\r\n\r\n")
+@pytest.mark.parametrize("mark", [" , ", ";", "\t", "  "])
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
+def test_separators_byte_order_mark_blank_lines_and_blanks_are_harmless(
+    mark: str, encoding: str, small: Study, tmp_path: Path
+) -> None:
+    losses = LOSSES.replace(",", mark).replace("\n", "\r\n\r\n").encode(encoding)
     settings_text = "\ufeff" + SETTINGS
     changed = {**FILES, "study.toml": settings_text, "losses.csv": losses}
     again = read_study(write_files(tmp_path / "blanks", {**changed}))

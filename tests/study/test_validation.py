@@ -45,7 +45,6 @@ def test_error_names_place_and_mend(case: Malformed, tmp_path: Path) -> None:
 
 # One mistake must not look like many: edits of one place give one problem, but for these.
 SEVERAL_PROBLEMS = {
-    "semicolons": 5,
     "wrong-column": 2,
     "column-typo": 2,
     "empty-settings": 4,

@@ -126,7 +126,8 @@ def read_text(path: Path, form: Format, kind: str) -> RawLog:
         log.notes.append(f"{file} {len(lines) + 1}: {CUT_OFF}")
     elif last.strip():
         lines.append(last)
-    log.rows += [Row(file, *found) for found in _matches(lines, form, log.stated, aside)]
+    found = _matches(lines, form, log.stated, aside)
+    log.rows += [Row(f"{file} {number}", cells) for number, cells in found]
     if not log.rows:
         problem = f"none of its {len(lines)} lines is one that {kind} writes"
         fix = f"name its kind ({_nearest(lines[:2000])} are nearest), or {BY_PATTERN}"

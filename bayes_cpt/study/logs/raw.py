@@ -64,14 +64,8 @@ class Stated:
 class Row(NamedTuple):
     """What was logged together: cells by the name of their series."""
 
-    file: str
-    number: int
+    place: str  # as in ``train.csv, line 12``
     cells: Mapping[str, Any]
-
-    @property
-    def place(self) -> str:
-        """Where it stands, as in ``train.csv, line 12``."""
-        return f"{self.file} {self.number}"
 
 
 @dataclass

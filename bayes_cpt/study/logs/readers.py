@@ -38,8 +38,8 @@ FOLDERS = {"hf": STATE, "tensorboard": EVENTS}
 SNIFFED = 200_000
 # Lines of an object at most.
 LONGEST_OBJECT = 200
-# What TensorBoard keeps of a number: file, place in it, step, name and value.
-type Entry = tuple[str, int, float, str, Any]
+# What TensorBoard keeps of a number: its place, step, name and value.
+type Entry = tuple[str, float, str, Any]
 
 
 def read_logs(kind: str, paths: Iterable[str], patterns: Sequence[str] = ()) -> RawLog:
@@ -181,7 +181,7 @@ def _parquet_rows(path: Path) -> Iterator[Row]:
     for label, cells in zip(table.index, table.itertuples(index=False), strict=True):
         # A column of floats has NaN for an empty cell.
         pairs = zip(names, cells, strict=True)
-        yield Row(f"{path}, row", label, {name: cell for name, cell in pairs if cell == cell})
+        yield Row(f"{path}, row {label}", {name: cell for name, cell in pairs if cell == cell})
 
 
 def _loaded(text: str, place: str) -> Any:
@@ -205,39 +205,37 @@ def _json_rows(text: str, path: Path) -> Iterator[Row]:
         fix = "export the history as a list of objects, one for each step"
         raise fail(str(path), "this is not a list of rows", fix)
     for number, row in enumerate(content, start=1):
-        yield _json_row(row, f"{path}, entry", number)
+        yield _json_row(row, f"{path}, entry {number}")
 
 
-def _json_row(row: object, file: str, number: int) -> Row:
+def _json_row(row: object, place: str) -> Row:
     if not isinstance(row, dict):
-        raise fail(f"{file} {number}", f"this is {row!r}", "give an object for each step")
-    return Row(file, number, flat(row))
+        raise fail(place, f"this is {row!r}", "give an object for each step")
+    return Row(place, flat(row))
 
 
 def _json_lines(text: str, log: RawLog) -> Iterator[Row]:
     lines = text.split("\n")
-    file = f"{log.source}, line"
     for number, line in enumerate(lines, start=1):
-        if not line.strip():
-            continue
+        place = f"{log.source}, line {number}"
         try:
-            row = _loaded(line, f"{file} {number}")
+            if line.strip():
+                yield _json_row(_loaded(line, place), place)
         except StudyError:
             if number < len(lines):
                 raise
             # Without a line break at its end the last line is still being written.
-            log.notes.append(f"{file} {number}: {raw.CUT_OFF}")
-            return
-        yield _json_row(row, file, number)
+            log.notes.append(f"{place}: {raw.CUT_OFF}")
 
 
 def _printed_json(text: str, log: RawLog) -> Iterator[Row]:
     """Yield the objects in the lines of a text log, whatever stands before and between them."""
     for number, line in _objects(text):
+        place = f"{log.source}, line {number}"
         if row := _json_in(line):
-            yield Row(f"{log.source}, line", number, row)
+            yield Row(place, row)
         elif re.search(r"\{[\"'].*loss", line):
-            log.notes.append(f"{log.source}, line {number}: it holds no whole object; left out")
+            log.notes.append(f"{place}: it holds no whole object; left out")
 
 
 def _objects(text: str) -> Iterator[tuple[int, str]]:
@@ -347,7 +345,7 @@ def _csv_rows(text: str, log: RawLog) -> Iterator[Row]:
         # A job that was resumed may have written its header again.
         if cells != header:
             named = {name: cell for name, cell in zip(header, cells, strict=True) if name}
-            yield Row(file, number + above, named)
+            yield Row(f"{file} {number + above}", named)
 
 
 # Hugging Face: trainer_state.json, and the checkpoint folders that hold it.
@@ -361,25 +359,19 @@ def _huggingface(path: Path) -> RawLog:
         problem = f"there is no {STATE} here, nor in folders checkpoint-N"
         fix = "name the Trainer's output folder, one of its checkpoints, or the file"
         raise fail(str(path), problem, fix)
-    log = RawLog(str(path), counter="step", trains_between=True)
     # Of states of one run the latest has the log of the others, but for what a resumed job did again.
-    states.sort(key=lambda state: max(map(_step, state.rows), default=0.0))
-    newest = states[-1]
+    newest = max(states, key=_last_step)
     for state in states:
-        own = [row.cells for row in state.rows]
-        whole = state is not newest and own == [row.cells for row in newest.rows[: len(own)]]
-        if not whole and _first_trained(state) != _first_trained(newest):
+        if (begins := _first_trained(state)) and begins != _first_trained(newest):
             ours, theirs = (Path(either.source).parent for either in (newest, state))
             problem = f"there are two runs in it: {ours.name} lacks the log of {theirs.name}"
             fix = f"name one of its checkpoints, {ours} or {theirs}, or move the other run's away"
             raise fail(str(path), problem, fix)
-        log.extend(replace(state, rows=[]) if whole else state)
     if len(states) > 1:
         file = Path(newest.source).relative_to(path)
-        last = max(map(_step, newest.rows), default=0.0)
-        said = f"the logs of {len(states)} states were read; the newest is {file}, at step {last:g}"
-        log.notes.append(f"{path}: {said}")
-    return log
+        said = f"of {len(states)} states the newest is {file}, at step {_last_step(newest):g}"
+        newest.notes.append(f"{path}: {said}; it was read")
+    return replace(newest, source=str(path), counter="step", trains_between=True)
 
 
 def _state(file: Path) -> RawLog:
@@ -389,13 +381,17 @@ def _state(file: Path) -> RawLog:
         fix = f"name the {STATE} that the Trainer wrote into a checkpoint"
         raise fail(str(file), "it has no log_history", fix)
     place = f"{file}, log_history entry"
-    rows = [Row(place, number, entry) for number, entry in enumerate(history, start=1)]
+    rows = [Row(f"{place} {number}", entry) for number, entry in enumerate(history, start=1)]
     steps = raw.as_count(state.get("max_steps"))
     return RawLog(str(file), rows, stated={"steps": steps} if steps else {})
 
 
 def _step(row: Row) -> float:
     return as_number(row.cells.get("step")) or 0.0
+
+
+def _last_step(state: RawLog) -> float:
+    return max(map(_step, state.rows), default=0.0)
 
 
 def _first_trained(state: RawLog) -> Mapping[str, Any]:
@@ -410,10 +406,10 @@ def _gathered(entries: Iterable[Entry]) -> list[Row]:
     """Return rows of what follows one another at a step."""
     rows: list[Row] = []
     cells: dict[str, Any] = {}
-    for file, number, step, name, value in entries:
+    for place, step, name, value in entries:
         if cells.get("step") != step or name in cells:
             cells = {"step": step}
-            rows.append(Row(file, number, cells))
+            rows.append(Row(place, cells))
         cells[name] = value
     return rows
 
@@ -455,6 +451,7 @@ def _events(log: RawLog, file: Path, below: str) -> Iterator[Entry]:
         raise fail(str(file), "its library, tensorboard, is not installed", fix) from None
     records = PyRecordReader_New(str(file))
     for number in count(1):
+        place = f"{file}, event {number}"
         try:
             records.GetNext()
             event = Event.FromString(records.record())
@@ -462,11 +459,11 @@ def _events(log: RawLog, file: Path, below: str) -> Iterator[Entry]:
             return
         except Exception as error:
             if "truncated" in str(error).lower():
-                log.notes.append(f"{file}, event {number}: it is cut off and was left out")
+                log.notes.append(f"{place}: it is cut off and was left out")
                 return
             problem = f"the file is damaged: {' '.join(str(error).split())[:200]}"
             fix = "copy it again from where it was written"
-            raise fail(f"{file}, event {number}", problem, fix) from None
+            raise fail(place, problem, fix) from None
         for value in event.summary.value:
             found = np.array([value.simple_value])
             if value.WhichOneof("value") != "simple_value":
@@ -474,4 +471,4 @@ def _events(log: RawLog, file: Path, below: str) -> Iterator[Entry]:
                 is_float = value.HasField("tensor") and value.tensor.dtype in (1, 2)
                 found = make_ndarray(value.tensor) if is_float else np.empty(0)
             if found.size == 1:
-                yield f"{file}, event", number, event.step, f"{below}{value.tag}", found.item()
+                yield place, event.step, f"{below}{value.tag}", found.item()
