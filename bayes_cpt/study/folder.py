@@ -24,7 +24,6 @@ from bayes_cpt.study.tables import (
     TableCheck,
     find_table,
     read_table,
-    row_word,
     write_table,
 )
 from bayes_cpt.study.trunks import branch_of
@@ -310,7 +309,6 @@ def _read(path: Path, *, is_plan: bool, fitted: Study | None, aside: Collection[
             settings=str(settings_path),
             losses=str(losses_path or path),
             rates=str(path / "lr.csv"),
-            row=row_word(losses_path) if losses_path else "row",
         ),
     )
     if not check.problems:
@@ -327,7 +325,7 @@ def _read_logs(folder: Path | None, names: list[str]) -> dict[str, Schedule]:
     if path is None:
         return {}
     table = read_table(path)
-    check = TableCheck(table, str(path), row_word(path))
+    check = TableCheck(table, str(path))
     check.columns(RATE_COLUMNS)
     check.raise_problems()
     rates = check.duplicates(check.cells(), ["run", "step"])

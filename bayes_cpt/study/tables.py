@@ -88,9 +88,9 @@ def write_table(table: pd.DataFrame, path: Path) -> None:
         table.astype(of_table).to_parquet(path, index=False)
 
 
-def row_word(path: Path) -> str:
+def row_word(file: str | Path) -> str:
     """Return what messages call a row of that file."""
-    return "line" if path.suffix == ".csv" else "row"
+    return "line" if Path(file).suffix == ".csv" else "row"
 
 
 def separator_of(header: str) -> str:
@@ -167,15 +167,13 @@ class TableCheck(Check):
     ----------
     file : str
         What messages call the table.
-    row : str
-        What messages call a row label: "line" in a CSV file.
     """
 
-    def __init__(self, table: pd.DataFrame, file: str, row: str) -> None:
+    def __init__(self, table: pd.DataFrame, file: str) -> None:
         super().__init__()
         self.table = table
         self.file = file
-        self.row = row
+        self.row = row_word(file)
 
     def place(self, label: Hashable) -> str:
         """Return the place of a row: file, line, and the run, step and domain it is about."""

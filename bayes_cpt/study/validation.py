@@ -45,7 +45,6 @@ class Origin:
     settings: str = "study"
     losses: str = "losses"
     rates: str = "learning rates"
-    row: str = "row"
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,7 +89,7 @@ def examine(
     if not losses.index.is_unique:
         # Tables put together without renumbering: a label would name several rows.
         losses = losses.reset_index(drop=True)
-    table, cautions = (TableCheck(losses, origin.losses, origin.row) for _ in range(2))
+    table, cautions = (TableCheck(losses, origin.losses) for _ in range(2))
     check = Check()
     check.name("name", parts.name)
     _check_sets(check, parts)

@@ -30,8 +30,6 @@ from bayes_cpt.study.logs.runs import (
     LoggedRun,
     Recipe,
     logged_run,
-    no_replay,
-    read_recipes,
     read_run_log,
     recipes_of,
     recipes_text,
@@ -102,7 +100,10 @@ class StudyFiles:
     def __init__(self, folder: Path, settings: str = "") -> None:
         self.folder = folder
         self.settings = settings or (folder / SETTINGS).read_text(encoding="utf-8-sig")
-        self.recipes = read_recipes(folder)
+        path = folder / IMPORTS
+        self.recipes = (
+            recipes_of(_table(read_toml(path), "logs"), str(path)) if path.is_file() else {}
+        )
         self.tables: dict[str, pd.DataFrame] = {}
         for stem, columns in (("losses", LOSS_COLUMNS), ("lr", RATE_COLUMNS)):
             path = find_table(folder, stem)
@@ -243,11 +244,7 @@ def start_study(folder: Path, answers: Answers) -> Imported:
     study = {"name": folder.resolve().name, **answers.study}
     start = _Start(study, answers.bases, recipes, check)
     start.name_sets(list(dict.fromkeys(set_ for log in logs.values() for set_ in log.domains)))
-    for name, own in recipes.items():
-        if own[0].phase != "pt" and own[0].replay is None:
-            check.add(*no_replay(name))
     start.find_bases()
-    check.raise_problems()
     bases = list(start.bases)
     runs = [check.run("", logged_run, n, logs[n], own[0], {}, bases) for n, own in recipes.items()]
     check.raise_problems()
@@ -332,10 +329,6 @@ class _Start:
             self.bases[name] = {"run": pretraining[0]}
             said = f"taken to be the last checkpoint of the PT run {pretraining[0]}"
             self.notes.append(f"base {name}: {said}")
-        else:
-            problem = "nothing says what the runs start from"
-            fix = "give --pt RUN and its log, --open-base NAME, or [bases.NAME] in --answers FILE"
-            self.check.add("bases", problem, fix)
 
     def place_bases(self, runs: Sequence[Run]) -> None:
         """Give each base that lies on a PT run its steps: the run's last unless it says."""

@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 
 from bayes_cpt.checks import Check
-from bayes_cpt.errors import StudyError
 from bayes_cpt.strict import checked
 from bayes_cpt.study.folder import RUN_KEYS as OF_RUN
 from bayes_cpt.study.folder import table_lines
@@ -25,13 +24,12 @@ from bayes_cpt.study.logs.reading import Log, Reading
 from bayes_cpt.study.logs.recognize import digits_of, recognize
 from bayes_cpt.study.runs import Run
 from bayes_cpt.study.schedules import Schedule
-from bayes_cpt.toml_files import read_toml
 
 IMPORTS = "imports.toml"
-TABLE = "logs"
 # Of the peak: by how much a logged learning rate may differ from a stated schedule. A trainer that counts
 # from 0 is one step off.
 SAME_RATE = 1e-3
+NO_BASE = "--pt RUN and its log, --open-base NAME, or [bases.NAME] in --answers FILE"
 # By what share the tokens of a step may differ from the plan's.
 SAME_BATCH = 0.02
 
@@ -50,26 +48,13 @@ class Recipe(Reading):
     sequence_length: int | None = None
     optimizer_state: str | None = None
 
-    def run_keys(self) -> dict[str, Any]:
-        """Return what it says of the run itself."""
-        return {key: value for key in RUN_KEYS if (value := getattr(self, key)) is not None}
-
 
 # Keys of a run in study.toml that a log may not tell.
 RUN_KEYS = tuple(key for key in OF_RUN if key in Recipe.model_fields and key != "schedule")
 
 
-def read_recipes(folder: Path) -> dict[str, list[Recipe]]:
-    """Return how the runs of a study were imported, by name; none where it says nothing."""
-    path = folder / IMPORTS
-    return recipes_of(read_toml(path).get(TABLE, {}), str(path)) if path.is_file() else {}
-
-
-def recipes_of(tables: Any, place: str) -> dict[str, list[Recipe]]:
+def recipes_of(tables: Mapping[str, Any], place: str) -> dict[str, list[Recipe]]:
     """Return the recipes of the tables [logs.NAME], or [[logs.NAME]] for a run with several logs."""
-    if not isinstance(tables, dict):
-        fix = f"write a table [{TABLE}.NAME] for each run"
-        raise StudyError.at(place, f"{TABLE} is {tables!r}", fix)
     check = Check()
     recipes: dict[str, list[Recipe]] = {}
     for name, table in tables.items():
@@ -88,7 +73,7 @@ def recipes_text(recipes: Mapping[str, Sequence[Recipe]]) -> str:
     for name, own in recipes.items():
         for recipe in own:
             keys = recipe.model_dump(mode="json", exclude_defaults=True)
-            lines += table_lines([TABLE, name], keys, one_of_several=len(own) > 1)
+            lines += table_lines(["logs", name], keys, one_of_several=len(own) > 1)
     return "\n".join(lines)
 
 
@@ -169,7 +154,7 @@ def logged_run(
     notes = list(log.notes)
     place = f"run {name}"
     check = Check()
-    keys = {**known, **recipe.run_keys()}
+    keys = {**known, **recipe.model_dump(include=set(RUN_KEYS), exclude_none=True)}
     if keys.get("phase") is None:
         keys["phase"] = "cpt"
         notes.append(f"{place}: taken as continual pre-training (--phase pt if it is not)")
@@ -178,10 +163,15 @@ def logged_run(
         keys["base"] = bases[0] if len(bases) == 1 else None
         notes.append(f"{place}: it starts from {keys['base']}, the study's only base")
         if keys["base"] is None:
-            fix = f"give --base NAME, one of {', '.join(bases) or 'the bases of the study'}"
-            check.add(f"{place}, key base", "nothing says which base it starts from", fix)
+            known_bases = f"--base NAME, one of {', '.join(bases)}" if bases else NO_BASE
+            check.add(
+                f"{place}, key base", "nothing says what it starts from", f"give {known_bases}"
+            )
     if continual and keys.get("replay") is None:
-        check.add(*no_replay(name))
+        fix = f"give --replay, 0.25 for 25 % (to init --replay {name}=SHARE, or --pt {name})"
+        check.add(
+            f"{place}, key replay", "no log tells the share of general data in the batches", fix
+        )
     check.raise_problems()
     if recipe.schedule is not None:
         stated = check.run(f"{place}, --schedule", Schedule.from_toml, recipe.schedule)
@@ -203,12 +193,6 @@ def logged_run(
         notes.append(f"{place}: {said} (Hugging Face: eval_on_start=True)")
     run = Run(name, schedule=schedule, **keys)
     return LoggedRun(run, losses, tuple(dict.fromkeys(notes)))
-
-
-def no_replay(name: str) -> tuple[str, str, str]:
-    """Return the problem that the replay ratio of a CPT run is missing."""
-    fix = f"give --replay, 0.25 for 25 % (to init --replay {name}=SHARE, or --pt {name})"
-    return f"run {name}, key replay", "no log tells the share of general data in the batches", fix
 
 
 def _logged_schedule(place: str, log: Log, recipe: Recipe, notes: list[str]) -> Schedule:
