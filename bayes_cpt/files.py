@@ -39,6 +39,16 @@ def replacing(path: str | Path) -> Iterator[Path]:
         partial.unlink(missing_ok=True)
 
 
+@contextmanager
+def beside(folder: Path) -> Iterator[Path]:
+    """Yield a folder to be written before it takes another's place; what is left of it goes."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".partial-", dir=folder.parent) as temporary:
+        partial = Path(temporary) / folder.name
+        partial.mkdir()
+        yield partial
+
+
 def _remove_stale(target: Path, prefix: str) -> None:
     oldest = time.time() - STALE_SECONDS
     for left in target.parent.glob("*"):

@@ -1,8 +1,6 @@
 """Study folders and plans: study.toml, losses and logged learning rates <-> Study (docs/study.md)."""
 
-import tempfile
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -12,6 +10,7 @@ import pandas as pd
 
 from bayes_cpt.checks import Check, unknown
 from bayes_cpt.errors import Problem, StudyError
+from bayes_cpt.files import beside
 from bayes_cpt.strict import checked
 from bayes_cpt.study import validation
 from bayes_cpt.study.resources import RESOURCES
@@ -418,16 +417,6 @@ def check_new(folder: Path, fix: str) -> None:
     """Refuse a folder in which there is anything."""
     if folder.is_file() or (folder.is_dir() and any(folder.iterdir())):
         raise StudyError.at(str(folder), "there is something already", fix)
-
-
-@contextmanager
-def beside(folder: Path) -> Iterator[Path]:
-    """Yield a folder to be written before it takes another's place; what is left of it goes."""
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".partial-", dir=folder.parent) as temporary:
-        partial = Path(temporary) / folder.name
-        partial.mkdir()
-        yield partial
 
 
 def settings_text(study: Study, runs: Iterable[Run] | None = None) -> str:

@@ -13,33 +13,18 @@ from pydantic import Field
 
 from bayes_cpt.checks import Check
 from bayes_cpt.errors import StudyError, StudyWarning
+from bayes_cpt.files import beside
 from bayes_cpt.strict import Strict, checked
-from bayes_cpt.study.folder import (
-    beside,
-    check_new,
-    logged_rates,
-    read_study,
-    runs_text,
-    table_lines,
-)
+from bayes_cpt.study.folder import check_new, logged_rates, read_study, runs_text, table_lines
 from bayes_cpt.study.logs.raw import fail
 from bayes_cpt.study.logs.reading import SAME_VALUE, Log
-from bayes_cpt.study.logs.runs import (
-    IMPORTS,
-    RUN_KEYS,
-    LoggedRun,
-    Recipe,
-    logged_run,
-    read_run_log,
-    recipes_of,
-    recipes_text,
-)
+from bayes_cpt.study.logs.runs import RUN_KEYS, LoggedRun, Recipe, logged_run, read_run_log
 from bayes_cpt.study.runs import Run
 from bayes_cpt.study.study import Study
 from bayes_cpt.study.tables import LOSS_COLUMNS, RATE_COLUMNS, find_table, read_table, write_table
 from bayes_cpt.toml_files import read_toml, toml_value
 
-SETTINGS = "study.toml"
+SETTINGS, IMPORTS = "study.toml", "imports.toml"
 BASE = "base"
 # A line that begins a table of a TOML file.
 HEAD = r"\[+[^\[\]]+\]+\s*(#.*)?$"
@@ -85,6 +70,30 @@ class Imported:
     notes: tuple[str, ...]
     added: int = 0
     kept: int = 0
+
+
+def recipes_of(tables: Mapping[str, Any], place: str) -> dict[str, list[Recipe]]:
+    """Return the recipes of the tables [logs.NAME], or [[logs.NAME]] for a run with several logs."""
+    check = Check()
+    recipes: dict[str, list[Recipe]] = {}
+    for name, table in tables.items():
+        for part in table if isinstance(table, list) else [table]:
+            fix = 'write it as in docs/from-logs.md, with paths = ["file", ...]'
+            recipe = check.run("", checked, Recipe, part, f"{place}, run {name}", fix)
+            recipes.setdefault(name, []).extend([recipe] if recipe else [])
+    check.raise_problems()
+    return recipes
+
+
+def recipes_text(recipes: Mapping[str, Sequence[Recipe]]) -> str:
+    """Return an imports.toml."""
+    head = "# How the runs of this study were read from their logs; `bayes-cpt import` keeps it."
+    lines = [head, ""]
+    for name, own in recipes.items():
+        for recipe in own:
+            keys = recipe.model_dump(mode="json", exclude_defaults=True)
+            lines += table_lines(["logs", name], keys, one_of_several=len(own) > 1)
+    return "\n".join(lines)
 
 
 class StudyFiles:

@@ -16,18 +16,8 @@ from pydantic import BeforeValidator, Field
 
 from bayes_cpt.errors import StudyError
 from bayes_cpt.strict import Strict, checked
-from bayes_cpt.study.logs import naming
-from bayes_cpt.study.logs.raw import (
-    CUT_OFF,
-    RawLog,
-    Row,
-    as_count,
-    as_number,
-    cut_off,
-    fail,
-    numbers,
-    printed_text,
-)
+from bayes_cpt.study.logs import naming, raw
+from bayes_cpt.study.logs.raw import RawLog, Row, as_number, fail, numbers
 from bayes_cpt.toml_files import read_toml
 
 NUMBER = (
@@ -115,7 +105,7 @@ def text_kinds() -> tuple[str, ...]:
 
 def read_text(path: Path, form: Format, kind: str) -> RawLog:
     """Read a text log line by line."""
-    *lines, last = re.split(r"\r\n|[\r\n]", printed_text(path))
+    *lines, last = re.split(r"\r\n|[\r\n]", raw.printed_text(path))
     if form.instead:
         raise fail(str(path), f"this is {form.program}", form.instead)
     keys = form.model_dump(include={"from_zero", "carries", "no_rates"})
@@ -123,7 +113,7 @@ def read_text(path: Path, form: Format, kind: str) -> RawLog:
     aside: dict[str, list[int]] = {}
     file = f"{path}, line"
     if _unfinished(last, lines):
-        log.notes.append(f"{file} {len(lines) + 1}: {CUT_OFF}")
+        log.notes.append(f"{file} {len(lines) + 1}: {raw.CUT_OFF}")
     elif last.strip():
         lines.append(last)
     found = _matches(lines, form, log.stated, aside)
@@ -147,7 +137,7 @@ def _unfinished(last: str, lines: Sequence[str]) -> bool:
     begin = re.split(r"\d", last, maxsplit=1)[0]
     like = [line for line in lines if re.split(r"\d", line, maxsplit=1)[0] == begin]
     shapes = {WHOLE_NUMBER.sub("0", line.rstrip()) for line in like}
-    cut = WHOLE_NUMBER.sub("0", last.rstrip()) not in shapes or cut_off([*like, last])
+    cut = WHOLE_NUMBER.sub("0", last.rstrip()) not in shapes or raw.cut_off([*like, last])
     return bool(like) and cut
 
 
@@ -182,7 +172,7 @@ def _matches(
         if match is None:
             continue
         total, *_ = numbers([cells.pop(TOTAL, None)], whole=True)
-        stated |= {"steps": steps} if (steps := as_count(total[0])) else {}
+        stated |= {"steps": steps} if (steps := raw.as_count(total[0])) else {}
         micro = cells.pop(MICRO, None)
         if NEXT_STEP in cells:
             cells[STEP] = (as_number(cells.pop(NEXT_STEP)) or 1.0) - 1.0

@@ -15,9 +15,7 @@ from typing import Any
 import numpy as np
 
 from bayes_cpt.checks import Check
-from bayes_cpt.strict import checked
 from bayes_cpt.study.folder import RUN_KEYS as OF_RUN
-from bayes_cpt.study.folder import table_lines
 from bayes_cpt.study.logs.raw import Stated, fail, unpacked_name
 from bayes_cpt.study.logs.readers import STATE
 from bayes_cpt.study.logs.reading import Log, Reading
@@ -25,7 +23,6 @@ from bayes_cpt.study.logs.recognize import digits_of, recognize
 from bayes_cpt.study.runs import Run
 from bayes_cpt.study.schedules import Schedule
 
-IMPORTS = "imports.toml"
 # Of the peak: by how much a logged learning rate may differ from a stated schedule. A trainer that counts
 # from 0 is one step off.
 SAME_RATE = 1e-3
@@ -51,30 +48,6 @@ class Recipe(Reading):
 
 # Keys of a run in study.toml that a log may not tell.
 RUN_KEYS = tuple(key for key in OF_RUN if key in Recipe.model_fields and key != "schedule")
-
-
-def recipes_of(tables: Mapping[str, Any], place: str) -> dict[str, list[Recipe]]:
-    """Return the recipes of the tables [logs.NAME], or [[logs.NAME]] for a run with several logs."""
-    check = Check()
-    recipes: dict[str, list[Recipe]] = {}
-    for name, table in tables.items():
-        for part in table if isinstance(table, list) else [table]:
-            fix = 'write it as in docs/from-logs.md, with paths = ["file", ...]'
-            recipe = check.run("", checked, Recipe, part, f"{place}, run {name}", fix)
-            recipes.setdefault(name, []).extend([recipe] if recipe else [])
-    check.raise_problems()
-    return recipes
-
-
-def recipes_text(recipes: Mapping[str, Sequence[Recipe]]) -> str:
-    """Return an imports.toml."""
-    head = "# How the runs of this study were read from their logs; `bayes-cpt import` keeps it."
-    lines = [head, ""]
-    for name, own in recipes.items():
-        for recipe in own:
-            keys = recipe.model_dump(mode="json", exclude_defaults=True)
-            lines += table_lines(["logs", name], keys, one_of_several=len(own) > 1)
-    return "\n".join(lines)
 
 
 @dataclass(frozen=True)
