@@ -152,11 +152,6 @@ class LoggedSegment:
         """Highest logged learning rate."""
         return max(self.logged_rates)
 
-    @property
-    def interpolated_steps(self) -> int:
-        """How many steps have no logged learning rate of their own."""
-        return self.steps - len(self.logged_steps)
-
     def learning_rates(self) -> Floats:
         """Return the raw learning rate of each step, shape (steps,)."""
         return np.interp(np.arange(1, self.steps + 1), self.logged_steps, self.logged_rates)
@@ -286,7 +281,7 @@ class Schedule:
     def interpolated_steps(self) -> int:
         """How many steps of logged stretches were interpolated, not logged."""
         logged = (part for part in self.segments if isinstance(part, LoggedSegment))
-        return sum(segment.interpolated_steps for segment in logged)
+        return sum(part.steps - len(part.logged_steps) for part in logged)
 
     @cached_property
     def _rates(self) -> Floats:

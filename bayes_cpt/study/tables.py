@@ -4,14 +4,12 @@ import codecs
 import csv
 import io
 import re
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
-from bayes_cpt.arrays import Floats
 from bayes_cpt.checks import Check, suggestion
 from bayes_cpt.errors import StudyError
 
@@ -22,20 +20,15 @@ RATE_COLUMNS = ("run", "step", "lr")
 TEXT_COLUMNS = ("run", "domain")
 # No cross-entropy, nor a perplexity that somebody forgot to take the log of, lies outside.
 LOWEST_LOSS, HIGHEST_LOSS = 1e-12, 1e7
-# What a number must be besides finite, and what to say if it is not.
-NUMBER_COLUMNS: dict[str, tuple[Callable[[Floats], NDArray[np.bool_]], str]] = {
-    "step": (
-        lambda step: (step >= 0) & (step == np.floor(step)),
-        "give a whole number of steps, not below 0",
-    ),
+# Within what a number must lie, and what to say if it does not.
+NUMBER_COLUMNS = {
+    "step": (0.0, np.inf, "give a whole number of steps, not below 0"),
     "loss": (
-        lambda loss: (loss >= LOWEST_LOSS) & (loss <= HIGHEST_LOSS),
-        "give a cross-entropy in nats/token, a finite number above 0, or remove the row",
+        LOWEST_LOSS,
+        HIGHEST_LOSS,
+        "give a cross-entropy in nats/token above 0, or remove the row",
     ),
-    "lr": (
-        lambda rate: rate >= 0,
-        "give a raw learning rate, a finite number not below 0, or remove the row",
-    ),
+    "lr": (0.0, np.inf, "give a raw learning rate, a number not below 0, or remove the row"),
 }
 SUFFIXES = (".csv", ".parquet")
 # What programs separate columns by, besides blanks.
@@ -211,12 +204,13 @@ class TableCheck(Check):
                 fine = np.array([isinstance(own, str) and own != "" for own in cells], dtype=bool)
                 fix = f"give the name of a {column}"
             else:
-                is_allowed, fix = NUMBER_COLUMNS[column]
+                lowest, highest, fix = NUMBER_COLUMNS[column]
                 values = pd.to_numeric(cells, errors="coerce").astype("float64")
                 numbers = values.to_numpy()
                 # True and False would pass as 1 and 0.
                 truths = np.array([isinstance(cell, bool | np.bool_) for cell in cells], dtype=bool)
-                fine = np.isfinite(numbers) & is_allowed(numbers) & ~truths
+                fine = np.isfinite(numbers) & (numbers >= lowest) & (numbers <= highest) & ~truths
+                fine &= (column != "step") | (numbers == np.floor(numbers))
             for label in self.table.index[~fine]:
                 cell = self.table.at[label, column]
                 with_point = f"write {str(cell).replace(',', '.')} with a decimal point"

@@ -7,7 +7,6 @@ import math
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -144,8 +143,7 @@ def _checked_rows(
     _note_disorder(cautions, losses)
     _note_flat_curves(cautions, losses)
     _note_base_losses(cautions, losses, parts.bases, parts.runs)
-    order = {run.name: number for number, run in enumerate(parts.runs)}
-    losses = losses.assign(order=_of_run(losses, order, len(order)))
+    losses = losses.assign(order=pd.factorize(losses["run"])[0])
     return losses.sort_values(["order", "domain", "step"], kind="stable")
 
 
@@ -254,34 +252,28 @@ def first_difference(wanted: Schedule, found: Schedule, steps: int) -> str:
 def _of_known_runs(
     table: TableCheck, losses: pd.DataFrame, runs: Sequence[Run], malformed: Collection[str]
 ) -> pd.DataFrame:
-    """Note rows of unknown runs and impossible steps; return the others."""
-    by_name = {run.name: run for run in runs}
-    is_known = _of_run(losses, dict.fromkeys(by_name, True), False)
-    for name, rows in losses[~is_known].groupby("run", sort=False):
-        if name not in malformed:
-            problem = f"the run {name!r} is unknown{suggestion(name, by_name)} ({len(rows)} rows)"
-            fix = f"add [runs.{name}] to the settings, or correct the name"
-            table.add(table.place(rows.index[0]), problem, fix)
-    known = losses[is_known]
-    steps = known["step"].to_numpy()
-    too_late = steps > _of_run(known, {run.name: run.schedule.steps for run in runs}, 0)
-    for name, rows in known[too_late].groupby("run", sort=False):
-        length = by_name[name].schedule.steps
-        late = f"step {rows['step'].iloc[0]} lies beyond the {length} steps of the schedule"
-        fix = "lengthen the schedule, or count steps from 1 inside the phase"
-        table.add(table.place(rows.index[0]), f"{late} ({len(rows)} rows of {name})", fix)
-    too_early = _of_run(known, {run.name: run.phase == "pt" for run in runs}, False) & (steps == 0)
-    for label in known.index[too_early]:
-        fix = "remove the row: steps count from 1, and step 0 is only for a CPT run's base"
-        table.add(table.place(label), "a PT run has no step 0", fix)
-    return known[~too_late & ~too_early]
-
-
-def _of_run(losses: pd.DataFrame, values: dict[str, Any], unknown: object) -> Any:
-    """Return an array of the values of each row's run."""
-    # Not Series.map, which is slow for names.
-    codes, names = pd.factorize(losses["run"])
-    return np.array([values.get(name, unknown) for name in names], dtype=type(unknown))[codes]
+    """Note rows of unknown runs and impossible steps; return the others, by run."""
+    of_run = dict(iter(losses.groupby("run", sort=False)))
+    names = [run.name for run in runs]
+    for name in (own for own in of_run if own not in {*names, *malformed}):
+        rows = of_run[name]
+        problem = f"the run {name!r} is unknown{suggestion(name, names)} ({len(rows)} rows)"
+        fix = f"add [runs.{name}] to the settings, or correct the name"
+        table.add(table.place(rows.index[0]), problem, fix)
+    kept = [losses[:0]]
+    for run in (run for run in runs if run.name in of_run):
+        rows, length = of_run[run.name], run.schedule.steps
+        late, early = rows["step"] > length, rows["step"] < (run.phase == "pt")
+        if late.any():
+            problem = f"step {rows['step'][late].iloc[0]} lies beyond the {length} steps of the "
+            problem += f"schedule ({late.sum()} rows of {run.name})"
+            fix = "lengthen the schedule, or count steps from 1 inside the phase"
+            table.add(table.place(rows.index[late][0]), problem, fix)
+        for label in rows.index[early]:
+            fix = "remove the row: steps count from 1, and step 0 is only for a CPT run's base"
+            table.add(table.place(label), "a PT run has no step 0", fix)
+        kept.append(rows[~late & ~early])
+    return pd.concat(kept)
 
 
 def _check_measured(table: TableCheck, cautions: Check, losses: pd.DataFrame, parts: Parts) -> None:

@@ -120,8 +120,7 @@ def read_text(path: Path, form: Format, kind: str) -> RawLog:
     log.rows += [Row(f"{file} {number}", cells) for number, cells in found]
     if not log.rows:
         problem = f"none of its {len(lines)} lines is one that {kind} writes"
-        fix = f"name its kind ({_nearest(lines[:2000])} are nearest), or {BY_PATTERN}"
-        raise fail(str(path), problem, fix)
+        raise unknown_format(path, lines[:2000], problem)
     for what, numbers_of_lines in aside.items():
         said = f"{len(numbers_of_lines)} {what} were left out"
         log.notes.append(f"{file} {numbers_of_lines[0]}: {said}")
@@ -146,6 +145,7 @@ def _matches(
 ) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield what lines say: a step missing is the last one named, or that of the same micro-batch."""
     last: Any = None
+    total: Any = None
     step_of: dict[str, Any] = {}
     for number, text in enumerate(lines, start=1):
         text = text.rstrip()
@@ -164,15 +164,16 @@ def _matches(
             for name in filter(naming.is_loss, list(cells)):
                 own = name.removeprefix("val_")
                 cells[f"{measured}_{own}" if trained else f"{measured}_val_{own}"] = cells.pop(name)
-        if len(TELLS_LOSS.findall(text)) > sum("val" in name for name in cells):
+        lower = text.lower()
+        told = len(TELLS_LOSS.findall(lower)) if "val" in lower or "test" in lower else 0
+        if told > sum("val" in name for name in cells):
             what = (
                 f"lines tell a validation loss that {form.program} does not print so; those losses"
             )
             aside.setdefault(what, []).append(number)
         if match is None:
             continue
-        total, *_ = numbers([cells.pop(TOTAL, None)], whole=True)
-        stated |= {"steps": steps} if (steps := raw.as_count(total[0])) else {}
+        total = cells.pop(TOTAL, total)
         micro = cells.pop(MICRO, None)
         if NEXT_STEP in cells:
             cells[STEP] = (as_number(cells.pop(NEXT_STEP)) or 1.0) - 1.0
@@ -187,16 +188,14 @@ def _matches(
             continue
         last = cells[STEP]
         yield number, cells
+    if steps := raw.as_count(numbers([total], whole=True)[0][0]):
+        stated["steps"] = steps
 
 
-def unknown_format(path: Path, lines: Sequence[str]) -> StudyError:
-    """Return the error that a text is of no known format."""
-    problem = f"it is a log of no known format; the nearest are {_nearest(lines)}"
-    return fail(str(path), problem, BY_PATTERN)
-
-
-def _nearest(lines: Sequence[str]) -> str:
-    """Return the three known formats whose words a text has most of."""
+def unknown_format(
+    path: Path, lines: Sequence[str], problem: str = "it is a log of no known format"
+) -> StudyError:
+    """Return the error that a text cannot be read, with the known formats whose words it has most of."""
     words = set(re.findall(r"[a-z]{2,}", " ".join(lines).lower()))
 
     def share(form: Format) -> float:
@@ -205,5 +204,6 @@ def _nearest(lines: Sequence[str]) -> str:
         own = set(re.findall(r"[a-z]{3,}", plain))
         return len(own & words) / max(len(own), 1)
 
-    ranked = sorted(formats().items(), key=lambda item: -share(item[1]))
-    return ", ".join([kind for kind, form in ranked if not form.instead][:3])
+    nearest = sorted(text_kinds(), key=lambda kind: -share(formats()[kind]))[:3]
+    fix = f"name its kind ({', '.join(nearest)} are nearest), or {BY_PATTERN}"
+    return fail(str(path), problem, fix)

@@ -113,15 +113,16 @@ def _table(path: Path) -> RawLog:
     suffix = raw.unpacked_name(path).suffix
     text = "" if suffix == ".parquet" else raw.text_of(path)
     if suffix == ".parquet":
-        log.rows += _parquet_rows(path)
+        rows = _parquet_rows(path)
     elif suffix == ".json" and not OBJECTS.search(text):
-        log.rows += _json_rows(text, path)
+        rows = _json_rows(text, path)
     elif suffix in JSON_SUFFIXES:
-        log.rows += _json_lines(text, log)
+        rows = _json_lines(text, log)
     elif suffix not in TABLE_SUFFIXES and any(_json_in(line) for _, line in _objects(text)):
-        log.rows += _printed_json(text, log)
+        rows = _printed_json(text, log)
     else:
-        log.rows += _csv_rows(text, log)
+        rows = _csv_rows(text, log)
+    log.rows = list(rows)
     if not log.rows:
         raise fail(str(path), "there is no row", "log at least one evaluation before importing")
     _widen(log, path)
