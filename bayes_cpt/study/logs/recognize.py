@@ -32,10 +32,6 @@ MOST_PIECES = 12
 PRINTED = 1.5
 # A misfit below so many tolerances may be made less, in so many rounds.
 NEARLY, ROUNDS = 3.0, 12
-# Of a tolerance: by how much a warm-up may miss zero.
-EXACT = 1e-3
-# Warm-ups of more points are found as any other line.
-MOST_WARMUP_POINTS = 4
 # A rate of so many digits is one that somebody chose.
 ROUND = 2
 # A cosine that rises is a warm-up only if so many points say so: few are a line's too.
@@ -184,16 +180,16 @@ def _segments(logged: _Logged) -> list[Segment] | None:
         looked_at = logged.at(np.union1d(places, np.arange(MOST_BREAKS)))
     best = _fitting(logged, _pieces(looked_at, 0, None))
     steps, rates = looked_at.steps, looked_at.rates
-    # A line from zero, which it meets exactly.
-    zero = (0.0, EXACT * float(looked_at.tolerance[0]))
-    most = min(int(np.argmax(rates)) + 1, MOST_WARMUP_POINTS, steps.size - 1)
-    for points in range(1, most + 1 if steps[0] >= 1 and rates[0] > 0 else 1):
-        warmup = _fitted("linear", looked_at, 0, points, 0, int(steps[points - 1]), zero)
-        if warmup.misfit > 1.0 or (best is not None and _effort(best)[0] <= 1):
-            break
-        found = _fitting(logged, _pieces(looked_at, points, replace(warmup, start_rate=0.0)))
+    if steps[0] >= 1 and rates[0] > 0 and (best is None or _effort(best)[0] > 1):
+        reach = steps / steps[0]
+        off = np.abs(rates - rates[0] * reach) > looked_at.tolerance * reach
+        points = int(np.argmax(off)) or steps.size - 1
+        warmup = _Piece(
+            "linear", 0, points, 0, int(steps[points - 1]), 0.0, float(rates[points - 1])
+        )
+        found = _fitting(logged, _pieces(looked_at, points, warmup))
         if found is not None and (best is None or _effort(found) < _effort(best)):
-            best = found
+            return found
     return best
 
 
@@ -426,16 +422,10 @@ def _cosine_ends(logged: _Logged, first: int) -> Iterator[tuple[int, int]]:
     """Yield ranges of steps that a half-cosine from `first` on may end in, the likeliest first."""
     steps, rates, total = logged.steps, logged.rates, logged.total
     yield total, total
-    turn = int(np.argmax(rates[first:])) + first
-    if turn > first:
-        yield int(steps[turn - 1]), int(steps[min(turn + 1, steps.size - 1)])
-    tail = rates.size - 1
-    while tail > first and rates[tail - 1] == rates[-1]:
-        tail -= 1
-    if first < tail < rates.size - 1:
-        yield int(steps[tail - 1]), int(steps[tail])
-    if steps[-1] != total:
-        yield int(steps[-1]), int(steps[-1])
+    for extreme in (np.argmax, np.argmin):
+        if turn := int(extreme(rates[first:])):
+            last = min(first + turn + 1, steps.size - 1)
+            yield int(steps[first + turn - 1]), int(steps[last])
 
 
 def _open_breaks(segments: Sequence[Segment], steps: Ints) -> Iterator[str]:
