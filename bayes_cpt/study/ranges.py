@@ -13,7 +13,7 @@ from bayes_cpt.study.runs import Base, Run
 from bayes_cpt.study.schedules import Schedule
 from bayes_cpt.study.study import Study
 from bayes_cpt.study.trunks import with_found_branches
-from bayes_cpt.study.validation import FEWEST, is_one_number
+from bayes_cpt.study.validation import FEWEST, SAME_NUMBER
 
 
 def describe(study: Study) -> dict[str, Any]:
@@ -289,34 +289,33 @@ def check_evidence(study: Study, *, continual: bool) -> None:
         # Refused in other words, by what builds the law.
         return
     domains = study.trained_domains if continual else study.trained_domains[:1]
-    measured = {}
-    for domain in domains:
-        curves = [(run.name, *study.curve(run.name, domain)) for run in runs]
-        measured[domain] = [curve for curve in curves if curve[1].size]
+    own = study.losses[study.losses["run"].isin([run.name for run in runs])]
+    measured = {domain: own[own["domain"] == domain] for domain in domains}
     if len(study.targets) > 1:
         # One of several may be left to the others (docs/targets.md); reading the study says so.
-        measured = {domain: curves for domain, curves in measured.items() if curves}
+        measured = {domain: rows for domain, rows in measured.items() if len(rows)}
     of_study = f"{study.origin.losses}, study {study.name}"
-    trained = {d for d, own in measured.items() if any(steps[-1] > 0 for _, steps, _ in own)}
+    trained = [domain for domain, rows in measured.items() if (rows["step"] > 0).any()]
     if continual and (untrained := [domain for domain in measured if domain not in trained]):
-        sets = " and ".join(untrained)
         problem = (
-            f"no CPT run has a loss of {sets} after step 0: its change rests on the prior alone"
+            f"no CPT run has a loss of {' and '.join(untrained)} after step 0: its change rests on "
         )
+        problem += "the prior alone"
         fix = f"add rows of later steps to {study.origin.losses}: a handful along each CPT run is enough"
         if not trained:
             raise StudyError.at(of_study, problem, fix)
         warnings.warn(str(Problem(of_study, problem, fix)), StudyWarning, stacklevel=2)
     problems = []
-    for domain, curves in measured.items():
-        losses = study.losses.loc[study.losses["domain"] == domain, "loss"].to_numpy(np.float64)
-        sizes = [of_run.size for _, _, of_run in curves]
-        if losses.size >= FEWEST and is_one_number(losses):
-            problem = f"all {losses.size} losses are {losses[0]:g}"
-        elif max(sizes, default=0) >= FEWEST and all(is_one_number(own) for *_, own in curves):
+    for domain, rows in measured.items():
+        losses = study.losses.loc[study.losses["domain"] == domain, "loss"]
+        curves = rows.groupby("run", sort=False)["loss"]
+        flat = (curves.max() - curves.min() <= SAME_NUMBER).all()
+        if len(losses) >= FEWEST and np.ptp(losses) <= SAME_NUMBER:
+            problem = f"all {len(losses)} losses are {losses.iloc[0]:g}"
+        elif flat and curves.size().max() >= FEWEST:
             problem = (
-                f"in each of the {len(curves)} {phase} runs the loss stays what it is ({sum(sizes)} "
-                f"losses; {curves[0][2][0]:g} throughout run {curves[0][0]})"
+                f"in each of the {len(curves)} {phase} runs the loss stays what it is ({len(rows)} "
+                f"losses; {rows['loss'].iloc[0]:g} throughout run {rows['run'].iloc[0]})"
             )
         else:
             continue

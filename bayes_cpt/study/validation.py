@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 import numpy as np
 import pandas as pd
 
-from bayes_cpt.arrays import Floats
 from bayes_cpt.checks import Check, suggestion, unknown
 from bayes_cpt.errors import Problem
 from bayes_cpt.study.resources import Compute, Resources, UniqueTokens, check_counted, note_epochs
@@ -346,11 +345,6 @@ def _check_scale(table: TableCheck, cautions: TableCheck, losses: pd.DataFrame) 
         fix = f"give nats/token: the natural logarithm of perplexity ({math.log(first):.4g} for {first:g})"
         fix += f", bits times {math.log(2):.4f}"
         (table if most else cautions).add(table.place(high.index[0]), problem, fix)
-
-
-def is_one_number(losses: Floats) -> bool:
-    """Return whether losses (nats/token, at least one) are the same but for rounding errors."""
-    return bool(np.ptp(losses) <= SAME_NUMBER)
 
 
 def _note_disorder(cautions: TableCheck, losses: pd.DataFrame) -> None:

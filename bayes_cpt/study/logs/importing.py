@@ -155,49 +155,42 @@ class StudyFiles:
             for stem, table in self.tables.items():
                 if len(table) or stem == "losses":
                     write_table(table, copy / self._table(stem).name)
-            study = self._checked(copy)
-            if not (self.folder / SETTINGS).is_file():
+            self._check(copy)
+            if (self.folder / SETTINGS).is_file():
+                # Settings last: until they name a run its rows are of nobody, so a killed import is told.
+                for file in sorted(copy.iterdir(), key=lambda file: file.name == SETTINGS):
+                    file.replace(self.folder / file.name)
+            else:
                 copy.replace(self.folder)
-                return study
-            # The settings last: until they name a run its rows are of nobody, so a killed import is told.
-            for file in sorted(copy.iterdir(), key=lambda file: file.name == SETTINGS):
-                file.replace(self.folder / file.name)
         if not len(self.tables["lr"]):
             self._table("lr").unlink(missing_ok=True)
-        return study
+        return read_study(self.folder)
 
     def _table(self, stem: str) -> Path:
         return find_table(self.folder, stem) or self.folder / f"{stem}.csv"
 
-    def _checked(self, copy: Path) -> Study:
-        """Read the copy; its problems and warnings name the folder that it is for."""
-
-        def named(text: str) -> str:
-            return text.replace(str(copy), str(self.folder))
-
-        with warnings.catch_warnings(record=True) as cautions:
-            warnings.simplefilter("always", StudyWarning)
+    def _check(self, copy: Path) -> None:
+        """Refuse a copy that is no study; its problems name the folder that it is for."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", StudyWarning)
             try:
-                study = read_study(copy)
+                read_study(copy)
             except StudyError as error:
-                raise StudyError(replace(p, place=named(p.place)) for p in error.problems) from None
-        for caution in cautions:
-            warnings.warn(named(str(caution.message)), caution.category, stacklevel=2)
-        return study
+                shown = str(copy), str(self.folder)
+                problems = [replace(own, place=own.place.replace(*shown)) for own in error.problems]
+                raise StudyError(problems) from None
 
 
 def _with_run(text: str, run: Run, unit: float) -> str:
     """Return a study.toml with the table of a run added or replaced; all else stays as it was written."""
-    block = runs_text([run], unit)
-    lines = text.splitlines()
+    block, lines = runs_text([run], unit), text.rstrip().splitlines()
     start = _head(lines, {"runs": {run.name: {}}})
     if start is None:
-        made = f"{text.rstrip()}\n\n{block}"
+        lines += ["", *block.splitlines()]
     else:
         heads = (i for i in range(start + 1, len(lines)) if re.match(HEAD, lines[i]))
-        after = lines[next(heads, len(lines)) :]
-        gap = [""] if after else []
-        made = "\n".join([*lines[:start], *block.splitlines(), *gap, *after, ""])
+        lines[start : next(heads, len(lines))] = [*block.splitlines(), ""]
+    made = "\n".join(lines).rstrip() + "\n"
     return _as_meant(made, text, "runs", f"run {run.name}", tomllib.loads(block)["runs"])
 
 
