@@ -757,7 +757,7 @@ def test_any_other_log_by_a_pattern(tmp_path: Path) -> None:
     text = "train loss at 10: 3.0\ncode loss at 10: 2.91\nprose loss at 1.2k: 3.11\n"
     own = read(path, text, patterns=(str(toml),))
     assert own.losses == ((10, "code", 2.91), (1200, "prose", 3.11))
-    refused(path, OWN, "no known format; the nearest are", "--pattern 'step {step}")
+    refused(path, OWN, "no known format", "are nearest", "--pattern 'step {step}")
     refused(path, OWN, "no {name} for a number", patterns=("it step",))
     refused(path, OWN, "none has the {step}", patterns=("val loss = {val_loss}",))
     # A loss in a line of its own is of the step before.
