@@ -99,9 +99,8 @@ def test_separators_byte_order_mark_blank_lines_and_blanks_are_harmless(
     mark: str, encoding: str, small: Study, tmp_path: Path
 ) -> None:
     losses = LOSSES.replace(",", mark).replace("\n", "\r\n\r\n").encode(encoding)
-    settings_text = "\ufeff" + SETTINGS
-    changed = {**FILES, "study.toml": settings_text, "losses.csv": losses}
-    again = read_study(write_files(tmp_path / "blanks", {**changed}))
+    folder = write_files(tmp_path / "blanks", {**FILES, "study.toml": "\ufeff" + SETTINGS})
+    again = read_study(write_files(folder, {"losses.csv": losses}))
     assert again.digest() == small.digest()
 
 

@@ -109,10 +109,9 @@ class StudyFiles:
     def __init__(self, folder: Path, settings: str = "") -> None:
         self.folder = folder
         self.settings = settings or (folder / SETTINGS).read_text(encoding="utf-8-sig")
-        path = folder / IMPORTS
-        self.recipes = (
-            recipes_of(_table(read_toml(path), "logs"), str(path)) if path.is_file() else {}
-        )
+        imports = folder / IMPORTS
+        tables = read_toml(imports) if imports.is_file() else {}
+        self.recipes = recipes_of(_table(tables, "logs"), str(imports))
         self.tables: dict[str, pd.DataFrame] = {}
         for stem, columns in (("losses", LOSS_COLUMNS), ("lr", RATE_COLUMNS)):
             path = find_table(folder, stem)
