@@ -1,6 +1,7 @@
 """Writing files: whole or not at all."""
 
 import os
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -43,7 +44,7 @@ def replacing(path: str | Path) -> Iterator[Path]:
 def beside(folder: Path) -> Iterator[Path]:
     """Yield a folder to be written before it takes another's place; what is left of it goes."""
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".partial-", dir=folder.parent) as temporary:
+    with tempfile.TemporaryDirectory(prefix=PARTIAL, dir=folder.parent) as temporary:
         partial = Path(temporary) / folder.name
         partial.mkdir()
         yield partial
