@@ -122,12 +122,9 @@ class Output:
             if self.quiet or self.machine or problem not in answer.verdict:
                 self.error(problem)
         for place, line in enumerate(answer.verdict):
-            self.text(Text(line, "" if place else "bold"))
+            self.show(Text(line, "" if place else "bold"))
         for part in (*answer.parts, *(said for own in answer.written for said in own.said)):
-            if isinstance(part, Table):
-                self.table(part)
-            else:
-                self.text(part)
+            self.show(part)
         for note in answer.notes:
             self.note(note)
         files = {name: str(path) for own in answer.written for name, path in own.paths.items()}
@@ -135,17 +132,16 @@ class Output:
         self.result(asked | told)
         return 1 if answer.problems else 0
 
-    def text(self, text: str | Text = "") -> None:
-        """Print a paragraph for people."""
-        if not self.quiet and not self.machine:
-            self.out.paragraph(text)
-
-    def table(self, table: Table) -> None:
-        """Print a table for people, below its caption and above its note."""
+    def show(self, part: Part) -> None:
+        """Print a paragraph for people, or a table below its caption and above its note."""
         if self.quiet or self.machine:
             return
+        if not isinstance(part, Table):
+            self.out.paragraph(part)
+            return
+        table = part
         if table.caption:
-            self.text(heading(table.caption))
+            self.show(heading(table.caption))
         padding = (0, 1 if table.close else 2, 0, 0)
         grid = Grid(box=None, pad_edge=False, padding=padding, header_style="dim")
         for place, name in enumerate(table.cells):
@@ -159,7 +155,7 @@ class Output:
             grid.add_row(*row, style="yellow" if mark else "")
         self.out.print(Padding(grid, (0, 0, 0, 1), expand=False))
         if table.note:
-            self.text(Text(f"{table.note}.", "dim"))
+            self.show(Text(f"{table.note}.", "dim"))
 
     def note(self, text: str) -> None:
         """Print what the reader should know, on stderr."""

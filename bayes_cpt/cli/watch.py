@@ -192,11 +192,11 @@ class _Looks:
         if written.out.is_terminal and not written.quiet:
             written.out.clear()
         fine = status.on_track and not status.disagreements
-        written.text(Text(UNNAMED if waiting else first, "bold" if fine else "bold red"))
+        written.show(Text(UNNAMED if waiting else first, "bold" if fine else "bold red"))
         for line in others:
-            written.text(line)
+            written.show(line)
         if status.forecast:
-            written.table(_ends(status))
+            written.show(_ends(status))
         better = advice(found, status.step, status.steps)
         for note in filter(None, (*status.notes, better, trouble, waiting)):
             written.note(f"Note: {note}")

@@ -20,7 +20,7 @@ from matplotlib.figure import Figure, SubFigure
 
 from bayes_cpt.decisions.decision import Decision
 from bayes_cpt.errors import Problem, ProblemError
-from bayes_cpt.forecast.bands import bands
+from bayes_cpt.forecast.predict import table
 from bayes_cpt.forecast.quality import fit_quality
 from bayes_cpt.identify.determination import Facts, determination
 from bayes_cpt.inference.posterior import Posterior
@@ -36,7 +36,7 @@ from bayes_cpt.validate.held_out import score_table
 from bayes_cpt.validate.scores import ALL_DOMAINS, ALL_RUNS
 from bayes_cpt.validate.tasks import SETTINGS
 
-DRAWS, FIGURE_DRAWS = 1000, 300
+DRAWS = 1000
 POINTS = "points.csv"
 # Fitted runs that are drawn; of more, those at even distances in replay ratio.
 MOST_RUNS = 4
@@ -134,19 +134,18 @@ class Report:
     command: str
 
     @cached_property
-    def bands(self) -> pd.DataFrame | None:
-        """The bands of the forecast, in the draws of the decision: its table says the same of a run."""
+    def curves(self) -> xr.Dataset | None:
+        """The forecast, in the draws of the decision: its table says the same of a run."""
         if self.plan is None:
             return None
         draws = DRAWS if self.decision is None else self.decision.valuation.model.draws
-        return bands(self.posterior, self.plan, draws=draws, seed=self.seed, interval=self.interval)
+        asked: Any = {"draws": draws, "seed": self.seed, "interval": self.interval}
+        return self.posterior.predict(self.plan, **asked)
 
     @cached_property
-    def curves(self) -> xr.Dataset | None:
-        """Draws of the forecast, to be drawn."""
-        if self.plan is None:
-            return None
-        return self.posterior.predict(self.plan, seed=self.seed, draws=FIGURE_DRAWS)
+    def bands(self) -> pd.DataFrame | None:
+        """The bands of the forecast."""
+        return None if self.curves is None else table(self.curves)
 
     @cached_property
     def determined(self) -> pd.DataFrame:

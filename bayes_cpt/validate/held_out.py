@@ -26,7 +26,7 @@ from bayes_cpt.model.spec import ModelSpec
 from bayes_cpt.study.runs import Run
 from bayes_cpt.validate.folds import Fold, Question
 from bayes_cpt.validate.scores import DrawsError, by_horizon, score_points, summarize
-from bayes_cpt.validate.tasks import TASK, Pool, Progress, Records, refit_row, run_tasks, task_seed
+from bayes_cpt.validate.tasks import TASK, Pool, Progress, Records, in_words, run_tasks, task_seed
 
 type Steps = Mapping[tuple[str, str], list[int]]
 
@@ -213,7 +213,12 @@ def _outcome(
         problems, attempts = answer.problems, answer.attempts
     except (SamplingError, DrawsError) as error:
         problems = (str(error),)
-    refit = labels | refit_row(problems, attempts, began)
+    refit = labels | {
+        "trustworthy": not problems,
+        "problems": in_words(problems),
+        "attempts": attempts,
+        "seconds": round(time.perf_counter() - began, 2),
+    }
     return tables | {"refits": pd.DataFrame([refit])}
 
 

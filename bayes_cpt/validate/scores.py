@@ -135,18 +135,6 @@ def mean_scores(scored: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
     return table.join(errors.set_axis([f"{name}_error" for name in COVERED], axis=1)).reset_index()
 
 
-def horizons(values: ArrayLike, axis: str) -> pd.Categorical:
-    """Return the bin of each point in ``HORIZONS[axis]``, in words.
-
-    Examples
-    --------
-    >>> horizons([0.05, 0.051, 1.0], "share").tolist()
-    ['first 5 %', '5 to 25 %', '75 to 100 %']
-    """
-    edges = [-np.inf, *np.add(EDGES[axis], EDGE_SLACK)]
-    return pd.cut(np.asarray(values), edges, labels=HORIZONS[axis])
-
-
 def by_horizon(scored: pd.DataFrame, axis: str, keys: Sequence[str] = ()) -> pd.DataFrame:
     """Return mean scores by how far a point lies along its run, or beyond what was fitted.
 
@@ -156,7 +144,8 @@ def by_horizon(scored: pd.DataFrame, axis: str, keys: Sequence[str] = ()) -> pd.
         Columns `keys`, horizon (the bin in words) and the scores of `summarize`. Bins without points are
         left out.
     """
-    binned = scored.assign(horizon=horizons(scored[axis], axis))
+    edges = [-np.inf, *np.add(EDGES[axis], EDGE_SLACK)]
+    binned = scored.assign(horizon=pd.cut(scored[axis], edges, labels=HORIZONS[axis]))
     binned = binned.sort_values("horizon", kind="stable").astype({"horizon": str})
     return mean_scores(binned, [*keys, "horizon"])
 

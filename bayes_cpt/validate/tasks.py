@@ -6,7 +6,6 @@ thread, because sums split among threads round differently. A loop that was stop
 
 import hashlib
 import json
-import time
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -281,16 +280,6 @@ def described(specs: Sequence[ModelSpec], seed: int, **others: Any) -> dict[str,
         "bayes-cpt": version("bayes-cpt"),
         "seed": seed,
         **others,
-    }
-
-
-def refit_row(problems: Sequence[str], attempts: int, began: float) -> dict[str, Any]:
-    """Return how a refit went that began at a time of `time.perf_counter`."""
-    return {
-        "trustworthy": not problems,
-        "problems": in_words(problems),
-        "attempts": attempts,
-        "seconds": round(time.perf_counter() - began, 2),
     }
 
 
