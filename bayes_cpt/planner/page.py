@@ -8,10 +8,8 @@ from typing import Any, Self
 from markupsafe import Markup
 
 import bayes_cpt
-from bayes_cpt.decisions.final_losses import FinalLosses
+from bayes_cpt.decisions.decision import decide
 from bayes_cpt.decisions.objective import Objective
-from bayes_cpt.decisions.search import SearchCriterion, search
-from bayes_cpt.decisions.search_space import SearchSpace
 from bayes_cpt.decisions.space import Space
 from bayes_cpt.decisions.valuation import Valuation
 from bayes_cpt.errors import SpecError
@@ -71,18 +69,15 @@ class Planner:
         frame = posterior.frame
         _check(posterior)
         codes = tuple(law_code(frame.spec, role, f"{role}Law") for role in frame.roles)
-        model = FinalLosses.of(posterior, draws)
         controls = Controls.of(posterior.study)
-        bases = tuple(base.name for base in controls.bases)
-        space = SearchSpace.of(Space(bases=bases), posterior.study)
-        valuation = Valuation.of(model, objective, space)
-        criterion = SearchCriterion(seed=seed)
-        found = search(valuation, space, criterion, candidates)
-        normals = model.normals(seed)
+        space = Space(bases=tuple(base.name for base in controls.bases))
+        looked: Any = {"draws": draws, "candidates": candidates, "seed": seed}
+        decision = decide(posterior, objective, space, **looked)
+        valuation, model = decision.valuation, decision.valuation.model
         data = {
             "about": _about(posterior, fit, interval, seed),
             "domains": list(frame.domains),
-            "law": law_draws(model, codes, normals),
+            "law": law_draws(model, codes, model.normals(seed)),
             "bases": base_states(model, controls.bases),
             "lengths": list(controls.lengths),
             "peaks": list(controls.peaks),
@@ -91,7 +86,7 @@ class Planner:
             "studied": controls.studied(),
             "reference": _place(valuation.reference, controls),
             "start": {
-                **controls.start(found.candidates.take(found.order()[:1])),
+                **controls.start(decision.chosen),
                 "weight": _weight(valuation, objective),
                 "constraints": _constraints(objective, frame.domains),
             },
