@@ -115,7 +115,7 @@ def test_regret_and_constraints_are_those_of_decide(planner: Planner) -> None:
     posterior = lab_posterior()
     settings = random_settings(planner, COUNT, seed=1)
     found = computed(planner, settings)
-    model, controls = FinalLosses.of(posterior, DRAWS), Controls.of(lab())
+    model, controls = FinalLosses.of(posterior, DRAWS, SEED), Controls.of(lab())
     valuation = Valuation.of(model, OBJECTIVE, SearchSpace.of(Space(), lab()))
     candidates = candidates_of(planner, settings)
     block = model.at(candidates)
