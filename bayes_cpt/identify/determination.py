@@ -281,23 +281,17 @@ def expected(free: FreeParameters, study: Study, curves: Curves, places: Floats)
     candidates = candidate_runs(wide.frame, derived.Typical.of(study))
     known = [wide.labels.index(label) for label in free.labels]
     found = []
-    for index, place in enumerate(places):
-        slopes = np.stack([slope[index] for slope in directions.values()])
+    for place, slopes in zip(places, np.stack([*directions.values()], axis=1), strict=True):
         told = information(free, curves, place)
         precision = np.eye(place.size) + np.sum(list(told.values()), axis=0)
         everywhere = np.zeros(len(wide.labels))
         everywhere[known] = place
         more = information(wide, candidates, everywhere)
+        whole = [contractions(slopes, precision + marginal(own, known)) for own in more.values()]
         covariance = _covariance_left(slopes, precision)
         sd = np.sqrt(np.diag(covariance))
-        found.append(
-            (
-                contractions(slopes, precision),
-                [contractions(slopes, precision + marginal(own, known)) for own in more.values()],
-                ratio(covariance, sd[:, None] * sd, where_none=0.0),
-                sd,
-            )
-        )
+        correlations = ratio(covariance, sd[:, None] * sd, where_none=0.0)
+        found.append((contractions(slopes, precision), whole, correlations, sd))
     kept, with_more, alike, sd = (np.median(own, axis=0) for own in zip(*found, strict=True))
     labels = list(directions)
     table = _labelled(labels, derived.tried(free.frame, study))
@@ -426,13 +420,9 @@ def determination(posterior: Posterior, interval: float = 0.9) -> pd.DataFrame:
     kept = np.unique(np.linspace(0, count - 1, POSTERIOR_PLACES).round().astype(int))
     places = free.places({name: values[kept] for name, values in parameters.items()})
     advised = expected(free, study, curves, places).set_index(["kind", "quantity", "domain"])
-    labels = [
-        label
-        for label in drawn[0]
-        if label in advised.index
-        and all(label in of_law for of_law in drawn)
-        and (label[0] == "effect" or not posterior.stacked)
-    ]
+    shared = set(advised.index).intersection(*drawn)
+    told = ("effect",) if posterior.stacked else ("effect", "parameter", "coefficient")
+    labels = [label for label in drawn[0] if label in shared and label[0] in told]
     draws, priors = (
         {label: np.concatenate([of_law[label] for of_law in parts]) for label in labels}
         for parts in (drawn, before)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -143,8 +144,8 @@ def loss_potential_response(
     used = [posterior.study.base(str(r.base)) for r in posterior.study.continual_runs]
     studied = [base.loss_potential for base in used if base.loss_potential is not None]
     notes = [outside_span("loss potential", value, studied) for value in values]
-    attributes = {"choice": "loss potential", "run": chosen.name, "rewarmed": rewarmed_to_peak}
-    return _response(posterior, values, trial, notes, attributes, len(values) - 1, draws)
+    about = {"choice": "loss potential", "rewarmed": rewarmed_to_peak}
+    return _response(posterior, values, trial, notes, len(values) - 1, draws, **about)
 
 
 def peak_response(
@@ -181,12 +182,11 @@ def peak_response(
     studied = [other.schedule.peak for other in posterior.study.continual_runs]
     notes = [outside_span("peak LR", value, studied) for value in values]
     nearest = int(np.argmin(np.abs(np.array(values) - chosen.schedule.peak)))
-    attributes = {"choice": "peak learning rate", "run": chosen.name, "rewarmed": True}
 
     def trial(peak: float) -> Trial:
         return planned.with_schedule(rewarmed(chosen.schedule, start, peak))
 
-    return _response(posterior, values, trial, notes, attributes, nearest, draws)
+    return _response(posterior, values, trial, notes, nearest, draws, choice="peak learning rate")
 
 
 def base_response(
@@ -222,9 +222,8 @@ def base_response(
         return Trial(base, run, losses, batch)
 
     notes = [outside_base(posterior.study, base) for _, base in bases.values()]
-    attributes = {"choice": "base", "run": chosen.name, "rewarmed": True}
     reference = list(bases).index(str(chosen.base))
-    return _response(posterior, list(bases), trial, notes, attributes, reference, draws)
+    return _response(posterior, list(bases), trial, notes, reference, draws, choice="base")
 
 
 def main_run(posterior: Posterior, plan: Plan, run: str | None) -> tuple[Study, Run]:
@@ -246,9 +245,9 @@ def _response[Value: (float, str)](
     values: list[Value],
     trial_of: Callable[[Value], Trial],
     notes: list[list[str]],
-    attributes: dict[str, object],
     reference: int,
     draws: int,
+    **about: Any,
 ) -> Response:
     trials = [trial_of(value) for value in values]
     steps = [[0, trial.run.schedule.steps] for trial in trials]
@@ -264,6 +263,6 @@ def _response[Value: (float, str)](
             "outside": ("value", np.array(["; ".join(note) for note in notes], dtype=object)),
         },
         coords={"draw": np.arange(len(losses)), "value": values, "domain": domains},
-        attrs={**attributes, "model": posterior.frame.spec.name},
+        attrs={"run": trials[0].run.name, "rewarmed": True, **about},
     )
     return Response(ends, reference)

@@ -161,10 +161,9 @@ def turning_length(
     longest = max(run.schedule.steps for run in posterior.study.continual_runs)
     last = horizon or HORIZON * max(longest, *(run.schedule.steps for run in chosen))
     frame = posterior.frame
-    shares = [{"general": balance, "target": 1.0 - balance} for balance in balances]
-    asked = {role for own in shares for role, share in own.items() if share}
-    check_measured(frame, asked, "a turning length")
-    weights = np.array([[own[role] for role in frame.roles] for own in shares])
+    shares = pd.DataFrame({"general": balances, "target": 1.0 - np.array(balances)})
+    check_measured(frame, list(shares.columns[shares.any()]), "a turning length")
+    weights = shares[list(frame.roles)].to_numpy()
     trials = [Trial.of(posterior, target, run) for run in chosen]
     batches = dict.fromkeys(trial.batch for trial in trials)
     laws = {batch: law_draws(known.in_batch(batch), draws) for batch in batches}
@@ -184,7 +183,7 @@ def turning_length(
             "outside": ("run", np.array(notes, dtype=object)),
         },
         coords=coords,
-        attrs={"horizon": last, "plan": target.name, "model": posterior.frame.spec.name},
+        attrs={"horizon": last},
     )
     return TurningLength(turning, longest)
 

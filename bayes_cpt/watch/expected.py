@@ -14,7 +14,7 @@ re-warms an annealed base, the only one of its kind, gives an alarm at the level
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import pandas as pd
@@ -44,8 +44,7 @@ SMALLEST = 1e-12
 FINEST_LOSS = 1e-5
 
 
-@dataclass(frozen=True)
-class Row:
+class Row(NamedTuple):
     """An evaluation: a step and a validation set."""
 
     step: int
@@ -66,8 +65,7 @@ def drawn_curves(
     """
     from bayes_cpt.forecast.predict import draws_at
 
-    where = {"domain": [row.domain for row in rows], "step": [row.step for row in rows]}
-    at = pd.DataFrame({"run": run.name, **where})
+    at = pd.DataFrame(rows).assign(run=run.name)
     own = plan.losses[plan.losses["run"] == run.name]
     planned = replace(plan, runs=(run,), losses=own, is_plan=True)
     losses: list[Floats] = []
