@@ -89,7 +89,7 @@ def laplace_posterior(study: Study, draws: int = 100, seed: int = 0) -> Posterio
     """
     setup = build_setup(read_spec("cpt-replay"), study)
     free = FreeParameters(setup.frame)
-    middle = np.zeros(len(free.labels))
+    middle = np.zeros(len(free.elements))
     told = np.eye(middle.size)
     for one in information(free, setup.curves, middle).values():
         told = told + one

@@ -132,16 +132,12 @@ class ForecastLaw:
                 sd = noise(curves, self.draws)
         mean = about.mean(axis=1, dtype=np.float64)
         about -= mean[:, None].astype(about.dtype)
-        variance = _squares(about) / max(self.draws.count - 1, 1)
+        variance = np.vecdot(about, about) / max(self.draws.count - 1, 1)
         if sd is not None:
-            variance = variance + _squares(sd) / self.draws.count
+            variance = variance + np.vecdot(sd, sd) / self.draws.count
             sd *= self.normals
             about += sd
         return mean, variance, about
-
-
-def _squares(values: Floats) -> Floats:
-    return np.asarray(np.einsum("pd,pd->p", values, values), dtype=np.float64)
 
 
 def _summaries(laws: Sequence[ForecastLaw], curves: Sequence[Curves], interval: float) -> Floats:

@@ -73,7 +73,11 @@ def predict(
     """
     forecast = Forecast.of(posterior, plan, kind, at, draws, seed, interval, sets)
     drawn = Drawn.joined([forecast.draw_run(run) for run in forecast.plan.asked_runs], axis=1)
-    return _with_bands(_dataset(forecast, drawn), forecast.bands())
+    dataset = _dataset(forecast, drawn)
+    bands = forecast.bands().set_index(list(DIMS))[list(COLUMNS)].to_xarray().reindex_like(dataset)
+    for name in COLUMNS:
+        bands[name].attrs["units"] = "nats/token"
+    return dataset.assign(bands.data_vars).assign_attrs(interval=float(interval))
 
 
 def draws_at(curves: xr.DataArray, points: pd.DataFrame) -> Floats:
@@ -102,14 +106,6 @@ def table(dataset: xr.Dataset) -> pd.DataFrame:
     bands = rows[["run", "step", "domain", *COLUMNS, "kind", "outside"]]
     bands.attrs["interval"] = float(dataset.attrs["interval"])
     return bands
-
-
-def _with_bands(dataset: xr.Dataset, bands: pd.DataFrame) -> xr.Dataset:
-    """Return draws with the bands of the same forecast."""
-    found = bands.set_index(list(DIMS))[list(COLUMNS)].to_xarray().reindex_like(dataset)
-    for name in COLUMNS:
-        found[name].attrs["units"] = "nats/token"
-    return dataset.assign(found.data_vars).assign_attrs(interval=float(bands.attrs["interval"]))
 
 
 def _dataset(forecast: Forecast, drawn: Drawn) -> xr.Dataset:

@@ -78,11 +78,6 @@ class FreeParameters:
             if not isinstance(own.prior, Fixed)
         }
 
-    @property
-    def labels(self) -> list[tuple[str, str]]:
-        """Parameter and validation set of each."""
-        return list(self.elements)
-
     def values(self, places: Floats) -> dict[str, Floats]:
         """Return parameters, fixed ones too, from places of shape (places, free) in prior sds."""
         columns, found = iter(places.T), dict[str, list[Floats]]()
@@ -258,7 +253,7 @@ def identifiability(study: Study, spec: ModelSpec) -> pd.DataFrame:
     setup = build_setup(spec, study)
     free = FreeParameters(setup.frame)
     generator = np.random.default_rng(SEED)
-    places = SPREAD * generator.standard_normal((PLACES, len(free.labels)))
+    places = SPREAD * generator.standard_normal((PLACES, len(free.elements)))
     places[0] = 0.0
     table = expected(free, study, setup.curves, places)
     table = table[table["kind"] != "coefficient"]
@@ -279,12 +274,12 @@ def expected(free: FreeParameters, study: Study, curves: Curves, places: Floats)
     sizes = dict.fromkeys((*free.frame.sizes, *_further_sizes(free.frame)))
     wide = FreeParameters(replace(free.frame, sizes=tuple(sizes)))
     candidates = candidate_runs(wide.frame, derived.Typical.of(study))
-    known = [wide.labels.index(label) for label in free.labels]
+    known = [list(wide.elements).index(label) for label in free.elements]
     found = []
     for place, slopes in zip(places, np.stack([*directions.values()], axis=1), strict=True):
         told = information(free, curves, place)
         precision = np.eye(place.size) + np.sum(list(told.values()), axis=0)
-        everywhere = np.zeros(len(wide.labels))
+        everywhere = np.zeros(len(wide.elements))
         everywhere[known] = place
         more = information(wide, candidates, everywhere)
         whole = [contractions(slopes, precision + marginal(own, known)) for own in more.values()]
@@ -328,7 +323,7 @@ def _quantity_directions(free: FreeParameters, study: Study, places: Floats) -> 
     law = free.frame.law
     directions = {
         ("parameter", name, member): np.tile(np.eye(size)[i], (len(places), 1))
-        for i, (name, member) in enumerate(free.labels)
+        for i, (name, member) in enumerate(free.elements)
         if name in law.parameters() and law.parameters()[name].dims not in (*GROUPED, POOLED)
     }
     step = STEP * np.eye(size)

@@ -280,14 +280,11 @@ def study_of(run: Run, domain: str, rows: pd.DataFrame) -> Study:
 
 def untold(posterior: Posterior, domain: str) -> tuple[str, ...]:
     """Return the quantities that rest on priors: the run's losses hardly narrow them."""
-    found = []
-    for name in ("annealing_gain", "shift_share"):
-        if name not in posterior.parameters():
-            continue
-        prior, now = posterior.prior_draws(name, domain), posterior.draws(name, domain)
-        if contraction(np.log(np.abs(prior)), np.log(np.abs(now))) < TOLD:
-            found.append(name)
-    return tuple(found)
+    asked = [name for name in ("annealing_gain", "shift_share") if name in posterior.parameters()]
+    draws = {
+        name: (posterior.prior_draws(name, domain), posterior.draws(name, domain)) for name in asked
+    }
+    return tuple(name for name, own in draws.items() if contraction(*own) < TOLD)
 
 
 def _curve(

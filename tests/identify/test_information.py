@@ -20,7 +20,7 @@ def setup_of(model: str = "cpt-replay") -> Setup:
 def test_places_count_prior_standard_deviations() -> None:
     free = FreeParameters(setup_of().frame)
     spec = free.frame.spec
-    values = free.values(np.array([np.zeros(len(free.labels)), np.ones(len(free.labels))]))
+    values = free.values(np.array([np.zeros(len(free.elements)), np.ones(len(free.elements))]))
     slope = spec.priors["reference_slope"].of("general")
     assert values["reference_slope"][0, 0] == pytest.approx(slope.quantiles(0.5))
     assert values["reference_slope"][1, 0] == pytest.approx(slope.quantiles(0.8413447), rel=1e-6)
@@ -50,7 +50,7 @@ def test_information_is_the_variance_of_the_score() -> None:
         frame.area_form,
     )
     free = FreeParameters(frame)
-    place = np.full(len(free.labels), 0.1)
+    place = np.full(len(free.elements), 0.1)
     told = sum(information(free, curves, place).values())
     here = {name: np.repeat(v, 20_000, axis=0) for name, v in free.values(place[None]).items()}
     drawn = simulate(frame, here, curves, None, np.random.default_rng(0))

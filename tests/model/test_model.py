@@ -93,7 +93,7 @@ def parameters_of(tree: xr.DataTree) -> dict[str, np.ndarray]:
     drawn = tree["posterior"].to_dataset().stack(sample=("chain", "draw"))
     count = drawn.sizes["sample"]
     free = FreeParameters(small().frame)
-    medians = free.values(np.zeros((count, len(free.labels))))
+    medians = free.values(np.zeros((count, len(free.elements))))
     names = ("reference_loss", "shift_share")
     return medians | {name: drawn[name].transpose("sample", ...).to_numpy() for name in names}
 
