@@ -8,6 +8,7 @@ nats/token, and need no measured loss.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -139,30 +140,26 @@ def tried(frame: BoundModel, study: Study) -> dict[str, bool]:
 
     Where they do not, the law's form alone says what the effect is, however sure it sounds.
     """
-    if not frame.spec.law.continual:
-        runs = study.pretraining_runs
-        differs = {"anneal_effect": any(_decays(run.schedule) for run in runs)}
-    else:
-        runs = study.continual_runs
+    runs = frame.spec.law.last_phase_runs(study)
+    decays = any(run.schedule.final <= run.schedule.peak / 2 for run in runs)
+    names = [run.name for run in runs]
+    longest = study.losses.loc[study.losses["run"].isin(names), "step"].max()
+    differs = {
+        "run_change": True,
+        "anneal_effect": decays,
+        "decay_effect": decays,
+        "length_effect": bool(longest >= LENGTHS_APART * Typical.of(study).steps),
+    }
+    if frame.spec.law.continual:
         replays = [run.replay or 0.0 for run in runs]
         rates = [peak_level(run.schedule, "cpt") for run in runs]
         potentials = [study.base(str(run.base)).loss_potential or 0.0 for run in runs]
-        differs = {
-            "run_change": True,
+        differs |= {
             "replay_effect": max(replays) - min(replays) >= REPLAY_APART,
             "rate_effect": max(rates) >= RATES_APART * min(rates),
-            "decay_effect": any(_decays(run.schedule) for run in runs),
             "base_effect": max(potentials) - min(potentials) >= POTENTIALS_APART,
         }
-    names = [run.name for run in runs]
-    steps = study.losses.loc[study.losses["run"].isin(names), "step"]
-    typical = Typical.of(study).steps
-    differs["length_effect"] = bool(len(steps)) and int(steps.max()) >= LENGTHS_APART * typical
     return {effect.name: differs[effect.name] for effect in effects_of(frame)}
-
-
-def _decays(schedule: Schedule) -> bool:
-    return schedule.final <= schedule.peak / 2
 
 
 def derived_quantities(
@@ -325,12 +322,8 @@ def plan_of(
         if start is not None:
             own |= {"base": start, "replay": replay, "targets": shares, **batch.keys}
         built.append(Run(name, "pt" if start is None else "cpt", schedule, **own))
-    rows = [
-        (run.name, 0, domain, ANY_LOSS)
-        for run in built
-        for domain in frame.domains
-        if measured and run.phase == "cpt"
-    ]
+    started = [run.name for run in built if measured and run.phase == "cpt"]
+    rows = product(started, [0], frame.domains, [ANY_LOSS])
     losses = pd.DataFrame(rows, columns=["run", "step", "domain", "loss"])
     return Study(
         "typical runs", frame.general, targets or None, bases, tuple(built), losses, is_plan=True

@@ -117,17 +117,13 @@ def evidence_of(posterior: Posterior, broad: ModelSpec) -> Evidence:
     frame = posterior.frame
     roles = dict(zip(frame.domains, frame.roles, strict=True))
     wanted, free = labels_of(broad), FreeParameters(frame)
-    named = [(own.name, roles.get(own.domain or "", SHARED)) for own in free.elements.values()]
-    kept = [
-        place
-        for place, own in enumerate(free.elements.values())
-        if own.prior == wanted.get(named[place])
-    ]
-    labels = [named[place] for place in kept]
+    elements = list(free.elements.values())
+    named = [(own.name, roles.get(own.domain or "", SHARED)) for own in elements]
+    kept = [i for i, label in enumerate(named) if elements[i].prior == wanted.get(label)]
     drawn = free.places(posterior.parameters())[:, kept]
     return Evidence(
         posterior.study.name,
-        tuple(labels),
+        tuple(named[place] for place in kept),
         drawn.mean(axis=0),
         np.atleast_2d(np.cov(drawn, rowvar=False)),
         posterior.problems,

@@ -162,13 +162,11 @@ def survey(
     check_measured(posterior.frame, ROLES, "a survey of landmarks")
     target = as_study(posterior, plan)
     homes = [target.base(str(planned.base)) for planned in target.continual_runs]
-    unknown = tuple(dict.fromkeys(base.name for base in homes if base.schedule is None))
-    if posterior.frame.spec.law.unknown_base:
-        unknown = ()
-    elif unknown and run is None and all(base.schedule is None for base in homes):
+    is_known = not posterior.frame.spec.law.unknown_base
+    left_out = [base.name for base in homes if is_known and base.schedule is None]
+    if run is None and homes and len(left_out) == len(homes):
         target = posterior.study
     target, chosen = responses.main_run(posterior, target, run)
-    is_known = not posterior.frame.spec.law.unknown_base
     name = chosen.name
     annealing = decompose(posterior, target, [name], draws)["annealing_cpt"]
     return Survey(
@@ -179,5 +177,5 @@ def survey(
         peaks=responses.peak_response(posterior, target, name, draws=draws),
         choices=Choices.of(posterior, target, chosen, draws) if is_known else None,
         lift=annealing.isel(run=0).max("step").clip(min=0.0),
-        unknown=unknown,
+        unknown=tuple(dict.fromkeys(left_out)),
     )

@@ -17,9 +17,8 @@ import numpy as np
 from bayes_cpt.arrays import Floats
 from bayes_cpt.decisions.objective import Objective, read_objective
 from bayes_cpt.errors import StudyError
-from bayes_cpt.forecast.plans import with_base_losses
+from bayes_cpt.forecast.plans import first_step, with_base_losses
 from bayes_cpt.inference.posterior import Posterior
-from bayes_cpt.model.fitted_points import first_step
 from bayes_cpt.study.logs.reading import Log
 from bayes_cpt.study.logs.runs import disagreements
 from bayes_cpt.study.ranges import outside_range
@@ -206,17 +205,13 @@ class Watcher:
     _expected: tuple[Expected, ...] = field(default=(), init=False, repr=False)
 
     def __post_init__(self) -> None:
-        study = self.plan or self.posterior.study
-        frame = self.posterior.frame
-        plan = study if self.plan is not None else study.without_losses()
-        self._study = with_base_losses(self.posterior.study, frame.domains, plan)
+        plan = self.posterior.study.without_losses() if self.plan is None else self.plan
+        self._study = with_base_losses(self.posterior.study, self.posterior.frame.domains, plan)
         self._run: Run = self._study.run(self.run)
         self.posterior = self.posterior.with_new_groups(self._study, [self._run])
         self._outside = outside_range(self.posterior.study, self._study, self._run)
         # The law of PT is fitted to what comes after this step, and says nothing of what comes before.
-        residuals, fitted = self.posterior.frame.spec.residuals, self.posterior.study
-        pretraining = self._run.phase == "pt"
-        self._first = first_step(fitted, self._run, residuals) if pretraining else 0.0
+        self._first = first_step(self.posterior, self._run)
         # Half of a central interval, in sds.
         self._width = NormalDist().inv_cdf(0.5 + self.interval / 2)
 
@@ -291,11 +286,6 @@ class Watcher:
         looked_at = {_stretch(s, total): s for s, own in self.points.items() if domain in own}
         if step == total or looked_at.get(_stretch(step, total), step) == step:
             self.points.setdefault(step, {})[domain] = loss
-            if step not in self._steps():
-                self._expected = ()
-
-    def _steps(self) -> set[int]:
-        return {row.step for row in self._expected[0].rows} if self._expected else set()
 
     def _forecast(self, steps: Iterable[int]) -> None:
         """Draw what is expected at some steps.
@@ -321,7 +311,8 @@ class Watcher:
 
     def status(self) -> Status:
         """Return how the run is doing."""
-        if not self._expected:
+        known = {row.step for own in self._expected for row in own.rows}
+        if not self._expected or not known >= self.points.keys():
             self._forecast_ahead()
         rows = self._expected[0].rows
         seen = [i for i, row in enumerate(rows) if row.domain in self.points.get(row.step, {})]
@@ -447,8 +438,6 @@ class Watcher:
         for name in KEPT:
             setattr(self, name, state[name])
         self.points = {int(step): dict(losses) for step, losses in state["points"]}
-        if not self._steps() >= set(self.points):
-            self._expected = ()
 
 
 def _band(mean: float, half: float) -> dict[str, float]:
