@@ -149,7 +149,7 @@ def prepare(
     check_base(posterior.study, target, chosen)
     if posterior.frame.spec.law.repeated_tokens:
         check_same_data(posterior.study, target)
-    asked = _wanted_steps(posterior, domains, sets, chosen, at)
+    asked = _wanted_steps(posterior, sets, chosen, at)
     steps = _law_steps(target, posterior.frame.domains, sets, asked) if sets else asked
     return Prepared(target, posterior.study, tuple(chosen), steps, asked)
 
@@ -229,13 +229,9 @@ def _law_steps(study: Study, domains: Sequence[str], sets: Sequence[str], asked:
 
 
 def _wanted_steps(
-    posterior: Posterior,
-    domains: Sequence[str],
-    sets: Sequence[str],
-    runs: list[Run],
-    at: Points | None,
+    posterior: Posterior, sets: Sequence[str], runs: list[Run], at: Points | None
 ) -> Steps:
-    fitted = posterior.study
+    fitted, domains = posterior.study, (*posterior.frame.domains, *sets)
     pairs = [(r, d) for r in runs for d in domains if r.phase == "cpt" or d not in sets]
     if at is None:
         grids = {}

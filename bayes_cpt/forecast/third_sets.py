@@ -350,7 +350,7 @@ def third_sets(
 
 def weight_table(
     posterior: Posterior,
-    names: Sequence[str] = ("all",),
+    names: Sequence[str],
     draws: int = DRAWS,
     seed: int = 0,
     interval: float = 0.9,

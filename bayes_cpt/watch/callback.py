@@ -14,10 +14,11 @@ from bayes_cpt.watch.in_loop import RunForecaster
 if TYPE_CHECKING:
     from bayes_cpt.watch.watcher import Status, Watcher
 
+# Validation set by metric, where the names of metrics do not tell.
+type Names = Mapping[str, str] | None
 
-def validation_losses(
-    metrics: Mapping[str, Any] | None, names: Mapping[str, str] | None = None
-) -> dict[str, float]:
+
+def validation_losses(metrics: Mapping[str, Any] | None, names: Names = None) -> dict[str, float]:
     """Return the validation losses among metrics, by validation set.
 
     Parameters
@@ -37,7 +38,7 @@ def trainer_callback(
     alarm: "Callable[[Status], None]",
     *,
     stop: bool = False,
-    names: Mapping[str, str] | None = None,
+    names: Names = None,
 ) -> Any:
     """Return a callback for a Hugging Face Trainer, which watches a run that a fit has forecast.
 
@@ -92,7 +93,7 @@ def ForecastCallback(  # noqa: N802 (named as what Trainers are given)
     *,
     log: Callable[[dict[str, float]], Any] | None = None,
     warn: Callable[[str], Any] = print,
-    names: Mapping[str, str] | None = None,
+    names: Names = None,
 ) -> Any:
     """Return a callback for a Hugging Face Trainer, which forecasts the end of a run beside its losses.
 
@@ -155,10 +156,7 @@ def ForecastCallback(  # noqa: N802 (named as what Trainers are given)
 
 
 def LightningForecastCallback(  # noqa: N802
-    phase: str | None = None,
-    *,
-    warn: Callable[[str], Any] = print,
-    names: Mapping[str, str] | None = None,
+    phase: str | None = None, *, warn: Callable[[str], Any] = print, names: Names = None
 ) -> Any:
     """Return a callback of Lightning, which logs the forecast end of a run beside its losses.
 

@@ -57,7 +57,7 @@ def rows_at(domains: Sequence[str], steps: Iterable[int]) -> tuple[Row, ...]:
 
 
 def drawn_curves(
-    posterior: Posterior, plan: Study, run: Run, rows: Sequence[Row], count: int, seed: int
+    posterior: Posterior, plan: Study, run: Run, rows: Sequence[Row], count: int, seed: int = 0
 ) -> tuple[Floats, Floats]:
     """Return losses of a new run and the law's curves behind them, shape (count, rows) each.
 
@@ -118,16 +118,15 @@ class Expected:
         steps: Sequence[int],
         *,
         apart: bool = False,
-        seed: int = 0,
     ) -> Self:
         """Draw the curves of a planned run at some steps.
 
         The validation sets err together as the fit says, or each by itself where they are `apart`.
         """
         rows = rows_at(posterior.frame.domains, steps)
-        losses, laws = drawn_curves(posterior, plan, run, rows, CURVES + HEALTHY_CURVES, seed)
+        losses, laws = drawn_curves(posterior, plan, run, rows, CURVES + HEALTHY_CURVES)
         if apart:
-            generator = np.random.default_rng(seed)
+            generator = np.random.default_rng(0)
             residuals = losses - laws
             for domain in posterior.frame.domains:
                 own = [place for place, row in enumerate(rows) if row.domain == domain]
@@ -139,8 +138,7 @@ class Expected:
         covariance = np.cov(curves, rowvar=False) * (count - 1) / (count - size - 2)
         planned = laws.mean(axis=0)
         faults = {
-            name: drawn_curves(posterior, plan, other, rows, LAW_DRAWS, seed)[1].mean(axis=0)
-            - planned
+            name: drawn_curves(posterior, plan, other, rows, LAW_DRAWS)[1].mean(axis=0) - planned
             for name, other in faulty(run).items()
         }
         covariance = covariance + FINEST_LOSS**2 * np.eye(size)

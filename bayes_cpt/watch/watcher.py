@@ -387,7 +387,7 @@ class Watcher:
         rows = rows_at(domains, {*points, *(end for _, end in others.values()), total})
 
         def drawn(other: Run) -> Floats:
-            return drawn_curves(self.posterior, self._study, other, rows, DRAWS, seed=0)[0]
+            return drawn_curves(self.posterior, self._study, other, rows, DRAWS)[0]
 
         def combined(losses: Floats, step: int) -> Floats:
             here = [row.step == step for row in rows]
