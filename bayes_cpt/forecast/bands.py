@@ -5,7 +5,7 @@ neighbours tell in a known one. So mean and sd of the mixture over draws are had
 quantiles every draw is paired with one standard normal number.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Self
@@ -13,6 +13,7 @@ from zlib import crc32
 
 import numpy as np
 import pandas as pd
+from numpy.random import Generator
 
 from bayes_cpt.arrays import Floats
 from bayes_cpt.forecast.drawn import COLUMNS, Drawn, point_table
@@ -30,10 +31,10 @@ from bayes_cpt.forecast.plans import (
     prepare,
 )
 from bayes_cpt.forecast.third_sets import (
+    Changes,
     ThirdSet,
     check_bases,
     check_names,
-    third_curves,
     third_sets,
 )
 from bayes_cpt.inference.posterior import Posterior
@@ -138,6 +139,46 @@ class ForecastLaw:
             sd *= self.normals
             about += sd
         return mean, variance, about
+
+    def draw_run(self, plan: Prepared, run: Run) -> Drawn:
+        """Return draws of a run's losses on all validation sets."""
+        # A run's own seed: its draws do not hang on what is forecast beside it.
+        generator = np.random.default_rng([self.seed, crc32(run.name.encode())])
+        frame, parameters = self.posterior.frame, self.parameters
+        curves = plan.curves(frame, [run])
+        if self.kind == "expected":
+            expected = expected_loss(frame, parameters, curves)
+            drawn = CurveDraws(expected, expected, expected)
+        else:
+            known = self.kind == "known_run"
+            observed = observed_curves(self.posterior, curves) if known else None
+            alike = None if known else error_correlation(self.posterior)
+            drawn = simulate(frame, parameters, curves, observed, generator, alike)
+        parts = [Drawn(point_table(curves), drawn.expected, drawn.loss)]
+        if self.third and run.phase == "cpt":
+            parts += self._draw_third(plan, run, curves, drawn, generator)
+        return Drawn.joined(parts, axis=1)
+
+    def _draw_third(
+        self, plan: Prepared, run: Run, curves: Curves, drawn: CurveDraws, generator: Generator
+    ) -> Iterator[Drawn]:
+        """Yield draws of third validation sets at the wanted steps of a run, of whose law's curves."""
+        frame = self.posterior.frame
+        expected, slow = (Changes.of(frame, curves, own) for own in (drawn.expected, drawn.slow))
+        steps = slow.steps
+        for third in self.third:
+            wanted = np.isin(steps, list(plan.asked[run.name, third.name]))
+            if not wanted.any():
+                continue
+            start = plan.study.base_loss(str(run.base), third.name) or 0.0
+            law, loss = (start + own.linear(third.weights) for own in (expected, slow))
+            if self.kind != "expected":
+                at, losses = plan.study.curve(run.name, third.name)
+                seen = np.isin(steps, at) & (self.kind == "known_run")
+                residual = losses[np.isin(at, steps[seen])] - loss[:, seen]
+                loss = loss + third.drawn(slow, generator, seen, residual)
+            where = {"run": run.name, "step": steps[wanted].astype(np.int64), "domain": third.name}
+            yield Drawn(pd.DataFrame(where), law[:, wanted], loss[:, wanted])
 
 
 def _summaries(laws: Sequence[ForecastLaw], curves: Sequence[Curves], interval: float) -> Floats:
@@ -269,23 +310,4 @@ class Forecast:
         PlanError
             If a known run was not measured.
         """
-        parts = []
-        for law in self.laws:
-            # A run's own seed: its draws do not hang on what is forecast beside it.
-            generator = np.random.default_rng([law.seed, crc32(run.name.encode())])
-            frame, parameters = law.posterior.frame, law.parameters
-            curves = self.plan.curves(frame, [run])
-            if law.kind == "expected":
-                expected = expected_loss(frame, parameters, curves)
-                drawn = CurveDraws(expected, expected, expected)
-            else:
-                known = law.kind == "known_run"
-                observed = observed_curves(law.posterior, curves) if known else None
-                alike = None if known else error_correlation(law.posterior)
-                drawn = simulate(frame, parameters, curves, observed, generator, alike)
-            of_law = Drawn(point_table(curves), drawn.expected, drawn.loss)
-            of_sets = third_curves(
-                law.third, self.plan, run, frame, curves, drawn, law.kind, generator
-            )
-            parts.append(Drawn.joined([of_law, *of_sets], axis=1))
-        return Drawn.joined(parts, axis=0)
+        return Drawn.joined([law.draw_run(self.plan, run) for law in self.laws], axis=0)

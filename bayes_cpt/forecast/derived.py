@@ -5,7 +5,7 @@ and how its last loss differs when one thing about the run is another. All are o
 nats/token, and need no measured loss.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
@@ -287,27 +287,18 @@ def approach(steps: int, start: float, peak: float, *, decays: bool) -> Schedule
     return linear(first, start, peak) + rest if first else rest
 
 
-def plan_of(
-    frame: BoundModel,
-    runs: Trials,
-    *,
-    measured: bool = False,
-    sizes: Mapping[str, float] | None = None,
-) -> Study:
+def plan_of(frame: BoundModel, runs: Trials, *, measured: bool = False) -> Study:
     """Return a plan of runs given as schedule, base (None for a PT run) and replay, by name.
 
-    Of several targets they train on equal shares, and where batches differ they have that of most runs.
+    Of several targets they train on equal shares; where batches differ they have that of most runs, and
+    the typical model size where the law has a size.
 
     Parameters
     ----------
     measured : bool
         Whether the bases count as measured: with a loss that stands for any.
-    sizes : mapping of str to float, optional
-        Model sizes of some of the runs, millions of parameters; the others have the typical one where the
-        law has a size.
     """
     usual = frame.typical_size if frame.sizes else None
-    own_sizes = dict.fromkeys(runs, usual) | dict(sizes or {})
     if frame.spec.law.unknown_base:
         bases = (Base(STABLE, known=False), Base(ANNEALED, known=False))
     else:
@@ -318,7 +309,7 @@ def plan_of(
     batch = frame.batches[0] if frame.batches else Batch()
     built = []
     for name, (schedule, start, replay) in runs.items():
-        own: dict[str, Any] = {"model_size": own_sizes[name]}
+        own: dict[str, Any] = {"model_size": usual}
         if start is not None:
             own |= {"base": start, "replay": replay, "targets": shares, **batch.keys}
         built.append(Run(name, "pt" if start is None else "cpt", schedule, **own))

@@ -31,13 +31,11 @@ from bayes_cpt.arrays import Floats, central
 from bayes_cpt.checks import unknown
 from bayes_cpt.errors import Problem, StudyError, StudyWarning
 from bayes_cpt.forecast.derived import check_continual
-from bayes_cpt.forecast.drawn import Drawn
 from bayes_cpt.forecast.plans import DRAWS, PlanError, Prepared, observed_curves
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.model.points import Curves
 from bayes_cpt.model.setup import BoundModel
 from bayes_cpt.model.simulate import (
-    CurveDraws,
     CurveResidual,
     expected_loss,
     known_residual,
@@ -252,6 +250,10 @@ def _closest(values: Floats, features: Floats) -> Floats:
     return np.asarray(np.abs(1.0 - cdist(features, values.T, "correlation")).max(axis=0))
 
 
+# From a run and steps of it: the changes of the law's losses.
+type Along = Callable[[str, tuple[int, ...]], Changes]
+
+
 @dataclass(frozen=True, eq=False)
 class ThirdSet(Sizes):
     """A third validation set in some draws of the law.
@@ -350,7 +352,7 @@ def third_sets(
 
 def weight_table(
     posterior: Posterior,
-    names: Sequence[str],
+    names: Sequence[str] = ("all",),
     draws: int = DRAWS,
     seed: int = 0,
     interval: float = 0.9,
@@ -435,11 +437,7 @@ def _law_changes(
 
 
 def _third_set(
-    posterior: Posterior,
-    name: str,
-    floor: Floats,
-    along: Callable[[str, tuple[int, ...]], Changes],
-    generator: np.random.Generator,
+    posterior: Posterior, name: str, floor: Floats, along: Along, generator: np.random.Generator
 ) -> ThirdSet:
     study, frame = posterior.study, posterior.frame
     runs = [run for run in study.continual_runs if _tells(study, frame, run, name)]
@@ -475,38 +473,6 @@ def _tells(study: Study, frame: BoundModel, run: Run, name: str) -> bool:
         and study.base_loss(str(run.base), domain) is not None
         for domain in (*frame.domains, name)
     )
-
-
-def third_curves(
-    sets: Sequence[ThirdSet],
-    prepared: Prepared,
-    run: Run,
-    frame: BoundModel,
-    curves: Curves,
-    drawn: CurveDraws,
-    kind: str,
-    generator: np.random.Generator,
-) -> list[Drawn]:
-    """Return draws of third validation sets at the wanted steps of a CPT run, of whose law's curves."""
-    if not sets or run.phase == "pt":
-        return []
-    expected, slow = (Changes.of(frame, curves, own) for own in (drawn.expected, drawn.slow))
-    steps, thirds = slow.steps, []
-    for third in sets:
-        wanted = np.isin(steps, list(prepared.asked[run.name, third.name]))
-        if not wanted.any():
-            continue
-        start = prepared.study.base_loss(str(run.base), third.name) or 0.0
-        law, middle = (start + own.linear(third.weights) for own in (expected, slow))
-        loss = law
-        if kind != "expected":
-            at, losses = prepared.study.curve(run.name, third.name)
-            seen = np.isin(steps, at) & (kind == "known_run")
-            residual = losses[np.isin(at, steps[seen])] - middle[:, seen]
-            loss = middle + third.drawn(slow, generator, seen, residual)
-        where = {"run": run.name, "step": steps[wanted].astype(np.int64), "domain": third.name}
-        thirds.append(Drawn(pd.DataFrame(where), law[:, wanted], loss[:, wanted]))
-    return thirds
 
 
 def check_bases(prepared: Prepared, domains: Iterable[str]) -> None:

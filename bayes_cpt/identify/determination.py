@@ -219,7 +219,9 @@ def candidate_runs(frame: BoundModel, typical: derived.Typical) -> Curves:
     runs, base = derived.trial_runs(frame, typical), derived.base_schedule(frame.reference)
     sizes = {OTHER_SIZE.format(size): size for size in _further_sizes(frame)}
     runs |= {name: (derived.annealed(base), None, 0.0) for name in sizes}
-    plan = derived.plan_of(frame, runs, measured=True, sizes=sizes)
+    plan = derived.plan_of(frame, runs, measured=True)
+    sized = [replace(run, model_size=sizes.get(run.name, run.model_size)) for run in plan.runs]
+    plan = replace(plan, runs=tuple(sized))
 
     def checkpoints(run: Run, _: str) -> list[int]:
         first = frame.first_step(plan, run)

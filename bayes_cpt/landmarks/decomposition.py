@@ -18,6 +18,8 @@ from bayes_cpt.model.points import Curves, Points
 DRAWS = 500
 # Steps are finite, so that a law can divide them by data without end.
 ENDLESS = 1e300
+# From a law, curves and coefficients: values by name, shape (draws, points) or (points,).
+type ValuesOf = Callable[[Law, Curves, dict[str, Floats]], dict[str, Floats]]
 # Terms that a run on general data has too.
 PRETRAINING_TERMS = ("power", "annealing", "peak", "size")
 
@@ -56,16 +58,11 @@ def decompose(
 
 
 def _of_laws(
-    posterior: Posterior,
-    plan: Plan,
-    runs: Collection[str] | None,
-    draws: int,
-    values_of: Callable[[Law, Curves, dict[str, Floats]], dict[str, Floats]],
+    posterior: Posterior, plan: Plan, runs: Collection[str] | None, draws: int, values_of: ValuesOf
 ) -> xr.Dataset:
     """Return values at the points of a plan in the draws of all laws.
 
-    `values_of` returns values by name, shape (draws, points) or (points,), from a law, curves and
-    coefficients. What one law has no value of is 0 in its draws.
+    What one law has no value of is 0 in its draws.
     """
     prepared = prepare(posterior, plan, runs=runs)
     parts = []

@@ -34,11 +34,7 @@ def validation_losses(metrics: Mapping[str, Any] | None, names: Names = None) ->
 
 
 def trainer_callback(
-    watcher: "Watcher",
-    alarm: "Callable[[Status], None]",
-    *,
-    stop: bool = False,
-    names: Names = None,
+    watcher: "Watcher", alarm: "Callable[[Status], Any]", *, stop: bool = False, names: Names = None
 ) -> Any:
     """Return a callback for a Hugging Face Trainer, which watches a run that a fit has forecast.
 

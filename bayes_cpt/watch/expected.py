@@ -111,13 +111,7 @@ class Expected:
 
     @classmethod
     def of(
-        cls,
-        posterior: Posterior,
-        run: Run,
-        plan: Study,
-        steps: Sequence[int],
-        *,
-        apart: bool = False,
+        cls, posterior: Posterior, run: Run, plan: Study, steps: Sequence[int], apart: bool = False
     ) -> Self:
         """Draw the curves of a planned run at some steps.
 

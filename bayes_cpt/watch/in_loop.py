@@ -158,13 +158,10 @@ class RunForecaster:
         rates = dict(enumerate(map(float, self.rates), start=1)) or self._logged
         if not rates:
             return
+        told = sorted(self._told.items())
         log = Log(
             "the loop",
-            losses=tuple(
-                (step, domain, loss)
-                for step, losses in sorted(self._told.items())
-                for domain, loss in losses.items()
-            ),
+            losses=tuple((step, *own) for step, losses in told for own in losses.items()),
             rates=tuple(sorted(rates.items())),
             stated=Stated(steps=len(self.rates) or self.total_steps),
         )
