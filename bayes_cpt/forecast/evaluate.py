@@ -124,12 +124,13 @@ class Draws:
         return self._map(lambda own: own.astype(dtype), lambda basis: basis.astype(dtype))
 
     def _map(self, of_draws: Callable[[Any], Any], of_basis: Callable[[Any], Any]) -> Self:
-        bases = ("forward_basis", "level_basis", "shift_basis")
         return replace(
             self,
             parameters={name: of_draws(own) for name, own in self.parameters.items()},
             coefficients={name: of_draws(own) for name, own in self.coefficients.items()},
-            **{name: np.ascontiguousarray(of_basis(getattr(self, name))) for name in bases},
+            forward_basis=np.ascontiguousarray(of_basis(self.forward_basis)),
+            level_basis=np.ascontiguousarray(of_basis(self.level_basis)),
+            shift_basis=np.ascontiguousarray(of_basis(self.shift_basis)),
         )
 
     @cached_property
