@@ -272,9 +272,8 @@ def _points_table(at: Points) -> pd.DataFrame:
     try:
         points = at if isinstance(at, pd.DataFrame) else pd.read_csv(at)
     except (OSError, ValueError) as error:
-        raise PlanError.at(
-            place, f"the points cannot be read: {error}", "give a CSV: run,domain,step"
-        ) from None
+        problem = f"the points cannot be read: {error}"
+        raise PlanError.at(place, problem, "give a CSV: run,domain,step") from None
     missing = [name for name in ("run", "domain", "step") if name not in points.columns]
     if missing or points.empty:
         what = f"there is no column {missing[0]}" if missing else "there is no point"

@@ -77,15 +77,13 @@ class Evidence:
         """
         variances, vectors = np.linalg.eigh(self.covariance)
         told = variances < UNTOLD
-        kept = np.maximum(variances[told], 1e-12)
+        kept, axes = np.maximum(variances[told], 1e-12), vectors[:, told].T
         root = np.sqrt(1.0 / kept - 1.0)
-        size = len(labels)
-        directions, values = np.zeros((size, size)), np.zeros(size)
+        directions, values = np.zeros((len(labels), len(labels))), np.zeros(len(labels))
         places = [labels.index(label) for label in self.labels]
-        rows = slice(0, kept.size)
-        directions[rows, places] = root[:, None] * vectors[:, told].T
+        directions[: kept.size, places] = root[:, None] * axes
         # The likelihood's mean along a direction is the posterior's over 1 - s: the prior pulled it to 0.
-        values[rows] = root * (vectors[:, told].T @ self.mean) / (1.0 - kept)
+        values[: kept.size] = root * (axes @ self.mean) / (1.0 - kept)
         return directions, values
 
 

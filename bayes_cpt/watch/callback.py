@@ -138,9 +138,8 @@ def ForecastCallback(  # noqa: N802 (named as what Trainers are given)
             if not state.is_world_process_zero:
                 return
             rates = [own["learning_rate"] for own in state.log_history if "learning_rate" in own]
-            rate = rates[-1] if rates else None
             losses = validation_losses(metrics, names)
-            if found := forecaster.evaluated(state.global_step, losses, rate):
+            if found := forecaster.evaluated(state.global_step, losses, *rates[-1:]):
                 state.log_history.append({**found, "step": state.global_step})
                 if log is not None:
                     log(found)
