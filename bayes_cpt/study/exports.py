@@ -7,6 +7,8 @@ The tests hold what is written to the trainers' own formulas, step by step.
 from importlib.resources import files
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from bayes_cpt.errors import StudyError
 from bayes_cpt.study.runs import Run
 from bayes_cpt.study.schedules import Schedule, Segment
@@ -127,15 +129,15 @@ def torch_source(run: Run) -> str:
     str
         Needs neither torch nor this package.
     """
-    pieces: list[tuple[Any, ...]] = []
-    end = 0
-    for segment in run.schedule.segments:
-        end += segment.steps
-        if isinstance(segment, Segment):
-            pieces.append((end, segment.steps, segment.shape, segment.start, segment.end))
-        else:
-            logged = segment.logged_steps, segment.logged_rates
-            pieces.append((end, segment.steps, "logged", *logged))
+    ends = np.cumsum([segment.steps for segment in run.schedule.segments]).tolist()
+    pieces = [
+        (end, segment.steps, segment.shape, segment.start, segment.end)
+        if isinstance(segment, Segment)
+        else (end, segment.steps, "logged", segment.logged_steps, segment.logged_rates)
+        for end, segment in zip(ends, run.schedule.segments, strict=True)
+    ]
     lines = "\n".join(f"    {piece!r}," for piece in pieces)
     template = (files("bayes_cpt.study") / "torch_schedule.txt").read_text(encoding="utf-8")
-    return template.format(name=run.name, peak=run.schedule.peak, steps=end, pieces=lines)
+    return template.format(
+        name=run.name, peak=run.schedule.peak, steps=run.schedule.steps, pieces=lines
+    )

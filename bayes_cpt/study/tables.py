@@ -160,6 +160,11 @@ class TableCheck(Check):
     ----------
     file : str
         What messages call the table.
+
+    Attributes
+    ----------
+    cautions : Check
+        What is odd, though usable.
     """
 
     def __init__(self, table: pd.DataFrame, file: str) -> None:
@@ -167,6 +172,7 @@ class TableCheck(Check):
         self.table = table
         self.file = file
         self.row = row_word(file)
+        self.cautions = Check()
 
     def place(self, label: Hashable) -> str:
         """Return the place of a row: file, line, and the run, step and domain it is about."""

@@ -23,7 +23,7 @@ SAME_RATE = 1e-6
 RING = "the runs branch off each other in a ring"
 RING_FIX = "give the run that was trained first its whole schedule and no branch"
 # ln of 268,000: more than guessing uniformly among the tokens of any vocabulary in use.
-HIGHEST_LOSS = 12.5
+UNIFORM_GUESS = 12.5
 # Losses that differ by less are one number with rounding errors: one evaluation alone varies more (nats).
 SAME_NUMBER = 1e-5
 # So many equal losses are no accident, even if they are rounded to two digits.
@@ -87,7 +87,7 @@ def examine(
     if not losses.index.is_unique:
         # Tables put together without renumbering: a label would name several rows.
         losses = losses.reset_index(drop=True)
-    table, cautions = (TableCheck(losses, origin.losses) for _ in range(2))
+    table = TableCheck(losses, origin.losses)
     check = Check()
     check.name("name", parts.name)
     _check_sets(check, parts)
@@ -100,48 +100,44 @@ def examine(
     if parts.tokens_per_step is None and not malformed:
         check_counted(check, parts.unique_tokens, parts.runs)
     resources = Resources(per_step, parts.unique_tokens)
-    note_epochs(cautions, resources, parts.runs, origin.settings)
+    note_epochs(table.cautions, resources, parts.runs, origin.settings)
     for run in parts.runs:
         if left := run.schedule.interpolated_steps:
             problem = f"{left} of {run.schedule.steps} learning rates are interpolated linearly"
             fix = "log every step if the learning rate changes between the logged ones"
-            cautions.add(f"{origin.rates}, run {run.name}", problem, fix)
+            table.cautions.add(f"{origin.rates}, run {run.name}", problem, fix)
     check.problems = [problem.within(origin.settings) for problem in check.problems]
     table.columns(LOSS_COLUMNS)
     if table.problems:
-        return losses, check.problems + table.problems, cautions.problems
+        return losses, check.problems + table.problems, table.cautions.problems
     clean = losses if rows_are_checked else table.cells()
     if parts.is_plan:
         clean = clean[clean["step"] == 0]
     if not (rows_are_checked or (parts.is_plan and clean.empty)):
-        clean = _checked_rows(table, cautions, clean, parts, malformed)
+        clean = _checked_rows(table, clean, parts, malformed)
     if clean.empty and not parts.is_plan and not table.problems:
         table.add(table.file, "there is no loss", "add one row per validation measurement")
     clean = clean[list(LOSS_COLUMNS)].reset_index(drop=True)
-    return clean, check.problems + table.problems, cautions.problems
+    return clean, check.problems + table.problems, table.cautions.problems
 
 
 def _checked_rows(
-    table: TableCheck,
-    cautions: TableCheck,
-    losses: pd.DataFrame,
-    parts: Parts,
-    malformed: Collection[str],
+    table: TableCheck, losses: pd.DataFrame, parts: Parts, malformed: Collection[str]
 ) -> pd.DataFrame:
     """Return the losses that can be used, sorted; note what is wrong with the others, or odd."""
     losses = table.duplicates(losses, ["run", "step", "domain"])
     if parts.runs or malformed:
         losses = _of_known_runs(table, losses, parts.runs, malformed)
-    _check_scale(table, cautions, losses)
+    _check_scale(table, losses)
     if not parts.is_plan:
         if len(losses):
-            _check_measured(table, cautions, losses, parts)
+            _check_measured(table, losses, parts)
         general, target = parts.general, parts.target
         sets = (general, target) if isinstance(general, str) and isinstance(target, str) else None
-        cautions.problems += suspicions(losses, parts.runs, sets, parts.origin.settings)
-    _note_disorder(cautions, losses)
-    _note_flat_curves(cautions, losses)
-    _note_base_losses(cautions, losses, parts.bases, parts.runs)
+        table.cautions.problems += suspicions(losses, parts.runs, sets, parts.origin.settings)
+    _note_disorder(table, losses)
+    _note_flat_curves(table, losses)
+    _note_base_losses(table, losses, parts.bases, parts.runs)
     losses = losses.assign(order=pd.factorize(losses["run"])[0])
     return losses.sort_values(["order", "domain", "step"], kind="stable")
 
@@ -275,7 +271,7 @@ def _of_known_runs(
     return pd.concat(kept)
 
 
-def _check_measured(table: TableCheck, cautions: Check, losses: pd.DataFrame, parts: Parts) -> None:
+def _check_measured(table: TableCheck, losses: pd.DataFrame, parts: Parts) -> None:
     """Check that the validation sets of the study, and note whether its runs, have losses."""
     measured = sorted(losses["domain"].unique().tolist())
     named = [("general", parts.general), *(("target", name) for name in parts.targets)]
@@ -286,7 +282,7 @@ def _check_measured(table: TableCheck, cautions: Check, losses: pd.DataFrame, pa
         if key == "target" and len(parts.targets) > 1:
             problem = f"no row has the target {name!r}{hint}: it is forecast by the other targets"
             fix = "add its losses, at step 0 at least, or leave it so"
-            cautions.add(f"{table.file}, domain {name}", problem, fix)
+            table.cautions.add(f"{table.file}, domain {name}", problem, fix)
         else:
             fix = f"set {key} in [study] to one of {', '.join(measured)}, or add its losses"
             table.add(table.file, f"no row has the {key} validation set {name!r}{hint}", fix)
@@ -296,17 +292,17 @@ def _check_measured(table: TableCheck, cautions: Check, losses: pd.DataFrame, pa
     if None in (parts.general, parts.target) and others and continual:
         problem = f"the study names no {key} set, so that {', '.join(others)} count as third sets"
         fix = f"add {key} = ... if one of them is of the {data} data"
-        cautions.add(f"{parts.origin.settings}, key {key}", problem, fix)
+        table.cautions.add(f"{parts.origin.settings}, key {key}", problem, fix)
     names = set(losses["run"].unique().tolist())
     for run in parts.runs:
         if run.name not in names:
             problem = "the run has no losses and tells the fit nothing"
             fix = "add its losses, or leave the run to a plan"
-            cautions.add(f"{table.file}, run {run.name}", problem, fix)
+            table.cautions.add(f"{table.file}, run {run.name}", problem, fix)
 
 
 def _note_base_losses(
-    cautions: TableCheck, losses: pd.DataFrame, bases: Sequence[Base], runs: Sequence[Run]
+    table: TableCheck, losses: pd.DataFrame, bases: Sequence[Base], runs: Sequence[Run]
 ) -> None:
     """Note measurements of one base that disagree."""
     base_of = {run.name: run.base for run in runs if run.base is not None}
@@ -318,7 +314,7 @@ def _note_base_losses(
         if len(far):
             problem = f"the loss {far.iloc[0]:g} of the base {name} is {first:g} in run {first_run}"
             fix = "step 0 is the base itself: give every run from it the same loss there"
-            cautions.add(cautions.place(far.index[0]), problem, fix)
+            table.cautions.add(table.place(far.index[0]), problem, fix)
         if name not in known:
             continue
         run, step = known[name].run, known[name].steps
@@ -328,26 +324,26 @@ def _note_base_losses(
             scaled = f"one is in bits: multiply it by {math.log(2):.4f}"
             fix = scaled if bits else "measure both on the same sequences"
             problem = f"the base {name} has loss {first:g} here, {there:g} at step {step} of {run}"
-            cautions.add(cautions.place(rows.index[0]), problem, fix)
+            table.cautions.add(table.place(rows.index[0]), problem, fix)
 
 
-def _check_scale(table: TableCheck, cautions: TableCheck, losses: pd.DataFrame) -> None:
+def _check_scale(table: TableCheck, losses: pd.DataFrame) -> None:
     """Refuse validation sets most of whose losses are higher than any guess costs; note single ones.
 
     No law of losses fits what is in another unit.
     """
-    for domain, high in losses[losses["loss"] > HIGHEST_LOSS].groupby("domain", sort=False):
+    for domain, high in losses[losses["loss"] > UNIFORM_GUESS].groupby("domain", sort=False):
         count, first = (losses["domain"] == domain).sum(), high["loss"].iloc[0]
         most = 2 * len(high) > count
         problem = f"the loss is {first:g}; {len(high)} of {count} losses of {domain} are above "
-        problem += f"{HIGHEST_LOSS:g}, more than a uniform guess costs in any vocabulary"
+        problem += f"{UNIFORM_GUESS:g}, more than a uniform guess costs in any vocabulary"
         problem += ": these look like perplexities" if most else ""
         fix = f"give nats/token: the natural logarithm of perplexity ({math.log(first):.4g} for {first:g})"
         fix += f", bits times {math.log(2):.4f}"
-        (table if most else cautions).add(table.place(high.index[0]), problem, fix)
+        (table if most else table.cautions).add(table.place(high.index[0]), problem, fix)
 
 
-def _note_disorder(cautions: TableCheck, losses: pd.DataFrame) -> None:
+def _note_disorder(table: TableCheck, losses: pd.DataFrame) -> None:
     """Note curves whose rows, as given, are not in rising order: often a log of a restarted run."""
     curves = ["run", "domain"]
     falls = losses[losses.groupby(curves, sort=False)["step"].diff() < 0]
@@ -355,10 +351,10 @@ def _note_disorder(cautions: TableCheck, losses: pd.DataFrame) -> None:
     if firsts:
         problem = f"its step is below an earlier row's; {len(firsts)} curves were sorted by step"
         fix = "check that each log is of one run without a restart, and sort the rows"
-        cautions.add(cautions.place(firsts[0]), problem, fix)
+        table.cautions.add(table.place(firsts[0]), problem, fix)
 
 
-def _note_flat_curves(cautions: TableCheck, losses: pd.DataFrame) -> None:
+def _note_flat_curves(table: TableCheck, losses: pd.DataFrame) -> None:
     """Note curves that never move: often the last loss of a run, repeated by an export."""
     if losses.empty:
         return
@@ -371,4 +367,4 @@ def _note_flat_curves(cautions: TableCheck, losses: pd.DataFrame) -> None:
         others = f"; so it is in {len(flat) - 1} more curves" if len(flat) > 1 else ""
         problem = f"all {count} losses of this curve are {losses.at[first, 'loss']:g}{others}"
         fix = "give the validation loss that was measured at each step, not one value repeated"
-        cautions.add(cautions.place(first), problem, fix)
+        table.cautions.add(table.place(first), problem, fix)

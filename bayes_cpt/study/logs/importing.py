@@ -4,7 +4,7 @@ import re
 import tomllib
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -243,16 +243,21 @@ def start_study(folder: Path, answers: Answers) -> Imported:
             recipes[name], logs[name] = found
     check.raise_problems()
     study = {"name": folder.resolve().name, **answers.study}
-    start = _Start(study, answers.bases, recipes, check)
-    start.name_sets(list(dict.fromkeys(set_ for log in logs.values() for set_ in log.domains)))
-    start.find_bases()
-    bases = list(start.bases)
-    runs = [check.run("", logged_run, n, logs[n], own[0], {}, bases) for n, own in recipes.items()]
+    notes: list[str] = []
+    domains = dict.fromkeys(domain for log in logs.values() for domain in log.domains)
+    phases = {own[0].phase or "cpt" for own in recipes.values()}
+    _name_sets(study, list(domains), phases, check, notes)
+    bases = answers.bases or _found_bases(recipes, notes)
+    named = list(bases)
+    runs = [check.run("", logged_run, n, logs[n], own[0], {}, named) for n, own in recipes.items()]
     check.raise_problems()
     done = list(filter(None, runs))
-    start.place_bases([logged.run for logged in done])
+    lengths = {logged.run.name: logged.run.schedule.steps for logged in done}
     lines = table_lines(["study"], study)
-    for name, table in start.bases.items():
+    for name, table in bases.items():
+        if "steps" not in table and (steps := lengths.get(str(table.get("run")))):
+            table["steps"] = steps
+            notes.append(f"base {name}: saved at step {steps} of {table['run']}, its last")
         lines += table_lines(["bases", name], table)
     files = StudyFiles(folder, "\n".join(lines))
     files.recipes = recipes
@@ -260,7 +265,7 @@ def start_study(folder: Path, answers: Answers) -> Imported:
         files.put_losses(logged.run.name, _by_step(logged))
         files.put_run(logged.run)
     written = files.write()
-    notes = [*(note for logged in done for note in logged.notes), *start.notes]
+    notes = [*(note for logged in done for note in logged.notes), *notes]
     return Imported(written, tuple(dict.fromkeys(notes)), added=len(written.losses))
 
 
@@ -268,76 +273,47 @@ def _by_step(logged: LoggedRun) -> Losses:
     return {(step, domain): loss for step, domain, loss in logged.losses}
 
 
-@dataclass
-class _Start:
-    """What a new study still needs beside its logs: found, or noted as a problem."""
+def _name_sets(
+    study: dict[str, Any], domains: Sequence[str], phases: set[str], check: Check, notes: list[str]
+) -> None:
+    """Complete which validation sets are general and target; of one that was measured, which it is."""
+    single, pretrained = len(domains) == 1, phases == {"pt"}
+    for key, other in (ROLES, ROLES[::-1]):
+        left = [domain for domain in domains if domain not in study.values()]
+        called, why = _called(key, left), "by its name"
+        if key in study or (called is None and key == TARGET and pretrained):
+            continue
+        if called is None and len(left) == 1 and (pretrained if single else other in study):
+            called, why = left[0], f"the only {'one' if single else 'other one'}"
+        is_open = called is None and key == TARGET and single and bool(left) and other not in study
+        if is_open and phases == {"cpt"}:
+            called = left[0]
+            why = f"of the data that the runs train on (--{GENERAL} {called} if it is not)"
+        if called is not None:
+            study[key] = called
+            notes.append(TAKEN.format(key, called, why))
+        elif is_open or not single:
+            problem = f"nothing says which validation set is the {key} one, {MEANING[key]}"
+            fix = f"give --{key} NAME, one of {', '.join(left)}"
+            check.add(f"key {key}", problem, fix + (f" (or --{other} NAME)" if is_open else ""))
+    for key in ROLES if single else ():
+        if study.get(key) != domains[0] and domains[0] in study.values():
+            study.pop(key, None)
+            notes.append(f"no loss was measured on the {key} validation set")
+    notes += _third_sets(study, domains)
 
-    study: dict[str, Any]
-    bases: dict[str, dict[str, Any]]
-    recipes: dict[str, list[Recipe]]
-    check: Check
-    notes: list[str] = field(default_factory=list)
 
-    def name_sets(self, domains: Sequence[str]) -> None:
-        """Complete which validation sets are general and target; of one that was measured, which it is."""
-        continual = any(own[0].phase != "pt" for own in self.recipes.values())
-        for key, other in (ROLES, ROLES[::-1]):
-            named = [domain for domain in domains if domain not in self.study.values()]
-            called = _called(key, named)
-            if key in self.study:
-                continue
-            if called is not None:
-                self._take(key, called, "by its name")
-            elif key == TARGET and not continual:
-                continue
-            elif len(named) == 1 and (not continual or (other in self.study and len(domains) > 1)):
-                self._take(key, named[0], f"the only {'one' if len(domains) == 1 else 'other one'}")
-            elif len(domains) > 1:
-                problem = f"nothing says which validation set is the {key} one, {MEANING[key]}"
-                fix = f"give --{key} NAME, one of {', '.join(named)}"
-                self.check.add(f"key {key}", problem, fix)
-        if len(domains) == 1:
-            self._take_the_only(domains[0])
-        self.notes += _third_sets(self.study, domains)
-
-    def _take_the_only(self, domain: str) -> None:
-        """Say which set the only one is that was measured; the study is of it alone."""
-        pretrained = any(own[0].phase == "pt" for own in self.recipes.values())
-        named = {GENERAL, TARGET} & self.study.keys()
-        if not named and pretrained:
-            fix = f"give --{GENERAL} {domain} or --{TARGET} {domain}"
-            self.check.add("key general", f"nothing says of which data {domain} is", fix)
-        elif not named:
-            why = f"of the data that the runs train on (--{GENERAL} {domain} if it is not)"
-            self._take(TARGET, domain, why)
-        for key in ROLES:
-            if self.study.get(key) != domain and domain in self.study.values():
-                self.study.pop(key, None)
-                self.notes.append(f"no loss was measured on the {key} validation set")
-
-    def _take(self, key: str, domain: str, why: str) -> None:
-        self.study[key] = domain
-        self.notes.append(TAKEN.format(key, domain, why))
-
-    def find_bases(self) -> None:
-        """Find the bases: as answered, else the end of the one PT run."""
-        pretraining = [name for name, own in self.recipes.items() if own[0].phase == "pt"]
-        if self.bases or len(pretraining) == len(self.recipes):
-            return
-        named = {own[0].base for own in self.recipes.values() if own[0].base}
-        name = next(iter(named), BASE)
-        if len(named) <= 1 and len(pretraining) == 1:
-            self.bases[name] = {"run": pretraining[0]}
-            said = f"taken to be the last checkpoint of the PT run {pretraining[0]}"
-            self.notes.append(f"base {name}: {said}")
-
-    def place_bases(self, runs: Sequence[Run]) -> None:
-        """Give each base that lies on a PT run its steps: the run's last unless it says."""
-        for name, table in self.bases.items():
-            steps = next((run.schedule.steps for run in runs if run.name == table.get("run")), None)
-            if steps is not None and "steps" not in table:
-                table["steps"] = steps
-                self.notes.append(f"base {name}: saved at step {steps} of {table['run']}, its last")
+def _found_bases(
+    recipes: Mapping[str, Sequence[Recipe]], notes: list[str]
+) -> dict[str, dict[str, Any]]:
+    """Return the base of new runs, the end of the one PT run; none where there is no such run."""
+    pretraining = [name for name, own in recipes.items() if own[0].phase == "pt"]
+    names = {own[0].base for own in recipes.values() if own[0].base} or {BASE}
+    if len(pretraining) != 1 or len(names) > 1 or len(recipes) == 1:
+        return {}
+    name, run = names.pop(), pretraining[0]
+    notes.append(f"base {name}: taken to be the last checkpoint of the PT run {run}")
+    return {name: {"run": run}}
 
 
 def _called(key: str, domains: Sequence[str]) -> str | None:

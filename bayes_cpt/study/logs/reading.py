@@ -20,7 +20,7 @@ from bayes_cpt.study.logs.axis import SHOWN, Counting, StepAxis, without_step
 from bayes_cpt.study.logs.raw import Cells, RawLog, Row, Stated, as_number, empty, fail, numbers
 from bayes_cpt.study.logs.readers import AUTO, read_logs
 from bayes_cpt.study.logs.recognize import digits_of
-from bayes_cpt.study.validation import HIGHEST_LOSS
+from bayes_cpt.study.validation import UNIFORM_GUESS
 
 # Between a log in double precision and one in single precision of the same number.
 SAME_VALUE = 1e-6
@@ -281,10 +281,10 @@ class _Cleaning:
     def _check_size(self, points: Sequence[_Point], nats: Sequence[float], series: str) -> None:
         """Note the first point that is no loss in nats/token."""
         for point, loss in zip(points, nats, strict=True):
-            if not 0 < loss <= HIGHEST_LOSS:
+            if not 0 < loss <= UNIFORM_GUESS:
                 problem = f"the loss {series} is {point.value:g}"
                 fix = "give a cross-entropy above 0; a log-likelihood needs its sign turned"
-                if loss > HIGHEST_LOSS:
+                if loss > UNIFORM_GUESS:
                     problem += ", more than a uniform guess costs"
                     fix = "give --unit perplexity if it is one, or --loss SERIES=SET with a mean per token"
                 self.check.add(point.row.place, problem, fix)

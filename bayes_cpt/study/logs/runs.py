@@ -145,10 +145,9 @@ def logged_run(
         check.add(
             f"{place}, key replay", "no log tells the share of general data in the batches", fix
         )
-    check.raise_problems()
     if recipe.schedule is not None:
         stated = check.run(f"{place}, --schedule", Schedule.from_toml, recipe.schedule)
-        check.raise_problems()
+    check.raise_problems()
     if stated is None:
         schedule = _logged_schedule(place, log, recipe, notes)
     elif (wrong := _differing_rate(log, stated)) is not None:
