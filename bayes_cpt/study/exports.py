@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from bayes_cpt.checks import Check
 from bayes_cpt.errors import StudyError
 from bayes_cpt.study.runs import Run
 from bayes_cpt.study.schedules import Schedule, Segment
@@ -98,10 +99,7 @@ def warmup_departure(run: Run) -> str:
 
 def huggingface_follows(run: Run) -> bool:
     """Return whether Hugging Face's schedulers can follow the schedule of a run."""
-    try:
-        return bool(training_arguments(run))
-    except StudyError:
-        return False
+    return Check().run("", training_arguments, run) is not None
 
 
 def _huggingface_kind(parts: Parts) -> tuple[str, dict[str, Any]]:
@@ -138,6 +136,4 @@ def torch_source(run: Run) -> str:
     ]
     lines = "\n".join(f"    {piece!r}," for piece in pieces)
     template = (files("bayes_cpt.study") / "torch_schedule.txt").read_text(encoding="utf-8")
-    return template.format(
-        name=run.name, peak=run.schedule.peak, steps=run.schedule.steps, pieces=lines
-    )
+    return template.format(name=run.name, peak=run.schedule.peak, steps=ends[-1], pieces=lines)

@@ -71,7 +71,7 @@ class Settings(Check):
         self.study = inner.keys(tables.get("study", {}), allowed=STUDY_KEYS)
         if not isinstance(self.study.get("description", ""), str):
             inner.text("description", self.study.pop("description"))
-        for key in RESOURCES.keys() & self.study.keys():
+        for key in (own for own in RESOURCES if own in self.study):
             self.study[key] = inner.run(
                 "", checked, RESOURCES[key], self.study[key], f"key {key}", "give a positive number"
             )
@@ -100,10 +100,9 @@ class Settings(Check):
         Runs that branch off each other in a ring are noted and left out.
         """
 
-        def trunk(table: Any) -> object:
+        def trunk(table: Any) -> str:
             branch = table.get("branch") if isinstance(table, dict) else None
-            name = branch.get("run") if isinstance(branch, dict) else None
-            return name if isinstance(name, str) else None
+            return str(branch.get("run")) if isinstance(branch, dict) else ""
 
         left = dict(entries)
         ordered: dict[str, Any] = {}
@@ -373,10 +372,9 @@ def _complete(settings: Settings, fitted: Study, place: str) -> list[Problem]:
 def _same_base(base: Base, other: Base) -> bool:
     if base.schedule is None or other.schedule is None:
         return base.known == other.known
-    same_length = base.schedule.steps == other.schedule.steps
-    return same_length and not validation.first_difference(
-        other.schedule, base.schedule, base.schedule.steps
-    )
+    if base.schedule.steps != other.schedule.steps:
+        return False
+    return not validation.first_difference(other.schedule, base.schedule, base.schedule.steps)
 
 
 def write_study(

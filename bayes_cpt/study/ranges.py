@@ -297,10 +297,8 @@ def check_evidence(study: Study, *, continual: bool) -> None:
     of_study = f"{study.origin.losses}, study {study.name}"
     trained = [domain for domain, rows in measured.items() if (rows["step"] > 0).any()]
     if continual and (untrained := [domain for domain in measured if domain not in trained]):
-        problem = (
-            f"no CPT run has a loss of {' and '.join(untrained)} after step 0: its change rests on "
-        )
-        problem += "the prior alone"
+        problem = f"no CPT run has a loss of {' and '.join(untrained)} after step 0"
+        problem += ": its change rests on the prior alone"
         fix = f"add rows of later steps to {study.origin.losses}: a handful along each CPT run is enough"
         if not trained:
             raise StudyError.at(of_study, problem, fix)

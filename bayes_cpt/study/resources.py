@@ -200,12 +200,10 @@ class Limit:
 
 def unknown_resource(place: str, name: str) -> Problem:
     """Return the problem that what a step takes is not known."""
-    fixes = {
-        "gpu_hours": "compute = { seconds_per_step = ..., gpus = ... }",
-        "money": "compute = { seconds_per_step = ..., gpus = ..., price = ... }",
-    }
-    role = name.removesuffix("_epochs")
-    fix = fixes.get(name, f"unique_tokens = {{ {role} = ... }} and tokens_per_step")
+    price = ", price = ..." if name == "money" else ""
+    fix = f"compute = {{ seconds_per_step = ..., gpus = ...{price} }}"
+    if name.endswith("_epochs"):
+        fix = f"unique_tokens = {{ {name.removesuffix('_epochs')} = ... }} and tokens_per_step"
     return Problem(
         f"{place}, {RESOURCE_WORDS[name]}",
         "neither study nor space says how much of it a step takes",

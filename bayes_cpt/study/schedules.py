@@ -329,14 +329,13 @@ class Schedule:
         if not is_integer(steps) or not 1 <= steps <= self.steps:
             problem = f"the first {steps} of {self.steps} steps are asked for"
             raise StudyError.at("key steps", problem, f"ask for 1 to {self.steps}")
-        starts = np.cumsum([0, *(segment.steps for segment in self.segments)]).tolist()
-        return Schedule(
-            tuple(
-                segment if start + segment.steps <= steps else _first(segment, steps - start)
-                for segment, start in zip(self.segments, starts, strict=False)
-                if start < steps
-            )
-        )
+        kept: list[Segment | LoggedSegment] = []
+        left = steps
+        for segment in self.segments:
+            if left > 0:
+                kept.append(segment if segment.steps <= left else _first(segment, left))
+            left -= segment.steps
+        return Schedule(tuple(kept))
 
     def scaled(self, factor: float) -> "Schedule":
         """Return the schedule with every learning rate multiplied by `factor` (> 0)."""

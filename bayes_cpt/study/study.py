@@ -199,8 +199,8 @@ class Study(Parts):
         for key, rows in self.losses.groupby(["run", "domain"], sort=False, observed=True):
             steps = rows["step"].to_numpy(dtype=np.int64, copy=True)
             losses = rows["loss"].to_numpy(dtype=np.float64, copy=True)
-            steps.setflags(write=False)
-            losses.setflags(write=False)
+            for own in (steps, losses):
+                own.setflags(write=False)
             curves[key] = (steps, losses)
         return curves
 
@@ -255,8 +255,7 @@ class Study(Parts):
             return self._starts[base, domain]
         if checkpoint.run in self:
             steps, losses = self.curve(str(checkpoint.run), domain)
-            here = np.flatnonzero(steps == checkpoint.steps)
-            return float(losses[here[0]]) if here.size else None
+            return next(iter(losses[steps == checkpoint.steps].tolist()), None)
         return None
 
     @cached_property

@@ -44,9 +44,7 @@ class Suspicion(Problem):
     misleads: bool = True  # whether a fit would be about something else
 
 
-def suspicions(
-    losses: pd.DataFrame, runs: Sequence[Run], sets: Sets, settings: str
-) -> list[Suspicion]:
+def suspicions(losses: pd.DataFrame, runs: Sequence[Run], sets: Sets, file: str) -> list[Suspicion]:
     """Return what is suspicious of some runs.
 
     Parameters
@@ -56,7 +54,7 @@ def suspicions(
     runs : sequence of Run
     sets : tuple of str, optional
         The general validation set and that of the only target.
-    settings : str
+    file : str
         The file that the runs are stated in.
     """
     rows = losses.sort_values(["domain", "step"], kind="stable").set_index(["domain", "step"])
@@ -69,8 +67,8 @@ def suspicions(
         if base is not None:
             found += [*_rate_of_others(curves, alike), *_other_starts(curves, alike, sets)]
     if sets is not None:
-        found += _sets_or_replay(curves, measured, *sets)
-    return [replace(own, place=f"{settings}, {own.place}") for own in found]
+        found += _swapped(curves, measured, *sets)
+    return [replace(own, place=f"{file}, {own.place}") for own in found]
 
 
 def _given_twice(curves: Curves, runs: Sequence[Run]) -> list[Suspicion]:
@@ -158,9 +156,7 @@ def _other_starts(curves: Curves, runs: Sequence[Run], sets: Sets) -> Iterator[S
                 yield Suspicion(place, problem, "swap the two sets in its losses")
 
 
-def _sets_or_replay(
-    curves: Curves, runs: Sequence[Run], general: str, target: str
-) -> list[Suspicion]:
+def _swapped(curves: Curves, runs: Sequence[Run], general: str, target: str) -> list[Suspicion]:
     """Return that all sets seem swapped, or that replay ratios seem to count the target's share."""
     rows = []
     for run in runs:

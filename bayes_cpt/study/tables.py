@@ -33,6 +33,8 @@ NUMBER_COLUMNS = {
 SUFFIXES = (".csv", ".parquet")
 # What programs separate columns by, besides blanks.
 SEPARATORS = ",;\t|"
+# Its number and its cells.
+type Line = tuple[int, list[str]]
 UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
@@ -121,9 +123,7 @@ def decoded(content: bytes, place: str) -> str:
     return text
 
 
-def csv_lines(
-    text: str, place: str, delimiter: str = ","
-) -> tuple[list[str], list[tuple[int, list[str]]]]:
+def csv_lines(text: str, place: str, delimiter: str = ",") -> tuple[list[str], list[Line]]:
     """Return the header of a CSV text, and the number and the cells of each line that is not blank.
 
     Raises
@@ -230,12 +230,11 @@ class TableCheck(Check):
 
     def duplicates(self, table: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
         """Note rows that repeat the keys of an earlier row; return the table without them."""
-        repeated = table.duplicated(keys).to_numpy()
-        if not repeated.any():
-            return table
-        first = table[~repeated].reset_index(names="first_label").set_index(keys)["first_label"]
-        for label in table.index[repeated]:
-            before = first.loc[tuple(table.loc[label, keys])]
-            problem = f"{self.row} {before} already holds this {', '.join(keys)}"
-            self.add(self.place(label), problem, "keep one of the two rows")
+        repeated = table.duplicated(keys)
+        alike = table[table.duplicated(keys, keep=False)].reset_index(names="label")
+        first = alike.groupby(keys, sort=False)["label"].transform("first")
+        for label, before in zip(alike["label"], first, strict=True):
+            if label != before:
+                problem = f"{self.row} {before} already holds this {', '.join(keys)}"
+                self.add(self.place(label), problem, "keep one of the two rows")
         return table[~repeated]

@@ -80,13 +80,9 @@ def _branching(study: Study) -> Study | None:
     """Return a study with the branches that its losses show; None where they show none."""
     runs: list[Run] = []
     for place, run in enumerate(study.runs):
-        branches = [
-            branch
-            for other, trunk in enumerate(study.runs)
-            if trunk is not run
-            and (branch := _branch_off(study, trunk, run, earlier=other < place))
-        ]
-        best = max(branches, key=lambda branch: branch.step, default=None)
+        others = ((trunk, i < place) for i, trunk in enumerate(study.runs) if trunk is not run)
+        branches = (_branch_off(study, trunk, run, earlier=earlier) for trunk, earlier in others)
+        best = max(filter(None, branches), key=lambda branch: branch.step, default=None)
         runs.append(run if run.branch or best is None else replace(run, branch=best))
     if runs == list(study.runs):
         return None

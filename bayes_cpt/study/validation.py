@@ -4,7 +4,6 @@ Every problem names its file, run and step and the fix; what is only suspicious 
 """
 
 import math
-from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
@@ -176,12 +175,11 @@ def _check_sets(check: Check, parts: Parts) -> None:
 
 
 def _check_runs(check: Check, parts: Parts, malformed: Collection[str]) -> None:
-    named: dict[str, Sequence[Base | Run]] = {"base": parts.bases, "run": parts.runs}
-    for kind, items in named.items():
-        for twice, times in Counter(item.name for item in items).items():
-            if times > 1:
-                problem = f"two {kind}s are named {twice!r}"
-                check.add(f"{kind} {twice}", problem, "give each its own name")
+    for kind, items in (("base", parts.bases), ("run", parts.runs)):
+        names = [item.name for item in items]
+        for twice in dict.fromkeys(name for name in names if names.count(name) > 1):
+            problem = f"two {kind}s are named {twice!r}"
+            check.add(f"{kind} {twice}", problem, "give each its own name")
     bases = {base.name: base for base in parts.bases}
     for run in parts.runs:
         if run.base is None or run.base in malformed:
@@ -356,15 +354,16 @@ def _note_disorder(table: TableCheck, losses: pd.DataFrame) -> None:
 
 def _note_flat_curves(table: TableCheck, losses: pd.DataFrame) -> None:
     """Note curves that never move: often the last loss of a run, repeated by an export."""
-    if losses.empty:
-        return
     curves = losses.groupby(["run", "domain"], sort=False)["loss"]
-    sizes = curves.size()
-    flat = sizes[(sizes >= FLAT) & (curves.max() - curves.min() <= SAME_NUMBER)]
-    if len(flat):
-        (run, domain), count = flat.index[0], flat.iloc[0]
-        first = losses.index[(losses["run"] == run) & (losses["domain"] == domain)][0]
-        others = f"; so it is in {len(flat) - 1} more curves" if len(flat) > 1 else ""
-        problem = f"all {count} losses of this curve are {losses.at[first, 'loss']:g}{others}"
+    sizes = curves.transform("size")
+    flat = (sizes >= FLAT) & (curves.transform("max") - curves.transform("min") <= SAME_NUMBER)
+    firsts = losses.index[flat & ~losses.duplicated(["run", "domain"])]
+    if len(firsts):
+        first, others = firsts[0], ""
+        if len(firsts) > 1:
+            others = f"; so it is in {len(firsts) - 1} more curves"
+        problem = (
+            f"all {sizes[first]} losses of this curve are {losses.at[first, 'loss']:g}{others}"
+        )
         fix = "give the validation loss that was measured at each step, not one value repeated"
         table.cautions.add(table.place(first), problem, fix)

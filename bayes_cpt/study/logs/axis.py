@@ -125,7 +125,7 @@ class StepAxis:
 
     def _check_calls(self, calls: str) -> None:
         """Refuse W&B's count where it is one of calls: evaluations and training have calls of their own."""
-        counts = [as_number(row.cells.get(calls)) for row in self.raw.rows]
+        counts = (as_number(row.cells.get(calls)) for row in self.raw.rows)
         known = np.array([count for count in counts if count is not None])
         by_one = (np.diff(known) == 1).all()
         measured = self.cells.given(self.losses)
@@ -207,15 +207,12 @@ class StepAxis:
         steps = np.rint(np.clip(values, -1e18, 1e18))
         size = self.counting.per_step or self.counting.per_epoch
         per = "--per-step" if self.counting.per_step else "--per-epoch"
+        unit = f"correct {per} {size:g}" if size else NO_STEPS
         whole = np.abs(values - steps) <= WHOLE * np.maximum(1.0, np.abs(values))
         far = "step {:.0f} is more than any run has: these are tokens or samples"
         tokens = "give --step-unit tokens (or samples) and --per-step N, those of an optimiser step"
         for wrong, problem, fix in (
-            (
-                ~whole,
-                "{:g} is not a whole number of steps",
-                f"correct {per} {size:g}" if size else NO_STEPS,
-            ),
+            (~whole, "{:g} is not a whole number of steps", unit),
             (steps < 0, "the step is {:g}", "count steps from 0"),
             (steps - self.counting.start > LONGEST_STEPS, far, tokens),
         ):

@@ -36,6 +36,8 @@ TAKEN = "the {} validation set is taken to be {!r}, {}"
 
 # Of a run: its losses (nats/token) by step and validation set.
 type Losses = dict[tuple[int, str], float]
+# How the logs of runs are read, by the name of the run.
+type Recipes = Mapping[str, Sequence[Recipe]]
 
 
 class Answers(Strict):
@@ -85,7 +87,7 @@ def recipes_of(tables: Mapping[str, Any], place: str) -> dict[str, list[Recipe]]
     return recipes
 
 
-def recipes_text(recipes: Mapping[str, Sequence[Recipe]]) -> str:
+def recipes_text(recipes: Recipes) -> str:
     """Return an imports.toml."""
     head = "# How the runs of this study were read from their logs; `bayes-cpt import` keeps it."
     lines = [head, ""]
@@ -303,9 +305,7 @@ def _name_sets(
     notes += _third_sets(study, domains)
 
 
-def _found_bases(
-    recipes: Mapping[str, Sequence[Recipe]], notes: list[str]
-) -> dict[str, dict[str, Any]]:
+def _found_bases(recipes: Recipes, notes: list[str]) -> dict[str, dict[str, Any]]:
     """Return the base of new runs, the end of the one PT run; none where there is no such run."""
     pretraining = [name for name, own in recipes.items() if own[0].phase == "pt"]
     names = {own[0].base for own in recipes.values() if own[0].base} or {BASE}
@@ -431,20 +431,20 @@ def _source_of(own: Sequence[Recipe], given: Mapping[str, Any], measured: set[st
 
 
 def _merged(
-    name: str, before: Losses, now: Losses, overlap: str, log: Log, notes: list[str]
+    name: str, old: Losses, new: Losses, overlap: str, log: Log, notes: list[str]
 ) -> Losses:
     """Return the losses of a run with those of the log; what a rotated log has no more is kept."""
-    both = before.keys() & now.keys()
-    differ = sorted(key for key in both if abs(now[key] - before[key]) > SAME_VALUE * now[key])
+    both = old.keys() & new.keys()
+    differ = sorted(key for key in both if abs(new[key] - old[key]) > SAME_VALUE * new[key])
     if differ and overlap == "refuse":
-        (step, domain), other = differ[0], before[differ[0]]
-        problem = f"the study has {other:g} there, the log {now[differ[0]]:g}"
+        (step, domain), other = differ[0], old[differ[0]]
+        problem = f"the study has {other:g} there, the log {new[differ[0]]:g}"
         problem += f" ({len(differ)} points differ)"
         fix = "give --overlap last for the log's, first for the study's; a log of another "
         fix += "validation set needs its own --loss SERIES=SET"
         raise fail(f"run {name}, step {step}, domain {domain}", problem, fix)
-    if gone := [key for key in before if key not in now and key[1] in log.domains]:
+    if gone := [key for key in old if key not in new and key[1] in log.domains]:
         notes.append(f"run {name}: {len(gone)} losses that the log has no more were kept")
     if differ:
         notes.append(f"run {name}: {len(differ)} losses differ; the {overlap} was kept")
-    return {**now, **before} if overlap == "first" else {**before, **now}
+    return {**new, **old} if overlap == "first" else {**old, **new}

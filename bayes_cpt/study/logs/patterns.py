@@ -167,9 +167,7 @@ def _matches(
         lower = text.lower()
         told = len(TELLS_LOSS.findall(lower)) if "val" in lower or "test" in lower else 0
         if told > sum("val" in name for name in cells):
-            what = (
-                f"lines tell a validation loss that {form.program} does not print so; those losses"
-            )
+            what = f"lines tell a validation loss not as {form.program} does; those losses"
             aside.setdefault(what, []).append(number)
         if match is None:
             continue

@@ -134,9 +134,12 @@ def _widen(log: RawLog, path: Path) -> None:
     names = Cells(log.rows).names
     by_case = {name.lower(): name for name in names}
 
-    def named(row: Row, value: str, called: str, left_out: str) -> Row:
-        cells = {k: v for k, v in row.cells.items() if k not in (value, left_out)}
-        return row._replace(cells={**cells, called: row.cells.get(value)})
+    def named(value: str, label: str, called: str) -> Iterator[Row]:
+        for row in log.rows:
+            own = row.cells.get(label)
+            cells = {key: cell for key, cell in row.cells.items() if key not in (value, label)}
+            cells[called.replace("{}", str(own))] = row.cells.get(value)
+            yield row if empty(own) else row._replace(cells=cells)
 
     for table in LABELS:
         value, label = (
@@ -144,17 +147,12 @@ def _widen(log: RawLog, path: Path) -> None:
             for keys in ("values", "labels")
         )
         if value is not None and label is not None:
-            log.rows = [
-                row
-                if empty(own := row.cells.get(label))
-                else named(row, value, f"{own}{table['end']}", label)
-                for row in log.rows
-            ]
+            log.rows = list(named(value, label, f"{{}}{table['end']}"))
             return
     if set(by_case) == {"wall time", "step", "value"}:
         tag = re.search(r"tag-(.+)$", path.name.split(".csv")[0])
         called = tag[1].replace("_", "/", 1) if tag else path.stem
-        log.rows = [named(row, by_case["value"], called, by_case["wall time"]) for row in log.rows]
+        log.rows = list(named(by_case["value"], by_case["wall time"], called))
         log.notes.append(f"{path}: the one series of this TensorBoard export is taken as {called}")
     elif names[1:] and all(" - " in name for name in names[1:]):
         log.rows = list(_chart_rows(log.rows, names))

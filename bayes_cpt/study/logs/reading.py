@@ -250,9 +250,8 @@ class _Cleaning:
         series = naming.rate_series(self.cells.names)
         if series is not None:
             other = naming.rate_series([name for name in self.cells.names if name != series])
-            self._say(
-                f"the learning rate is the series {series}" + (f", not {other}" if other else "")
-            )
+            said = f"the learning rate is the series {series}"
+            self._say(f"{said}, not {other}" if other else said)
         return series
 
     def _unit(self, chosen: Iterable[str]) -> str:
@@ -446,9 +445,7 @@ class _Cleaning:
         stated = dict(self.raw.stated)
         lengths = (own for own in self.cells.names if own.lower() in naming.NAMES["lengths"])
         for name in lengths:
-            known = [
-                n for n in map(as_number, self.cells.column(name)) if n and 1.0 <= n < math.inf
-            ]
+            known = [n for n in map(as_number, self.cells.column(name)) if n and 1 <= n < math.inf]
             stated = {"steps": int(known[-1]), **stated} if known else stated
         if "steps" in stated:
             stated["steps"] -= self.reading.start

@@ -184,9 +184,8 @@ def _segments(logged: _Logged) -> list[Segment] | None:
         reach = steps / steps[0]
         off = np.abs(rates - rates[0] * reach) > looked_at.tolerance * reach
         points = int(np.argmax(off)) or steps.size - 1
-        warmup = _Piece(
-            "linear", 0, points, 0, int(steps[points - 1]), 0.0, float(rates[points - 1])
-        )
+        end, peak = int(steps[points - 1]), float(rates[points - 1])
+        warmup = _Piece("linear", 0, points, 0, end, 0.0, peak)
         found = _fitting(logged, _pieces(looked_at, points, warmup))
         if found is not None and (best is None or _effort(found) < _effort(best)):
             return found

@@ -80,9 +80,8 @@ def read_run_log(name: str, recipes: Sequence[Recipe]) -> tuple[list[Recipe], Lo
     """
     recipes = list(recipes)
     logs = [recipe.read() for recipe in recipes]
-    if len(logs) > 1 and all(
-        len(log.series) == 1 and log.domains == logs[0].domains for log in logs
-    ):
+    alike = all(len(log.series) == 1 and log.domains == logs[0].domains for log in logs)
+    if len(logs) > 1 and alike:
         recipes = [
             recipe.changed(losses=dict.fromkeys(log.series, run_name(recipe.paths[0])))
             for recipe, log in zip(recipes, logs, strict=True)
@@ -136,15 +135,13 @@ def logged_run(
         keys["base"] = bases[0] if len(bases) == 1 else None
         notes.append(f"{place}: it starts from {keys['base']}, the study's only base")
         if keys["base"] is None:
-            known_bases = f"--base NAME, one of {', '.join(bases)}" if bases else NO_BASE
-            check.add(
-                f"{place}, key base", "nothing says what it starts from", f"give {known_bases}"
-            )
+            option = f"--base NAME, one of {', '.join(bases)}" if bases else NO_BASE
+            problem = "nothing says what it starts from"
+            check.add(f"{place}, key base", problem, f"give {option}")
     if continual and keys.get("replay") is None:
+        problem = "no log tells the share of general data in the batches"
         fix = f"give --replay, 0.25 for 25 % (to init --replay {name}=SHARE, or --pt {name})"
-        check.add(
-            f"{place}, key replay", "no log tells the share of general data in the batches", fix
-        )
+        check.add(f"{place}, key replay", problem, fix)
     if recipe.schedule is not None:
         stated = check.run(f"{place}, --schedule", Schedule.from_toml, recipe.schedule)
     check.raise_problems()
