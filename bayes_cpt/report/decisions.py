@@ -11,7 +11,7 @@ from bayes_cpt.decisions.next_run import MOST_TELLING, RunValues
 from bayes_cpt.decisions.schedule_choice import ScheduleChoice
 from bayes_cpt.decisions.search import Edge
 from bayes_cpt.decisions.search_space import Candidates
-from bayes_cpt.decisions.valuation import OWN, Valuation
+from bayes_cpt.decisions.valuation import Valuation
 from bayes_cpt.report.fit import resting, rests_on, unmeasured_words
 from bayes_cpt.report.numbers import Estimate, alike, between, percent, quantity
 from bayes_cpt.report.words import Words, notation, paragraphs, render, sentence
@@ -60,12 +60,9 @@ def decision_words(decision: Decision, interval: float = 0.9) -> Words:
         "decision": decision,
         "valuation": valuation,
         "row": decision.table(interval).iloc[0],
-        "feasible": decision.feasible,
-        "searched": bool(decision.space.searched),
         "in_short": configuration(candidates, 0, "in_short", longest=longest),
         "configuration": configuration(candidates, 0),
         "goal": goal_words(valuation),
-        "outside": list(decision.outside[0]),
         "constraints": [
             {"own": own, "breach": breach, "binds": place in decision.binding}
             for place, (own, breach) in enumerate(breaches)
@@ -74,7 +71,6 @@ def decision_words(decision: Decision, interval: float = 0.9) -> Words:
         "kept_from": _kept_from(decision),
         "taken": taken,
         "resources": RESOURCE_WORDS,
-        "limits": valuation.objective.limits.given,
         "quantities": _optimum(decision, interval),
         # By how much a new run ends above the reference.
         "trades": {
@@ -90,7 +86,6 @@ def decision_words(decision: Decision, interval: float = 0.9) -> Words:
         "unmeasured": unmeasured_words(model.frame),
         "on_law": None in model.measured(base),
         "torch_alone": not huggingface_follows(decision.chosen.run(0, "chosen")),
-        "own": OWN,
         "epochs": [
             epochs_words(role, taken[f"{role}_epochs"])
             for role in ROLES

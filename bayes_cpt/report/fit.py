@@ -132,12 +132,12 @@ def rests_on(study: Study, *, continual: bool, most: int | None = None) -> str:
     counted. Empty where runs differ in all of them.
     """
     parts = []
-    for phase in ("pt", "cpt") if continual else ("pt",):
-        for factor in factors(study, phase):
+    for phase, settings in _settings(study, continual=continual).items():
+        for factor in settings:
             values = list(factor.values.values())
             if factor.name in RESTING and values and not factor.differs:
                 shown = f"{values[0]:.2g}" if isinstance(values[0], float) else values[0]
-                whose = "" if factor.name == BASE else f"{PHASES[phase]} "
+                whose = "" if factor.name == BASE else f"{phase} "
                 parts.append(f"one {whose}{factor.name} ({shown})")
     if most is not None and len(parts) > most + 1:
         parts[most:] = [f"{len(parts) - most} more such choices"]
@@ -165,12 +165,15 @@ def power_words(posterior: Posterior, interval: float) -> str:
 
 def undivided(study: Study, *, continual: bool) -> list[str]:
     """Return what no two runs of each phase differ in, a line per phase."""
-    phases = {}
-    for phase in ("pt", "cpt") if continual else ("pt",):
-        settings = factors(study, phase)
-        alike = [factor.name for factor in settings if not factor.differs]
-        phases[PHASES[phase]] = {"runs": len(settings[0].values), "alike": alike}
+    phases = _settings(study, continual=continual)
     return paragraphs("check.txt", "alike", {"phases": phases})
+
+
+def _settings(study: Study, *, continual: bool) -> dict[str, tuple[Factor, ...]]:
+    """Return what the runs of each phase may differ in, by the phase in words."""
+    return {
+        said: factors(study, phase) for phase, said in PHASES.items() if continual or phase == "pt"
+    }
 
 
 def size_words(study: Study, *, continual: bool) -> list[str]:

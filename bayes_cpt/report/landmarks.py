@@ -22,8 +22,6 @@ def survey_words(survey: Survey, interval: float = 0.9) -> Words:
     noted = (turning.draws[name].to_numpy() for name in ("run", "outside"))
     facts = {
         "survey": survey,
-        "run": survey.run.name,
-        "base": survey.base.name,
         "general": general,
         "target": target,
         "peaks": _peaks(survey, tables["peak_learning_rate"], (target, general), interval),

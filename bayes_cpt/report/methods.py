@@ -36,14 +36,9 @@ def methods(
     continual, runs = frame.spec.law.continual, frame.spec.law.fitted_runs(study)
     facts = {
         "continual": len(study.continual_runs) if continual else 0,
-        "pretraining": len(study.pretraining_runs),
         "posterior": posterior,
         "points": sum(
             len(frame.fitted_steps(study, run, own)) for run in runs for own in frame.domains
-        ),
-        "domains": " and ".join(
-            f"{domain} ({role} data)"
-            for domain, role in zip(frame.domains, frame.roles, strict=True)
         ),
         "model": frame.spec,
         "versions": versions(posterior),
