@@ -19,10 +19,6 @@ if TYPE_CHECKING:
     from bayes_cpt.landmarks import Survey
 
 KINDS = ("coefficient", "parameter")
-DOUBLED = (
-    "If doubled: change of the mean, to first order, if the prior counted twice. Prior, data: how far it "
-    "moves as the one or the other counts for more; below 0.05 is no matter."
-)
 
 
 @command
@@ -140,6 +136,8 @@ def _quantities(
 
 def _resting_on_priors(table: "pd.DataFrame", kinds: tuple[str, ...]) -> list[Part]:
     """Return what scaling the prior moves, and the priors that do it."""
+    from bayes_cpt.report.words import sentence
+
     losses = table[table["kind"] == "last loss"]
     firm = int((losses["diagnosis"] == "").sum())
     rows = table[table["kind"].isin(("last loss", *kinds)) & (table["diagnosis"] != "")]
@@ -151,7 +149,7 @@ def _resting_on_priors(table: "pd.DataFrame", kinds: tuple[str, ...]) -> list[Pa
             Table.of("sensitive", own, diagnosis=str(diagnosis).capitalize())
             for diagnosis, own in rows.groupby("diagnosis")
         ),
-        *([f"\n{DOUBLED}"] if len(rows) else []),
+        *(["", sentence("fit.txt", "doubled", {})] if len(rows) else []),
     ]
 
 

@@ -62,6 +62,8 @@ def fit(
     cores
         Chains sampled at once [default: all].
     """
+    from bayes_cpt.report.words import sentence
+
     file = OutputFile(output, (".nc",))
     posterior, answer = fit_and_save(
         written, bayes_cpt.read_study(study), model, seed, file, draws, cores
@@ -69,10 +71,7 @@ def fit(
     # What is not to be trusted is not built on.
     if not posterior.trustworthy:
         return answer
-    hint = (
-        f"Next: bayes-cpt summary {output} says what moves a run, bayes-cpt decide {output} what to "
-        "train."
-    )
+    hint = sentence("fit.txt", "next", {"fit": output})
     return replace(answer, parts=[*answer.parts, Text(hint, "dim")])
 
 
@@ -102,10 +101,8 @@ def fit_and_save(
         with written.progress() as report:
             posterior = bayes_cpt.fit(study, spec, seed, draws=draws, progress=report, cores=cores)
     except KeyboardInterrupt:
-        raise KeyboardInterrupt(
-            f"Interrupted after {time.monotonic() - started:.0f} s, nothing was written. A fit cannot be "
-            "resumed: start it again. The same --seed gives the same draws."
-        ) from None
+        passed = {"seconds": time.monotonic() - started}
+        raise KeyboardInterrupt(sentence("fit.txt", "interrupted", passed)) from None
     seconds = time.monotonic() - started
     file.write(posterior.save)
     quality, table = fit_quality(posterior), posterior.summary(coefficients=False)

@@ -17,11 +17,6 @@ if TYPE_CHECKING:
     from bayes_cpt.inference.posterior import Posterior
 
 SUFFIXES = (*NUMBERS, ".nc")
-WORDS = {
-    "new_run": "What a validation curve of a new run would show",
-    "expected": "The law's mean curve",
-    "known_run": "Runs of the fitted study, given their measured points",
-}
 
 
 @command
@@ -146,6 +141,7 @@ def forecast(
     """Return the JSON of a forecast, its verdict, and what people are shown."""
     from bayes_cpt.report.forecasts import forecast_words
     from bayes_cpt.report.results import forecast_table
+    from bayes_cpt.report.words import paragraphs
 
     kind, interval = str(bands["kind"].iloc[0]), float(bands.attrs["interval"])
     final = bands.groupby(["run", "domain"], sort=False).tail(1)
@@ -156,6 +152,6 @@ def forecast(
         "final": final.drop(columns="kind"),
         "outside": dict(zip(beyond["run"], beyond["outside"], strict=True)),
     }
-    source = f"\nForecast by {posterior.frame.spec.name}, fitted to {posterior.study.name}."
-    about = f"{WORDS[kind]}, with central {100 * interval:g} % bands."
-    return content, forecast_words(bands).verdict, [source, about, forecast_table(bands)]
+    facts = {"posterior": posterior, "kind": kind, "mass": f"{100 * interval:g} %"}
+    about = paragraphs("predict.txt", "about", facts)
+    return content, forecast_words(bands).verdict, ["", *about, forecast_table(bands)]

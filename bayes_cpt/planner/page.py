@@ -13,8 +13,11 @@ from bayes_cpt.decisions.objective import Objective
 from bayes_cpt.decisions.space import Space
 from bayes_cpt.decisions.valuation import Valuation
 from bayes_cpt.errors import SpecError
+from bayes_cpt.forecast.derived import check_continual
 from bayes_cpt.inference.posterior import Posterior
+from bayes_cpt.landmarks.trials import check_measured
 from bayes_cpt.model.groups import check_one_target
+from bayes_cpt.model.spec import ROLES
 from bayes_cpt.planner.choices import CANDIDATES, SHAPES, Alternatives, Controls
 from bayes_cpt.planner.law import LawCode, base_states, environment, law_code, law_draws
 from bayes_cpt.report.equation import law_equations, mathml
@@ -62,12 +65,14 @@ class Planner:
 
         Raises
         ------
-        SpecError
+        SpecError, StudyError
             If the law has something that the page does not compute, or the study no target data.
         """
         posterior = posterior.in_batch()
-        frame = posterior.frame
-        _check(posterior)
+        frame, page = posterior.frame, "the planner's page"
+        check_continual(frame, "there is nothing to plan")
+        check_one_target(posterior.study, page)
+        check_measured(frame, ROLES, page)
         codes = tuple(law_code(frame.spec, role, f"{role}Law") for role in frame.roles)
         controls = Controls.of(posterior.study)
         space = Space(bases=tuple(base.name for base in controls.bases))
@@ -121,21 +126,6 @@ class Planner:
 
 def _asset(name: str) -> str:
     return (files("bayes_cpt.planner") / "assets" / name).read_text(encoding="utf-8")
-
-
-def _check(posterior: Posterior) -> None:
-    """Refuse fits of which there is nothing to balance."""
-    place = f"model {posterior.frame.spec.name}"
-    if not posterior.frame.spec.law.continual:
-        problem = "the law knows no CPT phase, so that there is nothing to plan"
-        raise SpecError.at(place, problem, "fit with --model cpt or cpt-replay")
-    check_one_target(posterior.study, "the planner's page")
-    if len(posterior.frame.domains) < 2:
-        problem = (
-            "the fit is of one validation set, and the page balances general and target losses"
-        )
-        fix = "measure both, or ask bayes-cpt decide and predict, which need not have both"
-        raise SpecError.at(f"study {posterior.study.name}", problem, fix)
 
 
 def _about(posterior: Posterior, fit: str, interval: float, seed: int) -> dict[str, Any]:

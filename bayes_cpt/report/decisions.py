@@ -13,7 +13,7 @@ from bayes_cpt.decisions.search import Edge
 from bayes_cpt.decisions.search_space import Candidates
 from bayes_cpt.decisions.valuation import Valuation
 from bayes_cpt.report.fit import resting, rests_on, unmeasured_words
-from bayes_cpt.report.numbers import Estimate, alike, between, percent, quantity
+from bayes_cpt.report.numbers import Estimate, alike, percent, quantity
 from bayes_cpt.report.words import Words, notation, paragraphs, render, sentence
 from bayes_cpt.study.exports import huggingface_follows
 from bayes_cpt.study.resources import MANY_EPOCHS, RESOURCE_WORDS, ROLES, epochs_words
@@ -113,7 +113,8 @@ def _with_mass(row: Any, unit: str, interval: float) -> str:
     if row["edge"] == CONSTRAINT:
         return "where the constraint lets it"
     if not row["edge"]:
-        return f"{between(lower, upper)}{unit} ({100 * interval:g} %)"
+        reach = f"at {lower}" if lower == upper else f"between {lower} and {upper}"
+        return f"{reach}{unit} ({100 * interval:g} %)"
     end = f"{upper}{unit} or less" if np.isnan(row["lower"]) else f"{lower}{unit} or more"
     return f"at {end} ({50 + 50 * interval:g} %)"
 

@@ -225,17 +225,6 @@ def steps(count: float) -> str:
     return f"{rounded:.0f}"
 
 
-def between(lower: str, upper: str) -> str:
-    """Return a range whose ends may be equal.
-
-    Examples
-    --------
-    >>> between("0.2", "0.7"), between("1", "1")
-    ('between 0.2 and 0.7', 'at 1')
-    """
-    return f"at {lower}" if lower == upper else f"between {lower} and {upper}"
-
-
 def held(row: Mapping[str, Any]) -> str:
     """Return the share of points in their 90 % bands with its standard error, where it has one."""
     share, error = 100 * row["coverage_90"], 100 * row["coverage_90_error"]

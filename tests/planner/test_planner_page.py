@@ -17,7 +17,7 @@ from bayes_cpt.decisions.objective import Objective, read_objective
 from bayes_cpt.decisions.search_space import Candidates, SearchSpace
 from bayes_cpt.decisions.space import Space
 from bayes_cpt.decisions.valuation import Valuation
-from bayes_cpt.errors import SpecError
+from bayes_cpt.errors import BayesCPTError, SpecError
 from bayes_cpt.forecast.bands import bands
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.laws.schedule_ends import DECAYS, ScheduleBatch
@@ -231,5 +231,5 @@ def test_an_untrustworthy_fit_says_so(planner: Planner) -> None:
     ],
 )
 def test_what_cannot_be_balanced_is_refused(model: str, objective: Objective, said: str) -> None:
-    with pytest.raises(SpecError, match=said):
+    with pytest.raises(BayesCPTError, match=said):
         Planner.of(lab_posterior(model), objective, draws=DRAWS, candidates=CANDIDATES)
