@@ -30,13 +30,7 @@ from bayes_cpt.forecast.plans import (
     observed_curves,
     prepare,
 )
-from bayes_cpt.forecast.third_sets import (
-    Changes,
-    ThirdSet,
-    check_bases,
-    check_names,
-    third_sets,
-)
+from bayes_cpt.forecast.third_sets import Changes, ThirdSet, check_bases, check_names, third_sets
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.model.points import Curves
 from bayes_cpt.model.simulate import CurveDraws, expected_loss, known_moments, simulate

@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 from synthetic import lab, prior_as_posterior
 
-from bayes_cpt.errors import StudyError
+from bayes_cpt.errors import ProblemError
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.report.forecasts import ends_below
 from bayes_cpt.study.logs.raw import Stated
@@ -159,7 +159,7 @@ def test_a_watch_goes_on_from_its_state(posterior: Posterior, curves: Any) -> No
     second.tell(STEPS[4], told(posterior, curves[1], 4))
     whole.tell(STEPS[4], told(posterior, curves[1], 4))
     assert second.status() == whole.status()
-    with pytest.raises(StudyError, match="another run"):
+    with pytest.raises(ProblemError, match="another run"):
         Watcher(posterior, "r00_cos").restore(first.state())
 
 
