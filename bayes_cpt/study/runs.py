@@ -1,8 +1,7 @@
 """Training runs and the bases they start from: the parts of a study, each checked by itself."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from bayes_cpt.checks import Check, is_number
 from bayes_cpt.study.schedules import Schedule
@@ -39,11 +38,12 @@ def _check_sizes(check: Check, item: "Base | Run") -> None:
             check.positive(key, value, unit)
 
 
-def make_floats(item: Any, keys: Iterable[str]) -> None:
-    """Make integers floats, so that equal studies have equal digests."""
-    for key in keys:
-        if getattr(item, key) is not None:
-            object.__setattr__(item, key, float(getattr(item, key)))
+def _settle(check: Check, item: "Base | Run", place: str) -> None:
+    """Raise problems; make integers floats, so that equal studies have equal digests."""
+    check.raise_problems(place)
+    for key in ("replay", *SIZES):
+        if (value := getattr(item, key, None)) is not None:
+            object.__setattr__(item, key, float(value))
 
 
 @dataclass(frozen=True)
@@ -105,8 +105,7 @@ class Base:
                 problem = f"steps is {self.steps} but the segments of the schedule sum to {length}"
                 fix = "make both the number of PT steps behind the checkpoint"
                 check.add("key steps", problem, fix)
-        check.raise_problems(f"base {self.name}")
-        make_floats(self, ("model_size",))
+        _settle(check, self, f"base {self.name}")
 
     @property
     def loss_potential(self) -> float | None:
@@ -210,8 +209,7 @@ class Run:
         if self.optimizer_state is not None and self.optimizer_state not in OPTIMIZER_STATES:
             problem = f"optimizer_state is {self.optimizer_state!r}"
             check.add("key optimizer_state", problem, 'write "carried" or "reset", or leave it out')
-        check.raise_problems(f"run {self.name}")
-        make_floats(self, ("replay", "model_size", "batch_tokens"))
+        _settle(check, self, f"run {self.name}")
 
     @property
     def mixture(self) -> dict[str, float]:

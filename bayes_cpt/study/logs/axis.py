@@ -158,11 +158,8 @@ class StepAxis:
         if not (measured & known).any():
             at_fault += np.flatnonzero(measured).tolist()
         for i in at_fault[:1]:
-            others = [
-                f"{name} {cell}"
-                for name, cell in rows[i].cells.items()
-                if cell and naming.count_of(name) in ("own", "steps", "calls")
-            ]
+            cells = rows[i].cells.items()
+            others = [f"{name} {cell}" for name, cell in cells if cell and naming.count_of(name)]
             problem = f"the {counter} is {rows[i].cells.get(counter)!r}"
             problem += f"; the row has {', '.join(others)}" if others else ""
             fix = "give every row the step that it was logged at, or remove the row"

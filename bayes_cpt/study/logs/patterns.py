@@ -6,7 +6,7 @@ for themselves, ``{name}`` for a number, ``...`` for anything between.
 
 import re
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -110,20 +110,14 @@ def read_text(path: Path, form: Format, kind: str) -> RawLog:
         raise fail(str(path), f"this is {form.program}", form.instead)
     keys = form.model_dump(include={"from_zero", "carries", "no_rates"})
     log = RawLog(str(path), counter=STEP, **keys)
-    aside: dict[str, list[int]] = {}
-    file = f"{path}, line"
     if _unfinished(last, lines):
-        log.notes.append(f"{file} {len(lines) + 1}: {raw.CUT_OFF}")
+        log.notes.append(f"{path}, line {len(lines) + 1}: {raw.CUT_OFF}")
     elif last.strip():
         lines.append(last)
-    found = _matches(lines, form, log.stated, aside)
-    log.rows += [Row(f"{file} {number}", cells) for number, cells in found]
+    _read_lines(log, lines, form)
     if not log.rows:
         problem = f"none of its {len(lines)} lines is one that {kind} writes"
         raise unknown_format(path, lines[:2000], problem)
-    for what, numbers_of_lines in aside.items():
-        said = f"{len(numbers_of_lines)} {what} were left out"
-        log.notes.append(f"{file} {numbers_of_lines[0]}: {said}")
     if form.note:
         log.notes.append(f"{path}: {form.note}")
     return log
@@ -140,10 +134,10 @@ def _unfinished(last: str, lines: Sequence[str]) -> bool:
     return bool(like) and cut
 
 
-def _matches(
-    lines: Sequence[str], form: Format, stated: dict[str, Any], aside: dict[str, list[int]]
-) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield what lines say: a step missing is the last one named, or that of the same micro-batch."""
+def _read_lines(log: RawLog, lines: Sequence[str], form: Format) -> None:
+    """Add what lines say to a log; a step missing is the last one, or that of the same micro-batch."""
+    aside: dict[str, list[int]] = {}
+    file = f"{log.source}, line"
     last: Any = None
     total: Any = None
     step_of: dict[str, Any] = {}
@@ -185,9 +179,11 @@ def _matches(
                 aside.setdefault("lines before the first one with a step", []).append(number)
             continue
         last = cells[STEP]
-        yield number, cells
+        log.rows.append(Row(f"{file} {number}", cells))
     if steps := raw.as_count(numbers([total], whole=True)[0][0]):
-        stated["steps"] = steps
+        log.stated["steps"] = steps
+    for what, at in aside.items():
+        log.notes.append(f"{file} {at[0]}: {len(at)} {what} were left out")
 
 
 def unknown_format(

@@ -38,8 +38,6 @@ FOLDERS = {"hf": STATE, "tensorboard": EVENTS}
 SNIFFED = 200_000
 # Lines of an object at most.
 LONGEST_OBJECT = 200
-# What TensorBoard keeps of a number: its place, step, name and value.
-type Entry = tuple[str, float, str, Any]
 
 
 def read_logs(kind: str, paths: Iterable[str], patterns: Sequence[str] = ()) -> RawLog:
@@ -401,21 +399,9 @@ def _first_trained(state: RawLog) -> Mapping[str, Any]:
 # TensorBoard.
 
 
-def _gathered(entries: Iterable[Entry]) -> list[Row]:
-    """Return rows of what follows one another at a step."""
-    rows: list[Row] = []
-    cells: dict[str, Any] = {}
-    for place, step, name, value in entries:
-        if cells.get("step") != step or name in cells:
-            cells = {"step": step}
-            rows.append(Row(place, cells))
-        cells[name] = value
-    return rows
-
-
 def _tensorboard(path: Path) -> RawLog:
     """Read event files; a restarted job writes a new one, and their names begin with the time."""
-    files = sorted([path] if path.is_file() else path.rglob(EVENTS), key=lambda file: file.name)
+    files = sorted([path] if path.is_file() else path.rglob(EVENTS))
     if not files:
         raise fail(str(path), f"there is no TensorBoard event file ({EVENTS})", "name its folder")
     log = RawLog(str(path), counter="step")
@@ -425,9 +411,10 @@ def _tensorboard(path: Path) -> RawLog:
         # SummaryWriter.add_scalars has a folder for each line of a figure.
         inside = len(folders) > 1 and file.parent != path
         below = f"{file.parent.relative_to(path).as_posix()}/" if inside else ""
-        rows = _gathered(_events(log, file, below))
-        log.rows += rows
-        names = {name.removeprefix(below) for row in rows for name in row.cells if name != "step"}
+        before = len(log.rows)
+        _read_events(log, file, below)
+        every = {name for row in log.rows[before:] for name in row.cells if name != "step"}
+        names = {name.removeprefix(below) for name in every}
         series[below] = series.get(below, set()) | names
     for one, other in combinations(series, 2):
         if len(series[one] & series[other]) > 1:
@@ -439,7 +426,8 @@ def _tensorboard(path: Path) -> RawLog:
     return log
 
 
-def _events(log: RawLog, file: Path, below: str) -> Iterator[Entry]:
+def _read_events(log: RawLog, file: Path, below: str) -> None:
+    """Add the numbers of an event file to a log: those that follow one another at a step are a row."""
     try:
         from tensorboard.compat.proto.event_pb2 import Event
         from tensorboard.compat.tensorflow_stub import errors
@@ -449,6 +437,7 @@ def _events(log: RawLog, file: Path, below: str) -> Iterator[Entry]:
         fix = "install it with pip install 'bayes-cpt[logs]', or export the run as CSV"
         raise fail(str(file), "its library, tensorboard, is not installed", fix) from None
     records = PyRecordReader_New(str(file))
+    cells: dict[str, Any] = {}
     for number in count(1):
         place = f"{file}, event {number}"
         try:
@@ -470,4 +459,8 @@ def _events(log: RawLog, file: Path, below: str) -> Iterator[Entry]:
                 is_float = value.HasField("tensor") and value.tensor.dtype in (1, 2)
                 found = make_ndarray(value.tensor) if is_float else np.empty(0)
             if found.size == 1:
-                yield place, event.step, f"{below}{value.tag}", found.item()
+                name = f"{below}{value.tag}"
+                if cells.get("step") != event.step or name in cells:
+                    cells = {"step": event.step}
+                    log.rows.append(Row(place, cells))
+                cells[name] = found.item()

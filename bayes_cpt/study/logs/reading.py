@@ -298,24 +298,21 @@ class _Cleaning:
         for name in series:
             given = np.flatnonzero(self.cells.given([name])).tolist()
             column = self.cells.column(name)
-            values, wrong, unclear = numbers([column[i] for i in given], rows)
+            cells, own = [column[i] for i in given], [rows[i] for i in given]
+            values, wrong, unclear = numbers(cells, rows)
             for i in unclear[:1]:
-                problem = f"the {name} is {column[given[i]]!r}, which can be read as two numbers"
-                self.check.add(rows[given[i]].place, problem, "write it with a decimal point")
-            at_fault = [given[i] for i in wrong]
-            cells = [f"{str(column[i]).strip()!r} ({rows[i].place})" for i in at_fault]
-            if cells and len(cells) == len(given):
-                problem = f"no cell of {name} holds a number, as this one, {cells[0]}"
+                problem = f"the {name} is {cells[i]!r}, which can be read as two numbers"
+                self.check.add(own[i].place, problem, "write it with a decimal point")
+            none = [f"{str(cells[i]).strip()!r} ({own[i].place})" for i in wrong]
+            if none and len(none) == len(given):
+                problem = f"no cell of {name} holds a number, as this one, {none[0]}"
                 fix = "write numbers, or name another series"
-                self.check.add(rows[given[0]].place, problem, fix)
-            elif cells:
-                said = f"{len(cells)} cells of {name} hold no number and were left out"
-                self.notes.append(f"{said}: {', '.join(cells[:SHOWN])}")
-            points += [
-                _Point(int(steps[i]), value, rows[i])
-                for i, value in zip(given, values, strict=True)
-                if value is not None
-            ]
+                self.check.add(own[0].place, problem, fix)
+            elif none:
+                said = f"{len(none)} cells of {name} hold no number and were left out"
+                self.notes.append(f"{said}: {', '.join(none[:SHOWN])}")
+            read = zip(steps[given].tolist(), values, own, strict=True)
+            points += [_Point(step, value, row) for step, value, row in read if value is not None]
         return points
 
     def _once(self, points: list[_Point], what: str) -> list[_Point]:
@@ -392,7 +389,7 @@ class _Cleaning:
             else:
                 problem = f"the value of the {what} is {point.value:g} at step {step}"
                 problem += f", but {before.value:g} in {before.row.place}"
-                self.check.add(point.row.place, *self._two_values(problem, column, anew, twice))
+                self.check.add(point.row.place, *self._two_values(problem, column, anew))
                 return []
         if resumed:
             twice = count["resumed"] + count["repeat"] + count["chosen"] > 0
@@ -407,10 +404,8 @@ class _Cleaning:
             cells = [row.cells.get(column) for row in (one, other)]
             told = cells[0] != cells[1] and not any(map(empty, cells))
             texts = all(as_number(cell) is None for cell in cells)
-            if told and (
-                column.lower() in naming.NAMES["runs"]
-                or (texts and {*naming.words(column)} & naming.WORDS["run"])
-            ):
+            of_run = texts and not naming.WORDS["run"].isdisjoint(naming.words(column))
+            if told and (of_run or column.lower() in naming.NAMES["runs"]):
                 return column
         return None
 
@@ -421,7 +416,7 @@ class _Cleaning:
                 return f"that of step {other.step} again"
         return "of another checkpoint" if self.raw.trains_between and not resumed else None
 
-    def _two_values(self, problem: str, by: str | None, anew: bool, twice: bool) -> tuple[str, str]:
+    def _two_values(self, problem: str, by: str | None, anew: bool) -> tuple[str, str]:
         """Return the problem of two values at a step: several runs where the log shows it, or one twice."""
         if by is not None:
             fix = "say which one, --row-run NAME; take the column out if they are of one job"
@@ -431,12 +426,9 @@ class _Cleaning:
             fix += "log for each set, with its own --loss SERIES=SET"
             both = "it is the log of two runs, or of two validation sets of one"
             return f"{problem}: the steps begin again, so {both}", fix
-        if twice:
-            said = "several steps have two evaluations, as of two validation sets under one name"
-            fix = "evaluate each under a name of its own, or keep one by --overlap first or last"
-            return f"{problem}: {said}", fix
         fix = "give --overlap first if the last is an evaluation of another checkpoint, such as the best "
-        fix += "one (load_best_model_at_end); --overlap last to keep what a restarted job logged"
+        fix += "one (load_best_model_at_end), --overlap last to keep what a restarted job logged; of two "
+        fix += "validation sets under one name give each its own"
         return problem, fix
 
     # What the log states of its job.

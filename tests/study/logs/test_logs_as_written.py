@@ -564,7 +564,9 @@ def test_losses_that_a_program_does_not_print_so_are_said(tmp_path: Path) -> Non
     line = "step 10: train loss 3.0, val loss 2.9"
     log = read(tmp_path / "a.log", f"{line}, code val loss 2.5\n{line}\neval_loss: 2.3\n")
     assert log.losses == ((10, "val", 2.9),)
-    assert any("line 1: 2 lines tell a validation loss that nanoGPT" in note for note in log.notes)
+    assert any(
+        "line 1: 2 lines tell a validation loss not as nanoGPT" in note for note in log.notes
+    )
 
 
 def test_losses_of_fairseq_are_in_base_2(tmp_path: Path) -> None:
