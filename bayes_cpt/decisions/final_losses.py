@@ -223,12 +223,13 @@ class CandidateEvaluator:
 
     def spread(self, rows: Ints) -> Spread:
         """Return the sizes of what moves losses about the law's."""
-        fluctuation, misfit, level = map(self._by_set, variances(self.curves(rows), self.draws))
+        parts = map(self._by_set, variances(self.curves(rows), self.draws))
+        fluctuation, misfit, extrapolation, level = parts
         # Of a base whose pre-training is not known it is not known what else it lies off by.
         unmeasured = self.bases.level.any(axis=-1)[:, self.candidates.base[rows], None]
         share = self.draws.dtype(OWN_SHARE)
         return Spread(
-            law=np.sqrt((1 - share) * misfit),
+            law=np.sqrt((1 - share) * misfit + extrapolation),
             level=np.sqrt(level) * unmeasured,
             own=np.sqrt(share * misfit),
             fluctuation=np.sqrt(fluctuation),

@@ -43,6 +43,7 @@ from bayes_cpt.model.residuals import (
     level_share,
     predictive_parts,
     predictive_variance,
+    steps_beyond,
 )
 from bayes_cpt.model.setup import BoundModel
 from bayes_cpt.model.simulate import kept_level, unmeasured_level
@@ -214,12 +215,15 @@ class Variances(NamedTuple):
         Of a single run about its slow course.
     misfit : ndarray
         Of what the law misses.
+    extrapolation : ndarray
+        Of what it misses beyond the studied steps.
     level : ndarray
-        Of the unknown level of a curve that starts at no measured loss, and of the extrapolation of PT.
+        Of the unknown level of a curve that starts at no measured loss.
     """
 
     fluctuation: Floats
     misfit: Floats
+    extrapolation: Floats
     level: Floats
 
 
@@ -235,9 +239,12 @@ def variances(curves: Curves, draws: Draws) -> Variances:
     found = Variances(*(np.empty(shape, draws.dtype) for _ in Variances._fields))
     for rows, place, at, misfit in _placed(curves, draws):
         fluctuation, whole = predictive_parts(at, at, misfit, np)
-        level = predictive_parts(at, at, draws.dtype(0.0), np)[1]
+        studied, nothing = replace(at, beyond=draws.dtype(0.0)), draws.dtype(0.0)
+        without_misfit = predictive_parts(at, at, nothing, np)[1]
+        level = predictive_parts(studied, studied, nothing, np)[1]
         found.fluctuation[rows, place] = fluctuation
-        found.misfit[rows, place] = whole - level
+        found.misfit[rows, place] = whole - without_misfit
+        found.extrapolation[rows, place] = without_misfit - level
         found.level[rows, place] = level
     return found
 
@@ -253,7 +260,7 @@ def _placed(curves: Curves, draws: Draws) -> Iterator[tuple[slice | Ints, slice,
         elapsed,
         level_share(elapsed, onset, anchored, points.branched),
         anchored,
-        in_pt * np.log(np.maximum(points.steps / frame.studied_pt, 1.0)),
+        steps_beyond(curves, frame.studied),
         misfit_variance(elapsed, onset, np.where(in_pt > 0, memory_pt, table.misfit_memory)),
     )
     for place, block in draws.blocks:

@@ -24,6 +24,7 @@ from bayes_cpt.model.groups import for_batches, for_targets
 from bayes_cpt.model.joint_priors import draw_priors
 from bayes_cpt.model.points import Curves
 from bayes_cpt.model.priors import Fixed
+from bayes_cpt.model.residuals import Studied
 from bayes_cpt.model.setup import BoundModel
 from bayes_cpt.model.simulate import expected_loss
 from bayes_cpt.model.spec import ModelSpec
@@ -76,7 +77,7 @@ def frame_of(spec: ModelSpec, plan: Study) -> BoundModel:
     """Return a specification's frame on a study or plan; it needs no losses."""
     _check_phase(spec, plan)
     spec = for_batches(for_targets(for_base(spec, plan), plan), plan)
-    return replace(BoundModel.of(spec, plan), studied_pt=np.inf)
+    return replace(BoundModel.of(spec, plan), studied=Studied())
 
 
 def expected_ends(

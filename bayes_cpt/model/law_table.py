@@ -217,8 +217,9 @@ class ResidualTable(Strict):
     misfit_memory, misfit_memory_pt : float
         Share of the misfit that is carried over an e-fold of steps, in CPT and in PT; 1 is a random walk.
     extrapolation : bool
-        Whether bands of PT widen beyond the last step that was measured, whatever the kind: by the share
-        `extrapolation_pt` of the law's slope, a parameter of which nothing but its prior tells.
+        Whether bands widen beyond the last step that was measured: in PT by the share `extrapolation_pt` of
+        the law's slope, where the law knows CPT there by the multiple `extrapolation_cpt` of its misfit.
+        Nothing but their priors tells of these parameters.
     """
 
     kind: Literal["curve", "independent"] = "curve"
@@ -237,7 +238,7 @@ class ResidualTable(Strict):
                 "sd of the law's slope beyond the measured PT steps, as a share of it"
             )
         }
-        extrapolation = beyond if self.extrapolation else {}
+        extrapolation = beyond if self.extrapolation and not law.continual else {}
         if self.kind == "independent":
             return {"error": Parameter("sd of independent errors", "nats/token")} | extrapolation
         parameters = {
@@ -265,6 +266,10 @@ class ResidualTable(Strict):
                     "misfit of the law in CPT at replay 0 per e-fold of steps", "nats/token"
                 ),
             }
+            if self.extrapolation:
+                parameters["extrapolation_cpt"] = Parameter(
+                    "sd of the law's slope beyond the measured CPT steps, over the misfit"
+                )
         if law.uses_replay:
             parameters["misfit_replay"] = Parameter("share of its variance that replay takes away")
         return parameters | extrapolation

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 
 import numpy as np
 
@@ -108,9 +107,7 @@ def log_densities(
     found = np.empty((len(residual), len(curves.curves)))
     for curve, rows in enumerate(design.rows):
         part, steps = CurveResidual.of(design, scales, rows), curves.elapsed[rows]
-        beyond = scales.extrapolation[:, rows] * design.beyond[rows]
-        whole = replace(part, columns=np.concatenate([part.columns, beyond[..., None]], axis=2))
-        products, determinants = precision_products(whole, steps, residual[:, rows, None])
+        products, determinants = precision_products(part, steps, residual[:, rows, None])
         constant = steps.size * np.log(2.0 * np.pi)
         found[:, curve] = -0.5 * (products[:, 0, 0] + determinants + constant)
     return found

@@ -212,13 +212,6 @@ def reference_of(study: Study, law: LawTable | None = None) -> Reference:
     )
 
 
-def last_pretraining_step(study: Study) -> float:
-    """Return the last step at which a study measured a PT run; inf where it measured none."""
-    names = [run.name for run in study.pretraining_runs]
-    steps = study.losses.loc[study.losses["run"].isin(names), "step"]
-    return float(steps.max()) if len(steps) else float("inf")
-
-
 def build_curves(
     study: Study,
     domains: Sequence[str],

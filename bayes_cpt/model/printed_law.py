@@ -142,7 +142,7 @@ class PrintedLaw:
 def print_law(spec: ModelSpec, role: str, name: str, *, pretraining: bool) -> PrintedLaw:
     """Return the code of a function `name` for validation sets of a role, in CPT or in PT."""
     symbols, named = law_expressions(spec, role, pretraining=pretraining)
-    names, outputs = tuple(symbols), list(named.values())
+    names, outputs = tuple(symbols), [named[output] for output in OUTPUTS]
     slopes, expressions = [], []
     for i, output in enumerate(outputs):
         for j, parameter in enumerate(names):
@@ -161,7 +161,7 @@ def print_law(spec: ModelSpec, role: str, name: str, *, pretraining: bool) -> Pr
 def law_expressions(
     spec: ModelSpec, role: str, *, pretraining: bool, paces_apart: bool = True
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the symbols of the parameters by name, and the expressions of `OUTPUTS` by name.
+    """Return the symbols of the parameters by name, and the law and residual scales at a point by name.
 
     Parameters
     ----------
@@ -175,8 +175,7 @@ def law_expressions(
         for name in parameters_of(spec, role)
     }
     points = _Points(spec, pretraining, paces_apart)
-    outputs = _outputs(frame, symbols, points, pretraining=pretraining)
-    return symbols, dict(zip(OUTPUTS, outputs, strict=True))
+    return symbols, _named(frame, symbols, points, pretraining=pretraining)
 
 
 def _parameter_symbol(name: str, prior: Distribution) -> Any:
@@ -207,10 +206,10 @@ def parameters_of(spec: ModelSpec, role: str) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _outputs(
+def _named(
     frame: BoundModel, symbols: dict[str, Any], points: Any, *, pretraining: bool
-) -> list[Any]:
-    """Return the expressions of `OUTPUTS`, in CPT or in PT."""
+) -> dict[str, Any]:
+    """Return the expressions of the law and the residual scales, in CPT or in PT."""
     infos = frame.parameters()
     members: dict[str, list[Any]] = {}
     for name, symbol in symbols.items():
@@ -223,15 +222,13 @@ def _outputs(
     gathered = gather(points, coefficients, Symbols)
     phase = sympy.Integer(int(pretraining))
     scales = frame.residual_scales(points, phase, values, coefficients, Symbols)
-    outputs = [
-        frame.law.loss(points, gathered, Symbols),
-        frame.law.kept(points, gathered, Symbols),
-        scales.fluctuation,
-        scales.memory,
-        scales.misfit,
-        scales.offset,
-    ]
-    return [sympy.sympify(np.asarray(value, dtype=object).item()) for value in outputs]
+    named = vars(scales) | {
+        "law": frame.law.loss(points, gathered, Symbols),
+        "kept": frame.law.kept(points, gathered, Symbols),
+    }
+    return {
+        name: sympy.sympify(np.asarray(value, dtype=object).item()) for name, value in named.items()
+    }
 
 
 def _slope(spec: ModelSpec, output: Any, parameter: str, symbol: Any) -> Any:

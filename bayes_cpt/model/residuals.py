@@ -10,8 +10,8 @@ Along each curve the measured loss is the law's curve plus
   at the base's measured loss. Interpolated values are stretched to the variance that an Ornstein-Uhlenbeck
   process in x has there, which has no knots: ``(1 - m^2x)/(1 - m²)`` where an e-fold keeps the share m.
   Its size is learnt from all runs and is larger where the shift is larger.
-- *extrapolation*: beyond the last PT step that was measured the law's slope is off by a share of itself,
-  drawn anew for each curve. Nothing that was measured tells of it.
+- *extrapolation*: beyond the last step that was measured of its phase the law's slope is off, drawn anew
+  for each curve: in PT by a share of itself, in CPT by a multiple of the misfit. No fitted loss tells it.
 - *offset*: the unknown level of a curve that does not start at a measured loss (PT runs). A PT run that
   leaves a measured one starts at its loss and takes on a level of its own, `sqrt(1 - exp(-2x))` of it.
 
@@ -35,10 +35,33 @@ from bayes_cpt.model.discrepancy import (
     misfit_walk,
 )
 from bayes_cpt.model.points import Curves
+from bayes_cpt.study.study import Study
 
 # Misfit is counted from this share of the reference CPT steps: the law is worst in the first per cents of
 # a run, so its walk must have taken several steps by then.
 ONSET_SHARE = 0.002
+
+
+@dataclass(frozen=True)
+class Studied:
+    """The last steps that a study measured in each phase: beyond them the law extrapolates."""
+
+    pretraining: float = np.inf
+    continual: float = np.inf
+
+    @classmethod
+    def of(cls, study: Study) -> Self:
+        """Return those of a study; inf of a phase of which it measured nothing."""
+        phases = study.losses["run"].map({run.name: run.phase for run in study.runs})
+        last = study.losses.groupby(phases)["step"].max()
+        return cls(*(float(last.get(phase, np.inf)) for phase in ("pt", "cpt")))
+
+
+def steps_beyond(curves: Curves, studied: Studied) -> Any:
+    """Return by how many e-folds of steps each point is beyond its phase's last one, shape (points,)."""
+    in_pt = np.array([not curve.continual for curve in curves.curves])[curves.points.curve_index]
+    last = np.where(in_pt, studied.pretraining, studied.continual)
+    return np.log(np.maximum(np.where(in_pt, curves.points.steps, curves.elapsed) / last, 1.0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +83,7 @@ class ResidualDesign:
     pretraining : ndarray, shape (points,)
         1 in PT curves.
     beyond : ndarray, shape (points,)
-        E-folds of steps beyond the last PT step that was measured, in PT curves; 0 up to there.
+        E-folds of steps beyond the last of the curve's phase that was measured (`steps_beyond`).
     first, last : ndarray of int, shape (curves,)
         Range of the points of each curve, `last` exclusive.
     carried, innovation : ndarray, shape (curves,)
@@ -130,7 +153,7 @@ def residual_design(
     misfit_memory_pt: float | None = None,
     *,
     last_step: float | None = None,
-    studied_pt: float = np.inf,
+    studied: Studied | None = None,
 ) -> ResidualDesign:
     """Return the design of the residuals of some curves.
 
@@ -140,6 +163,8 @@ def residual_design(
         Share of the misfit that is carried over an e-fold of steps, in CPT and in PT; alike unless given.
     last_step : float, optional
         Knots reach up to here; to the last of the points unless given.
+    studied : Studied, optional
+        Unless given nothing is beyond what was studied.
     """
     points = curves.points
     onset = ONSET_SHARE * reference_steps
@@ -171,7 +196,7 @@ def residual_design(
         floating=level_share(steps, onset, anchored, points.branched),
         anchored=anchored.astype(np.float64),
         pretraining=pretraining[points.curve_index].astype(np.float64),
-        beyond=pretraining[points.curve_index] * np.log(np.maximum(points.steps / studied_pt, 1.0)),
+        beyond=steps_beyond(curves, studied or Studied()),
         first=first,
         last=last,
         carried=walks[:, 0],
@@ -238,7 +263,7 @@ class Placed:
     anchored : array
         1 where the curve starts at a measured loss.
     beyond : array
-        E-folds of steps beyond the last PT step that was measured; 0 where nothing extrapolates.
+        E-folds of steps beyond the last that was measured; 0 where nothing extrapolates.
     """
 
     scales: Scales

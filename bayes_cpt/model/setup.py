@@ -1,7 +1,7 @@
 """What a specification makes of a study, before any PyMC: law, points, residual design and scales."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Self
 
@@ -36,9 +36,9 @@ from bayes_cpt.model.groups import (
     label,
     roles_of,
 )
-from bayes_cpt.model.points import Curves, Points, build_curves, last_pretraining_step, reference_of
+from bayes_cpt.model.points import Curves, Points, build_curves, reference_of
 from bayes_cpt.model.priors import Distribution, prior_ends
-from bayes_cpt.model.residuals import ONSET_SHARE, ResidualDesign, Scales, residual_design
+from bayes_cpt.model.residuals import ONSET_SHARE, ResidualDesign, Scales, Studied, residual_design
 from bayes_cpt.model.spec import ROLES, ModelSpec, parameter_names
 from bayes_cpt.study.batches import Batch
 from bayes_cpt.study.study import Run, Study
@@ -68,8 +68,8 @@ class BoundModel:
     ----------
     domains, roles : tuple of str
         Validation sets and what each is: ``general`` or ``target``.
-    studied_pt : float
-        Last PT step that the study measured: beyond it the law extrapolates.
+    studied : Studied
+        Last steps that the study measured: beyond them the law extrapolates.
     sizes : tuple of float
         Model sizes that the law knows, millions of parameters; none where it has no size.
     batches : tuple of Batch
@@ -82,7 +82,7 @@ class BoundModel:
     domains: tuple[str, ...]
     roles: tuple[str, ...]
     reference: Reference
-    studied_pt: float = np.inf
+    studied: Studied = field(default_factory=Studied)
     sizes: tuple[float, ...] = ()
     batches: tuple[Batch, ...] = ()
     resets: bool = False
@@ -96,7 +96,7 @@ class BoundModel:
             domains,
             roles_of(study, domains),
             reference_of(study, spec.law),
-            last_pretraining_step(study),
+            Studied.of(study),
             known_sizes(spec, study),
             known_batches(spec, study),
             all(run.optimizer_state == "reset" for run in study.continual_runs)
@@ -366,6 +366,8 @@ class BoundModel:
                 misfit_cpt = misfit_cpt * xp.sqrt(1.0 - sizes["misfit_replay"] * (1.0 - factor))
             fluctuation = _chosen(pretraining, fluctuation, sizes["fluctuation_cpt"])
             misfit = _chosen(pretraining, misfit, misfit_cpt)
+            multiple = sizes.get("extrapolation_cpt", xp.zeros_like(slope))
+            extrapolation = _chosen(pretraining, extrapolation, multiple * misfit_cpt)
         return Scales(
             fluctuation=fluctuation * heat,
             memory=sizes["fluctuation_memory"] * self.reference.steps,
@@ -383,7 +385,7 @@ class BoundModel:
             table.misfit_memory,
             table.misfit_memory_pt,
             last_step=last_step,
-            studied_pt=self.studied_pt,
+            studied=self.studied,
         )
 
 

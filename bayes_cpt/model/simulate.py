@@ -42,13 +42,7 @@ def unmeasured_level(
     onset = ONSET_SHARE * frame.reference.steps
     ramps = unit_ramps(np.array([float(steps)]), onset, residuals.misfit_memory_pt, KNOTS_PT)
     heat = floor + (1.0 - floor) * rate / frame.reference.learning_rate
-    beyond = np.log(max(steps / frame.studied_pt, 1.0))
     variance = level**2 + misfit**2 * (ramps**2).sum() + (fluctuation * heat) ** 2
-    if residuals.extrapolation:
-        share, slope = (
-            parameters[name][:, domain_index] for name in ("extrapolation_pt", "reference_slope")
-        )
-        variance = variance + (share * slope * beyond) ** 2
     return np.asarray(np.sqrt(variance))
 
 
@@ -101,7 +95,8 @@ class CurveResidual:
     anchored : bool
         Whether the curve starts at a measured loss. Steps are then counted from there.
     columns : ndarray, shape (draws, points, columns)
-        What standard normal weights of its level and of the misfit's innovations add, nats/token.
+        What standard normal weights of its level, of the extrapolation and of the misfit's innovations
+        add, nats/token.
     fluctuation, memory : ndarray, shape (draws, points)
         Sd of the fluctuation, nats/token, and its correlation time, steps.
     """
@@ -114,11 +109,12 @@ class CurveResidual:
     @classmethod
     def of(cls, design: ResidualDesign, scales: Scales, rows: slice) -> "CurveResidual":
         """Return that of one curve."""
-        level = (scales.offset[:, rows] * design.floating[rows])[..., None]
+        level = scales.offset[:, rows] * design.floating[rows]
+        beyond = scales.extrapolation[:, rows] * design.beyond[rows]
         misfit = scales.misfit[:, rows, None] * design.ramps[rows]
         return cls(
             anchored=bool(np.isfinite(design.gap[rows][0])),
-            columns=np.concatenate([level, misfit], axis=2),
+            columns=np.concatenate([level[..., None], beyond[..., None], misfit], axis=2),
             fluctuation=scales.fluctuation[:, rows],
             memory=scales.memory[:, rows],
         )
@@ -398,12 +394,6 @@ def simulate(
             )
         loss[:, rows] = expected[:, rows] + residual
         slow[:, rows] = expected[:, rows] + lasting
-        if design.beyond[rows].any():
-            # No point of a curve lies beyond the last that was measured, so none tells of this.
-            share = generator.standard_normal((len(loss), 1))
-            beyond = share * scales.extrapolation[:, rows] * design.beyond[rows]
-            loss[:, rows] += beyond
-            slow[:, rows] += beyond
     return CurveDraws(expected, loss, slow)
 
 
@@ -490,7 +480,7 @@ class _Chance:
                 shared = self._normals.setdefault(step, _Sum())
                 curve_normals[:] = shared.joined(curve_normals, self.correlation.fluctuation)
         if innovations is not None:
-            weights = np.concatenate([weights[:, :1], innovations], axis=1)
+            weights = np.concatenate([weights[:, :2], innovations], axis=1)
         slow = np.einsum("dpk,dk->dp", part.columns, weights)
         nothing = np.empty((draws, 0))
         fast = bridge(steps, part, np.empty(0), nothing, normals)
@@ -541,7 +531,7 @@ def known_moments(
     scales = scales_of(frame, parameters, curves, design)
     residual, seen_design, seen_scales = measured(frame, parameters, observed, last_step)
     mean = expected_loss(frame, parameters, curves)
-    variance = (scales.extrapolation * design.beyond) ** 2
+    variance = np.zeros_like(mean)
     for rows, here in zip(design.rows, seen_design.rows, strict=True):
         added, spread = known_residual_moments(
             CurveResidual.of(design, scales, rows),

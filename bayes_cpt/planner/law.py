@@ -6,7 +6,7 @@ The expressions are those from which the sampler's code is made, and the spread 
 
 import base64
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -43,12 +43,13 @@ INPUTS = {
     "paced_steps": "point",
     "learning_rate": "point",
     "misfit_variance": "point",
+    "beyond": "point",
     "log_level_cpt": "both",
     "log_shift": "both",
     "log_forward": "both",
 } | {f"reference_{quantity}": "setting" for quantity in REFERENCE}
-# What the law fills in, and where: of the fluctuation the last point, written last, stays.
-OUTPUTS = {"mean": "k", "sd": "k", "fluctuation": "j"}
+# What the law fills in, and where: of the last two the last point, written last, stays.
+OUTPUTS = {"mean": "k", "sd": "k", "fluctuation": "j", "own": "j"}
 # What SymPy's printer has no name for.
 FUNCTIONS = {"expm1": "Math.expm1", "log1p": "Math.log1p"}
 
@@ -89,7 +90,8 @@ class LawCode:
     ----------
     source : str
         Of a function ``name(setting, points, draws, both, found)`` that fills in mean and sd of a new
-        run's loss, of every draw at every point, and the sd of its fluctuation alone at the last.
+        run's loss, of every draw at every point, and at the last the sds of its fluctuation and of its
+        own misfit alone.
     parameters : tuple of str
         What of the sampled parameters it reads from `draws`, by the names of the fit.
     """
@@ -119,23 +121,23 @@ def law_code(spec: ModelSpec, role: str, name: str) -> LawCode:
 
 
 def expressions(spec: ModelSpec, role: str) -> tuple[dict[str, Any], list[Any]]:
-    """Return the symbols of the parameters by name, and mean, sd and fluctuation of a new run's loss."""
+    """Return the symbols of the parameters by name, and what `OUTPUTS` names of a new run's loss."""
     symbols, named = law_expressions(spec, role, pretraining=False, paces_apart=False)
     # The law's loss moved by what is kept of the base's offset.
     mean = named["law"] + sympy.Symbol("base_offset", real=True) * named["kept"]
-    sizes = {name: named[name] for name in ("fluctuation", "memory", "misfit", "offset")}
+    sizes = {own.name: named[own.name] for own in fields(Scales)}
     floating = sympy.Symbol("floating", real=True)
     at = Placed(
-        # Only PT is extrapolated beyond the last step that was measured.
-        Scales(**sizes, extrapolation=sympy.Integer(0)),
+        Scales(**sizes),
         sympy.Symbol("cpt_steps", real=True),
         floating,
         1 - floating,
-        sympy.Integer(0),
+        sympy.Symbol("beyond", real=True),
     )
     misfit = sympy.Symbol("misfit_variance", real=True)
     fluctuation, law = map(sympy.sympify, predictive_parts(at, at, misfit, Symbols))
-    outputs = [mean, sympy.sqrt(fluctuation + law), sympy.sqrt(fluctuation)]
+    own = OWN_SHARE * named["misfit"] ** 2 * misfit
+    outputs = [mean, *map(sympy.sqrt, (fluctuation + law, fluctuation, own))]
     return symbols, [_in_log_level(output) for output in outputs]
 
 
@@ -202,11 +204,12 @@ def law_draws(model: FinalLosses, codes: tuple[LawCode, ...], normals: Floats) -
         "reference": vars(frame.reference),
         "areas": _area_nodes(model),
         "correlation": vars(model.correlation),
-        "own_share": OWN_SHARE,
-        # Where the logarithm of a discrepancy sets in, steps, and the share carried over an e-fold of them.
+        # Where the logarithm of a discrepancy sets in, steps, the share carried over an e-fold of them, and
+        # the last step that the study measured.
         "misfit": {
             "onset": ONSET_SHARE * frame.reference.steps,
             "carried": frame.spec.residuals.misfit_memory,
+            "studied": frame.studied.continual,
         },
         "parameters": [
             {name: packed(_own(model, name, place)) for name in code.parameters}

@@ -1,14 +1,16 @@
-"""By what share of itself the law's slope is off beyond the steps that were fitted, from public studies.
+"""By what the law's slope is off beyond the steps that were fitted, from runs that go on.
 
-From the repository's root; ten minutes of a core::
+From the repository's root; ten minutes of a core each::
 
     PYTHONPATH=research python -m testbench.beyond data/public
+    PYTHONPATH=research python -m testbench.beyond data/public --model cpt-replay
 
-Each study of pre-training is fitted as `testbench.public` fits it, with bands that do not widen beyond the
-fitted steps. What its further runs then end off by, over what the law's slope promises them, tells its
-share. The shares of studies are lognormal, and what is expected of a further one is the prior of
-`extrapolation_pt`: by all studies, and by all without each family of them. Runs of a study are off
-together, so each study tells as much as one run.
+Each study is fitted with bands that do not widen beyond the fitted steps: of pre-training as
+`testbench.public` fits it; of CPT the first half of every run, and the runs that longer ones are asked for
+after. What runs then end off by, over how far a band would widen at a share of 1, tells the share of the
+study. The shares of studies are lognormal, and what is expected of a further one is the prior of
+`extrapolation_pt` or `extrapolation_cpt`: by all studies, and by all without each family of them. Runs of a
+study are off together, so each study tells as much as one run.
 """
 
 import sys
@@ -22,59 +24,97 @@ from scipy import stats
 
 from bayes_cpt import fit
 from bayes_cpt.arrays import Floats
+from bayes_cpt.bundled import bundled_study
+from bayes_cpt.forecast.plans import Kind
+from bayes_cpt.forecast.predict import draws_at
 from bayes_cpt.inference.posterior import Posterior
-from bayes_cpt.model.priors import LogNormal, Prior
+from bayes_cpt.model.priors import Distribution, Fixed, LogNormal, Prior
+from bayes_cpt.model.simulate import scales_of
 from bayes_cpt.model.spec import ModelSpec, read_spec
+from bayes_cpt.study.folder import read_study
 from bayes_cpt.study.study import Study
-from bayes_cpt.validate.folds import Fold
+from bayes_cpt.validate.folds import Fold, Question, other_study
 from bayes_cpt.validate.tasks import Pool, task_seed
-from testbench.public import Group, Models, family, pretraining_suite
+from testbench.public import DELPHI, FAMILIES, LAB_TESTS, Group, Models, family, pretraining_suite
 from testbench.report import markdown_table, options_of
 
 # Ends nearer to the fitted steps than so many e-folds tell of other things.
 NEAREST = 0.02
 # Of the shares that are looked at, and how many: evenly spread in their logarithm.
-LOWEST, HIGHEST, LOOKED_AT = 1e-4, 3.0, 400
+LOWEST, HIGHEST, LOOKED_AT = 1e-4, 30.0, 400
 # Medians and sds of the log of the shares of studies. Half-normal of sd 1 is the prior of the latter, flat
 # that of the log of the former.
-MEDIANS = np.geomspace(1e-3, 0.5, 60)
+MEDIANS = np.geomspace(1e-3, 5.0, 60)
 SPREADS = np.linspace(0.05, 3.0, 60)
 MASS = 0.9
-SHARE = "extrapolation_pt"
 NOTHING = "none"
+
+
+def share_of(spec: ModelSpec) -> str:
+    """Return the parameter of a model that bands widen by."""
+    return "extrapolation_cpt" if spec.law.continual else "extrapolation_pt"
 
 
 def without_widening(spec: ModelSpec) -> ModelSpec:
     """Return a model whose bands do not widen beyond the steps that were fitted."""
-    residuals = spec.residuals.model_copy(update={"extrapolation": False})
-    priors = {name: prior for name, prior in spec.priors.items() if name != SHARE}
-    return spec.model_copy(update={"residuals": residuals, "priors": priors})
+    return with_share(spec, Fixed(distribution="fixed", value=0.0))
 
 
-def ends(posterior: Posterior, plan: Study, measured: pd.DataFrame) -> pd.DataFrame:
+def halves(study: Study) -> Fold:
+    """Return the second half of every CPT run, asked for after the first halves of all."""
+    middle = {run.name: run.schedule.steps // 2 for run in study.continual_runs}
+    asked = study.subset(middle)
+    losses, last = asked.losses, asked.losses["run"].map(middle)
+    further = (losses["step"] > last) & losses["domain"].isin(study.trained_domains)
+    measured = losses[further].reset_index(drop=True)
+    points = measured[["run", "domain", "step"]]
+    question = Question(study.truncated(middle), asked.without_losses(), points, known=True)
+    return Fold("halves", 0.5, question, measured)
+
+
+def widening(posterior: Posterior, plan: Study, ends: pd.DataFrame) -> Floats:
+    """Return the sd at each end that bands would widen by at a share of 1, nats/token."""
+    frame, steps = posterior.frame, ends.groupby(["run", "domain"])["step"].agg(list)
+    parameters = posterior.parameters()
+    share = share_of(frame.spec)
+    parameters |= {share: np.ones((len(parameters["reference_slope"]), len(frame.domains)))}
+    runs = [plan.run(name) for name in ends["run"].unique()]
+    curves = frame.curves(plan, lambda run, domain: steps.get((run.name, domain), []), runs)
+    design = frame.residual_design(curves)
+    scales = scales_of(frame, parameters, curves, design)
+    names = [(curve.run, curve.domain) for curve in curves.curves]
+    found = pd.Series(
+        (scales.extrapolation * design.beyond).mean(axis=0), index=pd.MultiIndex.from_tuples(names)
+    )
+    return found[list(zip(ends["run"], ends["domain"], strict=True))].to_numpy()
+
+
+def ends(posterior: Posterior, fold: Fold) -> pd.DataFrame:
     """Return how far off further runs end, those that end beyond the fitted steps.
 
     Returns
     -------
     DataFrame
         Columns run, domain, step, loss, error and sd (measured less expected and what is stated of it,
-        nats/token), promised (what the law's slope says that the run gains beyond the fitted steps,
-        nats/token).
+        nats/token), promised (`widening`, nats/token).
     """
-    last = measured.loc[measured.groupby("run")["step"].idxmax(), ["run", "domain", "step", "loss"]]
-    folds = np.log(last["step"] / posterior.frame.studied_pt)
-    slope = float(posterior.parameters()["reference_slope"].mean())
-    last = last.assign(promised=slope * folds)[folds > NEAREST].reset_index(drop=True)
+    measured, plan = fold.measured, fold.question.plan
+    last = measured.loc[measured.groupby(["run", "domain"])["step"].idxmax()]
+    last = last[["run", "domain", "step", "loss"]].reset_index(drop=True)
+    studied = posterior.frame.studied
+    phases = last["run"].map({run.name: run.phase for run in plan.runs})
+    folds = np.log(last["step"] / phases.map({"pt": studied.pretraining, "cpt": studied.continual}))
+    last = last[folds > NEAREST].reset_index(drop=True)
     if last.empty:
-        return last.assign(error=0.0, sd=0.0)
-    forecast = posterior.predict(plan, kind="new_run", at=last[["run", "domain", "step"]])["loss"]
-    drawn = np.stack(
-        [
-            forecast.sel(run=row.run, domain=row.domain, step=row.step).to_numpy().ravel()
-            for row in last.itertuples()
-        ]
+        return last.assign(promised=0.0, error=0.0, sd=0.0)
+    points = last[["run", "domain", "step"]]
+    kind: Kind = "known_run" if fold.question.known else "new_run"
+    drawn = draws_at(posterior.predict(plan, kind=kind, at=points)["loss"], points)
+    return last.assign(
+        promised=widening(posterior, plan, last),
+        error=last["loss"] - drawn.mean(axis=0),
+        sd=drawn.std(axis=0),
     )
-    return last.assign(error=last["loss"] - drawn.mean(axis=1), sd=drawn.std(axis=1))
 
 
 def log_likelihood(own: pd.DataFrame, shares: Floats) -> Floats:
@@ -110,10 +150,10 @@ def learnt_share(studies: Collection[pd.DataFrame]) -> LogNormal:
     return LogNormal(distribution="lognormal", median=float(np.exp(middle)), sigma=float(sigma))
 
 
-def with_share(spec: ModelSpec, share: LogNormal) -> ModelSpec:
+def with_share(spec: ModelSpec, share: Distribution) -> ModelSpec:
     """Return a model with another prior of the share."""
     prior = Prior(reason="Learnt from the ends of held-out runs.", every=share)
-    return spec.model_copy(update={"priors": spec.priors | {SHARE: prior}})
+    return spec.model_copy(update={"priors": spec.priors | {share_of(spec): prior}})
 
 
 def shares(of_study: dict[str, pd.DataFrame]) -> pd.DataFrame:
@@ -122,8 +162,8 @@ def shares(of_study: dict[str, pd.DataFrame]) -> pd.DataFrame:
     And the likeliest share of each study.
     """
     rows: list[tuple[str, int, float, float]] = []
-    for left_out in (NOTHING, *dict.fromkeys(map(family, of_study))):
-        kept = [own for name, own in of_study.items() if family(name) != left_out]
+    for left_out in (NOTHING, *dict.fromkeys(map(family_of, of_study))):
+        kept = [own for name, own in of_study.items() if family_of(name) != left_out]
         label = "all" if left_out == NOTHING else f"all without {left_out}"
         learnt = learnt_share(kept)
         rows.append((label, sum(map(len, kept)), learnt.median, learnt.sigma))
@@ -134,30 +174,53 @@ def shares(of_study: dict[str, pd.DataFrame]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["studies", "runs", "share", "sigma"])
 
 
+def family_of(name: str) -> str:
+    """Return the family of a study of pre-training, or of runs of CPT that go on."""
+    first = name.split("-")[0]
+    return family(name) if first in FAMILIES else first
+
+
+def continual_folds(folder: Path, spec: ModelSpec) -> dict[str, list[Fold]]:
+    """Return runs of CPT that go on beyond the fitted steps, by their studies."""
+    lab = bundled_study()
+    studies = {
+        "lab": lab,
+        "strong": LAB_TESTS / "cpt-lab-strong",
+        "pythia": folder / "pythia-python",
+    }
+    studies |= {
+        f"{DELPHI}-{path.parent.name}": path.parent
+        for path in sorted((folder / DELPHI).glob("*/study.toml"))
+    }
+    longer = other_study(read_study(lab), read_study(LAB_TESTS / "cpt-lab-practice"), spec)
+    return {name: [halves(read_study(path))] for name, path in studies.items()} | {
+        "lab-longer": longer
+    }
+
+
 def ends_of_studies(
     folder: Path,
     spec: ModelSpec,
     pool: Pool,
     seed: int,
     left_out: str = NOTHING,
-    group: Group = family,
+    group: Group = family_of,
 ) -> dict[str, pd.DataFrame]:
-    """Return `ends` of the studies of pre-training in a folder that have any, by their names."""
+    """Return `ends` of the studies of the model's phase in a folder that have any, by their names."""
     spec = without_widening(spec)
-    tasks = [
-        (name, fold)
-        for name, folds in pretraining_suite(folder).items()
-        if group(name) != left_out
-        for fold in folds(Models(spec, spec))
-    ]
+    if spec.law.continual:
+        folds = continual_folds(folder, spec)
+    else:
+        models = Models(spec, spec)
+        folds = {name: of(models) for name, of in pretraining_suite(folder).items()}
+    tasks = [(name, fold) for name, own in folds.items() if group(name) != left_out for fold in own]
     work = partial(_ends_of, spec=spec, seed=seed)
     return {name: own for name, own in pool.run(work, tasks) if len(own)}
 
 
 def _ends_of(task: tuple[str, Fold], *, spec: ModelSpec, seed: int) -> tuple[str, pd.DataFrame]:
     name, fold = task
-    posterior = fit(fold.question.study, spec, seed=task_seed(seed, name))
-    return name, ends(posterior, fold.question.plan, fold.measured)
+    return name, ends(fit(fold.question.study, spec, seed=task_seed(seed, name)), fold)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

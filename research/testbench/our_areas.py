@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from bayes_cpt.arrays import Floats
 from bayes_cpt.model.bases import for_base
-from bayes_cpt.model.points import Curves, last_pretraining_step, reference_of
+from bayes_cpt.model.points import Curves, reference_of
+from bayes_cpt.model.residuals import Studied
 from bayes_cpt.model.setup import BoundModel, Element, elements, fitted_setup
 from bayes_cpt.model.spec import ModelSpec
 from bayes_cpt.study.runs import Run
@@ -84,7 +85,7 @@ class OurLaw:
             (domain,),
             ("target" if domain == study.target else "general",),
             reference_of(study, spec.law),
-            last_pretraining_step(study),
+            Studied.of(study),
         )
         free = [own for own in _law_elements(frame) if own.prior.spread > 0]
         within = np.array([[-START_REACH], [START_REACH]]) * np.ones(len(free))

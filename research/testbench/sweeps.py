@@ -29,7 +29,7 @@ from bayes_cpt.study.study import Study
 from bayes_cpt.validate.folds import other_study
 from bayes_cpt.validate.held_out import OURS
 from bayes_cpt.validate.tasks import Pool
-from testbench.beyond import SHARE
+from testbench.beyond import share_of
 from testbench.families import VAGUE, learn, sweeps_in, whole_studies
 from testbench.public import Models, score_groups, write
 from testbench.report import options_of
@@ -83,7 +83,7 @@ def score(
     continual, shipped, asked = read_spec("cpt-replay"), read_spec("pretrain"), {}
     for left_out in dict.fromkeys(map(corpus, sweeps)):
         # By what share bands widen beyond the fitted steps is learnt from no sweep.
-        priors = models[left_out].priors | {SHARE: shipped.priors[SHARE]}
+        priors = models[left_out].priors | {share_of(shipped): shipped.priors[share_of(shipped)]}
         spec = models[left_out].model_copy(update={"priors": priors})
         folds = {
             f"{name}, {fitted}": other_study(*parts, spec)

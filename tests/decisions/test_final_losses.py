@@ -297,12 +297,15 @@ def dense_noise(
             faded = np.exp(-run.schedule.steps / time)
             kept = own["offset_kept"] + (1.0 - own["offset_kept"]) * faded
         level = float(np.sqrt(pretrained[0, 0])) * kept
-    variance = curve_covariance(
+    misfit = own["misfit_cpt"] * np.sqrt(1.0 - own["misfit_replay"] * (1.0 - factor))
+    beyond = np.log(max(run.schedule.steps / frame.studied.continual, 1.0))
+    extrapolated = own["extrapolation_cpt"] * misfit * beyond
+    variance = extrapolated**2 + curve_covariance(
         [run.schedule.steps],
         anchored=bool(known),
         fluctuation=[own["fluctuation_cpt"] * (floor + (1.0 - floor) * rate)],
         memory=own["fluctuation_memory"] * frame.reference.steps,
-        misfit=[own["misfit_cpt"] * np.sqrt(1.0 - own["misfit_replay"] * (1.0 - factor))],
+        misfit=[misfit],
         level=[level],
         onset=ONSET_SHARE * frame.reference.steps,
         carried=frame.spec.residuals.misfit_memory,

@@ -196,26 +196,30 @@ def test_bands_of_pretraining_begin_where_the_law_holds_and_mark_earlier_steps()
     assert table["mean"].max() < 12.0
 
 
-def test_bands_of_pretraining_widen_beyond_what_was_measured(tmp_path: Path) -> None:
-    """By the share of the slope that each draw has, in bands and in draws alike."""
-    study = lab().subset([run.name for run in lab().pretraining_runs])
-    spec = read_spec("pretrain")
-    trunk = study.run("pt_trunk")
-    last = float(study.losses["step"].max())
-    longer = replace(trunk, name="longer", schedule=trunk.schedule.stretched(3 * int(last)))
-    plan = replace(study, runs=(longer,), bases=(), losses=study.losses.iloc[:0], is_plan=True)
-    steps = [int(last) // 2, int(last), 2 * int(last), 3 * int(last)]
+@pytest.mark.parametrize("phase", ["pt", "cpt"])
+def test_bands_widen_beyond_what_was_measured(phase: str, tmp_path: Path) -> None:
+    """By the share of the slope, or the multiple of the misfit, of each draw, in bands and draws alike."""
+    study, spec, name, size = lab(), read_spec("cpt-replay"), "r00_const", "misfit_cpt"
+    if phase == "pt":
+        study = study.subset([run.name for run in lab().pretraining_runs])
+        spec, name, size = read_spec("pretrain"), "pt_trunk", "reference_slope"
+    run = study.run(name)
+    last = max(own.schedule.steps for own in study.runs if own.phase == phase)
+    longer = replace(run, name="longer", schedule=run.schedule.stretched(3 * last))
+    bases = study.bases if phase == "cpt" else ()
+    plan = replace(study, runs=(longer,), bases=bases, losses=study.losses.iloc[:0], is_plan=True)
+    steps = [last // 2, last, 2 * last, 3 * last]
     at = pd.DataFrame({"run": "longer", "domain": study.general, "step": steps})
     posterior = prior_as_posterior(study, spec, draws=2500, spread=0.1)
     narrow = prior_as_posterior(study, spec, draws=2500, spread=0.1)
-    narrow.tree["posterior"]["extrapolation_pt"] *= 0.0
+    narrow.tree["posterior"][f"extrapolation_{phase}"] *= 0.0
     variances = [
         bands(own, plan, at=at, draws=10_000)["sd"].to_numpy() ** 2 for own in (narrow, posterior)
     ]
     drawn = posterior.parameters(10_000)
-    share, slope = (drawn[name][:, 0] for name in ("extrapolation_pt", "reference_slope"))
+    share, scale = (drawn[name][:, 0] for name in (f"extrapolation_{phase}", size))
     folds = np.log(np.maximum(np.array(steps) / last, 1.0))
-    wanted = np.mean((share * slope) ** 2) * folds**2
+    wanted = np.mean((share * scale) ** 2) * folds**2
     np.testing.assert_allclose(variances[1] - variances[0], wanted, rtol=1e-9, atol=1e-15)
     posterior.save(tmp_path / "fit.nc")
     loaded = bands(load(tmp_path / "fit.nc"), plan, at=at, draws=10_000)["sd"].to_numpy() ** 2

@@ -11,7 +11,7 @@ from bayes_cpt.laws.areas import AreaForm
 from bayes_cpt.laws.series import MomentumRange
 from bayes_cpt.model.fitted_points import first_step, observed_steps
 from bayes_cpt.model.law_table import ResidualTable
-from bayes_cpt.model.points import build_curves, last_pretraining_step, reference_of
+from bayes_cpt.model.points import build_curves, reference_of
 from bayes_cpt.model.setup import build_setup
 from bayes_cpt.model.spec import read_spec
 from bayes_cpt.study.runs import Run
@@ -24,13 +24,6 @@ def test_reference_of_a_study_without_cpt_runs() -> None:
     found = reference_of(replace(STUDY.subset(["trunk"]), bases=()))
     area = float(TRUNK.learning_rates().sum())
     assert found == Reference(PEAK, area, area, 1000.0)
-
-
-def test_the_last_pretraining_step_is_a_measured_one() -> None:
-    assert last_pretraining_step(STUDY) == 1000.0
-    cut = STUDY.losses[STUDY.losses["step"] < 1000]
-    assert last_pretraining_step(replace(STUDY, losses=cut)) == 400.0
-    assert last_pretraining_step(STUDY.subset(["none", "half"])) == np.inf
 
 
 def test_half_of_a_re_warm_up_is_left_out_unless_the_log_ends_there() -> None:

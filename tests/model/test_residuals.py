@@ -1,5 +1,7 @@
 """The residual model: the likelihood of a curve against a dense normal."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from dense_residuals import curve_covariance
@@ -7,10 +9,11 @@ from hand_points import hand_curves, hand_points
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import multivariate_normal
+from small_study import STUDY
 
 from bayes_cpt.laws import Reference
 from bayes_cpt.model.residual_kernel import curve_log_likelihoods
-from bayes_cpt.model.residuals import ONSET_SHARE, residual_design
+from bayes_cpt.model.residuals import ONSET_SHARE, Studied, residual_design
 from bayes_cpt.model.setup import BoundModel
 from bayes_cpt.model.spec import read_spec
 
@@ -54,6 +57,13 @@ def test_any_spacing_of_points(
     )
     expected = multivariate_normal.logpdf(residual, cov=covariance)
     np.testing.assert_allclose(found, [expected], rtol=1e-7)
+
+
+def test_what_a_study_measured_of_each_phase() -> None:
+    assert Studied.of(STUDY) == Studied(1000.0, 500.0)
+    cut = STUDY.losses[STUDY.losses["step"] < 1000]
+    assert Studied.of(replace(STUDY, losses=cut)).pretraining == 400.0
+    assert Studied.of(STUDY.subset(["none", "half"])).pretraining == np.inf
 
 
 @pytest.mark.parametrize("residuals", [{}, {"kind": "independent"}])

@@ -1,28 +1,18 @@
-"""The share of the law's slope that is off beyond the fitted steps, from ends made by hand."""
+"""The share of the law's slope that is off beyond the fitted steps."""
 
-from types import SimpleNamespace
-from typing import Any, cast
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
-import xarray as xr
 from scipy import stats
+from synthetic import as_posterior, lab, prior_as_posterior
 from testbench.beyond import HIGHEST, LOWEST, MEDIANS, SPREADS, ends, learnt_share, log_likelihood
 
-from bayes_cpt.inference.posterior import Posterior
-from bayes_cpt.study.study import Study
-
-SLOPE, STUDIED = 0.2, 1000
-MEASURED = pd.DataFrame(
-    [
-        ("inside", "validation", 900, 3.4),
-        ("far", "validation", 2000, 3.2),
-        ("far", "validation", 4000, 3.1),
-        ("nearly", "validation", 1010, 3.3),
-    ],
-    columns=["run", "domain", "step", "loss"],
-)
+from bayes_cpt.forecast.bands import bands
+from bayes_cpt.model.spec import read_spec
+from bayes_cpt.study.folder import read_study
+from bayes_cpt.validate.folds import other_study
 
 
 def simulated_ends(share: float, studies: int, runs: int, seed: int) -> list[pd.DataFrame]:
@@ -36,30 +26,30 @@ def simulated_ends(share: float, studies: int, runs: int, seed: int) -> list[pd.
     return found
 
 
-def predict(plan: object, kind: str, at: pd.DataFrame) -> xr.Dataset:
-    """Return draws of 3.05 and 3.07 at the asked points."""
-    assert (plan, kind) == ("plan", "new_run")
-    assert at["step"].tolist() == [4000]
-    losses = np.broadcast_to([[[3.05]], [[3.07]]], (2, 1, 1))
-    coordinates = {"run": ["far"], "domain": ["validation"], "step": [4000]}
-    values = losses.reshape(1, 2, 1, 1, 1)
-    return xr.Dataset(
-        {"loss": (("chain", "draw", "run", "domain", "step"), values)}, coords=coordinates
-    )
-
-
-def test_ends_beyond_the_fitted_steps_alone_are_looked_at() -> None:
-    posterior: Any = SimpleNamespace(
-        parameters=lambda: {"reference_slope": np.array([[0.15], [0.25]])},
-        frame=SimpleNamespace(studied_pt=STUDIED),
-        predict=predict,
-    )
-    row = ends(cast(Posterior, posterior), cast(Study, "plan"), MEASURED).iloc[0]
-    assert row["promised"] == pytest.approx(SLOPE * np.log(4.0))
-    assert row["error"] == pytest.approx(3.1 - 3.06)
-    assert row["sd"] == pytest.approx(0.01)
-    near = MEASURED[MEASURED["run"] != "far"]
-    assert ends(cast(Posterior, posterior), cast(Study, "plan"), near).empty
+def test_ends_beyond_the_fitted_steps_are_looked_at_and_how_far_bands_widen_there() -> None:
+    """Where all draws are alike the widening is a difference of variances."""
+    study, spec, share = lab(), read_spec("cpt-replay"), "extrapolation_cpt"
+    (fold,) = other_study(study, read_study("tests/data/cpt-lab-practice"), spec)
+    any_one = prior_as_posterior(study, spec, draws=2)
+    drawn = {
+        name: any_one.tree["posterior"][name].to_numpy() for name in any_one.frame.parameters()
+    }
+    values = {name: np.broadcast_to(own[:1, :1], own.shape) for name, own in drawn.items()}
+    posteriors = [
+        as_posterior(any_one.frame, study, values | {share: np.full_like(values[share], size)})
+        for size in (0.0, 1.0)
+    ]
+    found = ends(posteriors[0], fold)
+    last = fold.measured.groupby("run")["step"].max()
+    assert dict(zip(found["run"], found["step"], strict=True)) == last.to_dict()
+    assert set(found["domain"]) == {"general", "kernel"}
+    place = ["run", "domain", "step"]
+    at = found[place]
+    sds = [bands(own, fold.question.plan, at=at).set_index(place)["sd"] for own in posteriors]
+    narrow, wide = (own.loc[pd.MultiIndex.from_frame(at)].to_numpy() for own in sds)
+    np.testing.assert_allclose(found["promised"], np.sqrt(wide**2 - narrow**2), rtol=1e-6)
+    near = fold.measured[fold.measured["step"] < 3000]
+    assert ends(posteriors[0], replace(fold, measured=near)).empty
 
 
 def test_the_share_that_made_the_ends_is_likeliest() -> None:

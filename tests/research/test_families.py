@@ -7,7 +7,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from testbench import public
-from testbench.beyond import SHARE
 from testbench.families import MOST_RUNS, VAGUE, joined
 from testbench.settings import EARLIER, LATER, best_settings, candidates, report, settings_of
 from testbench.simulation import NOISE, RUNS, simulated
@@ -120,7 +119,9 @@ def test_a_sweep_is_forecast_under_the_priors_without_its_corpus(
 
     def scored(asked: dict[str, object], *_: object) -> tuple[pd.DataFrame, pd.DataFrame]:
         found.append((records[-1]["model"]["name"], list(asked)))
-        assert records[-1]["model"]["priors"][SHARE] == spec.priors[SHARE].model_dump(mode="json")
+        assert records[-1]["model"]["priors"]["extrapolation_pt"] == spec.priors[
+            "extrapolation_pt"
+        ].model_dump(mode="json")
         return pd.DataFrame({"study": list(asked)}), pd.DataFrame()
 
     records: list[dict[str, Any]] = []

@@ -41,7 +41,7 @@ function varianceOfSum(sizes, weights, correlation) {
  */
 function breach(planner, setting, constraint, ends) {
   const { share, kind } = constraint;
-  const { correlation, own_share } = planner.law;
+  const { correlation } = planner.law;
   const start = constraint.rise === null ? null : planner.bases[planner.reference ?? setting.base].loss;
   let sum = 0;
   for (let draw = 0; draw < planner.law.draws; draw++) {
@@ -50,11 +50,12 @@ function breach(planner, setting, constraint, ends) {
       margin += share[domain] * (end.mean[draw] - (start ? start[domain][draw] : 0));
     });
     const moving = ends.map((end) => end.fluctuation[draw]);
-    const errors = ends.map((end) => Math.sqrt(Math.max(end.sd[draw] ** 2 - end.fluctuation[draw] ** 2, 0)));
-    const missed = varianceOfSum(errors, share, correlation.misfit);
-    const variance = kind === "new_run"
-      ? missed + varianceOfSum(moving, share, correlation.fluctuation)
-      : (1 - own_share) * missed;
+    const errors = ends.map((end) => {
+      const others = end.fluctuation[draw] ** 2 + (kind === "new_run" ? 0 : end.own[draw] ** 2);
+      return Math.sqrt(Math.max(end.sd[draw] ** 2 - others, 0));
+    });
+    let variance = varianceOfSum(errors, share, correlation.misfit);
+    if (kind === "new_run") variance += varianceOfSum(moving, share, correlation.fluctuation);
     const room = (constraint.rise ?? constraint.limit) - margin;
     sum += variance > 0 ? normalBelow(room / Math.sqrt(variance)) : Number(room > 0);
   }

@@ -56,6 +56,7 @@ function pointsOf(planner, setting, grid) {
       paced_steps: summed(paces, grid),
       learning_rate: grid.map((step) => rates[step - 1] / law.reference.reference_learning_rate),
       misfit_variance: grid.map((step) => misfitVariance(law.misfit, step)),
+      beyond: grid.map((step) => Math.log(Math.max(step / law.misfit.studied, 1))),
     },
     both: {
       log_level_cpt: inDraws(areas.level.weights, levels).map((every) =>
@@ -69,7 +70,7 @@ function pointsOf(planner, setting, grid) {
   };
 }
 
-/** What `LAWS` fill in, per validation set: in every draw at every point, draw by draw; the fluctuation at the last. */
+/** What `LAWS` fill in, per validation set: every draw at every point; fluctuation and own misfit at the last. */
 function lossesOf(planner, setting, run) {
   const { law } = planner;
   const base = planner.bases[setting.base];
@@ -81,6 +82,7 @@ function lossesOf(planner, setting, run) {
       mean: new Float64Array(size),
       sd: new Float64Array(size),
       fluctuation: new Float64Array(law.draws),
+      own: new Float64Array(law.draws),
     };
     const all = {
       ...law.reference,
@@ -132,12 +134,13 @@ function bandsOf(losses, normals, fractions, kind) {
   return bands;
 }
 
-/** Mean, sd and sd of the fluctuation of every draw at the last point. */
+/** Mean and sd of every draw at the last point, and the sds of fluctuation and own misfit. */
 function endOf(losses) {
   const { draws, points } = losses;
   const at = (values) =>
     Float64Array.from({ length: draws }, (_, draw) => values[(draw + 1) * points - 1]);
-  return { mean: at(losses.mean), sd: at(losses.sd), fluctuation: losses.fluctuation };
+  const { fluctuation, own } = losses;
+  return { mean: at(losses.mean), sd: at(losses.sd), fluctuation, own };
 }
 
 /** Median, ends of the central interval, mean and sd of what a loss may be. */
