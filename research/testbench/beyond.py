@@ -86,7 +86,7 @@ def widening(posterior: Posterior, plan: Study, ends: pd.DataFrame) -> Floats:
     found = pd.Series(
         (scales.extrapolation * design.beyond).mean(axis=0), index=pd.MultiIndex.from_tuples(names)
     )
-    return found[list(zip(ends["run"], ends["domain"], strict=True))].to_numpy()
+    return np.asarray(found[list(zip(ends["run"], ends["domain"], strict=True))])
 
 
 def ends(posterior: Posterior, fold: Fold) -> pd.DataFrame:
