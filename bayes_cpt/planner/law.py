@@ -30,24 +30,14 @@ from bayes_cpt.toml_files import toml_value
 # What an input changes with, and in how many loops: what changes with fewer is computed less often.
 LOOPS = {"setting": 0, "draw": 1, "point": 2, "both": 2}
 # What the page gives to the law, and what each changes with (docs/planner.md, "What the page computes").
-INPUTS = {
-    "target_share": "setting",
-    "floating": "setting",
-    "start_pt": "setting",
-    "log_peak_pt": "setting",
-    "start_cpt": "setting",
-    "carried": "setting",
-    "level_pt": "draw",
-    "base_offset": "draw",
-    "cpt_steps": "point",
-    "paced_steps": "point",
-    "learning_rate": "point",
-    "misfit_variance": "point",
-    "beyond": "point",
-    "log_level_cpt": "both",
-    "log_shift": "both",
-    "log_forward": "both",
-} | {f"reference_{quantity}": "setting" for quantity in REFERENCE}
+CHANGES = {
+    "setting": ("target_share", "floating", "start_pt", "log_peak_pt", "start_cpt", "carried"),
+    "draw": ("level_pt", "base_offset"),
+    "point": ("cpt_steps", "paced_steps", "learning_rate", "misfit_variance", "beyond"),
+    "both": ("log_level_cpt", "log_shift", "log_forward"),
+}
+INPUTS = {name: place for place, names in CHANGES.items() for name in names}
+INPUTS |= {f"reference_{quantity}": "setting" for quantity in REFERENCE}
 # What the law fills in, and where: of the last two the last point, written last, stays.
 OUTPUTS = {"mean": "k", "sd": "k", "fluctuation": "j", "own": "j"}
 # What SymPy's printer has no name for.

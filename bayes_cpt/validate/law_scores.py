@@ -16,7 +16,7 @@ import pandas as pd
 from bayes_cpt.arrays import Floats
 from bayes_cpt.errors import Problem, ProblemError
 from bayes_cpt.validate.folds import Fold
-from bayes_cpt.validate.scores import MEANS, score_points
+from bayes_cpt.validate.scores import means_of_runs, score_points
 
 STACK = "stack"
 # Draws that a stack is scored by.
@@ -25,7 +25,6 @@ DRAWS = 1000
 FEW_DRAWS = 5.0
 # What is scored, by column; of the log score more is better.
 LOG_SCORE, CRPS = "log_score", "crps"
-SCORED = (CRPS, "absolute_error", "covered_50", "covered_90", "width_90")
 # A smaller weight is none: no forecast would have a draw of it.
 SMALLEST_WEIGHT = 1e-4
 # The least log density beside the best law's of the same observation: its exponential must not be 0.
@@ -215,11 +214,6 @@ class LawScores:
         return means.unstack("method").droplevel("fold")[list(self.methods)]
 
     @property
-    def seen(self) -> list[float]:
-        """Shares of the runs' steps that fits saw; 0 for whole held-out runs."""
-        return sorted(self.log_scores["seen"].unique().tolist())
-
-    @property
     def best(self) -> str:
         """The law with the largest log score of whole runs."""
         return str(self.of_runs(LOG_SCORE)[list(self.laws)].mean().idxmax())
@@ -230,24 +224,21 @@ class LawScores:
         Returns
         -------
         DataFrame
-            Columns method, seen, weight (in the stack that is delivered), runs; log_score and crps (nats
-            per run, nats/token; means over runs), each with _difference to the best law and its _error;
-            mae, coverage_50, coverage_90 and coverage_90_error (shares); width_90.
+            Columns method, seen, weight (in the stack that is delivered); log_score (nats per run, mean
+            over runs), and for it and crps the _difference to the best law and its _error; and means over
+            runs of all scores (`bayes_cpt.validate.scores.means_of_runs`).
         """
         parts = []
-        for seen in self.seen:
-            tables = {name: self.of_runs(name, seen) for name in (LOG_SCORE, *SCORED)}
+        for seen in sorted(self.log_scores["seen"].unique()):
             columns: dict[str, Any] = {"seen": seen, "weight": pd.Series(self.weights)}
-            columns["runs"] = tables[CRPS].count()
+            columns[LOG_SCORE] = self.of_runs(LOG_SCORE, seen).mean()
             for score in (LOG_SCORE, CRPS):
-                gap = differences(tables[score], self.best)
-                columns[score] = tables[score].mean()
+                gap = differences(self.of_runs(score, seen), self.best)
                 columns |= {f"{score}_difference": gap["mean"], f"{score}_error": gap["error"]}
-            columns |= {name: tables[own].mean() for name, own in MEANS.items() if own in tables}
-            columns["coverage_90_error"] = tables["covered_90"].sem()
-            part = pd.DataFrame(columns).loc[list(self.methods)].rename_axis("method")
-            parts.append(part.reset_index())
-        return pd.concat(parts, ignore_index=True)
+            parts.append(pd.DataFrame(columns).loc[list(self.methods)])
+        means = means_of_runs(self.points, ["seen", "method"])
+        table = pd.concat(parts).rename_axis("method").reset_index()
+        return table.merge(means, on=["seen", "method"])
 
 
 def _scored_mixture(

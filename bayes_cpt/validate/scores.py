@@ -117,7 +117,7 @@ def summarize(scored: pd.DataFrame, by: Sequence[str] = ()) -> pd.DataFrame:
     """
     together = scored.assign(domain=ALL_DOMAINS)
     parts = [mean_scores(scored, [*by, "run", "domain"])]
-    for pool, mean in ((ALL_RUNS, mean_scores), (EQUAL_RUNS, _means_of_runs)):
+    for pool, mean in ((ALL_RUNS, mean_scores), (EQUAL_RUNS, means_of_runs)):
         for points in (scored, together):
             pooled = mean(points.assign(pool=pool), [*by, "pool", "domain"])
             parts.append(pooled.rename(columns={"pool": "run"}))
@@ -150,7 +150,7 @@ def by_horizon(scored: pd.DataFrame, axis: str, keys: Sequence[str] = ()) -> pd.
     return mean_scores(binned, [*keys, "horizon"])
 
 
-def _means_of_runs(scored: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
+def means_of_runs(scored: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
     """Return `mean_scores` with every run of a group weighing the same; of the points their number."""
     runs = scored.groupby([*keys, "run"], sort=False)[["loss", *MEANS.values()]].mean()
     points = scored.groupby(keys, sort=False).size()
