@@ -78,7 +78,7 @@ def _study(study: "Study", content: dict[str, Any]) -> list[Part]:
     """Return what is in a study: validation sets, bases, runs and the ranges that they cover."""
     import pandas as pd
 
-    from bayes_cpt.report.results import bases_table, runs_table, span
+    from bayes_cpt.report.results import bases_table, runs_table
     from bayes_cpt.report.words import paragraphs, sentence
 
     parts: list[Part] = [Text(f"Study {study.name}", "bold")]
@@ -89,9 +89,7 @@ def _study(study: "Study", content: dict[str, Any]) -> list[Part]:
     branches = paragraphs("check.txt", "branches", {"runs": content["runs"]})
     parts += [Text(own, "dim") for own in branches]
     covered = pd.DataFrame(content["ranges"]).T.rename_axis("phase").reset_index()
-    names = {"replay": "replay", "peak LR": "peak_learning_rate", "steps": "steps"}
-    cells = {"phase": "phase"} | {name: (own, span) for name, own in names.items()}
-    return [*parts, Table.of("ranges", covered[covered["steps"].notna()], cells)]
+    return [*parts, Table.of("ranges", covered[covered["steps"].notna()])]
 
 
 def determined(table: "pd.DataFrame", kinds: tuple[str, ...], title: str) -> Table:

@@ -52,10 +52,6 @@ def _with_refits(scores: LawScores) -> dict[str, Any]:
         "others": others,
         "whole": tables.pop(0.0),
         "tails": tables,
-        "best_after": {
-            seen: max(scores.laws, key=lambda law: rows[law][LOG_SCORE])
-            for seen, rows in tables.items()
-        },
         # The stack is to be used where no law has all the weight and it scores above the best.
         "stacked": weights[0][1] < ALONE and stack["mean"] > 0,
         "alone": scores.weights[best] >= ALONE,

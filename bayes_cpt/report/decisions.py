@@ -173,23 +173,11 @@ def _optimum(decision: Decision, interval: float) -> list[dict[str, Any]]:
 def run_words(values: RunValues, interval: float = 0.9) -> Words:
     """Return which run comes next, what it would change, and whether it pays."""
     first = values.order[0]
-    runs = {name: values.affordable.plan.run(name) for name in values.values}
-    told: dict[str, dict[str, Any]] = {
-        name: {
-            "name": name,
-            "run": short_run(run),
-            "cost": values.affordable.cost(run),
-            "worth": values.values[name],
-            "hurdle": values.hurdle(name),
-        }
-        for name, run in runs.items()
-        if name in (first, MOST_TELLING)
-    }
-    worth, hurdle = told[first]["worth"], told[first]["hurdle"]
+    worth, hurdle = values.values[first], values.hurdle(first)
     margin = worth.value - hurdle
     facts = {
         "values": values,
-        **told[first],
+        **_told(values, first),
         # None where the Monte Carlo error leaves that open.
         "pays": None if abs(margin) <= ERRORS * worth.error else bool(margin > 0),
         "hopeless": values.perfect[0] < hurdle,
@@ -197,10 +185,17 @@ def run_words(values: RunValues, interval: float = 0.9) -> Words:
         "mass": f"{100 * interval:g} %",
         "moves": _moves(values, first, interval),
         "as_good": values.as_good(first, ERRORS),
-        "telling": None if first == MOST_TELLING else told.get(MOST_TELLING),
+        "telling": _told(values, MOST_TELLING) if MOST_TELLING in values.order[1:] else None,
         "edges": edge_words(values.edges),
     }
     return render("next_run.txt", facts)
+
+
+def _told(values: RunValues, name: str) -> dict[str, Any]:
+    run = values.affordable.plan.run(name)
+    cost, worth = values.affordable.cost(run), values.values[name]
+    told = {"name": name, "run": short_run(run), "cost": cost, "worth": worth}
+    return told | {"hurdle": values.hurdle(name)}
 
 
 def _moves(values: RunValues, name: str, interval: float) -> list[str]:

@@ -11,9 +11,6 @@ from bayes_cpt.report.numbers import Estimate
 from bayes_cpt.report.tables import with_interval
 from bayes_cpt.report.words import Words, render
 
-# Outcomes that are less probable are left out.
-WORTH_A_WORD = 0.02
-
 
 def survey_words(survey: Survey, interval: float = 0.9) -> Words:
     """Return what the landmarks of a plan come to."""
@@ -89,17 +86,5 @@ def _coming_back(survey: Survey, table: pd.DataFrame) -> dict[str, Any]:
     """Return what becomes of general loss as the surveyed run gets longer."""
     ways = table[table["run"] == survey.run.name].set_index("course").to_dict("index")
     drawn_out: dict[str, Any] = ways["stretched"]
-    return drawn_out | {
-        "change": with_interval(drawn_out, "change", "change"),
-        "drawn_out": _outcomes(drawn_out),
-        "held": _outcomes(ways["held"]),
-    }
-
-
-def _outcomes(row: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return what may become of a loss as the run gets longer, the most probable first."""
-    names = ("never_rises", "returns", "never_returns")
-    likely = [{"outcome": own, "probability": row[own]} for own in names]
-    kept = [own for own in likely if own["probability"] >= WORTH_A_WORD]
-    ends = {name: row[name] for name in ("median", "lower", "upper")}
-    return [own | ends for own in sorted(kept, key=lambda own: -own["probability"])]
+    change = with_interval(drawn_out, "change", "change")
+    return {"change": change, "drawn_out": drawn_out, "held": ways["held"]}

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from bayes_cpt.report.numbers import fixed, held, left_out, listed, signed
-from bayes_cpt.report.tables import NONE, Table, columns, number, with_interval
+from bayes_cpt.report.tables import NONE, Table, columns, span, with_interval
 from bayes_cpt.report.words import notation
 
 if TYPE_CHECKING:
@@ -142,14 +142,6 @@ def runs_table(study: "Study") -> Table:
     if others:
         shown["points\nothers"] = lambda row: span([row[f"points.{name}"] for name in others])
     return Table.of("runs", rows.fillna({"base": NONE}), shown)
-
-
-def span(values: list[float] | None) -> str:
-    """Return the range of some numbers, a dash where there are none."""
-    if values is None:
-        return NONE
-    low, high = number(min(values)), number(max(values))
-    return low if low == high else f"{low} to {high}"
 
 
 def bases_table(study: "Study") -> Table:

@@ -241,8 +241,18 @@ def number(value: float | None, digits: int = 4) -> str:
     return f"{value:.0f}" if abs(value) >= 10**digits else f"{value:.{digits}g}"
 
 
+def span(values: Sequence[float]) -> str:
+    """Return the range of some numbers."""
+    low, high = number(min(values)), number(max(values))
+    return low if low == high else f"{low} to {high}"
+
+
 # How values are formatted, besides a number of digits and formats such as ".3f".
-FORMS: dict[str, Callable[[Any], str]] = {"%": lambda share: f"{100 * share:.0f} %", "text": str}
+FORMS: dict[str, Callable[[Any], str]] = {
+    "%": lambda share: f"{100 * share:.0f} %",
+    "text": str,
+    "span": span,
+}
 # Forms of a value with its interval: of columns NAME, NAME_lower, NAME_upper, or median, lower, upper.
 ENDS = ("interval", "change", "quantity", "wide", "steps")
 
