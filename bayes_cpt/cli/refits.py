@@ -122,7 +122,7 @@ def validate_forecast(
     ]
     if len(points):
         scores, horizons = scored.score_table(points), scored.horizon_table(points)
-        verdict = held_out_verdict(pooled(scores), points, refits)
+        verdict = held_out_verdict(pooled(scores), refits)
         results.tables({"scores": scores, "horizons": horizons}, "points", "refits")
         draw, untouched = bayes_cpt.plots.coverage, points["seen"].eq(0)
         if untouched.any():

@@ -29,13 +29,9 @@ def configuration(
     candidates: Candidates, row: int, block: str = "configuration", **said: Any
 ) -> str:
     """Return one configuration in words, or ``in_short`` what matters most of it."""
-    batch = candidates.schedules
-    columns = ("base", "targets", "decay_shape", "relative_peak")
-    of_schedule = ("initial", "peak", "last_rate", "warmup_steps", "decay_steps", "steps")
-    facts = {name: candidates.column(name)[row] for name in columns}
-    facts |= {name: getattr(batch, name)[row] for name in of_schedule}
-    facts["replay"] = candidates.replay[row]
-    facts["goes_on"] = np.isclose(batch.peak[row], batch.initial[row])
+    course = ("initial", "last_rate", "warmup_steps", "decay_steps", "decay_shape", "steps")
+    chosen = ("base", "replay", "targets", "peak", "relative_peak", *course)
+    facts = {name: candidates.column(name)[row] for name in chosen}
     return sentence("decide.txt", block, facts | said)
 
 

@@ -42,15 +42,14 @@ def forecast_words(bands: pd.DataFrame) -> Words:
     return render("predict.txt", facts)
 
 
-def held_out_verdict(scores: pd.DataFrame, points: pd.DataFrame, refits: pd.DataFrame) -> list[str]:
+def held_out_verdict(scores: pd.DataFrame, refits: pd.DataFrame) -> list[str]:
     """Return whether to trust the bands, how sure that is, and what would change it.
 
-    `scores` are the pooled rows of `bayes_cpt.validate.held_out.score_table`, `points` and `refits` of
-    `score_folds` there.
+    `scores` are the pooled rows of `bayes_cpt.validate.held_out.score_table`, `refits` of `score_folds`
+    there.
     """
     facts = {
         "rows": scores.to_dict("records"),
-        "runs": points.loc[points["seen"] == scores["seen"].iloc[0], "run"].nunique(),
         "short": int((~refits["trustworthy"].astype(bool)).sum()),
         "refits": len(refits),
     }
