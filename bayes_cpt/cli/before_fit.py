@@ -174,5 +174,6 @@ def prior(
     changes = (ends["quantity"] == "change").all()
     form, what = ("change", "change of the loss") if changes else ("interval", "loss")
     expected = Table.of("prior_ends", ends, plan=runs.name, what=what, form=form)
-    parts = [table, reasons, expected, *(Text(own, "yellow") for own in words.sentences)]
+    cautions = (Text(own, "yellow") for own in words.sentences)
+    parts: list[Part] = [table, reasons, expected, *cautions]
     return Answer(content, words.verdict, parts, written=[file])

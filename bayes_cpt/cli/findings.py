@@ -211,7 +211,7 @@ def landmarks(
     tables, past = found.tables(interval), found.past()
     plots, of_run, choices = bayes_cpt.plots, (found.plan, [found.run.name]), found.choices
     figures = {
-        "landmarks": lambda: plots.landmarks(found.turning, choices and choices.critical),
+        "landmarks": lambda: plots.landmarks(found.turning, choices.critical if choices else None),
         "peak_learning_rate": lambda: plots.response(found.peaks),
         "hidden_curves": lambda: plots.hidden_curves(hidden_curves(posterior, *of_run, draws)),
         "decomposition": lambda: plots.decomposition(posterior, found.plan, found.run.name),

@@ -88,14 +88,11 @@ def _count(text: str) -> float:
     return float(found[1]) * UNITS[found[2]]
 
 
-Count = Annotated[str, typer.Option()]
-
-
 @command
 def advise(
     *,
-    size: Count,
-    tokens: Count,
+    size: str,
+    tokens: str,
     base: str = "unknown",
     target: str = "far",
     batch: str | None = None,

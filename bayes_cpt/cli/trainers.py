@@ -70,12 +70,15 @@ def init(
     from bayes_cpt.study.logs.importing import start_study
 
     told = _answers(answers, logs or [], kind)
-    for name in told.logs:
-        _change(told, "LOG", name, reading)
-    for name, share in pairs("--replay", replay).items():
-        _change(told, "--replay", name, {"replay": share})
-    for name in pt or ():
-        _change(told, "--pt", name, {"phase": "pt"})
+    changes = [("LOG", name, reading) for name in told.logs]
+    shares = pairs("--replay", replay)
+    changes += [("--replay", name, {"replay": share}) for name, share in shares.items()]
+    changes += [("--pt", name, {"phase": "pt"}) for name in pt or ()]
+    for option, name, keys in changes:
+        if name not in told.logs:
+            fix = f"name one of {', '.join(told.logs) or 'the logs'}"
+            raise refused(f"{option} {name}", f"there is no log of a run {name!r}", fix)
+        told.logs[name] = [recipe.changed(**keys) for recipe in told.logs[name]]
     told.study.update(given(general=general, target=target))
     if open_base:
         told.bases[open_base] = {"known": False}
@@ -111,13 +114,6 @@ def _answers(path: Path | None, logs: Sequence[str], kind: str) -> "Answers":
         # A run that is named twice has a log for each validation set.
         told.logs.setdefault(name, []).append(Recipe(kind=kind, paths=(source,)))
     return told
-
-
-def _change(told: "Answers", option: str, name: str, keys: dict[str, Any]) -> None:
-    if name not in told.logs:
-        fix = f"name one of {', '.join(told.logs) or 'the logs'}"
-        raise refused(f"{option} {name}", f"there is no log of a run {name!r}", fix)
-    told.logs[name] = [recipe.changed(**keys) for recipe in told.logs[name]]
 
 
 @command

@@ -103,12 +103,18 @@ def watch(
     posterior = bayes_cpt.load(fit)
     planned = None if plan is None else bayes_cpt.read_plan(plan, posterior.study)
     watcher = Watcher(posterior, run, planned, level=level, interval=interval)
-    follower = following(log, kind, posterior.frame.domains, **reading)
-    looks = _Looks(watcher, follower, kept, aim, _limits(below, posterior.frame.domains))
+    limits, domains = pairs("--below", below, float), posterior.frame.domains
+    for domain, limit in limits.items():
+        if domain not in domains:
+            raise typer.BadParameter(
+                f"--below {domain}={limit:g}: name one of {', '.join(domains)}, which the fit forecasts."
+            )
+    looks = _Looks(watcher, following(log, kind, domains, **reading), kept, aim, limits)
     looks.take_up()
     for line in () if once else warning(posterior):
         written.error(line)
     status = looks.look()
+    follower = looks.follower
     if once and follower.trouble and not watcher.points:
         problem = f"nothing can be read: {follower.trouble}".rstrip(".")
         raise fail(follower.path, problem, "fix the log, or wait for it without --once")
@@ -122,17 +128,6 @@ def watch(
     if status.disagreements:
         return 1
     return OFF_TRACK if not status.on_track else int(not posterior.trustworthy)
-
-
-def _limits(given: list[str] | None, domains: tuple[str, ...]) -> dict[str, float]:
-    """Return the losses to end below, by validation set."""
-    limits = pairs("--below", given, float)
-    for domain, limit in limits.items():
-        if domain not in domains:
-            raise typer.BadParameter(
-                f"--below {domain}={limit:g}: name one of {', '.join(domains)}, which the fit forecasts."
-            )
-    return limits
 
 
 @dataclass

@@ -150,11 +150,11 @@ def beside(axes: Axes, text: str, place: float, x: float | None = None, **option
 
 
 def by_set(
-    domains: Sequence[str], width: float, height: float, title: str, rows: int = 1
+    domains: Sequence[str], width: float, height: float, title: str, rows: int = 1, **shared: Any
 ) -> tuple[Figure, Any]:
     """Return a figure with a column of panels per validation set, its name above in its colour."""
     figure = new_figure(width * len(domains), height, title)
-    grid = figure.subplots(rows, len(domains), squeeze=False)
+    grid = figure.subplots(rows, len(domains), squeeze=False, **shared)
     for index, (panel, domain) in enumerate(zip(grid[0], domains, strict=True)):
         panel.set_title(f"validation set: {domain}", color=colour(index), fontweight="bold")
     return figure, grid

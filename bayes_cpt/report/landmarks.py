@@ -16,6 +16,8 @@ def survey_words(survey: Survey, interval: float = 0.9) -> Words:
     """Return what the landmarks of a plan come to."""
     tables, turning = survey.tables(interval), survey.turning
     general, target = (str(name) for name in survey.peaks.draws["domain"].to_numpy())
+    of_run = tables["turning_length"].set_index("run").loc[[survey.run.name]]
+    ways = of_run.set_index("course").to_dict("index")
     noted = (turning.draws[name].to_numpy() for name in ("run", "outside"))
     facts = {
         "survey": survey,
@@ -26,7 +28,10 @@ def survey_words(survey: Survey, interval: float = 0.9) -> Words:
             domain: Estimate.of(survey.lift.sel(domain=domain).to_numpy(), interval).plain
             for domain in (target, general)
         },
-        "back": _coming_back(survey, tables["turning_length"]),
+        # What becomes of general loss as the surveyed run gets longer.
+        "change": with_interval(ways["stretched"], "change", "change"),
+        "drawn_out": ways["stretched"],
+        "held": ways["held"],
         "outside": {run: note for run, note in zip(*noted, strict=True) if note},
         "beyond": (tables["turning_length"]["median"] > turning.longest).any(),
         # Of bases of known history.
@@ -62,7 +67,8 @@ def _loss_potential(choices: Choices, interval: float) -> dict[str, Any]:
     ways = {"direct": choices.direct, "rewarmed": choices.rewarmed}
     # Each from the base that is annealed the furthest.
     return ends | {
-        name: _differences(own, own.draws["value"].min(), interval) for name, own in ways.items()
+        name: _differences(own, float(own.draws["value"].min()), interval)
+        for name, own in ways.items()
     }
 
 
@@ -80,11 +86,3 @@ def _peaks(
         "changes": _differences(survey.peaks, half, interval),
         "lowest": [own.loc[own["best"].idxmax()] for own in rows],
     }
-
-
-def _coming_back(survey: Survey, table: pd.DataFrame) -> dict[str, Any]:
-    """Return what becomes of general loss as the surveyed run gets longer."""
-    ways = table[table["run"] == survey.run.name].set_index("course").to_dict("index")
-    drawn_out: dict[str, Any] = ways["stretched"]
-    change = with_interval(drawn_out, "change", "change")
-    return {"change": change, "drawn_out": drawn_out, "held": ways["held"]}

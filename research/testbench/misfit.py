@@ -12,7 +12,7 @@ from bayes_cpt.forecast.bands import bands
 from bayes_cpt.forecast.quality import DRAWS, residuals
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.plots import panels
-from bayes_cpt.plots.style import GREY, INK, PALETTE, colour, dress, new_figure, styled
+from bayes_cpt.plots.style import GREY, INK, PALETTE, colour, dress, styled
 from bayes_cpt.study.ranges import SLACK
 from bayes_cpt.study.runs import Run
 from bayes_cpt.study.study import Study
@@ -108,13 +108,11 @@ def draw_residuals(posterior: Posterior, study: Study | None = None) -> Figure:
     widths = bands(posterior, study, at=points, interval=0.9, draws=DRAWS)
     widths["half"] = 0.5 * (widths["upper"] - widths["lower"])
     domains = posterior.frame.domains
-    figure = new_figure(4.2 * len(domains), 5.4)
-    grid = figure.subplots(2, len(domains), squeeze=False, sharey="row")
+    figure, grid = panels.by_set(domains, 4.2, 5.4, "", 2, sharey="row")
     for i, domain in enumerate(domains):
         measured = table[table["domain"] == domain]
         _draw_runs(grid[0, i], measured, widths[widths["domain"] == domain], i)
         _draw_stages(grid[1, i], measured, i)
-        panels.name_set(grid[0, i], domain, i)
     grid[0, 0].set_ylabel("measured less expected\n(nats/token)")
     grid[1, 0].set_ylabel("mean over runs\n(nats/token)")
     dashed = panels.line(GREY, linestyle="--", linewidth=0.8)
