@@ -88,8 +88,7 @@ def unique_steps(study: "Study") -> float:
         problem = "the law discounts repeated tokens, and nothing says how many unique ones exist"
         fix = "add unique_tokens = { target = ... } and tokens_per_step, or use --model cpt-replay"
         raise StudyError.at(place, problem, fix)
-    tokens = {run.name: study.resources.of_run(run).tokens_per_step for run in study.continual_runs}
-    sizes = sorted({float(count) for count in tokens.values() if count is not None})
+    sizes = sorted({batch.tokens for batch in batches_of(study) if batch.tokens is not None})
     if study.tokens_per_step is not None and not sizes:
         sizes = [study.tokens_per_step]
     if not sizes or not np.isclose(sizes[0], sizes[-1], rtol=ALIKE):

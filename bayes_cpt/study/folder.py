@@ -145,9 +145,8 @@ class Settings(Check):
             problem = "the run has both a schedule and lr_log"
             check.add("key lr_log", problem, "keep only one of the two")
         elif logged and self.logs is not None and name not in self.logs:
-            problem = "no usable learning rate of this run is in lr.csv"
             fix = "add rows run, step, lr for it beside study.toml, or give a schedule"
-            check.add("key lr_log", problem, fix)
+            check.add("key lr_log", "no usable learning rate of this run is in lr.csv", fix)
         elif logged:
             schedule = self.logs[name].scaled(self.unit) if self.logs else None
         elif "schedule" in keys:

@@ -231,8 +231,7 @@ def _outside_targets(study: Study, run: Run) -> list[str]:
             notes.append(f"target {name}, on which no studied run trains")
         elif share > most * SLACK:
             notes.append(f"{share:g} of target {name}, studied up to {most:g}")
-    mixed = len(run.mixture) > 1
-    if mixed and not any(len(other.mixture) > 1 for other in study.continual_runs):
+    if len(run.mixture) > 1 and all(len(own.mixture) < 2 for own in study.continual_runs):
         notes.append("a mixture of targets, which no studied run has")
     return notes
 

@@ -73,9 +73,8 @@ class Segment:
             problem = f"a constant segment starts at {self.start:g} and ends at {self.end:g}"
             check.add("key end", problem, "make start and end equal, or write shape = linear")
         if rates_fine and self.shape == "exponential" and not (self.start > 0 and self.end > 0):
-            problem = "an exponential segment cannot start or end at 0"
             fix = "end it at a small positive learning rate, or choose another shape"
-            check.add("key end", problem, fix)
+            check.add("key end", "an exponential segment cannot start or end at 0", fix)
         check.raise_problems()
         for key, kind in (("steps", int), ("start", float), ("end", float)):
             object.__setattr__(self, key, kind(getattr(self, key)))

@@ -225,8 +225,7 @@ class TableCheck(Check):
                 self.add(self.place(label), problem, with_point if decimal else fix)
             good &= fine
             converted[column] = values
-        table = pd.DataFrame(converted, index=self.table.index)[good]
-        return table.astype({"step": "int64"})
+        return pd.DataFrame(converted, index=self.table.index)[good].astype({"step": "int64"})
 
     def duplicates(self, table: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
         """Note rows that repeat the keys of an earlier row; return the table without them."""

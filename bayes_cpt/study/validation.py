@@ -83,7 +83,7 @@ def examine(
         Whether the losses are rows of a study, in their order: these are not looked at again.
     """
     origin, losses = parts.origin, parts.losses
-    if not losses.index.is_unique:
+    if losses.index.nlevels > 1 or not losses.index.is_unique:
         # Tables put together without renumbering: a label would name several rows.
         losses = losses.reset_index(drop=True)
     table = TableCheck(losses, origin.losses)

@@ -104,14 +104,12 @@ class StepAxis:
         best = max(found[rank], key=lambda name: (self.cells.given([name]) & measured).sum())
         for other in (name for name in found[rank] if name != best):
             pairs = zip(self.cells.column(best), self.cells.column(other), strict=True)
-            for row, cells in zip(self.cells.rows, pairs, strict=True):
-                if None not in cells and as_number(cells[0]) != as_number(cells[1]):
-                    raise fail(
-                        row.place,
-                        f"two columns could be the step: {best} is {cells[0]} and {other} is {cells[1]}",
-                        f"say which, --step {best} or --step {other}; where it counts micro-batches, "
-                        "--step-unit micro-batches --per-step N too, N being the gradient accumulation",
-                    )
+            for row, (one, two) in zip(self.cells.rows, pairs, strict=True):
+                if None not in (one, two) and as_number(one) != as_number(two):
+                    problem = f"two columns could be the step: {best} is {one} and {other} is {two}"
+                    fix = f"say which, --step {best} or --step {other}; where it counts micro-batches, "
+                    fix += "--step-unit micro-batches --per-step N too, N being the gradient accumulation"
+                    raise fail(row.place, problem, fix)
         if rank == "calls":
             self._check_calls(best)
             said = f"steps are W&B's {best}: right only if wandb.log was given the step"

@@ -412,8 +412,7 @@ def _new_sets(
         named, own = study.get(key), given.get(key)
         if named is not None and own is not None and own not in _several(named):
             problem = f"the {key} validation set of the study is {named!r}"
-            fix = "leave the option out, or correct study.toml"
-            raise fail(f"--{key} {own}", problem, fix)
+            raise fail(f"--{key} {own}", problem, "leave the option out, or correct study.toml")
         called = own or _called(key, domains)
         if named is None and called is not None:
             found[key] = called

@@ -29,10 +29,8 @@ PLACEHOLDER = re.compile(r"\{([A-Za-z_]\w*)\}")
 PAIR = re.compile(rf"([\w./()-]+)\s*[:=]\s*({NUMBER})")
 # As programs end one: what is cut within a number ends otherwise.
 WHOLE_NUMBER = re.compile(r"\d+(?:\.\d+)?(?:[eE][-+]?\d+)?")
-# A validation loss in a line, whatever program wrote it.
-TELLS_LOSS = re.compile(
-    rf"\b(?:val|eval|test)\w*[ _/-]loss\b[^,;|]*?[ :=]\s*{NUMBER}", re.IGNORECASE
-)
+# A validation loss in a line in lower case, whatever program wrote it.
+TELLS_LOSS = re.compile(rf"\b(?:val|eval|test)\w*[ _/-]loss\b[^,;|]*?[ :=]\s*{NUMBER}")
 STEP, NEXT_STEP, TOTAL, MICRO = "step", "next_step", "total", "micro"
 # What to do about a log of no known program.
 BY_PATTERN = (
@@ -76,9 +74,8 @@ class Format(Strict):
         lines = []
         for pattern in patterns:
             if not PLACEHOLDER.search(pattern):
-                problem = "it has no {name} for a number"
                 fix = "write it as in --pattern 'step {step} ... val loss {val_loss}'"
-                raise fail(f"--pattern {pattern!r}", problem, fix)
+                raise fail(f"--pattern {pattern!r}", "it has no {name} for a number", fix)
             pieces = [re.escape(piece.strip()) for piece in re.split(r"\.\.\.|…", pattern)]
             text = ".*?".join(re.sub(r"(?:\\ )+", r"\\s+", piece) for piece in pieces)
             lines.append(text.replace(r"\{", "{").replace(r"\}", "}"))

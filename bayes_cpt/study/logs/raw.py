@@ -87,13 +87,6 @@ class RawLog:
     stated: dict[str, Any] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)  # what was assumed or left out while reading
 
-    def extend(self, other: "RawLog") -> None:
-        """Add a log of the same run that was written later."""
-        self.rows += other.rows
-        self.counter = self.counter or other.counter
-        self.stated |= other.stated
-        self.notes += [note for note in other.notes if note not in self.notes]
-
 
 class Cells:
     """The cells of some rows by the name of their series; empty ones are None.

@@ -47,9 +47,13 @@ def read_logs(kind: str, paths: Iterable[str], patterns: Sequence[str] = ()) -> 
     logs = [_read(kind, path, patterns) for path in paths]
     if not logs:
         raise fail("PATH", "no log is named", "name at least one file or folder")
-    for other in logs[1:]:
-        logs[0].extend(other)
-    return logs[0]
+    log, *later = logs
+    for other in later:
+        log.rows += other.rows
+        log.counter = log.counter or other.counter
+        log.stated |= other.stated
+        log.notes += [note for note in other.notes if note not in log.notes]
+    return log
 
 
 def _read(kind: str, name: str, patterns: Sequence[str]) -> RawLog:
@@ -78,9 +82,8 @@ def kind_of(path: Path) -> str:
         for kind, pattern in FOLDERS.items():
             if next(path.rglob(pattern), None) is not None:
                 return kind
-        problem = "it is no Trainer's or TensorBoard folder"
         fix = "name the log: the printed text, or a table (csv, jsonl, parquet) as of W&B or MLflow"
-        raise fail(str(path), problem, fix)
+        raise fail(str(path), "it is no Trainer's or TensorBoard folder", fix)
     for form in formats().values():
         if plain.suffix in form.endings:
             raise fail(str(path), f"this is {form.program}", form.instead)
@@ -450,8 +453,7 @@ def _read_events(log: RawLog, file: Path, below: str) -> None:
                 log.notes.append(f"{place}: it is cut off and was left out")
                 return
             problem = f"the file is damaged: {' '.join(str(error).split())[:200]}"
-            fix = "copy it again from where it was written"
-            raise fail(place, problem, fix) from None
+            raise fail(place, problem, "copy it again from where it was written") from None
         for value in event.summary.value:
             found = np.array([value.simple_value])
             if value.WhichOneof("value") != "simple_value":

@@ -228,8 +228,7 @@ class _Cleaning:
             raise fail(self.raw.source, problem, fix)
         if len(set(domains.values())) < len(domains):
             problem = f"two series are of one validation set: {', '.join(domains)}"
-            fix = "say which are meant, --loss SERIES=SET for each"
-            raise fail(self.raw.source, problem, fix)
+            raise fail(self.raw.source, problem, "say which are meant, --loss SERIES=SET for each")
         said = ", ".join(f"{series} is {domain}" for series, domain in domains.items())
         self._say(f"validation sets by the names of the series: {said}")
         no_set = naming.PATTERNS["no_set"]
@@ -306,8 +305,7 @@ class _Cleaning:
             none = [f"{str(cells[i]).strip()!r} ({own[i].place})" for i in wrong]
             if none and len(none) == len(given):
                 problem = f"no cell of {name} holds a number, as this one, {none[0]}"
-                fix = "write numbers, or name another series"
-                self.check.add(own[0].place, problem, fix)
+                self.check.add(own[0].place, problem, "write numbers, or name another series")
             elif none:
                 said = f"{len(none)} cells of {name} hold no number and were left out"
                 self.notes.append(f"{said}: {', '.join(none[:SHOWN])}")

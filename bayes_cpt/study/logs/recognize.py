@@ -245,19 +245,11 @@ def _pieces(logged: _Logged, first: int, before: _Piece | None) -> list[_Piece] 
         starts = _starts(logged, first, before)
         candidates = [
             *_cosines(logged, first, starts, before),
-            *(
-                piece
-                for start in starts[:MOST_BREAKS]
-                for piece in _lines(logged, first, start, before)
-            ),
+            *_lines(logged, first, starts[:MOST_BREAKS], before),
         ]
         if not candidates or len(pieces) == MOST_PIECES:
             return None
-        # Of equally long ones that which begins where the last one ends, else the simplest.
-        best = max(
-            candidates,
-            key=lambda piece: (piece.last, _joins(logged, before, piece), -round(piece.misfit, 3)),
-        )
+        best = max(candidates, key=partial(_rank, logged, before))
         if before is None:
             best = _with_round_peak(logged, best)
         else:
@@ -278,9 +270,11 @@ def _join(logged: _Logged, first: int, start: int, before: _Piece | None) -> _Jo
     return before.ended(start).end_rate, tolerance
 
 
-def _joins(logged: _Logged, before: _Piece | None, piece: _Piece) -> bool:
+def _rank(logged: _Logged, before: _Piece | None, piece: _Piece) -> tuple[int, bool, float]:
+    """Return how good a piece is: long, going on from the one before, and near what is logged."""
     join = _join(logged, piece.first, piece.start, before)
-    return join is not None and abs(join[0] - piece.start_rate) <= join[1]
+    joins = join is not None and abs(join[0] - piece.start_rate) <= join[1]
+    return piece.last, joins, -round(piece.misfit, 3)
 
 
 def _with_round_peak(logged: _Logged, piece: _Piece) -> _Piece:
@@ -307,25 +301,26 @@ def _starts(logged: _Logged, first: int, before: _Piece | None) -> range:
     return range(max(int(logged.steps[first - 1]), before.start + 1), int(logged.steps[first]))
 
 
-def _lines(logged: _Logged, first: int, start: int, before: _Piece | None) -> Iterator[_Piece]:
-    """Yield what each shape but a cosine explains from a point on, if it begins after step `start`."""
+def _lines(logged: _Logged, first: int, starts: range, before: _Piece | None) -> Iterator[_Piece]:
+    """Yield what each shape but a cosine explains from a point on, by the step after which it begins."""
     steps, rates, tolerance = logged.steps, logged.rates, logged.tolerance
-    join = _join(logged, first, start, before)
-    last = _longest(
-        steps.size, first, lambda end: bool(np.ptp(rates[first:end]) <= tolerance[first:end].max())
-    )
-    if last - first >= 2 or (join is not None and abs(join[0] - rates[first]) <= join[1]):
-        rate = float(rates[first])
-        end = max(int(steps[last - 1]), start + 1)
-        yield _Piece("constant", first, last, start, end, rate, rate)
-    for shape in ("linear", "exponential", "one_minus_sqrt"):
+    widest = np.maximum.accumulate(tolerance[first:])
+    moves = np.maximum.accumulate(rates[first:]) - np.minimum.accumulate(rates[first:]) > widest
+    level = first + (int(np.argmax(moves)) or moves.size)
+    rate = float(rates[first])
 
-        def line(last: int, shape: str = shape) -> _Piece:
-            return _fitted(shape, logged, first, last, start, int(steps[last - 1]), join)
+    def line(shape: str, start: int, join: _Join, last: int) -> _Piece:
+        return _fitted(shape, logged, first, last, start, int(steps[last - 1]), join)
 
-        piece = line(_longest(steps.size, first, lambda last: line(last).misfit <= 1.0))
-        if piece.end > start and _explains(piece, logged, join):
-            yield piece
+    for start in starts:
+        join = _join(logged, first, start, before)
+        if level - first >= 2 or (join is not None and abs(join[0] - rate) <= join[1]):
+            end = max(int(steps[level - 1]), start + 1)
+            yield _Piece("constant", first, level, start, end, rate, rate)
+        for shape in ("linear", "exponential", "one_minus_sqrt"):
+            piece = _longest(partial(line, shape, start, join), steps.size, first)
+            if piece.end > start and _explains(piece, logged, join):
+                yield piece
 
 
 def _cosines(logged: _Logged, first: int, starts: range, before: _Piece | None) -> Iterator[_Piece]:
@@ -406,15 +401,16 @@ def _explains(piece: _Piece, logged: _Logged, join: _Join) -> bool:
     return piece.misfit <= 1.0 and points >= 2 + SPARE_POINTS and low >= -widest and moved > widest
 
 
-def _longest(size: int, first: int, fits: Callable[[int], bool]) -> int:
-    """Return the end of the longest stretch from `first` that `fits`, by doubling and halving."""
+def _longest(fit: Callable[[int], _Piece], size: int, first: int) -> _Piece:
+    """Return the longest piece from `first` that fits, by doubling and halving."""
     last, step = first + 1, 2
-    while last < size and fits(reach := min(first + step, size)):
+    while last < size and fit(reach := min(first + step, size)).misfit <= 1.0:
         last, step = reach, 2 * step
-    if last == size:
-        return size
-    # From the first end beyond `last` that does not fit.
-    return bisect_left(range(reach), True, lo=last + 1, key=lambda end: not fits(end)) - 1
+    if last < size:
+        # From the first end beyond `last` that does not fit.
+        ends = range(reach)
+        last = bisect_left(ends, True, lo=last + 1, key=lambda end: fit(end).misfit > 1.0) - 1
+    return fit(last)
 
 
 def _cosine_ends(logged: _Logged, first: int) -> Iterator[tuple[int, int]]:
