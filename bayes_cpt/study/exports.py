@@ -69,15 +69,13 @@ def training_arguments(run: Run) -> dict[str, Any]:
         problem = "Hugging Face's schedulers cannot follow this schedule"
         fix = "export it for torch, whose LambdaLR takes any, or plan warm-up, stable, decay"
         raise StudyError.at(f"run {run.name}", problem, fix)
-    arguments: dict[str, Any] = {
+    return {
         "learning_rate": parts.peak,
         "max_steps": run.schedule.steps,
         "warmup_steps": parts.warmup,
         "lr_scheduler_type": kind,
+        **({"lr_scheduler_kwargs": options} if options else {}),
     }
-    if options:
-        arguments["lr_scheduler_kwargs"] = options
-    return arguments
 
 
 def warmup_departure(run: Run) -> str:

@@ -314,9 +314,8 @@ class Schedule:
         steps = 0
         for segment in self.segments:
             if isinstance(segment, LoggedSegment):
-                rates = segment.learning_rates()
-                rises = np.diff(rates) > 0
-                stretch = rates.size if rises.all() else int(np.argmin(rises)) + 1
+                falls = np.diff(segment.learning_rates(), append=-np.inf) <= 0
+                stretch = int(np.argmax(falls)) + 1
                 return steps + (stretch if stretch > 1 else 0)
             if not segment.rises:
                 break

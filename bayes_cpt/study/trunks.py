@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Sequence
 from dataclasses import fields, replace
-from weakref import WeakKeyDictionary
+from functools import lru_cache
 
 import numpy as np
 
@@ -21,9 +21,8 @@ FEWEST_EQUAL = 2
 # A log begins just after a step if it does within so many gaps of the trunk's log.
 MOST_GAPS = 2.0
 FEWEST_BEFORE = 5
-# A fit, its forecasts and its tables all ask of one study; None where it has no more branches than it says.
-_BRANCHING: "WeakKeyDictionary[Study, Study | None]" = WeakKeyDictionary()
-
+# A fit, its forecasts and its tables all ask of one study, a page of a few.
+KEPT = 8
 
 # Rising steps and the losses there, nats/token.
 type Measured = tuple[Ints, Floats]
@@ -71,11 +70,10 @@ def with_found_branches(study: Study) -> Study:
     another one was started from there. A forecast knows only of branches that somebody names: where a run
     will part cannot be seen from its losses.
     """
-    if study not in _BRANCHING:
-        _BRANCHING[study] = _branching(study)
-    return _BRANCHING[study] or study
+    return _branching(study) or study
 
 
+@lru_cache(maxsize=KEPT)
 def _branching(study: Study) -> Study | None:
     """Return a study with the branches that its losses show; None where they show none."""
     runs: list[Run] = []
