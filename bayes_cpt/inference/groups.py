@@ -20,8 +20,6 @@ from bayes_cpt.study.batches import Batch
 
 # Sets the draws of new groups apart from all that is drawn with the seed of the fit.
 STREAM = 7
-# What is sampled of the size of a shift: B is in proportion to it.
-SHIFT_SIZES = ("shift_size", "shift_share")
 
 
 @dataclass(frozen=True)
@@ -90,10 +88,8 @@ class RunGroups:
                 members = frame.members(info.dims)
                 places = [i for i, member in enumerate(members) if member.domain in domains]
                 kept[name] = found[name][:, places]
-        for name in SHIFT_SIZES:
-            if name in kept:
-                place = frame.domains.index(str(self.target))
-                kept[name][:, 0] *= found["forgetting_factor"][:, place]
+        place = frame.domains.index(str(self.target))
+        kept["shift_share"][:, 0] *= found["forgetting_factor"][:, place]
         return kept
 
 

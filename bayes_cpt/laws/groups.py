@@ -223,7 +223,7 @@ class Batches:
 
         rate, usual_rate = both("shift_rate")
         exponent, usual_exponent = both("shift_exponent")
-        size, usual_size = both("shift_share" if "shift_share" in parameters else "shift_size")
+        size, usual_size = both("shift_share")
         # How much of its limit the shift has reached at the reference.
         now = shift_progress(rate, 1.0, exponent, xp)
         before = shift_progress(usual_rate, 1.0, usual_exponent, xp)

@@ -41,7 +41,7 @@ def effective_share(repeats: Any, constant: Any, xp: Any) -> Any:
 
 
 # What each batch of a study has for itself, where the law compares them (App. F).
-OF_BATCH = ("shift_share", "shift_size", "shift_rate", "shift_exponent")
+OF_BATCH = ("shift_share", "shift_rate", "shift_exponent")
 # c of the saturating factor: runs at a few replay ratios tell delta and k, and c only beside them.
 BEND = 16.0
 # Where the power factor is sampled: a ratio that practitioners use, between pure target and half.
@@ -94,9 +94,6 @@ class Shift:
         none, exponential, saturating or power, per validation set.
     replay_rate : bool
         Whether omega is sampled.
-    relative : bool
-        Whether the size of the change is sampled as a share of the loss at the reference: no prior then
-        expects a validation set of a low loss to fall below 0.
     repeated_tokens : bool
         Whether the forward area counts repeated target tokens for less (`effective_share`).
     batches : bool
@@ -115,7 +112,6 @@ class Shift:
     replay_factors: tuple[str, ...]
     replay_rate: bool = False
     unknown_base: bool = False
-    relative: bool = False
     repeated_tokens: bool = False
     batches: bool = False
     replay_dilution: bool = False
@@ -130,10 +126,9 @@ class Shift:
         """Return size and shape of the shift at the reference, and of the replay factor."""
         gain = " and what more forward area gains" if self.unknown_base else ""
         meaning = f"|shift| at replay 0 and the reference CPT forward area{gain}"
-        size = {"shift_size": Parameter(meaning, "nats/token")}
-        if self.relative:
-            size = {"shift_share": Parameter(f"{meaning}, as a share of the reference loss")}
-        parameters = size | {
+        # In nats, a prior wide enough for far targets takes the low losses of large models below 0.
+        parameters = {
+            "shift_share": Parameter(f"{meaning}, as a share of the reference loss"),
             "shift_rate": Parameter("E times the reference CPT forward area"),
         }
         if self.repeated_tokens:
@@ -171,9 +166,7 @@ class Shift:
             parameters["replay_rate"] = Parameter("omega, how replay speeds the shift up")
         if self.batches:
             parameters |= {
-                name: replace(parameters[name], dims="batch_domain")
-                for name in OF_BATCH
-                if name in parameters
+                name: replace(parameters[name], dims="batch_domain") for name in OF_BATCH
             }
         return parameters
 
@@ -303,10 +296,8 @@ def shift_size(parameters: Values, xp: Any) -> Any:
     Parameters
     ----------
     parameters : mapping
-        Sampled values: shift_size, or shift_share and reference_loss.
+        Sampled values: shift_share and reference_loss.
     """
-    if "shift_share" not in parameters:
-        return parameters["shift_size"]
     level = parameters["reference_loss"]
     # A prior may have levels below 0; the sign of the shift is that of the validation set all the same.
     return parameters["shift_share"] * xp.maximum(level, -level)

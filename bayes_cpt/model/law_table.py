@@ -69,8 +69,6 @@ class LawTable(Strict):
         nu: the memory fades with the learning rate to this power; 0 counts steps.
     shift_power : bool
         Whether rho_s, the power of the learning rate in the forward area of the shift, is a parameter.
-    shift_share : bool
-        Whether the size of the shift is sampled as a share of the reference loss, not in nats.
     repeated_tokens : bool
         Whether target tokens seen before count for less in the shift; the study then says its unique tokens
         (docs/data-and-cost.md).
@@ -98,7 +96,6 @@ class LawTable(Strict):
     count_warmup: bool = False
     memory_clock: float = Field(default=0.0, ge=0, le=2)
     shift_power: bool = False
-    shift_share: bool = False
     repeated_tokens: bool = False
     model_size: bool = False
     batches: bool = False
@@ -181,7 +178,6 @@ class LawTable(Strict):
                 tuple(getattr(self.replay_factor, role) for role in roles),
                 self.replay_rate,
                 self.unknown_base,
-                self.shift_share,
                 self.repeated_tokens,
                 self.batches,
                 self.replay_dilution,

@@ -71,7 +71,8 @@ SHIFT = Shift((1.0, -1.0), ("power", "exponential"), replay_rate=True)
 POSITIVE = st.floats(0.01, 5.0)
 SHIFT_PARAMETERS = st.fixed_dictionaries(
     {
-        "shift_size": st.tuples(POSITIVE, POSITIVE),
+        "reference_loss": st.tuples(POSITIVE, POSITIVE),
+        "shift_share": st.tuples(POSITIVE, POSITIVE),
         "shift_rate": st.tuples(st.floats(0.1, 1e4), st.floats(0.1, 1e4)),
         "shift_exponent": st.tuples(st.floats(0.02, 3.0), st.floats(0.02, 3.0)),
         "replay_onset": st.tuples(st.floats(1.0, 2e3)),
@@ -111,7 +112,8 @@ def test_shift_at_the_reference_is_its_size_and_sign(drawn: dict[str, Any]) -> N
     coefficients = SHIFT.coefficients(arrays(drawn), REFERENCE, np)
     for domain, sign in enumerate((1.0, -1.0)):
         found = SHIFT.loss(hand_points(forward_cpt=4.0), of_domain(coefficients, domain), np)
-        assert found[0] == pytest.approx(sign * drawn["shift_size"][domain], rel=1e-9)
+        size = drawn["shift_share"][domain] * drawn["reference_loss"][domain]
+        assert found[0] == pytest.approx(sign * size, rel=1e-9)
     np.testing.assert_allclose(coefficients["E"] * 4.0, drawn["shift_rate"], rtol=1e-12)
     np.testing.assert_allclose(coefficients["beta"], drawn["shift_exponent"])
 
@@ -177,7 +179,8 @@ def test_saturating_factor_is_its_closed_form(exponent: float, expected: Any) ->
 
 LASTING = replace(REFERENCE, unique_steps=1000.0)
 OF_REPEATS = {
-    "shift_size": np.array([0.3, 0.5]),
+    "reference_loss": np.array([1.0, 1.0]),
+    "shift_share": np.array([0.3, 0.5]),
     "shift_rate": np.array([5.0, 40.0]),
     "shift_exponent": np.array([0.2, 0.3]),
     "repeat_constant": np.array([15.0, 4.0]),
@@ -319,7 +322,8 @@ def test_a_size_has_its_own_level_and_gain() -> None:
 AREAS = np.array([0.5, 4.0, 9.0])
 # Of three batches on each of two validation sets.
 OF_BATCHES = {
-    "shift_size": np.array([0.3, 0.4, 0.2, 0.6, 0.5, 0.7]),
+    "reference_loss": np.array([1.0, 1.0]),
+    "shift_share": np.array([0.3, 0.4, 0.2, 0.6, 0.5, 0.7]),
     "shift_rate": np.array([20.0, 12.0, 55.0, 300.0, 200.0, 150.0]),
     "shift_exponent": np.array([0.4, 0.44, 0.3, 0.2, 0.3, 0.15]),
 }
@@ -343,7 +347,8 @@ def test_a_batch_has_the_law_whose_parameters_are_its_own(batch: int, domain: in
         target_share=0.7,
     )
     together, alone = law_of(3), law_of(1)
-    single = {name: values[[batch, 3 + batch]] for name, values in OF_BATCHES.items()}
+    rows = [batch, 3 + batch]
+    single = {k: values[rows] if values.size > 2 else values for k, values in OF_BATCHES.items()}
     found, expected = (
         each.loss(points, gather(points, each.coefficients(values, np), np), np)
         for each, values in ((together, OF_BATCHES), (alone, single))
