@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from bayes_cpt.checks import Check, unknown
-from bayes_cpt.errors import Problem, StudyError
+from bayes_cpt.errors import StudyError
 from bayes_cpt.files import beside
 from bayes_cpt.strict import checked
 from bayes_cpt.study import validation
@@ -90,8 +90,7 @@ class Settings(Check):
         entries = tables.get(name, {})
         if isinstance(entries, dict):
             return entries
-        fix = f"write a table [{name}.NAME] for each"
-        self.add(f"table {name}", f"{name} is {entries!r}", fix)
+        self.add(f"table {name}", f"{name} is {entries!r}", f"write a table [{name}.NAME] for each")
         return {}
 
     def _trunks_first(self, entries: dict[str, Any]) -> dict[str, Any]:
@@ -130,6 +129,30 @@ class Settings(Check):
                 for problem in check.problems
             ]
         return built
+
+    def complete(self, fitted: Study) -> None:
+        """Fill what a plan leaves out from the fitted study; note where the two contradict."""
+        for key in ("general", "target"):
+            theirs = getattr(fitted, key)
+            theirs = list(theirs) if isinstance(theirs, tuple) else theirs
+            if self.study.setdefault(key, theirs) != theirs:
+                problem = f"{key} is {self.study[key]!r} but {theirs!r} in the fitted study"
+                fix = f"write {theirs!r} or leave the key out"
+                self.add(f"table study, key {key}", problem, fix)
+        for key in RESOURCE_KEYS:
+            self.study.setdefault(key, getattr(fitted, key))
+        theirs_by_name = {base.name: base for base in fitted.bases}
+        for base in self.bases:
+            if base.name in theirs_by_name and not _same_base(base, theirs_by_name[base.name]):
+                problem = f"the base {base.name!r} of the fitted study has another schedule"
+                fix = "give it the same schedule, leave the table out, or choose another name"
+                self.add(f"base {base.name}", problem, fix)
+        of_plan = {base.name for base in self.bases} | self.malformed
+        wanted = {run.base for run in self.runs if run.base} - of_plan
+        if not wanted <= set(theirs_by_name):
+            # An unknown name is answered with all that there are.
+            wanted = set(theirs_by_name)
+        self.bases += [theirs_by_name[name] for name in theirs_by_name if name in wanted - of_plan]
 
     def _schedule(self, check: Check, table: dict[str, Any]) -> Schedule | None:
         schedule = check.run("", Schedule.from_toml, table["schedule"])
@@ -289,13 +312,10 @@ def _read(path: Path, *, is_plan: bool, fitted: Study | None, aside: Collection[
     settings = Settings(tables, logs, fitted.runs if fitted else ())
     if is_plan:
         settings.study.setdefault("name", path.stem)
-    check.problems = [
-        *(problem.within(str(settings_path)) for problem in settings.problems),
-        *check.problems,
-        *(_complete(settings, fitted, str(settings_path)) if fitted else ()),
-    ]
-    settings.study.setdefault("description", "")
-    of_study: dict[str, Any] = {key: settings.study.get(key) for key in OF_STUDY}
+    if fitted:
+        settings.complete(fitted)
+    check.problems = [own.within(str(settings_path)) for own in settings.problems] + check.problems
+    of_study: dict[str, Any] = {**dict.fromkeys(("name", "general", "target")), **settings.study}
     parts = validation.Parts(
         **of_study,
         bases=tuple(settings.bases),
@@ -339,33 +359,6 @@ def _read_logs(folder: Path | None, names: list[str]) -> dict[str, Schedule]:
         schedules[str(name)] = Schedule.from_log(rows["step"], rows["lr"])
     check.raise_problems()
     return schedules
-
-
-def _complete(settings: Settings, fitted: Study, place: str) -> list[Problem]:
-    """Fill what a plan leaves out from the fitted study; return where the two contradict."""
-    check = Check()
-    for key in ("general", "target"):
-        theirs = getattr(fitted, key)
-        theirs = list(theirs) if isinstance(theirs, tuple) else theirs
-        if settings.study.setdefault(key, theirs) != theirs:
-            problem = f"{key} is {settings.study[key]!r} but {theirs!r} in the fitted study"
-            fix = f"write {theirs!r} or leave the key out"
-            check.add(f"{place}, table study, key {key}", problem, fix)
-    for key in RESOURCE_KEYS:
-        settings.study.setdefault(key, getattr(fitted, key))
-    theirs_by_name = {base.name: base for base in fitted.bases}
-    for base in settings.bases:
-        if base.name in theirs_by_name and not _same_base(base, theirs_by_name[base.name]):
-            problem = f"the base {base.name!r} of the fitted study has another schedule"
-            fix = "give it the same schedule, leave the table out, or choose another name"
-            check.add(f"{place}, base {base.name}", problem, fix)
-    of_plan = {base.name for base in settings.bases} | settings.malformed
-    wanted = {run.base for run in settings.runs if run.base} - of_plan
-    if not wanted <= set(theirs_by_name):
-        # An unknown name is answered with all that there are.
-        wanted = set(theirs_by_name)
-    settings.bases += [theirs_by_name[name] for name in theirs_by_name if name in wanted - of_plan]
-    return check.problems
 
 
 def _same_base(base: Base, other: Base) -> bool:

@@ -91,8 +91,7 @@ class Segment:
 
     def learning_rates(self) -> Floats:
         """Return the raw learning rate of each step, shape (steps,)."""
-        fraction = np.arange(1, self.steps + 1) / self.steps
-        rates = SHAPES[self.shape](self.start, self.end, fraction)
+        rates = SHAPES[self.shape](self.start, self.end, np.arange(1, self.steps + 1) / self.steps)
         # Rounding must not keep a segment from meeting the next one exactly.
         rates[-1] = self.end
         return rates
@@ -358,8 +357,7 @@ class Schedule:
         ends = np.rint(ends * (steps / self.steps)).astype(int)
         # The last segment keeps a step, and with it the final learning rate.
         ends[:-1] = np.minimum(ends[:-1], steps - 1)
-        lengths = np.diff(ends, prepend=0)
-        pairs = zip(self.segments, lengths, strict=True)
+        pairs = zip(self.segments, np.diff(ends, prepend=0), strict=True)
         return Schedule(tuple(part.stretched(int(length)) for part, length in pairs if length))
 
     def __add__(self, other: "Schedule") -> "Schedule":

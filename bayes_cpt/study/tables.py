@@ -78,8 +78,8 @@ def write_table(table: pd.DataFrame, path: Path) -> None:
     if path.suffix == ".csv":
         table.to_csv(path, index=False)
     else:
-        numbers = {"step": "int64", "loss": "float64", "lr": "float64"}
-        of_table = {name: kind for name, kind in numbers.items() if name in table}
+        kinds = {name: "int64" if name == "step" else "float64" for name in NUMBER_COLUMNS}
+        of_table = {name: kind for name, kind in kinds.items() if name in table}
         table.astype(of_table).to_parquet(path, index=False)
 
 

@@ -166,8 +166,7 @@ class _Cleaning:
         called = [name for name in names if name.lower() in naming.NAMES["runs"]]
         if wanted is None:
             if (several := next(filter(self._parts, called), None)) is not None:
-                place = f"{self.raw.source}, column {several}"
-                raise fail(place, self._of_runs(several), fix)
+                raise fail(f"{self.raw.source}, column {several}", self._of_runs(several), fix)
             return
         # Those that are called so first.
         column = next((own for own in (*called, *names) if wanted in self._texts(own)), None)

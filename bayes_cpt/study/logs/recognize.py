@@ -338,8 +338,7 @@ def _cosines(logged: _Logged, first: int, starts: range, before: _Piece | None) 
         if begins := starts[: max(high - starts.start, 0)]:
             piece = _least(partial(ended, low=low, high=high), begins)
             few = piece.end_rate > piece.start_rate and piece.last - first < RISING_POINTS
-            join = _join(logged, first, piece.start, before)
-            if not few and _explains(piece, logged, join):
+            if not few and _explains(piece, logged, _join(logged, first, piece.start, before)):
                 yield piece
                 return
 

@@ -160,8 +160,7 @@ def logged_run(
     if continual and not any(step == 0 for step, *_ in losses):
         said = "the log has no loss at step 0, the base itself, which would narrow forecasts"
         notes.append(f"{place}: {said} (Hugging Face: eval_on_start=True)")
-    run = Run(name, schedule=schedule, **keys)
-    return LoggedRun(run, losses, tuple(dict.fromkeys(notes)))
+    return LoggedRun(Run(name, schedule=schedule, **keys), losses, tuple(dict.fromkeys(notes)))
 
 
 def _logged_schedule(place: str, log: Log, recipe: Recipe, notes: list[str]) -> Schedule:
