@@ -178,10 +178,7 @@ class Settings(Check):
             fix = "add schedule = [ ... ], or lr_log = true and an lr.csv"
             check.add("key schedule", "the run has no learning rates", fix)
         if "branch" in keys:
-            place = "key branch"
-            joined = check.run(
-                place, branched, keys["branch"], schedule, self.known, logged=logged is True
-            )
+            joined = check.run("key branch", branched, keys["branch"], schedule, self.known)
             keys["branch"], schedule = joined or (None, None)
         if "phase" not in keys:
             return None
@@ -204,7 +201,7 @@ class Settings(Check):
 
 
 def branched(
-    branch: object, rest: Schedule | None, built: dict[str, Run], *, logged: bool
+    branch: object, rest: Schedule | None, built: dict[str, Run]
 ) -> tuple[Branch, Schedule | None]:
     """Return where a run branches off, and its whole schedule: the trunk's up to there, then its own.
 
@@ -221,7 +218,7 @@ def branched(
     if not isinstance(name, str) or name not in built:
         raise StudyError.at("key run", *unknown("run", name, built))
     before, place = built[name].schedule.first(step), Branch(name, step)
-    if rest is None or not logged:
+    if rest is None or not rest.is_logged:
         return place, rest and before + rest
     steps = np.asarray(getattr(rest.segments[0], "logged_steps"))  # noqa: B009
     if steps[0] <= before.steps:
@@ -285,14 +282,13 @@ def run_keys(path: str | Path, key: str) -> dict[str, Any]:
 
 
 def _read(path: Path, *, is_plan: bool, fitted: Study | None, aside: Collection[str] = ()) -> Study:
-    settings_path = path if path.is_file() else path / "study.toml"
+    folder, settings_path = (None, path) if path.is_file() else (path, path / "study.toml")
     if not path.exists():
         what = "file" if path.suffix == ".toml" else "folder"
         raise StudyError.at(str(path), f"there is no such {what}", "check the spelling of the path")
     if not settings_path.is_file():
         fix = "write it as docs/study.md shows, or from logs with bayes-cpt init"
         raise StudyError.at(str(settings_path), "the file is missing", fix)
-    folder = None if path.is_file() else path
     check = Check()
     tables = check.run("", read_toml, settings_path)
     runs = tables.get("runs") if tables else None

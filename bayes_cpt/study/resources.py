@@ -182,8 +182,7 @@ class Limits(Strict):
     @property
     def given(self) -> "tuple[Limit, ...]":
         """Those that are given."""
-        values = {name: getattr(self, name) for name in type(self).model_fields}
-        return tuple(Limit(name, most) for name, most in values.items() if most is not None)
+        return tuple(Limit(name, most) for name, most in self if most is not None)
 
 
 @dataclass(frozen=True)

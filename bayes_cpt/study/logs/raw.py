@@ -180,8 +180,7 @@ def numbers(
     if not unclear:
         return read, wrong, unclear
     texts = [str(cell).strip() for cell in cells]
-    mark = "," if "," in texts[unclear[0]] else "."
-    sure = _sure_mark(mark, texts, rows, whole=whole)
+    sure = _sure_mark("," if "," in texts[unclear[0]] else ".", texts, rows, whole=whole)
     for place in unclear:
         own = "," if "," in texts[place] else "."
         digits = texts[place].replace(own, "." if own == sure else "")

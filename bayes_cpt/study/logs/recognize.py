@@ -194,10 +194,8 @@ def _segments(logged: _Logged) -> list[Segment] | None:
 
 def _fitting(logged: _Logged, pieces: list[_Piece] | None) -> list[Segment] | None:
     """Return pieces as segments if they fit all that is logged."""
-    if pieces is None:
-        return None
     widest = float(logged.tolerance.max())
-    if min(rate for piece in pieces for rate in (piece.start_rate, piece.end_rate)) < -widest:
+    if not pieces or min(min(piece.start_rate, piece.end_rate) for piece in pieces) < -widest:
         return None
     # Round numbers first: where small rates are known better than large ones they may be off.
     return next(filter(None, (_written(logged, pieces, each) for each in (widest, 0.0))), None)
