@@ -134,9 +134,9 @@ def advise(
     ['replay', 'peak', 'domain', 'lower', 'median', 'upper', 'falls']
     """
     check_interval(interval)
-    given: dict[str, Any] = {"size": size, "tokens": tokens, "batch": batch, "peak": peak}
-    given |= {"base": base, "target": target, "losses": dict(losses or {})}
-    checked(Asked, given, "advise", "see bayes-cpt advise --help")
+    given: dict[str, Any] = {"size": size, "tokens": tokens, "base": base, "target": target}
+    rest = {"batch": batch, "peak": peak, "losses": dict(losses or {})}
+    checked(Asked, given | rest, "advise", "see bayes-cpt advise --help")
     batch = batch or next(own for most, own in ASSUMED["batch"].items() if size < float(most))
     usual = ASSUMED["peak"]
     peak = peak or usual["rate"] * (size / usual["at"]) ** usual["power"]
@@ -156,8 +156,7 @@ def advise(
     table = table.assign(**found, falls=(ends.values < 0).mean(axis=0))
     short = max(SHORTEST, round(SHORT * steps))
     plan, told = _short_runs(frame, ends.parameters, ends.values, short, peak, seed)
-    about = {"size": size, "tokens": tokens, "steps": steps, "batch": batch, "peak": peak}
-    about |= {"base": base, "target": target, "interval": interval}
+    about = given | {"steps": steps, "batch": batch, "peak": peak, "interval": interval}
     return Advice(about, table, plan, told)
 
 

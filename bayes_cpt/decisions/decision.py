@@ -16,10 +16,10 @@ from bayes_cpt.decisions.search import (
     CANDIDATES,
     Contenders,
     Edge,
-    Front,
     Search,
     SearchCriterion,
     Slice,
+    front_of,
     perfect_information,
     search,
 )
@@ -67,8 +67,9 @@ class Decision:
     information : tuple of float
         Expected value of perfect information about expected losses, nats of the objective, and its Monte
         Carlo error.
-    front : Front
-        Of general and target loss.
+    front : Contenders
+        Points of the Pareto front of expected general and target loss; of several targets their mean is
+        traded.
     slices : tuple of Slice
         The cost of leaving the recommendation in each quantity that was searched.
     """
@@ -80,7 +81,7 @@ class Decision:
     rows: Ints
     contenders: Contenders
     information: tuple[float, float]
-    front: Front
+    front: Contenders
     slices: tuple[Slice, ...]
 
     @property
@@ -166,9 +167,12 @@ class Decision:
             columns |= central(own.new_runs(normals), interval, name)
             columns[f"{name}_change"] = np.median(own.changes(), axis=1)
             columns[f"{name}_rises"] = own.probability_of_rise
-        for name, (shown, before) in contenders.scores(normals, self.criterion.seed).items():
+        for place, (name, link) in enumerate(valuation.links.items()):
+            own = contenders.sets[link.pairs.domain]
+            generator = np.random.default_rng([self.criterion.seed, place])
+            shown = link.drawn(own.new_runs(normals), generator)
             columns |= central(shown, interval, name)
-            columns[f"{name}_change"] = np.median(shown - before, axis=1)
+            columns[f"{name}_change"] = np.median(shown - link.scores(own.starts), axis=1)
         columns |= central(contenders.values, interval, "objective")
         columns |= {
             "score": self.search.scores[self.rows],
@@ -240,10 +244,11 @@ class Decision:
             The configuration, and for each validation set the mean of the law's expected loss, which is
             what the front is of, with ``_lower`` and ``_upper``, and ``_change`` from the reference.
         """
-        front = self.front
+        front, valuation = self.front, self.valuation
         columns: dict[str, Any] = dict(configuration(front.candidates))
-        changes = front.losses - front.starts
-        for index, domain in enumerate(self.valuation.model.domains):
+        starts = valuation.start(front.candidates) + valuation.start_discrepancy(front.candidates)
+        changes = front.losses - starts
+        for index, domain in enumerate(valuation.model.domains):
             columns |= central(front.losses[index], interval, domain)
             columns[domain] = front.losses[index].mean(axis=1)
             columns[f"{domain}_change"] = changes[index].mean(axis=1)
@@ -346,7 +351,7 @@ def decide(
         rows=rows,
         contenders=contenders,
         information=perfect_information(valuation, searched),
-        front=Front.of(valuation, searched),
+        front=front_of(valuation, searched),
         slices=tuple(Slice.of(valuation, whole, chosen, name) for name in whole.searched),
     )
 

@@ -8,6 +8,7 @@ is drawn beside (`bayes_cpt.model.discrepancy`). Of a stack the draws of all law
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
+from itertools import product
 from typing import Any, Self
 
 import numpy as np
@@ -44,7 +45,7 @@ from bayes_cpt.model.groups import mixture_columns
 from bayes_cpt.model.points import Curves
 from bayes_cpt.model.residuals import ONSET_SHARE
 from bayes_cpt.model.setup import BoundModel
-from bayes_cpt.model.simulate import Innovations, unmeasured_level
+from bayes_cpt.model.simulate import Innovations, simulate, unmeasured_level
 from bayes_cpt.study.runs import Base, Run
 from bayes_cpt.study.schedules import constant
 from bayes_cpt.study.study import Study
@@ -151,11 +152,9 @@ class CandidateEvaluator:
     @cached_property
     def areas(self) -> Ends:
         """The schedules' part of the areas after the last step."""
-        base = self.candidates.base
-        ends: Ends = self.candidates.schedules.ends(
-            self.draws.form, self.bases.initial[base], self.bases.forward[base]
-        )
-        return ends
+        base, schedules = self.candidates.base, self.candidates.schedules
+        starts = self.bases.initial[base], self.bases.forward[base]
+        return schedules.ends(self.draws.form, *starts)
 
     @cached_property
     def features(self) -> Floats:
@@ -164,14 +163,13 @@ class CandidateEvaluator:
         return configuration.features(self.draws.frame.reference)
 
     @cached_property
-    def _mixtures(self) -> list[tuple[Floats, Floats]]:
-        """Of each validation set, for each mixture, what `mixture_columns` says at replay 0."""
-        domains, found = self.draws.frame.domains, []
-        for place in range(len(domains)):
-            rows = [mixture_columns(own, domains, place, 0.0) for own in self.candidates.mixtures]
-            others, shares = zip(*rows, strict=True)
-            found.append((np.array(others), np.array(shares)))
-        return found
+    def _mixtures(self) -> tuple[Floats, Floats]:
+        """What `mixture_columns` says at replay 0, of each mixture on each validation set in turn."""
+        domains, mixtures = self.draws.frame.domains, self.candidates.mixtures
+        places = product(range(len(domains)), mixtures)
+        rows = [mixture_columns(own, domains, place, 0.0) for place, own in places]
+        others, shares = map(np.array, zip(*rows, strict=True))
+        return others, shares
 
     @cached_property
     def _unit(self) -> tuple[Combined, Floats, Ints]:
@@ -190,29 +188,26 @@ class CandidateEvaluator:
     def curves(self, rows: Ints) -> Curves:
         """Return the last steps of some candidates as points, validation set by validation set."""
         candidates, areas, starts = self.candidates, self.areas, self.bases.curves
-        schedules, sets = candidates.schedules.take(rows), len(self.draws.frame.domains)
-        domain = np.repeat(np.arange(sets), rows.size)
-        curve = np.tile(candidates.base[rows] * sets, sets) + domain
-        share = 1.0 - candidates.replay[rows]
-        mixed = [(own[candidates.mixture[rows]] for own in pair) for pair in self._mixtures]
-        others, mixtures = zip(*mixed, strict=True)
+        sets = len(self.draws.frame.domains)
+        domain, at = np.repeat(np.arange(sets), rows.size), np.tile(rows, sets)
+        curve = candidates.base[at] * sets + domain
+        mixture = domain * len(candidates.mixtures) + candidates.mixture[at]
+        others, mixtures = (own[mixture] for own in self._mixtures)
+        schedules, target_share = candidates.schedules.take(at), 1.0 - candidates.replay[at]
         steps = schedules.steps.astype(np.float64)
-        once: dict[str, Any] = {
-            "steps": steps,
-            "cpt_steps": steps,
-            "paced_steps": areas.paced_steps[rows],
-            "log_shift": areas.log_shift[rows],
-            "log_forward": areas.log_forward[rows],
-            "level_cpt": areas.level[rows],
-            "target_share": share,
-            "learning_rate": schedules.last_rate / self.draws.frame.reference.learning_rate,
-        }
-        own = {name: np.concatenate([values] * sets) for name, values in once.items()}
-        own |= {
+        own: dict[str, Any] = {
             "curve_index": curve,
             "domain_index": domain,
-            "other_share": np.concatenate([share * other for other in others]),
-            "mixture": np.concatenate(mixtures),
+            "steps": steps,
+            "cpt_steps": steps,
+            "paced_steps": areas.paced_steps[at],
+            "log_shift": areas.log_shift[at],
+            "log_forward": areas.log_forward[at],
+            "level_cpt": areas.level[at],
+            "learning_rate": schedules.last_rate / self.draws.frame.reference.learning_rate,
+            "target_share": target_share,
+            "other_share": target_share * others,
+            "mixture": mixtures,
         }
         points = starts.bases.map(lambda name, values: own.get(name, values[curve]))
         return replace(starts, points=points)
@@ -259,6 +254,11 @@ class Block:
 
     rows: Ints  # which candidates they are
     parts: Sequence[CandidateEvaluator]  # one for each law
+
+    @cached_property
+    def candidates(self) -> Candidates:
+        """The candidates themselves."""
+        return self.parts[0].candidates.take(self.rows)
 
     @cached_property
     def losses(self) -> Floats:
@@ -379,7 +379,18 @@ class FinalLosses:
         """How far a base that nobody measured lies off the law, over its sd, shape (domains, draws)."""
         return _side_by_side([law.misfit.levels for law in self.laws])
 
-    def innovations(self, base: Base, run: Run, generator: np.random.Generator) -> Innovations:
+    def simulated(
+        self, plan: Study, run: Run, steps: Sequence[int], generator: np.random.Generator
+    ) -> Floats:
+        """Return a curve that a run of a plan may show in each draw, set by set, shape (draws, points)."""
+        curves = self.frame.curves(plan, lambda *_: steps, [run])
+        shared = None
+        if run.phase == "cpt":
+            shared = self._innovations(plan.base(str(run.base)), run, generator)
+        inputs = self.frame, self.parameters, curves, None, generator, self.correlation, shared
+        return simulate(*inputs).loss
+
+    def _innovations(self, base: Base, run: Run, generator: np.random.Generator) -> Innovations:
         """Return what gives the misfit of a run's curves, a part of which configurations like it share."""
         configuration = Configuration.of(base.schedule, run.schedule, run.replay or 0.0)
         features = configuration.features(self.frame.reference)
@@ -417,16 +428,12 @@ class FinalLosses:
         """Return candidates in double precision."""
         return Block(np.arange(len(candidates)), self._parts(candidates))
 
-    def losses(self, candidates: Candidates) -> Floats:
-        """Return the law's losses, nats/token, shape (domains, candidates, draws)."""
-        return self.at(candidates).losses
-
     def map[T](
         self, candidates: Candidates, function: Callable[[Block], T], cores: int | None = None
     ) -> list[T]:
         """Return what a function makes of all candidates, block by block in several threads at once.
 
-        Losses are in single precision, within 1e-5 nats of `losses`.
+        Losses are in single precision, within 1e-5 nats of those of `at`.
         """
         parts = self._parts(candidates, single=True)
         for own in parts:
@@ -436,6 +443,12 @@ class FinalLosses:
         rows = np.lexsort((candidates.schedules.steps, candidates.base))
         blocks = [rows[start : start + size] for start in range(0, rows.size, size)]
         return in_threads(lambda block: function(Block(block, parts)), blocks, cores)
+
+    def each(self, candidates: Candidates, function: Callable[[Block], Floats]) -> Floats:
+        """Return what a function makes of every candidate, in their order, shape (candidates, ...)."""
+        found = self.map(candidates, lambda block: (block.rows, function(block)))
+        rows, parts = zip(*found, strict=True)
+        return np.concatenate(parts)[np.argsort(np.concatenate(rows))]
 
     def _parts(self, candidates: Candidates, *, single: bool = False) -> list[CandidateEvaluator]:
         return [

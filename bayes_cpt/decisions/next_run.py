@@ -13,7 +13,7 @@ chance constraint counts as it stands now: what breaks it under the present post
 the run either, so that the value of finding it harmless is left out.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import product
@@ -24,9 +24,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from bayes_cpt.arrays import Floats, Ints
+from bayes_cpt.arrays import Ints
 from bayes_cpt.checks import is_number
-from bayes_cpt.decisions.final_losses import DRAWS, Block, FinalLosses
+from bayes_cpt.decisions.final_losses import DRAWS, FinalLosses
 from bayes_cpt.decisions.objective import Objective, read_objective
 from bayes_cpt.decisions.sample_information import (
     DataValue,
@@ -53,7 +53,6 @@ from bayes_cpt.identify.determination import facts, quantities
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.model.bases import fitted_bases
 from bayes_cpt.model.setup import BoundModel
-from bayes_cpt.model.simulate import simulate
 from bayes_cpt.study.batches import UNSAID, Batch
 from bayes_cpt.study.folder import read_plan, run_keys
 from bayes_cpt.study.ranges import outside_range
@@ -79,9 +78,6 @@ MOST_TELLING = "most_telling"
 LOW = 0.5
 
 
-type Label = tuple[str, str]
-
-
 @dataclass(frozen=True, eq=False)
 class Affordable:
     """Runs that could be trained next."""
@@ -90,9 +86,9 @@ class Affordable:
     # What each costs, in steps of the long run; its own steps unless given.
     costs: Mapping[str, float] = field(default_factory=dict)
 
-    def cost(self, run: Run) -> float:
+    def cost(self, name: str) -> float:
         """Return what a run costs, steps."""
-        return float(self.costs.get(run.name, run.schedule.steps))
+        return float(self.costs.get(name, self.plan.run(name).schedule.steps))
 
     @classmethod
     def read(cls, path: str | Path, study: Study) -> Self:
@@ -189,7 +185,7 @@ class RunValues:
     values: dict[str, DataValue]  # by run
     told: dict[str, Information]  # by run, about `quantities`
     # Coefficient or effect, and validation set (``all`` where it is shared)
-    quantities: list[Label]
+    quantities: list[tuple[str, str]]
     outside: dict[str, str]  # of each run in words where it leaves what was fitted
     edges: tuple[Edge, ...]  # of the space, at or beyond which the best configuration lies
 
@@ -201,12 +197,12 @@ class RunValues:
     @cached_property
     def order(self) -> list[str]:
         """Names of the runs, the highest value per cost first."""
-        paid = {r.name: self.values[r.name].value / self.affordable.cost(r) for r in self.runs}
+        paid = {name: own.value / self.affordable.cost(name) for name, own in self.values.items()}
         return sorted(paid, key=lambda name: -paid[name])
 
     def price(self, name: str) -> float:
         """Return what the objective charges for a run, nats."""
-        cost = self.affordable.cost(self.affordable.plan.run(name))
+        cost = self.affordable.cost(name)
         return float(self.valuation.objective.cost(cost, self.valuation.resources))
 
     def hurdle(self, name: str) -> float:
@@ -221,7 +217,7 @@ class RunValues:
         """Return what the cost of a run in more steps of the chosen configuration would gain, nats."""
         one = self.candidates.take(slice(self.now, self.now + 1))
         batch = one.schedules
-        factor = 1.0 + self.affordable.cost(self.affordable.plan.run(name)) / batch.steps
+        factor = 1.0 + self.affordable.cost(name) / batch.steps
         longer = replace(
             batch,
             steps=np.round(batch.steps * factor).astype(np.int64),
@@ -233,14 +229,10 @@ class RunValues:
 
     def as_good(self, name: str, errors: float = 2.0) -> list[str]:
         """Return the runs whose value per cost is not told apart from another's, draw by draw."""
-        gains = {r.name: self.values[r.name].gains / self.affordable.cost(r) for r in self.runs}
-        as_good = []
-        for other in self.order:
-            gap = gains[name] - gains[other]
-            error = gap.std(ddof=1) / np.sqrt(gap.size)
-            if other != name and gap.mean() <= errors * error:
-                as_good.append(other)
-        return as_good
+        paid = {own: known.gains / self.affordable.cost(own) for own, known in self.values.items()}
+        gaps = {own: replace(self.values[own], gains=paid[name] - paid[own]) for own in self.order}
+        as_good = [own for own, gap in gaps.items() if gap.value <= errors * gap.error]
+        return [own for own in as_good if own != name]
 
     def changes(self, name: str) -> float:
         """Return how probably the configuration chosen after a run is well apart from the present one.
@@ -267,7 +259,7 @@ class RunValues:
         rows = []
         for name in self.order:
             run, worth, told = self.affordable.plan.run(name), self.values[name], self.told[name]
-            cost, most = self.affordable.cost(run), int(told.share.argmax())
+            cost, most = self.affordable.cost(name), int(told.share.argmax())
             share = worth.value / self.perfect[0] if self.perfect[0] > 0 else 0.0
             about, on = self.quantities[most]
             rows.append(
@@ -324,9 +316,8 @@ class RunValues:
             told = self.told[name]
             columns = {"run": name, "quantity": quantities, "domain": domains}
             own = {"variance": told.share, "error": told.error, "nats": told.nats}
-            table = pd.DataFrame(columns | own)
-            cost = self.affordable.cost(self.affordable.plan.run(name))
-            tables.append(table.assign(per_1000_steps=1000.0 * told.nats / cost))
+            own["per_1000_steps"] = 1000.0 * told.nats / self.affordable.cost(name)
+            tables.append(pd.DataFrame(columns | own))
         return pd.concat(tables, ignore_index=True)
 
 
@@ -392,12 +383,16 @@ def next_run(
     searched = search(valuation, whole, SearchCriterion(seed=seed), candidates)
     rows = _contending(searched, seed)
     chosen, now = searched.candidates.take(rows), int(np.searchsorted(rows, searched.chosen))
-    at_stake = DecisionLosses(_values(valuation, chosen))
+    values = model.each(chosen, valuation.expected).T
+    at_stake = DecisionLosses(np.ascontiguousarray(values, dtype=np.float64))
     drawn = np.stack(list(asked.values()), axis=1)
-    values, told = {}, {}
-    for name, curves in _simulated(posterior, model, affordable.plan, seed):
-        values[name], told[name] = at_stake.value(curves), information(drawn, curves)
+    worth, told = {}, {}
     plan, study = affordable.plan, posterior.study
+    target = with_base_losses(study, posterior.frame.domains, plan)
+    for index, run in enumerate(plan.runs):
+        steps = denser_early(run.schedule.steps, CHECKPOINTS)
+        curves = model.simulated(target, run, steps, np.random.default_rng([seed, index]))
+        worth[run.name], told[run.name] = at_stake.value(curves), information(drawn, curves)
     return RunValues(
         valuation=valuation,
         space=whole,
@@ -405,7 +400,7 @@ def next_run(
         now=now,
         affordable=affordable,
         perfect=perfect_information(valuation, searched),
-        values=values,
+        values=worth,
         told=told,
         quantities=list(asked),
         outside={run.name: _outside(study, plan, run) for run in plan.runs},
@@ -421,34 +416,6 @@ def _contending(searched: Search, seed: int) -> Ints:
         generator = np.random.default_rng(seed)
         favourites = generator.choice(favourites, FAVOURITES, replace=False)
     return np.union1d(leaders, favourites)
-
-
-def _values(valuation: Valuation, candidates: Candidates) -> Floats:
-    """Return the objective of every candidate in every draw, shape (draws, candidates)."""
-    values = np.empty((valuation.model.draws, len(candidates)))
-
-    def keep(block: Block) -> None:
-        values[:, block.rows] = valuation.expected(candidates.take(block.rows), block).T
-
-    valuation.model.map(candidates, keep)
-    return values
-
-
-def _simulated(
-    posterior: Posterior, model: FinalLosses, plan: Study, seed: int
-) -> Iterable[tuple[str, Floats]]:
-    """Yield each run with a curve that it may show in each draw, all its points in a row."""
-    frame = posterior.frame
-    target = with_base_losses(posterior.study, frame.domains, plan)
-    for index, run in enumerate(plan.runs):
-        at = denser_early(run.schedule.steps, CHECKPOINTS)
-        curves = frame.curves(target, lambda _, __, at=at: at, [run])
-        rng = np.random.default_rng([seed, index])
-        shared = None
-        if run.phase == "cpt":
-            shared = model.innovations(target.base(str(run.base)), run, rng)
-        drawn = simulate(frame, model.parameters, curves, None, rng, model.correlation, shared)
-        yield run.name, drawn.loss
 
 
 def _outside(study: Study, plan: Study, run: Run) -> str:

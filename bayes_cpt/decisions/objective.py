@@ -6,7 +6,7 @@ validation sets through Eq. 6, ``L_ood = w1·L_pt + w2·L_cpt``: all of it is li
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -29,6 +29,9 @@ PRESETS: dict[str, dict[str, Any]] = {
     # What can be learnt of the target with little loss of general ability?
     "general-preserving": {"weights": {"general": 0.8, "target": 0.2}},
 }
+
+
+type Weight = Annotated[float, Field(ge=0)]
 
 
 class Mixture(Strict):
@@ -160,7 +163,7 @@ class Objective(Strict):
     [0.25, 0.75]
     """
 
-    weights: dict[str, float] = Field(min_length=1)
+    weights: dict[str, Weight] = Field(min_length=1)
     name: str = "objective"
     mixtures: dict[str, Mixture] = Field(default_factory=dict)
     reference: str | None = None
@@ -174,9 +177,6 @@ class Objective(Strict):
 
     @model_validator(mode="after")
     def _weights_can_be_shares(self) -> Self:
-        for name, weight in self.weights.items():
-            if weight < 0:
-                raise ValueError(f"weights.{name} is {weight:g}: give 0 or more, to be minimised")
         if not sum(self.weights.values()) > 0:
             raise ValueError("weights: all are 0, so that nothing is to be minimised")
         for name in self.mixtures:

@@ -41,20 +41,18 @@ def probability_best(losses: Floats, best: Floats | None = None, tolerance: floa
     return np.asarray((losses - lowest[:, None] <= tolerance).mean(axis=0))
 
 
-def probability_below(losses: Floats, reference: ArrayLike, noise: Floats | None = None) -> Floats:
+def probability_below(losses: Floats, reference: ArrayLike, noise: Floats) -> Floats:
     """Return ``P(L + noise·z < reference)``, z standard normal: how often a reference is beaten.
 
-    The normal part is integrated, not drawn: without noise the probability is a share of draws, with noise
-    the mean of normal probabilities. A reference is one number, or one per draw.
+    The normal part is integrated, not drawn. A reference is one number, or one per draw.
 
     Examples
     --------
-    >>> probability_below(np.array([[1.0, 3.0], [2.0, 1.0]]), 2.0).tolist()
+    >>> losses = np.array([[1.0, 3.0], [4.0, 1.0]])
+    >>> probability_below(losses, 2.0, np.zeros_like(losses)).tolist()
     [0.5, 0.5]
     """
     margin = np.reshape(reference, (-1, 1)) - losses
-    if noise is None:
-        return np.asarray((margin > 0).mean(axis=0))
     return np.asarray(ndtr(margin / np.maximum(noise, SMALLEST)).mean(axis=0))
 
 

@@ -16,7 +16,6 @@ from bayes_cpt.decisions.final_losses import Block
 from bayes_cpt.decisions.risk import BEST, EXPECTED, RiskMeasure
 from bayes_cpt.decisions.search_space import Candidates, SearchSpace
 from bayes_cpt.decisions.valuation import Combination, Valuation
-from bayes_cpt.forecast.scores import ScoreLink
 
 # Configurations of the first look, in all that is asked about one fit.
 CANDIDATES = 8192
@@ -167,15 +166,13 @@ def search(
             seen = seen.joined(_look(valuation, near, criterion))
     if criterion.measure.name != BEST:
         return seen
+
     # How near each is to each draw's best is known only when all have been seen.
-    scores = np.empty(len(seen.candidates))
+    def score(block: Block) -> Floats:
+        values = valuation.expected(block).T
+        return -risk.probability_best(values, seen.best, criterion.tolerance)
 
-    def keep(block: Block) -> None:
-        values = valuation.expected(seen.candidates.take(block.rows), block).T
-        scores[block.rows] = -risk.probability_best(values, seen.best, criterion.tolerance)
-
-    valuation.model.map(seen.candidates, keep)
-    return replace(seen, scores=scores)
+    return replace(seen, scores=valuation.model.each(seen.candidates, score))
 
 
 def traded(losses: Floats) -> Floats:
@@ -201,20 +198,15 @@ def nondominated(first: Floats, second: Floats) -> Ints:
 
 def _look(valuation: Valuation, candidates: Candidates, criterion: SearchCriterion) -> Search:
     """Return the scores of candidates, block by block, and each draw's best among them."""
-    found = valuation.model.map(
-        candidates, lambda block: _examine(valuation, candidates.take(block.rows), criterion, block)
-    )
+    found = valuation.model.map(candidates, lambda block: _examine(valuation, criterion, block))
     return reduce(Search.joined, found)
 
 
-def _examine(
-    valuation: Valuation, candidates: Candidates, criterion: SearchCriterion, block: Block
-) -> Search:
-    values = valuation.changes(candidates, block.losses)
-    whole = valuation.moved(candidates, values, block.discrepancy)
-    breaches = valuation.breaches(candidates, block)
-    excess = (breaches - valuation.allowed[:, None]).max(axis=0, initial=-np.inf)
-    excess = np.maximum(excess, valuation.overrun(candidates))
+def _examine(valuation: Valuation, criterion: SearchCriterion, block: Block) -> Search:
+    candidates, values = block.candidates, valuation.changes(block)
+    whole = values + valuation.discrepancy(block)
+    breaches = valuation.breaches(block)
+    excess = valuation.excess(candidates, breaches)
     means = values.mean(axis=1)
     # With no candidate that keeps the constraints, the best of all stand in for the best feasible ones.
     feasible = excess <= 0.0
@@ -248,12 +240,10 @@ class SetLosses:
     change_sizes: Floats
 
     @classmethod
-    def of(
-        cls, valuation: Valuation, combination: Combination, candidates: Candidates, block: Block
-    ) -> Self:
+    def of(cls, valuation: Valuation, combination: Combination, block: Block) -> Self:
         """Return the losses on the set that a combination stands for."""
+        candidates, law = block.candidates, combination.of_law(block)
         about = block.spread.against(valuation.start_level(candidates))
-        law = combination.of_candidates(candidates, block.losses)
         return cls(
             law=law,
             starts=np.broadcast_to(valuation.before(combination, candidates), law.shape),
@@ -285,25 +275,20 @@ class Contenders:
     values: Floats  # of the objective, as it is measured, (candidates, draws)
     regrets: Floats  # distance from each draw's own best in the whole space, (candidates, draws)
     breaches: Floats  # how probably each constraint is broken, (constraints, candidates)
-    links: dict[str, ScoreLink]  # of benchmarks whose scores are shown, in the draws of the losses
 
     @classmethod
     def of(cls, valuation: Valuation, candidates: Candidates, best: Floats) -> Self:
         """Return candidates in every draw, regret counted from the best of each draw, shape (draws,)."""
         block = valuation.model.at(candidates)
-        values = valuation.expected(candidates, block)
+        values, sets = valuation.expected(block), valuation.sets.items()
         return cls(
             candidates=candidates,
             losses=block.losses + block.discrepancy,
-            sets={
-                name: SetLosses.of(valuation, own, candidates, block)
-                for name, own in valuation.sets.items()
-            },
+            sets={name: SetLosses.of(valuation, own, block) for name, own in sets},
             values=values,
             # The best are known in single precision, and a draw may do better where constraints are broken.
             regrets=np.maximum(values - np.minimum(best, values.min(axis=0)), 0.0),
-            breaches=valuation.breaches(candidates, block),
-            links=valuation.links,
+            breaches=valuation.breaches(block),
         )
 
     def __len__(self) -> int:
@@ -313,18 +298,6 @@ class Contenders:
     def probability_within(self, tolerance: float) -> Floats:
         """Return how often each is within a tolerance of the best in the whole space."""
         return np.asarray((self.regrets <= tolerance).mean(axis=1))
-
-    def scores(self, normals: Floats, seed: int) -> dict[str, tuple[Floats, Floats]]:
-        """Return by benchmark the scores that single runs may show, and those of what changes count from.
-
-        Both have the shape (candidates, draws).
-        """
-        scores = {}
-        for place, (name, link) in enumerate(self.links.items()):
-            own, generator = self.sets[link.pairs.domain], np.random.default_rng([seed, place])
-            shown = link.drawn(own.new_runs(normals), generator)
-            scores[name] = (shown, link.scores(own.starts))
-        return scores
 
 
 def perfect_information(valuation: Valuation, searched: Search) -> tuple[float, float]:
@@ -338,23 +311,15 @@ def perfect_information(valuation: Valuation, searched: Search) -> tuple[float, 
     return float(regrets.mean()), float(regrets.std() / np.sqrt(regrets.size))
 
 
-@dataclass(frozen=True, eq=False)
-class Front:
-    """The Pareto front of expected general and target loss; of several targets their mean is traded."""
+def front_of(valuation: Valuation, searched: Search) -> Contenders:
+    """Return about forty points of the front of `traded` losses, evenly spread along it.
 
-    candidates: Candidates  # from the lowest general loss to the lowest target loss
-    losses: Floats  # expected, with the law's discrepancy, (domains, candidates, draws)
-    starts: Floats  # what changes are counted from, (domains, candidates or 1, draws)
-
-    @classmethod
-    def of(cls, valuation: Valuation, search: Search) -> Self:
-        """Return about forty points of the front of what was searched, evenly spread along it."""
-        losses = traded(search.losses)
-        rows = search.allowed[nondominated(*losses[:, search.allowed])]
-        chosen = search.candidates.take(rows[_spread(losses[:, rows])])
-        starts = valuation.start(chosen) + valuation.start_discrepancy(chosen)
-        block = valuation.model.at(chosen)
-        return cls(chosen, block.losses + block.discrepancy, starts)
+    From the lowest general loss to the lowest target loss.
+    """
+    losses = traded(searched.losses)
+    rows = searched.allowed[nondominated(*losses[:, searched.allowed])]
+    points = searched.candidates.take(rows[_spread(losses[:, rows])])
+    return Contenders.of(valuation, points, searched.best)
 
 
 def _spread(losses: Floats) -> Ints:
@@ -379,12 +344,10 @@ class Slice:
     def of(cls, valuation: Valuation, space: SearchSpace, chosen: Candidates, name: str) -> Self:
         """Return a slice through a single chosen candidate."""
         candidates = space.along(chosen, name, SLICE)
-        every = candidates.joined(chosen)
-        block = valuation.model.at(every)
-        values = valuation.expected(every, block)
-        allowed = (valuation.breaches(every, block) <= valuation.allowed[:, None]).all(axis=0)
-        allowed &= valuation.overrun(every) <= 0.0
-        return cls(name, candidates, values[:-1] - values[-1], allowed[:-1])
+        every = valuation.model.at(candidates.joined(chosen))
+        values = valuation.expected(every)
+        excess = valuation.excess(every.candidates, valuation.breaches(every))
+        return cls(name, candidates, values[:-1] - values[-1], excess[:-1] <= 0.0)
 
     @property
     def values(self) -> NDArray[Any]:

@@ -28,8 +28,6 @@ WARMUP_SHARE = 0.02
 # Last learning rates as shares of the peak: the least of an exponential decay, which cannot end at 0, and
 # what stands for what was tried where no run decays.
 LEAST_FINAL, USUAL_FINAL = 0.01, 0.1
-# Corners of more ranges than this are too many to be tried one by one.
-MOST_CORNERS = 8
 # Nobody sets a learning rate to seven digits; and few distinct ratios are quickly evaluated.
 DECIMALS = {"replay": 3, "warmup_share": 3, "decay_share": 2, "relative_final": 3}
 DIGITS, DERIVED_DIGITS = 3, 9
@@ -51,7 +49,7 @@ class Candidates:
     bases: tuple[Base, ...]  # those in use
     base: Ints  # place in `bases`, (candidates,)
     replay: Floats  # share of general data, (candidates,)
-    schedules: Any  # ScheduleBatch
+    schedules: ScheduleBatch
     # Which of the listed values each has, and its place in each range, 0...1: a column per choice
     places: Floats
     # Shares of targets in use, as `Run.mixture`; a single empty one where there is one target
@@ -66,7 +64,8 @@ class Candidates:
     def take(self, rows: "Ints | slice") -> Self:
         """Return some of them."""
         taken: dict[str, Any] = {name: getattr(self, name)[rows] for name in BY_ROW}
-        return replace(self, schedules=self.schedules.take(rows), **taken)
+        schedules = self.schedules.take(np.arange(len(self))[rows])
+        return replace(self, schedules=schedules, **taken)
 
     def joined(self, other: "Candidates") -> Self:
         """Return these and others of the same space."""
@@ -263,9 +262,8 @@ class SearchSpace:
         places = np.zeros((1, 0))
         if dimensions:
             places = _sobol(dimensions, max(count / self.combinations, 2), seed)
-            if dimensions <= MOST_CORNERS:
-                corners = np.indices([2] * dimensions).reshape(dimensions, -1).T
-                places = np.concatenate([places, corners])
+            corners = np.indices([2] * dimensions).reshape(dimensions, -1).T
+            places = np.concatenate([places, corners])
         listed = np.indices(list(self.lists.values())).reshape(len(self.lists), -1).T
         every = np.repeat(listed, len(places), axis=0)
         return self.build(np.hstack([every, np.tile(places, (len(listed), 1))]))
@@ -383,14 +381,11 @@ def listed_bases(space: Space, study: Study) -> tuple[tuple[Base, ...], list[str
 
 def listed_mixtures(space: Space, study: Study) -> tuple[Mapping[str, float], ...]:
     """Return the mixtures of targets; by default all in steps of `MIXTURE_PARTS` of those trained on."""
-    if len(study.targets) < 2:
-        if space.targets and any(set(mixture) != set(study.targets) for mixture in space.targets):
-            problem = f"the study has one target, {study.target}"
-            raise SpecError.at("space, key targets", problem, "leave the key out")
-        return ({},)
     for name in {name for mixture in space.targets or () for name in mixture}:
         if name not in study.targets:
             raise SpecError.at("space, key targets", *unknown("target", name, study.targets))
+    if len(study.targets) < 2:
+        return ({},)
     if space.targets is not None:
         return space.targets
     tried = {name for run in study.continual_runs for name in run.mixture}

@@ -71,15 +71,12 @@ class Quantity(Strict):
     @model_validator(mode="before")
     @classmethod
     def _from_plain(cls, given: Any) -> Any:
-        if is_number(given):
-            return {"values": (given,)}
-        if isinstance(given, list | tuple):
-            if not given or not all(is_number(value) for value in given):
-                raise ValueError(f"the list {list(given)!r} does not hold numbers")
-            return {"values": tuple(dict.fromkeys(given))}
+        listed = [given] if is_number(given) else given
+        if isinstance(listed, list | tuple) and listed and all(map(is_number, listed)):
+            return {"values": tuple(dict.fromkeys(listed))}
         if isinstance(given, dict | cls):
             return given
-        raise ValueError(f"{given!r} is not a number, list or range")
+        raise ValueError(f"{given!r} is not a number, list of numbers or range")
 
     @model_validator(mode="after")
     def _is_list_or_range(self) -> Self:
@@ -280,19 +277,17 @@ def narrowed(
 
     Lengths are in ``steps``, ``tokens``, or what the run may take: ``gpu_hours`` or ``money``.
     """
-    given = {name: amount for name, amount in lengths.items() if amount is not None}
+    asked: dict[str, Any] = {"bases": base, "replay": replay, "peak": peak, **lengths}
+    chosen = {name: own for name, own in asked.items() if own is not None}
+    given = [name for name in lengths if name in chosen]
     if len(given) > 1:
         problem = f"the length is given {len(given)} times, as {' and '.join(given)}"
         raise SpecError.at("length of the run", problem, "keep one of them")
-    chosen = {"bases": base, "replay": replay, "peak": peak}
-    for name, amount in given.items():
-        if name in ("gpu_hours", "money"):
-            taken = Resources(None, None, space.compute or study.compute).costs(1.0)
-            if name not in taken:
-                raise SpecError([unknown_resource("length of the run", name)])
-            name, amount = "steps", np.floor(amount / float(taken[name]))
-        chosen[name] = amount
-    chosen = {name: own for name, own in chosen.items() if own is not None}
+    for name in {"gpu_hours", "money"} & chosen.keys():
+        taken = Resources(None, None, space.compute or study.compute).costs(1.0)
+        if name not in taken:
+            raise SpecError([unknown_resource("length of the run", name)])
+        chosen["steps"] = np.floor(chosen.pop(name) / float(taken[name]))
     replaced = {name for pair in PAIRS if chosen.keys() & set(pair) for name in pair}
     kept = {name: getattr(space, name) for name in space.model_fields_set - replaced}
     return read_space({**kept, **chosen})

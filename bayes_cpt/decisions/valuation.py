@@ -64,11 +64,11 @@ class Combination:
             self._offsets[names] = offsets
         return self._offsets[names]
 
-    def of_candidates(self, candidates: Candidates, losses: Floats) -> Floats:
-        """Return the sum for some candidates, shape (candidates, draws)."""
-        total = self.sum(losses)
+    def of_law(self, block: Block) -> Floats:
+        """Return the sum of the law's losses of some candidates, shape (candidates, draws)."""
+        total, candidates = self.sum(block.losses), block.candidates
         if self.thirds:
-            total = total + self.offset(candidates.bases)[candidates.base].astype(losses.dtype)
+            total = total + self.offset(candidates.bases)[candidates.base].astype(total.dtype)
         return total
 
     def sizes(self, candidates: Candidates, spread: Spread, *, single_run: bool) -> Floats:
@@ -221,32 +221,32 @@ class Valuation:
 
     def weighted_loss(self, run: Candidates) -> Floats:
         """Return the weighted loss of a single candidate by the law, without costs, shape (draws,)."""
-        return np.asarray(self.combination.of_candidates(run, self.model.losses(run))[0])
+        return np.asarray(self.combination.of_law(self.model.at(run))[0])
 
-    def changes(self, candidates: Candidates, losses: Floats) -> Floats:
-        """Return the objective in changes from the reference, shape (candidates, draws)."""
+    def changes(self, block: Block) -> Floats:
+        """Return the objective by the law, in changes from the reference, shape (candidates, draws)."""
+        values, candidates = self.combination.of_law(block), block.candidates
         cost = self.objective.cost(candidates.schedules.steps, self.resources)[:, None]
-        values = self.combination.of_candidates(candidates, losses) + cost.astype(losses.dtype)
         before = self.before(self.combination, candidates)
-        return np.asarray(values - before.astype(values.dtype))
+        return np.asarray(values + cost.astype(values.dtype) - before.astype(values.dtype))
 
-    def moved(self, candidates: Candidates, values: Floats, discrepancy: Floats) -> Floats:
-        """Return changes of the law's losses moved by what the law misses, shape of `values`."""
-        discrepancy = discrepancy - self.start_discrepancy(candidates).astype(discrepancy.dtype)
-        return np.asarray(values + self.combination.sum(discrepancy))
+    def discrepancy(self, block: Block) -> Floats:
+        """Return how far what the law misses moves these changes, shape (candidates, draws)."""
+        starts, missed = self.start_discrepancy(block.candidates), block.discrepancy
+        return self.combination.sum(missed - starts.astype(missed.dtype))
 
-    def expected(self, candidates: Candidates, block: Block) -> Floats:
+    def expected(self, block: Block) -> Floats:
         """Return the objective in changes, the law's discrepancy included, (candidates, draws)."""
-        changes = self.changes(candidates, block.losses)
-        return self.moved(candidates, changes, block.discrepancy)
+        return self.changes(block) + self.discrepancy(block)
 
-    def breaches(self, candidates: Candidates, block: Block) -> Floats:
+    def breaches(self, block: Block) -> Floats:
         """Return how probably each constraint is broken, shape (constraints, candidates)."""
+        candidates = block.candidates
         breaches = np.empty((len(self.objective.chances), len(candidates)))
         pairs = zip(self.objective.chances, self.constrained, strict=True)
         for index, (constraint, combination) in enumerate(pairs):
             threshold, counted = self._threshold(constraint, combination, candidates)
-            losses = combination.of_candidates(candidates, block.losses)
+            losses = combination.of_law(block)
             margin = losses - np.asarray(threshold, dtype=losses.dtype)
             about = block.spread
             if counted:
@@ -259,13 +259,15 @@ class Valuation:
         """Return epochs and costs of candidates where they are known, by name, shape (candidates,)."""
         return dict(self.resources.told(candidates.schedules.steps, candidates.replay))
 
-    def overrun(self, candidates: Candidates) -> Floats:
-        """Return by what share candidates exceed a limit, shape (candidates,); not above 0 keeps all."""
-        taken = self.taken(candidates)
-        excess = np.full(len(candidates), -np.inf)
-        for limit in self.objective.limits.given:
-            excess = np.maximum(excess, taken[limit.name] / limit.most - 1.0)
-        return excess
+    def excess(self, candidates: Candidates, breaches: Floats) -> Floats:
+        """Return by how much breaches, or what a run takes, exceed what is allowed, at most: (candidates,).
+
+        By what probability, or by what share of a limit. What keeps all is not above 0.
+        """
+        taken, limits = self.taken(candidates), self.objective.limits.given
+        overruns = [taken[limit.name] / limit.most - 1.0 for limit in limits]
+        none = np.full(len(candidates), -np.inf)
+        return np.asarray(np.max([none, *(breaches - self.allowed[:, None]), *overruns], axis=0))
 
     def _threshold(
         self, constraint: Constraint | ScoreConstraint, total: Combination, candidates: Candidates
@@ -281,13 +283,10 @@ class Valuation:
         if constraint.fall is not None:
             wanted = link.scores(self.before(total, candidates)) - constraint.fall
         if constraint.kind == "new_run":
-            wanted = wanted - link.scatter * self._evaluations
+            # How a single evaluation comes out.
+            normals = np.random.default_rng(SCORE_SEED).standard_normal(self.model.draws)
+            wanted = wanted - link.scatter * normals
         return link.losses(np.asarray(wanted)), constraint.fall is not None
-
-    @cached_property
-    def _evaluations(self) -> Floats:
-        """Standard normal draws of how a single evaluation of a benchmark comes out, shape (draws,)."""
-        return np.random.default_rng(SCORE_SEED).standard_normal(self.model.draws)
 
     @property
     def allowed(self) -> Floats:

@@ -189,7 +189,7 @@ def run_words(values: RunValues, interval: float = 0.9) -> Words:
 
 def _told(values: RunValues, name: str) -> dict[str, Any]:
     run = values.affordable.plan.run(name)
-    cost, worth = values.affordable.cost(run), values.values[name]
+    cost, worth = values.affordable.cost(name), values.values[name]
     told = {"name": name, "run": short_run(run), "cost": cost, "worth": worth}
     return told | {"hurdle": values.hurdle(name)}
 

@@ -331,7 +331,7 @@ def _free_regret(world: World, posterior: Posterior, objective: Objective) -> Ro
     found = decide(posterior, objective, FREE)
     truth = Valuation.of(world.law, objective, found.space)
     best = search(truth, found.space, SearchCriterion(), CANDIDATES).best.item()
-    value = truth.expected(found.chosen, world.law.at(found.chosen)).item()
+    value = truth.expected(world.law.at(found.chosen)).item()
     own = found.contenders
     return {
         "objective": objective.name,

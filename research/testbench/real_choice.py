@@ -26,7 +26,6 @@ from bayes_cpt.decisions.final_losses import FinalLosses
 from bayes_cpt.errors import BayesCPTError
 from bayes_cpt.forecast.plans import with_base_losses
 from bayes_cpt.inference.posterior import Posterior
-from bayes_cpt.model.simulate import simulate
 from bayes_cpt.model.spec import read_spec
 from bayes_cpt.study.runs import Run
 from bayes_cpt.study.study import Study
@@ -127,17 +126,10 @@ def _forecast(
 
 def measured_ends(posterior: Posterior, plan: Study, runs: tuple[Run, ...], seed: int) -> Floats:
     """Return draws of the last losses of runs, which like runs miss alike, (domains, draws, runs)."""
-    model, frame = FinalLosses.of(posterior, seed=seed), posterior.frame
+    model = FinalLosses.of(posterior, seed=seed)
     generator = np.random.default_rng(seed)
-    found = []
-    for run in runs:
-        curves = frame.curves(plan, lambda own, _: [own.schedule.steps], [run])
-        innovations = model.innovations(plan.base(str(run.base)), run, generator)
-        ends = simulate(
-            frame, model.parameters, curves, None, generator, model.correlation, innovations
-        )
-        found.append(ends.loss.T)
-    return np.stack(found, axis=-1)
+    ends = [model.simulated(plan, run, [run.schedule.steps], generator).T for run in runs]
+    return np.stack(ends, axis=-1)
 
 
 def _rule(study: Study, runs: tuple[Run, ...]) -> int:

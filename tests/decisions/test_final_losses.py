@@ -19,7 +19,7 @@ from target_family import several
 
 from bayes_cpt.arrays import Floats
 from bayes_cpt.decisions import final_losses as module
-from bayes_cpt.decisions.final_losses import Block, FinalLosses
+from bayes_cpt.decisions.final_losses import FinalLosses
 from bayes_cpt.decisions.search_space import Candidates, SearchSpace
 from bayes_cpt.decisions.space import read_space
 from bayes_cpt.errors import StudyError
@@ -90,13 +90,7 @@ def sampled(posterior: Posterior, space: str, count: int, seed: int = 0) -> Cand
 
 
 def in_blocks(model: FinalLosses, candidates: Candidates) -> Floats:
-    found = np.full((len(model.domains), len(candidates), model.draws), np.nan)
-
-    def keep(block: Block) -> None:
-        found[:, block.rows] = block.losses
-
-    model.map(candidates, keep)
-    return found
+    return model.each(candidates, lambda block: block.losses.swapaxes(0, 1)).swapaxes(0, 1)
 
 
 def by_plan(posterior: Posterior, candidates: Candidates) -> Floats:
@@ -158,7 +152,7 @@ def test_losses_are_those_of_a_plan(name: str, space: str) -> None:
     candidates = sampled(posterior, space, 25)
     model = FinalLosses.of(posterior, DRAWS)
     wanted = by_plan(posterior, candidates)
-    np.testing.assert_allclose(model.losses(candidates), wanted, rtol=0, atol=1e-9)
+    np.testing.assert_allclose(model.at(candidates).losses, wanted, rtol=0, atol=1e-9)
     # What is fast is in single precision.
     np.testing.assert_allclose(in_blocks(model, candidates), wanted, rtol=0, atol=1e-5)
 
@@ -169,10 +163,10 @@ def test_single_precision_costs_less_than_a_hundred_thousandth_of_a_nat(seed: in
     posterior = prior_as_posterior(lab(), "cpt-replay", draws=100, spread=1.0)
     model = FinalLosses.of(posterior, 400)
     candidates = sampled(posterior, "bases of the study", 150, seed)
-    errors = np.abs(in_blocks(model, candidates) - model.losses(candidates))
+    errors = np.abs(in_blocks(model, candidates) - model.at(candidates).losses)
     assert np.quantile(errors, 0.999) < 1e-5
     narrow = FinalLosses.of(lab_posterior(), DRAWS)
-    assert np.abs(in_blocks(narrow, candidates) - narrow.losses(candidates)).max() < 3e-6
+    assert np.abs(in_blocks(narrow, candidates) - narrow.at(candidates).losses).max() < 3e-6
 
 
 def test_each_law_of_a_stack_has_its_own_draws() -> None:
@@ -231,13 +225,8 @@ def test_noise_is_that_of_the_dense_residual_model(name: str, space: str) -> Non
     model = FinalLosses.of(posterior, 12)
     [table] = model.tables(candidates.bases)
     found = model.at(candidates).spread.single_run()
-    fast = np.empty_like(found)
-
-    def keep(block: Block) -> None:
-        fast[:, block.rows] = block.spread.single_run()
-
-    model.map(candidates, keep)
-    np.testing.assert_allclose(fast, found, rtol=1e-4)
+    fast = model.each(candidates, lambda block: block.spread.single_run().swapaxes(0, 1))
+    np.testing.assert_allclose(fast.swapaxes(0, 1), found, rtol=1e-4)
     draws = posterior.parameters(12)
     for domain in range(2):
         for draw in range(model.draws):
@@ -350,7 +339,7 @@ def test_a_new_term_of_the_law_needs_no_change_here() -> None:
     model = FinalLosses.of(posterior, DRAWS)
     wanted = by_plan(posterior, candidates)
     assert np.abs(wanted - by_plan(plain, candidates)).max() > 1e-3
-    np.testing.assert_allclose(model.losses(candidates), wanted, rtol=0, atol=1e-9)
+    np.testing.assert_allclose(model.at(candidates).losses, wanted, rtol=0, atol=1e-9)
     np.testing.assert_allclose(in_blocks(model, candidates), wanted, rtol=0, atol=1e-5)
 
 

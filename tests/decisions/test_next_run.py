@@ -231,7 +231,8 @@ def test_changes_and_what_comes_after_are_of_the_chosen_configurations(found: Ru
 def test_runs_that_are_not_told_apart_are_named(found: RunValues) -> None:
     first = found.order[0]
     gains = {
-        run.name: found.values[run.name].gains / found.affordable.cost(run) for run in found.runs
+        run.name: found.values[run.name].gains / found.affordable.cost(run.name)
+        for run in found.runs
     }
     for other in found.order[1:]:
         gap = gains[first] - gains[other]
@@ -270,7 +271,7 @@ def test_default_runs_start_from_every_base() -> None:
         base = lab().base(str(run.base))
         assert base.schedule is not None
         assert run.schedule.peak == base.schedule.peak
-        assert found.cost(run) == 1000
+        assert found.cost(run.name) == 1000
         last = 0.0 if run.name.endswith("annealed") else base.schedule.peak
         assert run.schedule.final == last
     alone = prior_as_posterior(lab().subset(["pt_trunk", "r25_cos"]), "cpt")
@@ -316,7 +317,7 @@ def test_constraints_are_kept_by_what_is_chosen(probes: Path) -> None:
     }
     own = next_run(lab_posterior(), objective, SPACE, probes, draws=100, candidates=64)
     block = own.valuation.model.at(own.candidates)
-    breaches = own.valuation.breaches(own.candidates, block)
+    breaches = own.valuation.breaches(block)
     assert breaches.max() <= 0.3 + 0.02
     assert "what breaks a constraint now" in " ".join(own.sentences())
 

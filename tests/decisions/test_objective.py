@@ -115,7 +115,10 @@ def test_a_table_starts_from_a_preset() -> None:
 WRONG: list[tuple[dict[str, Any], str]] = [
     ({}, "objective, key weights: the key 'weights' is missing. Add the key."),
     ({"weights": {}}, "key weights: Dictionary should have at least 1 item"),
-    ({"weights": {"general": -1, "target": 2}}, "weights.general is -1: give 0 or more"),
+    (
+        {"weights": {"general": -1, "target": 2}},
+        "key weights.general: Input should be greater than or equal to 0; it is -1",
+    ),
     ({"weights": {"general": 0}}, "all are 0, so that nothing is to be minimised"),
     ({"weights": {"general": "much"}}, "key weights.general: Input should be a valid number"),
     ({"preset": "balance"}, "key preset: there is no preset 'balance' (did you mean 'balanced'?)"),

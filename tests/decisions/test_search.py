@@ -18,10 +18,10 @@ from bayes_cpt.decisions.risk import RiskMeasure
 from bayes_cpt.decisions.search import (
     APART,
     Contenders,
-    Front,
     Search,
     SearchCriterion,
     Slice,
+    front_of,
     nondominated,
     search,
 )
@@ -144,10 +144,9 @@ def test_ranges_are_searched_as_well_as_by_a_fine_grid(measure: str) -> None:
     places = np.stack(np.meshgrid(side, side), axis=-1).reshape(-1, 2)
     grid = space.build(np.hstack([np.zeros((len(places), len(space.lists))), places]))
     block = valuation.model.at(grid)
-    law = valuation.changes(grid, block.losses)
+    law, values = valuation.changes(block), valuation.expected(block)
     sizes = block.spread.of_sum(valuation.weights, single_run=False)
     wanted = RiskMeasure.parse(measure).of_losses(law.T, sizes.T)
-    values = valuation.moved(grid, law, block.discrepancy)
     assert found.scores.min() <= wanted.min() + 2e-4
     assert (found.best <= values.min(axis=0) + 2e-3).all()
     assert np.mean(found.best - values.min(axis=0)) < 2e-4
@@ -216,10 +215,10 @@ def test_without_a_feasible_candidate_the_nearest_is_chosen(space: dict[str, Any
 def test_changes_may_be_counted_from_each_own_base() -> None:
     valuation, space = valued(OBJECTIVE | {"reference": "own"})
     candidates = space.sample(100, 0)
-    losses = valuation.model.losses(candidates)
-    wanted = losses - valuation.model.base_losses(candidates.bases)[:, candidates.base]
+    block = valuation.model.at(candidates)
+    wanted = block.losses - valuation.model.base_losses(candidates.bases)[:, candidates.base]
     cost = 0.01 * candidates.schedules.steps / 1000
-    found = valuation.changes(candidates, losses)
+    found = valuation.changes(block)
     np.testing.assert_allclose(found, 0.3 * wanted[0] + 0.7 * wanted[1] + cost[:, None])
 
 
@@ -306,7 +305,7 @@ def test_the_front_is_what_no_other_beats(losses: Floats) -> None:
 def test_the_front_of_a_search() -> None:
     valuation, space = valued(**RANGES)
     found = search(valuation, space, criterion(), 512)
-    front = Front.of(valuation, found)
+    front = front_of(valuation, found)
     general, target = front.losses.mean(axis=2)
     assert (np.diff(general) > -CLOSE).all()
     assert (np.diff(target) < CLOSE).all()

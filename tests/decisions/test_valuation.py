@@ -50,7 +50,7 @@ def test_the_level_of_an_unmeasured_base_is_in_its_start_and_in_its_runs() -> No
         law + discrepancy - valuation.start(candidates) - valuation.start_discrepancy(candidates)
     )
     assert (changes[0, short].std(axis=1) < 0.7 * level.mean()).all()
-    drawn = valuation.moved(candidates, valuation.changes(candidates, law), discrepancy)
+    drawn = valuation.expected(block)
     np.testing.assert_allclose(drawn, np.tensordot(valuation.weights, changes, axes=1), atol=1e-10)
 
 
@@ -60,7 +60,7 @@ def test_rises_are_as_probable_as_draws_of_run_and_base_say(base: Base | None) -
     model, rows = valuation.model, np.arange(len(candidates))
     block = model.at(candidates)
     law, spread = block.losses, block.spread
-    found = valuation.breaches(candidates, block)[0]
+    found = valuation.breaches(block)[0]
     generator = np.random.default_rng(3)
     start, level = valuation.start(candidates)[0], valuation.start_level(candidates)[0]
     above = np.zeros(len(rows))

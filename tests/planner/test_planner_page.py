@@ -120,7 +120,7 @@ def test_regret_and_constraints_are_those_of_decide(planner: Planner) -> None:
     candidates = candidates_of(planner, settings)
     block = model.at(candidates)
     losses = block.losses
-    breaches = valuation.breaches(candidates, block)
+    breaches = valuation.breaches(block)
     # Of an expected loss the page counts draws of the law alone, without what the law misses.
     whole = [own.kind == "new_run" for own in OBJECTIVE.constraints]
     assert any(whole)
