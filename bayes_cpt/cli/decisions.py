@@ -340,16 +340,16 @@ def schedule(
     )
     gains = choice.table(interval)
     content = {
-        "base": choice.base.name,
-        "replay": choice.replay,
-        "targets": choice.mixture,
+        "base": choice.run.base,
+        "replay": choice.run.replay,
+        "targets": choice.run.mixture,
         "not_given": choice.taken,
         "cap": choice.cap,
         "objective": choice.valuation.objective.name,
         "advised": choice.advised,
         "noise": choice.noise,
         "outside": choice.outside,
-        "learning_rate": choice.schedules[choice.advised].learning_rates().tolist(),
+        "learning_rate": choice.run.schedule.learning_rates().tolist(),
     }
     results.write("study", "study.toml", runs_text(choice.plan.runs))
     shown = Table.of("gains", gains, marked=gains["advised"], interval=interval)

@@ -317,12 +317,10 @@ class FinalLosses:
 
     study: Study  # that was fitted
     laws: tuple[OneLaw, ...]
-    measured: Callable[
-        [Base], Losses
-    ]  # losses of a base on each validation set, None where there is none
-    third: Callable[
-        [str], ThirdSet
-    ]  # a third validation set of the study, by name, in the same draws
+    # Losses of a base on each validation set, None where there is none
+    measured: Callable[[Base], Losses]
+    # A third validation set of the study, by name, in the same draws
+    third: Callable[[str], ThirdSet]
     _tables: dict[tuple[str, ...], tuple[BaseTable, ...]] = field(default_factory=dict, repr=False)
 
     @classmethod
@@ -365,11 +363,6 @@ class FinalLosses:
         return self.laws[0].draws.parameters
 
     @property
-    def coefficients(self) -> dict[str, Floats]:
-        """The law's coefficients, shape (draws, ...)."""
-        return self.laws[0].draws.coefficients
-
-    @property
     def correlation(self) -> ErrorCorrelation:
         """How alike the errors of the losses of a run are."""
         return self.laws[0].correlation
@@ -386,11 +379,11 @@ class FinalLosses:
         curves = self.frame.curves(plan, lambda *_: steps, [run])
         shared = None
         if run.phase == "cpt":
-            shared = self._innovations(plan.base(str(run.base)), run, generator)
+            shared = self.innovations(plan.base(str(run.base)), run, generator)
         inputs = self.frame, self.parameters, curves, None, generator, self.correlation, shared
         return simulate(*inputs).loss
 
-    def _innovations(self, base: Base, run: Run, generator: np.random.Generator) -> Innovations:
+    def innovations(self, base: Base, run: Run, generator: np.random.Generator) -> Innovations:
         """Return what gives the misfit of a run's curves, a part of which configurations like it share."""
         configuration = Configuration.of(base.schedule, run.schedule, run.replay or 0.0)
         features = configuration.features(self.frame.reference)

@@ -25,7 +25,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from bayes_cpt.arrays import Ints
-from bayes_cpt.checks import is_number
+from bayes_cpt.checks import Check, is_number
 from bayes_cpt.decisions.final_losses import DRAWS, FinalLosses
 from bayes_cpt.decisions.objective import Objective, read_objective
 from bayes_cpt.decisions.sample_information import (
@@ -46,7 +46,7 @@ from bayes_cpt.decisions.search import (
 from bayes_cpt.decisions.search_space import Candidates, SearchSpace, plan_of, with_batch
 from bayes_cpt.decisions.space import Space, read_space
 from bayes_cpt.decisions.valuation import Valuation
-from bayes_cpt.errors import Problem, SpecError
+from bayes_cpt.errors import SpecError
 from bayes_cpt.forecast import derived
 from bayes_cpt.forecast.plans import denser_early, with_base_losses
 from bayes_cpt.identify.determination import facts, quantities
@@ -94,15 +94,12 @@ class Affordable:
     def read(cls, path: str | Path, study: Study) -> Self:
         """Return the runs of a plan, each with an optional ``cost``."""
         plan = read_plan(path, study, aside=(COST,))
-        costs = run_keys(path, COST)
+        costs, check = run_keys(path, COST), Check()
         fix = "give the steps of the long run that it costs as much as, a number above 0"
-        problems = [
-            Problem(f"{path}, run {name}, key {COST}", f"the cost is {cost!r}", fix)
-            for name, cost in costs.items()
-            if not is_number(cost) or cost <= 0
-        ]
-        if problems:
-            raise SpecError(problems)
+        for name, cost in costs.items():
+            if not is_number(cost) or cost <= 0:
+                check.add(f"run {name}, key {COST}", f"the cost is {cost!r}", fix)
+        check.raise_problems(str(path))
         return cls(plan, costs)
 
     @classmethod
@@ -119,12 +116,11 @@ class Affordable:
         length = max(round(LENGTH * typical.steps), 1) if steps is None else steps
         if length < 1:
             raise SpecError.at("key steps", f"it is {length}", "give at least 1")
-        known = all(base.schedule is not None for base in bases)
         replays = REPLAYS if frame.spec.law.uses_replay else (typical.replay,)
         targets = study.targets if len(study.targets) > 1 else ("",)
         runs = []
         for base, target, replay, course in product(bases, targets, replays, COURSES):
-            peak = base.schedule.peak if known and base.schedule else typical.peak
+            peak = base.schedule.peak if base.schedule else typical.peak
             schedule = derived.approach(length, _last_rate(base), peak, decays=course == ANNEALED)
             name = "_".join(filter(None, (base.name, target, f"r{100 * replay:02.0f}", course)))
             shares, size = {target: 1.0} if target else None, base.model_size
@@ -390,8 +386,8 @@ def next_run(
     plan, study = affordable.plan, posterior.study
     target = with_base_losses(study, posterior.frame.domains, plan)
     for index, run in enumerate(plan.runs):
-        steps = denser_early(run.schedule.steps, CHECKPOINTS)
-        curves = model.simulated(target, run, steps, np.random.default_rng([seed, index]))
+        at = denser_early(run.schedule.steps, CHECKPOINTS)
+        curves = model.simulated(target, run, at, np.random.default_rng([seed, index]))
         worth[run.name], told[run.name] = at_stake.value(curves), information(drawn, curves)
     return RunValues(
         valuation=valuation,

@@ -195,12 +195,6 @@ class Objective(Strict):
         total = sum(self.weights.values())
         return {name: weight / total for name, weight in self.weights.items()}
 
-    @property
-    def named(self) -> tuple[str, ...]:
-        """The validation sets of weights and constraints, each once."""
-        bound = [constraint.domain for constraint in self.constraints]
-        return tuple(dict.fromkeys([*self.weights, *bound]))
-
     def of_measured(self, domains: Sequence[str], roles: Sequence[str]) -> Self:
         """Return the objective without the weight on a role that nobody measured.
 

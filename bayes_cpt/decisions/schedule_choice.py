@@ -17,13 +17,7 @@ from bayes_cpt.arrays import Floats, central
 from bayes_cpt.decisions.final_losses import FinalLosses
 from bayes_cpt.decisions.objective import Objective, read_objective
 from bayes_cpt.decisions.search import CANDIDATES, SearchCriterion, search
-from bayes_cpt.decisions.search_space import (
-    Candidates,
-    SearchSpace,
-    plan_of,
-    shortest_decay,
-    with_batch,
-)
+from bayes_cpt.decisions.search_space import Candidates, SearchSpace, shortest_decay, with_batch
 from bayes_cpt.decisions.space import Quantity, Space, read_space
 from bayes_cpt.decisions.valuation import Valuation
 from bayes_cpt.errors import SpecError
@@ -31,8 +25,7 @@ from bayes_cpt.forecast.derived import check_continual
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.study.ranges import outside_range
 from bayes_cpt.study.resources import Limits
-from bayes_cpt.study.runs import Base
-from bayes_cpt.study.schedules import Schedule
+from bayes_cpt.study.runs import Run
 from bayes_cpt.study.study import Study
 from bayes_cpt.threads import one_blas_thread
 
@@ -61,30 +54,16 @@ class ScheduleChoice:
     # What was not given and is the best of what the study tried: of ``base``, ``replay`` and ``targets``.
     taken: tuple[str, ...] = ()
 
-    @property
-    def base(self) -> Base:
-        """Where the run starts."""
-        return self.runs[WSD].bases[int(self.runs[WSD].base[0])]
-
-    @property
-    def replay(self) -> float:
-        """Share of general data."""
-        return float(self.runs[WSD].replay[0])
-
-    @property
-    def mixture(self) -> Mapping[str, float]:
-        """Share of each of several targets in the data that are not replay; empty where there is one."""
-        return self.runs[WSD].mixtures[int(self.runs[WSD].mixture[0])]
-
-    @property
-    def steps(self) -> int:
-        """Length of the run."""
-        return int(self.runs[WSD].schedules.steps[0])
-
     @cached_property
-    def schedules(self) -> dict[str, Schedule]:
-        """The schedule of each family."""
-        return {family: run.schedules.schedule(0) for family, run in self.runs.items()}
+    def plan(self) -> Study:
+        """The best cosine and the best WSD as runs of a plan."""
+        both = self.runs[COSINE].joined(self.runs[WSD])
+        return both.plan(self.valuation.model.study, FAMILIES)
+
+    @property
+    def run(self) -> Run:
+        """The run to train."""
+        return self.plan.run(self.advised)
 
     @property
     def gains(self) -> Floats:
@@ -150,16 +129,10 @@ class ScheduleChoice:
 
         return plots.schedules(self)
 
-    @cached_property
-    def plan(self) -> Study:
-        """The best cosine and the best WSD as runs of a plan."""
-        runs = [self.runs[family].run(0, family) for family in FAMILIES]
-        return plan_of(self.valuation.model.study, [self.base], runs)
-
     @property
     def outside(self) -> list[str]:
         """Where the run leaves what was fitted, in words."""
-        return outside_range(self.valuation.model.study, self.plan, self.plan.run(self.advised))
+        return outside_range(self.valuation.model.study, self.plan, self.run)
 
     @cached_property
     def noise(self) -> float:

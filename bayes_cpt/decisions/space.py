@@ -255,12 +255,10 @@ def read_space(source: "str | Path | dict[str, Any] | Space | None") -> Space:
     SpecError
         With every problem, naming file, key and fix.
     """
-    if source is None:
-        return Space()
     if isinstance(source, Space):
         return source
-    if isinstance(source, dict):
-        return checked(Space, source, "space", FIX)
+    if source is None or isinstance(source, dict):
+        return checked(Space, source or {}, "space", FIX)
     return checked(Space, read_toml(Path(source), SpecError), str(source), FIX)
 
 

@@ -127,10 +127,11 @@ class Valuation:
             check_same_steps(model.frame.reference.unique_steps, space.resources)
         reference = _reference(model, objective, space)
         links = _links(objective, scores, model.draws)
+        bound = [constraint.domain for constraint in objective.constraints]
         scored = [link.pairs.domain for link in links.values()]
         thirds = {
             name: model.third(name)
-            for name in dict.fromkeys([*objective.named, *scored])
+            for name in dict.fromkeys([*objective.weights, *bound, *scored])
             if name not in objective.mixtures and name in model.study.third_domains
         }
         valuation = cls(model, objective, space.resources, reference, thirds, links)
@@ -155,11 +156,9 @@ class Valuation:
     @cached_property
     def sets(self) -> dict[str, Combination]:
         """The loss on each validation set of the law, then on each third one, by name."""
-        domains = self.model.domains
-        of_law = zip(domains, np.eye(len(domains)), strict=True)
-        return {name: Combination(row, (), self.model) for name, row in of_law} | {
-            name: self._sum({name: 1.0}) for name in self.thirds
-        }
+        rows = zip(self.model.domains, np.eye(len(self.model.domains)), strict=True)
+        of_law = {name: Combination(row, (), self.model) for name, row in rows}
+        return of_law | {name: self._sum({name: 1.0}) for name in self.thirds}
 
     @cached_property
     def constrained(self) -> tuple[Combination, ...]:

@@ -215,7 +215,8 @@ def _area_nodes(model: FinalLosses) -> dict[str, Any]:
     (`bayes_cpt.laws.series`). The page runs along a schedule at the nodes of the series; a
     draw's own level is a sum over these, whose weights do not depend on the schedule.
     """
-    form, coefficients = model.laws[0].draws.form, model.coefficients
+    draws = model.laws[0].draws
+    form, coefficients = draws.form, draws.coefficients
     shift = form.shift_basis(coefficients)
     shift = np.broadcast_to(shift, (len(shift), model.draws, shift.shape[-1]))
 

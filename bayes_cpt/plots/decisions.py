@@ -246,18 +246,20 @@ def schedules(choice: ScheduleChoice) -> Figure:
     matplotlib.figure.Figure
         Where a schedule ends below the axis it is at 0.
     """
-    title = f"{choice.steps} steps from {choice.base.name}, replay {choice.replay:g}"
+    run, count = choice.run, choice.run.schedule.steps
+    title = f"{count} steps from {run.base}, replay {run.replay:g}"
     figure = new_figure(6.8, 2.9, title)
     whole, last = figure.subplots(1, 2)
-    steps = np.arange(1, choice.steps + 1)
+    steps = np.arange(1, count + 1)
     for family in reversed(FAMILIES):
-        rates, (name, shade) = choice.schedules[family].learning_rates(), SCHEDULES[family]
+        rates = choice.plan.run(family).schedule.learning_rates()
+        name, shade = SCHEDULES[family]
         whole.plot(steps, rates, color=shade, label=name)
         last.plot(steps[::-1], rates, color=shade)
     dress(whole, title="schedules", xlabel="CPT step", ylabel="learning rate", ylim=(0, None))
     whole.xaxis.set_major_locator(MaxNLocator(4))
-    first = choice.schedules[WSD].peak
-    last.set(xscale="log", yscale="log", xlim=(choice.steps, 1), ylim=(1e-4 * first, 1.5 * first))
+    first = choice.plan.run(WSD).schedule.peak
+    last.set(xscale="log", yscale="log", xlim=(count, 1), ylim=(1e-4 * first, 1.5 * first))
     last.set(xlabel="steps to go (logarithmic)", ylabel="learning rate (logarithmic)")
     dress(last, grid=False, title="towards the end")
     panels.legend(figure)

@@ -217,9 +217,9 @@ def schedule_words(choice: ScheduleChoice, interval: float = 0.9) -> Words:
     """Return which schedule to follow, and what it gains."""
     facts = {
         "choice": choice,
-        "mixture": mixture_words(choice.mixture),
+        "mixture": mixture_words(choice.run.mixture),
         "goal": goal_words(choice.valuation),
-        "schedule": choice.schedules[choice.advised],
+        "schedule": choice.run.schedule,
         "gain": Estimate.of(choice.gains, interval),
         "moved": Estimate.of(-choice.gains, interval).moved,
     }

@@ -25,7 +25,7 @@ def test_gains_and_words_are_those_of_the_choice(call: Call, fit_file: Path) -> 
     assert found["advised"] == expected.advised
     assert found["not_given"] == []
     assert found["files"] == {}
-    advised = expected.schedules[expected.advised]
+    advised = expected.run.schedule
     np.testing.assert_allclose(found["learning_rate"], advised.learning_rates())
     table = pd.DataFrame(found["gains"])
     pd.testing.assert_frame_equal(table, expected.table(0.8), check_exact=False)

@@ -121,10 +121,15 @@ def test_values_meet_nested_simulation_by_importance_weights(
     monkeypatch.setattr(final_losses, "error_correlation", lambda _: ErrorCorrelation(0.0, 0.0))
     posterior = small_case()
     found = next_run(posterior, "balanced", SPACE, probes, draws=1000, candidates=32)
-    simulated = dict(
-        module._simulated(posterior, found.valuation.model, found.affordable.plan, seed=0)
-    )
-    losses = module._values(found.valuation, found.candidates)
+    model, plan, simulated = found.valuation.model, found.affordable.plan, {}
+    for index, run in enumerate(plan.runs):
+        target, at = (
+            with_base_losses(lab(), model.domains, plan),
+            denser_early(run.schedule.steps, 6),
+        )
+        generator = np.random.default_rng([0, index])
+        simulated[run.name] = model.simulated(target, run, at, generator)
+    losses = model.each(found.candidates, found.valuation.expected).T
     outer = np.random.default_rng(0).choice(len(losses), 240, replace=False)
     worth = {}
     for name in ("cheap", "other"):

@@ -109,7 +109,7 @@ def test_next_run_schedule_and_report_work(role: str) -> None:
     values = bayes_cpt.next_run(posterior(role), space=space, draws=200, candidates=16)
     assert values.order
     found = choose_schedule(posterior(role), "stable_12k", 0.25, 900, "balanced", draws=40)
-    assert found.schedules["wsd"].steps == 900
+    assert found.run.schedule.steps == 900
     page = report(posterior(role), space=space, draws=80).html()
     assert f"what runs do to {OTHER[role]} data is unknown" in " ".join(page.split())
 

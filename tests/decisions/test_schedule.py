@@ -117,10 +117,10 @@ def test_the_noise_is_that_of_a_new_run() -> None:
 def test_a_cap_and_the_shortest_decay_are_kept() -> None:
     choice = choose_schedule(lab_posterior(), "stable_12k", 0.0, 300, cap=5e-4, draws=12)
     warmup = round(WARMUP_SHARE * 300)
-    for own in choice.schedules.values():
+    for own in (run.schedule for run in choice.plan.runs):
         # After the line down from the base's learning rate.
         assert own.learning_rates()[warmup - 1 :].max() <= 5e-4 * (1 + 1e-9)
-    decay = choice.schedules["wsd"].segments[-1]
+    decay = choice.plan.run("wsd").schedule.segments[-1]
     least = shortest_decay(lab()) * (300 - warmup)
     assert decay.steps >= round(least)
     assert shortest_decay(lab()) <= 0.1
@@ -135,7 +135,7 @@ def test_what_is_not_given_is_the_best_of_what_was_tried(monkeypatch: pytest.Mon
 
     choice = chosen_from("stable_12k", None)
     assert choice.taken == ("replay",)
-    assert choice.replay in {run.replay or 0.0 for run in runs}
+    assert choice.run.replay in {run.replay or 0.0 for run in runs}
     for replay in (0.0, 0.25, 0.5):
         other = chosen_from("stable_12k", replay).values["wsd"]
         assert choice.values["wsd"].mean() <= other.mean() + NEAR

@@ -106,7 +106,7 @@ def test_schedules_are_drawn() -> None:
     whole, last = figure.axes
     lines = dict(zip(("wsd", "cosine"), whole.lines, strict=True))
     for family, line in lines.items():
-        rates = choice.schedules[family].learning_rates()
+        rates = choice.plan.run(family).schedule.learning_rates()
         np.testing.assert_allclose(np.asarray(line.get_ydata()), rates)
     assert np.asarray(last.lines[0].get_xdata())[0] == 500
     assert "best WSD" in legend_texts(figure)
