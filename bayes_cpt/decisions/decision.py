@@ -102,8 +102,6 @@ class Decision:
     @cached_property
     def binding(self) -> tuple[int, ...]:
         """Which chance constraints bind: what would be chosen without any breaks them."""
-        if not self.search.breaches.size:
-            return ()
         breaches = self.search.breaches[:, self.search.scores.argmin()]
         return tuple(np.flatnonzero(breaches > self.valuation.allowed).tolist())
 

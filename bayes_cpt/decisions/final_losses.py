@@ -377,14 +377,13 @@ class FinalLosses:
     ) -> Floats:
         """Return a curve that a run of a plan may show in each draw, set by set, shape (draws, points)."""
         curves = self.frame.curves(plan, lambda *_: steps, [run])
-        shared = None
-        if run.phase == "cpt":
-            shared = self.innovations(plan.base(str(run.base)), run, generator)
+        shared = self.innovations(plan, run, generator) if run.phase == "cpt" else None
         inputs = self.frame, self.parameters, curves, None, generator, self.correlation, shared
         return simulate(*inputs).loss
 
-    def innovations(self, base: Base, run: Run, generator: np.random.Generator) -> Innovations:
+    def innovations(self, plan: Study, run: Run, generator: np.random.Generator) -> Innovations:
         """Return what gives the misfit of a run's curves, a part of which configurations like it share."""
+        base = plan.base(str(run.base))
         configuration = Configuration.of(base.schedule, run.schedule, run.replay or 0.0)
         features = configuration.features(self.frame.reference)
 

@@ -406,8 +406,7 @@ def next_run(
 
 def _contending(searched: Search, seed: int) -> Ints:
     """Return the candidates that some draw likes best, and the best in expectation."""
-    leaders, favourites = searched.order()[:LEADERS], np.unique(searched.optimum)
-    leaders = np.intersect1d(leaders, searched.allowed)
+    leaders, favourites = searched.allowed[:LEADERS], np.unique(searched.optimum)
     if favourites.size > FAVOURITES:
         generator = np.random.default_rng(seed)
         favourites = generator.choice(favourites, FAVOURITES, replace=False)

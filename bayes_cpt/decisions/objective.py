@@ -288,16 +288,14 @@ def read_objective(source: "str | Path | dict[str, Any] | Objective") -> Objecti
     """
     if isinstance(source, Objective):
         return source
-    if isinstance(source, dict):
-        table, place, name = source, "objective", str(source.get("preset", "objective"))
-    elif Path(source).suffix == ".toml":
+    place, table = "objective", source if isinstance(source, dict) else {"preset": source}
+    if not isinstance(source, dict) and Path(source).suffix == ".toml":
         path = Path(source)
-        table, place, name = read_toml(path, SpecError), str(path), path.stem
-    else:
-        table, place, name = {"preset": source}, "objective", str(source)
+        place, table = str(path), {"name": path.stem} | read_toml(path, SpecError)
     preset = table.get("preset")
     if preset is not None and str(preset) not in PRESETS:
         problem, fix = unknown("preset", preset, PRESETS)
         raise SpecError.at(f"{place}, key preset", problem, f"{fix}, or the path of a .toml file")
     chosen = {key: own for key, own in table.items() if key != "preset"}
-    return checked(Objective, {"name": name} | PRESETS.get(str(preset), {}) | chosen, place, FIX)
+    name = {"name": str(preset or "objective")}
+    return checked(Objective, name | PRESETS.get(str(preset), {}) | chosen, place, FIX)

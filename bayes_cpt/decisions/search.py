@@ -76,8 +76,8 @@ class Search:
 
     @property
     def allowed(self) -> Ints:
-        """The candidates to choose among: the feasible ones, all where none is."""
-        return np.flatnonzero(self.feasible) if self.feasible.any() else np.arange(self.excess.size)
+        """The candidates to choose among, from the best on: the feasible ones, all where none is."""
+        return self.order()[: self.feasible.sum() or None]
 
     @property
     def chosen(self) -> int:
@@ -132,10 +132,8 @@ class Search:
 
     def separated(self, count: int) -> Ints:
         """Return the best candidate, and the best of those that are not near it or each other."""
-        candidates, left = self.candidates, self.order()
-        kept = [int(left[0])]
-        if self.feasible.any():
-            left = left[self.feasible[left]]
+        candidates, left = self.candidates, self.allowed
+        kept = [self.chosen]
         while left.size and len(kept) < count:
             left = left[apart(candidates, left, kept[-1])]
             kept += left[:1].tolist()

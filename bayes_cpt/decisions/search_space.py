@@ -83,10 +83,6 @@ class Candidates:
     def configuration(self, forward_cpt: NDArray[np.floating]) -> Configuration:
         """Return what the law's misfit depends on."""
         batch = self.schedules
-        schedules = [base.schedule for base in self.bases]
-        forward_pt = np.array(
-            [0.0 if schedule is None else schedule.learning_rates().sum() for schedule in schedules]
-        )
         # A line down to the peak is highest at its first step.
         first = batch.initial + (batch.peak - batch.initial) / np.maximum(batch.warmup_steps, 1)
         return Configuration(
@@ -95,7 +91,7 @@ class Candidates:
             peak=np.maximum(batch.peak, first),
             mean=forward_cpt / batch.steps,
             last=batch.last_rate,
-            forward_pt=forward_pt[self.base],
+            forward_pt=_ends(self.bases)[self.base, 2],
         )
 
     def run(self, row: int, name: str) -> Run:
@@ -129,8 +125,10 @@ COLUMNS: dict[str, Callable[[Candidates], Any]] = {
 
 
 def _ends(bases: Sequence[Base]) -> Floats:
-    """Return the last and the peak learning rate of bases, (bases, 2): 0 and NaN where not known."""
-    return np.array([(s.final, s.peak) if (s := own.schedule) else (0.0, np.nan) for own in bases])
+    """Return last and peak learning rate and S1 of bases, (bases, 3): 0, NaN and 0 where not known."""
+    schedules, nothing = [base.schedule for base in bases], (0.0, np.nan, 0.0)
+    ends = [(s.final, s.peak, s.learning_rates().sum()) if s else nothing for s in schedules]
+    return np.array(ends)
 
 
 def plan_of(study: Study, bases: Sequence[Base], runs: Sequence[Run]) -> Study:
@@ -310,7 +308,7 @@ class SearchSpace:
         )
 
     def _schedules(self, values: dict[str, Floats], base: Ints, shapes: Ints) -> ScheduleBatch:
-        initial, pretraining_peak = _ends(self.bases)[base].T
+        initial, pretraining_peak, _ = _ends(self.bases)[base].T
 
         def raw(name: str, share: str, whole: Floats) -> Floats:
             """Return a quantity, given as it is or as a share: in few digits where that is sampled."""
