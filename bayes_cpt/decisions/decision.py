@@ -209,16 +209,15 @@ class Decision:
         for name in self.space.searched:
             values, near = self.optimum.column(name), self.near.column(name)
             chosen = self.contenders.candidates.column(name)[0]
-            if not np.issubdtype(values.dtype, np.number):
+            if name not in self.space.quantities:
                 for value in sorted(set(self.search.candidates.column(name).tolist())):
                     row = {"quantity": name, "value": value, "recommended": value == chosen}
                     rows.append(row | {"probability": float(np.mean(values == value))})
                 continue
-            edge = self.search.edge(self.space, name, (1.0 - interval) / 2) or (
-                CONSTRAINT if name in bound else ""
-            )
-            row = {"quantity": name, **central(values, interval), "edge": edge}
-            row |= dict.fromkeys(CUT.get(edge, ()), np.nan)
+            edge = self.search.edge(self.space, name, (1.0 - interval) / 2)
+            end = edge.end if edge else CONSTRAINT if name in bound else ""
+            row = {"quantity": name, **central(values, interval), "edge": end}
+            row |= dict.fromkeys(CUT.get(end, ()), np.nan)
             row |= {f"at_{end}": share for end, share in self.search.at_ends(name).items()}
             row |= {"near_lowest": near.min(), "near_highest": near.max(), "recommended": chosen}
             rows.append(row)

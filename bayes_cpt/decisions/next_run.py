@@ -52,8 +52,6 @@ from bayes_cpt.forecast.plans import denser_early, with_base_losses
 from bayes_cpt.identify.determination import facts, quantities
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.model.bases import fitted_bases
-from bayes_cpt.model.setup import BoundModel
-from bayes_cpt.study.batches import UNSAID, Batch
 from bayes_cpt.study.folder import read_plan, run_keys
 from bayes_cpt.study.ranges import outside_range
 from bayes_cpt.study.runs import Base, Run
@@ -103,20 +101,19 @@ class Affordable:
         return cls(plan, costs)
 
     @classmethod
-    def default(
-        cls, frame: BoundModel, study: Study, steps: int | None = None, batch: Batch | None = None
-    ) -> Self:
+    def default(cls, posterior: Posterior, steps: int | None = None) -> Self:
         """Return runs from every base at replay 0, 1/4, 1/2 and 3/4, annealed and at a constant rate.
 
         Each goes to its base's PT peak, that of the typical run where it is not known, in a twentieth of
         its steps; half of them stay there, the others follow a half-cosine to 0. Of several targets each
         run has one.
         """
+        study = posterior.study
         typical, bases = derived.Typical.of(study), fitted_bases(study)
         length = max(round(LENGTH * typical.steps), 1) if steps is None else steps
         if length < 1:
             raise SpecError.at("key steps", f"it is {length}", "give at least 1")
-        replays = REPLAYS if frame.spec.law.uses_replay else (typical.replay,)
+        replays = REPLAYS if posterior.frame.spec.law.uses_replay else (typical.replay,)
         targets = study.targets if len(study.targets) > 1 else ("",)
         runs = []
         for base, target, replay, course in product(bases, targets, replays, COURSES):
@@ -124,7 +121,7 @@ class Affordable:
             schedule = derived.approach(length, _last_rate(base), peak, decays=course == ANNEALED)
             name = "_".join(filter(None, (base.name, target, f"r{100 * replay:02.0f}", course)))
             shares, size = {target: 1.0} if target else None, base.model_size
-            said: dict[str, Any] = {"model_size": size, "targets": shares, **(batch or UNSAID).keys}
+            said: dict[str, Any] = {"model_size": size, "targets": shares, **posterior.batch.keys}
             runs.append(Run(name, "cpt", schedule, base.name, replay, **said))
         return cls(plan_of(study, bases, runs))
 
@@ -182,7 +179,6 @@ class RunValues:
     told: dict[str, Information]  # by run, about `quantities`
     # Coefficient or effect, and validation set (``all`` where it is shared)
     quantities: list[tuple[str, str]]
-    outside: dict[str, str]  # of each run in words where it leaves what was fitted
     edges: tuple[Edge, ...]  # of the space, at or beyond which the best configuration lies
 
     @property
@@ -237,6 +233,13 @@ class RunValues:
         """
         return float(apart(self.candidates, self.values[name].chosen, self.now).mean())
 
+    def outside(self, name: str) -> str:
+        """Return in words where a run leaves what was fitted."""
+        study, plan = self.valuation.model.study, self.affordable.plan
+        if plan.run(name).phase not in {other.phase for other in study.runs}:
+            return "a PT run, and none was fitted"
+        return "; ".join(outside_range(study, plan, plan.run(name)))
+
     def after(self, name: str, quantity: str) -> NDArray[Any]:
         """Return what is chosen of a quantity after each simulated curve of a run, shape (draws,)."""
         return np.asarray(self.candidates.column(quantity)[self.values[name].chosen])
@@ -274,7 +277,7 @@ class RunValues:
                     "about": about,
                     "on": on,
                     "nats": float(told.nats[most]),
-                    "outside": self.outside[name],
+                    "outside": self.outside(name),
                 }
             )
         return pd.DataFrame(rows)
@@ -364,8 +367,7 @@ def next_run(
     posterior, limits = with_batch(posterior, read_space(space))
     model = FinalLosses.of(posterior, draws, seed)
     if runs is None:
-        default = Affordable.default(posterior.frame, posterior.study, steps, posterior.batch)
-        runs = default.with_most_telling(posterior)
+        runs = Affordable.default(posterior, steps).with_most_telling(posterior)
     affordable = runs if isinstance(runs, Affordable) else Affordable.read(runs, posterior.study)
     posterior.check_batch(affordable.plan, "the worth of a next run")
     whole = SearchSpace.of(limits, posterior.study)
@@ -383,9 +385,8 @@ def next_run(
     at_stake = DecisionLosses(np.ascontiguousarray(values, dtype=np.float64))
     drawn = np.stack(list(asked.values()), axis=1)
     worth, told = {}, {}
-    plan, study = affordable.plan, posterior.study
-    target = with_base_losses(study, posterior.frame.domains, plan)
-    for index, run in enumerate(plan.runs):
+    target = with_base_losses(posterior.study, model.domains, affordable.plan)
+    for index, run in enumerate(target.runs):
         at = denser_early(run.schedule.steps, CHECKPOINTS)
         curves = model.simulated(target, run, at, np.random.default_rng([seed, index]))
         worth[run.name], told[run.name] = at_stake.value(curves), information(drawn, curves)
@@ -399,7 +400,6 @@ def next_run(
         values=worth,
         told=told,
         quantities=list(asked),
-        outside={run.name: _outside(study, plan, run) for run in plan.runs},
         edges=searched.edges(whole),
     )
 
@@ -411,9 +411,3 @@ def _contending(searched: Search, seed: int) -> Ints:
         generator = np.random.default_rng(seed)
         favourites = generator.choice(favourites, FAVOURITES, replace=False)
     return np.union1d(leaders, favourites)
-
-
-def _outside(study: Study, plan: Study, run: Run) -> str:
-    if run.phase not in {other.phase for other in study.runs}:
-        return "a PT run, and none was fitted"
-    return "; ".join(outside_range(study, plan, run))

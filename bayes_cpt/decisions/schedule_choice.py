@@ -100,16 +100,15 @@ class ScheduleChoice:
             Columns schedule, against, mean, median, lower, upper (nats; positive where the schedule ends
             lower), probability of that, advised (whether the schedule is).
         """
-        gains = self.gains[None]
-        columns = {
+        row = {
             "schedule": WSD,
             "against": COSINE,
-            "mean": gains.mean(axis=1),
-            **central(gains, interval),
-            "probability": (gains > 0).mean(axis=1),
+            "mean": self.gains.mean(),
+            **central(self.gains, interval),
+            "probability": (self.gains > 0).mean(),
             "advised": self.advised == WSD,
         }
-        return pd.DataFrame(columns)
+        return pd.DataFrame([row])
 
     def verdict(self, interval: float = 0.9) -> list[str]:
         """Return what to do, how sure that is and what would change it, a short line each."""

@@ -98,21 +98,19 @@ class Search:
             "highest": float(np.mean(values >= whole.max() - slack)),
         }
 
-    def edge(self, space: SearchSpace, name: str, least: float) -> str:
-        """Return at which end that could be moved the best lies in a share of the draws, or ""."""
-        shares = self.at_ends(name)
-        edge = max(shares, key=lambda end: shares[end])
-        return edge if shares[edge] >= least and space.could_be_moved(name, edge) else ""
+    def edge(self, space: SearchSpace, name: str, least: float = EDGE) -> Edge | None:
+        """Return at which end that could be moved the best lies in a share of the draws, if at any."""
+        values, shares = self.candidates.column(name), self.at_ends(name)
+        end = max(shares, key=lambda end: shares[end])
+        if shares[end] < least or not space.could_be_moved(name, end):
+            return None
+        value = float(values.min() if end == "lowest" else values.max())
+        return Edge(name, end, value, shares[end], name in space.given)
 
     def edges(self, space: SearchSpace) -> tuple[Edge, ...]:
         """Return where the best lies at or beyond an end of the space that could be moved."""
-        found = []
-        for name in space.searched:
-            values = self.candidates.column(name)
-            if np.issubdtype(values.dtype, np.number) and (end := self.edge(space, name, EDGE)):
-                value = float(values.min() if end == "lowest" else values.max())
-                found.append(Edge(name, end, value, self.at_ends(name)[end], name in space.given))
-        return tuple(found)
+        numbers = [name for name in space.searched if name in space.quantities]
+        return tuple(filter(None, (self.edge(space, name) for name in numbers)))
 
     def joined(self, other: "Search") -> Self:
         """Return both, each draw's best the better of the two."""

@@ -120,7 +120,7 @@ def only_forgetting_unknown() -> Posterior:
 
 def test_the_next_run_may_be_on_any_target() -> None:
     """A run tells how much its own target makes a model forget, and nothing of another's."""
-    affordable = Affordable.default(posterior().frame, posterior().study)
+    affordable = Affordable.default(posterior())
     assert len(affordable.plan.runs) == 4 * 8
     named = {tuple(run.mixture) for run in affordable.plan.runs}
     assert named == {(name,) for name in posterior().study.targets}

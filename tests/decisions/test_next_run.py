@@ -268,8 +268,7 @@ def test_worth_is_set_against_what_the_cost_would_bring(
 
 
 def test_default_runs_start_from_every_base() -> None:
-    frame = lab_posterior().frame
-    found = Affordable.default(frame, lab())
+    found = Affordable.default(lab_posterior())
     assert len(found.plan.runs) == len(lab().bases) * len(REPLAYS) * 2
     assert {run.schedule.steps for run in found.plan.runs} == {1000}
     for run in found.plan.runs:
@@ -280,9 +279,7 @@ def test_default_runs_start_from_every_base() -> None:
         last = 0.0 if run.name.endswith("annealed") else base.schedule.peak
         assert run.schedule.final == last
     alone = prior_as_posterior(lab().subset(["pt_trunk", "r25_cos"]), "cpt")
-    assert {run.replay for run in Affordable.default(alone.frame, alone.study, 50).plan.runs} == {
-        0.25
-    }
+    assert {run.replay for run in Affordable.default(alone, 50).plan.runs} == {0.25}
 
 
 @pytest.mark.parametrize(
@@ -299,7 +296,7 @@ def test_the_run_that_summary_advises_is_among_the_default_ones(
 ) -> None:
     posterior = lab_posterior()
     monkeypatch.setattr(module, "facts", lambda _: Facts({}, {}, advice))
-    default = Affordable.default(posterior.frame, lab())
+    default = Affordable.default(posterior)
     found = default.with_most_telling(posterior).plan
     run = found.runs[-1]
     assert run.name == "most_telling"

@@ -75,7 +75,7 @@ def test_broken_constraints_are_marked() -> None:
 
 def values(count: int) -> RunValues:
     posterior = lab_posterior()
-    every = Affordable.default(posterior.frame, posterior.study, 60)
+    every = Affordable.default(posterior, 60)
     runs = Affordable(every.plan.subset([run.name for run in every.plan.runs[:count]]))
     return next_run(posterior, "balanced", FIXED, runs, draws=80, candidates=16)
 
