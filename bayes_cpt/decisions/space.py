@@ -168,14 +168,14 @@ class Space(Strict):
     ((0.0, 0.25, 0.5), 'log')
     """
 
-    bases: tuple[str, ...] | None = Field(default=None, min_length=1)
+    bases: tuple[str, ...] | None = None
     replay: Quantity | None = None
-    targets: tuple[dict[str, float], ...] | None = Field(default=None, min_length=1)
+    targets: tuple[dict[str, float], ...] | None = None
     peak: Quantity | None = None
     relative_peak: Quantity | None = None
     warmup_steps: Quantity | None = None
     warmup_share: Quantity | None = None
-    decay_shape: tuple[DecayShape, ...] = Field(default=("cosine",), min_length=1)
+    decay_shape: tuple[DecayShape, ...] = ("cosine",)
     decay_share: Quantity | None = None
     final: Quantity | None = None
     relative_final: Quantity | None = None
@@ -233,6 +233,9 @@ class Space(Strict):
         for one, other in PAIRS:
             if getattr(self, one) is not None and getattr(self, other) is not None:
                 raise ValueError(f"both {one} and {other} are given: keep one of the two")
+        for name in ("bases", "targets", "decay_shape"):
+            if getattr(self, name) == ():
+                raise ValueError(f"{name} is empty: name one, or leave the key out")
         final = self.final or self.relative_final
         if "exponential" in self.decay_shape and final is not None and final.lowest <= 0:
             raise ValueError("an exponential decay cannot end at 0: let final start above 0")

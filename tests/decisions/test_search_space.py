@@ -85,7 +85,7 @@ WRONG_TABLES: list[tuple[dict[str, Any], str]] = [
     ({"steps": 0}, "they must be at least 1"),
     ({"peak": 1e-3, "relative_peak": 1}, "both peak and relative_peak are given"),
     ({"steps": 10, "tokens": 10}, "both steps and tokens are given"),
-    ({"bases": []}, "key bases: Tuple should have at least 1 item"),
+    ({"bases": []}, "bases is empty"),
     ({"decay_shape": "cosin"}, "key decay_shape.0: 'cosin' is not one of 'linear', 'cosine'"),
     ({"decay_shape": "exponential", "final": 0}, "an exponential decay cannot end at 0"),
     ({"tokens_per_step": 0}, "key tokens_per_step: Input should be greater than 0"),
