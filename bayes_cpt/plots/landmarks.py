@@ -131,18 +131,15 @@ def _critical(axes: Axes, critical: CriticalPoint) -> None:
     for steps in bases:
         dotted: dict[str, Any] = {"linewidth": 0.8, "linestyle": ":", "zorder": 1}
         axes.axvline(steps, color=INK, label="bases of the study", **dotted)
-    dress(
+    panels.rows(
         axes,
-        grid=False,
+        [f"{replay:g}" for replay in draws["replay"].to_numpy()[::-1]],
         title="Critical point: past it general loss does not all come back",
         xlabel=f"PT steps at learning rate {rate:g} (logarithmic)",
         ylabel="replay ratio",
         xscale="log",
         xlim=ends,
-        ylim=(-0.6, draws.sizes["replay"] - 0.4),
     )
-    names = [f"{replay:g}" for replay in draws["replay"].to_numpy()]
-    axes.set_yticks(range(len(names)), names)
 
 
 def _interval(

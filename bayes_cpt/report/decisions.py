@@ -13,7 +13,7 @@ from bayes_cpt.decisions.search import Edge
 from bayes_cpt.decisions.search_space import Candidates
 from bayes_cpt.decisions.valuation import Valuation
 from bayes_cpt.report.fit import resting, rests_on, unmeasured_words
-from bayes_cpt.report.numbers import Estimate, alike, percent, quantity
+from bayes_cpt.report.numbers import WIDTH, Estimate, percent, quantity, supported
 from bayes_cpt.report.words import Words, notation, paragraphs, render, sentence
 from bayes_cpt.study.exports import huggingface_follows
 from bayes_cpt.study.resources import MANY_EPOCHS, RESOURCE_WORDS, ROLES, epochs_words
@@ -158,7 +158,9 @@ def _optimum(decision: Decision, interval: float) -> list[dict[str, Any]]:
         if rows["value"].isna().all():
             near = [*cuts[name].within(tolerance), row["recommended"]]
             if not row["edge"]:
-                said["numbers"] = alike([row[end] for end in ("median", "lower", "upper")])
+                spread = (row["upper"] - row["lower"]) / WIDTH
+                ends = (row[end] for end in ("median", "lower", "upper"))
+                said["numbers"] = [supported(value, spread) for value in ends]
             said["reach"] = _with_mass(row, said["unit"], interval).removeprefix("at ")
             low, high = (quantity(float(end)) for end in (min(near), max(near)))
             said["flat"] = f"{low} to {high}" if low != high else ""

@@ -196,21 +196,6 @@ def quantity(value: float, digits: int = 3) -> str:
     return f"{value:.0f}" if abs(value) >= 10**digits else f"{value:.{digits}g}"
 
 
-def alike(values: Sequence[float]) -> list[str]:
-    """Return values in two digits, all with the decimals of the one that has most.
-
-    Examples
-    --------
-    >>> alike([0.312, 0.2, 0.414]), alike([12000.0, 11000.0, 13000.0])
-    (['0.31', '0.20', '0.41'], ['12000', '11000', '13000'])
-    """
-    texts = [quantity(value, 2) for value in values]
-    if any("e" in text for text in texts):
-        return texts
-    places = max(len(text.partition(".")[2]) for text in texts)
-    return [f"{float(text):.{places}f}" for text in texts]
-
-
 def steps(count: float) -> str:
     """Return an inferred number of steps: two digits, as no such number is known better.
 

@@ -60,7 +60,7 @@ def test_critical_points_lie_beside_the_bases() -> None:
     figure = plots.landmarks(lengths(), found)
     axes = figure.axes[1]
     labels = [text.get_text() for text in axes.get_yticklabels()]
-    assert labels == ["0", "0.1", "0.25", "0.5", "0.75"]
+    assert labels == ["0.75", "0.5", "0.25", "0.1", "0"]
     for place in range(5):
         steps = found.draws["steps"].to_numpy()[:, place]
         median = np.quantile(steps, 0.5, method="inverted_cdf")
