@@ -61,8 +61,8 @@ def check(study: Path, *, model: str | None = None, verbose: bool = False) -> An
     if law.batches:
         lines += batch_words(loaded)
     alike = undivided(loaded, continual=bool(loaded.continual_runs))
-    content = describe(loaded) | {"no_two_runs_differ_in": alike, "model": spec.name}
-    content |= {"facts": facts}
+    told = {"no_two_runs_differ_in": alike, "model": spec.name, "facts": facts}
+    content = describe(loaded) | told
     for kind in ("parameter", "effect"):
         content[f"{kind}s"] = table[table["kind"] == kind].drop(columns="kind")
     parts = ["", *_study(loaded, content), *(Text(own, "yellow") for own in alike)]

@@ -144,7 +144,7 @@ def decide(
         tolerance=tolerance,
         seed=seed,
     )
-    results.write("plan", "plan.toml", settings_text(decision.plan()))
+    results.write("plan.toml", settings_text(decision.plan()))
     nothing = "No configuration of the space keeps the constraints; these come nearest."
     valuation, searched = decision.valuation, decision.space
     content = {
@@ -351,7 +351,7 @@ def schedule(
         "outside": choice.outside,
         "learning_rate": choice.run.schedule.learning_rates().tolist(),
     }
-    results.write("study", "study.toml", runs_text(choice.plan.runs))
+    results.write("study.toml", runs_text(choice.plan.runs))
     shown = Table.of("gains", gains, marked=gains["advised"], interval=interval)
     return advised(
         posterior,

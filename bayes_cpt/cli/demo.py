@@ -6,7 +6,7 @@ from pathlib import Path
 import bayes_cpt
 from bayes_cpt.cli.fit import fit_and_save
 from bayes_cpt.cli.options import ChainDraws, command
-from bayes_cpt.cli.output import Answer, Output, OutputFile, Results, figure_file, write_numbers
+from bayes_cpt.cli.output import Answer, Output, OutputFile, Results, write_numbers
 from bayes_cpt.cli.predict import forecast
 
 
@@ -48,23 +48,23 @@ def demo(
     results = Results(output)
     source = bayes_cpt.bundled_study()
     plan = source / "plan-example.toml"
-    results.write(plan.name, plan.name, plan.read_text(encoding="utf-8"))
+    results.write(plan.name, plan.read_text(encoding="utf-8"))
     file = OutputFile(output / "fit.nc", (".nc",))
     study = bayes_cpt.read_study(source)
     posterior, fitted = fit_and_save(written, study, "cpt-replay", seed, file, draws)
-    results.paths["fit.nc"] = output / "fit.nc"
-    bands = bayes_cpt.bands(posterior, plan, seed=seed)
+    results.there("fit.nc")
+    drawn = posterior.predict(plan, seed=seed)
+    bands = bayes_cpt.table(drawn)
     table = bands.assign(interval=bands.attrs["interval"])
-    results.write("forecast.csv", "forecast.csv", partial(write_numbers, table))
+    results.write("forecast.csv", partial(write_numbers, table))
     held_out, plots = bayes_cpt.read_study(held_out_runs()), bayes_cpt.plots
     checked = posterior.predict(held_out.without_losses(), seed=seed)
-    drawn = posterior.predict(plan, seed=seed)
-    for name, figure in (
-        ("checked.png", plots.forecast(posterior, checked, held_out)),
-        ("forecast.png", plots.forecast(posterior, drawn)),
-        ("fitted.png", plots.fitted(posterior)),
-    ):
-        results.write(name, name, figure_file(figure))
+    figures = {
+        "checked": lambda: plots.forecast(posterior, checked, held_out),
+        "forecast": lambda: plots.forecast(posterior, drawn),
+        "fitted": lambda: plots.fitted(posterior),
+    }
+    results.figures(figures)
     about, verdict, parts = forecast(posterior, bands)
     told = (
         "checked.png: forecasts of three runs beside their real losses, which the fit did not see.",

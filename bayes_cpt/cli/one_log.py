@@ -162,10 +162,10 @@ def advise(
     )
     verdict, tables = found.verdict(), {"ends": found.ends, "runs": found.told}
     results.tables(tables)
-    results.write("plan", "plan.toml", settings_text(found.plan))
+    results.write("plan.toml", settings_text(found.plan))
     for run in found.plan.runs:
         arguments = json.dumps(training_arguments(run), indent=2) + "\n"
-        results.write(f"arguments of {run.name}", f"{run.name}.json", arguments)
+        results.write(f"{run.name}.json", arguments)
     results.words(verdict, [])
     ends = Table.of("advised_ends", found.ends, interval=interval)
     shown = [ends, Table.of("advised_runs", found.told)]

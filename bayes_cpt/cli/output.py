@@ -338,41 +338,41 @@ class Results:
 
     def __init__(self, folder: Path | None) -> None:
         self.folder = folder
-        # By name; also files that others wrote there.
+        # By the names of the files; also of those that others wrote there.
         self.paths: dict[str, Path] = {}
         if folder is not None:
             check_folder(folder, new=True)
 
-    def write(self, name: str, file: str, content: Content) -> None:
-        """Write a file that goes by a name."""
+    def write(self, name: str, content: Content) -> None:
+        """Write a file of that name."""
+        self.there(name)
         if self.folder is not None:
             self.folder.mkdir(exist_ok=True)
-            self.paths[name] = self.folder / file
-            write(self.paths[name], content)
+            write(self.folder / name, content)
 
-    def tables(self, tables: "Mapping[str, pd.DataFrame]", *there: str) -> None:
-        """Write tables, by name, as CSV, beside those that grew there."""
+    def there(self, *names: str) -> None:
+        """Tell of files that others write, or have written."""
         if self.folder is not None:
-            self.paths |= {name: self.folder / f"{name}.csv" for name in there}
+            self.paths |= {name: self.folder / name for name in names}
+
+    def tables(self, tables: "Mapping[str, pd.DataFrame]") -> None:
+        """Write tables as CSV, by the names of their files without ending."""
         for name, table in tables.items():
-            self.write(name, f"{name}.csv", partial(table.to_csv, index=False))
+            self.write(f"{name}.csv", partial(table.to_csv, index=False))
 
     def words(self, verdict: Sequence[str], sentences: Sequence[str]) -> None:
         """Write what the result comes to in words."""
-        self.write("words", "words.txt", "\n\n".join(["\n".join(verdict), *sentences]) + "\n")
+        self.write("words.txt", "\n\n".join(["\n".join(verdict), *sentences]) + "\n")
 
-    def figures(
-        self, figures: "Mapping[str, Callable[[], Figure]]", suffix: str = ".png", name: str = "{}"
-    ) -> None:
-        """Draw and write figures, by the names of their files; each goes by a name that holds this one."""
-        for own, draw in figures.items() if self.folder else ():
-            self.write(name.format(own), f"{own}{suffix}", figure_file(draw()))
+    def figures(self, figures: "Mapping[str, Callable[[], Figure]]", suffix: str = ".png") -> None:
+        """Draw and write figures, by the names of their files without ending."""
+        for name, draw in figures.items() if self.folder else ():
+            self.write(f"{name}{suffix}", figure_file(draw()))
 
     @property
     def said(self) -> list[Part]:
         """What is there, for people."""
-        names = ", ".join(path.name for path in self.paths.values())
-        return [f"Written to {self.folder}: {names}"] if names else []
+        return [f"Written to {self.folder}: {', '.join(self.paths)}"] if self.paths else []
 
 
 def figure_file(figure: "Figure") -> Content:

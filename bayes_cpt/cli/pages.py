@@ -84,7 +84,7 @@ def report(
         file.write(full_report.html())
     if paper is not None:
         for name, text in texts(full_report).items():
-            results.write(name, name, text)
+            results.write(name, text)
         results.figures(figures(full_report), suffix=".pdf")
     content = {"facts": full_report.facts, "sentences": full_report.sentences}
     words = in_words(full_report.sentences) if paper else []

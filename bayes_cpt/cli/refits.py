@@ -123,7 +123,8 @@ def validate_forecast(
     if len(points):
         scores, horizons = scored.score_table(points), scored.horizon_table(points)
         verdict = held_out_verdict(pooled(scores), refits)
-        results.tables({"scores": scores, "horizons": horizons}, "points", "refits")
+        results.there("points.csv", "refits.csv")
+        results.tables({"scores": scores, "horizons": horizons})
         draw, untouched = bayes_cpt.plots.coverage, points["seen"].eq(0)
         if untouched.any():
             results.figures({"coverage-runs": partial(draw, points[untouched], "share")})
@@ -211,7 +212,7 @@ def compare(
     from bayes_cpt.report.numbers import listed as first_of
     from bayes_cpt.report.words import sentence
     from bayes_cpt.validate.comparison import STACK_FILE
-    from bayes_cpt.validate.tasks import fit_path
+    from bayes_cpt.validate.tasks import fit_name
 
     def tell_first(loo: Any) -> None:
         facts = {"loo": loo, "reason": isinstance(loo, str)}
@@ -237,14 +238,13 @@ def compare(
     scores, loo = result.scores, result.curve_loo
     verdict, sentences = result.verdict(), result.sentences()
     parts: list[Part] = []
-    if output is not None:
-        results.paths |= {law: fit_path(output, law) for law in result.fits}
+    results.there(*(fit_name(law) for law in result.fits))
     if result.stack is not None:
-        results.write("stack", STACK_FILE, result.stack.save)
+        results.write(STACK_FILE, result.stack.save)
     if scores is not None:
         rows = result.table()
         results.tables({"scores": rows, "runs": scores.log_scores, "points": scores.points})
-        results.figures({"comparison": result.plot}, name="figure")
+        results.figures({"comparison": result.plot})
         what = rows["seen"].map(left_out)
         parts.append(Table.of("law_scores", rows.assign(what=what), best=scores.best))
     if not isinstance(loo, str):

@@ -98,7 +98,7 @@ def advised(
     verdict, sentences = result.verdict(interval), result.sentences(interval)
     results.tables(tables)
     results.words(verdict, sentences)
-    results.figures(figures, name="{}_figure")
+    results.figures(figures)
     state = "diagnostics met" if posterior.trustworthy else "not trustworthy"
     source = f"By {posterior.frame.spec.name}, fitted to {posterior.study.name} ({state})."
     parts = [*parts, *(in_words(sentences) if verbose else [""])]

@@ -166,6 +166,8 @@ class _Looks:
 
     def tell(self, written: Output, status: "Status") -> None:
         """Print a status, and what to do better with the rest of the run."""
+        import pandas as pd
+
         from bayes_cpt.report.forecasts import advice, below, ends_below
 
         found = self.watcher.continuations(self.objective)
@@ -190,20 +192,14 @@ class _Looks:
         written.show(Text(UNNAMED if waiting else first, "bold" if fine else "bold red"))
         for line in others:
             written.show(line)
-        if status.forecast:
-            written.show(_ends(status))
+        # Where each loss is and will end, and where it was to end as planned.
+        ends = [
+            {"on": domain, "now": status.losses.get(domain), **end}
+            | {"gain": status.gain_left.get(domain, {}).get("mean")}
+            for domain, end in status.forecast.items()
+        ]
+        if ends:
+            written.show(Table.of("watched", pd.DataFrame(ends)))
         better = advice(found, status.step, status.steps)
         for note in filter(None, (*status.notes, better, trouble, waiting)):
             written.note(f"Note: {note}")
-
-
-def _ends(status: "Status") -> Table:
-    """Return where each loss is and will end, and where it was to end as planned."""
-    import pandas as pd
-
-    gains = {domain: gain.get("mean") for domain, gain in status.gain_left.items()}
-    rows = [
-        {"on": domain, "now": status.losses.get(domain), "gain": gains.get(domain), **ends}
-        for domain, ends in status.forecast.items()
-    ]
-    return Table.of("watched", pd.DataFrame(rows))

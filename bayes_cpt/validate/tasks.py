@@ -221,15 +221,15 @@ def _labelled[T, R](function: Callable[[T], R], call: tuple[str, T]) -> tuple[st
     return label, function(task)
 
 
-def fit_path(folder: Path, name: str) -> Path:
-    """Return the file of a fit; no two names have the same.
+def fit_name(name: str) -> str:
+    """Return the name of the file of a fit; no two names have the same.
 
     Examples
     --------
-    >>> fit_path(Path("comparison"), "ours/my law").name
+    >>> fit_name("ours/my law")
     'ours%2Fmy law.nc'
     """
-    return folder / f"{quote(name, safe=' ')}.nc"
+    return f"{quote(name, safe=' ')}.nc"
 
 
 def fit_each(
@@ -242,8 +242,8 @@ def fit_each(
     progress: Progress | None = None,
     stage: str,
 ) -> dict[str, Posterior | SamplingError]:
-    """Fit studies under models, by names; what a folder has at `fit_path` is not made again."""
-    paths = {} if folder is None else {name: fit_path(folder, name) for name in wanted}
+    """Fit studies under models, by names; what a folder has at `fit_name` is not made again."""
+    paths = {} if folder is None else {name: folder / fit_name(name) for name in wanted}
     fits: dict[str, Posterior | SamplingError] = {
         name: load(path) for name, path in paths.items() if path.is_file()
     }
