@@ -78,19 +78,12 @@ def step_axis(axes: Axes, steps: int, phase: str = "") -> None:
         "function", functions=(lambda x: np.sign(x) * np.sqrt(np.abs(x)), lambda x: x * np.abs(x))
     )
     axes.set_xlim(-steps * PAD**2, steps * (1 + PAD))
-    marks = [_rounded(steps * share**2) for share in TICK_SHARES] + [steps]
+    marks = [round(float(f"{steps * share**2:.1g}")) for share in TICK_SHARES] + [steps]
     names = [f"{mark / 1000:g}k" if mark >= 1000 else f"{mark}" for mark in marks]
     axes.set_xticks(marks, names, minor=False)
     axes.set_xticks([], minor=True)
     if phase:
         axes.set_xlabel(f"{phase.upper()} step (square-root axis)")
-
-
-def _rounded(value: float) -> int:
-    if value < 1:
-        return round(value)
-    unit = 10.0 ** math.floor(math.log10(value))
-    return int(round(value / unit) * unit)
 
 
 def band(

@@ -206,8 +206,7 @@ def steps(count: float) -> str:
     """
     if count > MANY:
         return "over a million"
-    rounded = round(count, 1 - math.floor(math.log10(count))) if count >= 1 else count
-    return f"{rounded:.0f}"
+    return f"{float(f'{count:.2g}'):.0f}"
 
 
 def held(row: Mapping[str, Any]) -> str:

@@ -8,7 +8,7 @@ import hashlib
 import json
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import version
@@ -85,12 +85,11 @@ class Pool:
         """
         if not tasks:
             return
-        with ExitStack() as stack:
-            where: dict[str, Any] = {"backend": "loky", "n_jobs": self.processes(len(tasks))}
-            if self.dask is not None:
-                client = stack.enter_context(_client(self.dask))
-                where = {"backend": "dask", "client": client, "n_jobs": -1}
-            stack.enter_context(joblib.parallel_config(**where))
+        where: dict[str, Any] = {"backend": "loky", "n_jobs": self.processes(len(tasks))}
+        client = nullcontext() if self.dask is None else _client(self.dask)
+        if self.dask is not None:
+            where = {"backend": "dask", "client": client, "n_jobs": -1}
+        with client, joblib.parallel_config(**where):
             calls = (joblib.delayed(_in_one_thread)(function, task) for task in tasks)
             yield from joblib.Parallel(return_as="generator_unordered", batch_size=1)(calls)
 
