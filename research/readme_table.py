@@ -17,7 +17,7 @@ SETS = {
     "longer runs target": "the same: target loss",
     "strong shift": "each of five lab runs to a distant target, from the four others",
     "Pythia-70M unknown base": "each of three runs of Pythia-70M to Python, pre-training unknown",
-    "public studies left-out priors": "published pre-training; priors learnt from other repositories",
+    "public studies left-out priors": "published pre-training runs; priors learnt from other sources",
     "sweeps by peak learning rate": "small models at peak learning rates that were not fitted",
 }
 
