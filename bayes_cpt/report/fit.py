@@ -198,8 +198,7 @@ def batch_words(study: Study) -> list[str]:
         apart = [
             factor.name
             for factor in factors(study, "cpt")
-            if factor.differs
-            and factor.name != LENGTH
+            if factor.name != LENGTH
             and all(_differ(factor, run, other) for run in runs for other in others)
         ]
         members.append({"batch": batch.words, "runs": len(runs), "apart": apart})

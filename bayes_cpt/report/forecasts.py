@@ -26,7 +26,6 @@ def forecast_words(bands: pd.DataFrame) -> Words:
     """
     final = bands.groupby(["run", "domain"], sort=False).tail(1)
     runs = {run: rows.to_dict("records") for run, rows in final.groupby("run", sort=False)}
-    notes = {run: rows[0]["outside"] for run, rows in runs.items()}
     # How far intervals reach from the medians, at most.
     reach = final[["lower", "upper"]].sub(final["median"], axis=0).abs().max(axis=1)
     furthest = final.assign(reach=reach).groupby("domain", sort=False)[["reach", "sd"]].max()
@@ -37,7 +36,7 @@ def forecast_words(bands: pd.DataFrame) -> Words:
         "mass": f"{100 * float(bands.attrs['interval']):g} %",
         "kind": str(bands["kind"].iloc[0]),
         "reach": furthest.to_dict("index"),
-        "outside": {run: note for run, note in notes.items() if note},
+        "outside": {run: rows[0]["outside"] for run, rows in runs.items() if rows[0]["outside"]},
     }
     return render("predict.txt", facts)
 
