@@ -170,14 +170,11 @@ class Valuation:
 
     def _sum(self, shares: Mapping[str, float]) -> Combination:
         """Return the sum of some validation sets."""
-        weights = np.zeros(len(self.model.domains))
-        for name, share in shares.items():
-            if name not in self.thirds:
-                own = self.objective.share(name, self.model.domains, self.model.frame.roles)
-                weights = weights + share * own
-        used = tuple(
-            (share, self.thirds[name]) for name, share in shares.items() if name in self.thirds
-        )
+        domains, roles = self.model.domains, self.model.frame.roles
+        used = tuple((shares[name], own) for name, own in self.thirds.items() if name in shares)
+        of_law = [name for name in shares if name not in self.thirds]
+        parts = [shares[name] * self.objective.share(name, domains, roles) for name in of_law]
+        weights = np.sum([np.zeros(len(domains)), *parts], axis=0)
         if used:
             weights = weights[:, None] + sum(share * third.weights.T for share, third in used)
         return Combination(weights, used, self.model)
@@ -240,19 +237,16 @@ class Valuation:
 
     def breaches(self, block: Block) -> Floats:
         """Return how probably each constraint is broken, shape (constraints, candidates)."""
-        candidates = block.candidates
-        breaches = np.empty((len(self.objective.chances), len(candidates)))
-        pairs = zip(self.objective.chances, self.constrained, strict=True)
-        for index, (constraint, combination) in enumerate(pairs):
+        candidates, breaches = block.candidates, []
+        for constraint, combination in zip(self.objective.chances, self.constrained, strict=True):
             threshold, counted = self._threshold(constraint, combination, candidates)
-            losses = combination.of_law(block)
+            losses, about = combination.of_law(block), block.spread
             margin = losses - np.asarray(threshold, dtype=losses.dtype)
-            about = block.spread
             if counted:
                 about = about.against(self.start_level(candidates))
-            sizes = combination.sizes(candidates, about, single_run=constraint.kind == "new_run").T
-            breaches[index] = 1.0 - risk.probability_below(margin.T, 0.0, sizes)
-        return breaches
+            sizes = combination.sizes(candidates, about, single_run=constraint.kind == "new_run")
+            breaches.append(1.0 - risk.probability_below(margin.T, 0.0, sizes.T))
+        return np.array(breaches).reshape(-1, len(candidates))
 
     def taken(self, candidates: Candidates) -> dict[str, Floats]:
         """Return epochs and costs of candidates where they are known, by name, shape (candidates,)."""
