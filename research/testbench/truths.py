@@ -29,8 +29,8 @@ RESIDUALS = {
     "misfit_cpt": (0.008, 0.010),
     "offset_pt": (0.010, 0.015),
 }
-# The printed law has one memory, and errs beyond the studied steps as before them. Bases keep their offset on
-# general data and lose it on target data.
+# The printed law has one memory, and errs beyond the studied steps as before them. Bases keep their offset
+# on general data and lose it on target data.
 UNPRINTED = {
     "offset_kept": (0.7, 0.2),
     "offset_time": (0.03, 0.03),
