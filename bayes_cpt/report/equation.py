@@ -144,8 +144,15 @@ def law_equations(frame: BoundModel) -> list[Equation]:
         if isinstance(time, Fixed):
             notes.append(f"tau_0 = {time.value * frame.reference.steps:.3g} steps")
     found = [Equation(sympy.Symbol("L"), tuple(summands), "; ".join(notes))]
-    found += _sizes(frame) + _forward_areas(frame) + _annealing_areas(frame, point, letters)
-    found += _peak(frame) + _repeats(frame, point, letters) + _replay(frame, letters)
+    if spec.model_size:
+        said = f"N: parameters without embeddings; N_ref = {frame.reference.model_size:.3g} million"
+        found.append(Equation(_letter("n"), (_letter("N") / _letter("N_ref"),), said))
+    found += _forward_areas(frame) + _annealing_areas(frame, point, letters)
+    if spec.peak_power or "peak" in spec.terms:
+        ratio = sympy.log(_letter("eta_peak") / _letter("eta_ref"))
+        said = f"eta_peak: the highest LR of PT so far; {_reference_rate(frame)}"
+        found.append(Equation(_letter("p"), (ratio,), said))
+    found += _repeats(frame, point, letters) + _replay(frame, letters)
     return [Equation(own.left, tuple(map(_whole, own.summands)), own.note) for own in found]
 
 
@@ -218,13 +225,6 @@ def _reference_rate(frame: BoundModel) -> str:
     return f"eta_ref = {frame.reference.learning_rate:.3g}"
 
 
-def _sizes(frame: BoundModel) -> list[Equation]:
-    if not frame.spec.law.model_size:
-        return []
-    said = f"N: parameters without embeddings; N_ref = {frame.reference.model_size:.3g} million"
-    return [Equation(_letter("n"), (_letter("N") / _letter("N_ref"),), said)]
-
-
 def _forward_areas(frame: BoundModel) -> list[Equation]:
     law = frame.spec.law
     power = RATE ** _letter("rho") if law.forward_power else RATE
@@ -270,15 +270,6 @@ def _note(frame: BoundModel, block: str) -> str:
         "reference": _reference_rate(frame),
     }
     return sentence("equation.txt", block, facts)
-
-
-def _peak(frame: BoundModel) -> list[Equation]:
-    law = frame.spec.law
-    if not law.peak_power and "peak" not in law.terms:
-        return []
-    ratio = sympy.log(_letter("eta_peak") / _letter("eta_ref"))
-    said = f"eta_peak: the highest LR of PT so far; {_reference_rate(frame)}"
-    return [Equation(_letter("p"), (ratio,), said)]
 
 
 def _repeats(frame: BoundModel, point: Any, letters: Mapping[str, Any]) -> list[Equation]:

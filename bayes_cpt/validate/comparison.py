@@ -66,19 +66,16 @@ class CurveLoo:
             return f"{problem}, so that densities do not compare"
         # A large Pareto k is said in `doubtful`.
         with warnings.catch_warnings(action="ignore", category=UserWarning):
-            estimates = {
+            loos = {
                 name: az.loo(tree, pointwise=True, var_name="loss", reff=1.0)
                 for name, tree in trees.items()
             }
         curves = trees[next(iter(trees))]["log_likelihood"]["curve"].to_numpy().astype(str)
-        log_densities, pareto_k = (
-            pd.DataFrame(
-                {law: np.ravel(getattr(own, name)) for law, own in estimates.items()}, index=curves
-            )
-            for name in ("elpd_i", "pareto_k")
+        log_densities = pd.DataFrame(
+            {law: np.ravel(own.elpd_i) for law, own in loos.items()}, curves
         )
-        highest_k = float(min(own.good_k for own in estimates.values()))
-        return cls(log_densities, pareto_k, highest_k)
+        pareto_k = pd.DataFrame({law: np.ravel(own.pareto_k) for law, own in loos.items()}, curves)
+        return cls(log_densities, pareto_k, float(min(own.good_k for own in loos.values())))
 
     @property
     def doubtful(self) -> dict[str, int]:
