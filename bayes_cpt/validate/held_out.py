@@ -203,20 +203,16 @@ def _outcome(
     method, fold = task
     labels = {"method": method, "fold": fold.label, "seen": fold.seen}
     began = time.perf_counter()
-    tables: dict[str, pd.DataFrame] = {}
-    problems: tuple[str, ...]
-    attempts = 0
     try:
         answer = methods[method](fold.question, task_seed(seed, fold.label))
         scored = _scored(fold, answer, wanted)
-        tables = {name: table.assign(**labels) for name, table in scored.items()}
-        problems, attempts = answer.problems, answer.attempts
     except (SamplingError, DrawsError) as error:
-        problems = (str(error),)
+        answer, scored = Answer(np.empty((0, 0)), (str(error),), attempts=0), {}
+    tables = {name: table.assign(**labels) for name, table in scored.items()}
     refit = labels | {
-        "trustworthy": not problems,
-        "problems": in_words(problems),
-        "attempts": attempts,
+        "trustworthy": not answer.problems,
+        "problems": in_words(answer.problems),
+        "attempts": answer.attempts,
         "seconds": round(time.perf_counter() - began, 2),
     }
     return tables | {"refits": pd.DataFrame([refit])}
