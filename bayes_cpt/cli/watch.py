@@ -109,7 +109,8 @@ def watch(
             raise typer.BadParameter(
                 f"--below {domain}={limit:g}: name one of {', '.join(domains)}, which the fit forecasts."
             )
-    looks = _Looks(watcher, following(log, kind, domains, **reading), kept, aim, limits)
+    steps = (planned or posterior.study).run(run).schedule.steps
+    looks = _Looks(watcher, following(log, kind, domains, steps, **reading), kept, aim, limits)
     looks.take_up()
     for line in () if once else warning(posterior):
         written.error(line)
@@ -117,7 +118,7 @@ def watch(
     follower = looks.follower
     if once and follower.trouble and not watcher.points:
         problem = f"nothing can be read: {follower.trouble}".rstrip(".")
-        raise fail(follower.path, problem, "fix the log, or wait for it without --once")
+        raise fail("--once", problem, "else wait for the log without it")
     looks.tell(written, status)
     while not once and status.step < status.steps:
         time.sleep(seconds)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from bayes_cpt.errors import StudyError
-from bayes_cpt.study.logs.raw import COMPRESSED
+from bayes_cpt.study.logs.raw import COMPRESSED, fail
 from bayes_cpt.study.logs.reading import Log, Reading
 
 # Of files that do not grow line by line.
@@ -23,7 +23,9 @@ class Follower:
     reading : Reading
         How the log is read, and where it is.
     sets : tuple of str
-        Validation sets that are forecast.
+        Validation sets that are forecast; a log of others alone is refused.
+    steps : int, optional
+        Of the run; a log of later steps alone is refused.
 
     Attributes
     ----------
@@ -39,6 +41,7 @@ class Follower:
 
     reading: Reading
     sets: tuple[str, ...] = ()
+    steps: int | None = None
     trouble: str = field(default="", init=False)
     unnamed: str = field(default="", init=False)
     log: Log | None = field(default=None, init=False)
@@ -91,7 +94,9 @@ class Follower:
 
     def _points(self, path: str) -> dict[int, dict[str, float]]:
         self._read_as = path
-        self.log = self.reading.changed(paths=(path,)).read(self.sets)
+        log = self.reading.changed(paths=(path,)).read(self.sets)
+        self._check(log)
+        self.log = log
         losses: dict[int, dict[str, float]] = {}
         for step, domain, loss in sorted(self.log.losses):
             losses.setdefault(step, {})[domain] = loss
@@ -100,8 +105,24 @@ class Follower:
                 losses[step] = dict.fromkeys(self.log.domains or self.sets, math.nan)
         return losses
 
+    def _check(self, log: Log) -> None:
+        """Refuse a log none of whose evaluations is one of the run that is forecast."""
+        steps = [step for step, *_ in log.losses]
+        if self.steps is not None and steps and min(steps) > self.steps:
+            problem = f"it is evaluated at steps {min(steps)} to {max(steps)}"
+            problem += f", and the run ends at step {self.steps}"
+            fix = "name the log of this run; where its counter goes on from an earlier run, say at "
+            raise fail(log.source, problem, fix + "which count this run begins, --start N")
+        if self.sets and steps and set(self.sets).isdisjoint(log.domains):
+            there = ", ".join(f"{series} is {domain}" for series, domain in log.series.items())
+            problem = f"none of its validation sets is {' or '.join(self.sets)}, those of the fit: {there}"
+            fix = f"say which each is, as in --loss {next(iter(log.series))}={self.sets[-1]}"
+            raise fail(log.source, problem, fix)
 
-def following(path: str, kind: str, sets: tuple[str, ...] = (), **reading: Any) -> Follower:
+
+def following(
+    path: str, kind: str, sets: tuple[str, ...] = (), steps: int | None = None, **reading: Any
+) -> Follower:
     """Return what follows a log of a running job: the later of two numbers counts, NaN ends it.
 
     Parameters
@@ -110,10 +131,10 @@ def following(path: str, kind: str, sets: tuple[str, ...] = (), **reading: Any) 
         As for `bayes_cpt.study.logs.readers.read_logs`.
     kind : str
         Of the log.
-    sets : tuple of str
-        Validation sets that are forecast.
+    sets, steps
+        As in `Follower`.
     **reading
         Fields of `bayes_cpt.study.logs.reading.Reading`.
     """
     known = {"paths": (path,), "kind": kind, "overlap": "last", "drop_nan": True, **reading}
-    return Follower(Reading().changed(**known), sets)
+    return Follower(Reading().changed(**known), sets, steps)

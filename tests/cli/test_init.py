@@ -57,6 +57,10 @@ losses = { "eval/general_loss" = "prose", "eval/target_loss" = "code" }
     ("options", "fragments"),
     [
         ((), ("nothing says what it starts from", "--open-base", "key replay", "--replay r25=SHARE")),
+        (
+            ("--open-base", "b", "--replay", "r25=0.5", "--total-steps", "100"),
+            ("--total-steps 100", "the log goes on to step 300"),
+        ),
         (("--open-base", "b", "--replay", "r26=0.5"), ("--replay r26", "no log of a run 'r26'")),
         (("--open-base", "b", "--replay", "r25=half"), ("key replay", "valid number")),
         (("--open-base", "b", "--replay", "r25=0.25", "--general", "prose"), ("'prose'",)),

@@ -109,6 +109,27 @@ def test_a_planned_run_that_goes_wrong_ends_with_code_3(
 
 
 @pytest.mark.parametrize(
+    ("head", "first", "fragments"),
+    [
+        (
+            "step,eval_loss",
+            100,
+            ("general or kernel", "eval_loss is val", "--loss eval_loss=kernel"),
+        ),
+        (HEAD.strip(), 20_100, ("at steps 20100 to 20200", "ends at step 3000", "--start N")),
+    ],
+)
+def test_evaluations_of_other_sets_or_steps_are_not_waited_for(
+    call: Call, fit_file: Path, tmp_path: Path, head: str, first: int, fragments: tuple[str, ...]
+) -> None:
+    log = tmp_path / "log.csv"
+    rows = [[step, *[2.5] * head.count(",")] for step in (first, first + 100)]
+    log.write_text("\n".join([head, *(",".join(map(str, row)) for row in rows), ""]))
+    check_refusal(call("watch", fit_file, log, "--run", RUN, "--once"), fragments)
+    assert not list(tmp_path.glob("*.watch.json"))
+
+
+@pytest.mark.parametrize(
     ("arguments", "fragments"),
     [
         (("{dir}/none.csv", "--run", RUN), ("none.csv", "no such file", "--once")),

@@ -165,6 +165,10 @@ def logged_run(
 
 def _logged_schedule(place: str, log: Log, recipe: Recipe, notes: list[str]) -> Schedule:
     """Return the schedule that the learning rates of a log follow."""
+    if recipe.total_steps is not None and recipe.total_steps < max(log.last_step, 1):
+        problem = f"the log goes on to step {log.last_step}"
+        fix = "give the steps of the whole run, those of the log among them"
+        raise fail(f"{place}, --total-steps {recipe.total_steps}", problem, fix)
     announced = recipe.total_steps or log.stated.steps or 0
     total = max(announced, log.last_step)
     if not any(rate > 0 for _, rate in log.rates):
@@ -204,6 +208,12 @@ def disagreements(log: Log, run: Run, tokens_per_step: float | None = None) -> d
     planned = run.schedule.steps
     if log.stated.steps is not None and log.stated.steps != planned:
         said["steps"] = f"The log announces {log.stated.steps} steps, the plan {planned}."
+    # A program that counts from 0 may be one step off.
+    elif (last := max((step for step, *_ in log.losses), default=0)) > planned + 1:
+        why = "it is of another run, or its counter goes on from an earlier one (--start)"
+        said["steps"] = (
+            f"The log is evaluated up to step {last}, the plan ends at {planned}: {why}."
+        )
     if (wrong := _differing_rate(log, run.schedule)) is not None:
         step, rate, meant = wrong
         times = f", {rate / meant:.3g} times as much" if meant > 0 else ""
