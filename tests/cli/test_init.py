@@ -75,6 +75,35 @@ def test_what_is_missing_is_named_with_its_flag(
     assert not (tmp_path / "study").exists()
 
 
+@pytest.mark.parametrize(
+    ("first", "apart", "refused"),
+    [(70_000, 20, True), (1520, 20, True), (40, 20, False), (20, 20, False), (300, 300, False), (0, 20, False)],
+)  # fmt: skip
+@pytest.mark.parametrize("options", [(), ("--start", "0"), ("--start", "{first}"), ("--schedule",)])
+def test_a_counter_that_goes_on_from_earlier_training_is_refused(
+    options: tuple[str, ...], first: int, apart: int, refused: bool, call: Call, tmp_path: Path
+) -> None:
+    """Unless it is said where the run began; a log that begins after an interval or two is whole."""
+    rows = [f"{first + apart * i},{3 - i / 100},1e-4\n" for i in range(30)]
+    (tmp_path / "r25.csv").write_text("step,val_loss,lr\n" + "".join(rows))
+    given = [option.format(first=first) for option in options]
+    if "--schedule" in options:
+        steps = first + apart * 29
+        given.append(f'[{{ shape = "constant", steps = {steps}, start = 1e-4, end = 1e-4 }}]')
+    words = ("--open-base", "b", "--replay", "r25=0.25")
+    answer = call("init", tmp_path / "study", tmp_path / "r25.csv", *words, *given)
+    if refused and not options:
+        said = (f"r25.csv, step {first}: ", f"every {apart} steps", "--start STEP", "--start 0")
+        check_refusal(answer, said)
+        return
+    assert answer.code == 0
+    begun = first if "{first}" in options else 0
+    run = read_study(tmp_path / "study").run("r25")
+    assert run.schedule.steps == first + apart * 29 - begun
+    recorded = (tmp_path / "study" / "imports.toml").read_text()
+    assert ("\nstart = 0\n" in recorded) == ("0" in given)
+
+
 def test_an_existing_study_is_left_alone(call: Call, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("mine")
     answer = call("init", tmp_path, HF / "r25", "--open-base", "b", "--replay", "r25=0.25")

@@ -41,7 +41,13 @@ class Counting(Strict):
     # Tokens, samples or micro-batches of an optimiser step
     per_step: float | None = Field(default=None, gt=0)
     per_epoch: float | None = Field(default=None, gt=0)  # optimiser steps of an epoch
-    start: int = 0  # the step of the log at which the run begins; its own steps count from there
+    # The step of the log at which the run begins, else 0; its own steps count from there
+    start: int | None = None
+
+    @property
+    def before(self) -> int:
+        """Steps that were counted before the run."""
+        return self.start or 0
 
     def changed(self, **keys: Any) -> Self:
         """Return a checked copy with other keys."""
@@ -74,7 +80,7 @@ class StepAxis:
             self._leave_out(counter, known)
             self.cells, counts = self.cells.kept(known), counts[known]
         steps = self._whole(self._in_steps(counts, counter, unit, size))
-        return counter, self.cells, steps - self.counting.start
+        return counter, self.cells, steps - self.counting.before
 
     def _size(self, counter: str, unit: str) -> float:
         """Return the size of a step, or the steps of an epoch; one that lacks or has no use is refused."""
@@ -209,7 +215,7 @@ class StepAxis:
         for wrong, problem, fix in (
             (~whole, "{:g} is not a whole number of steps", unit),
             (steps < 0, "the step is {:g}", "count steps from 0"),
-            (steps - self.counting.start > LONGEST_STEPS, far, tokens),
+            (steps - self.counting.before > LONGEST_STEPS, far, tokens),
         ):
             for row in np.flatnonzero(wrong)[:1]:
                 raise fail(self.cells.rows[row].place, problem.format(values[row]), fix)

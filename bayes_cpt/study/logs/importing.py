@@ -377,7 +377,9 @@ def import_run(
             warnings.simplefilter("ignore", StudyWarning)
             stated = read_study(folder).run(name).schedule
     keys = {key: known[key] for key in (*RUN_KEYS, "targets") if key in known}
-    logged = logged_run(name, log, recipe, keys, list(tables.get("bases", {})), stated)
+    # The log of a run that the study has may have lost its first part.
+    own_start = recipe.changed(start=recipe.before) if known else recipe
+    logged = logged_run(name, log, own_start, keys, list(tables.get("bases", {})), stated)
     notes = list(logged.notes)
     found = _new_sets(study, sets or {}, log.domains, notes)
     if found:

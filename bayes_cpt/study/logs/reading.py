@@ -337,7 +337,7 @@ class _Cleaning:
         overlap = self.reading.overlap
         said = {
             "repeat": "{} rows repeat an earlier one and were merged",
-            "before": f"{{}} rows before step {self.reading.start}, the run's start, were left out",
+            "before": f"{{}} rows before step {self.reading.before}, the run's start, were left out",
             "dropped": "{} rows that are not finite were left out",
             "resumed": "of {} steps that were logged twice the resumed job's counts",
             "chosen": f"of {{}} steps that were logged twice the {overlap} was kept",
@@ -437,10 +437,10 @@ class _Cleaning:
             known = [n for n in map(as_number, self.cells.column(name)) if n and 1 <= n < math.inf]
             stated = {"steps": int(known[-1]), **stated} if known else stated
         if "steps" in stated:
-            stated["steps"] -= self.reading.start
+            stated["steps"] -= self.reading.before
         for name in tokens:
             counts, *_ = numbers(self.cells.column(name), self.cells.rows, whole=True)
-            done = zip(counts, steps + self.reading.start, strict=True)
+            done = zip(counts, steps + self.reading.before, strict=True)
             sizes = [float(count / step) for count, step in done if count and step > 0]
             if sizes and max(sizes) <= 1.01 * min(sizes):
                 stated.setdefault("batch_tokens", sizes[-1])

@@ -29,6 +29,8 @@ SAME_RATE = 1e-3
 NO_BASE = "--pt RUN and its log, --open-base NAME, or [bases.NAME] in --answers FILE"
 # By what share the tokens of a step may differ from the plan's.
 SAME_BATCH = 0.02
+# A log of a run that began at 0 begins within so many of its first intervals, or by that share of the run.
+FIRST_INTERVALS, FIRST_SHARE = 3, 0.05
 
 
 class Recipe(Reading):
@@ -165,6 +167,8 @@ def logged_run(
 
 def _logged_schedule(place: str, log: Log, recipe: Recipe, notes: list[str]) -> Schedule:
     """Return the schedule that the learning rates of a log follow."""
+    if recipe.start is None:
+        _check_start(log)
     if recipe.total_steps is not None and recipe.total_steps < max(log.last_step, 1):
         problem = f"the log goes on to step {log.last_step}"
         fix = "give the steps of the whole run, those of the log among them"
@@ -186,6 +190,19 @@ def _logged_schedule(place: str, log: Log, recipe: Recipe, notes: list[str]) -> 
     recognized = recognize(steps, rates, total, name=place)
     notes += recognized.notes
     return recognized.schedule
+
+
+def _check_start(log: Log) -> None:
+    """Refuse a log whose first step lies so far above 0 that its counter may go on from earlier training."""
+    steps = np.unique([int(row[0]) for row in (*log.losses, *log.rates)]).tolist()
+    first = min(steps, default=0)
+    apart = max(np.diff(steps[: 2 * FIRST_INTERVALS]).tolist(), default=first)
+    if first > max(FIRST_INTERVALS * apart, FIRST_SHARE * log.last_step):
+        problem = f"this is its first step, and it has one every {apart} steps: either its counter goes on "
+        problem += "from earlier training, or its first part is missing"
+        fix = "give --start STEP, the step of the counter at which the run began; if the run began at 0, "
+        fix += "give the log of its first part too, or --start 0"
+        raise fail(f"{log.source}, step {first}", problem, fix)
 
 
 def _differing_rate(log: Log, schedule: Schedule) -> tuple[int, float, float] | None:
