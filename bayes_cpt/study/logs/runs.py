@@ -193,7 +193,7 @@ def _logged_schedule(place: str, log: Log, recipe: Recipe, notes: list[str]) -> 
 
 
 def _check_start(log: Log) -> None:
-    """Refuse a log whose first step lies so far above 0 that its counter may go on from earlier training."""
+    """Refuse a log that begins so far above step 0 that its counter may go on from earlier training."""
     steps = np.unique([int(row[0]) for row in (*log.losses, *log.rates)]).tolist()
     first = min(steps, default=0)
     apart = max(np.diff(steps[: 2 * FIRST_INTERVALS]).tolist(), default=first)
