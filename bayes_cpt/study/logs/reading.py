@@ -7,7 +7,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby, pairwise
+from itertools import groupby, pairwise, product
 from typing import Annotated, Literal, NamedTuple
 
 import numpy as np
@@ -15,6 +15,7 @@ from pydantic import BeforeValidator, Field
 
 from bayes_cpt.arrays import Ints
 from bayes_cpt.checks import Check, unknown
+from bayes_cpt.errors import StudyError
 from bayes_cpt.study.logs import naming
 from bayes_cpt.study.logs.axis import SHOWN, Counting, StepAxis, without_step
 from bayes_cpt.study.logs.raw import Cells, RawLog, Row, Stated, as_number, empty, fail, numbers
@@ -28,6 +29,7 @@ SAME_VALUE = 1e-6
 PRECISE = 5
 # So many steps may have a second evaluation, of another checkpoint.
 MOST_AGAIN = 2
+WHICH_RUN = "say which one, --row-run NAME; take the column out if they are of one job"
 # One text or several.
 type Texts = Annotated[
     tuple[str, ...], BeforeValidator(lambda texts: (texts,) if isinstance(texts, str) else texts)
@@ -131,6 +133,7 @@ class _Cleaning:
         if steps.size > 1 and (np.diff(steps) < 0).all():
             # A table may begin with the newest row.
             self.cells, steps = Cells(self.cells.rows[::-1]), steps[::-1]
+        self._check_one_run(chosen, steps)
         losses: list[tuple[int, str, float]] = []
         for domain in dict.fromkeys(chosen.values()):
             what = f"losses of {domain}"
@@ -162,32 +165,51 @@ class _Cleaning:
 
     def _keep_one_run(self) -> None:
         wanted, names = self.reading.row_run, self.cells.names
-        fix = "say which one, --row-run NAME; leave it out for a log of one run"
-        called = [name for name in names if name.lower() in naming.NAMES["runs"]]
         if wanted is None:
-            if (several := next(filter(self._parts, called), None)) is not None:
-                raise fail(f"{self.raw.source}, column {several}", self._of_runs(several), fix)
+            for column in self._naming_runs():
+                if column.lower() == "run" and len(self._runs(column)) > 1:
+                    raise self._several(column)
             return
         # Those that are called so first.
-        column = next((own for own in (*called, *names) if wanted in self._texts(own)), None)
-        if column is None:
+        columns = (*self._naming_runs(), *names)
+        column = next((own for own in columns if wanted in self._texts(own)), "")
+        if not column:
             problem = f"no column names runs, and none is called {wanted!r}"
+            fix = "give --row-run NAME as a column has it; leave it out for a log of one run"
             raise fail(self.raw.source, problem, fix)
         which = [run == wanted for run in self._texts(column)]
         self.cells = self.cells.kept(np.array(which, dtype=bool))
 
+    def _check_one_run(self, losses: Iterable[str], steps: Ints) -> None:
+        """Refuse rows of several runs: of a column that names runs, where the steps of two overlap.
+
+        A job that was resumed under another name goes on where the first one ended.
+        """
+        wanted = self.reading.row_run
+        for column, series in product(self._naming_runs() if wanted is None else (), losses):
+            measured = self.cells.given([series]) & self.cells.given([column])
+            runs = np.array(self._texts(column))[measured]
+            own = [steps[measured][runs == run] for run in np.unique(runs)]
+            spans = sorted((run.min(), run.max()) for run in own)
+            if any(after < end for (_, end), (after, _) in pairwise(spans)):
+                raise self._several(column)
+
+    def _naming_runs(self) -> list[str]:
+        return [name for name in self.cells.names if name.lower() in naming.NAMES["runs"]]
+
     def _texts(self, column: str) -> list[str]:
         return list(map(str, self.cells.column(column)))
 
+    def _runs(self, column: str) -> list[str]:
+        named = (cell for cell in self.cells.column(column) if cell is not None)
+        return list(dict.fromkeys(map(str, named)))
+
     def _of_runs(self, column: str) -> str:
-        runs = list(dict.fromkeys(self._texts(column)))
+        runs = self._runs(column)
         return f"there are rows of {len(runs)} runs: {', '.join(runs[:6])}"
 
-    def _parts(self, column: str) -> bool:
-        """Whether rows are of several runs by a column: it is called so, or its names take turns."""
-        runs = self._texts(column)
-        number, turns = len(set(runs)), sum(a != b for a, b in pairwise(runs))
-        return number > 1 and (column.lower() == "run" or turns >= number)
+    def _several(self, column: str) -> StudyError:
+        return fail(f"{self.raw.source}, column {column}", self._of_runs(column), WHICH_RUN)
 
     # Which series: losses, and the learning rate.
 
@@ -416,8 +438,7 @@ class _Cleaning:
     def _two_values(self, problem: str, by: str | None, anew: bool) -> tuple[str, str]:
         """Return the problem of two values at a step: several runs where the log shows it, or one twice."""
         if by is not None:
-            fix = "say which one, --row-run NAME; take the column out if they are of one job"
-            return f"{problem}: by the column {by} {self._of_runs(by)}", fix
+            return f"{problem}: by the column {by} {self._of_runs(by)}", WHICH_RUN
         if anew:
             fix = "keep to one run, or give --overlap last if the job was started anew; import a "
             fix += "log for each set, with its own --loss SERIES=SET"

@@ -287,6 +287,37 @@ def test_tables_of_several_runs(
     assert read(path, text, row_run=names[1]).losses[-1] == (30, "val", 2.6)
 
 
+@pytest.mark.parametrize(
+    ("column", "names"),
+    [
+        *((own, ("a", "b")) for own in ("experiment", "config", "Name", "run_id", "run_name", "group")),
+        *((own, ("1", "2")) for own in ("seed", "job_id", "replay_ratio", "peak_lr")),
+    ],
+)  # fmt: skip
+def test_runs_in_one_table_that_were_evaluated_at_other_steps(
+    column: str, names: tuple[str, str], tmp_path: Path
+) -> None:
+    """One after the other; a job that was resumed under another name begins where the first one ended."""
+
+    def text(begin: int) -> str:
+        steps = [
+            *((step, names[0]) for step in STEPS),
+            *((begin + step, names[1]) for step in STEPS),
+        ]
+        rows = [
+            f'{{"step": {step}, "{column}": "{own}", "val_loss": 2.9}}\n' for step, own in steps
+        ]
+        return "".join([*rows, '{"step": 5, "loss": 3.0}\n'])
+
+    path = tmp_path / "a.jsonl"
+    both = (
+        f"column {column}: there are rows of 2 runs: {', '.join(names)}. Say which one, --row-run"
+    )
+    refused(path, text(5), both)
+    assert steps_of(read(path, text(5), row_run=names[1])) == [5, 15, 25, 35]
+    assert steps_of(read(path, text(30)))[-1] == 60
+
+
 def test_checkpoints_of_one_run_merge_and_of_two_are_refused(tmp_path: Path) -> None:
     values = {10 * i: 3.0 - 0.01 * i for i in range(18)}
     for last in list(values)[1:]:
