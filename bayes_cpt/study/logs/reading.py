@@ -27,6 +27,8 @@ from bayes_cpt.study.validation import UNIFORM_GUESS
 SAME_VALUE = 1e-6
 # Several losses of so many significant digits are equal only where one was carried along.
 PRECISE = 5
+# So many blocks of rows in which a precise loss stays the same are no chance.
+FEWEST_BLOCKS = 4
 # So many steps may have a second evaluation, of another checkpoint.
 MOST_AGAIN = 2
 WHICH_RUN = "say which one, --row-run NAME; take the column out if they are of one job"
@@ -340,6 +342,9 @@ class _Cleaning:
         rows = [len({point.step for point in block}) for block in blocks]
         often = len(blocks) > 2 or any(map(_trains_on, blocks[:1]))
         often &= all(times > 1 for times in rows[:-1])
+        # A log may begin within a block.
+        digits = max((digits_of(block[0].value) for block in blocks[1:-1]), default=0)
+        often |= len(blocks) > FEWEST_BLOCKS and digits >= PRECISE and min(rows[1:-1]) > 1
         kept: list[_Point] = []
         for block, times in zip(blocks, rows, strict=True):
             precise = times > 2 and digits_of(block[0].value) >= PRECISE

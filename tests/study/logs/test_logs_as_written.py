@@ -191,6 +191,9 @@ def test_a_value_that_is_carried_along_is_taken_once(tmp_path: Path) -> None:
         ([3.01234, *[2.99876] * 9, *[2.87654] * 5], [0, 1, 10]),
         ([2.98765] * 5 + [2.87654] * 5, [0, 5]),
         ([2.99] * 5 + [2.87] * 5, [0, 5]),
+        # The log begins within a block; precise losses, each in two rows.
+        ([3.01234, *[2.98765] * 2, *[2.97654] * 2, *[2.96543] * 2, 2.95432], [0, 1, 3, 5, 7]),
+        ([3.01, *[2.98] * 2, *[2.97] * 2, *[2.96] * 2, 2.95], list(range(8))),
         # A plateau of few digits is no value that is carried along.
         ([3.1, 2.9, 2.87, 2.87, 2.87, 2.86], [0, 1, 2, 3, 4, 5]),
     ],
