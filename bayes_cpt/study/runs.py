@@ -28,7 +28,8 @@ def _check_schedule(check: Check, schedule: object) -> None:
     elif not LOWEST_LEARNING_RATE <= peak <= HIGHEST_LEARNING_RATE:
         low = peak < LOWEST_LEARNING_RATE
         limit = f"below {LOWEST_LEARNING_RATE:g}" if low else f"above {HIGHEST_LEARNING_RATE:g}"
-        fix = "write raw learning rates, 2e-4 and not 2.0 (or say lr_unit = 1e-4 in [study])"
+        fix = "write raw learning rates, 2e-4 and not 2.0 (or say lr_unit = 1e-4 in [study]; of a log call "
+        fix += "the column as in lr (1e-4))"
         check.add("key schedule", f"the peak learning rate is {peak:g}, {limit}", fix)
 
 

@@ -184,6 +184,31 @@ def test_third_sets_are_named_once(tmp_path: Path, call: Call) -> None:
     assert out.count("neither general nor target: law") == 1
 
 
+PART = "step,eval_general_loss,eval_target_loss,lr\n"
+SERIES = "Wall time,Step,Value\n"
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"a": PART + "10,3,2.9,1e-4\n20,3,2.8,1e-4\n30,3,2.79,1e-4\n", "b": PART + "20,3.1,2.85,1e-4\n30,3.1,2.7,1e-4\n"},
+        {"tag-eval_target_loss": SERIES + "1,10,2.9\n2,20,2.85\n3,30,2.7\n",
+         "tag-train_lr": SERIES + "1,10,1e-4\n2,20,1e-4\n3,30,1e-4\n"},
+    ],
+)  # fmt: skip
+def test_parts_of_one_log_are_read_as_one(
+    files: dict[str, str], tmp_path: Path, call: Call
+) -> None:
+    for name, text in files.items():
+        (tmp_path / f"{name}.csv").write_text(text)
+    logs = [f"r25={tmp_path / name}.csv" for name in files]
+    options = ("--open-base", "b", "--replay", "r25=0.25")
+    answer = call("init", tmp_path / "study", *logs, *options)
+    assert "taken as parts of one log, in this order" in answer.out
+    losses = read_study(tmp_path / "study").losses
+    assert losses["loss"][losses["domain"] == "target"].to_list() == [2.9, 2.85, 2.7]
+
+
 @pytest.mark.parametrize("command", ["init", "import"])
 def test_every_option_in_a_message_is_one_of_the_command(command: str, call: Call) -> None:
     folder = Path(__file__).parents[2] / "bayes_cpt"

@@ -80,7 +80,14 @@ class StepAxis:
             self._leave_out(counter, known)
             self.cells, counts = self.cells.kept(known), counts[known]
         steps = self._whole(self._in_steps(counts, counter, unit, size))
-        return counter, self.cells, steps - self.counting.before
+        start = self.counting.before
+        if steps.size and steps.max() < start:
+            problem, fix = (
+                f"the log ends at step {steps.max()}",
+                "say at which step this run begins",
+            )
+            raise fail(f"{self.raw.source}, --start {start}", problem, fix)
+        return counter, self.cells, steps - start
 
     def _size(self, counter: str, unit: str) -> float:
         """Return the size of a step, or the steps of an epoch; one that lacks or has no use is refused."""
@@ -163,10 +170,12 @@ class StepAxis:
             at_fault += np.flatnonzero(measured).tolist()
         for i in at_fault[:1]:
             cells = rows[i].cells.items()
-            others = [f"{name} {cell}" for name, cell in cells if cell and naming.count_of(name)]
+            others = {name: cell for name, cell in cells if cell and naming.count_of(name)}
             problem = f"the {counter} is {rows[i].cells.get(counter)!r}"
-            problem += f"; the row has {', '.join(others)}" if others else ""
             fix = "give every row the step that it was logged at, or remove the row"
+            if others:
+                problem += f"; the row has {', '.join(map('{0[0]} {0[1]}'.format, others.items()))}"
+                fix = f"say --step {next(iter(others))} if that counts in every row, else {fix}"
             raise fail(rows[i].place, problem, fix)
         self.notes += without_step(self.cells.kept(~known))
 

@@ -32,9 +32,14 @@ COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 FACTORS = {"k": 1e3, "m": 1e6, "b": 1e9, "g": 1e9}
 
 
+def _files_in(archive: zipfile.ZipFile) -> list[str]:
+    # macOS packs a second one with what it knows of each.
+    return [n for n in archive.namelist() if not n.endswith("/") and not n.startswith("__MACOSX/")]
+
+
 def _unzipped(content: bytes) -> bytes:
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
-        names = [name for name in archive.namelist() if not name.endswith("/")]
+        names = _files_in(archive)
         if len(names) != 1:
             raise ValueError(f"{len(names)} files are in it")
         return archive.read(names[0])
@@ -270,3 +275,12 @@ def cut_off(lines: Sequence[str]) -> bool:
 def unpacked_name(path: Path) -> Path:
     """Return a path without the ending that says that it is packed."""
     return path.with_suffix("") if path.suffix in COMPRESSED else path
+
+
+def inner_name(path: Path) -> Path:
+    """Return the name of the one file of a zip, of any other path as `unpacked_name`."""
+    if path.suffix == ".zip" and zipfile.is_zipfile(path):
+        with zipfile.ZipFile(path) as archive:
+            if len(names := _files_in(archive)) == 1:
+                return Path(names[0])
+    return unpacked_name(path)

@@ -64,20 +64,21 @@ def _read(kind: str, name: str, patterns: Sequence[str]) -> RawLog:
     if not path.exists():
         fix = "check the spelling of the path; a run on a server is read from its export as CSV"
         raise fail(name, "there is no such file or folder", fix)
-    if patterns:
-        return read_text(path, Format.from_patterns(patterns), "the pattern")
-    chosen = kind_of(path) if kind == AUTO else kind
+    chosen = kind_of(path) if kind == AUTO and not patterns else kind
     readers = {"hf": _huggingface, "tensorboard": _tensorboard}
     if chosen in readers:
         return readers[chosen](path)
     if path.is_dir():
-        raise fail(name, "this is a folder", "name the files of the log")
+        fix = "name the files of the log" + (": --pattern is for lines of text" if patterns else "")
+        raise fail(name, "this is a folder", fix)
+    if patterns:
+        return read_text(path, Format.from_patterns(patterns), "the pattern")
     return read_text(path, formats()[chosen], chosen) if chosen in formats() else _table(path)
 
 
 def kind_of(path: Path) -> str:
     """Return what kind of log a path is, by its name and what is in it."""
-    plain = raw.unpacked_name(path)
+    plain = raw.inner_name(path)
     if path.is_dir():
         for kind, pattern in FOLDERS.items():
             if next(path.rglob(pattern), None) is not None:
@@ -96,6 +97,8 @@ def kind_of(path: Path) -> str:
     text = raw.printed_text(path)[:SNIFFED]
     if not text.strip():
         raise fail(str(path), "it is empty", "log at least one evaluation before importing")
+    if text.lstrip().startswith("{") and '"log_history"' in text:
+        return "hf"
     lines = text.replace("\r", "\n").splitlines()
     counts = {kind: sum(map(form.counts, lines)) for kind, form in formats().items()}
     best = max(counts, key=lambda kind: counts[kind])
@@ -111,7 +114,7 @@ def kind_of(path: Path) -> str:
 
 def _table(path: Path) -> RawLog:
     log = RawLog(str(path))
-    suffix = raw.unpacked_name(path).suffix
+    suffix = raw.inner_name(path).suffix
     text = "" if suffix == ".parquet" else raw.text_of(path)
     if suffix == ".parquet":
         rows = _parquet_rows(path)

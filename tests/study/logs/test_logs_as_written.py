@@ -361,6 +361,19 @@ def test_packed_logs_are_read(tmp_path: Path) -> None:
         assert steps_of(Reading(paths=(str(tmp_path / name),)).read()) == [0, 10]
 
 
+@pytest.mark.parametrize("name", ["state.gz", "one.zip"])
+def test_what_is_packed_says_its_kind(name: str, tmp_path: Path) -> None:
+    state(tmp_path / "trainer_state.json", evaluated({10: 2.9, 20: 2.8}))
+    plain = json.dumps(json.loads((tmp_path / "trainer_state.json").read_text()), indent=1)
+    if name == "one.zip":
+        with zipfile.ZipFile(tmp_path / name, "w") as archive:
+            archive.writestr("out/trainer_state.json", plain)
+            archive.writestr("__MACOSX/out/._trainer_state.json", "")
+    else:
+        (tmp_path / name).write_bytes(gzip.compress(plain.encode()))
+    assert steps_of(Reading(paths=(str(tmp_path / name),)).read()) == [10, 20]
+
+
 @pytest.mark.parametrize(
     ("series", "other"),
     [
@@ -441,8 +454,10 @@ FORMATS: dict[str, tuple[str, list[tuple[int, str, float]], int, int | None]] = 
     ),
     "nemo": (
         "Training epoch 0, iteration 9/99 | lr: 1.5e-05 | global_batch_size: 8 | global_step: 9 | "
-        "reduced_train_loss: 11.03 | train_step_timing in s: 0.5 | consumed_samples: 80 | val_loss: 10.9\n",
-        [(10, "val", 10.9)], 1, None,
+        "reduced_train_loss: 11.03 | train_step_timing in s: 0.5 | consumed_samples: 80 | val_loss: 10.9\n"
+        "Training epoch 0, iteration 19/99 | lr: 2e-05 | global_step: 19 | reduced_train_loss: 9.3 | "
+        "val_loss/dataloader_idx_0: 9.1 | val_loss/dataloader_idx_1: 9.2\n",
+        [(10, "val", 10.9), (20, "dataloader_idx_0", 9.1), (20, "dataloader_idx_1", 9.2)], 2, None,
     ),
     "nanogpt": (
         "step 250: train loss 1.9763, val loss 2.0744\niter 250: loss 1.98, time 22.1ms, mfu 5.1%\n",
@@ -760,6 +775,7 @@ def test_exports_of_charts(tmp_path: Path) -> None:
         ("hf.out", "  3%|#  | 10/300 [00:30<01:00]{'loss': 3.1, 'learning_rate': 1e-4, 'epoch': 0.1}\n",
          ("screen output of a Hugging Face Trainer", "trainer_state.json")),
         ("r25.xlsx", "PK", ("this is a workbook", "CSV")),
+        ("r25.tar.gz", "", ("an archive of a kind that is not read", "Unpack it")),
         ("title.csv", "Run r25;;\nstep;val_loss;lr\n10;2,91;1e-4\n", ("line 1", "column 2 has no name", "nothing above")),
         ("pl.out", "Epoch 0: 100%|##| 10/10 [00:01<00:00, v_num=0, train_loss=2.3]\n", ("PyTorch Lightning", "metrics.csv")),
     ],
@@ -821,6 +837,19 @@ def test_a_size_of_what_is_not_counted_is_refused(column: str, size: str, tmp_pa
     refused(
         tmp_path / "a.csv", text, option, f"{column} counts {column}s", "--step-unit", **{size: 5}
     )
+
+
+def test_a_counter_that_a_row_lacks_is_refused_with_the_one_it_has(tmp_path: Path) -> None:
+    text = "iter,step,val_loss\n10,9,\n,9,2.9\n20,19,\n,19,2.8\n"
+    fragments = ("line 3", "the iter is ''", "Say --step step if that counts in every row")
+    refused(tmp_path / "a.csv", text, *fragments, step="iter")
+
+
+def test_a_start_beyond_the_log_and_a_pattern_of_a_folder_are_refused(tmp_path: Path) -> None:
+    text = "step,val_loss\n10,2.9\n20,2.8\n"
+    refused(tmp_path / "a.csv", text, "--start 100", "the log ends at step 20", start=100)
+    with pytest.raises(StudyError, match=r"this is a folder.*--pattern is for lines of text"):
+        Reading(paths=(str(tmp_path),), patterns=("it {step} loss {val_loss}",)).read()
 
 
 @pytest.mark.parametrize("option", OPTIONS)
