@@ -228,7 +228,7 @@ def study_table(points: pd.DataFrame, refits: pd.DataFrame) -> pd.DataFrame:
             apart = clustered_errors(own) if table is everything else {}
             rows.append(
                 {"study": study, "method": method, "runs": own["run"].nunique()}
-                | means.to_dict()
+                | means.drop("runs").to_dict()
                 | apart
                 | {
                     "seconds": spent["seconds"].sum(),
