@@ -111,7 +111,7 @@ def _answers(path: Path | None, logs: Sequence[str], kind: str) -> "Answers":
         if name in told.logs and not named:
             problem = f"two logs are of a run {name!r}"
             raise refused(f"log {log}", problem, "name them, as in r25=PATH")
-        # A run that is named twice has a log for each validation set.
+        # A run that is named twice has a log for each validation set, or one in parts.
         told.logs.setdefault(name, []).append(Recipe(kind=kind, paths=(source,)))
     return told
 

@@ -12,7 +12,7 @@ from bayes_cpt.arrays import Floats, Ints
 from bayes_cpt.checks import unknown
 from bayes_cpt.strict import Strict, checked
 from bayes_cpt.study.logs import naming
-from bayes_cpt.study.logs.raw import Cells, RawLog, as_number, fail, numbers
+from bayes_cpt.study.logs.raw import Cells, RawLog, as_number, fail, numbers, printed_spacing
 from bayes_cpt.study.schedules import LONGEST_STEPS
 
 # Whole to rounding: tokens over tokens per step.
@@ -79,7 +79,11 @@ class StepAxis:
         if not known.all():
             self._leave_out(counter, known)
             self.cells, counts = self.cells.kept(known), counts[known]
-        steps = self._whole(self._in_steps(counts, counter, unit, size))
+        spacing = 0.0
+        if unit in ("tokens", "samples"):
+            # They are printed in few digits.
+            spacing = printed_spacing(self.cells.column(counter)) * naming.scaled(counter)[1] / size
+        steps = self._whole(self._in_steps(counts, counter, unit, size), spacing)
         start = self.counting.before
         if steps.size and steps.max() < start:
             problem, fix = (
@@ -212,13 +216,15 @@ class StepAxis:
         several = np.unique(measured).size > 1 and every >= FEWEST_BETWEEN
         return bool(known and several and not ((measured + 1) % every).any())
 
-    def _whole(self, values: Floats) -> Ints:
-        """Return whole numbers of steps that a run can have; refuse others."""
+    def _whole(self, values: Floats, spacing: float) -> Ints:
+        """Return the steps of values whose digits are so far apart; refuse what no run can have."""
         steps = np.rint(np.clip(values, -1e18, 1e18))
         size = self.counting.per_step or self.counting.per_epoch
         per = "--per-step" if self.counting.per_step else "--per-epoch"
-        unit = f"correct {per} {size:g}" if size else NO_STEPS
-        whole = np.abs(values - steps) <= WHOLE * np.maximum(1.0, np.abs(values))
+        unit = f"correct {per} {size:g}, or name a column without rounding" if size else NO_STEPS
+        exact = WHOLE * np.maximum(1.0, np.abs(values))
+        off = np.abs(values - steps)
+        whole = off <= exact + (0.5 * spacing if spacing < 1.0 else 0.0)
         far = "step {:.0f} is more than any run has: these are tokens or samples"
         tokens = "give --step-unit tokens (or samples) and --per-step N, those of an optimiser step"
         for wrong, problem, fix in (
@@ -228,6 +234,10 @@ class StepAxis:
         ):
             for row in np.flatnonzero(wrong)[:1]:
                 raise fail(self.cells.rows[row].place, problem.format(values[row]), fix)
+        if (off > exact).any():
+            self.notes.append(
+                f"{self.raw.source}: its counts are rounded; steps are the nearest to them"
+            )
         return steps.astype(np.int64)
 
 

@@ -193,6 +193,20 @@ def numbers(
     return read, wrong, unclear if sure is None else []
 
 
+def printed_spacing(cells: Iterable[Any]) -> float:
+    """Return by how much numbers differ at least as they are printed, 0 where that is not told.
+
+    Examples
+    --------
+    >>> printed_spacing(["131.1M", "262M"]), printed_spacing([0.1311, 0.131]), printed_spacing(["1e9"])
+    (100000.0, 0.0001, 0.0)
+    """
+    shown = r"\d+(?:[.,](\d+))?\s?([kmbg]?)"
+    found = [re.fullmatch(shown, str(cell).strip(), re.I) for cell in cells if not empty(cell)]
+    told = [FACTORS.get(own[2].lower(), 1.0) / 10 ** len(own[1] or "") for own in found if own]
+    return min(told) if told and len(told) == len(found) else 0.0
+
+
 def _of_text(text: str) -> float | None:
     """Return the number of a text that can be read in one way only."""
     if PLAIN.fullmatch(text):

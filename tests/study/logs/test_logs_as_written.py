@@ -361,6 +361,26 @@ def test_packed_logs_are_read(tmp_path: Path) -> None:
         assert steps_of(Reading(paths=(str(tmp_path / name),)).read()) == [0, 10]
 
 
+@pytest.mark.parametrize(
+    ("heading", "counts"),
+    [
+        ("Tokens (B)", ["0.1311", "0.2621", "0.3932"]),
+        ("tokens", ["131.1M", "262.1M", "393.2M"]),
+        ("tokens", ["131000000", "262000000", "393000000"]),
+    ],
+)
+def test_rounded_tokens_are_steps_within_their_rounding(
+    heading: str, counts: list[str], tmp_path: Path
+) -> None:
+    text = f"{heading},val_loss\n" + "".join(f"{count},2.9{count[2]}\n" for count in counts)
+    keys: dict[str, Any] = {"step_unit": "tokens", "per_step": 2.0**19}
+    if counts[0].isdigit():
+        refused(tmp_path / "a.csv", text, "not a whole number", "without rounding", **keys)
+    else:
+        assert steps_of(read(tmp_path / "a.csv", text, **keys)) == [250, 500, 750]
+        refused(tmp_path / "a.csv", text, "not a whole number", **keys | {"per_step": 500_000.0})
+
+
 @pytest.mark.parametrize("name", ["state.gz", "one.zip"])
 def test_what_is_packed_says_its_kind(name: str, tmp_path: Path) -> None:
     state(tmp_path / "trainer_state.json", evaluated({10: 2.9, 20: 2.8}))
