@@ -132,8 +132,12 @@ def _unfinished(last: str, lines: Sequence[str]) -> bool:
 
 
 def _read_lines(log: RawLog, lines: Sequence[str], form: Format) -> None:
-    """Add what lines say to a log; a step missing is the last one, or that of the same micro-batch."""
+    """Add what lines say to a log; a step missing is the last one, or that of the same micro-batch.
+
+    Before the first step of a run it is the base that was evaluated.
+    """
     aside: dict[str, list[int]] = {}
+    early: list[Row] = []
     file = f"{log.source}, line"
     last: Any = None
     total: Any = None
@@ -173,10 +177,18 @@ def _read_lines(log: RawLog, lines: Sequence[str], form: Format) -> None:
             step_of = {micro: cells[STEP]}
         if cells[STEP] is None:
             if len(cells) > 1:
-                aside.setdefault("lines before the first one with a step", []).append(number)
+                early.append(Row(f"{file} {number}", cells))
             continue
         last = cells[STEP]
         log.rows.append(Row(f"{file} {number}", cells))
+    begun = 0 if form.from_zero else 1
+    if log.rows and as_number(log.rows[0].cells[STEP]) == begun:
+        measured = [row for row in early if any(map(naming.measured_unit, row.cells))]
+        log.rows[:0] = [row._replace(cells={**row.cells, STEP: begun - 1}) for row in measured]
+        early = [row for row in early if row not in measured]
+    if early:
+        said = f"{len(early)} lines before the first one with a step were left out"
+        log.notes.append(f"{early[0].place}: {said}")
     if steps := raw.as_count(numbers([total], whole=True)[0][0]):
         log.stated["steps"] = steps
     for what, at in aside.items():

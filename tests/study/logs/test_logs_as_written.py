@@ -149,11 +149,12 @@ def test_a_step_that_can_be_two_numbers_is_refused_with_its_cell(tmp_path: Path)
 
 
 def test_cells_that_hold_no_number_are_named(tmp_path: Path) -> None:
-    text = "step,val_loss\n0,3.0\n10,2.9*\n20,2.8 (rerun)\n30,#N/A\n40,\n"
+    text = "step,val_loss\n0,3.0\n10,2.9*\n20,2.8 (rerun)\n30,#N/A\n40,\n50,N/A\n60,--\n70,--\n"
     log = read(tmp_path / "a.csv", text)
     assert steps_of(log) == [0]
     said = " ".join(log.notes)
-    for cell in ("'2.9*'", "'2.8 (rerun)'", "'#N/A'", "a.csv, line 5"):
+    blank = "3 cells of val_loss are taken as empty: N/A, --"
+    for cell in ("'2.9*'", "'2.8 (rerun)'", "'#N/A'", "a.csv, line 5", blank):
         assert cell in said
     none = "step,val_loss\n0,x\n10,y\n"
     refused(tmp_path / "a.csv", none, "no cell of val_loss holds a number", "'x'")
@@ -479,6 +480,11 @@ FORMATS: dict[str, tuple[str, list[tuple[int, str, float]], int, int | None]] = 
         "val_loss/dataloader_idx_0: 9.1 | val_loss/dataloader_idx_1: 9.2\n",
         [(10, "val", 10.9), (20, "dataloader_idx_0", 9.1), (20, "dataloader_idx_1", 9.2)], 2, None,
     ),
+    "nemo, two sets": (
+        "Training epoch 0, iteration 9/99 | lr: 1.5e-05 | global_batch_size: 8 | global_step: 9 | "
+        "reduced_train_loss: 11.03 | consumed_samples: 80 | val_loss_prose: 10.9 | val_loss_code: 9.9\n",
+        [(10, "prose", 10.9), (10, "code", 9.9)], 1, None,
+    ),
     "nanogpt": (
         "step 250: train loss 1.9763, val loss 2.0744\niter 250: loss 1.98, time 22.1ms, mfu 5.1%\n",
         [(250, "val", 2.0744)], 0, None,
@@ -524,7 +530,7 @@ FORMATS: dict[str, tuple[str, list[tuple[int, str, float]], int, int | None]] = 
     "llmc": (
         "val loss 10.9\nstep    1/19560 | train loss 10.85 | norm 15.1 | lr 8.57e-07 | 3000 ms | 55% bf16 MFU\n"
         "val loss 10.8\n",
-        [(1, "val", 10.8)], 1, 19560,
+        [(0, "val", 10.9), (1, "val", 10.8)], 1, 19560,
     ),
     "llmc, main.log": ("s:0 tel:11.0\ns:0 trl:11.0 lr:8.57e-07 norm:15.1\ns:250 tel:6.4\n", [(0, "val", 11.0), (250, "val", 6.4)], 0, None),
     "torchtitan": (
@@ -555,6 +561,10 @@ FORMATS: dict[str, tuple[str, list[tuple[int, str, float]], int, int | None]] = 
     "build-nanogpt": (
         "validation loss: 10.95\nstep     9 | loss: 9.6 | lr 8.4e-07 | norm: 15.3 | dt: 80ms\nvalidation loss: 9.5\n",
         [(10, "val", 9.5)], 1, None,
+    ),
+    "build-nanogpt, begun": (
+        "validation loss: 10.95\nstep     0 | loss: 9.6 | lr 8.4e-07 | norm: 15.3 | dt: 80ms\nvalidation loss: 9.5\n",
+        [(0, "val", 10.95), (1, "val", 9.5)], 1, None,
     ),
     "build-nanogpt, log.txt": ("0 val 10.95\n0 hella 0.2463\n0 train 10.94\n250 val 6.4\n", [(0, "val", 10.95), (250, "val", 6.4)], 0, None),
     "nemo-automodel": (
@@ -589,7 +599,7 @@ def test_programs_lines(kind: str, tmp_path: Path) -> None:
         ((step, rate),) = log.rates
         assert step == 10
         assert rate == pytest.approx(1e-5)
-    if kind == "llmc":
+    if kind == "build-nanogpt":
         assert any("1 lines before the first one with a step" in note for note in log.notes)
     if kind == "megatron":
         assert any("2 final evaluations" in note for note in log.notes)
