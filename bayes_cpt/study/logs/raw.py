@@ -127,6 +127,11 @@ class Cells:
         return Cells(list(compress(self.rows, which)))
 
 
+def says_empty(cell: Any) -> bool:
+    """Whether a cell says in words or signs that nothing is in it."""
+    return isinstance(cell, str) and cell.strip().lower() in EMPTY_CELLS
+
+
 def empty(cell: Any) -> bool:
     """Whether a cell has nothing in it."""
     return cell is None or (isinstance(cell, str) and not cell.strip())
@@ -179,7 +184,7 @@ def numbers(
         value = _of_text(text) if text else as_number(cell)
         if text[-4:-3] in (".", ",") and UNCLEAR.fullmatch(text):
             unclear.append(place)
-        elif value is None and not empty(cell) and text.lower() not in EMPTY_CELLS:
+        elif value is None and not empty(cell) and not says_empty(cell):
             wrong.append(place)
         read.append(value)
     if not unclear:

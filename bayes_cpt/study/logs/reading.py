@@ -18,7 +18,17 @@ from bayes_cpt.checks import Check, unknown
 from bayes_cpt.errors import StudyError
 from bayes_cpt.study.logs import naming
 from bayes_cpt.study.logs.axis import SHOWN, Counting, StepAxis, without_step
-from bayes_cpt.study.logs.raw import Cells, RawLog, Row, Stated, as_number, empty, fail, numbers
+from bayes_cpt.study.logs.raw import (
+    Cells,
+    RawLog,
+    Row,
+    Stated,
+    as_number,
+    empty,
+    fail,
+    numbers,
+    says_empty,
+)
 from bayes_cpt.study.logs.readers import AUTO, read_logs
 from bayes_cpt.study.logs.recognize import digits_of
 from bayes_cpt.study.validation import UNIFORM_GUESS
@@ -332,6 +342,9 @@ class _Cleaning:
             elif none:
                 said = f"{len(none)} cells of {name} hold no number and were left out"
                 self.notes.append(f"{said}: {', '.join(none[:SHOWN])}")
+            if blank := [str(cell).strip() for cell in filter(says_empty, cells)]:
+                said = f"{len(blank)} cells of {name} are taken as empty"
+                self.notes.append(f"{said}: {', '.join(dict.fromkeys(blank))}")
             read = zip(steps[given].tolist(), values, own, strict=True)
             points += [_Point(step, value, row) for step, value, row in read if value is not None]
         return points
