@@ -184,6 +184,16 @@ def test_third_sets_are_named_once(tmp_path: Path, call: Call) -> None:
     assert out.count("neither general nor target: law") == 1
 
 
+def test_learning_rates_in_multiples_are_told_by_their_column(tmp_path: Path, call: Call) -> None:
+    log, options = tmp_path / "r25.csv", ("--open-base", "b", "--replay", "r25=0.25")
+    rows = "step,eval_target_loss,lr\n10,2.9,2.0\n20,2.8,2.0\n"
+    log.write_text(rows)
+    check_refusal(call("init", tmp_path / "study", log, *options), ("above 0.1", "lr (1e-4)"))
+    log.write_text(rows.replace(",lr", ",lr (1e-4)"))
+    assert call("init", tmp_path / "study", log, *options).code == 0
+    assert read_study(tmp_path / "study").run("r25").schedule.peak == pytest.approx(2e-4)
+
+
 PART = "step,eval_general_loss,eval_target_loss,lr\n"
 SERIES = "Wall time,Step,Value\n"
 

@@ -86,10 +86,8 @@ class StepAxis:
         steps = self._whole(self._in_steps(counts, counter, unit, size), spacing)
         start = self.counting.before
         if steps.size and steps.max() < start:
-            problem, fix = (
-                f"the log ends at step {steps.max()}",
-                "say at which step this run begins",
-            )
+            problem = f"the log ends at step {steps.max()}"
+            fix = "say at which step this run begins"
             raise fail(f"{self.raw.source}, --start {start}", problem, fix)
         return counter, self.cells, steps - start
 

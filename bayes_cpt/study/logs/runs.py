@@ -77,22 +77,28 @@ def run_name(path: str) -> str:
 
 
 def read_run_log(name: str, recipes: Sequence[Recipe]) -> tuple[list[Recipe], Log]:
-    """Read the logs of a run; one with several has a log for each validation set.
+    """Read the logs of a run: one for each validation set, else the parts of one log.
 
-    Where all call their only set alike, as programs do that know of one, it is called after the file.
-    Files that are no logs of different sets, as those of a resumed job or of one series each, are parts of
-    one log.
+    Those of a resumed job, or of one series each, are parts.
     """
-    recipes = list(recipes)
     paths = tuple(path for recipe in recipes for path in recipe.paths)
     whole = recipes[0].changed(paths=paths)
-    may_be_parts = len(recipes) > 1 and all(own.changed(paths=paths) == whole for own in recipes)
     try:
-        logs = [recipe.read() for recipe in recipes]
+        return _log_of_each_set(name, list(recipes))
     except StudyError:
-        if may_be_parts:
-            return [whole], _of_parts(whole)
-        raise
+        if len(recipes) == 1 or any(own.changed(paths=paths) != whole for own in recipes):
+            raise
+    log = whole.read()
+    said = f"{', '.join(paths)}: taken as parts of one log, in this order"
+    return [whole], replace(log, notes=(said, *log.notes))
+
+
+def _log_of_each_set(name: str, recipes: list[Recipe]) -> tuple[list[Recipe], Log]:
+    """Read a log for each validation set.
+
+    Where all call their only set alike, as programs do that know of one, it is called after the file.
+    """
+    logs = [recipe.read() for recipe in recipes]
     alike = all(len(log.series) == 1 and log.domains == logs[0].domains for log in logs)
     if len(logs) > 1 and alike:
         recipes = [
@@ -102,8 +108,6 @@ def read_run_log(name: str, recipes: Sequence[Recipe]) -> tuple[list[Recipe], Lo
         logs = [recipe.read() for recipe in recipes]
     every = [domain for log in logs for domain in log.domains]
     if twice := sorted({domain for domain in every if every.count(domain) > 1}):
-        if may_be_parts:
-            return [whole], _of_parts(whole)
         problem = f"two logs have losses of the validation set {', '.join(twice)!r}"
         fix = "say of which set each is, with losses = { SERIES = SET } in its table of --answers"
         raise fail(f"run {name}, {logs[-1].source}", problem, fix)
@@ -117,12 +121,6 @@ def read_run_log(name: str, recipes: Sequence[Recipe]) -> tuple[list[Recipe], Lo
         stated=Stated(**stated),
         notes=tuple(dict.fromkeys(note for log in logs for note in log.notes)),
     )
-
-
-def _of_parts(whole: Recipe) -> Log:
-    log = whole.read()
-    said = f"{', '.join(whole.paths)}: taken as parts of one log, in this order"
-    return replace(log, notes=(said, *log.notes))
 
 
 def logged_run(
