@@ -205,6 +205,10 @@ class _Cleaning:
             spans = sorted((run.min(), run.max()) for run in own)
             if any(after < end for (_, end), (after, _) in pairwise(spans)):
                 raise self._several(column)
+            if len(own) > 1:
+                self._say(
+                    f"{self._of_runs(column)}, by {column}, one after the other: taken as one job"
+                )
 
     def _naming_runs(self) -> list[str]:
         return [name for name in self.cells.names if name.lower() in naming.NAMES["runs"]]

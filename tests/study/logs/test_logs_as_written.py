@@ -319,7 +319,9 @@ def test_runs_in_one_table_that_were_evaluated_at_other_steps(
     )
     refused(path, text(5), both)
     assert steps_of(read(path, text(5), row_run=names[1])) == [5, 15, 25, 35]
-    assert steps_of(read(path, text(30)))[-1] == 60
+    log = read(path, text(30))
+    assert steps_of(log)[-1] == 60
+    assert any(f"by {column}, one after the other: taken as one job" in note for note in log.notes)
 
 
 def test_checkpoints_of_one_run_merge_and_of_two_are_refused(tmp_path: Path) -> None:
