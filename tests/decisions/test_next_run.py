@@ -226,10 +226,13 @@ def test_lengthening_is_what_a_plan_of_the_longer_run_says(found: RunValues) -> 
 
 def test_changes_and_what_comes_after_are_of_the_chosen_configurations(found: RunValues) -> None:
     for name in found.order:
-        after = found.after(name, "replay")
-        replay = found.candidates.column("replay")
-        assert after.shape == (found.valuation.model.draws,)
-        apart = np.abs(after - replay[found.now]) >= 0.2 * 0.8
+        apart = np.zeros(found.valuation.model.draws, dtype=bool)
+        for quantity in found.space.ranges:
+            own, after = found.space.quantities[quantity], found.after(name, quantity)
+            assert after.shape == apart.shape
+            assert own.scale == "linear"
+            far = 0.2 * (own.highest - own.lowest)
+            apart |= np.abs(after - found.candidates.column(quantity)[found.now]) >= far
         assert found.changes(name) == pytest.approx(apart.mean(), abs=0.02)
 
 
