@@ -142,12 +142,13 @@ def test_values_meet_nested_simulation_by_importance_weights(
         gains = after[:, found.now] - after.min(axis=1)
         worth[name], own = gains.mean(), found.values[name]
         spread = np.hypot(gains.std() / np.sqrt(outer.size), own.error)
-        # Few effective draws make the nested value rather too high.
         assert own.value <= worth[name] + 2.5 * spread
-        assert own.value >= 0.85 * worth[name] - 2.5 * spread
+        # Few effective draws make the nested value rather too high, by more than a useless run is worth.
+        if name == "cheap":
+            assert own.value >= 0.85 * worth[name] - 2.5 * spread
     # A run at half replay tells most of what is unknown, one with hardly any replay next to nothing.
     assert worth["cheap"] > 0.5 * found.perfect[0]
-    assert worth["other"] < 0.01 * found.perfect[0]
+    assert max(worth["other"], found.values["other"].value) < 0.01 * found.perfect[0]
 
 
 def test_runs_are_worth_no_more_than_perfect_information(found: RunValues) -> None:
