@@ -26,7 +26,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -40,6 +40,7 @@ from bayes_cpt.model.points import Curves, Points
 from bayes_cpt.model.residuals import (
     ONSET_SHARE,
     Placed,
+    PredictiveParts,
     level_share,
     predictive_parts,
     predictive_variance,
@@ -206,29 +207,8 @@ def noise(curves: Curves, draws: Draws) -> Floats:
     return found
 
 
-class Variances(NamedTuple):
-    """The parts of the square of `noise`, shape (points, draws) each.
-
-    Parameters
-    ----------
-    fluctuation : ndarray
-        Of a single run about its slow course.
-    misfit : ndarray
-        Of what the law misses.
-    extrapolation : ndarray
-        Of what it misses beyond the studied steps.
-    level : ndarray
-        Of the unknown level of a curve that starts at no measured loss.
-    """
-
-    fluctuation: Floats
-    misfit: Floats
-    extrapolation: Floats
-    level: Floats
-
-
-def variances(curves: Curves, draws: Draws) -> Variances:
-    """Return the parts that the variance of a new run's loss about the law's is the sum of.
+def variances(curves: Curves, draws: Draws) -> PredictiveParts:
+    """Return the parts of the square of `noise`, shape (points, draws) each.
 
     Parameters
     ----------
@@ -236,16 +216,10 @@ def variances(curves: Curves, draws: Draws) -> Variances:
         As of `losses`.
     """
     shape = (curves.points.steps.size, draws.count)
-    found = Variances(*(np.empty(shape, draws.dtype) for _ in Variances._fields))
+    found = PredictiveParts(*(np.empty(shape, draws.dtype) for _ in PredictiveParts._fields))
     for rows, place, at, misfit in _placed(curves, draws):
-        fluctuation, whole = predictive_parts(at, at, misfit, np)
-        studied, nothing = replace(at, beyond=draws.dtype(0.0)), draws.dtype(0.0)
-        without_misfit = predictive_parts(at, at, nothing, np)[1]
-        level = predictive_parts(studied, studied, nothing, np)[1]
-        found.fluctuation[rows, place] = fluctuation
-        found.misfit[rows, place] = whole - without_misfit
-        found.extrapolation[rows, place] = without_misfit - level
-        found.level[rows, place] = level
+        for whole, own in zip(found, predictive_parts(at, at, misfit, np), strict=True):
+            whole[rows, place] = own
     return found
 
 

@@ -20,7 +20,7 @@ Misfit and offset are linear in Gaussian weights, which the likelihood integrate
 
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -293,12 +293,29 @@ def predictive_covariance(first: Placed, second: Placed, misfit: Any, xp: Any) -
     return sum(predictive_parts(first, second, misfit, xp))
 
 
-def predictive_parts(first: Placed, second: Placed, misfit: Any, xp: Any) -> tuple[Any, Any]:
-    """Return `predictive_covariance` in two parts: of fluctuations, and of the law's errors.
+class PredictiveParts(NamedTuple):
+    """What `predictive_covariance` is the sum of.
 
-    What the law misses, the unknown level and the extrapolation would come again in a run of the same
-    configuration; the fluctuation would not.
+    Parameters
+    ----------
+    fluctuation : array
+        Of a single run about its slow course; it would not come again in a run of the same configuration.
+    misfit : array
+        Of what the law misses.
+    extrapolation : array
+        Of what it misses beyond the studied steps.
+    level : array
+        Of the unknown level of a curve that starts at no measured loss.
     """
+
+    fluctuation: Any
+    misfit: Any
+    extrapolation: Any
+    level: Any
+
+
+def predictive_parts(first: Placed, second: Placed, misfit: Any, xp: Any) -> PredictiveParts:
+    """Return the parts of `predictive_covariance`; parameters are its own."""
     one, two, memory = first.scales, second.scales, first.scales.memory
     apart = 1.0
     if second is not first:
@@ -306,12 +323,12 @@ def predictive_parts(first: Placed, second: Placed, misfit: Any, xp: Any) -> tup
     # Where a curve starts at a measured loss it does not fluctuate yet.
     started = first.anchored * xp.exp(-(first.steps + second.steps) / memory)
     fluctuation = one.fluctuation * two.fluctuation * (apart - started)
-    law = (
-        one.misfit * two.misfit * misfit
-        + one.offset * two.offset * first.floating * second.floating
-        + one.extrapolation * two.extrapolation * first.beyond * second.beyond
+    return PredictiveParts(
+        fluctuation,
+        one.misfit * two.misfit * misfit,
+        one.extrapolation * two.extrapolation * first.beyond * second.beyond,
+        one.offset * two.offset * first.floating * second.floating,
     )
-    return fluctuation, law
 
 
 def predictive_variance(at: Placed, misfit: Any, xp: Any) -> Any:

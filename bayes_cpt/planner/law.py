@@ -125,9 +125,9 @@ def expressions(spec: ModelSpec, role: str) -> tuple[dict[str, Any], list[Any]]:
         sympy.Symbol("beyond", real=True),
     )
     misfit = sympy.Symbol("misfit_variance", real=True)
-    fluctuation, law = map(sympy.sympify, predictive_parts(at, at, misfit, Symbols))
-    own = OWN_SHARE * named["misfit"] ** 2 * misfit
-    outputs = [mean, *map(sympy.sqrt, (fluctuation + law, fluctuation, own))]
+    parts = predictive_parts(at, at, misfit, Symbols)
+    moving = (sum(parts), parts.fluctuation, OWN_SHARE * parts.misfit)
+    outputs = [mean, *map(sympy.sqrt, moving)]
     return symbols, [_in_log_level(output) for output in outputs]
 
 

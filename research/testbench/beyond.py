@@ -33,8 +33,9 @@ from bayes_cpt.model.simulate import scales_of
 from bayes_cpt.model.spec import ModelSpec, read_spec
 from bayes_cpt.study.folder import read_study
 from bayes_cpt.study.study import Study
-from bayes_cpt.validate.folds import Fold, Question, other_study
+from bayes_cpt.validate.folds import Fold, other_study
 from bayes_cpt.validate.tasks import Pool, task_seed
+from testbench.delphi import fold_of
 from testbench.public import DELPHI, FAMILIES, LAB_TESTS, Group, Models, family, pretraining_suite
 from testbench.report import markdown_table, options_of
 
@@ -58,18 +59,6 @@ def share_of(spec: ModelSpec) -> str:
 def without_widening(spec: ModelSpec) -> ModelSpec:
     """Return a model whose bands do not widen beyond the steps that were fitted."""
     return with_share(spec, Fixed(distribution="fixed", value=0.0))
-
-
-def halves(study: Study) -> Fold:
-    """Return the second half of every CPT run, asked for after the first halves of all."""
-    middle = {run.name: run.schedule.steps // 2 for run in study.continual_runs}
-    asked = study.subset(middle)
-    losses, last = asked.losses, asked.losses["run"].map(middle)
-    further = (losses["step"] > last) & losses["domain"].isin(study.trained_domains)
-    measured = losses[further].reset_index(drop=True)
-    points = measured[["run", "domain", "step"]]
-    question = Question(study.truncated(middle), asked.without_losses(), points, known=True)
-    return Fold("halves", 0.5, question, measured)
 
 
 def widening(posterior: Posterior, plan: Study, ends: pd.DataFrame) -> Floats:
@@ -193,7 +182,7 @@ def continual_folds(folder: Path, spec: ModelSpec) -> dict[str, list[Fold]]:
         for path in sorted((folder / DELPHI).glob("*/study.toml"))
     }
     longer = other_study(read_study(lab), read_study(LAB_TESTS / "cpt-lab-practice"), spec)
-    return {name: [halves(read_study(path))] for name, path in studies.items()} | {
+    return {name: [fold_of(read_study(path), "half")] for name, path in studies.items()} | {
         "lab-longer": longer
     }
 

@@ -42,22 +42,22 @@ MNAT = 1e3
 
 
 def fold_of(study: Study, split: str) -> Fold:
-    """Return what is held out of a scale, and asked for."""
-    names = [run.name for run in study.runs]
+    """Return what is held out of a scale, and asked for; the second halves of CPT runs of any study."""
+    runs = study.continual_runs
+    names = [run.name for run in runs]
     held = {
         "peak": [name for name in names if name.endswith("_lr83")],
         "replay": [name for name in names if name.startswith("p67")],
         "four": [name for name in names if name not in FOUR],
         "half": names,
     }[split]
-    halves = {run.name: run.schedule.steps // 2 for run in study.runs} if split == "half" else {}
+    halves = {run.name: run.schedule.steps // 2 for run in runs} if split == "half" else {}
     fitted = study.truncated(halves) if halves else study.subset(set(names) - set(held))
     asked = study.subset(held)
-    (domain,) = study.trained_domains
-    measured = asked.losses[asked.losses["domain"] == domain]
+    measured = asked.losses[asked.losses["domain"].isin(study.trained_domains)]
     after = measured["run"].map(lambda run: halves.get(run, 0))
     measured = measured[measured["step"] > after].reset_index(drop=True)
-    steps = measured["run"].map({run.name: run.schedule.steps for run in study.runs})
+    steps = measured["run"].map({run.name: run.schedule.steps for run in runs})
     measured = measured.assign(share=measured["step"] / steps, ratio=1.0)
     points = measured[["run", "domain", "step"]]
     question = Question(fitted, asked.without_losses(), points, known=bool(halves))

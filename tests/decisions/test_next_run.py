@@ -49,13 +49,17 @@ schedule = [ { shape = "linear", steps = 300, start = 0, end = 0.001 } ]
 
 @cache
 def small_case() -> Posterior:
-    """Return a posterior in which only what replay does is unknown, as widely as the prior."""
+    """Return a posterior in which only what replay does is unknown, widely."""
     wide = prior_as_posterior(lab(), draws=500, spread=1.0)
     values = {}
     for name in wide.frame.parameters():
         own = wide.tree["posterior"][name].to_numpy()
         unknown = name in ("replay_quarter", "replay_dilution", "saturation_exponent")
-        values[name] = own if unknown else np.broadcast_to(np.median(own, axis=(0, 1)), own.shape)
+        middle = np.broadcast_to(np.median(own, axis=(0, 1)), own.shape)
+        values[name] = own if unknown else middle
+        if name == "saturation_exponent":
+            # Where it is wilder a run with hardly any replay tells of it too.
+            values[name] = middle + 0.35 * (own - middle) / own.std()
     return as_posterior(wide.frame, lab(), values)
 
 
@@ -142,13 +146,12 @@ def test_values_meet_nested_simulation_by_importance_weights(
         gains = after[:, found.now] - after.min(axis=1)
         worth[name], own = gains.mean(), found.values[name]
         spread = np.hypot(gains.std() / np.sqrt(outer.size), own.error)
+        # Few effective draws make the nested value rather too high.
         assert own.value <= worth[name] + 2.5 * spread
-        # Few effective draws make the nested value rather too high, by more than a useless run is worth.
-        if name == "cheap":
-            assert own.value >= 0.85 * worth[name] - 2.5 * spread
+        assert own.value >= 0.85 * worth[name] - 2.5 * spread
     # A run at half replay tells most of what is unknown, one with hardly any replay next to nothing.
     assert worth["cheap"] > 0.5 * found.perfect[0]
-    assert max(worth["other"], found.values["other"].value) < 0.01 * found.perfect[0]
+    assert worth["other"] < 0.01 * found.perfect[0]
 
 
 def test_runs_are_worth_no_more_than_perfect_information(found: RunValues) -> None:
