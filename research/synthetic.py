@@ -33,7 +33,7 @@ def lab() -> Study:
 @cache
 def lab_for(model: str) -> Study:
     """Return the bundled study; for a law with repeated tokens, with data that run out."""
-    if not read_spec(model).law.repeated_tokens:
+    if "repeat_constant" not in read_spec(model).priors:
         return lab()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", StudyWarning)

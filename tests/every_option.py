@@ -9,14 +9,9 @@ from bayes_cpt.model.spec import ModelSpec, parse_spec, shipped_models
 
 LAW = {
     "terms": ["power", "annealing", "peak", "shift"],
-    "slow_annealing": True,
-    "forward_power": True,
-    "level_power": True,
-    "peak_power": True,
     "count_warmup": True,
     "memory_clock": 0.7,
     "carry_memory": True,
-    "shift_power": True,
 }
 RESIDUALS = {"skip_pretraining": 0.02, "skip_warmups": 9.0, "skip_longest": 0.25}
 BOUNDS = "lower = 5.0, upper = 10000.0"
@@ -37,21 +32,15 @@ PRIORS = {
     "peak_slope": 'distribution = "normal", mean = 0.03, sd = 0.02',
     "peak_curvature": 'distribution = "normal", mean = 0.02, sd = 0.02',
 }
-# The parameters that come and go with an option.
-NEEDED_BY = {
-    "slow_memory": "slow_annealing",
-    "slow_share": "slow_annealing",
-    "forward_power": "forward_power",
-    "shift_power": "shift_power",
-    "level_power": "level_power",
-    "peak_power": "peak_power",
-}
 
 
 def text_with(**options: Any) -> str:
-    """Return the text of cpt-replay with all options of the law on, but for those that are given."""
+    """Return the text of cpt-replay with all options of the law on, but for those that are given.
+
+    A parameter given as ``"printed"`` has no prior.
+    """
     text = shipped_models()["cpt-replay"].read_text(encoding="utf-8")
-    law = LAW | options
+    law = LAW | {name: value for name, value in options.items() if name not in PRIORS}
     for name in (*law, *RESIDUALS):
         text = re.sub(rf"^{name} = .*\n", "", text, flags=re.M)
     for table, keys in (("law", law), ("residuals", RESIDUALS)):
@@ -59,7 +48,7 @@ def text_with(**options: Any) -> str:
         text = text.replace(f"[{table}]\n", f"[{table}]\n{lines}")
     for name, prior in PRIORS.items():
         text = re.sub(rf"^\[priors\.{name}\]\n(?:[^\[\n].*\n|\n)*", "", text, flags=re.M)
-        if law.get(NEEDED_BY.get(name, ""), True):
+        if ("slow_share" if name == "slow_memory" else name) not in options:
             text += f'[priors.{name}]\nreason = "of a test"\nevery = {{ {prior} }}\n'
     return text
 

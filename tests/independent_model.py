@@ -37,13 +37,8 @@ ACCEPT = 0.99
 # Options of a law and of the residuals that a file need not name.
 PRINTED = {
     "carry_memory": False,
-    "slow_annealing": False,
-    "forward_power": False,
-    "level_power": False,
-    "peak_power": False,
     "count_warmup": False,
     "memory_clock": 0.0,
-    "shift_power": False,
     "skip_pretraining": 0.0,
     "skip_rewarming": 0.0,
     "skip_warmups": 0.0,
@@ -178,14 +173,14 @@ def _peaks(schedule: Schedule, steps: Floats) -> Floats:
     return np.array([rates[: max(int(step), warmup, 1)].max() for step in steps])
 
 
-def reference_points(study: Study, law: dict[str, Any]) -> dict[str, float]:
+def reference_points(study: Study, priors: dict[str, Any]) -> dict[str, float]:
     """Return where the sampled parameters are values of the law: medians over bases and runs."""
     bases = [base.schedule.learning_rates() for base in study.bases if base.schedule]
     cpt = [run.schedule.learning_rates() for run in study.continual_runs]
     peaks = [run.schedule.learning_rates().max() for run in study.pretraining_runs]
-    rate = float(np.exp(np.median(np.log(peaks)))) if law["forward_power"] else float(max(peaks))
+    middle = np.exp(np.median(np.log(peaks)))
     return {
-        "rate": rate,
+        "rate": float(middle if "forward_power" in priors else max(peaks)),
         "forward_pt": float(np.median([rates.sum() for rates in bases])),
         "forward_cpt": float(np.median([rates.sum() for rates in cpt])),
         "steps": float(np.median([rates.size for rates in cpt])),
@@ -196,7 +191,7 @@ def settings_of(study: Study, path: Path) -> dict[str, Any]:
     """Return the options of law and residuals, and the reference points of the study."""
     table = tomllib.loads(path.read_text())
     named: dict[str, Any] = PRINTED | table["law"] | table["residuals"]
-    return named | reference_points(study, named)
+    return named | reference_points(study, table["priors"])
 
 
 def prior_numbers(path: Path) -> dict[str, list[dict[str, Any]]]:
@@ -248,7 +243,7 @@ def _level(course: Course, before: Any, p: dict[str, Any], settings: dict[str, A
         return course.level(memory, first, settings["memory_clock"], settings["rate"])
 
     fast = at(p["memory"][0], 0)
-    if not settings["slow_annealing"]:
+    if "slow_memory" not in p:
         return fast, fast
     return fast, at(p["slow_memory"][0] * settings["steps"], 1)
 
@@ -263,8 +258,8 @@ def law_curve(curve: CurveData, p: dict[str, Any], settings: dict[str, Any]) -> 
     """Return the law at the points of a curve, nats/token, from parameters of shape (values,)."""
     d, rate = curve.domain, settings["rate"]
     alpha = p["exponent"][d]
-    power = p["forward_power"][0] if settings["forward_power"] else 1.0
-    zeta = p["level_power"][0] if settings["level_power"] else 1.0
+    power = p["forward_power"][0] if "forward_power" in p else 1.0
+    zeta = p["level_power"][0] if "level_power" in p else 1.0
     peaks = "peak" in settings["terms"]
     excess = p["reference_slope"][d] / alpha
     # As many steps at the reference rate make the reference area, whatever the power.
@@ -275,7 +270,7 @@ def law_curve(curve: CurveData, p: dict[str, Any], settings: dict[str, Any]) -> 
             (course.area(power) / reference_area) ** -alpha - 1.0
         )
 
-    scale = jnp.exp(-(p["peak_power"][0] if settings["peak_power"] else 0.0) * curve.log_peak)
+    scale = jnp.exp(-(p["peak_power"][0] if "peak_power" in p else 0.0) * curve.log_peak)
 
     def gained(start: Any, level: Any) -> Any:
         return p["annealing_gain"][d] * ((start / rate) ** zeta - (level * scale / rate) ** zeta)
@@ -298,7 +293,7 @@ def law_curve(curve: CurveData, p: dict[str, Any], settings: dict[str, Any]) -> 
     factor, beta = _factor(d, x, p), p["shift_exponent"][d]
     size = _shift_size(p, d) / (1.0 - (1.0 + p["shift_rate"][d]) ** -beta)
     pace = p["shift_rate"][d] / settings["forward_cpt"] * (x / factor) ** p["replay_rate"][d]
-    of_shift = p["shift_power"][d] if settings["shift_power"] else 1.0
+    of_shift = p["shift_power"][d] if "shift_power" in p else 1.0
     area = rate ** (1.0 - of_shift) * curve.cpt.area(of_shift)
     shift = factor * size * (1.0 - (1.0 + pace * area) ** -beta)
     loss = loss + (shift if d == 0 else -shift)

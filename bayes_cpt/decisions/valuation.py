@@ -123,7 +123,7 @@ class Valuation:
     ) -> Self:
         """Return the objective on a fit and a space."""
         objective = objective.of_measured(model.domains, model.frame.roles)
-        if model.frame.spec.law.repeated_tokens:
+        if "repeat_constant" in model.frame.spec.priors:
             check_same_steps(model.frame.reference.unique_steps, space.resources)
         reference = _reference(model, objective, space)
         links = _links(objective, scores, model.draws)

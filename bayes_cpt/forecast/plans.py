@@ -147,7 +147,7 @@ def prepare(
     else:
         chosen = [target.run(name) for name in runs]
     check_base(posterior.study, target, chosen)
-    if posterior.frame.spec.law.repeated_tokens:
+    if "repeat_constant" in posterior.frame.spec.priors:
         check_same_data(posterior.study, target)
     asked = _wanted_steps(posterior, sets, chosen, at)
     steps = _law_steps(target, posterior.frame.domains, sets, asked) if sets else asked

@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 
 from bayes_cpt.arrays import Floats
-from bayes_cpt.laws.groups import Mixture
-from bayes_cpt.model.groups import BATCHES, GROUPED, Group, without_batches
+from bayes_cpt.model.groups import BATCHES, GROUPED, Group
 from bayes_cpt.model.joint_priors import further
 from bayes_cpt.model.setup import BoundModel
 from bayes_cpt.model.spec import ROLES
@@ -45,17 +44,12 @@ class RunGroups:
         """Return the frame of a fit for these runs."""
         frame = self._extended(fitted)
         if self.target is not None:
-            law = frame.spec.law.model_copy(update={"targets": 1})
-            of_several = Mixture().parameters()
-            priors = {
-                own: prior for own, prior in frame.spec.priors.items() if own not in of_several
-            }
-            spec = frame.spec.model_copy(update={"law": law, "priors": priors})
             # A study of several targets has a general set.
             domains = (str(frame.general), self.target)
+            spec = frame.spec.with_law(targets=1)
             frame = replace(frame, spec=spec, domains=domains, roles=ROLES)
         if self.batch is not None:
-            frame = replace(frame, spec=without_batches(frame.spec), batches=())
+            frame = replace(frame, spec=frame.spec.with_law(batches=False), batches=())
         return frame
 
     def parameters(

@@ -78,6 +78,8 @@ class Law:
         How several targets act together; None where there is one.
     batches : Batches or None
         How batch sizes and sequence lengths differ in the shift; None where they do not.
+    free : frozenset of str
+        Parameters that have a prior; others stand at their printed values, where they have one.
     """
 
     terms: tuple[Term, ...]
@@ -85,16 +87,27 @@ class Law:
     base_offset: BaseOffset | None = None
     mixture: Mixture | None = None
     batches: Batches | None = None
+    free: frozenset[str] = frozenset()
 
     @property
     def _components(self) -> tuple[Any, ...]:
         beside = (part for part in (self.base_offset, self.mixture) if part is not None)
         return (*self.terms, *beside)
 
-    def parameters(self) -> dict[str, Parameter]:
-        """Return all sampled parameters, by name."""
+    def known(self) -> dict[str, Parameter]:
+        """Return all parameters that may be sampled, by name."""
         parts = (*self._components, *((self.batches,) if self.batches is not None else ()))
         return {name: info for part in parts for name, info in part.parameters().items()}
+
+    def parameters(self) -> dict[str, Parameter]:
+        """Return all sampled parameters, by name."""
+        known = self.known()
+        printed = {name for name, info in known.items() if info.printed is not None} - self.free
+        return {
+            name: info
+            for name, info in known.items()
+            if name not in printed and info.beside not in printed
+        }
 
     def coefficients(self, parameters: Values, xp: Any) -> dict[str, Any]:
         """Return the coefficients of the printed equation.

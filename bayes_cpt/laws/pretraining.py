@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from bayes_cpt.laws.term import Parameter, Reference, Values, added_term, sized
+from bayes_cpt.laws.term import Parameter, Reference, Values, added_term, sized, where_free
 
 
 @dataclass(frozen=True)
@@ -17,16 +17,13 @@ class Power:
     unknown_base : bool
         Whether S1_pt, of the one base that there is, is a parameter (App. G). The reference forward area
         is then that of the base.
-    forward_power : bool
-        Whether rho is a parameter; else it is 1.
     """
 
     unknown_base: bool = False
-    forward_power: bool = False
     name: str = "power"
 
     def parameters(self) -> dict[str, Parameter]:
-        """Return loss, slope and exponent at the reference forward area, and rho and S1_pt where free."""
+        """Return loss, slope and exponent at the reference forward area, rho, and S1_pt where unknown."""
         parameters = {
             "reference_loss": Parameter(
                 "PT loss at the reference forward area, before annealing", "nats/token"
@@ -35,11 +32,10 @@ class Power:
                 "fall of the PT loss per e-fold of forward area, at the reference", "nats/token"
             ),
             "exponent": Parameter("alpha, exponent of the forward area"),
+            "forward_power": Parameter(
+                "rho, power of the learning rate in the forward area", dims=None, printed=1.0
+            ),
         }
-        if self.forward_power:
-            parameters["forward_power"] = Parameter(
-                "rho, power of the learning rate in the forward area", dims=None
-            )
         if self.unknown_base:
             parameters["base_forward_area"] = Parameter(
                 "S1_pt of the unknown base, as a multiple of the reference CPT forward area",
@@ -63,9 +59,8 @@ class Power:
             "L0": parameters["reference_loss"] - excess,
             "A": excess * xp.exp(alpha * log_area),
             "alpha": alpha,
+            **where_free(parameters, forward_power="rho"),
         }
-        if self.forward_power:
-            coefficients["rho"] = parameters["forward_power"]
         if self.unknown_base:
             coefficients["S1_base"] = xp.exp(log_area)
         return coefficients
@@ -123,55 +118,51 @@ class Annealing:
     ----------
     continual : bool
         Whether there is a CPT phase (C2).
-    replay : bool
-        Whether the CPT gain depends on replay (a1).
-    slow : bool
-        Whether a share of the gain comes at a second, slow pace
-        (`bayes_cpt.laws.series.momentum_parts`). Not in the printed law.
     unknown_base : bool
         Whether eta_0, the learning rate that the base was left at, is a parameter. Areas count from 0.
-    level_power : bool
-        Whether zeta is a parameter; else it is 1.
-    peak_power : bool
-        Whether xi is a parameter, and the level counts as ``e·(eta_peak/eta_ref)^-xi``, with the highest
-        learning rate of PT so far: 0 as printed, at 1 the level is a share of the peak. It needs S2_pt to
-        count from the warm-up.
+
+    Notes
+    -----
+    Where w is above 0, that share of the gain comes at a second, slow pace
+    (`bayes_cpt.laws.series.momentum_parts`). With xi the level counts as ``e·(eta_peak/eta_ref)^-xi``,
+    with the highest learning rate of PT so far: at 1 it is a share of the peak. That needs S2_pt to count
+    from the warm-up.
     """
 
     continual: bool = True
-    replay: bool = True
-    slow: bool = False
     unknown_base: bool = False
-    level_power: bool = False
-    peak_power: bool = False
     name: str = "annealing"
 
     def parameters(self) -> dict[str, Parameter]:
-        """Return the gain of a full anneal, its ratio in CPT, the memory, and the powers that are free."""
+        """Return the gain of a full anneal, its ratio in CPT, memories, and powers."""
         parameters = {
             "annealing_gain": Parameter(
                 "fall of the loss when the learning rate goes from the reference LR to 0",
                 "nats/token",
             ),
+            "memory": Parameter("1/(1 - lambda), memory of the annealing", "steps", None),
+            "level_power": Parameter(
+                "zeta, power of the learning rate's level in the annealing area",
+                dims=None,
+                printed=1.0,
+            ),
+            "peak_power": Parameter(
+                "xi, power of the peak learning rate that the level is divided by",
+                dims=None,
+                printed=0.0,
+            ),
+            "slow_memory": Parameter(
+                "memory of the slow annealing, as a share of the reference CPT steps",
+                dims=None,
+                beside="slow_share",
+            ),
+            "slow_share": Parameter("w, share of the annealing gain that is slow", printed=0.0),
         }
-        parameters["memory"] = Parameter("1/(1 - lambda), memory of the annealing", "steps", None)
-        if self.level_power:
-            parameters["level_power"] = Parameter(
-                "zeta, power of the learning rate's level in the annealing area", dims=None
-            )
-        if self.peak_power:
-            parameters["peak_power"] = Parameter(
-                "xi, power of the peak learning rate that the level is divided by", dims=None
-            )
-        if self.slow:
-            parameters["slow_memory"] = Parameter(
-                "memory of the slow annealing, as a share of the reference CPT steps", dims=None
-            )
-            parameters["slow_share"] = Parameter("w, share of the annealing gain that is slow")
         if self.continual:
-            parameters["gain_ratio"] = Parameter("C2/C1, annealing gain of CPT against PT")
-        if self.replay:
-            parameters["gain_replay"] = Parameter("a1, log change of the CPT gain at replay 0")
+            parameters |= {
+                "gain_ratio": Parameter("C2/C1, annealing gain of CPT against PT"),
+                "gain_replay": Parameter("a1, log change of the CPT gain at replay 0", printed=0.0),
+            }
         if self.unknown_base:
             parameters["base_potential"] = Parameter(
                 "last LR of the unknown base's PT, as a share of the reference LR", dims=None
@@ -181,24 +172,24 @@ class Annealing:
     def coefficients(self, parameters: Values, reference: Reference, xp: Any) -> dict[str, Any]:
         """Return lambda, its slow companion and share, zeta, xi, C1, C2, a1, and eta_0 where free."""
         per_level = parameters["annealing_gain"] / reference.learning_rate
-        if self.level_power:
+        if "level_power" in parameters:
             power = _last_axis(parameters["level_power"])
             scale = xp.exp(-power * xp.log(reference.learning_rate))
             per_level = parameters["annealing_gain"] * scale
         memory = parameters["memory"]
         coefficients = {"lambda": 1.0 - 1.0 / memory, "C1": per_level / _last_axis(memory)}
-        if self.level_power:
-            coefficients["zeta"] = parameters["level_power"]
-        if self.peak_power:
-            coefficients["xi"] = parameters["peak_power"]
-        if self.slow:
+        coefficients |= where_free(
+            parameters,
+            level_power="zeta",
+            peak_power="xi",
+            slow_share="slow_share",
+            gain_replay="a1",
+        )
+        if "slow_memory" in parameters:
             slow_memory = parameters["slow_memory"] * reference.steps
             coefficients["lambda_slow"] = 1.0 - 1.0 / slow_memory
-            coefficients["slow_share"] = parameters["slow_share"]
         if self.continual:
             coefficients["C2"] = coefficients["C1"] * parameters["gain_ratio"]
-        if self.replay:
-            coefficients["a1"] = parameters["gain_replay"]
         if self.unknown_base:
             rate = reference.learning_rate * _last_axis(parameters["base_potential"])
             coefficients["eta_0"] = rate * xp.ones_like(per_level)
@@ -207,7 +198,7 @@ class Annealing:
     def continual_gain(self, share: Any, coefficients: Values, xp: Any) -> Any:
         """Return what a unit of S2_cpt takes off the loss at the target share r_cpt."""
         gain = sized(coefficients, "C2")
-        if not self.replay:
+        if "a1" not in coefficients:
             return gain
         return gain * xp.exp(coefficients["a1"] * share)
 
@@ -222,7 +213,7 @@ class Annealing:
             lambda, zeta where it is free, and C1, whose axes tell those of the points.
         """
         fall = start - level
-        if self.level_power:
+        if "zeta" in coefficients:
             power = _beside(coefficients["zeta"], coefficients["C1"])
             fall = xp.exp(power * xp.log(start)) - xp.exp(power * xp.log(level))
         return fall / (1.0 - _beside(coefficients["lambda"], coefficients["C1"]))
@@ -237,7 +228,7 @@ class Annealing:
         """
         level_pt, level_cpt = points.learning_rate_levels(coefficients, xp)
         start_cpt = points.start_cpt
-        if self.peak_power:
+        if "xi" in coefficients:
             power = _beside(coefficients["xi"], coefficients["C1"])
             per_peak = xp.exp(-power * points.log_peak_pt)
             level_pt, level_cpt, start_cpt = (
@@ -271,7 +262,7 @@ class Annealing:
         """Return the share of the base's level that is left after steps of the memory's clock."""
         first = coefficients["eta_0"]
         left = xp.exp(paced_steps * xp.log(_beside(coefficients["lambda"], first)))
-        if not self.slow:
+        if "slow_share" not in coefficients:
             return left
         share = coefficients["slow_share"]
         slow = _beside(coefficients["lambda_slow"], first)

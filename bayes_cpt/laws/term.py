@@ -27,11 +27,18 @@ class Parameter:
         with that replay factor, ``"size_domain"``, which holds every model size of every validation set,
         ``"batch_domain"``, the same with every batch, ``"pooled"``, which holds the names of the parameters
         that several targets, or batches, share in part, or None for a value shared by all validation sets.
+    printed : float or None
+        Where it stands, as the law is printed, in a model that gives no prior for it; None where every
+        model must give one.
+    beside : str or None
+        Parameter without which this one has no part in the law.
     """
 
     meaning: str
     unit: str = "1"
     dims: str | None = "domain"
+    printed: float | None = None
+    beside: str | None = None
 
 
 @dataclass(frozen=True)
@@ -78,7 +85,7 @@ class Term(Protocol):
         """Name in specifications and decompositions."""
 
     def parameters(self) -> dict[str, Parameter]:
-        """Return what is sampled for this term, by name."""
+        """Return what may be sampled for this term, by name."""
 
     def coefficients(self, parameters: Values, reference: Reference, xp: Any) -> dict[str, Any]:
         """Return the coefficients of the printed equation from the sampled parameters.
@@ -86,7 +93,8 @@ class Term(Protocol):
         Parameters
         ----------
         parameters : mapping
-            Sampled values by name, shape (..., members of their coordinate) or (...) where shared.
+            Sampled values by name, shape (..., members of their coordinate) or (...) where shared. One
+            that stands at its printed value is not among them.
         reference : Reference
             Where the sampled values are values of the law.
         """
@@ -140,6 +148,11 @@ def added_term[C: type](printed: str, **meanings: str) -> Callable[[C], C]:
         return term
 
     return add
+
+
+def where_free(parameters: Values, **letters: str) -> dict[str, Any]:
+    """Return those parameters that are sampled, by the letters of the coefficients that they are."""
+    return {letter: parameters[name] for name, letter in letters.items() if name in parameters}
 
 
 def sized(coefficients: Values, name: str) -> Any:

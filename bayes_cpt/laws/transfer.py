@@ -1,5 +1,6 @@
-"""What repeated tokens are worth, as shares of new ones (Muennighoff et al. 2023)."""
+"""The term of CPT: the distribution shift (Eq. 3 and 8), and what repeated tokens count for in it."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -14,6 +15,7 @@ from bayes_cpt.laws.term import (
     relative_exponential,
     selection,
     sized,
+    where_free,
 )
 
 
@@ -80,8 +82,8 @@ class Shift:
     *exponential* ``expm1(-a x)/expm1(-a)`` (both printed forms are special cases); *saturating*
     ``(1 - (1 + c x)^-delta)/(1 - (1 + c)^-delta)``, which tends to the exponential form for large delta
     and rises faster near x = 0 for small; *power* ``x (1 + b (1 - x))^-gamma`` (Bethune et al. 2025).
-    With `replay_dilution` each is multiplied by ``exp(-k (1 - x))``, which bends it towards or away from
-    what the target share alone would leave.
+    Each is multiplied by ``exp(-k (1 - x))``, which bends it towards or away from what the target share
+    alone would leave.
     ``E_r = E·(r_cpt/h)^omega``: at omega = 1 the first steps
     of every run move in proportion to its target share and replay lowers only the level that is
     approached; at omega = 0, the printed form, replay scales the whole curve.
@@ -92,30 +94,17 @@ class Shift:
         +1 for a validation set that CPT makes worse (D_pt), -1 for one it makes better (D_cpt).
     replay_factors : sequence of str
         none, exponential, saturating or power, per validation set.
-    replay_rate : bool
-        Whether omega is sampled.
-    repeated_tokens : bool
-        Whether the forward area counts repeated target tokens for less (`effective_share`).
-    batches : bool
-        Whether each batch has values of its own of `OF_BATCH` (see `bayes_cpt.laws.groups`).
-    replay_dilution : bool
-        Whether k of the replay factors is sampled; else it is 0.
-    power : bool
-        Whether rho_s, the power of the learning rate in the forward area that the shift sees, is sampled;
-        else it is 1.
     unknown_base : bool
         Whether S1_pt is a parameter (see `Power`). What more of it gains, which few runs tell from the
         shift, is then sampled as a part of the change.
+    batches : bool
+        Whether each batch has values of its own of `OF_BATCH` (see `bayes_cpt.laws.groups`).
     """
 
     signs: tuple[float, ...]
     replay_factors: tuple[str, ...]
-    replay_rate: bool = False
     unknown_base: bool = False
-    repeated_tokens: bool = False
     batches: bool = False
-    replay_dilution: bool = False
-    power: bool = False
     name: str = "shift"
 
     def chosen(self, factor: str) -> list[int]:
@@ -130,16 +119,15 @@ class Shift:
         parameters = {
             "shift_share": Parameter(f"{meaning}, as a share of the reference loss"),
             "shift_rate": Parameter("E times the reference CPT forward area"),
+            "repeat_constant": Parameter(
+                "R*, epochs beyond the first after which a repeated token is worth 1/e of a new one",
+                printed=math.inf,
+            ),
+            "shift_exponent": Parameter("beta, exponent of the shift"),
+            "shift_power": Parameter(
+                "rho_s, power of the learning rate in the forward area of the shift", printed=1.0
+            ),
         }
-        if self.repeated_tokens:
-            parameters["repeat_constant"] = Parameter(
-                "R*, epochs beyond the first after which a repeated token is worth 1/e of a new one"
-            )
-        parameters["shift_exponent"] = Parameter("beta, exponent of the shift")
-        if self.power:
-            parameters["shift_power"] = Parameter(
-                "rho_s, power of the learning rate in the forward area of the shift"
-            )
         if self.chosen("exponential"):
             parameters["replay_curvature"] = Parameter(
                 "a of the exponential replay factor", dims="exponential_domain"
@@ -158,12 +146,13 @@ class Shift:
                 "h(0.75)/0.75 of the power factor: share of the linear shift left at replay 0.25",
                 dims="power_domain",
             )
-        if self.replay_dilution:
-            parameters["replay_dilution"] = Parameter(
-                "k, by how many e-folds replay takes away more of the shift than its factor does"
-            )
-        if self.replay_rate:
-            parameters["replay_rate"] = Parameter("omega, how replay speeds the shift up")
+        parameters |= {
+            "replay_dilution": Parameter(
+                "k, by how many e-folds replay takes away more of the shift than its factor does",
+                printed=0.0,
+            ),
+            "replay_rate": Parameter("omega, how replay speeds the shift up", printed=0.0),
+        }
         if self.batches:
             parameters |= {
                 name: replace(parameters[name], dims="batch_domain") for name in OF_BATCH
@@ -171,7 +160,7 @@ class Shift:
         return parameters
 
     def coefficients(self, parameters: Values, reference: Reference, xp: Any) -> dict[str, Any]:
-        """Return B, E, beta, omega and R_star; a, c, delta, b, gamma, k where they are free (else 0)."""
+        """Return B, E and beta; a, c, delta, b, gamma, k, omega, rho_s and R_star where they are free."""
         rate, beta = parameters["shift_rate"], parameters["shift_exponent"]
         progress = shift_progress(rate, 1.0, beta, xp)
         size = shift_size(parameters, xp) * self.signs
@@ -183,11 +172,10 @@ class Shift:
             "beta": beta,
         }
         coefficients |= self._replay_coefficients(parameters, xp)
-        if self.replay_rate:
-            coefficients["omega"] = parameters["replay_rate"]
-        if self.power:
-            coefficients["rho_s"] = parameters["shift_power"]
-        if self.repeated_tokens:
+        coefficients |= where_free(
+            parameters, replay_dilution="k", replay_rate="omega", shift_power="rho_s"
+        )
+        if "repeat_constant" in parameters:
             constant = parameters["repeat_constant"]
             coefficients |= {"R_star": constant, "U_steps": reference.unique_steps + 0.0 * constant}
         return coefficients
@@ -206,8 +194,6 @@ class Shift:
             gamma = -xp.log(quarter) / xp.log1p(QUARTER * onset)
             spread = selection(chosen, count)
             coefficients |= {"b": onset @ spread, "gamma": gamma @ spread}
-        if self.replay_dilution:
-            coefficients["k"] = parameters["replay_dilution"]
         return coefficients
 
     def replay_factor(self, share: Any, coefficients: Values, xp: Any) -> Any:

@@ -11,7 +11,7 @@ from bayes_cpt.errors import StudyError
 from bayes_cpt.model.groups import roles_of
 from bayes_cpt.model.law_table import LawTable
 from bayes_cpt.model.priors import Distribution, Fixed, Prior
-from bayes_cpt.model.spec import WITHOUT_WARMUP, ModelSpec, parameter_names
+from bayes_cpt.model.spec import UNKNOWN_BASE, WITHOUT_WARMUP, ModelSpec
 from bayes_cpt.study.runs import Base, Run
 from bayes_cpt.study.study import Study
 
@@ -84,10 +84,8 @@ def for_base(spec: ModelSpec, study: Study) -> ModelSpec:
         problem = f"its pre-training is not known, and the model {spec.name} has no prior for it"
         fix = f"add [unknown_base] as in models/cpt-replay.toml, or {GIVE_SCHEDULE}"
         raise StudyError.at(f"study {study.name}, base {base.name}", problem, fix)
-    law = spec.law.model_copy(update={"unknown_base": True, "base_offset": False})
-    names = parameter_names(law, spec.residuals)
-    priors = {name: prior for name, prior in spec.priors.items() if name in names}
-    priors |= {name: prior for name, prior in spec.unknown_base.items() if name in names}
+    found = spec.with_law(unknown_base=True, base_offset=False)
+    priors = found.priors | {name: spec.unknown_base[name] for name in UNKNOWN_BASE}
     rewarmed = any(run.schedule.warmup_steps for run in study.continual_runs)
     if WITHOUT_WARMUP in spec.unknown_base and not rewarmed:
         priors["base_potential"] = spec.unknown_base[WITHOUT_WARMUP]
@@ -96,7 +94,7 @@ def for_base(spec: ModelSpec, study: Study) -> ModelSpec:
     priors |= _at_medians(spec, ("exponent", "forward_power"), SHAPE)
     if spec.law.base_offset:
         priors |= _level(spec, study, base)
-    return spec.model_copy(update={"law": law, "priors": priors})
+    return found.model_copy(update={"priors": priors})
 
 
 def _for_lone_base(spec: ModelSpec, study: Study) -> ModelSpec:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from bayes_cpt.checks import suggestion
 from bayes_cpt.errors import Problem, StudyError, StudyWarning
-from bayes_cpt.model.spec import ModelSpec, parameter_names
+from bayes_cpt.model.spec import ModelSpec
 from bayes_cpt.study.batches import Batch, batch_of, batches_of
 from bayes_cpt.study.study import Base, Run, Study
 
@@ -113,15 +113,7 @@ def for_batches(spec: ModelSpec, study: Study) -> ModelSpec:
             fix = "fit it with --model cpt-replay, or give the base's schedule, if only roughly"
             raise StudyError.at(f"study {study.name}, base", problem, fix)
         return spec
-    return without_batches(spec)
-
-
-def without_batches(spec: ModelSpec) -> ModelSpec:
-    """Return the specification of the same law without what tells batches apart."""
-    law = spec.law.model_copy(update={"batches": False})
-    names = parameter_names(law, spec.residuals)
-    priors = {name: prior for name, prior in spec.priors.items() if name in names}
-    return spec.model_copy(update={"law": law, "priors": priors})
+    return spec.with_law(batches=False)
 
 
 def checked_batches(study: Study) -> tuple[Batch, ...]:
@@ -229,8 +221,8 @@ def for_targets(spec: ModelSpec, study: Study) -> ModelSpec:
         problem = f"it has {count} targets, and the model has no priors for what they share"
         fix = "add [targets] as in models/cpt-replay.toml, use --model cpt-replay, or keep to one target"
         raise StudyError.at(place, problem, fix)
-    law = spec.law.model_copy(update={"targets": count})
-    return spec.model_copy(update={"law": law, "priors": spec.priors | spec.targets})
+    found = spec.with_law(targets=count)
+    return found.model_copy(update={"priors": spec.priors | spec.targets})
 
 
 def roles_of(study: Study, domains: Sequence[str]) -> tuple[str, ...]:

@@ -1,5 +1,6 @@
 """The law and the residuals as a model's TOML names them: terms, options and settings."""
 
+from collections.abc import Iterable
 from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
@@ -46,32 +47,18 @@ class ReplayFactor(Strict):
 class LawTable(Strict):
     """The law: its terms and their options. What is not named is as printed.
 
+    Which of its parameters are free the priors say (`bayes_cpt.model.spec.ModelSpec`).
+
     Parameters
     ----------
-    replay_gain, replay_rate, replay_dilution : bool
-        Whether replay changes the annealing gain (a1), the pace of the shift (omega), and its size by
-        more or less than its replay factor says (k).
     base_offset : bool
         Whether CPT curves keep the distance of their measured base from the law.
     carry_memory : bool
         Whether the memory of the annealing is carried across the transfer.
-    slow_annealing : bool
-        Whether a share of the annealing comes at a second, slow pace.
-    forward_power, level_power : bool
-        Whether rho, the power of the learning rate in S1, and zeta, that of its level in S2, are
-        parameters.
-    peak_power : bool
-        Whether xi, the power of PT's peak learning rate that the level is divided by, is a parameter; it
-        needs `count_warmup`.
     count_warmup : bool
         Whether the rise of the learning rate in a PT warm-up counts in S2_pt, as it does in CPT.
     memory_clock : float
         nu: the memory fades with the learning rate to this power; 0 counts steps.
-    shift_power : bool
-        Whether rho_s, the power of the learning rate in the forward area of the shift, is a parameter.
-    repeated_tokens : bool
-        Whether target tokens seen before count for less in the shift; the study then says its unique tokens
-        (docs/data-and-cost.md).
     model_size : bool
         Whether the size of the model is a part of the law; runs then say theirs (docs/sizes.md).
     batches : bool
@@ -84,19 +71,10 @@ class LawTable(Strict):
 
     terms: tuple[TermName, ...] = Field(min_length=1)
     replay_factor: ReplayFactor = ReplayFactor()
-    replay_gain: bool = False
-    replay_rate: bool = False
-    replay_dilution: bool = False
     base_offset: bool = False
     carry_memory: bool = False
-    slow_annealing: bool = False
-    forward_power: bool = False
-    level_power: bool = False
-    peak_power: bool = False
     count_warmup: bool = False
     memory_clock: float = Field(default=0.0, ge=0, le=2)
-    shift_power: bool = False
-    repeated_tokens: bool = False
     model_size: bool = False
     batches: bool = False
     unknown_base: bool = False
@@ -113,15 +91,6 @@ class LawTable(Strict):
                 "annealing" not in self.terms,
                 "there is no term annealing, whose memory every schedule is reduced by; add the term, and "
                 "fix annealing_gain at 0 to do without its gain",
-            ),
-            (
-                self.peak_power and not self.count_warmup,
-                "peak_power compares levels with the reference learning rate, and without count_warmup "
-                "they count from each run's own peak; set count_warmup = true",
-            ),
-            (
-                self.repeated_tokens and not self.continual,
-                "repeated_tokens discounts the forward area of the shift; name the term shift too",
             ),
             (
                 self.batches and not self.continual,
@@ -155,33 +124,24 @@ class LawTable(Strict):
         factor = self.replay_factor
         return factor.general != "none" or factor.target != "none"
 
-    def build(self, roles: tuple[str, ...], reference: Reference) -> Law:
+    def build(self, roles: tuple[str, ...], reference: Reference, free: Iterable[str] = ()) -> Law:
         """Return the law for validation sets of these roles.
 
         Parameters
         ----------
         roles : tuple of str
             ``general`` or ``target``, one for each validation set.
+        free : iterable of str
+            Parameters that have a prior.
         """
         terms: dict[str, Term] = {
-            "power": Power(self.unknown_base, self.forward_power),
-            "annealing": Annealing(
-                continual=self.continual,
-                replay=self.replay_gain,
-                slow=self.slow_annealing,
-                unknown_base=self.unknown_base,
-                level_power=self.level_power,
-                peak_power=self.peak_power,
-            ),
+            "power": Power(self.unknown_base),
+            "annealing": Annealing(self.continual, self.unknown_base),
             "shift": Shift(
                 shift_signs(roles),
                 tuple(getattr(self.replay_factor, role) for role in roles),
-                self.replay_rate,
                 self.unknown_base,
-                self.repeated_tokens,
                 self.batches,
-                self.replay_dilution,
-                self.shift_power,
             ),
             **{name: added.build() for name, added in ADDED.items()},
         }
@@ -195,6 +155,7 @@ class LawTable(Strict):
             BaseOffset() if self.base_offset else None,
             Mixture() if self.targets > 1 else None,
             batches if self.batches else None,
+            frozenset(free),
         )
 
 

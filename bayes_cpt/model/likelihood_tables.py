@@ -61,7 +61,7 @@ LOG_SHIFT = Series("shift_power", ("log_shift",))
 
 def series_of(spec: ModelSpec) -> tuple[Series, ...]:
     """Return the series that a law takes of the schedules, in the order of the likelihood's tables."""
-    slow = (SLOW_LEVEL,) if spec.law.slow_annealing else ()
+    slow = (SLOW_LEVEL,) if "slow_share" in spec.priors else ()
     return (LEVEL, *slow, LOG_FORWARD, LOG_SHIFT)
 
 

@@ -21,7 +21,7 @@ from bayes_cpt.laws.phase_areas import (
 )
 from bayes_cpt.laws.term import Reference
 from bayes_cpt.model.groups import SIZES, fitted_sizes, mixture_columns, place, run_batch
-from bayes_cpt.model.law_table import LawTable
+from bayes_cpt.model.spec import ModelSpec
 from bayes_cpt.study.batches import Batch, unique_steps
 from bayes_cpt.study.study import Run, Study
 from bayes_cpt.study.trunks import start_loss
@@ -185,30 +185,33 @@ class Curves:
         return np.asarray(self.points.steps - starts[self.points.curve_index])
 
 
-def reference_of(study: Study, law: LawTable | None = None) -> Reference:
-    """Return the reference points of a study under a law (see `Reference`): medians over bases and runs.
+def reference_of(study: Study, spec: ModelSpec | None = None) -> Reference:
+    """Return the reference points of a study under a model (see `Reference`): medians over bases and runs.
 
     Notes
     -----
     The reference learning rate is the highest PT peak; where rho is free the geometric median of the
     peaks, at which level, slope and rho are nearly apart.
     """
+    free = spec.priors if spec else {}
     cpt = study.continual_runs
     known_bases = [base.schedule for base in study.bases if base.schedule is not None]
     pretraining = [run.schedule for run in study.pretraining_runs] or known_bases
     sources = pretraining or [run.schedule for run in cpt]
     forward = [float(s.learning_rates().sum()) for s in (known_bases or sources)]
     peaks = [schedule.peak for schedule in sources]
-    rate = float(np.exp(np.median(np.log(peaks)))) if law and law.forward_power else max(peaks)
+    rate = float(np.exp(np.median(np.log(peaks)))) if "forward_power" in free else max(peaks)
     forward_cpt = [float(run.schedule.learning_rates().sum()) for run in cpt]
-    sizes = fitted_sizes(study, continual=law.continual) if law and law.model_size else ()
+    sizes = (
+        fitted_sizes(study, continual=spec.law.continual) if spec and spec.law.model_size else ()
+    )
     return Reference(
         learning_rate=rate,
         forward_pt=float(np.median(forward)),
         forward_cpt=float(np.median(forward_cpt)) if cpt else float(np.median(forward)),
         steps=float(np.median([run.schedule.steps for run in (cpt or study.pretraining_runs)])),
         model_size=float(np.exp(np.mean(np.log(sizes)))) if sizes else 1.0,
-        unique_steps=unique_steps(study) if law and law.repeated_tokens else 1.0,
+        unique_steps=unique_steps(study) if "repeat_constant" in free else 1.0,
     )
 
 

@@ -83,7 +83,8 @@ class _Points:
         self.__dict__ |= {name: sympy.Symbol(name, real=True) for name in names}
         # Of curves of PT those alone have an offset that branch off another one.
         self.branched = sympy.Integer(int(pretraining))
-        self.slow, self.pretraining = spec.law.slow_annealing and paces_apart, pretraining
+        self.slow = "slow_share" in spec.priors and paces_apart
+        self.pretraining = pretraining
         if pretraining:
             transfer = ("target_share", "other_share", *(name for name in names if "cpt" in name))
             self.__dict__ |= dict.fromkeys((*transfer, "paced_steps"), sympy.Integer(0))

@@ -39,7 +39,7 @@ from bayes_cpt.model.groups import (
 from bayes_cpt.model.points import Curves, Points, build_curves, reference_of
 from bayes_cpt.model.priors import Distribution, prior_ends
 from bayes_cpt.model.residuals import ONSET_SHARE, ResidualDesign, Scales, Studied, residual_design
-from bayes_cpt.model.spec import ROLES, ModelSpec, parameter_names
+from bayes_cpt.model.spec import ROLES, ModelSpec
 from bayes_cpt.study.batches import Batch
 from bayes_cpt.study.study import Run, Study
 from bayes_cpt.study.trunks import with_found_branches
@@ -95,7 +95,7 @@ class BoundModel:
             spec,
             domains,
             roles_of(study, domains),
-            reference_of(study, spec.law),
+            reference_of(study, spec),
             Studied.of(study),
             known_sizes(spec, study),
             known_batches(spec, study),
@@ -106,7 +106,7 @@ class BoundModel:
     @cached_property
     def law(self) -> Law:
         """The law of these validation sets."""
-        return self.spec.law.build(self.roles, self.reference)
+        return self.spec.law.build(self.roles, self.reference, self.spec.priors)
 
     @property
     def general(self) -> str | None:
@@ -153,27 +153,27 @@ class BoundModel:
             if name in self.spec.priors
             for end in self._ends(name)
         ]
-        powers = self._ends("forward_power") if law.forward_power else (1.0, 1.0)
         momenta = (1.0 - 1.0 / min(ends), 1.0 - 1.0 / max(ends)) if ends else ()
         if momenta and momenta[0] < SHORTEST:
             raise SpecError.at(
                 "key priors.slow_memory",
                 f"it allows a memory of {min(ends):.2g} steps in runs of {steps['slow_memory']:g} steps",
-                "give longer runs, or a model with slow_annealing = false",
+                'give longer runs, or a model with slow_share = "printed" under [priors]',
             )
         return AreaForm(
             momenta=MomentumRange(*momenta),
-            powers=PowerRange(*powers),
+            powers=PowerRange(*self._ends("forward_power")),
             reference_rate=self.reference.learning_rate,
             memory_clock=law.memory_clock,
             count_warmup=law.count_warmup,
             carry_memory=law.carry_memory,
-            shift_powers=PowerRange(*self._ends("shift_power"))
-            if law.shift_power
-            else PowerRange(),
+            shift_powers=PowerRange(*self._ends("shift_power")),
         )
 
     def _ends(self, name: str) -> tuple[float, float]:
+        if name not in self.spec.priors:
+            # A power that is not free is the printed 1.
+            return 1.0, 1.0
         prior, dims = self.spec.priors[name], self.law.parameters()[name].dims
         found = [prior_ends(prior.of(role)) for role in (self.roles if dims else (None,))]
         if ends := [end for pair in found if pair for end in pair]:
@@ -469,15 +469,14 @@ def build_setup(spec: ModelSpec, study: Study) -> Setup:
 
 def _without_idle_pace(spec: ModelSpec, roles: tuple[str, ...]) -> ModelSpec:
     """Return the specification without a slow pace of annealing that no validation set has a share of."""
-    if not spec.law.slow_annealing:
+    if "slow_share" not in spec.priors:
         return spec
     shares = [spec.priors["slow_share"].of(role) for role in roles]
     if any(share.is_free or share.center for share in shares):
         return spec
-    law = spec.law.model_copy(update={"slow_annealing": False})
-    names = parameter_names(law, spec.residuals)
-    priors = {name: prior for name, prior in spec.priors.items() if name in names}
-    return spec.model_copy(update={"law": law, "priors": priors})
+    of_pace = ("slow_share", "slow_memory")
+    priors = {name: prior for name, prior in spec.priors.items() if name not in of_pace}
+    return spec.model_copy(update={"priors": priors})
 
 
 def fitted_setup(frame: BoundModel, study: Study) -> Setup:

@@ -1,9 +1,11 @@
 """The model specification: one TOML per model, with its law, residuals and priors.
 
-A specification names law terms, says which parameters are free, and states every prior with its reason.
-A user's own file may start from a shipped one with ``extends`` and change only what it names.
+A specification names law terms and states every prior with its reason: a parameter with a prior is free,
+one without stands at its printed value. A user's own file may start from a shipped one with ``extends`` and
+change only what it names.
 """
 
+from collections.abc import Iterable
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Self
@@ -12,8 +14,9 @@ import numpy as np
 from pydantic import Field, ValidationError, model_validator
 
 from bayes_cpt.bundled import models_folder
+from bayes_cpt.checks import suggestion
 from bayes_cpt.errors import Problem, SpecError
-from bayes_cpt.laws import Reference
+from bayes_cpt.laws import Law, Reference
 from bayes_cpt.laws.series import HIGHEST_POWER, LOWEST_POWER
 from bayes_cpt.model.law_table import LawTable, ResidualTable
 from bayes_cpt.model.priors import (
@@ -38,6 +41,8 @@ TABULATED = {
 UNKNOWN_BASE = ("base_forward_area", "base_potential")
 # Takes the place of the prior of base_potential where no run of a study warms up; may be left out.
 WITHOUT_WARMUP = "base_potential_without_warmup"
+# Said in place of an inherited prior that a model does without.
+PRINTED = "printed"
 # Sampled where a study has several targets.
 SEVERAL_TARGETS = ("target_transfer", "forgetting_factor", "target_spread")
 
@@ -52,7 +57,8 @@ class ModelSpec(Strict):
     law : LawTable
     residuals : ResidualTable
     priors : dict of str to Prior
-        Just those of the parameters that the law and the residuals have.
+        Just those of the parameters that the law and the residuals have. What is not among them stands at
+        its printed value (`bayes_cpt.laws.Parameter`); what has none must be.
     unknown_base : dict of str to Prior
         Of `UNKNOWN_BASE`, sampled beside these where the base has ``known = false``; without it such
         bases are refused. `WITHOUT_WARMUP` may be among them.
@@ -79,13 +85,23 @@ class ModelSpec(Strict):
 
     @model_validator(mode="after")
     def _priors_match_parameters(self) -> Self:
-        names = parameter_names(self.law, self.residuals)
+        names = parameter_names(self.law, self.residuals, self.priors)
         for name in sorted(names - set(self.priors)):
             raise ValueError(f"priors.{name}: the parameter has no prior; add [priors.{name}]")
+        known = _built(self.law).known() | self.residuals.parameters(self.law)
         for name in sorted(set(self.priors) - names):
-            close = get_close_matches(name, names, 1)
+            if name in known:
+                raise ValueError(
+                    f"priors.{name}: give {known[name].beside} a prior, or take this one out"
+                )
+            close = get_close_matches(name, known, 1)
             hint = f"; did you mean {close[0]}?" if close else "; take the table out"
             raise ValueError(f"priors.{name}: this model has no such parameter{hint}")
+        if "peak_power" in self.priors and not self.law.count_warmup:
+            raise ValueError(
+                "priors.peak_power: it compares levels with the reference learning rate, and without "
+                "count_warmup they count from each run's own peak; set count_warmup = true"
+            )
         return self
 
     @model_validator(mode="after")
@@ -128,11 +144,17 @@ class ModelSpec(Strict):
             )
         return self
 
+    def with_law(self, **options: Any) -> Self:
+        """Return the specification with other options of its law, without the priors that it then lacks."""
+        law = self.law.model_copy(update=options)
+        names = parameter_names(law, self.residuals, self.priors)
+        priors = {name: prior for name, prior in self.priors.items() if name in names}
+        return self.model_copy(update={"law": law, "priors": priors})
+
 
 def sampled_labels(spec: ModelSpec) -> list[tuple[str, str | None]]:
     """Return parameter and role of all that a model samples; None where validation sets share it."""
-    law = spec.law.build(ROLES, Reference(1.0, 1.0, 1.0, 1.0))
-    infos = law.parameters() | spec.residuals.parameters(spec.law)
+    infos = _built(spec.law, spec.priors).parameters() | spec.residuals.parameters(spec.law)
     return [
         (name, role)
         for name, info in infos.items()
@@ -141,10 +163,13 @@ def sampled_labels(spec: ModelSpec) -> list[tuple[str, str | None]]:
     ]
 
 
-def parameter_names(law: LawTable, residuals: ResidualTable) -> set[str]:
-    """Return the names of all parameters that law and residuals sample."""
-    built = law.build(ROLES, Reference(1.0, 1.0, 1.0, 1.0))
-    return set(built.parameters()) | set(residuals.parameters(law))
+def parameter_names(law: LawTable, residuals: ResidualTable, priors: Iterable[str]) -> set[str]:
+    """Return the names of all parameters that law and residuals sample where these have priors."""
+    return {*_built(law, priors).parameters(), *residuals.parameters(law)}
+
+
+def _built(law: LawTable, priors: Iterable[str] = ()) -> Law:
+    return law.build(ROLES, Reference(1.0, 1.0, 1.0, 1.0), priors)
 
 
 def shipped_models() -> dict[str, Path]:
@@ -242,12 +267,19 @@ def _merged(parent: dict[str, Any], child: dict[str, Any], place: str) -> dict[s
     own = child.get("unknown_base", {})
     if "base_potential" in own and WITHOUT_WARMUP not in own:
         result["unknown_base"].pop(WITHOUT_WARMUP, None)
-    names = parameter_names(
-        _validated(LawTable, result["law"], place, ("law",)),
-        _validated(ResidualTable, result["residuals"], place, ("residuals",)),
-    )
-    inherited = {name: prior for name, prior in parent.get("priors", {}).items() if name in names}
-    result["priors"] = inherited | child.get("priors", {})
+    law = _validated(LawTable, result["law"], place, ("law",))
+    residuals = _validated(ResidualTable, result["residuals"], place, ("residuals",))
+    own = child.get("priors", {})
+    with_printed = [name for name, info in _built(law).known().items() if info.printed is not None]
+    printed = [name for name, prior in own.items() if prior == PRINTED]
+    for name in printed:
+        if name not in with_printed:
+            problem = f"no parameter {name!r} has a printed value{suggestion(name, with_printed)}"
+            fix = f"name one of {', '.join(with_printed)}"
+            raise SpecError.at(f"{place}, key priors.{name}", problem, fix)
+    priors = {n: p for n, p in (parent.get("priors", {}) | own).items() if n not in printed}
+    names = parameter_names(law, residuals, priors)
+    result["priors"] = {n: p for n, p in priors.items() if n in names or n in own}
     if "correlations" not in child and isinstance(of_parent := parent.get("correlations"), list):
         result["correlations"] = [pair for pair in of_parent if _parameters_of(pair) <= names]
     return result

@@ -129,10 +129,10 @@ def law_equations(frame: BoundModel) -> list[Equation]:
         for name, info in frame.parameters().items()
     }
     letters: dict[str, Any] = {name: _letter(name) for name in law.coefficients(values, np)}
-    point = _point(frame)
+    point = _point(frame, letters)
     factors = mixture_factors(letters, size_factors(point, letters, _Printed))
     gathered = letters | batch_factors(letters, factors)
-    terms = [_opened(term) for term in law.terms]
+    terms = [_opened(term, letters) for term in law.terms]
     summands = [term.loss(point, gathered, _Printed) for term in terms]
     if law.base_offset is not None:
         kept = law.base_offset.kept(point, gathered, _Printed)
@@ -147,12 +147,12 @@ def law_equations(frame: BoundModel) -> list[Equation]:
     if spec.model_size:
         said = f"N: parameters without embeddings; N_ref = {frame.reference.model_size:.3g} million"
         found.append(Equation(_letter("n"), (_letter("N") / _letter("N_ref"),), said))
-    found += _forward_areas(frame) + _annealing_areas(frame, point, letters)
-    if spec.peak_power or "peak" in spec.terms:
+    found += _forward_areas(frame, letters) + _annealing_areas(frame, point, letters)
+    if "xi" in letters or "peak" in spec.terms:
         ratio = sympy.log(_letter("eta_peak") / _letter("eta_ref"))
         said = f"eta_peak: the highest LR of PT so far; {_reference_rate(frame)}"
         found.append(Equation(_letter("p"), (ratio,), said))
-    found += _repeats(frame, point, letters) + _replay(frame, letters)
+    found += _repeats(point, letters) + _replay(frame, letters)
     return [Equation(own.left, tuple(map(_whole, own.summands)), own.note) for own in found]
 
 
@@ -167,7 +167,7 @@ def _whole(expression: Any) -> Any:
     return expression
 
 
-def _point(frame: BoundModel) -> Any:
+def _point(frame: BoundModel, letters: Mapping[str, Any]) -> Any:
     """Return a point of a CPT curve, or of PT where the law knows no other, in letters."""
     law = frame.spec.law
     area = _letter("S1_pt")
@@ -183,7 +183,7 @@ def _point(frame: BoundModel) -> Any:
         carried=int(frame.carries_memory),
         log_peak_pt=_letter("p"),
         log_size=sympy.log(_letter("n")),
-        shift_area=lambda *given: _letter("T_cpt" if _own_area(frame) else "S1_cpt"),
+        shift_area=lambda *given: _letter("T_cpt" if _own_area(letters) else "S1_cpt"),
         cpt_steps=_letter("t"),
         paced_steps=_letter("u"),
         target_share=own + others,
@@ -192,7 +192,7 @@ def _point(frame: BoundModel) -> Any:
     )
 
 
-def _opened(term: Any) -> Any:
+def _opened(term: Any, letters: Mapping[str, Any]) -> Any:
     """Return a term whose areas and replay factor are letters: each has an equation of its own."""
     opened = copy.copy(term)
     if isinstance(term, Annealing):
@@ -201,16 +201,15 @@ def _opened(term: Any) -> Any:
     if isinstance(term, Shift) and set(term.replay_factors) != {"none"}:
         h = sympy.Function("h")
         object.__setattr__(opened, "replay_factor", lambda share, *given: h(share))
-    if isinstance(term, Shift) and term.repeated_tokens:
+    if isinstance(term, Shift) and "R_star" in letters:
         seen = _letter("w")
         object.__setattr__(opened, "forward_area", lambda point, *given: point.shift_area() * seen)
     return opened
 
 
-def _own_area(frame: BoundModel) -> bool:
+def _own_area(letters: Mapping[str, Any]) -> bool:
     """Return whether the forward area of the shift is another than that of the power."""
-    law = frame.spec.law
-    return "shift" in law.terms and (law.forward_power or law.shift_power)
+    return "B" in letters and ("rho" in letters or "rho_s" in letters)
 
 
 INDEX = sympy.Symbol("i", integer=True)
@@ -225,16 +224,15 @@ def _reference_rate(frame: BoundModel) -> str:
     return f"eta_ref = {frame.reference.learning_rate:.3g}"
 
 
-def _forward_areas(frame: BoundModel) -> list[Equation]:
-    law = frame.spec.law
-    power = RATE ** _letter("rho") if law.forward_power else RATE
+def _forward_areas(frame: BoundModel, letters: Mapping[str, Any]) -> list[Equation]:
+    power = RATE ** letters.get("rho", sympy.Integer(1))
     found = [Equation(_letter("S1"), (_over_steps(power),), "over the steps of each phase")]
-    if not _own_area(frame):
+    if not _own_area(letters):
         return found
-    if not law.shift_power:
+    if "rho_s" not in letters:
         return [*found, Equation(_letter("T_cpt"), (_over_steps(RATE),), "over CPT")]
     reference = sympy.Symbol("eta_ref")
-    area = reference * _over_steps((RATE / reference) ** _letter("rho_s"))
+    area = reference * _over_steps((RATE / reference) ** letters["rho_s"])
     return [*found, Equation(_letter("T_cpt"), (area,), f"over CPT; {_reference_rate(frame)}")]
 
 
@@ -255,7 +253,7 @@ def _annealing_areas(frame: BoundModel, point: Any, letters: Mapping[str, Any]) 
     level = sympy.IndexedBase("m")
     step = (kept * level[sympy.Symbol("i-1")], (1 - kept) * RATE)
     found.append(Equation(level[INDEX], step, _note(frame, "level")))
-    if law.slow_annealing:
+    if "lambda_slow" in letters:
         share, m = _letter("slow_share"), sympy.Function("m")
         mixed = (1 - share) * m(_letter("lambda")) + share * m(_letter("lambda_slow"))
         found.append(Equation(_letter("m"), (mixed,), "of two memories, each by the step above"))
@@ -272,8 +270,8 @@ def _note(frame: BoundModel, block: str) -> str:
     return sentence("equation.txt", block, facts)
 
 
-def _repeats(frame: BoundModel, point: Any, letters: Mapping[str, Any]) -> list[Equation]:
-    if not frame.spec.law.repeated_tokens:
+def _repeats(point: Any, letters: Mapping[str, Any]) -> list[Equation]:
+    if "R_star" not in letters:
         return []
     repeats = _letter("R")
     worth = effective_share(repeats, letters["R_star"], _Printed)

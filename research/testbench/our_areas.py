@@ -84,7 +84,7 @@ class OurLaw:
             for_base(spec, study),
             (domain,),
             ("target" if domain == study.target else "general",),
-            reference_of(study, spec.law),
+            reference_of(study, spec),
             Studied.of(study),
         )
         free = [own for own in _law_elements(frame) if own.prior.spread > 0]

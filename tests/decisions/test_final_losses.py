@@ -118,7 +118,7 @@ POSTERIORS: dict[str, Callable[[], Posterior]] = {
     # What a plan does not say is as in the fitted runs.
     "optimiser reset": lambda: prior_as_posterior(reset(lab())),
     "steps as the clock, one pace, no power of the shift": lambda: prior_as_posterior(
-        lab(), spec_with(memory_clock=0.0, slow_annealing=False, shift_power=False)
+        lab(), spec_with(memory_clock=0.0, slow_share="printed", shift_power="printed")
     ),
     "repeated tokens": lambda: lab_posterior("cpt-replay-repeats"),
     "unknown base": lambda: prior_as_posterior(open_study()),

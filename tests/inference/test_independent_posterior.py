@@ -148,11 +148,12 @@ def sites_at(
 
 WITHOUT: list[dict[str, Any]] = [
     {},
-    {"count_warmup": False, "peak_power": False, "slow_annealing": False},
-    {"memory_clock": 0.0, "shift_power": False, "level_power": False},
+    {"count_warmup": False} | dict.fromkeys(("peak_power", "slow_share"), "printed"),
+    {"memory_clock": 0.0} | dict.fromkeys(("shift_power", "level_power"), "printed"),
     {"carry_memory": False},
-    {"carry_memory": False, "peak_power": False},
-    {"carry_memory": False, "peak_power": False, "count_warmup": False, "forward_power": False},
+    {"carry_memory": False, "peak_power": "printed"},
+    {"carry_memory": False, "count_warmup": False}
+    | dict.fromkeys(("peak_power", "forward_power"), "printed"),
 ]
 
 

@@ -98,10 +98,8 @@ IDENTIFIED = (
 def one_pace() -> ModelSpec:
     """Return the shipped model with power and annealing term as printed, which the truths have."""
     table = read_spec("cpt-replay").model_dump()
-    unprinted = ("slow_annealing", "forward_power", "level_power", "shift_power")
-    table["law"] |= dict.fromkeys(unprinted, False)
-    gone = ("slow_memory", "slow_share", *unprinted)
-    table["priors"] = {k: v for k, v in table["priors"].items() if k not in gone}
+    for name in ("slow_memory", "slow_share", "forward_power", "level_power", "shift_power"):
+        del table["priors"][name]
     # With one pace the memory stands for both.
     table["priors"]["memory"]["every"] |= {"median": 300.0, "sigma": 1.2, "upper": 20_000.0}
     return ModelSpec.model_validate(table)

@@ -24,7 +24,7 @@ COEFFICIENTS = {
     "kappa": np.array([0.7, 0.2]),
     "tau_0": np.array([600.0, 600.0]),
 }
-TERMS = (Power(), Annealing(replay=False), Shift((1.0, -1.0), ("none", "none")))
+TERMS = (Power(), Annealing(), Shift((1.0, -1.0), ("none", "none")))
 
 
 @pytest.fixture(scope="module")

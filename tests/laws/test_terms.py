@@ -12,12 +12,10 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.integrate import quad
 
-from bayes_cpt.errors import SpecError
 from bayes_cpt.laws import Annealing, Batches, Law, Mixture, ModelSize, Power, Reference, Shift
 from bayes_cpt.laws.law import gather
 from bayes_cpt.laws.term import relative_exponential
 from bayes_cpt.laws.transfer import effective_share
-from bayes_cpt.model.spec import parse_spec, read_spec
 
 REFERENCE = Reference(learning_rate=2e-4, forward_pt=8.0, forward_cpt=4.0, steps=20_000.0)
 
@@ -66,7 +64,7 @@ def test_printed_form_in_replay_share_is_the_same_curve() -> None:
 
 # --- shift and replay -----------------------------------------------------------------------------
 
-SHIFT = Shift((1.0, -1.0), ("power", "exponential"), replay_rate=True)
+SHIFT = Shift((1.0, -1.0), ("power", "exponential"))
 
 POSITIVE = st.floats(0.01, 5.0)
 SHIFT_PARAMETERS = st.fixed_dictionaries(
@@ -91,7 +89,7 @@ def of_domain(coefficients: dict[str, Any], domain: int) -> dict[str, Any]:
     return {name: np.asarray(value)[domain] for name, value in coefficients.items()}
 
 
-DILUTED = Shift((1.0, -1.0), ("power", "saturating"), replay_rate=True, replay_dilution=True)
+DILUTED = Shift((1.0, -1.0), ("power", "saturating"))
 
 
 def test_diluted_factors_reach_both_printed_forms() -> None:
@@ -152,12 +150,9 @@ def test_relative_exponential_is_continuous_where_its_series_takes_over(sign: fl
     np.testing.assert_allclose(tiny, x, rtol=0, atol=1e-12)
 
 
-SATURATING = Shift((1.0, -1.0), ("none", "saturating"))
-
-
 def saturating(rate: float, exponent: float, share: NDArray[np.float64]) -> Any:
     """Evaluate the saturating factor; on the other validation set c is 0 and the factor is r_cpt."""
-    return SATURATING.replay_factor(share, {"c": rate, "delta": exponent}, np)
+    return DILUTED.replay_factor(share, {"c": rate, "delta": exponent}, np)
 
 
 @pytest.mark.parametrize(
@@ -205,30 +200,16 @@ def test_printed_worths() -> None:
         assert total == pytest.approx(1 + 15.39, rel=1e-9)
 
 
-def shift_of(*, repeated: bool) -> Shift:
-    return Shift((1.0, -1.0), ("none", "none"), repeated_tokens=repeated)
-
-
 def test_repeats_slow_the_shift_as_fewer_steps_would() -> None:
     points = hand_points(forward_cpt=[2.0], steps=[10_000.0], target_share=[0.5])
-    term = shift_of(repeated=True)
+    term = Shift((1.0, -1.0), ("none", "none"))
     coefficients = gather(points, term.coefficients(OF_REPEATS, LASTING, np), np)
     # 10,000 steps at half target data are five epochs of 1000 steps.
     effective = (1 + 15.0 * (1 - np.exp(-4 / 15.0))) / 5
     fewer = hand_points(forward_cpt=[2.0 * effective], steps=[100.0], target_share=[0.5])
-    plain = shift_of(repeated=False)
-    wanted = plain.loss(fewer, gather(fewer, plain.coefficients(OF_REPEATS, LASTING, np), np), np)
+    new = {name: value for name, value in OF_REPEATS.items() if name != "repeat_constant"}
+    wanted = term.loss(fewer, gather(fewer, term.coefficients(new, LASTING, np), np), np)
     np.testing.assert_allclose(term.loss(points, coefficients, np), wanted, rtol=1e-12)
-
-
-# --- what a peak leaves ---------------------------------------------------------------------------
-
-
-def test_levels_by_the_peak_need_the_warm_up_to_count() -> None:
-    table = read_spec("pretrain").model_dump(mode="json")
-    table["law"]["count_warmup"] = False
-    with pytest.raises(SpecError, match="set count_warmup = true"):
-        parse_spec(table, "test")
 
 
 # --- model sizes ----------------------------------------------------------------------------------
@@ -282,7 +263,7 @@ def test_annealing_grows_with_the_printed_powers_of_size() -> None:
     before, after = 0.090, 0.103
     own = sized(C1=before * SIZED.model_size**GAMMA_1, C2=after * SIZED.model_size**GAMMA_2)
     printed = -before * SIZES**GAMMA_1 * 0.5 - after * SIZES**GAMMA_2 * 0.2
-    found = Annealing(replay=False).loss(of_sizes(), own, np)
+    found = Annealing().loss(of_sizes(), own, np)
     np.testing.assert_allclose(found, printed, rtol=1e-9)
 
 
@@ -369,7 +350,7 @@ def test_coefficients_are_those_of_the_usual_batch_and_ratios_to_it() -> None:
 # Of the general set and two targets.
 B, E, BETA, OMEGA = np.array([0.4, -0.7, -0.5]), np.array([30.0, 900.0, 400.0]), 0.3, 0.4
 CURVATURE, PSI, PHI = np.array([1.5, 3.0, 2.0]), np.array([0.0, 0.2, -0.3]), [1.0, 0.6, 1.8]
-MIXED = Shift((1.0, -1.0, -1.0), ("exponential",) * 3, replay_rate=True)
+MIXED = Shift((1.0, -1.0, -1.0), ("exponential",) * 3)
 
 
 def of_targets() -> dict[str, Any]:

@@ -231,8 +231,7 @@ def test_a_file_states_them_and_its_children_inherit_what_they_have(tmp_path: Pa
     assert [pair.between for pair in read_spec(parent).correlations] == pairs
     child.write_text(
         f'extends = "{parent}"\nname = "child"\n[law]\nterms = ["power", "annealing"]\n'
-        'replay_factor = { general = "none", target = "none" }\nreplay_gain = false\n'
-        "replay_rate = false\nreplay_dilution = false\nbase_offset = false\n"
+        'replay_factor = { general = "none", target = "none" }\nbase_offset = false\n'
         "[residuals]\nextrapolation = false\n"
     )
     assert [pair.between for pair in read_spec(child).correlations] == pairs[:1]

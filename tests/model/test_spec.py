@@ -1,13 +1,18 @@
 import re
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
-from every_option import file_with
+from every_option import file_with, spec_with
+from synthetic import lab_for
 
 from bayes_cpt.errors import SpecError, StudyError
 from bayes_cpt.laws import Reference
+from bayes_cpt.model.joint_priors import draw_priors
 from bayes_cpt.model.priors import LogNormal, Normal
-from bayes_cpt.model.setup import BoundModel
+from bayes_cpt.model.setup import BoundModel, build_setup
+from bayes_cpt.model.simulate import expected_loss
 from bayes_cpt.model.spec import parameter_names, read_spec, shipped_models
 
 MODELS = (
@@ -48,7 +53,7 @@ def test_shipped_models_have_just_the_priors_they_need_each_with_a_reason(model:
     spec = read_spec(model)
     assert spec.name == model
     assert spec.summary
-    assert set(spec.priors) == parameter_names(spec.law, spec.residuals)
+    assert set(spec.priors) == parameter_names(spec.law, spec.residuals, spec.priors)
     for name, own in spec.priors.items():
         assert len(own.reason) > 20, name
 
@@ -75,6 +80,37 @@ def test_turning_a_term_off_leaves_its_inherited_priors_out(tmp_path: Path) -> N
     assert missing == {"peak_slope", "peak_curvature"}
 
 
+def test_a_child_returns_parameters_to_their_printed_values(tmp_path: Path) -> None:
+    printed = '[priors]\nslow_share = "printed"\nreplay_rate = "printed"\n'
+    own = written(tmp_path, f'extends = "cpt-replay"\nname = "own"\n{printed}')
+    missing = set(read_spec("cpt-replay").priors) - set(read_spec(own).priors)
+    # A slow memory has no part in the law where no gain is slow.
+    assert missing == {"slow_share", "slow_memory", "replay_rate"}
+    free = prior("replay_rate", 'distribution = "normal", mean = 0, sd = 1')
+    again = written(tmp_path, f'extends = "{own}"\nname = "again"\n{free}', "again.toml")
+    assert set(read_spec(again).priors) - set(read_spec(own).priors) == {"replay_rate"}
+
+
+KNOWN = spec_with().law.build(ROLES, REFERENCE).known()
+
+
+@pytest.mark.parametrize("name", [own for own in KNOWN if KNOWN[own].printed is not None])
+def test_without_a_prior_a_parameter_stands_at_its_printed_value(name: str) -> None:
+    spec, study = spec_with(), lab_for("cpt-replay-repeats")
+    priors = read_spec("cpt-replay-repeats").priors | spec.priors
+    free = build_setup(spec.model_copy(update={"priors": priors}), study).frame
+    rest = {own: priors[own] for own in priors if own != name}
+    fixed = replace(free, spec=spec.model_copy(update={"priors": rest}).with_law())
+    drawn = draw_priors(free, 5, seed=1)
+    # As good as infinite.
+    drawn[name] = np.full_like(drawn[name], min(KNOWN[name].printed or 0.0, 1e9))
+    steps = [1, 100, 1000]
+    found = expected_loss(free, drawn, free.curves(study, lambda *_: steps))
+    left = {own: drawn[own] for own in fixed.parameters()}
+    wanted = expected_loss(fixed, left, fixed.curves(study, lambda *_: steps))
+    np.testing.assert_allclose(found, wanted, rtol=1e-8)
+
+
 def test_roles_take_precedence_over_every(tmp_path: Path) -> None:
     text = (
         EXTENDED + '[priors.reference_loss]\nreason = "r"\n'
@@ -98,8 +134,18 @@ MALFORMED = {
         "the keys are terms,"),
     "unknown term": (EXTENDED + '[law]\nterms = ["powr"]\n', "terms", "'power'", "correct"),
     "no terms": (EXTENDED + "[law]\nterms = []\n", "terms", "at least 1", "correct"),
-    "prior with a slip": (EXTENDED + prior("exponnet", 'distribution = "normal", mean = 0, sd = 1'),
-        "own.toml", "no such parameter", "did you mean exponent"),
+    "prior with a slip": (EXTENDED + prior("level_powr", 'distribution = "normal", mean = 0, sd = 1'),
+        "own.toml", "no such parameter", "did you mean level_power"),
+    "prior of no use alone": (
+        EXTENDED + prior("slow_memory", 'distribution = "normal", mean = 0, sd = 1'),
+        "own.toml", "priors.slow_memory", "give slow_share a prior"),
+    "levels by the peak": (EXTENDED + "[law]\ncount_warmup = false\n", "own.toml",
+        "priors.peak_power", "set count_warmup = true"),
+    "printed value with a slip": (EXTENDED + '[priors]\nlevel_powr = "printed"\n',
+        "key priors.level_powr", "did you mean 'level_power'?", "name one of forward_power,"),
+    "no printed value": (EXTENDED + '[priors]\nreference_loss = "printed"\n',
+        "key priors.reference_loss", "no parameter 'reference_loss' has a printed value",
+        "name one of forward_power,"),
     "missing prior": (EXTENDED + '[residuals]\nkind = "independent"\n', "own.toml", "priors.error",
         "add [priors.error]"),
     "sd of 0": (EXTENDED + prior("exponent", 'distribution = "normal", mean = 0, sd = 0'),
@@ -148,7 +194,6 @@ def test_file_that_extends_itself(tmp_path: Path) -> None:
         read_spec(path)
 
 
-FREE_POWER = EXTENDED + "[law]\nforward_power = true\n"
 LOGNORMAL = 'distribution = "lognormal", median = 300, sigma = 1'
 PER_ROLE = "".join(f"{role} = {{ {LOGNORMAL}, lower = 10, upper = 1e4 }}\n" for role in ROLES)
 
@@ -158,7 +203,7 @@ PER_ROLE = "".join(f"{role} = {{ {LOGNORMAL}, lower = 10, upper = 1e4 }}\n" for 
     [
         (EXTENDED + prior("memory", LOGNORMAL), r"priors\.memory.*bounds"),
         (
-            FREE_POWER + prior("forward_power", 'distribution = "normal", mean = 0.7, sd = 0.2'),
+            EXTENDED + prior("forward_power", 'distribution = "normal", mean = 0.7, sd = 0.2'),
             r"priors\.forward_power.*needs bounds.*lower and upper",
         ),
         (EXTENDED + f'[priors.memory]\nreason = "r"\n{PER_ROLE}', "shared parameter"),
@@ -177,4 +222,4 @@ def test_what_areas_cannot_be_tabulated_over_is_an_error_when_it_is_used(
 def test_forward_power_beyond_what_is_tabulated_is_an_error(tmp_path: Path, ends: str) -> None:
     own = f'distribution = "lognormal", median = 0.65, sigma = 0.2, {ends}'
     with pytest.raises(SpecError, match=r"priors\.forward_power: a power of .* 0\.02 to 3"):
-        read_spec(written(tmp_path, FREE_POWER + prior("forward_power", own)))
+        read_spec(written(tmp_path, EXTENDED + prior("forward_power", own)))

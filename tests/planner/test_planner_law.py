@@ -32,10 +32,10 @@ def test_a_term_that_the_page_does_not_know_is_refused_in_words(
 ) -> None:
     build = LawTable.build
 
-    def with_weekday(table: LawTable, roles: Any, reference: Any) -> Any:
+    def with_weekday(*given: Any) -> Any:
         from dataclasses import replace
 
-        law = build(table, roles, reference)
+        law = build(*given)
         return replace(law, terms=(*law.terms, Weekday()))
 
     spec = read_spec("cpt-replay")

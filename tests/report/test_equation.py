@@ -43,10 +43,11 @@ def fitted(model: str) -> BoundModel:
 
 def frame(model: str = "cpt-replay", **changes: Any) -> BoundModel:
     table = read_spec(model).model_dump(mode="json")
-    table["law"] |= changes
-    for name in ("forward_power", "level_power", "shift_power"):
-        if not table["law"][name]:
-            table["priors"].pop(name, None)
+    for name, given in changes.items():
+        if given == "printed":
+            del table["priors"][name]
+        else:
+            table["law"][name] = given
     domains = ("general", "target")[: 2 if "shift" in table["law"]["terms"] else 1]
     return BoundModel(parse_spec(table, "test"), domains, domains, REFERENCE)
 
@@ -149,26 +150,17 @@ def test_text_latex_and_mathml_are_whole(any_frame: BoundModel) -> None:
         # Letters that no table of coefficients holds have their values here.
         ({}, "(Delta_base: how far the base lies off the law; tau_0 = 75 steps)"),
         ({}, "(on target; c = 16)"),
-        ({"shift_power": False}, "T_cpt = Sum(eta[i], (i, 1, t))"),
-        ({"forward_power": False, "shift_power": False}, "S1 = Sum(eta[i], (i, 1, t))"),
+        ({"shift_power": "printed"}, "T_cpt = Sum(eta[i], (i, 1, t))"),
+        ({"forward_power": "printed", "shift_power": "printed"}, "S1 = Sum(eta[i], (i, 1, t))"),
         ({"memory_clock": 0.0}, "m[i] = lambda*m[i-1] + (1 - lambda)*eta[i]"),
-        ({"level_power": False, "count_warmup": False}, "S2_pt = (eta_warm - m_pt)/(1 - lambda)"),
-        ({"carry_memory": False, "level_power": False}, "S2_cpt = (eta_transfer - m_cpt)/(1 - lambda)"),
-        ({"replay_rate": False}, "+ B*(1 - 1/(1 + E*T_cpt)**beta)*h(r_cpt)"),
-        ({"replay_gain": False}, "- C1*S2_pt - C2*S2_cpt"),
+        ({"level_power": "printed", "count_warmup": False}, "S2_pt = (eta_warm - m_pt)/(1 - lambda)"),
+        ({"level_power": "printed", "carry_memory": False}, "S2_cpt = (eta_transfer - m_cpt)/(1 - lambda)"),
+        ({"replay_rate": "printed"}, "+ B*(1 - 1/(1 + E*T_cpt)**beta)*h(r_cpt)"),
+        ({"gain_replay": "printed"}, "- C1*S2_pt - C2*S2_cpt"),
     ],
 )  # fmt: skip
 def test_an_option_is_printed_where_the_law_has_it(changes: dict[str, Any], said: str) -> None:
-    table = read_spec("cpt-replay").model_dump(mode="json")
-    for name, prior in (("replay_rate", "replay_rate"), ("replay_gain", "gain_replay")):
-        if changes.get(name) is False:
-            table["priors"].pop(prior)
-    table["law"] |= changes
-    for name in ("forward_power", "level_power", "shift_power"):
-        if not table["law"][name]:
-            table["priors"].pop(name, None)
-    domains = ("general", "target")
-    lines = equation(BoundModel(parse_spec(table, "test"), domains, domains, REFERENCE))
+    lines = equation(frame(**changes))
     assert any(line.strip() == said for line in lines), lines
 
 
