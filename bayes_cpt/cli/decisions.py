@@ -126,6 +126,7 @@ def decide(
         Nats of the objective that make no difference.
     """
     from bayes_cpt.decisions.space import narrowed, read_space
+    from bayes_cpt.report.decisions import decision_words
     from bayes_cpt.report.results import choices_table
     from bayes_cpt.study.folder import settings_text
 
@@ -163,8 +164,7 @@ def decide(
     }
     return advised(
         posterior,
-        decision,
-        interval,
+        decision_words(decision, interval),
         results,
         content,
         tables={
@@ -243,6 +243,7 @@ def next_run(
         Posterior draws to use: more, smaller errors.
     """
     from bayes_cpt.decisions.next_run import MOST_TELLING
+    from bayes_cpt.report.decisions import run_words
 
     results = Results(output)
     posterior = bayes_cpt.load(fit)
@@ -271,8 +272,7 @@ def next_run(
     more = Text(f"{left} more are in --json and in what -o writes.", "dim")
     return advised(
         posterior,
-        values,
-        interval,
+        run_words(values, interval),
         results,
         content,
         tables=tables,
@@ -330,6 +330,7 @@ def schedule(
         Highest learning rate, raw [default: the highest that the study was trained at].
     """
     from bayes_cpt.decisions.schedule_choice import choose_schedule
+    from bayes_cpt.report.decisions import schedule_words
     from bayes_cpt.study.folder import runs_text
 
     results = Results(output)
@@ -355,8 +356,7 @@ def schedule(
     shown = Table.of("gains", gains, marked=gains["advised"], interval=interval)
     return advised(
         posterior,
-        choice,
-        interval,
+        schedule_words(choice, interval),
         results,
         content,
         tables={"gains": gains},

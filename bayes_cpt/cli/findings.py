@@ -204,6 +204,7 @@ def landmarks(
         The run whose base and peak are varied [default: the first that anneals].
     """
     from bayes_cpt.landmarks import hidden_curves, survey
+    from bayes_cpt.report.landmarks import survey_words
 
     results = Results(output)
     posterior = bayes_cpt.load(fit).of_target(target, "a survey of landmarks")
@@ -232,8 +233,7 @@ def landmarks(
     }
     return advised(
         posterior,
-        found,
-        interval,
+        survey_words(found, interval),
         results,
         content,
         tables=tables,

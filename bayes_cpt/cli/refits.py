@@ -208,6 +208,7 @@ def compare(
     output : FOLDER
         Folder for tables (CSV), figures (PNG) and words. What is done is saved there, and a rerun goes on.
     """
+    from bayes_cpt.report.comparison import comparison_words
     from bayes_cpt.report.numbers import left_out
     from bayes_cpt.report.numbers import listed as first_of
     from bayes_cpt.report.words import sentence
@@ -236,7 +237,7 @@ def compare(
             first=None if quick else tell_first,
         )
     scores, loo = result.scores, result.curve_loo
-    verdict, sentences = result.verdict(), result.sentences()
+    words = comparison_words(result)
     parts: list[Part] = []
     results.there(*(fit_name(law) for law in result.fits))
     if result.stack is not None:
@@ -249,7 +250,7 @@ def compare(
         parts.append(Table.of("law_scores", rows.assign(what=what), best=scores.best))
     if not isinstance(loo, str):
         parts.append(Table.of("curve_loo", loo.table()))
-    results.words(verdict, sentences)
+    results.words(words.verdict, words.sentences)
     content = {
         "study": loaded.name,
         "models": list(result.fits),
@@ -259,11 +260,12 @@ def compare(
         "best": scores.best if scores is not None else None,
         "scores": [] if scores is None else result.table(),
         "without_refits": {"reason": loo} if isinstance(loo, str) else loo.table(),
-        "sentences": sentences,
+        "sentences": words.sentences,
     }
     named = first_of(result.problems, NAMED)
     problems = [f"Not trustworthy: {named}"] if named else []
-    return Answer(content, verdict, [*parts, *in_words(sentences)], problems, written=[results])
+    told = [*parts, *in_words(words.sentences)]
+    return Answer(content, words.verdict, told, problems, written=[results])
 
 
 @command

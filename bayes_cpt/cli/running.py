@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from bayes_cpt.inference.posterior import Posterior
+    from bayes_cpt.report.words import Words
 
 # Typer keeps click to itself, but not the class of its usage errors.
 UsageError: type[Exception] = typer.BadParameter.__bases__[0]
@@ -58,8 +59,7 @@ def law_alarms(posterior: "Posterior", *, verbose: bool) -> list[Part]:
 
 def advised(
     posterior: "Posterior",
-    result: Any,
-    interval: float,
+    words: "Words",
     results: Results,
     content: Mapping[str, Any],
     *,
@@ -74,9 +74,8 @@ def advised(
     Parameters
     ----------
     posterior : Posterior
-    result : Decision, RunValues, ScheduleChoice or Survey
-    interval : float
-        Mass of the intervals.
+    words : Words
+        What the result comes to.
     results : Results
         The folder for tables, figures and words.
     content : mapping
@@ -95,17 +94,16 @@ def advised(
     from bayes_cpt.report.words import paragraphs
 
     known = facts(posterior)
-    verdict, sentences = result.verdict(interval), result.sentences(interval)
     results.tables(tables)
-    results.words(verdict, sentences)
+    results.words(words.verdict, words.sentences)
     results.figures(figures)
     state = "diagnostics met" if posterior.trustworthy else "not trustworthy"
     source = f"By {posterior.frame.spec.name}, fitted to {posterior.study.name} ({state})."
-    parts = [*parts, *(in_words(sentences) if verbose else [""])]
+    parts = [*parts, *(in_words(words.sentences) if verbose else [""])]
     parts += paragraphs("fit.txt", "left_open", effect_words(known))
     parts.append(Text(source if verbose else f"{source} --verbose says why.", "dim"))
-    told = {"facts": known, **tables, **content, "sentences": sentences}
-    return of_fit(posterior, told, verdict, parts, problems=problems, written=[results])
+    told = {"facts": known, **tables, **content, "sentences": words.sentences}
+    return of_fit(posterior, told, words.verdict, parts, problems=problems, written=[results])
 
 
 def usage_words(error: Exception, program: str) -> str:
