@@ -172,9 +172,7 @@ class Shift:
             "beta": beta,
         }
         coefficients |= self._replay_coefficients(parameters, xp)
-        coefficients |= where_free(
-            parameters, replay_dilution="k", replay_rate="omega", shift_power="rho_s"
-        )
+        coefficients |= where_free(parameters, shift_power="rho_s")
         if "repeat_constant" in parameters:
             constant = parameters["repeat_constant"]
             coefficients |= {"R_star": constant, "U_steps": reference.unique_steps + 0.0 * constant}
@@ -194,7 +192,7 @@ class Shift:
             gamma = -xp.log(quarter) / xp.log1p(QUARTER * onset)
             spread = selection(chosen, count)
             coefficients |= {"b": onset @ spread, "gamma": gamma @ spread}
-        return coefficients
+        return coefficients | where_free(parameters, replay_dilution="k", replay_rate="omega")
 
     def replay_factor(self, share: Any, coefficients: Values, xp: Any) -> Any:
         """Return h at the target share r_cpt.
