@@ -27,6 +27,17 @@ FAR = 3.0
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
 
+def _prepare() -> None:
+    """Let training go first, and import what fits before the first forecast.
+
+    loky ends a process that has grown by 300 MB since its first task, and a log may be too short for that.
+    """
+    import bayes_cpt.inference.fitting  # noqa: F401
+
+    if hasattr(os, "nice"):  # Windows has none
+        os.nice(19)
+
+
 @dataclass
 class RunForecaster:
     """Forecasts the end of a run while it trains; for any training loop.
@@ -166,10 +177,6 @@ class RunForecaster:
             stated=Stated(steps=len(self.rates) or self.total_steps),
         )
         if self._processes is None:
-            # Training goes first; Windows has no `nice`.
-            behind: Any = getattr(os, "nice", int)
-            self._processes = ProcessPoolExecutor(
-                1, env=ONE_THREAD, initializer=behind, initargs=(19,)
-            )
+            self._processes = ProcessPoolExecutor(1, env=ONE_THREAD, initializer=_prepare)
         recipe, now = Recipe(phase=self.phase), max(self._told)
         self._running = self._processes.submit(forecast_read, recipe, log, now=now)
