@@ -88,7 +88,7 @@ class Check:
         if isinstance(value, str) and value.strip():
             return True
         problem = f"the key {key!r} is missing" if value is None else f"{key} is {value!r}"
-        self.add(f"key {key}", problem, f'give a text in quotes, {key} = "..."')
+        self.add(f"key {key}", problem, f'give a string in quotes, {key} = "..."')
         return False
 
     def keys(

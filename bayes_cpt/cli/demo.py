@@ -21,10 +21,10 @@ def demo(
     r"""Fit the bundled study, check its forecasts on three held-out runs, and predict two planned ones.
 
     The study is cpt-lab: ten short continual pre-training runs of a small transformer, from English
-    prose to kernel documentation and C. FOLDER gets fit.nc; checked.png, forecasts of three longer runs
-    beside their measured losses, which the fit did not see; forecast.csv and forecast.png, of a launch
-    four times as long as any fitted run and one re-warmed from an annealed checkpoint; fitted.png (the
-    fitted curves), and the plan, plan-example.toml, to play with.
+    prose to kernel documentation and C. FOLDER gets fit.nc; checked.png, forecasts of three longer,
+    held-out runs beside their measured losses; forecast.csv and forecast.png, of a run four times as long
+    as any fitted one and of one re-warmed from an annealed checkpoint; fitted.png, the fitted curves; and
+    their plan, plan-example.toml, to edit.
 
     \b
     Example:
@@ -67,8 +67,8 @@ def demo(
     results.figures(figures)
     about, verdict, parts = forecast(posterior, bands)
     told = (
-        "checked.png: forecasts of three runs beside their real losses, which the fit did not see.",
-        "Change the plan and predict it again.",
+        "checked.png: forecasts of three held-out runs beside their measured losses.",
+        "Edit plan-example.toml and forecast it: bayes-cpt predict fit.nc --plan plan-example.toml",
     )
     return Answer(
         {"fit": fitted.content, "forecast": about | {"verdict": verdict}},

@@ -148,7 +148,7 @@ def planner(
     html = page.html()
     file.write(html)
     shortest, *_, longest = page.data["lengths"]
-    moves = f"it moves plans of {shortest} to {longest} steps and needs no network"
+    moves = f"it covers runs of {shortest} to {longest} steps and needs no network"
     verdict = [f"Open {output} in a browser: {moves}."]
     if posterior.trustworthy:
         verdict += [f"How sure: {checks_passed(posterior)}."]

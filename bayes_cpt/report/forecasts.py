@@ -8,6 +8,7 @@ import pandas as pd
 
 from bayes_cpt.history.population import FEWEST
 from bayes_cpt.identify.prior_predictive import MOST_BELOW_ZERO
+from bayes_cpt.report.numbers import WIDTH
 from bayes_cpt.report.words import Words, paragraphs, render, sentence
 
 if TYPE_CHECKING:
@@ -25,6 +26,8 @@ def forecast_words(bands: pd.DataFrame) -> Words:
     interval 2.74 to 2.84).".
     """
     final = bands.groupby(["run", "domain"], sort=False).tail(1)
+    # As many digits as the table has.
+    final = final.assign(sd=(final["upper"] - final["lower"]) / WIDTH)
     runs = {run: rows.to_dict("records") for run, rows in final.groupby("run", sort=False)}
     # How far intervals reach from the medians, at most.
     reach = final[["lower", "upper"]].sub(final["median"], axis=0).abs().max(axis=1)

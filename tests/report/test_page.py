@@ -132,7 +132,7 @@ def test_the_page_states_the_fit_and_how_to_do_it_again() -> None:
         "bayes-cpt fit STUDY --model cpt-replay --seed 1 -o FIT",
         "bayes-cpt report FIT -o report.html",
         "@inproceedings{wang2025learning",
-        "Not looked at on this study",
+        "Not measured on this study",
     ):
         assert text in html
     assert html.count("<math display=") == len(law_equations(found.posterior.frame))
@@ -178,7 +178,7 @@ def test_calibration_is_that_of_the_folder_and_names_are_escaped(
     monkeypatch.setitem(posterior.tree.attrs, "problems", json.dumps(["R-hat of memory is 1.2"]))
     html = Report(posterior, None, None, calibration, 0.9, 0, "").html()
     assert "Forecasts of held-out points" in html
-    assert "Not looked at on this study" not in html
+    assert "Not measured on this study" not in html
     assert "<script" not in html
     assert "&lt;script&gt;" in html
     # A fit that falls short says so first.

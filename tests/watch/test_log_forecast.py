@@ -61,7 +61,7 @@ def test_the_end_of_a_run_of_known_law_is_in_its_band_and_nearer_than_its_last_v
         assert abs(end["mean"] - truth) < 0.3 * abs(end["now"] - truth)
         assert end["upper"] - end["lower"] < 0.15
     assert "annealing gains" in found.verdict()[-1]
-    assert found.verdict()[0].startswith("As planned, the run ends at step 10000 at ")
+    assert found.verdict()[0].startswith("As planned: the run ends at step 10000 at ")
 
 
 def test_bands_are_those_of_a_fit_of_the_run_alone(narrow: None) -> None:
