@@ -23,9 +23,13 @@ def test_the_table_of_the_readme_is_that_of_the_results() -> None:
     assert inside.strip() == readme_table().strip(), "run research/readme_table.py"
 
 
-def test_the_readme_names_the_worst_set() -> None:
+def test_the_readme_names_the_worst_set_and_counts_its_runs() -> None:
     sets = pd.read_csv(RESULTS / "held-out.csv").set_index("set")
     assert sets["in_90"].idxmin() in SETS
+    counts = {"three": 3, "five": 5, "ten": 10}
+    for name, words in SETS.items():
+        said = [counts[word] for word in words.split() if word in counts]
+        assert said[:1] in ([], [sets.loc[name, "runs"]])
 
 
 def test_the_other_numbers_of_the_readme_are_those_of_the_package() -> None:
@@ -36,13 +40,15 @@ def test_the_other_numbers_of_the_readme_are_those_of_the_package() -> None:
     assert len(fitted.continual_runs) == 10
     facts = (
         f"Fitted on ten CPT runs of {steps:,} steps",
-        f"forecast of runs of {min(ends):,} to {max(ends):,} steps",
+        f"forecast of runs of {(reach := f'{min(ends):,} to {max(ends):,} steps')}",
         f"R-hat at most {HIGHEST_RHAT}, effective sample sizes of at least {LOWEST_ESS:g}",
         "Bands: 50 % and 90 %",
         "exit codes: 0 done, 1 not to be trusted, 2 bad input",
         "says so and exits with 1",
         *("ICML 2025", "Python 3.12", "Apache-2.0", "end below 2.5"),
     )
+    assert f"{reach}, from runs of {steps:,}" in SETS["longer runs general"]
+    assert text.count("three held-out runs") == 2 == len(ends) - 1
     # The marked table is held to its files, and what is code or a link is no fact.
     prose = re.sub(r"<!-- results:begin.*results:end -->|```.*?```", "", text, flags=re.S)
     prose = re.sub(r"`[^`]*`|\[arXiv [\d.]+|\]\(.*?\)", "", prose)
@@ -72,6 +78,10 @@ def test_the_table_of_decisions_is_that_of_its_file() -> None:
         assert ours[-3].strip() == f"{row['bayes_cpt']} ± {row['bayes_cpt_error']}"
         assert float(ours[-2]) == row["stated"]
         assert paper[-3].strip() == f"{row['paper']} ± {row['paper_error']}"
+    shipped = pd.read_csv(RESULTS / "decisions-shipped.csv", dtype=str)
+    lines = text.split("## The shipped model")[1].split("|\n")
+    regrets, stated = ([cell.split()[0] for cell in own.split("|")[2:5]] for own in lines[2:4])
+    assert (regrets, stated) == (list(shipped["bayes_cpt"]), list(shipped["stated"]))
 
 
 KEPT = ROOT / "research" / "testbench" / "decided"

@@ -111,6 +111,9 @@ def _with_mass(row: Any, unit: str, interval: float) -> str:
     if not row["edge"]:
         reach = f"at {lower}" if lower == upper else f"between {lower} and {upper}"
         return f"{reach}{unit} ({100 * interval:g} %)"
+    other = "at_lowest" if np.isnan(row["upper"]) else "at_highest"
+    if row[other] >= (1.0 - interval) / 2.0:
+        return "anywhere in what was searched"
     end = f"{upper}{unit} or less" if np.isnan(row["lower"]) else f"{lower}{unit} or more"
     return f"at {end} ({50 + 50 * interval:g} %)"
 
