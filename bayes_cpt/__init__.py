@@ -13,7 +13,7 @@ From a study to an answer:
     decide                                what to train: replay, peak, schedule, base; and how sure that is
     compare                               which law predicts held-out runs; a stack of laws
     forecast_log                          one run's log -> where it will end, with no study and no fit
-    next_run                              the short run that would sharpen the decision most
+    next_run                              the short run that would improve the decision most
     landmarks                             package: survey, turning_length, critical_point, ...
     plots                                 package: one function per figure, each returns a Matplotlib Figure
     read_spec, build_model                a model's TOML file -> specification -> `pymc.Model`

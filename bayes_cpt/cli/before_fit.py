@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 def check(study: Path, *, model: str | None = None, verbose: bool = False) -> Answer:
     r"""Say what is in a study, every problem with its place and fix, and what its runs can tell.
 
-    Prints what these runs will determine of what moves a run, what they leave open and which run would
-    tell most of it; then the bases, the runs, the ranges they cover, what no two of them differ in and
-    what looks suspicious. With --verbose also how well each parameter of the law and each effect will be
-    known, and what run would tell more of each. Nothing is fitted; it takes seconds.
+    Prints which effects these runs will determine, what they leave open and which run would tell most about
+    that; then the bases, the runs, the ranges they cover, what no two of them differ in and what looks
+    suspicious. With --verbose also how well each parameter of the law and each effect will be known, and
+    which run would tell more about each. Nothing is fitted; it takes seconds.
 
     \b
     Example:
@@ -32,7 +32,7 @@ def check(study: Path, *, model: str | None = None, verbose: bool = False) -> An
     \b
     Exit codes:
     0  the study can be fitted
-    1  it could be, but what it says looks like a mistake that makes a fit be about something else
+    1  it can, but something in it looks like a mistake that would make the fit meaningless
     2  it cannot: all its problems are on stderr, one paragraph each
 
     Parameters

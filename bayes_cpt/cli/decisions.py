@@ -42,9 +42,9 @@ def decide(
 ) -> Answer:
     r"""Choose base, replay ratio, learning rate and length of a run under the posterior of a fit.
 
-    Every configuration of the space is judged by its final losses in all posterior draws. Printed are what
-    to train, how sure that is and what would change it; then well separated runners-up, each with its
-    expected regret. With --verbose also in words where the best of each draw lies, what is traded for what,
+    Every configuration of the space is judged by its final losses in all posterior draws. Prints what to
+    train, how sure that is and what would change it; then distinct runners-up, each with its expected
+    regret. With --verbose also in words where the best of each draw lies, what is traded for what,
     whether further runs could change the choice, and where it leaves what was fitted.
 
     \b
@@ -52,7 +52,7 @@ def decide(
     \[weights]                     shares of the losses (Eq. 5); also other sets of the study, by name
     general = 0.3
     target = 0.7
-    \[mixtures.code]               a set that the study has not, by its weights of Eq. 6
+    \[mixtures.code]               a set that the study lacks, by its weights of Eq. 6
     general = -0.1
     target = 1.1
     \[\[constraints]]               a chance constraint: P(rise above the base) at most
@@ -67,7 +67,7 @@ def decide(
     fall = 0.01                   or least = 0.3, a score
     probability = 0.1
 
-    Before its first table may stand preset = "balanced", reference = "BASE" (what changes are counted
+    Keys before its first table: preset = "balanced", reference = "BASE" (what changes are counted
     from), cost_per_1000_steps, cost_per_billion_tokens, cost_per_1000_gpu_hours or
     cost_per_1000_spent (nats of the objective).
 
@@ -199,12 +199,12 @@ def next_run(
     seed: int = 0,
     verbose: bool = False,
 ) -> Answer:
-    r"""Find the short run that would sharpen a decision most for its cost.
+    r"""Find the short run that would improve a decision most for its cost.
 
     The curves that each run may show are simulated from the posterior, and a regression tells how well the
     configurations of the space could be chosen with them at hand. Runs are ranked by the expected value of
-    that (expected value of sample information, nats of the objective) per cost; none is worth more than to
-    know the law exactly. Beside it stands what each run tells about coefficients and effects.
+    that (expected value of sample information, nats of the objective) per cost; none is worth more than
+    knowing the law exactly. The table also says what each run tells about coefficients and effects.
 
     A run pays if it is worth more than its price in the objective, or, without a price, than the same
     steps would gain if they lengthened the run that is chosen now.
@@ -240,7 +240,7 @@ def next_run(
     steps : N
         Length of the default runs [default: a third of the typical CPT run].
     draws
-        Posterior draws to use: more, smaller errors.
+        Posterior draws to use: more give smaller errors.
     """
     from bayes_cpt.decisions.next_run import MOST_TELLING
     from bayes_cpt.report.decisions import run_words

@@ -31,7 +31,7 @@ def summary(
     output: Path | None = None,
     verbose: bool = False,
 ) -> Answer:
-    r"""Say what a fit has learnt: whether to trust it, what moves a run, and what is left open.
+    r"""Say what a fit has learnt: whether to trust it, what affects a run, and what is left open.
 
     The table holds the effects of what can be chosen about a run on its last loss: median and central
     interval, marked * where the prior decides, or no two runs differ.
@@ -177,16 +177,16 @@ def landmarks(
 
     \b
     turning length      CPT steps after which a loss that rose is back at its base's and stays so, as the
-                        run is drawn out and as it is held at its peak; with the probability of never
+                        run is drawn out and as it is held at its peak; and how probably it never is
     critical point      PT steps past which general loss does not all come back
     loss potential      last losses from bases annealed to different learning rates
     peak learning rate  last losses at different peaks
     bases               last losses from each base of known history
 
-    Of several targets name one: what is told is of runs on it alone.
+    With several targets name one: answers are for runs on it alone.
 
-    A fit of a base of unknown history has the first and the fourth alone. Printed is what they come to; -o
-    and --json have all of them.
+    With a base of unknown history only the first and the fourth are available. A summary is printed; -o and
+    --json have everything.
 
     \b
     Example:

@@ -34,9 +34,9 @@ def fit(
 
     Samples the posterior with NUTS in four chains, again and with more care where the diagnostics fall
     short. FIT holds the draws, the study, the specification, versions and the seed: all that summary
-    and predict need. A fit takes a few minutes; the same seed gives the same draws on one machine. One
-    that is interrupted leaves no file and cannot be resumed. A law that does not fit the runs says so: by
-    run, by what runs differ in, and where it takes its own error for noise.
+    and predict need. A fit takes half a minute to a few minutes; the same seed gives the same draws on one
+    machine. One that is interrupted leaves no file and cannot be resumed. Where the law does not fit the
+    runs, the command says so: which run, which difference between runs, or which error taken for noise.
 
     Models: pretrain (Eq. 1 of arXiv 2505.07796), cpt (Eq. 4), cpt-replay and cpt-replay-printed
     (Eq. 8); a .toml file of your own can start from one with extends = "cpt-replay".

@@ -28,7 +28,7 @@ def report(
     r"""Write what a fit says as one page, and as the pieces of a paper.
 
     The page begins with the verdict, and holds decision, forecast, what to trust and what not, data, model
-    and priors in words and equations, diagnostics, calibration, and what it takes to do all of it again. It
+    and priors in words and equations, diagnostics, calibration, and how to reproduce it. It
     is one file without scripts, for any browser, light or dark, and for print.
 
     --paper writes tables (LaTeX with booktabs, Markdown, CSV), ready sentences, a methods section that is
@@ -103,9 +103,9 @@ def planner(
     candidates: Annotated[int, typer.Option(min=64)] = 3072,
     seed: int = 0,
 ) -> Answer:
-    r"""Write a page in which you move replay, learning rate, length and base, and see what a run comes to.
+    r"""Write a page on which you move replay, learning rate, length and base, and see where the run ends.
 
-    FILE is one page that asks for nothing else: open it in any browser, send it to anybody. While a control
+    FILE is one page that needs nothing else: open it in any browser, send it to anybody. While a control
     moves, it computes in every posterior draw the bands of both losses, the distribution of the last ones,
     the probability that a constraint is kept, and the expected regret beside the Pareto front of runs of as
     many steps. The law in it is written from the same terms as that of the other commands, and gives the
@@ -114,7 +114,7 @@ def planner(
     The objective says where the balance of the two losses starts, and which constraints are watched (see
     decide --help); without one, that the general loss rises by at most 0.05 nats.
 
-    Of several targets name one: the page is about runs on it alone.
+    With several targets name one: the page is for runs on it alone.
 
     \b
     Example:

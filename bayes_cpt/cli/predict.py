@@ -43,7 +43,7 @@ def predict(
     Bases that the fitted study has need not be repeated.
 
     With --sets further validation sets of the study are predicted from general and target loss, their
-    weights (Eq. 6) learnt from their own curves; a set that the linear form misses is told.
+    weights (Eq. 6) learnt from their own curves; sets that the linear form misses are named.
 
     With --scores, a CSV of losses and scores of checkpoints, scores of benchmarks are predicted through a
     monotone link and written beside OUT, as OUT-scores.csv.

@@ -289,7 +289,7 @@ def learn_priors(
     parameter is distributed over studies: fluctuation, misfit and offsets as well as the law's. The model
     written, to be given to --model, has for each parameter that three studies determine what a further
     such study is expected to have; its reason names the studies. All others keep their priors. Parameters
-    that surely go together from study to study (probability .95) get a correlation.
+    that go together from study to study with probability .95 get a correlation.
 
     Whether it helps: learn from all but one study, and forecast that one's runs under the priors of the
     others by validate forecast --model.

@@ -44,14 +44,14 @@ def watch(
     objective: str = "balanced",
     reading: Annotated[dict[str, Any], READING],
 ) -> int:
-    r"""Follow a running job: is it on track, where will it end, and what does going on still gain.
+    r"""Follow a running job: is it on track, where will it end, and what would going on still gain.
 
     Steps, learning rates, tokens of a step and the base's loss are compared with the plan first, as far as
     the log states them.
 
     The run's band is conditioned on its losses as they come. The probability is the share of healthy runs
-    that stray as far from their forecast at any time: below --level the run is off track, and what it looks
-    like is said where the law can tell (learning rate, replay, no decay).
+    that stray as far from their forecast at any time: below --level the run is off track, and the likely
+    cause is named where the law can tell it (learning rate, replay, no decay).
 
     With --json every look that told anything new is a line of JSON.
 
@@ -87,7 +87,7 @@ def watch(
     level
         Share of healthy runs that may raise an alarm.
     below : SET=LOSS
-        Say how probably it ends below this loss on this validation set; may be repeated.
+        Also the probability that it ends below this loss on this validation set; may be repeated.
     state : FILE
         Where the watch keeps its state [default: LOG.NAME.watch.json beside the log].
     """
