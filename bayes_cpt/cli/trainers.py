@@ -83,10 +83,8 @@ def init(
     if open_base:
         told.bases[open_base] = {"known": False}
     done = start_study(study, told)
-    said = (
-        f"\nWritten to {study}: {len(done.study.runs)} runs, {len(done.study.losses)} losses. Next: "
-        f"bayes-cpt check {study}"
-    )
+    runs, losses = len(done.study.runs), len(done.study.losses)
+    said = f"\nWritten to {study}: {runs} runs, {losses} losses. Next: bayes-cpt check {study}"
     content = {
         "runs": [run.name for run in done.study.runs],
         "bases": [base.name for base in done.study.bases],
@@ -174,10 +172,8 @@ def import_logs(
         {"kind": kind, "paths": tuple(paths), **given(replay=replay), **reading},
         given(general=general, target=target),
     )
-    said = (
-        f"\n{run}: {done.added} new losses, {done.kept} were there. {study} now has "
-        f"{len(done.study.runs)} runs; look at it with: bayes-cpt check {study}"
-    )
+    new = f"\n{run}: {done.added} new losses, {done.kept} were there. {study} now has"
+    said = f"{new} {len(done.study.runs)} runs; look at it with: bayes-cpt check {study}"
     steps = done.study.run(run).schedule.steps
     content = {"steps": steps, "added": done.added, "kept": done.kept, "notes": done.notes}
     return Answer(content, parts=[*(f"Note: {note}" for note in done.notes), said])

@@ -110,12 +110,13 @@ def watch(
                 f"--below {domain}={limit:g}: name one of {', '.join(domains)}, which the fit forecasts."
             )
     steps = (planned or posterior.study).run(run).schedule.steps
-    looks = _Looks(watcher, following(log, kind, domains, steps, **reading), kept, aim, limits)
-    looks.take_up()
+    follower = following(log, kind, domains, steps, **reading)
+    asked = follower.reading.model_dump(mode="json") | {"plan": planned and planned.digest()}
+    looks = _Looks(watcher, follower, kept, asked, aim, limits)
+    looks.take_up(written)
     for line in () if once else warning(posterior):
         written.error(line)
     status = looks.look()
-    follower = looks.follower
     if once and follower.trouble and not watcher.points:
         problem = f"nothing can be read: {follower.trouble}".rstrip(".")
         raise fail("--once", problem, "else wait for the log without it")
@@ -138,18 +139,24 @@ class _Looks:
     watcher: "Watcher"
     follower: "Follower"
     kept: Path
+    asked: dict[str, Any]  # how the log is read, and the plan
     objective: "Aim"
     limits: dict[str, float]
+    told: bool = False  # whether it was said how the log is read
 
-    def take_up(self) -> None:
-        """Go on from where a watch that ended left off."""
+    def take_up(self, written: Output) -> None:
+        """Go on from where a watch that ended left off; anew where it was asked otherwise."""
         from bayes_cpt.study.logs.raw import fail
 
         if not self.kept.is_file():
             return
         try:
             state: dict[str, Any] = json.loads(self.kept.read_text(encoding="utf-8"))
+            if state.get("asked", self.asked) != self.asked:
+                written.note("Note: the log is read otherwise, or planned: the watch begins anew")
+                return
             self.watcher.restore(state["watcher"])
+            self.told = True
         except (ValueError, KeyError, TypeError) as error:
             problem = f"this is not the state of a watch: {error}"
             raise fail(str(self.kept), problem, "remove the file") from None
@@ -162,7 +169,7 @@ class _Looks:
             self.watcher.compare(self.follower.log)
         status = self.watcher.status()
         if self.watcher.points or not self.follower.trouble:
-            write(self.kept, json.dumps({"watcher": self.watcher.state()}))
+            write(self.kept, json.dumps({"asked": self.asked, "watcher": self.watcher.state()}))
         return status
 
     def tell(self, written: Output, status: "Status") -> None:
@@ -202,5 +209,7 @@ class _Looks:
         if ends:
             written.show(Table.of("watched", pd.DataFrame(ends)))
         better = advice(found, status.step, status.steps)
-        for note in filter(None, (*status.notes, better, trouble, waiting)):
+        read = self.follower.log.notes if self.follower.log and not self.told else ()
+        self.told = self.told or bool(read)
+        for note in filter(None, (*read, *status.notes, better, trouble, waiting)):
             written.note(f"Note: {note}")

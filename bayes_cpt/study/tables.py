@@ -185,8 +185,7 @@ class TableCheck(Check):
         names = [str(column) for column in self.table.columns]
         others = [column for column in names if column not in expected]
         missing = [column for column in expected if column not in names]
-        fix = f"name the columns {', '.join(expected)}, or have the table read as it is: "
-        fix += "bayes-cpt import csv --help"
+        fix = f"name the columns {', '.join(expected)}, or import it: bayes-cpt import csv --help"
         if missing == ["domain", "loss"] and len(others) > 1:
             problem = f"the columns {', '.join(others)} stand in place of domain and loss"
             fix = f"write a row for each validation set; {fix}"

@@ -68,11 +68,8 @@ def trainer_callback(
             losses = validation_losses(metrics, names)
             if not losses or state.global_step < 1:
                 return
-            rates = tuple(
-                (entry["step"], entry["learning_rate"])
-                for entry in state.log_history
-                if "learning_rate" in entry and entry["step"] > 0
-            )
+            logged = [entry for entry in state.log_history if "learning_rate" in entry]
+            rates = tuple((entry["step"], entry["learning_rate"]) for entry in logged)
             known = watcher.off_since is not None or bool(watcher.disagreements)
             watcher.compare(Log("the Trainer", rates=rates, stated=Stated(steps=state.max_steps)))
             status = watcher.update(state.global_step, losses)

@@ -20,7 +20,7 @@ from bayes_cpt.errors import Problem, ProblemError
 from bayes_cpt.forecast.plans import first_step, with_base_losses
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.study.logs.reading import Log
-from bayes_cpt.study.logs.runs import disagreements
+from bayes_cpt.study.logs.runs import differing_rate
 from bayes_cpt.study.ranges import outside_range
 from bayes_cpt.study.runs import Run
 from bayes_cpt.study.schedules import Schedule, constant, linear
@@ -41,6 +41,8 @@ STRETCHES = 40
 KEPT = ("_gap", "_latest", "_losses", "off_since", "diverged", "disagreements")
 # Loss at step 0, nats/token: one further from that of the plan's base is of another base or validation set.
 SAME_BASE = 0.02
+# By what share the tokens of a step may differ from the plan's, and a rate that is called as large.
+SAME_SHARE = 0.02
 
 
 @dataclass(frozen=True)
@@ -255,7 +257,23 @@ class Watcher:
 
         What disagrees is the first thing that `Status` says, and is kept: a log may be cut.
         """
-        found = disagreements(log, self._run, self._study.tokens_per_step)
+        found: dict[str, str] = {}
+        run, planned = self._run, self._run.schedule.steps
+        if log.stated.steps not in (None, planned):
+            found["steps"] = f"The log announces {log.stated.steps} steps, the plan {planned}."
+        # A program that counts from 0 may be one step off.
+        elif (last := max((step for step, *_ in log.losses), default=0)) > planned + 1:
+            why = "another run, or its counter goes on from an earlier one (--start)"
+            found["steps"] = f"The log goes up to step {last}, the plan to {planned}: {why}."
+        if (wrong := differing_rate(log, run.schedule)) is not None:
+            step, rate, meant = wrong
+            apart = meant > 0 and abs(rate / meant - 1.0) > SAME_SHARE
+            times = f", {rate / meant:.3g} times as much" if apart else ""
+            logged = f"The logged learning rate is {rate:g} at step {step}"
+            found["learning rate"] = f"{logged}, the planned one {meant:g}{times}."
+        tokens, own = log.stated.batch_tokens, run.batch_tokens or self._study.tokens_per_step
+        if tokens and own and abs(tokens - own) > SAME_SHARE * own:
+            found["tokens"] = f"The log has {tokens:g} tokens a step, the plan {own:g}."
         for step, domain, loss in log.losses:
             if step or self._run.base is None or domain not in self.posterior.frame.domains:
                 continue

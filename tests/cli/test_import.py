@@ -96,24 +96,11 @@ def test_a_grown_log_updates_its_run_without_options(
     log = tmp_path / "log.csv"
     lines = WIDE.splitlines(keepends=True)
     log.write_text("".join(lines[:120]))
-    line = (
-        "import",
-        "csv",
-        log,
-        "--study",
-        study,
-        "--run",
-        "long",
-        "--replay",
-        0,
-        "--total-steps",
-        200,
-    )
-    assert call(*line).code == 0
+    line = ("import", "csv", log, "--study", study, "--run", "long")
+    assert call(*line, "--replay", 0, "--total-steps", 200).code == 0
     assert not read_study(study).run("long").schedule.is_logged
     log.write_text(WIDE)
-    words = ("--run", "long", "--phase", "cpt", "--json")
-    told = call("import", "csv", log, "--study", study, *words).json()
+    told = call(*line, "--phase", "cpt", "--json").json()
     assert (told["run"], told["phase"]) == ("long", "cpt")
     assert told["kept"] + told["added"] == 42
     assert told["added"] == 18
@@ -121,12 +108,11 @@ def test_a_grown_log_updates_its_run_without_options(
     assert [segment.steps for segment in run.schedule.segments] == [10, 140, 50]
     # A rotated log has only the end; what the study has already stays.
     log.write_text("".join([lines[0], *lines[150:]]))
-    answer = call(
-        "import", "csv", log, "--study", study, "--run", "long", "--rate", "train/learning_rate"
-    )
+    answer = call(*line, "--rate", "train/learning_rate")
     assert answer.code == 0
     assert "losses that the log has no more were kept" in answer.out
     assert read_study(study).curve("long", "target")[0].size == 21
+    assert read_study(study).run("long").schedule == run.schedule
 
 
 def test_a_stated_schedule_is_checked_against_the_log(

@@ -168,11 +168,21 @@ def test_a_second_set_makes_a_study_of_one_a_study_of_two(
 
 def test_pt_runs_with_one_set_are_a_study(tmp_path: Path, call: Call) -> None:
     path = tmp_path / "a.csv"
-    path.write_text(
-        "step,val_loss,lr\n" + "".join(f"{10 * i},{4 - i / 10},1e-3\n" for i in range(1, 5))
-    )
+    rows = [f"{10 * i},{4 - i / 10},1e-3\n" for i in range(1, 5)]
+    path.write_text("step,val_loss,lr\n" + "".join(rows))
     told = call("init", tmp_path / "study", path, "--pt", "a", "--json").json()
     assert (told["general"], told["target"]) == ("val", None)
+
+
+def test_a_word_in_the_name_of_one_set_does_not_say_what_two_are(
+    tmp_path: Path, call: Call
+) -> None:
+    log, options = tmp_path / "a.csv", ("--open-base", "b", "--replay", "a=0.5")
+    log.write_text("step,eval_general_medicine_loss,eval_wiki_loss,lr\n10,2.5,3.5,1e-4\n")
+    said = ("key general", "--general NAME, one of general_medicine, wiki", "key target")
+    check_refusal(call("init", tmp_path / "study", log, *options), said)
+    told = call("init", tmp_path / "study", log, *options, "--general", "wiki", "--json").json()
+    assert (told["general"], told["target"]) == ("wiki", "general_medicine")
 
 
 def test_third_sets_are_named_once(tmp_path: Path, call: Call) -> None:

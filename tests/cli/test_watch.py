@@ -43,10 +43,8 @@ def test_once_says_where_the_run_will_end(call: Call, fit_file: Path, tmp_path: 
     assert 0.0 <= told["below"]["kernel"] <= 1.0
     assert set(told["forecast"]) == {"general", "kernel"}
     assert told["probability"] > 0.0
-    assert {way["name"] for way in told["continuations"]} >= {
-        "stop now",
-        "decay to 0 evenly from now on",
-    }
+    ways = {way["name"] for way in told["continuations"]}
+    assert ways >= {"stop now", "decay to 0 evenly from now on"}
     assert (tmp_path / f"log.csv.{RUN}.watch.json").is_file()
 
 
@@ -86,7 +84,8 @@ def test_a_log_with_twice_the_planned_learning_rate_is_said_first(
     written = lines(200).splitlines()
     rows = [f"{row},{rates[int(row.split(',')[0]) - 1]}" for row in written[1:]]
     log = tmp_path / "log.csv"
-    log.write_text("\n".join([f"{written[0]},learning_rate", *rows]) + "\n")
+    halves = [f"{row},{float(row.rpartition(',')[2]) / 2}" for row in rows]
+    log.write_text("\n".join([f"{written[0]},learning_rate,other", *halves]) + "\n")
     answer = call("watch", fit_file, log, "--run", RUN, "--once", "--below", "kernel=2.5")
     assert answer.code == 1
     first = answer.out.splitlines()[0]
@@ -94,6 +93,9 @@ def test_a_log_with_twice_the_planned_learning_rate_is_said_first(
     assert "2 times as much" in first
     assert "stop it" not in answer.out
     assert "ends below" not in answer.out
+    # What is read otherwise does not go on from that.
+    again = call("watch", fit_file, log, "--run", RUN, "--once", "--rate", "other")
+    assert (again.code, "the watch begins anew" in again.err) == (0, True)
 
 
 def test_a_planned_run_that_goes_wrong_ends_with_code_3(

@@ -71,9 +71,8 @@ def test_bands_are_those_of_a_fit_of_the_run_alone(narrow: None) -> None:
     study = study_of(PT, "val", pd.DataFrame(rows, columns=["step", "domain", "loss"]))
     own = prior_as_posterior(study, "pretrain-log", spread=0.1)
     planned = found.curves[found.curves["way"] == PLANNED]
-    expected = bayes_cpt.bands(
-        own, kind="known_run", at=planned.assign(run=RUN)[["run", "domain", "step"]]
-    )
+    at = planned.assign(run=RUN)[["run", "domain", "step"]]
+    expected = bayes_cpt.bands(own, kind="known_run", at=at)
     np.testing.assert_allclose(planned["mean"], expected["mean"], rtol=1e-12)
     np.testing.assert_allclose(planned["upper"], expected["upper"], rtol=1e-12)
     assert planned["step"].min() == NOW + 1
@@ -184,9 +183,8 @@ class Answer:
         future: Future[LogForecast] = Future()
         try:
             curves = self.answers()
-            found = LogForecast(
-                PT, now, pd.DataFrame(), {}, curves, {}, curves.attrs.get("problems", ())
-            )
+            problems = curves.attrs.get("problems", ())
+            found = LogForecast(PT, now, pd.DataFrame(), {}, curves, {}, problems)
             future.set_result(found)
         except (StudyError, OSError) as error:
             future.set_exception(error)
@@ -215,13 +213,8 @@ def test_a_loop_is_given_the_newest_forecast_and_told_of_losses_outside(forecast
     with RunForecaster(list(PLANNED_RATES.learning_rates()), warn=said.append) as forecaster:
         given_back = [forecaster.evaluated(step, {"val": v}) for step, v in EVALUATIONS.items()]
         assert given_back[0] == {}
-        assert given_back[-1] == pytest.approx(
-            {
-                "forecast_end_val": 2.5,
-                "forecast_end_val_lower": 2.45,
-                "forecast_end_val_upper": 2.55,
-            }
-        )
+        band = {"forecast_end_val_lower": 2.45, "forecast_end_val_upper": 2.55}
+        assert given_back[-1] == pytest.approx({"forecast_end_val": 2.5, **band})
         assert not said
         forecaster.evaluated(1500, {"val": 3.4})
         assert "step 1500: the loss on val is 3.400" in said[0]
@@ -248,9 +241,8 @@ def test_a_forecast_that_fails_leaves_the_one_before_it(monkeypatch: pytest.Monk
     said: list[str] = []
     with RunForecaster(total_steps=TOTAL, warn=said.append) as forecaster:
         ends = [forecaster.evaluated(step, {"val": 2.0}, 1e-3) for step in range(1, 9)]
-    assert [line for line in said if "not forecast" in line] == [
-        "the end is not forecast: OSError('no space left')"
-    ]
+    (failed,) = (line for line in said if "not forecast" in line)
+    assert failed == "the end is not forecast: OSError('no space left')"
     assert [end.get("forecast_end_val") for end in ends] == [None] * 3 + [0] * 5
     with pytest.raises(ValueError, match="give rates or total_steps"):
         RunForecaster().evaluated(1, {"val": 2.0}, 1e-3)

@@ -20,14 +20,14 @@ WHOLE = 1e-6
 SHOWN = 12
 # What is counted that is no step.
 OTHER_UNITS = ("tokens", "samples", "epochs")
-# The counter in Lightning's W&B logs; its other loggers write a column epoch beside the steps.
-LIGHTNING = "trainer/global_step"
-# Evaluations so many steps apart do not all come one step early by chance.
-FEWEST_BETWEEN = 5
+# Evaluations more steps apart do not all come one step early by chance.
+FEWEST_BETWEEN = 4
 NO_STEPS = (
     "count optimiser steps; if these are epochs, name the column of the steps, --step COLUMN, or give "
     "--step-unit epochs and --per-epoch N, the steps of an epoch"
 )
+MICRO_BATCHES = "of micro-batches also --step-unit micro-batches --per-step N, those of a step"
+ROUNDED = "if the counts are rounded, write steps into a column, and name it, --step COLUMN"
 # What each size says of what is counted.
 SIZES = {"per_step": "how many {} a step takes", "per_epoch": "how many steps an epoch has"}
 
@@ -122,35 +122,29 @@ class StepAxis:
             for row, (one, two) in zip(self.cells.rows, pairs, strict=True):
                 if None not in (one, two) and as_number(one) != as_number(two):
                     problem = f"two columns could be the step: {best} is {one} and {other} is {two}"
-                    fix = f"say which, --step {best} or --step {other}; where it counts micro-batches, "
-                    fix += "--step-unit micro-batches --per-step N too, N being the gradient accumulation"
+                    fix = f"say which, --step {best} or --step {other}; {MICRO_BATCHES}"
                     raise fail(row.place, problem, fix)
+        others = [n for n in (*found["steps"], *found["calls"]) if n not in found[rank]]
+        besides = f", not by {', '.join(others)}" if others else ""
+        said = f"steps are counted by the column {best!r}{besides}"
         if rank == "calls":
             self._check_calls(best)
             said = f"steps are W&B's {best}: right only if wandb.log was given the step"
-            self.notes.append(f"{self.raw.source}: {said}")
-        elif (others := [*found["steps"], *found["calls"]]) != ["step"]:
-            others = [name for name in others if name not in found[rank]]
-            besides = f", not by {', '.join(others)}" if others else ""
-            said = f"steps are counted by the column {best!r}{besides}"
-            self.notes.append(f"{self.raw.source}: {said}")
+        self.notes.append(f"{self.raw.source}: {said}")
         return best
 
     def _check_calls(self, calls: str) -> None:
         """Refuse W&B's count where it is one of calls: evaluations and training have calls of their own."""
-        counts = (as_number(row.cells.get(calls)) for row in self.raw.rows)
-        known = np.array([count for count in counts if count is not None])
-        by_one = (np.diff(known) == 1).all()
         measured = self.cells.given(self.losses)
         names = [n for n in self.cells.names if naming.measured_unit(n) is None]
-        rate = naming.rate_series(names)
-        trained = self.cells.given([n for n in names if naming.is_loss(n) or n == rate])
-        alone = 1 < measured.sum() < len(known) and not (measured & trained).any()
-        chart = any(name.lower() == "run" for name in self.cells.names)
-        if chart or (by_one and alone):
+        trained = self.cells.given([*filter(naming.is_loss, names), *naming.rate_series(names)])
+        alone = 1 < measured.sum() < len(self.raw.rows) and not (measured & trained).any()
+        # A chart, and the Trainer of Hugging Face, which never gives the step.
+        is_count = not naming.WORDS["counted"].isdisjoint(map(str.lower, self.cells.names))
+        if is_count or alone:
             problem = "it is W&B's own count of calls of wandb.log, and not the trainer's of steps"
-            fix = "export the run with the trainer's counter (train/global_step, a chart's x axis)"
-            fix += f", or say --step {calls} if wandb.log was given the step"
+            fix = f"say --step {calls} if wandb.log was given the step, else export the trainer's counter "
+            fix += "with it (train/global_step, or as x axis of a chart)"
             raise fail(f"{self.raw.source}, column {calls}", problem, fix)
 
     def _counts(self, counter: str) -> Floats:
@@ -201,25 +195,20 @@ class StepAxis:
         if unit == "steps" and self.raw.from_zero:
             self.notes.append(f"{from_zero}; one was added to each")
             return counts + 1.0
-        if unit == "steps" and self._of_lightning(counter, counts[measured & (counts > 0)]):
-            self.notes.append(f"{from_zero}, as Lightning counts them; one was added to each")
+        told = unit == "steps" and self.raw.from_zero is None
+        if told and _one_early(counts[measured & (counts > 0)]):
+            said = "as evaluations one step before each round one tell (Lightning, MaxText)"
+            self.notes.append(f"{from_zero}, {said}; one was added to each")
             # Only an evaluation before the training is truly of step 0.
             return np.where(measured & (counts == 0), 0.0, counts + 1.0)
         return counts / size
-
-    def _of_lightning(self, counter: str, measured: Floats) -> bool:
-        """Whether Lightning counted: what it measures after every 100 steps stands at 99, 199 ..."""
-        known = counter == LIGHTNING or "epoch" in self.cells.names
-        every = measured.min(initial=np.inf) + 1
-        several = np.unique(measured).size > 1 and every >= FEWEST_BETWEEN
-        return bool(known and several and not ((measured + 1) % every).any())
 
     def _whole(self, values: Floats, spacing: float) -> Ints:
         """Return the steps of values whose digits are so far apart; refuse what no run can have."""
         steps = np.rint(np.clip(values, -1e18, 1e18))
         size = self.counting.per_step or self.counting.per_epoch
         per = "--per-step" if self.counting.per_step else "--per-epoch"
-        unit = f"correct {per} {size:g}, or name a column without rounding" if size else NO_STEPS
+        unit = f"correct {per} {size:g}; {ROUNDED}" if size else NO_STEPS
         exact = WHOLE * np.maximum(1.0, np.abs(values))
         off = np.abs(values - steps)
         whole = off <= exact + (0.5 * spacing if spacing < 1.0 else 0.0)
@@ -237,6 +226,14 @@ class StepAxis:
                 f"{self.raw.source}: its counts are rounded; steps are the nearest to them"
             )
         return steps.astype(np.int64)
+
+
+def _one_early(measured: Floats) -> bool:
+    """Whether what is measured after every 100 steps stands at 99, 199 ..., but for the end of the run."""
+    steps = np.unique(measured) + 1
+    every = steps.min(initial=np.inf)
+    even = steps % every == 0
+    return bool(every > FEWEST_BETWEEN and even[:-1].all() and even.sum() > 1)
 
 
 def without_step(cells: Cells) -> list[str]:

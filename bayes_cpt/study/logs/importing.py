@@ -317,9 +317,14 @@ def _found_bases(recipes: Recipes, notes: list[str]) -> dict[str, dict[str, Any]
 
 
 def _called(key: str, domains: Sequence[str]) -> str | None:
-    """Return the validation set in whose name a word says that it is general, or target."""
-    called = [domain for domain in domains if key in re.split(r"[\W_]+", domain.lower())]
-    return key if key in called else called[0] if len(called) == 1 else None
+    """Return the validation set in whose name a word says that it is general, or target.
+
+    Beside the name of another set, wiki, general_medicine may be the target.
+    """
+    called = [[d for d in domains if role in re.split(r"[\W_]+", d.lower())] for role in ROLES]
+    own = called[ROLES.index(key)]
+    sure = len(own) == 1 and (len(domains) == 1 or all(called))
+    return key if key in own else own[0] if sure else None
 
 
 def _third_sets(study: Mapping[str, Any], domains: Sequence[str]) -> list[str]:
@@ -369,17 +374,15 @@ def import_run(
     study, runs = (_table(tables, key) for key in ("study", "runs"))
     known = dict(runs.get(name, {}))
     log = recipe.read()
-    stated = None
-    if known and ((not own and not known.get("lr_log")) or not any(r > 0 for _, r in log.rates)):
-        # It was written by hand, or another log of the run has the learning rates.
-        with warnings.catch_warnings():
-            # What is suspicious is said of the study as it becomes.
-            warnings.simplefilter("ignore", StudyWarning)
-            stated = read_study(folder).run(name).schedule
+    with warnings.catch_warnings():
+        # What is suspicious is said of the study as it becomes.
+        warnings.simplefilter("ignore", StudyWarning)
+        earlier = read_study(folder).run(name).schedule if known else None
+    # It was written by hand, or another log of the run has the learning rates.
+    by_hand = (not own and not known.get("lr_log")) or not any(rate > 0 for _, rate in log.rates)
+    stated = earlier if by_hand else None
     keys = {key: known[key] for key in (*RUN_KEYS, "targets") if key in known}
-    # The log of a run that the study has may have lost its first part.
-    own_start = recipe.changed(start=recipe.before) if known else recipe
-    logged = logged_run(name, log, own_start, keys, list(tables.get("bases", {})), stated)
+    logged = logged_run(name, log, recipe, keys, list(tables.get("bases", {})), stated, earlier)
     notes = list(logged.notes)
     found = _new_sets(study, sets or {}, log.domains, notes)
     if found:
@@ -439,10 +442,10 @@ def _merged(
     differ = sorted(key for key in both if abs(new[key] - old[key]) > SAME_VALUE * new[key])
     if differ and overlap == "refuse":
         (step, domain), other = differ[0], old[differ[0]]
-        problem = f"the study has {other:g} there, the log {new[differ[0]]:g}"
-        problem += f" ({len(differ)} points differ)"
-        fix = "give --overlap last for the log's, first for the study's; a log of another "
-        fix += "validation set needs its own --loss SERIES=SET"
+        problem = (
+            f"the study has {other:g}, the log {new[differ[0]]:g} ({len(differ)} points differ)"
+        )
+        fix = "give --overlap last for the log's, first for the study's; of another set --loss SERIES=SET"
         raise fail(f"run {name}, step {step}, domain {domain}", problem, fix)
     if gone := [key for key in old if key not in new and key[1] in log.domains]:
         notes.append(f"run {name}: {len(gone)} losses that the log has no more were kept")

@@ -37,7 +37,12 @@ def words(series: str) -> list[str]:
     >>> words("eval/c4_en-validation/CrossEntropyLoss"), words("Val loss (bits/token)")
     (['eval', 'c4', 'en', 'validation', 'crossentropyloss'], ['val', 'loss', 'bits', 'token'])
     """
-    return [word for word in re.split(rf"[\s/{SIGNS}]+", series.lower()) if word]
+    return [word for word in re.split(rf"[\s/{SIGNS}]+", joined(series).lower()) if word]
+
+
+def joined(series: str) -> str:
+    """Return a name whose words of two parts, as in val_cross_entropy, are one."""
+    return PATTERNS["two_parts"].sub(r"\1\2", series)
 
 
 def count_of(series: str) -> str | None:
@@ -94,7 +99,7 @@ def measured_unit(series: str) -> str | None:
 
     Examples
     --------
-    >>> measured_unit("eval_code_loss"), measured_unit("val/ppl"), measured_unit("train/loss")
+    >>> measured_unit("held_out_cross_entropy"), measured_unit("val/ppl"), measured_unit("train/loss")
     ('nats', 'perplexity', None)
     >>> measured_unit("eval/c4/bpb"), measured_unit("val/nll_per_char")
     ('per byte, character or word', 'per byte, character or word')
@@ -103,7 +108,7 @@ def measured_unit(series: str) -> str | None:
     # Composer calls the losses of its evaluations metrics/SET/LanguageCrossEntropy.
     composer = parts[:1] == ["metrics"] and WORDS["training"].isdisjoint(parts)
     held_out = composer or not WORDS["held_out"].isdisjoint(parts)
-    if not held_out or PATTERNS["no_set"].search(series):
+    if not held_out or PATTERNS["no_set"].search(joined(series)):
         return None
     if PATTERNS["per_byte"].search(series) and is_loss(series):
         return OF_A_BYTE
@@ -125,7 +130,7 @@ def domain_of(series: str) -> str:
         # The trainer's own prefix, as in train/val_loss.
         left = left | WORDS["training"] & {first}
     kept = []
-    for part in re.split(r"[/\s]+", series):
+    for part in re.split(r"[/\s]+", joined(series)):
         own = [word for word in re.split(rf"[{SIGNS}]+", part) if word.lower() not in left]
         if own:
             kept.append("_".join(own))
@@ -133,10 +138,10 @@ def domain_of(series: str) -> str:
     return f"val{name}" if name.isdigit() else name
 
 
-def rate_series(names: Sequence[str]) -> str | None:
-    """Return which of some series is the learning rate, None where none is called so."""
+def rate_series(names: Sequence[str]) -> list[str]:
+    """Return which of some series are learning rates by their names, the likeliest first."""
     by_case = {name.lower(): name for name in reversed(names)}
-    known = (by_case[name] for name in NAMES["rates"] if name in by_case)
+    known = [by_case[name] for name in NAMES["rates"] if name in by_case]
     rate, no_rate = PATTERNS["rate"], PATTERNS["no_rate"]
     called = (name for name in names if rate.search(name) and not no_rate.search(name))
-    return next(known, None) or next(called, None)
+    return list(dict.fromkeys((*known, *called)))

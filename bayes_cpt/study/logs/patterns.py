@@ -31,6 +31,8 @@ PAIR = re.compile(rf"([\w./()-]+)\s*[:=]\s*({NUMBER})")
 WHOLE_NUMBER = re.compile(r"\d+(?:\.\d+)?(?:[eE][-+]?\d+)?")
 # A validation loss in a line in lower case, whatever program wrote it.
 TELLS_LOSS = re.compile(rf"\b(?:val|eval|test)\w*[ _/-]loss\b[^,;|]*?[ :=]\s*{NUMBER}")
+# Any loss in such a line.
+A_LOSS = re.compile(rf"loss[ :=]+{NUMBER}")
 STEP, NEXT_STEP, TOTAL, MICRO = "step", "next_step", "total", "micro"
 # What to do about a log of no known program.
 BY_PATTERN = (
@@ -59,7 +61,7 @@ class Format(Strict):
     lines: tuple[Expression, ...]
     endings: tuple[str, ...] = ()
     program: str = "the pattern"
-    from_zero: bool = False
+    from_zero: bool | None = None
     carries: bool = False
     left_out: dict[Expression, str] = Field(default_factory=dict)
     instead: str = ""
@@ -78,7 +80,7 @@ class Format(Strict):
                 raise fail(f"--pattern {pattern!r}", "it has no {name} for a number", fix)
             pieces = [re.escape(piece.strip()) for piece in re.split(r"\.\.\.|…", pattern)]
             text = ".*?".join(re.sub(r"(?:\\ )+", r"\\s+", piece) for piece in pieces)
-            lines.append(text.replace(r"\{", "{").replace(r"\}", "}"))
+            lines.append(text.replace(r"\{", r"\s*{").replace(r"\}", "}"))
         if not any(f"{{{name}}}" in line for line in lines for name in (STEP, NEXT_STEP)):
             raise fail("--pattern", "none has the {step}", "give one more, --pattern 'step {step}'")
         return checked(cls, {"lines": lines}, f"--pattern {', '.join(patterns)}", FIX)
@@ -92,7 +94,8 @@ class Format(Strict):
 def formats() -> dict[str, Format]:
     """Return the known formats by the names of their kinds."""
     text = (files("bayes_cpt.study.logs") / "formats.toml").read_text(encoding="utf-8")
-    return {kind: checked(Format, table, kind, FIX) for kind, table in tomllib.loads(text).items()}
+    tables = {kind: {"from_zero": False, **own} for kind, own in tomllib.loads(text).items()}
+    return {kind: checked(Format, table, kind, FIX) for kind, table in tables.items()}
 
 
 def text_kinds() -> tuple[str, ...]:
@@ -160,9 +163,10 @@ def _read_lines(log: RawLog, lines: Sequence[str], form: Format) -> None:
                 own = name.removeprefix("val_")
                 cells[f"{measured}_{own}" if trained else f"{measured}_val_{own}"] = cells.pop(name)
         lower = text.lower()
-        told = len(TELLS_LOSS.findall(lower)) if "val" in lower or "test" in lower else 0
-        if told > sum("val" in name for name in cells):
-            what = f"lines tell a validation loss not as {form.program} does; those losses"
+        measured = any(map(naming.measured_unit, cells))
+        told = len((A_LOSS if measured else TELLS_LOSS).findall(lower)) if "loss" in lower else 0
+        if told > sum(naming.is_loss(name) if measured else "val" in name for name in cells):
+            what = f"lines tell a validation loss not as {form.program} does (--pattern can); those losses"
             aside.setdefault(what, []).append(number)
         if match is None:
             continue

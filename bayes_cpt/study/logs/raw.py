@@ -82,7 +82,8 @@ class RawLog:
     rows: list[Row] = field(default_factory=list)
     # The series in which its format counts steps, empty where that is not settled
     counter: str = ""
-    from_zero: bool = False  # whether the first step is called 0
+    # Whether the first step is called 0; None where the evaluations are to tell
+    from_zero: bool | None = None
     # Whether its format repeats the last validation loss on each line until there is a new one
     carries: bool = False
     # Whether a second evaluation at a step can only be of another checkpoint, as the job logs all else

@@ -16,7 +16,7 @@ import numpy as np
 from bayes_cpt.checks import unknown
 from bayes_cpt.errors import StudyError
 from bayes_cpt.study.logs import raw
-from bayes_cpt.study.logs.naming import FAIRSEQ, LABELS, NAMES, count_of
+from bayes_cpt.study.logs.naming import FAIRSEQ, LABELS, NAMES, WORDS, count_of, words
 from bayes_cpt.study.logs.patterns import Format, formats, read_text, text_kinds, unknown_format
 from bayes_cpt.study.logs.raw import Cells, RawLog, Row, as_number, empty, fail
 from bayes_cpt.study.tables import csv_lines, read_table, separator_of
@@ -36,6 +36,8 @@ EVENTS = "*tfevents*"
 FOLDERS = {"hf": STATE, "tensorboard": EVENTS}
 # Enough of a text to see what program wrote it.
 SNIFFED = 200_000
+# Rows that show whether a column says of which data a loss is.
+LOOKED_AT = 1000
 # Lines of an object at most.
 LONGEST_OBJECT = 200
 
@@ -90,15 +92,14 @@ def kind_of(path: Path) -> str:
             raise fail(str(path), f"this is {form.program}", form.instead)
     if "tfevents" in path.name:
         return "tensorboard"
-    if plain.name == STATE or plain.suffix == ".json":
-        return "hf" if b'"log_history"' in raw.content_of(path)[:SNIFFED] else "table"
+    content = raw.content_of(path)[:SNIFFED]
+    if content.lstrip().startswith(b"{") and b'"log_history"' in content:
+        return "hf"
     if plain.suffix in TABLE_SUFFIXES:
         return "table"
     text = raw.printed_text(path)[:SNIFFED]
     if not text.strip():
         raise fail(str(path), "it is empty", "log at least one evaluation before importing")
-    if text.lstrip().startswith("{") and '"log_history"' in text:
-        return "hf"
     lines = text.replace("\r", "\n").splitlines()
     counts = {kind: sum(map(form.counts, lines)) for kind, form in formats().items()}
     best = max(counts, key=lambda kind: counts[kind])
@@ -135,8 +136,11 @@ def _table(path: Path) -> RawLog:
 
 def _widen(log: RawLog, path: Path) -> None:
     """Give a series its name where it stands in a cell, or in the name of the file or of the column."""
-    names = Cells(log.rows).names
+    names, first = Cells(log.rows).names, Cells(log.rows[:LOOKED_AT])
     by_case = {name.lower(): name for name in names}
+    texts = {name: {str(own).lower() for own in first.column(name)} - {"none"} for name in names}
+    parts = WORDS["held_out"] | WORDS["training"]
+    of_parts = [name.lower() for name, own in texts.items() if own and own <= parts]
 
     def named(value: str, label: str, called: str) -> Iterator[Row]:
         for row in log.rows:
@@ -146,9 +150,10 @@ def _widen(log: RawLog, path: Path) -> None:
             yield row if empty(own) else row._replace(cells=cells)
 
     for table in LABELS:
+        labels = [*table["labels"], *(of_parts if table["end"] == "_loss" else ())]
         value, label = (
-            next((by_case[key] for key in table[keys] if key in by_case), None)
-            for keys in ("values", "labels")
+            next((by_case[key] for key in keys if key in by_case), None)
+            for keys in (table["values"], labels)
         )
         if value is not None and label is not None:
             log.rows = list(named(value, label, f"{{}}{table['end']}"))
@@ -374,7 +379,7 @@ def _huggingface(path: Path) -> RawLog:
         file = Path(newest.source).relative_to(path)
         said = f"of {len(states)} states the newest is {file}, at step {_last_step(newest):g}"
         newest.notes.append(f"{path}: {said}; it was read")
-    return replace(newest, source=str(path), counter="step", trains_between=True)
+    return replace(newest, source=str(path), counter="step", from_zero=False, trains_between=True)
 
 
 def _state(file: Path) -> RawLog:
@@ -423,10 +428,14 @@ def _tensorboard(path: Path) -> RawLog:
         names = {name.removeprefix(below) for name in every}
         series[below] = series.get(below, set()) | names
     for one, other in combinations(series, 2):
-        if len(series[one] & series[other]) > 1:
-            both = f"the folders {one or '.'} and {other or '.'} have the same series"
+        both = series[one] & series[other]
+        # A figure's folders are called after it, others after what was measured.
+        of_figure = {name for name in both if Path(one).name.startswith(name.replace("/", "_"))}
+        held_out = WORDS["held_out"].intersection(words(f"{one}/{other}"))
+        if len(both) > 1 or (both > of_figure and not held_out):
+            said = f"the folders {one or '.'} and {other or '.'} have the same series"
             fix = "name one of these folders, or those of one resumed job in their order"
-            raise fail(str(path), f"{both}: they are of two runs", fix)
+            raise fail(str(path), f"{said}: they are of two runs", fix)
     if len(files) > 1:
         log.notes.append(f"{path}: {len(files)} event files were read, in the order of their names")
     return log

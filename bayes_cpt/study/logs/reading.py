@@ -24,7 +24,6 @@ from bayes_cpt.study.logs.raw import (
     Row,
     Stated,
     as_number,
-    empty,
     fail,
     numbers,
     says_empty,
@@ -37,10 +36,18 @@ from bayes_cpt.study.validation import UNIFORM_GUESS
 SAME_VALUE = 1e-6
 # Several losses of so many significant digits are equal only where one was carried along.
 PRECISE = 5
+# Losses of so few digits are equal by chance.
+FEW_DIGITS = 3
 # So many blocks of rows in which a precise loss stays the same are no chance.
 FEWEST_BLOCKS = 4
+# A job that is resumed does not go back to so small a share of what it did.
+NEAR_START = 0.1
 # So many steps may have a second evaluation, of another checkpoint.
 MOST_AGAIN = 2
+BEST_AGAIN = "as when the best one is evaluated at the end (load_best_model_at_end)"
+NO_SETS = (
+    "against another axis, smoothed, a best, spread, sum, part or task, by the names; left out"
+)
 WHICH_RUN = "say which one, --row-run NAME; take the column out if they are of one job"
 # One text or several.
 type Texts = Annotated[
@@ -206,12 +213,16 @@ class _Cleaning:
             if any(after < end for (_, end), (after, _) in pairwise(spans)):
                 raise self._several(column)
             if len(own) > 1:
-                self._say(
-                    f"{self._of_runs(column)}, by {column}, one after the other: taken as one job"
-                )
+                said = f"{self._of_runs(column)}, by {column}, one after the other"
+                self._say(f"{said}: taken as one job")
 
     def _naming_runs(self) -> list[str]:
-        return [name for name in self.cells.names if name.lower() in naming.NAMES["runs"]]
+        """Return the columns that say of which run a row is."""
+        called = (
+            n for n in self.cells.names if not naming.WORDS["run"].isdisjoint(naming.words(n))
+        )
+        texts = [own for own in called if not any(map(as_number, self.cells.column(own)))]
+        return [n for n in self.cells.names if n.lower() in naming.NAMES["runs"] or n in texts]
 
     def _texts(self, column: str) -> list[str]:
         return list(map(str, self.cells.column(column)))
@@ -260,20 +271,17 @@ class _Cleaning:
         if not domains:
             others = [n for n in names if naming.count_of(n) not in ("own", "steps", "calls")]
             there = ", ".join(others[:SHOWN]) or "none"
-            problem = f"no series is called a validation loss; there are {there}"
+            said = [f"no series is called a validation loss; there are {there}", *self.notes]
             fix = "say which are, --loss SERIES=SET for each (a training loss is not one)"
-            raise fail(self.raw.source, problem, fix)
+            raise fail(self.raw.source, "; ".join(said), fix)
         if len(set(domains.values())) < len(domains):
             problem = f"two series are of one validation set: {', '.join(domains)}"
             raise fail(self.raw.source, problem, "say which are meant, --loss SERIES=SET for each")
         said = ", ".join(f"{series} is {domain}" for series, domain in domains.items())
         self._say(f"validation sets by the names of the series: {said}")
-        no_set = naming.PATTERNS["no_set"]
-        if other := [name for name in filter(naming.is_loss, names) if no_set.search(name)]:
-            self._say(
-                f"{', '.join(other[:SHOWN])}: against another axis, smoothed, the best so far, a spread, a "
-                "sum or a part of a loss, or of a task, by the names; left out"
-            )
+        no_set = naming.PATTERNS["no_set"].search
+        if other := [own for own in filter(naming.is_loss, names) if no_set(naming.joined(own))]:
+            self._say(f"{', '.join(other[:SHOWN])}: {NO_SETS}")
         if left := [name for name in units if naming.domain_of(name) not in domains.values()]:
             shown = ", ".join(left[:SHOWN])
             self._say(f"{shown}: sets that were measured in {units[left[0]]}; left out")
@@ -283,11 +291,10 @@ class _Cleaning:
         if self.reading.rate is not None:
             self._check_known([self.reading.rate])
             return self.reading.rate
-        series = naming.rate_series(self.cells.names)
+        series, *others = naming.rate_series(self.cells.names) or [None]
         if series is not None:
-            other = naming.rate_series([name for name in self.cells.names if name != series])
-            said = f"the learning rate is the series {series}"
-            self._say(f"{said}, not {other}" if other else said)
+            besides = f", not {', '.join(others[:SHOWN])} (--rate)" if others else ""
+            self._say(f"the learning rate is the series {series}{besides}")
         return series
 
     def _unit(self, chosen: Iterable[str]) -> str:
@@ -300,10 +307,8 @@ class _Cleaning:
             said = naming.measured_unit(f"val_{series}")
             fix = f"give --unit {said} to convert it, or --loss SERIES=SET with a loss"
             if said == naming.OF_A_BYTE:
-                fix = (
-                    "make a table in which it is multiplied by the bytes (characters, words) of a token, "
-                    f"bits also by {math.log(2):.4f}; or say that it is per token, --unit nats (bits ...)"
-                )
+                fix = "make a table in which it is multiplied by the bytes (characters, words) of a token, "
+                fix += f"bits also by {math.log(2):.4f}; of what is per token give --unit nats (bits ...)"
             if said not in (None, "nats"):
                 problem = f"by its name it is {said}, and a study has nats/token"
                 raise fail(f"{self.raw.source}, series {series}", problem, fix)
@@ -357,10 +362,10 @@ class _Cleaning:
         """Return measurements once each: a value that is carried along from row to row is no new one."""
         blocks = [list(block) for _, block in groupby(points, key=lambda point: point.value)]
         rows = [len({point.step for point in block}) for block in blocks]
-        often = len(blocks) > 2 or any(map(_trains_on, blocks[:1]))
-        often &= all(times > 1 for times in rows[:-1])
         # A log may begin within a block.
         digits = max((digits_of(block[0].value) for block in blocks[1:-1]), default=0)
+        often = digits > FEW_DIGITS or any(map(_trains_on, blocks[:1]))
+        often &= all(times > 1 for times in rows[:-1])
         often |= len(blocks) > FEWEST_BLOCKS and digits >= PRECISE and min(rows[1:-1]) > 1
         kept: list[_Point] = []
         for block, times in zip(blocks, rows, strict=True):
@@ -388,17 +393,19 @@ class _Cleaning:
         }
         kept: dict[int, _Point] = {}
         count: Counter[str] = Counter()
-        newest, last = -1, -math.inf
+        last = -math.inf
         # One checkpoint may be evaluated again, at the end, and not many.
         pairs = pairwise(points)
         twice = sum(a.step == b.step and not _same(a.value, b.value) for a, b in pairs) > MOST_AGAIN
         first = points[0].step if points else 0
-        resumed, anew = "", False
+        end = max((point.step for point in points), default=0)
+        resumed, anew, since = "", False, 0
         for point in points:
             step, before = point.step, kept.get(point.step)
+            since += 1
             if step < last:
                 resumed = resumed or point.row.place
-                anew = step <= first
+                anew, since = step <= first + NEAR_START * (last - first), 1
             last = step
             if step < 0:
                 count["before"] += 1
@@ -411,76 +418,53 @@ class _Cleaning:
                     return []
             elif before is None:
                 kept[step] = point
-                newest = max(newest, step)
             elif _same(point.value, before.value):
                 count["repeat"] += 1
-            elif (column := self._telling(before.row, point.row)) is None and (
-                step == newest and not twice and (again := self._of_another(point, kept, resumed))
+            elif (
+                step == max(kept)
+                and not twice
+                and (again := self._of_another(point, kept, bool(resumed) or step < end))
             ):
-                self.notes.append(
-                    f"{point.row.place}: the second evaluation of step {step} is {again}, as when the "
-                    "best one is evaluated at the end (load_best_model_at_end): the first is the run's"
-                )
-            elif column is None and resumed and not anew:
+                said_of_it = f"{point.row.place}: the second evaluation of step {step} is {again}"
+                self.notes.append(f"{said_of_it}, {BEST_AGAIN}: the first is the run's")
+            # A job that goes on from its last checkpoint may evaluate that first.
+            elif (resumed and not anew) or (self.raw.trains_between and not twice and step < end):
                 count["resumed"] += 1
                 kept[step] = point
-            elif column is None and overlap != "refuse":
+            elif overlap != "refuse":
                 count["chosen"] += 1
                 kept[step] = point if overlap == "last" else before
             else:
                 problem = f"the value of the {what} is {point.value:g} at step {step}"
                 problem += f", but {before.value:g} in {before.row.place}"
-                self.check.add(point.row.place, *self._two_values(problem, column, anew))
+                self.check.add(point.row.place, *_two_values(problem, anew))
                 return []
-        if resumed:
-            twice = count["resumed"] + count["repeat"] + count["chosen"] > 0
+        twice = count["resumed"] + count["repeat"] + count["chosen"] > 0
+        if anew and since > MOST_AGAIN and not twice and overlap == "refuse":
+            problem = f"the {what} go back to the start of the run, to other steps"
+            self.check.add(resumed, *_two_values(problem, anew))
+        elif resumed:
             said_of_it = "the job was resumed" if twice else "rows are not in the order of steps"
             self.notes.append(f"{resumed}: the steps of the {what} fall here: {said_of_it}")
         self.notes += [f"{what}: {said[key].format(number)}" for key, number in count.items()]
         return [kept[step] for step in sorted(kept)]
 
-    def _telling(self, one: Row, other: Row) -> str | None:
-        """Return the column that tells two rows apart as those of different runs."""
-        for column in self.cells.names:
-            cells = [row.cells.get(column) for row in (one, other)]
-            told = cells[0] != cells[1] and not any(map(empty, cells))
-            texts = all(as_number(cell) is None for cell in cells)
-            of_run = texts and not naming.WORDS["run"].isdisjoint(naming.words(column))
-            if told and (of_run or column.lower() in naming.NAMES["runs"]):
-                return column
-        return None
-
-    def _of_another(self, point: _Point, kept: Mapping[int, _Point], resumed: str) -> str | None:
+    def _of_another(self, point: _Point, kept: Mapping[int, _Point], goes_on: bool) -> str | None:
         """Return of which checkpoint the second evaluation of the newest step is, None if of its own."""
         for other in kept.values():
             if other.step < point.step and _same(point.value, other.value):
                 return f"that of step {other.step} again"
-        return "of another checkpoint" if self.raw.trains_between and not resumed else None
-
-    def _two_values(self, problem: str, by: str | None, anew: bool) -> tuple[str, str]:
-        """Return the problem of two values at a step: several runs where the log shows it, or one twice."""
-        if by is not None:
-            return f"{problem}: by the column {by} {self._of_runs(by)}", WHICH_RUN
-        if anew:
-            fix = "keep to one run, or give --overlap last if the job was started anew; import a "
-            fix += "log for each set, with its own --loss SERIES=SET"
-            both = "it is the log of two runs, or of two validation sets of one"
-            return f"{problem}: the steps begin again, so {both}", fix
-        fix = "give --overlap first if the last is an evaluation of another checkpoint, such as the best "
-        fix += "one (load_best_model_at_end), --overlap last to keep what a restarted job logged; of two "
-        fix += "validation sets under one name give each its own"
-        return problem, fix
+        again = "of another checkpoint, or of the same one again"
+        return again if self.raw.trains_between and not goes_on else None
 
     # What the log states of its job.
 
     def _stated(self, steps: Ints, tokens: Iterable[str]) -> Stated:
         stated = dict(self.raw.stated)
-        lengths = (own for own in self.cells.names if own.lower() in naming.NAMES["lengths"])
-        for name in lengths:
+        for name in (own for own in self.cells.names if own.lower() in naming.NAMES["lengths"]):
             known = [n for n in map(as_number, self.cells.column(name)) if n and 1 <= n < math.inf]
             stated = {"steps": int(known[-1]), **stated} if known else stated
-        if "steps" in stated:
-            stated["steps"] -= self.reading.before
+        stated |= {"steps": stated["steps"] - self.reading.before} if "steps" in stated else {}
         for name in tokens:
             counts, *_ = numbers(self.cells.column(name), self.cells.rows, whole=True)
             done = zip(counts, steps + self.reading.before, strict=True)
@@ -511,6 +495,18 @@ IN_NATS: dict[str, Callable[[float], float]] = {
 
 def _same(value: float, other: float) -> bool:
     return abs(value - other) <= SAME_VALUE * abs(value)
+
+
+def _two_values(problem: str, anew: bool) -> tuple[str, str]:
+    """Return the problem of two values at a step: several runs where the log shows it, or one twice."""
+    if anew:
+        fix = "keep to one run, or give --overlap last if the job was started anew; import a log "
+        fix += "for each set, with its own --loss SERIES=SET"
+        both = "it is the log of two runs, or of two validation sets of one"
+        return f"{problem}: the steps begin again, so {both}", fix
+    fix = f"give --overlap first if the last is of another checkpoint, {BEST_AGAIN}, --overlap last of a "
+    fix += "restarted job; of two validation sets under one name give each its own; of several runs choose "
+    return problem, f"{fix}one by its name in a column, --row-run NAME"
 
 
 def _trains_on(block: Sequence[_Point]) -> bool:

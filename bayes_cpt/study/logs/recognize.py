@@ -34,8 +34,8 @@ PRINTED = 1.5
 NEARLY, ROUNDS = 3.0, 12
 # A rate of so many digits is one that somebody chose.
 ROUND = 2
-# A cosine that rises is a warm-up only if so many points say so: few are a line's too.
-RISING_POINTS = 5
+# So many points that rise as a cosine, or stay the same, are no chance: fewer are a line's too.
+FEW_POINTS = 5
 # A geometric course is a straight one in logarithms.
 COURSES = {"exponential": "linear"}
 # Of longer logs so many points are looked at; the schedule is checked against all.
@@ -248,9 +248,8 @@ def _pieces(logged: _Logged, first: int, before: _Piece | None) -> list[_Piece] 
         if not candidates or len(pieces) == MOST_PIECES:
             return None
         best = max(candidates, key=partial(_rank, logged, before))
-        if before is None:
-            best = _with_round_peak(logged, best)
-        else:
+        best = _begun(logged, before, best)
+        if before is not None:
             pieces[-1] = before.ended(best.start)
         pieces.append(best)
         first = best.last
@@ -272,22 +271,32 @@ def _rank(logged: _Logged, before: _Piece | None, piece: _Piece) -> tuple[int, b
     """Return how good a piece is: long, going on from the one before, and near what is logged."""
     join = _join(logged, piece.first, piece.start, before)
     joins = join is not None and abs(join[0] - piece.start_rate) <= join[1]
-    return piece.last, joins, -round(piece.misfit, 3)
+    points = piece.last - piece.first
+    # Any course that hardly moves reaches a little beyond a stretch that stays the same.
+    same = piece.shape == "constant" and points >= FEW_POINTS
+    return points * (1 + same), joins, -round(piece.misfit, 3)
 
 
-def _with_round_peak(logged: _Logged, piece: _Piece) -> _Piece:
-    """Return a first line that may begin at any step before its first point from the roundest rate.
+def _begun(logged: _Logged, before: _Piece | None, piece: _Piece) -> _Piece:
+    """Return a line from the step where it probably begins, at or before its first point.
 
-    A linear decay whose first logged rate is past its peak would else begin at step 0, and higher.
+    After a constant, as which its first points are printed, that is where the two meet. A first line that
+    falls is past its peak, and would begin at step 0 and higher: it is taken from the roundest rate.
     """
-    if piece.shape not in ("linear", "exponential") or piece.end_rate >= piece.start_rate:
+    if piece.shape not in ("linear", "exponential"):
         return piece
-    peak, tolerance = float(logged.rates.max()), float(logged.tolerance.max())
     starts = range(min(int(logged.steps[piece.first]), MOST_BREAKS) + 1)
+    if before is not None:
+        starts = range(piece.start, max(before.start, piece.start - MOST_BREAKS), -1)
     cut = [replace(piece, start=start, start_rate=piece.rate_at(start)) for start in starts]
+    if before is not None:
+        meet = min(cut, key=lambda part: abs(part.start_rate - before.end_rate))
+        return meet if before.shape == "constant" else piece
+    peak, tolerance = float(logged.rates.max()), float(logged.tolerance.max())
     lengths = [digits_of(_rounded(part.start_rate, peak, tolerance)) for part in cut]
     best = min(starts, key=lambda start: (lengths[start], start))
-    return cut[best] if lengths[best] <= ROUND and lengths[best] < lengths[0] - 1 else piece
+    rounder = lengths[best] <= ROUND and lengths[best] < lengths[0] - 1
+    return cut[best] if rounder and piece.end_rate < piece.start_rate else piece
 
 
 def _starts(logged: _Logged, first: int, before: _Piece | None) -> range:
@@ -301,11 +310,11 @@ def _starts(logged: _Logged, first: int, before: _Piece | None) -> range:
 
 def _lines(logged: _Logged, first: int, starts: range, before: _Piece | None) -> Iterator[_Piece]:
     """Yield what each shape but a cosine explains from a point on, by the step after which it begins."""
-    steps, rates, tolerance = logged.steps, logged.rates, logged.tolerance
-    widest = np.maximum.accumulate(tolerance[first:])
-    moves = np.maximum.accumulate(rates[first:]) - np.minimum.accumulate(rates[first:]) > widest
-    level = first + (int(np.argmax(moves)) or moves.size)
+    steps, rates = logged.steps, logged.rates
     rate = float(rates[first])
+    # What stays the same is printed the same, however few its digits.
+    moves = np.abs(rates[first:] - rate) > TOLERANCE * rates.max()
+    level = first + (int(np.argmax(moves)) or moves.size)
 
     def line(shape: str, start: int, join: _Join, last: int) -> _Piece:
         return _fitted(shape, logged, first, last, start, int(steps[last - 1]), join)
@@ -332,10 +341,14 @@ def _cosines(logged: _Logged, first: int, starts: range, before: _Piece | None) 
     def ended(start: int, low: int, high: int) -> _Piece:
         return _least(partial(fitted, start), range(max(low, start + 1), high + 1))
 
+    if before is not None and before.shape == "constant":
+        # It begins so flat that its first points are within the tolerance of what was before.
+        flat = (logged.tolerance[first] / logged.rates.max()) ** 0.5 * (logged.total - starts.start)
+        starts = range(max(before.start + 1, starts.start - int(flat)), starts.stop)
     for low, high in _cosine_ends(logged, first):
         if begins := starts[: max(high - starts.start, 0)]:
             piece = _least(partial(ended, low=low, high=high), begins)
-            few = piece.end_rate > piece.start_rate and piece.last - first < RISING_POINTS
+            few = piece.end_rate > piece.start_rate and piece.last - first < FEW_POINTS
             if not few and _explains(piece, logged, _join(logged, first, piece.start, before)):
                 yield piece
                 return

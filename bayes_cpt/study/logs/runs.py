@@ -8,7 +8,7 @@ each validation set: then it has several recipes.
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +28,6 @@ from bayes_cpt.study.schedules import Schedule
 # from 0 is one step off.
 SAME_RATE = 1e-3
 NO_BASE = "--pt RUN and its log, --open-base NAME, or [bases.NAME] in --answers FILE"
-# By what share the tokens of a step may differ from the plan's.
-SAME_BATCH = 0.02
 # A log of a run that began at 0 begins within so many of its first intervals, or by that share of the run.
 FIRST_INTERVALS, FIRST_SHARE = 3, 0.05
 
@@ -111,14 +109,11 @@ def _log_of_each_set(name: str, recipes: list[Recipe]) -> tuple[list[Recipe], Lo
         problem = f"two logs have losses of the validation set {', '.join(twice)!r}"
         fix = "say of which set each is, with losses = { SERIES = SET } in its table of --answers"
         raise fail(f"run {name}, {logs[-1].source}", problem, fix)
-    stated: dict[str, Any] = {}
-    for log in reversed(logs):
-        stated |= {key: value for key, value in asdict(log.stated).items() if value is not None}
     return recipes, replace(
         logs[0],
         losses=tuple(row for log in logs for row in log.losses),
         rates=next((log.rates for log in logs if log.rates), ()),
-        stated=Stated(**stated),
+        stated=next((log.stated for log in logs if log.stated != Stated()), Stated()),
         notes=tuple(dict.fromkeys(note for log in logs for note in log.notes)),
     )
 
@@ -130,6 +125,7 @@ def logged_run(
     known: Mapping[str, Any],
     bases: Sequence[str],
     stated: Schedule | None = None,
+    earlier: Schedule | None = None,
 ) -> LoggedRun:
     """Return the run that a log is of.
 
@@ -141,6 +137,8 @@ def logged_run(
         Names of the bases of the study.
     stated : Schedule, optional
         What study.toml has, for a log without learning rates or to check them.
+    earlier : Schedule, optional
+        What was read when the log still had its first part.
     """
     notes = list(log.notes)
     place = f"run {name}"
@@ -165,8 +163,8 @@ def logged_run(
         stated = check.run(f"{place}, --schedule", Schedule.from_toml, recipe.schedule)
     check.raise_problems()
     if stated is None:
-        schedule = _logged_schedule(place, log, recipe, notes)
-    elif (wrong := _differing_rate(log, stated)) is not None:
+        schedule = _logged_schedule(place, log, recipe, notes, earlier)
+    elif (wrong := differing_rate(log, stated)) is not None:
         step, rate, planned = wrong
         problem = f"the logged learning rate is {rate:g}, and {planned:g} by the stated schedule"
         fix = "correct the schedule in study.toml, or take it out and let it be read from the log"
@@ -182,10 +180,17 @@ def logged_run(
     return LoggedRun(Run(name, schedule=schedule, **keys), losses, tuple(dict.fromkeys(notes)))
 
 
-def _logged_schedule(place: str, log: Log, recipe: Recipe, notes: list[str]) -> Schedule:
+def _logged_schedule(
+    place: str, log: Log, recipe: Recipe, notes: list[str], earlier: Schedule | None
+) -> Schedule:
     """Return the schedule that the learning rates of a log follow."""
-    if recipe.start is None:
-        _check_start(log)
+    rates = list(log.rates)
+    if recipe.start is None and (late := _late_start(log)):
+        if earlier is None:
+            raise late
+        before = earlier.learning_rates()[: min([step for step, _ in rates], default=1) - 1]
+        rates[:0] = enumerate(before.tolist(), start=1)
+        notes.append(f"{place}: its first part is gone from the log; the study has it")
     if recipe.total_steps is not None and recipe.total_steps < max(log.last_step, 1):
         problem = f"the log goes on to step {log.last_step}"
         fix = "give the steps of the whole run, those of the log among them"
@@ -203,26 +208,25 @@ def _logged_schedule(place: str, log: Log, recipe: Recipe, notes: list[str]) -> 
         notes.append(f"{place}: {said}")
     elif announced != log.last_step:
         notes.append(f"{place}: {announced} steps were announced, the log has {log.last_step}")
-    steps, rates = zip(*log.rates, strict=True)
-    recognized = recognize(steps, rates, total, name=place)
+    recognized = recognize(*zip(*rates, strict=True), total, name=place)
     notes += recognized.notes
     return recognized.schedule
 
 
-def _check_start(log: Log) -> None:
-    """Refuse a log that begins so far above step 0 that its counter may go on from earlier training."""
+def _late_start(log: Log) -> StudyError | None:
+    """Return what to say of a log that begins so far above step 0 that it may be of no whole run."""
     steps = np.unique([int(row[0]) for row in (*log.losses, *log.rates)]).tolist()
     first = min(steps, default=0)
     apart = max(np.diff(steps[: 2 * FIRST_INTERVALS]).tolist(), default=first)
-    if first > max(FIRST_INTERVALS * apart, FIRST_SHARE * log.last_step):
-        problem = f"this is its first step, and it has one every {apart} steps: either its counter goes on "
-        problem += "from earlier training, or its first part is missing"
-        fix = "give --start STEP, the step of the counter at which the run began; if the run began at 0, "
-        fix += "give the log of its first part too, or --start 0"
-        raise fail(f"{log.source}, step {first}", problem, fix)
+    if first <= max(FIRST_INTERVALS * apart, FIRST_SHARE * log.last_step):
+        return None
+    problem = f"its first step, of one every {apart} steps: its counter goes on from other training"
+    problem += ", or its first part is missing"
+    fix = "give the first part too, or --start STEP, the count at which the run began (--start 0)"
+    return fail(f"{log.source}, step {first}", problem, fix)
 
 
-def _differing_rate(log: Log, schedule: Schedule) -> tuple[int, float, float] | None:
+def differing_rate(log: Log, schedule: Schedule) -> tuple[int, float, float] | None:
     """Return the first logged rate that is not the schedule's, nor its neighbours', and the schedule's."""
     rates = schedule.learning_rates()
     # A program that prints 1.2e-04 is right to half of the last digit.
@@ -234,27 +238,3 @@ def _differing_rate(log: Log, schedule: Schedule) -> tuple[int, float, float] | 
         if 1 <= step <= rates.size and np.abs(near - rate).min() > precise:
             return step, rate, float(rates[step - 1])
     return None
-
-
-def disagreements(log: Log, run: Run, tokens_per_step: float | None = None) -> dict[str, str]:
-    """Say what a log states of its job that is not as a run was planned: by what, a sentence each."""
-    said = {}
-    planned = run.schedule.steps
-    if log.stated.steps is not None and log.stated.steps != planned:
-        said["steps"] = f"The log announces {log.stated.steps} steps, the plan {planned}."
-    # A program that counts from 0 may be one step off.
-    elif (last := max((step for step, *_ in log.losses), default=0)) > planned + 1:
-        why = "it is of another run, or its counter goes on from an earlier one (--start)"
-        said["steps"] = (
-            f"The log is evaluated up to step {last}, the plan ends at {planned}: {why}."
-        )
-    if (wrong := _differing_rate(log, run.schedule)) is not None:
-        step, rate, meant = wrong
-        times = f", {rate / meant:.3g} times as much" if meant > 0 else ""
-        said["learning rate"] = (
-            f"The logged learning rate is {rate:g} at step {step}, the planned one {meant:g}{times}."
-        )
-    tokens, own = log.stated.batch_tokens, run.batch_tokens or tokens_per_step
-    if tokens and own and abs(tokens - own) > SAME_BATCH * own:
-        said["tokens"] = f"The log has {tokens:g} tokens a step, the plan {own:g}."
-    return said

@@ -21,6 +21,9 @@ SCHEDULES = {
     "wsd, 1 - sqrt": warmup_stable_decay(
         3000, 2e-3, decay_steps=600, warmup_steps=95, decay_shape="one_minus_sqrt"
     ),
+    "wsd, cosine": warmup_stable_decay(
+        3000, 2e-3, decay_steps=600, warmup_steps=95, decay_shape="cosine"
+    ),
     "wsd, exponential": warmup_stable_decay(
         3000, 2e-3, 2e-5, decay_steps=600, warmup_steps=95, decay_shape="exponential"
     ),
@@ -107,10 +110,16 @@ def test_what_is_recognised_is_what_was_logged(
 
 @pytest.mark.parametrize("late", [0, 1])
 @pytest.mark.parametrize("digits", [3, 4])
-@pytest.mark.parametrize(("every", "warmup"), [(10, 13), (50, 40)])
+@pytest.mark.parametrize(("every", "warmup"), [(1, 20), (10, 13), (50, 40)])
 @pytest.mark.parametrize(
     "decay",
-    [linear(600, 3e-4, 0.0), cosine(600, 3e-4, 3e-5), cosine(600, 3e-4), constant(600, 3e-4)],
+    [
+        *(linear(600, 3e-4, 0.0), cosine(600, 3e-4, 3e-5), cosine(600, 3e-4), constant(600, 3e-4)),
+        *(
+            warmup_stable_decay(2500, 3e-4, end, decay_steps=500, decay_shape=shape)
+            for shape, end in (("cosine", 0.0), ("linear", 0.0), ("linear", 1.5e-5))
+        ),
+    ],
 )
 def test_printed_rates_follow_a_shape_to_their_digits(
     decay: Schedule, every: int, warmup: int, digits: int, late: int

@@ -90,9 +90,8 @@ def test_a_restarted_job_writes_a_second_event_file(tmp_path: Path) -> None:
     (tmp_path / "events.out.tfevents.1.tiny").write_bytes(content)
     (tmp_path / "events.out.tfevents.2.tiny").write_bytes(content[: len(content) // 2])
     log = clean(read_logs("tensorboard", [str(tmp_path)]), Reading())
-    assert (
-        log.losses == clean(read_logs("tensorboard", [str(LOGS / "tensorboard")]), Reading()).losses
-    )
+    whole = clean(read_logs("tensorboard", [str(LOGS / "tensorboard")]), Reading())
+    assert log.losses == whole.losses
     said = " ".join(log.notes)
     assert "it is cut off and was left out" in said
     assert "were merged" in said
@@ -110,6 +109,18 @@ def test_event_files_of_two_runs_are_told_from_a_figure_of_two_lines(tmp_path: P
             assert log.domains == ("general", "target")
     with pytest.raises(StudyError, match=r"folders r00/ and r25/ have the same series"):
         read_logs("tensorboard", [str(tmp_path)])
+    record_writer = pytest.importorskip("tensorboard.summary.writer.record_writer")
+    protos = pytest.importorskip("tensorboard.compat.proto.event_pb2")
+    event = protos.Event(step=10)
+    event.summary.value.add(tag="val/loss", simple_value=2.5)
+    for name in ("a/r00", "a/r25", "b/val_loss_code", "b/val_loss_law", "c/train", "c/eval"):
+        (tmp_path / name).mkdir(parents=True)
+        with (tmp_path / name / "events.out.tfevents.1.tiny").open("wb") as file:
+            record_writer.RecordWriter(file).write(event.SerializeToString())
+    with pytest.raises(StudyError, match=r"they are of two runs"):
+        read_logs("tensorboard", [str(tmp_path / "a")])
+    for name in ("b", "c"):
+        assert len(read_logs("tensorboard", [str(tmp_path / name)]).rows) == 2
 
 
 def test_event_files_are_read_as_tensorboard_reads_them() -> None:
