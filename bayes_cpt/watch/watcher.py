@@ -277,10 +277,10 @@ class Watcher:
         for step, domain, loss in log.losses:
             if step or self._run.base is None or domain not in self.posterior.frame.domains:
                 continue
-            planned = self._study.base_loss(self._run.base, domain)
-            if planned is not None and abs(loss - planned) > SAME_BASE:
+            begins = self._study.base_loss(self._run.base, domain)
+            if begins is not None and abs(loss - begins) > SAME_BASE:
                 start = f"The log starts from a loss of {loss:.3f} on {domain}"
-                found["base"] = f"{start}, the base of the plan from {planned:.3f}."
+                found["base"] = f"{start}, the base of the plan from {begins:.3f}."
         self.disagreements = found | self.disagreements
 
     def expect(self, steps: Iterable[int]) -> None:

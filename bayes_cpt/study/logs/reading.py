@@ -271,9 +271,9 @@ class _Cleaning:
         if not domains:
             others = [n for n in names if naming.count_of(n) not in ("own", "steps", "calls")]
             there = ", ".join(others[:SHOWN]) or "none"
-            said = [f"no series is called a validation loss; there are {there}", *self.notes]
+            none = [f"no series is called a validation loss; there are {there}", *self.notes]
             fix = "say which are, --loss SERIES=SET for each (a training loss is not one)"
-            raise fail(self.raw.source, "; ".join(said), fix)
+            raise fail(self.raw.source, "; ".join(none), fix)
         if len(set(domains.values())) < len(domains):
             problem = f"two series are of one validation set: {', '.join(domains)}"
             raise fail(self.raw.source, problem, "say which are meant, --loss SERIES=SET for each")
@@ -291,11 +291,11 @@ class _Cleaning:
         if self.reading.rate is not None:
             self._check_known([self.reading.rate])
             return self.reading.rate
-        series, *others = naming.rate_series(self.cells.names) or [None]
-        if series is not None:
-            besides = f", not {', '.join(others[:SHOWN])} (--rate)" if others else ""
-            self._say(f"the learning rate is the series {series}{besides}")
-        return series
+        if not (series := naming.rate_series(self.cells.names)):
+            return None
+        besides = f", not {', '.join(series[1 : SHOWN + 1])} (--rate)" if series[1:] else ""
+        self._say(f"the learning rate is the series {series[0]}{besides}")
+        return series[0]
 
     def _unit(self, chosen: Iterable[str]) -> str:
         unit = self.reading.loss_unit

@@ -208,7 +208,8 @@ def _logged_schedule(
         notes.append(f"{place}: {said}")
     elif announced != log.last_step:
         notes.append(f"{place}: {announced} steps were announced, the log has {log.last_step}")
-    recognized = recognize(*zip(*rates, strict=True), total, name=place)
+    steps, values = zip(*rates, strict=True)
+    recognized = recognize(steps, values, total, name=place)
     notes += recognized.notes
     return recognized.schedule
 
