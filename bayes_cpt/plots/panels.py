@@ -79,7 +79,7 @@ def step_axis(axes: Axes, steps: int, phase: str = "") -> None:
     )
     axes.set_xlim(-steps * PAD**2, steps * (1 + PAD))
     marks = [round(float(f"{steps * share**2:.1g}")) for share in TICK_SHARES] + [steps]
-    names = [f"{mark / 1000:g}k" if mark >= 1000 else f"{mark}" for mark in marks]
+    names = [f"{mark / 1000:.3g}k" if mark >= 1000 else f"{mark}" for mark in marks]
     axes.set_xticks(marks, names, minor=False)
     axes.set_xticks([], minor=True)
     if phase:
