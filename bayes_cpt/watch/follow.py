@@ -2,7 +2,7 @@
 
 import math
 import tempfile
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -96,7 +96,8 @@ class Follower:
         self._read_as = path
         log = self.reading.changed(paths=(path,)).read(self.sets)
         self._check(log)
-        self.log = log
+        notes = tuple(note.replace(path, self.path) for note in log.notes)
+        self.log = replace(log, notes=notes)
         losses: dict[int, dict[str, float]] = {}
         for step, domain, loss in sorted(self.log.losses):
             losses.setdefault(step, {})[domain] = loss

@@ -125,11 +125,13 @@ def test_a_log_for_each_validation_set(tmp_path: Path, call: Call) -> None:
     added = ("--study", tmp_path / "s", "--run", "y", "--replay", 0.5)
     assert call("import", "csv", general, *added, "--loss", "val_loss=general").code == 0
     assert call("import", "csv", target, *added, "--loss", "val_loss=target").code == 0
-    # Again, each by its own recipe.
+    # Again, each by its own recipe; and one that was moved.
     assert call("import", "csv", general, *added).code == 0
+    moved = target.rename(tmp_path / "moved.csv")
+    assert call("import", "csv", moved, *added, "--loss", "val_loss=target").code == 0
     after = (tmp_path / "s" / "losses.csv").read_text()
     assert losses.count("\nx,") == after.count("\ny,") == 2 * len(STEPS)
-    both = call("import", "csv", general, target, *added[:2], "--run", "z", "--replay", 0.5)
+    both = call("import", "csv", general, moved, *added[:2], "--run", "z", "--replay", 0.5)
     check_refusal(both, ("two validation sets of one", "--loss SERIES=SET"))
 
 
@@ -155,9 +157,7 @@ def test_a_second_set_makes_a_study_of_one_a_study_of_two(
     losses = (study / "losses.csv").read_text()
     assert losses.count(f",{name},") == losses.count(",val,") == len(STEPS)
     after = settings.read_text()
-    assert [own for own in after.splitlines(keepends=True) if own in before] == before.splitlines(
-        keepends=True
-    )
+    assert [own for own in after.splitlines() if own in before] == before.splitlines()
     if general is None:
         assert "neither general nor target: prose" in answer.out
         assert "--general prose" in answer.out

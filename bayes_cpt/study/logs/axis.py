@@ -178,6 +178,7 @@ class StepAxis:
     def _in_steps(self, counts: Floats, counter: str, unit: str, size: float) -> Floats:
         """Return counts as numbers of optimiser steps."""
         measured = self.cells.given(self.losses)
+        after = counts[measured & (counts > 0)]
         from_zero = f"{self.raw.source}: its {unit} are counted from 0"
         if unit == "epochs":
             # Keras counts them from 0, and writes each when it is over: its training loss is there.
@@ -187,7 +188,6 @@ class StepAxis:
             return (counts + float(first.any())) * size
         if unit == "micro-batches":
             # They are counted from 1 or, as the evaluations tell, from 0.
-            after = counts[measured & (counts > 0)]
             shifts = [shift for shift in (0, 1) if ((after + shift) % size == 0).all()]
             if shifts:
                 self.notes += [from_zero] if shifts == [1] else []
@@ -195,8 +195,7 @@ class StepAxis:
         if unit == "steps" and self.raw.from_zero:
             self.notes.append(f"{from_zero}; one was added to each")
             return counts + 1.0
-        told = unit == "steps" and self.raw.from_zero is None
-        if told and _one_early(counts[measured & (counts > 0)]):
+        if unit == "steps" and self.raw.from_zero is None and _one_early(after):
             said = "as evaluations one step before each round one tell (Lightning, MaxText)"
             self.notes.append(f"{from_zero}, {said}; one was added to each")
             # Only an evaluation before the training is truly of step 0.

@@ -426,12 +426,11 @@ def _new_sets(
 
 
 def _source_of(own: Sequence[Recipe], given: Mapping[str, Any], measured: set[str]) -> int:
-    """Return which log of the run is meant: of these paths, another set's, or the first."""
-    for i, recipe in enumerate(own):
-        if recipe.paths == given.get("paths"):
-            return i
+    """Return which log of the run is meant: of these paths, of this set, another set's, or the first."""
     sets = set(given.get("losses", {}).values())
-    return len(own) if sets and not sets & measured else 0
+    same = [i for i, recipe in enumerate(own) if recipe.paths == given.get("paths")]
+    same += [i for i, recipe in enumerate(own) if sets & set(recipe.losses.values())]
+    return [*same, len(own) if sets and not sets & measured else 0][0]
 
 
 def _merged(
