@@ -68,7 +68,8 @@ def read_table(path: Path) -> pd.DataFrame:
     except (OSError, ValueError) as error:
         problem = f"this is no Parquet file: {str(error).splitlines()[0]}"
         raise StudyError.at(str(path), problem, "write it again, or as CSV") from error
-    table = table.reset_index(drop=True)
+    # Columns that pandas had as its index stay.
+    table = table.reset_index(drop=table.index.names == [None])
     table.index += 1
     return table
 

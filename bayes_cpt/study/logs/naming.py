@@ -101,8 +101,8 @@ def measured_unit(series: str) -> str | None:
     --------
     >>> measured_unit("held_out_cross_entropy"), measured_unit("val/ppl"), measured_unit("train/loss")
     ('nats', 'perplexity', None)
-    >>> measured_unit("eval/c4/bpb"), measured_unit("val/nll_per_char")
-    ('per byte, character or word', 'per byte, character or word')
+    >>> measured_unit("eval/c4/bpb"), measured_unit("val_log_ppl")
+    ('per byte, character or word', 'nats')
     """
     parts = words(series)
     # Composer calls the losses of its evaluations metrics/SET/LanguageCrossEntropy.

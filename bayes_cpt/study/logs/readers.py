@@ -92,7 +92,8 @@ def kind_of(path: Path) -> str:
             raise fail(str(path), f"this is {form.program}", form.instead)
     if "tfevents" in path.name:
         return "tensorboard"
-    content = raw.content_of(path)[:SNIFFED]
+    of_lines = plain.suffix in JSON_SUFFIXES[:2]
+    content = b"" if of_lines else raw.content_of(path)[:SNIFFED]
     if content.lstrip().startswith(b"{") and b'"log_history"' in content:
         return "hf"
     if plain.suffix in TABLE_SUFFIXES:

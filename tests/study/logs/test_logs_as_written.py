@@ -697,7 +697,7 @@ def test_a_length_that_is_none_is_not_stated(total: str, tmp_path: Path) -> None
 def test_swift_writes_two_counts_in_one_cell(tmp_path: Path) -> None:
     text = '{"learning_rate": 1e-4, "epoch": 0.1, "global_step/max_steps": "10/300"}\n'
     text += text.replace('"learning_rate": 1e-4', '"eval_loss": 2.9')
-    log = read(tmp_path / "a.jsonl", text)
+    log = read(tmp_path / "a.jsonl", text + '{"global_step": 300, "log_history": []}\n')
     assert (log.losses, log.rates, log.stated.steps) == (((10, "val", 2.9),), ((10, 1e-4),), 300)
 
 

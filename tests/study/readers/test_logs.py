@@ -36,9 +36,8 @@ def test_every_library_logged_the_same_run(path: str, kind: str) -> None:
         found = [(step, loss) for step, own, loss in log.losses if own == domain]
         np.testing.assert_array_equal([step for step, _ in found], measured["step"])
         # TensorBoard keeps single precision.
-        np.testing.assert_allclose(
-            [loss for _, loss in found], measured[f"eval/{domain}_loss"], rtol=1e-7
-        )
+        losses = [loss for _, loss in found]
+        np.testing.assert_allclose(losses, measured[f"eval/{domain}_loss"], rtol=1e-7)
     steps, rates = zip(*log.rates, strict=True)
     found_schedule = recognize(steps, rates, 200).schedule
     shapes = [(segment.shape, segment.steps) for segment in found_schedule.segments]  # type: ignore[union-attr]
@@ -49,11 +48,8 @@ def test_every_library_logged_the_same_run(path: str, kind: str) -> None:
 def test_huggingface_runs(name: str) -> None:
     log = clean(read_logs("hf", [str(LOGS / "hf" / name)]), Reading())
     state = json.loads((LOGS / "hf" / name / "trainer_state.json").read_text())
-    wanted = [
-        (row["step"], "general", row["eval_general_loss"])
-        for row in state["log_history"]
-        if "eval_general_loss" in row
-    ]
+    rows = [row for row in state["log_history"] if "eval_general_loss" in row]
+    wanted = [(row["step"], "general", row["eval_general_loss"]) for row in rows]
     assert [row for row in log.losses if row[1] == "general"] == wanted
     assert log.stated.steps == 300
     steps, rates = zip(*log.rates, strict=True)
@@ -70,7 +66,10 @@ def test_a_german_spreadsheet() -> None:
     assert any("decimal commas" in note for note in log.notes)
 
 
-def test_utf_16_as_spreadsheets_save_it(tmp_path: Path) -> None:
+def test_tables_as_spreadsheets_and_pandas_save_them(tmp_path: Path) -> None:
+    indexed = tmp_path / "log.parquet"
+    pd.DataFrame({"step": [10], "val_loss": [2.5]}).set_index("step").to_parquet(indexed)
+    assert clean(read_logs("auto", [str(indexed)]), Reading()).losses == ((10, "val", 2.5),)
     path = tmp_path / "log.tsv"
     path.write_text("step\tval_loss\n10\t2,5\n", encoding="utf-16")
     assert clean(read_logs("auto", [str(path)]), Reading()).losses == ((10, "val", 2.5),)
