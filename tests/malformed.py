@@ -190,7 +190,7 @@ TABLE: list[Malformed] = [
               ("study.toml: the file is missing",)),
     Malformed("no-losses", replace_file("losses.csv", None), ("losses.csv", "run, step, domain")),
     Malformed("both-tables", both_tables, ("both losses.csv and losses.parquet", "Remove one")),
-    Malformed("broken-parquet", broken_parquet, ("losses.parquet", "no Parquet file", "as CSV")),
+    Malformed("broken-parquet", broken_parquet, ("losses.parquet", "not a Parquet file", "as CSV")),
     Malformed("no-log", replace_file("lr.csv", None), ("run logged, key lr_log", "Add rows run")),
     # Encodings and syntax
     Malformed("settings-not-utf8",

@@ -153,7 +153,7 @@ class _Looks:
         try:
             state: dict[str, Any] = json.loads(self.kept.read_text(encoding="utf-8"))
             if state.get("asked", self.asked) != self.asked:
-                written.note("Note: the log is read otherwise, or planned: the watch begins anew")
+                written.note("Note: the options or the plan have changed: the watch starts again")
                 return
             self.watcher.restore(state["watcher"])
             self.told = True

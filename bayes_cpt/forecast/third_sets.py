@@ -497,6 +497,6 @@ def unmeasured_base(place: str, base: str, domain: str) -> Problem:
     """Return the problem that a base was not measured on a validation set that Eq. 6 needs."""
     return Problem(
         f"{place}, domain {domain}",
-        f"nobody measured the base {base} on it, and third validation sets count from there",
+        f"the base {base} was not measured on it, and third validation sets count from there",
         f"evaluate the base once and add a row at step 0 with domain {domain}",
     )

@@ -108,7 +108,7 @@ def _parts(tree: "xr.DataTree") -> "list[xr.DataTree]":
         raise ValueError("the weights of its laws do not add up to 1")
     names = [f"{LAW}{index}" for index in range(len(weights))]
     if set(names) != set(tree.children):
-        raise ValueError("it has not as many laws as weights")
+        raise ValueError("its numbers of laws and weights differ")
     _check_attributes(tree)
     return [tree.children[name] for name in names]
 
@@ -134,7 +134,7 @@ def _check_attributes(tree: "xr.DataTree") -> None:
     """Raise unless the attributes that are asked for without care have their form."""
     problems = json.loads(tree.attrs["problems"])
     if not isinstance(problems, list) or not all(isinstance(said, str) for said in problems):
-        raise TypeError("its problems are not a list of texts")
+        raise TypeError("its problems are not a list of strings")
     for name in ("seed", "attempts"):
         int(tree.attrs[name])
 
@@ -153,7 +153,7 @@ def _check_draws(draws: "xr.Dataset", frame: BoundModel) -> None:
     for name, values in draws.data_vars.items():
         along = tuple(str(dim) for dim in values.dims)
         if along[:2] != ("chain", "draw") or not np.issubdtype(values.dtype, np.floating):
-            raise ValueError(f"its draws of {name} have another form")
+            raise ValueError(f"its draws of {name} have another shape")
         own = infos[str(name)].dims if name in infos else along[2] if along[2:] else None
         known = all(dim in coords and tuple(draws[dim].values) == coords[dim] for dim in along[2:])
         if along[2:] != ((own,) if own else ()) or not known:

@@ -254,7 +254,7 @@ def check_target(study: Study, name: str) -> None:
         If it is not.
     """
     if name not in study.targets:
-        problem = f"{name!r} is no target of the study{suggestion(name, study.targets)}"
+        problem = f"{name!r} is not a target of the study{suggestion(name, study.targets)}"
         fix = f"name one of {', '.join(study.targets) or 'none: the study has none'}"
         raise StudyError.at(f"study {study.name}", problem, fix)
 

@@ -135,7 +135,7 @@ class LoggedSegment:
         check.raise_problems()
         falls = np.diff(steps, prepend=-np.inf) <= 0
         outside, odd = (steps < 1) | (steps > self.steps), ~np.isfinite(rates) | (rates < 0)
-        no_rate = "its learning rate is no finite number of at least 0"
+        no_rate = "its learning rate is not a finite number of at least 0"
         for wrong, problem, fix in (
             (falls, "it follows the same or a later step", "log every step once, in rising order"),
             (outside, f"it lies outside 1 to {self.steps}", "count steps from 1 inside the phase"),

@@ -66,7 +66,7 @@ def read_table(path: Path) -> pd.DataFrame:
     try:
         table = pd.read_parquet(path)
     except (OSError, ValueError) as error:
-        problem = f"this is no Parquet file: {str(error).splitlines()[0]}"
+        problem = f"this is not a Parquet file: {str(error).splitlines()[0]}"
         raise StudyError.at(str(path), problem, "write it again, or as CSV") from error
     # Columns that pandas had as its index stay.
     table = table.reset_index(drop=table.index.names == [None])

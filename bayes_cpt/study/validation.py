@@ -165,7 +165,7 @@ def _check_sets(check: Check, parts: Parts) -> None:
     for run in parts.runs:
         place = f"run {run.name}, key targets"
         for name in (own for own in run.mixture if own not in names):
-            problem = f"the run trains on {name!r}, which is no target of the study"
+            problem = f"the run trains on {name!r}, which is not a target of the study"
             fix = f"name some of {', '.join(names)}, or add it to target in [study]"
             check.add(place, problem + suggestion(name, names), fix)
         if run.phase == "cpt" and len(names) > 1 and run.targets is None and run.replay != 1:

@@ -219,7 +219,7 @@ DAMAGED = [
     Damaged("line of JSON broken", text('{"step": 1}\n{"step": \n{"step": 3}\n'), ("line 2", "not JSON"), name="log.jsonl"),
     Damaged("event damaged", cut(EVENTS, 1.0, flip=2), ("event 1", "failed header crc32"), name="events.tfevents", library="tensorboard"),
     Damaged("run of W&B", text("a"), ("is not read", "Export the history"), name="run.wandb"),
-    Damaged("Parquet cut off", cut(LOGS / "tables" / "wide.parquet", 0.5), ("no Parquet file",), name="log.parquet"),
+    Damaged("Parquet cut off", cut(LOGS / "tables" / "wide.parquet", 0.5), ("not a Parquet file",), name="log.parquet"),
     Damaged("unknown set", text("step,eval_x_loss,lr\n0,2,\n10,2,0.001\n"),
             ("series eval_y_loss", "there is no series", "did you mean 'eval_x_loss'"), options=("--loss", "eval_y_loss=general")),
     Damaged("wrong kind", text("nothing\nat all\n"), ("none of its 2 lines", "olmo", "name its kind"), "olmo", "out.log"),

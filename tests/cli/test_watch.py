@@ -95,7 +95,7 @@ def test_a_log_with_twice_the_planned_learning_rate_is_said_first(
     assert "ends below" not in answer.out
     # What is read otherwise does not go on from that.
     again = call("watch", fit_file, log, "--run", RUN, "--once", "--rate", "other")
-    assert (again.code, "the watch begins anew" in again.err) == (0, True)
+    assert (again.code, "the watch starts again" in again.err) == (0, True)
 
 
 def test_a_planned_run_that_goes_wrong_ends_with_code_3(

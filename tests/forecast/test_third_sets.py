@@ -176,7 +176,7 @@ def test_a_base_that_was_not_measured_is_told(posterior: Posterior, study: Study
     base = replace(study.base("stable_12k"), name="elsewhere", run=None)
     run = replace(study.run("r25_cos"), name="new", base="elsewhere")
     plan = Study("plan", "general", "kernel", (base,), (run,), study.losses.iloc[:0], is_plan=True)
-    with pytest.raises(PlanError, match=r"nobody measured the base elsewhere.*row at step 0"):
+    with pytest.raises(PlanError, match=r"the base elsewhere was not measured.*row at step 0"):
         bands(posterior, plan, draws=8, sets=("mix",))
 
 

@@ -109,7 +109,7 @@ FORGERIES: dict[str, tuple[Edit, str]] = {
         "memory",
     ),
     "problems": (attribute("problems", "none"), "not a fit"),
-    "problems of numbers": (attribute("problems", "[1]"), "not a list of texts"),
+    "problems of numbers": (attribute("problems", "[1]"), "not a list of strings"),
     "checks of another kind": (attribute("law_checks", '[{"kind": "run"}]'), "not a fit"),
     "seed": (attribute("seed", "pickle"), "not a fit"),
     "no posterior": (without("posterior"), "no posterior"),

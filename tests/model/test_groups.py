@@ -187,7 +187,7 @@ def test_a_law_without_a_shift_has_no_batches() -> None:
     ("targets", "message"),
     [
         (None, r"run x, key targets: of 3 targets nothing says which .* Write targets = \"code\""),
-        ("cod", r"trains on 'cod', which is no target of the study \(did you mean 'code'\?\)"),
+        ("cod", r"trains on 'cod', which is not a target of the study \(did you mean 'code'\?\)"),
         (
             {"code": 0.7, "law": 0.7},
             r"key targets: the shares add up to 1.4, not 1\. Write targets",

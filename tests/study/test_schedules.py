@@ -148,7 +148,7 @@ def test_gaps_of_a_log_are_interpolated_and_counted() -> None:
         ([1, 1], [1e-3, 1e-3], "step 1: it follows the same"),
         ([2, 1], [1e-3, 1e-3], "in rising order"),
         ([0, 1], [1e-3, 1e-3], "Count steps from 1"),
-        ([1, 2], [1e-3, -1e-3], "step 2: its learning rate is no finite number"),
+        ([1, 2], [1e-3, -1e-3], "step 2: its learning rate is not a finite number"),
         ([1, 2], [1e-3, math.nan], "finite"),
     ],
 )

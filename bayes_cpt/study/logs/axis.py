@@ -96,7 +96,7 @@ class StepAxis:
         needed = {"steps": "", "epochs": "per_epoch"}.get(unit, "per_step")
         given = {key: size for key in SIZES if (size := getattr(self.counting, key)) is not None}
         for key in sorted(given.keys() - {needed}):
-            problem = f"{counter} counts {unit}, of which that is no size"
+            problem = f"{counter} counts {unit}, to which this does not apply"
             fix = "say what it counts, --step-unit UNIT, or leave the option out"
             raise fail(f"{self.raw.source}, --{key.replace('_', '-')} {given[key]:g}", problem, fix)
         if needed and not given:

@@ -44,7 +44,7 @@ BY_PATTERN = (
 def _compiled(expression: Any) -> re.Pattern[str]:
     """Return a regular expression in which {name} stands for a number."""
     if not isinstance(expression, str):
-        raise ValueError(f"{expression!r} is no pattern")
+        raise ValueError(f"{expression!r} is not a pattern")
     try:
         return re.compile(PLACEHOLDER.sub(lambda name: f"(?P<{name[1]}>{NUMBER})", expression))
     except re.error as error:

@@ -86,7 +86,7 @@ def kind_of(path: Path) -> str:
             if next(path.rglob(pattern), None) is not None:
                 return kind
         fix = "name the log: the printed text, or a table (csv, jsonl, parquet) as of W&B or MLflow"
-        raise fail(str(path), "it is no Trainer's or TensorBoard folder", fix)
+        raise fail(str(path), "it is not a Trainer's or TensorBoard folder", fix)
     for form in formats().values():
         if plain.suffix in form.endings:
             raise fail(str(path), f"this is {form.program}", form.instead)
