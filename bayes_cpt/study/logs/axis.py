@@ -221,9 +221,7 @@ class StepAxis:
             for row in np.flatnonzero(wrong)[:1]:
                 raise fail(self.cells.rows[row].place, problem.format(values[row]), fix)
         if (off > exact).any():
-            self.notes.append(
-                f"{self.raw.source}: its counts are rounded; steps are the nearest to them"
-            )
+            self.notes.append(f"{self.raw.source}: counts are rounded; steps are the nearest")
         return steps.astype(np.int64)
 
 

@@ -195,8 +195,7 @@ def _read_lines(log: RawLog, lines: Sequence[str], form: Format) -> None:
         log.notes.append(f"{early[0].place}: {said}")
     if steps := raw.as_count(numbers([total], whole=True)[0][0]):
         log.stated["steps"] = steps
-    for what, at in aside.items():
-        log.notes.append(f"{file} {at[0]}: {len(at)} {what} were left out")
+    log.notes += [f"{file} {at[0]}: {len(at)} {what} were left out" for what, at in aside.items()]
 
 
 def unknown_format(

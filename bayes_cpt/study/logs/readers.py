@@ -92,8 +92,7 @@ def kind_of(path: Path) -> str:
             raise fail(str(path), f"this is {form.program}", form.instead)
     if "tfevents" in path.name:
         return "tensorboard"
-    of_lines = plain.suffix in JSON_SUFFIXES[:2]
-    content = b"" if of_lines else raw.content_of(path)[:SNIFFED]
+    content = b"" if plain.suffix in JSON_SUFFIXES[:2] else raw.content_of(path)[:SNIFFED]
     if content.lstrip().startswith(b"{") and b'"log_history"' in content:
         return "hf"
     if plain.suffix in TABLE_SUFFIXES:
@@ -141,17 +140,21 @@ def _widen(log: RawLog, path: Path) -> None:
     by_case = {name.lower(): name for name in names}
     texts = {name: {str(own).lower() for own in first.column(name)} - {"none"} for name in names}
     parts = WORDS["held_out"] | WORDS["training"]
-    of_parts = [name.lower() for name, own in texts.items() if own and own <= parts]
+    of_parts = [name for name, own in texts.items() if own and own <= parts]
 
     def named(value: str, label: str, called: str) -> Iterator[Row]:
         for row in log.rows:
             own = row.cells.get(label)
             cells = {key: cell for key, cell in row.cells.items() if key not in (value, label)}
-            cells[called.replace("{}", str(own))] = row.cells.get(value)
+            part = next((str(row.cells.get(key)).lower() for key in of_parts if key != label), "")
+            of_part = part in WORDS["training"] or (part in parts and called == "{}")
+            cells[f"{part}_{own}" if of_part else called.replace("{}", str(own))] = row.cells.get(
+                value
+            )
             yield row if empty(own) else row._replace(cells=cells)
 
     for table in LABELS:
-        labels = [*table["labels"], *(of_parts if table["end"] == "_loss" else ())]
+        labels = [*table["labels"], *map(str.lower, of_parts if table["end"] == "_loss" else ())]
         value, label = (
             next((by_case[key] for key in keys if key in by_case), None)
             for keys in (table["values"], labels)

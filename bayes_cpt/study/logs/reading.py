@@ -283,8 +283,7 @@ class _Cleaning:
         if other := [own for own in filter(naming.is_loss, names) if no_set(naming.joined(own))]:
             self._say(f"{', '.join(other[:SHOWN])}: {NO_SETS}")
         if left := [name for name in units if naming.domain_of(name) not in domains.values()]:
-            shown = ", ".join(left[:SHOWN])
-            self._say(f"{shown}: sets that were measured in {units[left[0]]}; left out")
+            self._say(f"{', '.join(left[:SHOWN])}: sets measured in {units[left[0]]}; left out")
         return domains
 
     def _rate_series(self) -> str | None:
@@ -467,8 +466,9 @@ class _Cleaning:
         stated |= {"steps": stated["steps"] - self.reading.before} if "steps" in stated else {}
         for name in tokens:
             counts, *_ = numbers(self.cells.column(name), self.cells.rows, whole=True)
+            unit = naming.scaled(name)[1]
             done = zip(counts, steps + self.reading.before, strict=True)
-            sizes = [float(count / step) for count, step in done if count and step > 0]
+            sizes = [float(count * unit / step) for count, step in done if count and step > 0]
             if sizes and max(sizes) <= 1.01 * min(sizes):
                 stated.setdefault("batch_tokens", sizes[-1])
         return Stated(**stated)
