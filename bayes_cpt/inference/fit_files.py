@@ -72,9 +72,9 @@ def read_fit(path: str | Path) -> "tuple[xr.DataTree, list[Law]]":
     try:
         return tree, [_law(part, source) for part in _parts(tree)]
     # The study's files are written to a temporary folder, which may be full.
-    except (BayesCPTError, OSError):
+    except (FitFileError, OSError):
         raise
-    # Whatever else a damaged or forged file makes the libraries say.
+    # Whatever else a damaged, forged or older file makes the libraries say.
     except Exception as error:
         raise _damaged(source, error) from None
 
@@ -83,7 +83,7 @@ def _damaged(source: Path, error: Exception) -> FitFileError:
     said = " ".join(str(error).split())[:200] or type(error).__name__
     return FitFileError(
         f"{source}: this is not a fit of bayes_cpt ({said.rstrip('.')}). "
-        "Name a file that bayes-cpt fit wrote; if this is one, it is damaged: fit again."
+        "Name a file that bayes-cpt fit wrote. If it is damaged or of another version, fit again."
     )
 
 
