@@ -32,7 +32,7 @@ WHOLE_NUMBER = re.compile(r"\d+(?:\.\d+)?(?:[eE][-+]?\d+)?")
 # A validation loss in a line in lower case, whatever program wrote it.
 TELLS_LOSS = re.compile(rf"\b(?:val|eval|test)\w*[ _/-]loss\b[^,;|]*?[ :=]\s*{NUMBER}")
 # Any loss in such a line.
-A_LOSS = re.compile(rf"loss[ :=]+{NUMBER}")
+A_LOSS = re.compile(rf"[a-z]\w* loss[ :=]+{NUMBER}")
 STEP, NEXT_STEP, TOTAL, MICRO = "step", "next_step", "total", "micro"
 # What to do about a log of no known program.
 BY_PATTERN = (

@@ -167,7 +167,7 @@ def logged_run(
     elif (wrong := differing_rate(log, stated)) is not None:
         step, rate, planned = wrong
         problem = f"the logged learning rate is {rate:g}, and {planned:g} by the stated schedule"
-        fix = "correct the schedule in study.toml, or take it out and let it be read from the log"
+        fix = "correct it (--schedule, or in study.toml), or leave it out: the log has the rates"
         raise fail(f"{place}, step {step}", problem, fix)
     else:
         schedule = stated

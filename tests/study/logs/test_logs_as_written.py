@@ -648,7 +648,7 @@ def test_losses_of_fairseq_are_in_base_2(tmp_path: Path) -> None:
     refused(tmp_path / "a.log", text, "by its name it is bits", "--unit bits")
     log = read(tmp_path / "a.log", text, loss_unit="bits")
     [(step, domain, loss)] = log.losses
-    assert (step, domain) == (600, "val")
+    assert (step, domain, "lines tell" in " ".join(log.notes)) == (600, "val", False)
     assert loss == pytest.approx(math.log(64.0))
     both = text + line.replace("'valid'", "'valid1'")
     assert read(tmp_path / "b.log", both, loss_unit="bits").domains == ("val", "valid1")
