@@ -111,7 +111,8 @@ def watch(
             )
     steps = (planned or posterior.study).run(run).schedule.steps
     follower = following(log, kind, domains, steps, **reading)
-    asked = follower.reading.model_dump(mode="json") | {"plan": planned and planned.digest()}
+    asked = follower.reading.model_dump(mode="json", exclude={"paths"})
+    asked["plan"] = planned and planned.digest()
     looks = _Looks(watcher, follower, kept, asked, aim, limits)
     looks.take_up(written)
     for line in () if once else warning(posterior):

@@ -221,10 +221,9 @@ def _late_start(log: Log) -> StudyError | None:
     apart = max(np.diff(steps[: 2 * FIRST_INTERVALS]).tolist(), default=first)
     if first <= max(FIRST_INTERVALS * apart, FIRST_SHARE * log.last_step):
         return None
-    problem = f"its first step, of one every {apart} steps: its counter goes on from other training"
-    problem += ", or its first part is missing"
+    late = f"its first step, of one every {apart} steps: its counter goes on from other training"
     fix = "give the first part too, or --start STEP, the count at which the run began (--start 0)"
-    return fail(f"{log.source}, step {first}", problem, fix)
+    return fail(f"{log.source}, step {first}", f"{late}, or its first part is missing", fix)
 
 
 def differing_rate(log: Log, schedule: Schedule) -> tuple[int, float, float] | None:
