@@ -370,6 +370,11 @@ def import_run(
     before = files.losses_of(name)
     place = _source_of(own, given, {domain for _, domain in before})
     last = own[place] if place < len(own) else None
+    losses = given.get("losses", {})
+    if losses and last is not None and last.paths == given.get("paths"):
+        # Another series of the same log is of one more set.
+        kept = {s: d for s, d in last.losses.items() if not {s, d} & {*losses, *losses.values()}}
+        given = {**given, "losses": kept | dict(losses)}
     recipe = (last or Recipe()).changed(**given)
     study, runs = (_table(tables, key) for key in ("study", "runs"))
     known = dict(runs.get(name, {}))
@@ -441,9 +446,7 @@ def _merged(
     differ = sorted(key for key in both if abs(new[key] - old[key]) > SAME_VALUE * new[key])
     if differ and overlap == "refuse":
         (step, domain), other = differ[0], old[differ[0]]
-        problem = (
-            f"the study has {other:g}, the log {new[differ[0]]:g} ({len(differ)} points differ)"
-        )
+        problem = f"the study has {other:g}, the log {new[differ[0]]:g}; {len(differ)} differ"
         fix = "give --overlap last for the log's, first for the study's; of another set --loss SERIES=SET"
         raise fail(f"run {name}, step {step}, domain {domain}", problem, fix)
     if gone := [key for key in old if key not in new and key[1] in log.domains]:

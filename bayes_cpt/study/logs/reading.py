@@ -440,8 +440,7 @@ class _Cleaning:
                 return []
         twice = count["resumed"] + count["repeat"] + count["chosen"] > 0
         if anew and since > MOST_AGAIN and not twice and overlap == "refuse":
-            problem = f"the {what} go back to the start of the run, to other steps"
-            self.check.add(resumed, *_two_values(problem, anew))
+            self.check.add(resumed, *_two_values(f"the {what} go back to the first steps", anew))
         elif resumed:
             said_of_it = "the job was resumed" if twice else "rows are not in the order of steps"
             self.notes.append(f"{resumed}: the steps of the {what} fall here: {said_of_it}")

@@ -271,10 +271,9 @@ def _rank(logged: _Logged, before: _Piece | None, piece: _Piece) -> tuple[int, b
     """Return how good a piece is: long, going on from the one before, and near what is logged."""
     join = _join(logged, piece.first, piece.start, before)
     joins = join is not None and abs(join[0] - piece.start_rate) <= join[1]
-    points = piece.last - piece.first
     # Any course that hardly moves reaches a little beyond a stretch that stays the same.
-    same = piece.shape == "constant" and points >= FEW_POINTS
-    return points * (1 + same), joins, -round(piece.misfit, 3)
+    same = piece.shape == "constant" and piece.last - piece.first >= FEW_POINTS
+    return (piece.last - piece.first) * (1 + same), joins, -round(piece.misfit, 3)
 
 
 def _begun(logged: _Logged, before: _Piece | None, piece: _Piece) -> _Piece:
@@ -440,10 +439,8 @@ def _open_breaks(segments: Sequence[Segment], steps: Ints) -> Iterator[str]:
         last = np.searchsorted(steps, end, side="right") - 1
         around = steps[max(last, 0) : last + 2]
         if before.end != after.start and around.size == 2 and np.ptp(around) > 1:
-            yield (
-                f"the jump from {before.end:g} to {after.start:g} is taken to be after step {end}; the log "
-                f"leaves open where between steps {around[0]} and {around[1]} it is"
-            )
+            jump = f"the jump from {before.end:g} to {after.start:g} is put after step {end}"
+            yield f"{jump}; the log leaves open where between steps {around[0]} and {around[1]} it is"
 
 
 def _words(segments: Sequence[Segment]) -> str:

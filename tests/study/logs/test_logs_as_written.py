@@ -377,9 +377,7 @@ def test_packed_logs_are_read(tmp_path: Path) -> None:
         ("tokens", ["131000000", "262000000", "393000000"]),
     ],
 )
-def test_rounded_tokens_are_steps_within_their_rounding(
-    heading: str, counts: list[str], tmp_path: Path
-) -> None:
+def test_rounded_tokens_are_steps(heading: str, counts: list[str], tmp_path: Path) -> None:
     text = f"{heading},val_loss\n" + "".join(f"{count},2.9{count[2]}\n" for count in counts)
     keys: dict[str, Any] = {"step_unit": "tokens", "per_step": 2.0**19}
     if counts[0].isdigit():
@@ -445,9 +443,7 @@ def test_a_unit_in_a_heading_counts(heading: str, said: str, tmp_path: Path) -> 
         ("Tokens (M)", {"step_unit": "tokens", "per_step": 1000.0}),
     ],
 )
-def test_counts_in_thousands_and_millions(
-    heading: str, keys: dict[str, Any], tmp_path: Path
-) -> None:
+def test_counts_in_thousands(heading: str, keys: dict[str, Any], tmp_path: Path) -> None:
     log = read(tmp_path / "a.csv", f"{heading},val_loss\n0,3.0\n0.5,2.9\n1,2.8\n", **keys)
     assert steps_of(log) == [0, 500, 1000]
 
@@ -764,7 +760,7 @@ def test_keras_counts_epochs_from_0(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "series", ["val/nll_per_char", "eval/byte_perplexity", "val/bits_per_byte", "val_bpb"]
+    "series", ["val/nll_per_char", "eval/byte_ppl", "val_bits/byte", "val_bpb"]
 )
 def test_losses_of_smaller_pieces_are_none_of_tokens(series: str, tmp_path: Path) -> None:
     text = f"step,{series}\n10,1.5\n"
