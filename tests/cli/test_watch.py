@@ -96,6 +96,7 @@ def test_a_log_with_twice_the_planned_learning_rate_is_said_first(
     # What is read otherwise does not go on from that.
     again = call("watch", fit_file, log, "--run", RUN, "--once", "--rate", "other")
     assert (again.code, "the watch starts again" in again.err) == (0, True)
+    assert f"{log}: validation sets by the names of the series" in again.err
 
 
 def test_a_planned_run_that_goes_wrong_ends_with_code_3(

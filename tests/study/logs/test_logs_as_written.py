@@ -759,9 +759,7 @@ def test_keras_counts_epochs_from_0(tmp_path: Path) -> None:
     assert steps_of(read(tmp_path / "a.csv", base, step_unit="epochs", per_epoch=50)) == [0, 50]
 
 
-@pytest.mark.parametrize(
-    "series", ["val/nll_per_char", "eval/byte_ppl", "val_bits/byte", "val_bpb"]
-)
+@pytest.mark.parametrize("series", ["val_nll_per_char", "val/byte_ppl", "val_bits/byte", "val_bpb"])
 def test_losses_of_smaller_pieces_are_none_of_tokens(series: str, tmp_path: Path) -> None:
     text = f"step,{series}\n10,1.5\n"
     said = ("per byte, character or word", "is multiplied by", "0.6931", "--unit nats (bits")
