@@ -204,14 +204,20 @@ class SearchSpace:
 
     @property
     def words(self) -> str:
-        """What is searched, in words: replay, peak and decay, beside bases, lengths and mixtures."""
-        spans = {name: _span(quantity) for name, quantity in self.quantities.items()}
-        peak = spans["peak"] if "peak" in spans else f"{spans['relative_peak']} of the PT peak"
-        share = self.quantities["decay_share"]
-        over = "the whole run" if share.lowest == 1.0 else f"{_span(share)} of the run"
+        """What is searched, in words: bases, replay, peak and decay, beside lengths and mixtures."""
+        spans = {
+            name: _span(quantity, shares=name in ("relative_peak", "decay_share", "relative_final"))
+            for name, quantity in self.quantities.items()
+        }
+        peak = spans["peak"] if "peak" in spans else f"{spans['relative_peak']} of PT's"
+        whole = self.quantities["decay_share"].lowest == 1.0
+        over = "the whole run" if whole else f"{spans['decay_share']} of the run"
         end = spans["final"] if "final" in spans else f"{spans['relative_final']} of the peak"
         shapes = " or ".join(shape.replace("_", " ") for shape in self.shapes)
-        return f"replay {spans['replay']}, peak LR {peak}, {shapes} decay over {over} to {end}"
+        bases = f"{len(self.bases)} bases, " if len(self.bases) > 1 else ""
+        return (
+            f"{bases}replay {spans['replay']}, peak LR {peak}, {shapes} decay over {over}, to {end}"
+        )
 
     @property
     def length_given(self) -> bool:
@@ -347,9 +353,10 @@ def _sobol(dimensions: int, count: float, seed: int) -> Floats:
     return np.asarray(sequence.random_base2(int(np.ceil(np.log2(count)))))
 
 
-def _span(quantity: Quantity) -> str:
-    low, high = quantity.lowest, quantity.highest
-    return f"{low:.3g}" if low == high else f"{low:.3g} to {high:.3g}"
+def _span(quantity: Quantity, *, shares: bool) -> str:
+    low, high = (100 * end if shares else end for end in (quantity.lowest, quantity.highest))
+    span = f"{low:.3g}" if low == high else f"{low:.3g} to {high:.3g}"
+    return f"{span} %" if shares else span
 
 
 def _rounded(name: str, values: Floats) -> Floats:

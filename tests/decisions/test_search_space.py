@@ -372,11 +372,14 @@ def test_choices_are_made_beside_a_space() -> None:
     resolved_space = SearchSpace.of(narrowed(Space(), study, lengths={"steps": 30_000}), study)
     assert resolved_space.length_given
     assert not SearchSpace.of(Space(), study).length_given
-    words = "cosine decay over 0.1 to 1 of the run to 0 to 0.1 of the peak"
-    assert resolved_space.words == f"replay 0 to 0.8, peak LR 0.2 to 1 of the PT peak, {words}"
+    words = "cosine decay over 10 to 100 % of the run, to 0 to 10 % of the peak"
+    found = resolved_space.words
+    assert (
+        found == f"{len(study.bases)} bases, replay 0 to 0.8, peak LR 20 to 100 % of PT's, {words}"
+    )
     fixed = resolved(peak=1e-3, replay=0.25, **WHOLE)
-    words = "cosine decay over the whole run to 0.1 of the peak"
-    assert fixed.words == f"replay 0.25, peak LR 0.001, {words}"
+    words = "cosine decay over the whole run, to 10 % of the peak"
+    assert fixed.words.endswith(f"replay 0.25, peak LR 0.001, {words}")
     with pytest.raises(SpecError, match="given 2 times, as steps and tokens"):
         narrowed(space, study, lengths={"steps": 10, "tokens": 10})
     with pytest.raises(SpecError, match="GPU-hours"):
