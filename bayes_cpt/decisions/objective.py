@@ -63,21 +63,31 @@ class Chance(Strict):
 
     probability: float = Field(gt=0, lt=1)
     kind: Literal["new_run", "expected"] = "new_run"
-    # A threshold from the reference base or one by itself: what each is, and what then may happen.
-    THRESHOLDS: ClassVar[dict[str, tuple[str, str]]]
+    # A threshold from the reference base or one by itself: what each is, what then may happen, and that in
+    # short.
+    THRESHOLDS: ClassVar[dict[str, tuple[str, str, str]]]
 
     @model_validator(mode="after")
     def _one_threshold(self) -> Self:
         if sum(getattr(self, name) is not None for name in self.THRESHOLDS) != 1:
-            ways = (f"{name}, {what}" for name, (what, _) in self.THRESHOLDS.items())
+            ways = (f"{name}, {what}" for name, (what, *_) in self.THRESHOLDS.items())
             raise ValueError(f"give either {', or '.join(ways)}")
         return self
 
     @property
     def event(self) -> str:
         """What may happen with at most that probability."""
-        (event,) = (own for key, (_, own) in self.THRESHOLDS.items() if vars(self)[key] is not None)
-        return event.format_map(vars(self))
+        return self._threshold[1].format_map(vars(self))
+
+    @property
+    def heading(self) -> str:
+        """The probability of that, as a column is headed."""
+        return f"P({self._threshold[2].format_map(vars(self))})"
+
+    @property
+    def _threshold(self) -> tuple[str, str, str]:
+        (threshold,) = (own for key, own in self.THRESHOLDS.items() if vars(self)[key] is not None)
+        return threshold
 
     def __str__(self) -> str:
         """Return the constraint as it is read aloud."""
@@ -102,8 +112,12 @@ class Constraint(Chance):
     rise: float | None = None
     limit: float | None = None
     THRESHOLDS: ClassVar = {
-        "rise": ("nats above the base", "{domain} loss rises by more than {rise:g}"),
-        "limit": ("a loss", "{domain} loss above {limit:g}"),
+        "rise": (
+            "nats above the base",
+            "{domain} loss rises by more than {rise:g}",
+            "{domain}\n> {rise:+g}",
+        ),
+        "limit": ("a loss", "{domain} loss above {limit:g}", "{domain}\n> {limit:g}"),
     }
 
 
@@ -124,8 +138,12 @@ class ScoreConstraint(Chance):
     fall: float | None = Field(default=None, ge=0, lt=1)
     least: float | None = Field(default=None, gt=0, lt=1)
     THRESHOLDS: ClassVar = {
-        "fall": ("a share below the base", "{benchmark} score falls by more than {fall:g}"),
-        "least": ("a score", "{benchmark} score below {least:g}"),
+        "fall": (
+            "a share below the base",
+            "{benchmark} score falls by more than {fall:g}",
+            "{benchmark}\n< −{fall:g}",
+        ),
+        "least": ("a score", "{benchmark} score below {least:g}", "{benchmark}\n< {least:g}"),
     }
 
 

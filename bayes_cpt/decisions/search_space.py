@@ -178,8 +178,11 @@ class SearchSpace:
             steps = space.tokens.over(resources.tokens_per_step)
             space = space.model_copy(update={"steps": steps, "tokens": None})
         runs = study.continual_runs
+        # One ratio is no choice: how replay acts would be the prior's word, or not in the law at all.
+        ratios = sorted({run.replay or 0.0 for run in runs})
+        one_ratio = Quantity(values=tuple(ratios))
         defaults = {
-            "replay": _beyond([run.replay or 0.0 for run in runs], REPLAY_BEYOND, 0.0),
+            "replay": _beyond(ratios, REPLAY_BEYOND, 0.0) if len(ratios) > 1 else one_ratio,
             **peaks_tried(space, study, bases),
             "warmup_share": Quantity(values=(WARMUP_SHARE,)),
             "decay_share": Quantity(low=shortest_decay(study), high=1.0, scale="linear"),

@@ -89,8 +89,8 @@ def choices_table(decision: "Decision", interval: float = 0.9) -> Table:
         "regret": ("regret", partial(fixed, spread=decision.information[1])),
         f"within\n{tolerance}": ("p_within", "%"),
     }
-    for index in range(1, len(valuation.objective.chances) + 1):
-        shown[f"P(breach\n{index})"] = (f"breach_{index}", "%")
+    for index, own in enumerate(valuation.objective.chances, 1):
+        shown[own.heading] = (f"breach_{index}", "%")
     reference = valuation.reference.name if valuation.reference else "its own base"
     named = {"objective": valuation.objective.name, "reference": reference}
     return Table.of("choices", table, shown, tolerance=tolerance, **named)
@@ -115,7 +115,8 @@ def forecast_table(bands: pd.DataFrame) -> Table:
 def beyond_words(bands: pd.DataFrame) -> str:
     """Return which forecasts leave what was fitted."""
     runs = bands.drop_duplicates("run")
-    return listed([f"{row.run}: {row.outside}" for row in runs.itertuples() if row.outside], NAMED)
+    alike = runs[runs["outside"] != ""].groupby("outside", sort=False)["run"]
+    return listed([f"{', '.join(names)}: {why}" for why, names in alike], NAMED)
 
 
 def scores_table(

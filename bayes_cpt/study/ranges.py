@@ -247,7 +247,8 @@ def outside_span(label: str, value: float, studied: Iterable[float]) -> list[str
     values = list(studied)
     if min(values) / SLACK <= value <= max(values) * SLACK:
         return []
-    return [f"{label} {value:g}, studied {min(values):g} to {max(values):g}"]
+    ends = dict.fromkeys(f"{end:g}" for end in (min(values), max(values)))
+    return [f"{label} {value:g}, studied {' to '.join(ends)}"]
 
 
 def outside_base(study: Study, base: Base) -> list[str]:

@@ -132,6 +132,8 @@ def test_the_constraint_that_binds_stands_in_the_first_line() -> None:
         f"General loss rises by more than 0.02 with {100 * breach:.0f} % (30 % allowed), which takes "
         f"{100 * least:.0f} % replay or more." in found.verdict()[0]
     )
+    headings = [own.heading for own in found.valuation.objective.chances]
+    assert headings == ["P(general\n> +0.02)", "P(general\n> 9)"]
     row = found.optimum_table().set_index("quantity").loc["replay"]
     assert row["edge"] == "constraint"
     assert np.isnan([row["lower"], row["upper"]]).all()

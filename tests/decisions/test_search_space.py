@@ -149,7 +149,8 @@ def test_defaults_stay_near_what_cpt_runs_tried() -> None:
     sampled = found.sample(256, seed=0)
     assert sampled.schedules.peak.min() >= 2e-4 / 1.5 * 0.99
     assert sampled.schedules.peak.max() <= 2e-4 * 1.5 * 1.01
-    np.testing.assert_allclose([sampled.replay.min(), sampled.replay.max()], [0.2, 0.3])
+    # How one ratio compares with another is the prior's word, or not in the law at all.
+    assert set(sampled.replay) == {0.25}
     assert [base.name for base in found.bases] == ["annealed_0pct"]
     assert sum("no CPT run starts from it" in note for note in found.notes) == 3
 
