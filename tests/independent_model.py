@@ -349,7 +349,12 @@ def stated(study: Study, path: Path) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Return the arguments of `model` for a study and a file of priors, and what it samples, by name."""
     settings = settings_of(study, path)
     curves = [curve_data(study, run, domain, settings) for run in study.runs for domain in (0, 1)]
-    arguments = (curves, prior_numbers(path), settings)
+    priors = prior_numbers(path)
+    if sum(run.phase == "pt" for run in study.runs) < 2:
+        # A lone curve does not tell how far levels of curves lie apart.
+        fixed = [{"distribution": "fixed", "value": one["median"]} for one in priors["offset_pt"]]
+        priors["offset_pt"] = fixed
+    arguments = (curves, priors, settings)
     trace = numpyro.handlers.trace(numpyro.handlers.seed(model, 0)).get_trace(*arguments)
     sites = {
         name: site

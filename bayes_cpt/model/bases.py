@@ -91,7 +91,7 @@ def for_base(spec: ModelSpec, study: Study) -> ModelSpec:
         priors["base_potential"] = spec.unknown_base[WITHOUT_WARMUP]
     priors["gain_ratio"] = Prior(reason=RATIO, every=Fixed(distribution="fixed", value=1.0))
     # Of the power of the forward area CPT shows a slow fall alone, which slope and area at the base tell.
-    priors |= _at_medians(spec, ("exponent", "forward_power"), SHAPE)
+    priors |= at_medians(spec, ("exponent", "forward_power"), SHAPE)
     if spec.law.base_offset:
         priors |= _level(spec, study, base)
     return found.model_copy(update={"priors": priors})
@@ -105,7 +105,7 @@ def _for_lone_base(spec: ModelSpec, study: Study) -> ModelSpec:
     """
     if lone_base(spec.law, study) is None:
         return spec
-    fixed = _at_medians(spec, AT_LONE_BASE, LONE)
+    fixed = at_medians(spec, AT_LONE_BASE, LONE)
     ratio = Prior(reason=RATIO, every=Fixed(distribution="fixed", value=1.0))
     priors = spec.priors | fixed | {"gain_ratio": ratio}
     return spec.model_copy(update={"priors": priors})
@@ -127,7 +127,7 @@ def lone_base(law: LawTable, study: Study) -> Base | None:
     return None if None in losses else base
 
 
-def _at_medians(spec: ModelSpec, names: Iterable[str], reason: str) -> dict[str, Prior]:
+def at_medians(spec: ModelSpec, names: Iterable[str], reason: str) -> dict[str, Prior]:
     """Return priors that fix parameters of a specification at the medians of their own."""
 
     def fixed(prior: Distribution | None) -> Fixed | None:

@@ -1,7 +1,7 @@
 """What a specification makes of a study, before any PyMC: law, points, residual design and scales."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Self
 
@@ -13,7 +13,13 @@ from bayes_cpt.laws.areas import AreaForm
 from bayes_cpt.laws.law import gather
 from bayes_cpt.laws.series import SHORTEST, MomentumRange, PowerRange
 from bayes_cpt.laws.transfer import OF_BATCH
-from bayes_cpt.model.bases import check_kind, for_base, lone_base, with_lone_bases
+from bayes_cpt.model.bases import (
+    at_medians,
+    check_kind,
+    for_base,
+    lone_base,
+    with_lone_bases,
+)
 from bayes_cpt.model.fitted_points import (
     check_fits,
     check_size,
@@ -44,6 +50,7 @@ from bayes_cpt.study.batches import Batch
 from bayes_cpt.study.study import Run, Study
 from bayes_cpt.study.trunks import with_found_branches
 
+LONE_LEVELS = "No two curves of pre-training show how far apart the levels of runs lie."
 # Correlation time, in steps, that makes errors independent.
 NO_MEMORY = 1e-6
 # The coordinate of what several targets, or batches, share in part.
@@ -464,7 +471,23 @@ def build_setup(spec: ModelSpec, study: Study) -> Setup:
     check_size(spec, study)
     setup = fitted_setup(BoundModel.of(spec, study), study)
     note_thinned(spec.residuals, study, setup.curves)
-    return setup
+    return _without_lone_levels(setup)
+
+
+def _without_lone_levels(setup: Setup) -> Setup:
+    """Return the setup with `offset_pt` at its median where no two curves of a loss and a size tell it.
+
+    The level of a lone curve and the sd that it is drawn with are a funnel, in which chains get stuck.
+    """
+    curves, points, spec = setup.curves.curves, setup.curves.points, setup.frame.spec
+    first = np.unique(points.curve_index, return_index=True)[1]
+    free = first[[not curve.base_known for curve in curves]]
+    like = np.unique(np.column_stack([points.domain_index, points.log_size])[free], axis=0)
+    if len(like) < len(free):
+        return setup
+    priors = spec.priors | at_medians(spec, ("offset_pt",), LONE_LEVELS)
+    frame = replace(setup.frame, spec=spec.model_copy(update={"priors": priors}))
+    return replace(setup, frame=frame)
 
 
 def _without_idle_pace(spec: ModelSpec, roles: tuple[str, ...]) -> ModelSpec:

@@ -162,7 +162,7 @@ def test_forged_weights_are_refused(tmp_path: Path) -> None:
     mixture().save(path)
     forged: list[tuple[list[float], str]] = [
         *(([0.7, 0.4], "add up"), ([0.7, -0.3], "positive")),
-        *(([1.0], "as many laws"), ([], "positive")),
+        *(([1.0], "laws and weights differ"), ([], "positive")),
     ]
     for weights, words in forged:
         with h5py.File(path, "r+") as file:

@@ -325,3 +325,12 @@ def test_a_branch_of_a_cpt_run_starts_at_its_base_and_counts_once() -> None:
         if curve.run == "branch":
             assert curve.start == 0
             assert points.steps[points.curve_index == place].min() > 1000
+
+
+def test_the_spread_of_levels_is_free_where_two_curves_of_pretraining_tell_it() -> None:
+    study = lab()
+    stable = {run.name for run in study.continual_runs if str(run.base).startswith("stable")}
+    for runs, free in ((study, True), (study.subset(stable | {"pt_trunk"}), False)):
+        spread = build_setup(read_spec("cpt-replay"), runs).frame.spec.priors["offset_pt"]
+        assert spread.of("general").is_free == spread.of("target").is_free == free
+    assert spread.of("general").center == pytest.approx(0.005)
