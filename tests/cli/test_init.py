@@ -132,8 +132,8 @@ def test_a_log_for_each_validation_set(tmp_path: Path, call: Call) -> None:
     # Two series of one log, one after the other.
     both = tmp_path / "both.csv"
     both.write_text("step,a,b,lr\n" + "".join(f"{step},2.8,3.2,1e-4\n" for step in STEPS))
-    line = ("import", "csv", both, *added[:2], "--run", "w", "--replay", 0.5)
-    assert [call(*line, "--loss", own).code for own in ("a=general", "b=target")] == [0, 0]
+    one = ("import", "csv", both, *added[:2], "--run", "w", "--replay", 0.5)
+    assert [call(*one, "--loss", own).code for own in ("a=general", "b=target")] == [0, 0]
     after = (tmp_path / "s" / "losses.csv").read_text()
     assert losses.count("\nx,") == after.count("\ny,") == after.count("\nw,") == 2 * len(STEPS)
     twice = call("import", "csv", general, moved, *added[:2], "--run", "z", "--replay", 0.5)

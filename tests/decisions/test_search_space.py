@@ -374,10 +374,8 @@ def test_choices_are_made_beside_a_space() -> None:
     assert resolved_space.length_given
     assert not SearchSpace.of(Space(), study).length_given
     words = "cosine decay over 10 to 100 % of the run, to 0 to 10 % of the peak"
-    found = resolved_space.words
-    assert (
-        found == f"{len(study.bases)} bases, replay 0 to 0.8, peak LR 20 to 100 % of PT's, {words}"
-    )
+    words = f"{len(study.bases)} bases, replay 0 to 0.8, peak LR 20 to 100 % of PT's, {words}"
+    assert resolved_space.words == words
     fixed = resolved(peak=1e-3, replay=0.25, **WHOLE)
     words = "cosine decay over the whole run, to 10 % of the peak"
     assert fixed.words.endswith(f"replay 0.25, peak LR 0.001, {words}")
