@@ -20,7 +20,7 @@ LEVEL = "The law starts at the measured loss of its base, of whose pre-training 
 SHAPE = "The shape of the power over a pre-training that nobody knows; runs from its end do not show it."
 LONE = "No curve of pre-training was measured: CPT curves start at the loss of their one base."
 # What has no part without curves of pre-training, or a share of a level that is free.
-AT_LONE_BASE = ("offset_kept", "fluctuation_pt", "misfit_pt", "offset_pt")
+AT_LONE_BASE = ("offset_kept", "fluctuation_pt", "misfit_pt")
 RATIO = "Without pre-training there is no other annealing gain to compare that of CPT with."
 
 

@@ -1,6 +1,6 @@
 """What to train, which run comes next and which schedule to follow, in plain words."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -100,12 +100,13 @@ def goal_words(valuation: Valuation) -> str:
     return " + ".join(f"{weight:.3g} {name}" for weight, name in weights)
 
 
-def _with_mass(row: Any, unit: str, interval: float) -> str:
+def _with_mass(row: Any, called: Mapping[str, Any], interval: float) -> str:
     """Return where the best lies and how surely: with one end, as surely as it is beyond the other.
 
     An end that the space cut is NaN, both where a constraint did.
     """
-    lower, upper = (quantity(row[end], 2) for end in ("lower", "upper"))
+    lower, upper = (quantity(called["times"] * row[end], 2) for end in ("lower", "upper"))
+    unit = called["unit"]
     if row["edge"] == CONSTRAINT:
         return "where the constraint lets it"
     if not row["edge"]:
@@ -133,10 +134,10 @@ def _kept_from(decision: Decision) -> str:
     return ""
 
 
-def _called(name: str) -> dict[str, str]:
-    """Return what a quantity is called, and what its values are shares of."""
-    named: dict[str, dict[str, str]] = notation()["quantities"]
-    return named.get(name, {"name": name.replace("_", " "), "unit": ""})
+def _called(name: str) -> dict[str, Any]:
+    """Return what a quantity is called, what its values are multiplied by, and their unit then."""
+    named: dict[str, dict[str, Any]] = notation()["quantities"]
+    return {"name": name.replace("_", " "), "times": 1, "unit": ""} | named.get(name, {})
 
 
 def optimum_sentences(decision: Decision, interval: float = 0.9) -> list[str]:
@@ -159,13 +160,14 @@ def _optimum(decision: Decision, interval: float) -> list[dict[str, Any]]:
         said |= dict.fromkeys(("reach", "flat", "numbers"), "")
         row = likely[0]
         if rows["value"].isna().all():
+            times = said["times"]
             near = [*cuts[name].within(tolerance), row["recommended"]]
             if not row["edge"]:
-                spread = (row["upper"] - row["lower"]) / WIDTH
-                ends = (row[end] for end in ("median", "lower", "upper"))
+                spread = times * (row["upper"] - row["lower"]) / WIDTH
+                ends = (times * row[end] for end in ("median", "lower", "upper"))
                 said["numbers"] = [supported(value, spread) for value in ends]
-            said["reach"] = _with_mass(row, said["unit"], interval).removeprefix("at ")
-            low, high = (quantity(float(end)) for end in (min(near), max(near)))
+            said["reach"] = _with_mass(row, said, interval).removeprefix("at ")
+            low, high = (quantity(float(times * end)) for end in (min(near), max(near)))
             said["flat"] = f"{low} to {high}" if low != high else ""
         found.append(said)
     return found
@@ -213,8 +215,9 @@ def _moves(values: RunValues, name: str, interval: float) -> list[str]:
         lower, upper = np.quantile(after, [0.5 - interval / 2, 0.5 + interval / 2])
         if upper > lower:
             named = _called(searched)
-            ends = f"{quantity(float(lower), 2)} to {quantity(float(upper), 2)}"
-            moves.append(f"{named['name']} {ends}{named['unit']} (now {quantity(float(before))})")
+            low, high, old = (float(named["times"] * end) for end in (lower, upper, before))
+            ends = f"{quantity(low, 2)} to {quantity(high, 2)}{named['unit']}"
+            moves.append(f"{named['name']} {ends} (now {quantity(old)})")
     return moves
 
 

@@ -435,7 +435,8 @@ def _source_of(own: Sequence[Recipe], given: Mapping[str, Any], measured: set[st
     sets = set(given.get("losses", {}).values())
     same = [i for i, recipe in enumerate(own) if recipe.paths == given.get("paths")]
     same += [i for i, recipe in enumerate(own) if sets & set(recipe.losses.values())]
-    return [*same, len(own) if sets and not sets & measured else 0][0]
+    another = len(own) if sets and not sets & measured else 0
+    return same[0] if same else another
 
 
 def _merged(

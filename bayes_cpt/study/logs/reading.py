@@ -462,7 +462,8 @@ class _Cleaning:
         for name in (own for own in self.cells.names if own.lower() in naming.NAMES["lengths"]):
             known = [n for n in map(as_number, self.cells.column(name)) if n and 1 <= n < math.inf]
             stated = {"steps": int(known[-1]), **stated} if known else stated
-        stated |= {"steps": stated["steps"] - self.reading.before} if "steps" in stated else {}
+        if "steps" in stated:
+            stated["steps"] -= self.reading.before
         for name in tokens:
             counts, *_ = numbers(self.cells.column(name), self.cells.rows, whole=True)
             unit = naming.scaled(name)[1]
