@@ -25,7 +25,7 @@ def is_number(value: object) -> bool:
 
 
 def suggestion(word: object, allowed: Iterable[str]) -> str:
-    """Return ', did you mean ...?' for a near miss, else nothing."""
+    """Return ' (did you mean ...?)' for a near miss, else nothing."""
     close = difflib.get_close_matches(str(word), list(allowed), n=1)
     return f" (did you mean {close[0]!r}?)" if close else ""
 

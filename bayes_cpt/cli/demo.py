@@ -66,9 +66,10 @@ def demo(
     }
     results.figures(figures)
     about, verdict, parts = forecast(posterior, bands)
+    again = f"{file.path} --plan {output / 'plan-example.toml'} -o {output / 'own.csv'}"
     told = (
         "checked.png: forecasts of three held-out runs beside their measured losses.",
-        "Edit plan-example.toml and forecast it: bayes-cpt predict fit.nc --plan plan-example.toml",
+        f"Edit plan-example.toml and forecast it: bayes-cpt predict {again}",
     )
     return Answer(
         {"fit": fitted.content, "forecast": about | {"verdict": verdict}},

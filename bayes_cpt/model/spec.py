@@ -6,7 +6,6 @@ change only what it names.
 """
 
 from collections.abc import Iterable
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Self
 
@@ -94,8 +93,7 @@ class ModelSpec(Strict):
                 raise ValueError(
                     f"priors.{name}: give {known[name].beside} a prior, or take this one out"
                 )
-            close = get_close_matches(name, known, 1)
-            hint = f"; did you mean {close[0]}?" if close else "; take the table out"
+            hint = suggestion(name, known) or "; take the table out"
             raise ValueError(f"priors.{name}: this model has no such parameter{hint}")
         if "peak_power" in self.priors and not self.law.count_warmup:
             raise ValueError(
@@ -234,13 +232,9 @@ def _locate(model: str | Path, place: str = "model", folder: Path = Path()) -> P
     path = folder / str(model)
     if path.suffix == ".toml" and path.is_file():
         return path
-    close = get_close_matches(str(model), shipped, 1)
-    hint = f"did you mean {close[0]}? " if close else ""
-    raise SpecError.at(
-        place,
-        f"there is no model {str(model)!r}",
-        f"{hint}name one of {', '.join(shipped)}, or the path of a .toml file",
-    )
+    problem = f"there is no model {str(model)!r}{suggestion(model, shipped)}"
+    fix = f"name one of {', '.join(shipped)}, or the path of a .toml file"
+    raise SpecError.at(place, problem, fix)
 
 
 def _table(path: Path) -> dict[str, Any]:

@@ -21,6 +21,11 @@ def test_everything_is_written_into_a_new_folder(
         assert name in answer.out
     assert bayes_cpt.load(folder / "fit.nc").study.name == "cpt-lab"
     assert "long_r25" in answer.out
+    # The command that it ends with works as it stands, from the folder where the demo was started.
+    (printed,) = (line for line in answer.out.splitlines() if "bayes-cpt predict" in line)
+    words = printed.partition("bayes-cpt ")[2].split()
+    assert call(*words).code == 0
+    assert (folder / "own.csv").is_file()
 
 
 def test_json_and_an_untrustworthy_fit(call: Call, quick_fit: list[str], tmp_path: Path) -> None:

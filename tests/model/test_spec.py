@@ -135,7 +135,7 @@ MALFORMED = {
     "unknown term": (EXTENDED + '[law]\nterms = ["powr"]\n', "terms", "'power'", "correct"),
     "no terms": (EXTENDED + "[law]\nterms = []\n", "terms", "at least 1", "correct"),
     "prior with a slip": (EXTENDED + prior("level_powr", 'distribution = "normal", mean = 0, sd = 1'),
-        "own.toml", "no such parameter", "did you mean level_power"),
+        "own.toml", "no such parameter", "did you mean 'level_power'"),
     "prior of no use alone": (
         EXTENDED + prior("slow_memory", 'distribution = "normal", mean = 0, sd = 1'),
         "own.toml", "priors.slow_memory", "give slow_share a prior"),
@@ -165,7 +165,7 @@ MALFORMED = {
         "priors.exponent", "general and target", "correct"),
     "not TOML": ("name = \n", "own.toml", "not TOML", "fix the line"),
     "extends an unknown model": ('extends = "cpt-replya"\nname = "own"\n', "own.toml",
-        "no model 'cpt-replya'", "did you mean cpt-replay"),
+        "no model 'cpt-replya'", "did you mean 'cpt-replay"),
     "law without a level": ('extends = "pretrain"\nname = "own"\n[law]\nterms = ["annealing"]\n',
         "key law", "no term power", "add the term"),
     "law without annealing": (EXTENDED + '[law]\nterms = ["power", "shift"]\n', "key law",
