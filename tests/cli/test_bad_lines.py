@@ -119,7 +119,7 @@ LINES: list[tuple[str, tuple[str, ...]]] = [
     ("prior cpt -o {dir}", ("this is a folder",)),
     ("prior cpt --study {dir}", ("study.toml: the file is missing",)),
     (f"prior pretrain --plan {PLAN}", ("there is no PT run", 'phase = "pt"')),
-    (f"validate forecast {STUDY} --model cpt-repaly", ("Did you mean cpt-replay?",)),
+    (f"validate forecast {STUDY} --model cpt-repaly", ("did you mean 'cpt-replay'?",)),
     (f"validate forecast {STUDY} --runs r26_cos", ("there is no run 'r26_cos'",)),
     (f"validate forecast {STUDY} --tails 25,50", ("'25,50' is not a list of shares",)),
     (f"validate forecast {STUDY} --tails half", ("'half' is not a list of shares",)),
