@@ -83,15 +83,18 @@ def decision(decision: Decision) -> Figure:
         above = parts[0].subplots(1, len(searched), squeeze=False)[0]
         for axes, name in zip(above, searched, strict=True):
             _optimum(axes, decision, name)
-    ratios = [2.0, *[1.0] * len(numeric)]
+    # One set has no front: its place is left out where there is another panel to draw.
+    fronts = 1 if len(decision.valuation.model.domains) > 1 or not numeric else 0
+    ratios = [2.0] * fronts + [1.0] * len(numeric)
     lower = parts[-1].subplots(1, len(ratios), squeeze=False, width_ratios=ratios)[0]
-    _front(lower[0], decision)
-    for axes, across in zip(lower[1:], numeric, strict=True):
+    if fronts:
+        _front(lower[0], decision)
+    for axes, across in zip(lower[fronts:], numeric, strict=True):
         _slice(axes, decision, across)
-        axes.sharey(lower[1])
-        axes.tick_params(labelleft=axes is lower[1])
+        axes.sharey(lower[fronts])
+        axes.tick_params(labelleft=axes is lower[fronts])
     if numeric:
-        lower[1].set_ylabel("cost of choosing otherwise (nats)")
+        lower[fronts].set_ylabel("cost of choosing otherwise (nats)")
     recommended = panels.line(INK, marker="*", markersize=9, linestyle="--")
     panels.legend(figure, {"recommended": recommended})
     return figure

@@ -80,7 +80,10 @@ def choices_table(decision: "Decision", interval: float = 0.9) -> Table:
     change = partial(signed, spread=float(decision.contenders.values.std(axis=1).min()))
     targets = " | targets" if "targets" in decision.space.searched else ""
     names = f"option | base{targets} | replay:.2f | peak LR=peak:.2g | steps:6"
-    shown = columns(names) | taken_columns(table)
+    # Said where contenders differ in it: they can be alike in all else.
+    ends = ("decay=decay_shape", "decay\nsteps=decay_steps", "last LR=final:.2g")
+    own = [end for end in ends if table[end.split("=")[1].split(":")[0]].nunique() > 1]
+    shown = columns(" | ".join([names, *own])) | taken_columns(table)
     for domain in (*valuation.model.domains, *valuation.thirds):
         shown[domain] = (f"{domain}_change", change)
     shown |= {name: (f"{name}_change", "+.3f") for name in valuation.links}

@@ -306,6 +306,8 @@ def _note_base_losses(
     base_of = {run.name: run.base for run in runs if run.base is not None}
     known = {base.name: base for base in bases}
     starts = losses[(losses["step"] == 0) & losses["run"].isin(base_of)]
+    ends = losses[losses["run"].isin({base.run for base in bases})]
+    ends = ends[ends["step"].isin({base.steps for base in bases})]
     for (name, domain), rows in starts.groupby([starts["run"].map(base_of), "domain"]):
         first_run, first = rows["run"].iloc[0], rows["loss"].iloc[0]
         far = rows["loss"][(rows["loss"] - first).abs() > SAME_LOSS]
@@ -316,8 +318,8 @@ def _note_base_losses(
         if name not in known:
             continue
         run, step = known[name].run, known[name].steps
-        here = (losses["run"] == run) & (losses["step"] == step) & (losses["domain"] == domain)
-        for there in losses["loss"][here & ((losses["loss"] - first).abs() > SIMILAR_LOSS)]:
+        here = (ends["run"] == run) & (ends["step"] == step) & (ends["domain"] == domain)
+        for there in ends["loss"][here & ((ends["loss"] - first).abs() > SIMILAR_LOSS)]:
             bits = abs(abs(math.log(first / there)) - abs(math.log(math.log(2)))) < 0.02
             scaled = f"one is in bits: multiply it by {math.log(2):.4f}"
             fix = scaled if bits else "measure both on the same sequences"
