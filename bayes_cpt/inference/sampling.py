@@ -54,9 +54,11 @@ class SamplerSettings:
 FIRST_LOOK = SamplerSettings(150, 600, 0.93)
 # In its place where ridges bend much: such draws are dear, and a few show how they bend.
 SCOUT = SamplerSettings(150, 250, 0.9)
+# Short at first: where a metric is poor, one learnt from 2,000 of its draws does more than further draws.
 ATTEMPTS = (
-    SamplerSettings(300, 3000, 0.97),
-    SamplerSettings(500, 4000, 0.99),
+    SamplerSettings(300, 1500, 0.97),
+    SamplerSettings(300, 1500, 0.98),
+    SamplerSettings(500, 2000, 0.99),
     SamplerSettings(1500, 4000, 0.998),
 )
 # Chains start so many white sds about the mode: there all slopes may be 0, which nutpie refuses.
@@ -162,9 +164,8 @@ class _Run:
             for value in by_name.values()
         )
         wanted = max(int(first * ROOM * LOWEST_ESS / ess), 2 * first)
-        if rhat > HOPELESS_RHAT or wanted > self.settings.draws:
-            wanted = 0 if rhat > HOPELESS_RHAT else self.settings.draws
-        return self.to(wanted) if wanted > first else (white, found)
+        hopeless = rhat > HOPELESS_RHAT or wanted > self.settings.draws
+        return (white, found) if hopeless else self.to(wanted)
 
     def to(self, draws: int) -> tuple[Floats, Sample]:
         """Return white coordinates, shape (chains, draws, numbers), and the sample of so many draws."""
