@@ -1,8 +1,8 @@
 """Log density -> draws: whitening, NUTS by nutpie, and retries until the diagnostics hold.
 
-An attempt whose draws have too few effective ones goes on to as many as they ask for. One that cannot
-get there is repeated with a metric learnt from its draws and smaller steps; if the last one fails the
-result says so.
+An attempt whose draws have too few effective ones goes on to as many as they ask for. One that diverges,
+or would need more than it may draw, is followed by one with a metric learnt from its draws and smaller
+steps; if the last one fails the result says so.
 """
 
 from collections.abc import Callable
@@ -59,7 +59,7 @@ ATTEMPTS = (
     SamplerSettings(300, 1500, 0.97),
     SamplerSettings(300, 1500, 0.98),
     SamplerSettings(500, 2000, 0.99),
-    SamplerSettings(1500, 4000, 0.998),
+    SamplerSettings(1500, 6000, 0.998),
 )
 # Chains start so many white sds about the mode: there all slopes may be 0, which nutpie refuses.
 JITTER = 0.3

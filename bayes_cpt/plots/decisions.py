@@ -84,7 +84,7 @@ def decision(decision: Decision) -> Figure:
         for axes, name in zip(above, searched, strict=True):
             _optimum(axes, decision, name)
     # One set has no front: its place is left out where there is another panel to draw.
-    fronts = 1 if len(decision.valuation.model.domains) > 1 or not numeric else 0
+    fronts = int(len(decision.valuation.model.domains) > 1 or not numeric)
     ratios = [2.0] * fronts + [1.0] * len(numeric)
     lower = parts[-1].subplots(1, len(ratios), squeeze=False, width_ratios=ratios)[0]
     if fronts:

@@ -81,9 +81,10 @@ def choices_table(decision: "Decision", interval: float = 0.9) -> Table:
     targets = " | targets" if "targets" in decision.space.searched else ""
     names = f"option | base{targets} | replay:.2f | peak LR=peak:.2g | steps:6"
     # Said where contenders differ in it: they can be alike in all else.
-    ends = ("decay=decay_shape", "decay\nsteps=decay_steps", "last LR=final:.2g")
-    apart = [end for end in ends if table[end.split("=")[1].split(":")[0]].nunique() > 1]
-    shown = columns(" | ".join([names, *apart])) | taken_columns(table)
+    ends = {"decay_shape": "decay", "decay_steps": "decay\nsteps", "final": "last LR"}
+    forms = {"decay_shape": "", "decay_steps": "", "final": ".2g"}
+    apart = {ends[own]: (own, forms[own]) for own in ends if table[own].nunique() > 1}
+    shown = columns(names) | apart | taken_columns(table)
     for domain in (*valuation.model.domains, *valuation.thirds):
         shown[domain] = (f"{domain}_change", change)
     shown |= {name: (f"{name}_change", "+.3f") for name in valuation.links}

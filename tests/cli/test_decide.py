@@ -87,7 +87,12 @@ def test_the_table_is_printed_and_the_plan_predicted(
     table = pd.read_csv(folder / "contenders.csv")
     assert table["option"][0] == "recommended"
     row = table.iloc[0]
-    shown = next(line for line in answer.out.splitlines() if line.startswith(" recommended "))
+    rows = [own for own in answer.out.splitlines() if own[1:].startswith(("recomm", "runner"))]
+    shown = rows[0]
+    # Contenders that may be alike in all else are told apart by their decays.
+    assert table["decay_steps"].nunique() > 1
+    for line, steps in zip(rows, table["decay_steps"], strict=True):
+        assert str(steps) in line.split()
     marked = ["*"] if isinstance(row["outside"], str) else []
     assert shown.split()[: 2 + len(marked)] == ["recommended", *marked, row["base"]]
     assert f"{row['regret']:.4f}" in answer.out

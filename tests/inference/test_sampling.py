@@ -15,7 +15,7 @@ from synthetic import lab
 
 from bayes_cpt.arrays import Floats
 from bayes_cpt.errors import StudyWarning
-from bayes_cpt.inference import sampling
+from bayes_cpt.inference import diagnostics, sampling
 from bayes_cpt.inference.density import Density
 from bayes_cpt.inference.metric import Metric, SamplingError, bending, bent_metric, laplace
 from bayes_cpt.inference.sampling import FIRST_LOOK, Sample, SamplerSettings, sample
@@ -103,6 +103,17 @@ def test_an_attempt_mends_what_the_first_look_lacks(density: Density) -> None:
     given = sample(density, seed=5, attempts=(SamplerSettings(100, 1000, 0.97),))
     assert given.attempts == 2
     assert given.diagnostics.trustworthy
+
+
+@pytest.mark.usefixtures("too_short_a_look")
+def test_an_attempt_that_cannot_get_there_is_given_up(
+    density: Density, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (sampling, diagnostics):
+        monkeypatch.setattr(module, "LOWEST_ESS", 1e5)
+    given = sample(density, seed=5, attempts=(SamplerSettings(100, 1000, 0.97),))
+    assert given.values["reference_loss"].shape == (4, sampling.FIRST_DRAWS, 2)
+    assert not given.diagnostics.trustworthy
 
 
 class Toy:
