@@ -79,7 +79,6 @@ def summary(
         whole = table if output.suffix == ".csv" else table[table["kind"] == KINDS[0]]
         file.write(WRITERS[output.suffix](quantities_table(posterior, whole, interval)))
     facts = Facts.of(told)
-    lines = fit_verdict(posterior, quality, facts)
     shown = KINDS if verbose else ()
     # Coefficients and parameters largely say the same.
     conclusions = (KINDS[0], "effect")
@@ -98,7 +97,6 @@ def summary(
         parts += _resting_on_priors(sensitive, (*conclusions, *shown))
     content = {
         "seed": posterior.seed,
-        "verdict": lines,
         "quality": quality,
         "quantities": table,
         "facts": facts,
@@ -106,7 +104,7 @@ def summary(
         "law_checks": posterior.law_checks.table(),
         "sensitivity": sensitive,
     }
-    verdict = lines if posterior.trustworthy else []
+    verdict = fit_verdict(posterior, quality, facts)
     return of_fit(posterior, content, verdict, parts, written=[file])
 
 

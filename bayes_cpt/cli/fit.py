@@ -110,14 +110,12 @@ def fit_and_save(
     known = facts(posterior)
     # Again, with the facts, which took seconds: what took minutes was written before.
     file.write(posterior.save)
-    verdict = fit_verdict(posterior, quality, known)
     content = convergence(posterior, table) | {
         "study_digest": posterior.tree.attrs["study_digest"],
         "seconds": round(seconds, 1),
         "quality": quality,
         "prior_bound": weak[["quantity", "domain", "contraction"]],
         "facts": known,
-        "verdict": verdict,
     }
     phases = quality.assign(phase=quality["phase"].str.upper())
     parts = [
@@ -125,5 +123,5 @@ def fit_and_save(
         Table.of("quality", phases),
         Text(f"\n{sentence('fit.txt', 'sampled', content)}", "dim"),
     ]
-    shown = verdict if posterior.trustworthy else []
-    return posterior, of_fit(posterior, content, shown, parts, written=[file])
+    verdict = fit_verdict(posterior, quality, known)
+    return posterior, of_fit(posterior, content, verdict, parts, written=[file])

@@ -122,7 +122,8 @@ class Output:
             if self.quiet or self.machine or problem not in answer.verdict:
                 self.error(problem)
         for place, line in enumerate(answer.verdict):
-            self.show(Text(line, "" if place else "bold"))
+            style = "bold red" if line in answer.problems else ""
+            self.show(Text(line, style if place else style or "bold"))
         for part in (*answer.parts, *(said for own in answer.written for said in own.said)):
             self.show(part)
         for note in answer.notes:

@@ -31,8 +31,8 @@ def of_fit(
     problems: Sequence[str] = (),
     written: Sequence[OutputFile | Results] = (),
 ) -> Answer:
-    """Return an answer that stands on a fit, with the facts of that fit and whether to trust it."""
-    from bayes_cpt.report.fit import unmeasured_words, warning
+    """Return an answer that stands on a fit, with the facts of that fit and first whether to trust it."""
+    from bayes_cpt.report.fit import unmeasured_words, warned, warning
 
     about = {
         "study": posterior.study.name,
@@ -45,14 +45,15 @@ def of_fit(
     }
     found = [*problems, *warning(posterior)]
     notes = list(filter(None, [unmeasured_words(posterior.frame)]))
-    return Answer(about | dict(content), verdict, parts, found, notes, written)
+    first = warned(posterior, verdict)
+    return Answer(about | dict(content), first, parts, found, notes, written)
 
 
 def law_alarms(posterior: "Posterior", *, verbose: bool) -> list[Part]:
     """Return where the law of a fit misses its runs."""
-    from bayes_cpt.report.fit import law_words
+    from bayes_cpt.report.fit import alarm_words
 
-    alarms = law_words(posterior).sentences
+    alarms = alarm_words(posterior)
     shown = [f" {own}" for own in (alarms if verbose else alarms[:ALARMS])]
     return [heading("Where the law misses its runs"), *shown] if shown else []
 
@@ -90,12 +91,12 @@ def advised(
         What makes the result worthless besides the fit.
     """
     from bayes_cpt.identify.determination import facts
-    from bayes_cpt.report.fit import effect_words
+    from bayes_cpt.report.fit import effect_words, warned
     from bayes_cpt.report.words import paragraphs
 
     known = facts(posterior)
     results.tables(tables)
-    results.words(words.verdict, words.sentences)
+    results.words(warned(posterior, words.verdict), words.sentences)
     results.figures(figures)
     state = "diagnostics met" if posterior.trustworthy else "not trustworthy"
     source = f"By {posterior.frame.spec.name}, fitted to {posterior.study.name} ({state})."

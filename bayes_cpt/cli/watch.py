@@ -115,7 +115,7 @@ def watch(
     asked["plan"] = planned and planned.digest()
     looks = _Looks(watcher, follower, kept, asked, aim, limits)
     looks.take_up(written)
-    for line in () if once else warning(posterior):
+    for line in warning(posterior) if written.quiet or written.machine else ():
         written.error(line)
     status = looks.look()
     if once and follower.trouble and not watcher.points:
@@ -177,12 +177,17 @@ class _Looks:
         """Print a status, and what to do better with the rest of the run."""
         import pandas as pd
 
+        from bayes_cpt.report.fit import warned
         from bayes_cpt.report.forecasts import advice, below, ends_below
 
         found = self.watcher.continuations(self.objective)
         trouble = self.follower.trouble
+        waiting = self.follower.unnamed if not status.step else ""
+        first, *others = status.verdict()
+        said = [UNNAMED if waiting else first, *others]
+        verdict = warned(self.watcher.posterior, said)
         if written.machine:
-            told = asdict(status) | {"verdict": status.verdict(), "trouble": trouble}
+            told = asdict(status) | {"verdict": verdict, "trouble": trouble}
             told |= {"continuations": found.ways, "advised": found.advised}
             told["below"] = {
                 name: below(status.forecast[name], limit, self.watcher.interval)
@@ -192,13 +197,11 @@ class _Looks:
             sys.stdout.write(f"{to_json(told, inf_nan_mode='constants').decode()}\n")
             sys.stdout.flush()
             return
-        waiting = self.follower.unnamed if not status.step else ""
-        first, *others = status.verdict()
-        others += ends_below(status, self.limits, self.watcher.interval)
+        first, *others = verdict + ends_below(status, self.limits, self.watcher.interval)
         if written.out.is_terminal and not written.quiet:
             written.out.clear()
-        fine = status.on_track and not status.disagreements
-        written.show(Text(UNNAMED if waiting else first, "bold" if fine else "bold red"))
+        fine = status.on_track and not status.disagreements and said[0] == first
+        written.show(Text(first, "bold" if fine else "bold red"))
         for line in others:
             written.show(line)
         # Where each loss is and will end, and where it was to end as planned.

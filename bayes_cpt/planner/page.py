@@ -21,7 +21,7 @@ from bayes_cpt.model.spec import ROLES
 from bayes_cpt.planner.choices import CANDIDATES, SHAPES, Alternatives, Controls
 from bayes_cpt.planner.law import LawCode, base_states, environment, law_code, law_draws
 from bayes_cpt.report.equation import law_equations, mathml
-from bayes_cpt.report.fit import law_words
+from bayes_cpt.report.fit import warning
 from bayes_cpt.study.runs import Base
 from bayes_cpt.toml_files import toml_value
 
@@ -138,8 +138,7 @@ def _about(posterior: Posterior, fit: str, interval: float, seed: int) -> dict[s
         "targets": toml_value(frame.domains[1]) if of_several else None,
         "model": frame.spec.name,
         "roles": list(frame.roles),
-        "problems": list(posterior.problems),
-        "misfit": [] if posterior.law_fits else list(law_words(posterior).verdict),
+        "doubts": warning(posterior),
         "interval": interval,
         "seed": seed,
         "fit_seed": posterior.seed,

@@ -1,6 +1,6 @@
 """A study and its fit in plain words: whether to use it, what its runs determine, where its law fails."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,7 +13,7 @@ from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.model.groups import FEWEST, checked_batches, fitted_sizes
 from bayes_cpt.model.setup import BoundModel
 from bayes_cpt.report.numbers import enumerated
-from bayes_cpt.report.words import Words, notation, paragraphs, sentence
+from bayes_cpt.report.words import notation, paragraphs, sentence
 from bayes_cpt.study.batches import UNSAID, batch_of
 from bayes_cpt.study.ranges import BASE, FAMILY, LENGTH, PEAK_RATE, Factor, factors
 from bayes_cpt.study.study import Study
@@ -32,8 +32,8 @@ APART = 4.0
 def fit_verdict(posterior: Posterior, quality: pd.DataFrame, facts: Facts) -> list[str]:
     """Return whether to use a fit, how sure that is, and what would change it: one line each.
 
-    `quality` is of `bayes_cpt.forecast.quality.fit_quality`, `facts` of
-    `bayes_cpt.identify.determination.facts`.
+    Of one that cannot be trusted its `warning`. `quality` is of `bayes_cpt.forecast.quality.fit_quality`,
+    `facts` of `bayes_cpt.identify.determination.facts`.
     """
     if not posterior.trustworthy:
         return warning(posterior)
@@ -47,17 +47,19 @@ def fit_verdict(posterior: Posterior, quality: pd.DataFrame, facts: Facts) -> li
 
 
 def warning(posterior: Posterior) -> list[str]:
-    """Return why a fit cannot be trusted and what would change that; nothing where it can."""
-    misled = paragraphs("fit.txt", "misled", {"misleading": posterior.study.misleading})
-    if not posterior.problems:
-        return misled + law_words(posterior).verdict
-    return misled + paragraphs("fit.txt", "warning", _law_facts(posterior))
+    """Return why a fit cannot be trusted and what to do, a line per reason; nothing where it can."""
+    return paragraphs("fit.txt", "warning", _law_facts(posterior))
 
 
-def law_words(posterior: Posterior) -> Words:
-    """Return where the law of a fit does not fit its runs; nothing where it does."""
-    facts = _law_facts(posterior)
-    return Words(*(paragraphs("fit.txt", block, facts) for block in ("law", "alarms")))
+def warned(posterior: Posterior, verdict: Sequence[str]) -> list[str]:
+    """Return a verdict that stands on a fit, first the `warning` where that cannot be trusted."""
+    doubts = warning(posterior)
+    return doubts + [line for line in verdict if line not in doubts]
+
+
+def alarm_words(posterior: Posterior) -> list[str]:
+    """Return where the law of a fit misses its runs, a sentence per check that says so."""
+    return paragraphs("fit.txt", "alarms", _law_facts(posterior))
 
 
 def unmeasured_words(frame: BoundModel) -> str:
@@ -71,6 +73,7 @@ def _law_facts(posterior: Posterior) -> Mapping[str, Any]:
     settings = [factor for phase in phases for factor in factors(posterior.study, phase)]
     return {
         "model": posterior.frame.spec.name,
+        "misleading": posterior.study.misleading,
         "problems": posterior.problems,
         "lacking": what_is_lacking(posterior),
         "alarms": [alarm_text(alarm) for alarm in alarms],
@@ -90,7 +93,7 @@ def checks_passed(posterior: Posterior) -> str:
 
 
 def what_is_lacking(posterior: Posterior) -> str:
-    """Return what would help a study whose fit falls short of its diagnostics."""
+    """Return what helps a study whose fit falls short of its diagnostics."""
     spec = posterior.frame.spec
     runs = len(spec.law.last_phase_runs(posterior.study))
     return sentence("fit.txt", "lacking", {"runs": runs, "few": runs < FEW_RUNS, "model": spec})

@@ -192,7 +192,7 @@ class Report:
     def verdict(self) -> list[str]:
         """What to do, how sure that is and what would change it; of a PT law what it has learnt."""
         if self.decision is not None:
-            return self.decision.verdict(self.interval)
+            return fit.warned(self.posterior, self.decision.verdict(self.interval))
         return fit.fit_verdict(self.posterior, self.quality, self.facts)
 
     @cached_property

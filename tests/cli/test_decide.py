@@ -129,9 +129,9 @@ def test_a_law_that_does_not_fit_decides_with_exit_code_1(
 ) -> None:
     answer = call("decide", misfitting_fit_file, *FEW)
     assert answer.code == 1
-    assert answer.out.startswith("Train from ")
-    assert "(not trustworthy)" in answer.out
-    assert "the law cpt-replay does not fit these runs" in answer.err
+    warning, advice, *_ = answer.out.splitlines()
+    assert warning.startswith("Not trustworthy: the law cpt-replay does not fit these runs. ")
+    assert advice.startswith("Train from ")
     assert "It rests on one PT peak learning rate (0.002)." in answer.out
 
 

@@ -207,14 +207,9 @@ def test_names_of_a_study_do_not_become_markup(planner: Planner) -> None:
 
 
 def test_an_untrustworthy_fit_says_so(planner: Planner) -> None:
-    data = planner.data | {
-        "about": planner.data["about"] | {"problems": ["R-hat of memory is 1.2"]}
-    }
-    assert "Do not trust these numbers" in Planner(data, planner.codes, planner.equations).html()
-    assert "Do not trust these numbers" not in planner.html()
-    data = planner.data | {"about": planner.data["about"] | {"misfit": ["It does not fit <x>."]}}
+    data = planner.data | {"about": planner.data["about"] | {"doubts": ["It does not fit <x>."]}}
     assert "It does not fit &lt;x&gt;." in Planner(data, planner.codes, planner.equations).html()
-    assert planner.data["about"]["misfit"] == []
+    assert planner.data["about"]["doubts"] == []
 
 
 @pytest.mark.parametrize(

@@ -182,7 +182,7 @@ def test_calibration_is_that_of_the_folder_and_names_are_escaped(
     assert "<script" not in html
     assert "&lt;script&gt;" in html
     # A fit that falls short says so first.
-    assert "Not to be trusted" in html.split("<main>")[0]
+    assert '<div class="verdict">\n<p class="state bad">Not trustworthy: ' in html
     assert "The posterior falls short: R-hat of memory is 1.2." in html
 
 
@@ -208,6 +208,6 @@ def test_a_law_that_does_not_fit_is_not_called_badly_sampled(
     monkeypatch.setitem(posterior.tree.attrs, "law_checks", records)
     html = Report(posterior, None, None, None, 0.9, 0, "").html()
     head, body = html.split("<main>")
-    assert "the law does not fit these runs" in head
+    assert "the law cpt-replay does not fit these runs" in head
     assert "falls short" not in html
     assert "Run r25_cos on kernel lies 0.02 nats above the law" in body
