@@ -1,12 +1,12 @@
 """What to train, which run comes next and which schedule to follow, in plain words."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from bayes_cpt.decisions import risk
-from bayes_cpt.decisions.decision import CONSTRAINT, Decision
+from bayes_cpt.decisions.decision import Decision
 from bayes_cpt.decisions.next_run import MOST_TELLING, RunValues
 from bayes_cpt.decisions.schedule_choice import ScheduleChoice
 from bayes_cpt.decisions.search import Edge
@@ -100,25 +100,6 @@ def goal_words(valuation: Valuation) -> str:
     return " + ".join(f"{weight:.3g} {name}" for weight, name in weights)
 
 
-def _with_mass(row: Any, called: Mapping[str, Any], interval: float) -> str:
-    """Return where the best lies and how surely: with one end, as surely as it is beyond the other.
-
-    An end that the space cut is NaN, both where a constraint did.
-    """
-    lower, upper = (quantity(called["times"] * row[end], 2) for end in ("lower", "upper"))
-    unit = called["unit"]
-    if row["edge"] == CONSTRAINT:
-        return "where the constraint lets it"
-    if not row["edge"]:
-        reach = f"at {lower}" if lower == upper else f"between {lower} and {upper}"
-        return f"{reach}{unit} ({100 * interval:g} %)"
-    other = "at_lowest" if np.isnan(row["upper"]) else "at_highest"
-    if row[other] >= (1.0 - interval) / 2.0:
-        return "anywhere in what was searched"
-    end = f"{upper}{unit} or less" if np.isnan(row["lower"]) else f"{lower}{unit} or more"
-    return f"at {end} ({50 + 50 * interval:g} %)"
-
-
 def edge_words(edges: Sequence[Edge]) -> list[str]:
     """Return where the best lies at or beyond an end of the space, a clause per quantity."""
     facts = {"edges": [(edge, _called(edge.quantity)) for edge in edges]}
@@ -166,7 +147,7 @@ def _optimum(decision: Decision, interval: float) -> list[dict[str, Any]]:
                 spread = times * (row["upper"] - row["lower"]) / WIDTH
                 ends = (times * row[end] for end in ("median", "lower", "upper"))
                 said["numbers"] = [supported(value, spread) for value in ends]
-            said["reach"] = _with_mass(row, said, interval).removeprefix("at ")
+            said["reach"] = sentence("decide.txt", "reach", said | {"row": row, "mass": interval})
             low, high = (quantity(float(times * end)) for end in (min(near), max(near)))
             said["flat"] = f"{low} to {high}" if low != high else ""
         found.append(said)
