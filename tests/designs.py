@@ -77,6 +77,9 @@ DESIGNS: dict[str, Callable[[], Study]] = {
     ),
     "one rate": lambda: design({name: own for name, own in FULL.items() if name != "slow"}),
     "one replay": lambda: design({name: (own[0], 0.25, own[2]) for name, own in FULL.items()}),
+    "all annealed": lambda: design(
+        {name: ("annealed", own[1], FULL["rewarmed"][2]) for name, own in FULL.items()}
+    ),
     # Of every CPT run the first steps alone.
     "too short": lambda: design(FULL, seen=FIRST),
 }

@@ -38,6 +38,7 @@ DECAYING = "a CPT run that decays to learning rate 0"
 STEADY = "a CPT run that stays at its peak learning rate"
 SLOWER = "a CPT run at half the peak learning rate"
 REWARMED = "a CPT run from a base annealed to learning rate 0"
+UNANNEALED = "a CPT run from a base that is not annealed"
 LONG = "a CPT run 4 times as long"
 LONG_PURE = f"{LONG}, at replay 0"
 PT_STEADY = "a PT run at a constant learning rate"
@@ -153,13 +154,23 @@ def tried(frame: BoundModel, study: Study) -> dict[str, bool]:
     if frame.spec.law.continual:
         replays = [run.replay or 0.0 for run in runs]
         rates = [peak_level(run.schedule, "cpt") for run in runs]
-        potentials = [study.base(str(run.base)).loss_potential or 0.0 for run in runs]
+        potentials = _loss_potentials(study)
         differs |= {
             "replay_effect": max(replays) - min(replays) >= REPLAY_APART,
             "rate_effect": max(rates) >= RATES_APART * min(rates),
             "base_effect": max(potentials) - min(potentials) >= POTENTIALS_APART,
         }
     return {effect.name: differs[effect.name] for effect in effects_of(frame)}
+
+
+def only_annealed(study: Study) -> bool:
+    """Return whether all CPT runs start from annealed bases: one more of these shows nothing new."""
+    return max(_loss_potentials(study)) < POTENTIALS_APART
+
+
+def _loss_potentials(study: Study) -> list[float]:
+    """Return the loss potential of the base of each CPT run, 0 where it is not known."""
+    return [study.base(str(run.base)).loss_potential or 0.0 for run in study.continual_runs]
 
 
 def derived_quantities(

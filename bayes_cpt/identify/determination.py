@@ -194,7 +194,9 @@ class Facts:
             {str(name): list(own) for name, own in rows.groupby("quantity", sort=False)["domain"]}
             for rows in (effects[firm], effects[~firm])
         ]
-        advice = Counter(effects.loc[~firm, "advice"]).most_common(1)
+        # Of two that tell as much, one that needs no other base.
+        named = sorted(effects.loc[~firm, "advice"], key=derived.UNANNEALED.__eq__)
+        advice = Counter(named).most_common(1)
         return cls(listed[0], listed[1], str(advice[0][0]) if advice else "")
 
 
@@ -295,8 +297,12 @@ def expected(free: FreeParameters, study: Study, curves: Curves, places: Floats)
     added = pd.DataFrame(with_more, index=list(more))
     # What no two runs differ in is told by the run that would show it.
     showing = {effect.name: effect.run for effect in derived.effects_of(free.frame)}
-    best = table["tried"] | (kept < IDENTIFIED)
-    advice = added.idxmax().where(best, table["quantity"].map(showing))
+    if derived.REWARMED in more and derived.only_annealed(study):
+        # Such a run is one from the bases at hand, and what starts from the others is new.
+        names = {derived.REWARMED: derived.DECAYING, derived.DECAYING: derived.UNANNEALED}
+        added = added.rename(index=names)
+        showing["base_effect"] = derived.UNANNEALED
+    advice = added.idxmax().where(table["tried"], table["quantity"].map(showing))
     return table.assign(
         contraction=kept,
         sd=sd,

@@ -10,6 +10,7 @@ from designs import DESIGNS, laplace_posterior
 from synthetic import lab, prior_as_posterior
 
 from bayes_cpt.errors import StudyError
+from bayes_cpt.forecast import derived
 from bayes_cpt.forecast.derived import LONG, PT_ANNEALED, SLOWER, Typical, effects_of, tried
 from bayes_cpt.identify.determination import (
     IDENTIFIED,
@@ -38,14 +39,12 @@ def named(name: str) -> dict[tuple[str, str], str]:
 
 # Quantities that each lack leaves open, with a part of the advice.
 LACKS: list[tuple[str, list[str], str]] = [
-    # The level is carried over the transfer: what an annealed base changes hangs on C1 and C2 alone, of
-    # which a whole PT curve tells, and nearly as much the start of a CPT run from an annealed base.
+    # A whole PT curve tells C1 and C2, and nearly as well the start of a CPT run from an annealed base.
     ("without anneals", ["gain_ratio", "base_effect"], "anneal"),
     ("one rate", ["rate_effect"], SLOWER),
-    ("one replay", ["replay_onset", "gain_replay"], "at replay"),
-    ("one replay", ["replay_effect"], "at replay"),
-    ("too short", ["shift_exponent"], LONG),
-    ("too short", ["length_effect"], LONG),
+    ("one replay", ["replay_onset", "gain_replay", "replay_effect"], "at replay"),
+    ("too short", ["shift_exponent", "length_effect"], LONG),
+    ("all annealed", ["base_effect"], derived.UNANNEALED),
 ]
 
 
@@ -170,7 +169,6 @@ def advice(name: str, kind: str, quantity: str) -> list[str]:
         ("without anneals", "parameter", "gain_ratio", PT_ANNEALED),
         ("one rate", "effect", "rate_effect", SLOWER),
         ("one replay", "coefficient", "omega", "at replay"),
-        ("one replay", "coefficient", "b", "at replay"),
         ("one replay", "effect", "replay_effect", "at replay"),
         ("too short", "coefficient", "beta", LONG),
         ("too short", "effect", "length_effect", LONG),
