@@ -192,6 +192,7 @@ def next_run(
     objective: str = "balanced",
     space: Path | None = None,
     steps: int | None = None,
+    run_steps: int | None = None,
     output: Path | None = None,
     candidates: int = 8192,
     interval: float = 0.9,
@@ -224,7 +225,7 @@ def next_run(
     \b
     Example:
     bayes-cpt next-run fit.nc --objective general-preserving -o next
-    bayes-cpt next-run fit.nc --runs probes.toml
+    bayes-cpt next-run fit.nc --steps 30000 --runs probes.toml
 
     \b
     Exit codes:
@@ -238,21 +239,25 @@ def next_run(
         Runs that could be trained: a study folder or one TOML file, each with an optional cost
         [default: see above].
     steps : N
+        Length of the long run to decide on [default: that of the longest CPT run of the study].
+    run_steps : N
         Length of the default runs [default: a third of the typical CPT run].
     draws
         Posterior draws to use: more give smaller errors.
     """
     from bayes_cpt.decisions.next_run import MOST_TELLING
+    from bayes_cpt.decisions.space import narrowed, read_space
     from bayes_cpt.report.decisions import run_words
+    from bayes_cpt.report.words import notation
 
     results = Results(output)
     posterior = bayes_cpt.load(fit)
     values = bayes_cpt.next_run(
         posterior,
         objective,
-        space,
+        narrowed(read_space(space), posterior.study, lengths={"steps": steps}),
         runs,
-        steps=steps,
+        run_steps=run_steps,
         draws=draws,
         candidates=candidates,
         seed=seed,
@@ -265,7 +270,8 @@ def next_run(
         "as_good_as_the_first": values.as_good(values.order[0]),
     }
     rows = tables["runs"]
-    told = rows["about"].str.replace("_effect", " effect") + " on " + rows["on"]
+    called = {name: own["subject"] for name, own in notation()["effects"].items()}
+    told = rows["about"].map(called) + " on " + rows["on"]
     of_all = (rows.index < SHOWN) | (rows["run"] == MOST_TELLING)
     left, name = int((~of_all).sum()), values.valuation.objective.name
     worth = Table.of("worth", rows.assign(told=told)[of_all], objective=name)

@@ -82,8 +82,7 @@ def summary(
     shown = KINDS if verbose else ()
     # Coefficients and parameters largely say the same.
     conclusions = (KINDS[0], "effect")
-    parts = [] if posterior.trustworthy else law_alarms(posterior, verbose=verbose)
-    parts.append(effects_table(posterior, told, interval))
+    parts = [*law_alarms(posterior, verbose=verbose), effects_table(posterior, told, interval)]
     parts += _quantities(posterior, table, interval, shown)
     if verbose:
         parts.append(determined(told[~settled(told)], conclusions, "What the runs leave open"))

@@ -98,8 +98,7 @@ def advised(
     results.tables(tables)
     results.words(warned(posterior, words.verdict), words.sentences)
     results.figures(figures)
-    state = "diagnostics met" if posterior.trustworthy else "not trustworthy"
-    source = f"By {posterior.frame.spec.name}, fitted to {posterior.study.name} ({state})."
+    source = f"By {posterior.frame.spec.name}, fitted to {posterior.study.name}."
     parts = [*parts, *(in_words(words.sentences) if verbose else [""])]
     parts += paragraphs("fit.txt", "left_open", effect_words(known))
     parts.append(Text(source if verbose else f"{source} --verbose says why.", "dim"))

@@ -252,13 +252,14 @@ class RunValues:
         DataFrame
             run, base, replay, steps, cost (steps); value (EVSI, nats of the objective) and its Monte Carlo
             error; share (of the value of perfect information), per_1000_steps (value per 1,000 steps of
-            cost), hurdle (see `hurdle`), changes (see `changes`), about, on and nats (the quantity that it
+            cost), hurdle (see `hurdle`), changes (see `changes`), about, on and nats (the effect that it
             tells most about), outside (what was fitted).
         """
-        rows = []
+        rows, effects = [], {own.name for own in derived.effects_of(self.valuation.model.frame)}
+        asked = np.array([name in effects for name, _ in self.quantities])
         for name in self.order:
             run, worth, told = self.affordable.plan.run(name), self.values[name], self.told[name]
-            cost, most = self.affordable.cost(name), int(told.share.argmax())
+            cost, most = self.affordable.cost(name), int(np.where(asked, told.share, -1.0).argmax())
             share = worth.value / self.perfect[0] if self.perfect[0] > 0 else 0.0
             about, on = self.quantities[most]
             rows.append(
@@ -327,7 +328,7 @@ def next_run(
     space: "str | Path | dict[str, Any] | Space | None" = None,
     runs: "str | Path | Affordable | None" = None,
     *,
-    steps: int | None = None,
+    run_steps: int | None = None,
     draws: int = DRAWS,
     candidates: int = CANDIDATES,
     seed: int = 0,
@@ -342,7 +343,7 @@ def next_run(
     runs : path or Affordable, optional
         A study folder or TOML file of runs, each with an optional ``cost`` in steps; unless given, those of
         `Affordable.default`, and the run that would tell most of what the fit leaves open.
-    steps : int, optional
+    run_steps : int, optional
         Length of the default runs.
     draws : int
         Posterior draws, spread evenly over the chains: the more, the smaller the Monte Carlo error.
@@ -367,7 +368,7 @@ def next_run(
     posterior, limits = with_batch(posterior, read_space(space))
     model = FinalLosses.of(posterior, draws, seed)
     if runs is None:
-        runs = Affordable.default(posterior, steps).with_most_telling(posterior)
+        runs = Affordable.default(posterior, run_steps).with_most_telling(posterior)
     affordable = runs if isinstance(runs, Affordable) else Affordable.read(runs, posterior.study)
     posterior.check_batch(affordable.plan, "the worth of a next run")
     whole = SearchSpace.of(limits, posterior.study)

@@ -162,10 +162,12 @@ def run_words(values: RunValues, interval: float = 0.9) -> Words:
     facts = {
         "values": values,
         **_told(values, first),
+        "errors": ERRORS,
+        "steps": values.candidates.column("steps")[values.now],
         # None where the Monte Carlo error leaves that open.
         "pays": None if abs(margin) <= ERRORS * worth.error else bool(margin > 0),
         "hopeless": values.perfect[0] < hurdle,
-        "now": configuration(values.candidates.take(slice(values.now, values.now + 1)), 0),
+        "now": configuration(values.candidates, values.now),
         "mass": f"{100 * interval:g} %",
         "moves": _moves(values, first, interval),
         "as_good": values.as_good(first, ERRORS),
@@ -184,10 +186,9 @@ def _told(values: RunValues, name: str) -> dict[str, Any]:
 
 def _moves(values: RunValues, name: str, interval: float) -> list[str]:
     """Return where the quantities that may be chosen would go after a run."""
-    now = values.candidates.take(slice(values.now, values.now + 1))
     moves = []
     for searched in values.space.searched:
-        after, before = values.after(name, searched), now.column(searched)[0]
+        after, before = values.after(name, searched), values.candidates.column(searched)[values.now]
         if not np.issubdtype(after.dtype, np.number):
             other = float(np.mean(after != before))
             what = f"another {searched.replace('_', ' ')} than {before}"

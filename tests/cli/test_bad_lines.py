@@ -90,7 +90,7 @@ LINES: list[tuple[str, tuple[str, ...]]] = [
     ("next-run {fit} -o {text}", ("this is a file, not a folder", "choose another one")),
     ("next-run {fit} --objective balance", ("balanced",)),
     ("next-run {fit} --runs nowhere.toml", ("nowhere.toml",)),
-    ("next-run {fit} --steps 0", ("key steps", "at least 1")),
+    ("next-run {fit} --run-steps 0", ("key steps", "at least 1")),
     ("schedule {fit} --steps 200 -o {text}", ("this is a file, not a folder",)),
     ("schedule {fit} --steps 200 --objective balance", ("balanced",)),
     ("schedule {fit} --steps 200 --base stable", ("no base 'stable'", "stable_12k")),

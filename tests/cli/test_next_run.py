@@ -63,8 +63,8 @@ def test_the_table_has_what_the_runs_cost_and_where_they_leave_what_was_fitted(
 
 
 def test_runs_need_not_be_named(call: Call, fit_file: Path) -> None:
-    answer = call("next-run", fit_file, "--steps", 40, *FEW)
-    assert answer.code == 0
+    answer = call("next-run", fit_file, "--run-steps", 40, "--steps", 4000, *FEW)
+    assert answer.out.startswith("Before the long run of 4000 steps, ")
     assert "more are in --json" in answer.out
     # The run that check and summary advise is among those that are shown, and valued.
     assert "a CPT run 4 times as long" in answer.out

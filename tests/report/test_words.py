@@ -44,7 +44,7 @@ MAKERS: dict[str, Callable[[], Any]] = {
         draws=60,
         candidates=256,
     ),
-    "next-run": lambda: next_run(lab_posterior(), steps=100, draws=80, candidates=32),
+    "next-run": lambda: next_run(lab_posterior(), run_steps=100, draws=80, candidates=32),
     "schedule": lambda: choose_schedule(lab_posterior(), None, None, 400, draws=12),
     "landmarks": lambda: survey(
         lab_posterior(), lab().subset(["r00_cos", "r25_cos"]).without_losses(), draws=40
