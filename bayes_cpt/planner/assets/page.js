@@ -112,7 +112,7 @@ function showNumbers(setting, found) {
     look: "regret",
     what: "Expected regret of the balance",
     value: found.regret.toFixed(3),
-    more: `nats/token; the best setting has ${found.unavoidable.toFixed(3)}`,
+    more: `nats/token, against a wider search than decide's; the best setting has ${found.unavoidable.toFixed(3)}`,
   });
   const list = byId("numbers");
   while (list.children.length < items.length) {

@@ -9,8 +9,8 @@ function decimals(spread) {
 }
 
 function percent(probability) {
-  if (probability > 0.995) return "over 99\u00a0%";
-  if (probability < 0.005) return "under 1\u00a0%";
+  if (probability > 0.99) return "over 99\u00a0%";
+  if (probability < 0.01) return "under 1\u00a0%";
   return `${Math.round(100 * probability)}\u00a0%`;
 }
 
@@ -52,7 +52,7 @@ function outcomeWords(planner, setting, found) {
   const kept = setting.constraints.map(
     (own, place) => `Probability of ${eventOf(planner, own)}: ${percent(1 - found.breaches[place])}.`,
   );
-  const regret = `Expected regret ${found.regret.toFixed(3)} nats per token, ` +
-    `the best setting has ${found.unavoidable.toFixed(3)}.`;
+  const regret = `Expected regret ${found.regret.toFixed(3)} nats per token, against every decay, shape and ` +
+    `last rate at this length, a wider search than decide's; the best setting has ${found.unavoidable.toFixed(3)}.`;
   return [runWords(planner, setting), `For ${kind}, ${losses.join("; ")}.`, ...kept, regret].join(" ");
 }
