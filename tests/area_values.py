@@ -1,14 +1,13 @@
 """What series of areas stand for, and areas in plain loops: written apart from `bayes_cpt.laws`."""
 
 import math
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from bayes_cpt.arrays import Floats
 from bayes_cpt.laws import Annealing
-from bayes_cpt.laws.areas import AreaForm, learning_rate_level
+from bayes_cpt.laws.areas import AreaForm
 
 
 def level_values(series: Floats, form: AreaForm, momenta: ArrayLike) -> Floats:
@@ -18,7 +17,8 @@ def level_values(series: Floats, form: AreaForm, momenta: ArrayLike) -> Floats:
 
 def annealing_area(rates: ArrayLike, momentum: float, before: float) -> Floats:
     """Return S2 after each step of a schedule by the annealing term at zeta 1 (Eq. 1), shape (steps,)."""
-    level = learning_rate_level(rates, momentum, before)
+    rates = np.asarray(rates)
+    level = plain_levels(rates, momentum, before, np.ones(rates.size))
     return np.asarray(Annealing().area(before, level, {"lambda": momentum, "C1": 1.0}, np))
 
 
@@ -27,11 +27,12 @@ def forward_values(series: Floats, form: AreaForm, power: float) -> Floats:
     return np.exp(np.asarray(form.powers.basis(np.float64(power)) @ series.T))
 
 
-def plain_level(rates: Any, momentum: float, before: float, clock: float, rate: float) -> float:
-    """Return the level after all steps, one step at a time; `rate` is where the clock counts steps."""
-    level = before
-    for own in rates:
-        # What is taken is far below 1 where the clock stands nearly still.
-        taken = -math.expm1((own / rate) ** clock * math.log(momentum))
-        level += taken * (own - level)
-    return level
+def plain_levels(rates: Floats, momentum: float, before: float, paces: Floats) -> Floats:
+    """Return the level after each step, one step at a time; the memory's clock moves by `paces`."""
+    levels, level = [], before
+    # What is kept is near 1 where the clock stands nearly still.
+    taken = 1.0 if momentum == 0.0 else -np.expm1(paces * math.log(momentum))
+    for own, share in zip(rates, np.broadcast_to(taken, rates.shape), strict=True):
+        level += share * (own - level)
+        levels.append(level)
+    return np.array(levels)

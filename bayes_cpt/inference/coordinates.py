@@ -21,7 +21,7 @@ VALUE, KIND, CENTER, SPREAD, LOWER, UPPER, UNIT, EXCESS = range(8)
 
 @numba.njit(**COMPILED)
 def unwhiten(white, given):  # type: ignore[no-untyped-def]
-    """Return the log density of the priors at white coordinates, shape (1,), and all values of the law.
+    """Return all values of the law at white coordinates, shape (values,).
 
     Parameters
     ----------
@@ -35,35 +35,36 @@ def unwhiten(white, given):  # type: ignore[no-untyped-def]
         all values of the law, the fixed ones filled in; pools, shape (populations, members + 1), where
         what several targets, or batches, have of a parameter stands, and their spread.
     """
-    total, values, _, _ = _evaluate(white, given)
-    return np.full(1, total), values
+    return evaluated(white, given)[1]
 
 
 @numba.njit(**COMPILED)
-def unwhitened_slopes(white, given, by_values):  # type: ignore[no-untyped-def]
-    """Return the slopes of the priors' log density and of what has these slopes by the values.
+def slopes_in_white(white, given, found, by_values):  # type: ignore[no-untyped-def]
+    """Return slopes by white coordinates: of the priors' log density, and of what has some by the values.
 
     Parameters
     ----------
     white : ndarray, shape (numbers,)
     given : tuple of ndarray
         As for `unwhiten`.
+    found : tuple
+        What is `evaluated` there.
     by_values : ndarray, shape (values,)
     """
     size = white.size
     metric, bends, priors, _, _ = given
-    _, values, slopes, gradient = _evaluate(white, given)
+    _, values, slopes, gradient = found
     for a in range(size):
         by_value = by_values[int(priors[a, VALUE])]
         gradient[a] = gradient[a] + by_value * slopes[a]
         unit = int(priors[a, UNIT])
         if unit >= 0:
             gradient[unit] -= by_value * values[int(priors[a, VALUE])] * slopes[a] * slopes[unit]
-    found = np.zeros(size)
+    by_bent = np.zeros(size)
     for a in range(size):
         for b in range(size):
-            found[b] += gradient[a] * metric[a, 1 + b]
-    return _slopes_before_bends(found, _bent(white, bends), bends)
+            by_bent[b] += gradient[a] * metric[a, 1 + b]
+    return _slopes_before_bends(by_bent, _bent(white, bends), bends)
 
 
 @numba.njit(**COMPILED)
@@ -115,7 +116,7 @@ def _position(white, metric, bends):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(**COMPILED)
-def _evaluate(white, given):  # type: ignore[no-untyped-def]
+def evaluated(white, given):  # type: ignore[no-untyped-def]
     """Return log density, values, the slope of each value by its position, and of the density by each."""
     size = white.size
     metric, bends, priors, template, pools = given

@@ -5,7 +5,6 @@ to compile. What is sampled is the same density over one vector, from two functi
 all curves. `tests/inference/test_density.py` holds it to `pymc.Model.logp`.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -13,18 +12,13 @@ from typing import Any
 import numpy as np
 
 from bayes_cpt.arrays import Floats
-from bayes_cpt.inference.coordinates import (
-    BOUNDED,
-    LOG_NORMAL,
-    LOGIT_NORMAL,
-    NORMAL,
-    unwhiten,
-    unwhitened_slopes,
-)
+from bayes_cpt.inference.callbacks import log_density
+from bayes_cpt.inference.coordinates import BOUNDED, LOG_NORMAL, LOGIT_NORMAL, NORMAL, unwhiten
 from bayes_cpt.inference.metric import Metric
 from bayes_cpt.laws.groups import OF_SIZES
 from bayes_cpt.model.joint_priors import correlated, excess_precision
-from bayes_cpt.model.likelihood import law_code, study_tables
+from bayes_cpt.model.likelihood import called_in_c, law_code, study_tables
+from bayes_cpt.model.packing import packed
 from bayes_cpt.model.priors import Fixed, LogitNormal, LogNormal, Normal
 from bayes_cpt.model.setup import Element, Setup, elements
 
@@ -129,7 +123,7 @@ class Density:
             start[j] = np.log(share / (1.0 - share))
         return start
 
-    def in_metric(self, metric: Metric) -> Callable[[Floats], tuple[float, Floats]]:
+    def in_metric(self, metric: Metric) -> "InMetric":
         """Return the function of white coordinates: log density and gradient.
 
         Parameters
@@ -137,18 +131,7 @@ class Density:
         metric : Metric
             White coordinates; the function takes some, shape (numbers,).
         """
-        given = (metric.table, metric.bends, *self.prior_tables)
-        loss, study = self.loss, study_tables(self.setup)
-        frame = self.setup.frame
-        log_likelihoods = law_code(frame.spec, frame.roles).compiled()
-
-        def log_density(white: Floats) -> tuple[float, Floats]:
-            total, values = unwhiten(white, given)
-            likelihoods, slopes = log_likelihoods(loss, values, study)
-            gradient = unwhitened_slopes(white, given, slopes.sum(axis=0))
-            return float(total[0] + likelihoods.sum()), gradient
-
-        return log_density
+        return InMetric(self, metric)
 
     def values(self, positions: Floats) -> dict[str, Floats]:
         """Return every parameter at positions of shape (..., numbers), also the fixed ones.
@@ -162,7 +145,7 @@ class Density:
         flat = np.ascontiguousarray(positions.reshape(-1, self.size))
         unmoved = Metric(np.zeros(self.size), np.eye(self.size))
         given = (unmoved.table, unmoved.bends, *self.prior_tables)
-        every = np.array([unwhiten(row, given)[1] for row in flat])
+        every = np.array([unwhiten(row, given) for row in flat])
         every = every.reshape(*positions.shape[:-1], len(self.elements))
         infos = self.setup.frame.parameters()
         members: dict[str, list[Floats]] = {}
@@ -183,6 +166,34 @@ class Density:
             name: values[name][..., members] if dims[name].dims else values[name][..., None]
             for name, members in kept.items()
         }
+
+
+class InMetric:
+    """A log density as a function of white coordinates, for Python and for C.
+
+    Parameters
+    ----------
+    density : Density
+    metric : Metric
+    """
+
+    def __init__(self, density: Density, metric: Metric) -> None:
+        frame = density.setup.frame
+        # Kept as long as the function is: C knows only where they are.
+        by_curve = np.zeros(len(density.setup.curves.curves))
+        self._tables = (
+            packed([metric.table, metric.bends, *density.prior_tables, by_curve]),
+            packed([density.loss, study_tables(density.setup)]),
+        )
+        law = law_code(frame.spec, frame.roles).in_c()
+        places = [law.address, *(table.ctypes.data for table in self._tables)]
+        self.data = np.array(places, dtype=np.uintp)
+
+    def __call__(self, white: Floats) -> tuple[float, Floats]:
+        """Return log density and gradient, shape (numbers,), at white coordinates of that shape."""
+        gradient, total = np.empty(white.size), np.empty(1)
+        called_in_c(log_density, np.ascontiguousarray(white), gradient, total, self.data)
+        return float(total[0]), gradient
 
 
 def _is_bounded(prior: Any) -> bool:

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayes_cpt.arrays import Floats
+from bayes_cpt.inference.callbacks import as_they_are, log_density
 from bayes_cpt.inference.density import Density
 from bayes_cpt.inference.diagnostics import LOWEST_ESS, Diagnostics, diagnose
 from bayes_cpt.inference.metric import BENT, Metric, bending, bent_metric, laplace
@@ -27,9 +28,6 @@ FIRST_DRAWS = 500
 ROOM = 1.3
 # With a larger R-hat more draws of the same chains will not do.
 HOPELESS_RHAT = 1.1
-# On fewer points chains take turns: gradients are so short that threads mostly wait for the interpreter.
-# A log of 60 points takes 36 s with four threads and 12 s with one; with 120 points both take as long.
-FEW_POINTS = 120
 # What nutpie calls a statistic of the sampler, and what ArviZ does.
 STATISTICS = {
     "diverging": "diverging",
@@ -183,7 +181,7 @@ class _Run:
             draws=draws,
             tune=self.settings.tune,
             chains=CHAINS,
-            cores=1 if self.density.loss.size < FEW_POINTS else self.cores or CHAINS,
+            cores=self.cores or CHAINS,
             seed=self.seed,
             target_accept=self.settings.target_accept,
             maxdepth=10,
@@ -205,23 +203,28 @@ class _Run:
 
     def _model(self) -> Any:
         """Return the density as nutpie takes it: a function of white coordinates, and starts."""
-        from nutpie.compiled_pyfunc import from_pyfunc
+        from nutpie.compile_pymc import CompiledPyMCModel
 
-        size = self.density.size
-        evaluate = self.density.in_metric(self.metric)
+        size, evaluate = self.density.size, self.density.in_metric(self.metric)
+        shapes = {"white": (size,)}
 
         def start(seed: int) -> Floats:
             return JITTER * np.random.default_rng(seed).standard_normal(size)
 
-        def expand(*_: int) -> Callable[[Floats], dict[str, Floats]]:
-            return lambda white: {"white": white}
-
-        return from_pyfunc(
-            size,
-            lambda: evaluate,
-            expand,
-            [np.dtype(np.float64)],
-            [(size,)],
-            ["white"],
-            make_initial_point_fn=start,
+        return CompiledPyMCModel(
+            dims={},
+            reparameterized_names=None,
+            compiled_logp_func=log_density,
+            compiled_expand_func=as_they_are,
+            initial_point_func=start,
+            shared_data={},
+            shared_var_keys={},
+            user_data=evaluate.data,
+            n_expanded=size,
+            shape_info=(list(shapes), None, list(shapes.values())),
+            logp_func=evaluate,
+            expand_func=None,
+            _n_dim=size,
+            _shapes=shapes,
+            _coords={},
         )

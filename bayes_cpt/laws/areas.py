@@ -226,46 +226,12 @@ def forward_areas(rates: Floats, powers: Floats, points: Ints) -> Floats:
     return np.asarray(table[place])
 
 
-def learning_rate_level(
-    learning_rates: ArrayLike,
-    momentum: float,
-    initial_level: float,
-    paces: ArrayLike | None = None,
-) -> Floats:
-    """Return the level e of the learning rate after each step.
-
-    ``e_t = d_t·e_{t-1} + (1 - d_t)·eta_t`` with ``d_t = lambda^pace_t``.
-
-    Parameters
-    ----------
-    learning_rates : array_like, shape (steps,)
-        Raw learning rate of each step.
-    paces : array_like, optional
-        How far the memory's clock moves in each step; 1 unless given.
-
-    Raises
-    ------
-    ValueError
-        If the momentum is outside [0, 1).
-
-    Examples
-    --------
-    >>> learning_rate_level([0.5, 0.5], momentum=0.5, initial_level=1.0).tolist()
-    [0.75, 0.625]
-    """
-    if not 0.0 <= momentum < 1.0:
-        raise ValueError(f"momentum is {momentum}: give a number from 0 up to but not including 1")
-    rates = np.asarray(learning_rates, dtype=np.float64)
-    given = np.ones(rates.size) if paces is None else np.asarray(paces, dtype=np.float64)
-    every = np.arange(1, rates.size + 1)
-    start = np.array([initial_level], dtype=np.float64)
-    return run_levels(rates, given, start, np.array([momentum]), every)[0][:, 0]
-
-
 def run_levels(
     rates: Floats, paces: Floats, start: Floats, momenta: Floats, points: Ints
 ) -> tuple[Floats, Floats]:
-    """Return e at steps in any order, shape (points, momenta), and e after the last of them.
+    """Return the level e at steps in any order, shape (points, momenta), and after the last of them.
+
+    ``e_t = d_t·e_{t-1} + (1 - d_t)·eta_t`` with ``d_t = lambda^pace_t``.
 
     Parameters
     ----------

@@ -309,19 +309,6 @@ class Configuration:
         )
 
 
-def likeness(first: Floats, second: Floats, length: float) -> Floats:
-    """Return the Matérn 5/2 correlation of misfits, shape (first, second).
-
-    Parameters
-    ----------
-    first, second : ndarray, shape (runs, features)
-        From `Configuration.features`.
-    """
-    squares = ((first[:, None] - second[None]) ** 2).sum(axis=-1)
-    apart = np.sqrt(FREEDOM * squares) / length
-    return np.asarray((1.0 + apart + apart**2 / 3.0) * np.exp(-apart))
-
-
 @dataclass(frozen=True, eq=False)
 class SharedMisfit:
     """Draws of the misfit's innovations as functions of the configuration.

@@ -5,10 +5,11 @@ everything about a law in the code that `bayes_cpt.model.printed_law` prints fro
 """
 
 import math
+from typing import Any
 
 import numba
 import numpy as np
-from numba import types
+from numba import carray, types  # type: ignore[attr-defined]
 
 from bayes_cpt.laws.areas import SMALLEST
 from bayes_cpt.model.likelihood_tables import (
@@ -37,7 +38,7 @@ from bayes_cpt.model.likelihood_tables import (
     PRETRAINING,
     TABLES,
 )
-from bayes_cpt.model.packing import unpacked
+from bayes_cpt.model.packing import packed_at, unpacked
 from bayes_cpt.model.residual_kernel import COMPILED, curve_log_likelihood, workspace
 
 # PyMC hands over its data as arrays that may not be written to. Compiled for these the code takes
@@ -45,6 +46,9 @@ from bayes_cpt.model.residual_kernel import COMPILED, curve_log_likelihood, work
 VECTOR = types.Array(types.float64, 1, "C", readonly=True)
 # Loss, values, and the tables of the study.
 SIGNATURE = (VECTOR, VECTOR, VECTOR)
+# For C: how many values there are, and where these, losses and tables, and both results are.
+NUMBERS: Any = types.CPointer(types.float64)  # type: ignore[no-untyped-call]
+C_SIGNATURE = types.void(types.intp, NUMBERS, NUMBERS, NUMBERS, NUMBERS)
 # Rows of each series as the printed code takes them: value and slope in PT, value and slope in CPT.
 ROWS = 4
 
@@ -192,3 +196,26 @@ def law_log_likelihoods(evaluate, loss, values, study):  # type: ignore[no-untyp
                 by = own_places[int(slope_inputs[of_base, k])]
                 gradients[c, by] += through_base * base_slope[k, b]
     return totals, gradients
+
+
+@numba.njit(inline="always", error_model="numpy")
+def law_log_likelihoods_at(evaluate, size, values, study, by_curve, slopes):  # type: ignore[no-untyped-def]
+    """Fill in log likelihoods and the slopes of their sum, where only places are known.
+
+    Parameters
+    ----------
+    evaluate : function
+        As for `law_log_likelihoods`.
+    size : int
+        How many values there are.
+    values, study, by_curve, slopes : pointer
+        To values; losses and tables, `packed`; the log likelihood of each curve; and the slopes by the
+        values, 0 so far.
+    """
+    tables = packed_at(study, 2)
+    loss, numbers = unpacked(tables, 2, 0)[0], carray(values, (size,))
+    totals, every = law_log_likelihoods(evaluate, loss, numbers, unpacked(tables, 2, 1)[0])
+    for c in range(totals.size):
+        by_curve[c] = totals[c]
+        for k in range(size):
+            slopes[k] += every[c, k]

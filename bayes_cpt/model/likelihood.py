@@ -43,7 +43,12 @@ from functools import cache
 import numba
 import numpy as np
 
-from bayes_cpt.model.law_kernel import SIGNATURE, law_log_likelihoods
+from bayes_cpt.model.law_kernel import (
+    C_SIGNATURE,
+    SIGNATURE,
+    law_log_likelihoods,
+    law_log_likelihoods_at,
+)
 from bayes_cpt.model.residual_kernel import COMPILED
 
 PLACES = np.array({places!r}, dtype=np.float64)
@@ -59,10 +64,21 @@ def curve_log_likelihoods(loss, values, study):
     return law_log_likelihoods(evaluate, loss, values, study)
 
 
+def curve_log_likelihoods_at(size, values, study, by_curve, slopes):
+    return law_log_likelihoods_at(evaluate, size, values, study, by_curve, slopes)
+
+
+CALLED = COMPILED | {{"forceinline": False}}
+
+
 @cache
 def compiled():
-    called = COMPILED | {{"forceinline": False}}
-    return numba.njit(SIGNATURE, nogil=True, **called)(curve_log_likelihoods)
+    return numba.njit(SIGNATURE, nogil=True, **CALLED)(curve_log_likelihoods)
+
+
+@cache
+def in_c():
+    return numba.cfunc(C_SIGNATURE, **CALLED)(curve_log_likelihoods_at)
 '''
 
 
@@ -131,10 +147,10 @@ _LOADED: dict[str, ModuleType] = {}
 
 
 def law_code(spec: ModelSpec, roles: tuple[str, ...]) -> ModuleType:
-    """Return the module printed from a law: the ``PLACES`` of its tables, and its ``compiled`` likelihood.
+    """Return the module printed from a law: the ``PLACES`` of its tables, and its likelihood.
 
-    The first call on a machine prints it, and the first of ``compiled`` compiles it, in some seconds
-    each; later ones load what is kept.
+    ``in_c`` is a C function, for all but PyMC, which takes ``compiled``. The first call on a machine
+    prints the law, and the first of these compiles it, in some seconds each; later ones load what is kept.
     """
     key = law_key(spec, roles)
     if key not in _LOADED:
@@ -152,6 +168,13 @@ def law_code(spec: ModelSpec, roles: tuple[str, ...]) -> ModuleType:
         described.loader.exec_module(module)
         _LOADED[key] = module
     return _LOADED[key]
+
+
+def called_in_c(function: Any, *arrays: Any) -> None:
+    """Call a C function: it is told how long the first array is, and where each of them is."""
+    kinds = function.ctypes.argtypes[1:]
+    places = (array.ctypes.data_as(kind) for array, kind in zip(arrays, kinds, strict=True))
+    function.ctypes(arrays[0].size, *places)
 
 
 def study_tables(setup: Setup) -> Floats:

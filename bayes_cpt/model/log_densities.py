@@ -7,6 +7,7 @@ import numpy as np
 
 from bayes_cpt.arrays import Floats
 from bayes_cpt.model.joint_priors import correlated, log_alikenesses
+from bayes_cpt.model.packing import packed
 from bayes_cpt.model.points import Curves
 from bayes_cpt.model.priors import Fixed
 from bayes_cpt.model.setup import BoundModel, Setup, elements
@@ -70,11 +71,16 @@ def log_likelihoods(setup: Setup, parameters: Mapping[str, Floats]) -> Floats:
     """
     from joblib import cpu_count
 
-    from bayes_cpt.model.likelihood import law_code, study_tables
+    from bayes_cpt.model.likelihood import called_in_c, law_code, study_tables
 
-    log_likelihoods = law_code(setup.frame.spec, setup.frame.roles).compiled()
-    loss = setup.curves.points.loss.astype(np.float64)
-    study = study_tables(setup)
+    law = law_code(setup.frame.spec, setup.frame.roles).in_c()
+    given = packed([setup.curves.points.loss, study_tables(setup)])
+
+    def of_draw(row: Floats) -> Floats:
+        found = np.empty(len(setup.curves.curves))
+        called_in_c(law, row, given, found, np.zeros(row.size))
+        return found
+
     values = np.stack(
         [
             np.reshape(parameters[element.name], (-1, 1))[:, 0]
@@ -85,8 +91,7 @@ def log_likelihoods(setup: Setup, parameters: Mapping[str, Floats]) -> Floats:
         axis=1,
     )
     with ThreadPoolExecutor(cpu_count()) as pool:
-        rows = pool.map(lambda row: log_likelihoods(loss, row, study)[0], values)
-        return np.stack(list(rows))
+        return np.stack(list(pool.map(of_draw, values)))
 
 
 def log_densities(

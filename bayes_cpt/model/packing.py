@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import numba
 import numpy as np
+from numba import carray  # type: ignore[attr-defined]
 
 from bayes_cpt.arrays import Floats
 
@@ -40,3 +41,12 @@ def unpacked(numbers, count, which):  # type: ignore[no-untyped-def]
         start += int(numbers[2 * k]) * int(numbers[2 * k + 1])
     rows, columns = int(numbers[2 * which]), int(numbers[2 * which + 1])
     return numbers[start : start + rows * columns].reshape((rows, columns))
+
+
+@numba.njit(cache=True)
+def packed_at(place, count):  # type: ignore[no-untyped-def]
+    """Return the array that `packed` made of so many tables, of which a pointer is given."""
+    size = 2 * count
+    for k in range(count):
+        size += int(place[2 * k]) * int(place[2 * k + 1])
+    return carray(place, (size,))

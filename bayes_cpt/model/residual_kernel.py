@@ -399,36 +399,3 @@ def curve_log_likelihood(  # type: ignore[no-untyped-def]
         d_residual, d_fluctuation, d_memory, d_misfit, d_offset,
     )  # fmt: skip
     return total
-
-
-@numba.njit(**COMPILED)
-def curve_log_likelihoods(  # type: ignore[no-untyped-def]
-    residual,
-    fluctuation,
-    memory,
-    misfit,
-    offset,
-    gap,
-    place,
-    height,
-    floating,
-    first,
-    last,
-    knot_first,
-    knot_carried,
-    knot_innovation,
-):
-    """Return the log likelihood of each curve and its derivatives by the five varying inputs."""
-    curves, points = first.shape[0], residual.shape[0]
-    value, slopes = np.zeros(curves), np.zeros((5, points))
-    room = workspace(place, first, last)
-    for curve in range(curves):
-        here = slice(first[curve], last[curve])
-        knots = slice(knot_first[curve], knot_first[curve + 1])
-        value[curve] = curve_log_likelihood(
-            residual[here], fluctuation[here], memory[here], misfit[here], offset[here], gap[here],
-            place[here], height[here], floating[first[curve]], knot_carried[knots], knot_innovation[knots],
-            room,
-            slopes[0, here], slopes[1, here], slopes[2, here], slopes[3, here], slopes[4, here],
-        )  # fmt: skip
-    return value, slopes[0], slopes[1], slopes[2], slopes[3], slopes[4]

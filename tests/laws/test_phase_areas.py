@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from area_values import forward_values, level_values, plain_level
+from area_values import forward_values, level_values, plain_levels
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import schedules
@@ -66,9 +66,11 @@ def test_areas_are_those_of_plain_loops(
     warmup = 0 if count_warmup else base.warmup_steps
     first = 0.0 if count_warmup else float(before[max(warmup - 1, 0)])
     for momentum in (0.9, 0.995):
-        at_base = plain_level(before[warmup:], momentum, first, clock, 1e-3)
+        counted = before[warmup:]
+        levels = plain_levels(counted, momentum, first, (counted / 1e-3) ** clock)
+        at_base = levels[-1] if levels.size else first
         start = at_base if carry_memory else float(before[-1])
-        end = plain_level(rates, momentum, start, clock, 1e-3)
+        end = plain_levels(rates, momentum, start, (rates / 1e-3) ** clock)[-1]
         size = max(base.peak, run.peak)
         np.testing.assert_allclose(
             level_values(areas.level_pt, form, momentum), at_base, rtol=0, atol=1e-8 * size

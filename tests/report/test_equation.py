@@ -16,7 +16,7 @@ from synthetic import lab_for
 from target_family import several
 
 from bayes_cpt.laws import Reference
-from bayes_cpt.laws.areas import learning_rate_level
+from bayes_cpt.laws.areas import run_levels
 from bayes_cpt.laws.groups import batch_factors, mixture_factors, size_factors
 from bayes_cpt.model.setup import BoundModel, build_setup
 from bayes_cpt.model.spec import parse_spec, read_spec, shipped_models
@@ -189,4 +189,5 @@ def test_the_printed_step_of_the_mean_is_the_one_computed() -> None:
     paces = (rates / 0.002) ** 0.7
     for eta, pace in zip(rates, paces, strict=True):
         mean = momentum**pace * mean + (1.0 - momentum**pace) * eta
-    assert learning_rate_level(rates, momentum, 0.0, paces)[-1] == pytest.approx(mean, rel=1e-14)
+    levels, _ = run_levels(rates, paces, np.zeros(1), np.array([momentum]), np.array([3]))
+    assert levels[0, 0] == pytest.approx(mean, rel=1e-14)

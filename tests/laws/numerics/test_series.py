@@ -4,13 +4,13 @@ import math
 
 import numpy as np
 import pytest
-from area_values import level_values
+from area_values import level_values, plain_levels
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from strategies import segments
 
-from bayes_cpt.laws.areas import AreaForm, forward_area, learning_rate_level
+from bayes_cpt.laws.areas import AreaForm, forward_area
 from bayes_cpt.laws.phase_areas import continual_areas
 from bayes_cpt.laws.series import MomentumRange, PowerRange
 from bayes_cpt.study.schedules import (
@@ -87,6 +87,6 @@ def test_levels_over_the_momenta(name: str, clock: float) -> None:
     rates = schedule.learning_rates()
     paces = form.paces(rates)
     for row, momentum in zip(found, momenta, strict=True):
-        exact = learning_rate_level(rates, momentum, before, paces)[steps - 1]
+        exact = plain_levels(rates, momentum, before, paces)[steps - 1]
         size = max(before, schedule.peak)
         np.testing.assert_allclose(row, exact, rtol=0.0, atol=1e-8 * size)
