@@ -75,17 +75,22 @@ def scored(name: str, study: Study, seed: int) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=columns)
 
 
+def _name(folder: Path) -> str:
+    return f"{folder.parent.name}, {folder.name}" if "cpt-100m" in folder.parts else folder.name
+
+
 def main() -> None:
     """Score the priors on all studies with CPT runs."""
     asked = public_options("no_run", __doc__).parse_args()
     folders = [*sorted((asked.folder / "delphi").iterdir()), asked.folder / "pythia-python"]
     folders += [*sorted(LAB_TESTS.glob("*/study.toml")), Path(bundled_study())]
+    folders += [asked.folder.parent / "cpt-100m" / part for part in ("fit", "predict")]
     parts = []
     for path in folders:
         folder = path.parent if path.name == "study.toml" else path
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            parts.append(scored(folder.name, read_study(folder), asked.seed))
+            parts.append(scored(_name(folder), read_study(folder), asked.seed))
     rows = pd.concat(parts, ignore_index=True)
     asked.out.mkdir(parents=True, exist_ok=True)
     rows["inside"] = rows["change"].between(rows["lower"], rows["upper"])
