@@ -1,4 +1,4 @@
-"""What annotations call the arrays that the package works with, and what tables say of draws."""
+"""What annotations call the arrays that the package works with, and what is said of draws."""
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,3 +21,16 @@ def central(
     marks = [0.5, 0.5 - interval / 2, 0.5 + interval / 2]
     values = np.quantile(np.asarray(draws), marks, axis=-1, method=method)  # type: ignore[call-overload]
     return dict(zip([name or "median", *names], values, strict=True))
+
+
+def chance(probability: float) -> str:
+    """Return a probability with as many digits as some hundred draws give it.
+
+    Examples
+    --------
+    >>> chance(0.123), chance(0.0), chance(1.0)
+    ('12 %', 'under 1 %', 'over 99 %')
+    """
+    if probability < 0.01:
+        return "under 1 %"
+    return "over 99 %" if probability > 0.99 else f"{100 * probability:.0f} %"

@@ -27,7 +27,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from bayes_cpt.arrays import Floats, central
+from bayes_cpt.arrays import Floats, central, chance
 from bayes_cpt.checks import unknown
 from bayes_cpt.errors import Problem, StudyError, StudyWarning
 from bayes_cpt.forecast.derived import check_continual
@@ -287,8 +287,8 @@ class ThirdSet(Sizes):
         reasons = []
         if self.explained < LEAST_EXPLAINED:
             losses = "losses" if self.weights.shape[1] > 2 else "loss"
-            share = 100 * max(self.explained, 0.0)
-            reasons.append(f"general and target {losses} explain {share:.0f} % of its change")
+            share = chance(self.explained)
+            reasons.append(f"general and target {losses} explain {share} of its change")
         if self.pattern < RARE:
             reasons.append("what they leave goes with how the runs were trained")
         if not reasons:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bayes_cpt.arrays import Floats
+from bayes_cpt.arrays import Floats, chance
 from bayes_cpt.errors import Problem, ProblemError, StudyError
 from bayes_cpt.inference.diagnostics import convergence
 from bayes_cpt.inference.fit_files import LAW, WEIGHTS, read_fit, write_fit
@@ -579,7 +579,8 @@ def stack(laws: Mapping[str, Posterior], weights: Mapping[str, float], seed: int
     total = sum(weights[name] for name in kept)
     shares = {name: weights[name] / total for name in kept}
     order = sorted(kept, key=lambda name: -shares[name])
-    parts = [f"{100 * shares[name]:.0f} % {kept[name].frame.spec.name}" for name in order]
+    alone = "100 %" if len(kept) == 1 else ""
+    parts = [f"{alone or chance(shares[name])} {kept[name].frame.spec.name}" for name in order]
     attributes = {
         WEIGHTS: json.dumps(list(shares.values())),
         "model": f"a stack of {' and '.join(parts)}",

@@ -7,7 +7,7 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from bayes_cpt.arrays import Floats
+from bayes_cpt.arrays import Floats, chance
 from bayes_cpt.forecast.plans import Plan
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.landmarks import CriticalPoint, Response, TurningLength, decompose
@@ -107,7 +107,7 @@ def _turning(axes: Axes, turning: TurningLength, runs: int) -> None:
         tick: dict[str, Any] = {"color": INK, "markersize": 12, "zorder": 4}
         axes.plot(planned[run], row, "|", label="planned length", **tick)
         back = np.mean(lengths[run, courses.index("stretched")] <= planned[run])
-        panels.beside(axes, f"{100 * back:.0f} %", row)
+        panels.beside(axes, chance(back), row)
     panels.rows(
         axes,
         [str(run) for run in draws["run"].to_numpy()[:runs]],

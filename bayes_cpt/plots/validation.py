@@ -8,6 +8,7 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from bayes_cpt.arrays import chance
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.plots import panels
 from bayes_cpt.plots.style import COLUMN, GREY, INK, LARGE, SMALL, colour, dress, new_figure, styled
@@ -60,7 +61,7 @@ def comparison(result: Comparison) -> Figure:
     scores = result.scores
     if scores is None:
         raise ValueError("no run was left out: compare without quick")
-    labels = [f"{law}\n{100 * weight:.0f} % of the stack" for law, weight in scores.weights.items()]
+    labels = [f"{law}\n{chance(weight)} of the stack" for law, weight in scores.weights.items()]
     figure = new_figure(6.4, ROW * (len(labels) + 1) + 1.8)
     left, right = figure.subplots(1, 2, sharey=True)
     for axes, score in ((left, LOG_SCORE), (right, CRPS)):

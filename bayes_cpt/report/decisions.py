@@ -13,7 +13,7 @@ from bayes_cpt.decisions.search import Edge
 from bayes_cpt.decisions.search_space import Candidates
 from bayes_cpt.decisions.valuation import Valuation
 from bayes_cpt.report.fit import resting, rests_on, unmeasured_words
-from bayes_cpt.report.numbers import WIDTH, Estimate, percent, quantity, supported
+from bayes_cpt.report.numbers import WIDTH, Estimate, chance, quantity, supported
 from bayes_cpt.report.words import Words, notation, paragraphs, render, sentence
 from bayes_cpt.study.exports import huggingface_follows
 from bayes_cpt.study.resources import MANY_EPOCHS, RESOURCE_WORDS, ROLES, epochs_words
@@ -192,7 +192,7 @@ def _moves(values: RunValues, name: str, interval: float) -> list[str]:
         if not np.issubdtype(after.dtype, np.number):
             other = float(np.mean(after != before))
             what = f"another {searched.replace('_', ' ')} than {before}"
-            moves += [f"{what} with probability {percent(other)}"] if other >= 0.01 else []
+            moves += [f"{what} with probability {chance(other)}"] if other >= 0.01 else []
             continue
         lower, upper = np.quantile(after, [0.5 - interval / 2, 0.5 + interval / 2])
         if upper > lower:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bayes_cpt.arrays import central
+from bayes_cpt.arrays import chance as chance
 
 # A probability from which a sign is stated without reservation.
 SURE = 0.9
@@ -159,30 +160,6 @@ def signed(value: float, spread: float = 0.0) -> str:
     ('+0.043', '−0.30', '0.00')
     """
     return typeset(f"{value:+.{decimals(spread)}f}")
-
-
-def chance(probability: float) -> str:
-    """Return a probability with as many digits as some hundred draws give it.
-
-    Examples
-    --------
-    >>> chance(0.123), chance(0.0), chance(1.0)
-    ('12 %', 'under 1 %', 'over 99 %')
-    """
-    if probability < 0.01:
-        return "under 1 %"
-    return "over 99 %" if probability > 0.99 else f"{100 * probability:.0f} %"
-
-
-def percent(share: float) -> str:
-    """Return a share in whole percent, none below 0.
-
-    Examples
-    --------
-    >>> percent(0.394), percent(-0.001)
-    ('39 %', '0 %')
-    """
-    return f"{100 * max(share, 0.0):.0f} %"
 
 
 def quantity(value: float, digits: int = 3) -> str:

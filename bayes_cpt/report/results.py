@@ -91,10 +91,10 @@ def choices_table(decision: "Decision", interval: float = 0.9) -> Table:
     tolerance = f"{decision.criterion.tolerance:g}"
     shown |= {
         "regret": ("regret", partial(fixed, spread=decision.information[1])),
-        f"within\n{tolerance}": ("p_within", "%"),
+        f"within\n{tolerance}": ("p_within", "chance"),
     }
     for index, own in enumerate(valuation.objective.chances, 1):
-        shown[own.heading] = (f"breach_{index}", "%")
+        shown[own.heading] = (f"breach_{index}", "chance")
     reference = valuation.reference.name if valuation.reference else "its own base"
     named = {"objective": valuation.objective.name, "reference": reference}
     return Table.of("choices", table, shown, tolerance=tolerance, **named)

@@ -192,9 +192,9 @@ def _cell(made: Cells, row: Row) -> str:
     if form.isdigit():
         return number(value, int(form))
     if form:
-        from bayes_cpt.report.numbers import typeset
+        from bayes_cpt.report.numbers import chance, typeset
 
-        return typeset(format(value, form))
+        return chance(value) if form == "chance" else typeset(format(value, form))
     if isinstance(value, bool):
         return "yes" if value else ""
     return value if isinstance(value, str) else number(value)
@@ -247,7 +247,8 @@ def span(values: Sequence[float]) -> str:
     return low if low == high else f"{low} to {high}"
 
 
-# How values are formatted, besides a number of digits and formats such as ".3f".
+# How values are formatted, besides a number of digits, formats such as ".3f", and "chance" for a share that
+# is estimated from draws.
 FORMS: dict[str, Callable[[Any], str]] = {
     "%": lambda share: f"{100 * share:.0f} %",
     "text": str,

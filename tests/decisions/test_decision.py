@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from synthetic import lab_posterior
 
+from bayes_cpt.arrays import chance
 from bayes_cpt.decisions import risk
 from bayes_cpt.decisions.decision import Decision, decide
-from bayes_cpt.report.numbers import chance
 
 WHOLE: dict[str, Any] = {"decay_share": 1.0, "relative_final": 0.1}
 SPACE: dict[str, Any] = {

@@ -6,6 +6,7 @@ from printed import PEAK, printed_posterior, study
 from synthetic import lab_posterior, practice
 
 from bayes_cpt import plots
+from bayes_cpt.arrays import chance
 from bayes_cpt.landmarks import (
     TurningLength,
     base_response,
@@ -41,7 +42,7 @@ def test_turning_lengths_are_drawn_as_what_is_back_by_then() -> None:
     marks = ["<" if own <= first else ">" if own >= last else "o" for own in expected]
     assert [line.get_marker() for line in medians] == marks
     planned = found.draws["steps"].to_numpy()
-    shares = [f"{100 * np.mean(draws[i, 0] <= planned[i]):.0f} %" for i in range(len(runs))]
+    shares = [chance(np.mean(draws[i, 0] <= planned[i])) for i in range(len(runs))]
     assert [text.get_text() for text in axes.texts] == shares
     widest = [item.get_segments()[0] for item in axes.collections if hasattr(item, "get_segments")]
     ends = np.quantile(draws[0, 0], [0.05, 0.95], method="inverted_cdf")
