@@ -16,7 +16,7 @@ import pandas as pd
 from bayes_cpt.arrays import Floats, central
 from bayes_cpt.decisions.final_losses import FinalLosses
 from bayes_cpt.decisions.objective import Objective, read_objective
-from bayes_cpt.decisions.search import CANDIDATES, SearchCriterion, search
+from bayes_cpt.decisions.search import CANDIDATES, Edge, SearchCriterion, search
 from bayes_cpt.decisions.search_space import Candidates, SearchSpace, shortest_decay, with_batch
 from bayes_cpt.decisions.space import Quantity, Space, read_space
 from bayes_cpt.decisions.valuation import Valuation
@@ -51,6 +51,7 @@ class ScheduleChoice:
     cap: float  # the highest learning rate allowed, raw
     runs: dict[str, Candidates]  # the best of each family, ``cosine`` or ``wsd``
     values: dict[str, Floats]  # weighted loss of each in every draw, nats/token, (draws,)
+    edges: dict[str, Edge | None]  # the end of the peaks searched at or beyond which the best lies
     # What was not given and is the best of what the study tried: of ``base``, ``replay`` and ``targets``.
     taken: tuple[str, ...] = ()
 
@@ -218,7 +219,7 @@ def choose_schedule(
     }
     posterior, whole = with_batch(posterior, read_space(tried))
     model = FinalLosses.of(posterior, draws)
-    valuation, wsd = _best(model, goal, whole)
+    valuation, wsd, edge = _best(model, goal, whole)
     settled: dict[str, Any] = {
         "bases": (wsd.bases[wsd.base[0]].name,),
         "replay": Quantity(values=(float(wsd.replay[0]),)),
@@ -226,18 +227,21 @@ def choose_schedule(
     }
     if taken:
         # Looked at more closely.
-        valuation, wsd = _best(model, goal, whole.model_copy(update=settled))
+        valuation, wsd, edge = _best(model, goal, whole.model_copy(update=settled))
     settled |= {"decay_shape": ("cosine",), "decay_share": Quantity(values=(1.0,))}
-    _, cosine = _best(model, goal, whole.model_copy(update=settled))
-    best_of = {COSINE: cosine, WSD: wsd}
+    _, cosine, cut = _best(model, goal, whole.model_copy(update=settled))
+    best_of, ends = {COSINE: cosine, WSD: wsd}, {COSINE: cut, WSD: edge}
+    edges = {own: end and end._replace(given=cap is not None) for own, end in ends.items()}
     values = {family: valuation.weighted_loss(run) for family, run in best_of.items()}
-    return ScheduleChoice(valuation, highest, best_of, values, taken)
+    return ScheduleChoice(valuation, highest, best_of, values, edges, taken)
 
 
-def _best(model: FinalLosses, objective: Objective, space: Space) -> tuple[Valuation, Candidates]:
-    """Return the run of a space with the lowest expected loss, and what it was judged by."""
+def _best(
+    model: FinalLosses, objective: Objective, space: Space
+) -> tuple[Valuation, Candidates, Edge | None]:
+    """Return what runs of a space are judged by, the lowest in expected loss, and where its peak is cut."""
     whole = SearchSpace.of(space, model.study)
     valuation = Valuation.of(model, objective, whole)
     count = max(CANDIDATES, EACH * whole.combinations)
     found = search(valuation, whole, SearchCriterion(), count)
-    return valuation, found.candidates.take(found.order()[:1])
+    return valuation, found.candidates.take(found.order()[:1]), found.edge(whole, "peak")

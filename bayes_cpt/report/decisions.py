@@ -209,7 +209,7 @@ def schedule_words(choice: ScheduleChoice, interval: float = 0.9) -> Words:
         "choice": choice,
         "mixture": mixture_words(choice.run.mixture),
         "goal": goal_words(choice.valuation),
-        "schedule": choice.run.schedule,
+        "edges": edge_words([edge for edge in [choice.edges[choice.advised]] if edge]),
         "gain": Estimate.of(choice.gains, interval),
         "moved": Estimate.of(-choice.gains, interval).moved,
     }

@@ -115,7 +115,9 @@ def test_the_noise_is_that_of_a_new_run() -> None:
 
 
 def test_a_cap_and_the_shortest_decay_are_kept() -> None:
-    choice = choose_schedule(lab_posterior(), "stable_12k", 0.0, 300, cap=5e-4, draws=12)
+    choice = choose_schedule(
+        lab_posterior(), "stable_12k", 0.0, 300, "domain-focus", cap=5e-4, draws=12
+    )
     warmup = round(WARMUP_SHARE * 300)
     for own in (run.schedule for run in choice.plan.runs):
         # After the line down from the base's learning rate.
@@ -124,6 +126,8 @@ def test_a_cap_and_the_shortest_decay_are_kept() -> None:
     least = shortest_decay(lab()) * (300 - warmup)
     assert decay.steps >= round(least)
     assert shortest_decay(lab()) <= 0.1
+    told = "lies at or beyond 0.0005, the highest allowed (over 99 % of the draws)"
+    assert told in choice.verdict()[0]
 
 
 def test_what_is_not_given_is_the_best_of_what_was_tried(monkeypatch: pytest.MonkeyPatch) -> None:
