@@ -1,34 +1,51 @@
 """All commands agree on what a fit has determined, what it leaves open and which run tells most of that."""
 
+from collections.abc import Callable
+from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from command_line import Call
+from open_weights import open_study
+from synthetic import lab, prior_as_posterior
+
+from bayes_cpt.forecast.derived import LONG, SLOWER
+from bayes_cpt.identify.determination import Facts, facts, identifiability
+from bayes_cpt.study.study import Study
 
 pytestmark = pytest.mark.usefixtures("few_candidates")
 
-
-def test_all_commands_tell_the_same_facts(call: Call, fit_file: Path) -> None:
-    told = call("summary", fit_file, "--json").json()
-    facts = told["facts"]
-    assert facts["left_open"] == {"length_effect": ["general", "kernel"]}
-    assert facts["telling"] == "a CPT run 4 times as long"
-    for row in told["determination"]:
-        if row["kind"] == "effect":
-            kind = "determined" if row["identified"] and row["tried"] else "left_open"
-            assert row["domain"] in facts[kind][row["quantity"]]
-    few = ("--draws", 8, "--candidates", 16)
-    assert call("decide", fit_file, *few, "--json").json()["facts"] == facts
-    said = "The fit leaves open, whatever is chosen here: length; most telling of that: a CPT run 4"
-    assert said in call("next-run", fit_file, "--draws", 60, "--candidates", 16).out
+FEW = ("--draws", 60, "--candidates", 16)
+COMMANDS = {"summary": (), "decide": FEW, "next-run": FEW, "schedule": ("--steps", 300, *FEW[:2])}
 
 
-def test_a_fit_keeps_the_facts_that_check_expects(
-    call: Call, quick_fit: list[str], tmp_path: Path
-) -> None:
-    target = tmp_path / "fit.nc"
-    made = call("fit", "data/cpt-lab", "-o", target, "--json").json()["facts"]
-    assert call("summary", target, "--json").json()["facts"] == made
-    expected = call("check", "data/cpt-lab", "--json").json()["facts"]
-    assert expected["telling"] == made["telling"]
-    assert expected["left_open"] == made["left_open"]
+def one_set(kept: str, *runs: str) -> Study:
+    losses = lab().losses
+    unmeasured: Any = {"target" if kept == "general" else "general": None}
+    shown = losses["run"].isin(runs) & (losses["domain"] == kept)
+    return replace(lab().subset(list(runs)), losses=losses[shown], **unmeasured)
+
+
+# What is left open, and the run that tells most of it. Of the target-only study both bases are annealed.
+KINDS: dict[str, tuple[Callable[[], Study], str, str]] = {
+    "cpt-lab": (lab, "length", LONG),
+    "general": (lambda: one_set("general", "r00_cos", "r50_cos"), "rate base length", SLOWER),
+    "target": (lambda: one_set("kernel", "r25_a0_rewarm", "r50_a30_lin"), "base length", LONG),
+    "unknown base": (open_study, "rate length", SLOWER),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_all_commands_tell_the_same_facts(call: Call, tmp_path: Path, kind: str) -> None:
+    made, left_open, telling = KINDS[kind]
+    posterior, fit = prior_as_posterior(made()), tmp_path / "fit.nc"
+    # As a fit keeps them; summary works them out again.
+    known = asdict(facts(posterior))
+    posterior.save(fit)
+    assert list(known["left_open"]) == [f"{name}_effect" for name in left_open.split()]
+    assert known["telling"] == telling
+    expected = Facts.of(identifiability(posterior.study, posterior.frame.spec))
+    assert (expected.left_open, expected.telling) == (known["left_open"], telling)
+    for verb, options in COMMANDS.items():
+        assert call(verb, fit, *options, "--json").json()["facts"] == known

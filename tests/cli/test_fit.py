@@ -1,3 +1,4 @@
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -7,6 +8,7 @@ from command_line import STAGES, Call, check_refusal
 from malformed import FILES, write_files
 
 import bayes_cpt
+from bayes_cpt.identify.determination import FACTS
 
 
 def test_the_file_is_written_and_summed_up(
@@ -31,6 +33,8 @@ def test_json(call: Call, quick_fit: list[str], tmp_path: Path) -> None:
     assert found["trustworthy"] is True
     assert found["draws"] == 120
     assert found["output"] == str(tmp_path / "fit.nc")
+    # Kept, so that no later command works them out again.
+    assert json.loads(bayes_cpt.load(tmp_path / "fit.nc").tree.attrs[FACTS]) == found["facts"]
     # Without the first half of the one re-warm-up.
     assert [row["points"] for row in found["quality"]] == [364, 364]
     assert {"min_ess_bulk", "min_ess_tail", "max_r_hat", "attempts", "seconds"} <= set(found)

@@ -26,13 +26,8 @@ def paragraph(found: Survey, start: str) -> str:
 def test_the_tables_are_those_of_the_landmarks() -> None:
     found = survey(lab_posterior(), runs_of("r25_cos"), draws=20)
     tables = found.tables(0.8)
-    assert list(tables) == [
-        "turning_length",
-        "critical_point",
-        "loss_potential",
-        "bases",
-        "peak_learning_rate",
-    ]
+    names = "turning_length critical_point loss_potential bases peak_learning_rate"
+    assert list(tables) == names.split()
     assert tables["loss_potential"]["rewarmed"].unique().tolist() == [False, True]
     assert found.choices is not None
     assert tables["bases"].equals(found.choices.bases.table(0.8))

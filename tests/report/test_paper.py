@@ -43,11 +43,7 @@ def report() -> Report:
 
 def test_latex_has_the_rules_of_booktabs_and_escapes_what_it_must() -> None:
     text = latex(TABLE)
-    assert [rule for rule in ("toprule", "midrule", "bottomrule") if f"\\{rule}" in text] == [
-        "toprule",
-        "midrule",
-        "bottomrule",
-    ]
+    assert all(f"\\{rule}" in text for rule in ("toprule", "midrule", "bottomrule"))
     assert r"r25\_cos & $-$0.10 $\pm$ 0.02 \\" in text
     assert r"\begin{tabular}{lr}" in text
     assert r"\caption{Losses at 90 \%.}" in text

@@ -285,6 +285,7 @@ def test_three_lines_with_the_digits_that_the_band_supports() -> None:
             "OFF TRACK since step 500, now at step 1000 of 3000: stop it and look. It looks like too hot.",
         ),
         ({"probability": 0.0312}, 1, "How sure: 3.1 % of healthy runs stray"),
+        ({"probability": 1.0}, 1, "How sure: over 99 % of healthy runs stray"),
         ({"on_track": False, "off_since": 9, "probability": 0.0}, 1, "its loss is not finite"),
         ({"on_track": False, "off_since": 9, "probability": 0.0}, 2, "restarted from before"),
         ({"step": 0}, 0, "Nothing was measured yet of 3000 steps: wait."),
