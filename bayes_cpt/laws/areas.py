@@ -75,21 +75,6 @@ class AreaForm:
             self, momenta=momenta, powers=powers, shift_powers=shift or self.shift_powers
         )
 
-    def level_table(self, rates: Floats, initial_level: float, points: Ints) -> Floats:
-        """Return the series in lambda of levels after some steps, shape (points, nodes).
-
-        Parameters
-        ----------
-        rates : ndarray, shape (steps,)
-            Raw learning rate of each step.
-        points : ndarray of int, shape (points,)
-            0 is before the first step.
-        """
-        momenta = self.momenta.node_momenta()
-        start = np.full(momenta.size, initial_level)
-        levels, _ = run_levels(rates, self.paces(rates), start, momenta, points)
-        return self.momenta.interval.series(levels)
-
     def level_basis(self, coefficients: Mapping[str, Any]) -> Floats:
         """Return the basis of the series of levels on each validation set, shape (domains, draws, nodes).
 
@@ -114,7 +99,7 @@ class AreaForm:
         Parameters
         ----------
         table : array, shape (points, nodes)
-            From `level_table`.
+            As in `bayes_cpt.laws.phase_areas.PhaseAreas`.
         coefficients : mapping
             As for `bayes_cpt.laws.series.momentum_parts`, with those of validation sets gathered per point.
         """
@@ -130,7 +115,7 @@ class AreaForm:
         Parameters
         ----------
         table : ndarray, shape (points, nodes)
-            From `level_table`.
+            As in `bayes_cpt.laws.phase_areas.PhaseAreas`.
         basis : ndarray, shape (nodes, draws)
             From `level_basis`, of one validation set, draws last.
         """
@@ -228,8 +213,8 @@ def forward_areas(rates: Floats, powers: Floats, points: Ints) -> Floats:
 
 def run_levels(
     rates: Floats, paces: Floats, start: Floats, momenta: Floats, points: Ints
-) -> tuple[Floats, Floats]:
-    """Return the level e at steps in any order, shape (points, momenta), and after the last of them.
+) -> Floats:
+    """Return the level e at steps in any order, shape (points, momenta).
 
     ``e_t = d_t·e_{t-1} + (1 - d_t)·eta_t`` with ``d_t = lambda^pace_t``.
 
@@ -253,4 +238,4 @@ def run_levels(
     fill_levels(
         np.ascontiguousarray(rates), np.ascontiguousarray(paces), levels, logs, steps, table
     )
-    return table[place], levels
+    return np.asarray(table[place])

@@ -12,6 +12,8 @@ rate, an exponential mean of what it was (`bayes_cpt.laws.areas`): rho = zeta = 
 """
 
 from dataclasses import dataclass
+from functools import reduce
+from operator import add
 from typing import Any
 
 from bayes_cpt.laws.groups import (
@@ -125,23 +127,15 @@ class Law:
             return coefficients
         return coefficients | self.batches.ratios(parameters, xp)
 
-    def parts(self, points: Any, gathered: Values, xp: Any) -> dict[str, Any]:
-        """Return each term's share of the loss, shape (..., points)."""
-        return {term.name: term.loss(points, gathered, xp) for term in self.terms}
-
     def loss(self, points: Any, gathered: Values, xp: Any) -> Any:
-        """Return the law's loss at the points, shape (..., points), nats/token (see `parts`).
+        """Return the law's loss at the points, shape (..., points), nats/token.
 
         Parameters
         ----------
         points, gathered, xp
-            As for `parts`.
+            As for `bayes_cpt.laws.term.Term.loss`.
         """
-        shares = list(self.parts(points, gathered, xp).values())
-        total = shares[0]
-        for share in shares[1:]:
-            total = total + share
-        return total
+        return reduce(add, (term.loss(points, gathered, xp) for term in self.terms))
 
     def curve_loss(self, points: Any, bases: Any, coefficients: Values, xp: Any) -> Any:
         """Return the law's loss moved by what is kept of the offset of each measured start of a curve.

@@ -34,8 +34,7 @@ class PhaseAreas:
     log_shift : ndarray, shape (points, nodes)
         Series in rho_s of the log of S1_cpt as the shift sees it, LR·steps. In a PT run that is next to 0.
     start_pt, level_pt : ndarray, shape (points,) and (points, columns)
-        Learning rate from which S2_pt counts, and what the level at the end of PT so far is evaluated from
-        (`bayes_cpt.laws.areas.AreaForm.level_table`).
+        Learning rate from which S2_pt counts, and series in lambda of the level at the end of PT so far.
     start_cpt, level_cpt : ndarray, shape (points,) and (points, nodes)
         The same of S2_cpt: the base's last learning rate, and the level in CPT. In a PT run that is the
         level of PT, and S2_cpt is 0. A level that is carried over is itself where S2_cpt counts from.
@@ -86,7 +85,7 @@ def pretraining_areas(
     rates = schedule.learning_rates()
     course = _Pretraining.of(schedule, form)
     counted = np.maximum(points - course.first, 0)
-    table = form.level_table(course.rates, course.initial_level, counted)
+    table = form.momenta.interval.series(course.levels(form, counted))
     nothing = np.zeros(points.size)
     return PhaseAreas(
         steps=points,
@@ -136,7 +135,7 @@ def continual_areas(
     carried = form.carry_memory and not reset
     paces = form.paces(rates)
     momenta = form.momenta.node_momenta()
-    levels, _ = run_levels(rates, paces, start.initial_levels(carried=carried), momenta, points)
+    levels = run_levels(rates, paces, start.initial_levels(carried=carried), momenta, points)
     interval = form.momenta.interval
     return PhaseAreas(
         steps=points,
@@ -171,7 +170,7 @@ class _Pretraining:
         initial = float(rates[max(warmup - 1, 0)])
         return cls(warmup, rates[warmup:], initial, initial)
 
-    def levels(self, form: AreaForm, points: Ints) -> tuple[Floats, Floats]:
+    def levels(self, form: AreaForm, points: Ints) -> Floats:
         momenta = form.momenta.node_momenta()
         start = np.full(momenta.size, self.initial_level)
         return run_levels(self.rates, form.paces(self.rates), start, momenta, points)
@@ -214,7 +213,7 @@ def transfer_state(base: Schedule | None, form: AreaForm) -> TransferState:
         nothing = np.zeros(form.momenta.interval.nodes)
         return TransferState(0.0, SMALLEST, np.zeros(powers.size), nothing, 0.0)
     course = _Pretraining.of(base, form)
-    _, levels = course.levels(form, np.array([course.rates.size]))
+    (levels,) = course.levels(form, np.array([course.rates.size]))
     rates = base.learning_rates()
     (forward,) = forward_areas(rates, powers, np.array([rates.size]))
     log_peak = float(_log_peaks(base, form)[-1])

@@ -195,13 +195,6 @@ class Annealing:
             coefficients["eta_0"] = rate * xp.ones_like(per_level)
         return coefficients
 
-    def continual_gain(self, share: Any, coefficients: Values, xp: Any) -> Any:
-        """Return what a unit of S2_cpt takes off the loss at the target share r_cpt."""
-        gain = sized(coefficients, "C2")
-        if "a1" not in coefficients:
-            return gain
-        return gain * xp.exp(coefficients["a1"] * share)
-
     def area(self, start: Any, level: Any, coefficients: Values, xp: Any) -> Any:
         """Return S2 of a learning rate that fell from a start to a level.
 
@@ -250,7 +243,9 @@ class Annealing:
         before = -sized(coefficients, "C1") * annealing_pt
         if not self.continual:
             return before, 0.0 * before
-        gain = self.continual_gain(points.target_share, coefficients, xp)
+        gain = sized(coefficients, "C2")
+        if "a1" in coefficients:
+            gain = gain * xp.exp(coefficients["a1"] * points.target_share)
         return before, -gain * annealing_cpt
 
     def loss(self, points: Any, coefficients: Values, xp: Any) -> Any:

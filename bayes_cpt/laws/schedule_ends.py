@@ -16,19 +16,19 @@ import numpy as np
 
 from bayes_cpt.arrays import Floats, Ints
 from bayes_cpt.laws.areas import SMALLEST, AreaForm
-from bayes_cpt.study.schedules import Schedule, Segment
+from bayes_cpt.study.schedules import Schedule, warmup_stable_decay
 
 NODES = 8
 # Panels have as many steps as a power of 2: each from the shortest to the longest.
 SHORTEST, LONGEST = 16, 4096
 
 
-@dataclass(frozen=True, eq=False)
-class Panels:
-    """Nodes and weights of panels, one row per length.
+@lru_cache(maxsize=1)
+def panels() -> tuple[Floats, ...]:
+    """Return nodes and weights of panels, one row per length.
 
-    Parameters
-    ----------
+    Returns
+    -------
     steps : ndarray, shape (lengths,)
         Of each panel, rising.
     nodes : ndarray, shape (lengths, nodes)
@@ -38,19 +38,9 @@ class Panels:
     sums_to : ndarray, shape (lengths, nodes, nodes)
         Of the sums up to each node.
     """
-
-    steps: Floats
-    nodes: Floats
-    weights: Floats
-    sums_to: Floats
-
-
-@lru_cache(maxsize=1)
-def panels() -> Panels:
-    """Return the panels of all lengths."""
     lengths = SHORTEST * 2 ** np.arange(round(np.log2(LONGEST / SHORTEST)) + 1)
     nodes, weights, sums_to = zip(*[_panel(int(length)) for length in lengths], strict=True)
-    return Panels(lengths.astype(np.float64), np.stack(nodes), np.stack(weights), np.stack(sums_to))
+    return lengths.astype(np.float64), np.stack(nodes), np.stack(weights), np.stack(sums_to)
 
 
 def _panel(steps: int) -> tuple[Floats, Floats, Floats]:
@@ -229,7 +219,7 @@ def fill_ends(schedules, panels, clock, powers, log_momenta, areas, levels, pace
         Initial rate, peak, last rate, steps of warm-up, of decay and in all, and shape of the decay: its
         place in `bayes_cpt.laws.schedule_ends.DECAYS`.
     panels : tuple of ndarray
-        The arrays of `bayes_cpt.laws.schedule_ends.Panels`.
+        From `bayes_cpt.laws.schedule_ends.panels`.
     clock : ndarray, shape (2,)
         Log of the reference learning rate, and power of the memory's clock.
     powers : ndarray, shape (powers,)
@@ -298,16 +288,15 @@ class ScheduleBatch(BySchedule):
 
     def schedule(self, index: int) -> Schedule:
         """Return one of the schedules."""
-        initial, peak, final = (
-            float(values[index]) for values in (self.initial, self.peak, self.final)
+        return warmup_stable_decay(
+            self.steps[index],
+            self.peak[index],
+            self.final[index],
+            decay_steps=self.decay_steps[index],
+            warmup_steps=self.warmup_steps[index],
+            start=self.initial[index],
+            decay_shape=DECAYS[self.shape[index]],
         )
-        warmup, decay = int(self.warmup_steps[index]), int(self.decay_steps[index])
-        parts = (
-            ("linear", warmup, initial, peak),
-            ("constant", int(self.steps[index]) - warmup - decay, peak, peak),
-            (DECAYS[self.shape[index]], decay, peak, final),
-        )
-        return Schedule(tuple(Segment(*part) for part in parts if part[1]))
 
     def distinct(self) -> tuple[Ints, Ints]:
         """Return one schedule of each kind, and which of these each schedule is like.
@@ -361,9 +350,8 @@ class ScheduleBatch(BySchedule):
         """
         from joblib import cpu_count
 
-        columns = (self.initial, self.peak, self.last_rate, self.warmup_steps, self.decay_steps,
-                   self.steps, self.shape)  # fmt: skip
-        table = np.column_stack(columns).astype(np.float64)
+        columns = {**vars(self), "final": self.last_rate}
+        table = np.column_stack(list(columns.values())).astype(np.float64)
         clock = np.array([np.log(form.reference_rate), form.memory_clock])
         powers = np.concatenate(
             [form.powers.interval.at_nodes(), form.shift_powers.interval.at_nodes(), [1.0]]
@@ -371,7 +359,7 @@ class ScheduleBatch(BySchedule):
         log_momenta = np.log(form.momenta.node_momenta())
         areas, paced = np.empty((len(table), powers.size)), np.empty(len(table))
         reached = np.zeros((len(table), log_momenta.size))
-        nodes = tuple(vars(panels()).values())
+        nodes = panels()
 
         def fill(part: slice) -> None:
             outputs = (areas[part], reached[part], paced[part])

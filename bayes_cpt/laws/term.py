@@ -188,6 +188,4 @@ def relative_exponential(curvature: Any, share: Any, xp: Any) -> Any:
 
 def selection(chosen: list[int], count: int) -> np.ndarray:
     """Return the 0/1 matrix that spreads values of the chosen domains over all, shape (chosen, all)."""
-    matrix = np.zeros((len(chosen), count))
-    matrix[np.arange(len(chosen)), chosen] = 1.0
-    return matrix
+    return np.eye(count)[chosen]

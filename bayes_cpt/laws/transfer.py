@@ -54,26 +54,6 @@ QUARTER = 0.25
 LEAST_SHARE = 1e-6
 
 
-def own_share(points: Any, coefficients: Values) -> Any:
-    """Return the share of a validation set's own data in the batches: all of the targets' for general data.
-
-    Parameters
-    ----------
-    coefficients : mapping
-        Gathered per point; with ``psi`` where there are several targets.
-    """
-    if "psi" not in coefficients:
-        return points.target_share
-    return points.target_share - points.other_share
-
-
-def by_others(points: Any, coefficients: Values) -> Any:
-    """Return what the data of other targets add to a replay factor: ``psi_k·y``, 0 for one target."""
-    if "psi" not in coefficients:
-        return 0.0
-    return coefficients["psi"] * points.other_share
-
-
 @dataclass(frozen=True)
 class Shift:
     """``B·h(r_cpt)·(1 - (1 + E_r·S1_cpt)^-beta)`` (Eq. 3 and 8; docs/law.md, "Distribution shift").
@@ -238,20 +218,19 @@ class Shift:
             rate = rate * xp.exp(coefficients["omega"] * xp.log(ratio))
         return sized(coefficients, "B") * factor, rate
 
-    def progress(self, rate: Any, forward_cpt: Any, coefficients: Values, xp: Any) -> Any:
-        """Return how much of its limit the shift has reached: ``1 - (1 + E_r·S1_cpt)^-beta``, say."""
-        return shift_progress(rate, forward_cpt, sized(coefficients, "beta"), xp)
-
     def loss(self, points: Any, coefficients: Values, xp: Any) -> Any:
         """Return the shift, 0 at the transfer and wherever no target data are trained on."""
-        share = own_share(points, coefficients)
+        share, has_mixture = points.target_share, "psi" in coefficients
+        if has_mixture:
+            # Of a target its own data; on the general validation set there are no others.
+            share = share - points.other_share
         limit, rate = self.scales(share, coefficients, xp)
-        if "psi" in coefficients:
-            limit = limit + sized(coefficients, "B") * by_others(points, coefficients)
+        if has_mixture:
+            by_others = coefficients["psi"] * points.other_share
+            limit = limit + sized(coefficients, "B") * by_others
             _, rate = self.scales(xp.maximum(share, LEAST_SHARE), coefficients, xp)
-        return limit * self.progress(
-            rate, self.forward_area(points, coefficients, xp), coefficients, xp
-        )
+        area = self.forward_area(points, coefficients, xp)
+        return limit * shift_progress(rate, area, sized(coefficients, "beta"), xp)
 
     def forward_area(self, points: Any, coefficients: Values, xp: Any) -> Any:
         """Return the forward area that the shift has seen, repeated target tokens discounted, LR·steps.

@@ -189,5 +189,5 @@ def test_the_printed_step_of_the_mean_is_the_one_computed() -> None:
     paces = (rates / 0.002) ** 0.7
     for eta, pace in zip(rates, paces, strict=True):
         mean = momentum**pace * mean + (1.0 - momentum**pace) * eta
-    levels, _ = run_levels(rates, paces, np.zeros(1), np.array([momentum]), np.array([3]))
+    levels = run_levels(rates, paces, np.zeros(1), np.array([momentum]), np.array([3]))
     assert levels[0, 0] == pytest.approx(mean, rel=1e-14)
