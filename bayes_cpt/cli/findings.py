@@ -248,7 +248,8 @@ def _shown(found: "Survey", tables: "dict[str, pd.DataFrame]", interval: float) 
     rows["median"] = rows["median"].where(rows["returns"] >= WORTH_A_WORD)
     left = len(rows) - RUNS
     more = f" ({left} more runs in --json and in what -o writes)" if left > 0 else ""
-    choice = tables["bases" if "bases" in tables else "peak_learning_rate"]
+    several = "bases" in tables and tables["bases"]["value"].nunique() > 1
+    choice = tables["bases" if several else "peak_learning_rate"]
     values = choice["value"].map(lambda own: own if isinstance(own, str) else f"{own:.3g}")
     named = {"run": found.run.name, "choice": choice["choice"].iloc[0], "interval": interval}
     shown = [Table.of("response", choice.assign(value=values), **named)]

@@ -81,7 +81,7 @@ class Typical:
 def typical_words(study: Study) -> str:
     """Return what a study's typical run is, for the reader of a table."""
     typical, targets = Typical.of(study), len(study.targets)
-    shape = f"half-cosine from learning rate {typical.peak:g} to 0"
+    shape = f"half-cosine from learning rate {typical.peak:.3g} to 0"
     mixture = f", {targets} targets in equal shares" if targets > 1 else ""
     base = "base re-warmed from 0" if unknown_base(study) else "base not annealed"
     return f"{typical.steps} steps, {shape}, replay {typical.replay:g}{mixture}, {base}"

@@ -161,27 +161,20 @@ def run_words(values: RunValues, interval: float = 0.9) -> Words:
     margin = worth.value - hurdle
     facts = {
         "values": values,
-        **_told(values, first),
+        "name": first,
         "errors": ERRORS,
         "steps": values.candidates.column("steps")[values.now],
         # None where the Monte Carlo error leaves that open.
         "pays": None if abs(margin) <= ERRORS * worth.error else bool(margin > 0),
-        "hopeless": values.perfect[0] < hurdle,
         "now": configuration(values.candidates, values.now),
         "mass": f"{100 * interval:g} %",
         "moves": _moves(values, first, interval),
         "as_good": values.as_good(first, ERRORS),
-        "telling": _told(values, MOST_TELLING) if MOST_TELLING in values.order[1:] else None,
+        "telling": MOST_TELLING if MOST_TELLING in values.order[1:] else "",
+        "in_words": {run.name: short_run(run) for run in values.runs},
         "edges": edge_words(values.edges),
     }
     return render("next_run.txt", facts)
-
-
-def _told(values: RunValues, name: str) -> dict[str, Any]:
-    run = values.affordable.plan.run(name)
-    cost, worth = values.affordable.cost(name), values.values[name]
-    told = {"name": name, "run": short_run(run), "cost": cost, "worth": worth}
-    return told | {"hurdle": values.hurdle(name)}
 
 
 def _moves(values: RunValues, name: str, interval: float) -> list[str]:

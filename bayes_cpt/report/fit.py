@@ -72,9 +72,7 @@ def _law_facts(posterior: Posterior) -> Mapping[str, Any]:
     phases = {check.phase for check in posterior.law_checks.checks if check.phase}
     settings = [factor for phase in phases for factor in factors(posterior.study, phase)]
     return {
-        "model": posterior.frame.spec.name,
-        "misleading": posterior.study.misleading,
-        "problems": posterior.problems,
+        "posterior": posterior,
         "lacking": what_is_lacking(posterior),
         "alarms": [alarm_text(alarm) for alarm in alarms],
         "probabilities": [f"{alarm.probability:.1g}" for alarm in alarms],
