@@ -199,7 +199,8 @@ class Report:
     def sentences(self) -> list[str]:
         """Sentences that are ready for a paper: the best choice, and where forecast runs end."""
         sentences = [] if self.decision is None else optimum_sentences(self.decision, self.interval)
-        return sentences if self.bands is None else sentences + forecast_words(self.bands).sentences
+        sentences += [] if self.bands is None else forecast_words(self.bands).sentences
+        return fit.warned(self.posterior, sentences)
 
     @cached_property
     def methods(self) -> list[str]:

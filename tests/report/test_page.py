@@ -184,6 +184,7 @@ def test_calibration_is_that_of_the_folder_and_names_are_escaped(
     # A fit that falls short says so first.
     assert '<div class="verdict">\n<p class="state bad">Not trustworthy: ' in html
     assert "The posterior falls short: R-hat of memory is 1.2." in html
+    assert "<h3>Sentences</h3>\n<ul>\n<li>Not trustworthy: " in html
 
 
 def test_a_validation_of_another_study_is_said_to_be_one(tmp_path: Path) -> None:
