@@ -97,7 +97,7 @@ def goal_words(valuation: Valuation) -> str:
     weights: Any = zip(valuation.weights, valuation.model.domains, strict=True)
     if valuation.thirds:
         weights = ((share, name) for name, share in valuation.objective.shares.items())
-    return " + ".join(f"{weight:.3g} {name}" for weight, name in weights)
+    return " + ".join(f"{weight:.3g} {name}".removeprefix("1 ") for weight, name in weights)
 
 
 def edge_words(edges: Sequence[Edge]) -> list[str]:

@@ -81,8 +81,8 @@ def _peaks(
     half = values[np.abs(values - 0.5 * planned).argmin()]
     rows = [table[table["domain"] == domain] for domain in domains]
     return {
-        "half": f"{half:g}" if half != planned else "",
-        "planned": f"{planned:g}",
+        "half": f"{half:.3g}" if half != planned else "",
+        "planned": f"{planned:.3g}",
         "changes": _differences(survey.peaks, half, interval),
         "lowest": [own.loc[own["best"].idxmax()] for own in rows],
     }
