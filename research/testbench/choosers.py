@@ -38,7 +38,7 @@ def plug_in(study: Study, plan: Study, runs: Sequence[Run], seed: int) -> Floats
     generator = np.random.default_rng(seed)
     inputs = Inputs.join([inputs_of(plan, run, [run.schedule.steps]) for run in runs])
     found = []
-    for domain in (str(study.general), str(study.target)):
+    for domain in study.trained_domains:
         fit, fitted, losses = printed_fit(study, domain)
         best = fit.from_many_starts(fitted, losses, generator, PAPER_EFFORT.starts)
         found.append(fit.losses(best, inputs))
@@ -48,8 +48,7 @@ def plug_in(study: Study, plan: Study, runs: Sequence[Run], seed: int) -> Floats
 def our_plug_in(study: Study, plan: Study, runs: Sequence[Run], seed: int) -> Floats:
     """Return the losses of a point estimate of our own law: all that the package has but its posterior."""
     generator = np.random.default_rng(seed)
-    domains = (str(study.general), str(study.target))
-    laws = (OurLaw.of(read_spec(MODEL), study, own) for own in domains)
+    laws = (OurLaw.of(read_spec(MODEL), study, own) for own in study.trained_domains)
     return np.stack([law.last_losses(law.best(generator, OUR_STARTS), plan, runs) for law in laws])
 
 
