@@ -100,11 +100,12 @@ class Search:
 
     def edge(self, space: SearchSpace, name: str, least: float = EDGE) -> Edge | None:
         """Return at which end that could be moved the best lies in a share of the draws, if at any."""
-        values, shares = self.candidates.column(name), self.at_ends(name)
+        shares = self.at_ends(name)
         end = max(shares, key=lambda end: shares[end])
         if shares[end] < least or not space.could_be_moved(name, end):
             return None
-        value = float(values.min() if end == "lowest" else values.max())
+        # Candidates lie a little beyond it: their learning rates are rounded.
+        value = float(getattr(space.quantities[name], end))
         return Edge(name, end, value, shares[end], name in space.given)
 
     def edges(self, space: SearchSpace) -> tuple[Edge, ...]:
