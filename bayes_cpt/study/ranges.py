@@ -80,7 +80,7 @@ def _ranges(runs: Sequence[Run]) -> dict[str, list[float] | None]:
 
 
 # A learning rate or a step count a little beyond the studied ones is no extrapolation.
-SLACK = 1.01
+SLACK = 1.05
 # Values closer than that tell as much as one: a ratio of peak learning rates or lengths, a difference in
 # replay.
 ALIKE_RATIO, ALIKE_REPLAY = 1.1, 0.05
