@@ -8,6 +8,7 @@ import numpy as np
 from bayes_cpt.decisions import risk
 from bayes_cpt.decisions.decision import Decision
 from bayes_cpt.decisions.next_run import MOST_TELLING, RunValues
+from bayes_cpt.decisions.objective import PRESETS, read_objective
 from bayes_cpt.decisions.schedule_choice import ScheduleChoice
 from bayes_cpt.decisions.search import Edge
 from bayes_cpt.decisions.search_space import Candidates
@@ -59,6 +60,9 @@ def decision_words(decision: Decision, interval: float = 0.9) -> Words:
         "in_short": configuration(candidates, 0, "in_short", longest=longest),
         "configuration": configuration(candidates, 0),
         "goal": goal_words(valuation),
+        "preset": next(
+            (name for name in PRESETS if read_objective(name) == valuation.objective), ""
+        ),
         "constraints": [
             {"own": own, "breach": breach, "binds": place in decision.binding}
             for place, (own, breach) in enumerate(breaches)
