@@ -15,14 +15,14 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
-from bayes_cpt.arrays import Floats
+from bayes_cpt.arrays import Floats, Ints
 from bayes_cpt.checks import unknown
 from bayes_cpt.errors import Problem, StudyError, StudyWarning
 from bayes_cpt.study.resources import Resources
 from bayes_cpt.study.runs import Base, Run
 from bayes_cpt.study.suspicions import Suspicion
+from bayes_cpt.study.tables import LossCurves, loss_curves
 from bayes_cpt.study.validation import Parts, examine
 
 __all__ = ["Base", "Run", "Study"]
@@ -194,17 +194,10 @@ class Study(Parts):
         raise StudyError.at(self.origin.settings, *unknown(kind, name, items))
 
     @cached_property
-    def _curves(self) -> Mapping[tuple[str, str], tuple[NDArray[np.int64], Floats]]:
-        curves = {}
-        for key, rows in self.losses.groupby(["run", "domain"], sort=False, observed=True):
-            steps = rows["step"].to_numpy(dtype=np.int64, copy=True)
-            losses = rows["loss"].to_numpy(dtype=np.float64, copy=True)
-            for own in (steps, losses):
-                own.setflags(write=False)
-            curves[key] = (steps, losses)
-        return curves
+    def _curves(self) -> LossCurves:
+        return loss_curves(self.losses)
 
-    def curve(self, run: str, domain: str) -> tuple[NDArray[np.int64], Floats]:
+    def curve(self, run: str, domain: str) -> tuple[Ints, Floats]:
         """Return the loss curve of a run on a validation set.
 
         Parameters
@@ -220,7 +213,7 @@ class Study(Parts):
             nats/token. Both arrays are read-only.
         """
         empty = (np.empty(0, dtype=np.int64), np.empty(0))
-        return self._curves.get((self.run(run).name, domain), empty)
+        return self._curves.get(self.run(run).name, {}).get(domain, empty)
 
     def model_size(self, run: Run) -> float | None:
         """Return the model size of a run: its own, else that of its base; None where neither says it.
@@ -262,15 +255,15 @@ class Study(Parts):
     def _starts(self) -> dict[tuple[str, str], float]:
         """Median loss of each base at step 0 of its CPT runs."""
         measured: dict[tuple[str, str], list[float]] = {}
-        for (name, domain), (steps, losses) in self._curves.items():
-            base = self._runs[name].base
-            if base is not None and steps[0] == 0:
-                measured.setdefault((base, domain), []).append(losses[0])
+        for run in (own for own in self.runs if own.base is not None):
+            for domain, (steps, losses) in self._curves.get(run.name, {}).items():
+                if steps[0] == 0:
+                    measured.setdefault((str(run.base), domain), []).append(losses[0])
         return {key: float(np.median(losses)) for key, losses in measured.items()}
 
     def without_losses(self) -> "Study":
         """Return the study as a plan: of its losses only those at step 0 are left."""
-        return self._changed(is_plan=True, rows_are_checked=True)
+        return self.changed(is_plan=True, rows_are_checked=True)
 
     def subset(self, runs: Iterable[str]) -> "Study":
         """Return the study with only some runs, all bases kept.
@@ -288,7 +281,7 @@ class Study(Parts):
             If a run is unknown, or what is left is no study.
         """
         kept = {self.run(name).name for name in runs}
-        return self._changed(
+        return self.changed(
             runs=tuple(run for run in self.runs if run.name in kept),
             bases=self._bases_on(kept),
             losses=self.losses[self.losses["run"].isin(kept)],
@@ -320,7 +313,7 @@ class Study(Parts):
             rows = pd.DataFrame(losses, columns=["run", "step", "domain", "loss"])
             every = pd.concat([every, rows], ignore_index=True)
         kept = self._bases_on(self._runs)
-        return self._changed(runs=(*self.runs, *runs), bases=(*kept, *bases), losses=every)
+        return self.changed(runs=(*self.runs, *runs), bases=(*kept, *bases), losses=every)
 
     def _bases_on(self, runs: Collection[str]) -> tuple[Base, ...]:
         """Return the bases; one that lies on none of these runs says so."""
@@ -347,10 +340,16 @@ class Study(Parts):
         last = {self.run(name).name: step for name, step in last_steps.items()}
         limits = self.losses["run"].map(last).astype("float64").fillna(np.inf)
         kept = self.losses[self.losses["step"] <= limits]
-        return self._changed(losses=kept, rows_are_checked=True)
+        return self.changed(losses=kept, rows_are_checked=True)
 
-    def _changed(self, **changes: Any) -> "Study":
-        """Return a changed copy, without a word: what warnings it has were given before."""
+    def changed(self, **changes: Any) -> "Study":
+        """Return a changed copy, without a word: what warnings it has were given before.
+
+        Parameters
+        ----------
+        changes
+            Parameters of the study, by name.
+        """
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", StudyWarning)
             return replace(self, **changes)

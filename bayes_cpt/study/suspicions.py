@@ -1,15 +1,16 @@
 """What of a study looks like a mistake though it can be read: `check` and `fit` say it first."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import permutations
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.errors import Problem
 from bayes_cpt.study.runs import Run
+from bayes_cpt.study.tables import LossCurves, loss_curves
 
 # Changes of the loss over a run that are no accident (nats).
 CLEAR = 0.05
@@ -31,8 +32,6 @@ LEFT = 0.2
 UNFINISHED, TO_GO = 0.2, 10
 BITS = float(np.log(2))
 
-# Losses by validation set and step, of each run.
-type Curves = Mapping[str, pd.Series[float]]
 # The general validation set and that of the only target.
 type Sets = tuple[str, str] | None
 
@@ -50,15 +49,14 @@ def suspicions(losses: pd.DataFrame, runs: Sequence[Run], sets: Sets, file: str)
     Parameters
     ----------
     losses : DataFrame
-        Columns run, step, domain and loss (nats/token), each measurement once.
+        Columns run, step, domain and loss (nats/token), each measurement once, by domain and step.
     runs : sequence of Run
     sets : tuple of str, optional
         The general validation set and that of the only target.
     file : str
         The file that the runs are stated in.
     """
-    rows = losses.sort_values(["domain", "step"], kind="stable").set_index(["domain", "step"])
-    curves = {str(name): own["loss"] for name, own in rows.groupby("run", sort=False)}
+    curves = loss_curves(losses)
     measured = [run for run in runs if run.name in curves]
     found = [*_given_twice(curves, measured), *_cut_off(measured)]
     for base in dict.fromkeys(run.base for run in measured):
@@ -71,13 +69,18 @@ def suspicions(losses: pd.DataFrame, runs: Sequence[Run], sets: Sets, file: str)
     return [replace(own, place=f"{file}, {own.place}") for own in found]
 
 
-def _given_twice(curves: Curves, runs: Sequence[Run]) -> list[Suspicion]:
+def _given_twice(curves: LossCurves, runs: Sequence[Run]) -> list[Suspicion]:
     """Return runs that differ in their settings and show the very same losses."""
-    same: dict[tuple[Any, ...], list[Run]] = {}
+    same: dict[tuple[tuple[str, int, float], ...], list[Run]] = {}
     for run in runs:
-        trained = curves[run.name].loc[:, 1:]
-        if trained.nunique() >= EQUAL:
-            same.setdefault((*trained.index, *trained), []).append(run)
+        trained = tuple(
+            (domain, step, loss)
+            for domain, curve in curves[run.name].items()
+            for step, loss in zip(*(own.tolist() for own in curve), strict=True)
+            if step > 0
+        )
+        if len({loss for *_, loss in trained}) >= EQUAL:
+            same.setdefault(trained, []).append(run)
     said = "have the very same losses: one log seems to be given twice"
     fix = "give each run its own log, or leave one of them out"
     return [
@@ -103,20 +106,18 @@ def _cut_off(runs: Sequence[Run]) -> Iterator[Suspicion]:
             yield Suspicion(f"run {run.name}", problem, fix, misleads=False)
 
 
-def _rate_of_others(curves: Curves, runs: Sequence[Run]) -> Iterator[Suspicion]:
+def _rate_of_others(curves: LossCurves, runs: Sequence[Run]) -> Iterator[Suspicion]:
     """Yield the run whose peak is far from those of all others, where it learns as one of them."""
     order = sorted(runs, key=lambda run: run.schedule.peak)
     for run, others in ((order[-1], order[:-1]), (order[0], order[1:])):
         if any(_within(FAR, run.schedule.peak, other.schedule.peak) for other in others):
             continue
         for other in others:
-            both = _together(EARLY, curves, run, other)
-            changes = both - both.groupby("domain").transform("first")
+            both = _together(EARLY, curves, run, other).values()
             # On the set on which they change most.
-            sizes = changes.abs().groupby("domain").mean().min(axis=1)
-            most = changes.loc[sizes.idxmax()] if sizes.any() else both.iloc[:0]
-            gap = (most["run"] - most["other"]).abs().mean()
-            if len(most) >= SHOWN and gap < LEFT * sizes.max():
+            changes = max((own - own[:, :1] for own in both), key=_size, default=np.empty((2, 0)))
+            shown = changes.shape[1] >= SHOWN
+            if shown and np.abs(np.diff(changes, axis=0)).mean() < LEFT * _size(changes):
                 problem = (
                     f"the peak learning rate of the run {run.name} is {run.schedule.peak:g}, that of "
                     f"{other.name} {other.schedule.peak:g}, but both begin to learn equally fast"
@@ -126,44 +127,57 @@ def _rate_of_others(curves: Curves, runs: Sequence[Run]) -> Iterator[Suspicion]:
                 return
 
 
-def _together(share: float, curves: Curves, run: Run, other: Run) -> pd.DataFrame:
-    """Return the losses of two runs, ``run`` and ``other``, where both were measured early."""
+def _size(changes: Floats) -> float:
+    """Return by how much the one of two runs changes that changes less."""
+    return float(np.abs(changes).mean(axis=1).min())
+
+
+def _together(share: float, curves: LossCurves, run: Run, other: Run) -> dict[str, Floats]:
+    """Return the losses of two runs by set, shape (2, points), where both were measured early."""
     last = share * min(run.schedule.steps, other.schedule.steps)
-    one, two = (curves[own.name].loc[:, :last] for own in (run, other))
-    return one.to_frame("run").join(two.rename("other"), how="inner")
+    found = {}
+    for domain in (own for own in curves[run.name] if own in curves[other.name]):
+        (steps, losses), (others, losses_of_other) = (
+            curves[own.name][domain] for own in (run, other)
+        )
+        early, one, two = np.intersect1d(steps, others, assume_unique=True, return_indices=True)
+        if early.size and early[0] <= last:
+            found[domain] = np.stack([losses[one], losses_of_other[two]])[:, early <= last]
+    return found
 
 
-def _other_starts(curves: Curves, runs: Sequence[Run], sets: Sets) -> Iterator[Suspicion]:
+def _other_starts(curves: LossCurves, runs: Sequence[Run], sets: Sets) -> Iterator[Suspicion]:
     """Yield runs that start as the first of their base does only in bits, or with its sets swapped."""
     first, *others_of_base = runs
     for run in others_of_base:
-        starts = _together(START, curves, run, first).groupby("domain").first()
-        gaps = (starts["run"] - starts["other"]).abs()
-        if not (gap := gaps.max()) > SAME_BASE:
+        starts = {name: both[:, 0] for name, both in _together(START, curves, run, first).items()}
+        gaps = {name: abs(own - other) for name, (own, other) in starts.items()}
+        domain = max(gaps, key=lambda name: gaps[name], default="")
+        if not (gap := gaps.get(domain, 0.0)) > SAME_BASE:
             continue
-        domain, (own, others) = gaps.idxmax(), starts.loc[gaps.idxmax()]
+        own, others = starts[domain]
         place = f"run {run.name}"
         same = f"{first.name} from the same base from {others:.3f}"
         problem = f"the run {run.name} starts from {own:.3f} on {domain}, {same}"
         for name, factor in ((run.name, BITS), (first.name, 1.0 / BITS)):
-            if (starts["run"] * factor - starts["other"]).abs().max() < LEFT * gap:
+            if max(abs(one * factor - two) for one, two in starts.values()) < LEFT * gap:
                 fix = f"multiply the losses of {name} by {BITS:.4f} if they are in bits"
                 yield Suspicion(place, f"{problem}: {name} seems to be in bits", fix)
-        if sets is not None and set(sets) <= set(starts.index):
-            pair = starts.loc[list(sets)]
-            if np.abs(pair["run"].to_numpy() - pair["other"].to_numpy()[::-1]).max() < LEFT * gap:
+        if sets is not None and set(sets) <= set(starts):
+            pairs = zip(sets, reversed(sets), strict=True)
+            if max(abs(starts[one][0] - starts[two][1]) for one, two in pairs) < LEFT * gap:
                 problem += f": {sets[0]} and {sets[1]} seem to be mixed up in one of them"
                 yield Suspicion(place, problem, "swap the two sets in its losses")
 
 
-def _swapped(curves: Curves, runs: Sequence[Run], general: str, target: str) -> list[Suspicion]:
+def _swapped(curves: LossCurves, runs: Sequence[Run], general: str, target: str) -> list[Suspicion]:
     """Return that all sets seem swapped, or that replay ratios seem to count the target's share."""
     rows = []
     for run in runs:
-        ends = curves[run.name].groupby("domain").agg(["first", "last", "size"])
-        changes = (ends["last"] - ends["first"])[ends["size"] > 1]
+        curve = curves[run.name]
+        changes = {name: own[-1] - own[0] for name, (_, own) in curve.items() if own.size > 1}
         if run.replay is not None and general in changes:
-            rows.append((run.replay, float(changes[general]), run, changes.get(target, np.nan)))
+            rows.append((run.replay, changes[general], run, changes.get(target, np.nan)))
     little = [own for own in rows if own[0] <= LITTLE_REPLAY and np.isfinite(own[-1])]
     if little and all(on_general < -CLEAR and other > CLEAR for _, on_general, _, other in little):
         problem = (

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from bayes_cpt.arrays import Floats, Ints
 from bayes_cpt.checks import Check, suggestion
 from bayes_cpt.errors import StudyError
 
@@ -35,6 +36,8 @@ SUFFIXES = (".csv", ".parquet")
 SEPARATORS = ",;\t|"
 # Its number and its cells.
 type Line = tuple[int, list[str]]
+# Of each run, by validation set, the steps and the losses there (nats/token).
+type LossCurves = dict[str, dict[str, tuple[Ints, Floats]]]
 UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
@@ -82,6 +85,18 @@ def write_table(table: pd.DataFrame, path: Path) -> None:
         kinds = {name: "int64" if name == "step" else "float64" for name in NUMBER_COLUMNS}
         of_table = {name: kind for name, kind in kinds.items() if name in table}
         table.astype(of_table).to_parquet(path, index=False)
+
+
+def loss_curves(losses: pd.DataFrame) -> LossCurves:
+    """Return the curves of checked losses, rows in their order; arrays are read-only."""
+    columns = (losses["step"].to_numpy(dtype=np.int64), losses["loss"].to_numpy(dtype=np.float64))
+    curves: LossCurves = {}
+    for (run, domain), rows in losses.groupby(["run", "domain"], sort=False).indices.items():
+        steps, values = (column[rows] for column in columns)
+        for own in (steps, values):
+            own.setflags(write=False)
+        curves.setdefault(run, {})[domain] = (steps, values)
+    return curves
 
 
 def row_word(file: str | Path) -> str:

@@ -1,6 +1,5 @@
 """What a run that branches off another one shares with it: the trunk's curve up to the branch."""
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import fields, replace
 from functools import lru_cache
@@ -8,7 +7,6 @@ from functools import lru_cache
 import numpy as np
 
 from bayes_cpt.arrays import Floats, Ints
-from bayes_cpt.errors import StudyWarning
 from bayes_cpt.study.runs import Branch, Run
 from bayes_cpt.study.study import Study
 
@@ -84,10 +82,7 @@ def _branching(study: Study) -> Study | None:
         runs.append(run if run.branch or best is None else replace(run, branch=best))
     if runs == list(study.runs):
         return None
-    with warnings.catch_warnings():
-        # What is suspicious was said when the study was read.
-        warnings.simplefilter("ignore", StudyWarning)
-        return replace(study, runs=tuple(runs))
+    return study.changed(runs=tuple(runs), rows_are_checked=True)
 
 
 def _branch_off(study: Study, trunk: Run, run: Run, *, earlier: bool) -> Branch | None:

@@ -127,18 +127,19 @@ def _checked_rows(
     losses = table.duplicates(losses, ["run", "step", "domain"])
     if parts.runs or malformed:
         losses = _of_known_runs(table, losses, parts.runs, malformed)
+    places = pd.factorize(losses["run"])[0]
+    ordered = losses.assign(order=places).sort_values(["order", "domain", "step"], kind="stable")
     _check_scale(table, losses)
     if not parts.is_plan:
         if len(losses):
             _check_measured(table, losses, parts)
         general, target = parts.general, parts.target
         sets = (general, target) if isinstance(general, str) and isinstance(target, str) else None
-        table.cautions.problems += suspicions(losses, parts.runs, sets, parts.origin.settings)
+        table.cautions.problems += suspicions(ordered, parts.runs, sets, parts.origin.settings)
     _note_disorder(table, losses)
     _note_flat_curves(table, losses)
     _note_base_losses(table, losses, parts.bases, parts.runs)
-    losses = losses.assign(order=pd.factorize(losses["run"])[0])
-    return losses.sort_values(["order", "domain", "step"], kind="stable")
+    return ordered
 
 
 def _check_sets(check: Check, parts: Parts) -> None:
@@ -246,27 +247,28 @@ def _of_known_runs(
     table: TableCheck, losses: pd.DataFrame, runs: Sequence[Run], malformed: Collection[str]
 ) -> pd.DataFrame:
     """Note rows of unknown runs and impossible steps; return the others, by run."""
-    of_run = dict(iter(losses.groupby("run", sort=False)))
-    names = [run.name for run in runs]
-    for name in (own for own in of_run if own not in {*names, *malformed}):
-        rows = of_run[name]
+    names, steps = [run.name for run in runs], losses["step"].to_numpy()
+    found, rows_of = pd.unique(losses["run"]).tolist(), losses.groupby("run").indices
+    for name in (own for own in found if own not in {*names, *malformed}):
+        rows = rows_of[name]
         problem = f"the run {name!r} is unknown{suggestion(name, names)} ({len(rows)} rows)"
         fix = f"add [runs.{name}] to the settings, or correct the name"
-        table.add(table.place(rows.index[0]), problem, fix)
-    kept = [losses[:0]]
-    for run in (run for run in runs if run.name in of_run):
-        rows, length = of_run[run.name], run.schedule.steps
-        late, early = rows["step"] > length, rows["step"] < (run.phase == "pt")
+        table.add(table.place(losses.index[rows[0]]), problem, fix)
+    kept = []
+    for run in (run for run in runs if run.name in rows_of):
+        rows, length = rows_of[run.name], run.schedule.steps
+        late, early = steps[rows] > length, steps[rows] < (run.phase == "pt")
         if late.any():
-            problem = f"step {rows['step'][late].iloc[0]} lies beyond the {length} steps of the "
+            first = rows[late][0]
+            problem = f"step {steps[first]} lies beyond the {length} steps of the "
             problem += f"schedule ({late.sum()} rows of {run.name})"
             fix = "lengthen the schedule, or count steps from 1 inside the phase"
-            table.add(table.place(rows.index[late][0]), problem, fix)
-        for label in rows.index[early]:
+            table.add(table.place(losses.index[first]), problem, fix)
+        for label in losses.index[rows[early]]:
             fix = "remove the row: steps count from 1, and step 0 is only for a CPT run's base"
             table.add(table.place(label), "a PT run has no step 0", fix)
         kept.append(rows[~late & ~early])
-    return pd.concat(kept)
+    return losses.iloc[np.concatenate([np.empty(0, dtype=int), *kept])]
 
 
 def _check_measured(table: TableCheck, losses: pd.DataFrame, parts: Parts) -> None:
@@ -308,23 +310,28 @@ def _note_base_losses(
     starts = losses[(losses["step"] == 0) & losses["run"].isin(base_of)]
     ends = losses[losses["run"].isin({base.run for base in bases})]
     ends = ends[ends["step"].isin({base.steps for base in bases})]
-    for (name, domain), rows in starts.groupby([starts["run"].map(base_of), "domain"]):
-        first_run, first = rows["run"].iloc[0], rows["loss"].iloc[0]
-        far = rows["loss"][(rows["loss"] - first).abs() > SAME_LOSS]
-        if len(far):
-            problem = f"the loss {far.iloc[0]:g} of the base {name} is {first:g} in run {first_run}"
+    ended = ends.set_index(["run", "step", "domain"])["loss"].to_dict()
+    names, values = (starts[column].to_numpy() for column in ("run", "loss"))
+    groups = starts.groupby([starts["run"].map(base_of), "domain"]).indices
+    for (name, domain), rows in sorted(groups.items()):
+        first_run, first = names[rows[0]], values[rows[0]]
+        far = rows[np.abs(values[rows] - first) > SAME_LOSS]
+        if far.size:
+            problem = (
+                f"the loss {values[far[0]]:g} of the base {name} is {first:g} in run {first_run}"
+            )
             fix = "step 0 is the base itself: give every run from it the same loss there"
-            table.cautions.add(table.place(far.index[0]), problem, fix)
+            table.cautions.add(table.place(starts.index[far[0]]), problem, fix)
         if name not in known:
             continue
         run, step = known[name].run, known[name].steps
-        here = (ends["run"] == run) & (ends["step"] == step) & (ends["domain"] == domain)
-        for there in ends["loss"][here & ((ends["loss"] - first).abs() > SIMILAR_LOSS)]:
+        there = ended.get((run, step, domain), first)
+        if abs(there - first) > SIMILAR_LOSS:
             bits = abs(abs(math.log(first / there)) - abs(math.log(math.log(2)))) < 0.02
             scaled = f"one is in bits: multiply it by {math.log(2):.4f}"
             fix = scaled if bits else "measure both on the same sequences"
             problem = f"the base {name} has loss {first:g} here, {there:g} at step {step} of {run}"
-            table.cautions.add(table.place(rows.index[0]), problem, fix)
+            table.cautions.add(table.place(starts.index[rows[0]]), problem, fix)
 
 
 def _check_scale(table: TableCheck, losses: pd.DataFrame) -> None:
