@@ -124,6 +124,10 @@ def _program(
 app.callback(help=_help(_program.__doc__))(_program)
 
 
+# One for all command lines of a process.
+_COMMAND = get_command(app)
+
+
 def run(arguments: Sequence[str]) -> int:
     """Run one command line and return its exit code."""
     arguments = list(arguments)
@@ -131,7 +135,7 @@ def run(arguments: Sequence[str]) -> int:
         arguments.append("--help")
     output = Output(quiet=False, machine="--json" in arguments)
     try:
-        with get_command(app).make_context(PROGRAM, arguments) as context:
+        with _COMMAND.make_context(PROGRAM, arguments) as context:
             code = int(context.command.invoke(context) or 0)
         if sys.stdout:
             sys.stdout.flush()

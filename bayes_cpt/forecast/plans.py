@@ -1,16 +1,15 @@
 """Plans: which runs to predict, from which bases, and at which steps."""
 
-import warnings
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
 import pandas as pd
 
-from bayes_cpt.errors import Problem, StudyError, StudyWarning
+from bayes_cpt.errors import Problem, StudyError
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.laws.areas import AreaForm
 from bayes_cpt.model.bases import check_base
@@ -212,9 +211,7 @@ def with_base_losses(study: Study, domains: Iterable[str], plan: Study) -> Study
     if not rows:
         return plan
     losses = pd.concat([plan.losses, pd.DataFrame(rows)], ignore_index=True)
-    # What is suspicious in the plan was said when it was made.
-    with warnings.catch_warnings(action="ignore", category=StudyWarning):
-        return replace(plan, losses=losses)
+    return plan.changed(losses=losses)
 
 
 def _law_steps(study: Study, domains: Sequence[str], sets: Sequence[str], asked: Steps) -> Steps:

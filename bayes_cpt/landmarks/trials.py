@@ -222,6 +222,13 @@ def trial_curves(
     # What is suspicious in a run is said of the run that these are made from.
     with warnings.catch_warnings(action="ignore", category=StudyWarning):
         parts = tuple(bases), tuple(runs), told
-        plan = Study("trial", frame.general, frame.targets or None, *parts, is_plan=True)
+        plan = Study(
+            "trial",
+            frame.general,
+            frame.targets or None,
+            *parts,
+            is_plan=True,
+            rows_are_checked=True,
+        )
     wanted = {run.name: np.atleast_1d(at) for run, at in zip(plan.runs, steps, strict=True)}
     return frame.curves(plan, lambda run, _: wanted[run.name], form=form)

@@ -350,8 +350,7 @@ class Study(Parts):
         changes
             Parameters of the study, by name.
         """
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", StudyWarning)
+        with warnings.catch_warnings(action="ignore", category=StudyWarning):
             return replace(self, **changes)
 
     def digest(self) -> str:

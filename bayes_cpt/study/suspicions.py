@@ -71,16 +71,14 @@ def suspicions(losses: pd.DataFrame, runs: Sequence[Run], sets: Sets, file: str)
 
 def _given_twice(curves: LossCurves, runs: Sequence[Run]) -> list[Suspicion]:
     """Return runs that differ in their settings and show the very same losses."""
-    same: dict[tuple[tuple[str, int, float], ...], list[Run]] = {}
+    same: dict[object, list[Run]] = {}
     for run in runs:
-        trained = tuple(
-            (domain, step, loss)
-            for domain, curve in curves[run.name].items()
-            for step, loss in zip(*(own.tolist() for own in curve), strict=True)
-            if step > 0
-        )
-        if len({loss for *_, loss in trained}) >= EQUAL:
-            same.setdefault(trained, []).append(run)
+        trained: dict[tuple[str, int], float] = {}
+        for domain, (steps, losses) in curves[run.name].items():
+            after = [(domain, step) for step in steps[steps > 0].tolist()]
+            trained |= zip(after, losses[steps > 0].tolist(), strict=True)
+        if len({*trained.values()}) >= EQUAL:
+            same.setdefault((*trained.items(),), []).append(run)
     said = "have the very same losses: one log seems to be given twice"
     fix = "give each run its own log, or leave one of them out"
     return [
@@ -116,8 +114,8 @@ def _rate_of_others(curves: LossCurves, runs: Sequence[Run]) -> Iterator[Suspici
             both = _together(EARLY, curves, run, other).values()
             # On the set on which they change most.
             changes = max((own - own[:, :1] for own in both), key=_size, default=np.empty((2, 0)))
-            shown = changes.shape[1] >= SHOWN
-            if shown and np.abs(np.diff(changes, axis=0)).mean() < LEFT * _size(changes):
+            gaps = np.abs(np.diff(changes, axis=0))
+            if gaps.size >= SHOWN and gaps.mean() < LEFT * _size(changes):
                 problem = (
                     f"the peak learning rate of the run {run.name} is {run.schedule.peak:g}, that of "
                     f"{other.name} {other.schedule.peak:g}, but both begin to learn equally fast"
@@ -136,13 +134,11 @@ def _together(share: float, curves: LossCurves, run: Run, other: Run) -> dict[st
     """Return the losses of two runs by set, shape (2, points), where both were measured early."""
     last = share * min(run.schedule.steps, other.schedule.steps)
     found = {}
-    for domain in (own for own in curves[run.name] if own in curves[other.name]):
-        (steps, losses), (others, losses_of_other) = (
-            curves[own.name][domain] for own in (run, other)
-        )
+    for domain, (steps, losses) in curves[run.name].items():
+        others, theirs = curves[other.name].get(domain, (steps[:0], losses[:0]))
         early, one, two = np.intersect1d(steps, others, assume_unique=True, return_indices=True)
         if early.size and early[0] <= last:
-            found[domain] = np.stack([losses[one], losses_of_other[two]])[:, early <= last]
+            found[domain] = np.stack([losses[one], theirs[two]])[:, early <= last]
     return found
 
 

@@ -127,8 +127,10 @@ def _checked_rows(
     losses = table.duplicates(losses, ["run", "step", "domain"])
     if parts.runs or malformed:
         losses = _of_known_runs(table, losses, parts.runs, malformed)
-    places = pd.factorize(losses["run"])[0]
-    ordered = losses.assign(order=places).sort_values(["order", "domain", "step"], kind="stable")
+    columns = ["order", "domain", "step"]
+    ordered = losses.assign(order=pd.factorize(losses["run"])[0]).sort_values(
+        columns, kind="stable"
+    )
     _check_scale(table, losses)
     if not parts.is_plan:
         if len(losses):
@@ -308,8 +310,7 @@ def _note_base_losses(
     base_of = {run.name: run.base for run in runs if run.base is not None}
     known = {base.name: base for base in bases}
     starts = losses[(losses["step"] == 0) & losses["run"].isin(base_of)]
-    ends = losses[losses["run"].isin({base.run for base in bases})]
-    ends = ends[ends["step"].isin({base.steps for base in bases})]
+    ends = losses[losses["step"].isin({base.steps for base in bases})]
     ended = ends.set_index(["run", "step", "domain"])["loss"].to_dict()
     names, values = (starts[column].to_numpy() for column in ("run", "loss"))
     groups = starts.groupby([starts["run"].map(base_of), "domain"]).indices
@@ -317,9 +318,8 @@ def _note_base_losses(
         first_run, first = names[rows[0]], values[rows[0]]
         far = rows[np.abs(values[rows] - first) > SAME_LOSS]
         if far.size:
-            problem = (
-                f"the loss {values[far[0]]:g} of the base {name} is {first:g} in run {first_run}"
-            )
+            other = values[far[0]]
+            problem = f"the loss {other:g} of the base {name} is {first:g} in run {first_run}"
             fix = "step 0 is the base itself: give every run from it the same loss there"
             table.cautions.add(table.place(starts.index[far[0]]), problem, fix)
         if name not in known:
