@@ -333,7 +333,7 @@ def schedule(
     targets : MIXTURE
         Of several targets one, or shares as in code=0.7,law=0.3 [default: the best of the study's].
     cap : LR
-        Highest learning rate, raw [default: the highest that the study was trained at].
+        Highest learning rate, raw [default: the highest that decide looks at].
     """
     from bayes_cpt.decisions.schedule_choice import choose_schedule
     from bayes_cpt.report.decisions import schedule_words

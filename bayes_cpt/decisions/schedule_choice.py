@@ -17,7 +17,13 @@ from bayes_cpt.arrays import Floats, central
 from bayes_cpt.decisions.final_losses import FinalLosses
 from bayes_cpt.decisions.objective import Objective, read_objective
 from bayes_cpt.decisions.search import CANDIDATES, Edge, SearchCriterion, search
-from bayes_cpt.decisions.search_space import Candidates, SearchSpace, shortest_decay, with_batch
+from bayes_cpt.decisions.search_space import (
+    Candidates,
+    SearchSpace,
+    peaks_supported,
+    shortest_decay,
+    with_batch,
+)
 from bayes_cpt.decisions.space import Quantity, Space, read_space
 from bayes_cpt.decisions.valuation import Valuation
 from bayes_cpt.errors import SpecError
@@ -174,7 +180,7 @@ def choose_schedule(
         Of several targets the one to train on, or the share of each in the data that are not replay. The
         best of the mixtures of the study's runs unless given.
     cap : float, optional
-        Highest learning rate; the highest that any run of the study was trained at unless given.
+        Highest learning rate; the highest that `decide` looks at unless given.
     draws : int
         Posterior draws, spread evenly over the chains.
 
@@ -200,7 +206,7 @@ def choose_schedule(
     )
     study = posterior.study
     runs, several = study.continual_runs, len(study.targets) > 1
-    highest = cap or max(run.schedule.peak for run in study.runs)
+    highest = cap or peaks_supported(study, study.bases)[1]
     asked = {"base": base, "replay": replay, "targets": targets if several else ()}
     taken = tuple(name for name, given in asked.items() if given is None)
     mixtures: Any = targets

@@ -425,21 +425,27 @@ def _beyond(tried: Sequence[float], beyond: float, least: float) -> Quantity:
     return Quantity(low=round(low, 3), high=round(high, 3), scale="linear")
 
 
-def peaks_tried(space: Space, study: Study, bases: Sequence[Base]) -> dict[str, Quantity]:
-    """Return the peak LR unless one is given: those of the CPT runs, and a little beyond them.
+def peaks_supported(study: Study, bases: Sequence[Base]) -> tuple[float, float]:
+    """Return the lowest and highest peak LR that is searched: those of the CPT runs, a little beyond them.
 
     Never beyond where any run was trained: losses do not tell where training breaks down.
     """
     tried = [run.schedule.peak for run in study.continual_runs]
+    schedules = [run.schedule for run in study.runs] + [base.schedule for base in bases]
+    trained = max(schedule.peak for schedule in schedules if schedule is not None)
+    return min(tried) / PEAK_BEYOND, min(max(tried) * PEAK_BEYOND, trained)
+
+
+def peaks_tried(space: Space, study: Study, bases: Sequence[Base]) -> dict[str, Quantity]:
+    """Return the peak LR unless one is given."""
+    low, high = peaks_supported(study, bases)
     pretrained = [base.schedule.peak for base in bases if base.schedule is not None]
-    trained = max([run.schedule.peak for run in study.runs] + pretrained)
-    low, high = min(tried) / PEAK_BEYOND, min(max(tried) * PEAK_BEYOND, trained)
     if pretrained:
         whole = max(pretrained)
         return {"relative_peak": Quantity(low=low / whole, high=high / whole, scale="log")}
     if space.relative_peak is not None:
         problem = "it is a share of the PT peak, and that is not known"
-        fix = f"give peak, raw: the runs of the study go up to {trained:g}"
+        fix = f"give peak, raw: the runs of the study allow up to {high:g}"
         raise SpecError.at("space, key relative_peak", problem, fix)
     return {"peak": Quantity(low=low, high=high, scale="log")}
 
