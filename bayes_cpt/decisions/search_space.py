@@ -1,7 +1,6 @@
 """A space on a study, names resolved and defaults filled in, and the candidates sampled from it."""
 
 import itertools
-import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
@@ -13,7 +12,7 @@ from numpy.typing import NDArray
 from bayes_cpt.arrays import Floats, Ints
 from bayes_cpt.checks import unknown
 from bayes_cpt.decisions.space import LIMITS, PAIRS, Quantity, Space
-from bayes_cpt.errors import SpecError, StudyWarning
+from bayes_cpt.errors import SpecError
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.laws.schedule_ends import DECAYS, ScheduleBatch
 from bayes_cpt.model.bases import fitted_bases
@@ -134,17 +133,15 @@ def _ends(bases: Sequence[Base]) -> Floats:
 def plan_of(study: Study, bases: Sequence[Base], runs: Sequence[Run]) -> Study:
     """Return a plan of runs that nobody trained, from some bases."""
     # What a run takes of its data is told of the configuration, not of the names it has here.
-    with warnings.catch_warnings(action="ignore", category=StudyWarning):
-        return replace(
-            study,
-            name=f"{study.name}-decision",
-            description="",
-            # The PT run that a base lies on is no part of a plan.
-            bases=tuple(replace(base, run=None) for base in bases),
-            runs=tuple(runs),
-            losses=study.losses.iloc[:0],
-            is_plan=True,
-        )
+    return study.changed(
+        name=f"{study.name}-decision",
+        description="",
+        # The PT run that a base lies on is no part of a plan.
+        bases=tuple(replace(base, run=None) for base in bases),
+        runs=tuple(runs),
+        losses=study.losses.iloc[:0],
+        is_plan=True,
+    )
 
 
 @dataclass(frozen=True, eq=False)

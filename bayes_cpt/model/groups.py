@@ -7,15 +7,13 @@ joint prior (`bayes_cpt.model.pooling`); sizes lie off a power of size by standa
 times a spread.
 """
 
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bayes_cpt.checks import suggestion
-from bayes_cpt.errors import Problem, StudyError, StudyWarning
+from bayes_cpt.errors import Problem, StudyError
 from bayes_cpt.model.spec import ModelSpec
 from bayes_cpt.study.batches import Batch, batch_of, batches_of
 from bayes_cpt.study.study import Base, Run, Study
@@ -285,10 +283,7 @@ def study_of_target(study: Study, name: str) -> Study:
         for domain in study.domains
         if (loss := study.base_loss(str(run.base), domain)) is not None
     ]
-    with warnings.catch_warnings():
-        # Of runs and losses that were warned of when the study was read.
-        warnings.simplefilter("ignore", StudyWarning)
-        return replace(kept, target=name, losses=later).with_runs((), starts)
+    return kept.changed(target=name, losses=later).with_runs((), starts)
 
 
 def mixture_columns(
