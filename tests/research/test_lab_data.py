@@ -104,7 +104,8 @@ def mixture(replay: float, seed: int = 3, in_order: bool = False) -> Mixture:
 def test_the_replay_ratio_is_kept_exactly(replay: float, step: int, sequences: int) -> None:
     one = mixture(replay)
     before, after = one.counts((step - 1) * sequences), one.counts(step * sequences)
-    assert abs(after["general"] - replay * step * sequences) <= 0.5
+    # Half a sequence, and what a product of floats is off by.
+    assert abs(after["general"] - replay * step * sequences) <= 0.5 + 1e-9
     assert sum(after.values()) == step * sequences
     assert all(after[name] >= before[name] for name in after)
 
