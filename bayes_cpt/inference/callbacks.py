@@ -17,6 +17,7 @@ PLACES: Any = types.CPointer(NUMBERS)  # type: ignore[no-untyped-call]
 # As nutpie calls them: how many numbers, where they are, where results go, and what is handed through.
 DENSITY = types.int64(types.uint64, NUMBERS, NUMBERS, NUMBERS, PLACES)
 EXPANSION = types.int64(types.uint64, types.uint64, NUMBERS, NUMBERS, types.voidptr)
+# Tables that are handed through: those of `coordinates`, and what the log likelihoods are before the call.
 TABLES = 6
 FINE, NOT_FINITE = 0, 1
 
@@ -42,8 +43,7 @@ def _fill_in(typing_context, law, values, study, by_curve, slopes):  # type: ign
 def log_density(size, white, gradient, total, data):  # type: ignore[no-untyped-def]
     """Fill in log density and gradient at white coordinates.
 
-    ``data`` holds where the law is, the tables of `coordinates` and as many numbers as there are curves,
-    and what the law takes of the study.
+    ``data`` holds where the law is, the tables, and what the law takes of the study.
     """
     given, position = packed_at(data[1], TABLES), carray(white, (size,))
     metric, bends = unpacked(given, TABLES, 0), unpacked(given, TABLES, 1)

@@ -179,8 +179,9 @@ class InMetric:
 
     def __init__(self, density: Density, metric: Metric) -> None:
         frame = density.setup.frame
+        # A law that stops at an error in C leaves them as they are: the density is then not finite.
+        by_curve = np.full(len(density.setup.curves.curves), np.nan)
         # Kept as long as the function is: C knows only where they are.
-        by_curve = np.zeros(len(density.setup.curves.curves))
         self._tables = (
             packed([metric.table, metric.bends, *density.prior_tables, by_curve]),
             packed([density.loss, study_tables(density.setup)]),

@@ -350,6 +350,7 @@ class ScheduleBatch(BySchedule):
         """
         from joblib import cpu_count
 
+        # `fill_ends` takes them in the order of the fields.
         columns = {**vars(self), "final": self.last_rate}
         table = np.column_stack(list(columns.values())).astype(np.float64)
         clock = np.array([np.log(form.reference_rate), form.memory_clock])

@@ -77,7 +77,7 @@ def log_likelihoods(setup: Setup, parameters: Mapping[str, Floats]) -> Floats:
     given = packed([setup.curves.points.loss, study_tables(setup)])
 
     def of_draw(row: Floats) -> Floats:
-        found = np.empty(len(setup.curves.curves))
+        found = np.full(len(setup.curves.curves), np.nan)
         called_in_c(law, row, given, found, np.zeros(row.size))
         return found
 

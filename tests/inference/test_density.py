@@ -1,7 +1,9 @@
 """The sampler's log density and its slopes, against the PyMC model and differences."""
 
 from dataclasses import replace
+from typing import Any
 
+import numba
 import numpy as np
 import pymc as pm
 import pytensor
@@ -17,6 +19,7 @@ from bayes_cpt.bundled import bundled_study
 from bayes_cpt.inference.density import Density
 from bayes_cpt.inference.metric import Metric, bent_metric
 from bayes_cpt.model.build import model_of
+from bayes_cpt.model.law_kernel import C_SIGNATURE
 from bayes_cpt.model.log_densities import log_densities
 from bayes_cpt.model.priors import Fixed, LogitNormal, LogNormal, Normal
 from bayes_cpt.model.setup import Setup, build_setup, elements
@@ -192,3 +195,16 @@ def test_far_from_the_mode_the_density_is_small_or_not_finite_but_no_error(far: 
     nearest = function(np.zeros(size))[0]
     for white in far * np.random.default_rng(4).standard_normal((100, size)):
         assert not function(white)[0] > nearest
+
+
+@numba.cfunc(C_SIGNATURE)
+def stops_at_an_error(size: int, values: Any, study: Any, by_curve: Any, slopes: Any) -> None:
+    raise ValueError
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_where_the_law_stops_at_an_error_the_density_is_not_finite() -> None:
+    density = Density(bundled())
+    function = density.in_metric(Metric(density.start, np.eye(density.size)))
+    function.data[0] = int(stops_at_an_error.address or 0)
+    assert np.isnan(function(np.zeros(density.size))[0])
