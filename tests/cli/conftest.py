@@ -12,25 +12,26 @@ from synthetic import lab, prior_as_posterior
 from bayes_cpt.arrays import Floats
 from bayes_cpt.cli import run
 from bayes_cpt.identify.determination import FACTS, FreeParameters, facts, information
-from bayes_cpt.inference import fit_files
 from bayes_cpt.inference.law_checks import SIZE, LawCheck
+from bayes_cpt.inference.posterior import Posterior, load
 from bayes_cpt.model.points import Curves
 
 
 @pytest.fixture(scope="session")
-def opened() -> Callable[[Path], Any]:
-    """Return what reads a file once for all commands: most of a short command's time is HDF5."""
-    known: dict[tuple[str, int], Any] = {}
-    read = fit_files.read_tree
+def loaded() -> Callable[[Path], Posterior]:
+    """Return what loads a fit once for all commands: most of a short command's time."""
+    known: dict[tuple[str, int], Posterior] = {}
 
-    def copied(source: Path) -> Any:
+    def once(source: Path) -> Posterior:
+        if not source.is_file():
+            return load(source)
         # A file that was written anew is another one.
         key = (str(source.resolve()), source.stat().st_mtime_ns)
         if key not in known:
-            known[key] = read(source)
-        return known[key].copy()
+            known[key] = load(source)
+        return known[key]
 
-    return copied
+    return once
 
 
 @pytest.fixture(scope="session")
@@ -50,17 +51,20 @@ def worked_out() -> Callable[..., dict[str, Floats]]:
     return told
 
 
-@pytest.fixture
-def call(
-    capsys: pytest.CaptureFixture[str],
+@pytest.fixture(autouse=True)
+def _once(
     monkeypatch: pytest.MonkeyPatch,
-    opened: Callable[[Path], Any],
+    loaded: Callable[[Path], Posterior],
     worked_out: Callable[..., dict[str, Floats]],
-) -> Call:
+) -> None:
+    monkeypatch.setattr("bayes_cpt.inference.posterior.load", loaded)
+    monkeypatch.setattr("bayes_cpt.identify.determination.information", worked_out)
+
+
+@pytest.fixture
+def call(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Call:
     """Return what runs a command line in this process."""
     monkeypatch.delenv("COLUMNS", raising=False)
-    monkeypatch.setattr(fit_files, "read_tree", opened)
-    monkeypatch.setattr("bayes_cpt.identify.determination.information", worked_out)
 
     def answer(*arguments: object) -> Answer:
         capsys.readouterr()

@@ -2,7 +2,6 @@
 
 import re
 import shlex
-import shutil
 from pathlib import Path
 
 import pytest
@@ -80,10 +79,10 @@ def folder(
     """Return a folder to work in as a reader of the README does: a checkout, with a fit of its study."""
     for name in ("data", "docs"):
         (tmp_path / name).symlink_to(ROOT / name)
-    shutil.copy(fit_file, tmp_path / "fit.nc")
+    (tmp_path / "fit.nc").symlink_to(fit_file)
     (tmp_path / "my-model.toml").write_text(MODEL)
     (tmp_path / "comparison").mkdir()
-    shutil.copy(stack_file, tmp_path / "comparison" / "stack.nc")
+    (tmp_path / "comparison" / "stack.nc").symlink_to(stack_file)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
