@@ -3,10 +3,11 @@
 import json
 import re
 import tomllib
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from bayes_cpt.errors import Problem, StudyError
+from bayes_cpt.errors import StudyError
 
 # Beside the sign. The lowest number has one more and is of no use either.
 INTEGER_BITS = 63
@@ -21,31 +22,31 @@ def read_toml(path: Path, raised: type[StudyError] = StudyError) -> dict[str, An
         Of the class given, if the file cannot be read, is not UTF-8 or not TOML; it names the line or the
         key.
     """
-    content = _content(path, raised)
     try:
-        tables = tomllib.loads(content.decode("utf-8-sig"))
+        tables = tomllib.loads(path.read_bytes().decode("utf-8-sig"))
         if key := _too_large(tables):
             raise ValueError(f"key {key} is a whole number of more than 64 bits")
         return tables
-    except UnicodeDecodeError as error:
-        said, fix = f"byte {error.start} is not UTF-8", "save the file as UTF-8"
-    except RecursionError:
-        said, fix = "its tables are nested too deeply", "take out what no table should hold"
-    # Beside its own errors: numbers with more digits than Python turns into a number.
-    except ValueError as error:
-        said, fix = str(error), "fix the line or key named"
-    raise raised([Problem(str(path), f"this is not TOML: {said}", fix)])
-
-
-def _content(path: Path, raised: type[StudyError]) -> bytes:
-    try:
-        return path.read_bytes()
     except FileNotFoundError:
         problem, fix = "there is no such file", "check the spelling of the path"
     except OSError as error:
         problem = f"this cannot be read: {error.strerror or error}"
         fix = "give the path of a TOML file that you may read"
-    raise raised([Problem(str(path), problem, fix)])
+    except UnicodeDecodeError as error:
+        problem = f"this is not TOML: byte {error.start} is not UTF-8"
+        fix = "save the file as UTF-8"
+    except RecursionError:
+        problem = "this is not TOML: its tables are nested too deeply"
+        fix = "take out what no table should hold"
+    # Beside its own errors: numbers with more digits than Python turns into a number.
+    except ValueError as error:
+        problem, fix = f"this is not TOML: {error}", "fix the line or key named"
+    raise raised.at(str(path), problem, fix)
+
+
+def packaged(room: str, name: str) -> dict[str, Any]:
+    """Return the tables of a TOML file that a room of the package has beside its code."""
+    return tomllib.loads((files(f"bayes_cpt.{room}") / name).read_text(encoding="utf-8"))
 
 
 def _too_large(value: Any, key: str = "") -> str:

@@ -3,16 +3,15 @@
 import copy
 import inspect
 import re
-import tomllib
 from collections.abc import Callable
 from functools import cache, partial, wraps
-from importlib.resources import files
 from typing import Annotated, Any, get_args
 
 import typer
 
 from bayes_cpt.cli.log_options import as_recipe
 from bayes_cpt.cli.output import Answer, Output
+from bayes_cpt.toml_files import packaged
 
 # What every generator of the package takes.
 LARGEST_SEED = 2**32 - 1
@@ -61,10 +60,8 @@ LIMITS: dict[str, dict[str, Any]] = {
 @cache
 def shared() -> dict[str, tuple[str, str]]:
     """Return the metavariables and the help of options that several verbs have, by name."""
-    text = (files("bayes_cpt.cli") / "options.toml").read_text(encoding="utf-8")
-    return {
-        name: (own.get("metavar", ""), own["help"]) for name, own in tomllib.loads(text).items()
-    }
+    found = packaged("cli", "options.toml").items()
+    return {name: (own.get("metavar", ""), own["help"]) for name, own in found}
 
 
 def listed(text: str | None) -> tuple[str, ...]:

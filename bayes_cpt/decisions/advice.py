@@ -5,10 +5,8 @@ Short runs are then chosen one after the other, each the one that together with 
 away most of the variance of what these forecasts say.
 """
 
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from importlib.resources import files
 from typing import Any, Literal
 
 import numpy as np
@@ -28,6 +26,7 @@ from bayes_cpt.study.resources import Size
 from bayes_cpt.study.runs import Base, Run
 from bayes_cpt.study.schedules import cosine
 from bayes_cpt.study.study import Study
+from bayes_cpt.toml_files import packaged
 
 GENERAL, TARGET, BASE = "general", "target", "base"
 REPLAYS = (0.0, 0.1, 0.25, 0.5)
@@ -39,8 +38,7 @@ SHORTEST, WARMUP, CHECKPOINTS, FEW = 200, 0.02, 16, 3
 # Of the priors, and of these for what short runs tell.
 DRAWS, TELLING = 4000, 1500
 # What words and sizes stand for.
-_TABLE = (files("bayes_cpt.decisions") / "advice.toml").read_text(encoding="utf-8")
-ASSUMED: dict[str, Any] = tomllib.loads(_TABLE)
+ASSUMED = packaged("decisions", "advice.toml")
 
 
 class Asked(Strict):

@@ -4,12 +4,12 @@ A `Table` keeps a result's rows with all their digits, and says what each column
 """
 
 import math
-import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
-from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Self
+
+from bayes_cpt.toml_files import packaged
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -156,8 +156,7 @@ class Table:
 @cache
 def kinds() -> dict[str, dict[str, Any]]:
     """Return captions, columns and notes of tables, by kind."""
-    source = files("bayes_cpt.report") / "tables.toml"
-    return tomllib.loads(source.read_text(encoding="utf-8"))
+    return packaged("report", "tables.toml")
 
 
 def columns(text: str) -> dict[str, Cells]:

@@ -1,17 +1,16 @@
 """Words from templates: one a verb, which gives the verdict and the sentences of the verb's result."""
 
 import re
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
 from inspect import isfunction
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
 from bayes_cpt.report import numbers
+from bayes_cpt.toml_files import packaged
 
 
 @dataclass(frozen=True)
@@ -57,8 +56,7 @@ def sentence(template: str, block: str, facts: Mapping[str, Any]) -> str:
 @cache
 def notation() -> dict[str, dict[str, Any]]:
     """Return what letters, effects, quantities and figures are called, by kind (``notation.toml``)."""
-    source = files("bayes_cpt.report") / "notation.toml"
-    return tomllib.loads(source.read_text(encoding="utf-8"))
+    return packaged("report", "notation.toml")
 
 
 @cache

@@ -203,8 +203,7 @@ def _none_of(
         return []
     if min(values) < value < max(values):
         return [f"{label} {value:g}{unit}, which no studied run has"]
-    ends = dict.fromkeys(f"{known:g}{unit}" for known in (min(values), max(values)))
-    return [f"{label} {value:g}{unit}, studied {' to '.join(ends)}"]
+    return outside_span(label, value, values, unit)
 
 
 def _outside_batches(study: Study, plan: Study, run: Run) -> list[str]:
@@ -236,7 +235,7 @@ def _outside_targets(study: Study, run: Run) -> list[str]:
     return notes
 
 
-def outside_span(label: str, value: float, studied: Iterable[float]) -> list[str]:
+def outside_span(label: str, value: float, studied: Iterable[float], unit: str = "") -> list[str]:
     """Return in words that a value lies outside the studied ones.
 
     Examples
@@ -247,8 +246,8 @@ def outside_span(label: str, value: float, studied: Iterable[float]) -> list[str
     values = list(studied)
     if min(values) / SLACK <= value <= max(values) * SLACK:
         return []
-    ends = dict.fromkeys(f"{end:g}" for end in (min(values), max(values)))
-    return [f"{label} {value:g}, studied {' to '.join(ends)}"]
+    ends = dict.fromkeys(f"{end:g}{unit}" for end in (min(values), max(values)))
+    return [f"{label} {value:g}{unit}, studied {' to '.join(ends)}"]
 
 
 def outside_base(study: Study, base: Base) -> list[str]:

@@ -60,6 +60,7 @@ def own_curve(study: Study, run: Run, domain: str) -> Measured:
     return steps[unshared], losses[unshared]
 
 
+@lru_cache(maxsize=KEPT)
 def with_found_branches(study: Study) -> Study:
     """Return a study to be fitted with the branches that its losses show.
 
@@ -68,12 +69,6 @@ def with_found_branches(study: Study) -> Study:
     another one was started from there. A forecast knows only of branches that somebody names: where a run
     will part cannot be seen from its losses.
     """
-    return _branching(study) or study
-
-
-@lru_cache(maxsize=KEPT)
-def _branching(study: Study) -> Study | None:
-    """Return a study with the branches that its losses show; None where they show none."""
     runs: list[Run] = []
     for place, run in enumerate(study.runs):
         others = ((trunk, i < place) for i, trunk in enumerate(study.runs) if trunk is not run)
@@ -81,7 +76,7 @@ def _branching(study: Study) -> Study | None:
         best = max(filter(None, branches), key=lambda branch: branch.step, default=None)
         runs.append(run if run.branch or best is None else replace(run, branch=best))
     if runs == list(study.runs):
-        return None
+        return study
     return study.changed(runs=tuple(runs), rows_are_checked=True)
 
 

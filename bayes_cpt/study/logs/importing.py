@@ -172,8 +172,7 @@ class StudyFiles:
 
     def _check(self, copy: Path) -> None:
         """Refuse a copy that is no study; its problems name the folder that it is for."""
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", StudyWarning)
+        with warnings.catch_warnings(action="ignore", category=StudyWarning):
             try:
                 read_study(copy)
             except StudyError as error:
@@ -379,9 +378,8 @@ def import_run(
     study, runs = (_table(tables, key) for key in ("study", "runs"))
     known = dict(runs.get(name, {}))
     log = recipe.read()
-    with warnings.catch_warnings():
-        # What is suspicious is said of the study as it becomes.
-        warnings.simplefilter("ignore", StudyWarning)
+    # What is suspicious is said of the study as it becomes.
+    with warnings.catch_warnings(action="ignore", category=StudyWarning):
         earlier = read_study(folder).run(name).schedule if known else None
     # It was written by hand, or another log of the run has the learning rates.
     by_hand = (not own and not known.get("lr_log")) or not any(rate > 0 for _, rate in log.rates)

@@ -1,12 +1,12 @@
 """What series of logs are called: counts of steps and other things, validation losses, learning rates."""
 
 import re
-import tomllib
 from collections.abc import Sequence
-from importlib.resources import files
 from typing import Any
 
-_TABLES = tomllib.loads((files("bayes_cpt.study.logs") / "names.toml").read_text(encoding="utf-8"))
+from bayes_cpt.toml_files import packaged
+
+_TABLES = packaged("study.logs", "names.toml")
 # What a log may count, and whole names of that.
 RANKS: tuple[str, ...] = tuple(_TABLES["counts"])
 COUNTS: dict[str, str] = {name: rank for rank in RANKS for name in _TABLES["counts"][rank]}

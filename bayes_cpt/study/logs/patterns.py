@@ -5,10 +5,8 @@ for themselves, ``{name}`` for a number, ``...`` for anything between.
 """
 
 import re
-import tomllib
 from collections.abc import Sequence
 from functools import cache
-from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any, Self
 
@@ -18,7 +16,7 @@ from bayes_cpt.errors import StudyError
 from bayes_cpt.strict import Strict, checked
 from bayes_cpt.study.logs import naming, raw
 from bayes_cpt.study.logs.raw import RawLog, Row, as_number, fail, numbers
-from bayes_cpt.toml_files import read_toml
+from bayes_cpt.toml_files import packaged, read_toml
 
 NUMBER = (
     # Whole where it has commas or lines below: what they part is settled with all other numbers.
@@ -93,9 +91,8 @@ class Format(Strict):
 @cache
 def formats() -> dict[str, Format]:
     """Return the known formats by the names of their kinds."""
-    text = (files("bayes_cpt.study.logs") / "formats.toml").read_text(encoding="utf-8")
-    tables = {kind: {"from_zero": False, **own} for kind, own in tomllib.loads(text).items()}
-    return {kind: checked(Format, table, kind, FIX) for kind, table in tables.items()}
+    found = packaged("study.logs", "formats.toml").items()
+    return {kind: checked(Format, {"from_zero": False, **own}, kind, FIX) for kind, own in found}
 
 
 def text_kinds() -> tuple[str, ...]:
