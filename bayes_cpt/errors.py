@@ -48,14 +48,6 @@ class Problem:
         return Problem(places, self.problem, self.fix)
 
 
-class ProblemError(BayesCPTError):
-    """One problem, with its place and the fix."""
-
-    def __init__(self, problem: Problem) -> None:
-        self.problems = (problem,)
-        super().__init__(problem)
-
-
 def _paragraphs(problems: Sequence[Problem]) -> list[str]:
     """Return a paragraph for each problem, and one for all of a kind where there are many of it."""
     kinds: dict[str, list[Problem]] = {}
@@ -71,8 +63,8 @@ def _paragraphs(problems: Sequence[Problem]) -> list[str]:
     return paragraphs
 
 
-class StudyError(BayesCPTError, ValueError):
-    """A study, plan or schedule that cannot be used, with all its problems at once.
+class ProblemError(BayesCPTError):
+    """Something that cannot be used, with all its problems at once.
 
     Parameters
     ----------
@@ -102,9 +94,13 @@ class StudyError(BayesCPTError, ValueError):
         """Return the error of a single problem."""
         return cls([Problem(place, problem, fix)])
 
-    def within(self, place: str) -> "StudyError":
+    def within(self, place: str) -> Self:
         """Return the same error, every place named from further out."""
         return type(self)(problem.within(place) for problem in self.problems)
+
+
+class StudyError(ProblemError, ValueError):
+    """A study, plan or schedule that cannot be used, with all its problems at once."""
 
 
 class StudyWarning(UserWarning):

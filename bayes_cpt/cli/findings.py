@@ -10,7 +10,7 @@ from bayes_cpt.cli.before_fit import determined
 from bayes_cpt.cli.options import command
 from bayes_cpt.cli.output import Answer, OutputFile, Part, Results, heading
 from bayes_cpt.cli.running import advised, law_alarms, of_fit
-from bayes_cpt.report.tables import Table
+from bayes_cpt.report.tables import WRITERS, Table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -68,7 +68,6 @@ def summary(
     from bayes_cpt.identify.sensitivity import sensitivity as prior_sensitivity
     from bayes_cpt.report.fit import fit_verdict, power_words, resting
     from bayes_cpt.report.results import effects_table, quantities_table
-    from bayes_cpt.report.tables import WRITERS
 
     file = OutputFile(output, tuple(WRITERS), fit)
     posterior = bayes_cpt.load(fit)

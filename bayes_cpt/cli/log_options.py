@@ -4,7 +4,7 @@ import tomllib
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from bayes_cpt.errors import Problem, ProblemError
+from bayes_cpt.errors import ProblemError
 
 # How a log is read: options by name, each with its type; any may be left out, a switch is off.
 READING: dict[str, Any] = {
@@ -30,9 +30,8 @@ class OptionError(ProblemError):
     """An option that cannot be understood."""
 
 
-def refused(place: str, problem: str, fix: str) -> OptionError:
-    """Return the error of an option."""
-    return OptionError(Problem(place, problem, fix))
+# The error of one option.
+refused = OptionError.at
 
 
 def pairs(

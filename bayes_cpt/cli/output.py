@@ -16,7 +16,7 @@ from rich.padding import Padding
 from rich.table import Table as Grid
 from rich.text import Text
 
-from bayes_cpt.errors import Problem, ProblemError, StudyWarning
+from bayes_cpt.errors import ProblemError, StudyWarning
 from bayes_cpt.files import replacing
 from bayes_cpt.report.tables import Table
 
@@ -283,7 +283,7 @@ def _refused(path: Path, error: OSError) -> None:
 
 
 def _fail(path: Path, problem: str, fix: str) -> None:
-    raise OutputError(Problem(str(path), problem, fix)) from None
+    raise OutputError.at(str(path), problem, fix) from None
 
 
 class OutputFile:

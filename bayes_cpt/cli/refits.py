@@ -208,9 +208,8 @@ def compare(
     output : FOLDER
         Folder for tables (CSV), figures (PNG) and words. What is done is saved there, and a rerun goes on.
     """
+    from bayes_cpt.report import numbers
     from bayes_cpt.report.comparison import comparison_words
-    from bayes_cpt.report.numbers import left_out
-    from bayes_cpt.report.numbers import listed as first_of
     from bayes_cpt.report.words import sentence
     from bayes_cpt.validate.comparison import STACK_FILE
     from bayes_cpt.validate.tasks import fit_name
@@ -246,7 +245,7 @@ def compare(
         rows = result.table()
         results.tables({"scores": rows, "runs": scores.log_scores, "points": scores.points})
         results.figures({"comparison": result.plot})
-        what = rows["seen"].map(left_out)
+        what = rows["seen"].map(numbers.left_out)
         parts.append(Table.of("law_scores", rows.assign(what=what), best=scores.best))
     if not isinstance(loo, str):
         parts.append(Table.of("curve_loo", loo.table()))
@@ -262,7 +261,7 @@ def compare(
         "without_refits": {"reason": loo} if isinstance(loo, str) else loo.table(),
         "sentences": words.sentences,
     }
-    named = first_of(result.problems, NAMED)
+    named = numbers.listed(result.problems, NAMED)
     problems = [f"Not trustworthy: {named}"] if named else []
     told = [*parts, *in_words(words.sentences)]
     return Answer(content, words.verdict, told, problems, written=[results])

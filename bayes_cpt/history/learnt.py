@@ -172,7 +172,7 @@ def learnt_text(found: Learnt, extends: str, digests: dict[str, str], seed: int)
         *(f"# - {name} {digests[name]}" for name in studies),
     ]
     if kept:
-        names = ", ".join("/".join(label).removesuffix(f"/{SHARED}") for label in kept)
+        names = ", ".join(map(_end, kept))
         lines.append(f"# Too few of them determine these, which keep their priors: {names}.")
     about = {"extends": extends, "name": found.spec.name, "summary": found.spec.summary}
     lines += ["", *(f"{key} = {toml_value(value)}" for key, value in about.items()), ""]

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayes_cpt.arrays import Floats, chance
-from bayes_cpt.errors import Problem, ProblemError, StudyError
+from bayes_cpt.errors import ProblemError, StudyError
 from bayes_cpt.inference.diagnostics import convergence
 from bayes_cpt.inference.fit_files import LAW, WEIGHTS, read_fit, write_fit
 from bayes_cpt.inference.groups import RunGroups
@@ -146,13 +146,11 @@ class Posterior:
         """
         if self.stacked:
             names = ", ".join(law.frame.spec.name for law in self.laws)
-            raise StackError(
-                Problem(
-                    f"fit of {self.study.name}",
-                    f"it is a stack of laws, and {asked} can only be had of one law",
-                    f"give the fit of one of them ({names}): bayes-cpt compare -o FOLDER writes them "
-                    "beside the stack",
-                )
+            raise StackError.at(
+                f"fit of {self.study.name}",
+                f"it is a stack of laws, and {asked} can only be had of one law",
+                f"give the fit of one of them ({names}): bayes-cpt compare -o FOLDER writes them "
+                "beside the stack",
             )
 
     def shares(self, draws: int | None = None) -> "tuple[tuple[Posterior, int | None], ...]":

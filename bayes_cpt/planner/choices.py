@@ -260,9 +260,8 @@ def _bends_up(one: tuple[float, float], two: tuple[float, float], new: tuple[flo
 
 def _best(model: FinalLosses, candidates: Candidates) -> Candidates:
     """Return the candidates that are best in some draw for some weight, or on the front."""
-    blocks = model.map(candidates, lambda block: (block.rows, block.losses + block.discrepancy))
-    order = np.argsort(np.concatenate([rows for rows, _ in blocks]))
-    general, target = np.concatenate([losses for _, losses in blocks], axis=1)[:, order]
+    of_sets = model.each(candidates, lambda own: (own.losses + own.discrepancy).swapaxes(0, 1))
+    general, target = of_sets.swapaxes(0, 1)
     winners = [
         (np.float32(weight) * general + np.float32(1.0 - weight) * target).argmin(axis=0)
         for weight in WEIGHTS

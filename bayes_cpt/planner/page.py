@@ -93,7 +93,11 @@ class Planner:
             "start": {
                 **controls.start(decision.chosen),
                 "weight": _weight(valuation, objective),
-                "constraints": _constraints(objective, frame.domains),
+                "constraints": [
+                    own.model_dump()
+                    | {"share": objective.share(own.domain, frame.domains).tolist()}
+                    for own in objective.constraints
+                ],
             },
             "alternatives": [
                 Alternatives.of(model, controls, length, candidates, seed).for_page(controls)
@@ -170,12 +174,3 @@ def _weight(valuation: Valuation, objective: Objective) -> float:
         fix = "give weights of general and target; a mixture may stand in a constraint"
         raise SpecError.at(f"objective {objective.name}", problem, fix)
     return general / (general + target)
-
-
-def _constraints(objective: Objective, domains: tuple[str, ...]) -> list[dict[str, Any]]:
-    keys = ("domain", "rise", "limit", "probability", "kind")
-    return [
-        {key: getattr(own, key) for key in keys}
-        | {"share": objective.share(own.domain, domains).tolist()}
-        for own in objective.constraints
-    ]

@@ -18,8 +18,8 @@ from markupsafe import Markup
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure, SubFigure
 
-from bayes_cpt.decisions.decision import Decision
-from bayes_cpt.errors import Problem, ProblemError
+from bayes_cpt.decisions.decision import Decision, decide
+from bayes_cpt.errors import ProblemError
 from bayes_cpt.forecast.predict import table
 from bayes_cpt.forecast.quality import fit_quality
 from bayes_cpt.identify.determination import Facts, determination
@@ -96,7 +96,7 @@ class Calibration:
         except (OSError, ValueError, KeyError, TypeError):
             problem = "this is not what bayes-cpt validate forecast writes"
             fix = "name the folder of its option -o"
-            raise ValidationError(Problem(str(place), problem, fix)) from None
+            raise ValidationError.at(str(place), problem, fix) from None
         digest = posterior.tree.attrs["study_digest"]
         reported = {"model": posterior.frame.spec.name, "study": digest}
         differs = [what for what, own in reported.items() if own != validated[what]]
@@ -299,7 +299,6 @@ def report(
     >>> import bayes_cpt                                        # doctest: +SKIP
     >>> bayes_cpt.load("fit.nc").report("report.html")          # doctest: +SKIP
     """
-    from bayes_cpt.decisions.decision import decide
     from bayes_cpt.files import replacing
     from bayes_cpt.study.folder import read_plan
 

@@ -8,6 +8,7 @@ import pandas as pd
 from bayes_cpt.report.numbers import fixed, held, left_out, listed, signed
 from bayes_cpt.report.tables import NONE, Table, columns, span, with_interval
 from bayes_cpt.report.words import notation
+from bayes_cpt.study.ranges import describe
 
 if TYPE_CHECKING:
     from bayes_cpt.decisions.decision import Decision
@@ -135,8 +136,6 @@ def scores_table(
 
 def runs_table(study: "Study") -> Table:
     """Return the runs of a study."""
-    from bayes_cpt.study.ranges import describe
-
     rows, others = pd.json_normalize(describe(study)["runs"]), study.third_domains
     shown = columns(
         "run=name | phase | base | replay:4 | steps:4 | peak LR=peak_learning_rate:4 | "
@@ -151,8 +150,6 @@ def runs_table(study: "Study") -> Table:
 
 def bases_table(study: "Study") -> Table:
     """Return the checkpoints that the CPT runs of a study start from."""
-    from bayes_cpt.study.ranges import describe
-
     rows = pd.json_normalize(describe(study)["bases"])
     shown = columns(
         "base=name | on run | PT\nsteps=steps:4 | peak LR=peak_learning_rate:4 | "

@@ -268,7 +268,7 @@ def compare(
     for name in fits.keys() - sampled.keys():
         problem = f"it cannot be sampled on the whole study: {str(fits[name]).rstrip('.')}"
         fix = "leave it out of the comparison"
-        raise ComparisonError(Problem(f"model {name}", problem, fix))
+        raise ComparisonError.at(f"model {name}", problem, fix)
     loo, scores = CurveLoo.of(sampled), None
     if first is not None:
         first(loo)

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from bayes_cpt.arrays import Floats
-from bayes_cpt.errors import Problem, ProblemError
+from bayes_cpt.errors import ProblemError
 from bayes_cpt.validate.folds import Fold
 from bayes_cpt.validate.scores import means_of_runs, score_points
 
@@ -266,4 +266,4 @@ def _fail(refits: pd.DataFrame, laws: Sequence[str]) -> None:
     worst = min(counts, key=lambda law: counts[law])
     problem = f"only {counts[worst]} of its refits gave a forecast, too few to compare it by"
     fix = "leave it out of the comparison, or look at a fit of it alone: bayes-cpt fit --model"
-    raise ComparisonError(Problem(f"model {worst}", problem, fix))
+    raise ComparisonError.at(f"model {worst}", problem, fix)

@@ -16,7 +16,7 @@ import numpy as np
 
 from bayes_cpt.arrays import Floats
 from bayes_cpt.decisions.objective import Objective, read_objective
-from bayes_cpt.errors import Problem, ProblemError
+from bayes_cpt.errors import ProblemError
 from bayes_cpt.forecast.plans import first_step, with_base_losses
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.study.logs.reading import Log
@@ -452,7 +452,7 @@ class Watcher:
         for key, current in self._identity.items():
             if state.get(key) != current:
                 fix = "remove the state file, or name another with --state"
-                raise ProblemError(Problem(f"state, key {key}", f"it is of another {key}", fix))
+                raise ProblemError.at(f"state, key {key}", f"it is of another {key}", fix)
         for name in KEPT:
             setattr(self, name, state[name])
         self.points = {int(step): dict(losses) for step, losses in state["points"]}
