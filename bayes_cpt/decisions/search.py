@@ -288,10 +288,6 @@ class Contenders:
             breaches=valuation.breaches(block),
         )
 
-    def __len__(self) -> int:
-        """Return how many there are."""
-        return len(self.candidates)
-
     def probability_within(self, tolerance: float) -> Floats:
         """Return how often each is within a tolerance of the best in the whole space."""
         return np.asarray((self.regrets <= tolerance).mean(axis=1))

@@ -104,7 +104,7 @@ def law_code(spec: ModelSpec, role: str, name: str) -> LawCode:
         free = {str(symbol) for output in outputs for symbol in output.free_symbols}
         if unknown := sorted(free - set(known)):
             raise UnknownToThePageError(spec.name, role, ", ".join(unknown))
-        source = _source(name, known, outputs)
+        source = _source(name, known, free, outputs)
     except (AttributeError, TypeError, NotImplementedError) as error:
         raise UnknownToThePageError(spec.name, role, str(error)) from error
     return LawCode(source, tuple(own for own, symbol in symbols.items() if str(symbol) in free))
@@ -139,12 +139,11 @@ def _in_log_level(expression: Any) -> Any:
     )
 
 
-def _source(name: str, inputs: dict[str, str], outputs: list[Any]) -> str:
+def _source(name: str, inputs: dict[str, str], used: set[str], outputs: list[Any]) -> str:
     """Return a function of the outputs `OUTPUTS`: loops over draws and, in these, over points."""
     levels = {own: LOOPS[place] for own, place in inputs.items()}
     template = environment().get_template("law.js.j2")
     statements: dict[str, list[tuple[str, str]]] = {"setting": [], "draw": [], "both": []}
-    used = {str(symbol) for output in outputs for symbol in output.free_symbols}
     # What does not change with the point has a name, and is computed further out.
     outer = [own for output in outputs for own in _outer(output, levels)]
     shared, results = sympy.cse([*outputs, *outer], symbols=sympy.numbered_symbols("x"))

@@ -50,9 +50,7 @@ KINDS = {
 
 
 @styled
-def prior_predictive(
-    frame: BoundModel, plan: Study, runs: Collection[str] | None = None, seed: int = 0
-) -> Figure:
+def prior_predictive(frame: BoundModel, plan: Study, seed: int = 0) -> Figure:
     """Return a figure of the law's curves under the priors, at the level of the measured bases.
 
     Parameters
@@ -60,9 +58,8 @@ def prior_predictive(
     frame : BoundModel
         Of a fit, or from `bayes_cpt.model.setup.build_setup` for a study that was not fitted.
     plan : Study
-        Runs to draw curves of. Measured losses, where it has them, are drawn over the curves.
-    runs : collection of str, optional
-        Names of the runs to show; the CPT runs unless given (the PT runs where it has no others).
+        Whose CPT runs are shown, the PT runs where the law knows no others. Measured losses, where it has
+        them, are drawn over the curves.
     seed : int
         Of the prior draws.
 
@@ -72,8 +69,7 @@ def prior_predictive(
         One block of panels per validation set: some curves over the 50 and 90 % bands. A curve starts
         at the measured loss of its base where that is known.
     """
-    default = frame.spec.law.last_phase_runs(plan)
-    shown = list(default) if runs is None else [plan.run(name) for name in runs]
+    shown = frame.spec.law.last_phase_runs(plan)
     curves = frame.curves(plan, lambda run, _: default_grid(run), shown)
     with np.errstate(over="ignore", invalid="ignore"):
         losses = expected_loss(frame, draw_at_bases(frame, plan, PRIOR_DRAWS, seed), curves)

@@ -152,7 +152,7 @@ def _front(axes: Axes, decision: Decision) -> None:
     panels.intervals(axes, losses[1, 0], draws[0, 0], PALE, **pale)
     panels.intervals(axes, losses[0, 0], draws[1, 0], PALE, upright=True, **pale)
     ring: dict[str, Any] = {"color": INK, "markersize": 4, "markerfacecolor": "white", "zorder": 4}
-    if len(decision.contenders) > 1:
+    if len(decision.contenders.candidates) > 1:
         axes.plot(*losses[:, 1:], "o", label="runners-up", **ring)
     axes.plot(*losses[:, :1], "*", color=INK, markersize=11, zorder=5)
     dress(axes, ticks=6)

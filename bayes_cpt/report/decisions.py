@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from bayes_cpt.decisions import risk
-from bayes_cpt.decisions.decision import Decision
+from bayes_cpt.decisions.decision import CONFIGURATION, Decision
 from bayes_cpt.decisions.next_run import MOST_TELLING, RunValues
 from bayes_cpt.decisions.objective import PRESETS, read_objective
 from bayes_cpt.decisions.schedule_choice import ScheduleChoice
@@ -30,9 +30,8 @@ def configuration(
     candidates: Candidates, row: int, block: str = "configuration", **said: Any
 ) -> str:
     """Return one configuration in words, or ``in_short`` what matters most of it."""
-    course = ("initial", "last_rate", "warmup_steps", "decay_steps", "decay_shape", "steps")
-    chosen = ("base", "replay", "targets", "peak", "relative_peak", *course)
-    facts = {name: candidates.column(name)[row] for name in chosen}
+    columns = (*CONFIGURATION, "initial", "last_rate")
+    facts = {name: candidates.column(name)[row] for name in columns}
     return sentence("decide.txt", block, facts | said)
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, Self
+from typing import Annotated, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -38,21 +38,11 @@ class UniqueTokens(Strict):
 
 
 class Compute(Strict):
-    """What a step costs.
-
-    Examples
-    --------
-    >>> Compute(seconds_per_step=1.8, gpus=64, price=2.5).gpu_hours(1000)
-    32.0
-    """
+    """What a step costs."""
 
     seconds_per_step: Size  # measured, of the whole job
     gpus: Size = 1.0  # how many work at it
     price: Size | None = None  # of a GPU-hour, in the currency of your choice
-
-    def gpu_hours(self, steps: Any) -> Any:
-        """Return the GPU-hours of some numbers of steps, of their shape."""
-        return steps * (self.seconds_per_step * self.gpus / SECONDS_PER_HOUR)
 
 
 # Tables inside [study] and a space.
@@ -77,10 +67,6 @@ class Resources:
     unique_tokens: UniqueTokens | None = None
     compute: Compute | None = None
 
-    def of_run(self, run: Run) -> Self:
-        """Return the same with the tokens per step that a run says it takes."""
-        return self if run.batch_tokens is None else replace(self, tokens_per_step=run.batch_tokens)
-
     def epochs(self, steps: ArrayLike, replay: ArrayLike) -> dict[str, Floats]:
         """Return how often a run goes through each kind of data whose size is known, by role.
 
@@ -99,7 +85,8 @@ class Resources:
         """Return ``gpu_hours`` of some numbers of steps and, where a price is known, ``money``."""
         if self.compute is None:
             return {}
-        hours = self.compute.gpu_hours(np.asarray(steps, dtype=np.float64))
+        per_step = self.compute.seconds_per_step * self.compute.gpus / SECONDS_PER_HOUR
+        hours = np.asarray(steps, dtype=np.float64) * per_step
         if self.compute.price is None:
             return {"gpu_hours": hours}
         return {"gpu_hours": hours, "money": hours * self.compute.price}
@@ -110,9 +97,9 @@ class Resources:
         return epochs | self.costs(steps)
 
     def of_one(self, run: Run) -> dict[str, float]:
-        """Return `told` of one run."""
-        replay = 1.0 if run.replay is None else run.replay
-        taken = self.of_run(run).told(run.schedule.steps, replay)
+        """Return `told` of one run, in steps of the tokens that it says it takes."""
+        known = replace(self, tokens_per_step=run.batch_tokens or self.tokens_per_step)
+        taken = known.told(run.schedule.steps, 1.0 if run.replay is None else run.replay)
         return {name: float(value) for name, value in taken.items()}
 
 

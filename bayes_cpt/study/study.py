@@ -289,19 +289,15 @@ class Study(Parts):
         )
 
     def with_runs(
-        self,
-        runs: Iterable[Run],
-        losses: Collection[tuple[str, int, str, float]] = (),
-        bases: Iterable[Base] = (),
+        self, runs: Iterable[Run], losses: Collection[tuple[str, int, str, float]] = ()
     ) -> "Study":
-        """Return the study with further runs, their losses as (run, step, domain, loss), and bases.
+        """Return the study with further runs and their losses as (run, step, domain, loss).
 
         Parameters
         ----------
         runs : iterable of Run
         losses : collection of tuple
             Run, step, domain and loss (nats/token) of each measurement.
-        bases : iterable of Base
 
         Raises
         ------
@@ -312,8 +308,8 @@ class Study(Parts):
         if losses:
             rows = pd.DataFrame(losses, columns=["run", "step", "domain", "loss"])
             every = pd.concat([every, rows], ignore_index=True)
-        kept = self._bases_on(self._runs)
-        return self.changed(runs=(*self.runs, *runs), bases=(*kept, *bases), losses=every)
+        bases = self._bases_on(self._runs)
+        return self.changed(runs=(*self.runs, *runs), bases=bases, losses=every)
 
     def _bases_on(self, runs: Collection[str]) -> tuple[Base, ...]:
         """Return the bases; one that lies on none of these runs says so."""

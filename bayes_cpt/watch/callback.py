@@ -4,15 +4,13 @@ Their classes are made when they are asked for: the bases are those of the libra
 """
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from bayes_cpt.study.logs.naming import domain_of, measured_unit
 from bayes_cpt.study.logs.raw import Stated
 from bayes_cpt.study.logs.reading import Log
 from bayes_cpt.watch.in_loop import RunForecaster
-
-if TYPE_CHECKING:
-    from bayes_cpt.watch.watcher import Status, Watcher
+from bayes_cpt.watch.watcher import Status, Watcher
 
 # Validation set by metric, where the names of metrics do not tell.
 type Names = Mapping[str, str] | None
@@ -34,7 +32,7 @@ def validation_losses(metrics: Mapping[str, Any] | None, names: Names = None) ->
 
 
 def trainer_callback(
-    watcher: "Watcher", alarm: "Callable[[Status], Any]", *, stop: bool = False, names: Names = None
+    watcher: Watcher, alarm: Callable[[Status], Any], *, stop: bool = False, names: Names = None
 ) -> Any:
     """Return a callback for a Hugging Face Trainer, which watches a run that a fit has forecast.
 

@@ -7,8 +7,9 @@ Its answer is there at a later evaluation.
 import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, wait
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -39,7 +40,7 @@ def _prepare() -> None:
 
 
 @dataclass
-class RunForecaster:
+class RunForecaster(AbstractContextManager["RunForecaster"]):
     """Forecasts the end of a run while it trains; for any training loop.
 
     Parameters
@@ -72,9 +73,6 @@ class RunForecaster:
     )
     _running: "Future[LogForecast] | None" = field(default=None, init=False)
     _processes: Any = field(default=None, init=False)
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *error: object) -> None:
         self.close()

@@ -81,7 +81,7 @@ def test_the_value_of_perfect_information_is_the_least_expected_regret() -> None
 def test_everything_may_be_fixed() -> None:
     fixed = {"bases": "stable_12k", "replay": 0.25, "peak": 1e-3, **WHOLE}
     found = decide(lab_posterior(), "balanced", fixed, draws=40)
-    assert len(found.contenders) == 1
+    assert len(found.contenders.candidates) == 1
     assert found.information == pytest.approx((0.0, 0.0), abs=1e-6)
     assert found.optimum_table().empty
     assert found.slices == ()

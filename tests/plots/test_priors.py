@@ -9,7 +9,7 @@ RUNS = ["r25_cos", "r75_wsd"]
 
 
 def test_some_curves_of_each_run_are_drawn_over_nested_bands() -> None:
-    figure = plots.prior_predictive(lab_posterior().frame, lab(), RUNS)
+    figure = plots.prior_predictive(lab_posterior().frame, lab().subset(RUNS))
     assert len(figure.axes) == 4
     for axes in figure.axes:
         assert len(axes.lines) == CURVES
@@ -21,7 +21,7 @@ def test_some_curves_of_each_run_are_drawn_over_nested_bands() -> None:
 
 
 def test_curves_start_at_the_measured_loss_of_their_base() -> None:
-    axes = plots.prior_predictive(lab_posterior().frame, lab(), RUNS).axes[0]
+    axes = plots.prior_predictive(lab_posterior().frame, lab().subset(RUNS)).axes[0]
     base = lab().base_loss("stable_12k", "general")
     assert base is not None
     firsts = np.array([np.asarray(line.get_ydata())[0] for line in axes.lines])
