@@ -117,14 +117,16 @@ def watch(
     looks.take_up(written)
     for line in warning(posterior) if written.quiet or written.machine else ():
         written.error(line)
-    status = looks.look()
+    looks.read()
     if once and follower.trouble and not watcher.points:
         problem = f"nothing can be read: {follower.trouble}".rstrip(".")
         raise fail("--once", problem, "else wait for the log without it")
+    status = looks.status()
     looks.tell(written, status)
     while not once and status.step < status.steps:
         time.sleep(seconds)
-        later = looks.look()
+        looks.read()
+        later = looks.status()
         if later != status or follower.trouble:
             status = later
             looks.tell(written, status)
@@ -162,12 +164,15 @@ class _Looks:
             problem = f"this is not the state of a watch: {error}"
             raise fail(str(self.kept), problem, "remove the file") from None
 
-    def look(self) -> "Status":
-        """Read what is new, and keep the state once there is one."""
+    def read(self) -> None:
+        """Read what is new in the log."""
         for step, losses in sorted(self.follower.new().items()):
             self.watcher.tell(step, losses)
         if self.follower.log is not None:
             self.watcher.compare(self.follower.log)
+
+    def status(self) -> "Status":
+        """Return how the run does, and keep the state once there is one."""
         status = self.watcher.status()
         if self.watcher.points or not self.follower.trouble:
             write(self.kept, json.dumps({"asked": self.asked, "watcher": self.watcher.state()}))

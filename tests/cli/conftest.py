@@ -2,6 +2,7 @@ import json
 from collections.abc import Callable
 from dataclasses import asdict
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -11,54 +12,60 @@ from synthetic import lab, prior_as_posterior
 
 from bayes_cpt.arrays import Floats
 from bayes_cpt.cli import run
-from bayes_cpt.identify.determination import FACTS, FreeParameters, facts, information
+from bayes_cpt.identify import determination
+from bayes_cpt.identify.determination import FACTS, FreeParameters, facts
 from bayes_cpt.inference.law_checks import SIZE, LawCheck
-from bayes_cpt.inference.posterior import Posterior, load
+from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.model.points import Curves
 
 
-@pytest.fixture(scope="session")
-def loaded() -> Callable[[Path], Posterior]:
-    """Return what loads a fit once for all commands: most of a short command's time."""
-    known: dict[tuple[str, int], Posterior] = {}
+def _of_information(free: FreeParameters, curves: Curves, place: Floats) -> tuple[object, ...]:
+    points, frame = curves.points, free.frame
+    arrays = (points.steps, points.learning_rate, points.target_share, curves.bases.loss, place)
+    named = (frame.spec.model_dump_json(), frame.reference, tuple(curves.curves))
+    return (*named, *(own.tobytes() for own in arrays))
 
-    def once(source: Path) -> Posterior:
-        if not source.is_file():
-            return load(source)
-        # A file that was written anew is another one.
-        key = (str(source.resolve()), source.stat().st_mtime_ns)
+
+def _of_determination(posterior: Posterior, interval: float = 0.9) -> tuple[object, ...]:
+    draws = [own.tobytes() for law in posterior.laws for own in law.parameters().values()]
+    specs = [law.frame.spec.model_dump_json() for law in posterior.laws]
+    said = (determination.IDENTIFIED, interval, posterior.study.digest(), posterior.groups)
+    return (*said, *specs, *draws)
+
+
+# Most of a short command's time, and what tells whether it was worked out for another command before. A
+# file that was written anew is another one.
+SAME: dict[str, Callable[..., Any]] = {
+    "bayes_cpt.inference.posterior.load": lambda source: (
+        source.is_file() and (source.resolve(), source.stat().st_mtime_ns)
+    ),
+    "bayes_cpt.identify.determination.information": _of_information,
+    "bayes_cpt.identify.determination.determination": _of_determination,
+    "bayes_cpt.identify.determination.identifiability": lambda study, spec: (
+        study.digest(),
+        spec.model_dump_json(),
+    ),
+}
+
+
+@cache
+def _once(name: str) -> Callable[..., Any]:
+    module, _, function = name.rpartition(".")
+    work, known = getattr(import_module(module), function), dict[Any, Any]()
+
+    def answered(*given: Any) -> Any:
+        key = SAME[name](*given)
         if key not in known:
-            known[key] = load(source)
-        return known[key]
+            known[key] = work(*given)
+        return known[key] if isinstance(known[key], Posterior) else known[key].copy()
 
-    return once
-
-
-@pytest.fixture(scope="session")
-def worked_out() -> Callable[..., dict[str, Floats]]:
-    """Return what works out once for all commands what the runs of a study tell."""
-    known: dict[tuple[object, ...], dict[str, Floats]] = {}
-
-    def told(free: FreeParameters, curves: Curves, place: Floats) -> dict[str, Floats]:
-        points, frame = curves.points, free.frame
-        arrays = (points.steps, points.learning_rate, points.target_share, curves.bases.loss, place)
-        named = (frame.spec.model_dump_json(), frame.reference, tuple(curves.curves))
-        key: tuple[object, ...] = (*named, *(own.tobytes() for own in arrays))
-        if key not in known:
-            known[key] = information(free, curves, place)
-        return known[key]
-
-    return told
+    return answered
 
 
 @pytest.fixture(autouse=True)
-def _once(
-    monkeypatch: pytest.MonkeyPatch,
-    loaded: Callable[[Path], Posterior],
-    worked_out: Callable[..., dict[str, Floats]],
-) -> None:
-    monkeypatch.setattr("bayes_cpt.inference.posterior.load", loaded)
-    monkeypatch.setattr("bayes_cpt.identify.determination.information", worked_out)
+def _worked_out_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in SAME:
+        monkeypatch.setattr(name, _once(name))
 
 
 @pytest.fixture
@@ -77,9 +84,10 @@ def call(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) ->
 @pytest.fixture
 def few_curves(monkeypatch: pytest.MonkeyPatch) -> None:
     """Watch beside few curves: they are enough to see what is printed of a run."""
-    monkeypatch.setattr("bayes_cpt.watch.expected.CURVES", 500)
-    monkeypatch.setattr("bayes_cpt.watch.expected.HEALTHY_CURVES", 300)
-    monkeypatch.setattr("bayes_cpt.watch.watcher.DRAWS", 200)
+    # The fits have 100 draws: each hundred more is drawn apart.
+    for name in ("expected.HEALTHY_CURVES", "expected.LAW_DRAWS", "watcher.DRAWS"):
+        monkeypatch.setattr(f"bayes_cpt.watch.{name}", 100)
+    monkeypatch.setattr("bayes_cpt.watch.expected.CURVES", 300)
 
 
 @pytest.fixture
