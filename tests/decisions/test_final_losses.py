@@ -7,6 +7,7 @@ from itertools import product
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from batch_family import BATCHES, NEW, batched
 from dense_residuals import curve_covariance
@@ -96,12 +97,13 @@ def in_blocks(model: FinalLosses, candidates: Candidates) -> Floats:
 def by_plan(posterior: Posterior, candidates: Candidates) -> Floats:
     """Return the losses of a plan of all candidates at their last steps, as predict would."""
     names = [f"run {row}" for row in range(len(candidates))]
-    plan = candidates.plan(posterior.study, names)
-    curves = prepare(posterior, plan).curves(posterior.frame)
+    plan, domains = candidates.plan(posterior.study, names), posterior.frame.domains
+    ends = {run.name: run.schedule.steps for run in plan.runs}
+    last = [(name, ends[name], domain) for name in names for domain in domains]
+    at = pd.DataFrame(last, columns=["run", "step", "domain"])
+    curves = prepare(posterior, plan, at=at).curves(posterior.frame)
     losses = expected_loss(posterior.frame, posterior.parameters(DRAWS), curves)
-    last = np.r_[np.diff(curves.points.curve_index) > 0, True]
-    shape = (losses.shape[0], len(candidates), len(posterior.frame.domains))
-    return losses[:, last].reshape(shape).transpose(2, 1, 0)
+    return losses.reshape(-1, len(names), len(domains)).transpose(2, 1, 0)
 
 
 def reset(study: Study) -> Study:
