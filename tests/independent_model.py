@@ -354,14 +354,13 @@ def stated(study: Study, path: Path) -> tuple[tuple[Any, ...], dict[str, Any]]:
         # A lone curve does not tell how far levels of curves lie apart.
         fixed = [{"distribution": "fixed", "value": one["median"]} for one in priors["offset_pt"]]
         priors["offset_pt"] = fixed
-    arguments = (curves, priors, settings)
-    trace = numpyro.handlers.trace(numpyro.handlers.seed(model, 0)).get_trace(*arguments)
-    sites = {
-        name: site
-        for name, site in trace.items()
-        if site["type"] == "sample" and not site["is_observed"]
-    }
-    return arguments, sites
+    # What is sampled hangs neither on the curves nor on values.
+    still = numpyro.handlers.substitute(
+        model, substitute_fn=lambda site: np.ones(site["fn"].shape()) if "fn" in site else None
+    )
+    trace = numpyro.handlers.trace(still).get_trace([], priors, settings)
+    sites = {name: site for name, site in trace.items() if site["type"] == "sample"}
+    return (curves, priors, settings), sites
 
 
 def sample(

@@ -27,24 +27,26 @@ from bayes_cpt.model.spec import read_spec, shipped_models
 from bayes_cpt.study.folder import read_study
 
 
-def unconstrained(density: Density, position: Floats) -> Floats:
-    """Return every sampled number on the scale on which it is not bounded, from its value."""
-    values = density.values(position)
+def unconstrained(density: Density, positions: Floats) -> Floats:
+    """Return every sampled number on the scale on which it is not bounded, shape (..., numbers) both."""
+    values = density.values(positions)
     numbers = []
     for element in elements(density.setup.frame):
-        value = float(np.atleast_1d(values[element.name])[element.member])
+        value = values[element.name]
+        if value.ndim == positions.ndim:
+            value = value[..., element.member]
         match element.prior:
             case Normal():
                 numbers.append(value)
             case LogitNormal():
-                numbers.append(float(logit(value)))
+                numbers.append(logit(value))
             case LogNormal(lower=None):
-                numbers.append(float(np.log(value)))
+                numbers.append(np.log(value))
             case LogNormal(lower=lower, upper=upper):
                 assert lower is not None
                 assert upper is not None
-                numbers.append(float(logit((value - lower) / (upper - lower))))
-    return np.array(numbers)
+                numbers.append(logit((value - lower) / (upper - lower)))
+    return np.stack(numbers, axis=-1)
 
 
 def places(density: Density, count: int) -> Floats:
@@ -141,10 +143,7 @@ def log_volume(density: Density, position: Floats) -> float:
 def jacobian(density: Density, position: Floats) -> Floats:
     """Return the slopes of unconstrained values by the sampler's coordinates, one coordinate a row."""
     step = 1e-5 * np.eye(position.size)
-    ahead, behind = (
-        np.stack([unconstrained(density, position + sign * own) for own in step])
-        for sign in (1, -1)
-    )
+    ahead, behind = (unconstrained(density, position + sign * step) for sign in (1, -1))
     return np.asarray((ahead - behind) / 2e-5)
 
 
