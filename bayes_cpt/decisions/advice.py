@@ -26,6 +26,7 @@ from bayes_cpt.study.resources import Size
 from bayes_cpt.study.runs import Base, Run
 from bayes_cpt.study.schedules import cosine
 from bayes_cpt.study.study import Study
+from bayes_cpt.threads import one_blas_thread
 from bayes_cpt.toml_files import packaged
 
 GENERAL, TARGET, BASE = "general", "target", "base"
@@ -84,6 +85,7 @@ class Advice:
         return advice_verdict(self)
 
 
+@one_blas_thread
 def advise(
     size: float,
     tokens: float,

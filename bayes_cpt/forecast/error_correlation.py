@@ -11,10 +11,8 @@ from itertools import combinations
 from weakref import WeakKeyDictionary
 
 import numpy as np
-import pandas as pd
 
 from bayes_cpt.arrays import Floats
-from bayes_cpt.forecast.drawn import point_table
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.model.discrepancy import ErrorCorrelation
 from bayes_cpt.model.setup import fitted_setup
@@ -63,11 +61,10 @@ def error_correlation(posterior: Posterior) -> ErrorCorrelation:
 
 def _estimated(posterior: Posterior) -> ErrorCorrelation:
     means, changes, weights = [], [], []
-    for pair, weight in _pairs(posterior):
-        share = pair.index / pair.index[-1]
-        misfit, fluctuation = (pair[[name, f"{name} too"]] for name in ("misfit", "fluctuation"))
-        means.append(misfit[share >= LATE].mean().to_numpy()[:, None])
-        changes.append(fluctuation[share >= CALM].diff().dropna().to_numpy().T)
+    for share, misfit, fluctuation, weight in _pairs(posterior):
+        means.append(misfit[:, share >= LATE].mean(axis=1, keepdims=True))
+        moved = np.diff(fluctuation[:, share >= CALM])
+        changes.append(moved[:, np.isfinite(moved).all(axis=0)])
         weights.append(weight)
     # Correlated alike, so many sets cannot be more unlike.
     least = -MOST / max(len(posterior.frame.domains) - 1, 1)
@@ -77,38 +74,40 @@ def _estimated(posterior: Posterior) -> ErrorCorrelation:
     )
 
 
-def _pairs(posterior: Posterior) -> Iterator[tuple[pd.DataFrame, float]]:
+def _pairs(posterior: Posterior) -> Iterator[tuple[Floats, Floats, Floats, float]]:
     """Yield residuals over their size on each two validation sets that a CPT run was measured on.
 
-    Columns misfit and fluctuation, and the same ``too`` of the second set, by the steps that they share;
+    These are the steps that the two share, over the last; misfit and fluctuation there, shape (2, steps);
     and how many independent pairs of sets these stand for.
     """
     frame = posterior.frame
     setup = fitted_setup(frame, posterior.study)
     parameters = posterior.parameters(DRAWS)
     coefficients = frame.law.coefficients(parameters, np)
-    points = setup.curves.points
+    points, every = setup.curves.points, setup.design.rows
     residual = points.loss - expected_loss(frame, parameters, setup.curves).mean(axis=0)
     scales = frame.residual_scales(points, setup.design.pretraining, parameters, coefficients, np)
     misfit, fluctuation = (
         np.sqrt((np.broadcast_to(size, (len(size), points.steps.size)) ** 2).mean(axis=0))
         for size in (scales.misfit, scales.fluctuation)
     )
-    largest = pd.Series(fluctuation).groupby(points.curve_index).transform("max").to_numpy()
+    largest = np.array([fluctuation[rows].max() for rows in every])[points.curve_index]
     standard = residual / np.maximum(fluctuation, SMALLEST)
-    table = point_table(setup.curves).assign(
-        misfit=residual / np.maximum(misfit, SMALLEST),
-        fluctuation=np.where(fluctuation >= LOUD * largest, standard, np.nan),
-    )
-    continual = np.array([curve.continual for curve in setup.curves.curves])[points.curve_index]
-    for _, of_run in table[continual].groupby("run", sort=False):
-        curves = dict(list(of_run.set_index("step").groupby("domain", sort=False)))
+    loud = np.where(fluctuation >= LOUD * largest, standard, np.nan)
+    of_run: dict[str, list[slice]] = {}
+    for curve, rows in zip(setup.curves.curves, every, strict=True):
+        if curve.continual:
+            of_run.setdefault(curve.run, []).append(rows)
+    for curves in of_run.values():
         # n sets that are nearly the same tell as much as 2(n - 1)/n independent pairs, the least.
         weight = 4.0 / len(curves) ** 2
-        for first, second in combinations(curves.values(), 2):
-            both = first.merge(second, on="step", suffixes=("", " too")).sort_index()
-            if len(both):
-                yield both, weight
+        for one, other in combinations(curves, 2):
+            measured = points.steps[one], points.steps[other]
+            steps, first, second = np.intersect1d(*measured, return_indices=True)
+            if steps.size:
+                both = np.stack([one.start + first, other.start + second])
+                size = np.maximum(misfit[both], SMALLEST)
+                yield steps / steps[-1], residual[both] / size, loud[both], weight
 
 
 def _shrunk(

@@ -4,7 +4,7 @@ import json
 import math
 import tempfile
 import warnings
-from dataclasses import replace
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -171,10 +171,12 @@ def _study(tree: "xr.DataTree", source: Path) -> Study:
             if name in tree["constant_data"]:
                 text = str(tree["constant_data"][name].item())
                 (Path(folder) / name).write_text(text, encoding="utf-8")
+        # Messages name the file that is there, not the folder that will be gone.
+        with suppress(StudyError):
+            return read_study(folder, Origin(*[str(source)] * 3))
+        # What is wrong with the study is named by its own files.
         try:
-            # Messages name the file that is there, not the folder that will be gone.
-            origin = Origin(settings=str(source), losses=str(source), rates=str(source))
-            return replace(read_study(folder), origin=origin)
+            return read_study(folder)
         except StudyError as error:
             first = str(error.problems[0]).replace(folder, "its study")
             raise FitFileError(

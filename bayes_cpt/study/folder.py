@@ -227,7 +227,7 @@ def branched(
     return place, before + Schedule.from_log(steps - before.steps, rates)
 
 
-def read_study(path: str | Path) -> Study:
+def read_study(path: str | Path, origin: validation.Origin | None = None) -> Study:
     """Read a study folder (docs/study.md).
 
     Parameters
@@ -235,6 +235,8 @@ def read_study(path: str | Path) -> Study:
     path : path
         Folder with study.toml, losses.csv (or .parquet) and, for `lr_log` runs, lr.csv (or
         .parquet).
+    origin : Origin, optional
+        What to call the parts in what is said of the study, unless they are files at fault.
 
     Raises
     ------
@@ -249,7 +251,7 @@ def read_study(path: str | Path) -> Study:
     folder = Path(path)
     if folder.is_file():
         raise StudyError.at(str(folder), "this is a file", "give the folder that holds study.toml")
-    return _read(folder, is_plan=False, fitted=None)
+    return _read(folder, is_plan=False, fitted=None, origin=origin)
 
 
 def read_plan(
@@ -281,7 +283,14 @@ def run_keys(path: str | Path, key: str) -> dict[str, Any]:
     return {name: run[key] for name, run in tables["runs"].items() if key in run}
 
 
-def _read(path: Path, *, is_plan: bool, fitted: Study | None, aside: Collection[str] = ()) -> Study:
+def _read(
+    path: Path,
+    *,
+    is_plan: bool,
+    fitted: Study | None,
+    aside: Collection[str] = (),
+    origin: validation.Origin | None = None,
+) -> Study:
     folder, settings_path = (None, path) if path.is_file() else (path, path / "study.toml")
     if not path.exists():
         what = "file" if path.suffix == ".toml" else "folder"
@@ -318,11 +327,8 @@ def _read(path: Path, *, is_plan: bool, fitted: Study | None, aside: Collection[
         runs=tuple(settings.runs),
         losses=pd.DataFrame(columns=list(LOSS_COLUMNS)) if losses is None else losses,
         is_plan=is_plan,
-        origin=validation.Origin(
-            settings=str(settings_path),
-            losses=str(losses_path or path),
-            rates=str(path / "lr.csv"),
-        ),
+        origin=origin
+        or validation.Origin(str(settings_path), str(losses_path or path), str(path / "lr.csv")),
     )
     if not check.problems:
         return Study(**vars(parts))

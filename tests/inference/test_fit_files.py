@@ -124,6 +124,10 @@ FORGERIES: dict[str, tuple[Edit, str]] = {
         "the study in this fit is damaged",
     ),
     "no losses": (study_text("losses.csv", ""), "the study in this fit is damaged"),
+    "a loss in words": (
+        study_text("losses.csv", "run,step,domain,loss\npt_trunk,9,general,x\n"),
+        "is damaged: its study/losses.csv, line 2, run pt_trunk, step 9, domain general: the loss is",
+    ),
     "a parameter less": (draws(lambda d: d.drop_vars("memory")), "memory"),
     "a parameter more": (draws(lambda d: d.assign(evil=d["memory"])), "evil"),
     "draws of words": (
