@@ -13,7 +13,7 @@ from synthetic import lab, prior_as_posterior
 from bayes_cpt.arrays import Floats
 from bayes_cpt.cli import run
 from bayes_cpt.identify import determination
-from bayes_cpt.identify.determination import FACTS, FreeParameters, facts
+from bayes_cpt.identify.determination import FACTS, Facts, FreeParameters
 from bayes_cpt.inference.law_checks import SIZE, LawCheck
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.model.points import Curves
@@ -41,10 +41,6 @@ SAME: dict[str, Callable[..., Any]] = {
     ),
     "bayes_cpt.identify.determination.information": _of_information,
     "bayes_cpt.identify.determination.determination": _of_determination,
-    "bayes_cpt.identify.determination.identifiability": lambda study, spec: (
-        study.digest(),
-        spec.model_dump_json(),
-    ),
 }
 
 
@@ -96,19 +92,11 @@ def few_candidates(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("bayes_cpt.decisions.schedule_choice.CANDIDATES", 256)
 
 
-@cache
-def _facts() -> str:
-    """Return the facts of all these fits, which are worked out in seconds."""
-    posterior = prior_as_posterior(lab())
-    facts(posterior)
-    return str(posterior.tree.attrs[FACTS])
-
-
 def _saved(folder: Path, problems: list[str], alarms: tuple[LawCheck, ...] = ()) -> Path:
     posterior = prior_as_posterior(lab())
-    posterior.tree.attrs[FACTS] = _facts()
-    posterior.tree.attrs["problems"] = json.dumps(problems)
-    posterior.tree.attrs["law_checks"] = json.dumps([asdict(alarm) for alarm in alarms])
+    found = Facts.of(_once("bayes_cpt.identify.determination.determination")(posterior))
+    kept = {"problems": problems, "law_checks": [*map(asdict, alarms)], FACTS: asdict(found)}
+    posterior.tree.attrs.update({name: json.dumps(own) for name, own in kept.items()})
     path = folder / "fit.nc"
     posterior.save(path)
     return path

@@ -147,16 +147,15 @@ def test_bad_command_lines(
 ) -> None:
     folder = tmp_path / "folder"
     folder.mkdir()
-    text, plan, points = (tmp_path / name for name in ("text.toml", "plan.toml", "points.csv"))
+    names = ("text.toml", "plan.toml", "points.csv", "semi.csv")
+    text, plan, points, semi = (tmp_path / name for name in names)
     text.write_text("nothing of the kind\n")
     plan.write_text(Path(PLAN).read_text() + '\n[study]\nname = "other"\ngeneral = "prose"\n')
     points.write_text("run,step,domain\nmixed,5,general\n")
-    semi = tmp_path / "semi.csv"
     semi.write_text("run;step;domain\nlong_r25;5;general\n")
     before = fit_file.read_bytes()
-    places = {"fit": fit_file, "dir": folder, "text": text, "plan": plan, "points": points}
-    places["semi"] = semi
-    arguments = [part.format(**places) for part in line.split()]
+    places = {"text": text, "plan": plan, "points": points, "semi": semi}
+    arguments = [part.format(fit=fit_file, dir=folder, **places) for part in line.split()]
     check_refusal(call(*arguments), fragments)
     assert list(folder.iterdir()) == []
     assert fit_file.read_bytes() == before

@@ -20,21 +20,17 @@ from bayes_cpt.study.study import Study
 
 @pytest.fixture(scope="module", autouse=True)
 def few_draws() -> Iterator[None]:
-    """Take few draws for what short runs tell."""
+    """Take few draws for what short runs tell, and four of those."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(advice, "TELLING", 300)
+        patch.setattr(advice, "SHORT_REPLAYS", (0.0, 0.5))
+        patch.setattr(advice, "SHORT_PEAKS", (0.1, 1.0))
         yield
 
 
 @pytest.fixture(scope="module")
 def far() -> Advice:
     return advise(7e9, 20e9, base="annealed", target="far")
-
-
-@pytest.fixture
-def one_run(far: Advice, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Choose one short run: what to expect of the long one does not hang on those."""
-    monkeypatch.setattr(advice, "FEW", 1)
 
 
 def of(found: Advice, domain: str) -> Any:
@@ -51,28 +47,24 @@ def test_replay_keeps_general_loss_and_a_higher_peak_forgets_more(far: Advice) -
     assert (target < 0).all()
 
 
-@pytest.mark.usefixtures("one_run")
 def test_a_near_target_changes_less_than_a_far_one(far: Advice) -> None:
     near = advise(7e9, 20e9, base="annealed", target="near")
     assert (of(near, "target") > of(far, "target")).all(axis=None)
     assert (of(near, "general") < of(far, "general")).all(axis=None)
 
 
-@pytest.mark.usefixtures("one_run")
 def test_a_base_that_has_not_annealed_falls_further(far: Advice) -> None:
     stable = advise(7e9, 20e9, base="stable", target="far")
     assert (of(stable, "target") < of(far, "target")).all(axis=None)
     assert (of(stable, "general") < of(far, "general")).all(axis=None)
 
 
-@pytest.mark.usefixtures("one_run")
 def test_changes_grow_with_the_loss_of_the_base() -> None:
     low, high = (advise(7e9, 20e9, losses={"general": loss, "target": loss}) for loss in (1.0, 3.0))
     ratio = of(high, "target") / of(low, "target")
     assert (ratio > 2.0).all(axis=None)
 
 
-@pytest.mark.usefixtures("one_run")
 def test_each_row_is_what_the_prior_expects_of_its_run() -> None:
     """Of runs planned by hand, which `bayes-cpt prior` shows."""
     found = advise(7e9, 20e9, base="stable", target="near", batch=4e6, peak=3e-4)

@@ -98,8 +98,7 @@ def by_plan(posterior: Posterior, candidates: Candidates) -> Floats:
     """Return the losses of a plan of all candidates at their last steps, as predict would."""
     names = [f"run {row}" for row in range(len(candidates))]
     plan, domains = candidates.plan(posterior.study, names), posterior.frame.domains
-    ends = {run.name: run.schedule.steps for run in plan.runs}
-    last = [(name, ends[name], domain) for name in names for domain in domains]
+    last = [(run.name, run.schedule.steps, own) for run in plan.runs for own in domains]
     at = pd.DataFrame(last, columns=["run", "step", "domain"])
     curves = prepare(posterior, plan, at=at).curves(posterior.frame)
     losses = expected_loss(posterior.frame, posterior.parameters(DRAWS), curves)

@@ -18,7 +18,7 @@ from bayes_cpt.model.simulate import simulate
 TRUE = ErrorCorrelation(-0.6, 0.8)
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def one_draw(monkeypatch: pytest.MonkeyPatch) -> None:
     """Take one draw where all are the same."""
     monkeypatch.setattr("bayes_cpt.forecast.error_correlation.DRAWS", 1)
@@ -42,7 +42,6 @@ def measured_again(posterior: Posterior, truth: ErrorCorrelation) -> dict[str, f
     return {name: float(np.mean([own[name] for own in found])) for name in found[0]}
 
 
-@pytest.mark.usefixtures("one_draw")
 def test_the_correlation_of_simulated_runs_is_found_as_far_as_they_tell() -> None:
     found = measured_again(prior_as_posterior(lab(), spread=0.0), TRUE)
     # Ten runs against what five others showed; hundreds of neighbours against fifty.
@@ -52,7 +51,6 @@ def test_the_correlation_of_simulated_runs_is_found_as_far_as_they_tell() -> Non
     assert 0.5 < found["fluctuation"] < 0.85
 
 
-@pytest.mark.usefixtures("one_draw")
 @pytest.mark.parametrize("alike", [0.0, 0.95])
 def test_several_targets_are_as_alike_as_their_runs_show(alike: float) -> None:
     posterior = prior_as_posterior(several(measured=40), spread=0.0)

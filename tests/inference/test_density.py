@@ -103,10 +103,7 @@ def test_density_and_gradient_are_those_of_the_pymc_model(name: str) -> None:
     terms = [term.sum() for term in model.logp(sum=False)]
     slopes = pytensor.grad(sum(terms[1:], terms[0]), model.value_vars)
     evaluate = model.compile_fn([*terms, *slopes], mode=INTERPRETED)
-    outputs, others = (
-        evaluate(as_point(model, density, first)),
-        evaluate(as_point(model, density, second)),
-    )
+    outputs, others = (evaluate(as_point(model, density, own)) for own in (first, second))
     # Correlations lack a constant in the sampler's density.
     change = float(sum(outputs[: len(terms)]) - sum(others[: len(terms)]))
     change += log_volume(density, first) - log_volume(density, second)

@@ -88,6 +88,7 @@ def forged(edit: Edit, fit_file: Path, target: Path) -> Path:
     return target
 
 
+IN_WORDS = "run,step,domain,loss\npt_trunk,9,general,low\n"
 NESTED = "[" * 100_000 + "]" * 100_000
 FORGERIES: dict[str, tuple[Edit, str]] = {
     "no spec": (without("spec"), "not a fit"),
@@ -124,10 +125,7 @@ FORGERIES: dict[str, tuple[Edit, str]] = {
         "the study in this fit is damaged",
     ),
     "no losses": (study_text("losses.csv", ""), "the study in this fit is damaged"),
-    "a loss in words": (
-        study_text("losses.csv", "run,step,domain,loss\npt_trunk,9,general,x\n"),
-        "is damaged: its study/losses.csv, line 2, run pt_trunk, step 9, domain general: the loss is",
-    ),
+    "a loss in words": (study_text("losses.csv", IN_WORDS), "its study/losses.csv, line 2, run"),
     "a parameter less": (draws(lambda d: d.drop_vars("memory")), "memory"),
     "a parameter more": (draws(lambda d: d.assign(evil=d["memory"])), "evil"),
     "draws of words": (
