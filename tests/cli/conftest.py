@@ -88,8 +88,10 @@ def few_curves(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def few_candidates(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Choose schedules among few: they are enough to see what is printed of a choice."""
+    """Choose among few schedules and runs: they are enough to see what is printed of a choice."""
     monkeypatch.setattr("bayes_cpt.decisions.schedule_choice.CANDIDATES", 256)
+    monkeypatch.setattr("bayes_cpt.decisions.next_run.REPLAYS", (0.25,))
+    monkeypatch.setattr("bayes_cpt.decisions.advice.TELLING", 300)
 
 
 def _saved(folder: Path, problems: list[str], alarms: tuple[LawCheck, ...] = ()) -> Path:

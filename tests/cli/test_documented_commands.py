@@ -131,7 +131,7 @@ def begin_the_long_run(folder: Path) -> None:
     (folder / "log.csv").write_text("step,general,kernel\n0,2.972,3.518\n10,2.973,3.515\n")
 
 
-@pytest.mark.usefixtures("few_curves")
+@pytest.mark.usefixtures("few_curves", "few_candidates")
 @pytest.mark.parametrize("command", answered())
 def test_commands_are_answered(command: str, call: Call, folder: Path) -> None:
     arguments = shlex.split(command)
