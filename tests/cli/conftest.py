@@ -36,17 +36,15 @@ def _of_determination(posterior: Posterior, interval: float = 0.9) -> tuple[obje
 # Most of a short command's time, and what tells whether it was worked out for another command before. A
 # file that was written anew is another one.
 SAME: dict[str, Callable[..., Any]] = {
-    "bayes_cpt.inference.posterior.load": lambda source: (
-        source.is_file() and (source.resolve(), source.stat().st_mtime_ns)
-    ),
-    "bayes_cpt.identify.determination.information": _of_information,
-    "bayes_cpt.identify.determination.determination": _of_determination,
+    "inference.posterior.load": lambda at: (at.resolve(), at.exists() and at.stat().st_mtime_ns),
+    "identify.determination.information": _of_information,
+    "identify.determination.determination": _of_determination,
 }
 
 
 @cache
 def _once(name: str) -> Callable[..., Any]:
-    module, _, function = name.rpartition(".")
+    module, _, function = f"bayes_cpt.{name}".rpartition(".")
     work, known = getattr(import_module(module), function), dict[Any, Any]()
 
     def answered(*given: Any) -> Any:
@@ -61,7 +59,7 @@ def _once(name: str) -> Callable[..., Any]:
 @pytest.fixture(autouse=True)
 def _worked_out_once(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in SAME:
-        monkeypatch.setattr(name, _once(name))
+        monkeypatch.setattr(f"bayes_cpt.{name}", _once(name))
 
 
 @pytest.fixture
@@ -96,7 +94,7 @@ def few_candidates(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def _saved(folder: Path, problems: list[str], alarms: tuple[LawCheck, ...] = ()) -> Path:
     posterior = prior_as_posterior(lab())
-    found = Facts.of(_once("bayes_cpt.identify.determination.determination")(posterior))
+    found = Facts.of(_once("identify.determination.determination")(posterior))
     kept = {"problems": problems, "law_checks": [*map(asdict, alarms)], FACTS: asdict(found)}
     posterior.tree.attrs.update({name: json.dumps(own) for name, own in kept.items()})
     path = folder / "fit.nc"

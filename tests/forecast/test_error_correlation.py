@@ -18,12 +18,6 @@ from bayes_cpt.model.simulate import simulate
 TRUE = ErrorCorrelation(-0.6, 0.8)
 
 
-@pytest.fixture(autouse=True)
-def one_draw(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Take one draw where all are the same."""
-    monkeypatch.setattr("bayes_cpt.forecast.error_correlation.DRAWS", 1)
-
-
 def measured_again(posterior: Posterior, truth: ErrorCorrelation) -> dict[str, float]:
     """Return the mean of what is found of studies whose CPT runs are drawn anew."""
     setup = fitted_setup(posterior.frame, posterior.study)
@@ -43,7 +37,7 @@ def measured_again(posterior: Posterior, truth: ErrorCorrelation) -> dict[str, f
 
 
 def test_the_correlation_of_simulated_runs_is_found_as_far_as_they_tell() -> None:
-    found = measured_again(prior_as_posterior(lab(), spread=0.0), TRUE)
+    found = measured_again(prior_as_posterior(lab(), draws=1, spread=0.0), TRUE)
     # Ten runs against what five others showed; hundreds of neighbours against fifty.
     shrunk = np.tanh((10 * np.arctanh(-0.6) + 5 * np.arctanh(MISFIT)) / 15)
     assert found["misfit"] == pytest.approx(shrunk, abs=0.25)
@@ -53,7 +47,7 @@ def test_the_correlation_of_simulated_runs_is_found_as_far_as_they_tell() -> Non
 
 @pytest.mark.parametrize("alike", [0.0, 0.95])
 def test_several_targets_are_as_alike_as_their_runs_show(alike: float) -> None:
-    posterior = prior_as_posterior(several(measured=40), spread=0.0)
+    posterior = prior_as_posterior(several(measured=40), draws=1, spread=0.0)
     found = measured_again(posterior, ErrorCorrelation(alike, alike))
     # Eight runs of four sets count for 12 pairs, beside what five others showed.
     shrunk = np.tanh((12 * np.arctanh(alike) + 5 * np.arctanh(MISFIT)) / 17)
