@@ -50,11 +50,12 @@ def log_density(size, white, gradient, total, data):  # type: ignore[no-untyped-
     priors, template = unpacked(given, TABLES, 2), unpacked(given, TABLES, 3)[0]
     tables = (metric, bends, priors, template, unpacked(given, TABLES, 4))
     found = evaluated(position, tables)
-    by_curve, by_values = unpacked(given, TABLES, 5)[0].copy(), np.zeros(template.size)
-    _fill_in(data[0], found[1], data[2], by_curve, by_values)  # type: ignore[call-arg]
+    by_curve = unpacked(given, TABLES, 5)[0].copy()
+    slopes = np.zeros((by_curve.size, template.size))
+    _fill_in(data[0], found[1], data[2], by_curve, slopes)  # type: ignore[call-arg]
     total[0] = found[0] + by_curve.sum()
     finite = math.isfinite(total[0])
-    for k, slope in enumerate(slopes_in_white(position, tables, found, by_values)):
+    for k, slope in enumerate(slopes_in_white(position, tables, found, slopes.sum(axis=0))):
         gradient[k] = slope
         finite = finite and math.isfinite(slope)
     return FINE if finite else NOT_FINITE

@@ -41,12 +41,7 @@ from bayes_cpt.model.likelihood_tables import (
 from bayes_cpt.model.packing import packed_at, unpacked
 from bayes_cpt.model.residual_kernel import COMPILED, curve_log_likelihood, workspace
 
-# PyMC hands over its data as arrays that may not be written to. Compiled for these the code takes
-# others as well.
-VECTOR = types.Array(types.float64, 1, "C", readonly=True)
-# Loss, values, and the tables of the study.
-SIGNATURE = (VECTOR, VECTOR, VECTOR)
-# For C: how many values there are, and where these, losses and tables, and both results are.
+# How many values there are, and where these, losses and tables, and both results are.
 NUMBERS: Any = types.CPointer(types.float64)  # type: ignore[no-untyped-call]
 C_SIGNATURE = types.void(types.intp, NUMBERS, NUMBERS, NUMBERS, NUMBERS)
 # Rows of each series as the printed code takes them: value and slope in PT, value and slope in CPT.
@@ -78,8 +73,8 @@ def evaluate_series(number, series, table, values):  # type: ignore[no-untyped-d
 
 # Inlined, so that the law is called by name: a function that is handed over cannot be kept on disk.
 @numba.njit(inline="always", error_model="numpy")
-def law_log_likelihoods(evaluate, loss, values, study):  # type: ignore[no-untyped-def]
-    """Return the log likelihood of each curve, and its slopes by the values, shape (curves, values).
+def law_log_likelihoods(evaluate, loss, values, study, totals, gradients):  # type: ignore[no-untyped-def]
+    """Fill in the log likelihood of each curve, and its slopes by the values.
 
     Parameters
     ----------
@@ -92,6 +87,8 @@ def law_log_likelihoods(evaluate, loss, values, study):  # type: ignore[no-untyp
         Of the law's parameters, in the order of `bayes_cpt.model.setup.elements`.
     study : ndarray
         `bayes_cpt.model.likelihood_tables.likelihood_tables`, packed.
+    totals, gradients : ndarray, shapes (curves,) and (curves, values)
+        To be filled in; the slopes are 0 so far.
     """
     places, points = unpacked(study, TABLES, 0), unpacked(study, TABLES, 1)
     curves, areas = unpacked(study, TABLES, 2), unpacked(study, TABLES, 3)
@@ -100,7 +97,6 @@ def law_log_likelihoods(evaluate, loss, values, study):  # type: ignore[no-untyp
     count, width, outputs = curves.shape[0], places.shape[1], 6
     domains = places.shape[0] // 6
     slope_outputs, slope_inputs = places[domains:], places[3 * domains :]
-    totals, gradients = np.empty(count), np.zeros((count, values.size))
     place, height, floating, gap = points[PLACE], points[HEIGHT], points[FLOATING], points[GAP]
     columns = points[POINT_HEAD:]
     several, of_series = series.shape[0], places[5 * domains :]
@@ -195,27 +191,22 @@ def law_log_likelihoods(evaluate, loss, values, study):  # type: ignore[no-untyp
             if known and slope_outputs[of_base, k] == 0.0:
                 by = own_places[int(slope_inputs[of_base, k])]
                 gradients[c, by] += through_base * base_slope[k, b]
-    return totals, gradients
 
 
 @numba.njit(inline="always", error_model="numpy")
-def law_log_likelihoods_at(evaluate, size, values, study, by_curve, slopes):  # type: ignore[no-untyped-def]
-    """Fill in log likelihoods and the slopes of their sum, where only places are known.
+def law_log_likelihoods_at(evaluate, size, values, study, totals, gradients):  # type: ignore[no-untyped-def]
+    """Do the same where only places are known, of losses and tables ``packed`` in one array."""
+    given = packed_at(study, 2)
+    loss, tables = unpacked(given, 2, 0)[0], unpacked(given, 2, 1)[0]
+    curves = unpacked(tables, TABLES, 2).shape[0]
+    law_log_likelihoods(
+        evaluate, loss, carray(values, (size,)), tables,
+        carray(totals, (curves,)), carray(gradients, (curves, size)),
+    )  # fmt: skip
 
-    Parameters
-    ----------
-    evaluate : function
-        As for `law_log_likelihoods`.
-    size : int
-        How many values there are.
-    values, study, by_curve, slopes : pointer
-        To values; losses and tables, `packed`; the log likelihood of each curve; and the slopes by the
-        values, 0 so far.
-    """
-    tables = packed_at(study, 2)
-    loss, numbers = unpacked(tables, 2, 0)[0], carray(values, (size,))
-    totals, every = law_log_likelihoods(evaluate, loss, numbers, unpacked(tables, 2, 1)[0])
-    for c in range(totals.size):
-        by_curve[c] = totals[c]
-        for k in range(size):
-            slopes[k] += every[c, k]
+
+@numba.njit(cache=True)
+def results(values, study):  # type: ignore[no-untyped-def]
+    """Return room for what `law_log_likelihoods` fills in."""
+    curves = unpacked(study, TABLES, 2).shape[0]
+    return np.full(curves, np.nan), np.zeros((curves, values.size))

@@ -14,17 +14,21 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numpy as np
 import pytensor
 import pytensor.tensor as pt
+from llvmlite.binding import add_symbol
+from numba import types
 from pytensor.gradient import disconnected_type
 from pytensor.graph.basic import Apply
 from pytensor.graph.op import Op
-from pytensor.link.numba.dispatch.basic import register_funcify_default_op_cache_key
+from pytensor.link.numba.dispatch.basic import numba_njit, register_funcify_default_op_cache_key
 
 from bayes_cpt.arrays import Floats
 from bayes_cpt.files import replacing
 from bayes_cpt.laws import Reference
 from bayes_cpt.model.groups import GROUPED
+from bayes_cpt.model.law_kernel import C_SIGNATURE, results
 from bayes_cpt.model.likelihood_tables import MEMBER, likelihood_tables, series_of
 from bayes_cpt.model.packing import packed
 from bayes_cpt.model.priors import is_positive
@@ -43,12 +47,7 @@ from functools import cache
 import numba
 import numpy as np
 
-from bayes_cpt.model.law_kernel import (
-    C_SIGNATURE,
-    SIGNATURE,
-    law_log_likelihoods,
-    law_log_likelihoods_at,
-)
+from bayes_cpt.model.law_kernel import C_SIGNATURE, law_log_likelihoods_at
 from bayes_cpt.model.residual_kernel import COMPILED
 
 PLACES = np.array({places!r}, dtype=np.float64)
@@ -60,25 +59,13 @@ PLACES = np.array({places!r}, dtype=np.float64)
 def evaluate(kind, {given}):
 {choice}
 
-def curve_log_likelihoods(loss, values, study):
-    return law_log_likelihoods(evaluate, loss, values, study)
-
-
-def curve_log_likelihoods_at(size, values, study, by_curve, slopes):
-    return law_log_likelihoods_at(evaluate, size, values, study, by_curve, slopes)
-
-
-CALLED = COMPILED | {{"forceinline": False}}
-
-
-@cache
-def compiled():
-    return numba.njit(SIGNATURE, nogil=True, **CALLED)(curve_log_likelihoods)
+def curve_log_likelihoods(size, values, study, totals, gradients):
+    law_log_likelihoods_at(evaluate, size, values, study, totals, gradients)
 
 
 @cache
 def in_c():
-    return numba.cfunc(C_SIGNATURE, **CALLED)(curve_log_likelihoods_at)
+    return numba.cfunc(C_SIGNATURE, **COMPILED | {{"forceinline": False}})(curve_log_likelihoods)
 '''
 
 
@@ -107,8 +94,10 @@ class CurveLogLikelihoods(Op):  # type: ignore[misc]
 
     def perform(self, node: Apply, inputs: Any, output_storage: Any) -> None:
         """Compute the outputs (where PyTensor does not compile to Numba)."""
-        outputs = law_code(self.spec, self.roles).compiled()(*inputs)
-        for storage, output in zip(output_storage, outputs, strict=True):
+        loss, values, study = inputs
+        found = results(values, study)
+        called_in_c(law_code(self.spec, self.roles).in_c(), values, packed([loss, study]), *found)
+        for storage, output in zip(output_storage, found, strict=True):
             storage[0] = output
 
     def connection_pattern(self, node: Apply) -> list[list[bool]]:
@@ -123,7 +112,20 @@ class CurveLogLikelihoods(Op):  # type: ignore[misc]
 
 @register_funcify_default_op_cache_key(CurveLogLikelihoods)  # type: ignore[untyped-decorator]
 def _numba_curve_log_likelihoods(op: Any, node: Any, **kwargs: Any) -> Any:
-    return law_code(op.spec, op.roles).compiled()
+    # By a symbol: its address is another in each process, and compiled code is kept on disk.
+    symbol = f"bayes_cpt_law_{op.key}"
+    add_symbol(symbol, law_code(op.spec, op.roles).in_c().address)
+    law: Any = types.ExternalFunction(symbol, C_SIGNATURE)
+
+    @numba_njit
+    def curve_log_likelihoods(loss, values, study):  # type: ignore[no-untyped-def]
+        by_curve, slopes = results(values, study)
+        heads = np.array([1.0, loss.size, 1.0, study.size])
+        given = np.concatenate((heads, loss, study))
+        law(values.size, values.ctypes, given.ctypes, by_curve.ctypes, slopes.ctypes)
+        return by_curve, slopes
+
+    return curve_log_likelihoods
 
 
 @cache
@@ -147,10 +149,10 @@ _LOADED: dict[str, ModuleType] = {}
 
 
 def law_code(spec: ModelSpec, roles: tuple[str, ...]) -> ModuleType:
-    """Return the module printed from a law: the ``PLACES`` of its tables, and its likelihood.
+    """Return the module printed from a law: the ``PLACES`` of its tables, and ``in_c``, its likelihood.
 
-    ``in_c`` is a C function, for all but PyMC, which takes ``compiled``. The first call on a machine
-    prints the law, and the first of these compiles it, in some seconds each; later ones load what is kept.
+    The first call on a machine prints the law, and the first of ``in_c`` compiles it, in some seconds;
+    later ones load what is kept.
     """
     key = law_key(spec, roles)
     if key not in _LOADED:

@@ -71,15 +71,17 @@ def log_likelihoods(setup: Setup, parameters: Mapping[str, Floats]) -> Floats:
     """
     from joblib import cpu_count
 
+    from bayes_cpt.model.law_kernel import results
     from bayes_cpt.model.likelihood import called_in_c, law_code, study_tables
 
     law = law_code(setup.frame.spec, setup.frame.roles).in_c()
-    given = packed([setup.curves.points.loss, study_tables(setup)])
+    tables = study_tables(setup)
+    given = packed([setup.curves.points.loss, tables])
 
     def of_draw(row: Floats) -> Floats:
-        found = np.full(len(setup.curves.curves), np.nan)
-        called_in_c(law, row, given, found, np.zeros(row.size))
-        return found
+        found: tuple[Floats, Floats] = results(row, tables)
+        called_in_c(law, row, given, *found)
+        return found[0]
 
     values = np.stack(
         [
