@@ -185,13 +185,14 @@ class Posterior:
             If this is a stack.
         """
         self.check_one_law("its parameters")
-        posterior = self.tree["posterior"]
+        # As a plain dataset: of a tree every look at a variable makes one.
+        posterior = self.tree["posterior"].to_dataset()
         available = posterior.sizes["draw"]
         wanted = available if draws is None else max(1, draws // posterior.sizes["chain"])
         kept = np.unique(np.linspace(0, available - 1, min(wanted, available)).round().astype(int))
         found = {}
         for name in self.fitted.parameters():
-            values = posterior[name].to_numpy()[:, kept]
+            values = posterior.variables[name].to_numpy()[:, kept]
             found[name] = values.reshape(-1, *values.shape[2:])
         found = self.groups.parameters(found, self.fitted, self.seed)
         return {name: found[name] for name in self.frame.parameters()}
