@@ -77,8 +77,7 @@ def call(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.fixture
 def few_curves(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Watch beside few curves: they are enough to see what is printed of a run."""
-    # The fits have 100 draws: each hundred more is drawn apart.
+    """Watch beside few curves, drawn by the hundred: enough to see what is printed of a run."""
     for name in ("expected.HEALTHY_CURVES", "expected.LAW_DRAWS", "watcher.DRAWS"):
         monkeypatch.setattr(f"bayes_cpt.watch.{name}", 100)
     monkeypatch.setattr("bayes_cpt.watch.expected.CURVES", 300)
