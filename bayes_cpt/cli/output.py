@@ -140,23 +140,22 @@ class Output:
         if not isinstance(part, Table):
             self.out.paragraph(part)
             return
-        table = part
-        if table.caption:
-            self.show(heading(table.caption))
-        padding = (0, 1 if table.close else 2, 0, 0)
+        if part.caption:
+            self.show(heading(part.caption))
+        padding = (0, 1 if part.close else 2, 0, 0)
         grid = Grid(box=None, pad_edge=False, padding=padding, header_style="dim")
-        for place, name in enumerate(table.cells):
+        for place, name in enumerate(part.cells):
             # Only prose, which comes last, may wrap.
-            prose = place == len(table.is_text) - 1 and all(table.is_text)
+            prose = place == len(part.is_text) - 1 and all(part.is_text)
             grid.add_column(
-                name, justify="left" if table.is_text[place] else "right", no_wrap=not prose
+                name, justify="left" if part.is_text[place] else "right", no_wrap=not prose
             )
-        marks = list(table.marked) or [False] * len(table.cells)
-        for mark, row in zip(marks, table.cells.itertuples(index=False), strict=True):
+        marks = list(part.marked) or [False] * len(part.cells)
+        for mark, row in zip(marks, part.cells.itertuples(index=False), strict=True):
             grid.add_row(*row, style="yellow" if mark else "")
         self.out.print(Padding(grid, (0, 0, 0, 1), expand=False))
-        if table.note:
-            self.show(Text(f"{table.note}.", "dim"))
+        if part.note:
+            self.show(Text(f"{part.note}.", "dim"))
 
     def note(self, text: str) -> None:
         """Print what the reader should know, on stderr."""

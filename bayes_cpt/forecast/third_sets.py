@@ -228,7 +228,6 @@ def pattern_probability(
     """
     if len(data) < FEWEST_RUNS:
         return float("nan")
-    # Two replay ratios or peaks that differ by a rounding error are one.
     targets = sorted({name for run in runs for name in run.mixture})
     causes = [own.late(own.causes.mean(axis=0).T) for own in data]
     settings = [(run.replay or 0.0, np.log(run.schedule.peak)) for run in runs]

@@ -325,10 +325,7 @@ def _check_quick(frames: Mapping[str, BoundModel], study: Study) -> None:
 
 
 def comparison_folds(
-    study: Study,
-    specs: Mapping[str, ModelSpec],
-    runs: Iterable[str] | None = None,
-    tails: Sequence[float] = TAILS,
+    study: Study, specs: Mapping[str, ModelSpec], runs: Iterable[str] | None, tails: Sequence[float]
 ) -> list[Fold]:
     """Return whole runs and tails to predict, at the points that all laws count."""
     names = None if runs is None else list(runs)
