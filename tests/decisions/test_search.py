@@ -138,8 +138,8 @@ def test_scores_that_need_the_best_of_each_draw() -> None:
 @pytest.mark.parametrize("measure", ["expected", "cvar"])
 def test_ranges_are_searched_as_well_as_by_a_fine_grid(measure: str) -> None:
     valuation, space = valued(**RANGES)
-    found = search(valuation, space, criterion(measure), 512)
-    assert len(found.candidates) == 512 + 4 + 2 * 256
+    found = search(valuation, space, criterion(measure), 1024)
+    assert len(found.candidates) == 1024 + 4 + 2 * 512
     side = np.linspace(0.0, 1.0, 60)
     places = np.stack(np.meshgrid(side, side), axis=-1).reshape(-1, 2)
     grid = space.build(np.hstack([np.zeros((len(places), len(space.lists))), places]))
