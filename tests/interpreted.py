@@ -34,7 +34,7 @@ def generated_likelihoods(setup: Setup, parameters: dict[str, np.ndarray]) -> tu
         axis=1,
     )
     kernel: Any = law_kernel.law_log_likelihoods.py_func
-    found = [law_kernel.results(row, study) for row in rows]
+    found = [law_kernel.room_for_results(row, study) for row in rows]
     for row, filled in zip(rows, found, strict=True):
         kernel(law.evaluate, setup.curves.points.loss, row, study, *filled)
     values, slopes = (np.stack(part) for part in zip(*found, strict=True))

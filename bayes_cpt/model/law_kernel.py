@@ -206,7 +206,7 @@ def law_log_likelihoods_at(evaluate, size, values, study, totals, gradients):  #
 
 
 @numba.njit(cache=True)
-def results(values, study):  # type: ignore[no-untyped-def]
+def room_for_results(values, study):  # type: ignore[no-untyped-def]
     """Return room for what `law_log_likelihoods` fills in."""
     curves = unpacked(study, TABLES, 2).shape[0]
     return np.full(curves, np.nan), np.zeros((curves, values.size))

@@ -28,7 +28,7 @@ from bayes_cpt.arrays import Floats
 from bayes_cpt.files import replacing
 from bayes_cpt.laws import Reference
 from bayes_cpt.model.groups import GROUPED
-from bayes_cpt.model.law_kernel import C_SIGNATURE, results
+from bayes_cpt.model.law_kernel import C_SIGNATURE, room_for_results
 from bayes_cpt.model.likelihood_tables import MEMBER, likelihood_tables, series_of
 from bayes_cpt.model.packing import packed
 from bayes_cpt.model.priors import is_positive
@@ -95,7 +95,7 @@ class CurveLogLikelihoods(Op):  # type: ignore[misc]
     def perform(self, node: Apply, inputs: Any, output_storage: Any) -> None:
         """Compute the outputs (where PyTensor does not compile to Numba)."""
         loss, values, study = inputs
-        found = results(values, study)
+        found = room_for_results(values, study)
         called_in_c(law_code(self.spec, self.roles).in_c(), values, packed([loss, study]), *found)
         for storage, output in zip(output_storage, found, strict=True):
             storage[0] = output
@@ -119,7 +119,7 @@ def _numba_curve_log_likelihoods(op: Any, node: Any, **kwargs: Any) -> Any:
 
     @numba_njit
     def curve_log_likelihoods(loss, values, study):  # type: ignore[no-untyped-def]
-        by_curve, slopes = results(values, study)
+        by_curve, slopes = room_for_results(values, study)
         heads = np.array([1.0, loss.size, 1.0, study.size])
         given = np.concatenate((heads, loss, study))
         law(values.size, values.ctypes, given.ctypes, by_curve.ctypes, slopes.ctypes)

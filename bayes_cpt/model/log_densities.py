@@ -71,7 +71,7 @@ def log_likelihoods(setup: Setup, parameters: Mapping[str, Floats]) -> Floats:
     """
     from joblib import cpu_count
 
-    from bayes_cpt.model.law_kernel import results
+    from bayes_cpt.model.law_kernel import room_for_results
     from bayes_cpt.model.likelihood import called_in_c, law_code, study_tables
 
     law = law_code(setup.frame.spec, setup.frame.roles).in_c()
@@ -79,7 +79,7 @@ def log_likelihoods(setup: Setup, parameters: Mapping[str, Floats]) -> Floats:
     given = packed([setup.curves.points.loss, tables])
 
     def of_draw(row: Floats) -> Floats:
-        found: tuple[Floats, Floats] = results(row, tables)
+        found: tuple[Floats, Floats] = room_for_results(row, tables)
         called_in_c(law, row, given, *found)
         return found[0]
 

@@ -236,7 +236,7 @@ def read_study(path: str | Path, origin: validation.Origin | None = None) -> Stu
         Folder with study.toml, losses.csv (or .parquet) and, for `lr_log` runs, lr.csv (or
         .parquet).
     origin : Origin, optional
-        What to call the parts in what is said of the study, unless they are files at fault.
+        What messages about the study name in place of its files; a file that cannot be read names itself.
 
     Raises
     ------
