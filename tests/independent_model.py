@@ -40,7 +40,7 @@ PRINTED = {
     "count_warmup": False,
     "memory_clock": 0.0,
     "skip_pretraining": 0.0,
-    "skip_rewarming": 0.0,
+    "rewarming_error": 0.0,
     "skip_warmups": 0.0,
     "skip_longest": 0.2,
 }
@@ -98,6 +98,7 @@ class CurveData:
     steps: Floats
     losses: Floats
     rates: Floats
+    rewarming: Floats
     whole: Course
     before: Course
     pt: Course
@@ -128,10 +129,11 @@ def curve_data(study: Study, run: Run, domain: int, settings: dict[str, Any]) ->
     steps, losses = study.curve(run.name, str(name))
     rates = run.schedule.learning_rates()
     continual = run.phase == "cpt"
-    rewarmed = settings["skip_rewarming"] * run.schedule.warmup_steps
-    kept = steps > (rewarmed if continual else first_step(study, run, settings))
+    kept = steps > (0 if continual else first_step(study, run, settings))
     points, losses = np.asarray(steps[kept], dtype=np.float64), losses[kept]
     index = points.astype(int) - 1
+    warmup = run.schedule.warmup_steps if continual else 0
+    ahead = np.array([max(0.0, 1.0 - step / warmup) if warmup else 0.0 for step in points])
     walk, knots = ("misfit_memory", 1) if continual else ("misfit_memory_pt", 8)
     schedule = study.base(str(run.base)).schedule if continual else run.schedule
     assert schedule is not None
@@ -152,6 +154,7 @@ def curve_data(study: Study, run: Run, domain: int, settings: dict[str, Any]) ->
         steps=points,
         losses=losses,
         rates=relative[index],
+        rewarming=settings["rewarming_error"] * ahead,
         whole=Course.of(every, done + points),
         before=Course.of(pretraining, np.array([float(pretraining.size)])),
         pt=Course.of(pretraining[warmup:], end - warmup),
@@ -322,7 +325,7 @@ def _covariance(curve: CurveData, p: dict[str, Any], settings: dict[str, Any]) -
     d, t = curve.domain, curve.steps
     phase = "cpt" if curve.continual else "pt"
     floor = p["fluctuation_floor"][d]
-    heat = p[f"fluctuation_{phase}"][d] * (floor + (1.0 - floor) * curve.rates)
+    heat = p[f"fluctuation_{phase}"][d] * (floor + (1.0 - floor) * curve.rates) + curve.rewarming
     memory = p["fluctuation_memory"][d] * settings["steps"]
     unit = jnp.exp(-np.abs(t[:, None] - t) / memory)
     misfit, level = p["misfit_pt"][d] ** 2, p["offset_pt"][d] ** 2

@@ -39,14 +39,11 @@ def first_step(study: Study, run: Run, residuals: ResidualTable) -> float:
 def observed_steps(study: Study, run: Run, domain: str, residuals: ResidualTable) -> list[int]:
     """Return the measured steps of a curve that enter a fit: in CPT not step 0, in PT see `first_step`.
 
-    Of a run that branches off another one of the study those after the branch. Of a CPT run those after
-    its re-warm-up, in which the law errs most, unless the log ends there.
+    Of a run that branches off another one of the study those after the branch.
     """
     steps, _ = own_curve(study, run, domain)
-    if run.phase == "pt":
-        return [int(step) for step in steps[steps > first_step(study, run, residuals)]]
-    after = steps > residuals.skip_rewarming * run.schedule.warmup_steps
-    return [int(step) for step in steps[after if after.any() else steps > 0]]
+    first = first_step(study, run, residuals) if run.phase == "pt" else 0
+    return [int(step) for step in steps[steps > first]]
 
 
 def thinned(steps: Sequence[int], onset: float, most: int = MOST_POINTS) -> list[int]:

@@ -169,8 +169,9 @@ class ResidualTable(Strict):
     skip_warmups, skip_longest : float
         How many times the longest PT warm-up of the study does not enter either, and the share of its
         longest PT run that is left out so at most (see `bayes_cpt.model.fitted_points.first_step`).
-    skip_rewarming : float
-        How many times its own re-warm-up of a CPT run, from its start, does not enter.
+    rewarming_error : float
+        What the fluctuation of a CPT run is larger by at the start of its re-warm-up, nats/token; it falls
+        linearly to 0 at the end of the re-warm-up.
     misfit_memory, misfit_memory_pt : float
         Share of the misfit that is carried over an e-fold of steps, in CPT and in PT; 1 is a random walk.
     extrapolation : bool
@@ -183,7 +184,7 @@ class ResidualTable(Strict):
     skip_pretraining: float = Field(default=0.0, ge=0, lt=1)
     skip_warmups: float = Field(default=0.0, ge=0)
     skip_longest: float = Field(default=0.2, ge=0, lt=1)
-    skip_rewarming: float = Field(default=0.0, ge=0)
+    rewarming_error: float = Field(default=0.0, ge=0)
     misfit_memory: float = Field(default=0.5, ge=0, le=1)
     misfit_memory_pt: float = Field(default=0.5, ge=0, le=1)
     extrapolation: bool = False

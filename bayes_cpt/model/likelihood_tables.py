@@ -14,7 +14,7 @@ from bayes_cpt.model.spec import ModelSpec
 # How many tables there are.
 TABLES = 7
 # What is known of a point whatever memory and forward power are.
-COLUMNS = ("cpt_steps", "learning_rate", "start_pt", "start_cpt", "paced_steps", "carried",
+COLUMNS = ("cpt_steps", "rewarming", "learning_rate", "start_pt", "start_cpt", "paced_steps", "carried",
            "log_peak_pt")  # fmt: skip
 # Rows of the table of points, before those of `COLUMNS`: the row of its areas, steps since the point
 # before, place among the knots of the misfit, the misfit's height there, and the share of the curve's

@@ -41,6 +41,8 @@ class Points:
         The same in CPT runs, 0 in PT runs.
     learning_rate : ndarray, shape (points,)
         As a share of the reference learning rate.
+    rewarming : ndarray, shape (points,)
+        What the fluctuation is larger by in a re-warm-up, nats/token; 0 after it and in PT runs.
     log_forward, log_shift, start_pt, level_pt, start_cpt, level_cpt : ndarray
     paced_steps, carried, log_peak_pt : ndarray
         As in `bayes_cpt.laws.phase_areas.PhaseAreas`: numbers of shape (points,), series (points, nodes).
@@ -69,6 +71,7 @@ class Points:
     steps: Any
     cpt_steps: Any
     learning_rate: Any
+    rewarming: Any
     log_forward: Any
     log_shift: Any
     start_pt: Any
@@ -227,6 +230,7 @@ def build_curves(
     batches: Sequence[Batch] = (),
     trunks: Study | None = None,
     resets: bool = False,
+    rewarming_error: float = 0.0,
 ) -> Curves:
     """Return the curves of a study or plan at chosen steps.
 
@@ -246,6 +250,8 @@ def build_curves(
         Has the runs that PT runs branch off; these start there then.
     resets : bool
         Whether CPT runs that do not say so start with a new optimiser.
+    rewarming_error : float
+        Of `Points.rewarming` at the start of a re-warm-up, nats/token.
     """
     curves: list[Curve] = []
     columns: list[dict[str, Any]] = []
@@ -291,6 +297,7 @@ def build_curves(
                 "steps": areas.steps.astype(np.float64),
                 "cpt_steps": areas.steps * float(continual),
                 "learning_rate": areas.learning_rates / reference.learning_rate,
+                "rewarming": rewarming_error * _share_ahead(run, areas.steps),
                 **{name: getattr(areas, name) for name in (*NUMBERS, *SERIES)},
             }
             # Where no loss starts a PT curve any step will do.
@@ -309,6 +316,12 @@ def build_curves(
             end = (0, 0.0) if base is None else (base.steps, base.final)
             curves.append(Curve(run.name, domain, continual, known, *end, start))
     return Curves(tuple(curves), _points(columns, form), _points(rows, form))
+
+
+def _share_ahead(run: Run, steps: Ints) -> Floats:
+    """Return the share of a run's re-warm-up that is ahead at some steps, 0 in PT."""
+    warmup = run.schedule.warmup_steps if run.phase == "cpt" else 0
+    return np.asarray(np.maximum(1.0 - steps / max(warmup, 1), 0.0) * bool(warmup))
 
 
 def _measured(study: Study, run: Run, domain: str, wanted: Ints) -> Floats:

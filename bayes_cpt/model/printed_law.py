@@ -87,7 +87,9 @@ class _Points:
         self.pretraining = pretraining
         if pretraining:
             transfer = ("target_share", "other_share", *(name for name in names if "cpt" in name))
-            self.__dict__ |= dict.fromkeys((*transfer, "paced_steps"), sympy.Integer(0))
+            self.__dict__ |= dict.fromkeys(
+                (*transfer, "paced_steps", "rewarming"), sympy.Integer(0)
+            )
             self.carried = sympy.Integer(1)
             if not spec.law.unknown_base:
                 # The level of CPT is that of PT: S2_cpt is 0.

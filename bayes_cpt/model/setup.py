@@ -315,6 +315,7 @@ class BoundModel:
             batches=self.batches,
             trunks=None if self.spec.residuals.kind == "independent" else trunks or study,
             resets=self.resets,
+            rewarming_error=self.spec.residuals.rewarming_error,
         )
 
     def first_step(self, study: Study, run: Run) -> float:
@@ -338,7 +339,7 @@ class BoundModel:
     ) -> Scales:
         """Return the sizes of the residual parts at the points, shape (..., points).
 
-        The fluctuation falls with the learning rate to a floor. The variance of the misfit of a CPT run is
+        The fluctuation falls with the learning rate to a floor, and is larger in a re-warm-up. The variance of the misfit of a CPT run is
         ``misfit_cpt²·(1 - misfit_replay·(1 - h))``: replay takes away a part of it with the run's replay
         factor h, more slowly than it takes away the shift itself.
 
@@ -376,7 +377,7 @@ class BoundModel:
             multiple = sizes.get("extrapolation_cpt", xp.zeros_like(slope))
             extrapolation = _chosen(pretraining, extrapolation, multiple * misfit_cpt)
         return Scales(
-            fluctuation=fluctuation * heat,
+            fluctuation=fluctuation * heat + points.rewarming,
             memory=sizes["fluctuation_memory"] * self.reference.steps,
             misfit=misfit,
             offset=offset,

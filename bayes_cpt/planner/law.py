@@ -33,7 +33,14 @@ LOOPS = {"setting": 0, "draw": 1, "point": 2, "both": 2}
 CHANGES = {
     "setting": ("target_share", "floating", "start_pt", "log_peak_pt", "start_cpt", "carried"),
     "draw": ("level_pt", "base_offset"),
-    "point": ("cpt_steps", "paced_steps", "learning_rate", "misfit_variance", "beyond"),
+    "point": (
+        "cpt_steps",
+        "paced_steps",
+        "learning_rate",
+        "rewarming",
+        "misfit_variance",
+        "beyond",
+    ),
     "both": ("log_level_cpt", "log_shift", "log_forward"),
 }
 INPUTS = {name: place for place, names in CHANGES.items() for name in names}
@@ -193,12 +200,13 @@ def law_draws(model: FinalLosses, codes: tuple[LawCode, ...], normals: Floats) -
         "reference": vars(frame.reference),
         "areas": _area_nodes(model),
         "correlation": vars(model.correlation),
-        # Where the logarithm of a discrepancy sets in, steps, the share carried over an e-fold of them, and
-        # the last step that the study measured.
+        # Where the logarithm of a discrepancy sets in, steps, the share carried over an e-fold of them, the
+        # last step that the study measured, and what is added at the start of a re-warm-up.
         "misfit": {
             "onset": ONSET_SHARE * frame.reference.steps,
             "carried": frame.spec.residuals.misfit_memory,
             "studied": frame.studied.continual,
+            "rewarming": frame.spec.residuals.rewarming_error,
         },
         "parameters": [
             {name: packed(_own(model, name, place)) for name in code.parameters}

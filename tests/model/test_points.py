@@ -26,15 +26,14 @@ def test_reference_of_a_study_without_cpt_runs() -> None:
     assert found == Reference(PEAK, area, area, 1000.0)
 
 
-def test_half_of_a_re_warm_up_is_left_out_unless_the_log_ends_there() -> None:
-    def kept(*steps: int) -> list[int]:
-        rows = [("again", step, "t", 3.0) for step in steps]
-        again = Run("again", "cpt", REWARMED, base="annealed", replay=0.5)
-        study = STUDY.with_runs([again], rows)
-        return observed_steps(study, again, "t", ResidualTable(skip_rewarming=0.5))
-
-    assert kept(0, 10, 25, 26, 300) == [26, 300]
-    assert kept(0, 10, 25) == [10, 25]
+def test_a_re_warm_up_adds_less_and_less_error_until_its_end() -> None:
+    steps = (10, 25, 50, 300)
+    again = Run("again", "cpt", REWARMED, base="annealed", replay=0.5)
+    study = STUDY.with_runs([again], [("again", step, "t", 3.0) for step in (0, *steps)])
+    assert observed_steps(study, again, "t", ResidualTable()) == list(steps)
+    frame = build_setup(read_spec("cpt-replay"), study).frame
+    points = frame.curves(study, lambda *_: steps, [again]).points
+    np.testing.assert_allclose(points.rewarming[:4], [0.016, 0.01, 0.0, 0.0])
 
 
 def test_the_longest_warm_up_of_the_study_leaves_out_a_step_of_every_run() -> None:

@@ -38,6 +38,7 @@ function pointsOf(planner, setting, grid) {
   const base = planner.bases[setting.base];
   const segments = segmentsOf(setting, base.initial);
   const rates = ratesOf(segments);
+  const warmup = segments[0].end > segments[0].start ? segments[0].steps : 0;
   const paces = pacesOf(rates, areas);
   const levels = levelsAtNodes(rates, paces, areas.level.momenta, base.initial_levels, grid);
   const { smallest, reference_rate: unit } = areas;
@@ -55,6 +56,7 @@ function pointsOf(planner, setting, grid) {
       cpt_steps: grid,
       paced_steps: summed(paces, grid),
       learning_rate: grid.map((step) => rates[step - 1] / law.reference.reference_learning_rate),
+      rewarming: grid.map((step) => law.misfit.rewarming * Math.max(1 - step / Math.max(warmup, 1), 0)),
       misfit_variance: grid.map((step) => misfitVariance(law.misfit, step)),
       beyond: grid.map((step) => Math.log(Math.max(step / law.misfit.studied, 1))),
     },
