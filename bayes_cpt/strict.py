@@ -18,27 +18,37 @@ class Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
-def checked[T: BaseModel](kind: type[T], table: dict[str, Any], place: str, fix: str) -> T:
-    """Return the model that a table describes; a `SpecError` names every problem by its key."""
+def checked[T: BaseModel](
+    kind: type[T], table: dict[str, Any], place: str, fix: str, within: tuple[str, ...] = ()
+) -> T:
+    """Return the model that a table describes; a `SpecError` names every problem by its key.
+
+    `within` leads to the table from the top of its file.
+    """
     try:
         return kind.model_validate(table)
     except ValidationError as error:
         details = error.errors(include_url=False)
-    raise SpecError(_problem(kind, detail, place, fix) for detail in details)
+    raise SpecError(_problem(kind, detail, place, fix, within) for detail in details)
 
 
-def _problem(kind: type[BaseModel], detail: Any, place: str, fix: str) -> Problem:
+def _problem(
+    kind: type[BaseModel], detail: Any, place: str, fix: str, within: tuple[str, ...]
+) -> Problem:
     # Of a value that may be one of several forms, Pydantic names the form it tried as well.
     *outer, last = detail["loc"] or ("",)
-    names = [str(part) for part in outer if isinstance(part, int) or part.isidentifier()]
+    names = [
+        *within,
+        *(str(part) for part in outer if isinstance(part, int) or part.isidentifier()),
+    ]
     if str(last).isidentifier() or isinstance(last, int) or detail["type"] in ABOUT_KEYS:
         names.append(str(last))
     key = ".".join(names)
-    message, fix = said(kind, detail, fix)
+    message, fix = _said(kind, detail, fix)
     return Problem(f"{place}{', key ' + key if key else ''}", message, fix)
 
 
-def said(kind: type[BaseModel], detail: Any, fix: str) -> tuple[str, str]:
+def _said(kind: type[BaseModel], detail: Any, fix: str) -> tuple[str, str]:
     """Return what is wrong with a table, and what to do about it."""
     key = detail["loc"][-1] if detail["loc"] else ""
     match detail["type"]:

@@ -339,9 +339,9 @@ class BoundModel:
     ) -> Scales:
         """Return the sizes of the residual parts at the points, shape (..., points).
 
-        The fluctuation falls with the learning rate to a floor, and is larger in a re-warm-up. The variance of the misfit of a CPT run is
-        ``misfit_cpt²·(1 - misfit_replay·(1 - h))``: replay takes away a part of it with the run's replay
-        factor h, more slowly than it takes away the shift itself.
+        The fluctuation falls with the learning rate to a floor, and is larger in a re-warm-up. The variance
+        of the misfit of a CPT run is ``misfit_cpt²·(1 - misfit_replay·(1 - h))``: replay takes away a part
+        of it with the run's replay factor h, more slowly than it takes away the shift itself.
 
         Parameters
         ----------

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, model_validator
 
 from bayes_cpt.bundled import models_folder
 from bayes_cpt.checks import suggestion
@@ -26,7 +26,7 @@ from bayes_cpt.model.priors import (
     is_correlation,
     prior_ends,
 )
-from bayes_cpt.strict import Strict, said
+from bayes_cpt.strict import Strict, checked
 from bayes_cpt.toml_files import read_toml
 
 ROLES = ("general", "target")
@@ -42,6 +42,7 @@ UNKNOWN_BASE = ("base_forward_area", "base_potential")
 WITHOUT_WARMUP = "base_potential_without_warmup"
 # Said in place of an inherited prior that a model does without.
 PRINTED = "printed"
+FIX = "correct the value; models/cpt-replay.toml shows the form"
 # Sampled where a study has several targets.
 SEVERAL_TARGETS = ("target_transfer", "forgetting_factor", "target_spread")
 
@@ -210,18 +211,7 @@ def read_spec(model: str | Path) -> ModelSpec:
 
 def parse_spec(table: dict[str, Any], place: str) -> ModelSpec:
     """Return the specification a table describes; `place` is named in errors."""
-    return _validated(ModelSpec, table, place)
-
-
-def _validated[Table: Strict](
-    kind: type[Table], table: dict[str, Any], place: str, within: tuple[str, ...] = ()
-) -> Table:
-    """Return the table as its kind; `within` leads to it from the top of the file."""
-    try:
-        return kind.model_validate(table)
-    except ValidationError as error:
-        problems = [_problem(kind, detail, place, within) for detail in error.errors()]
-    raise SpecError(problems)
+    return checked(ModelSpec, table, place, FIX)
 
 
 def _locate(model: str | Path, place: str = "model", folder: Path = Path()) -> Path:
@@ -261,8 +251,8 @@ def _merged(parent: dict[str, Any], child: dict[str, Any], place: str) -> dict[s
     own = child.get("unknown_base", {})
     if "base_potential" in own and WITHOUT_WARMUP not in own:
         result["unknown_base"].pop(WITHOUT_WARMUP, None)
-    law = _validated(LawTable, result["law"], place, ("law",))
-    residuals = _validated(ResidualTable, result["residuals"], place, ("residuals",))
+    law = checked(LawTable, result["law"], place, FIX, ("law",))
+    residuals = checked(ResidualTable, result["residuals"], place, FIX, ("residuals",))
     own = child.get("priors", {})
     with_printed = [name for name, info in _built(law).known().items() if info.printed is not None]
     printed = [name for name, prior in own.items() if prior == PRINTED]
@@ -283,9 +273,3 @@ def _parameters_of(pair: Any) -> set[str]:
     """Return the parameters of a correlation in a table, none of one that is no correlation."""
     between = pair.get("between") if isinstance(pair, dict) else None
     return {str(end).split("/")[0] for end in between} if isinstance(between, list) else set()
-
-
-def _problem(kind: type[Strict], detail: Any, place: str, within: tuple[str, ...]) -> Problem:
-    key = ".".join(str(part) for part in (*within, *detail["loc"]))
-    message, fix = said(kind, detail, "correct the value; models/cpt-replay.toml shows the form")
-    return Problem(f"{place}{', key ' + key if key else ''}", message, fix)

@@ -38,4 +38,4 @@ def test_command_line_prints_a_table_and_writes_files(
     assert {path.name for path in folder.iterdir()} == {
         *("points.csv", "summary.csv", "bands-general.png", "bands-kernel.png")
     }
-    assert len(pd.read_csv(folder / "points.csv")) == 2 * 2 * (67 + 47 + 41)
+    assert len(pd.read_csv(folder / "points.csv")) == 2 * 2 * (67 + 47 + 47)
