@@ -268,6 +268,8 @@ def build_curves(
             if continual
             else pretraining_areas(run.schedule, union, form)
         )
+        warmup = run.schedule.warmup_steps if continual else 0
+        ahead = np.maximum(warmup - areas.steps, 0) / max(warmup, 1)
         size = study.model_size(run) if sizes else None
         batch = run_batch(study, run, batches)
         for index, domain in enumerate(domains):
@@ -297,7 +299,7 @@ def build_curves(
                 "steps": areas.steps.astype(np.float64),
                 "cpt_steps": areas.steps * float(continual),
                 "learning_rate": areas.learning_rates / reference.learning_rate,
-                "rewarming": rewarming_error * _share_ahead(run, areas.steps),
+                "rewarming": rewarming_error * ahead,
                 **{name: getattr(areas, name) for name in (*NUMBERS, *SERIES)},
             }
             # Where no loss starts a PT curve any step will do.
@@ -316,12 +318,6 @@ def build_curves(
             end = (0, 0.0) if base is None else (base.steps, base.final)
             curves.append(Curve(run.name, domain, continual, known, *end, start))
     return Curves(tuple(curves), _points(columns, form), _points(rows, form))
-
-
-def _share_ahead(run: Run, steps: Ints) -> Floats:
-    """Return the share of a run's re-warm-up that is ahead at some steps, 0 in PT."""
-    warmup = run.schedule.warmup_steps if run.phase == "cpt" else 0
-    return np.asarray(np.maximum(1.0 - steps / max(warmup, 1), 0.0) * bool(warmup))
 
 
 def _measured(study: Study, run: Run, domain: str, wanted: Ints) -> Floats:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, fields, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -371,9 +371,7 @@ def _same_base(base: Base, other: Base) -> bool:
     return not validation.first_difference(other.schedule, base.schedule, base.schedule.steps)
 
 
-def write_study(
-    study: Study, path: str | Path, table_format: Literal["csv", "parquet"] = "csv"
-) -> None:
+def write_study(study: Study, path: str | Path) -> None:
     """Write a study as a folder; `read_study` gives a study of the same digest.
 
     The folder appears whole or not at all. A run whose trunk is not in the study is written whole; one that
@@ -384,8 +382,6 @@ def write_study(
     study : Study
     path : path
         A folder that does not exist yet, or is empty.
-    table_format : {"csv", "parquet"}
-        How losses and logged learning rates are written.
 
     Raises
     ------
@@ -399,9 +395,9 @@ def write_study(
     logged = [run for run in runs if _own_segments(run) is None]
     with beside(folder) as partial:
         (partial / "study.toml").write_text(text, encoding="utf-8")
-        write_table(study.losses, partial / f"losses.{table_format}")
+        write_table(study.losses, partial / "losses.csv")
         if logged:
-            write_table(logged_rates(logged), partial / f"lr.{table_format}")
+            write_table(logged_rates(logged), partial / "lr.csv")
         partial.replace(folder)
 
 

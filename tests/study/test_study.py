@@ -73,7 +73,13 @@ def test_written_studies_are_read_back(
     tmp_path_factory: pytest.TempPathFactory, study: Study, table_format: Literal["csv", "parquet"]
 ) -> None:
     folder = tmp_path_factory.mktemp("round") / "trip"
-    write_study(study, folder, table_format)
+    write_study(study, folder)
+    for table in folder.glob("*.csv"):
+        if table_format == "parquet":
+            pd.read_csv(table, dtype={"run": str, "domain": str}).to_parquet(
+                table.with_suffix(".parquet")
+            )
+            table.unlink()
     again = read_study(folder)
     assert again.digest() == study.digest()
     assert (again.name, again.description) == (study.name, study.description)

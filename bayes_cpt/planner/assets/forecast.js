@@ -56,7 +56,7 @@ function pointsOf(planner, setting, grid) {
       cpt_steps: grid,
       paced_steps: summed(paces, grid),
       learning_rate: grid.map((step) => rates[step - 1] / law.reference.reference_learning_rate),
-      rewarming: grid.map((step) => law.misfit.rewarming * Math.max(1 - step / Math.max(warmup, 1), 0)),
+      rewarming: grid.map((step) => (law.misfit.rewarming * Math.max(warmup - step, 0)) / Math.max(warmup, 1)),
       misfit_variance: grid.map((step) => misfitVariance(law.misfit, step)),
       beyond: grid.map((step) => Math.log(Math.max(step / law.misfit.studied, 1))),
     },
