@@ -163,7 +163,17 @@ class Study(Parts):
         return self._named("run", name, self._runs)
 
     def base(self, name: str) -> Base:
-        """Return the base of that name; parameters and errors are those of `run`."""
+        """Return the base of that name.
+
+        Parameters
+        ----------
+        name : str
+
+        Raises
+        ------
+        StudyError
+            If there is none.
+        """
         return self._named("base", name, self._bases)
 
     def __contains__(self, run: object) -> bool:
