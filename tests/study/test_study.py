@@ -74,12 +74,11 @@ def test_written_studies_are_read_back(
 ) -> None:
     folder = tmp_path_factory.mktemp("round") / "trip"
     write_study(study, folder)
-    for table in folder.glob("*.csv"):
-        if table_format == "parquet":
-            pd.read_csv(table, dtype={"run": str, "domain": str}).to_parquet(
-                table.with_suffix(".parquet")
-            )
-            table.unlink()
+    for path in folder.glob("*.csv") if table_format == "parquet" else ():
+        table = pd.read_csv(path, dtype=str, keep_default_na=False)
+        numbers = {name: float for name in table if name not in ("run", "domain")}
+        table.astype(numbers).to_parquet(path.with_suffix(".parquet"))
+        path.unlink()
     again = read_study(folder)
     assert again.digest() == study.digest()
     assert (again.name, again.description) == (study.name, study.description)
