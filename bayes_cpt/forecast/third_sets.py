@@ -93,7 +93,7 @@ class Sizes:
         return CurveResidual(
             anchored=True,
             columns=self.misfit[:, None, None] * along.ramps,
-            fluctuation=self.fluctuation[:, None] * heat,
+            fluctuation=self.fluctuation[:, None] * heat + along.rewarming,
             memory=np.broadcast_to(self.memory[:, None], heat.shape),
         )
 
@@ -124,7 +124,8 @@ class Changes:
         Of the third set, nats/token.
     causes : ndarray, shape (draws, points, sets)
         Of general and target losses without their fluctuation, nats/token.
-    learning_rate : ndarray, shape (points,)
+    learning_rate, rewarming : ndarray, shape (points,)
+        As in `bayes_cpt.model.points.Points`.
     ramps : ndarray, shape (points, knots)
         Of the misfit (see `bayes_cpt.model.residuals.ResidualDesign`).
     """
@@ -133,6 +134,7 @@ class Changes:
     change: Floats
     causes: Floats
     learning_rate: Floats
+    rewarming: Floats
     ramps: Floats
 
     @classmethod
@@ -140,10 +142,11 @@ class Changes:
         """Return those of losses, (draws, points), along the curves of a run; NaN of the third set."""
         count, points = curves.points.steps.size // len(curves.curves), curves.points
         # The same on each validation set.
-        steps, rate = points.steps[:count], points.learning_rate[:count]
+        names = ("steps", "learning_rate", "rewarming")
+        steps, rate, rewarming = (getattr(points, name)[:count] for name in names)
         causes = np.stack(np.split(losses, len(curves.curves), axis=1), axis=2) - curves.bases.loss
         ramps = frame.residual_design(curves).ramps[:count]
-        return cls(steps, np.full(count, np.nan), causes, rate, ramps)
+        return cls(steps, np.full(count, np.nan), causes, rate, rewarming, ramps)
 
     def products(self, sizes: Sizes) -> tuple[Floats, Floats]:
         """Return `precision_products` of the change and its causes."""

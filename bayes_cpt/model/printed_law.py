@@ -86,10 +86,9 @@ class _Points:
         self.slow = "slow_share" in spec.priors and paces_apart
         self.pretraining = pretraining
         if pretraining:
-            transfer = ("target_share", "other_share", *(name for name in names if "cpt" in name))
-            self.__dict__ |= dict.fromkeys(
-                (*transfer, "paced_steps", "rewarming"), sympy.Integer(0)
-            )
+            of_cpt = ("target_share", "other_share", "paced_steps", "rewarming")
+            transfer = (*of_cpt, *(name for name in names if "cpt" in name))
+            self.__dict__ |= dict.fromkeys(transfer, sympy.Integer(0))
             self.carried = sympy.Integer(1)
             if not spec.law.unknown_base:
                 # The level of CPT is that of PT: S2_cpt is 0.

@@ -65,7 +65,7 @@ def simulated(generator: np.random.Generator, runs: int = 4) -> tuple[Any, list[
         causes = np.stack(
             [own * course for own in generator.normal([0.1, -0.3], [0.1, 0.1])], axis=1
         )
-        bare = Changes(STEPS, STEPS, causes[None], np.linspace(1, 0, 11), RAMPS)
+        bare = Changes(STEPS, STEPS, causes[None], np.linspace(1, 0, 11), np.zeros(11), RAMPS)
         residual = sizes.drawn(bare, generator)[0]
         data.append(replace(bare, change=causes @ weights + residual))
     return weights, data
