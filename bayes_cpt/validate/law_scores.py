@@ -29,6 +29,8 @@ LOG_SCORE, CRPS = "log_score", "crps"
 SMALLEST_WEIGHT = 1e-4
 # The least log density beside the best law's of the same observation: its exponential must not be 0.
 LEAST_LOG = -690.0
+# How often an observation stands in the sum of scores that weights are searched by.
+REPEATS = 100
 
 
 class ComparisonError(ProblemError):
@@ -87,8 +89,9 @@ def stacking_weights(log_densities: pd.DataFrame) -> pd.Series:
     unknown |= {"n_samples": 0, "scale": "log", "warning": False}
     scores = {}
     for model, own in relative.items():
-        each = DataArray(own.to_numpy(), dims="observation")
-        scores[model] = ELPDData(elpd=own.sum(), n_data_points=own.size, elpd_i=each, **unknown)
+        # ArviZ ends its search where the sum of scores changes by less than 1e-6.
+        each = DataArray(np.repeat(own.to_numpy(), REPEATS), dims="observation")
+        scores[model] = ELPDData(elpd=own.sum(), n_data_points=each.size, elpd_i=each, **unknown)
     with warnings.catch_warnings(action="ignore", category=UserWarning):
         table = arviz_compare(scores, method="stacking", round_to="none")
     weights = table["weight"].astype(np.float64)[list(scores)]
