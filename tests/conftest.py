@@ -1,8 +1,13 @@
 import gc
 import os
+import sys
 
 # Modules and tests are there to the end: until all are collected, looking for garbage finds none.
 gc.disable()
+
+# Tests start the package in processes of their own: each would compile it anew.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # Before NumPy loads: on many small matrices the threads of its linear algebra only wait for each other.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
