@@ -148,6 +148,20 @@ def test_a_mode_beside_which_nothing_is_finite_is_no_mode() -> None:
         laplace(Toy(on_a_ledge, MEAN), seed=0)
 
 
+def two_modes(x: Floats) -> tuple[float, Floats]:
+    """Two normals of sd 0.3 in x[0], at -1 and, with 20 times as much below it, at 1."""
+    apart = (x[0] - np.array([-1.0, 1.0])) / 0.3
+    parts = np.log([1.0, 20.0]) - 0.5 * apart**2
+    value = np.logaddexp(*parts)
+    return float(value - 0.5 * x[1] ** 2), np.array([-np.exp(parts - value) @ apart / 0.3, -x[1]])
+
+
+def test_of_two_modes_that_of_more_evidence_is_found_from_the_side_of_the_other() -> None:
+    toy = Toy(two_modes, np.array([-0.25, 0.0]))
+    found = [laplace(toy, seed).center[0] for seed in range(10)]
+    np.testing.assert_allclose(found, 1.0, atol=1e-3)
+
+
 BEND, WIDTH = 0.7, 0.05
 
 
