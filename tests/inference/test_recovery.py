@@ -86,6 +86,8 @@ UNPRINTED = {
     "misfit_cpt": [0.008, 0.01],
     "misfit_replay": [0.7, 0.7],
     "offset_pt": [0.01, 0.015],
+    # It errs beyond the studied steps as before them.
+    "extrapolation_cpt": [0.0, 0.0],
 }
 # What such a study pins down. The rest (E, beta, b, c, delta apart) lies on ridges, where a point
 # in the prior's tail is not covered 90 % of the time by any Bayesian interval.
