@@ -29,7 +29,7 @@ type Evaluate = Callable[[Floats], tuple[float, Floats]]
 
 # Directions the data leave to the prior have a spread of order 1; more than this is a numerical mirage.
 WIDEST = 2.0
-STARTS = 12  # of two modes every second climb ends in the one with less evidence
+STARTS = 12  # where there are two modes, every second climb ends in the lesser one
 # With bends of more sds than this, steps in a metric without them are many.
 BENT = 3.0
 # Bends are shrunk as by so many draws that show none, and learnt from so many draws for each at least.

@@ -78,7 +78,6 @@ def with_correlated_priors() -> Setup:
 # To compile a law takes ten seconds, and these are made of terms that other tests hold to the written law.
 OF_THE_SAME_TERMS = (
     "cpt",
-    "cpt-log",
     "cpt-replay-sizes",
     "cpt-replay-batch",
     "cpt-replay-repeats",
