@@ -11,12 +11,14 @@ from typing import Any
 import numba
 import numpy as np
 
+from bayes_cpt.laws.transfer import BEND
+
 COMPILED: dict[str, Any] = {"cache": True, "error_model": "numpy", "nogil": True}
 # Of so many coordinates, the widest, bends have products; of the others themselves alone.
 WIDE = 20
 # How a number is sampled, and the columns of the table of priors before those of the excess precision.
 NORMAL, LOG_NORMAL, LOGIT_NORMAL, BOUNDED = range(4)
-VALUE, KIND, CENTER, SPREAD, LOWER, UPPER, UNIT, EXCESS = range(8)
+VALUE, KIND, CENTER, SPREAD, LOWER, UPPER, UNIT, BENDER, LEAST, MOST, EXCESS = range(11)
 
 
 @numba.njit(**COMPILED)
@@ -31,7 +33,8 @@ def unwhiten(white, given):  # type: ignore[no-untyped-def]
         step of each does; bends, shape (numbers, 1 + pairs), or (0, 0) for none; priors, shape
         (numbers, EXCESS + numbers), of each sampled number its place among all values, how it is sampled,
         centre, spread and bounds of its prior, which number before it its position is in units of (-1 for
-        none), and what correlations add to the precision in sds of the priors; template, shape (values,),
+        none), of a replay dilution where delta stands (-1 for none) and the least and largest target share,
+        and what correlations add to the precision in sds of the priors; template, shape (values,),
         all values of the law, the fixed ones filled in; pools, shape (populations, members + 1), where
         what several targets, or batches, have of a parameter stands, and their spread.
     """
@@ -60,6 +63,11 @@ def slopes_in_white(white, given, found, by_values):  # type: ignore[no-untyped-
         unit = int(priors[a, UNIT])
         if unit >= 0:
             gradient[unit] -= by_value * values[int(priors[a, VALUE])] * slopes[a] * slopes[unit]
+    for a in range(size):
+        bender = int(priors[a, BENDER])
+        if bender >= 0:
+            delta = values[int(priors[bender, VALUE])]
+            gradient[bender] -= gradient[a] * contrast(delta, priors[a])[1]
     by_bent = np.zeros(size)
     for a in range(size):
         for b in range(size):
@@ -107,12 +115,36 @@ def _slopes_before_bends(slopes, bent, bends):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(**COMPILED)
-def _position(white, metric, bends):  # type: ignore[no-untyped-def]
+def _position(white, metric, bends, priors):  # type: ignore[no-untyped-def]
     position, bent = metric[:, 0].copy(), _bent(white, bends)
     for a in range(white.size):
         for b in range(white.size):
             position[a] += metric[a, 1 + b] * bent[1 + b]
+    for a in range(white.size):
+        if priors[a, BENDER] >= 0:
+            position[a] -= contrast(position[int(priors[a, BENDER])], priors[a])[0]
     return position
+
+
+@numba.njit(**COMPILED)
+def contrast(delta, prior):  # type: ignore[no-untyped-def]
+    """Return by how many e-folds the saturating factor grows from the least to the largest share, per share.
+
+    And its slope by delta. Two replay ratios tell the sum of this and k, and neither of them.
+
+    Parameters
+    ----------
+    prior : ndarray
+        A row of the table of priors.
+    """
+    least, most = math.log1p(BEND * prior[LEAST]), math.log1p(BEND * prior[MOST])
+    if abs(delta) < 1e-6:
+        ratio, slope = most / least, 0.5 * (least - most)
+    else:
+        ratio = math.expm1(-delta * most) / math.expm1(-delta * least)
+        slope = most / math.expm1(delta * most) - least / math.expm1(delta * least)
+    apart = prior[MOST] - prior[LEAST]
+    return math.log(ratio) / apart, slope / apart
 
 
 @numba.njit(**COMPILED)
@@ -120,7 +152,7 @@ def evaluated(white, given):  # type: ignore[no-untyped-def]
     """Return log density, values, the slope of each value by its position, and of the density by each."""
     size = white.size
     metric, bends, priors, template, pools = given
-    position, values = _position(white, metric, bends), template.copy()
+    position, values = _position(white, metric, bends, priors), template.copy()
     total = -0.5 * size * math.log(2.0 * math.pi)
     slope, gradient = np.empty(size), np.empty(size)
     standard, by_position = np.empty(size), np.empty(size)

@@ -13,7 +13,15 @@ import numpy as np
 
 from bayes_cpt.arrays import Floats
 from bayes_cpt.inference.callbacks import log_density
-from bayes_cpt.inference.coordinates import BOUNDED, LOG_NORMAL, LOGIT_NORMAL, NORMAL, unwhiten
+from bayes_cpt.inference.coordinates import (
+    BENDER,
+    BOUNDED,
+    LOG_NORMAL,
+    LOGIT_NORMAL,
+    NORMAL,
+    contrast,
+    unwhiten,
+)
 from bayes_cpt.inference.metric import Metric
 from bayes_cpt.laws.groups import OF_SIZES
 from bayes_cpt.model.joint_priors import correlated, excess_precision
@@ -77,6 +85,24 @@ class Density:
         ]
 
     @cached_property
+    def _shares(self) -> tuple[float, float]:
+        """The least and the largest share of target data that a CPT run trains on; 0 and 0 without any."""
+        shares = self.setup.curves.points.target_share
+        trained = shares[shares > 0.0]
+        return (trained.min(), trained.max()) if trained.size else (0.0, 0.0)
+
+    @cached_property
+    def _benders(self) -> list[int]:
+        """Return where delta stands of the replay factor that each number dilutes, -1 for none."""
+        frame, found = self.setup.frame, []
+        for own in (self.elements[k] for k in self.places):
+            members = frame.members("saturating_domain") if own.name == "replay_dilution" else ()
+            place = [i for i, member in enumerate(members) if member.domain == own.domain]
+            told = place and self._shares[0] < self._shares[1]
+            found.append(self._where("saturation_exponent", place[0]) if told else -1)
+        return found
+
+    @cached_property
     def prior_tables(self) -> tuple[Floats, ...]:
         """Priors, template and pools as `unwhiten` takes them."""
         frame, size = self.setup.frame, self.size
@@ -93,6 +119,8 @@ class Density:
             [prior.spread for prior in priors],
             *zip(*bounds, strict=True),
             self._units,
+            self._benders,
+            *([share] * size for share in self._shares),
         ]
         template = [
             one.prior.center if isinstance(one.prior, Fixed) else 0.0 for one in self.elements
@@ -121,6 +149,8 @@ class Density:
         for j in np.flatnonzero(table[:, 1] == BOUNDED):
             share = (np.exp(start[j]) - table[j, 4]) / (table[j, 5] - table[j, 4])
             start[j] = np.log(share / (1.0 - share))
+        for j in np.flatnonzero(table[:, BENDER] >= 0):
+            start[j] += contrast(start[int(table[j, BENDER])], table[j])[0]
         return start
 
     def in_metric(self, metric: Metric) -> "InMetric":
