@@ -18,7 +18,7 @@ COMPILED: dict[str, Any] = {"cache": True, "error_model": "numpy", "nogil": True
 WIDE = 20
 # How a number is sampled, and the columns of the table of priors before those of the excess precision.
 NORMAL, LOG_NORMAL, LOGIT_NORMAL, BOUNDED = range(4)
-VALUE, KIND, CENTER, SPREAD, LOWER, UPPER, UNIT, BENDER, LEAST, MOST, EXCESS = range(11)
+VALUE, KIND, CENTER, SPREAD, LOWER, UPPER, UNIT, BENDER, DILUTION, LEAST, MOST, TIMES, EXCESS = range(13)
 
 
 @numba.njit(**COMPILED)
@@ -66,8 +66,11 @@ def slopes_in_white(white, given, found, by_values):  # type: ignore[no-untyped-
     for a in range(size):
         bender = int(priors[a, BENDER])
         if bender >= 0:
+            own, dilution = gradient[a] * priors[a, TIMES], int(priors[a, DILUTION])
             delta = values[int(priors[bender, VALUE])]
-            gradient[bender] -= gradient[a] * contrast(delta, priors[a])[1]
+            gradient[bender] += own * contrast(delta, priors[a])[1]
+            if dilution >= 0:
+                gradient[dilution] += own
     by_bent = np.zeros(size)
     for a in range(size):
         for b in range(size):
@@ -120,9 +123,11 @@ def _position(white, metric, bends, priors):  # type: ignore[no-untyped-def]
     for a in range(white.size):
         for b in range(white.size):
             position[a] += metric[a, 1 + b] * bent[1 + b]
-    for a in range(white.size):
-        if priors[a, BENDER] >= 0:
-            position[a] -= contrast(position[int(priors[a, BENDER])], priors[a])[0]
+    for a in range(white.size - 1, -1, -1):
+        bender, dilution = int(priors[a, BENDER]), int(priors[a, DILUTION])
+        if bender >= 0:
+            grown = contrast(position[bender], priors[a])[0]
+            position[a] += priors[a, TIMES] * (grown + (position[dilution] if dilution >= 0 else 0.0))
     return position
 
 

@@ -16,9 +16,11 @@ from bayes_cpt.inference.callbacks import log_density
 from bayes_cpt.inference.coordinates import (
     BENDER,
     BOUNDED,
+    DILUTION,
     LOG_NORMAL,
     LOGIT_NORMAL,
     NORMAL,
+    TIMES,
     contrast,
     unwhiten,
 )
@@ -70,6 +72,11 @@ class Density:
         found = [(self.elements[k].name, self.elements[k].member) for k in self.places]
         return found.index((name, member)) if (name, member) in found else -1
 
+    def _of(self, name: str, domain: str | None) -> int:
+        """Return where a parameter of a validation set stands among the sampled ones, -1 if nowhere."""
+        places = enumerate(self.elements[k] for k in self.places)
+        return next((j for j, one in places if (one.name, one.domain) == (name, domain)), -1)
+
     @cached_property
     def _units(self) -> list[int]:
         """Return which number each is sampled in units of, -1 for none.
@@ -85,22 +92,22 @@ class Density:
         ]
 
     @cached_property
-    def _shares(self) -> tuple[float, float]:
-        """The least and the largest share of target data that a CPT run trains on; 0 and 0 without any."""
-        shares = self.setup.curves.points.target_share
+    def _benders(self) -> Floats:
+        """Return what each number lies off a ridge by: BENDER to TIMES of its row, shape (numbers, 5)."""
+        frame, shares = self.setup.frame, self.setup.curves.points.target_share
         trained = shares[shares > 0.0]
-        return (trained.min(), trained.max()) if trained.size else (0.0, 0.0)
-
-    @cached_property
-    def _benders(self) -> list[int]:
-        """Return where delta stands of the replay factor that each number dilutes, -1 for none."""
-        frame, found = self.setup.frame, []
-        for own in (self.elements[k] for k in self.places):
-            members = frame.members("saturating_domain") if own.name == "replay_dilution" else ()
-            place = [i for i, member in enumerate(members) if member.domain == own.domain]
-            told = place and self._shares[0] < self._shares[1]
-            found.append(self._where("saturation_exponent", place[0]) if told else -1)
-        return found
+        rows = np.tile([-1.0, -1.0, 0.0, 0.0, 0.0], (self.size, 1))
+        if not trained.size or trained.min() == trained.max():
+            return rows
+        least, most = trained.min(), trained.max()
+        middle = 0.5 * (least + most)
+        for row, own in zip(rows, (self.elements[k] for k in self.places), strict=True):
+            delta, k = (self._of("saturation_exponent", own.domain), self._of("replay_dilution", own.domain))
+            if own.name == "replay_dilution" and delta >= 0:
+                row[:] = delta, -1, least, most, -1.0
+            elif own.name == "shift_share" and delta >= 0 and k >= 0:
+                row[:] = delta, k, middle, 1.0, 1.0 - middle
+        return rows
 
     @cached_property
     def prior_tables(self) -> tuple[Floats, ...]:
@@ -119,8 +126,7 @@ class Density:
             [prior.spread for prior in priors],
             *zip(*bounds, strict=True),
             self._units,
-            self._benders,
-            *([share] * size for share in self._shares),
+            *self._benders.T,
         ]
         template = [
             one.prior.center if isinstance(one.prior, Fixed) else 0.0 for one in self.elements
@@ -150,7 +156,8 @@ class Density:
             share = (np.exp(start[j]) - table[j, 4]) / (table[j, 5] - table[j, 4])
             start[j] = np.log(share / (1.0 - share))
         for j in np.flatnonzero(table[:, BENDER] >= 0):
-            start[j] += contrast(start[int(table[j, BENDER])], table[j])[0]
+            k = start[int(table[j, DILUTION])] if table[j, DILUTION] >= 0 else 0.0
+            start[j] -= table[j, TIMES] * (contrast(start[int(table[j, BENDER])], table[j])[0] + k)
         return start
 
     def in_metric(self, metric: Metric) -> "InMetric":
