@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 # What the sampler tells of a fit that needs no second attempt (tests/inference/test_sampling.py).
-STAGES = ("finding the mode", "a first look", "sampling")
+STAGES = ("finding the mode", "sampling")
 
 
 class Answer(NamedTuple):

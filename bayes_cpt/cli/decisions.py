@@ -227,12 +227,6 @@ def next_run(
     bayes-cpt next-run fit.nc --objective general-preserving -o next
     bayes-cpt next-run fit.nc --steps 30000 --runs probes.toml
 
-    \b
-    Exit codes:
-    0  done
-    1  done, but the fit falls short of its diagnostics
-    2  bad input: nothing is written
-
     Parameters
     ----------
     runs : PLAN
@@ -315,12 +309,6 @@ def schedule(
     bayes-cpt predict fit.nc --plan schedule -o forecast.csv
 
     FOLDER is a plan of two runs, cosine and wsd.
-
-    \b
-    Exit codes:
-    0  done
-    1  done, but the fit falls short of its diagnostics
-    2  bad input: nothing is written
 
     Parameters
     ----------

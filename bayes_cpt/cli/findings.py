@@ -188,12 +188,6 @@ def landmarks(
     Example:
     bayes-cpt landmarks fit.nc --plan plan.toml -o landmarks
 
-    \b
-    Exit codes:
-    0  done
-    1  done, but the fit falls short of its diagnostics
-    2  bad input: nothing is written
-
     Parameters
     ----------
     run : NAME

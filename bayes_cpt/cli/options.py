@@ -20,6 +20,13 @@ UNTOLD = (None, False, inspect.Parameter.empty)
 SHORT = {"output": "-o", "verbose": "-v"}
 # Of a verb's docstring: the section, and the name, metavariable and text of each parameter.
 SECTION = "\n\nParameters\n----------\n"
+EXIT_CODES = """
+
+\\b
+Exit codes:
+0  done
+1  done, but the fit falls short of its diagnostics
+2  bad input: nothing is written"""
 DESCRIBED = re.compile(r"^(\w+)(?: : (.+))?\n((?:    .+\n?)+)", re.MULTILINE)
 
 
@@ -117,7 +124,7 @@ def command(verb: Callable[..., Answer | int]) -> Callable[..., int]:
             answer = verb(**values)
         return written.give(answer, told) if isinstance(answer, Answer) else answer
 
-    answered.__doc__ = prose
+    answered.__doc__ = prose if "Exit codes:" in prose else prose + EXIT_CODES
     # Typer reads what to ask for from both.
     answered.__signature__ = signature.replace(parameters=asked)  # type: ignore[attr-defined]
     answered.__annotations__ = {own.name: own.annotation for own in asked}

@@ -40,12 +40,6 @@ def report(
     bayes-cpt report fit.nc -o report.html
     bayes-cpt report fit.nc --plan plan.toml --paper paper
 
-    \b
-    Exit codes:
-    0  done
-    1  done, but the fit falls short of its diagnostics
-    2  bad input: nothing is written
-
     Parameters
     ----------
     output : HTML

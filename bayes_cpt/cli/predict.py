@@ -59,12 +59,6 @@ def predict(
     bayes-cpt predict fit.nc --plan plan.toml -o forecast.csv
     bayes-cpt predict fit.nc --plan plan.toml --sets code,maths -o forecast.csv
 
-    \b
-    Exit codes:
-    0  done
-    1  done, but the fit falls short of its diagnostics
-    2  bad input: nothing is written
-
     Parameters
     ----------
     output : OUT

@@ -3,6 +3,10 @@
 ``position = center + factor·bent(white)`` are numbers on the scale on which each prior is normal; of a
 bounded log-normal the logit of where it lies between its bounds. What `bent` does is said in
 `bayes_cpt.inference.metric`.
+
+Runs at two replay ratios, of shares x < y, tell delta and k only together. With ``c(x, y)``, which is
+``log[h(y)/h(x)]/(y - x)`` at k = 0, and the middle share m, ``k + c(x, y)`` stands for k, and what is left
+of the shift at m for its size, ``log(size) - (1 - m)·(k + c(m, 1))``, the logit of its share for the log.
 """
 
 import math
@@ -18,7 +22,9 @@ COMPILED: dict[str, Any] = {"cache": True, "error_model": "numpy", "nogil": True
 WIDE = 20
 # How a number is sampled, and the columns of the table of priors before those of the excess precision.
 NORMAL, LOG_NORMAL, LOGIT_NORMAL, BOUNDED = range(4)
-VALUE, KIND, CENTER, SPREAD, LOWER, UPPER, UNIT, BENDER, DILUTION, LEAST, MOST, TIMES, EXCESS = range(13)
+VALUE, KIND, CENTER, SPREAD, LOWER, UPPER, UNIT, DELTA, DILUTION, LEAST, MOST, TIMES, EXCESS = (
+    range(13)
+)
 
 
 @numba.njit(**COMPILED)
@@ -33,10 +39,11 @@ def unwhiten(white, given):  # type: ignore[no-untyped-def]
         step of each does; bends, shape (numbers, 1 + pairs), or (0, 0) for none; priors, shape
         (numbers, EXCESS + numbers), of each sampled number its place among all values, how it is sampled,
         centre, spread and bounds of its prior, which number before it its position is in units of (-1 for
-        none), of a replay dilution where delta stands (-1 for none) and the least and largest target share,
-        and what correlations add to the precision in sds of the priors; template, shape (values,),
-        all values of the law, the fixed ones filled in; pools, shape (populations, members + 1), where
-        what several targets, or batches, have of a parameter stands, and their spread.
+        none), how often ``k + c`` is added to it, with the places of delta and k (-1 for none) and the
+        shares that c lies between, and what correlations add to the precision in sds of the priors;
+        template, shape (values,), all values of the law, the fixed ones filled in; pools, shape
+        (populations, members + 1), where what several targets, or batches, have of a parameter stands, and
+        their spread.
     """
     return evaluated(white, given)[1]
 
@@ -64,11 +71,11 @@ def slopes_in_white(white, given, found, by_values):  # type: ignore[no-untyped-
         if unit >= 0:
             gradient[unit] -= by_value * values[int(priors[a, VALUE])] * slopes[a] * slopes[unit]
     for a in range(size):
-        bender = int(priors[a, BENDER])
-        if bender >= 0:
+        place = int(priors[a, DELTA])
+        if place >= 0:
             own, dilution = gradient[a] * priors[a, TIMES], int(priors[a, DILUTION])
-            delta = values[int(priors[bender, VALUE])]
-            gradient[bender] += own * contrast(delta, priors[a])[1]
+            delta = values[int(priors[place, VALUE])]
+            gradient[place] += own * contrast(delta, priors[a])[1]
             if dilution >= 0:
                 gradient[dilution] += own
     by_bent = np.zeros(size)
@@ -124,23 +131,23 @@ def _position(white, metric, bends, priors):  # type: ignore[no-untyped-def]
         for b in range(white.size):
             position[a] += metric[a, 1 + b] * bent[1 + b]
     for a in range(white.size - 1, -1, -1):
-        bender, dilution = int(priors[a, BENDER]), int(priors[a, DILUTION])
-        if bender >= 0:
-            grown = contrast(position[bender], priors[a])[0]
-            position[a] += priors[a, TIMES] * (grown + (position[dilution] if dilution >= 0 else 0.0))
+        place, dilution = int(priors[a, DELTA]), int(priors[a, DILUTION])
+        if place >= 0:
+            grown = contrast(position[place], priors[a])[0]
+            position[a] += priors[a, TIMES] * (
+                grown + (position[dilution] if dilution >= 0 else 0.0)
+            )
     return position
 
 
 @numba.njit(**COMPILED)
 def contrast(delta, prior):  # type: ignore[no-untyped-def]
-    """Return by how many e-folds the saturating factor grows from the least to the largest share, per share.
-
-    And its slope by delta. Two replay ratios tell the sum of this and k, and neither of them.
+    """Return ``c`` of the module's notes between the shares of a row of priors, and its slope by delta.
 
     Parameters
     ----------
+    delta : float
     prior : ndarray
-        A row of the table of priors.
     """
     least, most = math.log1p(BEND * prior[LEAST]), math.log1p(BEND * prior[MOST])
     if abs(delta) < 1e-6:

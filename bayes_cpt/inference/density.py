@@ -14,8 +14,8 @@ import numpy as np
 from bayes_cpt.arrays import Floats
 from bayes_cpt.inference.callbacks import log_density
 from bayes_cpt.inference.coordinates import (
-    BENDER,
     BOUNDED,
+    DELTA,
     DILUTION,
     LOG_NORMAL,
     LOGIT_NORMAL,
@@ -72,7 +72,7 @@ class Density:
         found = [(self.elements[k].name, self.elements[k].member) for k in self.places]
         return found.index((name, member)) if (name, member) in found else -1
 
-    def _of(self, name: str, domain: str | None) -> int:
+    def _of(self, name: str | None, domain: str | None) -> int:
         """Return where a parameter of a validation set stands among the sampled ones, -1 if nowhere."""
         places = enumerate(self.elements[k] for k in self.places)
         return next((j for j, one in places if (one.name, one.domain) == (name, domain)), -1)
@@ -83,30 +83,23 @@ class Density:
 
         How far a size lies off a power of size is known well in nats, and in sds only as well as the sd.
         """
-        spreads, domains = dict(OF_SIZES.values()), self.setup.frame.domains
-        return [
-            self._where(spreads[own.name], domains.index(str(own.domain)))
-            if own.name in spreads
-            else -1
-            for own in (self.elements[k] for k in self.places)
-        ]
+        spreads, sampled = dict(OF_SIZES.values()), [self.elements[k] for k in self.places]
+        return [self._of(spreads.get(own.name), own.domain) for own in sampled]
 
     @cached_property
-    def _benders(self) -> Floats:
-        """Return what each number lies off a ridge by: BENDER to TIMES of its row, shape (numbers, 5)."""
-        frame, shares = self.setup.frame, self.setup.curves.points.target_share
-        trained = shares[shares > 0.0]
-        rows = np.tile([-1.0, -1.0, 0.0, 0.0, 0.0], (self.size, 1))
-        if not trained.size or trained.min() == trained.max():
-            return rows
-        least, most = trained.min(), trained.max()
-        middle = 0.5 * (least + most)
+    def _contrasts(self) -> Floats:
+        """Columns DELTA to TIMES of each number, shape (numbers, 5), where runs have two replay ratios."""
+        shares = np.unique(self.setup.curves.points.target_share)
+        rows, shares = np.tile([-1.0, -1.0, 0.0, 0.0, 0.0], (self.size, 1)), shares[shares > 0.0]
         for row, own in zip(rows, (self.elements[k] for k in self.places), strict=True):
-            delta, k = (self._of("saturation_exponent", own.domain), self._of("replay_dilution", own.domain))
-            if own.name == "replay_dilution" and delta >= 0:
-                row[:] = delta, -1, least, most, -1.0
-            elif own.name == "shift_share" and delta >= 0 and k >= 0:
-                row[:] = delta, k, middle, 1.0, 1.0 - middle
+            delta = self._of("saturation_exponent", own.domain)
+            k = self._of("replay_dilution", own.domain)
+            if len(shares) != 2 or min(delta, k) < 0:
+                continue
+            if own.name == "replay_dilution":
+                row[:] = delta, -1, *shares, -1.0
+            elif own.name == "shift_share":
+                row[:] = delta, k, shares.mean(), 1.0, 1.0 - shares.mean()
         return rows
 
     @cached_property
@@ -126,7 +119,7 @@ class Density:
             [prior.spread for prior in priors],
             *zip(*bounds, strict=True),
             self._units,
-            *self._benders.T,
+            *self._contrasts.T,
         ]
         template = [
             one.prior.center if isinstance(one.prior, Fixed) else 0.0 for one in self.elements
@@ -155,9 +148,9 @@ class Density:
         for j in np.flatnonzero(table[:, 1] == BOUNDED):
             share = (np.exp(start[j]) - table[j, 4]) / (table[j, 5] - table[j, 4])
             start[j] = np.log(share / (1.0 - share))
-        for j in np.flatnonzero(table[:, BENDER] >= 0):
+        for j in np.flatnonzero(table[:, DELTA] >= 0):
             k = start[int(table[j, DILUTION])] if table[j, DILUTION] >= 0 else 0.0
-            start[j] -= table[j, TIMES] * (contrast(start[int(table[j, BENDER])], table[j])[0] + k)
+            start[j] -= table[j, TIMES] * (contrast(start[int(table[j, DELTA])], table[j])[0] + k)
         return start
 
     def in_metric(self, metric: Metric) -> "InMetric":

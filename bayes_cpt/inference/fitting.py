@@ -38,8 +38,8 @@ def fit(
     cores : int, optional
         Chains sampled at once.
     attempts : int, optional
-        How often at most to sample after the first look until the diagnostics hold; four times unless
-        given. 1 is for a quick look.
+        How often at most to sample until the diagnostics hold; five times unless given. 1 is for a quick
+        look.
 
     Returns
     -------

@@ -30,8 +30,6 @@ type Evaluate = Callable[[Floats], tuple[float, Floats]]
 # Directions the data leave to the prior have a spread of order 1; more than this is a numerical mirage.
 WIDEST = 2.0
 STARTS = 12  # where there are two modes, every second climb ends in the lesser one
-# With bends of more sds than this, steps in a metric without them are many.
-BENT = 3.0
 # Bends are shrunk as by so many draws that show none, and learnt from so many draws for each at least.
 SHRINKAGE, DRAWS_PER_BEND = 30.0, 3
 # Rounds of a climb at the most, iterations in each, and the slope in white coordinates that ends it.
@@ -194,26 +192,6 @@ def precision(density: Evaluate, metric: Metric, white: Floats) -> Floats | None
         return None
     inverse = np.linalg.inv(metric.factor)
     return np.asarray(inverse.T @ (0.5 * (hessian + hessian.T)) @ inverse)
-
-
-def bending(density: Whitened, metric: Metric) -> float:
-    """Return by how many sds at most a direction bends, one sd away from the mode along wider ones.
-
-    To second order: the gradients on both sides of the mode say where a direction's own mode has moved.
-
-    Parameters
-    ----------
-    metric : Metric
-        From `laplace`.
-    """
-    gradient = density.in_metric(metric)
-    size, step = metric.center.size, 0.02
-    level = gradient(np.zeros(size))[1]
-    moved = np.zeros((size, size))
-    for along, ahead in enumerate(step * np.eye(size)):
-        both = gradient(ahead)[1] + gradient(-ahead)[1] - 2.0 * level
-        moved[along, along + 1 :] = both[along + 1 :] / step**2
-    return float(np.sqrt(0.5 * np.max((moved**2).sum(axis=0))))
 
 
 def bent_metric(metric: Metric, positions: Floats) -> Metric:

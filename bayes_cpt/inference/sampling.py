@@ -16,18 +16,17 @@ from bayes_cpt.arrays import Floats
 from bayes_cpt.inference.callbacks import as_they_are, log_density
 from bayes_cpt.inference.density import Density
 from bayes_cpt.inference.diagnostics import LOWEST_ESS, Diagnostics, diagnose
-from bayes_cpt.inference.metric import BENT, Metric, bending, bent_metric, laplace
+from bayes_cpt.inference.metric import Metric, bent_metric, laplace
 
 type Progress = Callable[[str, float], None]
 
 CHAINS = 4
-# Draws per chain of an attempt after which its diagnostics are looked at first. What is decided there
+# Draws per chain of an attempt after which its diagnostics are looked at first: they suffice in seven of
+# eight fits of cpt-lab, 500 in six, 1,000 in nearly all, for two thirds more time. What is decided there
 # depends on the draws alone: a seed gives the same posterior on any machine.
-FIRST_DRAWS = 500
+FIRST_DRAWS = 600
 # An attempt goes on to so many times the draws that its effective ones ask for.
 ROOM = 1.3
-# With a larger R-hat more draws of the same chains will not do.
-HOPELESS_RHAT = 1.1
 # What nutpie calls a statistic of the sampler, and what ArviZ does.
 STATISTICS = {
     "diverging": "diverging",
@@ -50,13 +49,9 @@ class SamplerSettings:
     target_accept: float
 
 
-# Its draws are kept where they suffice, as in seven of eight fits of cpt-lab, and else say which metric to
-# take. With 500 they suffice in six of eight, with 1,000 in nearly all, for two thirds more time.
-FIRST_LOOK = SamplerSettings(150, 600, 0.93)
-# In its place where ridges bend much: such draws are dear, and a few show how they bend.
-SCOUT = SamplerSettings(150, 250, 0.9)
 # Short at first: where a metric is poor, one learnt from 2,000 of its draws does more than further draws.
 ATTEMPTS = (
+    SamplerSettings(150, FIRST_DRAWS, 0.93),
     SamplerSettings(300, 1500, 0.97),
     SamplerSettings(300, 1500, 0.98),
     SamplerSettings(500, 2000, 0.99),
@@ -79,7 +74,7 @@ class Sample:
     diagnostics : Diagnostics
         Of what is sampled.
     attempts : int
-        How many were made, the first look among them.
+        How many were made.
     """
 
     values: dict[str, Floats]
@@ -98,8 +93,6 @@ def sample(
     cores: int | None = None,
 ) -> Sample:
     """Sample a log density until its diagnostics hold, or the attempts are used up.
-
-    A first look comes before them: 600 draws after little tuning, 250 where ridges bend much.
 
     Parameters
     ----------
@@ -122,18 +115,13 @@ def sample(
     report = progress or (lambda stage, share: None)
     report("finding the mode", 0.0)
     metric = laplace(density, seed, cores)
-    first = SCOUT if bending(density, metric) > BENT else FIRST_LOOK
-    look = _Run(density, metric, first, seed, cores, report, "a first look", 1)
-    white, found = look.to(first.draws)
-    if draws is None and found.diagnostics.trustworthy:
-        return found
     stage = "sampling"
-    for attempt, settings in enumerate(attempts, start=2):
-        metric = bent_metric(metric, metric.positions(white.reshape(-1, white.shape[-1])))
+    for attempt, settings in enumerate(attempts, start=1):
         run = _Run(density, metric, settings, seed + attempt - 1, cores, report, stage, attempt)
         white, found = run.to(draws) if draws else run.until_enough()
         if found.diagnostics.trustworthy:
             break
+        metric = bent_metric(metric, metric.positions(white.reshape(-1, white.shape[-1])))
         stage = f"sampling, attempt {attempt + 1} ({found.diagnostics.problems[0]})"
     return found
 
@@ -158,15 +146,13 @@ class _Run:
         verdict = found.diagnostics
         if verdict.trustworthy or verdict.divergences or verdict.saturated or not verdict.rhat:
             return white, found
-        rhat = max(float(np.max(value)) for value in verdict.rhat.values())
         ess = min(
             float(np.min(value))
             for by_name in (verdict.ess_bulk, verdict.ess_tail)
             for value in by_name.values()
         )
         wanted = max(int(first * ROOM * LOWEST_ESS / ess), 2 * first)
-        hopeless = rhat > HOPELESS_RHAT or wanted > self.settings.draws
-        return (white, found) if hopeless else self.to(wanted)
+        return self.to(wanted) if wanted <= self.settings.draws else (white, found)
 
     def to(self, draws: int) -> tuple[Floats, Sample]:
         """Return white coordinates, shape (chains, draws, numbers), and the sample of so many draws."""

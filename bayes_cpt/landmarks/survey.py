@@ -100,25 +100,13 @@ class Survey:
         return tables | {"peak_learning_rate": self.peaks.table(interval)}
 
     def verdict(self, interval: float = 0.9) -> list[str]:
-        """Return what to do, how sure that is and what would change it, a short line each.
-
-        Parameters
-        ----------
-        interval : float
-            Mass of the intervals.
-        """
+        """Return what to do, how sure that is and what would change it, a short line each."""
         from bayes_cpt.report.landmarks import survey_words
 
         return survey_words(self, interval).verdict
 
     def sentences(self, interval: float = 0.9) -> list[str]:
-        """Return what to do and why, one paragraph per question.
-
-        Parameters
-        ----------
-        interval : float
-            Mass of the intervals.
-        """
+        """Return what to do and why, one paragraph per question."""
         from bayes_cpt.report.landmarks import survey_words
 
         return survey_words(self, interval).sentences

@@ -26,13 +26,12 @@ def methods(
 
     `draws` are those behind a decision, 0 where none is reported; `scores` rows of `Calibration.pooled`.
     """
-    from bayes_cpt.inference.sampling import ATTEMPTS, FIRST_LOOK
+    from bayes_cpt.inference.sampling import ATTEMPTS
     from bayes_cpt.model.priors import Fixed
     from bayes_cpt.model.setup import elements
 
     frame, study = posterior.frame, posterior.study
     reached = reached or convergence(posterior, posterior.summary(coefficients=False))
-    efforts = (FIRST_LOOK, *ATTEMPTS)
     continual, runs = frame.spec.law.continual, frame.spec.law.fitted_runs(study)
     facts = {
         "continual": len(study.continual_runs) if continual else 0,
@@ -45,7 +44,7 @@ def methods(
         "most_skipped": MOST_SKIPPED,
         "parameters": sum(not isinstance(element.prior, Fixed) for element in elements(frame)),
         "reached": reached,
-        "tuning": efforts[min(reached["attempts"], len(efforts)) - 1].tune,
+        "tuning": ATTEMPTS[min(reached["attempts"], len(ATTEMPTS)) - 1].tune,
         "mass": f"{100 * interval:g}",
         "draws": draws,
         "scores": scores,

@@ -74,10 +74,6 @@ FIRST_SHARE = 0.005
 MOST_DRAWN = 200
 # Posterior draws that a truth is ranked among: as many as a short fit has that are about independent.
 RANKED = 100
-# Tuning, draws per chain at most and accept rate of a refit, and of further attempts where the first
-# falls short: what a prior draws is harder to fit than what is measured. Where a posterior has two humps
-# only more draws help.
-ATTEMPTS = ((300, 1000, 0.9), (500, 3000, 0.97), (1500, 4000, 0.99))
 # With more refits than this share that fail their diagnostics, the calibration says nothing.
 MOST_UNTRUSTED = 0.05
 TABLES = ("ranks",)
@@ -264,7 +260,7 @@ class ModelReplicates:
         """Return the row of a seed (see `ranked`)."""
         from bayes_cpt.inference.density import Density
         from bayes_cpt.inference.metric import SamplingError
-        from bayes_cpt.inference.sampling import SamplerSettings, sample
+        from bayes_cpt.inference.sampling import sample
 
         for_prior, for_data, for_fit, for_end = np.random.SeedSequence(seed).generate_state(4)
         blank = build_setup(self.spec, self.design)
@@ -275,9 +271,8 @@ class ModelReplicates:
         if refused >= MOST_DRAWN:
             problem = f"none of {MOST_DRAWN} simulated studies had finite losses above 0"
             return ranked(known, {}, (problem,), 0, refused)
-        attempts = tuple(SamplerSettings(*settings) for settings in ATTEMPTS)
         try:
-            refit = sample(Density(setup), int(for_fit), attempts=attempts, cores=self.cores)
+            refit = sample(Density(setup), int(for_fit), cores=self.cores)
         except SamplingError as error:
             return ranked(known, {}, (str(error),), 0, refused)
         parameters = _thinned(refit.values, RANKED)

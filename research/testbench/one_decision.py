@@ -21,7 +21,7 @@ from bayes_cpt.forecast.third_sets import ThirdSet
 from bayes_cpt.inference.density import Density
 from bayes_cpt.inference.diagnostics import Diagnostics
 from bayes_cpt.inference.posterior import Posterior
-from bayes_cpt.inference.sampling import SamplerSettings, sample
+from bayes_cpt.inference.sampling import sample
 from bayes_cpt.inference.trees import build_posterior
 from bayes_cpt.model.discrepancy import SharedMisfit
 from bayes_cpt.model.setup import BoundModel, build_setup
@@ -55,8 +55,6 @@ CONSTRAINTS = tuple(
     for highest in (0.1, 0.25)
 )
 SHARES = {"general": np.array([1.0, 0.0]), "mixed": np.array([0.8, 0.2])}
-# To the package's contract, in as few attempts as such studies need.
-ATTEMPTS = (SamplerSettings(500, 3000, 0.97), SamplerSettings(1500, 4000, 0.995))
 INTERVAL = (0.05, 0.95)
 SHIFTS = ("moderate", "strong")
 # Where the schedule is free: all that `decide` searches unless told otherwise, from the base of the others.
@@ -190,7 +188,7 @@ class Forecast:
 def fitted(study: Study, spec: ModelSpec, seed: int) -> tuple[Posterior, Diagnostics]:
     """Return a posterior that meets the contract, or what the last attempt made."""
     setup = build_setup(spec, study)
-    found = sample(Density(setup), seed, attempts=ATTEMPTS, cores=1)
+    found = sample(Density(setup), seed, cores=1)
     return build_posterior(setup, study, found, seed), found.diagnostics
 
 

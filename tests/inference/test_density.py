@@ -71,6 +71,12 @@ def from_an_unknown_base() -> Setup:
     return build_setup(read_spec("cpt-replay"), open_study())
 
 
+def of_two_replay_ratios() -> Setup:
+    study = read_study(bundled_study())
+    runs = [run.name for run in study.runs if run.phase == "pt" or run.replay in (0.25, 0.5)]
+    return build_setup(read_spec("cpt-replay"), study.subset(runs))
+
+
 def with_correlated_priors() -> Setup:
     return build_setup(correlated_spec(), read_study(bundled_study()))
 
@@ -91,11 +97,15 @@ OF_THE_SAME_TERMS = (
     "name",
     [
         pytest.param(own, marks=pytest.mark.slow if own in OF_THE_SAME_TERMS else ())
-        for own in (*shipped_models(), "unknown base", "correlated")
+        for own in (*shipped_models(), "two replay ratios", "unknown base", "correlated")
     ],
 )
 def test_density_and_gradient_are_those_of_the_pymc_model(name: str) -> None:
-    made = {"unknown base": from_an_unknown_base, "correlated": with_correlated_priors}
+    made = {
+        "two replay ratios": of_two_replay_ratios,
+        "unknown base": from_an_unknown_base,
+        "correlated": with_correlated_priors,
+    }
     setup = made[name]() if name in made else bundled(name)
     density, model = Density(setup), model_of(setup)
     first, second = places(density, 2)
@@ -146,7 +156,7 @@ def jacobian(density: Density, position: Floats) -> Floats:
 
 @pytest.mark.parametrize("bent", [False, True])
 def test_gradient_is_that_of_finite_differences_in_any_metric(bent: bool) -> None:
-    density = Density(bundled())
+    density = Density(of_two_replay_ratios())
     size = density.start.size
     generator = np.random.default_rng(3)
     factor = np.eye(size) + 0.05 * generator.standard_normal((size, size))

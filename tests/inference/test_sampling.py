@@ -17,8 +17,8 @@ from bayes_cpt.arrays import Floats
 from bayes_cpt.errors import StudyWarning
 from bayes_cpt.inference import diagnostics, sampling
 from bayes_cpt.inference.density import Density
-from bayes_cpt.inference.metric import Metric, SamplingError, bending, bent_metric, laplace
-from bayes_cpt.inference.sampling import FIRST_LOOK, Sample, SamplerSettings, sample
+from bayes_cpt.inference.metric import Metric, SamplingError, bent_metric, laplace
+from bayes_cpt.inference.sampling import FIRST_DRAWS, Sample, SamplerSettings, sample
 from bayes_cpt.model.setup import build_setup
 
 MEAN = np.array([1.0, -2.0, 30.0])
@@ -48,7 +48,7 @@ def test_sampled_right_and_cheaply(density: Density, found: Sample) -> None:
     assert found.diagnostics.trustworthy
     assert found.attempts == 1
     assert found.statistics["n_steps"].mean() < 20
-    assert found.values["shift_share"].shape == (4, FIRST_LOOK.draws, 2)
+    assert found.values["shift_share"].shape == (4, FIRST_DRAWS, 2)
     # With so many losses a posterior is nearly normal about its mode.
     for name, mode in laplace_mean(density).items():
         if name in FREE:
@@ -85,28 +85,21 @@ def test_draws_and_progress_are_as_asked_for_and_another_seed_draws_others(
     assert all(0.0 <= share <= 1.0 for _, share in stages)
 
 
-@pytest.fixture
-def too_short_a_look(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sampling, "FIRST_LOOK", SamplerSettings(50, 20, 0.8))
-
-
-@pytest.mark.usefixtures("too_short_a_look")
 def test_too_little_effort_is_retried_and_then_reported(density: Density) -> None:
-    attempts = (SamplerSettings(50, 20, 0.8), SamplerSettings(50, 40, 0.8))
+    attempts = (*2 * (SamplerSettings(50, 20, 0.8),), SamplerSettings(50, 40, 0.8))
     given = sample(density, seed=5, attempts=attempts)
     assert given.attempts == 3
     assert given.values["reference_loss"].shape == (4, 40, 2)
     assert any("ESS of" in problem for problem in given.diagnostics.problems)
 
 
-@pytest.mark.usefixtures("too_short_a_look")
-def test_an_attempt_mends_what_the_first_look_lacks(density: Density) -> None:
-    given = sample(density, seed=5, attempts=(SamplerSettings(100, 1000, 0.97),))
+def test_a_further_attempt_mends_what_the_first_lacks(density: Density) -> None:
+    attempts = (SamplerSettings(50, 20, 0.8), SamplerSettings(100, 1000, 0.97))
+    given = sample(density, seed=5, attempts=attempts)
     assert given.attempts == 2
     assert given.diagnostics.trustworthy
 
 
-@pytest.mark.usefixtures("too_short_a_look")
 def test_an_attempt_that_cannot_get_there_is_given_up(
     density: Density, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -170,12 +163,6 @@ def ridge(x: Floats) -> tuple[float, Floats]:
     apart = (x[1] - BEND * x[0] ** 2) / WIDTH
     gradient = np.array([-x[0] + 2.0 * BEND * x[0] * apart / WIDTH, -apart / WIDTH])
     return float(-0.5 * (x[0] ** 2 + apart**2)), gradient
-
-
-def test_bending_is_what_a_parabola_moves_its_ridge_by() -> None:
-    """BEND·x² is BEND·sqrt(3) on the average square of a standard normal, about its mean BEND·sqrt(2)."""
-    toy = Toy(ridge, np.array([0.1, 0.1]))
-    assert bending(toy, laplace(toy, seed=0)) == pytest.approx(2**0.5 * BEND / WIDTH, rel=0.01)
 
 
 def test_draws_of_a_bent_ridge_are_standard_normals_in_their_metric() -> None:
