@@ -142,13 +142,7 @@ def _position(white, metric, bends, priors):  # type: ignore[no-untyped-def]
 
 @numba.njit(**COMPILED)
 def contrast(delta, prior):  # type: ignore[no-untyped-def]
-    """Return ``c`` of the module's notes between the shares of a row of priors, and its slope by delta.
-
-    Parameters
-    ----------
-    delta : float
-    prior : ndarray
-    """
+    """Return ``c`` of the module's notes between the shares of a row of priors, and its slope by delta."""
     least, most = math.log1p(BEND * prior[LEAST]), math.log1p(BEND * prior[MOST])
     if abs(delta) < 1e-6:
         ratio, slope = most / least, 0.5 * (least - most)

@@ -154,23 +154,13 @@ class Density:
         return start
 
     def in_metric(self, metric: Metric) -> "InMetric":
-        """Return the function of white coordinates: log density and gradient.
-
-        Parameters
-        ----------
-        metric : Metric
-            White coordinates; the function takes some, shape (numbers,).
-        """
+        """Return the function of white coordinates, shape (numbers,): log density and gradient."""
         return InMetric(self, metric)
 
     def values(self, positions: Floats) -> dict[str, Floats]:
         """Return every parameter at positions of shape (..., numbers), also the fixed ones.
 
         Each has the shape (..., members) of its coordinate, or (...) where it is shared.
-
-        Parameters
-        ----------
-        positions : ndarray, shape (..., numbers)
         """
         flat = np.ascontiguousarray(positions.reshape(-1, self.size))
         unmoved = Metric(np.zeros(self.size), np.eye(self.size))

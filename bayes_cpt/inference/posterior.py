@@ -261,7 +261,13 @@ class Posterior:
         return {name: np.reshape(v, (PRIOR_DRAWS, -1)) for name, v in quantities.items()}
 
     def prior_draws(self, quantity: str, domain: str) -> Floats:
-        """Return prior draws of a quantity of `summary`, shape (draws,); see `draws`."""
+        """Return prior draws of a quantity of `summary`, shape (draws,).
+
+        Parameters
+        ----------
+        quantity, domain : str
+            Of the table's columns of these names.
+        """
         self.check_one_law(f"the prior of {quantity}")
         return self._prior_quantities[quantity][:, self.members(quantity).index(domain)]
 

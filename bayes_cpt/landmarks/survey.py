@@ -100,13 +100,25 @@ class Survey:
         return tables | {"peak_learning_rate": self.peaks.table(interval)}
 
     def verdict(self, interval: float = 0.9) -> list[str]:
-        """Return what to do, how sure that is and what would change it, a short line each."""
+        """Return what to do, how sure that is and what would change it, a short line each.
+
+        Parameters
+        ----------
+        interval : float
+            Mass of the intervals.
+        """
         from bayes_cpt.report.landmarks import survey_words
 
         return survey_words(self, interval).verdict
 
     def sentences(self, interval: float = 0.9) -> list[str]:
-        """Return what to do and why, one paragraph per question."""
+        """Return what to do and why, one paragraph per question.
+
+        Parameters
+        ----------
+        interval : float
+            Mass of the intervals.
+        """
         from bayes_cpt.report.landmarks import survey_words
 
         return survey_words(self, interval).sentences
