@@ -60,8 +60,6 @@ from bayes_cpt.validate.tasks import (
 )
 from testbench.report import markdown_table, options_of
 
-type Row = dict[str, Any]
-
 POINTS = 12
 # Stands for every loss until a simulation fills it in, nats/token.
 PLACEHOLDER = 3.0
@@ -213,7 +211,7 @@ def ranked(
     problems: Sequence[str] = (),
     attempts: int = 1,
     refused: int = 0,
-) -> Row:
+) -> dict[str, Any]:
     """Return the row of a simulated study that was fitted again, in the table of `simulated_ranks`.
 
     Parameters
@@ -256,7 +254,7 @@ class ModelReplicates:
     held_out: tuple[str, ...] = ()
     cores: int | None = None
 
-    def __call__(self, seed: int) -> Row:
+    def __call__(self, seed: int) -> dict[str, Any]:
         """Return the row of a seed (see `ranked`)."""
         from bayes_cpt.inference.density import Density
         from bayes_cpt.inference.metric import SamplingError
@@ -342,7 +340,7 @@ def _thinned(values: Mapping[str, Floats], wanted: int) -> dict[str, Floats]:
 
 
 def simulated_ranks(
-    replicate: Callable[[int], Row],
+    replicate: Callable[[int], dict[str, Any]],
     simulations: int,
     seed: int = 0,
     *,
@@ -365,7 +363,7 @@ def simulated_ranks(
     return kept.in_order("ranks", list(tasks))
 
 
-def _table(replicate: Callable[[int], Row], seed: int) -> dict[str, pd.DataFrame]:
+def _table(replicate: Callable[[int], dict[str, Any]], seed: int) -> dict[str, pd.DataFrame]:
     return {TABLES[0]: pd.DataFrame([replicate(seed)])}
 
 
