@@ -1,4 +1,4 @@
-"""Writing files: whole or not at all."""
+"""Writing files, whole or not at all, and keeping none that are out of date."""
 
 import os
 import tempfile
@@ -48,6 +48,19 @@ def beside(folder: Path) -> Iterator[Path]:
         partial = Path(temporary) / folder.name
         partial.mkdir()
         yield partial
+
+
+def drop_stale_code(package: Path) -> None:
+    """Delete what Numba keeps of compiled code that is older than the files of laws, model or inference.
+
+    Of a function it looks at its own file alone, and would call old code of the others.
+    """
+    rooms = [package / name for name in ("laws", "model", "inference")]
+    newest = max(path.stat().st_mtime for room in rooms for path in room.glob("*.py"))
+    for kept in (path for room in rooms for path in room.glob("__pycache__/*.nbi")):
+        with suppress(OSError):
+            if kept.stat().st_mtime < newest:
+                kept.unlink()
 
 
 def _remove_stale(target: Path, prefix: str) -> None:

@@ -16,7 +16,7 @@ import pytest
 from children import CHILDREN, started, told
 from synthetic import lab, prior_as_posterior
 
-from bayes_cpt.files import PARTIAL, STALE_SECONDS
+from bayes_cpt.files import PARTIAL, STALE_SECONDS, drop_stale_code
 from bayes_cpt.inference.fit_files import FitFileError
 from bayes_cpt.inference.posterior import load
 
@@ -56,6 +56,21 @@ def test_a_killed_save_leaves_the_old_file_or_a_whole_new_one(
             "fit.nc"
         }
     assert found <= {FIRST, SECOND}
+
+
+def test_compiled_code_older_than_any_file_that_it_may_call_goes(tmp_path: Path) -> None:
+    for name, age in (("laws/a.py", 2.0), ("model/b.py", 1.0)):
+        (path := tmp_path / name).parent.mkdir()
+        path.touch()
+        os.utime(path, (time.time() - age, time.time() - age))
+    kept, stale = (tmp_path / f"laws/__pycache__/a.{name}.nbi" for name in ("kept", "stale"))
+    kept.parent.mkdir()
+    kept.touch()
+    stale.touch()
+    os.utime(stale, (time.time() - 1.5, time.time() - 1.5))
+    drop_stale_code(tmp_path)
+    assert kept.exists()
+    assert not stale.exists()
 
 
 def test_what_a_killed_program_left_is_no_result_and_goes_away(
