@@ -1,9 +1,10 @@
 """A toy model whose posterior is known: SBC must pass on it, and fail where it is made wrong."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from testbench.calibration import RANKED, Row, ranked
+from testbench.calibration import RANKED, ranked
 
 MEASURED, NOISE = 5, 2.0
 
@@ -29,7 +30,7 @@ class NormalMean:
     problems: tuple[str, ...] = ()
     fails: int = 0
 
-    def __call__(self, seed: int) -> Row:
+    def __call__(self, seed: int) -> dict[str, Any]:
         generator = np.random.default_rng(seed)
         mean, later = generator.standard_normal(), generator.standard_normal()
         data = mean + NOISE * generator.standard_normal(MEASURED)

@@ -1,5 +1,6 @@
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -14,7 +15,6 @@ from testbench.calibration import (
     POINTS,
     RANKED,
     ModelReplicates,
-    Row,
     design_study,
     ecdf,
     ecdf_bands,
@@ -294,7 +294,7 @@ def toy(monkeypatch: pytest.MonkeyPatch) -> list[ModelReplicates]:
     """Calibrate a toy in place of the model; what was asked for is returned."""
     asked: list[ModelReplicates] = []
 
-    def replicate(own: ModelReplicates, seed: int) -> Row:
+    def replicate(own: ModelReplicates, seed: int) -> dict[str, Any]:
         asked.append(own)
         return NormalMean(widen=0.5 if own.spec.name == "pretrain" else 1.0)(seed)
 
