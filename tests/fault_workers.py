@@ -54,6 +54,8 @@ def run_with_little_room(arguments: list[str], room: int, tell: Connection) -> N
     from bayes_cpt.cli import run
 
     out, err = StringIO(), StringIO()
+    # Of a module's bytecode Python would keep what fits.
+    sys.dont_write_bytecode = True
     resource.setrlimit(resource.RLIMIT_FSIZE, (room, room))
     with redirect_stdout(out), redirect_stderr(err):
         code = run(arguments)
