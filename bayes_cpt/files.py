@@ -56,7 +56,8 @@ def drop_stale_code(package: Path) -> None:
     Of a function it looks at its own file alone, and would call old code of the others.
     """
     rooms = [package / name for name in ("laws", "model", "inference")]
-    newest = max(path.stat().st_mtime for room in rooms for path in room.glob("*.py"))
+    files = (path for room in rooms for path in room.glob("*.py"))
+    newest = max((path.stat().st_mtime for path in files), default=0.0)
     for kept in (path for room in rooms for path in room.glob("__pycache__/*.nbi")):
         with suppress(OSError):
             if kept.stat().st_mtime < newest:
