@@ -89,16 +89,17 @@ class Density:
     @cached_property
     def _contrasts(self) -> Floats:
         """Columns DELTA to TIMES of each number, shape (numbers, 5), where runs have two replay ratios."""
+        rows = np.tile([-1.0, -1.0, 0.0, 0.0, 0.0], (self.size, 1))
         shares = np.unique(self.setup.curves.points.target_share)
-        rows, shares = np.tile([-1.0, -1.0, 0.0, 0.0, 0.0], (self.size, 1)), shares[shares > 0.0]
+        shares = shares[shares > 0.0]
+        if len(shares) != 2:
+            return rows
         for row, own in zip(rows, (self.elements[k] for k in self.places), strict=True):
             delta = self._of("saturation_exponent", own.domain)
             k = self._of("replay_dilution", own.domain)
-            if len(shares) != 2 or min(delta, k) < 0:
-                continue
-            if own.name == "replay_dilution":
+            if own.name == "replay_dilution" and delta >= 0:
                 row[:] = delta, -1, *shares, -1.0
-            elif own.name == "shift_share":
+            elif own.name == "shift_share" and min(delta, k) >= 0:
                 row[:] = delta, k, shares.mean(), 1.0, 1.0 - shares.mean()
         return rows
 

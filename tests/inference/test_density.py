@@ -154,6 +154,23 @@ def jacobian(density: Density, position: Floats) -> Floats:
     return np.asarray((ahead - behind) / 2e-5)
 
 
+def test_along_delta_runs_at_two_replay_ratios_shift_alike() -> None:
+    """Against the saturating factor of docs/law.md, c = 16, at the shares 0.5 and 0.75 and between them."""
+    density = Density(of_two_replay_ratios())
+    names = [density.elements[k].name for k in density.places]
+    along = np.eye(density.size)[names.index("saturation_exponent")]
+    values = density.values(density.start + np.outer([-1.5, -0.6, 0.0, 0.7], along))
+    delta, k = values["saturation_exponent"][:, 0], values["replay_dilution"][:, 1]
+
+    def log_factor(share: float) -> Floats:
+        own = (1.0 - (1.0 + 16.0 * share) ** -delta) / (1.0 - 17.0**-delta)
+        return np.asarray(np.log(own) - k * (1.0 - share))
+
+    differ = log_factor(0.75) - log_factor(0.5)
+    size = logit(values["shift_share"][:, 1]) + log_factor(0.625)
+    np.testing.assert_allclose([differ, size], [[differ[0]] * 4, [size[0]] * 4], rtol=1e-10)
+
+
 @pytest.mark.parametrize("bent", [False, True])
 def test_gradient_is_that_of_finite_differences_in_any_metric(bent: bool) -> None:
     density = Density(of_two_replay_ratios())
