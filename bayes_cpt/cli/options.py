@@ -20,6 +20,8 @@ UNTOLD = (None, False, inspect.Parameter.empty)
 SHORT = {"output": "-o", "verbose": "-v"}
 # Of a verb's docstring: the section, and the name, metavariable and text of each parameter.
 SECTION = "\n\nParameters\n----------\n"
+DESCRIBED = re.compile(r"^(\w+)(?: : (.+))?\n((?:    .+\n?)+)", re.MULTILINE)
+# Of a verb whose docstring names none.
 EXIT_CODES = """
 
 \\b
@@ -27,7 +29,6 @@ Exit codes:
 0  done
 1  done, but the fit falls short of its diagnostics
 2  bad input: nothing is written"""
-DESCRIBED = re.compile(r"^(\w+)(?: : (.+))?\n((?:    .+\n?)+)", re.MULTILINE)
 
 
 def _mass(value: float) -> float:
