@@ -27,7 +27,7 @@ jax.config.update("jax_enable_x64", True)
 
 ROLES = ("general", "target")
 ONLY = {"replay_onset": (0,), "replay_quarter": (0,), "saturation_exponent": (1,)}
-SHARED = ("memory", "slow_memory", "forward_power", "level_power", "peak_power")
+SHARED = ("memory", "slow_memory", "forward_power", "level_power", "peak_power", "peak_memory")
 # c of the saturating replay factor.
 BEND = 16.0
 ONSET = 0.002
@@ -110,7 +110,8 @@ class CurveData:
     share: float
     base_loss: float
     unit_misfit: Floats
-    log_peak: Floats
+    peak: Floats
+    toward_peak: Course
 
 
 def first_step(study: Study, run: Run, settings: dict[str, Any]) -> float:
@@ -166,7 +167,8 @@ def curve_data(study: Study, run: Run, domain: int, settings: dict[str, Any]) ->
         share=1.0 - float(run.replay or 0.0) if continual else 0.0,
         base_loss=float(base_loss),
         unit_misfit=misfit_covariance(points, ONSET * settings["steps"], settings[walk], knots),
-        log_peak=np.log(_peaks(schedule, end) / settings["rate"]),
+        peak=_peaks(schedule, end),
+        toward_peak=Course.of(pretraining, end),
     )
 
 
@@ -273,7 +275,13 @@ def law_curve(curve: CurveData, p: dict[str, Any], settings: dict[str, Any]) -> 
             (course.area(power) / reference_area) ** -alpha - 1.0
         )
 
-    scale = jnp.exp(-(p["peak_power"][0] if "peak_power" in p else 0.0) * curve.log_peak)
+    peak = curve.peak
+    if "peak_memory" in p:
+        # What is left of the peak since the first step, and what came in its place.
+        steps, clock = p["peak_memory"][0] / rate, settings["memory_clock"]
+        peak = curve.toward_peak.level(steps, peak, clock, rate)
+    log_peak = jnp.log(peak / rate)
+    scale = jnp.exp(-(p["peak_power"][0] if "peak_power" in p else 0.0) * log_peak)
 
     def gained(start: Any, level: Any) -> Any:
         return p["annealing_gain"][d] * ((start / rate) ** zeta - (level * scale / rate) ** zeta)
@@ -283,7 +291,7 @@ def law_curve(curve: CurveData, p: dict[str, Any], settings: dict[str, Any]) -> 
 
     levels_pt = _level(curve.pt, curve.first_level, p, settings)
     level_pt = _mixed(levels_pt, p, d)
-    loss = powered(curve.whole) - gained(curve.start_pt, level_pt) + left_by_peak(curve.log_peak)
+    loss = powered(curve.whole) - gained(curve.start_pt, level_pt) + left_by_peak(log_peak)
     if not curve.continual:
         return loss
     x, t = curve.share, curve.steps
@@ -301,7 +309,7 @@ def law_curve(curve: CurveData, p: dict[str, Any], settings: dict[str, Any]) -> 
     shift = factor * size * (1.0 - (1.0 + pace * area) ** -beta)
     loss = loss + (shift if d == 0 else -shift)
     at_base = powered(curve.before)[0] - gained(curve.start_pt, level_pt[0])[0]
-    at_base = at_base + left_by_peak(curve.log_peak)[0]
+    at_base = at_base + left_by_peak(log_peak)[0]
     kept = p["offset_kept"][d]
     left = kept + (1.0 - kept) * jnp.exp(-t / (p["offset_time"][d] * settings["steps"]))
     return loss + (curve.base_loss - at_base) * left

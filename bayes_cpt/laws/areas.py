@@ -104,10 +104,14 @@ class AreaForm:
             As for `bayes_cpt.laws.series.momentum_parts`, with those of validation sets gathered per point.
         """
         parts = [
-            weight * xp.maximum(self.momenta.basis(momentum, xp) @ table.T, SMALLEST)
+            weight * self.level(table, momentum, xp)
             for momentum, weight in momentum_parts(coefficients)
         ]
         return parts[0] if len(parts) == 1 else parts[0] + parts[1]
+
+    def level(self, table: Any, momentum: Any, xp: Any = np) -> Any:
+        """Return the level of one momentum, shape (...), at points, (..., points)."""
+        return xp.maximum(self.momenta.basis(momentum, xp) @ table.T, SMALLEST)
 
     def levels_in_draws(self, table: Floats, basis: Floats) -> Floats:
         """Return levels at points in draws, shape (points, draws), in the order of memory of the basis.
@@ -209,6 +213,23 @@ def forward_areas(rates: Floats, powers: Floats, points: Ints) -> Floats:
     table = np.empty((steps.size, powers.size))
     fill_forward_areas(np.ascontiguousarray(rates), np.ascontiguousarray(powers), steps, table)
     return np.asarray(table[place])
+
+
+def remembered_peak(points: Any, momentum: Any, level: Any, xp: Any = np) -> Any:
+    """Return p, the log of what PT remembers of its peak learning rate, over the reference rate.
+
+    The peak is forgotten as a level is, which it is the start of.
+
+    Parameters
+    ----------
+    points : Points
+        With the log of the peak, and steps so far by the memory's clock.
+    momentum : array
+        lambda_p, kept of the peak per step of the clock.
+    level : array
+        The level of that momentum, as a share of the reference rate.
+    """
+    return xp.log(xp.exp(points.log_peak_pt + points.paced_pt * xp.log(momentum)) + level)
 
 
 def run_levels(
