@@ -275,16 +275,21 @@ def law_curve(curve: CurveData, p: dict[str, Any], settings: dict[str, Any]) -> 
             (course.area(power) / reference_area) ** -alpha - 1.0
         )
 
-    peak = curve.peak
+    before = peak = curve.peak
     if "peak_memory" in p:
         # What is left of the peak since the first step, and what came in its place.
         steps, clock = p["peak_memory"][0] / rate, settings["memory_clock"]
-        peak = curve.toward_peak.level(steps, peak, clock, rate)
-    log_peak = jnp.log(peak / rate)
-    scale = jnp.exp(-(p["peak_power"][0] if "peak_power" in p else 0.0) * log_peak)
+        before = peak = curve.toward_peak.level(steps, peak, clock, rate)
+        if curve.continual:
+            peak = curve.cpt.level(steps, before[0], clock, rate)
+    log_before, log_peak = jnp.log(before / rate), jnp.log(peak / rate)
 
-    def gained(start: Any, level: Any) -> Any:
-        return p["annealing_gain"][d] * ((start / rate) ** zeta - (level * scale / rate) ** zeta)
+    def scaled(at: Any) -> Any:
+        return jnp.exp(-(p["peak_power"][0] if "peak_power" in p else 0.0) * at)
+
+    def gained(start: Any, level: Any, at: Any = log_peak) -> Any:
+        level = level * scaled(at) / rate
+        return p["annealing_gain"][d] * ((start / rate) ** zeta - level**zeta)
 
     def left_by_peak(at: Any) -> Any:
         return p["peak_slope"][d] * at + p["peak_curvature"][d] * at**2 if peaks else 0.0 * at
@@ -300,7 +305,7 @@ def law_curve(curve: CurveData, p: dict[str, Any], settings: dict[str, Any]) -> 
     first = tuple(own[0] for own in levels_pt) if curve.carried else curve.last_rate
     start = level_pt[0] if curve.carried else curve.last_rate
     level = _mixed(_level(curve.cpt, first, p, settings), p, d)
-    loss = loss - ratio * gained(start * scale, level)
+    loss = loss - ratio * gained(start * scaled(log_peak), level)
     factor, beta = _factor(d, x, p), p["shift_exponent"][d]
     size = _shift_size(p, d) / (1.0 - (1.0 + p["shift_rate"][d]) ** -beta)
     pace = p["shift_rate"][d] / settings["forward_cpt"] * (x / factor) ** p["replay_rate"][d]
@@ -308,8 +313,8 @@ def law_curve(curve: CurveData, p: dict[str, Any], settings: dict[str, Any]) -> 
     area = rate ** (1.0 - of_shift) * curve.cpt.area(of_shift)
     shift = factor * size * (1.0 - (1.0 + pace * area) ** -beta)
     loss = loss + (shift if d == 0 else -shift)
-    at_base = powered(curve.before)[0] - gained(curve.start_pt, level_pt[0])[0]
-    at_base = at_base + left_by_peak(log_peak)[0]
+    at_base = powered(curve.before)[0] - gained(curve.start_pt, level_pt[0], log_before)[0]
+    at_base = at_base + left_by_peak(log_before)[0]
     kept = p["offset_kept"][d]
     left = kept + (1.0 - kept) * jnp.exp(-t / (p["offset_time"][d] * settings["steps"]))
     return loss + (curve.base_loss - at_base) * left

@@ -301,6 +301,7 @@ class _Tile:
 
     def __init__(self, points: Points, rows: slice | Ints, draws: Draws) -> None:
         self._points, self._rows, self._draws = points, rows, draws
+        self.form = draws.form
         self.domain_index = int(points.domain_index[rows][0])
         self.curve_index = _shared(points.curve_index[rows])
 
@@ -315,18 +316,18 @@ class _Tile:
 
     def learning_rate_levels(self, coefficients: Any, xp: Any) -> tuple[Floats, Floats]:
         """Return the levels of PT and CPT in each draw, shape (rows or 1, draws)."""
-        form, basis = self._draws.form, self._own(self._draws.level_basis)
+        return self._levels(self._own(self._draws.level_basis))
+
+    def _levels(self, basis: Floats) -> tuple[Floats, Floats]:
         before, after = (self._series(name) for name in ("level_pt", "level_cpt"))
-        return form.levels_in_draws(before, basis), form.levels_in_draws(after, basis)
+        return self.form.levels_in_draws(before, basis), self.form.levels_in_draws(after, basis)
 
     def log_peak(self, coefficients: Any, xp: Any) -> Floats:
         """Return the log of the peak that PT remembers over the reference rate, (rows or 1, draws or 1)."""
         if "lambda_peak" not in coefficients:
             return np.asarray(self.log_peak_pt)
-        form = self._draws.form
-        level = form.levels_in_draws(self._series("level_pt"), self._draws.peak_basis)
-        share = level / self._draws.dtype(form.reference_rate)
-        return np.asarray(remembered_peak(self, coefficients["lambda_peak"], share))
+        levels = self._levels(self._draws.peak_basis)
+        return np.asarray(remembered_peak(self, coefficients["lambda_peak"], levels))
 
     def shift_area(self, coefficients: Any, xp: Any) -> Floats:
         """Return the forward area of the shift in each draw, shape (rows or 1, draws or 1)."""

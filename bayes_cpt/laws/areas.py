@@ -215,21 +215,26 @@ def forward_areas(rates: Floats, powers: Floats, points: Ints) -> Floats:
     return np.asarray(table[place])
 
 
-def remembered_peak(points: Any, momentum: Any, level: Any, xp: Any = np) -> Any:
-    """Return p, the log of what PT remembers of its peak learning rate, over the reference rate.
+def remembered_peak(points: Any, momentum: Any, levels: tuple[Any, Any], xp: Any = np) -> Any:
+    """Return p, the log of the peak learning rate that the model remembers, over the reference rate.
 
-    The peak is forgotten as a level is, which it is the start of.
+    A peak is forgotten as a level is: what is left of it since PT began, and the rates that came since.
 
     Parameters
     ----------
     points : Points
-        With the log of the peak, and steps so far by the memory's clock.
+        With the log of PT's peak, and the steps of PT and of CPT so far by the memory's clock.
     momentum : array
         lambda_p, kept of the peak per step of the clock.
-    level : array
-        The level of that momentum, as a share of the reference rate.
+    levels : tuple of array
+        The levels of PT and of CPT with that momentum, raw.
     """
-    return xp.log(xp.exp(points.log_peak_pt + points.paced_pt * xp.log(momentum)) + level)
+    rate, log = points.form.reference_rate, xp.log(momentum)
+    of_pt, of_cpt = levels
+    # Where the level is not carried across the transfer, its table starts at the base's last rate.
+    untold = (1.0 - points.carried) * (of_pt - points.start_cpt) / rate
+    left = xp.exp(points.log_peak_pt + points.paced_pt * log) + untold
+    return xp.log(left * xp.exp(points.paced_steps * log) + of_cpt / rate)
 
 
 def run_levels(

@@ -112,8 +112,8 @@ class Points:
         if "lambda_peak" not in coefficients:
             return self.log_peak_pt
         momentum = coefficients["lambda_peak"]
-        level = self.form.level(self.level_pt, momentum, xp) / self.form.reference_rate
-        return remembered_peak(self, momentum[..., None], level, xp)
+        levels = tuple(self.form.level(t, momentum, xp) for t in (self.level_pt, self.level_cpt))
+        return remembered_peak(self, momentum[..., None], levels, xp)
 
     def log_forward_area(self, coefficients: Mapping[str, Any], xp: Any) -> Any:
         """Return the log of S1 at coefficients of shape (...), (..., points)."""

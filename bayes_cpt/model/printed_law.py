@@ -8,6 +8,7 @@ law itself.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any, override
 
 import numpy as np
@@ -79,6 +80,7 @@ class _Points:
     """Stands in for `Points`: one point, its attributes symbols."""
 
     domain_index = 0
+    form = SimpleNamespace(reference_rate=REFERENCE_SYMBOLS["learning_rate"])
 
     def __init__(self, spec: ModelSpec, pretraining: bool, paces_apart: bool) -> None:
         series = [name for each in series_of(spec) for name in each.names]
@@ -112,8 +114,8 @@ class _Points:
     def log_peak(self, coefficients: Any, xp: Any) -> Any:
         if "lambda_peak" not in coefficients:
             return self.log_peak_pt  # type: ignore[attr-defined]
-        level = self.peak_level_pt / REFERENCE_SYMBOLS["learning_rate"]  # type: ignore[attr-defined]
-        return remembered_peak(self, coefficients["lambda_peak"], level, xp)
+        levels = (self.peak_level_pt, self.peak_level_cpt)  # type: ignore[attr-defined]
+        return remembered_peak(self, coefficients["lambda_peak"], levels, xp)
 
     def log_forward_area(self, coefficients: Any, xp: Any) -> Any:
         return self.log_forward  # type: ignore[attr-defined]
