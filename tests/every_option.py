@@ -29,9 +29,6 @@ PRIORS = {
     ),
     "level_power": 'distribution = "lognormal", median = 0.72, sigma = 0.22',
     "peak_power": 'distribution = "normal", mean = 0.6, sd = 0.2',
-    "peak_memory": (
-        'distribution = "lognormal", median = 8.0, sigma = 0.4, lower = 1.0, upper = 60.0'
-    ),
     "peak_slope": 'distribution = "normal", mean = 0.03, sd = 0.02',
     "peak_curvature": 'distribution = "normal", mean = 0.02, sd = 0.02',
 }

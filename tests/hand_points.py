@@ -74,7 +74,6 @@ def hand_points(*, mixture: ArrayLike = (1.0, 0.0), **given: ArrayLike) -> Point
         paced_steps=since,
         carried=np.zeros(size),
         log_peak_pt=np.zeros(size),
-        paced_pt=np.zeros(size),
         rewarming=np.zeros(size),
         form=FORM,
     )

@@ -27,7 +27,7 @@ jax.config.update("jax_enable_x64", True)
 
 ROLES = ("general", "target")
 ONLY = {"replay_onset": (0,), "replay_quarter": (0,), "saturation_exponent": (1,)}
-SHARED = ("memory", "slow_memory", "forward_power", "level_power", "peak_power", "peak_memory")
+SHARED = ("memory", "slow_memory", "forward_power", "level_power", "peak_power")
 # c of the saturating replay factor.
 BEND = 16.0
 ONSET = 0.002
@@ -110,8 +110,7 @@ class CurveData:
     share: float
     base_loss: float
     unit_misfit: Floats
-    peak: Floats
-    toward_peak: Course
+    log_peak: Floats
 
 
 def first_step(study: Study, run: Run, settings: dict[str, Any]) -> float:
@@ -167,8 +166,7 @@ def curve_data(study: Study, run: Run, domain: int, settings: dict[str, Any]) ->
         share=1.0 - float(run.replay or 0.0) if continual else 0.0,
         base_loss=float(base_loss),
         unit_misfit=misfit_covariance(points, ONSET * settings["steps"], settings[walk], knots),
-        peak=_peaks(schedule, end),
-        toward_peak=Course.of(pretraining, end),
+        log_peak=np.log(_peaks(schedule, end) / settings["rate"]),
     )
 
 
@@ -275,28 +273,17 @@ def law_curve(curve: CurveData, p: dict[str, Any], settings: dict[str, Any]) -> 
             (course.area(power) / reference_area) ** -alpha - 1.0
         )
 
-    before = peak = curve.peak
-    if "peak_memory" in p:
-        # What is left of the peak since the first step, and what came in its place.
-        steps, clock = p["peak_memory"][0] / rate, settings["memory_clock"]
-        before = peak = curve.toward_peak.level(steps, peak, clock, rate)
-        if curve.continual:
-            peak = curve.cpt.level(steps, before[0], clock, rate)
-    log_before, log_peak = jnp.log(before / rate), jnp.log(peak / rate)
+    scale = jnp.exp(-(p["peak_power"][0] if "peak_power" in p else 0.0) * curve.log_peak)
 
-    def scaled(at: Any) -> Any:
-        return jnp.exp(-(p["peak_power"][0] if "peak_power" in p else 0.0) * at)
-
-    def gained(start: Any, level: Any, at: Any = log_peak) -> Any:
-        level = level * scaled(at) / rate
-        return p["annealing_gain"][d] * ((start / rate) ** zeta - level**zeta)
+    def gained(start: Any, level: Any) -> Any:
+        return p["annealing_gain"][d] * ((start / rate) ** zeta - (level * scale / rate) ** zeta)
 
     def left_by_peak(at: Any) -> Any:
         return p["peak_slope"][d] * at + p["peak_curvature"][d] * at**2 if peaks else 0.0 * at
 
     levels_pt = _level(curve.pt, curve.first_level, p, settings)
     level_pt = _mixed(levels_pt, p, d)
-    loss = powered(curve.whole) - gained(curve.start_pt, level_pt) + left_by_peak(log_peak)
+    loss = powered(curve.whole) - gained(curve.start_pt, level_pt) + left_by_peak(curve.log_peak)
     if not curve.continual:
         return loss
     x, t = curve.share, curve.steps
@@ -305,7 +292,7 @@ def law_curve(curve: CurveData, p: dict[str, Any], settings: dict[str, Any]) -> 
     first = tuple(own[0] for own in levels_pt) if curve.carried else curve.last_rate
     start = level_pt[0] if curve.carried else curve.last_rate
     level = _mixed(_level(curve.cpt, first, p, settings), p, d)
-    loss = loss - ratio * gained(start * scaled(log_peak), level)
+    loss = loss - ratio * gained(start * scale, level)
     factor, beta = _factor(d, x, p), p["shift_exponent"][d]
     size = _shift_size(p, d) / (1.0 - (1.0 + p["shift_rate"][d]) ** -beta)
     pace = p["shift_rate"][d] / settings["forward_cpt"] * (x / factor) ** p["replay_rate"][d]
@@ -313,8 +300,8 @@ def law_curve(curve: CurveData, p: dict[str, Any], settings: dict[str, Any]) -> 
     area = rate ** (1.0 - of_shift) * curve.cpt.area(of_shift)
     shift = factor * size * (1.0 - (1.0 + pace * area) ** -beta)
     loss = loss + (shift if d == 0 else -shift)
-    at_base = powered(curve.before)[0] - gained(curve.start_pt, level_pt[0], log_before)[0]
-    at_base = at_base + left_by_peak(log_before)[0]
+    at_base = powered(curve.before)[0] - gained(curve.start_pt, level_pt[0])[0]
+    at_base = at_base + left_by_peak(curve.log_peak)[0]
     kept = p["offset_kept"][d]
     left = kept + (1.0 - kept) * jnp.exp(-t / (p["offset_time"][d] * settings["steps"]))
     return loss + (curve.base_loss - at_base) * left

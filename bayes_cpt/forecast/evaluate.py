@@ -32,7 +32,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from bayes_cpt.arrays import Floats, Ints
-from bayes_cpt.laws.areas import AreaForm, remembered_peak
+from bayes_cpt.laws.areas import AreaForm
 from bayes_cpt.laws.law import gather
 from bayes_cpt.model.discrepancy import misfit_variance
 from bayes_cpt.model.groups import SIZES
@@ -106,12 +106,6 @@ class Draws:
             whole = np.broadcast_to(basis, (*basis.shape[:-2], count, basis.shape[-1]))
             bases.append(np.ascontiguousarray(whole.swapaxes(-1, -2)))
         return cls(frame, parameters, coefficients, form, *bases)
-
-    @cached_property
-    def peak_basis(self) -> Floats:
-        """The draws' part of the series of the level that forgets the peak, shape (columns, draws)."""
-        basis = self.form.momenta.basis(self.coefficients["lambda_peak"])
-        return np.ascontiguousarray(basis.T, dtype=self.dtype)
 
     @property
     def count(self) -> int:
@@ -301,7 +295,6 @@ class _Tile:
 
     def __init__(self, points: Points, rows: slice | Ints, draws: Draws) -> None:
         self._points, self._rows, self._draws = points, rows, draws
-        self.form = draws.form
         self.domain_index = int(points.domain_index[rows][0])
         self.curve_index = _shared(points.curve_index[rows])
 
@@ -316,18 +309,9 @@ class _Tile:
 
     def learning_rate_levels(self, coefficients: Any, xp: Any) -> tuple[Floats, Floats]:
         """Return the levels of PT and CPT in each draw, shape (rows or 1, draws)."""
-        return self._levels(self._own(self._draws.level_basis))
-
-    def _levels(self, basis: Floats) -> tuple[Floats, Floats]:
+        form, basis = self._draws.form, self._own(self._draws.level_basis)
         before, after = (self._series(name) for name in ("level_pt", "level_cpt"))
-        return self.form.levels_in_draws(before, basis), self.form.levels_in_draws(after, basis)
-
-    def log_peak(self, coefficients: Any, xp: Any) -> Floats:
-        """Return the log of the peak that PT remembers over the reference rate, (rows or 1, draws or 1)."""
-        if "lambda_peak" not in coefficients:
-            return np.asarray(self.log_peak_pt)
-        levels = self._levels(self._draws.peak_basis)
-        return np.asarray(remembered_peak(self, coefficients["lambda_peak"], levels))
+        return form.levels_in_draws(before, basis), form.levels_in_draws(after, basis)
 
     def shift_area(self, coefficients: Any, xp: Any) -> Floats:
         """Return the forward area of the shift in each draw, shape (rows or 1, draws or 1)."""

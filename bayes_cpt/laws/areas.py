@@ -104,14 +104,10 @@ class AreaForm:
             As for `bayes_cpt.laws.series.momentum_parts`, with those of validation sets gathered per point.
         """
         parts = [
-            weight * self.level(table, momentum, xp)
+            weight * xp.maximum(self.momenta.basis(momentum, xp) @ table.T, SMALLEST)
             for momentum, weight in momentum_parts(coefficients)
         ]
         return parts[0] if len(parts) == 1 else parts[0] + parts[1]
-
-    def level(self, table: Any, momentum: Any, xp: Any = np) -> Any:
-        """Return the level of one momentum, shape (...), at points, (..., points)."""
-        return xp.maximum(self.momenta.basis(momentum, xp) @ table.T, SMALLEST)
 
     def levels_in_draws(self, table: Floats, basis: Floats) -> Floats:
         """Return levels at points in draws, shape (points, draws), in the order of memory of the basis.
@@ -213,28 +209,6 @@ def forward_areas(rates: Floats, powers: Floats, points: Ints) -> Floats:
     table = np.empty((steps.size, powers.size))
     fill_forward_areas(np.ascontiguousarray(rates), np.ascontiguousarray(powers), steps, table)
     return np.asarray(table[place])
-
-
-def remembered_peak(points: Any, momentum: Any, levels: tuple[Any, Any], xp: Any = np) -> Any:
-    """Return p, the log of the peak learning rate that the model remembers, over the reference rate.
-
-    A peak is forgotten as a level is: what is left of it since PT began, and the rates that came since.
-
-    Parameters
-    ----------
-    points : Points
-        With the log of PT's peak, and the steps of PT and of CPT so far by the memory's clock.
-    momentum : array
-        lambda_p, kept of the peak per step of the clock.
-    levels : tuple of array
-        The levels of PT and of CPT with that momentum, raw.
-    """
-    rate, log = points.form.reference_rate, xp.log(momentum)
-    of_pt, of_cpt = levels
-    # Where the level is not carried across the transfer, its table starts at the base's last rate.
-    untold = (1.0 - points.carried) * (of_pt - points.start_cpt) / rate
-    left = xp.exp(points.log_peak_pt + points.paced_pt * log) + untold
-    return xp.log(left * xp.exp(points.paced_steps * log) + of_cpt / rate)
 
 
 def run_levels(

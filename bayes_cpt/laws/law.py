@@ -28,7 +28,7 @@ from bayes_cpt.laws.groups import (
 from bayes_cpt.laws.term import Parameter, Reference, Term, Values
 
 # Coefficients without a domain axis.
-SHARED = ("lambda", "lambda_slow", "lambda_peak", "rho", "zeta", "xi")
+SHARED = ("lambda", "lambda_slow", "rho", "zeta", "xi")
 # Coefficients of groups of runs, and the coordinate they run along.
 ALONG = {
     **dict.fromkeys(OF_SIZES, "size_domain"),

@@ -42,10 +42,9 @@ class PhaseAreas:
         Steps of CPT by the memory's clock.
     carried : ndarray, shape (points,)
         1 where the level is carried across the transfer, from where S2_cpt then counts, and in PT; else 0.
-    log_peak_pt, paced_pt : ndarray, shape (points,)
+    log_peak_pt : ndarray, shape (points,)
         Log of the highest learning rate of PT so far, as a share of the reference one; a warm-up counts as
-        if it had ended. 0 where the base's schedule is not known. And steps of PT so far by the memory's
-        clock.
+        if it had ended. 0 where the base's schedule is not known.
     """
 
     steps: Ints
@@ -59,11 +58,10 @@ class PhaseAreas:
     paced_steps: Floats
     carried: Floats
     log_peak_pt: Floats
-    paced_pt: Floats
 
 
 # What of the areas is one number per point, and what is a series.
-NUMBERS = ("start_pt", "start_cpt", "paced_steps", "carried", "log_peak_pt", "paced_pt")
+NUMBERS = ("start_pt", "start_cpt", "paced_steps", "carried", "log_peak_pt")
 SERIES = ("log_forward", "log_shift", "level_pt", "level_cpt")
 
 
@@ -101,7 +99,6 @@ def pretraining_areas(
         paced_steps=nothing,
         carried=nothing + 1.0,
         log_peak_pt=_log_peaks(schedule, form)[points],
-        paced_pt=_at(np.cumsum(form.paces(rates)), points),
     )
 
 
@@ -152,7 +149,6 @@ def continual_areas(
         paced_steps=_at(np.cumsum(paces), points),
         carried=np.full(points.size, float(carried)),
         log_peak_pt=np.full(points.size, start.log_peak),
-        paced_pt=np.full(points.size, start.paced),
     )
 
 
@@ -194,9 +190,8 @@ class TransferState:
         S1_pt at each node of rho.
     levels : ndarray, shape (momentum nodes,)
         The base's level at each node of lambda.
-    log_peak, paced : float
-        Log of the highest learning rate of its PT, as a share of the reference one, and the steps of its PT
-        by the memory's clock.
+    log_peak : float
+        Log of the highest learning rate of its PT, as a share of the reference one.
     """
 
     learning_rate: float
@@ -204,7 +199,6 @@ class TransferState:
     forward: Floats
     levels: Floats
     log_peak: float
-    paced: float
 
     def initial_levels(self, *, carried: bool) -> Floats:
         """Return the level before the first step of CPT at each node, shape (nodes,)."""
@@ -217,14 +211,13 @@ def transfer_state(base: Schedule | None, form: AreaForm) -> TransferState:
     powers = form.powers.interval.at_nodes()
     if base is None:
         nothing = np.zeros(form.momenta.interval.nodes)
-        return TransferState(0.0, SMALLEST, np.zeros(powers.size), nothing, 0.0, 0.0)
+        return TransferState(0.0, SMALLEST, np.zeros(powers.size), nothing, 0.0)
     course = _Pretraining.of(base, form)
     (levels,) = course.levels(form, np.array([course.rates.size]))
     rates = base.learning_rates()
     (forward,) = forward_areas(rates, powers, np.array([rates.size]))
     log_peak = float(_log_peaks(base, form)[-1])
-    paced = float(form.paces(rates).sum())
-    return TransferState(base.final, course.start, forward, levels, log_peak, paced)
+    return TransferState(base.final, course.start, forward, levels, log_peak)
 
 
 def _points(schedule: Schedule, steps: ArrayLike) -> Ints:

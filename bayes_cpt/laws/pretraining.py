@@ -1,6 +1,5 @@
 """The terms of pre-training: the power of the forward area and the annealing gain (Eq. 1)."""
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -125,9 +124,9 @@ class Annealing:
     Notes
     -----
     Where w is above 0, that share of the gain comes at a second, slow pace
-    (`bayes_cpt.laws.series.momentum_parts`). With xi the level counts as ``e·exp(-xi·p)``, p the log of what
-    PT remembers of its peak (`bayes_cpt.laws.areas.remembered_peak`): at 1 it is a share of the peak. That
-    needs S2_pt to count from the warm-up.
+    (`bayes_cpt.laws.series.momentum_parts`). With xi the level counts as ``e·(eta_peak/eta_ref)^-xi``,
+    with the highest learning rate of PT so far: at 1 it is a share of the peak. That needs S2_pt to count
+    from the warm-up.
     """
 
     continual: bool = True
@@ -152,9 +151,6 @@ class Annealing:
                 dims=None,
                 printed=0.0,
             ),
-            "peak_memory": Parameter(
-                "memory of the peak learning rate", "LR·steps", dims=None, printed=math.inf
-            ),
             "slow_memory": Parameter(
                 "memory of the slow annealing, as a share of the reference CPT steps",
                 dims=None,
@@ -174,7 +170,7 @@ class Annealing:
         return parameters
 
     def coefficients(self, parameters: Values, reference: Reference, xp: Any) -> dict[str, Any]:
-        """Return lambda, those of slow pace and peak, zeta, xi, C1, C2, a1, and eta_0 where free."""
+        """Return lambda, its slow companion and share, zeta, xi, C1, C2, a1, and eta_0 where free."""
         per_level = parameters["annealing_gain"] / reference.learning_rate
         if "level_power" in parameters:
             power = _last_axis(parameters["level_power"])
@@ -189,8 +185,6 @@ class Annealing:
             slow_share="slow_share",
             gain_replay="a1",
         )
-        if "peak_memory" in parameters:
-            coefficients["lambda_peak"] = 1.0 - reference.learning_rate / parameters["peak_memory"]
         if "slow_memory" in parameters:
             slow_memory = parameters["slow_memory"] * reference.steps
             coefficients["lambda_slow"] = 1.0 - 1.0 / slow_memory
@@ -223,13 +217,13 @@ class Annealing:
         Parameters
         ----------
         coefficients : mapping
-            lambda, and zeta, xi, lambda_peak, lambda_slow, slow_share and eta_0 where they are free.
+            lambda, and zeta, xi, lambda_slow, slow_share and eta_0 where they are free.
         """
         level_pt, level_cpt = points.learning_rate_levels(coefficients, xp)
         start_cpt = points.start_cpt
         if "xi" in coefficients:
             power = _beside(coefficients["xi"], coefficients["C1"])
-            per_peak = xp.exp(-power * points.log_peak(coefficients, xp))
+            per_peak = xp.exp(-power * points.log_peak_pt)
             level_pt, level_cpt, start_cpt = (
                 level * per_peak for level in (level_pt, level_cpt, start_cpt)
             )
@@ -289,7 +283,7 @@ def _last_axis(shared: Any) -> Any:
 )
 @dataclass(frozen=True)
 class PeakLevel:
-    """``+ G1·p + G2·p^2`` with p the log of what PT remembers of its peak, over the reference learning rate.
+    """``+ G1·p + G2·p^2`` with p the log of PT's highest learning rate so far, over the reference one.
 
     Of runs that differ in peak alone some peak in the middle ends lowest, and the loss about it is a
     parabola in the logarithm of the peak. Forward and annealing area tell how peaks differ along the
@@ -316,5 +310,5 @@ class PeakLevel:
 
     def loss(self, points: Any, coefficients: Values, xp: Any) -> Any:
         """Return what the peak adds to the loss: nothing at the reference learning rate."""
-        peak = points.log_peak(coefficients, xp)
+        peak = points.log_peak_pt
         return coefficients["G1"] * peak + coefficients["G2"] * peak * peak

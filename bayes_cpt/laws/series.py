@@ -109,7 +109,7 @@ def _transform(nodes: int) -> Floats:
 # The least momentum, and room around numbers so that none lies on the edge of its range.
 SHORTEST, ROOM = 0.1, 1e-3
 # Coefficients that are momenta.
-MOMENTA = ("lambda", "lambda_slow", "lambda_peak")
+MOMENTA = ("lambda", "lambda_slow")
 # Where 1 - lambda^k, as a function of log(1 - lambda), begins to grow without bound.
 MOMENTUM_HEIGHT = 0.5 * math.pi
 # Where log S1, as a function of rho, has its nearest zeros of S1: measured on schedules of every shape.

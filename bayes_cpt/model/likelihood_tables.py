@@ -15,7 +15,7 @@ from bayes_cpt.model.spec import ModelSpec
 TABLES = 7
 # What is known of a point whatever memory and forward power are.
 COLUMNS = ("cpt_steps", "rewarming", "learning_rate", "start_pt", "start_cpt", "paced_steps", "carried",
-           "log_peak_pt", "paced_pt")  # fmt: skip
+           "log_peak_pt")  # fmt: skip
 # Rows of the table of points, before those of `COLUMNS`: the row of its areas, steps since the point
 # before, place among the knots of the misfit, the misfit's height there, and the share of the curve's
 # unknown level.
@@ -55,7 +55,6 @@ class Series:
 
 LEVEL = Series("memory", ("level_pt", "level_cpt"))
 SLOW_LEVEL = Series("slow_memory", ("slow_level_pt", "slow_level_cpt"))
-PEAK_LEVEL = Series("peak_memory", ("peak_level_pt", "peak_level_cpt"))
 LOG_FORWARD = Series("forward_power", ("log_forward",))
 LOG_SHIFT = Series("shift_power", ("log_shift",))
 
@@ -63,8 +62,7 @@ LOG_SHIFT = Series("shift_power", ("log_shift",))
 def series_of(spec: ModelSpec) -> tuple[Series, ...]:
     """Return the series that a law takes of the schedules, in the order of the likelihood's tables."""
     slow = (SLOW_LEVEL,) if "slow_share" in spec.priors else ()
-    peak = (PEAK_LEVEL,) if "peak_memory" in spec.priors else ()
-    return (LEVEL, *slow, *peak, LOG_FORWARD, LOG_SHIFT)
+    return (LEVEL, *slow, LOG_FORWARD, LOG_SHIFT)
 
 
 def likelihood_tables(setup: Setup, places: Floats) -> dict[str, Floats]:
@@ -127,7 +125,7 @@ def _series(frame: BoundModel) -> Floats:
     form, first = frame.area_form, 0
     rows: dict[Series, tuple[float, ...]] = {}
     for interval, named, kinds in (
-        (form.momenta.interval, (LEVEL, SLOW_LEVEL, PEAK_LEVEL), (1, 1)),
+        (form.momenta.interval, (LEVEL, SLOW_LEVEL), (1, 1)),
         (form.powers.interval, (LOG_FORWARD,), (0, 0)),
         (form.shift_powers.interval, (LOG_SHIFT,), (0, 0)),
     ):
@@ -135,10 +133,9 @@ def _series(frame: BoundModel) -> Floats:
         rows |= dict.fromkeys(named, own)
         first += interval.nodes
     table = np.array([rows[series] for series in series_of(frame.spec)])
-    # These are not counted in steps, of which alone the series knows.
-    units = {SLOW_LEVEL: frame.reference.steps, PEAK_LEVEL: 1.0 / frame.reference.learning_rate}
-    for row, series in zip(table, series_of(frame.spec), strict=True):
-        row[MIDDLE] += np.log(units.get(series, 1.0))
+    # A slow memory is counted in reference steps, of which the series knows nothing.
+    slow = [series is SLOW_LEVEL for series in series_of(frame.spec)]
+    table[slow, MIDDLE] += np.log(frame.reference.steps)
     return table
 
 

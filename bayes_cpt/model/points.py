@@ -12,7 +12,7 @@ import numpy as np
 
 from bayes_cpt.arrays import Floats, Ints
 from bayes_cpt.errors import StudyError
-from bayes_cpt.laws.areas import AreaForm, remembered_peak
+from bayes_cpt.laws.areas import AreaForm
 from bayes_cpt.laws.phase_areas import (
     NUMBERS,
     SERIES,
@@ -44,7 +44,7 @@ class Points:
     rewarming : ndarray, shape (points,)
         What the fluctuation is larger by in a re-warm-up, nats/token; 0 after it and in PT runs.
     log_forward, log_shift, start_pt, level_pt, start_cpt, level_cpt : ndarray
-    paced_steps, carried, log_peak_pt, paced_pt : ndarray
+    paced_steps, carried, log_peak_pt : ndarray
         As in `bayes_cpt.laws.phase_areas.PhaseAreas`: numbers of shape (points,), series (points, nodes).
     target_share : ndarray, shape (points,)
         r_cpt = 1 - replay ratio; 0 in PT runs.
@@ -81,7 +81,6 @@ class Points:
     paced_steps: Any
     carried: Any
     log_peak_pt: Any
-    paced_pt: Any
     target_share: Any
     other_share: Any
     mixture: Any
@@ -106,14 +105,6 @@ class Points:
             self.form.levels(self.level_pt, coefficients, xp),
             self.form.levels(self.level_cpt, coefficients, xp),
         )
-
-    def log_peak(self, coefficients: Mapping[str, Any], xp: Any) -> Any:
-        """Return the log of the peak that PT remembers over the reference rate, (..., points) or (points,)."""
-        if "lambda_peak" not in coefficients:
-            return self.log_peak_pt
-        momentum = coefficients["lambda_peak"]
-        levels = tuple(self.form.level(t, momentum, xp) for t in (self.level_pt, self.level_cpt))
-        return remembered_peak(self, momentum[..., None], levels, xp)
 
     def log_forward_area(self, coefficients: Mapping[str, Any], xp: Any) -> Any:
         """Return the log of S1 at coefficients of shape (...), (..., points)."""

@@ -8,7 +8,6 @@ law itself.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from types import SimpleNamespace
 from typing import Any, override
 
 import numpy as np
@@ -17,7 +16,6 @@ from sympy.codegen.cfunctions import expm1, log1p
 from sympy.printing.pycode import PythonCodePrinter
 
 from bayes_cpt.laws import Reference
-from bayes_cpt.laws.areas import remembered_peak
 from bayes_cpt.laws.law import gather
 from bayes_cpt.model.likelihood_tables import COLUMNS, MEMBER, series_of
 from bayes_cpt.model.priors import Distribution, is_positive
@@ -25,14 +23,12 @@ from bayes_cpt.model.setup import BoundModel
 from bayes_cpt.model.spec import ModelSpec
 
 REFERENCE = ("learning_rate", "forward_pt", "forward_cpt", "steps", "unique_steps")
-REFERENCE_SYMBOLS = {k: sympy.Symbol(f"reference_{k}", positive=True) for k in REFERENCE}
 # What a whole curve shares, and what it shares beside that where there are several targets.
 CURVE = ("target_share", "log_size")
 MIXED = ("pretraining", "other_share")
 # What does not change along a curve all the same, and what only in PT does.
 STARTS = {"start_pt", "start_cpt", "carried"}
-CARRIED = {"log_peak_pt", "paced_pt"}
-CARRIED |= {f"{pace}level_pt{part}" for pace in ("", "slow_", "peak_") for part in ("", "_slope")}
+CARRIED = {"log_peak_pt", "level_pt", "level_pt_slope", "slow_level_pt", "slow_level_pt_slope"}
 # Of which curves of the general validation set take the values of every target.
 OF_ALL = "forgetting_factor"
 # What is computed at each point.
@@ -80,7 +76,6 @@ class _Points:
     """Stands in for `Points`: one point, its attributes symbols."""
 
     domain_index = 0
-    form = SimpleNamespace(reference_rate=REFERENCE_SYMBOLS["learning_rate"])
 
     def __init__(self, spec: ModelSpec, pretraining: bool, paces_apart: bool) -> None:
         series = [name for each in series_of(spec) for name in each.names]
@@ -110,12 +105,6 @@ class _Points:
             (1 - share) * fast + share * late for fast, late in zip(levels, slow, strict=True)
         )
         return before, after
-
-    def log_peak(self, coefficients: Any, xp: Any) -> Any:
-        if "lambda_peak" not in coefficients:
-            return self.log_peak_pt  # type: ignore[attr-defined]
-        levels = (self.peak_level_pt, self.peak_level_cpt)  # type: ignore[attr-defined]
-        return remembered_peak(self, coefficients["lambda_peak"], levels, xp)
 
     def log_forward_area(self, coefficients: Any, xp: Any) -> Any:
         return self.log_forward  # type: ignore[attr-defined]
@@ -181,7 +170,7 @@ def law_expressions(
     paces_apart : bool
         Whether fast and slow level of the learning rate are symbols of their own, or one for both.
     """
-    reference = Reference(**REFERENCE_SYMBOLS)
+    reference = Reference(**{k: sympy.Symbol(f"reference_{k}", positive=True) for k in REFERENCE})
     frame = BoundModel(spec, (role,), (role,), reference)
     symbols = {
         name: _parameter_symbol(name, spec.priors[name.partition(MEMBER)[0]].of(role))

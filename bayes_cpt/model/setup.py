@@ -153,11 +153,10 @@ class BoundModel:
     @property
     def area_form(self) -> AreaForm:
         """How the law reckons areas, over all that the priors of memories and forward power allow."""
-        law, rate, steps = self.spec.law, self.reference.learning_rate, self.reference.steps
-        units = {"memory": 1.0, "slow_memory": steps, "peak_memory": 1.0 / rate}
+        law, steps = self.spec.law, {"memory": 1.0, "slow_memory": self.reference.steps}
         ends = [
             unit * end
-            for name, unit in units.items()
+            for name, unit in steps.items()
             if name in self.spec.priors
             for end in self._ends(name)
         ]
@@ -165,13 +164,13 @@ class BoundModel:
         if momenta and momenta[0] < SHORTEST:
             raise SpecError.at(
                 "key priors.slow_memory",
-                f"it allows a memory of {min(ends):.2g} steps in runs of {steps:g} steps",
+                f"it allows a memory of {min(ends):.2g} steps in runs of {steps['slow_memory']:g} steps",
                 'give longer runs, or a model with slow_share = "printed" under [priors]',
             )
         return AreaForm(
             momenta=MomentumRange(*momenta),
             powers=PowerRange(*self._ends("forward_power")),
-            reference_rate=rate,
+            reference_rate=self.reference.learning_rate,
             memory_clock=law.memory_clock,
             count_warmup=law.count_warmup,
             carry_memory=law.carry_memory,

@@ -96,12 +96,11 @@ class ModelSpec(Strict):
                 )
             hint = suggestion(name, known) or "; take the table out"
             raise ValueError(f"priors.{name}: this model has no such parameter{hint}")
-        for name in ("peak_power", "peak_memory"):
-            if name in self.priors and not self.law.count_warmup:
-                raise ValueError(
-                    f"priors.{name}: it compares levels with the reference learning rate, and without "
-                    "count_warmup they count from each run's own peak; set count_warmup = true"
-                )
+        if "peak_power" in self.priors and not self.law.count_warmup:
+            raise ValueError(
+                "priors.peak_power: it compares levels with the reference learning rate, and without "
+                "count_warmup they count from each run's own peak; set count_warmup = true"
+            )
         return self
 
     @model_validator(mode="after")

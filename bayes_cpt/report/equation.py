@@ -149,13 +149,9 @@ def law_equations(frame: BoundModel) -> list[Equation]:
         found.append(Equation(_letter("n"), (_letter("N") / _letter("N_ref"),), said))
     found += _forward_areas(frame, letters) + _annealing_areas(frame, point, letters)
     if "xi" in letters or "peak" in spec.terms:
-        peak, said = _letter("eta_peak"), "eta_peak: the highest LR of PT so far"
-        if "lambda_peak" in letters:
-            momentum = _letter("lambda_peak")
-            peak = peak * momentum ** _letter("v") + sympy.Function("m")(momentum)
-            said += "; v: steps of PT by the clock of lambda; m: by the step above, from 0"
-        ratio = sympy.log(peak / _letter("eta_ref"))
-        found.append(Equation(_letter("p"), (ratio,), f"{said}; {_reference_rate(frame)}"))
+        ratio = sympy.log(_letter("eta_peak") / _letter("eta_ref"))
+        said = f"eta_peak: the highest LR of PT so far; {_reference_rate(frame)}"
+        found.append(Equation(_letter("p"), (ratio,), said))
     found += _repeats(point, letters) + _replay(frame, letters)
     return [Equation(own.left, tuple(map(_whole, own.summands)), own.note) for own in found]
 
@@ -185,7 +181,7 @@ def _point(frame: BoundModel, letters: Mapping[str, Any]) -> Any:
         start_pt=start,
         start_cpt=_letter("eta_transfer"),
         carried=int(frame.carries_memory),
-        log_peak=lambda *given: _letter("p"),
+        log_peak_pt=_letter("p"),
         log_size=sympy.log(_letter("n")),
         shift_area=lambda *given: _letter("T_cpt" if _own_area(letters) else "S1_cpt"),
         cpt_steps=_letter("t"),

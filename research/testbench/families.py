@@ -50,7 +50,7 @@ MOST_RUNS = 9
 # Levels follow data and tokenizer: they keep the priors of the model.
 NOT_LEARNT = ("reference_loss", "reference_slope", "annealing_gain")
 # What sweeps tell of: they have too few points to tell of the rest.
-OF_PEAKS = ("peak_power", "peak_memory", "peak_slope", "peak_curvature")
+OF_PEAKS = ("peak_power", "peak_slope", "peak_curvature")
 METHOD_NAMES = ("paper", OURS)
 # Families whose studies have runs in common.
 OF_ONE_SET = ("124m",)

@@ -66,12 +66,8 @@ def test_the_effects_of_pretraining_are_the_printed_law() -> None:
 
         def loss(rates: Floats, one: dict[str, float] = one) -> float:
             rate = frame.reference.learning_rate
-            # The peak is the reference rate, and forgotten as a level is.
-            peak = np.log(level(rates, rate, one["lambda_peak"], rate, clock) / rate)
-            felt = level(rates, 0.0, one["lambda"], rate, clock) * np.exp(-one["xi"] * peak)
-            left = one["G1"] * peak + one["G2"] * peak**2
-            gained = one["C1"] * s2(rate, felt, one)
-            return float(one["A"] * s1(rates, one) ** -one["alpha"] - gained + left)
+            annealed = s2(rate, level(rates, 0.0, one["lambda"], rate, clock), one)
+            return float(one["A"] * s1(rates, one) ** -one["alpha"] - one["C1"] * annealed)
 
         longer = loss(np.tile(base, 4)) - loss(base)
         assert found["length_effect"][i, 0] == pytest.approx(longer, rel=1e-6)

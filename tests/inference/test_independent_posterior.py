@@ -148,12 +148,12 @@ def sites_at(
 
 WITHOUT: list[dict[str, Any]] = [
     {},
-    {"count_warmup": False} | dict.fromkeys(("peak_power", "peak_memory", "slow_share"), "printed"),
+    {"count_warmup": False} | dict.fromkeys(("peak_power", "slow_share"), "printed"),
     {"memory_clock": 0.0} | dict.fromkeys(("shift_power", "level_power"), "printed"),
     {"carry_memory": False},
     {"carry_memory": False, "peak_power": "printed"},
     {"carry_memory": False, "count_warmup": False}
-    | dict.fromkeys(("peak_power", "peak_memory", "forward_power"), "printed"),
+    | dict.fromkeys(("peak_power", "forward_power"), "printed"),
 ]
 
 

@@ -97,7 +97,7 @@ def test_the_printed_law_comes_to_what_the_terms_compute(any_frame: BoundModel) 
         learning_rate_levels=lambda *_: (given.get("m_pt", 0.1), given.get("m_cpt", 0.1)),
         start_pt=given.get("eta_ref") if any_frame.spec.law.count_warmup else given.get("eta_warm"),
         start_cpt=given.get("eta_transfer", 0.1),
-        log_peak=lambda *_: given.get("p"),
+        log_peak_pt=given.get("p"),
         log_size=np.log(given.get("n", 1.0)),
         carried=int(any_frame.carries_memory),
         shift_area=lambda *_: given.get("T_cpt", given.get("S1_cpt")),
