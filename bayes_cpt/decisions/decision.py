@@ -11,7 +11,7 @@ import pandas as pd
 from bayes_cpt.arrays import Ints, central
 from bayes_cpt.decisions.final_losses import DRAWS, FinalLosses
 from bayes_cpt.decisions.objective import Objective, read_objective
-from bayes_cpt.decisions.risk import RiskMeasure, probability_best
+from bayes_cpt.decisions.risk import RiskMeasure, probability_below, probability_best
 from bayes_cpt.decisions.search import (
     CANDIDATES,
     Contenders,
@@ -164,7 +164,8 @@ class Decision:
         for name, own in contenders.sets.items():
             columns |= central(own.new_runs(normals), interval, name)
             columns[f"{name}_change"] = np.median(own.changes(), axis=1)
-            columns[f"{name}_rises"] = own.probability_of_rise
+            rises = 1.0 - probability_below(own.changes().T, 0.0, own.change_sizes.T)
+            columns[f"{name}_rises"] = rises
         for place, (name, link) in enumerate(valuation.links.items()):
             own = contenders.sets[link.pairs.domain]
             generator = np.random.default_rng([self.criterion.seed, place])
@@ -176,7 +177,7 @@ class Decision:
             "score": self.search.scores[self.rows],
             "regret": contenders.regrets.mean(axis=1),
             "p_best": probability_best(contenders.values.T),
-            "p_within": contenders.probability_within(self.criterion.tolerance),
+            "p_within": (contenders.regrets <= self.criterion.tolerance).mean(axis=1),
         }
         for index, probability in enumerate(contenders.breaches, start=1):
             columns[f"breach_{index}"] = probability

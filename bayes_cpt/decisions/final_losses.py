@@ -126,10 +126,6 @@ class Spread:
         """Return the sizes of what moves a rise from losses that are themselves not known."""
         return replace(self, level=self.level - level.astype(self.level.dtype))
 
-    def single_run(self) -> Floats:
-        """Return the sd of each loss of a single run, shape (domains, candidates, draws)."""
-        return np.sqrt(self.law**2 + self.level**2 + self.own**2 + self.fluctuation**2)
-
     def of_sum(self, weights: Floats, *, single_run: bool = True) -> Floats:
         """Return the sd of a weighted sum of the losses of a run, shape (candidates, draws)."""
         alike = self.correlation
@@ -312,7 +308,7 @@ class OneLaw:
 class FinalLosses:
     """A fit in some posterior draws, to be evaluated at the last step of candidates.
 
-    What only one law has, `frame`, `parameters` and so on, is of a stack that of the first.
+    What only one law has, as `frame`, is of a stack that of the first.
     """
 
     study: Study  # that was fitted
@@ -358,16 +354,6 @@ class FinalLosses:
         return self.frame.domains
 
     @property
-    def parameters(self) -> dict[str, Floats]:
-        """What was sampled, shape (draws, ...)."""
-        return self.laws[0].draws.parameters
-
-    @property
-    def correlation(self) -> ErrorCorrelation:
-        """How alike the errors of the losses of a run are."""
-        return self.laws[0].correlation
-
-    @property
     def levels(self) -> Floats:
         """How far a base that nobody measured lies off the law, over its sd, shape (domains, draws)."""
         return _side_by_side([law.misfit.levels for law in self.laws])
@@ -378,7 +364,8 @@ class FinalLosses:
         """Return a curve that a run of a plan may show in each draw, set by set, shape (draws, points)."""
         curves = self.frame.curves(plan, lambda *_: steps, [run])
         shared = self.innovations(plan, run, generator) if run.phase == "cpt" else None
-        inputs = self.frame, self.parameters, curves, None, generator, self.correlation, shared
+        law, parameters = self.laws[0], self.laws[0].draws.parameters
+        inputs = self.frame, parameters, curves, None, generator, law.correlation, shared
         return simulate(*inputs).loss
 
     def innovations(self, plan: Study, run: Run, generator: np.random.Generator) -> Innovations:
@@ -390,7 +377,7 @@ class FinalLosses:
         @cache
         def of_run(knots: int) -> Floats:
             normals = generator.standard_normal((len(self.domains), self.draws, knots))
-            own = correlated(normals, self.correlation.misfit)
+            own = correlated(normals, self.laws[0].correlation.misfit)
             shared = self.laws[0].misfit.innovations(features, knots)[:, 0]
             return np.asarray(np.sqrt(1.0 - OWN_SHARE) * shared + np.sqrt(OWN_SHARE) * own)
 

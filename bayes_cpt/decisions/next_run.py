@@ -24,7 +24,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from bayes_cpt.arrays import Ints
 from bayes_cpt.checks import Check, is_number
 from bayes_cpt.decisions.final_losses import DRAWS, FinalLosses
 from bayes_cpt.decisions.objective import Objective, read_objective
@@ -37,7 +36,6 @@ from bayes_cpt.decisions.sample_information import (
 from bayes_cpt.decisions.search import (
     CANDIDATES,
     Edge,
-    Search,
     SearchCriterion,
     apart,
     perfect_information,
@@ -376,11 +374,18 @@ def next_run(
     # Coefficients and effects, none of them constant.
     asked = {
         (name, member): draws
-        for (kind, name, member), draws in quantities(posterior, model.parameters).items()
+        for (kind, name, member), draws in quantities(
+            posterior, model.laws[0].draws.parameters
+        ).items()
         if kind != "parameter" and np.ptp(draws) > 0
     }
     searched = search(valuation, whole, SearchCriterion(seed=seed), candidates)
-    rows = _contending(searched, seed)
+    # The candidates that some draw likes best, and the best in expectation.
+    favourites = np.unique(searched.optimum)
+    if favourites.size > FAVOURITES:
+        generator = np.random.default_rng(seed)
+        favourites = generator.choice(favourites, FAVOURITES, replace=False)
+    rows = np.union1d(searched.allowed[:LEADERS], favourites)
     chosen, now = searched.candidates.take(rows), int(np.searchsorted(rows, searched.chosen))
     values = model.each(chosen, valuation.expected).T
     at_stake = DecisionLosses(np.ascontiguousarray(values, dtype=np.float64))
@@ -403,12 +408,3 @@ def next_run(
         quantities=list(asked),
         edges=searched.edges(whole),
     )
-
-
-def _contending(searched: Search, seed: int) -> Ints:
-    """Return the candidates that some draw likes best, and the best in expectation."""
-    leaders, favourites = searched.allowed[:LEADERS], np.unique(searched.optimum)
-    if favourites.size > FAVOURITES:
-        generator = np.random.default_rng(seed)
-        favourites = generator.choice(favourites, FAVOURITES, replace=False)
-    return np.union1d(leaders, favourites)

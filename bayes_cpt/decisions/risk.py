@@ -140,7 +140,17 @@ class RiskMeasure:
         default, _ = MEASURES[name]
         if rest and default is None:
             raise SpecError.at("risk", f"{name} has no level", f"write {name}")
-        return cls(name, _level(name, rest) if rest else default)
+        if not rest:
+            return cls(name, default)
+        try:
+            level = float(rest)
+        except ValueError:
+            level = np.nan
+        if 0 < level < 1:
+            return cls(name, level)
+        percent = f"write {name}:{level / 100:g} for {level:g} %"
+        fix = percent if 1 <= level < 100 else f"as in {name}:0.9"
+        raise SpecError.at("risk", f"{rest!r} is not a level of {name}", fix)
 
     def __str__(self) -> str:
         """Return the text that `parse` takes."""
@@ -160,16 +170,3 @@ class RiskMeasure:
 
 
 EXPECTED = RiskMeasure("expected")
-
-
-def _level(name: str, text: str) -> float:
-    try:
-        level = float(text)
-    except ValueError:
-        level = np.nan
-    if 0 < level < 1:
-        return level
-    fix = (
-        f"write {name}:{level / 100:g} for {level:g} %" if 1 <= level < 100 else f"as in {name}:0.9"
-    )
-    raise SpecError.at("risk", f"{text!r} is not a level of {name}", fix)

@@ -256,11 +256,6 @@ class SetLosses:
         """Return the law's changes from what they are counted from; with `normals` a new run's."""
         return self.law - self.starts + self.change_sizes * normals
 
-    @property
-    def probability_of_rise(self) -> Floats:
-        """How probably a new run ends above what changes are counted from, shape (candidates,)."""
-        return 1.0 - risk.probability_below(self.changes().T, 0.0, self.change_sizes.T)
-
 
 @dataclass(frozen=True, eq=False)
 class Contenders:
@@ -288,10 +283,6 @@ class Contenders:
             breaches=valuation.breaches(block),
         )
 
-    def probability_within(self, tolerance: float) -> Floats:
-        """Return how often each is within a tolerance of the best in the whole space."""
-        return np.asarray((self.regrets <= tolerance).mean(axis=1))
-
 
 def perfect_information(valuation: Valuation, searched: Search) -> tuple[float, float]:
     """Return what knowing all expected losses is worth, nats of the objective, and its Monte Carlo error.
@@ -311,17 +302,12 @@ def front_of(valuation: Valuation, searched: Search) -> Contenders:
     """
     losses = traded(searched.losses)
     rows = searched.allowed[nondominated(*losses[:, searched.allowed])]
-    points = searched.candidates.take(rows[_spread(losses[:, rows])])
-    return Contenders.of(valuation, points, searched.best)
-
-
-def _spread(losses: Floats) -> Ints:
-    """Return some points of a front, evenly along it."""
-    spans = np.ptp(losses, axis=1)
-    pieces = np.diff(losses, axis=1) / np.where(spans > 0, spans, 1.0)[:, None]
-    length = np.r_[0.0, np.cumsum(np.hypot(*pieces))]
-    wanted = np.linspace(0.0, length[-1], min(FRONT, length.size))
-    return np.unique(np.abs(length[:, None] - wanted).argmin(axis=0))
+    spans = np.ptp(losses[:, rows], axis=1)
+    pieces = np.diff(losses[:, rows], axis=1) / np.where(spans > 0, spans, 1.0)[:, None]
+    along = np.r_[0.0, np.cumsum(np.hypot(*pieces))]
+    wanted = np.linspace(0.0, along[-1], min(FRONT, along.size))
+    kept = np.unique(np.abs(along[:, None] - wanted).argmin(axis=0))
+    return Contenders.of(valuation, searched.candidates.take(rows[kept]), searched.best)
 
 
 @dataclass(frozen=True, eq=False)

@@ -178,12 +178,18 @@ class SearchSpace:
         # One ratio is no choice: how replay acts would be the prior's word, or not in the law at all.
         ratios = sorted({run.replay or 0.0 for run in runs})
         one_ratio = Quantity(values=tuple(ratios))
+        finals = [run.schedule.final / run.schedule.peak for run in runs]
         defaults = {
             "replay": _beyond(ratios, REPLAY_BEYOND, 0.0) if len(ratios) > 1 else one_ratio,
             **peaks_tried(space, study, bases),
             "warmup_share": Quantity(values=(WARMUP_SHARE,)),
             "decay_share": Quantity(low=shortest_decay(study), high=1.0, scale="linear"),
-            "relative_final": final_tried(study, space.decay_shape),
+            # Of the CPT runs that decay.
+            "relative_final": _beyond(
+                [share for share in finals if share < 1.0] or [USUAL_FINAL],
+                FINAL_BEYOND,
+                LEAST_FINAL if "exponential" in space.decay_shape else 0.0,
+            ),
             "steps": Quantity(values=(max(run.schedule.steps for run in runs),)),
         }
         quantities: dict[str, Quantity] = {}
@@ -407,13 +413,6 @@ def with_batch(posterior: Posterior, space: Space) -> tuple[Posterior, Space]:
     batch = settled.batch
     said = {"tokens_per_step": batch.tokens, "sequence_length": batch.sequence_length}
     return settled, space.model_copy(update={key: own for key, own in said.items() if own})
-
-
-def final_tried(study: Study, shapes: tuple[str, ...]) -> Quantity:
-    """Return the last LR of the CPT runs that decay, as a share of the peak, and a little beyond them."""
-    shares = [run.schedule.final / run.schedule.peak for run in study.continual_runs]
-    tried = [share for share in shares if share < 1.0] or [USUAL_FINAL]
-    return _beyond(tried, FINAL_BEYOND, LEAST_FINAL if "exponential" in shapes else 0.0)
 
 
 def _beyond(tried: Sequence[float], beyond: float, least: float) -> Quantity:

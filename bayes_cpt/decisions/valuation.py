@@ -18,7 +18,6 @@ from bayes_cpt.forecast.scores import ScoreFit, ScoreLink, pairs_of
 from bayes_cpt.forecast.third_sets import ThirdSet, unmeasured_base
 from bayes_cpt.model.discrepancy import misfit_variance
 from bayes_cpt.model.residuals import ONSET_SHARE
-from bayes_cpt.model.setup import BoundModel
 from bayes_cpt.study.batches import check_same_steps
 from bayes_cpt.study.resources import Resources, unknown_resource
 from bayes_cpt.study.runs import Base
@@ -76,28 +75,21 @@ class Combination:
         sizes = spread.of_sum(self.weights, single_run=single_run)
         if not self.thirds:
             return sizes
-        frame = self.model.frame
-        variance = sum(
-            share**2 * _third_variance(third, frame, candidates, single_run=single_run)
-            for share, third in self.thirds
-        )
-        return np.asarray(np.sqrt(sizes**2 + variance).astype(sizes.dtype))
-
-
-def _third_variance(
-    own: ThirdSet, frame: BoundModel, candidates: Candidates, *, single_run: bool
-) -> Floats:
-    """Return the variance of a third set about its linear form after the last step, (candidates, draws)."""
-    batch, onset = candidates.schedules, ONSET_SHARE * frame.reference.steps
-    grown = misfit_variance(batch.steps, onset, frame.spec.residuals.misfit_memory)
-    variance = grown[:, None] * own.misfit**2
-    if single_run:
+        frame, batch = self.model.frame, candidates.schedules
+        onset = ONSET_SHARE * frame.reference.steps
+        grown = misfit_variance(batch.steps, onset, frame.spec.residuals.misfit_memory)[:, None]
         rate = (batch.last_rate / frame.reference.learning_rate)[:, None]
-        heat = own.floor + (1.0 - own.floor) * rate
-        # A curve starts at its base's measured loss, where it does not fluctuate yet.
-        started = -np.expm1(-2.0 * batch.steps[:, None] / own.memory)
-        variance = variance + (own.fluctuation * heat) ** 2 * started
-    return np.asarray(variance)
+        variance = 0.0
+        # That of each third set about its linear form after the last step.
+        for share, own in self.thirds:
+            of_set = grown * own.misfit**2
+            if single_run:
+                heat = own.floor + (1.0 - own.floor) * rate
+                # A curve starts at its base's measured loss, where it does not fluctuate yet.
+                started = -np.expm1(-2.0 * batch.steps[:, None] / own.memory)
+                of_set = of_set + (own.fluctuation * heat) ** 2 * started
+            variance = variance + share**2 * of_set
+        return np.asarray(np.sqrt(sizes**2 + variance).astype(sizes.dtype))
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,8 +134,7 @@ class Valuation:
         # So are prices and limits of what cannot be counted.
         objective.cost(1.0, space.resources)
         known = space.resources.told(1.0, 0.0)
-        unknown = [limit.name for limit in objective.limits.given if limit.name not in known]
-        if unknown:
+        if unknown := [name for name in objective.limits.given if name not in known]:
             place = f"objective {objective.name}, table limits"
             raise SpecError([unknown_resource(place, name) for name in unknown])
         return valuation
@@ -178,11 +169,6 @@ class Valuation:
         if used:
             weights = weights[:, None] + sum(share * third.weights.T for share, third in used)
         return Combination(weights, used, self.model)
-
-    @property
-    def weights(self) -> Floats:
-        """The objective's weights on the law's losses, shape (domains,), or (domains, draws) (Eq. 6)."""
-        return self.combination.weights
 
     def _counted(self, of_bases: Callable[[tuple[Base, ...]], Floats], rows: Candidates) -> Floats:
         """Return what bases, the last axis but one, have where changes are counted from."""
@@ -258,7 +244,7 @@ class Valuation:
         By what probability, or by what share of a limit. What keeps all is not above 0.
         """
         taken, limits = self.taken(candidates), self.objective.limits.given
-        overruns = [taken[limit.name] / limit.most - 1.0 for limit in limits]
+        overruns = [taken[name] / most - 1.0 for name, most in limits.items()]
         none = np.full(len(candidates), -np.inf)
         return np.asarray(np.max([none, *(breaches - self.allowed[:, None]), *overruns], axis=0))
 

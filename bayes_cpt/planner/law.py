@@ -129,15 +129,10 @@ def expressions(spec: ModelSpec, role: str) -> tuple[dict[str, Any], list[Any]]:
     parts = predictive_parts(at, at, misfit, Symbols)
     moving = (sum(parts), parts.fluctuation, OWN_SHARE * parts.misfit)
     outputs = [mean, *map(sympy.sqrt, moving)]
-    return symbols, [_in_log_level(output) for output in outputs]
-
-
-def _in_log_level(expression: Any) -> Any:
-    """Return an expression in the log of the level, which is computed once for all validation sets."""
-    logarithm, level = (sympy.Symbol(name, real=True) for name in ("log_level_cpt", "level_cpt"))
-    return expression.xreplace({sympy.log(level): logarithm}).xreplace(
-        {level: sympy.exp(logarithm)}
-    )
+    # In the log of the level, which is computed once for all validation sets.
+    log, level = (sympy.Symbol(name, real=True) for name in ("log_level_cpt", "level_cpt"))
+    steps = {sympy.log(level): log}, {level: sympy.exp(log)}
+    return symbols, [output.xreplace(steps[0]).xreplace(steps[1]) for output in outputs]
 
 
 def _source(name: str, inputs: dict[str, str], used: set[str], outputs: list[Any]) -> str:
@@ -193,7 +188,7 @@ def law_draws(model: FinalLosses, codes: tuple[LawCode, ...], normals: Floats) -
         "normals": packed(normals),
         "reference": vars(frame.reference),
         "areas": _area_nodes(model),
-        "correlation": vars(model.correlation),
+        "correlation": vars(model.laws[0].correlation),
         # Where the logarithm of a discrepancy sets in, steps, the share carried over an e-fold of them, the
         # last step that the study measured, and what is added at the start of a re-warm-up.
         "misfit": {
@@ -244,7 +239,7 @@ def _weights(interval: Interval, bases: Floats) -> list[str]:
 
 def _own(model: FinalLosses, name: str, place: int) -> Floats:
     """Return the draws of a parameter for one validation set."""
-    frame, values = model.frame, model.parameters[name]
+    frame, values = model.frame, model.laws[0].draws.parameters[name]
     dims = frame.parameters()[name].dims
     if dims is None:
         return values

@@ -168,7 +168,7 @@ def _weight(valuation: Valuation, objective: Objective) -> float:
         problem = f"it names {', '.join(valuation.thirds)}, and the page knows general and target"
         fix = "leave it out, or give its weights as [mixtures.NAME] and name that in a constraint"
         raise SpecError.at(f"objective {objective.name}", problem, fix)
-    general, target = (float(weight) for weight in valuation.weights)
+    general, target = (float(weight) for weight in valuation.combination.weights)
     if general < 0 or target < 0 or general + target <= 0:
         problem = "its balance has a negative weight, and that of the page goes from 0 to 1"
         fix = "give weights of general and target; a mixture may stand in a constraint"

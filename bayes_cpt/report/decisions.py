@@ -97,7 +97,7 @@ def decision_words(decision: Decision, interval: float = 0.9) -> Words:
 
 def goal_words(valuation: Valuation) -> str:
     """Return what is minimised, as in "0.5 general + 0.5 kernel"."""
-    weights: Any = zip(valuation.weights, valuation.model.domains, strict=True)
+    weights: Any = zip(valuation.combination.weights, valuation.model.domains, strict=True)
     if valuation.thirds:
         weights = ((share, name) for name, share in valuation.objective.shares.items())
     return " + ".join(f"{weight:.3g} {name}".removeprefix("1 ") for weight, name in weights)

@@ -155,8 +155,8 @@ class Limits(Strict):
 
     Examples
     --------
-    >>> [str(own) for own in Limits(target_epochs=4, gpu_hours=500).given]
-    ['epochs over target data <= 4', 'GPU-hours <= 500']
+    >>> Limits(target_epochs=4, gpu_hours=500).given
+    {'target_epochs': 4.0, 'gpu_hours': 500.0}
     """
 
     # Epochs over the general and over the target data
@@ -167,21 +167,9 @@ class Limits(Strict):
     money: Size | None = None
 
     @property
-    def given(self) -> "tuple[Limit, ...]":
-        """Those that are given."""
-        return tuple(Limit(name, most) for name, most in self if most is not None)
-
-
-@dataclass(frozen=True)
-class Limit:
-    """The most that a run may take of something."""
-
-    name: str  # a column of `bayes_cpt.study.resources.Resources.told`
-    most: float
-
-    def __str__(self) -> str:
-        """Return the limit as it is read aloud."""
-        return f"{RESOURCE_WORDS[self.name]} <= {self.most:g}"
+    def given(self) -> dict[str, float]:
+        """Those that are given, by the columns of `Resources.told`."""
+        return {name: most for name, most in self if most is not None}
 
 
 def unknown_resource(place: str, name: str) -> Problem:

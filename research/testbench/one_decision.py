@@ -336,7 +336,7 @@ def _free_regret(world: World, posterior: Posterior, objective: Objective) -> Ro
         **{name: float(found.chosen.column(name)[0]) for name in SETTINGS},
         "stated": float(own.regrets[0].mean()),
         "realised": max(value - best, 0.0),
-        "stated_near": float(own.probability_within(TOLERANCE)[0]),
+        "stated_near": float(np.mean(own.regrets[0] <= TOLERANCE)),
         "near": value - best <= TOLERANCE,
     }
 

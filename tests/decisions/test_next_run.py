@@ -80,7 +80,7 @@ def log_likelihoods(posterior: Posterior, found: RunValues, name: str, data: Flo
 
     By the dense covariance of every curve in every draw.
     """
-    frame, parameters = posterior.frame, found.valuation.model.parameters
+    frame, parameters = posterior.frame, found.valuation.model.laws[0].draws.parameters
     plan = found.affordable.plan
     target = with_base_losses(posterior.study, frame.domains, plan)
     curves = frame.curves(
@@ -226,7 +226,7 @@ def test_lengthening_is_what_a_plan_of_the_longer_run_says(found: RunValues) -> 
     for own in (run, longer):
         bands = posterior.predict(replace(plan, runs=(own,)), kind="expected", draws=600)
         last = bands["expected"].sel(step=own.schedule.steps).mean(("chain", "draw"))
-        ends[own.name] = found.valuation.weights @ last.to_numpy()[0]
+        ends[own.name] = found.valuation.combination.weights @ last.to_numpy()[0]
     assert found.lengthening("cheap") == pytest.approx(ends["now"] - ends["longer"], abs=2e-4)
 
 

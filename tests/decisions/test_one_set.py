@@ -77,7 +77,7 @@ def test_a_fit_of_one_set_forecasts_its_runs(role: str, tmp_path: Path) -> None:
 def test_a_decision_is_about_what_was_measured_and_says_what_is_unknown(role: str) -> None:
     choice = bayes_cpt.decide(posterior(role), "balanced", draws=80, candidates=64)
     assert choice.valuation.objective.weights == {role: 0.5}
-    assert choice.valuation.weights.tolist() == [1.0]
+    assert choice.valuation.combination.weights.tolist() == [1.0]
     alone = bayes_cpt.decide(posterior(role), {"weights": {role: 1.0}}, draws=80, candidates=64)
     assert choice.table()["replay"][0] == alone.table()["replay"][0]
     said = f"what runs do to {OTHER[role]} data is unknown"

@@ -46,7 +46,7 @@ def test_the_best_of_the_families_are_better_than_a_grid_of_them() -> None:
     runs = [Run("run", "cpt", own, base.name, 0.25) for own in tried.values()]
     trials = [Trial(base, run, model.measured(base)) for run in runs]
     losses = trial_losses(model.laws[0].draws, trials, [[STEPS]] * len(trials))[..., 0]
-    ends = (losses @ choice.valuation.weights).mean(axis=0)
+    ends = (losses @ choice.valuation.combination.weights).mean(axis=0)
     for name, end in zip(tried, ends, strict=True):
         assert choice.values[name.split()[0]].mean() <= end + NEAR, name
 
@@ -106,7 +106,7 @@ def test_the_noise_is_that_of_a_new_run() -> None:
     choice = chosen()
     drawn = [lab_posterior().predict(choice.plan, draws=100, seed=seed) for seed in range(8)]
     residuals = [(own["loss"] - own["expected"]).sel(run=choice.advised, step=RUN) for own in drawn]
-    weights = choice.valuation.weights
+    weights = choice.valuation.combination.weights
     every = np.concatenate(
         [weights @ own.transpose("domain", ...).to_numpy().reshape(2, -1) for own in residuals]
     )

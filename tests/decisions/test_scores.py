@@ -62,7 +62,11 @@ def test_a_breach_is_as_probable_as_among_draws_of_runs(kind: str) -> None:
     own, link = decision.contenders, decision.valuation.links["quiz"]
     block = decision.valuation.model.at(own.candidates)
     law, spread = block.losses[0], block.spread
-    sd = spread.single_run()[0] if kind == "new_run" else np.hypot(spread.law, spread.level)[0]
+    sd = (
+        spread.of_sum(np.array([1.0, 0.0]))
+        if kind == "new_run"
+        else np.hypot(spread.law, spread.level)[0]
+    )
     broken = np.zeros(len(own.candidates))
     for _ in range(400):
         losses = law + sd * generator.standard_normal(law.shape)

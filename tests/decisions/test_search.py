@@ -14,7 +14,7 @@ from synthetic import lab, lab_posterior
 from bayes_cpt.arrays import Floats
 from bayes_cpt.decisions.final_losses import FinalLosses, Spread
 from bayes_cpt.decisions.objective import read_objective
-from bayes_cpt.decisions.risk import RiskMeasure
+from bayes_cpt.decisions.risk import RiskMeasure, probability_below
 from bayes_cpt.decisions.search import (
     APART,
     Contenders,
@@ -145,7 +145,7 @@ def test_ranges_are_searched_as_well_as_by_a_fine_grid(measure: str) -> None:
     grid = space.build(np.hstack([np.zeros((len(places), len(space.lists))), places]))
     block = valuation.model.at(grid)
     law, values = valuation.changes(block), valuation.expected(block)
-    sizes = block.spread.of_sum(valuation.weights, single_run=False)
+    sizes = block.spread.of_sum(valuation.combination.weights, single_run=False)
     wanted = RiskMeasure.parse(measure).of_losses(law.T, sizes.T)
     assert found.scores.min() <= wanted.min() + 2e-4
     assert (found.best <= values.min(axis=0) + 2e-3).all()
@@ -160,9 +160,14 @@ CONSTRAINTS: list[dict[str, Any]] = [
 MIXTURES = {"mix": {"general": 1.5, "target": -0.5}}
 
 
+def single_run(spread: Spread) -> Floats:
+    """Return the sd of each loss of a single run, shape (domains, candidates, draws)."""
+    return np.sqrt(spread.law**2 + spread.level**2 + spread.own**2 + spread.fluctuation**2)
+
+
 def breaches_by_hand(found: Search) -> Floats:
     own = ByHand.of(found)
-    losses, noise, sd = own.losses, own.spread.single_run(), own.spread.law
+    losses, noise, sd = own.losses, single_run(own.spread), own.spread.law
     before = [lab().base_loss("annealed_0pct", domain) or 0.0 for domain in ("general", "kernel")]
     rise = losses - np.array(before)[:, None, None]
     mixed = 1.5 * rise[0] - 0.5 * rise[1]
@@ -260,11 +265,12 @@ def test_contenders_in_every_draw() -> None:
     np.testing.assert_allclose(own.regrets, (values - values.min(axis=0))[rows], atol=CLOSE)
     generator, starts = np.random.default_rng(0), valuation.start(own.candidates)
     drawn = generator.standard_normal((200, *losses.shape))
-    runs = hand.losses[:, rows] + hand.spread.single_run()[:, rows] * drawn
+    runs = hand.losses[:, rows] + single_run(hand.spread)[:, rows] * drawn
     assert list(own.sets) == list(valuation.model.domains)
     for index, one in enumerate(own.sets.values()):
         risen = (runs[:, index] > starts[index]).mean(axis=(0, 2))
-        np.testing.assert_allclose(one.probability_of_rise, risen, atol=0.02)
+        rises = 1.0 - probability_below(one.changes().T, 0.0, one.change_sizes.T)
+        np.testing.assert_allclose(rises, risen, atol=0.02)
         shown = one.new_runs(drawn[0, index])
         np.testing.assert_allclose(shown, runs[0, index], rtol=1e-6)
         np.testing.assert_allclose(one.changes(drawn[0, index]), shown - starts[index])

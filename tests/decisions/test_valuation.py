@@ -40,7 +40,7 @@ def test_the_level_of_an_unmeasured_base_is_in_its_start_and_in_its_runs() -> No
     law, discrepancy = block.losses, block.discrepancy
     assert FRESH.schedule is not None
     level = unmeasured_level(
-        model.frame, model.parameters, 0, FRESH.schedule.steps, FRESH.schedule.final
+        model.frame, model.laws[0].draws.parameters, 0, FRESH.schedule.steps, FRESH.schedule.final
     )
     np.testing.assert_allclose(
         valuation.start_level(candidates)[0], level[None].repeat(len(rows), 0)
@@ -51,7 +51,8 @@ def test_the_level_of_an_unmeasured_base_is_in_its_start_and_in_its_runs() -> No
     )
     assert (changes[0, short].std(axis=1) < 0.7 * level.mean()).all()
     drawn = valuation.expected(block)
-    np.testing.assert_allclose(drawn, np.tensordot(valuation.weights, changes, axes=1), atol=1e-10)
+    wanted = np.tensordot(valuation.combination.weights, changes, axes=1)
+    np.testing.assert_allclose(drawn, wanted, atol=1e-10)
 
 
 @pytest.mark.parametrize("base", [None, FRESH])

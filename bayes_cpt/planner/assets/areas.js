@@ -23,38 +23,23 @@ function summed(values, grid) {
 
 /** Log of the sum of learning rates to each power, power by power; `before` holds what it is at the start. */
 function logAreasAtNodes(rates, powers, before, smallest, grid) {
-  const points = grid.length;
-  const found = new Float64Array(powers.length * points);
+  const found = new Float64Array(powers.length * grid.length);
   // Of 0 a finite number: to the power 0 it is 1, to any other 0.
   const logs = rates.map((rate) => Math.max(Math.log(rate), -1e300));
-  // Four nodes side by side, as below; the last group is filled up.
-  for (let node = 0; node < powers.length; node += 4) {
-    const [p0, p1, p2, p3] = [0, 1, 2, 3].map((k) => powers[node + k] ?? 1);
-    let log = NaN, a0 = 0, a1 = 0, a2 = 0, a3 = 0, s0 = 0, s1 = 0, s2 = 0, s3 = 0;
-    for (let i = 0, step = 0; i < points; i++) {
-      for (const last = grid[i]; step < last; step++) {
+  powers.forEach((power, node) => {
+    let log = NaN, area = 0, sum = 0;
+    for (let i = 0, step = 0; i < grid.length; i++) {
+      for (; step < grid[i]; step++) {
         // Where the learning rate stands still its powers do.
         if (logs[step] !== log) {
           log = logs[step];
-          a0 = Math.exp(p0 * log);
-          a1 = Math.exp(p1 * log);
-          a2 = Math.exp(p2 * log);
-          a3 = Math.exp(p3 * log);
+          area = Math.exp(power * log);
         }
-        s0 += a0;
-        s1 += a1;
-        s2 += a2;
-        s3 += a3;
+        sum += area;
       }
-      found[node * points + i] = s0;
-      found[(node + 1) * points + i] = s1;
-      found[(node + 2) * points + i] = s2;
-      found[(node + 3) * points + i] = s3;
+      found[node * grid.length + i] = Math.log(Math.max(before[node] + sum, smallest));
     }
-  }
-  for (let k = 0; k < found.length; k++) {
-    found[k] = Math.log(Math.max(before[Math.floor(k / points)] + found[k], smallest));
-  }
+  });
   return found;
 }
 
