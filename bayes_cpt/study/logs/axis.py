@@ -188,6 +188,8 @@ class StepAxis:
             return (counts + float(first.any())) * size
         if unit == "micro-batches":
             # They are counted from 1 or, as the evaluations tell, from 0.
+            evaluated = self.cells.given(n for n in self.losses if not naming.is_training_loss(n))
+            after = counts[evaluated & (counts > 0)]
             shifts = [shift for shift in (0, 1) if ((after + shift) % size == 0).all()]
             if shifts:
                 self.notes += [from_zero] if shifts == [1] else []
@@ -226,9 +228,12 @@ class StepAxis:
 
 
 def _one_early(measured: Floats) -> bool:
-    """Whether what is measured after every 100 steps stands at 99, 199 ..., but for the end of the run."""
+    """Whether what is measured after every 100 steps stands at 99, 199 ..., but for the end of the run.
+
+    A resumed job begins at any of them.
+    """
     steps = np.unique(measured) + 1
-    every = steps.min(initial=np.inf)
+    every = min(steps.min(initial=np.inf), np.diff(steps[:-1]).min(initial=np.inf))
     even = steps % every == 0
     return bool(every > FEWEST_BETWEEN and even[:-1].all() and even.sum() > 1)
 

@@ -44,7 +44,9 @@ def _compiled(expression: Any) -> re.Pattern[str]:
     if not isinstance(expression, str):
         raise ValueError(f"{expression!r} is not a pattern")
     try:
-        return re.compile(PLACEHOLDER.sub(lambda name: f"(?P<{name[1]}>{NUMBER})", expression))
+        # Programs write numbers to a width.
+        padded = re.sub(r" (?=\{[A-Za-z_])", r"\\s+", expression)
+        return re.compile(PLACEHOLDER.sub(lambda name: f"(?P<{name[1]}>{NUMBER})", padded))
     except re.error as error:
         raise ValueError(f"{expression!r} is not a pattern: {error}") from None
 

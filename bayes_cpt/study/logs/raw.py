@@ -84,8 +84,9 @@ class RawLog:
     counter: str = ""
     # Whether the first step is called 0; None where the evaluations are to tell
     from_zero: bool | None = None
-    # Whether its format repeats the last validation loss on each line until there is a new one
-    carries: bool = False
+    # Whether its format repeats the last validation loss on each line until there is a new one; None where
+    # the values are to tell
+    carries: bool | None = None
     # Whether a second evaluation at a step can only be of another checkpoint, as the job logs all else
     trains_between: bool = False
     no_rates: str = ""  # why its format has no learning rates

@@ -171,7 +171,7 @@ class _Cleaning:
             series=chosen,
             losses=tuple(losses),
             rates=tuple(rates),
-            stated=self._stated(steps, [name for name in tokens if name != counter]),
+            stated=self._stated(counter, steps, [name for name in tokens if name != counter]),
             diverged=self._diverged(steps, {*chosen, *filter(naming.is_loss, names)}),
             notes=tuple(dict.fromkeys(self.notes)),
             no_rates=self.raw.no_rates,
@@ -320,7 +320,8 @@ class _Cleaning:
     def _check_size(self, points: Sequence[_Point], nats: Sequence[float], series: str) -> None:
         """Note the first point that is no loss in nats/token."""
         for point, loss in zip(points, nats, strict=True):
-            if not 0 < loss <= UNIFORM_GUESS:
+            # An untrained model may be far worse than a guess.
+            if not 0 < loss <= UNIFORM_GUESS and (loss <= 0 or point.step > 0):
                 problem = f"the loss {series} is {point.value:g}"
                 fix = "give a cross-entropy above 0; a log-likelihood needs its sign turned"
                 if loss > UNIFORM_GUESS:
@@ -366,10 +367,13 @@ class _Cleaning:
         often = digits > FEW_DIGITS or any(map(_trains_on, blocks[:1]))
         often &= all(times > 1 for times in rows[:-1])
         often |= len(blocks) > FEWEST_BLOCKS and digits >= PRECISE and min(rows[1:-1]) > 1
+        # At the end of a decay single losses stay the same; one that is carried along does so all the time.
+        mostly = 2 * len(blocks) <= sum(rows)
         kept: list[_Point] = []
         for block, times in zip(blocks, rows, strict=True):
-            precise = times > 2 and digits_of(block[0].value) >= PRECISE
-            kept += block[:1] if self.raw.carries or often or precise else block
+            precise = times > 2 and digits_of(block[0].value) >= PRECISE and mostly
+            carries = (often or precise) if self.raw.carries is None else self.raw.carries
+            kept += block[:1] if carries else block
         if len(kept) < len(points):
             carried = f"{len(points) - len(kept)} rows carry the last measurement along"
             self.notes.append(f"{what}: {carried}; each is taken once, where it first appears")
@@ -457,8 +461,12 @@ class _Cleaning:
 
     # What the log states of its job.
 
-    def _stated(self, steps: Ints, tokens: Iterable[str]) -> Stated:
+    def _stated(self, counter: str, steps: Ints, tokens: Iterable[str]) -> Stated:
         stated = dict(self.raw.stated)
+        if counter == self.raw.counter and "steps" in stated:
+            # A format announces what it counts.
+            size = self.reading.per_epoch or 1.0 / (self.reading.per_step or 1.0)
+            stated["steps"] = round(stated["steps"] * size)
         for name in (own for own in self.cells.names if own.lower() in naming.NAMES["lengths"]):
             known = [n for n in map(as_number, self.cells.column(name)) if n and 1 <= n < math.inf]
             stated = {"steps": int(known[-1]), **stated} if known else stated

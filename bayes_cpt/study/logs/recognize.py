@@ -247,8 +247,14 @@ def _pieces(logged: _Logged, first: int, before: _Piece | None) -> list[_Piece] 
         ]
         if not candidates or len(pieces) == MOST_PIECES:
             return None
-        best = max(candidates, key=partial(_rank, logged, before))
-        best = _begun(logged, before, best)
+        candidates.sort(key=partial(_rank, logged, before), reverse=True)
+        best = _begun(logged, before, candidates[0])
+        held = next((piece for piece in candidates if piece.shape == "constant"), best)
+        if held.last < best.last:
+            # Where a warm-up ends one step before its cosine begins the peak is held for that step.
+            starts = _starts(logged, held.last, held)
+            after = next(_cosines(logged, held.last, starts, held), held)
+            best = held if after.last > best.last else best
         if before is not None:
             pieces[-1] = before.ended(best.start)
         pieces.append(best)

@@ -77,6 +77,10 @@ def test_programs_that_count_from_0(header: str, tmp_path: Path) -> None:
     # A trainer that counts from 1, and one that counts other things.
     even = [f"0,{step + 1},{loss}\n" for step, loss in logged]
     assert steps_of(read(tmp_path / "b.csv", f"{header},val_loss\n{''.join(even)}"))[0] == 10
+    # A resumed run has a file of its own.
+    late = "".join(f"10,{step},,2.9\n" for step in (154813, 168887, 182961, 197035))
+    resumed = read(tmp_path / "b.csv", f"{header},lr,val_loss\n{late}")
+    assert steps_of(resumed) == [154814, 168888, 182962, 197036]
     odd = [f"0,{step},{loss}\n" for step, loss in enumerate((2.9, 2.8, 2.7), start=1)]
     assert steps_of(read(tmp_path / "b.csv", f"{header},val_loss\n" + "".join(odd))) == [1, 2, 3]
 
@@ -193,6 +197,8 @@ def test_a_value_that_is_carried_along_is_taken_once(tmp_path: Path) -> None:
         ([3.01, *[2.98] * 2, *[2.97] * 2, *[2.96] * 2, 2.95], list(range(8))),
         # A plateau of few digits is no value that is carried along, nor are losses of few digits.
         ([2.8, 2.8, 2.9, 2.9, 3.0, 3.0, 3.1], [0, 1, 2, 3, 4, 5, 6]),
+        # The end of a decay.
+        ([3.2744, 3.2741, 3.2737, 3.2733, 3.2731, 3.2731, 3.2731], [0, 1, 2, 3, 4, 5, 6]),
         ([3.1, 2.9, 2.87, 2.87, 2.87, 2.86], [0, 1, 2, 3, 4, 5]),
     ],
 )
@@ -404,7 +410,7 @@ def test_what_is_packed_says_its_kind(name: str, tmp_path: Path) -> None:
     ("series", "other"),
     [
         ("lm loss validation", "lm loss validation vs samples"), ("val_loss", "val_loss vs tokens"),
-        ("val/loss", "val/loss_ema"), ("val_loss", "best_val_loss"), ("eval/loss", "eval/loss_std"),
+        ("val/loss", "val/loss_ema"), ("val_loss", "best_val_loss"), ("val_loss", "final_val_loss"), ("eval/loss", "eval/loss_std"),
         ("val_loss", "val_aux_loss"), ("eval/loss", "eval/loss (smoothed)"), ("eval/avg_loss", "eval/total_loss"),
         ("val_loss", "val_loss_moving_avg"), ("valid/loss", "valid/loss_upper_95"), ("val_loss", "train_val_loss_gap"), ("eval/loss", "eval/moe_lb_loss"), ("val_loss_epoch", "val_loss_step"), ("eval_loss", "eval_loss_sum"),
         ("train/val_loss", "val_loss_rank1"), ("val_loss", "val_loss_p90"), ("val_loss", "val_loss_timestamp"), ("val_loss", "val_loss_count"), ("val_loss", "val_loss (summed)"),
@@ -629,6 +635,30 @@ def test_a_whole_last_line_counts_whether_a_line_break_follows_or_not(
     assert not any("cut off" in note for note in log.notes)
 
 
+def test_a_run_that_diverged_at_once_is_said(tmp_path: Path) -> None:
+    """llm.c prints losses to a width."""
+    line = (
+        "step    {}/19560 | loss     nan (+nanz)| norm    nan (+nanz)| lr 8.57e-07 | 3994.72 ms\n"
+    )
+    text = "val loss nan\n" + "".join(map(line.format, (1, 2)))
+    refused(tmp_path / "a.log", text, "line 1", "is nan at step 0", "--drop-nan")
+
+
+def test_losses_at_the_end_of_a_decay_may_be_the_same(tmp_path: Path) -> None:
+    ends = {19000: 3.2733, 19250: 3.2731, 19500: 3.2731, 19552: 3.2731}
+    text = "".join(f"s:{step} tel:{loss}\ns:{step} trl:3.3 lr:0.0\n" for step, loss in ends.items())
+    assert steps_of(read(tmp_path / "main.log", text)) == list(ends)
+
+
+def test_an_untrained_model_may_be_worse_than_a_guess(tmp_path: Path) -> None:
+    """modded-nanogpt, with losses of its first model as it printed them."""
+    line = "step:{}/5100 val_loss:{} train_time:278ms step_avg:nanms\n"
+    log = read(tmp_path / "a.log", line.format(0, 16.0058) + line.format(125, 4.9493))
+    assert log.losses == ((0, "val", 16.0058), (125, "val", 4.9493))
+    worse = line.format(0, 16.0058) + line.format(125, 13.9)
+    refused(tmp_path / "a.log", worse, "line 2", "more than a uniform guess")
+
+
 def test_losses_that_a_program_does_not_print_so_are_said(tmp_path: Path) -> None:
     line = "step 10: train loss 3.0, val loss 2.9"
     said = " ".join(read(tmp_path / "b.log", f"{line}, wiki loss 3.1\n").notes)
@@ -646,6 +676,8 @@ def test_losses_of_fairseq_are_in_base_2(tmp_path: Path) -> None:
     [(step, domain, loss)] = log.losses
     assert (step, domain, "lines tell" in " ".join(log.notes)) == (600, "val", False)
     assert loss == pytest.approx(math.log(64.0))
+    old = "| epoch 022 | loss 4.290 | ppl 19.56 | num_updates 600 | lr 2.5e-05 | gnorm 0.321\n"
+    assert read(tmp_path / "b.log", old + line, loss_unit="bits").rates == ((600, 2.5e-5),)
     both = text + line.replace("'valid'", "'valid1'")
     assert read(tmp_path / "b.log", both, loss_unit="bits").domains == ("val", "valid1")
     table = '{"num_updates": 5, "valid_loss": 3.2, "lr": 1e-4}\n'
@@ -835,6 +867,29 @@ def test_any_other_log_by_a_pattern(tmp_path: Path) -> None:
     text = "it 10 lr 1e-4\nval loss: 2.9\nit 20 lr 1e-4\nval loss: 2.8\n"
     own = read(path, text, patterns=("it {step} lr {lr}", "val loss: {val_loss}"))
     assert (own.losses, own.rates) == (log.losses, log.rates)
+
+
+def test_a_pattern_announces_what_it_counts(tmp_path: Path) -> None:
+    """Logs of two scripts of training from scratch: by epochs, and MiniMind's by micro-batches."""
+    epoch = "Epoch {}/20\nTrain Loss: 7.4976\nValid Loss: {}\nTime: 122.57s - LR: 9.94e-05\n"
+    text = "".join(epoch.format(*own) for own in ((1, 6.6384), (2, 6.2336)))
+    patterns = ("Epoch {step}/{total}", "Valid Loss: {val_loss}", "LR: {lr}")
+    log = read(tmp_path / "a.txt", text, patterns=patterns, step_unit="epochs", per_epoch=935)
+    assert (steps_of(log), log.stated.steps) == ([935, 1870], 18700)
+    line = (
+        "Epoch:[1/1]({}/39695), loss: {}, logits_loss: 8.0, lr: 0.00050000, epoch_time: 130.0min\n"
+    )
+    path = tmp_path / "pretrain.log"
+    path.write_text(
+        "".join(line.format(*own) for own in ((10, 8.5371), (20, 8.2461), (30, 8.1319)))
+    )
+    minimind = "Epoch:[1/1]({step}/{total}), loss: {loss}, ... lr: {lr}"
+    reading = Reading(
+        paths=(str(path),), patterns=(minimind,), step_unit="micro-batches", per_step=8
+    )
+    log = reading.read(("train",))
+    # In the step that is under way.
+    assert (steps_of(log), log.stated.steps) == ([2, 3, 4], 4962)
 
 
 # What a log states against a plan.

@@ -56,6 +56,21 @@ def test_a_trainer_that_counts_from_0_is_one_step_late_and_that_is_said() -> Non
     assert any("one step earlier" in note for note in found.notes)
 
 
+@pytest.mark.parametrize("digits", [5, 12])
+@pytest.mark.parametrize("after", [0, 500])
+def test_a_peak_that_is_held_for_a_step(after: int, digits: int) -> None:
+    """build-nanogpt and llm.c warm up to the peak one step before the cosine begins."""
+    falls = Schedule((Segment("cosine", 1924, 6e-4, 6e-5),))
+    schedule = linear(76, 0.0, 6e-4) + constant(1, 6e-4) + falls + constant(max(after, 1), 6e-5)
+    # That the end is one step after the log says that the trainer counts from 0.
+    late, steps = (0, 2001 + after) if after else (1, 2000)
+    rates = schedule.learning_rates()[:steps]
+    printed = [float(f"{rate:.{digits - 1}e}") for rate in rates]
+    found = recognize(range(1, steps + 1), printed, steps).schedule
+    assert not found.is_logged
+    np.testing.assert_allclose(found.learning_rates()[: steps - late], rates[late:], atol=1e-8)
+
+
 def test_single_precision_is_precise_enough() -> None:
     schedule = SCHEDULES["wsd, 1 - sqrt"]
     logged = schedule.learning_rates().astype(np.float32).tolist()
