@@ -12,7 +12,7 @@ from bayes_cpt.laws.areas import AreaForm
 
 def level_values(series: Floats, form: AreaForm, momenta: ArrayLike) -> Floats:
     """Return levels from their series, shape (..., points) for momenta of shape (...)."""
-    return np.asarray(form.momenta.basis(np.asarray(momenta)) @ series.T)
+    return np.asarray(form.momenta.basis(np.log1p(-np.asarray(momenta))) @ series.T)
 
 
 def annealing_area(rates: ArrayLike, momentum: float, before: float) -> Floats:

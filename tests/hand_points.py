@@ -7,11 +7,11 @@ from numpy.typing import ArrayLike
 
 from bayes_cpt.arrays import Floats
 from bayes_cpt.laws.areas import AreaForm
-from bayes_cpt.laws.series import MomentumRange
+from bayes_cpt.laws.series import Interval
 from bayes_cpt.model.points import Curve, Curves, Points
 
 MOMENTUM = 0.999
-FORM = AreaForm(MomentumRange(0.99, 0.9995))
+FORM = AreaForm(Interval.of_momenta(0.99, 0.9995))
 # Learning rate from which hand-made annealing areas count.
 START = 1e-3
 
@@ -19,7 +19,7 @@ START = 1e-3
 def level_series(area: ArrayLike) -> Floats:
     """Return the series of a level at which S2, counted from `START`, has this value at `MOMENTUM`."""
     values = np.atleast_1d(np.asarray(area, dtype=np.float64))
-    series = np.zeros((values.size, FORM.momenta.interval.nodes))
+    series = np.zeros((values.size, FORM.momenta.nodes))
     series[:, 0] = START - values * (1.0 - MOMENTUM)
     return series
 

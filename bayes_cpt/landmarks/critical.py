@@ -103,7 +103,7 @@ class CriticalPoint:
             raise ValueError(f"the schedule of base {base.name} is not known: give it")
         draws = self.prior if by_prior else self.draws
         form = self.frame.area_form
-        areas = form.powers.interval.series(np.log(transfer_state(base.schedule, form).forward))
+        areas = form.powers.series(np.log(transfer_state(base.schedule, form).forward))
         log_area = form.powers.basis(draws["power"].to_numpy()) @ areas
         beyond: xr.DataArray = draws["forward_area"] < np.exp(log_area)[:, None]
         return beyond.mean("draw")

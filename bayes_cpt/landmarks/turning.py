@@ -253,8 +253,7 @@ def _beyond(draws: Draws, trial: Trial, horizon: int, rates: Floats, steps: Floa
     """Return losses at numbers of steps in which only areas grow, as at some learning rates."""
     curves = trial_curves(draws.frame, draws.form, [trial], [[horizon]])
     form, unit = draws.form, draws.form.reference_rate
-    shift = form.shift_powers.interval, unit
-    areas = {"log_forward": (form.powers.interval, 1.0), "log_shift": shift}
+    areas = {"log_forward": (form.powers, 1.0), "log_shift": (form.shift_powers, unit)}
     per_step = {"steps": 1.0, "cpt_steps": 1.0, "paced_steps": form.paces(rates).mean()}
 
     def prolonged(name: str, values: Floats) -> Floats:

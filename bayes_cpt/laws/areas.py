@@ -10,18 +10,20 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from bayes_cpt.arrays import Floats, Ints
 from bayes_cpt.laws.series import (
-    MOMENTA,
-    MomentumRange,
-    PowerRange,
+    HIGHEST_POWER,
+    LOWEST_POWER,
+    SHORTEST,
+    Interval,
     momentum_parts,
 )
 
 # Levels and areas below this count as this: a power of 0 has no slope.
 SMALLEST = 1e-30
+# Room around numbers so that none lies on the edge of its range.
+ROOM = 1e-3
 
 
 @dataclass(frozen=True)
@@ -32,9 +34,9 @@ class AreaForm:
 
     Parameters
     ----------
-    momenta : MomentumRange
+    momenta : Interval
         Where levels will be evaluated.
-    powers : PowerRange
+    powers : Interval
         Where forward areas will be evaluated; 1 in the printed law.
     reference_rate : float
         Raw learning rate at which the memory's clock counts steps.
@@ -47,17 +49,17 @@ class AreaForm:
     carry_memory : bool
         Whether the level at the transfer is that of the base. Else, and where a run starts with a new
         optimiser, it is the base's last learning rate.
-    shift_powers : PowerRange
+    shift_powers : Interval
         Where forward areas that the shift sees will be evaluated; 1 in the printed law.
     """
 
-    momenta: MomentumRange = field(default_factory=MomentumRange)
-    powers: PowerRange = field(default_factory=PowerRange)
+    momenta: Interval = field(default_factory=Interval.of_momenta)
+    powers: Interval = field(default_factory=Interval.of_powers)
     reference_rate: float = 1.0
     memory_clock: float = 0.0
     count_warmup: bool = False
     carry_memory: bool = False
-    shift_powers: PowerRange = field(default_factory=PowerRange)
+    shift_powers: Interval = field(default_factory=Interval.of_powers)
 
     def around(self, coefficients: Mapping[str, Any]) -> Self:
         """Return the form with ranges just around some coefficients: fewer terms in each series.
@@ -67,13 +69,22 @@ class AreaForm:
         coefficients : mapping
             Of a law, with lambda, rho and rho_s where the law has them.
         """
-        found = [np.ravel(coefficients[name]) for name in MOMENTA if name in coefficients]
-        momenta = MomentumRange.around(np.concatenate(found)) if found else self.momenta
-        powers = PowerRange.around(coefficients["rho"]) if "rho" in coefficients else self.powers
-        shift = PowerRange.around(coefficients["rho_s"]) if "rho_s" in coefficients else None
-        return replace(
-            self, momenta=momenta, powers=powers, shift_powers=shift or self.shift_powers
-        )
+        distances = 1.0 - np.concatenate([np.ravel(own) for own, _ in momentum_parts(coefficients)])
+        low = max(1.0 - float(distances.max()) * (1.0 + ROOM), SHORTEST)
+        high = 1.0 - float(distances.min()) * (1.0 - ROOM)
+        changed: dict[str, Any] = {"momenta": Interval.of_momenta(low, high)}
+        for name, letter in (("powers", "rho"), ("shift_powers", "rho_s")):
+            if letter in coefficients:
+                low, high = float(coefficients[letter].min()), float(coefficients[letter].max())
+                if low < high:
+                    low = max(low * (1.0 - ROOM), LOWEST_POWER)
+                    high = min(high * (1.0 + ROOM), HIGHEST_POWER)
+                changed[name] = Interval.of_powers(low, high)
+        return replace(self, **changed)
+
+    def node_momenta(self) -> Floats:
+        """Return the momentum at each node of the levels' series, shape (nodes,), rising."""
+        return np.asarray(-np.expm1(self.momenta.at_nodes()))
 
     def level_basis(self, coefficients: Mapping[str, Any]) -> Floats:
         """Return the basis of the series of levels on each validation set, shape (domains, draws, nodes).
@@ -88,12 +99,13 @@ class AreaForm:
         parts = momentum_parts(coefficients)
         return np.asarray(
             sum(
-                np.atleast_2d(np.asarray(weight).T)[..., None] * self.momenta.basis(momentum)
+                np.atleast_2d(np.asarray(weight).T)[..., None]
+                * self.momenta.basis(np.log(1.0 - momentum))
                 for momentum, weight in parts
             )
         )
 
-    def levels(self, table: Any, coefficients: Mapping[str, Any], xp: Any = np) -> Any:
+    def levels(self, table: Floats, coefficients: Mapping[str, Any]) -> Floats:
         """Return levels at points, shape (..., points).
 
         Parameters
@@ -104,10 +116,10 @@ class AreaForm:
             As for `bayes_cpt.laws.series.momentum_parts`, with those of validation sets gathered per point.
         """
         parts = [
-            weight * xp.maximum(self.momenta.basis(momentum, xp) @ table.T, SMALLEST)
+            weight * np.maximum(self.momenta.basis(np.log(1.0 - momentum)) @ table.T, SMALLEST)
             for momentum, weight in momentum_parts(coefficients)
         ]
-        return parts[0] if len(parts) == 1 else parts[0] + parts[1]
+        return np.asarray(sum(parts[1:], start=parts[0]))
 
     def levels_in_draws(self, table: Floats, basis: Floats) -> Floats:
         """Return levels at points in draws, shape (points, draws), in the order of memory of the basis.
@@ -121,10 +133,9 @@ class AreaForm:
         """
         return np.maximum(table @ basis, SMALLEST)
 
-    def forward_basis(self, coefficients: Mapping[str, Any], xp: Any = np) -> Any:
+    def forward_basis(self, coefficients: Mapping[str, Any]) -> Floats:
         """Return the basis of the series of log forward areas, shape (..., nodes)."""
-        power = coefficients.get("rho", xp.ones_like(coefficients["lambda"]))
-        return self.powers.basis(power, xp)
+        return self.powers.basis(coefficients.get("rho", np.ones_like(coefficients["lambda"])))
 
     def paces(self, learning_rates: Floats) -> Floats:
         """Return how far the memory's clock moves in each step, shape (steps,).
@@ -136,29 +147,8 @@ class AreaForm:
         """
         return np.asarray((learning_rates / self.reference_rate) ** self.memory_clock)
 
-    def log_shift_area(self, learning_rates: Floats, points: Ints) -> Floats:
-        """Return the series of the log of the forward area that the shift sees, LR·steps.
-
-        That is ``eta_ref·sum (eta/eta_ref)^rho_s``.
-
-        Parameters
-        ----------
-        learning_rates : ndarray, shape (steps,)
-            Raw.
-        points : ndarray of int, shape (points,)
-            0 is before the first step.
-
-        Returns
-        -------
-        ndarray, shape (points, nodes)
-        """
-        interval = self.shift_powers.interval
-        relative = learning_rates / self.reference_rate
-        areas = self.reference_rate * forward_areas(relative, interval.at_nodes(), points)
-        return interval.series(np.log(np.maximum(areas, SMALLEST)))
-
     def shift_basis(self, coefficients: Mapping[str, Any]) -> Floats:
-        """Return the basis of that series on each validation set, shape (domains, draws, nodes).
+        """Return the basis of the series of `log_areas` of the shift, shape (domains, draws, nodes).
 
         Parameters
         ----------
@@ -166,29 +156,7 @@ class AreaForm:
             With rho_s, shape (draws, domains), where it is free.
         """
         power = coefficients.get("rho_s", np.ones((1, 1)))
-        return np.asarray(self.shift_powers.basis(np.asarray(power).T))
-
-
-def forward_area(learning_rates: ArrayLike, power: float = 1.0) -> Floats:
-    """Return the forward area S1, the sum of the learning rates to a power, after each step.
-
-    Parameters
-    ----------
-    learning_rates : array_like, shape (steps,)
-        Raw learning rate of each step.
-
-    Returns
-    -------
-    ndarray, shape (steps,)
-        S1 in LR^rho·steps.
-
-    Examples
-    --------
-    >>> forward_area([0.5, 0.25, 0.25]).tolist()
-    [0.5, 0.75, 1.0]
-    """
-    rates = np.asarray(learning_rates, dtype=np.float64)
-    return np.cumsum(rates if power == 1.0 else rates**power)
+        return self.shift_powers.basis(np.asarray(power).T)
 
 
 def forward_areas(rates: Floats, powers: Floats, points: Ints) -> Floats:
@@ -209,6 +177,34 @@ def forward_areas(rates: Floats, powers: Floats, points: Ints) -> Floats:
     table = np.empty((steps.size, powers.size))
     fill_forward_areas(np.ascontiguousarray(rates), np.ascontiguousarray(powers), steps, table)
     return np.asarray(table[place])
+
+
+def log_areas(
+    powers: Interval,
+    learning_rates: Floats,
+    points: Ints,
+    before: Floats | float = 0.0,
+    unit: float = 1.0,
+) -> Floats:
+    """Return the series of the log of the forward area ``unit·sum (eta/unit)^rho``, LR^rho·steps.
+
+    Parameters
+    ----------
+    powers : Interval
+        Of rho.
+    learning_rates : ndarray, shape (steps,)
+        Raw.
+    points : ndarray of int, shape (points,)
+        0 is before the first step.
+    before : float or ndarray, shape (nodes,)
+        The area before them.
+
+    Returns
+    -------
+    ndarray, shape (points, nodes)
+    """
+    areas = unit * forward_areas(learning_rates / unit, powers.at_nodes(), points) + before
+    return powers.series(np.log(np.maximum(areas, SMALLEST)))
 
 
 def run_levels(

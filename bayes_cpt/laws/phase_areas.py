@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bayes_cpt.arrays import Floats, Ints
-from bayes_cpt.laws.areas import SMALLEST, AreaForm, forward_areas, run_levels
+from bayes_cpt.laws.areas import SMALLEST, AreaForm, forward_areas, log_areas, run_levels
 from bayes_cpt.study.schedules import Schedule
 
 # Bases whose areas are kept: many runs start from each.
@@ -85,13 +85,15 @@ def pretraining_areas(
     rates = schedule.learning_rates()
     course = _Pretraining.of(schedule, form)
     counted = np.maximum(points - course.first, 0)
-    table = form.momenta.interval.series(course.levels(form, counted))
+    table = form.momenta.series(course.levels(form, counted))
     nothing = np.zeros(points.size)
     return PhaseAreas(
         steps=points,
         learning_rates=_at(rates, points, rates[0]),
-        log_forward=_log_forward(rates, points, 0.0, form),
-        log_shift=form.log_shift_area(rates, np.zeros_like(points)),
+        log_forward=log_areas(form.powers, rates, points),
+        log_shift=log_areas(
+            form.shift_powers, rates, np.zeros_like(points), unit=form.reference_rate
+        ),
         start_pt=np.full(points.size, course.start),
         level_pt=table,
         start_cpt=nothing + SMALLEST,
@@ -134,14 +136,14 @@ def continual_areas(
     start = transfer_state(base, form)
     carried = form.carry_memory and not reset
     paces = form.paces(rates)
-    momenta = form.momenta.node_momenta()
-    levels = run_levels(rates, paces, start.initial_levels(carried=carried), momenta, points)
-    interval = form.momenta.interval
+    initial = start.initial_levels(carried=carried)
+    levels = run_levels(rates, paces, initial, form.node_momenta(), points)
+    interval = form.momenta
     return PhaseAreas(
         steps=points,
         learning_rates=_at(rates, points, start.learning_rate),
-        log_forward=_log_forward(rates, points, start.forward, form),
-        log_shift=form.log_shift_area(rates, points),
+        log_forward=log_areas(form.powers, rates, points, start.forward),
+        log_shift=log_areas(form.shift_powers, rates, points, unit=form.reference_rate),
         start_pt=np.full(points.size, start.start),
         level_pt=np.broadcast_to(interval.series(start.levels), (points.size, interval.nodes)),
         start_cpt=np.full(points.size, max(start.learning_rate, SMALLEST)),
@@ -171,7 +173,7 @@ class _Pretraining:
         return cls(warmup, rates[warmup:], initial, initial)
 
     def levels(self, form: AreaForm, points: Ints) -> Floats:
-        momenta = form.momenta.node_momenta()
+        momenta = form.node_momenta()
         start = np.full(momenta.size, self.initial_level)
         return run_levels(self.rates, form.paces(self.rates), start, momenta, points)
 
@@ -208,9 +210,9 @@ class TransferState:
 @lru_cache(maxsize=BASES_KEPT)
 def transfer_state(base: Schedule | None, form: AreaForm) -> TransferState:
     """Return what a CPT run finds at the transfer from a base; zeros where its schedule is not known."""
-    powers = form.powers.interval.at_nodes()
+    powers = form.powers.at_nodes()
     if base is None:
-        nothing = np.zeros(form.momenta.interval.nodes)
+        nothing = np.zeros(form.momenta.nodes)
         return TransferState(0.0, SMALLEST, np.zeros(powers.size), nothing, 0.0)
     course = _Pretraining.of(base, form)
     (levels,) = course.levels(form, np.array([course.rates.size]))
@@ -241,10 +243,3 @@ def _log_peaks(schedule: Schedule, form: AreaForm) -> Floats:
 def _at(curve: Floats, points: Ints, before: float = 0.0) -> Floats:
     """Return the curve of steps 1, 2, ... at the points, `before` at step 0."""
     return np.concatenate([[before], curve])[points]
-
-
-def _log_forward(rates: Floats, points: Ints, before: "Floats | float", form: AreaForm) -> Floats:
-    """Return the series of the log of S1 at the points, from S1 before them at each node."""
-    interval = form.powers.interval
-    areas = forward_areas(rates, interval.at_nodes(), points) + before
-    return interval.series(np.log(np.maximum(areas, SMALLEST)))

@@ -325,19 +325,19 @@ class ScheduleBatch(BySchedule):
         forward : ndarray, shape (schedules, power nodes)
             S1 before the first step.
         """
-        momenta, powers = form.momenta.interval, form.powers.interval
+        powers, shift = form.powers, form.shift_powers
         # Runs that differ in replay, data or base alone share one schedule.
         first, place = self.distinct()
         areas, driven, paced = (filled[place] for filled in self.take(first)._filled(form))
         # The level is linear in what it was before the first step: this is what is left of that.
-        left = np.exp(paced[:, None] * np.log(form.momenta.node_momenta()))
+        left = np.exp(paced[:, None] * np.log(form.node_momenta()))
         reached = driven + left * levels
         log_forward = np.log(np.maximum(areas[:, : powers.nodes] + forward, SMALLEST))
-        shift, of_shift = form.shift_powers.interval, areas[:, powers.nodes : -1]
+        of_shift = areas[:, powers.nodes : -1]
         scale = (1.0 - shift.at_nodes()) * np.log(form.reference_rate)
         return Ends(
             log_forward=powers.series(log_forward),
-            level=momenta.series(reached),
+            level=form.momenta.series(reached),
             log_shift=shift.series(scale + np.log(of_shift)),
             forward=areas[:, -1],
             paced_steps=paced,
@@ -354,10 +354,8 @@ class ScheduleBatch(BySchedule):
         columns = {**vars(self), "final": self.last_rate}
         table = np.column_stack(list(columns.values())).astype(np.float64)
         clock = np.array([np.log(form.reference_rate), form.memory_clock])
-        powers = np.concatenate(
-            [form.powers.interval.at_nodes(), form.shift_powers.interval.at_nodes(), [1.0]]
-        )
-        log_momenta = np.log(form.momenta.node_momenta())
+        powers = np.concatenate([form.powers.at_nodes(), form.shift_powers.at_nodes(), [1.0]])
+        log_momenta = np.log(form.node_momenta())
         areas, paced = np.empty((len(table), powers.size)), np.empty(len(table))
         reached = np.zeros((len(table), log_momenta.size))
         nodes = panels()

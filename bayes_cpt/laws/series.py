@@ -18,6 +18,13 @@ from bayes_cpt.arrays import Floats
 INTERPOLATION_ERROR = 1e-11
 # The interval is a little wider than the range it serves, so that the derivative of arccos stays finite.
 INTERVAL_MARGIN = 0.01
+# Where 1 - lambda^k, as a function of log(1 - lambda), begins to grow without bound.
+MOMENTUM_HEIGHT = 0.5 * math.pi
+# Where log S1, as a function of rho, has its nearest zeros of S1: measured on schedules of every shape.
+POWER_HEIGHT = 1.0
+# The least momentum: a memory shorter than that is none.
+SHORTEST = 0.1
+LOWEST_POWER, HIGHEST_POWER = 0.02, 3.0
 
 
 @dataclass(frozen=True)
@@ -54,6 +61,16 @@ class Interval:
         rate = height / half_width + math.hypot(1.0, height / half_width)
         return cls(middle, half_width, math.ceil(-math.log(INTERPOLATION_ERROR) / math.log(rate)))
 
+    @classmethod
+    def of_momenta(cls, low: float = 0.9, high: float = 0.9999) -> Self:
+        """Return the interval of levels, series in ``log(1 - lambda)``; 0.1 <= low <= high < 1."""
+        return cls.between(math.log1p(-high), math.log1p(-low), MOMENTUM_HEIGHT)
+
+    @classmethod
+    def of_powers(cls, low: float = 1.0, high: float = 1.0) -> Self:
+        """Return the interval of log forward areas, series in rho; 0.02 <= low <= high <= 3."""
+        return cls.between(low, high, POWER_HEIGHT)
+
     def at_nodes(self) -> Floats:
         """Return the number at each node, shape (nodes,), falling."""
         return self.middle + self.half_width * np.cos(_angles(self.nodes))
@@ -76,22 +93,23 @@ class Interval:
         """
         return np.asarray(series @ np.cos(_angles(self.nodes)[:, None] * np.arange(self.nodes)).T)
 
-    def basis(self, number: Any, xp: Any = np) -> Any:
+    def basis(self, number: ArrayLike) -> Floats:
         """Return the polynomials whose product with a series is what it stands for.
 
         Parameters
         ----------
-        number : float, ndarray or PyTensor variable, shape (...)
+        number : array_like, shape (...)
             Inside the range.
 
         Returns
         -------
-        ndarray or PyTensor variable, shape (..., nodes)
+        ndarray, shape (..., nodes)
         """
+        numbers = np.asarray(number)[..., None]
         if self.nodes == 1:
-            return xp.expand_dims(xp.ones_like(number), -1)
-        angle = xp.arccos((number - self.middle) / self.half_width)
-        return xp.cos(xp.expand_dims(angle, -1) * np.arange(self.nodes))
+            return np.ones_like(numbers)
+        angle = np.arccos((numbers - self.middle) / self.half_width)
+        return np.asarray(np.cos(angle * np.arange(self.nodes)))
 
 
 def _angles(nodes: int) -> Floats:
@@ -104,106 +122,6 @@ def _transform(nodes: int) -> Floats:
     waves = np.cos(_angles(nodes)[:, None] * np.arange(nodes)) * (2.0 / nodes)
     waves[:, 0] *= 0.5
     return np.asarray(waves)
-
-
-# The least momentum, and room around numbers so that none lies on the edge of its range.
-SHORTEST, ROOM = 0.1, 1e-3
-# Coefficients that are momenta.
-MOMENTA = ("lambda", "lambda_slow")
-# Where 1 - lambda^k, as a function of log(1 - lambda), begins to grow without bound.
-MOMENTUM_HEIGHT = 0.5 * math.pi
-# Where log S1, as a function of rho, has its nearest zeros of S1: measured on schedules of every shape.
-POWER_HEIGHT = 1.0
-LOWEST_POWER, HIGHEST_POWER = 0.02, 3.0
-
-
-@dataclass(frozen=True)
-class MomentumRange:
-    """The range of momenta that a table of levels serves; its series are in log(1 - lambda).
-
-    Parameters
-    ----------
-    low, high : float
-        0.1 <= low <= high < 1. A memory shorter than that is none: 1/(1 - lambda) counts its steps.
-
-    Raises
-    ------
-    ValueError
-        If the bounds are not in that order.
-    """
-
-    low: float = 0.9
-    high: float = 0.9999
-
-    def __post_init__(self) -> None:
-        if not SHORTEST <= self.low <= self.high < 1.0:
-            raise ValueError(
-                f"the momentum range is {self.low} to {self.high}: give 0.1 <= low <= high < 1"
-            )
-
-    @classmethod
-    def around(cls, momenta: ArrayLike) -> Self:
-        """Return a range that holds all of some momenta, with a little room around them."""
-        distances = 1.0 - np.asarray(momenta, dtype=np.float64)
-        low = 1.0 - float(distances.max()) * (1.0 + ROOM)
-        return cls(max(low, SHORTEST), 1.0 - float(distances.min()) * (1.0 - ROOM))
-
-    @property
-    def interval(self) -> Interval:
-        """The Chebyshev interval in log(1 - lambda)."""
-        return Interval.between(math.log1p(-self.high), math.log1p(-self.low), MOMENTUM_HEIGHT)
-
-    def node_momenta(self) -> Floats:
-        """Return the momentum at each node, shape (nodes,), rising."""
-        return np.asarray(-np.expm1(self.interval.at_nodes()))
-
-    def basis(self, momentum: Any, xp: Any = np) -> Any:
-        """Return the basis of the levels' series at momenta of shape (...), shape (..., nodes)."""
-        return self.interval.basis(xp.log(1.0 - momentum), xp)
-
-
-@dataclass(frozen=True)
-class PowerRange:
-    """The range of powers that a table serves: of log forward areas, or of levels whose falls are weighted.
-
-    Parameters
-    ----------
-    low, high : float
-        0.02 <= low <= high <= 3; equal where the power is fixed.
-
-    Raises
-    ------
-    ValueError
-        If the bounds are not in that order.
-    """
-
-    low: float = 1.0
-    high: float = 1.0
-
-    def __post_init__(self) -> None:
-        if not LOWEST_POWER <= self.low <= self.high <= HIGHEST_POWER:
-            raise ValueError(
-                f"the range of the forward power is {self.low} to {self.high}: give "
-                f"{LOWEST_POWER} <= low <= high <= {HIGHEST_POWER:g}"
-            )
-
-    @classmethod
-    def around(cls, powers: ArrayLike) -> Self:
-        """Return a range that holds all of some forward powers, with a little room around them."""
-        values = np.asarray(powers, dtype=np.float64)
-        low, high = float(values.min()), float(values.max())
-        if low == high:
-            return cls(low, high)
-        return cls(max(low * (1.0 - ROOM), LOWEST_POWER), min(high * (1.0 + ROOM), HIGHEST_POWER))
-
-    @property
-    def interval(self) -> Interval:
-        """The Chebyshev interval in rho."""
-        return Interval.between(self.low, self.high, POWER_HEIGHT)
-
-    def basis(self, power: Any, xp: Any = np) -> Any:
-        """Return the basis of the series of log S1 at powers of shape (...), shape (..., nodes)."""
-        return self.interval.basis(power, xp)
 
 
 def momentum_parts(coefficients: Mapping[str, Any]) -> list[tuple[Any, Any]]:

@@ -125,9 +125,9 @@ def _series(frame: BoundModel) -> Floats:
     form, first = frame.area_form, 0
     rows: dict[Series, tuple[float, ...]] = {}
     for interval, named, kinds in (
-        (form.momenta.interval, (LEVEL, SLOW_LEVEL), (1, 1)),
-        (form.powers.interval, (LOG_FORWARD,), (0, 0)),
-        (form.shift_powers.interval, (LOG_SHIFT,), (0, 0)),
+        (form.momenta, (LEVEL, SLOW_LEVEL), (1, 1)),
+        (form.powers, (LOG_FORWARD,), (0, 0)),
+        (form.shift_powers, (LOG_SHIFT,), (0, 0)),
     ):
         own = (first, interval.nodes, interval.middle, interval.half_width, *kinds)
         rows |= dict.fromkeys(named, own)

@@ -102,15 +102,15 @@ class Points:
             per point.
         """
         return (
-            self.form.levels(self.level_pt, coefficients, xp),
-            self.form.levels(self.level_cpt, coefficients, xp),
+            self.form.levels(self.level_pt, coefficients),
+            self.form.levels(self.level_cpt, coefficients),
         )
 
     def log_forward_area(self, coefficients: Mapping[str, Any], xp: Any) -> Any:
         """Return the log of S1 at coefficients of shape (...), (..., points)."""
-        if "rho" not in coefficients and self.form.powers.interval.nodes == 1:
+        if "rho" not in coefficients and self.form.powers.nodes == 1:
             return self.log_forward[:, 0]
-        return self.form.forward_basis(coefficients, xp) @ self.log_forward.T
+        return self.form.forward_basis(coefficients) @ self.log_forward.T
 
     def shift_area(self, coefficients: Mapping[str, Any], xp: Any) -> Any:
         """Return the forward area that the shift sees, (..., points) or (points,), LR·steps.
@@ -122,7 +122,7 @@ class Points:
         """
         if "rho_s" not in coefficients:
             return xp.exp(self.log_shift[:, 0])
-        basis = self.form.shift_powers.basis(coefficients["rho_s"], xp)
+        basis = self.form.shift_powers.basis(coefficients["rho_s"])
         return xp.exp((basis * self.log_shift).sum(-1))
 
     def of_group(self, dims: str, values: Any) -> Any:

@@ -11,7 +11,7 @@ from bayes_cpt.errors import SpecError
 from bayes_cpt.laws import Law, Parameter, Reference, Shift
 from bayes_cpt.laws.areas import AreaForm
 from bayes_cpt.laws.law import gather
-from bayes_cpt.laws.series import SHORTEST, MomentumRange, PowerRange
+from bayes_cpt.laws.series import SHORTEST, Interval
 from bayes_cpt.laws.transfer import OF_BATCH
 from bayes_cpt.model.bases import (
     at_medians,
@@ -168,13 +168,13 @@ class BoundModel:
                 'give longer runs, or a model with slow_share = "printed" under [priors]',
             )
         return AreaForm(
-            momenta=MomentumRange(*momenta),
-            powers=PowerRange(*self._ends("forward_power")),
+            momenta=Interval.of_momenta(*momenta),
+            powers=Interval.of_powers(*self._ends("forward_power")),
             reference_rate=self.reference.learning_rate,
             memory_clock=law.memory_clock,
             count_warmup=law.count_warmup,
             carry_memory=law.carry_memory,
-            shift_powers=PowerRange(*self._ends("shift_power")),
+            shift_powers=Interval.of_powers(*self._ends("shift_power")),
         )
 
     def _ends(self, name: str) -> tuple[float, float]:

@@ -224,11 +224,11 @@ def _area_nodes(model: FinalLosses) -> dict[str, Any]:
         "memory_clock": form.memory_clock,
         "smallest": SMALLEST,
         "level": {
-            "momenta": form.momenta.node_momenta().tolist(),
-            "weights": _weights(form.momenta.interval, form.level_basis(coefficients)),
+            "momenta": form.node_momenta().tolist(),
+            "weights": _weights(form.momenta, form.level_basis(coefficients)),
         },
-        "forward": powers(form.powers.interval, form.forward_basis(coefficients)[None]),
-        "shift": powers(form.shift_powers.interval, shift),
+        "forward": powers(form.powers, form.forward_basis(coefficients)[None]),
+        "shift": powers(form.shift_powers, shift),
     }
 
 

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import RATES
 
-from bayes_cpt.laws.areas import AreaForm, forward_area
-from bayes_cpt.laws.series import PowerRange
+from bayes_cpt.laws.areas import AreaForm, forward_areas, log_areas
+from bayes_cpt.laws.series import Interval
 from bayes_cpt.study.schedules import linear
 
 POWERS = st.floats(0.1, 2.0)
@@ -55,15 +55,15 @@ def test_closed_form_of_a_linear_decay(momentum: float) -> None:
     expected = peak / steps * (t - memory_sum) / (1 - momentum)
     rates = linear(steps, peak, 0.0).learning_rates()
     np.testing.assert_allclose(annealing_area(rates, momentum, peak), expected, rtol=1e-9)
-    np.testing.assert_allclose(
-        forward_area(rates), peak * (t - t * (t + 1) / (2 * steps)), rtol=1e-11
-    )
+    area = forward_areas(rates, np.ones(1), t)[:, 0]
+    np.testing.assert_allclose(area, peak * (t - t * (t + 1) / (2 * steps)), rtol=1e-11)
 
 
 @given(st.lists(st.floats(0, 1e-2), min_size=1, max_size=30), POWERS)
 def test_forward_area_is_the_sum_of_powers(rates: list[float], power: float) -> None:
     expected = [sum(rate**power for rate in rates[: i + 1]) for i in range(len(rates))]
-    np.testing.assert_allclose(forward_area(rates, power), expected, rtol=1e-12)
+    found = forward_areas(np.array(rates), np.array([power]), np.arange(1, len(rates) + 1))
+    np.testing.assert_allclose(found[:, 0], expected, rtol=1e-12)
 
 
 @given(
@@ -73,9 +73,9 @@ def test_the_shift_sees_an_area_of_its_own_on_each_validation_set(
     rates: list[float], powers: list[float]
 ) -> None:
     """``eta_ref·sum (eta/eta_ref)^rho_s`` at powers that are no nodes of the series, in draws."""
-    form = AreaForm(reference_rate=1e-3, shift_powers=PowerRange(0.3, 2.5))
+    form = AreaForm(reference_rate=1e-3, shift_powers=Interval.of_powers(0.3, 2.5))
     steps = np.arange(len(rates) + 1)
-    table = form.log_shift_area(np.array(rates), steps)
+    table = log_areas(form.shift_powers, np.array(rates), steps, unit=form.reference_rate)
     # Of one draw, and of two validation sets.
     basis = form.shift_basis({"rho_s": np.array([powers])})
     found = np.exp(basis[:, 0] @ table.T)

@@ -7,7 +7,7 @@ from strategies import schedules
 
 from bayes_cpt.laws.areas import AreaForm
 from bayes_cpt.laws.phase_areas import continual_areas, pretraining_areas
-from bayes_cpt.laws.series import PowerRange
+from bayes_cpt.laws.series import Interval
 from bayes_cpt.study.schedules import Schedule, constant, linear
 
 PEAK = 2e-3
@@ -21,7 +21,7 @@ def test_a_run_that_carries_the_memory_goes_on_as_pretraining(
     count_warmup: bool, clock: float
 ) -> None:
     form = AreaForm(
-        powers=PowerRange(0.1, 1.6),
+        powers=Interval.of_powers(0.1, 1.6),
         reference_rate=PEAK,
         memory_clock=clock,
         count_warmup=count_warmup,
@@ -53,12 +53,12 @@ def test_areas_are_those_of_plain_loops(
     carry_memory: bool,
 ) -> None:
     form = AreaForm(
-        powers=PowerRange(power, power),
+        powers=Interval.of_powers(power, power),
         reference_rate=1e-3,
         memory_clock=clock,
         count_warmup=count_warmup,
         carry_memory=carry_memory,
-        shift_powers=PowerRange(shift_power, shift_power),
+        shift_powers=Interval.of_powers(shift_power, shift_power),
     )
     last = run.steps
     areas = continual_areas(base, run, [0, last], form)

@@ -8,7 +8,7 @@ from small_study import PEAK, REFERENCE, REWARMED, STUDY, TRUNK
 from bayes_cpt.errors import StudyError
 from bayes_cpt.laws import Reference
 from bayes_cpt.laws.areas import AreaForm
-from bayes_cpt.laws.series import MomentumRange
+from bayes_cpt.laws.series import Interval
 from bayes_cpt.model.fitted_points import first_step, observed_steps
 from bayes_cpt.model.law_table import ResidualTable
 from bayes_cpt.model.points import build_curves, reference_of
@@ -17,7 +17,7 @@ from bayes_cpt.model.spec import read_spec
 from bayes_cpt.study.runs import Run
 from bayes_cpt.study.schedules import constant, linear
 
-FORM = AreaForm(MomentumRange(0.9, 0.9995))
+FORM = AreaForm(Interval.of_momenta(0.9, 0.9995))
 
 
 def test_reference_of_a_study_without_cpt_runs() -> None:

@@ -30,7 +30,7 @@ from testbench.simulation import NEW_RUNS, NOISE, RUNS, TRUTH, simulated
 
 from bayes_cpt.laws.areas import AreaForm
 from bayes_cpt.laws.phase_areas import continual_areas
-from bayes_cpt.laws.series import MomentumRange
+from bayes_cpt.laws.series import Interval
 from bayes_cpt.study.runs import Base, Run
 from bayes_cpt.study.schedules import Schedule, constant, linear
 from bayes_cpt.study.study import Study
@@ -67,7 +67,7 @@ def test_areas_are_those_of_the_package(base: Schedule, run: Schedule) -> None:
     study = study_of(base, run)
     steps = np.arange(run.steps + 1)
     ours = inputs_of(study, study.run("cpt"), steps)
-    momenta = MomentumRange(0.99, 0.9995)
+    momenta = Interval.of_momenta(0.99, 0.9995)
     theirs = continual_areas(base, run, steps, AreaForm(momenta))
     basis = momenta.basis(np.array(MOMENTUM))
     falls = (theirs.start_pt - theirs.level_pt @ basis, theirs.start_cpt - theirs.level_cpt @ basis)

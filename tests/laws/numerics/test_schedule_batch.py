@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from bayes_cpt.laws.areas import AreaForm
 from bayes_cpt.laws.phase_areas import continual_areas, transfer_state
 from bayes_cpt.laws.schedule_ends import DECAYS, Ends, ScheduleBatch
-from bayes_cpt.laws.series import MomentumRange, PowerRange
+from bayes_cpt.laws.series import Interval
 from bayes_cpt.study.schedules import constant, linear
 
 PEAK = 2e-3
@@ -55,14 +55,14 @@ def decays(steps: int, final: float, shape: str) -> ScheduleBatch:
 
 def own_ends(batch: ScheduleBatch, form: AreaForm) -> Ends:
     """Return the ends of schedules that nothing came before, from a level at their initial rate."""
-    nodes = form.momenta.interval.nodes
+    nodes = form.momenta.nodes
     levels = np.repeat(batch.initial[:, None], nodes, axis=1)
-    return batch.ends(form, levels, np.zeros((batch.steps.size, form.powers.interval.nodes)))
+    return batch.ends(form, levels, np.zeros((batch.steps.size, form.powers.nodes)))
 
 
 def annealing(batch: ScheduleBatch, momentum: float) -> NDArray[np.float64]:
     """Return S2 after the last step of each schedule."""
-    form = AreaForm(MomentumRange(momentum, momentum))
+    form = AreaForm(Interval.of_momenta(momentum, momentum))
     level = level_values(own_ends(batch, form).level, form, momentum)
     return np.asarray((batch.initial - level) / (1.0 - momentum))
 
@@ -74,13 +74,13 @@ def annealing(batch: ScheduleBatch, momentum: float) -> NDArray[np.float64]:
 def test_ends_are_those_of_whole_runs(carry_memory: bool, count_warmup: bool, clock: float) -> None:
     """On a base that is annealed half-way, at every momentum and forward power."""
     form = AreaForm(
-        momenta=MomentumRange(0.5, 0.9999),
-        powers=PowerRange(0.1, 1.6),
+        momenta=Interval.of_momenta(0.5, 0.9999),
+        powers=Interval.of_powers(0.1, 1.6),
         reference_rate=0.7 * PEAK,
         memory_clock=clock,
         count_warmup=count_warmup,
         carry_memory=carry_memory,
-        shift_powers=PowerRange(0.3, 2.5),
+        shift_powers=Interval.of_powers(0.3, 2.5),
     )
     count = 60
     batch = replace(random_batch(count, seed=3), initial=np.full(count, BASE.final))
