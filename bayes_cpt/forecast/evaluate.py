@@ -43,11 +43,10 @@ from bayes_cpt.model.residuals import (
     PredictiveParts,
     level_share,
     predictive_parts,
-    predictive_variance,
     steps_beyond,
 )
 from bayes_cpt.model.setup import BoundModel
-from bayes_cpt.model.simulate import kept_level, unmeasured_level
+from bayes_cpt.model.simulate import unmeasured_levels, with_base_levels
 from bayes_cpt.threads import one_thread
 
 # Rows and draws of a tile: its few intermediate arrays stay in the cache of a core.
@@ -189,7 +188,7 @@ def law_losses(points: Points, draws: Draws, offsets: Floats | None = None) -> F
 
 
 def noise(curves: Curves, draws: Draws) -> Floats:
-    """Return the sd of a new run's loss about the law's (`bayes_cpt.model.residuals.predictive_variance`).
+    """Return the sd of a new run's loss about the law's (`bayes_cpt.model.residuals.predictive_parts`).
 
     Parameters
     ----------
@@ -203,7 +202,7 @@ def noise(curves: Curves, draws: Draws) -> Floats:
     """
     found = np.empty((curves.points.steps.size, draws.count), draws.dtype)
     for rows, place, at, misfit in _placed(curves, draws):
-        found[rows, place] = np.sqrt(predictive_variance(at, misfit, np))
+        found[rows, place] = np.sqrt(sum(predictive_parts(at, misfit, np)))
     return found
 
 
@@ -218,7 +217,7 @@ def variances(curves: Curves, draws: Draws) -> PredictiveParts:
     shape = (curves.points.steps.size, draws.count)
     found = PredictiveParts(*(np.empty(shape, draws.dtype) for _ in PredictiveParts._fields))
     for rows, place, at, misfit in _placed(curves, draws):
-        for whole, own in zip(found, predictive_parts(at, at, misfit, np), strict=True):
+        for whole, own in zip(found, predictive_parts(at, misfit, np), strict=True):
             whole[rows, place] = own
     return found
 
@@ -229,16 +228,17 @@ def _placed(curves: Curves, draws: Draws) -> Iterator[tuple[slice | Ints, slice,
     table, onset = frame.spec.residuals, ONSET_SHARE * frame.reference.steps
     elapsed, anchored = curves.elapsed, points.base_known
     in_pt = np.array([float(not curve.continual) for curve in curves.curves])[points.curve_index]
-    memory_pt = table.misfit_memory if table.misfit_memory_pt is None else table.misfit_memory_pt
     columns = (
         elapsed,
         level_share(elapsed, onset, anchored, points.branched),
         anchored,
         steps_beyond(curves, frame.studied),
-        misfit_variance(elapsed, onset, np.where(in_pt > 0, memory_pt, table.misfit_memory)),
+        misfit_variance(
+            elapsed, onset, np.where(in_pt > 0, table.misfit_memory_pt, table.misfit_memory)
+        ),
     )
     for place, block in draws.blocks:
-        levels = _unmeasured_levels(curves, block)
+        levels = unmeasured_levels(frame, block.parameters, curves)
         for rows in _tiles(points):
             tile: Any = _Tile(points, rows, block)
             own = [_column(column[rows], dtype) for column in columns]
@@ -247,24 +247,9 @@ def _placed(curves: Curves, draws: Draws) -> Iterator[tuple[slice | Ints, slice,
                 tile, pretraining, block.parameters, block.coefficients, np
             )
             if levels is not None:
-                level = levels[tile.curve_index] * kept_level(frame, tile, block.coefficients)
-                own_offset = np.where(np.isnan(level), scales.offset, level)
-                scales = replace(scales, offset=own_offset)
+                level = levels[tile.curve_index]
+                scales = with_base_levels(frame, scales, level, tile, block.coefficients)
             yield rows, place, Placed(scales, *own[:-1]), own[-1]
-
-
-def _unmeasured_levels(curves: Curves, draws: Draws) -> Floats | None:
-    """Return the sd of the start of each CPT curve from a base that nobody measured; None without any.
-
-    Shape (curves, draws), NaN of the other curves.
-    """
-    frame = draws.frame
-    levels = np.full((len(curves.curves), draws.count), np.nan, draws.dtype)
-    for level, curve in zip(levels, curves.curves, strict=True):
-        if curve.continual and not curve.base_known and curve.base_steps:
-            domain, end = frame.domains.index(curve.domain), (curve.base_steps, curve.base_rate)
-            level[:] = unmeasured_level(frame, draws.parameters, domain, *end)
-    return None if np.isnan(levels).all() else levels
 
 
 def _tiles(points: Points) -> Iterator[slice | Ints]:

@@ -38,10 +38,9 @@ from bayes_cpt.model.setup import BoundModel
 from bayes_cpt.model.simulate import (
     CurveResidual,
     expected_loss,
+    known_parts,
     known_residual,
-    measured,
     precision_products,
-    scales_of,
     slow_mean,
 )
 from bayes_cpt.study.runs import Run
@@ -92,6 +91,7 @@ class Sizes:
         heat = floor + (1.0 - floor) * along.learning_rate
         return CurveResidual(
             anchored=True,
+            steps=along.steps,
             columns=self.misfit[:, None, None] * along.ramps,
             fluctuation=self.fluctuation[:, None] * heat + along.rewarming,
             memory=np.broadcast_to(self.memory[:, None], heat.shape),
@@ -105,12 +105,17 @@ class Sizes:
         residual: Floats | None = None,
     ) -> Floats:
         """Return residuals along a run, given those at the points that were seen, shape (draws, points)."""
-        part, steps = self.residual(along), along.steps
+        part = self.residual(along)
         if seen is None or residual is None:
-            seen, residual = np.zeros(steps.size, bool), np.empty((self.misfit.size, 0))
-        at_points = ("columns", "fluctuation", "memory")
-        at_seen = replace(part, **{name: getattr(part, name)[:, seen] for name in at_points})
-        return known_residual(part, steps, at_seen, residual, steps[seen], generator)[0]
+            seen, residual = np.zeros(along.steps.size, bool), np.empty((self.misfit.size, 0))
+        at_seen = replace(
+            part,
+            steps=part.steps[seen],
+            columns=part.columns[:, seen],
+            fluctuation=part.fluctuation[:, seen],
+            memory=part.memory[:, seen],
+        )
+        return known_residual(part, at_seen, residual, generator)[0]
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,7 +158,7 @@ class Changes:
         change = np.broadcast_to(self.change[:, None], (*self.causes.shape[:2], 1))
         columns = np.concatenate([change, self.causes], axis=2)
         columns = np.broadcast_to(columns, (sizes.misfit.size, *columns.shape[1:]))
-        return precision_products(sizes.residual(self), self.steps, columns)
+        return precision_products(sizes.residual(self), columns)
 
     def linear(self, weights: Floats) -> Floats:
         """Return what the linear form makes of the causes, shape (draws, points)."""
@@ -426,15 +431,9 @@ def _law_changes(
     frame, study = posterior.frame, posterior.study
     curves = frame.curves(study, lambda *_: steps, [study.run(run)])
     observed = observed_curves(posterior, curves)
-    last = float(max(curves.points.steps.max(), observed.points.steps.max()))
-    design = frame.residual_design(curves, last)
-    scales = scales_of(frame, parameters, curves, design)
-    residual, seen_design, seen_scales = measured(frame, parameters, observed, last)
     slow = expected_loss(frame, parameters, curves)
-    for rows, seen in zip(design.rows, seen_design.rows, strict=True):
-        part = CurveResidual.of(design, scales, rows)
-        of_seen = CurveResidual.of(seen_design, seen_scales, seen)
-        slow[:, rows] += slow_mean(part, of_seen, residual[:, seen], observed.points.steps[seen])
+    for rows, part, seen, residual in known_parts(frame, parameters, curves, observed):
+        slow[:, rows] += slow_mean(part, seen, residual)
     return Changes.of(frame, curves, slow)
 
 

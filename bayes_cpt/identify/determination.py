@@ -131,7 +131,7 @@ def information(free: FreeParameters, curves: Curves, place: Floats) -> dict[str
         apart = -(-(rows.stop - rows.start) // POINTS_PER_CURVE)
         kept = slice(rows.start + (rows.stop - rows.start - 1) % apart, rows.stop, apart)
         part = CurveResidual.of(design, scales, kept)
-        products, _ = precision_products(part, curves.elapsed[kept], slopes[None, kept])
+        products, _ = precision_products(part, slopes[None, kept])
         by_run[curve.run] = by_run.get(curve.run, 0.0) + products[0]
     return by_run
 

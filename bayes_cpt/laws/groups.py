@@ -97,23 +97,6 @@ class ModelSize:
         return coefficients["F"] * change + coefficients["delta_N"]
 
 
-def size_factors(points: Any, gathered: Values, xp: Any) -> dict[str, Any]:
-    """Return by what model size multiplies coefficients, for `bayes_cpt.laws.term.sized`.
-
-    Returns
-    -------
-    dict of str to array
-        Empty where the law has no size.
-    """
-    factors = {}
-    for name, exponent in BY_SIZE.items():
-        if name in gathered and exponent in gathered:
-            power = gathered[exponent] * points.log_size
-            log_factor = power + gathered["epsilon_N"] if name in GAINS else power
-            factors[f"{name}{FACTOR}"] = xp.exp(log_factor)
-    return factors
-
-
 @dataclass(frozen=True)
 class Mixture:
     """How a mixture of targets moves the validation set of each of them, and the general one.
@@ -150,21 +133,6 @@ class Mixture:
             "psi": parameters["target_transfer"],
             "phi": parameters["forgetting_factor"],
         }
-
-
-def mixture_factors(gathered: Values, factors: dict[str, Any]) -> dict[str, Any]:
-    """Return the factors of `bayes_cpt.laws.term.sized` with those of the mixture of targets.
-
-    Parameters
-    ----------
-    gathered : mapping
-        Coefficients of each point; with phi where there are several targets.
-    """
-    if "phi" not in gathered:
-        return factors
-    # What a transfer changes has, on general data, a factor of its own for each target.
-    own = f"B{FACTOR}"
-    return {**factors, own: gathered["phi"] * factors.get(own, 1.0)}
 
 
 # Coefficients that single batches have for themselves, and by what a batch multiplies each.
@@ -234,17 +202,21 @@ class Batches:
         }
 
 
-def batch_factors(gathered: Values, factors: dict[str, Any]) -> dict[str, Any]:
-    """Return the factors of `bayes_cpt.laws.term.sized` with those of the batch.
+def factors(points: Any, gathered: Values, xp: Any) -> dict[str, Any]:
+    """Return by what size, mixture of targets and batch multiply coefficients: see `sized` of `term.py`.
 
     Parameters
     ----------
-    factors : dict of str to array
-        Those of model size and of a mixture of targets.
+    gathered : mapping
+        Coefficients of each point, of all that a law has.
     """
-    found = dict(factors)
-    for name, ratio in BY_BATCH.items():
-        if ratio in gathered:
-            known = found.get(f"{name}{FACTOR}")
-            found[f"{name}{FACTOR}"] = gathered[ratio] if known is None else known * gathered[ratio]
-    return found
+    found = {}
+    for name, exponent in BY_SIZE.items():
+        if name in gathered and exponent in gathered:
+            power = gathered[exponent] * points.log_size
+            found[name] = xp.exp(power + gathered["epsilon_N"] if name in GAINS else power)
+    # What a transfer changes has, on general data, a factor of its own for each target.
+    for name, own in (("B", "phi"), *BY_BATCH.items()):
+        if own in gathered:
+            found[name] = found[name] * gathered[own] if name in found else gathered[own]
+    return {f"{name}{FACTOR}": factor for name, factor in found.items()}

@@ -21,9 +21,7 @@ from bayes_cpt.laws.groups import (
     OF_SIZES,
     Batches,
     Mixture,
-    batch_factors,
-    mixture_factors,
-    size_factors,
+    factors,
 )
 from bayes_cpt.laws.term import Parameter, Reference, Term, Values
 
@@ -188,13 +186,10 @@ def gather(points: Any, values: Values, xp: Any) -> dict[str, Any]:
     Returns
     -------
     dict of str to array
-        Also the factors of `bayes_cpt.laws.groups.size_factors`, where the law has a model size, of
-        `bayes_cpt.laws.groups.mixture_factors`, where it has several targets, and of
-        `bayes_cpt.laws.groups.batch_factors`, where batches differ.
+        Also `bayes_cpt.laws.groups.factors` of them.
     """
     gathered = {name: _of_points(points, name, value) for name, value in values.items()}
-    factors = mixture_factors(gathered, size_factors(points, gathered, xp))
-    return gathered | batch_factors(gathered, factors)
+    return gathered | factors(points, gathered, xp)
 
 
 def _of_points(points: Any, name: str, value: Any) -> Any:

@@ -113,8 +113,8 @@ def log_densities(
     residual, design, scales = measured(frame, parameters, curves, last_step)
     found = np.empty((len(residual), len(curves.curves)))
     for curve, rows in enumerate(design.rows):
-        part, steps = CurveResidual.of(design, scales, rows), curves.elapsed[rows]
-        products, determinants = precision_products(part, steps, residual[:, rows, None])
-        constant = steps.size * np.log(2.0 * np.pi)
+        part = CurveResidual.of(design, scales, rows)
+        products, determinants = precision_products(part, residual[:, rows, None])
+        constant = part.steps.size * np.log(2.0 * np.pi)
         found[:, curve] = -0.5 * (products[:, 0, 0] + determinants + constant)
     return found

@@ -18,7 +18,7 @@ Along each curve the measured loss is the law's curve plus
 Misfit and offset are linear in Gaussian weights, which the likelihood integrates out (Woodbury).
 """
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple, Self
 
@@ -70,6 +70,8 @@ class ResidualDesign:
 
     Parameters
     ----------
+    steps : ndarray, shape (points,)
+        Since the curve started (`Curves.elapsed`).
     gap : ndarray, shape (points,)
         Steps since the previous point of the curve, or since the measured base; inf at the first
         point of a curve that starts nowhere.
@@ -103,6 +105,7 @@ class ResidualDesign:
         Of the misfit.
     """
 
+    steps: Any
     gap: Any
     position: Any
     floating: Any
@@ -134,16 +137,6 @@ class ResidualDesign:
         )
         size = (innovation * self.height)[:, None]
         return np.asarray(size * misfit_ramps(self.position, self.knots, carried))
-
-    def arrays(self) -> dict[str, Any]:
-        """Return the arrays by name."""
-        names = [field.name for field in fields(self) if field.name != "knots"]
-        return {name: getattr(self, name) for name in names}
-
-    def map(self, function: Any) -> Self:
-        """Return the design with every array replaced by ``function(name, array)``."""
-        changed: dict[str, Any] = {n: function(n, value) for n, value in self.arrays().items()}
-        return replace(self, **changed)
 
 
 def residual_design(
@@ -191,6 +184,7 @@ def residual_design(
     ]
     places, links, sizes = (np.concatenate(column) for column in zip(*beside, strict=True))
     return ResidualDesign(
+        steps=steps,
         gap=gap,
         position=position,
         floating=level_share(steps, onset, anchored, points.branched),
@@ -273,28 +267,8 @@ class Placed:
     beyond: Any
 
 
-def predictive_covariance(first: Placed, second: Placed, misfit: Any, xp: Any) -> Any:
-    """Return the covariance of two losses of a curve that was not measured, about the law's curve.
-
-    The one statement of the residual model of a new curve: fluctuation, misfit, level and extrapolation.
-
-    Parameters
-    ----------
-    first, second : Placed
-        Points of one curve, which share the correlation time of the fluctuation.
-    misfit : array
-        Covariance of a misfit of size 1 at these points: products of rows of `ResidualDesign.ramps`.
-
-    Returns
-    -------
-    array
-        (nats/token) squared, in the shape that all of these broadcast to.
-    """
-    return sum(predictive_parts(first, second, misfit, xp))
-
-
 class PredictiveParts(NamedTuple):
-    """What `predictive_covariance` is the sum of.
+    """What the variance of a loss of a curve that was not measured is the sum of, (nats/token) squared.
 
     Parameters
     ----------
@@ -314,26 +288,22 @@ class PredictiveParts(NamedTuple):
     level: Any
 
 
-def predictive_parts(first: Placed, second: Placed, misfit: Any, xp: Any) -> PredictiveParts:
-    """Return the parts of `predictive_covariance`; parameters are its own."""
-    one, two, memory = first.scales, second.scales, first.scales.memory
-    apart = 1.0
-    if second is not first:
-        apart = xp.exp(-xp.abs(first.steps - second.steps) / memory)
-    # Where a curve starts at a measured loss it does not fluctuate yet.
-    started = first.anchored * xp.exp(-(first.steps + second.steps) / memory)
-    fluctuation = one.fluctuation * two.fluctuation * (apart - started)
-    return PredictiveParts(
-        fluctuation,
-        one.misfit * two.misfit * misfit,
-        one.extrapolation * two.extrapolation * first.beyond * second.beyond,
-        one.offset * two.offset * first.floating * second.floating,
-    )
+def predictive_parts(at: Placed, misfit: Any, xp: Any) -> PredictiveParts:
+    """Return the parts of the variance of a loss of a curve that was not measured, about the law's curve.
 
+    The one statement of the residual model of a new curve: fluctuation, misfit, level and extrapolation.
 
-def predictive_variance(at: Placed, misfit: Any, xp: Any) -> Any:
-    """Return the variance of a loss of a curve that was not measured, about the law's curve.
-
-    Parameters and result are those of `predictive_covariance`, of each point with itself.
+    Parameters
+    ----------
+    misfit : array
+        Variance of a misfit of size 1 there.
     """
-    return predictive_covariance(at, at, misfit, xp)
+    sizes = at.scales
+    # Where a curve starts at a measured loss it does not fluctuate yet.
+    started = at.anchored * xp.exp(-(at.steps + at.steps) / sizes.memory)
+    return PredictiveParts(
+        sizes.fluctuation * sizes.fluctuation * (1.0 - started),
+        sizes.misfit * sizes.misfit * misfit,
+        sizes.extrapolation * sizes.extrapolation * at.beyond * at.beyond,
+        sizes.offset * sizes.offset * at.floating * at.floating,
+    )

@@ -6,7 +6,7 @@ run, by the law's misfit in PT and by the fluctuation. A CPT run that starts fro
 at its first step, and loses of it what it would lose of a measured base's offset.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -46,44 +46,42 @@ def unmeasured_level(
     return np.asarray(np.sqrt(variance))
 
 
-def kept_level(frame: BoundModel, points: Any, coefficients: dict[str, Any]) -> Any:
-    """Return the share of a base's level that is left at each point; all of it without a base offset."""
-    if frame.law.base_offset is None:
-        return np.ones(1)
-    return frame.law.base_offset.kept(points, gather(points, coefficients, np), np)
+def unmeasured_levels(
+    frame: BoundModel, parameters: dict[str, Any], curves: Curves
+) -> Floats | None:
+    """Return the sd of the start of each CPT curve from a base that nobody measured; None without any.
 
-
-def with_base_levels(
-    frame: BoundModel,
-    scales: Scales,
-    parameters: dict[str, Any],
-    coefficients: dict[str, Any],
-    curves: Curves,
-) -> Scales:
-    """Return the sizes of residuals with the levels of CPT curves from bases that were not measured.
+    Shape (curves, draws), NaN of the other curves.
 
     Parameters
     ----------
-    parameters, coefficients : dict of str to ndarray, shape (draws, ...)
-        What was sampled, and the law's coefficients.
+    parameters : dict of str to ndarray, shape (draws, ...)
     """
-    unmeasured = [
-        (index, curve)
-        for index, curve in enumerate(curves.curves)
-        if curve.continual and not curve.base_known and curve.base_steps
-    ]
-    if not unmeasured:
-        return scales
-    points = curves.points
-    draws = len(parameters["reference_slope"])
-    offset = np.array(np.broadcast_to(scales.offset, (draws, points.steps.size)))
-    kept = np.broadcast_to(kept_level(frame, points, coefficients), offset.shape)
-    for index, curve in unmeasured:
-        rows = points.curve_index == index
-        place = frame.domains.index(curve.domain)
-        level = unmeasured_level(frame, parameters, place, curve.base_steps, curve.base_rate)
-        offset[:, rows] = level[:, None] * kept[:, rows]
-    return replace(scales, offset=offset)
+    slope = parameters["reference_slope"]
+    levels = np.full((len(curves.curves), len(slope)), np.nan, slope.dtype)
+    for level, curve in zip(levels, curves.curves, strict=True):
+        if curve.continual and not curve.base_known and curve.base_steps:
+            domain, end = frame.domains.index(curve.domain), (curve.base_steps, curve.base_rate)
+            level[:] = unmeasured_level(frame, parameters, domain, *end)
+    return None if np.isnan(levels).all() else levels
+
+
+def with_base_levels(
+    frame: BoundModel, scales: Scales, levels: Floats, points: Any, coefficients: dict[str, Any]
+) -> Scales:
+    """Return the sizes of residuals with what is left at each point of the level of its base.
+
+    Without a base offset that is all of it.
+
+    Parameters
+    ----------
+    levels : ndarray
+        `unmeasured_levels` of the curve of each point.
+    """
+    offset = frame.law.base_offset
+    if offset is not None:
+        levels = levels * offset.kept(points, gather(points, coefficients, np), np)
+    return replace(scales, offset=np.where(np.isnan(levels), scales.offset, levels))
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,7 +91,9 @@ class CurveResidual:
     Parameters
     ----------
     anchored : bool
-        Whether the curve starts at a measured loss. Steps are then counted from there.
+        Whether the curve starts at a measured loss.
+    steps : ndarray, shape (points,)
+        Rising, since the curve started.
     columns : ndarray, shape (draws, points, columns)
         What standard normal weights of its level, of the extrapolation and of the misfit's innovations
         add, nats/token.
@@ -102,9 +102,20 @@ class CurveResidual:
     """
 
     anchored: bool
+    steps: Floats
     columns: Floats
     fluctuation: Floats
     memory: Floats
+
+    @property
+    def gap(self) -> Floats:
+        """Steps since the point before, or since the measured start."""
+        return np.diff(self.steps, prepend=0.0 if self.anchored else -np.inf)
+
+    @property
+    def innovation(self) -> Floats:
+        """Sd of what a unit fluctuation adds at each point, shape (draws, points)."""
+        return np.asarray(np.sqrt(-np.expm1(-2.0 * self.gap / self.memory)))
 
     @classmethod
     def of(cls, design: ResidualDesign, scales: Scales, rows: slice) -> "CurveResidual":
@@ -114,6 +125,7 @@ class CurveResidual:
         misfit = scales.misfit[:, rows, None] * design.ramps[rows]
         return cls(
             anchored=bool(np.isfinite(design.gap[rows][0])),
+            steps=design.steps[rows],
             columns=np.concatenate([level[..., None], beyond[..., None], misfit], axis=2),
             fluctuation=scales.fluctuation[:, rows],
             memory=scales.memory[:, rows],
@@ -121,22 +133,15 @@ class CurveResidual:
 
 
 def known_residual(
-    part: CurveResidual,
-    steps: Floats,
-    seen: CurveResidual,
-    residual: Floats,
-    seen_steps: Floats,
-    generator: np.random.Generator,
+    part: CurveResidual, seen: CurveResidual, residual: Floats, generator: np.random.Generator
 ) -> tuple[Floats, Floats]:
-    """Return residuals at `steps` given those at `seen_steps`, and what of them is not fluctuation.
+    """Return residuals of a curve given those at measured points, and what of them is not fluctuation.
 
     The weights of level and misfit have a Gaussian posterior; given them the fluctuation at the
     measured points is known, and between them it is a bridge.
 
     Parameters
     ----------
-    steps, seen_steps : ndarray, shape (points,)
-        Rising.
     residual : ndarray, shape (draws, seen points)
         What was measured less the law's curve, nats/token.
 
@@ -145,79 +150,57 @@ def known_residual(
     residual, slow : ndarray, shape (draws, points)
         nats/token.
     """
-    precision, projection = _weights_given(seen, residual, seen_steps)
+    precision, projection = _weights_given(seen, residual)
     noise = generator.standard_normal(projection.shape)
     shifted = projection[..., None] + np.linalg.cholesky(precision) @ noise[..., None]
     weights = np.linalg.solve(precision, shifted)[..., 0]
     slow_seen = np.einsum("dpk,dk->dp", seen.columns, weights)
     known = (residual - slow_seen) / seen.fluctuation
     slow = np.einsum("dpk,dk->dp", part.columns, weights)
-    normals = generator.standard_normal((steps.size, len(residual)))
-    loss = slow + part.fluctuation * bridge(steps, part, seen_steps, known, normals)
+    normals = generator.standard_normal((part.steps.size, len(residual)))
+    loss = slow + part.fluctuation * bridge(part, seen.steps, known, normals)
     # What was measured is repeated exactly, free of rounding.
-    _, here, there = np.intersect1d(steps, seen_steps, return_indices=True)
+    _, here, there = np.intersect1d(part.steps, seen.steps, return_indices=True)
     loss[:, here] = residual[:, there]
     return np.asarray(loss), np.asarray(slow)
 
 
-def slow_mean(part: CurveResidual, seen: CurveResidual, residual: Floats, steps: Floats) -> Floats:
+def slow_mean(part: CurveResidual, seen: CurveResidual, residual: Floats) -> Floats:
     """Return the mean of what is not fluctuation given measured points, shape (draws, points).
 
     Parameters
     ----------
     residual : ndarray, shape (draws, seen points)
         What was measured less the law's curve, nats/token.
-    steps : ndarray, shape (seen points,)
     """
-    precision, projection = _weights_given(seen, residual, steps)
+    precision, projection = _weights_given(seen, residual)
     weights = np.linalg.solve(precision, projection[..., None])[..., 0]
     return np.asarray(np.einsum("dpk,dk->dp", part.columns, weights))
 
 
-def _weights_given(seen: CurveResidual, residual: Floats, steps: Floats) -> tuple[Floats, Floats]:
-    """Return what residuals say about the weights: precision, and precision times mean, by draw.
-
-    Parameters
-    ----------
-    residual : ndarray, shape (draws, points)
-    steps : ndarray, shape (points,)
-    """
-    white = whitened(np.concatenate([residual[..., None], seen.columns], axis=2), seen, steps)
+def _weights_given(seen: CurveResidual, residual: Floats) -> tuple[Floats, Floats]:
+    """Return what residuals say about the weights: precision, and precision times mean, by draw."""
+    white = whitened(np.concatenate([residual[..., None], seen.columns], axis=2), seen)
     design, target = white[..., 1:], white[..., 0]
     precision = np.eye(design.shape[2]) + np.einsum("dpi,dpj->dij", design, design)
     return precision, np.einsum("dpi,dp->di", design, target)
 
 
-def whitened(columns: Floats, seen: CurveResidual, steps: Floats) -> Floats:
+def whitened(columns: Floats, seen: CurveResidual) -> Floats:
     """Return columns along a curve in which its fluctuation is white and of size 1.
 
     Parameters
     ----------
     columns : ndarray, shape (draws, points, columns)
-    steps : ndarray, shape (points,)
     """
     scaled = columns / seen.fluctuation[..., None]
-    gap = np.diff(steps, prepend=0.0 if seen.anchored else -np.inf)
-    correlation = np.exp(-gap / seen.memory)[..., None]
-    added = innovation(seen, steps)[..., None]
+    correlation = np.exp(-seen.gap / seen.memory)[..., None]
+    added = seen.innovation[..., None]
     before = np.concatenate([np.zeros_like(scaled[:, :1]), scaled[:, :-1]], axis=1)
     return np.asarray((scaled - correlation * before) / added)
 
 
-def innovation(seen: CurveResidual, steps: Floats) -> Floats:
-    """Return the sd of what a unit fluctuation adds at each point, shape (draws, points).
-
-    Parameters
-    ----------
-    steps : ndarray, shape (points,)
-    """
-    gap = np.diff(steps, prepend=0.0 if seen.anchored else -np.inf)
-    return np.asarray(np.sqrt(-np.expm1(-2.0 * gap / seen.memory)))
-
-
-def precision_products(
-    part: CurveResidual, steps: Floats, columns: Floats
-) -> tuple[Floats, Floats]:
+def precision_products(part: CurveResidual, columns: Floats) -> tuple[Floats, Floats]:
     """Return inner products of columns in the precision of a curve's residual, and its log determinant.
 
     With Sigma the residual's covariance, ``columns' Sigma^-1 columns`` and ``log det Sigma``: Woodbury, for
@@ -225,7 +208,6 @@ def precision_products(
 
     Parameters
     ----------
-    steps : ndarray, shape (points,)
     columns : ndarray, shape (draws, points, columns)
 
     Returns
@@ -233,26 +215,27 @@ def precision_products(
     products : ndarray, shape (draws, columns, columns)
     log_determinant : ndarray, shape (draws,)
     """
-    white = whitened(np.concatenate([columns, part.columns], axis=2), part, steps)
+    white = whitened(np.concatenate([columns, part.columns], axis=2), part)
     count = columns.shape[2]
     inner = np.swapaxes(white, 1, 2) @ white
     across, weights = inner[:, count:, :count], inner[:, count:, count:]
     precision = np.eye(weights.shape[2]) + weights
     explained = np.swapaxes(across, 1, 2) @ np.linalg.solve(precision, across)
-    sizes = np.log(part.fluctuation * innovation(part, steps)).sum(axis=1)
+    sizes = np.log(part.fluctuation * part.innovation).sum(axis=1)
     determinant = 2.0 * sizes + np.linalg.slogdet(precision)[1]
     return inner[:, :count, :count] - explained, determinant
 
 
 def known_residual_moments(
-    part: CurveResidual, steps: Floats, seen: CurveResidual, residual: Floats, seen_steps: Floats
+    part: CurveResidual, seen: CurveResidual, residual: Floats
 ) -> tuple[Floats, Floats]:
     """Return mean and variance of what `known_residual` draws, shape (draws, points) each.
 
     A residual is linear in the weights of level and misfit once its neighbours are measured: the
     fluctuation between them is a bridge.
     """
-    precision, projection = _weights_given(seen, residual, seen_steps)
+    precision, projection = _weights_given(seen, residual)
+    steps, seen_steps = part.steps, seen.steps
     last = seen_steps.size - 1
     before = np.searchsorted(seen_steps, steps, side="right") - 1
     start = 0.0 if part.anchored else -np.inf
@@ -275,22 +258,20 @@ def known_residual_moments(
     return mean + np.einsum("dpk,dk->dp", columns, weights), between + (root**2).sum(axis=1)
 
 
-def bridge(
-    steps: Floats, part: CurveResidual, known_steps: Floats, known: Floats, normals: Floats
-) -> Floats:
-    """Return a unit Ornstein-Uhlenbeck process at rising `steps`, given it at `known_steps`.
+def bridge(part: CurveResidual, known_steps: Floats, known: Floats, normals: Floats) -> Floats:
+    """Return the unit Ornstein-Uhlenbeck process of a curve, given it at `known_steps`.
 
     It starts at 0 at step 0 where the curve is anchored at a measured base, else in equilibrium.
 
     Parameters
     ----------
-    steps, known_steps : ndarray, shape (points,)
-        Where it is wanted, and where it is known; rising.
+    known_steps : ndarray, shape (known points,)
+        Rising.
     known : ndarray, shape (draws, known points)
     normals : ndarray, shape (points, draws)
         Its innovations over their size.
     """
-    draws = part.columns.shape[0]
+    draws, steps = part.columns.shape[0], part.steps
     values = np.empty((draws, steps.size))
     at, value = (0.0, np.zeros(draws)) if part.anchored else (-np.inf, np.zeros(draws))
     passed = 0
@@ -368,33 +349,44 @@ def simulate(
         number of knots; None where they are to be drawn.
     """
     expected = expected_loss(frame, parameters, curves)
-    steps = curves.elapsed
+    loss, slow = expected.copy(), expected.copy()
     if observed is not None:
-        steps = np.concatenate([steps, observed.elapsed])
-    last_step = float(steps.max())
+        for rows, part, seen, left in known_parts(frame, parameters, curves, observed):
+            residual, lasting = known_residual(part, seen, left, generator)
+            loss[:, rows] += residual
+            slow[:, rows] += lasting
+        return CurveDraws(expected, loss, slow)
+    design = frame.residual_design(curves)
+    scales = scales_of(frame, parameters, curves, design)
+    chance = _Chance(generator, correlation)
+    for named, rows in zip(curves.curves, design.rows, strict=True):
+        part = CurveResidual.of(design, scales, rows)
+        of_run = innovations(named, design.knots) if innovations else None
+        residual, lasting = chance.new_residual(named.run, part, of_run)
+        loss[:, rows] += residual
+        slow[:, rows] += lasting
+    return CurveDraws(expected, loss, slow)
+
+
+def known_parts(
+    frame: BoundModel, parameters: dict[str, Floats], curves: Curves, observed: Curves
+) -> Iterator[tuple[slice, CurveResidual, CurveResidual, Floats]]:
+    """Yield of each curve which points are its, its residual there and at its measured points, and these.
+
+    Parameters
+    ----------
+    parameters : dict of str to ndarray, shape (draws, ...)
+    observed : Curves
+        Measured points of the same curves, in the same order.
+    """
+    last_step = float(max(curves.elapsed.max(), observed.elapsed.max()))
     design = frame.residual_design(curves, last_step)
     scales = scales_of(frame, parameters, curves, design)
-    given = None if observed is None else measured(frame, parameters, observed, last_step)
-    loss, slow = np.empty_like(expected), np.empty_like(expected)
-    chance = _Chance(generator, correlation)
-    for curve, (named, rows) in enumerate(zip(curves.curves, design.rows, strict=True)):
+    residual, seen_design, seen_scales = measured(frame, parameters, observed, last_step)
+    for rows, here in zip(design.rows, seen_design.rows, strict=True):
         part = CurveResidual.of(design, scales, rows)
-        if given is None:
-            of_run = innovations(named, design.knots) if innovations else None
-            residual, lasting = chance.new_residual(named.run, part, curves.elapsed[rows], of_run)
-        else:
-            seen_rows = given[1].rows[curve]
-            residual, lasting = known_residual(
-                part,
-                curves.elapsed[rows],
-                CurveResidual.of(given[1], given[2], seen_rows),
-                given[0][:, seen_rows],
-                observed.elapsed[seen_rows],  # type: ignore[union-attr]
-                generator,
-            )
-        loss[:, rows] = expected[:, rows] + residual
-        slow[:, rows] = expected[:, rows] + lasting
-    return CurveDraws(expected, loss, slow)
+        seen = CurveResidual.of(seen_design, seen_scales, here)
+        yield rows, part, seen, residual[:, here]
 
 
 def scales_of(
@@ -408,7 +400,11 @@ def scales_of(
     """
     coefficients = frame.law.coefficients(parameters, np)
     scales = frame.residual_scales(curves.points, design.pretraining, parameters, coefficients, np)
-    return with_base_levels(frame, scales, parameters, coefficients, curves)
+    levels = unmeasured_levels(frame, parameters, curves)
+    if levels is None:
+        return scales
+    of_points = levels[curves.points.curve_index].T
+    return with_base_levels(frame, scales, of_points, curves.points, coefficients)
 
 
 def measured(
@@ -458,7 +454,7 @@ class _Chance:
     _normals: dict[float, _Sum] = field(default_factory=dict)
 
     def new_residual(
-        self, run: str, part: CurveResidual, steps: Floats, innovations: Floats | None
+        self, run: str, part: CurveResidual, innovations: Floats | None
     ) -> tuple[Floats, Floats]:
         """Return residuals of a curve that was not measured, and what of them is not fluctuation.
 
@@ -471,19 +467,18 @@ class _Chance:
         """
         draws, _, columns = part.columns.shape
         weights = self.generator.standard_normal((draws, columns))
-        normals = self.generator.standard_normal((steps.size, draws))
+        normals = self.generator.standard_normal((part.steps.size, draws))
         if run != self._run:
             self._run, self._weights, self._normals = run, _Sum(), {}
         if self.correlation is not None:
             weights = self._weights.joined(weights, self.correlation.misfit)
-            for step, curve_normals in zip(steps.tolist(), normals, strict=True):
+            for step, curve_normals in zip(part.steps.tolist(), normals, strict=True):
                 shared = self._normals.setdefault(step, _Sum())
                 curve_normals[:] = shared.joined(curve_normals, self.correlation.fluctuation)
         if innovations is not None:
             weights = np.concatenate([weights[:, :2], innovations], axis=1)
         slow = np.einsum("dpk,dk->dp", part.columns, weights)
-        nothing = np.empty((draws, 0))
-        fast = bridge(steps, part, np.empty(0), nothing, normals)
+        fast = bridge(part, np.empty(0), np.empty((draws, 0)), normals)
         return np.asarray(slow + part.fluctuation * fast), np.asarray(slow)
 
 
@@ -510,7 +505,7 @@ def residual_products(
         part = CurveResidual.of(design, scales, rows)
         moving = np.broadcast_to(directions[rows], (len(residual), *directions[rows].shape))
         asked = np.concatenate([residual[:, rows, None], moving], axis=2)
-        products.append(precision_products(part, curves.elapsed[rows], asked)[0])
+        products.append(precision_products(part, asked)[0])
     return np.stack(products)
 
 
@@ -526,20 +521,10 @@ def known_moments(
     ----------
     parameters : dict of str to ndarray, shape (draws, ...)
     """
-    last_step = float(max(curves.elapsed.max(), observed.elapsed.max()))
-    design = frame.residual_design(curves, last_step)
-    scales = scales_of(frame, parameters, curves, design)
-    residual, seen_design, seen_scales = measured(frame, parameters, observed, last_step)
     mean = expected_loss(frame, parameters, curves)
     variance = np.zeros_like(mean)
-    for rows, here in zip(design.rows, seen_design.rows, strict=True):
-        added, spread = known_residual_moments(
-            CurveResidual.of(design, scales, rows),
-            curves.elapsed[rows],
-            CurveResidual.of(seen_design, seen_scales, here),
-            residual[:, here],
-            observed.elapsed[here],
-        )
+    for rows, part, seen, residual in known_parts(frame, parameters, curves, observed):
+        added, spread = known_residual_moments(part, seen, residual)
         mean[:, rows] += added
         variance[:, rows] += spread
     return mean, variance

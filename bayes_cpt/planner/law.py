@@ -126,7 +126,7 @@ def expressions(spec: ModelSpec, role: str) -> tuple[dict[str, Any], list[Any]]:
         sympy.Symbol("beyond", real=True),
     )
     misfit = sympy.Symbol("misfit_variance", real=True)
-    parts = predictive_parts(at, at, misfit, Symbols)
+    parts = predictive_parts(at, misfit, Symbols)
     moving = (sum(parts), parts.fluctuation, OWN_SHARE * parts.misfit)
     outputs = [mean, *map(sympy.sqrt, moving)]
     # In the log of the level, which is computed once for all validation sets.

@@ -20,7 +20,7 @@ from sympy.printing.mathml import mathml as sympy_mathml
 from sympy.printing.pretty.pretty_symbology import greek_unicode
 
 from bayes_cpt.laws import Annealing, Shift
-from bayes_cpt.laws.groups import batch_factors, mixture_factors, size_factors
+from bayes_cpt.laws.groups import factors
 from bayes_cpt.laws.term import ADDED
 from bayes_cpt.laws.transfer import BEND, effective_share
 from bayes_cpt.model.printed_law import Symbols
@@ -130,8 +130,7 @@ def law_equations(frame: BoundModel) -> list[Equation]:
     }
     letters: dict[str, Any] = {name: _letter(name) for name in law.coefficients(values, np)}
     point = _point(frame, letters)
-    factors = mixture_factors(letters, size_factors(point, letters, _Printed))
-    gathered = letters | batch_factors(letters, factors)
+    gathered = letters | factors(point, letters, _Printed)
     terms = [_opened(term, letters) for term in law.terms]
     summands = [term.loss(point, gathered, _Printed) for term in terms]
     if law.base_offset is not None:

@@ -19,7 +19,7 @@ from bayes_cpt.forecast.plans import prepare
 from bayes_cpt.forecast.predict import table
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.model.fitted_points import first_step
-from bayes_cpt.model.residuals import Placed, predictive_variance
+from bayes_cpt.model.residuals import Placed, predictive_parts
 from bayes_cpt.model.simulate import expected_loss
 from bayes_cpt.model.spec import read_spec
 
@@ -105,7 +105,7 @@ def test_many_draws_are_summarised_as_if_the_law_were_evaluated_at_every_point(
         )
         columns = (design.floating, design.anchored, design.beyond)
         placed = Placed(scales, curves.elapsed, *columns)
-        noise = predictive_variance(placed, (design.ramps**2).sum(axis=1), np)
+        noise = sum(predictive_parts(placed, (design.ramps**2).sum(axis=1), np))
         variance = variance + noise.mean(axis=0)
         loss = loss + np.sqrt(noise) * paired_normals(600, 0)[:, None]
     median, *ends = np.quantile(loss, [0.5, 0.05, 0.95], axis=0)

@@ -91,7 +91,7 @@ def told(
 ) -> Floats:
     """Return the information of some points of one curve: S' C^-1 S, in O(points)."""
     part = CurveResidual.of(design, scales, rows)  # type: ignore[arg-type]
-    products, _ = precision_products(part, curves.elapsed[rows], slopes[None, rows])
+    products, _ = precision_products(part, slopes[None, rows])
     return np.asarray(products[0])
 
 

@@ -17,7 +17,7 @@ from target_family import several
 
 from bayes_cpt.laws import Reference
 from bayes_cpt.laws.areas import run_levels
-from bayes_cpt.laws.groups import batch_factors, mixture_factors, size_factors
+from bayes_cpt.laws.groups import factors
 from bayes_cpt.model.setup import BoundModel, build_setup
 from bayes_cpt.model.spec import parse_spec, read_spec, shipped_models
 from bayes_cpt.report.equation import (
@@ -106,7 +106,6 @@ def test_the_printed_law_comes_to_what_the_terms_compute(any_frame: BoundModel) 
         target_share=SPECIAL["r_cpt"] + given.get("y", 0.0),
         other_share=given.get("y", 0.0),
     )
-    factors = mixture_factors(given, size_factors(point, given, np))
     replay = [
         own
         for own in equations
@@ -117,7 +116,7 @@ def test_the_printed_law_comes_to_what_the_terms_compute(any_frame: BoundModel) 
         absent = {name for other, own in OF_FACTOR.items() if other != form for name in own}
         gathered = {
             name: np.float64(number)
-            for name, number in (given | batch_factors(given, factors)).items()
+            for name, number in (given | factors(point, given, np)).items()
             if name not in absent
         }
         h = value(replay[min(place, len(replay) - 1)], given) if replay else 1.0
