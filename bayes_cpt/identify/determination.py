@@ -29,7 +29,7 @@ from bayes_cpt.model.groups import GROUPED
 from bayes_cpt.model.joint_priors import draw_priors
 from bayes_cpt.model.points import Curves
 from bayes_cpt.model.priors import Fixed
-from bayes_cpt.model.setup import POOLED, BoundModel, Element, build_setup, elements
+from bayes_cpt.model.setup import POOLED, BoundModel, Element, build_setup, by_parameter, elements
 from bayes_cpt.model.simulate import CurveResidual, expected_loss, precision_products
 from bayes_cpt.model.spec import ModelSpec
 from bayes_cpt.study.runs import Run
@@ -80,28 +80,15 @@ class FreeParameters:
 
     def values(self, places: Floats) -> dict[str, Floats]:
         """Return parameters, fixed ones too, from places of shape (places, free) in prior sds."""
-        columns, found = iter(places.T), dict[str, list[Floats]]()
-        for own in elements(self.frame):
-            prior = own.prior
-            value = np.full(len(places), prior.center)
-            if not isinstance(prior, Fixed):
-                value = prior.from_scale(prior.center + prior.spread * next(columns))
-                value = np.clip(value, *prior.bounds)
-            found.setdefault(own.name, []).append(value)
-        dims = {name: info.dims for name, info in self.frame.parameters().items()}
-        return {name: np.stack(own, 1) if dims[name] else own[0] for name, own in found.items()}
-
-    def draws(self, values: Mapping[str, Floats]) -> dict[tuple[str, str], Floats]:
-        """Return each, shape (draws,), of parameters of shape (draws, ...)."""
-        return {
-            label: drawn[:, own.member] if (drawn := values[own.name]).ndim == 2 else drawn
-            for label, own in self.elements.items()
-        }
+        columns, found = iter(places.T), []
+        for prior in (own.prior for own in elements(self.frame)):
+            place = np.zeros(len(places)) if isinstance(prior, Fixed) else next(columns)
+            found.append(np.clip(prior.at(place), *prior.bounds))
+        return by_parameter(self.frame, found)
 
     def places(self, values: Mapping[str, Floats]) -> Floats:
         """Return places, shape (draws, free), from parameters of shape (draws, ...)."""
-        drawn = zip(self.elements.values(), self.draws(values).values(), strict=True)
-        found = [(own.prior.to_scale(x) - own.prior.center) / own.prior.spread for own, x in drawn]
+        found = [own.prior.standard(own.of(values)) for own in self.elements.values()]
         return np.stack(found, axis=1)
 
 
@@ -233,10 +220,16 @@ def candidate_runs(frame: BoundModel, typical: derived.Typical) -> Curves:
 
 
 def _further_sizes(frame: BoundModel) -> tuple[float, ...]:
-    """Return model sizes that runs could have beside those of the study; none where the law has no size."""
+    """Return model sizes that runs could have beside those of the study; none where the law has no size.
+
+    One that differs from a size of the law by rounding is that size.
+    """
     if not frame.spec.law.model_size:
         return ()
-    return tuple(share * frame.reference.model_size for share in SMALLER)
+    wanted = (share * frame.reference.model_size for share in SMALLER)
+    return tuple(
+        next((known for known in frame.sizes if np.isclose(known, size)), size) for size in wanted
+    )
 
 
 def identifiability(study: Study, spec: ModelSpec) -> pd.DataFrame:

@@ -28,27 +28,6 @@ VALUE, KIND, CENTER, SPREAD, LOWER, UPPER, UNIT, DELTA, DILUTION, LEAST, MOST, T
 
 
 @numba.njit(**COMPILED)
-def unwhiten(white, given):  # type: ignore[no-untyped-def]
-    """Return all values of the law at white coordinates, shape (values,).
-
-    Parameters
-    ----------
-    white : ndarray, shape (numbers,)
-    given : tuple of ndarray
-        The metric, shape (numbers, 1 + numbers), says where white coordinates of 0 lie, and what a unit
-        step of each does; bends, shape (numbers, 1 + pairs), or (0, 0) for none; priors, shape
-        (numbers, EXCESS + numbers), of each sampled number its place among all values, how it is sampled,
-        centre, spread and bounds of its prior, which number before it its position is in units of (-1 for
-        none), how often ``k + c`` is added to it, with the places of delta and k (-1 for none) and the
-        shares that c lies between, and what correlations add to the precision in sds of the priors;
-        template, shape (values,), all values of the law, the fixed ones filled in; pools, shape
-        (populations, members + 1), where what several targets, or batches, have of a parameter stands, and
-        their spread.
-    """
-    return evaluated(white, given)[1]
-
-
-@numba.njit(**COMPILED)
 def slopes_in_white(white, given, found, by_values):  # type: ignore[no-untyped-def]
     """Return slopes by white coordinates: of the priors' log density, and of what has some by the values.
 
@@ -56,7 +35,7 @@ def slopes_in_white(white, given, found, by_values):  # type: ignore[no-untyped-
     ----------
     white : ndarray, shape (numbers,)
     given : tuple of ndarray
-        As for `unwhiten`.
+        As for `evaluated`.
     found : tuple
         What is `evaluated` there.
     by_values : ndarray, shape (values,)
@@ -155,7 +134,22 @@ def contrast(delta, prior):  # type: ignore[no-untyped-def]
 
 @numba.njit(**COMPILED)
 def evaluated(white, given):  # type: ignore[no-untyped-def]
-    """Return log density, values, the slope of each value by its position, and of the density by each."""
+    """Return log density, values, the slope of each value by its position, and of the density by each.
+
+    Parameters
+    ----------
+    white : ndarray, shape (numbers,)
+    given : tuple of ndarray
+        The metric, shape (numbers, 1 + numbers), says where white coordinates of 0 lie, and what a unit
+        step of each does; bends, shape (numbers, 1 + pairs), or (0, 0) for none; priors, shape
+        (numbers, EXCESS + numbers), of each sampled number its place among all values, how it is sampled,
+        centre, spread and bounds of its prior, which number before it its position is in units of (-1 for
+        none), how often ``k + c`` is added to it, with the places of delta and k (-1 for none) and the
+        shares that c lies between, and what correlations add to the precision in sds of the priors;
+        template, shape (values,), all values of the law, the fixed ones filled in; pools, shape
+        (populations, members + 1), where what several targets, or batches, have of a parameter stands, and
+        their spread.
+    """
     size = white.size
     metric, bends, priors, template, pools = given
     position, values = _position(white, metric, bends, priors), template.copy()

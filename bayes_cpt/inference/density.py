@@ -22,7 +22,7 @@ from bayes_cpt.inference.coordinates import (
     NORMAL,
     TIMES,
     contrast,
-    unwhiten,
+    evaluated,
 )
 from bayes_cpt.inference.metric import Metric
 from bayes_cpt.laws.groups import OF_SIZES
@@ -30,7 +30,7 @@ from bayes_cpt.model.joint_priors import correlated, excess_precision
 from bayes_cpt.model.likelihood import called_in_c, law_code, study_tables
 from bayes_cpt.model.packing import packed
 from bayes_cpt.model.priors import Fixed, LogitNormal, LogNormal, Normal
-from bayes_cpt.model.setup import Element, Setup, elements
+from bayes_cpt.model.setup import Element, Setup, by_parameter, elements
 
 FAMILIES = {Normal: NORMAL, LogNormal: LOG_NORMAL, LogitNormal: LOGIT_NORMAL}
 
@@ -105,7 +105,7 @@ class Density:
 
     @cached_property
     def prior_tables(self) -> tuple[Floats, ...]:
-        """Priors, template and pools as `unwhiten` takes them."""
+        """Priors, template and pools as `evaluated` takes them."""
         frame, size = self.setup.frame, self.size
         excess = np.zeros((size, size))
         if tied := correlated(frame):
@@ -166,16 +166,9 @@ class Density:
         flat = np.ascontiguousarray(positions.reshape(-1, self.size))
         unmoved = Metric(np.zeros(self.size), np.eye(self.size))
         given = (unmoved.table, unmoved.bends, *self.prior_tables)
-        every = np.array([unwhiten(row, given) for row in flat])
+        every = np.array([evaluated(row, given)[1] for row in flat])
         every = every.reshape(*positions.shape[:-1], len(self.elements))
-        infos = self.setup.frame.parameters()
-        members: dict[str, list[Floats]] = {}
-        for k, element in enumerate(self.elements):
-            members.setdefault(element.name, []).append(every[..., k])
-        return {
-            name: np.stack(own, axis=-1) if infos[name].dims else own[0]
-            for name, own in members.items()
-        }
+        return by_parameter(self.setup.frame, np.moveaxis(every, -1, 0))
 
     def sampled(self, values: dict[str, Floats]) -> dict[str, Floats]:
         """Return of every parameter the members that are sampled, shape (..., members)."""

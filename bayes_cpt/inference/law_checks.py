@@ -214,12 +214,7 @@ def _sizes(
     for element in elements(frame):
         if element.name not in SIZES or isinstance(element.prior, Fixed):
             continue
-        asked, every = (
-            draws[element.name]
-            if element.domain is None
-            else draws[element.name][:, element.member]
-            for draws in (some, parameters)
-        )
+        asked, every = (element.of(draws) for draws in (some, parameters))
         checks.append(
             LawCheck(
                 kind=SIZE,

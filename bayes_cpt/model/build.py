@@ -23,7 +23,7 @@ from bayes_cpt.model.joint_priors import (
 )
 from bayes_cpt.model.likelihood import CurveLogLikelihoods, study_tables
 from bayes_cpt.model.priors import Distribution
-from bayes_cpt.model.setup import BoundModel, Setup, build_setup, elements
+from bayes_cpt.model.setup import BoundModel, Setup, build_setup, by_parameter, elements
 from bayes_cpt.model.simulate import simulate
 from bayes_cpt.model.spec import ModelSpec
 from bayes_cpt.study.study import Study
@@ -132,11 +132,7 @@ def _random(setup: Setup) -> Callable[..., Any]:
     frame = setup.frame
 
     def draw(values: NDArray[np.float64], *arrays: Any, rng: Any, size: Any) -> Any:
-        parameters: dict[str, Any] = {}
-        for value, element in zip(np.asarray(values), elements(frame), strict=True):
-            member = np.reshape(value, (1,) if element.domain is None else (1, 1))
-            parameters.setdefault(element.name, []).append(member)
-        drawn = {name: np.concatenate(members, axis=-1) for name, members in parameters.items()}
+        drawn = by_parameter(frame, np.asarray(values)[:, None])
         return simulate(frame, drawn, setup.curves, None, rng).loss[0]
 
     return draw

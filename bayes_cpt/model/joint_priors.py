@@ -16,7 +16,7 @@ import numpy as np
 
 from bayes_cpt.arrays import Floats
 from bayes_cpt.model.priors import Distribution, Fixed, correlation_matrix
-from bayes_cpt.model.setup import BoundModel, Element, elements
+from bayes_cpt.model.setup import BoundModel, Element, by_parameter, elements
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -51,12 +51,7 @@ class Correlated:
         ----------
         parameters : mapping of str to array, shape (...) or (..., members)
         """
-        columns = []
-        for element in self.elements:
-            values = parameters[element.name]
-            member = values if element.domain is None else values[..., element.member]
-            prior = element.prior
-            columns.append((prior.to_scale(member, xp) - prior.center) / prior.spread)
+        columns = [own.prior.standard(own.of(parameters), xp) for own in self.elements]
         return xp.stack(columns, axis=-1)
 
     def log_density(self, parameters: Mapping[str, Any], xp: Any = np) -> Any:
@@ -88,11 +83,7 @@ class Correlated:
             within = np.all((standard[left] > low) & (standard[left] < high), axis=1)
             left = left[~within]
         for element, column in zip(self.elements, standard.T, strict=True):
-            values = element.prior.from_scale(element.prior.center + element.prior.spread * column)
-            if element.domain is None:
-                drawn[element.name][:] = values
-            else:
-                drawn[element.name][:, element.member] = values
+            element.of(drawn)[:] = element.prior.at(column)
 
 
 def excess_precision(matrix: Floats) -> Floats:
@@ -164,8 +155,7 @@ def standardised(frame: BoundModel, name: str, values: Any, places: list[int], x
     ----------
     values : array, shape (..., members of its coordinate)
     """
-    prior = _prior(frame, name, places)
-    return (prior.to_scale(values[..., places], xp) - prior.center) / prior.spread
+    return _prior(frame, name, places).standard(values[..., places], xp)
 
 
 def _prior(frame: BoundModel, name: str, places: list[int]) -> Distribution:
@@ -207,7 +197,7 @@ def draw_alike(frame: BoundModel, drawn: dict[str, Floats], generator: np.random
             each = standardised(frame, name, drawn[name], places)
             shared = generator.standard_normal((len(each), 1))
             standard = np.sqrt(1.0 - spread**2) * shared + spread * each
-            drawn[name][:, places] = prior.from_scale(prior.center + prior.spread * standard)
+            drawn[name][:, places] = prior.at(standard)
 
 
 def draw_further(standard: Floats, spread: Floats, shared: Floats, fresh: Floats) -> Floats:
@@ -253,7 +243,7 @@ def further(
         prior = _prior(frame, name, places)
         known = standardised(frame, name, values, places)
         standard = draw_further(known, spread, shared[:, k], fresh[:, k])
-        drawn.append(prior.from_scale(prior.center + prior.spread * standard))
+        drawn.append(prior.at(standard))
     return np.stack(drawn, axis=1)
 
 
@@ -270,15 +260,7 @@ def draw_priors(frame: BoundModel, draws: int, seed: int) -> dict[str, Floats]:
     (100,)
     """
     generator = np.random.default_rng(seed)
-    drawn = {}
-    for name, info in frame.parameters().items():
-        prior = frame.spec.priors[name]
-        if info.dims is None:
-            drawn[name] = prior.of(None).draw(draws, generator)
-        else:
-            roles = [frame.role(member) for member in frame.members(info.dims)]
-            columns = [prior.of(role).draw(draws, generator) for role in roles]
-            drawn[name] = np.stack(columns, axis=1)
+    drawn = by_parameter(frame, (own.prior.draw(draws, generator) for own in elements(frame)))
     draw_alike(frame, drawn, generator)
     if tied := correlated(frame):
         tied.draw(drawn, generator)

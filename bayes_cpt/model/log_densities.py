@@ -10,7 +10,7 @@ from bayes_cpt.model.joint_priors import correlated, log_alikenesses
 from bayes_cpt.model.packing import packed
 from bayes_cpt.model.points import Curves
 from bayes_cpt.model.priors import Fixed
-from bayes_cpt.model.setup import BoundModel, Setup, elements
+from bayes_cpt.model.setup import BoundModel, Setup, by_parameter, elements
 from bayes_cpt.model.simulate import CurveResidual, measured, precision_products
 
 
@@ -30,35 +30,23 @@ def log_priors(frame: BoundModel, parameters: Mapping[str, Floats]) -> dict[str,
     dict of str to ndarray
         Of the same shapes.
     """
-    densities: dict[str, list[Floats]] = {}
-    sampled = [one for one in elements(frame) if not isinstance(one.prior, Fixed)]
-    free = {element.name for element in sampled}
+    free, densities = set(), []
     for element in elements(frame):
-        values = parameters[element.name]
-        member = values if element.domain is None else values[:, element.member]
+        member = element.of(parameters)
         # On one validation set a parameter may be fixed that another has sampled.
         density = np.zeros_like(member)
         if not isinstance(element.prior, Fixed):
             density = element.prior.log_density(member) - element.prior.log_slope(member)
-        densities.setdefault(element.name, []).append(density)
-    by_parameter = {
-        name: members[0] if parameters[name].ndim == 1 else np.stack(members, axis=1)
-        for name, members in densities.items()
-        if name in free
-    }
+            free.add(element.name)
+        densities.append(density)
+    found = {name: own for name, own in by_parameter(frame, densities).items() if name in free}
     if frame.pooled:
         # With the spreads stands what they say of how alike targets are.
-        alike = np.stack(log_alikenesses(frame, parameters), axis=1)
-        by_parameter[frame.spread] = by_parameter[frame.spread] + alike
+        found[frame.spread] += np.stack(log_alikenesses(frame, parameters), axis=1)
     if tied := correlated(frame):
         # What correlations say stands with the first of their parameters.
-        first = tied.elements[0]
-        density = tied.log_density(parameters)
-        if first.domain is None:
-            by_parameter[first.name] = by_parameter[first.name] + density
-        else:
-            by_parameter[first.name][:, first.member] += density
-    return by_parameter
+        tied.elements[0].of(found)[:] += tied.log_density(parameters)
+    return found
 
 
 def log_likelihoods(setup: Setup, parameters: Mapping[str, Floats]) -> Floats:
@@ -83,15 +71,7 @@ def log_likelihoods(setup: Setup, parameters: Mapping[str, Floats]) -> Floats:
         called_in_c(law, row, given, *found)
         return found[0]
 
-    values = np.stack(
-        [
-            np.reshape(parameters[element.name], (-1, 1))[:, 0]
-            if element.domain is None
-            else parameters[element.name][:, element.member]
-            for element in elements(setup.frame)
-        ],
-        axis=1,
-    )
+    values = np.stack([own.of(parameters) for own in elements(setup.frame)], axis=1)
     with ThreadPoolExecutor(cpu_count()) as pool:
         return np.stack(list(pool.map(of_draw, values)))
 

@@ -81,9 +81,7 @@ class Family(Strict):
     def standard_bounds(self) -> tuple[float, float]:
         """The bounds in standard deviations from the centre, on the scale on which the family is normal."""
         with np.errstate(divide="ignore"):
-            low, high = (
-                np.asarray(self.to_scale(np.array(self.bounds))) - self.center
-            ) / self.spread
+            low, high = self.standard(np.array(self.bounds))
         return float(low), float(high)
 
     @property
@@ -107,6 +105,14 @@ class Family(Strict):
         """Return the values at places on that scale."""
         return place
 
+    def standard(self, value: Any, xp: Any = np) -> Any:
+        """Return values in standard deviations from the centre, on that scale."""
+        return (self.to_scale(value, xp) - self.center) / self.spread
+
+    def at(self, standard: Any) -> Any:
+        """Return the values so many standard deviations from the centre."""
+        return self.from_scale(self.center + self.spread * standard)
+
     @staticmethod
     def log_slope(value: Any) -> Any:
         """Return the log of the derivative of `to_scale` at values."""
@@ -128,15 +134,8 @@ class Family(Strict):
             Of this family: one per member, or one alone without `dims`.
         """
 
-    def quantiles(
-        self, probabilities: ArrayLike, *, center: float | None = None, spread: float | None = None
-    ) -> Floats:
+    def quantiles(self, probabilities: ArrayLike) -> Floats:
         """Return the values below which the distribution has these probabilities.
-
-        Parameters
-        ----------
-        center, spread : float, optional
-            Another mean and sd on the family's own scale than the distribution's.
 
         Examples
         --------
@@ -146,11 +145,9 @@ class Family(Strict):
         """
         from scipy.special import ndtri
 
-        center = self.center if center is None else center
-        spread = self.spread if spread is None else spread
-        low, high = self._mass_below_bounds(center, spread)
+        low, high = self._mass_below_bounds
         inside = low + (high - low) * np.asarray(probabilities, dtype=np.float64)
-        return np.asarray(self.from_scale(center + spread * ndtri(inside)))
+        return np.asarray(self.at(ndtri(inside)))
 
     def log_density(self, values: ArrayLike) -> Floats:
         """Return the log density of values, not of their logs or logits; -inf outside the bounds.
@@ -162,8 +159,8 @@ class Family(Strict):
         -0.9189
         """
         value = np.asarray(values, dtype=np.float64)
-        standard = (self.to_scale(value) - self.center) / self.spread
-        low, high = self._mass_below_bounds(self.center, self.spread)
+        standard = self.standard(value)
+        low, high = self._mass_below_bounds
         density = -0.5 * standard**2 - np.log(self.spread * np.sqrt(2.0 * np.pi) * (high - low))
         outside = (value < self.bounds[0]) | (value > self.bounds[1])
         return np.asarray(np.where(outside, -np.inf, density + self.log_slope(value)))
@@ -179,20 +176,22 @@ class Family(Strict):
         """
         from scipy.special import ndtr
 
-        low, high = self._mass_below_bounds(self.center, self.spread)
-        standard = (self.to_scale(values) - self.center) / self.spread
+        low, high = self._mass_below_bounds
         # From above: far out in the upper tail 1 less the rest would be 0.
-        return np.asarray(np.clip((ndtr(-standard) - (1.0 - high)) / (high - low), 0.0, 1.0))
+        return np.asarray(
+            np.clip((ndtr(-self.standard(values)) - (1.0 - high)) / (high - low), 0.0, 1.0)
+        )
 
     def draw(self, draws: int, generator: np.random.Generator) -> Floats:
         """Return independent draws, shape (draws,)."""
-        return np.asarray(
-            self.from_scale(self.center + self.spread * generator.standard_normal(draws))
-        )
+        return np.asarray(self.at(generator.standard_normal(draws)))
 
-    def _mass_below_bounds(self, center: float, spread: float) -> tuple[float, float]:
-        """Return the mass below each bound that the distribution would have without bounds."""
-        return 0.0, 1.0
+    @property
+    def _mass_below_bounds(self) -> Floats:
+        """The mass below each bound that the distribution would have without bounds."""
+        from scipy.special import ndtr
+
+        return np.asarray(ndtr(self.standard_bounds))
 
 
 def scales(priors: Sequence[Family], dims: str | None) -> tuple[Any, Any]:
@@ -333,14 +332,6 @@ class LogNormal(Family):
             within = f"{bounds[0]:g} and {bounds[1]:g}"
             raise ValueError(f"no lognormal between {within} has that interval")
         return float(solution.x[0]), float(np.exp(solution.x[1]))
-
-    def _mass_below_bounds(self, center: float, spread: float) -> tuple[float, float]:
-        from scipy.special import ndtr
-
-        if self.lower is None:
-            return 0.0, 1.0
-        low, high = ndtr((np.log(self.bounds) - center) / spread)
-        return float(low), float(high)
 
 
 class LogitNormal(Family):

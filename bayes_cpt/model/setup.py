@@ -1,12 +1,13 @@
 """What a specification makes of a study, before any PyMC: law, points, residual design and scales."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.errors import SpecError
 from bayes_cpt.laws import Law, Parameter, Reference, Shift
 from bayes_cpt.laws.areas import AreaForm
@@ -423,6 +424,11 @@ class Element:
     prior: Distribution
     group: str | None = None
 
+    def of(self, parameters: Mapping[str, Any]) -> Any:
+        """Return its values, shape (...), a view of those of its parameter, (..., members) or (...)."""
+        values = parameters[self.name]
+        return values if self.domain is None else values[..., self.member]
+
 
 def elements(frame: BoundModel) -> list[Element]:
     """Return the elements of a frame's parameters, parameter by parameter."""
@@ -433,6 +439,18 @@ def elements(frame: BoundModel) -> list[Element]:
             group = info.dims if info.dims in GROUPED else None
             listed.append(Element(name, place, member.domain, prior, group))
     return listed
+
+
+def by_parameter(frame: BoundModel, values: Iterable[Floats]) -> dict[str, Floats]:
+    """Return parameters, shape (..., members) or (...), from the values of each of `elements`."""
+    members: dict[str, list[Floats]] = {}
+    for element, value in zip(elements(frame), values, strict=True):
+        members.setdefault(element.name, []).append(value)
+    infos = frame.parameters()
+    return {
+        name: np.stack(own, axis=-1) if infos[name].dims else own[0]
+        for name, own in members.items()
+    }
 
 
 @dataclass(frozen=True, eq=False)
