@@ -32,7 +32,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from bayes_cpt.arrays import Floats, Ints
-from bayes_cpt.laws.areas import AreaForm
+from bayes_cpt.laws.areas import SMALLEST, AreaForm
 from bayes_cpt.laws.law import gather
 from bayes_cpt.model.discrepancy import misfit_variance
 from bayes_cpt.model.groups import SIZES
@@ -294,9 +294,9 @@ class _Tile:
 
     def learning_rate_levels(self, coefficients: Any, xp: Any) -> tuple[Floats, Floats]:
         """Return the levels of PT and CPT in each draw, shape (rows or 1, draws)."""
-        form, basis = self._draws.form, self._own(self._draws.level_basis)
-        before, after = (self._series(name) for name in ("level_pt", "level_cpt"))
-        return form.levels_in_draws(before, basis), form.levels_in_draws(after, basis)
+        basis = self._own(self._draws.level_basis)
+        before, after = (self._series(name) @ basis for name in ("level_pt", "level_cpt"))
+        return np.maximum(before, SMALLEST), np.maximum(after, SMALLEST)
 
     def shift_area(self, coefficients: Any, xp: Any) -> Floats:
         """Return the forward area of the shift in each draw, shape (rows or 1, draws or 1)."""

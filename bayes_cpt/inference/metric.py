@@ -157,41 +157,22 @@ def climb(model: Whitened, metric: Metric) -> tuple[float, Metric] | None:
 
 
 def _curvature_metric(density: Evaluate, metric: Metric, mode: Floats) -> Metric | None:
-    """Return the metric of the log density's curvature at the mode; None where that is not finite."""
-    found = precision(density, metric, mode)
-    if found is None:
-        return None
-    values, vectors = np.linalg.eigh(found)
-    spread = 1.0 / np.sqrt(np.maximum(np.abs(values), WIDEST**-2))
-    return Metric(metric.center + metric.factor @ mode, vectors * spread)
-
-
-def precision(density: Evaluate, metric: Metric, white: Floats) -> Floats | None:
-    """Return the negative curvature of a log density by the numbers of its positions, from its gradient.
+    """Return the metric of the log density's curvature at the mode, from its gradient.
 
     None where that is not finite: right beside the mode a law overflows.
-
-    Parameters
-    ----------
-    density : callable
-        Of white coordinates: log density and gradient.
-    white : ndarray, shape (dimensions,)
-        Where.
-
-    Returns
-    -------
-    ndarray, shape (dimensions, dimensions), or None
     """
-    size, step = white.size, 1e-4
+    size, step = mode.size, 1e-4
     hessian = np.empty((size, size))
     for i in range(size):
         shift = np.zeros(size)
         shift[i] = step
-        hessian[i] = (density(white - shift)[1] - density(white + shift)[1]) / (2 * step)
+        hessian[i] = (density(mode - shift)[1] - density(mode + shift)[1]) / (2 * step)
     if not np.isfinite(hessian).all():
         return None
     inverse = np.linalg.inv(metric.factor)
-    return np.asarray(inverse.T @ (0.5 * (hessian + hessian.T)) @ inverse)
+    values, vectors = np.linalg.eigh(inverse.T @ (0.5 * (hessian + hessian.T)) @ inverse)
+    spread = 1.0 / np.sqrt(np.maximum(np.abs(values), WIDEST**-2))
+    return Metric(metric.center + metric.factor @ mode, vectors * spread)
 
 
 def bent_metric(metric: Metric, positions: Floats) -> Metric:

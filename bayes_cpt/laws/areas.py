@@ -121,18 +121,6 @@ class AreaForm:
         ]
         return np.asarray(sum(parts[1:], start=parts[0]))
 
-    def levels_in_draws(self, table: Floats, basis: Floats) -> Floats:
-        """Return levels at points in draws, shape (points, draws), in the order of memory of the basis.
-
-        Parameters
-        ----------
-        table : ndarray, shape (points, nodes)
-            As in `bayes_cpt.laws.phase_areas.PhaseAreas`.
-        basis : ndarray, shape (nodes, draws)
-            From `level_basis`, of one validation set, draws last.
-        """
-        return np.maximum(table @ basis, SMALLEST)
-
     def forward_basis(self, coefficients: Mapping[str, Any]) -> Floats:
         """Return the basis of the series of log forward areas, shape (..., nodes)."""
         return self.powers.basis(coefficients.get("rho", np.ones_like(coefficients["lambda"])))

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
+from bayes_cpt.laws.series import momentum_parts
 from bayes_cpt.laws.term import Parameter, Reference, Values, added_term, sized, where_free
 
 
@@ -256,12 +257,11 @@ class Annealing:
     def _left_of_base(self, paced_steps: Any, coefficients: Values, xp: Any) -> Any:
         """Return the share of the base's level that is left after steps of the memory's clock."""
         first = coefficients["eta_0"]
-        left = xp.exp(paced_steps * xp.log(_beside(coefficients["lambda"], first)))
-        if "slow_share" not in coefficients:
-            return left
-        share = coefficients["slow_share"]
-        slow = _beside(coefficients["lambda_slow"], first)
-        return (1.0 - share) * left + share * xp.exp(paced_steps * xp.log(slow))
+        parts = [
+            weight * xp.exp(paced_steps * xp.log(_beside(momentum, first)))
+            for momentum, weight in momentum_parts(coefficients)
+        ]
+        return sum(parts[1:], start=parts[0])
 
 
 def _beside(shared: Any, gathered: Any) -> Any:

@@ -251,16 +251,7 @@ DECAYS = ("linear", "cosine", "one_minus_sqrt", "exponential")
 
 
 @dataclass(frozen=True, eq=False)
-class BySchedule:
-    """Arrays with a row for each schedule."""
-
-    def take(self, rows: Ints) -> Self:
-        """Return the rows of some of the schedules."""
-        return replace(self, **{name: values[rows] for name, values in vars(self).items()})
-
-
-@dataclass(frozen=True, eq=False)
-class ScheduleBatch(BySchedule):
+class ScheduleBatch:
     """Schedules that go in a line to a peak, stay there, and decay; all arrays of shape (schedules,).
 
     Parameters
@@ -285,6 +276,10 @@ class ScheduleBatch(BySchedule):
     decay_steps: Ints
     steps: Ints
     shape: Ints
+
+    def take(self, rows: Ints) -> Self:
+        """Return some of the schedules."""
+        return replace(self, **{name: values[rows] for name, values in vars(self).items()})
 
     def schedule(self, index: int) -> Schedule:
         """Return one of the schedules."""
@@ -372,7 +367,7 @@ class ScheduleBatch(BySchedule):
 
 
 @dataclass(frozen=True, eq=False)
-class Ends(BySchedule):
+class Ends:
     """Areas after the last step of some CPT schedules.
 
     Parameters

@@ -141,6 +141,6 @@ def momentum_parts(coefficients: Mapping[str, Any]) -> list[tuple[Any, Any]]:
     """
     fast = coefficients["lambda"]
     if "lambda_slow" not in coefficients:
-        return [(fast, 1.0)]
+        return [(fast, 1)]
     share = coefficients["slow_share"]
     return [(fast, 1.0 - share), (coefficients["lambda_slow"], share)]

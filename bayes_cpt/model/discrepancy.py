@@ -115,8 +115,8 @@ def _walked(position: Any, carried: Any) -> Any:
     return np.where(position > 0, adding, 0.0)
 
 
-def unit_ramps(steps: Any, onset: float, memory: float, per_fold: int = KNOTS_CPT) -> Any:
-    """Return what innovations of a misfit of size 1 add after some steps, shape (points, knots).
+def unit_ramps(steps: Any, onset: float, memory: float) -> Any:
+    """Return what innovations of a misfit of size 1 add after some steps of CPT, shape (points, knots).
 
     The sum of squares of a row is the variance there.
 
@@ -126,8 +126,8 @@ def unit_ramps(steps: Any, onset: float, memory: float, per_fold: int = KNOTS_CP
     memory : float
         Share of the misfit that is carried over an e-fold of steps.
     """
-    carried, innovation = misfit_walk(memory, per_fold)
-    position = misfit_position(steps, onset, per_fold)
+    carried, innovation = misfit_walk(memory, KNOTS_CPT)
+    position = misfit_position(steps, onset, KNOTS_CPT)
     size = innovation * misfit_height(position, carried)
     return size[:, None] * misfit_ramps(position, knot_count(position), carried)
 

@@ -133,14 +133,10 @@ class Points:
         """Return the mean of values, shape (..., domains), by the shares of `mixture`."""
         return values @ self.mixture.T
 
-    def arrays(self) -> dict[str, Any]:
-        """Return the arrays by name."""
-        names = [field.name for field in fields(self) if field.name != "form"]
-        return {name: getattr(self, name) for name in names}
-
     def map(self, function: Callable[[str, Any], Any]) -> Self:
         """Return the points with every array replaced by ``function(name, array)``."""
-        changed: dict[str, Any] = {n: function(n, value) for n, value in self.arrays().items()}
+        names = [field.name for field in fields(self) if field.name != "form"]
+        changed: dict[str, Any] = {name: function(name, getattr(self, name)) for name in names}
         return replace(self, **changed)
 
 

@@ -6,15 +6,16 @@ run, by the law's misfit in PT and by the fluctuation. A CPT run that starts fro
 at its first step, and loses of it what it would lose of a measured base's offset.
 """
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import Any
 
 import numpy as np
 
 from bayes_cpt.arrays import Floats
 from bayes_cpt.laws.law import gather
-from bayes_cpt.model.discrepancy import KNOTS_PT, ErrorCorrelation, alike, unit_ramps
+from bayes_cpt.model.discrepancy import ErrorCorrelation, correlated, misfit_variance
 from bayes_cpt.model.points import Curve, Curves
 from bayes_cpt.model.residuals import ONSET_SHARE, ResidualDesign, Scales
 from bayes_cpt.model.setup import BoundModel
@@ -40,9 +41,9 @@ def unmeasured_level(
         for name in ("offset_pt", "misfit_pt", "fluctuation_pt", "fluctuation_floor")
     )
     onset = ONSET_SHARE * frame.reference.steps
-    ramps = unit_ramps(np.array([float(steps)]), onset, residuals.misfit_memory_pt, KNOTS_PT)
+    moved = misfit_variance(steps, onset, residuals.misfit_memory_pt)
     heat = floor + (1.0 - floor) * rate / frame.reference.learning_rate
-    variance = level**2 + misfit**2 * (ramps**2).sum() + (fluctuation * heat) ** 2
+    variance = level**2 + misfit**2 * moved + (fluctuation * heat) ** 2
     return np.asarray(np.sqrt(variance))
 
 
@@ -358,13 +359,16 @@ def simulate(
         return CurveDraws(expected, loss, slow)
     design = frame.residual_design(curves)
     scales = scales_of(frame, parameters, curves, design)
-    chance = _Chance(generator, correlation)
-    for named, rows in zip(curves.curves, design.rows, strict=True):
-        part = CurveResidual.of(design, scales, rows)
-        of_run = innovations(named, design.knots) if innovations else None
-        residual, lasting = chance.new_residual(named.run, part, of_run)
-        loss[:, rows] += residual
-        slow[:, rows] += lasting
+    named = zip(curves.curves, design.rows, strict=True)
+    # The curves of one run come one after the other.
+    for _, of_run in groupby(named, key=lambda one: one[0].run):
+        own = list(of_run)
+        parts = [CurveResidual.of(design, scales, rows) for _, rows in own]
+        given = [innovations(curve, design.knots) if innovations else None for curve, _ in own]
+        drawn = _new_residuals(parts, given, generator, correlation)
+        for (_, rows), (residual, lasting) in zip(own, drawn, strict=True):
+            loss[:, rows] += residual
+            slow[:, rows] += lasting
     return CurveDraws(expected, loss, slow)
 
 
@@ -422,64 +426,41 @@ def measured(
     return residual, design, scales_of(frame, parameters, curves, design)
 
 
-@dataclass
-class _Sum:
-    """What the curves of one run have drawn so far of numbers that correlate alike."""
-
-    total: Any = 0.0
-    count: int = 0
-
-    def joined(self, new: Floats, correlation: float) -> Floats:
-        """Return numbers of the next curve, from independent ones, and note them."""
-        if self.count:
-            new = np.asarray(alike(new, self.total, self.count, correlation), dtype=np.float64)
-        self.total, self.count = self.total + new, self.count + 1
-        return new
-
-
-@dataclass
-class _Chance:
-    """Residuals of new curves, those of one run alike.
+def _new_residuals(
+    parts: Sequence[CurveResidual],
+    innovations: Sequence[Floats | None],
+    generator: np.random.Generator,
+    correlation: ErrorCorrelation | None,
+) -> Iterator[tuple[Floats, Floats]]:
+    """Yield residuals of the curves of a run that was not measured, and what of them is not fluctuation.
 
     Parameters
     ----------
+    innovations : sequence of ndarray, shape (draws, knots), or None
+        Of the misfit of each curve, where they are known.
     correlation : ErrorCorrelation or None
         None for independent curves.
     """
-
-    generator: np.random.Generator
-    correlation: ErrorCorrelation | None
-    _run: str | None = None
-    _weights: _Sum = field(default_factory=_Sum)
-    _normals: dict[float, _Sum] = field(default_factory=dict)
-
-    def new_residual(
-        self, run: str, part: CurveResidual, innovations: Floats | None
-    ) -> tuple[Floats, Floats]:
-        """Return residuals of a curve that was not measured, and what of them is not fluctuation.
-
-        Parameters
-        ----------
-        run : str
-            The curves of one run come one after the other.
-        innovations : ndarray, shape (draws, knots), or None
-            Of the misfit, where they are known.
-        """
-        draws, _, columns = part.columns.shape
-        weights = self.generator.standard_normal((draws, columns))
-        normals = self.generator.standard_normal((part.steps.size, draws))
-        if run != self._run:
-            self._run, self._weights, self._normals = run, _Sum(), {}
-        if self.correlation is not None:
-            weights = self._weights.joined(weights, self.correlation.misfit)
-            for step, curve_normals in zip(part.steps.tolist(), normals, strict=True):
-                shared = self._normals.setdefault(step, _Sum())
-                curve_normals[:] = shared.joined(curve_normals, self.correlation.fluctuation)
-        if innovations is not None:
-            weights = np.concatenate([weights[:, :2], innovations], axis=1)
-        slow = np.einsum("dpk,dk->dp", part.columns, weights)
-        fast = bridge(part, np.empty(0), np.empty((draws, 0)), normals)
-        return np.asarray(slow + part.fluctuation * fast), np.asarray(slow)
+    weights, normals = [], []
+    for part in parts:
+        draws, points, columns = part.columns.shape
+        weights.append(generator.standard_normal((draws, columns)))
+        normals.append(generator.standard_normal((points, draws)))
+    if correlation is not None:
+        weights = list(correlated(np.stack(weights), correlation.misfit))
+        at_step: dict[float, list[Floats]] = {}
+        for part, own in zip(parts, normals, strict=True):
+            for step, row in zip(part.steps.tolist(), own, strict=True):
+                at_step.setdefault(step, []).append(row)
+        for rows in at_step.values():
+            alike = correlated(np.stack(rows), correlation.fluctuation)
+            for row, mixed in zip(rows, alike, strict=True):
+                row[:] = mixed
+    for part, own, given, chance in zip(parts, weights, innovations, normals, strict=True):
+        whole = own if given is None else np.concatenate([own[:, :2], given], axis=1)
+        slow = np.einsum("dpk,dk->dp", part.columns, whole)
+        fast = bridge(part, np.empty(0), np.empty((len(whole), 0)), chance)
+        yield np.asarray(slow + part.fluctuation * fast), np.asarray(slow)
 
 
 def residual_products(

@@ -253,7 +253,7 @@ def base_states(model: FinalLosses, bases: tuple[Base, ...]) -> list[dict[str, A
     # A curve from each base on each validation set: what is said of the base is the same on all.
     starts = table.curves.bases.map(lambda name, values: values[:: len(places)])
     draws = law.draws
-    levels = [draws.form.levels_in_draws(starts.level_pt, basis) for basis in draws.level_basis]
+    levels = [np.maximum(starts.level_pt @ basis, SMALLEST) for basis in draws.level_basis]
     return [
         {
             "name": base.name,

@@ -322,8 +322,8 @@ class ModelReplicates:
 def _named(frame: BoundModel, parameters: Mapping[str, Floats]) -> dict[str, Floats]:
     """Return the sampled parameters by name and validation set, each of shape (draws,)."""
     return {
-        name if member == "all" else f"{name}[{member}]": draws
-        for (name, member), draws in FreeParameters(frame).draws(parameters).items()
+        name if member == "all" else f"{name}[{member}]": own.of(parameters)
+        for (name, member), own in FreeParameters(frame).elements.items()
     }
 
 
