@@ -200,10 +200,7 @@ def noise(curves: Curves, draws: Draws) -> Floats:
     ndarray, shape (points, draws)
         nats/token, in the precision of the draws.
     """
-    found = np.empty((curves.points.steps.size, draws.count), draws.dtype)
-    for rows, place, at, misfit in _placed(curves, draws):
-        found[rows, place] = np.sqrt(sum(predictive_parts(at, misfit, np)))
-    return found
+    return np.sqrt(np.asarray(sum(variances(curves, draws))))
 
 
 def variances(curves: Curves, draws: Draws) -> PredictiveParts:

@@ -172,14 +172,10 @@ class Density:
 
     def sampled(self, values: dict[str, Floats]) -> dict[str, Floats]:
         """Return of every parameter the members that are sampled, shape (..., members)."""
-        kept: dict[str, list[int]] = {}
-        for k in self.places:
-            kept.setdefault(self.elements[k].name, []).append(self.elements[k].member)
-        dims = self.setup.frame.parameters()
-        return {
-            name: values[name][..., members] if dims[name].dims else values[name][..., None]
-            for name, members in kept.items()
-        }
+        kept: dict[str, list[Floats]] = {}
+        for own in (self.elements[k] for k in self.places):
+            kept.setdefault(own.name, []).append(own.of(values))
+        return {name: np.stack(members, axis=-1) for name, members in kept.items()}
 
 
 class InMetric:

@@ -5,14 +5,15 @@ the likelihood of their residuals (`bayes_cpt.model.likelihood`), whose code is 
 of the law. All data enter as `pymc.Data`: another study of the same form needs no new compilation.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from itertools import groupby
 from typing import Any
 
 import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
-from numpy.typing import NDArray
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.model.joint_priors import (
     ALIKE,
     CORRELATED,
@@ -67,7 +68,12 @@ def build_model(study: Study, spec: ModelSpec) -> pm.Model:
 def model_of(setup: Setup) -> pm.Model:
     """Return the model of a setup (see `build_model`)."""
     frame = setup.frame
-    tied = correlated(frame)
+    tied, operation = correlated(frame), CurveLogLikelihoods(frame.spec, frame.roles)
+
+    def draw(values: Floats, *arrays: Any, rng: Any, size: Any) -> Floats:
+        drawn = by_parameter(frame, np.asarray(values)[:, None])
+        return simulate(frame, drawn, setup.curves, None, rng).loss[0]
+
     labels = {PARAMETER: tied.labels} if tied else {}
     with pm.Model(coords=frame.coords() | labels) as model:
         values = pt.concatenate([pt.atleast_1d(part) for part in _parameters(frame)])
@@ -85,8 +91,8 @@ def model_of(setup: Setup) -> pm.Model:
             pm.Data("study", study_tables(setup)),
             # Says how many points a draw has.
             pm.Data("step", setup.curves.points.steps),
-            logp=_log_likelihoods(frame),
-            random=_random(setup),
+            logp=lambda loss, values, study, _: operation(loss, values, study)[0],
+            random=draw,
             signature="(values),(study),(points)->(points)",
             observed=pm.Data("measured_loss", setup.curves.points.loss.astype(np.float64)),
             class_name="Curves",
@@ -96,14 +102,11 @@ def model_of(setup: Setup) -> pm.Model:
 
 def _parameters(frame: BoundModel) -> list[Any]:
     """Return the variables of all parameters in the order of `elements`, constants where they are fixed."""
-    by_name: dict[str, list[Distribution]] = {}
-    for element in elements(frame):
-        by_name.setdefault(element.name, []).append(element.prior)
     infos = frame.parameters()
     return [
         part
-        for name, priors in by_name.items()
-        for part in _parameter(name, priors, infos[name].dims)
+        for name, own in groupby(elements(frame), key=lambda element: element.name)
+        for part in _parameter(name, [element.prior for element in own], infos[name].dims)
     ]
 
 
@@ -116,23 +119,3 @@ def _parameter(name: str, priors: Sequence[Distribution], dims: str | None) -> l
     ]
     pm.Deterministic(name, pt.stack(members), dims=dims)
     return members
-
-
-def _log_likelihoods(frame: BoundModel) -> Callable[..., Any]:
-    operation = CurveLogLikelihoods(frame.spec, frame.roles)
-
-    def log_likelihoods(loss: Any, values: Any, study: Any, _: Any) -> Any:
-        return operation(loss, values, study)[0]
-
-    return log_likelihoods
-
-
-def _random(setup: Setup) -> Callable[..., Any]:
-    """Return the function that draws measured losses given the values of the parameters."""
-    frame = setup.frame
-
-    def draw(values: NDArray[np.float64], *arrays: Any, rng: Any, size: Any) -> Any:
-        drawn = by_parameter(frame, np.asarray(values)[:, None])
-        return simulate(frame, drawn, setup.curves, None, rng).loss[0]
-
-    return draw

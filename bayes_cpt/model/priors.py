@@ -75,7 +75,7 @@ class Family(Strict):
     @property
     def bounds(self) -> tuple[float, float]:
         """What the values lie between."""
-        return -np.inf, np.inf
+        return self.SUPPORT
 
     @property
     def standard_bounds(self) -> tuple[float, float]:
@@ -93,7 +93,7 @@ class Family(Strict):
     @property
     def is_free(self) -> bool:
         """Whether it is normal on its own scale, neither fixed nor cut off at bounds."""
-        return self.spread > 0.0 and self.bounds in ((-np.inf, np.inf), (0.0, np.inf), (0.0, 1.0))
+        return self.spread > 0.0 and self.bounds == self.SUPPORT
 
     @staticmethod
     def to_scale(value: Any, xp: Any = np) -> Any:
@@ -342,11 +342,6 @@ class LogitNormal(Family):
     distribution: Literal["logitnormal"]
     median: float = Field(gt=0, lt=1)
     sigma: float = Field(gt=0)
-
-    @property
-    def bounds(self) -> tuple[float, float]:
-        """0 and 1."""
-        return 0.0, 1.0
 
     @staticmethod
     def to_scale(value: Any, xp: Any = np) -> Any:
