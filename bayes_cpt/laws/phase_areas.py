@@ -6,7 +6,6 @@ Areas depend on numbers that are estimated, lambda and the forward power rho, an
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -83,9 +82,8 @@ def pretraining_areas(
     form = form or AreaForm()
     points = _points(schedule, steps)
     rates = schedule.learning_rates()
-    course = _Pretraining.of(schedule, form)
-    counted = np.maximum(points - course.first, 0)
-    table = form.momenta.series(course.levels(form, counted))
+    start, levels = _pretraining_levels(schedule, form, points)
+    table = form.momenta.series(levels)
     nothing = np.zeros(points.size)
     return PhaseAreas(
         steps=points,
@@ -94,7 +92,7 @@ def pretraining_areas(
         log_shift=log_areas(
             form.shift_powers, rates, np.zeros_like(points), unit=form.reference_rate
         ),
-        start_pt=np.full(points.size, course.start),
+        start_pt=np.full(points.size, start),
         level_pt=table,
         start_cpt=nothing + SMALLEST,
         level_cpt=table,
@@ -154,28 +152,16 @@ def continual_areas(
     )
 
 
-@dataclass(frozen=True, eq=False)
-class _Pretraining:
-    """The part of PT that counts for the level: after how many steps, from which level, which rates."""
-
-    first: int
-    rates: Floats
-    initial_level: float
-    start: float
-
-    @classmethod
-    def of(cls, schedule: Schedule, form: AreaForm) -> Self:
-        rates = schedule.learning_rates()
-        if form.count_warmup:
-            return cls(0, rates, 0.0, form.reference_rate)
-        warmup = schedule.warmup_steps
-        initial = float(rates[max(warmup - 1, 0)])
-        return cls(warmup, rates[warmup:], initial, initial)
-
-    def levels(self, form: AreaForm, points: Ints) -> Floats:
-        momenta = form.node_momenta()
-        start = np.full(momenta.size, self.initial_level)
-        return run_levels(self.rates, form.paces(self.rates), start, momenta, points)
+def _pretraining_levels(schedule: Schedule, form: AreaForm, points: Ints) -> tuple[float, Floats]:
+    """Return the learning rate that S2_pt counts from, and the level at each node, (points, nodes)."""
+    rates, momenta = schedule.learning_rates(), form.node_momenta()
+    first, initial, start = 0, 0.0, form.reference_rate
+    if not form.count_warmup:
+        first = schedule.warmup_steps
+        initial = start = float(rates[max(first - 1, 0)])
+    counted, before = rates[first:], np.full(momenta.size, initial)
+    since = np.maximum(points - first, 0)
+    return start, run_levels(counted, form.paces(counted), before, momenta, since)
 
 
 @dataclass(frozen=True, eq=False)
@@ -214,12 +200,11 @@ def transfer_state(base: Schedule | None, form: AreaForm) -> TransferState:
     if base is None:
         nothing = np.zeros(form.momenta.nodes)
         return TransferState(0.0, SMALLEST, np.zeros(powers.size), nothing, 0.0)
-    course = _Pretraining.of(base, form)
-    (levels,) = course.levels(form, np.array([course.rates.size]))
+    start, (levels,) = _pretraining_levels(base, form, np.array([base.steps]))
     rates = base.learning_rates()
     (forward,) = forward_areas(rates, powers, np.array([rates.size]))
     log_peak = float(_log_peaks(base, form)[-1])
-    return TransferState(base.final, course.start, forward, levels, log_peak)
+    return TransferState(base.final, start, forward, levels, log_peak)
 
 
 def _points(schedule: Schedule, steps: ArrayLike) -> Ints:
