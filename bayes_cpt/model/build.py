@@ -70,7 +70,7 @@ def model_of(setup: Setup) -> pm.Model:
     frame = setup.frame
     tied, operation = correlated(frame), CurveLogLikelihoods(frame.spec, frame.roles)
 
-    def draw(values: Floats, *arrays: Any, rng: Any, size: Any) -> Floats:
+    def draw(values: Floats, *arrays: Any, rng: Any, size: Any) -> Any:
         drawn = by_parameter(frame, np.asarray(values)[:, None])
         return simulate(frame, drawn, setup.curves, None, rng).loss[0]
 
