@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from designs import DESIGNS, laplace_posterior
+from size_family import family
 from synthetic import lab, prior_as_posterior
 
 from bayes_cpt.errors import StudyError
@@ -35,6 +36,13 @@ def named(name: str) -> dict[tuple[str, str], str]:
     """Return what a design is said to leave open, and the run that would tell."""
     table = found(name)
     return {label: advice for label, advice in table["advice"].items() if advice}
+
+
+def test_sizes_of_which_a_quarter_of_the_mean_is_one_but_for_rounding() -> None:
+    frame = build_setup(read_spec("cpt-replay-sizes"), family()).frame
+    assert 0.25 * frame.reference.model_size not in frame.sizes
+    table = identifiability(family(), read_spec("cpt-replay-sizes"))
+    assert table["contraction"].between(0.0, 1.0).all()
 
 
 # Quantities that each lack leaves open, with a part of the advice.
