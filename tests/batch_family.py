@@ -7,11 +7,9 @@ from size_family import BLANK, blank_losses
 from synthetic import prior_as_posterior
 from target_family import BASE, PEAK, TRUNK
 
-from bayes_cpt.inference.posterior import Posterior
+from bayes_cpt import Posterior, Run, Study
 from bayes_cpt.study.batches import Batch
-from bayes_cpt.study.runs import Run
 from bayes_cpt.study.schedules import cosine, linear
-from bayes_cpt.study.study import Study
 
 BATCHES = (Batch(65536.0, 512), Batch(131072.0, 512), Batch(131072.0, 1024))
 NEW = Batch(524288.0, 1024)

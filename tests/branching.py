@@ -4,10 +4,9 @@ import numpy as np
 import pandas as pd
 from synthetic import prior_as_posterior
 
-from bayes_cpt.inference.posterior import Posterior
-from bayes_cpt.study.runs import Branch, Run
+from bayes_cpt import Posterior, Run, Study
+from bayes_cpt.study.runs import Branch
 from bayes_cpt.study.schedules import Schedule, constant, linear
-from bayes_cpt.study.study import Study
 
 PEAK = 1e-3
 TRUNK = linear(100, 0.0, PEAK) + constant(3900, PEAK)

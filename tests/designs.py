@@ -6,13 +6,10 @@ import numpy as np
 import pandas as pd
 from synthetic import CHAINS, as_posterior
 
+from bayes_cpt import Base, Posterior, Run, Study, read_spec
 from bayes_cpt.identify.determination import FreeParameters, information
-from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.model.setup import build_setup
-from bayes_cpt.model.spec import read_spec
-from bayes_cpt.study.runs import Base, Run
 from bayes_cpt.study.schedules import Schedule, constant, cosine, linear
-from bayes_cpt.study.study import Study
 
 PEAK, LOW = 2e-3, 6e-4
 STEPS = 3000

@@ -8,16 +8,15 @@ from numpy.typing import NDArray
 from size_family import simulated
 from synthetic import as_posterior
 
+from bayes_cpt import Posterior, Study, read_spec
 from bayes_cpt.arrays import Floats
 from bayes_cpt.errors import StudyError, StudyWarning
 from bayes_cpt.inference.density import Density
-from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.inference.sampling import ATTEMPTS, sample
 from bayes_cpt.model.joint_priors import draw_priors
 from bayes_cpt.model.priors import Fixed, Prior
 from bayes_cpt.model.setup import BoundModel, build_setup
-from bayes_cpt.model.spec import ModelSpec, read_spec
-from bayes_cpt.study.study import Study
+from bayes_cpt.model.spec import ModelSpec
 
 NOISE = ("fluctuation_cpt", "fluctuation_pt", "misfit_cpt", "misfit_pt", "offset_pt")
 # Of all of these, nats.

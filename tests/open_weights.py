@@ -4,9 +4,8 @@ import math
 
 import pandas as pd
 
-from bayes_cpt.study.runs import Base, Run
+from bayes_cpt import Base, Run, Study
 from bayes_cpt.study.schedules import cosine
-from bayes_cpt.study.study import Study
 
 STEPS, PEAK, WARMUP = 2000, 1e-3, 100
 BASE_LOSSES = {"general": 2.94, "target": 1.84}

@@ -9,14 +9,12 @@ import pandas as pd
 from synthetic import prior_as_posterior
 from testbench.calibration import simulate_setup
 
+from bayes_cpt import Base, Posterior, Run, Study, read_spec
 from bayes_cpt.arrays import Floats
-from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.model.points import Curves
 from bayes_cpt.model.setup import build_setup
-from bayes_cpt.model.spec import ModelSpec, read_spec
-from bayes_cpt.study.runs import Base, Run
+from bayes_cpt.model.spec import ModelSpec
 from bayes_cpt.study.schedules import constant, cosine, linear
-from bayes_cpt.study.study import Study
 
 PEAKS = {20.0: 2e-3, 80.0: 1.5e-3, 320.0: 1e-3}
 BIG = linear(100, 0.0, 1e-3) + constant(7900, 1e-3)

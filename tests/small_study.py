@@ -2,10 +2,9 @@
 
 import pandas as pd
 
+from bayes_cpt import Base, Run, Study
 from bayes_cpt.model.points import reference_of
-from bayes_cpt.study.runs import Base, Run
 from bayes_cpt.study.schedules import constant, cosine, linear
-from bayes_cpt.study.study import Study
 
 PEAK = 2e-3
 TRUNK = linear(100, 0.0, PEAK) + constant(900, PEAK)

@@ -8,12 +8,11 @@ import numpy as np
 import pytest
 from synthetic import CHAINS, as_posterior, prior_as_posterior
 
+from bayes_cpt import Posterior, Study, read_spec
 from bayes_cpt.arrays import Floats
-from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.model.joint_priors import draw_priors
 from bayes_cpt.model.setup import build_setup
-from bayes_cpt.model.spec import ModelSpec, read_spec
-from bayes_cpt.study.study import Study
+from bayes_cpt.model.spec import ModelSpec
 
 
 class Fits(NamedTuple):

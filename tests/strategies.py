@@ -3,9 +3,8 @@
 import pandas as pd
 from hypothesis import strategies as st
 
-from bayes_cpt.study.runs import Base, Run
+from bayes_cpt import Base, Run, Study
 from bayes_cpt.study.schedules import Schedule, Segment
-from bayes_cpt.study.study import Study
 
 RATES = st.floats(1e-6, 1e-2)
 

@@ -2,9 +2,8 @@
 
 from size_family import blank_losses, simulated
 
-from bayes_cpt.study.runs import Base, Run
+from bayes_cpt import Base, Run, Study
 from bayes_cpt.study.schedules import constant, cosine, linear
-from bayes_cpt.study.study import Study
 
 PEAK = 2e-3
 TRUNK = linear(100, 0.0, PEAK) + constant(3900, PEAK)

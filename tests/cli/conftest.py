@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from command_line import STAGES, Answer, Call
+from figures import draw_nothing
 from synthetic import lab, prior_as_posterior
 
 from bayes_cpt.arrays import Floats
@@ -73,6 +74,12 @@ def call(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) ->
         return Answer(code, *capsys.readouterr())
 
     return answer
+
+
+@pytest.fixture
+def empty_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Write empty figures, where a verb is seen to draw them elsewhere."""
+    draw_nothing(monkeypatch)
 
 
 @pytest.fixture

@@ -9,10 +9,12 @@ from malformed import FILES
 
 STUDY = "data/cpt-lab"
 PLAN = f"{STUDY}/plan-example.toml"
+INIT = "init {dir}/study tests/data/logs/hf/r25"
+WATCH = "watch {fit} {log} --once --run"
 COMPARE = f"compare {STUDY} --models cpt-replay,cpt-replay-printed"
 
 # Command line and what the answer must say. {fit} is a fit, {dir} an empty folder, {plan} a plan that
-# contradicts the study, {points} a CSV of points, {text} a text file.
+# contradicts the study, {points} a CSV of points, {log} a run's losses, {text} a text file.
 LINES: list[tuple[str, tuple[str, ...]]] = [
     ("fitt", ("No such command 'fitt'", "Did you mean 'fit'", "bayes-cpt --help")),
     ("check", ("Missing argument", "STUDY", "As in: bayes-cpt check data/cpt-lab")),
@@ -105,7 +107,20 @@ LINES: list[tuple[str, tuple[str, ...]]] = [
     ("report {fit}", ("nothing is asked for", "-o report.html")),
     ("report {fit} -o {dir}/a.pdf", ("let it end in .html",)),
     ("report {fit} -o {dir}/a.html --validation {dir}", ("bayes-cpt validate forecast",)),
+    ("watch {fit} {dir}/none.csv --once --run r25_cos", ("none.csv", "no such file", "--once")),
+    (f"{WATCH} nothing", ("no run 'nothing'",)),
+    (f"{WATCH} r25_cos --kind hff", ("no kind 'hff'",)),
+    (f"{WATCH} r25_cos --state {{text}}", ("not the state of a watch", "Remove the file")),
     # Without one.
+    (INIT, ("nothing says what it starts from", "--open-base", "key replay", "--replay r25=SHARE")),
+    (
+        f"{INIT} --open-base b --replay r25=0.5 --total-steps 100",
+        ("--total-steps 100", "the log goes on to step 300"),
+    ),
+    (f"{INIT} --open-base b --replay r26=0.5", ("--replay r26", "no log of a run 'r26'")),
+    (f"{INIT} --open-base b --replay r25=half", ("key replay", "valid number")),
+    (f"{INIT} --open-base b --replay r25=0.25 --general prose", ("'prose'",)),
+    (f"{INIT} --answers {{dir}}/none.toml", ("none.toml",)),
     ("advise --size 7B --tokens 20B --base anealed", ("base", "'anealed'", "annealed")),
     ("advise --size 7B --tokens 20B --target close", ("target", "'close'", "'far' or 'near'")),
     ("advise --size big --tokens 20B", ("'big'", "7B")),
@@ -147,17 +162,19 @@ def test_bad_command_lines(
 ) -> None:
     folder = tmp_path / "folder"
     folder.mkdir()
-    names = ("text.toml", "plan.toml", "points.csv", "semi.csv")
-    text, plan, points, semi = (tmp_path / name for name in names)
+    names = ("text.toml", "plan.toml", "points.csv", "semi.csv", "log.csv")
+    text, plan, points, semi, log = (tmp_path / name for name in names)
     text.write_text("nothing of the kind\n")
     plan.write_text(Path(PLAN).read_text() + '\n[study]\nname = "other"\ngeneral = "prose"\n')
     points.write_text("run,step,domain\nmixed,5,general\n")
     semi.write_text("run;step;domain\nlong_r25;5;general\n")
+    log.write_text("step,eval/general_loss\n100,3.0\n")
     before = fit_file.read_bytes()
-    places = {"text": text, "plan": plan, "points": points, "semi": semi}
+    places = {"text": text, "plan": plan, "points": points, "semi": semi, "log": log}
     arguments = [part.format(fit=fit_file, dir=folder, **places) for part in line.split()]
     check_refusal(call(*arguments), fragments)
     assert list(folder.iterdir()) == []
+    assert {path.name for path in tmp_path.iterdir()} == {"folder", *names}
     assert fit_file.read_bytes() == before
     answer = call(*arguments, "--json")
     assert answer.code == 2
@@ -168,7 +185,7 @@ def test_what_reads_the_output_may_stop_early() -> None:
     # The reading end is closed before the first line is written.
     reading, writing = os.pipe()
     os.close(reading)
-    command = [sys.executable, "-m", "bayes_cpt", "check", STUDY]
+    command = [sys.executable, "-m", "bayes_cpt", "--version"]
     done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, text=True, check=False)
     os.close(writing)
     assert done.stderr == ""

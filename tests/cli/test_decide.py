@@ -11,7 +11,7 @@ from bayes_cpt.decisions.decision import Decision
 from bayes_cpt.decisions.objective import read_objective
 from bayes_cpt.decisions.space import read_space
 
-pytestmark = pytest.mark.usefixtures("few_candidates")
+pytestmark = pytest.mark.usefixtures("few_candidates", "empty_figures")
 
 FEW = ("--draws", 40, "--candidates", 256)
 OBJECTIVE = """

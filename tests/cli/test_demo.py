@@ -1,5 +1,6 @@
 from pathlib import Path
 
+import pytest
 from command_line import Call
 
 import bayes_cpt
@@ -28,6 +29,7 @@ def test_everything_is_written_into_a_new_folder(
     assert (folder / "own.csv").is_file()
 
 
+@pytest.mark.usefixtures("empty_figures")
 def test_json_and_an_untrustworthy_fit(call: Call, quick_fit: list[str], tmp_path: Path) -> None:
     quick_fit.append("bulk ESS of memory is 12, below 400")
     answer = call("demo", "-o", tmp_path, "--json")

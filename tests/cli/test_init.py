@@ -54,28 +54,6 @@ losses = { "eval/general_loss" = "prose", "eval/target_loss" = "code" }
 
 
 @pytest.mark.parametrize(
-    ("options", "fragments"),
-    [
-        ((), ("nothing says what it starts from", "--open-base", "key replay", "--replay r25=SHARE")),
-        (
-            ("--open-base", "b", "--replay", "r25=0.5", "--total-steps", "100"),
-            ("--total-steps 100", "the log goes on to step 300"),
-        ),
-        (("--open-base", "b", "--replay", "r26=0.5"), ("--replay r26", "no log of a run 'r26'")),
-        (("--open-base", "b", "--replay", "r25=half"), ("key replay", "valid number")),
-        (("--open-base", "b", "--replay", "r25=0.25", "--general", "prose"), ("'prose'",)),
-        (("--answers", "{dir}/none.toml"), ("none.toml",)),
-    ],
-)  # fmt: skip
-def test_what_is_missing_is_named_with_its_flag(
-    options: tuple[str, ...], fragments: tuple[str, ...], call: Call, tmp_path: Path
-) -> None:
-    given = [option.format(dir=tmp_path) for option in options]
-    check_refusal(call("init", tmp_path / "study", HF / "r25", *given), fragments)
-    assert not (tmp_path / "study").exists()
-
-
-@pytest.mark.parametrize(
     ("first", "apart", "refused"),
     [(70_000, 20, True), (1520, 20, True), (40, 20, False), (20, 20, False), (300, 300, False), (0, 20, False)],
 )  # fmt: skip

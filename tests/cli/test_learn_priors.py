@@ -8,8 +8,7 @@ from command_line import Call
 from stand_in import Fits, stand_in
 from synthetic import lab
 
-from bayes_cpt.model.spec import read_spec
-from bayes_cpt.study.folder import write_study
+from bayes_cpt import read_spec, write_study
 
 NAMES = ("first", "second", "third")
 

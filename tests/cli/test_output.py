@@ -77,6 +77,7 @@ def test_a_reader_that_stops_early_costs_no_file(
     assert written(tmp_path) == set(files.split())
 
 
+@pytest.mark.usefixtures("empty_figures")
 @pytest.mark.parametrize("verb", few(VERBS))
 def test_quiet_prints_nothing_and_an_untrustworthy_fit_gives_exit_code_1(
     verb: str, call: Call, fit_file: Path, weak_fit_file: Path, tmp_path: Path
@@ -94,6 +95,7 @@ def test_quiet_prints_nothing_and_an_untrustworthy_fit_gives_exit_code_1(
         assert "How sure" not in before
 
 
+@pytest.mark.usefixtures("empty_figures")
 @pytest.mark.parametrize("verb", few(FOLDERS))
 def test_all_words_are_printed_and_written(
     verb: str, call: Call, fit_file: Path, tmp_path: Path

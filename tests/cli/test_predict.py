@@ -11,8 +11,7 @@ from malformed import TABLE, Malformed
 from synthetic import lab, lab_posterior
 
 import bayes_cpt
-from bayes_cpt.bundled import bundled_study
-from bayes_cpt.forecast.predict import table
+from bayes_cpt import bundled_study, table
 from bayes_cpt.model.spec import shipped_models
 
 PLAN = bundled_study() / "plan-example.toml"

@@ -8,7 +8,7 @@ from command_line import Call
 import bayes_cpt
 from bayes_cpt.decisions.schedule_choice import choose_schedule
 
-pytestmark = pytest.mark.usefixtures("few_candidates")
+pytestmark = pytest.mark.usefixtures("few_candidates", "empty_figures")
 
 RUN = ("--steps", 400, "--replay", 0.25, "--base", "annealed_0pct", "--draws", 8)
 

@@ -11,11 +11,8 @@ from command_line import Call
 from stand_in import knowing, medians, stand_in
 from target_family import RUNS, several, simulated
 
-from bayes_cpt.inference.posterior import Posterior
+from bayes_cpt import Posterior, Study, read_plan, read_spec, write_study
 from bayes_cpt.landmarks import survey
-from bayes_cpt.model.spec import read_spec
-from bayes_cpt.study.folder import read_plan, write_study
-from bayes_cpt.study.study import Study
 
 TARGETS = ("code", "law")
 DOMAINS = ("web", *TARGETS)

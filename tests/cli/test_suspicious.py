@@ -13,10 +13,9 @@ from command_line import Call
 from synthetic import lab
 
 import bayes_cpt
+from bayes_cpt import Study, write_study
 from bayes_cpt.errors import StudyWarning
-from bayes_cpt.study.folder import write_study
 from bayes_cpt.study.schedules import Schedule
-from bayes_cpt.study.study import Study
 
 FIRST, SECOND = "r00_cos", "r25_cos"
 
@@ -72,26 +71,26 @@ def turned_replay() -> Study:
     return two(runs=tuple(runs))
 
 
-MISLEADING = {
-    "given twice": (second(of_the_first), "r00_cos and r25_cos have the very same losses"),
+MISLEADING: dict[str, tuple[Callable[[], Study], str]] = {
+    "given twice": (lambda: second(of_the_first), "r00_cos and r25_cos have the very same losses"),
     "in bits": (
-        second(in_bits),
+        lambda: second(in_bits),
         "r25_cos seems to be in bits. Multiply the losses of r25_cos by 0.6931",
     ),
-    "in bits, no step 0": (second(in_bits, 1), "r25_cos seems to be in bits"),
+    "in bits, no step 0": (lambda: second(in_bits, 1), "r25_cos seems to be in bits"),
     "swapped in one": (
-        second(exchanged, 1),
+        lambda: second(exchanged, 1),
         "general and kernel seem to be mixed up in one of them",
     ),
     "swapped in all": (
-        two(general="kernel", target="general"),
+        lambda: two(general="kernel", target="general"),
         "the loss of kernel falls and that of general rises",
     ),
     "tenfold LR": (
-        tenfold(),
+        tenfold,
         "peak learning rate of the run r25_cos is 0.02, that of r00_cos 0.002",
     ),
-    "turned replay": (turned_replay(), "at replay 1 (run r00_cos)"),
+    "turned replay": (turned_replay, "at replay 1 (run r00_cos)"),
 }
 
 
@@ -99,8 +98,8 @@ MISLEADING = {
 def test_what_would_mislead_a_fit_is_said_first_by_check(
     case: str, call: Call, tmp_path: Path
 ) -> None:
-    study, said = MISLEADING[case]
-    write_study(study, tmp_path / "study")
+    made, said = MISLEADING[case]
+    write_study(made(), tmp_path / "study")
     answer = call("check", tmp_path / "study")
     first, after = answer.out.splitlines()[:2]
     assert first.startswith("cpt-lab should not be fitted as it is: ")
@@ -114,8 +113,8 @@ def test_what_would_mislead_a_fit_is_said_first_by_check(
 def test_what_would_mislead_a_fit_marks_the_fit(
     call: Call, quick_fit: list[str], tmp_path: Path
 ) -> None:
-    study, said = MISLEADING["in bits"]
-    write_study(study, tmp_path / "study")
+    made, said = MISLEADING["in bits"]
+    write_study(made(), tmp_path / "study")
     target = tmp_path / "fit.nc"
     for line in (("fit", tmp_path / "study", "-o", target), ("summary", target)):
         answer = call(*line, "--quiet")

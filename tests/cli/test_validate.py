@@ -92,7 +92,7 @@ def test_a_refit_that_falls_short_is_said(call: Call, monkeypatch: pytest.Monkey
     assert "Not trustworthy: r25_cos: R-hat is 1.2" in answer.err
 
 
-@pytest.mark.usefixtures("quick")
+@pytest.mark.usefixtures("quick", "empty_figures")
 def test_a_rerun_of_a_forecast_goes_on(
     call: Call, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -133,33 +133,6 @@ def test_evaluations_of_other_sets_or_steps_are_not_waited_for(
     assert not list(tmp_path.glob("*.watch.json"))
 
 
-@pytest.mark.parametrize(
-    ("arguments", "fragments"),
-    [
-        (("{dir}/none.csv", "--run", RUN), ("none.csv", "no such file", "--once")),
-        (("{log}", "--run", "nothing"), ("no run 'nothing'",)),
-        (("{log}", "--run", RUN, "--kind", "hff"), ("no kind 'hff'",)),
-        (
-            ("{log}", "--run", RUN, "--state", "{bad}"),
-            ("not the state of a watch", "Remove the file"),
-        ),
-    ],
-)
-def test_bad_lines(
-    arguments: tuple[str, ...],
-    fragments: tuple[str, ...],
-    call: Call,
-    fit_file: Path,
-    tmp_path: Path,
-) -> None:
-    log, bad = tmp_path / "log.csv", tmp_path / "bad.json"
-    log.write_text(lines(100))
-    bad.write_text("{")
-    given = [own.format(dir=tmp_path, log=log, bad=bad) for own in arguments]
-    check_refusal(call("watch", fit_file, *given, "--once"), fragments)
-    assert not list(tmp_path.glob("*.watch.json"))
-
-
 @pytest.mark.slow
 def test_a_watch_that_is_killed_loses_nothing(call: Call, fit_file: Path, tmp_path: Path) -> None:
     log = tmp_path / "log.csv"

@@ -8,14 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from bayes_cpt import Base, Run, Study, read_plan
 from bayes_cpt.cli import run as run_command
 from bayes_cpt.decisions import advice
 from bayes_cpt.decisions.advice import PEAKS, REPLAYS, Advice, advise, spec_of
 from bayes_cpt.identify.prior_predictive import expected_ends, frame_of
-from bayes_cpt.study.folder import read_plan
-from bayes_cpt.study.runs import Base, Run
 from bayes_cpt.study.schedules import cosine
-from bayes_cpt.study.study import Study
 
 
 @pytest.fixture(scope="module", autouse=True)

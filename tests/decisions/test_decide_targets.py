@@ -7,18 +7,14 @@ import pytest
 from synthetic import as_posterior, prior_as_posterior
 from target_family import BASE, MIXED, TARGETS, continued, several
 
-from bayes_cpt.decisions.decision import decide
-from bayes_cpt.decisions.next_run import Affordable, next_run
+from bayes_cpt import Posterior, Run, Study, bands, decide, next_run
+from bayes_cpt.decisions.next_run import Affordable
 from bayes_cpt.decisions.objective import Objective
 from bayes_cpt.decisions.schedule_choice import choose_schedule
 from bayes_cpt.decisions.search_space import SearchSpace
 from bayes_cpt.decisions.space import read_space
 from bayes_cpt.errors import SpecError
-from bayes_cpt.forecast.bands import bands
-from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.report.decisions import short_run
-from bayes_cpt.study.runs import Run
-from bayes_cpt.study.study import Study
 
 # A target that no run trains on alone is warned of.
 pytestmark = pytest.mark.filterwarnings("ignore::bayes_cpt.errors.StudyWarning")
@@ -45,7 +41,7 @@ def planned_run(run: Run) -> Study:
 
 
 def test_a_decision_names_its_mixture() -> None:
-    choice = decide(posterior(), {"weights": WEIGHTS}, SPACE, draws=100, seed=0)
+    choice = decide(posterior(), {"weights": WEIGHTS}, SPACE, draws=100, candidates=512, seed=0)
     assert "targets" in choice.space.searched
     run = choice.contenders.candidates.run(0, "chosen")
     assert run.mixture in ({"code": 1.0}, {"code": 0.5, "law": 0.5}, {"law": 0.25, "news": 0.75})
@@ -78,8 +74,9 @@ def test_an_unknown_target_in_a_space_is_answered_with_the_names() -> None:
         read_space({"targets": [{"code": 0.5}]})
 
 
-def test_a_schedule_has_the_losses_of_its_mixture() -> None:
+def test_a_schedule_has_the_losses_of_its_mixture(monkeypatch: pytest.MonkeyPatch) -> None:
     """The objective at the end of a schedule is that of the same run among the candidates of a decision."""
+    monkeypatch.setattr("bayes_cpt.decisions.schedule_choice.CANDIDATES", 128)
     mixture = {"code": 0.5, "law": 0.5}
     choice = choose_schedule(
         posterior(), "base", 0.2, 1000, {"weights": WEIGHTS}, targets=mixture, draws=40

@@ -9,17 +9,16 @@ import pytest
 from dense_residuals import fluctuation_covariance, misfit_covariance, walk
 from synthetic import as_posterior, lab, lab_posterior, prior_as_posterior
 
+from bayes_cpt import Posterior, decide, next_run
 from bayes_cpt.arrays import Floats
 from bayes_cpt.decisions import final_losses
 from bayes_cpt.decisions import next_run as module
-from bayes_cpt.decisions.decision import decide
 from bayes_cpt.decisions.final_losses import FinalLosses
-from bayes_cpt.decisions.next_run import REPLAYS, Affordable, RunValues, next_run
+from bayes_cpt.decisions.next_run import REPLAYS, Affordable, RunValues
 from bayes_cpt.decisions.objective import read_objective
 from bayes_cpt.errors import StudyError
 from bayes_cpt.forecast.plans import denser_early, with_base_losses
 from bayes_cpt.identify.determination import Facts
-from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.model.discrepancy import ErrorCorrelation
 from bayes_cpt.model.residuals import ONSET_SHARE
 from bayes_cpt.model.simulate import expected_loss

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 from few_free import with_few_free
+from figures import draw_nothing
 from synthetic import lab, prior_as_posterior
 
 import bayes_cpt
+from bayes_cpt import Posterior, Study
 from bayes_cpt.errors import SpecError, StudyError
-from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.landmarks import critical_point, survey, turning_length
 from bayes_cpt.report.page import report
-from bayes_cpt.study.study import Study
 
 NAMES = {"general": "general", "target": "kernel"}
 OTHER = {"general": "target", "target": "general"}
@@ -104,7 +104,8 @@ def test_what_was_not_measured_is_neither_constrained_nor_all_that_counts(role: 
 
 @pytest.mark.filterwarnings("ignore::bayes_cpt.errors.StudyWarning")
 @pytest.mark.parametrize("role", ["general", pytest.param("target", marks=pytest.mark.slow)])
-def test_a_report_says_what_is_unknown(role: str) -> None:
+def test_a_report_says_what_is_unknown(role: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    draw_nothing(monkeypatch)
     space = {"bases": "stable_12k", "replay": [0.1, 0.5], "steps": 3000}
     page = report(posterior(role), space=space, draws=80).html()
     assert f"what runs do to {OTHER[role]} data is unknown" in " ".join(page.split())

@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 from synthetic import lab_posterior
 
-from bayes_cpt.bundled import bundled_study
-from bayes_cpt.decisions.decision import Decision, decide
+from bayes_cpt import bundled_study, decide, predict
+from bayes_cpt.decisions.decision import Decision
 from bayes_cpt.errors import SpecError, StudyError
-from bayes_cpt.forecast.predict import predict
 from bayes_cpt.forecast.scores import ScoreFit, ScoreLink, ScorePairs, score_table
 
 PLAN = bundled_study() / "plan-example.toml"

@@ -10,16 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from synthetic import lab
 
-from bayes_cpt import read_plan
+from bayes_cpt import Base, Run, Study, read_plan
 from bayes_cpt.decisions.search_space import SearchSpace
 from bayes_cpt.decisions.space import DecayShape, Quantity, Space, narrowed, read_space
 from bayes_cpt.errors import SpecError
 from bayes_cpt.laws.schedule_ends import DECAYS
 from bayes_cpt.study.folder import settings_text
 from bayes_cpt.study.resources import Compute
-from bayes_cpt.study.runs import Base, Run
 from bayes_cpt.study.schedules import constant, linear
-from bayes_cpt.study.study import Study
 
 # --- as it is written -----------------------------------------------------------------------------
 

@@ -9,19 +9,14 @@ import pandas as pd
 import pytest
 from synthetic import lab, practice, prior_as_posterior
 
-from bayes_cpt import load
-from bayes_cpt.bundled import bundled_study
+from bayes_cpt import Posterior, bands, bundled_study, load, read_spec, table
 from bayes_cpt.forecast import bands as module
-from bayes_cpt.forecast.bands import bands
 from bayes_cpt.forecast.drawn import COLUMNS
 from bayes_cpt.forecast.evaluate import paired_normals
 from bayes_cpt.forecast.plans import prepare
-from bayes_cpt.forecast.predict import table
-from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.model.fitted_points import first_step
 from bayes_cpt.model.residuals import Placed, predictive_parts
 from bayes_cpt.model.simulate import expected_loss
-from bayes_cpt.model.spec import read_spec
 
 PLAN = bundled_study() / "plan-example.toml"
 # Between losses of points that were chosen and those of all points, nats.
@@ -83,7 +78,7 @@ def test_many_draws_are_summarised_as_if_the_law_were_evaluated_at_every_point(
 ) -> None:
     """On draws as wide as half of the prior, whose curves bend more than those of any posterior."""
     study = lab() if model != "cpt" else lab().subset([r.name for r in lab().runs if not r.replay])
-    posterior = prior_as_posterior(study, model, draws=150, spread=0.5)
+    posterior = prior_as_posterior(study, model, draws=75, spread=0.5)
     # Every sort of base and replay, 0 and 1 too.
     names = iter(range(100))
     runs = [
@@ -92,9 +87,9 @@ def test_many_draws_are_summarised_as_if_the_law_were_evaluated_at_every_point(
         for replay in (0.0, 0.3, 1.0)
     ]
     plan = replace(practice(), runs=tuple(runs), losses=practice().losses.iloc[:0], is_plan=True)
-    found = bands(posterior, plan, kind, draws=600)
+    found = bands(posterior, plan, kind, draws=300)
     curves = prepare(posterior, plan).curves(posterior.frame)
-    frame, parameters = posterior.frame, posterior.parameters(600)
+    frame, parameters = posterior.frame, posterior.parameters(300)
     loss = expected_loss(frame, parameters, curves)
     mean, variance = loss.mean(axis=0), loss.var(axis=0, ddof=1)
     if kind == "new_run":
@@ -107,7 +102,7 @@ def test_many_draws_are_summarised_as_if_the_law_were_evaluated_at_every_point(
         placed = Placed(scales, curves.elapsed, *columns)
         noise = sum(predictive_parts(placed, (design.ramps**2).sum(axis=1), np))
         variance = variance + noise.mean(axis=0)
-        loss = loss + np.sqrt(noise) * paired_normals(600, 0)[:, None]
+        loss = loss + np.sqrt(noise) * paired_normals(300, 0)[:, None]
     median, *ends = np.quantile(loss, [0.5, 0.05, 0.95], axis=0)
     wanted = [mean, median, np.sqrt(variance), *ends]
     for name, column in zip(COLUMNS, wanted, strict=True):

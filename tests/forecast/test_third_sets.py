@@ -12,11 +12,9 @@ from target_family import MIXED, RUNS, TARGETS, continued, several
 from target_family import simulated as simulated_family
 from third_set import LEVEL, MADE, with_mix
 
-from bayes_cpt.bundled import bundled_study
+from bayes_cpt import Posterior, Study, bands, bundled_study, read_spec, table
 from bayes_cpt.errors import StudyError, StudyWarning
-from bayes_cpt.forecast.bands import bands
 from bayes_cpt.forecast.plans import PlanError
-from bayes_cpt.forecast.predict import table
 from bayes_cpt.forecast.third_sets import (
     WEIGHT_MEAN,
     WEIGHT_SD,
@@ -28,12 +26,9 @@ from bayes_cpt.forecast.third_sets import (
     third_sets,
     weight_table,
 )
-from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.model.discrepancy import unit_ramps
 from bayes_cpt.model.joint_priors import draw_priors
 from bayes_cpt.model.setup import build_setup
-from bayes_cpt.model.spec import read_spec
-from bayes_cpt.study.study import Study
 
 PLAN = bundled_study() / "plan-example.toml"
 STEPS = np.array([20.0, 60.0, 150.0, 300.0, 600.0, 900.0, 1200.0, 1600.0, 2000.0, 2500.0, 3000.0])

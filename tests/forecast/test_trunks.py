@@ -7,10 +7,8 @@ from branching import COOLED, LEFT, TRUNK, plan_of, rows, trunk_posterior
 from scipy.special import logsumexp
 from scipy.stats import multivariate_normal
 
-from bayes_cpt.forecast.bands import bands
+from bayes_cpt import Posterior, bands, predict
 from bayes_cpt.forecast.plans import PlanError
-from bayes_cpt.forecast.predict import predict
-from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.study.runs import Branch
 from bayes_cpt.validate.folds import Question
 from bayes_cpt.validate.held_out import log_score

@@ -7,7 +7,7 @@ import pytest
 from malformed import FILES, write_files
 from synthetic import lab
 
-from bayes_cpt.bundled import bundled_study
+from bayes_cpt import Base, Run, Study, bundled_study, read_spec
 from bayes_cpt.forecast.derived import last_points
 from bayes_cpt.identify.prior_predictive import (
     draw_at_bases,
@@ -19,10 +19,7 @@ from bayes_cpt.laws.law import gather
 from bayes_cpt.model.joint_priors import draw_priors, prior_table
 from bayes_cpt.model.priors import Normal, Prior
 from bayes_cpt.model.setup import build_setup
-from bayes_cpt.model.spec import read_spec
-from bayes_cpt.study.runs import Base, Run
 from bayes_cpt.study.schedules import constant, cosine, linear
-from bayes_cpt.study.study import Study
 
 SPEC = read_spec("cpt-replay")
 TRUNK = """

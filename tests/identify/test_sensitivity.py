@@ -5,15 +5,13 @@ import pandas as pd
 import pytest
 from synthetic import lab, lab_posterior, prior_as_posterior
 
+from bayes_cpt import Posterior, bundled_study, read_spec
 from bayes_cpt.arrays import Floats
-from bayes_cpt.bundled import bundled_study
 from bayes_cpt.identify import sensitivity as module
 from bayes_cpt.identify.sensitivity import CONFLICT, STRONG, power_scaling, sensitivity
-from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.model.log_densities import log_likelihoods, log_priors
 from bayes_cpt.model.priors import LogNormal
 from bayes_cpt.model.setup import build_setup, elements, fitted_setup
-from bayes_cpt.model.spec import read_spec
 
 DRAWS = 8000
 

@@ -11,15 +11,14 @@ import xarray as xr
 from scipy.special import logsumexp
 from synthetic import lab, prior_as_posterior
 
+from bayes_cpt import Posterior, load, read_spec
 from bayes_cpt.identify.sensitivity import power_scaling
 from bayes_cpt.inference.diagnostics import Diagnostics
 from bayes_cpt.inference.law_checks import check_law
-from bayes_cpt.inference.posterior import Posterior, load
 from bayes_cpt.inference.sampling import Sample
 from bayes_cpt.inference.trees import build_posterior
 from bayes_cpt.model.log_densities import log_likelihoods, log_priors
 from bayes_cpt.model.setup import build_setup
-from bayes_cpt.model.spec import read_spec
 
 
 @pytest.fixture(scope="module")

@@ -14,8 +14,8 @@ from open_weights import open_study
 from scipy.special import logit
 from synthetic import lab_for
 
+from bayes_cpt import bundled_study, read_spec, read_study
 from bayes_cpt.arrays import Floats
-from bayes_cpt.bundled import bundled_study
 from bayes_cpt.inference.density import Density
 from bayes_cpt.inference.metric import Metric, bent_metric
 from bayes_cpt.model.build import model_of
@@ -23,8 +23,7 @@ from bayes_cpt.model.law_kernel import C_SIGNATURE
 from bayes_cpt.model.log_densities import log_densities
 from bayes_cpt.model.priors import Fixed, LogitNormal, LogNormal, Normal
 from bayes_cpt.model.setup import Setup, build_setup, elements
-from bayes_cpt.model.spec import read_spec, shipped_models
-from bayes_cpt.study.folder import read_study
+from bayes_cpt.model.spec import shipped_models
 
 
 def unconstrained(density: Density, positions: Floats) -> Floats:

@@ -11,17 +11,15 @@ import size_family
 import target_family
 from few_free import is_held, measurable, short_fit, with_few_free
 
+from bayes_cpt import Posterior, Run, Study
 from bayes_cpt.arrays import Floats
-from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.model.groups import GROUPED
 from bayes_cpt.model.setup import BoundModel, build_setup
 from bayes_cpt.model.simulate import expected_loss
 from bayes_cpt.model.spec import ModelSpec
 from bayes_cpt.study.batches import Batch
 from bayes_cpt.study.resources import UniqueTokens
-from bayes_cpt.study.runs import Run
 from bayes_cpt.study.schedules import cosine
-from bayes_cpt.study.study import Study
 
 type Values = dict[str, Floats]
 type Outcomes = dict[str, list[float]]

@@ -14,18 +14,15 @@ import pytest
 from every_option import file_with
 from numpyro.infer.util import log_density
 
+from bayes_cpt import Run, Study, bundled_study, read_spec, read_study
 from bayes_cpt.arrays import Floats
-from bayes_cpt.bundled import bundled_study
 from bayes_cpt.inference.density import Density
 from bayes_cpt.inference.metric import Metric
 from bayes_cpt.inference.sampling import sample
 from bayes_cpt.model.joint_priors import draw_priors
 from bayes_cpt.model.setup import build_setup
-from bayes_cpt.model.spec import read_spec, shipped_models
-from bayes_cpt.study.folder import read_study
-from bayes_cpt.study.runs import Run
+from bayes_cpt.model.spec import shipped_models
 from bayes_cpt.study.schedules import constant, warmup_stable_decay
-from bayes_cpt.study.study import Study
 
 RUNS = ["pt_trunk", "pt_anneal0", "r00_const", "r25_a0_rewarm", "r75_wsd"]
 POINTS = 12

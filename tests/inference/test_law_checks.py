@@ -10,17 +10,14 @@ from scipy import stats
 from size_family import losses_of
 from testbench.calibration import design_study, simulate_setup
 
+from bayes_cpt import Run, Study, fit, read_spec
 from bayes_cpt.arrays import Floats
 from bayes_cpt.inference import law_checks
-from bayes_cpt.inference.fitting import fit
 from bayes_cpt.inference.law_checks import DRIFT, FACTOR, RUN, SIZE, LawChecks, check_law
 from bayes_cpt.model.joint_priors import draw_priors
 from bayes_cpt.model.setup import Setup, build_setup
-from bayes_cpt.model.spec import read_spec
 from bayes_cpt.study.ranges import PEAK_RATE
-from bayes_cpt.study.runs import Run
 from bayes_cpt.study.schedules import constant, cosine, linear
-from bayes_cpt.study.study import Study
 
 SPEC = read_spec("pretrain")
 PEAKS = {"low": 5e-4, "middle": 1e-3, "high": 2e-3}

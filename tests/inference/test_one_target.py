@@ -8,11 +8,10 @@ import pytest
 from synthetic import prior_as_posterior
 from target_family import BASE, RUNS, TARGETS, continued, several
 
+from bayes_cpt import Posterior, Study, bands
 from bayes_cpt.errors import StudyError
-from bayes_cpt.forecast.bands import bands
-from bayes_cpt.inference.posterior import Posterior, stack
+from bayes_cpt.inference.posterior import stack
 from bayes_cpt.model.groups import study_of_target
-from bayes_cpt.study.study import Study
 
 # A target that no run trains on alone is warned of.
 pytestmark = pytest.mark.filterwarnings("ignore::bayes_cpt.errors.StudyWarning")

@@ -1,3 +1,4 @@
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,13 +9,9 @@ from batch_family import plan as batch_plan
 from size_family import BIG, family_posterior, plan
 from synthetic import lab_posterior, prior_as_posterior
 
+from bayes_cpt import Posterior, Run, Study, bands, load, read_spec
 from bayes_cpt.errors import StudyError
-from bayes_cpt.forecast.bands import bands
-from bayes_cpt.inference.posterior import Posterior, load
-from bayes_cpt.model.spec import read_spec
 from bayes_cpt.study.batches import Batch
-from bayes_cpt.study.runs import Run
-from bayes_cpt.study.study import Study
 
 
 def pretraining(*sizes: float) -> Study:
@@ -103,15 +100,16 @@ def test_the_law_in_one_batch_is_the_law_of_that_batch(batch: Batch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("posterior", "name", "member"),
+    ("made", "name", "member"),
     [
-        (family_posterior(), "size_deviation", "general, 20M"),
-        (batched(), "q_E", "general, batch 65536 x512"),
+        (family_posterior, "size_deviation", "general, 20M"),
+        (batched, "q_E", "general, batch 65536 x512"),
     ],
 )
 def test_a_fit_file_keeps_its_groups(
-    posterior: Posterior, name: str, member: str, tmp_path: Path
+    made: Callable[[], Posterior], name: str, member: str, tmp_path: Path
 ) -> None:
+    posterior = made()
     posterior.save(tmp_path / "fit.nc")
     read = load(tmp_path / "fit.nc")
     assert (read.frame.sizes, read.frame.batches) == (

@@ -9,7 +9,10 @@ from joblib import Parallel, delayed
 from numpy.typing import NDArray
 from printed import COEFFICIENTS, MEMORY, PEAK, law_parameters
 from scipy.stats import binom
+from size_family import losses_of
+from testbench import truths
 
+from bayes_cpt import Base, Run, Study, read_spec
 from bayes_cpt.arrays import Floats
 from bayes_cpt.inference.density import Density
 from bayes_cpt.inference.sampling import SamplerSettings, sample
@@ -17,10 +20,8 @@ from bayes_cpt.model.fitted_points import observed_steps
 from bayes_cpt.model.points import Curves
 from bayes_cpt.model.setup import BoundModel, build_setup
 from bayes_cpt.model.simulate import expected_loss, simulate
-from bayes_cpt.model.spec import ModelSpec, read_spec
-from bayes_cpt.study.runs import Base, Run
+from bayes_cpt.model.spec import ModelSpec
 from bayes_cpt.study.schedules import constant, cosine, linear, warmup_stable_decay
-from bayes_cpt.study.study import Study
 
 type Parameters = dict[str, Floats]
 
@@ -76,18 +77,8 @@ UNPRINTED = {
     "saturation_exponent": [1.0],
     "replay_dilution": [0.0, 0.0],
     "replay_rate": [0.0, 0.0],
-    "offset_kept": [0.7, 0.2],
-    "offset_time": [0.03, 0.03],
-    "fluctuation_pt": [0.006, 0.008],
-    "fluctuation_cpt": [0.005, 0.006],
-    "fluctuation_floor": [0.25, 0.25],
-    "fluctuation_memory": [0.02, 0.02],
-    "misfit_pt": [0.005, 0.007],
-    "misfit_cpt": [0.008, 0.01],
-    "misfit_replay": [0.7, 0.7],
-    "offset_pt": [0.01, 0.015],
-    # It errs beyond the studied steps as before them.
-    "extrapolation_cpt": [0.0, 0.0],
+    **truths.RESIDUALS,
+    **truths.UNPRINTED,
 }
 # What such a study pins down. The rest (E, beta, b, c, delta apart) lies on ridges, where a point
 # in the prior's tail is not covered 90 % of the time by any Bayesian interval.
@@ -139,14 +130,8 @@ def true_parameters(name: str, frame: BoundModel) -> Parameters:
 
 def draw_losses(frame: BoundModel, truth: Parameters, curves: Curves, seed: int) -> pd.DataFrame:
     """Return simulated measurements as a table of losses."""
-    draw = simulate(frame, truth, curves, None, np.random.default_rng(seed)).loss[0]
-    return pd.DataFrame(
-        {
-            "run": [curves.curves[i].run for i in curves.points.curve_index],
-            "step": curves.points.steps.astype(int),
-            "domain": [frame.domains[i] for i in curves.points.domain_index],
-            "loss": draw,
-        }
+    return losses_of(
+        curves, simulate(frame, truth, curves, None, np.random.default_rng(seed)).loss[0]
     )
 
 

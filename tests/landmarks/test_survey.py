@@ -4,12 +4,11 @@ from open_weights import open_study
 from printed import PEAK, pretraining, printed_posterior, study
 from synthetic import lab, lab_posterior, practice, prior_as_posterior
 
+from bayes_cpt import Base, Run, Study
 from bayes_cpt.errors import StudyError
 from bayes_cpt.landmarks import Survey, decompose, loss_potential_response, survey
 from bayes_cpt.landmarks.trials import Trial, read_target
-from bayes_cpt.study.runs import Base, Run
 from bayes_cpt.study.schedules import constant, cosine
-from bayes_cpt.study.study import Study
 
 
 def printed_survey(shift: str, base_steps: int = 40_000, loss_potential: float = 1.0) -> Survey:

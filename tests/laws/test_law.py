@@ -2,13 +2,11 @@ import numpy as np
 import pytest
 from hand_points import MOMENTUM, hand_points
 
-from bayes_cpt.bundled import bundled_study
+from bayes_cpt import bundled_study, read_spec, read_study
 from bayes_cpt.laws import Annealing, Law, Power, Reference, Shift
 from bayes_cpt.laws.law import gather
 from bayes_cpt.model.joint_priors import draw_priors
 from bayes_cpt.model.setup import Setup, build_setup
-from bayes_cpt.model.spec import read_spec
-from bayes_cpt.study.folder import read_study
 
 REFERENCE = Reference(learning_rate=2e-4, forward_pt=8.0, forward_cpt=4.0, steps=20_000.0)
 COEFFICIENTS = {

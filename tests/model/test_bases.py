@@ -14,8 +14,7 @@ from open_weights import BASE_LOSSES, PEAK, STEPS, open_study, rewarmed
 from small_study import ANNEALED, STUDY
 from synthetic import lab, lab_posterior, prior_as_posterior
 
-from bayes_cpt import fit
-from bayes_cpt.decisions.decision import decide
+from bayes_cpt import Base, Run, Study, decide, fit, read_spec
 from bayes_cpt.errors import SpecError, StudyError
 from bayes_cpt.identify.determination import identifiability
 from bayes_cpt.laws import Annealing
@@ -25,10 +24,9 @@ from bayes_cpt.model.points import build_curves
 from bayes_cpt.model.priors import Fixed
 from bayes_cpt.model.setup import build_setup, elements
 from bayes_cpt.model.simulate import expected_loss
-from bayes_cpt.model.spec import ModelSpec, read_spec
-from bayes_cpt.study.runs import Base, Branch, Run
+from bayes_cpt.model.spec import ModelSpec
+from bayes_cpt.study.runs import Branch
 from bayes_cpt.study.schedules import constant, linear
-from bayes_cpt.study.study import Study
 
 # --- bases on no run ------------------------------------------------------------------------------
 

@@ -12,17 +12,15 @@ from open_weights import open_study
 from synthetic import lab
 from target_family import BASE, RUNS, TARGETS, continued, several
 
+from bayes_cpt import Run, Study, build_model, read_spec
 from bayes_cpt.errors import SpecError, StudyError, StudyWarning
-from bayes_cpt.model.build import build_model
 from bayes_cpt.model.groups import run_batch
 from bayes_cpt.model.joint_priors import draw_priors
 from bayes_cpt.model.log_densities import log_densities
 from bayes_cpt.model.setup import Setup, build_setup
 from bayes_cpt.model.simulate import expected_loss
-from bayes_cpt.model.spec import parse_spec, read_spec
+from bayes_cpt.model.spec import parse_spec
 from bayes_cpt.study.batches import Batch
-from bayes_cpt.study.runs import Run
-from bayes_cpt.study.study import Study
 
 REPLAY, BATCH, SIZE = (read_spec(f"cpt-replay{end}") for end in ("", "-batch", "-sizes"))
 BATCHES, PEAKS = batch_family.BATCHES, tuple(size_family.PEAKS)

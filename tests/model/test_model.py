@@ -13,15 +13,13 @@ from few_free import with_few_free
 from interpreted import INTERPRETED
 from scipy.stats import multivariate_normal
 
-from bayes_cpt.bundled import bundled_study
+from bayes_cpt import build_model, bundled_study, read_spec, read_study
 from bayes_cpt.errors import StudyWarning
 from bayes_cpt.identify.determination import FreeParameters
-from bayes_cpt.model.build import build_model, model_of
+from bayes_cpt.model.build import model_of
 from bayes_cpt.model.likelihood import study_tables
 from bayes_cpt.model.log_densities import log_densities, log_likelihoods
 from bayes_cpt.model.setup import Setup, build_setup
-from bayes_cpt.model.spec import read_spec
-from bayes_cpt.study.folder import read_study
 
 
 @cache

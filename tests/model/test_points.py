@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from small_study import PEAK, REFERENCE, REWARMED, STUDY, TRUNK
 
+from bayes_cpt import Run, read_spec
 from bayes_cpt.errors import StudyError
 from bayes_cpt.laws import Reference
 from bayes_cpt.laws.areas import AreaForm
@@ -13,8 +14,6 @@ from bayes_cpt.model.fitted_points import first_step, observed_steps
 from bayes_cpt.model.law_table import ResidualTable
 from bayes_cpt.model.points import build_curves, reference_of
 from bayes_cpt.model.setup import build_setup
-from bayes_cpt.model.spec import read_spec
-from bayes_cpt.study.runs import Run
 from bayes_cpt.study.schedules import constant, linear
 
 FORM = AreaForm(Interval.of_momenta(0.9, 0.9995))

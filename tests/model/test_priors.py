@@ -15,6 +15,7 @@ from scipy.stats import kstest, multivariate_normal, norm
 from small_study import STUDY
 from target_family import several
 
+from bayes_cpt import Study, read_spec
 from bayes_cpt.errors import SpecError
 from bayes_cpt.model.joint_priors import (
     Correlated,
@@ -28,8 +29,6 @@ from bayes_cpt.model.joint_priors import (
 from bayes_cpt.model.log_densities import log_priors
 from bayes_cpt.model.priors import Distribution, Fixed, LogitNormal, LogNormal, Normal
 from bayes_cpt.model.setup import BoundModel, build_setup
-from bayes_cpt.model.spec import read_spec
-from bayes_cpt.study.study import Study
 
 # --- families ---------------------------------------------------------------------------------------
 

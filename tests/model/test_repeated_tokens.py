@@ -6,14 +6,12 @@ import numpy as np
 import pytest
 from synthetic import lab, lab_for, lab_posterior
 
-from bayes_cpt.decisions.decision import decide
+from bayes_cpt import bands, decide, read_spec
 from bayes_cpt.errors import SpecError, StudyError
-from bayes_cpt.forecast.bands import bands
 from bayes_cpt.identify.determination import identifiability
 from bayes_cpt.model.joint_priors import draw_priors
 from bayes_cpt.model.setup import build_setup
 from bayes_cpt.model.simulate import expected_loss
-from bayes_cpt.model.spec import read_spec
 from bayes_cpt.study.resources import UniqueTokens
 
 MODEL = "cpt-replay-repeats"

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from synthetic import lab
 
+from bayes_cpt import Run, read_spec
 from bayes_cpt.arrays import Floats
 from bayes_cpt.errors import StudyWarning
 from bayes_cpt.forecast.plans import with_base_losses
@@ -21,8 +22,6 @@ from bayes_cpt.model.points import Curves
 from bayes_cpt.model.residuals import ONSET_SHARE, ResidualDesign, Scales
 from bayes_cpt.model.setup import BoundModel, build_setup
 from bayes_cpt.model.simulate import CurveResidual, expected_loss, precision_products
-from bayes_cpt.model.spec import read_spec
-from bayes_cpt.study.runs import Run
 from bayes_cpt.study.schedules import cosine, warmup_stable_decay
 
 SPEC = read_spec("cpt-replay")

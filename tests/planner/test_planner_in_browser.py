@@ -9,11 +9,10 @@ from planned import DRAWS, SEED
 from scripts import AXE, in_browser, needs_axe, needs_browser
 from synthetic import lab, lab_posterior, prior_as_posterior
 
+from bayes_cpt import bands, read_plan
 from bayes_cpt.decisions.objective import read_objective
-from bayes_cpt.forecast.bands import bands
 from bayes_cpt.planner.page import Planner
 from bayes_cpt.report.numbers import decimals
-from bayes_cpt.study.folder import read_plan
 
 # What is moved, and what is seen afterwards: as a person does it, by the controls alone.
 VISIT = """

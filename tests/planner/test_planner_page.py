@@ -12,18 +12,16 @@ from planned import CANDIDATES, DRAWS, OBJECTIVE, SEED, random_settings
 from scripts import in_engine
 from synthetic import lab, lab_posterior, prior_as_posterior
 
+from bayes_cpt import Posterior, bands, read_plan
 from bayes_cpt.decisions.final_losses import FinalLosses
 from bayes_cpt.decisions.objective import Objective, read_objective
 from bayes_cpt.decisions.search_space import Candidates, SearchSpace
 from bayes_cpt.decisions.space import Space
 from bayes_cpt.decisions.valuation import Valuation
 from bayes_cpt.errors import BayesCPTError, SpecError
-from bayes_cpt.forecast.bands import bands
-from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.laws.schedule_ends import DECAYS, ScheduleBatch
 from bayes_cpt.planner.choices import Alternatives, Controls
 from bayes_cpt.planner.page import Planner
-from bayes_cpt.study.folder import read_plan
 from bayes_cpt.study.ranges import outside_range
 
 COMPUTED = """(() => {

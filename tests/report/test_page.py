@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from figures import draw_nothing
 from synthetic import lab_posterior
 
 from bayes_cpt.inference.law_checks import RUN, LawCheck
@@ -176,6 +177,7 @@ def test_calibration_is_that_of_the_folder_and_names_are_escaped(
     assert cells["in 90 %"].startswith(f"{100 * points['covered_90'].mean():.0f} ± ")
     monkeypatch.setitem(posterior.study.__dict__, "description", "<script>alert(1)</script>")
     monkeypatch.setitem(posterior.tree.attrs, "problems", json.dumps(["R-hat of memory is 1.2"]))
+    draw_nothing(monkeypatch, "fitted")
     html = Report(posterior, None, None, calibration, 0.9, 0, "").html()
     assert "Forecasts of held-out points" in html
     assert "Not measured on this study" not in html
@@ -207,6 +209,7 @@ def test_a_law_that_does_not_fit_is_not_called_badly_sampled(
     # What a fit has made of its checks is kept.
     posterior = Posterior(fit.tree.copy(), fit.study, fit.frame)
     monkeypatch.setitem(posterior.tree.attrs, "law_checks", records)
+    draw_nothing(monkeypatch)
     html = Report(posterior, None, None, None, 0.9, 0, "").html()
     head, body = html.split("<main>")
     assert "the law cpt-replay does not fit these runs" in head

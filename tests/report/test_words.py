@@ -15,8 +15,7 @@ from designs import DESIGNS
 from printed import printed_posterior
 from synthetic import lab, lab_posterior
 
-from bayes_cpt.decisions.decision import decide
-from bayes_cpt.decisions.next_run import next_run
+from bayes_cpt import decide, next_run
 from bayes_cpt.decisions.schedule_choice import choose_schedule
 from bayes_cpt.inference.law_checks import DRIFT, FACTOR, RUN, SIZE, LawCheck
 from bayes_cpt.landmarks import survey

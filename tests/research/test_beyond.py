@@ -9,9 +9,7 @@ from scipy import stats
 from synthetic import as_posterior, lab, prior_as_posterior
 from testbench.beyond import HIGHEST, LOWEST, MEDIANS, SPREADS, ends, learnt_share, log_likelihood
 
-from bayes_cpt.forecast.bands import bands
-from bayes_cpt.model.spec import read_spec
-from bayes_cpt.study.folder import read_study
+from bayes_cpt import bands, read_spec, read_study
 from bayes_cpt.validate.folds import other_study
 
 

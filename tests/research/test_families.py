@@ -12,13 +12,11 @@ from testbench.settings import EARLIER, LATER, best_settings, candidates, report
 from testbench.simulation import NOISE, RUNS, simulated
 from testbench.sweeps import corpus, peaks, score, splits
 
+from bayes_cpt import Run, Study, read_spec
 from bayes_cpt.history.evidence import Label, labels_of
 from bayes_cpt.history.learnt import learnt_model, learnt_text
 from bayes_cpt.history.population import Population
-from bayes_cpt.model.spec import read_spec
-from bayes_cpt.study.runs import Run
 from bayes_cpt.study.schedules import warmup_stable_decay
-from bayes_cpt.study.study import Study
 from bayes_cpt.validate.tasks import Pool, Records
 
 # --- joined studies -------------------------------------------------------------------------------

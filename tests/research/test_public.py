@@ -10,9 +10,7 @@ from testbench import our_areas, public
 from testbench.public import APART, clustered_errors, main
 from testbench.simulation import NOISE, RUNS, simulated
 
-from bayes_cpt.model.spec import ModelSpec, read_spec
-from bayes_cpt.study.folder import write_study
-from bayes_cpt.study.study import Study
+from bayes_cpt import Study, read_spec, write_study
 from bayes_cpt.validate.folds import Question
 from bayes_cpt.validate.held_out import Answer, Method
 
@@ -25,7 +23,7 @@ RUN_COUNTS = {"tiny": 2, "pythia-python": 3, "lab-longer": 3}
 def guess(spread: float, asked: list[str] | None = None) -> Method:
     """Return a method that draws around 3 nats, and notes for which runs it was asked."""
 
-    def method(question: Question, seed: int, cores: int | None = None) -> Answer:
+    def method(question: Question, seed: int, **_: object) -> Answer:
         if asked is not None:
             asked.extend(question.points["run"].unique())
         size = (50, len(question.points))
@@ -57,15 +55,8 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     runs: list[str] = []
     monkeypatch.setattr(public, "METHODS", {"paper": guess(4.0), "d-cpt": guess(2.0)})
     monkeypatch.setattr(public, "package_method", _ours(guess(0.5, runs)))
-    monkeypatch.setattr(our_areas, "answer", _given_a_law(guess(1.0)))
+    monkeypatch.setattr(our_areas, "answer", guess(1.0))
     return runs
-
-
-def _given_a_law(method: Method):  # type: ignore[no-untyped-def]
-    def answer(question: Question, seed: int, *, spec: ModelSpec) -> Answer:
-        return method(question, seed)
-
-    return answer
 
 
 def _ours(method: Method):  # type: ignore[no-untyped-def]

@@ -10,8 +10,7 @@ from testbench import real_choice
 from testbench.one_decision import OURS
 from testbench.real_choice import main, pairs, summary
 
-from bayes_cpt import bundled_study
-from bayes_cpt.study.study import Study
+from bayes_cpt import Study, bundled_study
 
 QUALITY = {"rhat": 1.0, "ess": 500.0, "divergences": 0, "trustworthy": True}
 

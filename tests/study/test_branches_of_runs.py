@@ -8,12 +8,10 @@ import pytest
 from branching import COOLED, LEFT, PEAK, TRUNK, branching_study, rows
 from synthetic import prior_as_posterior
 
+from bayes_cpt import Run, Study, load, read_plan, read_study, write_study
 from bayes_cpt.errors import StudyError, StudyWarning
-from bayes_cpt.inference.posterior import load
-from bayes_cpt.study.folder import read_plan, read_study, write_study
-from bayes_cpt.study.runs import Branch, Run
+from bayes_cpt.study.runs import Branch
 from bayes_cpt.study.schedules import Schedule, constant, linear
-from bayes_cpt.study.study import Study
 from bayes_cpt.study.trunks import own_curve, start_loss, with_found_branches
 
 SETTINGS = """

@@ -4,10 +4,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from bayes_cpt import Base, Run, Study
 from bayes_cpt.study.ranges import BASE, FAMILY, LENGTH, PEAK_RATE, REPLAY, factors, family
-from bayes_cpt.study.runs import Base, Run
 from bayes_cpt.study.schedules import Schedule, constant, cosine, linear
-from bayes_cpt.study.study import Study
 
 PEAK = 2e-3
 WARM = linear(100, 0.0, PEAK)

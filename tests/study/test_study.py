@@ -15,13 +15,10 @@ from hypothesis import strategies as st
 from malformed import FILES, LOSSES, RATES, SETTINGS, write_files
 from strategies import studies
 
-from bayes_cpt.bundled import bundled_study
+from bayes_cpt import Base, Run, Study, bundled_study, read_plan, read_study, write_study
 from bayes_cpt.errors import StudyError, StudyWarning
-from bayes_cpt.study.folder import read_plan, read_study, write_study
 from bayes_cpt.study.ranges import describe
-from bayes_cpt.study.runs import Base, Run
 from bayes_cpt.study.schedules import Schedule, constant, cosine, linear
-from bayes_cpt.study.study import Study
 from bayes_cpt.study.validation import Origin
 
 HERE = Path(__file__).parents[1]

@@ -12,10 +12,9 @@ from malformed import FILES, TABLE, Malformed, write_files
 from synthetic import lab
 
 import bayes_cpt
+from bayes_cpt import Study, read_plan, read_study
 from bayes_cpt.errors import StudyError, StudyWarning
-from bayes_cpt.study.folder import read_plan, read_study
 from bayes_cpt.study.ranges import check_evidence
-from bayes_cpt.study.study import Study
 
 
 def test_the_unedited_study_is_fine(tmp_path: Path) -> None:
@@ -184,25 +183,26 @@ COUNT = int((lab().losses["domain"] == "general").sum())
 
 
 @pytest.mark.parametrize(
-    ("study", "continual", "said"),
+    ("made", "continual", "said"),
     [
-        (with_loss(lambda losses: losses["loss"] > 0, 3.1), True,
+        (lambda: with_loss(lambda losses: losses["loss"] > 0, 3.1), True,
          [f"domain {name}: all {COUNT} losses are 3.1" for name in ("general", "kernel")]),
-        (with_loss(of_kernel, 3.1), True, ["domain kernel"]),
+        (lambda: with_loss(of_kernel, 3.1), True, ["domain kernel"]),
         # Rounding errors are no curve.
-        (with_loss(of_kernel, 3.1 + noise()), True, ["domain kernel"]),
-        (with_loss(of_kernel_in_cpt, 3.1), True,
+        (lambda: with_loss(of_kernel, 3.1 + noise()), True, ["domain kernel"]),
+        (lambda: with_loss(of_kernel_in_cpt, 3.1), True,
          ["domain kernel: in each of the 10 CPT runs the loss stays what it is"]),
-        (with_losses(repeat_the_last), True, ["10 CPT runs the loss stays"] * 2),
-        (with_loss(of_general_in_pt, 3.1), False, ["PT runs the loss stays what it is"]),
-        (lab().truncated(dict.fromkeys(CPT, 0)), True,
+        (lambda: with_losses(repeat_the_last), True, ["10 CPT runs the loss stays"] * 2),
+        (lambda: with_loss(of_general_in_pt, 3.1), False, ["PT runs the loss stays what it is"]),
+        (lambda: lab().truncated(dict.fromkeys(CPT, 0)), True,
          ["no CPT run has a loss of general and kernel after step 0"]),
     ],
     ids=["all one", "one set", "rounding", "one set in CPT", "repeated", "in PT", "step 0"],
 )  # fmt: skip
 def test_losses_that_tell_nothing_are_refused_before_a_fit(
-    study: Study, continual: bool, said: list[str]
+    made: Callable[[], Study], continual: bool, said: list[str]
 ) -> None:
+    study = made()
     with pytest.raises(StudyError) as caught:
         check_evidence(study, continual=continual)
     problems = [str(problem) for problem in caught.value.problems]
@@ -215,21 +215,23 @@ def test_losses_that_tell_nothing_are_refused_before_a_fit(
 
 
 @pytest.mark.parametrize(
-    ("study", "laws"),
+    ("made", "laws"),
     [
-        (lab(), (True, False)),
-        (lab().truncated(dict.fromkeys(CPT, 200)), (True, False)),
+        (lab, (True, False)),
+        (lambda: lab().truncated(dict.fromkeys(CPT, 200)), (True, False)),
         # A thousandth of a nat is a curve.
-        (with_loss(of_kernel, 3.1 - 1e-7 * lab().losses["step"]), (True,)),
-        (with_loss(of_kernel_in_cpt, 3.1), (False,)),
-        (with_loss(of_general_in_pt, 3.1), (True,)),
-        (lab().truncated(dict.fromkeys(CPT, 0)), (False,)),
+        (lambda: with_loss(of_kernel, 3.1 - 1e-7 * lab().losses["step"]), (True,)),
+        (lambda: with_loss(of_kernel_in_cpt, 3.1), (False,)),
+        (lambda: with_loss(of_general_in_pt, 3.1), (True,)),
+        (lambda: lab().truncated(dict.fromkeys(CPT, 0)), (False,)),
     ],
     ids=["whole", "short", "slow", "flat in CPT", "flat in PT", "step 0"],
 )
-def test_losses_that_tell_something_are_taken(study: Study, laws: tuple[bool, ...]) -> None:
+def test_losses_that_tell_something_are_taken(
+    made: Callable[[], Study], laws: tuple[bool, ...]
+) -> None:
     for continual in laws:
-        check_evidence(study, continual=continual)
+        check_evidence(made(), continual=continual)
 
 
 def test_a_validation_set_without_losses_after_step_0_is_warned_of() -> None:

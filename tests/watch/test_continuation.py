@@ -3,12 +3,10 @@ from dataclasses import replace
 import pytest
 from synthetic import lab, prior_as_posterior
 
+from bayes_cpt import Posterior, Run, Study
 from bayes_cpt.forecast.plans import with_base_losses
-from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.report.forecasts import advice
-from bayes_cpt.study.runs import Run
 from bayes_cpt.study.schedules import constant
-from bayes_cpt.study.study import Study
 from bayes_cpt.watch import Watcher
 from bayes_cpt.watch.expected import drawn_curves, rows_at
 from bayes_cpt.watch.watcher import STOP, Continuations, schedules_from

@@ -19,10 +19,10 @@ from stand_in import stand_in
 from synthetic import prior_as_posterior
 
 import bayes_cpt
+from bayes_cpt import Run, forecast_log
 from bayes_cpt.errors import StudyError
 from bayes_cpt.study.logs.reading import Log, Reading
 from bayes_cpt.study.logs.runs import Recipe, logged_run
-from bayes_cpt.study.runs import Run
 from bayes_cpt.study.schedules import Schedule, cosine, linear
 from bayes_cpt.watch import callback
 from bayes_cpt.watch.in_loop import RunForecaster
@@ -32,7 +32,6 @@ from bayes_cpt.watch.log_forecast import (
     PLANNED,
     RUN,
     LogForecast,
-    forecast_log,
     forecast_run,
     phase_of,
     study_of,
