@@ -212,6 +212,37 @@ def test_parts_of_one_log_are_read_as_one(
     assert losses["loss"][losses["domain"] == "target"].to_list() == [2.9, 2.85, 2.7]
 
 
+NANOGPT = "step {}: train loss 6.6, val loss {}\n"
+BUILD = "step {:5} | loss: 9.6 | lr 1.0e-04 | norm: 0.27 | dt: 80ms\nvalidation loss: {}\n"
+
+
+@pytest.mark.parametrize(
+    ("texts", "rates"),
+    [
+        # nanoGPT, as two jobs printed it; the second one goes back to the last checkpoint.
+        ((NANOGPT.format(0, 10.9897) + NANOGPT.format(200, 6.6336) + NANOGPT.format(400, 5.87),
+          NANOGPT.format(200, 6.6336) + NANOGPT.format(400, 5.8698) + NANOGPT.format(600, 5.3534)), False),
+        # build-nanogpt: what it writes, and what it prints.
+        (("0 val 10.9897\n0 train 10.99\n200 val 6.6336\n400 val 5.8698\n600 val 5.3534\n",
+          "validation loss: 10.9897\n" + BUILD.format(199, 6.6336) + BUILD.format(399, 5.8698)
+          + BUILD.format(599, 5.3534)), True),
+    ],
+)  # fmt: skip
+def test_parts_of_a_log_that_names_no_set_are_no_two_sets(
+    texts: tuple[str, str], rates: bool, tmp_path: Path, call: Call
+) -> None:
+    for name, text in zip("ab", texts, strict=True):
+        (tmp_path / f"{name}.log").write_text(text)
+    logs = [f"long={tmp_path / name}.log" for name in "ab"]
+    segment = '[{ shape = "constant", steps = 600, start = 1e-4, end = 1e-4 }]'
+    options = () if rates else ("--schedule", segment)
+    answer = call("init", tmp_path / "study", *logs, "--pt", "long", "--general", "val", *options)
+    assert "taken as parts of one log, in this order" in answer.out
+    losses = read_study(tmp_path / "study").losses
+    assert losses["step"].to_list() == [200, 400, 600]
+    assert losses["loss"].to_list() == [6.6336, 5.8698, 5.3534]
+
+
 @pytest.mark.parametrize("command", ["init", "import"])
 def test_every_option_in_a_message_is_one_of_the_command(command: str, call: Call) -> None:
     folder = Path(__file__).parents[2] / "bayes_cpt"

@@ -49,6 +49,9 @@ def read_logs(kind: str, paths: Iterable[str], patterns: Sequence[str] = ()) -> 
     logs = [_read(kind, path, patterns) for path in paths]
     if not logs:
         raise fail("PATH", "no log is named", "name at least one file or folder")
+    if len({log.from_zero for log in logs}) > 1:
+        # What a program prints and what it writes may count the same steps from 0 and from 1.
+        logs = [_counted_from_1(log) for log in logs]
     log, *later = logs
     for other in later:
         log.rows += other.rows
@@ -56,6 +59,13 @@ def read_logs(kind: str, paths: Iterable[str], patterns: Sequence[str] = ()) -> 
         log.stated |= other.stated
         log.notes += [note for note in other.notes if note not in log.notes]
     return log
+
+
+def _counted_from_1(log: RawLog) -> RawLog:
+    counts = (as_number(row.cells.get(log.counter)) for row in log.rows)
+    added = ({} if count is None else {log.counter: count + 1.0} for count in counts)
+    rows = [Row(row.place, {**row.cells, **own}) for row, own in zip(log.rows, added, strict=True)]
+    return replace(log, rows=rows, from_zero=False) if log.from_zero else log
 
 
 def _read(kind: str, name: str, patterns: Sequence[str]) -> RawLog:

@@ -19,7 +19,7 @@ from bayes_cpt.errors import StudyError
 from bayes_cpt.study.folder import RUN_KEYS as OF_RUN
 from bayes_cpt.study.logs.raw import Stated, fail, unpacked_name
 from bayes_cpt.study.logs.readers import STATE
-from bayes_cpt.study.logs.reading import Log, Reading
+from bayes_cpt.study.logs.reading import NEAR_START, Log, Reading
 from bayes_cpt.study.logs.recognize import digits_of, recognize
 from bayes_cpt.study.runs import Run
 from bayes_cpt.study.schedules import Schedule
@@ -27,6 +27,8 @@ from bayes_cpt.study.schedules import Schedule
 # Of the peak: by how much a logged learning rate may differ from a stated schedule. A trainer that counts
 # from 0 is one step off.
 SAME_RATE = 1e-3
+# Losses that one program prints in two files differ by no more than their last digits (nats).
+SAME_LOSS = 1e-4
 NO_BASE = "--pt RUN and its log, --open-base NAME, or [bases.NAME] in --answers FILE"
 # A log of a run that began at 0 begins within so many of its first intervals, or by that share of the run.
 FIRST_INTERVALS, FIRST_SHARE = 3, 0.05
@@ -98,7 +100,7 @@ def _log_of_each_set(name: str, recipes: list[Recipe]) -> tuple[list[Recipe], Lo
     """
     logs = [recipe.read() for recipe in recipes]
     alike = all(len(log.series) == 1 and log.domains == logs[0].domains for log in logs)
-    if len(logs) > 1 and alike:
+    if len(logs) > 1 and alike and not any(map(_is_part, logs, logs[1:])):
         recipes = [
             recipe.changed(losses=dict.fromkeys(log.series, run_name(recipe.paths[0])))
             for recipe, log in zip(recipes, logs, strict=True)
@@ -116,6 +118,15 @@ def _log_of_each_set(name: str, recipes: list[Recipe]) -> tuple[list[Recipe], Lo
         stated=next((log.stated for log in logs if log.stated != Stated()), Stated()),
         notes=tuple(dict.fromkeys(note for log in logs for note in log.notes)),
     )
+
+
+def _is_part(log: Log, later: Log) -> bool:
+    """Whether a later log of a set goes on from one, or holds its losses, and is of no other set."""
+    known = {step: loss for step, _, loss in log.losses}
+    again = [abs(known[step] - loss) for step, _, loss in later.losses if step in known]
+    (first, *_), (last, *_) = log.losses[0], log.losses[-1]
+    goes_on = later.losses[0][0] > first + NEAR_START * (last - first)
+    return goes_on or max(again, default=math.inf) < SAME_LOSS
 
 
 def logged_run(
