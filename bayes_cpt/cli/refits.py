@@ -82,7 +82,12 @@ def validate_forecast(
     from bayes_cpt.validate.scores import ALL_RUNS, EQUAL_RUNS
     from bayes_cpt.validate.tasks import Pool, Records, described
 
-    shares, (specs, weights) = read_shares(tails), _laws(model)
+    shares = read_shares(tails)
+    if Path(model).suffix == ".nc":
+        stack = bayes_cpt.load(model)
+        specs, weights = [law.frame.spec for law in stack.laws], stack.weights
+    else:
+        specs, weights = [bayes_cpt.read_spec(model)], (1.0,)
     loaded = bayes_cpt.read_study(study)
     if held_out:
         folds = other_study(loaded, bayes_cpt.read_study(held_out), specs[0])
@@ -145,14 +150,6 @@ def validate_forecast(
         f"Not trustworthy: {row['fold']}: {row['problems']}" for row in bad.to_dict("records")
     ]
     return Answer(content, verdict, parts, problems, written=[results])
-
-
-def _laws(model: str) -> "tuple[list[ModelSpec], tuple[float, ...]]":
-    """Return the laws of a model, or of the file of a stack, with their weights."""
-    if Path(model).suffix != ".nc":
-        return [bayes_cpt.read_spec(model)], (1.0,)
-    posterior = bayes_cpt.load(model)
-    return [law.frame.spec for law in posterior.laws], posterior.weights
 
 
 # Problems that are named one by one.

@@ -94,7 +94,8 @@ def watch(
     from bayes_cpt.decisions.objective import read_objective
     from bayes_cpt.report.fit import warning
     from bayes_cpt.study.logs.raw import fail
-    from bayes_cpt.watch.follow import following
+    from bayes_cpt.study.logs.reading import Reading
+    from bayes_cpt.watch.follow import Follower
     from bayes_cpt.watch.watcher import Watcher
 
     kept = state or Path(f"{log.rstrip('/')}.{run}.watch.json")
@@ -110,7 +111,8 @@ def watch(
                 f"--below {domain}={limit:g}: name one of {', '.join(domains)}, which the fit forecasts."
             )
     steps = (planned or posterior.study).run(run).schedule.steps
-    follower = following(log, kind, domains, steps, **reading)
+    read_as = Reading().changed(paths=(log,), kind=kind, **reading)
+    follower = Follower(read_as, domains, steps)
     asked = follower.reading.model_dump(mode="json", exclude={"paths"})
     asked["plan"] = planned and planned.digest()
     looks = _Looks(watcher, follower, kept, asked, aim, limits)

@@ -203,34 +203,26 @@ def _outcome(
     method, fold = task
     labels = {"method": method, "fold": fold.label, "seen": fold.seen}
     began = time.perf_counter()
+    tables: dict[str, pd.DataFrame] = {}
     try:
         answer = methods[method](fold.question, task_seed(seed, fold.label))
-        scored = _scored(fold, answer, wanted)
+        # Draws that are not finite are refused here, whatever is kept of them.
+        tables["points"] = score_points(fold.measured, answer.draws)
+        if "quantiles" in wanted:
+            levels = np.quantile(answer.draws, (np.arange(LEVELS) + 0.5) / LEVELS, axis=0)
+            tables["quantiles"] = pd.DataFrame(levels.T.round(DECIMALS)).add_prefix("q")
+        if "log_scores" in wanted and answer.log_score is not None:
+            tables["log_scores"] = pd.DataFrame([answer.log_score(fold.measured)._asdict()])
     except (SamplingError, DrawsError) as error:
-        answer, scored = Answer(np.empty((0, 0)), (str(error),), attempts=0), {}
-    tables = {name: table.assign(**labels) for name, table in scored.items()}
+        answer, tables = Answer(np.empty((0, 0)), (str(error),), attempts=0), {}
     refit = labels | {
         "trustworthy": not answer.problems,
         "problems": in_words(answer.problems),
         "attempts": answer.attempts,
         "seconds": round(time.perf_counter() - began, 2),
     }
-    return tables | {"refits": pd.DataFrame([refit])}
-
-
-def _scored(fold: Fold, answer: Answer, wanted: Sequence[str]) -> dict[str, pd.DataFrame]:
-    """Return the tables of an answer that are wanted."""
-    tables = {}
-    # Draws that are not finite are refused here, whatever is kept of them.
-    scored = score_points(fold.measured, answer.draws)
-    if "points" in wanted:
-        tables["points"] = scored
-    if "quantiles" in wanted:
-        levels = np.quantile(answer.draws, (np.arange(LEVELS) + 0.5) / LEVELS, axis=0)
-        tables["quantiles"] = pd.DataFrame(levels.T.round(DECIMALS)).add_prefix("q")
-    if "log_scores" in wanted and answer.log_score is not None:
-        tables["log_scores"] = pd.DataFrame([answer.log_score(fold.measured)._asdict()])
-    return tables
+    kept = {name: tables[name].assign(**labels) for name in wanted if name in tables}
+    return kept | {"refits": pd.DataFrame([refit])}
 
 
 def score_table(points: pd.DataFrame) -> pd.DataFrame:

@@ -4,7 +4,6 @@ import math
 import tempfile
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from bayes_cpt.errors import StudyError
 from bayes_cpt.study.logs.raw import COMPRESSED, fail
@@ -16,12 +15,12 @@ WHOLE = (".json", ".parquet", *COMPRESSED)
 
 @dataclass
 class Follower:
-    """Reads a log again whenever it has changed.
+    """Reads the log of a running job again whenever it has changed.
 
     Parameters
     ----------
     reading : Reading
-        How the log is read, and where it is.
+        How the log is read, and where it is. The later of two numbers counts, and NaN ends the job.
     sets : tuple of str
         Validation sets that are forecast; a log of others alone is refused.
     steps : int, optional
@@ -48,6 +47,9 @@ class Follower:
     _seen: tuple[int, int] = field(default=(0, 0), init=False)
     # The log, or the copy of its whole lines.
     _read_as: str = field(default="", init=False)
+
+    def __post_init__(self) -> None:
+        self.reading = self.reading.changed(overlap="last", drop_nan=True)
 
     @property
     def path(self) -> str:
@@ -119,23 +121,3 @@ class Follower:
             problem = f"none of its validation sets is {' or '.join(self.sets)}, those of the fit: {there}"
             fix = f"say which each is, as in --loss {next(iter(log.series))}={self.sets[-1]}"
             raise fail(log.source, problem, fix)
-
-
-def following(
-    path: str, kind: str, sets: tuple[str, ...] = (), steps: int | None = None, **reading: Any
-) -> Follower:
-    """Return what follows a log of a running job: the later of two numbers counts, NaN ends it.
-
-    Parameters
-    ----------
-    path : str
-        As for `bayes_cpt.study.logs.readers.read_logs`.
-    kind : str
-        Of the log.
-    sets, steps
-        As in `Follower`.
-    **reading
-        Fields of `bayes_cpt.study.logs.reading.Reading`.
-    """
-    known = {"paths": (path,), "kind": kind, "overlap": "last", "drop_nan": True, **reading}
-    return Follower(Reading().changed(**known), sets, steps)

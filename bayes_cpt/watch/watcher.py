@@ -245,8 +245,12 @@ class Watcher:
             self.diverged = None
             self._latest = step
         if step > self._first:
+            # Of each stretch of the run its first evaluation is looked at, and the last step.
+            total = self._run.schedule.steps
             for domain, loss in known.items():
-                self._take(step, domain, loss)
+                taken = {_stretch(s, total): s for s, own in self.points.items() if domain in own}
+                if step == total or taken.get(_stretch(step, total), step) == step:
+                    self.points.setdefault(step, {})[domain] = loss
         if step != self._latest:
             self._gap = max(1, abs(step - self._latest))
         if step >= self._latest:
@@ -297,13 +301,6 @@ class Watcher:
         later = sorted((step for step in steps if step > self._first), reverse=True)
         first = {_stretch(step, total): step for step in later}
         self._forecast({*first.values(), *self.points, total})
-
-    def _take(self, step: int, domain: str, loss: float) -> None:
-        """Look at the first evaluation of each stretch of the run, and at the last step."""
-        total = self._run.schedule.steps
-        looked_at = {_stretch(s, total): s for s, own in self.points.items() if domain in own}
-        if step == total or looked_at.get(_stretch(step, total), step) == step:
-            self.points.setdefault(step, {})[domain] = loss
 
     def _forecast(self, steps: Iterable[int]) -> None:
         """Draw what is expected at some steps.

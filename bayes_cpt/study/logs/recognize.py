@@ -43,14 +43,6 @@ MOST_POINTS = 20_000
 
 
 @dataclass(frozen=True)
-class Recognized:
-    """A schedule for logged rates, segments or else the log; and what was assumed."""
-
-    schedule: Schedule
-    notes: tuple[str, ...]
-
-
-@dataclass(frozen=True)
 class _Logged:
     """Rising steps, the rates there and how precise they are, and the length of the run."""
 
@@ -94,9 +86,9 @@ type _Join = tuple[float, float] | None
 
 
 def recognize(
-    steps: Sequence[int], rates: Sequence[float], total_steps: int, *, name: str = "the log"
-) -> Recognized:
-    """Return the schedule that logged learning rates follow."""
+    steps: Sequence[int], rates: Sequence[float], total_steps: int
+) -> tuple[Schedule, list[str]]:
+    """Return the schedule that logged learning rates follow, else the log; and what was assumed."""
     at = np.asarray(steps, dtype=np.int64)
     values = np.asarray(rates, dtype=np.float64)
     found: list[tuple[tuple[int, int, int, int], str, list[Segment]]] = []
@@ -111,7 +103,10 @@ def recognize(
         if any(key[0] <= 2 for key, *_ in found):
             break
     if not found:
-        return _as_log(at, values, total_steps, name)
+        notes = [f"learning rates follow no usual shape to {TOLERANCE:g} and are kept as a log"]
+        if (last := int(at[-1])) < total_steps:
+            notes.append(f"after step {last} no learning rate is logged; the last one is held")
+        return Schedule.from_log(at[at > 0], values[at > 0], total_steps), notes
     (*_, shift), precision, segments = min(found, key=lambda one: one[0])
     notes = [f"learning rates follow {_words(segments)}{precision}"]
     notes += _open_breaks(segments, _shifted(_Logged(at, values, values, total_steps), shift).steps)
@@ -120,7 +115,7 @@ def recognize(
     gaps = total_steps - int(np.unique(at[at > 0]).size)
     if gaps > 0:
         notes.append(f"{gaps} of {total_steps} rates are not logged and follow from the shape")
-    return Recognized(Schedule(tuple(segments)), tuple(f"{name}: {note}" for note in notes))
+    return Schedule(tuple(segments)), notes
 
 
 def _effort(segments: Sequence[Segment]) -> tuple[int, int]:
@@ -158,16 +153,6 @@ def _shifted(logged: _Logged, shift: int) -> _Logged:
     # That a run begins at zero says nothing of how long its warm-up is.
     kept = logged.at((logged.steps > shift) | ((logged.steps == shift) & (logged.rates > 0)))
     return replace(kept, steps=kept.steps - shift)
-
-
-def _as_log(steps: Ints, rates: Floats, total_steps: int, name: str) -> Recognized:
-    kept = steps > 0
-    schedule = Schedule.from_log(steps[kept], rates[kept], total_steps)
-    notes = [f"{name}: learning rates follow no usual shape to {TOLERANCE:g} and are kept as a log"]
-    if int(steps[-1]) < total_steps:
-        said = f"after step {int(steps[-1])} no learning rate is logged; the last one is held"
-        notes.append(f"{name}: {said}")
-    return Recognized(schedule, tuple(notes))
 
 
 def _segments(logged: _Logged) -> list[Segment] | None:

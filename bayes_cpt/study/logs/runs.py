@@ -220,9 +220,9 @@ def _logged_schedule(
     elif announced != log.last_step:
         notes.append(f"{place}: {announced} steps were announced, the log has {log.last_step}")
     steps, values = zip(*rates, strict=True)
-    recognized = recognize(steps, values, total, name=place)
-    notes += recognized.notes
-    return recognized.schedule
+    schedule, said_of_it = recognize(steps, values, total)
+    notes += [f"{place}: {note}" for note in said_of_it]
+    return schedule
 
 
 def _late_start(log: Log) -> StudyError | None:

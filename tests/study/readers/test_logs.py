@@ -39,7 +39,7 @@ def test_every_library_logged_the_same_run(path: str, kind: str) -> None:
         losses = [loss for _, loss in found]
         np.testing.assert_allclose(losses, measured[f"eval/{domain}_loss"], rtol=1e-7)
     steps, rates = zip(*log.rates, strict=True)
-    found_schedule = recognize(steps, rates, 200).schedule
+    found_schedule = recognize(steps, rates, 200)[0]
     shapes = [(segment.shape, segment.steps) for segment in found_schedule.segments]  # type: ignore[union-attr]
     assert shapes == [("linear", 10), ("constant", 140), ("one_minus_sqrt", 50)]
 
@@ -53,7 +53,7 @@ def test_huggingface_runs(name: str) -> None:
     assert [row for row in log.losses if row[1] == "general"] == wanted
     assert log.stated.steps == 300
     steps, rates = zip(*log.rates, strict=True)
-    schedule = recognize(steps, rates, 300).schedule
+    schedule = recognize(steps, rates, 300)[0]
     assert [(s.shape, s.steps) for s in schedule.segments] == [("linear", 20), ("cosine", 280)]  # type: ignore[union-attr]
 
 
