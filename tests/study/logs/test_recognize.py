@@ -66,7 +66,7 @@ def test_a_peak_that_is_held_for_a_step(after: int, digits: int) -> None:
     late, steps = (0, 2001 + after) if after else (1, 2000)
     rates = schedule.learning_rates()[:steps]
     printed = [float(f"{rate:.{digits - 1}e}") for rate in rates]
-    found = recognize(range(1, steps + 1), printed, steps).schedule
+    found = recognize(range(1, steps + 1), printed, steps)[0]
     assert not found.is_logged
     np.testing.assert_allclose(found.learning_rates()[: steps - late], rates[late:], atol=1e-8)
 
