@@ -63,6 +63,14 @@ def family(*, continual: bool = True, sizes: tuple[float, ...] = tuple(PEAKS)) -
     return Study("family", "general", domains[-1] if continual else None, bases, runs, losses)
 
 
+def family_of_cpt_alone() -> Study:
+    """Return models of three sizes, of whose pre-training only the ends are measured."""
+    whole = family()
+    runs = {run.name for run in whole.continual_runs}
+    bases = tuple(replace(base, run=None) for base in whole.bases)
+    return replace(whole.subset(runs), bases=bases)
+
+
 @cache
 def family_posterior() -> Posterior:
     """Return a posterior of the family with a base of a further size, which costs no sampling."""

@@ -31,6 +31,7 @@ from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.landmarks.trials import Trial, base_losses, trial_curves
 from bayes_cpt.laws.phase_areas import transfer_state
 from bayes_cpt.laws.schedule_ends import Ends
+from bayes_cpt.model.bases import check_starts
 from bayes_cpt.model.discrepancy import (
     OWN_SHARE,
     Combined,
@@ -90,6 +91,9 @@ class BaseTable:
         shape = (len(bases), len(frame.domains), draws.count)
         law = law_losses(curves.bases, draws).reshape(shape).swapaxes(0, 1)
         known = curves.bases.base_known.reshape(shape[:2]).T > 0
+        for domain, own in zip(frame.domains, known, strict=True):
+            places = [f"base {base.name}" for base in bases]
+            check_starts(frame.spec.law, zip(places, [domain] * len(own), own, strict=True))
         loss = np.where(known[..., None], curves.bases.loss.reshape(shape[:2]).T[..., None], law)
         level = np.zeros(loss.shape)
         for domain, index in np.argwhere(~known):

@@ -12,7 +12,7 @@ import pandas as pd
 from bayes_cpt.errors import Problem, StudyError
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.laws.areas import AreaForm
-from bayes_cpt.model.bases import check_base
+from bayes_cpt.model.bases import check_base, check_starts
 from bayes_cpt.model.points import Curves
 from bayes_cpt.model.setup import BoundModel
 from bayes_cpt.study.batches import check_same_data
@@ -112,9 +112,12 @@ class Prepared:
     ) -> Curves:
         """Return the curves of the runs, or of some of them (see `bayes_cpt.model.points.build_curves`)."""
         chosen = self.runs if runs is None else runs
-        return frame.curves(
+        curves = frame.curves(
             self.study, lambda run, d: self.steps[run.name, d], chosen, form, self.fitted
         )
+        starts = ((f"run {own.run}", own.domain, own.base_known) for own in curves.curves)
+        check_starts(frame.spec.law, starts)
+        return curves
 
 
 def prepare(

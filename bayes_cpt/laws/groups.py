@@ -34,9 +34,13 @@ class ModelSize:
     ----------
     continual : bool
         Whether there is a CPT phase.
+    starts_at_base : bool
+        Whether the law tells what CPT changes from the measured loss of a base, and nothing of PT. What
+        size adds then comes with CPT, in the time of the base offset.
     """
 
     continual: bool = True
+    starts_at_base: bool = False
     name: str = "size"
 
     def parameters(self) -> dict[str, Parameter]:
@@ -93,8 +97,11 @@ class ModelSize:
 
     def loss(self, points: Any, coefficients: Values, xp: Any) -> Any:
         """Return what size changes in the loss: 0 at the reference size, but for the size's own level."""
-        change = xp.expm1(-coefficients["gamma_3"] * points.log_size)
-        return coefficients["F"] * change + coefficients["delta_N"]
+        power = xp.expm1(-coefficients["gamma_3"] * points.log_size)
+        change = coefficients["F"] * power + coefficients["delta_N"]
+        if not self.starts_at_base:
+            return change
+        return -change * xp.expm1(-points.cpt_steps / coefficients["tau_0"])
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from bayes_cpt.errors import StudyError
 from bayes_cpt.model.groups import roles_of
 from bayes_cpt.model.law_table import LawTable
-from bayes_cpt.model.priors import Distribution, Fixed, Prior
+from bayes_cpt.model.priors import Distribution, Fixed, Normal, Prior
 from bayes_cpt.model.spec import UNKNOWN_BASE, WITHOUT_WARMUP, ModelSpec
 from bayes_cpt.study.runs import Base, Run
 from bayes_cpt.study.study import Study
@@ -18,7 +18,10 @@ from bayes_cpt.study.study import Study
 GIVE_SCHEDULE = "give the base's PT schedule; an approximate one is better than none"
 LEVEL = "The law starts at the measured loss of its base, of whose pre-training nothing is known."
 SHAPE = "The shape of the power over a pre-training that nobody knows; runs from its end do not show it."
-LONE = "No curve of pre-training was measured: CPT curves start at the loss of their one base."
+LONE = "No curve of pre-training was measured: CPT curves start at the losses of their bases."
+AT_ONCE = (
+    "What CPT changes at once falls by about 0.05 nats per e-fold of size over four Delphi scales."
+)
 # What has no part without curves of pre-training, or a share of a level that is free.
 AT_LONE_BASE = ("offset_kept", "fluctuation_pt", "misfit_pt")
 RATIO = "Without pre-training there is no other annealing gain to compare that of CPT with."
@@ -69,7 +72,7 @@ def for_base(spec: ModelSpec, study: Study) -> ModelSpec:
     """
     base = unknown_base(study) if spec.law.continual else None
     if base is None:
-        return _for_lone_base(spec, study)
+        return _of_cpt_alone(spec, study)
     if len(study.targets) > 1:
         problem = "its pre-training is not known, and the study has several targets"
         fix = f"keep to the runs of one target, or {GIVE_SCHEDULE}"
@@ -89,42 +92,72 @@ def for_base(spec: ModelSpec, study: Study) -> ModelSpec:
     rewarmed = any(run.schedule.warmup_steps for run in study.continual_runs)
     if WITHOUT_WARMUP in spec.unknown_base and not rewarmed:
         priors["base_potential"] = spec.unknown_base[WITHOUT_WARMUP]
-    priors["gain_ratio"] = Prior(reason=RATIO, every=Fixed(distribution="fixed", value=1.0))
+    priors["gain_ratio"] = _fixed(1.0, RATIO)
     # Of the power of the forward area CPT shows a slow fall alone, which slope and area at the base tell.
     priors |= at_medians(spec, ("exponent", "forward_power"), SHAPE)
     if spec.law.base_offset:
-        priors |= _level(spec, study, base)
+        priors |= _level(spec, study, [base])
     return found.model_copy(update={"priors": priors})
 
 
-def _for_lone_base(spec: ModelSpec, study: Study) -> ModelSpec:
-    """Return the specification for a study of one base, of whose pre-training no curve was measured.
+def _of_cpt_alone(spec: ModelSpec, study: Study) -> ModelSpec:
+    """Return the specification for a study of whose pre-training no curve was measured.
 
-    Its curves start at the loss of the base, and tell how they move from there: nothing but priors would
-    say how far that is from the law, and what the losses of other pre-training are.
+    Its curves start at the losses of their bases, and tell how they move from there: nothing but priors
+    would say how far that is from the law, and what the losses of other pre-training are. Sizes differ in
+    what CPT changes at once; the level of each is the measured one of its base.
     """
-    if lone_base(spec.law, study) is None:
+    if not starts_at_bases(spec.law, study):
         return spec
-    fixed = at_medians(spec, AT_LONE_BASE, LONE)
-    ratio = Prior(reason=RATIO, every=Fixed(distribution="fixed", value=1.0))
-    priors = spec.priors | fixed | {"gain_ratio": ratio}
-    return spec.model_copy(update={"priors": priors})
+    priors = spec.priors | at_medians(spec, AT_LONE_BASE, LONE) | {"gain_ratio": _fixed(1.0, RATIO)}
+    if not spec.law.model_size:
+        return spec.model_copy(update={"priors": priors})
+    used = [base for base in study.bases if any(run.base == base.name for run in study.runs)]
+    priors |= at_medians(spec, ("size_exponent",), LONE) | _level(spec, study, used)
+    priors |= {"offset_kept": _fixed(1.0, LEVEL), "ratio_by_size": _fixed(0.0, RATIO)}
+    priors["size_slope"] = Prior(
+        reason=AT_ONCE, every=Normal(distribution="normal", mean=0.0, sd=0.1)
+    )
+    return spec.with_law(starts_at_base=True).model_copy(update={"priors": priors})
 
 
-def lone_base(law: LawTable, study: Study) -> Base | None:
-    """Return the one measured base that all runs start from, where no curve of pre-training was measured.
+def starts_at_bases(law: LawTable, study: Study) -> bool:
+    """Return whether no curve of a study's pre-training was measured, but the end of each base in use.
 
-    None too for laws of several sizes or targets, whose bases tell of each other, and for laws without a
-    base offset.
+    Not of several targets, nor of several bases where no size tells them apart, which tell of each other;
+    nor under laws without a base offset.
     """
     used = {str(run.base) for run in study.continual_runs}
-    if not law.base_offset or law.model_size or len(study.targets) > 1 or len(used) != 1:
-        return None
-    if study.pretraining_runs or any(base.run in study for base in study.bases):
-        return None
-    base = study.base(used.pop())
-    losses = [study.base_loss(base.name, domain) for domain in study.trained_domains]
-    return None if None in losses else base
+    if not law.base_offset or len(study.targets) > 1 or (len(used) != 1 and not law.model_size):
+        return False
+    domains = study.trained_domains
+    # A base of a size that no run has yet is given with a PT run of a single loss.
+    ends = 1 if law.model_size else 0
+    for run in study.pretraining_runs:
+        if any(study.curve(run.name, domain)[0].size > ends for domain in domains):
+            return False
+    losses = [study.base_loss(base, domain) for base in used for domain in domains]
+    return bool(losses) and None not in losses
+
+
+def check_starts(law: LawTable, starts: Iterable[tuple[str, str, bool]]) -> None:
+    """Check that forecasts start at measured losses where the law tells nothing of pre-training.
+
+    Parameters
+    ----------
+    starts : iterable of (str, str, bool)
+        What starts, as "run long", on which validation set, and whether its loss there is known.
+
+    Raises
+    ------
+    StudyError
+        Naming the first that does not.
+    """
+    for place, domain, known in starts:
+        if law.starts_at_base and not known:
+            problem = "no curve of pre-training was fitted, and the loss of its base is not known"
+            fix = "give it in a row at step 0 of a CPT run; a forecast of PT needs a fit of PT"
+            raise StudyError.at(f"{place}, domain {domain}", problem, fix)
 
 
 def at_medians(spec: ModelSpec, names: Iterable[str], reason: str) -> dict[str, Prior]:
@@ -145,14 +178,20 @@ def at_medians(spec: ModelSpec, names: Iterable[str], reason: str) -> dict[str, 
     }
 
 
-def _level(spec: ModelSpec, study: Study, base: Base) -> dict[str, Prior]:
-    """Return the level of the law: that of the base; as the model has it where it was not measured."""
-    losses = [study.base_loss(base.name, domain) for domain in study.trained_domains]
-    free = spec.priors["reference_loss"]
-    levels = [
-        free.of(role) if loss is None else Fixed(distribution="fixed", value=loss)
-        for role, loss in zip(roles_of(study, study.trained_domains), losses, strict=True)
-    ]
+def _fixed(value: float, reason: str) -> Prior:
+    return Prior(reason=reason, every=Fixed(distribution="fixed", value=value))
+
+
+def _level(spec: ModelSpec, study: Study, bases: Sequence[Base]) -> dict[str, Prior]:
+    """Return the level of the law: the bases' mean; as the model has it where one was not measured."""
+    free, levels = spec.priors["reference_loss"], []
+    for domain, role in zip(
+        study.trained_domains, roles_of(study, study.trained_domains), strict=True
+    ):
+        losses = [study.base_loss(base.name, domain) for base in bases]
+        known = [loss for loss in losses if loss is not None]
+        mean = Fixed(distribution="fixed", value=sum(known) / len(bases))
+        levels.append(mean if len(known) == len(bases) else free.of(role))
     return {"reference_loss": Prior(reason=LEVEL, general=levels[0], target=levels[-1])}
 
 

@@ -65,6 +65,8 @@ class LawTable(Strict):
         Whether runs of different batch size or sequence length have a shift of their own (docs/batch.md).
     unknown_base : bool
         Set by a fit whose base has ``known = false`` (see `bayes_cpt.model.bases`).
+    starts_at_base : bool
+        Set by a fit of model sizes of which CPT alone was measured (see `bayes_cpt.model.bases`).
     targets : int
         How many target domains there are; set by a fit (see `bayes_cpt.model.groups`).
     """
@@ -78,6 +80,7 @@ class LawTable(Strict):
     model_size: bool = False
     batches: bool = False
     unknown_base: bool = False
+    starts_at_base: bool = False
     targets: int = Field(default=1, ge=1)
 
     @model_validator(mode="after")
@@ -147,7 +150,7 @@ class LawTable(Strict):
         }
         chosen = tuple(terms[name] for name in self.terms)
         if self.model_size:
-            chosen += (ModelSize(self.continual),)
+            chosen += (ModelSize(self.continual, self.starts_at_base),)
         batches = Batches(len(roles))
         return Law(
             chosen,

@@ -18,7 +18,7 @@ from bayes_cpt.model.bases import (
     at_medians,
     check_kind,
     for_base,
-    lone_base,
+    starts_at_bases,
     with_lone_bases,
 )
 from bayes_cpt.model.fitted_points import (
@@ -524,11 +524,11 @@ def _without_idle_pace(spec: ModelSpec, roles: tuple[str, ...]) -> ModelSpec:
 def fitted_setup(frame: BoundModel, study: Study) -> Setup:
     """Return the points of a study that a fit takes, and their residual design."""
     study, law = with_found_branches(study), frame.spec.law
-    tied = law.continual and lone_base(law, study) is None
-    fitted = with_lone_bases(study, frame.domains) if tied else study
+    alone = law.continual and starts_at_bases(law, study)
+    fitted = with_lone_bases(study, frame.domains) if law.continual and not alone else study
     curves = frame.curves(
         fitted,
         lambda run, domain: frame.fitted_steps(fitted, run, domain),
-        runs=law.fitted_runs(fitted),
+        runs=fitted.continual_runs if alone else law.fitted_runs(fitted),
     )
     return Setup(frame, curves, frame.residual_design(curves))

@@ -12,6 +12,7 @@ from correlated import correlated_spec
 from interpreted import INTERPRETED
 from open_weights import open_study
 from scipy.special import logit
+from size_family import family_of_cpt_alone
 from synthetic import lab_for
 
 from bayes_cpt import bundled_study, read_spec, read_study
@@ -76,6 +77,10 @@ def of_two_replay_ratios() -> Setup:
     return build_setup(read_spec("cpt-replay"), study.subset(runs))
 
 
+def of_sizes_of_which_cpt_alone_was_measured() -> Setup:
+    return build_setup(read_spec("cpt-replay-sizes"), family_of_cpt_alone())
+
+
 def with_correlated_priors() -> Setup:
     return build_setup(correlated_spec(), read_study(bundled_study()))
 
@@ -89,6 +94,7 @@ OF_THE_SAME_TERMS = (
     # Its likelihood is held to dense normals, and correlated as the shipped pre-training model is.
     "unknown base",
     "correlated",
+    "sizes, CPT alone",
 )
 
 
@@ -96,7 +102,7 @@ OF_THE_SAME_TERMS = (
     "name",
     [
         pytest.param(own, marks=pytest.mark.slow if own in OF_THE_SAME_TERMS else ())
-        for own in (*shipped_models(), "two replay ratios", "unknown base", "correlated")
+        for own in (*shipped_models(), "two replay ratios", *OF_THE_SAME_TERMS[-3:])
     ],
 )
 def test_density_and_gradient_are_those_of_the_pymc_model(name: str) -> None:
@@ -104,6 +110,7 @@ def test_density_and_gradient_are_those_of_the_pymc_model(name: str) -> None:
         "two replay ratios": of_two_replay_ratios,
         "unknown base": from_an_unknown_base,
         "correlated": with_correlated_priors,
+        "sizes, CPT alone": of_sizes_of_which_cpt_alone_was_measured,
     }
     setup = made[name]() if name in made else bundled(name)
     density, model = Density(setup), model_of(setup)

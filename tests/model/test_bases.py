@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,11 @@ import pytest
 from branching import branching_study
 from every_option import spec_with
 from open_weights import BASE_LOSSES, PEAK, STEPS, open_study, rewarmed
+from size_family import family_of_cpt_alone
 from small_study import ANNEALED, STUDY
 from synthetic import lab, lab_posterior, prior_as_posterior
+from testbench.delphi import FOUR
+from testbench.fourth_scale import part
 
 from bayes_cpt import Base, Run, Study, decide, fit, read_spec
 from bayes_cpt.errors import SpecError, StudyError
@@ -30,6 +34,7 @@ from bayes_cpt.study.schedules import constant, linear
 
 # --- bases on no run ------------------------------------------------------------------------------
 
+ROOT = Path(__file__).parents[2]
 ROWS = ["run", "step", "domain", "loss"]
 START = pd.DataFrame([("half", 0, "g", 3.45), ("half", 0, "t", 4.35)], columns=ROWS)
 
@@ -92,6 +97,61 @@ def test_what_only_priors_would_tell_of_one_base_alone_is_not_sampled() -> None:
     losses = expected_loss(alone.frame, draw_priors(alone.frame, 20, seed=0), curves)
     wanted = [lab().base_loss("stable_12k", domain) for domain in alone.frame.domains]
     np.testing.assert_allclose(losses, np.tile(np.array(wanted, dtype=float), (20, 1)), rtol=1e-12)
+
+
+def test_sizes_of_which_cpt_alone_was_measured_start_at_their_bases() -> None:
+    """A size's own level comes with CPT, all of it: 0 at the transfer, a share 1 - 1/e after tau_0."""
+    study = family_of_cpt_alone()
+    setup = build_setup(read_spec("cpt-replay-sizes"), study)
+    names = {own.name for own in elements(setup.frame) if own.prior.is_free}
+    assert {"size_deviation", "size_misfit", "size_slope"} <= names
+    assert not names & {"reference_loss", "size_exponent", "offset_kept", "fluctuation_pt"}
+    assert all(curve.continual and curve.base_known for curve in setup.curves.curves)
+    run = study.continual_runs[0]
+    tau = 0.025 * setup.frame.reference.steps
+    steps = [0, round(tau), run.schedule.steps]
+    curves = setup.frame.curves(study, lambda *_: steps, [run])
+    values = draw_priors(setup.frame, 1, seed=0)
+    off = {**values, "size_deviation": values["size_deviation"] + 1.0}
+    before, after = (expected_loss(setup.frame, own, curves)[0] for own in (values, off))
+    starts = [study.base_loss(str(run.base), domain) for domain in setup.frame.domains]
+    np.testing.assert_allclose(before[:: len(steps)], np.array(starts, float), rtol=1e-12)
+    shares = 1.0 - np.exp(-np.array(steps) / tau)
+    wanted = np.outer(values["size_misfit"][0], shares).ravel()
+    np.testing.assert_allclose(after - before, wanted, atol=1e-12)
+
+
+def test_a_base_of_unknown_loss_has_no_level_where_cpt_alone_was_fitted() -> None:
+    posterior = prior_as_posterior(family_of_cpt_alone(), "cpt-replay-sizes")
+    large = replace(posterior.study.bases[0], name="large")
+    run = replace(posterior.study.continual_runs[0], name="long", base="large")
+    blank = pd.DataFrame([], columns=ROWS)
+    plan = Study("plan", "general", "target", (large,), (run,), blank, is_plan=True)
+    with pytest.raises(StudyError, match=r"run long, domain general: .*Give it in a row at step 0"):
+        posterior.predict(plan)
+    known = replace(
+        posterior, study=replace(posterior.study, bases=(*posterior.study.bases, large))
+    )
+    with pytest.raises(StudyError, match="base large, domain general"):
+        decide(known, "balanced", {"bases": "large", "steps": 2000})
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::bayes_cpt.errors.StudyWarning")
+def test_three_real_sizes_of_which_cpt_alone_was_measured_meet_their_diagnostics() -> None:
+    """Tied to the levels of their bases, three scales of Delphi took half an hour and never mixed."""
+    scales = [ROOT / "data" / "public" / "delphi" / name for name in ("3e18", "9e19", "2e20")]
+    bases, runs, losses = zip(*(part(scale, FOUR) for scale in scales), strict=True)
+    study = Study(
+        "scales",
+        None,
+        "math",
+        bases,
+        tuple(chain.from_iterable(runs)),
+        pd.concat(losses, ignore_index=True),
+    )
+    posterior = fit(study, "cpt-replay-sizes", seed=0)
+    assert posterior.trustworthy, posterior.problems
 
 
 # --- bases of unknown pre-training ----------------------------------------------------------------
