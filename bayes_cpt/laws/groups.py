@@ -101,7 +101,7 @@ class ModelSize:
         change = coefficients["F"] * power + coefficients["delta_N"]
         if not self.starts_at_base:
             return change
-        return -change * xp.expm1(-points.cpt_steps / coefficients["tau_0"])
+        return change * (1.0 - xp.exp(-points.cpt_steps / coefficients["tau_0"]))
 
 
 @dataclass(frozen=True)

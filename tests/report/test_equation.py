@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import sympy
 from open_weights import open_study
+from size_family import family_of_cpt_alone
 from synthetic import lab_for
 from target_family import several
 
@@ -56,6 +57,9 @@ FRAMES: dict[str, Callable[[], BoundModel]] = {
     **{model: partial(fitted, model) for model in shipped_models()},
     "several targets": lambda: build_setup(read_spec("cpt-replay"), several()).frame,
     "open weights": lambda: build_setup(read_spec("cpt-replay"), open_study()).frame,
+    "sizes, CPT alone": lambda: (
+        build_setup(read_spec("cpt-replay-sizes"), family_of_cpt_alone()).frame
+    ),
 }
 
 
