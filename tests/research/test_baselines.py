@@ -69,7 +69,7 @@ def test_areas_are_those_of_the_package(base: Schedule, run: Schedule) -> None:
     ours = inputs_of(study, study.run("cpt"), steps)
     momenta = Interval.of_momenta(0.99, 0.9995)
     theirs = continual_areas(base, run, steps, AreaForm(momenta))
-    basis = momenta.basis(np.array(MOMENTUM))
+    basis = momenta.basis(np.log(1.0 - MOMENTUM))
     falls = (theirs.start_pt - theirs.level_pt @ basis, theirs.start_cpt - theirs.level_cpt @ basis)
     pairs = [
         (ours.forward_pt + ours.forward_cpt, np.exp(theirs.log_forward[:, 0])),
