@@ -149,8 +149,9 @@ def run(arguments: Sequence[str]) -> int:
     except (KeyboardInterrupt, typer.Abort) as stop:
         output.error(str(stop) or "Interrupted. No unfinished file is left behind.")
         return INTERRUPTED
-    except BrokenPipeError:
-        # What reads the output has seen enough; Python would complain once more at exit.
+    except (BrokenPipeError, SystemExit):
+        # What reads the output has seen enough, and Rich, which prints help, would exit with code 1. Python
+        # would complain once more at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return BROKEN_PIPE
     except OSError as error:

@@ -136,8 +136,11 @@ class Settings(Check):
             theirs = getattr(fitted, key)
             theirs = list(theirs) if isinstance(theirs, tuple) else theirs
             if self.study.setdefault(key, theirs) != theirs:
-                problem = f"{key} is {self.study[key]!r} but {theirs!r} in the fitted study"
-                fix = f"write {theirs!r} or leave the key out"
+                own = f"{key} is {self.study[key]!r}"
+                problem, fix = f"{own}, and the fitted study has none", f"leave out the key {key}"
+                if theirs is not None:
+                    problem = f"{own} but {theirs!r} in the fitted study"
+                    fix = f"write {theirs!r} or leave the key out"
                 self.add(f"table study, key {key}", problem, fix)
         for key in RESOURCE_KEYS:
             self.study.setdefault(key, getattr(fitted, key))

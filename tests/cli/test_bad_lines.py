@@ -181,11 +181,12 @@ def test_bad_command_lines(
     assert answer.json()["error"]
 
 
-def test_what_reads_the_output_may_stop_early() -> None:
+@pytest.mark.parametrize("asked", ["--version", "--help", "fit --help"])
+def test_what_reads_the_output_may_stop_early(asked: str) -> None:
     # The reading end is closed before the first line is written.
     reading, writing = os.pipe()
     os.close(reading)
-    command = [sys.executable, "-m", "bayes_cpt", "--version"]
+    command = [sys.executable, "-m", "bayes_cpt", *asked.split()]
     done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, text=True, check=False)
     os.close(writing)
     assert done.stderr == ""

@@ -226,6 +226,14 @@ def test_plan_may_not_contradict_the_study(small: Study, tmp_path: Path) -> None
     assert places == ["study.toml, table study, key general", "study.toml, base half"]
 
 
+def test_a_plan_names_no_set_that_the_fitted_study_lacks(lab: Study, tmp_path: Path) -> None:
+    plan = tmp_path / "plan.toml"
+    plan.write_text('[study]\ngeneral = "general"\n')
+    of_one = replace(lab, general=None, losses=lab.losses.query("domain == 'kernel'"))
+    with pytest.raises(StudyError, match=r"study has none\. Leave out the key general"):
+        read_plan(plan, of_one)
+
+
 def test_an_unknown_base_of_a_plan_is_answered_with_all_of_the_fitted_study(tmp_path: Path) -> None:
     lab = read_study(bundled_study())
     text = (bundled_study() / "plan-example.toml").read_text(encoding="utf-8")
