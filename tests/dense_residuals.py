@@ -1,13 +1,14 @@
 """The residual model of one curve as a dense covariance matrix, written apart from `bayes_cpt`."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from bayes_cpt.arrays import Floats
-from bayes_cpt.model.residuals import ONSET_SHARE
+from bayes_cpt.model.evaluate import Draws, losses, scales_of
+from bayes_cpt.model.residuals import ONSET_SHARE, Scales
 from bayes_cpt.model.setup import Setup
 from bayes_cpt.model.spec import ModelSpec
 
@@ -90,14 +91,12 @@ def curve_covariance(
     )
 
 
-def curve_normals(setup: Setup, parameters: Mapping[str, Any]) -> Iterator[tuple[Floats, Floats]]:
-    """Yield residuals and their covariance along each curve, for one value of the parameters."""
+def curve_normals(setup: Setup, parameters: dict[str, Any]) -> Iterator[tuple[Floats, Floats]]:
+    """Yield residuals and their covariance along each curve, for a single draw of the parameters."""
     frame, curves = setup.frame, setup.curves
-    coefficients = frame.law.coefficients(parameters, np)
-    law = frame.law.curve_loss(curves.points, curves.bases, coefficients, np)
-    scales = frame.residual_scales(
-        curves.points, setup.design.pretraining, parameters, coefficients, np
-    )
+    draws = Draws.of(frame, parameters, curves.points.form)
+    (law,), found = losses(curves, draws).T, scales_of(curves, draws)
+    scales = Scales(**{name: own[0] for name, own in vars(found).items()})
     onset = ONSET_SHARE * frame.reference.steps
     for i, curve in enumerate(curves.curves):
         rows = curves.points.curve_index == i

@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike
 from bayes_cpt.arrays import Floats
 from bayes_cpt.laws.areas import AreaForm
 from bayes_cpt.laws.series import Interval
+from bayes_cpt.model.groups import SIZES
 from bayes_cpt.model.points import Curve, Curves, Points
 
 MOMENTUM = 0.999
@@ -47,7 +48,27 @@ PLAIN: dict[str, ArrayLike] = {
 INDICES = {"domain": "domain_index", "curve": "curve_index"}
 
 
-def hand_points(*, mixture: ArrayLike = (1.0, 0.0), **given: ArrayLike) -> Points:
+class HandPoints(Points):
+    """Points with the areas that a law of one draw asks for; of the powers none is free."""
+
+    def learning_rate_levels(self, coefficients: Any, xp: Any) -> tuple[Floats, Floats]:
+        basis = self.form.momenta.basis(np.log(1.0 - coefficients["lambda"]))
+        return self.level_pt @ basis, self.level_cpt @ basis
+
+    def log_forward_area(self, coefficients: Any, xp: Any) -> Floats:
+        return np.asarray(self.log_forward[:, 0])
+
+    def shift_area(self, coefficients: Any, xp: Any) -> Floats:
+        return np.asarray(np.exp(self.log_shift[:, 0]))
+
+    def of_group(self, dims: str, values: Any) -> Floats:
+        return np.asarray(values[self.size_member if dims == SIZES else self.batch_member])
+
+    def of_mixture(self, values: Any) -> Floats:
+        return np.asarray(self.mixture @ values)
+
+
+def hand_points(*, mixture: ArrayLike = (1.0, 0.0), **given: ArrayLike) -> HandPoints:
     """Return points that are `PLAIN` but for what is given, which is broadcast to the longest."""
     assert given.keys() <= PLAIN.keys()
     size = max(np.size(value) for value in given.values()) if given else 1
@@ -64,7 +85,7 @@ def hand_points(*, mixture: ArrayLike = (1.0, 0.0), **given: ArrayLike) -> Point
         log_shift = np.log(whole["forward_cpt"])[:, None]
     log_forward = np.log(whole.pop("forward_pt") + whole.pop("forward_cpt"))[:, None]
     since = whole["steps"] * phase
-    return Points(
+    return HandPoints(
         **whole,
         **dict.fromkeys(("start_pt", "start_cpt"), np.full(size, START)),
         mixture=np.tile(np.asarray(mixture, dtype=np.float64), (size, 1)),

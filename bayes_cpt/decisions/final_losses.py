@@ -1,6 +1,6 @@
 """Final losses of candidates in posterior draws: points at their last steps for the one evaluator.
 
-`bayes_cpt.forecast.evaluate` has the law and the noise of a new run at any points. Here candidates become
+`bayes_cpt.model.evaluate` has the law and the noise of a new run at any points. Here candidates become
 points, in blocks so that memory stays bounded, and the law's discrepancy as a function of the configuration
 is drawn beside (`bayes_cpt.model.discrepancy`). Of a stack the draws of all laws stand side by side.
 """
@@ -18,14 +18,6 @@ from bayes_cpt.arrays import Floats, Ints
 from bayes_cpt.decisions.search_space import Candidates
 from bayes_cpt.forecast.derived import check_continual
 from bayes_cpt.forecast.error_correlation import error_correlation
-from bayes_cpt.forecast.evaluate import (
-    Draws,
-    in_threads,
-    law_losses,
-    losses,
-    paired_normals,
-    variances,
-)
 from bayes_cpt.forecast.third_sets import ThirdSet, pooled, third_sets
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.landmarks.trials import Trial, base_losses, trial_curves
@@ -42,11 +34,20 @@ from bayes_cpt.model.discrepancy import (
     unit_ramps,
     variance_of_sum,
 )
+from bayes_cpt.model.evaluate import (
+    Draws,
+    in_threads,
+    law_losses,
+    losses,
+    paired_normals,
+    unmeasured_level,
+    variances,
+)
 from bayes_cpt.model.groups import mixture_columns
 from bayes_cpt.model.points import Curves
 from bayes_cpt.model.residuals import ONSET_SHARE
 from bayes_cpt.model.setup import BoundModel
-from bayes_cpt.model.simulate import Innovations, simulate, unmeasured_level
+from bayes_cpt.model.simulate import Innovations, simulate
 from bayes_cpt.study.runs import Base, Run
 from bayes_cpt.study.schedules import constant
 from bayes_cpt.study.study import Study

@@ -18,7 +18,6 @@ from numpy.random import Generator
 from bayes_cpt.arrays import Floats
 from bayes_cpt.forecast.drawn import COLUMNS, Drawn, point_table
 from bayes_cpt.forecast.error_correlation import error_correlation
-from bayes_cpt.forecast.evaluate import Draws, in_threads, losses, noise, paired_normals, some_of
 from bayes_cpt.forecast.plans import (
     DRAWS,
     KINDS,
@@ -32,6 +31,7 @@ from bayes_cpt.forecast.plans import (
 )
 from bayes_cpt.forecast.third_sets import Changes, ThirdSet, check_bases, check_names, third_sets
 from bayes_cpt.inference.posterior import Posterior
+from bayes_cpt.model.evaluate import Draws, in_threads, losses, noise, paired_normals, some_of
 from bayes_cpt.model.points import Curves
 from bayes_cpt.model.simulate import CurveDraws, expected_loss, known_moments, simulate
 from bayes_cpt.study.ranges import outside_range

@@ -17,8 +17,8 @@ import pandas as pd
 from bayes_cpt.arrays import Floats
 from bayes_cpt.errors import StudyError
 from bayes_cpt.laws import Reference
-from bayes_cpt.laws.law import gather
 from bayes_cpt.model.bases import unknown_base
+from bayes_cpt.model.evaluate import Draws, law_losses
 from bayes_cpt.model.points import Curves
 from bayes_cpt.model.setup import BoundModel
 from bayes_cpt.model.simulate import expected_loss
@@ -232,8 +232,7 @@ def start_loss(frame: BoundModel, parameters: dict[str, Floats], curves: Curves)
     The base's measured loss where the law starts from it, else the law's.
     """
     bases = curves.bases
-    coefficients = frame.law.coefficients(parameters, np)
-    law = np.asarray(frame.law.loss(bases, gather(bases, coefficients, np), np))
+    law = law_losses(bases, Draws.of(frame, parameters, bases.form)).T
     if frame.law.base_offset is None:
         return law
     return np.where(bases.base_known > 0, bases.loss, law)

@@ -15,6 +15,7 @@ import numpy as np
 from bayes_cpt.arrays import Floats
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.model.discrepancy import ErrorCorrelation
+from bayes_cpt.model.evaluate import Draws, scales_of
 from bayes_cpt.model.setup import fitted_setup
 from bayes_cpt.model.simulate import expected_loss
 
@@ -83,13 +84,11 @@ def _pairs(posterior: Posterior) -> Iterator[tuple[Floats, Floats, Floats, float
     frame = posterior.frame
     setup = fitted_setup(frame, posterior.study)
     parameters = posterior.parameters(DRAWS)
-    coefficients = frame.law.coefficients(parameters, np)
     points, every = setup.curves.points, setup.design.rows
     residual = points.loss - expected_loss(frame, parameters, setup.curves).mean(axis=0)
-    scales = frame.residual_scales(points, setup.design.pretraining, parameters, coefficients, np)
+    scales = scales_of(setup.curves, Draws.of(frame, parameters, points.form))
     misfit, fluctuation = (
-        np.sqrt((np.broadcast_to(size, (len(size), points.steps.size)) ** 2).mean(axis=0))
-        for size in (scales.misfit, scales.fluctuation)
+        np.sqrt((size**2).mean(axis=0)) for size in (scales.misfit, scales.fluctuation)
     )
     largest = np.array([fluctuation[rows].max() for rows in every])[points.curve_index]
     standard = residual / np.maximum(fluctuation, SMALLEST)

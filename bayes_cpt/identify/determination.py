@@ -24,7 +24,8 @@ from bayes_cpt.arrays import Floats
 from bayes_cpt.forecast import derived
 from bayes_cpt.forecast.plans import denser_early
 from bayes_cpt.inference.posterior import PRIOR_DRAWS, Posterior, contraction, moments
-from bayes_cpt.laws.law import ALONG, gather
+from bayes_cpt.laws.law import ALONG
+from bayes_cpt.model.evaluate import Draws, law_losses, scales_of
 from bayes_cpt.model.groups import GROUPED
 from bayes_cpt.model.joint_priors import draw_priors
 from bayes_cpt.model.points import Curves
@@ -109,9 +110,8 @@ def information(free: FreeParameters, curves: Curves, place: Floats) -> dict[str
         losses = expected_loss(frame, values, _typical_bases(frame, curves, here))
         # From the place on: slopes to a ten-thousandth are enough for what is taken to be straight.
         slopes = finite((losses[:size] - losses[size]).T / STEP)
-        coefficients = frame.law.coefficients(here, np)
+        scales = scales_of(curves, Draws.of(frame, here, curves.points.form))
     design = frame.residual_design(curves)
-    scales = frame.residual_scales(curves.points, design.pretraining, here, coefficients, np)
     by_run: dict[str, Floats] = {}
     for curve, rows in zip(curves.curves, design.rows, strict=True):
         # Every so many points, up to the last one.
@@ -153,8 +153,9 @@ def _typical_bases(frame: BoundModel, curves: Curves, values: dict[str, Floats])
     The law at its prior's medians may lie a nat from these losses; taken as a base's own offset, that
     would seem to say everything about how offsets are kept.
     """
-    coefficients = gather(curves.bases, frame.law.coefficients(values, np), np)
-    loss = frame.law.loss(curves.bases, coefficients, np)[0] + TYPICAL_OFFSET
+    loss = (
+        law_losses(curves.bases, Draws.of(frame, values, curves.bases.form))[:, 0] + TYPICAL_OFFSET
+    )
     return replace(curves, bases=replace(curves.bases, loss=loss))
 
 

@@ -18,8 +18,8 @@ from bayes_cpt.errors import StudyError
 from bayes_cpt.forecast.derived import last_points, start_loss
 from bayes_cpt.forecast.drawn import point_table
 from bayes_cpt.forecast.plans import with_base_losses
-from bayes_cpt.laws.law import gather
 from bayes_cpt.model.bases import for_base
+from bayes_cpt.model.evaluate import Draws, law_losses
 from bayes_cpt.model.groups import for_batches, for_targets
 from bayes_cpt.model.joint_priors import draw_priors
 from bayes_cpt.model.points import Curves
@@ -151,8 +151,7 @@ def draw_at_bases(frame: BoundModel, plan: Study, draws: int, seed: int) -> dict
     levels, log_weights = parameters[LEVEL], np.zeros(draws)
     # Far in the tails of wide priors a curve may overflow: such a draw has no weight.
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        coefficients = gather(bases, frame.law.coefficients(parameters, np), np)
-        gaps = bases.loss - np.asarray(frame.law.loss(bases, coefficients, np))
+        gaps = bases.loss - law_losses(bases, Draws.of(frame, parameters, bases.form)).T
         for index, role in enumerate(frame.roles):
             own = (bases.base_known > 0) & (bases.domain_index == index)
             family = frame.spec.priors[LEVEL].of(role)

@@ -8,13 +8,12 @@ import pandas as pd
 import xarray as xr
 
 from bayes_cpt.arrays import central
-from bayes_cpt.forecast.evaluate import Draws
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.landmarks.decomposition import transferred
 from bayes_cpt.landmarks.trials import Trial, check_measured, law_draws, trial_curves
-from bayes_cpt.laws.law import gather
 from bayes_cpt.laws.phase_areas import transfer_state
 from bayes_cpt.laws.term import sized
+from bayes_cpt.model.evaluate import Draws, at_points
 from bayes_cpt.model.groups import check_one_target
 from bayes_cpt.model.joint_priors import draw_priors
 from bayes_cpt.model.setup import BoundModel
@@ -171,12 +170,14 @@ def _of_law(draws: Draws, replays: list[float]) -> xr.Dataset:
     trials = [Trial(base, Run("run", "cpt", step, base.name, own), nowhere) for own in replays]
     points = trial_curves(draws.frame, draws.form, trials, [[1]] * len(trials)).points
     # The general validation set comes first.
-    rise = transferred(draws.frame.law, points, draws.coefficients)[:, ::sets]
-    size = sized(gather(points, draws.coefficients, np), "A")[:, ::sets]
+    rise = transferred(points, draws)[::sets].T
+    sizes = at_points(points, draws, lambda tile: {"A": sized(tile.gathered, "A")})
     alpha = draws.coefficients["alpha"][:, :1]
     power = draws.coefficients.get("rho", np.ones(draws.count))
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        area = np.where(rise > 0, np.exp((np.log(size) - np.log(rise)) / alpha), np.inf)
+        area = np.where(
+            rise > 0, np.exp((np.log(sizes["A"][::sets].T) - np.log(rise)) / alpha), np.inf
+        )
     dims = ("draw", "replay")
     return xr.Dataset(
         {

@@ -1,6 +1,6 @@
 """What a loss curve is made of: the law's terms, and the hidden curves that it moves between."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from typing import Any
 
@@ -12,14 +12,14 @@ from bayes_cpt.forecast.drawn import gridded, point_table
 from bayes_cpt.forecast.plans import Plan, prepare
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.laws import Annealing
-from bayes_cpt.laws.law import Law, gather
+from bayes_cpt.model.evaluate import Draws, Tile, at_points, law_losses, losses, start_offsets
 from bayes_cpt.model.points import Curves, Points
 
 DRAWS = 500
 # Steps are finite, so that a law can divide them by data without end.
 ENDLESS = 1e300
-# From a law, curves and coefficients: values by name, shape (draws, points) or (points,).
-type ValuesOf = Callable[[Law, Curves, dict[str, Floats]], dict[str, Floats]]
+# Values of curves in draws, by name, shape (points, draws).
+type ValuesOf = Callable[[Curves, Draws], dict[str, Floats]]
 # Terms that a run on general data has too.
 PRETRAINING_TERMS = ("power", "annealing", "peak", "size")
 
@@ -67,11 +67,9 @@ def _of_laws(
     prepared = prepare(posterior, plan, runs=runs)
     parts = []
     for law, count in posterior.with_new_groups(prepared.study, prepared.runs).shares(draws):
-        curves = prepared.curves(law.frame, prepared.runs)
-        coefficients = law.frame.law.coefficients(law.parameters(count), np)
-        values = values_of(law.frame.law, curves, coefficients)
-        shape = values["expected"].shape
-        parts.append({name: np.broadcast_to(value, shape) for name, value in values.items()})
+        own = Draws.of(law.frame, law.parameters(count))
+        curves = prepared.curves(law.frame, prepared.runs, own.form)
+        parts.append({name: value.T for name, value in values_of(curves, own).items()})
     pooled = {
         name: np.concatenate([part.get(name, np.zeros_like(part["expected"])) for part in parts])
         for name in dict.fromkeys(name for part in parts for name in part)
@@ -81,18 +79,20 @@ def _of_laws(
     return grid.assign_attrs(names, plan=prepared.study.name)
 
 
-def _parts(law: Law, curves: Curves, coefficients: dict[str, Floats]) -> dict[str, Floats]:
+def _parts(curves: Curves, draws: Draws) -> dict[str, Floats]:
     """Return the parts of `decompose` and what they add up to."""
-    points, gathered = curves.points, gather(curves.points, coefficients, np)
-    parts = {}
-    for term in law.terms:
-        if isinstance(term, Annealing):
-            parts["annealing_pt"], parts["annealing_cpt"] = term.shares(points, gathered, np)
-        else:
-            parts[term.name] = term.loss(points, gathered, np)
-    parts["base_offset"] = law.offset_loss(points, curves.bases, coefficients, np)
-    parts["expected"] = law.curve_loss(points, curves.bases, coefficients, np)
-    return parts
+    offsets = start_offsets(curves, draws)
+
+    def parts(tile: Tile) -> dict[str, Any]:
+        found, given = {}, (tile, tile.gathered, np)
+        for term in draws.frame.law.terms:
+            if isinstance(term, Annealing):
+                found["annealing_pt"], found["annealing_cpt"] = term.shares(*given)
+            else:
+                found[term.name] = term.loss(*given)
+        return found | {"base_offset": 0.0 if offsets is None else tile.kept(offsets)}
+
+    return at_points(curves.points, draws, parts) | {"expected": losses(curves, draws)}
 
 
 def hidden_curves(
@@ -121,22 +121,15 @@ def hidden_curves(
     return _of_laws(posterior, plan, runs, draws, _hidden)
 
 
-def _hidden(law: Law, curves: Curves, coefficients: dict[str, Floats]) -> dict[str, Floats]:
-    points, bases = curves.points, curves.bases
-    on_general = {name: 0.0 * getattr(points, name) for name in ("target_share", "other_share")}
-    lasting = [term for term in law.terms if term.name in PRETRAINING_TERMS]
-
-    def without_transfer(where: Points) -> Any:
-        gathered = gather(where, coefficients, np)
-        return sum(term.loss(where, gathered, np) for term in lasting)
-
+def _hidden(curves: Curves, draws: Draws) -> dict[str, Floats]:
+    points, offsets = curves.points, start_offsets(curves, draws)
+    nothing = np.zeros_like(points.target_share)
+    on_general = replace(points, target_share=nothing, other_share=nothing)
+    lasting = [term for term in draws.frame.law.terms if term.name in PRETRAINING_TERMS]
     return {
-        "expected": law.curve_loss(points, bases, coefficients, np),
-        "never_left": without_transfer(replace(points, **on_general))
-        + law.offset_loss(points, bases, coefficients, np),
-        "arrived": without_transfer(points)
-        + transferred(law, points, coefficients)
-        + law.offset_loss(at_limit(points), bases, coefficients, np),
+        "expected": losses(curves, draws),
+        "never_left": law_losses(on_general, draws, offsets, lasting),
+        "arrived": law_losses(points, draws, None, lasting) + transferred(points, draws, offsets),
     }
 
 
@@ -148,14 +141,19 @@ def at_limit(points: Points) -> Points:
     return replace(points, log_shift=log_shift, cpt_steps=np.full_like(points.cpt_steps, ENDLESS))
 
 
-def transferred(law: Law, points: Points, coefficients: Mapping[str, Floats]) -> Floats:
-    """Return what the transfer adds to the loss after endless CPT, shape (draws, points).
+def transferred(points: Points, draws: Draws, offsets: Floats | None = None) -> Floats:
+    """Return what the transfer adds to the loss after endless CPT, shape (points, draws).
 
     Of target data that never repeat, for a law that discounts repeated tokens.
+
+    Parameters
+    ----------
+    offsets : ndarray, shape (curves, draws), optional
+        As of `bayes_cpt.model.evaluate.law_losses`.
     """
-    limit = at_limit(points)
-    gathered = dict(gather(limit, coefficients, np))
-    if "U_steps" in gathered:
-        gathered["U_steps"] = np.full_like(gathered["U_steps"], np.inf)
-    terms = [term for term in law.terms if term.name not in PRETRAINING_TERMS]
-    return np.asarray(sum(term.loss(limit, gathered, np) for term in terms))
+    coefficients = dict(draws.coefficients)
+    if "U_steps" in coefficients:
+        coefficients["U_steps"] = np.full_like(coefficients["U_steps"], np.inf)
+    terms = [term for term in draws.frame.law.terms if term.name not in PRETRAINING_TERMS]
+    endless = replace(draws, coefficients=coefficients)
+    return law_losses(at_limit(points), endless, offsets, terms)

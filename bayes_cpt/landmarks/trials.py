@@ -12,11 +12,11 @@ from numpy.typing import ArrayLike
 from bayes_cpt.arrays import Floats
 from bayes_cpt.errors import StudyError, StudyWarning
 from bayes_cpt.forecast.derived import check_continual
-from bayes_cpt.forecast.evaluate import Draws, losses
 from bayes_cpt.forecast.plans import Plan, as_plan, with_base_losses
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.laws.areas import AreaForm
 from bayes_cpt.model.bases import GIVE_SCHEDULE, check_base, check_kind
+from bayes_cpt.model.evaluate import Draws, losses
 from bayes_cpt.model.groups import run_batch
 from bayes_cpt.model.points import Curves
 from bayes_cpt.model.setup import BoundModel

@@ -13,7 +13,6 @@ import pandas as pd
 import xarray as xr
 
 from bayes_cpt.arrays import Floats, central
-from bayes_cpt.forecast.evaluate import Draws, losses
 from bayes_cpt.forecast.plans import Plan
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.landmarks.trials import (
@@ -26,6 +25,7 @@ from bayes_cpt.landmarks.trials import (
     trial_curves,
     trial_losses,
 )
+from bayes_cpt.model.evaluate import Draws, losses
 from bayes_cpt.model.groups import check_one_target
 from bayes_cpt.study.ranges import outside_range
 

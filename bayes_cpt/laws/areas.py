@@ -105,22 +105,6 @@ class AreaForm:
             )
         )
 
-    def levels(self, table: Floats, coefficients: Mapping[str, Any]) -> Floats:
-        """Return levels at points, shape (..., points).
-
-        Parameters
-        ----------
-        table : array, shape (points, nodes)
-            As in `bayes_cpt.laws.phase_areas.PhaseAreas`.
-        coefficients : mapping
-            As for `bayes_cpt.laws.series.momentum_parts`, with those of validation sets gathered per point.
-        """
-        parts = [
-            weight * np.maximum(self.momenta.basis(np.log(1.0 - momentum)) @ table.T, SMALLEST)
-            for momentum, weight in momentum_parts(coefficients)
-        ]
-        return np.asarray(sum(parts[1:], start=parts[0]))
-
     def forward_basis(self, coefficients: Mapping[str, Any]) -> Floats:
         """Return the basis of the series of log forward areas, shape (..., nodes)."""
         return self.powers.basis(coefficients.get("rho", np.ones_like(coefficients["lambda"])))

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from bayes_cpt.laws.term import FACTOR, Parameter, Reference, Values
+from bayes_cpt.laws.term import FACTOR, Parameter, Reference, Values, not_worn_off
 from bayes_cpt.laws.transfer import OF_BATCH, shift_progress
 
 # Coefficients that change with model size, each as a power of it, and the coefficient that is its exponent.
@@ -101,7 +101,7 @@ class ModelSize:
         change = coefficients["F"] * power + coefficients["delta_N"]
         if not self.starts_at_base:
             return change
-        return change * (1.0 - xp.exp(-points.cpt_steps / coefficients["tau_0"]))
+        return change * (1.0 - not_worn_off(points, coefficients, xp))
 
 
 @dataclass(frozen=True)

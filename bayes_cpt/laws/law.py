@@ -12,8 +12,6 @@ rate, an exponential mean of what it was (`bayes_cpt.laws.areas`): rho = zeta = 
 """
 
 from dataclasses import dataclass
-from functools import reduce
-from operator import add
 from typing import Any
 
 from bayes_cpt.laws.groups import (
@@ -23,7 +21,7 @@ from bayes_cpt.laws.groups import (
     Mixture,
     factors,
 )
-from bayes_cpt.laws.term import Parameter, Reference, Term, Values
+from bayes_cpt.laws.term import Parameter, Reference, Term, Values, not_worn_off
 
 # Coefficients without a domain axis.
 SHARED = ("lambda", "lambda_slow", "rho", "zeta", "xi")
@@ -59,7 +57,7 @@ class BaseOffset:
     def kept(self, points: Any, coefficients: Values, xp: Any) -> Any:
         """Return the share of the offset left at each point, 1 at the transfer."""
         kappa = coefficients["kappa"]
-        return kappa + (1.0 - kappa) * xp.exp(-points.cpt_steps / coefficients["tau_0"])
+        return kappa + (1.0 - kappa) * not_worn_off(points, coefficients, xp)
 
 
 @dataclass(frozen=True)
@@ -126,43 +124,14 @@ class Law:
         return coefficients | self.batches.ratios(parameters, xp)
 
     def loss(self, points: Any, gathered: Values, xp: Any) -> Any:
-        """Return the law's loss at the points, shape (..., points), nats/token.
+        """Return the law's loss at the points, nats/token.
 
         Parameters
         ----------
         points, gathered, xp
             As for `bayes_cpt.laws.term.Term.loss`.
         """
-        return reduce(add, (term.loss(points, gathered, xp) for term in self.terms))
-
-    def curve_loss(self, points: Any, bases: Any, coefficients: Values, xp: Any) -> Any:
-        """Return the law's loss moved by what is kept of the offset of each measured start of a curve.
-
-        Parameters
-        ----------
-        bases : Points
-            One row per curve: its base, at step 0, or where a PT curve leaves its trunk. Rows of other PT
-            curves and of unmeasured bases have ``base_known`` 0 and are not used.
-        """
-        loss = self.loss(points, gather(points, coefficients, xp), xp)
-        return loss + self.offset_loss(points, bases, coefficients, xp)
-
-    def offset_loss(self, points: Any, bases: Any, coefficients: Values, xp: Any) -> Any:
-        """Return what is kept of the offset of each measured start, shape (..., points), nats/token.
-
-        A PT run that branches off another one keeps all of it; a CPT run, without a base offset, nothing.
-
-        Parameters
-        ----------
-        points, bases, coefficients, xp
-            As for `curve_loss`.
-        """
-        if self.base_offset is None and not points.branched.any():
-            return xp.zeros_like(points.steps)
-        law_at_base = self.loss(bases, gather(bases, coefficients, xp), xp)
-        offset = (bases.loss - law_at_base) * bases.base_known
-        kept = self.kept(points, gather(points, coefficients, xp), xp)
-        return offset[..., points.curve_index] * kept
+        return sum(term.loss(points, gathered, xp) for term in self.terms)
 
     def kept(self, points: Any, gathered: Values, xp: Any) -> Any:
         """Return the share of the offset of a curve's measured start that is left at each point.
@@ -175,7 +144,7 @@ class Law:
 
 
 def gather(points: Any, values: Values, xp: Any) -> dict[str, Any]:
-    """Return values of each point's validation set, shape (..., points), from (..., domains).
+    """Return values of the validation set of some points.
 
     Parameters
     ----------

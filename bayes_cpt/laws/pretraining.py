@@ -201,19 +201,19 @@ class Annealing:
 
         Parameters
         ----------
-        start, level : array, shape (..., points)
+        start, level : array
             Raw learning rates, above 0 where zeta is free.
         coefficients : mapping
-            lambda, zeta where it is free, and C1, whose axes tell those of the points.
+            lambda, and zeta where it is free.
         """
         fall = start - level
         if "zeta" in coefficients:
-            power = _beside(coefficients["zeta"], coefficients["C1"])
+            power = coefficients["zeta"]
             fall = xp.exp(power * xp.log(start)) - xp.exp(power * xp.log(level))
-        return fall / (1.0 - _beside(coefficients["lambda"], coefficients["C1"]))
+        return fall / (1.0 - coefficients["lambda"])
 
     def areas(self, points: Any, coefficients: Values, xp: Any) -> tuple[Any, Any]:
-        """Return S2_pt and S2_cpt at the points, shape (..., points) each; S2_pt of an unknown base is 0.
+        """Return S2_pt and S2_cpt at the points; S2_pt of an unknown base is 0.
 
         Parameters
         ----------
@@ -223,8 +223,7 @@ class Annealing:
         level_pt, level_cpt = points.learning_rate_levels(coefficients, xp)
         start_cpt = points.start_cpt
         if "xi" in coefficients:
-            power = _beside(coefficients["xi"], coefficients["C1"])
-            per_peak = xp.exp(-power * points.log_peak_pt)
+            per_peak = xp.exp(-coefficients["xi"] * points.log_peak_pt)
             level_pt, level_cpt, start_cpt = (
                 level * per_peak for level in (level_pt, level_cpt, start_cpt)
             )
@@ -239,7 +238,7 @@ class Annealing:
         return before, self.area(start, level_cpt, coefficients, xp)
 
     def shares(self, points: Any, coefficients: Values, xp: Any) -> tuple[Any, Any]:
-        """Return what annealing in PT and in CPT adds to the loss, shape (..., points) each."""
+        """Return what annealing in PT and in CPT adds to the loss."""
         annealing_pt, annealing_cpt = self.areas(points, coefficients, xp)
         before = -sized(coefficients, "C1") * annealing_pt
         if not self.continual:
@@ -256,19 +255,11 @@ class Annealing:
 
     def _left_of_base(self, paced_steps: Any, coefficients: Values, xp: Any) -> Any:
         """Return the share of the base's level that is left after steps of the memory's clock."""
-        first = coefficients["eta_0"]
         parts = [
-            weight * xp.exp(paced_steps * xp.log(_beside(momentum, first)))
+            weight * xp.exp(paced_steps * xp.log(momentum))
             for momentum, weight in momentum_parts(coefficients)
         ]
         return sum(parts[1:], start=parts[0])
-
-
-def _beside(shared: Any, gathered: Any) -> Any:
-    """Return a shared value with the axis of points, where what is gathered has one."""
-    dimensions = getattr(shared, "ndim", None)
-    lacks = dimensions is not None and dimensions < getattr(gathered, "ndim", 0)
-    return shared[..., None] if lacks else shared
 
 
 def _last_axis(shared: Any) -> Any:

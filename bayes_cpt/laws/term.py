@@ -75,9 +75,9 @@ class Reference:
 class Term(Protocol):
     """One summand of a law, evaluated on arrays and on symbols alike.
 
-    ``xp`` is `numpy`, `pytensor.tensor`, or `bayes_cpt.model.printed_law.Symbols`, from whose expressions
-    the likelihood is printed; coefficients arrive gathered per point, with any leading draw axes before
-    the point axis.
+    ``xp`` is `numpy`, or `bayes_cpt.model.printed_law.Symbols`, from whose expressions the likelihood is
+    printed. Points, of shape (rows, 1), meet coefficients of shape (draws,), gathered of their validation
+    set (`bayes_cpt.model.evaluate.Tile`).
     """
 
     @property
@@ -105,7 +105,7 @@ class Term(Protocol):
         Parameters
         ----------
         coefficients : mapping
-            This term's by name, gathered per point, shape (..., points) or (...) where shared.
+            By name, from `bayes_cpt.laws.law.gather`.
         """
 
 
@@ -159,6 +159,11 @@ def sized(coefficients: Values, name: str) -> Any:
     """Return a coefficient at the model size and mixture of each point (`bayes_cpt.laws.law.gather`)."""
     factor = coefficients.get(f"{name}{FACTOR}")
     return coefficients[name] if factor is None else coefficients[name] * factor
+
+
+def not_worn_off(points: Any, coefficients: Values, xp: Any) -> Any:
+    """Return what is left of that which wears off after the transfer: 1 there, 1/e after tau_0 steps."""
+    return xp.exp(-points.cpt_steps / coefficients["tau_0"])
 
 
 # Curvature at which a convex curve is a step.

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayes_cpt.arrays import Floats
+from bayes_cpt.model.groups import BATCHES, SIZES
 from bayes_cpt.model.points import Points
 from bayes_cpt.model.setup import BoundModel, Setup, elements
 from bayes_cpt.model.spec import ModelSpec
@@ -174,9 +175,8 @@ def _members(setup: Setup, starts: NDArray[np.int64]) -> NDArray[np.int64]:
         if element.group is not None:
             places.setdefault(element.name, []).append(place)
             dims[element.name] = element.group
-    members = [
-        points.of_group(dims[name], np.array(indices))[starts] for name, indices in places.items()
-    ]
+    own = {SIZES: points.size_member[starts], BATCHES: points.batch_member[starts]}
+    members = [np.array(indices)[own[dims[name]]] for name, indices in places.items()]
     return np.array(members, dtype=np.int64).reshape(len(members), starts.size).T
 
 

@@ -3,7 +3,7 @@
 A *curve* is one run on one validation set. Points are ordered by curve and rise in step inside it.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any, Self
@@ -20,7 +20,7 @@ from bayes_cpt.laws.phase_areas import (
     pretraining_areas,
 )
 from bayes_cpt.laws.term import Reference
-from bayes_cpt.model.groups import SIZES, fitted_sizes, mixture_columns, place, run_batch
+from bayes_cpt.model.groups import fitted_sizes, mixture_columns, place, run_batch
 from bayes_cpt.model.spec import ModelSpec
 from bayes_cpt.study.batches import Batch, unique_steps
 from bayes_cpt.study.study import Run, Study
@@ -29,7 +29,7 @@ from bayes_cpt.study.trunks import start_loss
 
 @dataclass(frozen=True, eq=False)
 class Points:
-    """Points along curves, one entry per point (NumPy arrays, or PyTensor data inside a model).
+    """Points along curves, one entry per point; `bayes_cpt.model.evaluate` has the law there.
 
     Parameters
     ----------
@@ -91,47 +91,6 @@ class Points:
     base_known: Any
     branched: Any
     form: AreaForm
-
-    def learning_rate_levels(self, coefficients: Mapping[str, Any], xp: Any) -> tuple[Any, Any]:
-        """Return the levels of PT and CPT at coefficients of shape (...), each (..., points).
-
-        Parameters
-        ----------
-        coefficients : mapping
-            lambda, and lambda_slow and slow_share where the law has them, those of validation sets gathered
-            per point.
-        """
-        return (
-            self.form.levels(self.level_pt, coefficients),
-            self.form.levels(self.level_cpt, coefficients),
-        )
-
-    def log_forward_area(self, coefficients: Mapping[str, Any], xp: Any) -> Any:
-        """Return the log of S1 at coefficients of shape (...), (..., points)."""
-        if "rho" not in coefficients and self.form.powers.nodes == 1:
-            return self.log_forward[:, 0]
-        return self.form.forward_basis(coefficients) @ self.log_forward.T
-
-    def shift_area(self, coefficients: Mapping[str, Any], xp: Any) -> Any:
-        """Return the forward area that the shift sees, (..., points) or (points,), LR·steps.
-
-        Parameters
-        ----------
-        coefficients : mapping
-            rho_s where the law has it, gathered per point.
-        """
-        if "rho_s" not in coefficients:
-            return xp.exp(self.log_shift[:, 0])
-        basis = self.form.shift_powers.basis(coefficients["rho_s"])
-        return xp.exp((basis * self.log_shift).sum(-1))
-
-    def of_group(self, dims: str, values: Any) -> Any:
-        """Return values along the coordinate of groups, (..., members), of each point's, (..., points)."""
-        return values[..., self.size_member if dims == SIZES else self.batch_member]
-
-    def of_mixture(self, values: Any) -> Any:
-        """Return the mean of values, shape (..., domains), by the shares of `mixture`."""
-        return values @ self.mixture.T
 
     def map(self, function: Callable[[str, Any], Any]) -> Self:
         """Return the points with every array replaced by ``function(name, array)``."""

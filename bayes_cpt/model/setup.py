@@ -43,7 +43,7 @@ from bayes_cpt.model.groups import (
     label,
     roles_of,
 )
-from bayes_cpt.model.points import Curves, Points, build_curves, reference_of
+from bayes_cpt.model.points import Curves, build_curves, reference_of
 from bayes_cpt.model.priors import Distribution, prior_ends
 from bayes_cpt.model.residuals import ONSET_SHARE, ResidualDesign, Scales, Studied, residual_design
 from bayes_cpt.model.spec import ROLES, ModelSpec
@@ -336,9 +336,9 @@ class BoundModel:
         return thinned(steps, ONSET_SHARE * self.reference.steps)
 
     def residual_scales(
-        self, points: Points, pretraining: Any, parameters: Any, coefficients: Any, xp: Any
+        self, points: Any, pretraining: Any, parameters: Any, coefficients: Any, xp: Any
     ) -> Scales:
-        """Return the sizes of the residual parts at the points, shape (..., points).
+        """Return the sizes of the residual parts at points, as the terms of a law take them.
 
         The fluctuation falls with the learning rate to a floor, and is larger in a re-warm-up. The variance
         of the misfit of a CPT run is ``misfit_cpt²·(1 - misfit_replay·(1 - h))``: replay takes away a part
@@ -346,7 +346,7 @@ class BoundModel:
 
         Parameters
         ----------
-        pretraining : array, shape (points,)
+        pretraining : array
             1 in PT curves, else 0.
         parameters, coefficients : mapping
             Sampled values, and the law's coefficients from them.

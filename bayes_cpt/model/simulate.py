@@ -1,88 +1,21 @@
 """Draws of curves: the law's curve, a new run's curve, and a known run's given what was measured.
 
 Of known runs also the moments that these draws have. NumPy only: vectorised over posterior draws, curve
-by curve. As the last point of a PT run, a base that was not measured is off the law by the level of that
-run, by the law's misfit in PT and by the fluctuation. A CPT run that starts from it is off by the same
-at its first step, and loses of it what it would lose of a measured base's offset.
+by curve.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import groupby
-from typing import Any
 
 import numpy as np
 
 from bayes_cpt.arrays import Floats
-from bayes_cpt.laws.law import gather
-from bayes_cpt.model.discrepancy import ErrorCorrelation, correlated, misfit_variance
+from bayes_cpt.model.discrepancy import ErrorCorrelation, correlated
+from bayes_cpt.model.evaluate import Draws, losses, scales_of, unmeasured_levels
 from bayes_cpt.model.points import Curve, Curves
-from bayes_cpt.model.residuals import ONSET_SHARE, ResidualDesign, Scales
+from bayes_cpt.model.residuals import ResidualDesign, Scales
 from bayes_cpt.model.setup import BoundModel
-
-
-def unmeasured_level(
-    frame: BoundModel, parameters: dict[str, Any], domain_index: int, steps: float, rate: float
-) -> Floats:
-    """Return the sd of an unmeasured base's loss about the law's, shape (draws,), nats/token.
-
-    Parameters
-    ----------
-    parameters : dict of str to ndarray, shape (draws, ...)
-        What was sampled.
-    steps, rate : float
-        Steps of its PT, and its last learning rate, raw. 0 steps: nothing is known of its PT.
-    """
-    residuals = frame.spec.residuals
-    if residuals.kind == "independent" or "offset_pt" not in parameters:
-        return np.zeros(1)
-    level, misfit, fluctuation, floor = (
-        parameters[name][:, domain_index]
-        for name in ("offset_pt", "misfit_pt", "fluctuation_pt", "fluctuation_floor")
-    )
-    onset = ONSET_SHARE * frame.reference.steps
-    moved = misfit_variance(steps, onset, residuals.misfit_memory_pt)
-    heat = floor + (1.0 - floor) * rate / frame.reference.learning_rate
-    variance = level**2 + misfit**2 * moved + (fluctuation * heat) ** 2
-    return np.asarray(np.sqrt(variance))
-
-
-def unmeasured_levels(
-    frame: BoundModel, parameters: dict[str, Any], curves: Curves
-) -> Floats | None:
-    """Return the sd of the start of each CPT curve from a base that nobody measured; None without any.
-
-    Shape (curves, draws), NaN of the other curves.
-
-    Parameters
-    ----------
-    parameters : dict of str to ndarray, shape (draws, ...)
-    """
-    slope = parameters["reference_slope"]
-    levels = np.full((len(curves.curves), len(slope)), np.nan, slope.dtype)
-    for level, curve in zip(levels, curves.curves, strict=True):
-        if curve.continual and not curve.base_known and curve.base_steps:
-            domain, end = frame.domains.index(curve.domain), (curve.base_steps, curve.base_rate)
-            level[:] = unmeasured_level(frame, parameters, domain, *end)
-    return None if np.isnan(levels).all() else levels
-
-
-def with_base_levels(
-    frame: BoundModel, scales: Scales, levels: Floats, points: Any, coefficients: dict[str, Any]
-) -> Scales:
-    """Return the sizes of residuals with what is left at each point of the level of its base.
-
-    Without a base offset that is all of it.
-
-    Parameters
-    ----------
-    levels : ndarray
-        `unmeasured_levels` of the curve of each point.
-    """
-    offset = frame.law.base_offset
-    if offset is not None:
-        levels = levels * offset.kept(points, gather(points, coefficients, np), np)
-    return replace(scales, offset=np.where(np.isnan(levels), scales.offset, levels))
 
 
 @dataclass(frozen=True, eq=False)
@@ -322,8 +255,8 @@ def expected_loss(frame: BoundModel, parameters: dict[str, Floats], curves: Curv
     ----------
     parameters : dict of str to ndarray, shape (draws, ...)
     """
-    coefficients = frame.law.coefficients(parameters, np)
-    return np.asarray(frame.law.curve_loss(curves.points, curves.bases, coefficients, np))
+    draws = Draws.of(frame, parameters, curves.points.form)
+    return np.ascontiguousarray(losses(curves, draws).T)
 
 
 def simulate(
@@ -357,8 +290,7 @@ def simulate(
             loss[:, rows] += residual
             slow[:, rows] += lasting
         return CurveDraws(expected, loss, slow)
-    design = frame.residual_design(curves)
-    scales = scales_of(frame, parameters, curves, design)
+    design, scales = frame.residual_design(curves), _scales(frame, parameters, curves)
     named = zip(curves.curves, design.rows, strict=True)
     # The curves of one run come one after the other.
     for _, of_run in groupby(named, key=lambda one: one[0].run):
@@ -384,8 +316,7 @@ def known_parts(
         Measured points of the same curves, in the same order.
     """
     last_step = float(max(curves.elapsed.max(), observed.elapsed.max()))
-    design = frame.residual_design(curves, last_step)
-    scales = scales_of(frame, parameters, curves, design)
+    design, scales = frame.residual_design(curves, last_step), _scales(frame, parameters, curves)
     residual, seen_design, seen_scales = measured(frame, parameters, observed, last_step)
     for rows, here in zip(design.rows, seen_design.rows, strict=True):
         part = CurveResidual.of(design, scales, rows)
@@ -393,22 +324,10 @@ def known_parts(
         yield rows, part, seen, residual[:, here]
 
 
-def scales_of(
-    frame: BoundModel, parameters: dict[str, Floats], curves: Curves, design: ResidualDesign
-) -> Scales:
-    """Return the sizes of the residuals at the points of curves, levels of unmeasured bases included.
-
-    Parameters
-    ----------
-    parameters : dict of str to ndarray, shape (draws, ...)
-    """
-    coefficients = frame.law.coefficients(parameters, np)
-    scales = frame.residual_scales(curves.points, design.pretraining, parameters, coefficients, np)
-    levels = unmeasured_levels(frame, parameters, curves)
-    if levels is None:
-        return scales
-    of_points = levels[curves.points.curve_index].T
-    return with_base_levels(frame, scales, of_points, curves.points, coefficients)
+def _scales(frame: BoundModel, parameters: dict[str, Floats], curves: Curves) -> Scales:
+    """Return the sizes of the residuals at the points of curves, levels of unmeasured bases included."""
+    draws = Draws.of(frame, parameters, curves.points.form)
+    return scales_of(curves, draws, unmeasured_levels(frame, parameters, curves))
 
 
 def measured(
@@ -423,7 +342,7 @@ def measured(
     """
     design = frame.residual_design(curves, last_step)
     residual = curves.points.loss - expected_loss(frame, parameters, curves)
-    return residual, design, scales_of(frame, parameters, curves, design)
+    return residual, design, _scales(frame, parameters, curves)
 
 
 def _new_residuals(

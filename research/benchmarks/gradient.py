@@ -10,6 +10,7 @@ from bayes_cpt.inference.density import Density
 from bayes_cpt.inference.metric import Metric
 from bayes_cpt.model.joint_priors import draw_priors
 from bayes_cpt.model.setup import Setup, build_setup
+from bayes_cpt.model.simulate import expected_loss
 from benchmarks.report import Row, fastest
 
 CALLS = 50
@@ -44,10 +45,5 @@ def gradient_of(setup: Setup) -> Any:
 def law_of(setup: Setup) -> Any:
     """Return an evaluation of the law in array expressions."""
     frame, curves = setup.frame, setup.curves
-    parameters = {name: value[0] for name, value in draw_priors(frame, 1, seed=0).items()}
-
-    def evaluate() -> Any:
-        coefficients = frame.law.coefficients(parameters, np)
-        return frame.law.curve_loss(curves.points, curves.bases, coefficients, np)
-
-    return evaluate
+    parameters = draw_priors(frame, 1, seed=0)
+    return lambda: expected_loss(frame, parameters, curves)

@@ -28,8 +28,8 @@ from bayes_cpt.bundled import bundled_study
 from bayes_cpt.forecast.plans import Kind
 from bayes_cpt.forecast.predict import draws_at
 from bayes_cpt.inference.posterior import Posterior
+from bayes_cpt.model.evaluate import Draws, scales_of
 from bayes_cpt.model.priors import Distribution, Fixed, LogNormal, Prior
-from bayes_cpt.model.simulate import scales_of
 from bayes_cpt.model.spec import ModelSpec, read_spec
 from bayes_cpt.study.folder import read_study
 from bayes_cpt.study.study import Study
@@ -70,7 +70,7 @@ def widening(posterior: Posterior, plan: Study, ends: pd.DataFrame) -> Floats:
     runs = [plan.run(name) for name in ends["run"].unique()]
     curves = frame.curves(plan, lambda run, domain: steps.get((run.name, domain), []), runs)
     design = frame.residual_design(curves)
-    scales = scales_of(frame, parameters, curves, design)
+    scales = scales_of(curves, Draws.of(frame, parameters, curves.points.form))
     names = [(curve.run, curve.domain) for curve in curves.curves]
     found = pd.Series(
         (scales.extrapolation * design.beyond).mean(axis=0), index=pd.MultiIndex.from_tuples(names)

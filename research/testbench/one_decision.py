@@ -16,7 +16,6 @@ from bayes_cpt.decisions.objective import PRESETS, Constraint, Mixture, Objectiv
 from bayes_cpt.decisions.search import CANDIDATES, SearchCriterion, search
 from bayes_cpt.decisions.search_space import Candidates
 from bayes_cpt.decisions.valuation import Valuation
-from bayes_cpt.forecast.evaluate import Draws
 from bayes_cpt.forecast.third_sets import ThirdSet
 from bayes_cpt.inference.density import Density
 from bayes_cpt.inference.diagnostics import Diagnostics
@@ -24,6 +23,7 @@ from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.inference.sampling import sample
 from bayes_cpt.inference.trees import build_posterior
 from bayes_cpt.model.discrepancy import SharedMisfit
+from bayes_cpt.model.evaluate import Draws
 from bayes_cpt.model.setup import BoundModel, build_setup
 from bayes_cpt.model.spec import ModelSpec, read_spec
 from bayes_cpt.study.runs import Base, Run

@@ -19,6 +19,7 @@ from bayes_cpt.model.bases import for_base
 from bayes_cpt.model.points import Curves, reference_of
 from bayes_cpt.model.residuals import Studied
 from bayes_cpt.model.setup import BoundModel, Element, elements, fitted_setup
+from bayes_cpt.model.simulate import expected_loss
 from bayes_cpt.model.spec import ModelSpec
 from bayes_cpt.study.runs import Run
 from bayes_cpt.study.study import Study
@@ -91,10 +92,9 @@ class OurLaw:
         within = np.array([[-START_REACH], [START_REACH]]) * np.ones(len(free))
 
         def losses(standard: Floats, asked: Asked) -> Floats:
-            coefficients = frame.law.coefficients(parameters_at(frame, standard), np)
-            curves = asked.curves
-            loss = frame.law.curve_loss(curves.points, curves.bases, coefficients, np)
-            return np.asarray(loss)[..., asked.rows]
+            draws = parameters_at(frame, np.atleast_2d(standard))
+            found = expected_loss(frame, draws, asked.curves)[:, asked.rows]
+            return found.reshape(*standard.shape[:-1], -1)
 
         bounds = np.array([_reach(own) for own in free]).T
         fit = PointFit(losses, within, bounds, logs=True)

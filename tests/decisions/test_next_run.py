@@ -20,6 +20,7 @@ from bayes_cpt.errors import StudyError
 from bayes_cpt.forecast.plans import denser_early, with_base_losses
 from bayes_cpt.identify.determination import Facts
 from bayes_cpt.model.discrepancy import ErrorCorrelation
+from bayes_cpt.model.evaluate import Draws, scales_of
 from bayes_cpt.model.residuals import ONSET_SHARE
 from bayes_cpt.model.simulate import expected_loss
 
@@ -88,13 +89,8 @@ def log_likelihoods(posterior: Posterior, found: RunValues, name: str, data: Flo
         [plan.run(name)],
     )
     mean = expected_loss(frame, parameters, curves)
-    design = frame.residual_design(curves)
-    coefficients = frame.law.coefficients(parameters, np)
-    scales = frame.residual_scales(curves.points, design.pretraining, parameters, coefficients, np)
-    fluctuation, memory, misfit = (
-        np.broadcast_to(own, mean.shape)
-        for own in (scales.fluctuation, scales.memory, scales.misfit)
-    )
+    scales = scales_of(curves, Draws.of(frame, parameters, curves.points.form))
+    fluctuation, memory, misfit = scales.fluctuation, scales.memory, scales.misfit
     total = np.zeros((len(data), len(mean)))
     for curve in range(len(curves.curves)):
         rows = np.flatnonzero(curves.points.curve_index == curve)

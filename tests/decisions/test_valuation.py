@@ -11,7 +11,7 @@ from bayes_cpt.decisions.objective import Constraint, read_objective
 from bayes_cpt.decisions.search_space import Candidates, SearchSpace
 from bayes_cpt.decisions.space import read_space
 from bayes_cpt.decisions.valuation import Valuation
-from bayes_cpt.model.simulate import unmeasured_level
+from bayes_cpt.model.evaluate import unmeasured_level
 from bayes_cpt.study.runs import Base
 from bayes_cpt.study.schedules import constant, linear
 

@@ -12,8 +12,8 @@ from synthetic import lab, practice, prior_as_posterior
 from bayes_cpt import Posterior, bands, bundled_study, load, read_spec, table
 from bayes_cpt.forecast import bands as module
 from bayes_cpt.forecast.drawn import COLUMNS
-from bayes_cpt.forecast.evaluate import paired_normals
 from bayes_cpt.forecast.plans import prepare
+from bayes_cpt.model.evaluate import Draws, paired_normals, scales_of
 from bayes_cpt.model.fitted_points import first_step
 from bayes_cpt.model.residuals import Placed, predictive_parts
 from bayes_cpt.model.simulate import expected_loss
@@ -94,10 +94,7 @@ def test_many_draws_are_summarised_as_if_the_law_were_evaluated_at_every_point(
     mean, variance = loss.mean(axis=0), loss.var(axis=0, ddof=1)
     if kind == "new_run":
         design = frame.residual_design(curves)
-        coefficients = frame.law.coefficients(parameters, np)
-        scales = frame.residual_scales(
-            curves.points, design.pretraining, parameters, coefficients, np
-        )
+        scales = scales_of(curves, Draws.of(frame, parameters, curves.points.form))
         columns = (design.floating, design.anchored, design.beyond)
         placed = Placed(scales, curves.elapsed, *columns)
         noise = sum(predictive_parts(placed, (design.ramps**2).sum(axis=1), np))

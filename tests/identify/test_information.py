@@ -6,7 +6,7 @@ from bayes_cpt.identify.determination import FreeParameters, information
 from bayes_cpt.model.joint_priors import draw_priors
 from bayes_cpt.model.points import build_curves
 from bayes_cpt.model.setup import Setup, build_setup
-from bayes_cpt.model.simulate import simulate
+from bayes_cpt.model.simulate import expected_loss, simulate
 from bayes_cpt.model.spec import read_spec
 
 RUNS = ["pt_trunk", "r00_cos", "r25_cos", "r50_cos"]
@@ -61,9 +61,7 @@ def test_information_is_the_variance_of_the_score() -> None:
     for i in range(place.size):
         moved = np.stack([place + eps * np.eye(place.size)[i], place - eps * np.eye(place.size)[i]])
         values = free.values(moved)
-        law = frame.law.curve_loss(
-            curves.points, curves.bases, frame.law.coefficients(values, np), np
-        )
+        law = expected_loss(frame, values, curves)
         slopes.append((law[0] - law[1]) / (2 * eps))
     wanted = np.stack(slopes) @ np.linalg.solve(covariance, np.stack(slopes).T)
     # Residual sizes move no expected curve, so they have no information here.

@@ -15,7 +15,7 @@ from bayes_cpt.identify.prior_predictive import (
     frame_of,
     read_prior_plan,
 )
-from bayes_cpt.laws.law import gather
+from bayes_cpt.model.evaluate import Draws, law_losses
 from bayes_cpt.model.joint_priors import draw_priors, prior_table
 from bayes_cpt.model.priors import Normal, Prior
 from bayes_cpt.model.setup import build_setup
@@ -140,7 +140,7 @@ def test_draws_at_bases_are_those_that_rejection_would_keep() -> None:
     brute = draw_priors(frame, 300_000, seed=1)
     bases = last_points(frame, study).bases
     with np.errstate(all="ignore"):
-        law = frame.law.loss(bases, gather(bases, frame.law.coefficients(brute, np), np), np)
+        law = law_losses(bases, Draws.of(frame, brute, bases.form)).T
     kept = (np.abs(np.asarray(law) - bases.loss) < 0.1).all(axis=1)
     assert kept.sum() > 300
     found = draw_at_bases(frame, study, 4000, seed=2)

@@ -21,6 +21,7 @@ from bayes_cpt.inference.metric import Metric
 from bayes_cpt.inference.sampling import sample
 from bayes_cpt.model.joint_priors import draw_priors
 from bayes_cpt.model.setup import build_setup
+from bayes_cpt.model.simulate import expected_loss
 from bayes_cpt.model.spec import shipped_models
 from bayes_cpt.study.schedules import constant, warmup_stable_decay
 
@@ -168,12 +169,12 @@ def test_both_models_have_the_same_curves(
     runs = (replace(own, optimizer_state=state) if own.base else own for own in study.runs)
     study = replace(study, runs=tuple(runs))
     setup = build_setup(read_spec(path), study)
-    curves, law = setup.curves, setup.frame.law
+    curves = setup.curves
     settings = independent_model.settings_of(study, path)
     for seed in range(3):
-        drawn = {name: own[0] for name, own in draw_priors(setup.frame, 1, seed=seed).items()}
-        ours = law.curve_loss(curves.points, curves.bases, law.coefficients(drawn, np), np)
-        p = {name: np.atleast_1d(own) for name, own in drawn.items()}
+        drawn = draw_priors(setup.frame, 1, seed=seed)
+        (ours,) = expected_loss(setup.frame, drawn, curves)
+        p = {name: np.atleast_1d(own[0]) for name, own in drawn.items()}
         for i, curve in enumerate(curves.curves):
             domain = (study.general, study.target).index(curve.domain)
             data = independent_model.curve_data(study, study.run(curve.run), domain, settings)

@@ -7,6 +7,7 @@ from bayes_cpt.laws import Annealing, Law, Power, Reference, Shift
 from bayes_cpt.laws.law import gather
 from bayes_cpt.model.joint_priors import draw_priors
 from bayes_cpt.model.setup import Setup, build_setup
+from bayes_cpt.model.simulate import expected_loss
 
 REFERENCE = Reference(learning_rate=2e-4, forward_pt=8.0, forward_cpt=4.0, steps=20_000.0)
 COEFFICIENTS = {
@@ -49,7 +50,6 @@ def test_cpt_curves_of_the_bundled_study_start_at_their_bases_in_every_prior_dra
     study = read_study(bundled_study())
     curves = frame.curves(study, lambda run, domain: [0], runs=study.continual_runs)
     draws = draw_priors(frame, 20, seed=7)
-    coefficients = frame.law.coefficients(draws, np)
-    loss = frame.law.curve_loss(curves.points, curves.bases, coefficients, np)
+    loss = expected_loss(frame, draws, curves)
     assert np.isfinite(curves.points.loss).all()
     np.testing.assert_allclose(loss, np.broadcast_to(curves.points.loss, loss.shape), rtol=1e-10)

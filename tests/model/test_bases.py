@@ -19,10 +19,12 @@ from testbench.delphi import FOUR
 from testbench.fourth_scale import part
 
 from bayes_cpt import Base, Run, Study, decide, fit, read_spec
+from bayes_cpt.arrays import Floats
 from bayes_cpt.errors import SpecError, StudyError
 from bayes_cpt.identify.determination import identifiability
 from bayes_cpt.laws import Annealing
 from bayes_cpt.model.bases import for_base, with_lone_bases
+from bayes_cpt.model.evaluate import Draws, Tile, at_points
 from bayes_cpt.model.joint_priors import draw_priors
 from bayes_cpt.model.points import build_curves
 from bayes_cpt.model.priors import Fixed
@@ -244,15 +246,19 @@ def test_the_law_is_that_of_a_known_base_of_the_same_forward_area(spec: ModelSpe
     np.testing.assert_allclose(coefficients["S1_base"], np.stack([area, area], axis=1), rtol=1e-12)
 
     known = with_base(Base("own", PRETRAINING.steps, PRETRAINING))
+    draws = Draws.of(frame, values, frame.area_form)
     law = build_setup(spec, known).frame.law
-    domain = curves.points.domain_index
-    own = {n: v if v.ndim == 1 else v[:, domain] for n, v in coefficients.items()}
     points = build_curves(
         known, frame.domains, lambda *_: [1, 30, 500, STEPS], frame.reference, frame.area_form
     ).points
     annealing = next(term for term in law.terms if isinstance(term, Annealing))
-    annealing_pt, _ = annealing.areas(points, own, np)
-    wanted = law.loss(points, own, np) + own["C1"] * annealing_pt
+
+    def of_known(tile: Tile) -> dict[str, Floats]:
+        own = tile.gathered
+        annealing_pt, _ = annealing.areas(tile, own, np)
+        return {"loss": law.loss(tile, own, np) + own["C1"] * annealing_pt}
+
+    wanted = at_points(points, draws, of_known)["loss"].T
     np.testing.assert_allclose(expected_loss(frame, values, curves), wanted, rtol=1e-9)
 
 

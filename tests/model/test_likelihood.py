@@ -47,7 +47,9 @@ def test_printed_and_written_likelihoods_are_dense_normals(name: str) -> None:
     found, _ = generated_likelihoods(setup, drawn)
     np.testing.assert_allclose(found, log_densities(setup.frame, drawn, setup.curves), rtol=1e-8)
     for draw in range(2):
-        normals = curve_normals(setup, {name: value[draw] for name, value in drawn.items()})
+        normals = curve_normals(
+            setup, {name: value[draw : draw + 1] for name, value in drawn.items()}
+        )
         expected = [multivariate_normal.logpdf(residual, cov=own) for residual, own in normals]
         np.testing.assert_allclose(found[draw], expected, rtol=1e-8)
 

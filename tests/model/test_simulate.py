@@ -11,6 +11,7 @@ from scipy import stats
 
 from bayes_cpt.arrays import Floats
 from bayes_cpt.laws import Reference
+from bayes_cpt.model.evaluate import Draws, scales_of
 from bayes_cpt.model.joint_priors import draw_priors
 from bayes_cpt.model.log_densities import log_densities
 from bayes_cpt.model.points import Curves
@@ -174,8 +175,7 @@ def test_moments_of_known_curves_are_the_dense_conditional_ones(curve: int) -> N
 def test_the_predictive_variance_is_the_dense_one(curve: int) -> None:
     design = FRAME.residual_design(WANTED)
     one = {name: value[:1] for name, value in PARAMETERS.items()}
-    coefficients = FRAME.law.coefficients(one, np)
-    scales = FRAME.residual_scales(WANTED.points, design.pretraining, one, coefficients, np)
+    scales = scales_of(WANTED, Draws.of(FRAME, one, WANTED.points.form))
     placed = Placed(scales, WANTED.elapsed, design.floating, design.anchored, design.beyond)
     found = sum(predictive_parts(placed, (design.ramps**2).sum(axis=1), np))
     rows = WANTED.points.curve_index == curve

@@ -16,6 +16,7 @@ from bayes_cpt.arrays import Floats
 from bayes_cpt.errors import StudyWarning
 from bayes_cpt.forecast.plans import with_base_losses
 from bayes_cpt.identify.determination import STEP, FreeParameters
+from bayes_cpt.model.evaluate import Draws, scales_of
 from bayes_cpt.model.fitted_points import thinned
 from bayes_cpt.model.joint_priors import draw_priors
 from bayes_cpt.model.points import Curves
@@ -78,11 +79,9 @@ def slopes(seed: int) -> Floats:
     return np.asarray((losses[:size] - losses[size:]).T / (2 * STEP))
 
 
-def scales_of(values: dict[str, Floats]) -> tuple[ResidualDesign, Scales]:
-    design = frame().residual_design(long_curves())
-    coefficients = frame().law.coefficients(values, np)
-    points = long_curves().points
-    return design, frame().residual_scales(points, design.pretraining, values, coefficients, np)
+def design_of(values: dict[str, Floats]) -> tuple[ResidualDesign, Scales]:
+    draws = Draws.of(frame(), values, long_curves().points.form)
+    return frame().residual_design(long_curves()), scales_of(long_curves(), draws)
 
 
 def told(
@@ -109,7 +108,7 @@ def test_no_quantity_of_the_law_is_known_much_less_from_a_thinned_log(
     firsts = range(0, curves.points.steps.size, len(STEPS))
     for seed in range(4):
         values = draw_priors(frame(), 1, seed) | fixed
-        parts = slopes(seed), *scales_of(values)
+        parts = slopes(seed), *design_of(values)
         size = parts[0].shape[1]
         whole = np.eye(size)
         for first in firsts:

@@ -1,4 +1,4 @@
-"""The one evaluator of forecasts and decisions: the law, and the noise of a new run, at points in draws.
+"""The one evaluator: the law, the sizes of its residuals, and the noise of a new run, at points in draws.
 
 A caller makes points and draws, and gets arrays of shape (points, draws)::
 
@@ -18,11 +18,15 @@ the columns of their losses stand side by side.
 The terms of `bayes_cpt.laws` are elementwise: with points of shape (rows, 1) and coefficients of shape
 (draws,) they give losses of shape (rows, draws). Here rows are grouped by validation set, and by curve
 where curves have many rows: what is the same along a curve is then computed once a draw. Rows and draws
-are taken in tiles that stay in the cache of a core. Nothing here starts threads but `in_threads`, which
-callers use over parts of their work.
+are taken in tiles that stay in the cache of a core (`at_points`). Nothing here starts threads but
+`in_threads`, which callers use over parts of their work.
+
+As the last point of a PT run, a base that was not measured is off the law by the level of that run, by the
+law's misfit in PT and by the fluctuation. A CPT run that starts from it is off by the same at its first
+step, and loses of it what it would lose of a measured base's offset.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -34,6 +38,7 @@ from numpy.typing import DTypeLike
 from bayes_cpt.arrays import Floats, Ints
 from bayes_cpt.laws.areas import SMALLEST, AreaForm
 from bayes_cpt.laws.law import gather
+from bayes_cpt.laws.term import Term
 from bayes_cpt.model.discrepancy import misfit_variance
 from bayes_cpt.model.groups import SIZES
 from bayes_cpt.model.points import Curves, Points
@@ -41,15 +46,15 @@ from bayes_cpt.model.residuals import (
     ONSET_SHARE,
     Placed,
     PredictiveParts,
+    Scales,
     level_share,
     predictive_parts,
     steps_beyond,
 )
 from bayes_cpt.model.setup import BoundModel
-from bayes_cpt.model.simulate import unmeasured_levels, with_base_levels
 from bayes_cpt.threads import one_thread
 
-# Rows and draws of a tile: its few intermediate arrays stay in the cache of a core.
+# Rows and draws of a tile, of fewer draws more rows: its few arrays stay in the cache of a core.
 ROWS, COLUMNS = 64, 2000
 # Of so many rows a curve it is worth while to take curves one by one.
 LONG = 8
@@ -157,33 +162,61 @@ def losses(curves: Curves, draws: Draws) -> Floats:
     ndarray, shape (points, draws)
         nats/token, in the precision of the draws.
     """
-    points = curves.points
-    started = np.unique(points.curve_index[points.base_known > 0])
+    return law_losses(curves.points, draws, start_offsets(curves, draws))
+
+
+def start_offsets(curves: Curves, draws: Draws) -> Floats | None:
+    """Return how far measured starts lie above the law, shape (curves, draws); None where none counts.
+
+    A PT run that branches off another one keeps that; a CPT run, without a base offset, nothing.
+    """
+    points, has_offset = curves.points, draws.frame.law.base_offset is not None
+    keeps = points.base_known if has_offset else points.branched
+    started = np.unique(points.curve_index[keeps > 0])
     if not started.size:
-        return law_losses(points, draws)
+        return None
     starts = curves.bases.map(lambda name, own: own[started])
     offsets = np.zeros((len(curves.curves), draws.count), draws.dtype)
     offsets[started] = starts.loss[:, None] - law_losses(starts, draws)
-    return law_losses(points, draws, offsets)
+    return offsets
 
 
-def law_losses(points: Points, draws: Draws, offsets: Floats | None = None) -> Floats:
+def law_losses(
+    points: Points,
+    draws: Draws,
+    offsets: Floats | None = None,
+    terms: Sequence[Term] | None = None,
+) -> Floats:
     """Return the losses that the law itself gives, wherever curves start, shape (points, draws).
 
     Parameters
     ----------
     offsets : ndarray, shape (curves, draws), optional
-        How far curves start from the law, nats/token: the losses are moved by what is kept of that.
+        From `start_offsets`: the losses are moved by what is kept of them.
+    terms : sequence of Term, optional
+        Those of the law that count; all unless given.
     """
-    law, found = draws.frame.law, np.empty((points.steps.size, draws.count), draws.dtype)
+    law = draws.frame.law
+    chosen = law if terms is None else replace(law, terms=tuple(terms))
+
+    def loss(tile: Tile) -> dict[str, Any]:
+        found = chosen.loss(tile, tile.gathered, np)
+        return {"loss": found if offsets is None else found + tile.kept(offsets)}
+
+    return at_points(points, draws, loss)["loss"]
+
+
+def at_points(
+    points: Points, draws: Draws, values_of: "Callable[[Tile], Mapping[str, Any]]"
+) -> dict[str, Floats]:
+    """Return what values of tiles, by name, are at each point in each draw, shape (points, draws) each."""
+    found: dict[str, Floats] = {}
     for place, block in draws.blocks:
-        for rows in _tiles(points):
-            tile = _Tile(points, rows, block)
-            gathered = gather(tile, block.coefficients, np)
-            loss = law.loss(tile, gathered, np)
-            if offsets is not None:
-                loss = loss + offsets[tile.curve_index, place] * law.kept(tile, gathered, np)
-            found[rows, place] = loss
+        for rows in _tiles(points, max(ROWS, ROWS * COLUMNS // block.count)):
+            for name, own in values_of(Tile(points, rows, place, block)).items():
+                if name not in found:
+                    found[name] = np.empty((points.steps.size, draws.count), draws.dtype)
+                found[name][rows, place] = own
     return found
 
 
@@ -211,93 +244,168 @@ def variances(curves: Curves, draws: Draws) -> PredictiveParts:
     curves, draws
         As of `losses`.
     """
-    shape = (curves.points.steps.size, draws.count)
-    found = PredictiveParts(*(np.empty(shape, draws.dtype) for _ in PredictiveParts._fields))
-    for rows, place, at, misfit in _placed(curves, draws):
-        for whole, own in zip(found, predictive_parts(at, misfit, np), strict=True):
-            whole[rows, place] = own
-    return found
-
-
-def _placed(curves: Curves, draws: Draws) -> Iterator[tuple[slice | Ints, slice, Placed, Floats]]:
-    """Yield tiles: rows, draws, what residuals are made of, and the variance of a misfit of size 1."""
-    frame, points, dtype = draws.frame, curves.points, draws.dtype
+    frame, points = draws.frame, curves.points
     table, onset = frame.spec.residuals, ONSET_SHARE * frame.reference.steps
-    elapsed, anchored = curves.elapsed, points.base_known
-    in_pt = np.array([float(not curve.continual) for curve in curves.curves])[points.curve_index]
+    elapsed, anchored, in_pt = curves.elapsed, points.base_known, _in_pretraining(curves)
+    memory = np.where(in_pt > 0, table.misfit_memory_pt, table.misfit_memory)
     columns = (
         elapsed,
         level_share(elapsed, onset, anchored, points.branched),
         anchored,
         steps_beyond(curves, frame.studied),
-        misfit_variance(
-            elapsed, onset, np.where(in_pt > 0, table.misfit_memory_pt, table.misfit_memory)
-        ),
+        misfit_variance(elapsed, onset, memory),
     )
-    for place, block in draws.blocks:
-        levels = unmeasured_levels(frame, block.parameters, curves)
-        for rows in _tiles(points):
-            tile: Any = _Tile(points, rows, block)
-            own = [_column(column[rows], dtype) for column in columns]
-            pretraining = _column(in_pt[rows], dtype)
-            scales = frame.residual_scales(
-                tile, pretraining, block.parameters, block.coefficients, np
-            )
-            if levels is not None:
-                level = levels[tile.curve_index]
-                scales = with_base_levels(frame, scales, level, tile, block.coefficients)
-            yield rows, place, Placed(scales, *own[:-1]), own[-1]
+    sizes = _sizes_of(curves, draws, unmeasured_levels(frame, draws.parameters, curves))
+
+    def parts(tile: Tile) -> dict[str, Any]:
+        *placed, misfit = map(tile.column, columns)
+        return predictive_parts(Placed(sizes(tile), *placed), misfit, np)._asdict()
+
+    return PredictiveParts(**at_points(points, draws, parts))
 
 
-def _tiles(points: Points) -> Iterator[slice | Ints]:
+def scales_of(curves: Curves, draws: Draws, levels: Floats | None = None) -> Scales:
+    """Return the sizes of the residuals at the points of curves, shape (draws, points) each.
+
+    Parameters
+    ----------
+    curves, draws
+        As of `losses`.
+    levels : ndarray, shape (curves, draws), optional
+        `unmeasured_levels` of the curves, where the levels of bases count.
+    """
+    sizes = _sizes_of(curves, draws, levels)
+    found = at_points(curves.points, draws, lambda tile: vars(sizes(tile)))
+    return Scales(**{name: own.T for name, own in found.items()})
+
+
+def _sizes_of(curves: Curves, draws: Draws, levels: Floats | None) -> "Callable[[Tile], Scales]":
+    """Return what gives the sizes of residuals in a tile; without a base offset all of a level is left."""
+    frame, in_pt = draws.frame, _in_pretraining(curves)
+
+    def sizes(tile: Tile) -> Scales:
+        own = tile.draws
+        pretraining = tile.column(in_pt)
+        scales = frame.residual_scales(tile, pretraining, own.parameters, own.coefficients, np)
+        if levels is None:
+            return scales
+        wears_off = frame.law.base_offset is not None
+        left = tile.kept(levels) if wears_off else levels[tile.curve_index, tile.place]
+        return replace(scales, offset=np.where(np.isnan(left), scales.offset, left))
+
+    return sizes
+
+
+def _in_pretraining(curves: Curves) -> Floats:
+    in_pt = np.array([float(not curve.continual) for curve in curves.curves])
+    return np.asarray(in_pt[curves.points.curve_index])
+
+
+def unmeasured_level(
+    frame: BoundModel, parameters: dict[str, Any], domain_index: int, steps: float, rate: float
+) -> Floats:
+    """Return the sd of an unmeasured base's loss about the law's, shape (draws,), nats/token.
+
+    Parameters
+    ----------
+    parameters : dict of str to ndarray, shape (draws, ...)
+        What was sampled.
+    steps, rate : float
+        Steps of its PT, and its last learning rate, raw. 0 steps: nothing is known of its PT.
+    """
+    residuals = frame.spec.residuals
+    if residuals.kind == "independent" or "offset_pt" not in parameters:
+        return np.zeros(1)
+    level, misfit, fluctuation, floor = (
+        parameters[name][:, domain_index]
+        for name in ("offset_pt", "misfit_pt", "fluctuation_pt", "fluctuation_floor")
+    )
+    onset = ONSET_SHARE * frame.reference.steps
+    moved = misfit_variance(steps, onset, residuals.misfit_memory_pt)
+    heat = floor + (1.0 - floor) * rate / frame.reference.learning_rate
+    variance = level**2 + misfit**2 * moved + (fluctuation * heat) ** 2
+    return np.asarray(np.sqrt(variance))
+
+
+def unmeasured_levels(
+    frame: BoundModel, parameters: dict[str, Any], curves: Curves
+) -> Floats | None:
+    """Return the sd of the start of each CPT curve from a base that nobody measured; None without any.
+
+    Shape (curves, draws), NaN of the other curves.
+    """
+    slope = parameters["reference_slope"]
+    levels = np.full((len(curves.curves), len(slope)), np.nan, slope.dtype)
+    for level, curve in zip(levels, curves.curves, strict=True):
+        if curve.continual and not curve.base_known and curve.base_steps:
+            domain, end = frame.domains.index(curve.domain), (curve.base_steps, curve.base_rate)
+            level[:] = unmeasured_level(frame, parameters, domain, *end)
+    return None if np.isnan(levels).all() else levels
+
+
+def _tiles(points: Points, size: int) -> Iterator[slice | Ints]:
     """Yield the rows of each tile: of one validation set, and of one curve where curves are long."""
     curves = int(points.curve_index.max()) + 1
     key = points.curve_index if points.steps.size >= LONG * curves else points.domain_index
     order = np.lexsort((points.curve_index, points.domain_index))
     for group in np.split(order, np.flatnonzero(np.diff(key[order])) + 1):
-        for rows in np.array_split(group, -(-group.size // ROWS)):
+        for rows in np.array_split(group, -(-group.size // size)):
             together = rows[-1] - rows[0] == rows.size - 1
             yield slice(int(rows[0]), int(rows[-1]) + 1) if together else rows
-
-
-def _column(values: Any, dtype: Any) -> Any:
-    """Return a value of each row, shape (rows, 1), or (1, 1) where all rows share it."""
-    return _shared(values).astype(dtype)[:, None]
 
 
 def _shared(values: Any) -> Any:
     return values[:1] if (values == values[0]).all() else values
 
 
-class _Tile:
-    """Points of one validation set against draws, as the terms of a law take `Points`.
+class Tile:
+    """Points of one validation set against some draws, as the terms of a law take points.
 
     Attributes are those of `Points`, shape (rows, 1), or (1, 1) of what all rows share.
     """
 
-    def __init__(self, points: Points, rows: slice | Ints, draws: Draws) -> None:
-        self._points, self._rows, self._draws = points, rows, draws
+    def __init__(self, points: Points, rows: slice | Ints, place: slice, draws: Draws) -> None:
+        # `place` says which of all draws these are.
+        self.place, self.draws = place, draws
+        self._points, self._rows = points, rows
         self.domain_index = int(points.domain_index[rows][0])
         self.curve_index = _shared(points.curve_index[rows])
 
     def __getattr__(self, name: str) -> Any:
-        """Return a column, which is then kept."""
-        column = _column(getattr(self._points, name)[self._rows], self._draws.dtype)
+        """Return a column of the points, which is then kept."""
+        column = self.column(getattr(self._points, name))
         setattr(self, name, column)
         return column
 
-    def _series(self, name: str) -> Any:
-        return _shared(getattr(self._points, name)[self._rows]).astype(self._draws.dtype)
+    def column(self, values: Any) -> Any:
+        """Return a value of each of the rows, given those of all points."""
+        return self._series(values)[:, None]
+
+    def _series(self, values: Any) -> Any:
+        return _shared(values[self._rows]).astype(self.draws.dtype)
+
+    @cached_property
+    def gathered(self) -> dict[str, Any]:
+        """The law's coefficients at the points."""
+        return gather(self, self.draws.coefficients, np)
+
+    def kept(self, offsets: Floats) -> Floats:
+        """Return what is left at the points of what curves start with, shape (curves, draws)."""
+        share = self.draws.frame.law.kept(self, self.gathered, np)
+        return np.asarray(offsets[self.curve_index, self.place] * share)
 
     def learning_rate_levels(self, coefficients: Any, xp: Any) -> tuple[Floats, Floats]:
         """Return the levels of PT and CPT in each draw, shape (rows or 1, draws)."""
-        basis = self._own(self._draws.level_basis)
-        before, after = (self._series(name) @ basis for name in ("level_pt", "level_cpt"))
+        basis, series = (
+            self._own(self.draws.level_basis),
+            (self._points.level_pt, self._points.level_cpt),
+        )
+        before, after = (self._series(own) @ basis for own in series)
         return np.maximum(before, SMALLEST), np.maximum(after, SMALLEST)
 
     def shift_area(self, coefficients: Any, xp: Any) -> Floats:
-        """Return the forward area of the shift in each draw, shape (rows or 1, draws or 1)."""
-        series, basis = self._series("log_shift"), self._own(self._draws.shift_basis)
+        """Return the forward area of the shift in each draw, shape (rows or 1, draws or 1), LR·steps."""
+        series, basis = self._series(self._points.log_shift), self._own(self.draws.shift_basis)
         # Where its power is fixed it is the same in every draw.
         return np.asarray(np.exp(series @ (basis[:, :1] if len(basis) == 1 else basis)))
 
@@ -307,7 +415,7 @@ class _Tile:
 
     def log_forward_area(self, coefficients: Any, xp: Any) -> Floats:
         """Return the log of S1 in each draw, shape (rows or 1, draws)."""
-        return np.asarray(self._series("log_forward") @ self._draws.forward_basis)
+        return np.asarray(self._series(self._points.log_forward) @ self.draws.forward_basis)
 
     def of_group(self, dims: str, values: Any) -> Floats:
         """Return values along the coordinate of groups, (draws, members), of each row's, (rows, draws)."""
@@ -316,7 +424,7 @@ class _Tile:
 
     def of_mixture(self, values: Any) -> Floats:
         """Return the mean of values, (draws, domains), by the shares of each row's mixture."""
-        return np.asarray(self._series("mixture") @ values.T)
+        return np.asarray(self._series(self._points.mixture) @ values.T)
 
 
 def some_of(curves: Curves, rows: slice | Ints) -> Curves:
