@@ -23,6 +23,17 @@ def central(
     return dict(zip([name or "median", *names], values, strict=True))
 
 
+# Of bands and estimates.
+SUMMARY = ("mean", "median", "sd", "lower", "upper")
+
+
+def summary(draws: Floats, interval: float) -> dict[str, Floats]:
+    """Return `SUMMARY` of draws, which come last: the ends are those of the central interval."""
+    found = {"mean": draws.mean(axis=-1), "sd": draws.std(axis=-1, ddof=1)}
+    found |= central(draws, interval)
+    return {name: found[name] for name in SUMMARY}
+
+
 def chance(probability: float) -> str:
     """Return a probability with as many digits as some hundred draws give it.
 

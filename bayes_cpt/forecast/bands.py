@@ -15,8 +15,8 @@ import numpy as np
 import pandas as pd
 from numpy.random import Generator
 
-from bayes_cpt.arrays import Floats
-from bayes_cpt.forecast.drawn import COLUMNS, Drawn, point_table
+from bayes_cpt.arrays import SUMMARY, Floats
+from bayes_cpt.forecast.drawn import Drawn, point_table
 from bayes_cpt.forecast.error_correlation import error_correlation
 from bayes_cpt.forecast.plans import (
     DRAWS,
@@ -176,7 +176,7 @@ class ForecastLaw:
 
 
 def _summaries(laws: Sequence[ForecastLaw], curves: Sequence[Curves], interval: float) -> Floats:
-    """Return `COLUMNS` at every point of some curves over the draws of all laws, shape (points, 5)."""
+    """Return `SUMMARY` at every point of some curves over the draws of all laws, shape (points, 5)."""
     count = len(curves[0].points.steps)
     parts = [np.arange(count)]
     # What was measured tells of whole curves, and of all that are asked for.
@@ -277,7 +277,7 @@ class Forecast:
     def _bands_of(self, runs: list[Run]) -> pd.DataFrame:
         plan, laws = self.plan, self.laws
         curves = [plan.curves(law.posterior.frame, runs, law.draws.form) for law in laws]
-        found = zip(COLUMNS, _summaries(laws, curves, self.interval).T, strict=True)
+        found = zip(SUMMARY, _summaries(laws, curves, self.interval).T, strict=True)
         table = point_table(curves[0]).assign(**dict(found))
         if self.sets:
             # A third set needs the law at more steps than it was asked for.

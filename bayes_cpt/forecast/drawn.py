@@ -7,14 +7,11 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 import pandas as pd
 
-from bayes_cpt.arrays import Floats, central
+from bayes_cpt.arrays import Floats, summary
 from bayes_cpt.model.points import Curves
 
 if TYPE_CHECKING:
     import xarray as xr
-
-# Of bands, those that hold losses.
-COLUMNS = ("mean", "median", "sd", "lower", "upper")
 
 
 def point_table(curves: Curves) -> pd.DataFrame:
@@ -48,13 +45,6 @@ def gridded(
     return xr.Dataset(variables, coords={"draw": np.arange(len(grid)), **coords})
 
 
-def summary(draws: Floats, interval: float) -> dict[str, Floats]:
-    """Return `COLUMNS` of draws, shape (draws, points)."""
-    found = {"mean": draws.mean(axis=0), "sd": draws.std(axis=0, ddof=1)}
-    found |= central(draws.T, interval)
-    return {name: found[name] for name in COLUMNS}
-
-
 @dataclass(frozen=True, eq=False)
 class Drawn:
     """Draws at points.
@@ -80,5 +70,5 @@ class Drawn:
         return cls(pd.concat(points, ignore_index=True) if axis else points[0], expected, loss)
 
     def bands(self, interval: float) -> pd.DataFrame:
-        """Return the points with their `COLUMNS`."""
-        return self.points.assign(**summary(self.loss, interval))
+        """Return the points with a `summary` of each."""
+        return self.points.assign(**summary(self.loss.T, interval))

@@ -11,9 +11,9 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from bayes_cpt.arrays import Floats
+from bayes_cpt.arrays import SUMMARY, Floats
 from bayes_cpt.forecast.bands import Forecast
-from bayes_cpt.forecast.drawn import COLUMNS, Drawn, gridded
+from bayes_cpt.forecast.drawn import Drawn, gridded
 from bayes_cpt.forecast.plans import DRAWS, Kind, Plan, Points
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.study.ranges import outside_range
@@ -74,8 +74,8 @@ def predict(
     forecast = Forecast.of(posterior, plan, kind, at, draws, seed, interval, sets)
     drawn = Drawn.joined([forecast.draw_run(run) for run in forecast.plan.asked_runs], axis=1)
     dataset = _dataset(forecast, drawn)
-    bands = forecast.bands().set_index(list(DIMS))[list(COLUMNS)].to_xarray().reindex_like(dataset)
-    for name in COLUMNS:
+    bands = forecast.bands().set_index(list(DIMS))[list(SUMMARY)].to_xarray().reindex_like(dataset)
+    for name in SUMMARY:
         bands[name].attrs["units"] = "nats/token"
     return dataset.assign(bands.data_vars).assign_attrs(interval=float(interval))
 
@@ -101,9 +101,9 @@ def table(dataset: xr.Dataset) -> pd.DataFrame:
         Columns run, step, domain, mean, median, sd, lower, upper, kind, outside; the mass of the
         interval is in ``attrs["interval"]``.
     """
-    rows = dataset[[*COLUMNS, "outside"]].to_dataframe(dim_order=list(DIMS))
+    rows = dataset[[*SUMMARY, "outside"]].to_dataframe(dim_order=list(DIMS))
     rows = rows.dropna(subset=["mean"]).reset_index().assign(kind=dataset.attrs["kind"])
-    bands = rows[["run", "step", "domain", *COLUMNS, "kind", "outside"]]
+    bands = rows[["run", "step", "domain", *SUMMARY, "kind", "outside"]]
     bands.attrs["interval"] = float(dataset.attrs["interval"])
     return bands
 

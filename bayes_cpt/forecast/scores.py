@@ -22,10 +22,9 @@ import xarray as xr
 from numpy.typing import NDArray
 from pydantic import Field
 
-from bayes_cpt.arrays import Floats
+from bayes_cpt.arrays import Floats, summary
 from bayes_cpt.checks import Check, unknown
 from bayes_cpt.errors import StudyError, StudyWarning
-from bayes_cpt.forecast.drawn import summary
 from bayes_cpt.forecast.plans import PlanError
 from bayes_cpt.forecast.small_models import sampled
 from bayes_cpt.strict import Strict, checked
@@ -350,7 +349,7 @@ def score_table(
         rows = points["point"].to_index().to_frame(index=False)
         notes = dataset["outside"].to_series().loc[rows["run"]]
         outside = _outside(np.median(losses, axis=1), link.pairs.losses, notes)
-        rows = rows.assign(benchmark=name, domain=domain, **summary(scores.T, interval))
+        rows = rows.assign(benchmark=name, domain=domain, **summary(scores, interval))
         parts.append(rows.assign(kind=kind, outside=outside))
     table = pd.concat(parts, ignore_index=True)
     table.attrs["interval"] = interval

@@ -17,7 +17,7 @@ from bayes_cpt.arrays import Floats
 from bayes_cpt.identify.determination import FreeParameters
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.model.priors import Distribution
-from bayes_cpt.model.spec import ROLES, ModelSpec, sampled_labels
+from bayes_cpt.model.spec import ModelSpec, sampled_labels
 from bayes_cpt.study.study import Study
 from bayes_cpt.validate.tasks import fit_each
 
@@ -89,11 +89,10 @@ class Evidence:
 
 def widened(spec: ModelSpec, wider: float = WIDER) -> ModelSpec:
     """Return a model with independent priors that many times as wide on their own scales."""
-    priors = {}
-    for name, prior in spec.priors.items():
-        given = {role: getattr(prior, role) for role in ("every", *ROLES) if getattr(prior, role)}
-        moved = {role: own.moved(own.center, wider * own.spread) for role, own in given.items()}
-        priors[name] = prior.model_copy(update=moved)
+    priors = {
+        name: prior.changed(lambda own: own.moved(own.center, wider * own.spread), prior.reason)
+        for name, prior in spec.priors.items()
+    }
     return spec.model_copy(update={"priors": priors, "correlations": ()})
 
 
@@ -112,11 +111,9 @@ def evidence_of(posterior: Posterior, broad: ModelSpec) -> Evidence:
     posterior : Posterior
         Of a study under `broad`, or what an unknown base makes of it: what is special to it is left out.
     """
-    frame = posterior.frame
-    roles = dict(zip(frame.domains, frame.roles, strict=True))
-    wanted, free = labels_of(broad), FreeParameters(frame)
+    wanted, free = labels_of(broad), FreeParameters(posterior.frame)
     elements = list(free.elements.values())
-    named = [(own.name, roles.get(own.domain or "", SHARED)) for own in elements]
+    named = [(own.name, own.role or SHARED) for own in elements]
     kept = [i for i, label in enumerate(named) if elements[i].prior == wanted.get(label)]
     drawn = free.places(posterior.parameters())[:, kept]
     return Evidence(

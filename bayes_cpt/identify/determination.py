@@ -20,10 +20,10 @@ from typing import Self
 import numpy as np
 import pandas as pd
 
-from bayes_cpt.arrays import Floats
+from bayes_cpt.arrays import Floats, summary
 from bayes_cpt.forecast import derived
 from bayes_cpt.forecast.plans import denser_early
-from bayes_cpt.inference.posterior import PRIOR_DRAWS, Posterior, contraction, moments
+from bayes_cpt.inference.posterior import PRIOR_DRAWS, Posterior, contraction
 from bayes_cpt.laws.law import ALONG
 from bayes_cpt.model.evaluate import Draws, law_losses, scales_of
 from bayes_cpt.model.groups import GROUPED
@@ -72,12 +72,8 @@ class FreeParameters:
     @cached_property
     def elements(self) -> dict[tuple[str, str], Element]:
         """Each by parameter and validation set (``all`` where it is shared)."""
-        dims = {name: info.dims for name, info in self.frame.parameters().items()}
-        return {
-            (own.name, self.frame.members(dims[own.name])[own.member].label): own
-            for own in elements(self.frame)
-            if not isinstance(own.prior, Fixed)
-        }
+        free = (own for own in elements(self.frame) if not isinstance(own.prior, Fixed))
+        return {(own.name, own.label): own for own in free}
 
     def values(self, places: Floats) -> dict[str, Floats]:
         """Return parameters, fixed ones too, from places of shape (places, free) in prior sds."""
@@ -427,9 +423,10 @@ def determination(posterior: Posterior, interval: float = 0.9) -> pd.DataFrame:
     ranks = rankdata(np.stack(list(draws.values())), axis=1)
     alike = np.atleast_2d(np.corrcoef(ranks))
     table = _labelled(labels, derived.tried(frame, study))
-    estimates = pd.DataFrame([moments(draws[label], interval) for label in labels])
+    estimates = pd.DataFrame(summary(np.stack(list(draws.values())), interval))
     shares = np.array([contraction(priors[label], draws[label]) for label in labels])
-    table = table.join(estimates).assign(contraction=shares, identified=shares >= IDENTIFIED)
+    table = table.join(estimates.drop(columns="median"))
+    table = table.assign(contraction=shares, identified=shares >= IDENTIFIED)
     further = advised.loc[labels].reset_index()
     # How much of what is open a run leaves is told around the posterior; how much is open, by the draws.
     lacking, after = (1.0 - further[name].to_numpy() for name in ("contraction", "with_advice"))

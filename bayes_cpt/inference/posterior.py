@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bayes_cpt.arrays import Floats, chance
+from bayes_cpt.arrays import Floats, chance, summary
 from bayes_cpt.errors import ProblemError, StudyError
 from bayes_cpt.inference.diagnostics import convergence
 from bayes_cpt.inference.fit_files import LAW, WEIGHTS, read_fit, write_fit
@@ -235,9 +235,10 @@ class Posterior:
                 if np.ptp(draws) == 0:
                     continue
                 rhat, bulk, tail = convergence(draws)
+                told = summary(draws.ravel(), interval)
                 rows.append(
                     {"quantity": name, "domain": member, "kind": kind}
-                    | moments(draws, interval)
+                    | {name: float(own) for name, own in told.items() if name != "median"}
                     | {"ess_bulk": float(bulk), "ess_tail": float(tail), "r_hat": float(rhat)}
                     | {"contraction": contraction(self.prior_draws(name, member), draws)}
                 )
@@ -525,17 +526,6 @@ def contraction(prior: Floats, posterior: Floats) -> float:
     quartiles = np.quantile(posterior, [0.25, 0.75])
     below = np.searchsorted(np.sort(prior), quartiles) / prior.size
     return float(1.0 - ((below[1] - below[0]) / 0.5) ** 2)
-
-
-def moments(draws: Floats, interval: float) -> dict[str, float]:
-    """Return mean, sd, and the lower and upper end of the central interval of that mass."""
-    lower, upper = np.quantile(draws, [0.5 - interval / 2, 0.5 + interval / 2])
-    return {
-        "mean": float(draws.mean()),
-        "sd": float(draws.std(ddof=1)),
-        "lower": float(lower),
-        "upper": float(upper),
-    }
 
 
 def load(path: str | Path) -> Posterior:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from bayes_cpt.errors import StudyError
 from bayes_cpt.model.groups import roles_of
 from bayes_cpt.model.law_table import LawTable
-from bayes_cpt.model.priors import Distribution, Fixed, Normal, Prior
+from bayes_cpt.model.priors import Fixed, Prior
 from bayes_cpt.model.spec import UNKNOWN_BASE, WITHOUT_WARMUP, ModelSpec
 from bayes_cpt.study.runs import Base, Run
 from bayes_cpt.study.study import Study
@@ -19,9 +19,6 @@ GIVE_SCHEDULE = "give the base's PT schedule; an approximate one is better than 
 LEVEL = "The law starts at the measured loss of its base, of whose pre-training nothing is known."
 SHAPE = "The shape of the power over a pre-training that nobody knows; runs from its end do not show it."
 LONE = "No curve of pre-training was measured: CPT curves start at the losses of their bases."
-AT_ONCE = (
-    "What CPT changes at once falls by about 0.05 nats per e-fold of size over four Delphi scales."
-)
 # What has no part without curves of pre-training, or a share of a level that is free.
 AT_LONE_BASE = ("offset_kept", "fluctuation_pt", "misfit_pt")
 RATIO = "Without pre-training there is no other annealing gain to compare that of CPT with."
@@ -115,9 +112,7 @@ def _of_cpt_alone(spec: ModelSpec, study: Study) -> ModelSpec:
     used = [base for base in study.bases if any(run.base == base.name for run in study.runs)]
     priors |= at_medians(spec, ("size_exponent",), LONE) | _level(spec, study, used)
     priors |= {"offset_kept": _fixed(1.0, LEVEL), "ratio_by_size": _fixed(0.0, RATIO)}
-    priors["size_slope"] = Prior(
-        reason=AT_ONCE, every=Normal(distribution="normal", mean=0.0, sd=0.1)
-    )
+    priors |= spec.lone_bases
     return spec.with_law(starts_at_base=True).model_copy(update={"priors": priors})
 
 
@@ -162,24 +157,15 @@ def check_starts(law: LawTable, starts: Iterable[tuple[str, str, bool]]) -> None
 
 def at_medians(spec: ModelSpec, names: Iterable[str], reason: str) -> dict[str, Prior]:
     """Return priors that fix parameters of a specification at the medians of their own."""
-
-    def fixed(prior: Distribution | None) -> Fixed | None:
-        if prior is None or isinstance(prior, Fixed):
-            return prior
-        return Fixed(distribution="fixed", value=float(prior.from_scale(prior.center)))
-
-    priors = {name: spec.priors[name] for name in names if name in spec.priors}
     return {
-        name: Prior(
-            reason=reason,
-            **{role: fixed(getattr(own, role)) for role in ("every", "general", "target")},
-        )
-        for name, own in priors.items()
+        name: spec.priors[name].changed(lambda own: Fixed(value=float(own.at(0.0))), reason)
+        for name in names
+        if name in spec.priors
     }
 
 
 def _fixed(value: float, reason: str) -> Prior:
-    return Prior(reason=reason, every=Fixed(distribution="fixed", value=value))
+    return Prior(reason=reason, every=Fixed(value=value))
 
 
 def _level(spec: ModelSpec, study: Study, bases: Sequence[Base]) -> dict[str, Prior]:
@@ -190,7 +176,7 @@ def _level(spec: ModelSpec, study: Study, bases: Sequence[Base]) -> dict[str, Pr
     ):
         losses = [study.base_loss(base.name, domain) for base in bases]
         known = [loss for loss in losses if loss is not None]
-        mean = Fixed(distribution="fixed", value=sum(known) / len(bases))
+        mean = Fixed(value=sum(known) / len(bases))
         levels.append(mean if len(known) == len(bases) else free.of(role))
     return {"reference_loss": Prior(reason=LEVEL, general=levels[0], target=levels[-1])}
 

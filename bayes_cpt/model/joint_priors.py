@@ -104,16 +104,15 @@ def correlated(frame: BoundModel) -> Correlated | None:
     """
     if not frame.spec.correlations:
         return None
-    roles = dict(zip(frame.domains, frame.roles, strict=True))
     several = frame.spec.law.targets > 1
     single = [
         element
         for element in elements(frame)
         if element.group is None
         and not isinstance(element.prior, Fixed)
-        and not (several and roles.get(element.domain or "") == "target")
+        and not (several and element.role == "target")
     ]
-    labels = [(element.name, roles.get(element.domain or "")) for element in single]
+    labels = [(element.name, element.role) for element in single]
     matrix = correlation_matrix(labels, frame.spec.correlations)
     tied = np.flatnonzero((matrix != np.eye(len(matrix))).any(axis=1))
     if not tied.size:
@@ -279,17 +278,13 @@ def prior_table(frame: BoundModel, interval: float = 0.9) -> "pd.DataFrame":
     import pandas as pd
 
     probabilities = [0.5 - interval / 2, 0.5, 0.5 + interval / 2]
-    rows = []
-    for name, info in frame.parameters().items():
-        prior = frame.spec.priors[name]
-        for member in frame.members(info.dims):
-            distribution = prior.of(frame.role(member))
-            ends = zip(
-                ("lower", "median", "upper"), distribution.quantiles(probabilities), strict=True
-            )
-            rows.append(
-                {"parameter": name, "domain": member.label, "distribution": distribution.words}
-                | {end: float(value) for end, value in ends}
-                | {"unit": info.unit, "meaning": info.meaning, "reason": prior.reason}
-            )
+    rows, infos = [], frame.parameters()
+    for own in elements(frame):
+        info, reason = infos[own.name], frame.spec.priors[own.name].reason
+        ends = own.prior.quantiles(probabilities).tolist()
+        rows.append(
+            {"parameter": own.name, "domain": own.label, "distribution": own.prior.words}
+            | dict(zip(("lower", "median", "upper"), ends, strict=True))
+            | {"unit": info.unit, "meaning": info.meaning, "reason": reason}
+        )
     return pd.DataFrame(rows)

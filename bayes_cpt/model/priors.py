@@ -1,7 +1,7 @@
 """The priors of a specification as users write them: families, roles, reasons, correlations."""
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from statistics import NormalDist
 from typing import Annotated, Any, ClassVar, Literal, Self
 
@@ -372,7 +372,7 @@ class LogitNormal(Family):
 class Fixed(Family):
     """A known value, not sampled."""
 
-    distribution: Literal["fixed"]
+    distribution: Literal["fixed"] = "fixed"
     value: float
 
     @property
@@ -456,6 +456,12 @@ class Prior(Strict):
         if distribution is None:
             raise SpecError.at("priors", "a shared parameter has no prior", "give every")
         return distribution
+
+    def changed(self, change: Callable[[Any], Any], reason: str) -> Self:
+        """Return the prior with a change of each distribution, and the reason for it."""
+        roles = ("every", "general", "target")
+        given = {role: change(own) for role in roles if (own := getattr(self, role)) is not None}
+        return self.model_copy(update=given | {"reason": reason})
 
 
 class Correlation(Strict):

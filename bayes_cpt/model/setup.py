@@ -412,15 +412,20 @@ class Element:
         Of the parameter.
     member : int
         Position along the parameter's coordinate; 0 where it has none.
-    domain : str or None
-        Its validation set, or the parameter whose spread it is; None where it is shared.
+    label : str
+        Of its member of that coordinate.
+    domain, role : str or None
+        Its validation set, or the parameter whose spread it is, and what that set is; None where it is
+        shared.
     group : str or None
         Coordinate of the groups of which it is of one.
     """
 
     name: str
     member: int
+    label: str
     domain: str | None
+    role: str | None
     prior: Distribution
     group: str | None = None
 
@@ -435,9 +440,9 @@ def elements(frame: BoundModel) -> list[Element]:
     listed = []
     for name, info in frame.parameters().items():
         for place, member in enumerate(frame.members(info.dims)):
-            prior = frame.spec.priors[name].of(frame.role(member))
-            group = info.dims if info.dims in GROUPED else None
-            listed.append(Element(name, place, member.domain, prior, group))
+            role, group = frame.role(member), info.dims if info.dims in GROUPED else None
+            own = (member.label, member.domain, role, frame.spec.priors[name].of(role), group)
+            listed.append(Element(name, place, *own))
     return listed
 
 

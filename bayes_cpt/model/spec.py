@@ -45,6 +45,9 @@ PRINTED = "printed"
 FIX = "correct the value; models/cpt-replay.toml shows the form"
 # Sampled where a study has several targets.
 SEVERAL_TARGETS = ("target_transfer", "forgetting_factor", "target_spread")
+# Of other priors where CPT alone was measured: there it is what CPT changes at once.
+LONE_BASES = ("size_slope",)
+TABLES = {"unknown_base": UNKNOWN_BASE, "targets": SEVERAL_TARGETS, "lone_bases": LONE_BASES}
 
 
 class ModelSpec(Strict):
@@ -65,6 +68,8 @@ class ModelSpec(Strict):
     targets : dict of str to Prior
         Of `SEVERAL_TARGETS`, sampled beside these where a study has several targets; without it such
         studies are refused.
+    lone_bases : dict of str to Prior
+        Of `LONE_BASES`, in place of these in a study of sizes without a curve of pre-training.
     correlations : tuple of Correlation
         Of parameters whose priors depend on each other; all others are independent.
 
@@ -81,6 +86,7 @@ class ModelSpec(Strict):
     priors: dict[str, Prior]
     unknown_base: dict[str, Prior] = Field(default_factory=dict)
     targets: dict[str, Prior] = Field(default_factory=dict)
+    lone_bases: dict[str, Prior] = Field(default_factory=dict)
     correlations: tuple[Correlation, ...] = ()
 
     @model_validator(mode="after")
@@ -105,11 +111,10 @@ class ModelSpec(Strict):
 
     @model_validator(mode="after")
     def _tables_aside_have_their_parameters(self) -> Self:
-        for table, names in (("unknown_base", UNKNOWN_BASE), ("targets", SEVERAL_TARGETS)):
+        for table, names in TABLES.items():
             given = getattr(self, table)
             if given and set(given) - {WITHOUT_WARMUP} != set(names):
-                listed = f"{', '.join(names[:-1])} and {names[-1]}"
-                raise ValueError(f"{table}: give the priors of {listed}, or none")
+                raise ValueError(f"{table}: give the priors of {' and '.join(names)}, or none")
         return self
 
     @model_validator(mode="after")
@@ -231,7 +236,7 @@ def _table(path: Path) -> dict[str, Any]:
     table = read_toml(path, SpecError)
     problems = [
         Problem(f"{path}, key {key}", f"{key} is {table[key]!r}", f"make it a table, [{key}]")
-        for key in ("law", "residuals", "priors", "unknown_base", "targets")
+        for key in ("law", "residuals", "priors", *TABLES)
         if not isinstance(table.get(key, {}), dict)
     ]
     if not isinstance(table.get("correlations", []), list):
@@ -245,7 +250,7 @@ def _table(path: Path) -> dict[str, Any]:
 def _merged(parent: dict[str, Any], child: dict[str, Any], place: str) -> dict[str, Any]:
     """Return the parent with what the child names; inherited priors it has no use for are left out."""
     result = parent | child
-    for key in ("law", "residuals", "unknown_base", "targets"):
+    for key in ("law", "residuals", *TABLES):
         result[key] = parent.get(key, {}) | child.get(key, {})
     # What a child says of a base holds for all runs.
     own = child.get("unknown_base", {})

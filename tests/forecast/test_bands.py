@@ -10,8 +10,8 @@ import pytest
 from synthetic import lab, practice, prior_as_posterior
 
 from bayes_cpt import Posterior, bands, bundled_study, load, read_spec, table
+from bayes_cpt.arrays import SUMMARY
 from bayes_cpt.forecast import bands as module
-from bayes_cpt.forecast.drawn import COLUMNS
 from bayes_cpt.forecast.plans import prepare
 from bayes_cpt.model.evaluate import Draws, paired_normals, scales_of
 from bayes_cpt.model.fitted_points import first_step
@@ -24,13 +24,13 @@ CLOSE = 1e-6
 
 
 def of_draws(dataset: Any, interval: float) -> dict[str, Any]:
-    """Return `COLUMNS` of the draws themselves, in the order of the table."""
+    """Return `SUMMARY` of the draws themselves, in the order of the table."""
     loss = dataset["loss"].stack(sample=("chain", "draw")).transpose("sample", ...).to_numpy()
     loss = loss[:, np.isfinite(loss[0])]
     marks = [0.5, 0.5 - interval / 2, 0.5 + interval / 2]
     median, *ends = np.quantile(loss, marks, axis=0)
     columns = (loss.mean(axis=0), median, loss.std(axis=0, ddof=1), *ends)
-    return dict(zip(COLUMNS, columns, strict=True))
+    return dict(zip(SUMMARY, columns, strict=True))
 
 
 @pytest.fixture(scope="module")
@@ -102,7 +102,7 @@ def test_many_draws_are_summarised_as_if_the_law_were_evaluated_at_every_point(
         loss = loss + np.sqrt(noise) * paired_normals(300, 0)[:, None]
     median, *ends = np.quantile(loss, [0.5, 0.05, 0.95], axis=0)
     wanted = [mean, median, np.sqrt(variance), *ends]
-    for name, column in zip(COLUMNS, wanted, strict=True):
+    for name, column in zip(SUMMARY, wanted, strict=True):
         np.testing.assert_allclose(found[name], column, rtol=0, atol=CLOSE)
 
 
@@ -124,7 +124,7 @@ def test_very_many_losses_are_as_those_of_few_in_single_precision(
     found = bands(posterior, plan, kind, draws=1600)
     assert not found["median"].equals(wanted["median"])
     np.testing.assert_allclose(found["mean"], wanted["mean"], rtol=0, atol=CLOSE)
-    for name in COLUMNS:
+    for name in SUMMARY:
         np.testing.assert_allclose(found[name], wanted[name], rtol=0, atol=3 * CLOSE)
 
 
