@@ -1,7 +1,6 @@
 """Valid studies, plans and models, and what may become of them in a user's hands."""
 
 import copy
-import json
 import math
 import tomllib
 from collections.abc import Callable, Iterator
@@ -10,6 +9,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 from malformed import FILES
+
+from bayes_cpt.toml_files import toml_key, toml_value
 
 MODEL = """
 extends = "cpt-replay"
@@ -85,24 +86,7 @@ JUNK = [
 
 def toml_text(table: dict[str, Any]) -> str:
     """Return a table as TOML; what TOML cannot say is left as it comes."""
-    return "\n".join(f"{json.dumps(str(key))} = {_value(value)}" for key, value in table.items())
-
-
-def _value(value: Any) -> str:
-    if isinstance(value, dict):
-        inner = ", ".join(f"{json.dumps(str(key))} = {_value(item)}" for key, item in value.items())
-        return f"{{ {inner} }}"
-    if isinstance(value, list):
-        return f"[{', '.join(_value(item) for item in value)}]"
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, str):
-        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-    if isinstance(value, float) and not math.isfinite(value):
-        return {math.inf: "inf", -math.inf: "-inf"}.get(value, "nan")
-    if isinstance(value, int) and abs(value) > 10**100:
-        return f"{'-' if value < 0 else ''}1{'0' * 400}"
-    return repr(value)
+    return "\n".join(f"{toml_key(str(key))} = {toml_value(own)}" for key, own in table.items())
 
 
 def _nodes(table: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:

@@ -1,12 +1,12 @@
 """A small valid study folder, and a table of edits that each make it malformed.
 
-Each row is (id, write, fragments): `write(folder)` writes the malformed study and returns the
-path to read; the error must contain every fragment: places first, then what is wrong and the fix.
+The error must contain every fragment: places first, then what is wrong and the fix.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
 SETTINGS = """\
@@ -65,79 +65,55 @@ logged,3,5e-4
 """
 FILES = {"study.toml": SETTINGS, "losses.csv": LOSSES, "lr.csv": RATES}
 
-type Writer = Callable[[Path], Path]
+# What stands in place of the files of the valid study, by name; None of one that is left out.
+type Files = Mapping[str, str | bytes | None]
 
 
 class Malformed(NamedTuple):
-    """One malformed study: its id, what writes it, and what the error must say."""
+    """One malformed study: its id, its files where they are not valid, and what the error must say."""
 
     id: str
-    write: Writer
+    files: Files
     fragments: tuple[str, ...]
+    path: str = ""  # inside the folder, of what is read
+
+    def write(self, folder: Path) -> Path:
+        """Write it into a folder, and return the path to read."""
+        return write_files(folder, self.files) / self.path
 
 
-def write_files(folder: Path, files: dict[str, str | bytes]) -> Path:
-    """Write the files into the folder and return it."""
+def write_files(folder: Path, files: Files = MappingProxyType({})) -> Path:
+    """Write the valid study with other files into the folder and return it."""
     folder.mkdir(parents=True, exist_ok=True)
-    for name, content in files.items():
-        data = content if isinstance(content, bytes) else content.encode()
-        (folder / name).write_bytes(data)
+    for name, content in {**FILES, **files}.items():
+        if content is not None:
+            data = content if isinstance(content, bytes) else content.encode()
+            (folder / name).write_bytes(data)
     return folder
 
 
-def edit(name: str, *replacements: tuple[str, str]) -> Writer:
-    """Return a writer of the valid study with texts replaced in one file."""
-
-    def write(folder: Path) -> Path:
-        text = FILES[name]
-        for old, new in replacements:
-            assert old in text, f"{old!r} is not in {name}"
-            text = text.replace(old, new, 1)
-        return write_files(folder, {**FILES, name: text})
-
-    return write
+def edit(name: str, *replacements: tuple[str, str]) -> Files:
+    """Return one file with texts replaced."""
+    text = FILES[name]
+    for old, new in replacements:
+        assert old in text, f"{old!r} is not in {name}"
+        text = text.replace(old, new, 1)
+    return {name: text}
 
 
-def replace_file(name: str, content: str | bytes | None) -> Writer:
-    """Return a writer of the valid study with one file replaced, or left out for None."""
-
-    def write(folder: Path) -> Path:
-        files: dict[str, str | bytes] = {**FILES}
-        del files[name]
-        return write_files(folder, files if content is None else {**files, name: content})
-
-    return write
+def row(text: str) -> Files:
+    """Return the losses with one more row, on line 13."""
+    return {"losses.csv": f"{LOSSES}{text}\n"}
 
 
-def row(text: str) -> Writer:
-    """Return a writer of the valid study with one more row of losses, on line 13."""
-    return edit("losses.csv", ("logged,3,code,4.1\n", f"logged,3,code,4.1\n{text}\n"))
+def rate_row(text: str) -> Files:
+    """Return the learning rates with one more row, on line 5."""
+    return {"lr.csv": f"{RATES}{text}\n"}
 
 
-def settings(old: str, new: str) -> Writer:
-    """Return a writer of the valid study with one edit of study.toml."""
+def settings(old: str, new: str) -> Files:
+    """Return study.toml with one edit."""
     return edit("study.toml", (old, new))
-
-
-def a_file(folder: Path) -> Path:
-    """Write the settings alone and give their path, where a folder is wanted."""
-    return write_files(folder, {"study.toml": SETTINGS}) / "study.toml"
-
-
-def both_tables(folder: Path) -> Path:
-    """Write losses twice."""
-    return write_files(folder, {**FILES, "losses.parquet": b"PAR1"})
-
-
-def broken_parquet(folder: Path) -> Path:
-    """Write a losses.parquet that is none."""
-    files = {name: text for name, text in FILES.items() if name != "losses.csv"}
-    return write_files(folder, {**files, "losses.parquet": b"run,step,domain,loss"})
-
-
-def rate_row(text: str) -> Writer:
-    """Return a writer of the valid study with one more row of lr.csv, on line 5."""
-    return edit("lr.csv", ("logged,3,5e-4\n", f"logged,3,5e-4\n{text}\n"))
 
 
 def perplexity(line: str) -> str:
@@ -184,39 +160,41 @@ SEGMENTS = {
 # fmt: off
 TABLE: list[Malformed] = [
     # Paths and files
-    Malformed("no-folder", lambda folder: folder / "nowhere", ("nowhere", "Check the spelling")),
-    Malformed("a-file", a_file, ("study.toml", "Give the folder that holds study.toml")),
-    Malformed("no-settings", replace_file("study.toml", None),
+    Malformed("no-folder", {}, ("nowhere", "Check the spelling"), "nowhere"),
+    Malformed("a-file", {}, ("study.toml", "Give the folder that holds study.toml"), "study.toml"),
+    Malformed("no-settings", {"study.toml": None},
               ("study.toml: the file is missing",)),
-    Malformed("no-losses", replace_file("losses.csv", None), ("losses.csv", "run, step, domain")),
-    Malformed("both-tables", both_tables, ("both losses.csv and losses.parquet", "Remove one")),
-    Malformed("broken-parquet", broken_parquet, ("losses.parquet", "not a Parquet file", "as CSV")),
-    Malformed("no-log", replace_file("lr.csv", None), ("run logged, key lr_log", "Add rows run")),
+    Malformed("no-losses", {"losses.csv": None}, ("losses.csv", "run, step, domain")),
+    Malformed("both-tables", {"losses.parquet": b"PAR1"},
+              ("both losses.csv and losses.parquet", "Remove one")),
+    Malformed("broken-parquet", {"losses.csv": None, "losses.parquet": b"run,step,domain,loss"},
+              ("losses.parquet", "not a Parquet file", "as CSV")),
+    Malformed("no-log", {"lr.csv": None}, ("run logged, key lr_log", "Add rows run")),
     # Encodings and syntax
     Malformed("settings-not-utf8",
-              replace_file("study.toml", SETTINGS.replace("small", "ä").encode("latin-1")),
+              {"study.toml": SETTINGS.replace("small", "ä").encode("latin-1")},
               ("study.toml", "not UTF-8", "Save the file as UTF-8")),
     Malformed("losses-not-utf8",
-              replace_file("losses.csv", LOSSES.replace("prose", "prosä").encode("latin-1")),
+              {"losses.csv": LOSSES.replace("prose", "prosä").encode("latin-1")},
               ("losses.csv", "not UTF-8", "Save the file as UTF-8")),
     Malformed("not-toml", settings('general = "prose"', "general = prose"),
               ("study.toml", "not TOML", "line 3", "Fix the line")),
-    Malformed("empty-losses", replace_file("losses.csv", ""), ("losses.csv: the file is empty",)),
-    Malformed("header-only", replace_file("losses.csv", "run,step,domain,loss\n"),
+    Malformed("empty-losses", {"losses.csv": ""}, ("losses.csv: the file is empty",)),
+    Malformed("header-only", {"losses.csv": "run,step,domain,loss\n"},
               ("losses.csv: there is no loss", "Add one row per validation measurement")),
-    Malformed("empty-settings", replace_file("study.toml", ""), ("study.toml", "there is no run")),
+    Malformed("empty-settings", {"study.toml": ""}, ("study.toml", "there is no run")),
     Malformed("open-quote", row('"mixed,30,prose,3.5'),
               ("losses.csv, line 13", "not CSV", "Close the")),
     Malformed("long-line", row("mixed,30,prose,3,5"), ("losses.csv, line 13", "5 cells")),
     Malformed("short-line", row("mixed,30,prose"), ("losses.csv, line 13", "3 cells", "run, step")),
-    Malformed("nested-settings", replace_file("study.toml", f"a = {5000 * '['}{5000 * ']'}"),
+    Malformed("nested-settings", {"study.toml": f"a = {5000 * '['}{5000 * ']'}"},
               ("study.toml", "nested too deeply")),
-    Malformed("digits", replace_file("study.toml", f"a = {5000 * '9'}"), ("study.toml", "digits")),
-    Malformed("more-than-64-bits", replace_file("study.toml", "[[a]]\nb = 9223372036854775808"),
+    Malformed("digits", {"study.toml": f"a = {5000 * '9'}"}, ("study.toml", "digits")),
+    Malformed("more-than-64-bits", {"study.toml": "[[a]]\nb = 9223372036854775808"},
               ("study.toml", "key a.b is a whole number of more than 64 bits")),
     # Columns
     Malformed("semicolons-and-decimal-comma",
-              replace_file("losses.csv", LOSSES.replace(",", ";") + "mixed;30;prose;3,5\n"),
+              {"losses.csv": LOSSES.replace(",", ";") + "mixed;30;prose;3,5\n"},
               ("losses.csv, line 13", "'3,5'", "write 3.5 with a decimal point")),
     Malformed("decimal-comma", row("mixed,30,prose,3,5"),
               ("losses.csv, line 13", "5 cells", "write 3.5 with a point")),
@@ -224,7 +202,7 @@ TABLE: list[Malformed] = [
               ("losses.csv, line 13", "'3,5'", "write 3.5 with a decimal point")),
     Malformed("wrong-column", edit("losses.csv", ("domain,loss", "domain,bits")),
               ("losses.csv, column loss", "losses.csv, column bits", "Name the columns run, step")),
-    Malformed("wide-table", replace_file("losses.csv", "run,step,prose,code\nmixed,25,3.6,3.9\n"),
+    Malformed("wide-table", {"losses.csv": "run,step,prose,code\nmixed,25,3.6,3.9\n"},
               ("losses.csv, column loss: the columns prose, code stand in place of domain and loss",
                "a row for each validation set", "bayes-cpt import csv --help")),
     Malformed("perplexities",
@@ -277,7 +255,7 @@ TABLE: list[Malformed] = [
     Malformed("study-values",
               settings('name = "small"', "\n".join(['name = "small"', *STUDY_VALUES])),
               tuple(STUDY_VALUES.values())),
-    Malformed("runs-text", replace_file("study.toml", 'runs = "all"'), ("study.toml, table runs",)),
+    Malformed("runs-text", {"study.toml": 'runs = "all"'}, ("study.toml, table runs",)),
     # Bases
     Malformed("base-steps", settings("steps = 100", "steps = 99"),
               ("study.toml, base half, key steps", "99", "sum to 100", "Make both the number")),

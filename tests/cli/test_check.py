@@ -48,14 +48,14 @@ def test_quiet_says_nothing(call: Call) -> None:
 def test_a_study_without_cpt_is_asked_about_pretraining(call: Call, tmp_path: Path) -> None:
     settings = FILES["study.toml"].split("[runs.mixed]")[0]
     losses = [row for row in FILES["losses.csv"].splitlines() if row[:3] in ("run", "tru")]
-    files = {"study.toml": settings, "losses.csv": "\n".join(losses)}
-    folder = write_files(tmp_path / "study", {**files})
+    files = {"study.toml": settings, "losses.csv": "\n".join(losses), "lr.csv": None}
+    folder = write_files(tmp_path / "study", files)
     assert call("check", folder, "--json").json()["model"] == "pretrain"
 
 
 def test_cautions_are_shown_once_each(call: Call, tmp_path: Path) -> None:
     losses = FILES["losses.csv"].replace("mixed,25,code,3.9", "mixed,25,code,39")
-    folder = write_files(tmp_path / "study", {**FILES, "losses.csv": losses})
+    folder = write_files(tmp_path / "study", {"losses.csv": losses})
     answer = call("check", folder, "--json")
     assert answer.code == 0
     notes = [line for line in answer.err.splitlines() if line]

@@ -80,7 +80,7 @@ def test_a_model_of_ones_own(call: Call, quick_fit: list[str], tmp_path: Path) -
 
 
 def test_what_the_study_lacks_is_said_before_the_fit(call: Call, tmp_path: Path) -> None:
-    folder = write_files(tmp_path / "study", {**FILES})
+    folder = write_files(tmp_path / "study")
     answer = call("fit", folder, "--model", "cpt", "-o", tmp_path / "fit.nc")
     assert answer.code == 2
     assert "replay ratios 0.25 to 0.5" in answer.err
@@ -90,7 +90,7 @@ def test_what_the_study_lacks_is_said_before_the_fit(call: Call, tmp_path: Path)
 
 def test_losses_that_tell_nothing_are_refused_by_check_and_fit(call: Call, tmp_path: Path) -> None:
     flat = re.sub(r"(?<=prose,).*", "3.5", FILES["losses.csv"])
-    folder = write_files(tmp_path / "study", {**FILES, "losses.csv": flat})
+    folder = write_files(tmp_path / "study", {"losses.csv": flat})
     for line in (("check", folder), ("fit", folder, "-o", tmp_path / "fit.nc")):
         check_refusal(call(*line), ("study small, domain prose: all 6 losses are 3.5",))
     assert not (tmp_path / "fit.nc").exists()

@@ -116,11 +116,8 @@ def test_what_cannot_be_fitted_is_said_before_any_fit(
     monkeypatch.setattr(held_out, "package_method", lambda *_, **__: pytest.fail("a fit ran"))
     logged = 'base = "open"\nreplay = 0.5'
     text = FILES["study.toml"].replace('base = "half"\nreplay = 0.5', logged)
-    files: dict[str, str | bytes] = {
-        **FILES,
-        "study.toml": text + "\n[bases.open]\nknown = false\n",
-    }
-    folder = write_files(tmp_path / "study", files)
+    text += "\n[bases.open]\nknown = false\n"
+    folder = write_files(tmp_path / "study", {"study.toml": text})
     answer: Answer = call("validate", "forecast", folder, "--jobs", 1, "--tails", "none")
     assert answer.code == 2
     assert "base open: its pre-training is not known, and the study also has" in answer.err

@@ -4,7 +4,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from malformed import FILES, write_files
+from malformed import write_files
 from synthetic import lab
 
 from bayes_cpt import Base, Run, Study, bundled_study, read_spec
@@ -62,7 +62,7 @@ def test_a_plan_that_names_its_validation_sets_stands_alone(tmp_path: Path) -> N
 
 
 def test_a_study_of_ones_own_supplies_what_is_missing(tmp_path: Path) -> None:
-    home = write_files(tmp_path / "home", {**FILES})
+    home = write_files(tmp_path / "home")
     place = tmp_path / "plan.toml"
     place.write_text('[runs.more]\nphase = "cpt"\nbase = "half"\nreplay = 0.1\nschedule = [')
     with place.open("a") as file:

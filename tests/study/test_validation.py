@@ -18,7 +18,7 @@ from bayes_cpt.study.ranges import check_evidence
 
 
 def test_the_unedited_study_is_fine(tmp_path: Path) -> None:
-    study = read_study(write_files(tmp_path, {**FILES}))
+    study = read_study(write_files(tmp_path))
     assert study.warnings == ()
     assert len(study.losses) == 11
 
@@ -62,7 +62,7 @@ SEVERAL_PROBLEMS = {
 def test_all_problems_come_at_once(tmp_path: Path) -> None:
     settings = FILES["study.toml"].replace("replay = 0.25", "replay = 25")
     losses = FILES["losses.csv"] + "mixed,30,prose,nan\nmixd,30,prose,3.5\n"
-    folder = write_files(tmp_path, {**FILES, "study.toml": settings, "losses.csv": losses})
+    folder = write_files(tmp_path, {"study.toml": settings, "losses.csv": losses})
     with pytest.raises(StudyError) as caught:
         read_study(folder)
     assert [problem.place.removeprefix(str(tmp_path)) for problem in caught.value.problems] == [
@@ -75,7 +75,7 @@ def test_all_problems_come_at_once(tmp_path: Path) -> None:
 def test_of_runs_that_cannot_be_built_no_second_problem_is_made(tmp_path: Path) -> None:
     before, after = FILES["study.toml"].split("[bases.half]"), FILES["study.toml"].split("[runs.")
     settings = f"{before[0]}[runs.{after[1].replace('2e-3, end = 2e-3', '2.0, end = 2.0')}"
-    folder = write_files(tmp_path, {**FILES, "study.toml": settings})
+    folder = write_files(tmp_path, {"study.toml": settings})
     with pytest.raises(StudyError) as caught:
         read_study(folder)
     said = [problem.problem for problem in caught.value.problems]
@@ -86,7 +86,7 @@ def test_of_runs_that_cannot_be_built_no_second_problem_is_made(tmp_path: Path) 
 def test_problems_alike_are_said_once(tmp_path: Path) -> None:
     rows = "".join(f"mixed,{step},prose,nan\n" for step in range(1, 25))
     with pytest.raises(StudyError, match=r"The same 23 times more, to .*step 24") as caught:
-        read_study(write_files(tmp_path, {**FILES, "losses.csv": FILES["losses.csv"] + rows}))
+        read_study(write_files(tmp_path, {"losses.csv": FILES["losses.csv"] + rows}))
     assert len(caught.value.problems) == 24
 
 
