@@ -10,7 +10,7 @@ warm-up from zero is known by one point.
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from itertools import pairwise
 
 import numpy as np
@@ -323,6 +323,7 @@ def _lines(logged: _Logged, first: int, starts: range, before: _Piece | None) ->
 def _cosines(logged: _Logged, first: int, starts: range, before: _Piece | None) -> Iterator[_Piece]:
     """Yield the half-cosine that explains most from a point on, if one does."""
 
+    @cache
     def fitted(start: int, end: int) -> _Piece:
         last = int(np.searchsorted(logged.steps, end, side="right"))
         join = _join(logged, first, start, before)
