@@ -9,6 +9,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.collections import FillBetweenPolyCollection, PathCollection
 from matplotlib.figure import Figure
 from matplotlib.text import Text
+from matplotlib.transforms import Bbox
 
 from bayes_cpt import plots
 from bayes_cpt.arrays import Floats
@@ -55,12 +56,9 @@ def check_figure(figure: Figure) -> None:
     }:
         assert scale == "linear" or SCALES[scale] in words, f"no word says that axes are {scale}"
     boxes = [(text.get_text(), text.get_window_extent(canvas.get_renderer())) for text in texts]
-    whole = figure.bbox
+    whole = figure.bbox.padded(EDGE)
     for name, box in boxes:
-        assert box.x0 >= whole.x0 - EDGE, f"{name!r} is cut off"
-        assert box.y0 >= whole.y0 - EDGE, f"{name!r} is cut off"
-        assert box.x1 <= whole.x1 + EDGE, f"{name!r} is cut off"
-        assert box.y1 <= whole.y1 + EDGE, f"{name!r} is cut off"
+        assert Bbox.union([whole, box]).bounds == whole.bounds, f"{name!r} is cut off"
     for i, (name, box) in enumerate(boxes):
         for other, its in boxes[:i]:
             width = min(box.x1, its.x1) - max(box.x0, its.x0)

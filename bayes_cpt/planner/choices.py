@@ -16,7 +16,7 @@ from bayes_cpt.decisions.search_space import Candidates, SearchSpace
 from bayes_cpt.decisions.space import DecayShape, Quantity, Space
 from bayes_cpt.errors import SpecError
 from bayes_cpt.planner.law import packed
-from bayes_cpt.study.ranges import SLACK, outside_base
+from bayes_cpt.study.ranges import SLACK, covered, outside_base
 from bayes_cpt.study.runs import Base
 from bayes_cpt.study.study import Study
 
@@ -131,14 +131,12 @@ class Controls:
 
     def studied(self) -> dict[str, Any]:
         """Return what the runs of the study cover, as `bayes_cpt.study.ranges.outside_range` judges it."""
-        runs = self.study.continual_runs
-        peaks = [run.schedule.peak for run in runs]
-        replays = [run.replay for run in runs if run.replay is not None]
+        ranges: Any = covered(self.study.continual_runs)
         return {
             "slack": SLACK,
-            "longest": max(run.schedule.steps for run in runs),
-            "peak": [min(peaks), max(peaks)],
-            "replay": [min(replays), max(replays)],
+            "longest": ranges["steps"][1],
+            "peak": ranges["peak_learning_rate"],
+            "replay": ranges["replay"],
             "bases": [outside_base(self.study, base) for base in self.bases],
         }
 

@@ -85,7 +85,7 @@ def landmarks(turning: TurningLength, critical: CriticalPoint | None = None) -> 
     entries = {name: panels.line(shade, marker="o", markersize=4) for name, shade in names}
     entries |= {
         "50 and 90 % credible": panels.line(GREY, linewidth=panels.INTERVAL_WIDTHS[1]),
-        "beyond the axis, or never": panels.dot(GREY, marker=">", markersize=6),
+        "beyond the axis, or never": panels.line(GREY, linestyle="", marker=">", markersize=6),
     }
     if critical is not None:
         _critical(grid[1], critical)

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure, SubFigure
+from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
@@ -50,7 +50,8 @@ def blocks(
     rows = math.ceil(len(runs) / columns)
     figure = new_figure(size[0] * columns * len(domains), size[1] * rows + 0.7)
     every = []
-    for index, (part, domain) in enumerate(zip(halves(figure, len(domains)), domains, strict=True)):
+    parts = figure.subfigures(1, len(domains), wspace=0.02, squeeze=False)[0]
+    for index, (part, domain) in enumerate(zip(parts, domains, strict=True)):
         for i, run in enumerate(runs):
             panel = part.add_subplot(rows, columns, i + 1)
             dress(panel)
@@ -62,11 +63,6 @@ def blocks(
         part.suptitle(name, color=colour(index), fontsize=LARGE, fontweight="bold")
         part.supylabel(LOSS, fontsize="medium")
     return figure, every
-
-
-def halves(figure: Figure, count: int) -> list[SubFigure]:
-    """Return a figure's parts, side by side."""
-    return list(figure.subfigures(1, count, wspace=0.02, squeeze=False)[0])
 
 
 def step_axis(axes: Axes, steps: int, phase: str = "") -> None:
@@ -218,11 +214,6 @@ def patch(shade: str, alpha: float) -> Any:
 def line(shade: str, **options: Any) -> Any:
     """Return a legend mark for a line."""
     return Line2D([], [], color=shade, **options)
-
-
-def dot(shade: str, **options: Any) -> Any:
-    """Return a legend mark for dots."""
-    return line(shade, **({"linestyle": "", "marker": "o", "markersize": 3} | options))
 
 
 def layout(width: float, height: float) -> dict[str, Any]:

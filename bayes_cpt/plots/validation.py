@@ -77,7 +77,7 @@ def comparison(result: Comparison) -> Figure:
         axes.set_title(TITLES[score].format(best=scores.best))
     left.set_yticks(range(len(labels) + 1), [*labels, STACK], fontsize=SMALL)
     entries = {
-        "one run left out": panels.dot(GREY, marker=".", markersize=4, alpha=0.5),
+        "one run left out": panels.line(GREY, linestyle="", marker=".", markersize=4, alpha=0.5),
         "mean, ± 1 standard error": panels.line(GREY, marker="o", markersize=5),
     }
     panels.legend(figure, entries)
@@ -114,7 +114,8 @@ def coverage(points: pd.DataFrame, axis: Literal["share", "ratio"] = "share") ->
     domains = list(points["domain"].unique())
     width = BIN * max(len(bins), 3) * len(domains) + 1.0
     figure = new_figure(width, COVERAGE_HEIGHT + PIT_HEIGHT + 0.8)
-    for part, domain in zip(panels.halves(figure, len(domains)), domains, strict=True):
+    parts = figure.subfigures(1, len(domains), wspace=0.02, squeeze=False)[0]
+    for part, domain in zip(parts, domains, strict=True):
         part.suptitle(f"validation set: {domain}", fontsize=LARGE, fontweight="bold")
         scores = found[found["domain"] == domain].set_index("horizon").reindex(bins)
         top, bottom = part.subplots(2, 1, height_ratios=(COVERAGE_HEIGHT, PIT_HEIGHT))

@@ -82,11 +82,6 @@ def learnt_words(learnt: "Learnt", file: str, *, trustworthy: bool) -> Words:
     return render("learn_priors.txt", facts)
 
 
-def watch_verdict(status: "Status") -> list[str]:
-    """Return whether to let a run go on, how sure that is, and where it ends as things stand."""
-    return paragraphs("watch.txt", "verdict", {"status": status})
-
-
 def ends_below(status: "Status", limits: Mapping[str, float], interval: float) -> list[str]:
     """Return how probably a run ends below some losses, a sentence each."""
     if status.disagreements or not status.on_track:

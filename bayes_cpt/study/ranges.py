@@ -61,7 +61,7 @@ def describe(study: Study) -> dict[str, Any]:
             }
             for run in with_found_branches(study).runs
         ],
-        "ranges": {"cpt": _ranges(study.continual_runs), "pt": _ranges(study.pretraining_runs)},
+        "ranges": {"cpt": covered(study.continual_runs), "pt": covered(study.pretraining_runs)},
         "warnings": [str(caution) for caution in study.warnings],
     }
 
@@ -70,7 +70,8 @@ def _keys(item: Any, *names: str) -> dict[str, Any]:
     return {name: getattr(item, name) for name in names}
 
 
-def _ranges(runs: Sequence[Run]) -> dict[str, list[float] | None]:
+def covered(runs: Sequence[Run]) -> dict[str, list[float] | None]:
+    """Return lowest and highest replay ratio, peak learning rate and steps of some runs."""
     values: dict[str, list[float]] = {
         "replay": [run.replay for run in runs if run.replay is not None],
         "peak_learning_rate": [run.schedule.peak for run in runs],

@@ -142,9 +142,9 @@ class Status:
 
     def verdict(self) -> list[str]:
         """Return what to do, how sure that is and what would change it, a short line each."""
-        from bayes_cpt.report.forecasts import watch_verdict
+        from bayes_cpt.report.words import paragraphs
 
-        return watch_verdict(self)
+        return paragraphs("watch.txt", "verdict", {"status": self})
 
     def words(self) -> str:
         """Return the verdict in one line."""

@@ -23,6 +23,7 @@ STAGES = ("start", "re-warm-up", "plateau", "decay", "end of decay")
 START, PLATEAU, END = 0.05, 0.9, 0.2
 # What lies beyond the fitted steps.
 BEYOND = PALETTE[4]
+DOT: dict[str, Any] = {"linestyle": "", "marker": "o", "markersize": 6}
 
 
 def staged(posterior: Posterior, study: Study | None = None, draws: int = DRAWS) -> pd.DataFrame:
@@ -119,11 +120,11 @@ def draw_residuals(posterior: Posterior, study: Study | None = None) -> Figure:
     entries = {
         "a run": panels.line(INK, linewidth=0.8),
         "its 90 % predictive band, widest and narrowest": dashed,
-        "is off to one side": panels.dot(GREY, markersize=6),
-        "is not": panels.dot(GREY, markersize=6, markerfacecolor="white"),
+        "is off to one side": panels.line(GREY, **DOT),
+        "is not": panels.line(GREY, **DOT, markerfacecolor="white"),
     }
     if (table["ratio"] > SLACK).any():
-        entries["beyond the fitted steps"] = panels.dot(BEYOND, markersize=6)
+        entries["beyond the fitted steps"] = panels.line(BEYOND, **DOT)
     panels.legend(figure, entries)
     return figure
 

@@ -21,6 +21,14 @@ def test_what_is_in_the_bundled_study_is_printed(call: Call) -> None:
     assert "cpt 0 to 0.75 0.0006 to 0.002 3000" in rows
     assert "general (general) and kernel (target)" in answer.out
     assert "What these runs can tell of cpt-replay" in answer.out
+    # What nobody tried.
+    told = answer.out.split("length_effect")[1].split("Contraction:")[0]
+    assert told.count("* ") == told.count("a CPT run 4 times as long") == 2
+    table = call("check", "data/cpt-lab", "--json").json()["parameters"]
+    pairs = [(row["quantity"], *row["moves_with"][0]) for row in table if row["moves_with"]]
+    assert pairs
+    for _, other, _, correlation in pairs:
+        assert f" {other} {correlation:+.2f} " in answer.out
 
 
 def test_a_first_reader_is_told_what_the_runs_can_tell_and_what_is_in_the_study(call: Call) -> None:
@@ -39,6 +47,10 @@ def test_json_is_the_only_thing_on_stdout(call: Call) -> None:
     assert found["model"] == "cpt-replay"
     shares = {row["quantity"]: row["contraction"] for row in found["parameters"]}
     assert 0 <= min(shares.values()) <= max(shares.values()) <= 1
+    rows = {(row["quantity"], row["domain"]): row for row in found["effects"]}
+    assert rows["length_effect", "kernel"]["tried"] is False
+    assert 0 < rows["run_change", "kernel"]["sd"] < 0.1
+    assert rows["rate_effect", "kernel"]["moves_with"] == []
 
 
 def test_quiet_says_nothing(call: Call) -> None:
@@ -77,25 +89,6 @@ def test_malformed_studies(case: Malformed, call: Call, tmp_path: Path) -> None:
     assert not list(tmp_path.glob("*fit*"))
 
 
-def test_what_moves_a_typical_run_and_what_nobody_tried(call: Call) -> None:
-    answer = call("check", "data/cpt-lab", "--verbose")
-    told = answer.out.split("length_effect")[1].split("Contraction:")[0]
-    assert told.count("* ") == told.count("a CPT run 4 times as long") == 2
-    effects = call("check", "data/cpt-lab", "--json").json()["effects"]
-    rows = {(row["quantity"], row["domain"]): row for row in effects}
-    assert rows["length_effect", "kernel"]["tried"] is False
-    assert 0 < rows["run_change", "kernel"]["sd"] < 0.1
-    assert rows["rate_effect", "kernel"]["moves_with"] == []
-
-
-def test_pairs_and_contractions_with_the_advised_run_are_printed(
-    call: Call, tmp_path: Path
-) -> None:
-    table = call("check", "data/cpt-lab", "--json").json()["parameters"]
-    pairs = [(row["quantity"], *row["moves_with"][0]) for row in table if row["moves_with"]]
-    assert pairs
-    printed = call("check", "data/cpt-lab", "-v").out
-    for _, other, _, correlation in pairs:
-        assert f" {other} {correlation:+.2f} " in printed
+def test_contractions_with_the_advised_run_are_printed(call: Call, tmp_path: Path) -> None:
     write_study(lab().subset(["pt_trunk", "r25_cos", "r25_lin05"]), tmp_path / "one ratio")
     assert "(makes it 0." in call("check", tmp_path / "one ratio", "-v").out

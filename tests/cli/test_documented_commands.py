@@ -32,12 +32,13 @@ SAMPLING = ("fit", "demo", "validate", "compare", "forecast")
 FIRST = ("README.md", "third-sets.md")
 # Answered in the same words by tests/cli/test_report.py.
 AS_WELL = ("report",)
-# Fewer configurations than the default: the answer is no worse a command for it.
+# Fewer configurations and draws than the default: the answer is no worse a command for it.
 SMALLER = {
     "decide": ["--candidates", "64"],
     "report": ["--draws", "60"],
     "planner": ["--candidates", "64", "--draws", "8"],
     "next-run": ["--candidates", "64", "--draws", "50"],
+    "predict": ["--draws", "100"],
     "watch": ["--once"],
 }
 # Beside what -o names: what a watch learnt.

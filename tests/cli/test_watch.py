@@ -17,10 +17,9 @@ HEAD = "step,eval/general_loss,eval/kernel_loss\n"
 
 
 def lines(until: int) -> str:
-    general = dict(zip(*(own.tolist() for own in lab().curve(RUN, "general")), strict=True))
-    kernel = dict(zip(*(own.tolist() for own in lab().curve(RUN, "kernel")), strict=True))
-    steps = sorted(step for step in general if step in kernel and 0 < step <= until)
-    return HEAD + "".join(f"{step},{general[step]},{kernel[step]}\n" for step in steps)
+    own = lab().losses.query("run == @RUN and 0 < step <= @until")
+    wide = own.pivot(index="step", columns="domain", values="loss")[["general", "kernel"]]
+    return str(wide.dropna().add_prefix("eval/").add_suffix("_loss").to_csv())
 
 
 def test_once_says_where_the_run_will_end(call: Call, fit_file: Path, tmp_path: Path) -> None:

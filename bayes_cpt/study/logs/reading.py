@@ -76,7 +76,8 @@ class Reading(Counting):
 
         Where ``train`` is one of them a log without validation losses is read by its training loss.
         """
-        return clean(read_logs(self.kind, self.paths, self.patterns), self, sets)
+        raw = read_logs(self.kind, self.paths, self.patterns)
+        return _Cleaning(raw, self, Cells(raw.rows), list(raw.notes)).log(sets)
 
 
 @dataclass(frozen=True)
@@ -114,11 +115,6 @@ class _Point(NamedTuple):
     step: int
     value: float
     row: Row
-
-
-def clean(raw: RawLog, reading: Reading, sets: Sequence[str] = ()) -> Log:
-    """Choose, convert and merge what a raw log holds; see `Reading.read`."""
-    return _Cleaning(raw, reading, Cells(raw.rows), list(raw.notes)).log(sets)
 
 
 @dataclass

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -9,7 +10,7 @@ import pytest
 
 from bayes_cpt.errors import StudyError
 from bayes_cpt.study.logs.readers import kind_of, read_logs
-from bayes_cpt.study.logs.reading import Reading, clean
+from bayes_cpt.study.logs.reading import Log, Reading
 from bayes_cpt.study.logs.recognize import recognize
 
 LOGS = Path(__file__).parents[2] / "data" / "logs"
@@ -19,17 +20,16 @@ SAME = ["tables/history.jsonl", "tables/wide.csv", "tables/wide.parquet", "tenso
 KINDS = ["table", "table", "table", "tensorboard"]
 
 
-def with_library(kind: str) -> None:
-    """Skip a test whose kind of log takes a library that is not installed (the extra ``logs``)."""
-    if kind == "tensorboard":
-        pytest.importorskip(kind)
+def read(path: Path, **keys: Any) -> Log:
+    return Reading(paths=(str(path),), **keys).read()
 
 
 @pytest.mark.parametrize(("path", "kind"), list(zip(SAME, KINDS, strict=True)))
 def test_every_library_logged_the_same_run(path: str, kind: str) -> None:
-    with_library(kind)
+    if kind == "tensorboard":
+        pytest.importorskip(kind)
     assert kind_of(LOGS / path) == kind
-    log = clean(read_logs("auto", [str(LOGS / path)]), Reading())
+    log = read(LOGS / path)
     assert log.domains == ("general", "target")
     measured = WIDE.dropna(subset=["eval/general_loss"])
     for domain in log.domains:
@@ -46,7 +46,7 @@ def test_every_library_logged_the_same_run(path: str, kind: str) -> None:
 
 @pytest.mark.parametrize("name", ["r00", "r25", "r50"])
 def test_huggingface_runs(name: str) -> None:
-    log = clean(read_logs("hf", [str(LOGS / "hf" / name)]), Reading())
+    log = read(LOGS / "hf" / name, kind="hf")
     state = json.loads((LOGS / "hf" / name / "trainer_state.json").read_text())
     rows = [row for row in state["log_history"] if "eval_general_loss" in row]
     wanted = [(row["step"], "general", row["eval_general_loss"]) for row in rows]
@@ -58,8 +58,8 @@ def test_huggingface_runs(name: str) -> None:
 
 
 def test_a_german_spreadsheet() -> None:
-    raw = read_logs("csv", [str(LOGS / "tables" / "german.csv")])
-    log = clean(raw, Reading(losses={"allgemein": "general", "Ziel": "target"}))
+    sets = {"allgemein": "general", "Ziel": "target"}
+    log = read(LOGS / "tables" / "german.csv", kind="csv", losses=sets)
     measured = WIDE.dropna(subset=["eval/general_loss"])
     found = [loss for _, domain, loss in log.losses if domain == "general"]
     np.testing.assert_array_equal(found, measured["eval/general_loss"])
@@ -69,27 +69,26 @@ def test_a_german_spreadsheet() -> None:
 def test_tables_as_spreadsheets_and_pandas_save_them(tmp_path: Path) -> None:
     indexed = tmp_path / "log.parquet"
     pd.DataFrame({"step": [10], "val_loss": [2.5]}).set_index("step").to_parquet(indexed)
-    assert clean(read_logs("auto", [str(indexed)]), Reading()).losses == ((10, "val", 2.5),)
+    assert read(indexed).losses == ((10, "val", 2.5),)
     path = tmp_path / "log.tsv"
     path.write_text("step\tval_loss\n10\t2,5\n", encoding="utf-16")
-    assert clean(read_logs("auto", [str(path)]), Reading()).losses == ((10, "val", 2.5),)
+    assert read(path).losses == ((10, "val", 2.5),)
 
 
 @pytest.mark.parametrize("label", ["domain", "dataset"])
 def test_rows_of_run_step_domain_loss(label: str, tmp_path: Path) -> None:
     path = tmp_path / "losses.csv"
     path.write_text(f"run,step,{label},loss\na,10,code,2.5\nb,10,code,2.4\na,10,prose,3.5\n")
-    raw = read_logs("csv", [str(path)])
-    assert clean(raw, Reading(row_run="a")).losses == ((10, "code", 2.5), (10, "prose", 3.5))
+    assert read(path, kind="csv", row_run="a").losses == ((10, "code", 2.5), (10, "prose", 3.5))
 
 
 def test_a_restarted_job_writes_a_second_event_file(tmp_path: Path) -> None:
-    with_library("tensorboard")
+    pytest.importorskip("tensorboard")
     content = (LOGS / "tensorboard" / "events.out.tfevents.1.tiny.0").read_bytes()
     (tmp_path / "events.out.tfevents.1.tiny").write_bytes(content)
     (tmp_path / "events.out.tfevents.2.tiny").write_bytes(content[: len(content) // 2])
-    log = clean(read_logs("tensorboard", [str(tmp_path)]), Reading())
-    whole = clean(read_logs("tensorboard", [str(LOGS / "tensorboard")]), Reading())
+    log = read(tmp_path, kind="tensorboard")
+    whole = read(LOGS / "tensorboard", kind="tensorboard")
     assert log.losses == whole.losses
     said = " ".join(log.notes)
     assert "it is cut off and was left out" in said
@@ -97,14 +96,14 @@ def test_a_restarted_job_writes_a_second_event_file(tmp_path: Path) -> None:
 
 
 def test_event_files_of_two_runs_are_told_from_a_figure_of_two_lines(tmp_path: Path) -> None:
-    with_library("tensorboard")
+    pytest.importorskip("tensorboard")
     content = (LOGS / "tensorboard" / "events.out.tfevents.1.tiny.0").read_bytes()
     for name, runs in (("r00", 1), ("r25", 2)):
         (tmp_path / name).mkdir()
         (tmp_path / name / "events.out.tfevents.1.tiny").write_bytes(content)
         if runs == 1:
             # A folder inside that of the job is no part of the names of its series.
-            log = clean(read_logs("tensorboard", [str(tmp_path)]), Reading())
+            log = read(tmp_path, kind="tensorboard")
             assert log.domains == ("general", "target")
     with pytest.raises(StudyError, match=r"folders r00/ and r25/ have the same series"):
         read_logs("tensorboard", [str(tmp_path)])
