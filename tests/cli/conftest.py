@@ -18,6 +18,8 @@ from bayes_cpt.identify.determination import FACTS, Facts, FreeParameters
 from bayes_cpt.inference.law_checks import SIZE, LawCheck
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.model.points import Curves
+from bayes_cpt.model.spec import ModelSpec
+from bayes_cpt.study.study import Study
 
 
 def _of_information(free: FreeParameters, curves: Curves, place: Floats) -> tuple[object, ...]:
@@ -34,12 +36,17 @@ def _of_determination(posterior: Posterior, interval: float = 0.9) -> tuple[obje
     return (*said, *specs, *draws)
 
 
+def _of_identifiability(study: Study, spec: ModelSpec) -> tuple[object, ...]:
+    return determination.IDENTIFIED, study.digest(), spec.model_dump_json()
+
+
 # Most of a short command's time, and what tells whether it was worked out for another command before. A
 # file that was written anew is another one.
 SAME: dict[str, Callable[..., Any]] = {
     "inference.posterior.load": lambda at: (at.resolve(), at.exists() and at.stat().st_mtime_ns),
     "identify.determination.information": _of_information,
     "identify.determination.determination": _of_determination,
+    "identify.determination.identifiability": _of_identifiability,
 }
 
 
