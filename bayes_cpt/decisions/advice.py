@@ -56,26 +56,17 @@ class Asked(Strict):
 
 @dataclass(frozen=True, eq=False)
 class Advice:
-    """What to expect of a long run, and which short runs would tell most.
+    """What to expect of a long run, and which short runs would tell most."""
 
-    Parameters
-    ----------
-    about : dict
-        Size (parameters), tokens, steps, batch (tokens), peak (learning rate of pre-training), base, target
-        and interval.
-    ends : DataFrame
-        One row per replay ratio, peak (as a share of pre-training's) and set: change of the loss over the
-        run, nats/token: lower, median, upper, and ``falls``, the probability that it falls.
-    plan : Study
-        The short runs, those that tell most first.
-    told : DataFrame
-        Columns run, replay, peak, steps, and ``narrowed``: the share of the variance of the forecasts that
-        this run and those above it take away.
-    """
-
+    # Size (parameters), tokens, steps, batch (tokens), peak (learning rate of pre-training), base, target
+    # and interval
     about: dict[str, Any]
+    # One row per replay ratio, peak (as a share of pre-training's) and set: change of the loss over the
+    # run, nats/token: lower, median, upper, and ``falls``, the probability that it falls
     ends: pd.DataFrame
-    plan: Study
+    plan: Study  # the short runs, those that tell most first
+    # Columns run, replay, peak, steps, and ``narrowed``: the share of the variance of the forecasts that
+    # this run and those above it take away
     told: pd.DataFrame
 
     def verdict(self) -> list[str]:

@@ -52,20 +52,11 @@ REPLAY_APART, RATES_APART, POTENTIALS_APART, LENGTHS_APART = 0.1, 1.5, 0.5, 2.0
 
 @dataclass(frozen=True)
 class Typical:
-    """What is typical of the CPT runs of a study (of its PT runs where there are no others).
-
-    Parameters
-    ----------
-    steps : int
-    peak : float
-        Raw learning rate.
-    replay : float
-        0 where there are no CPT runs.
-    """
+    """What is typical of the CPT runs of a study (of its PT runs where there are no others)."""
 
     steps: int
-    peak: float
-    replay: float
+    peak: float  # raw learning rate
+    replay: float  # 0 where there are no CPT runs
 
     @classmethod
     def of(cls, study: Study) -> "Typical":
@@ -96,20 +87,11 @@ def check_continual(frame: BoundModel, otherwise: str) -> None:
 
 
 class Effect(NamedTuple):
-    """A difference between the last losses of two runs, or between the two ends of one.
-
-    Parameters
-    ----------
-    name : str
-    run : str
-        Whose last loss it is, of `trial_runs`; that run would show it ...
-    against : str or None
-        ... less that of this one; None for its own loss at the start.
-    """
+    """A difference between the last losses of two runs, or between the two ends of one."""
 
     name: str
-    run: str
-    against: str | None
+    run: str  # whose last loss it is, of `trial_runs`; that run would show it
+    against: str | None  # ... less that of this one; None for its own loss at the start
 
 
 # What each is called stands in bayes_cpt/report/notation.toml.

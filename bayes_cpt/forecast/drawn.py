@@ -47,17 +47,10 @@ def gridded(
 
 @dataclass(frozen=True, eq=False)
 class Drawn:
-    """Draws at points.
+    """Draws at points."""
 
-    Parameters
-    ----------
-    points : DataFrame
-        Columns run, step and domain.
-    expected, loss : ndarray, shape (draws, points)
-        As in `bayes_cpt.model.simulate.CurveDraws`.
-    """
-
-    points: pd.DataFrame
+    points: pd.DataFrame  # columns run, step and domain
+    # As in `bayes_cpt.model.simulate.CurveDraws`, of shape (draws, points)
     expected: Floats
     loss: Floats
 

@@ -42,10 +42,6 @@ def default_grid(run: Run) -> list[int]:
 
     A PT run has none in its warm-up and in its first hundredth, where the power law is far above any loss.
 
-    Parameters
-    ----------
-    run : Run
-
     Examples
     --------
     >>> from bayes_cpt.study.schedules import constant
@@ -80,25 +76,13 @@ def first_step(posterior: Posterior, run: Run) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
-    """Runs to predict, and where on them losses are wanted.
+    """Runs to predict, and where on them losses are wanted."""
 
-    Parameters
-    ----------
-    study : Study
-        The plan, with the losses of its bases filled in.
-    fitted : Study
-        What was fitted: the plan's runs may branch off its runs.
-    runs : tuple of Run
-    steps : mapping of (str, str) to collection of int
-        Where the law is evaluated, by run and validation set.
-    asked : mapping of (str, str) to collection of int
-        Where losses are wanted: of third validation sets too, which need both of the law's losses.
-    """
-
-    study: Study
-    fitted: Study
+    study: Study  # the plan, with the losses of its bases filled in
+    fitted: Study  # what was fitted: the plan's runs may branch off its runs
     runs: tuple[Run, ...]
-    steps: Steps
+    steps: Steps  # where the law is evaluated, by run and validation set
+    # Where losses are wanted: of third validation sets too, which need both of the law's losses
     asked: Steps
 
     @property

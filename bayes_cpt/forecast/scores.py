@@ -63,26 +63,13 @@ FIX = "give names, losses in nats/token, and scores and chance as shares, 0.35 f
 
 @dataclass(frozen=True, eq=False)
 class ScorePairs:
-    """What checkpoints showed on one benchmark.
-
-    Parameters
-    ----------
-    benchmark : str
-    domain : str
-        Validation set whose loss the score goes with.
-    losses : ndarray, shape (checkpoints,)
-        nats/token.
-    scores : ndarray, shape (checkpoints,)
-        Shares of what can be got, 0...1.
-    chance : float
-        Score of who guesses.
-    """
+    """What checkpoints showed on one benchmark."""
 
     benchmark: str
-    domain: str
-    losses: Floats
-    scores: Floats
-    chance: float = 0.0
+    domain: str  # validation set whose loss the score goes with
+    losses: Floats  # nats/token, (checkpoints,)
+    scores: Floats  # shares of what can be got, 0...1, (checkpoints,)
+    chance: float = 0.0  # score of who guesses
 
 
 def read_pairs(
@@ -160,17 +147,10 @@ def pairs_of(pairs: Sequence[ScorePairs], name: str) -> ScorePairs:
 
 @dataclass(frozen=True, eq=False)
 class ScoreLink:
-    """The link of one benchmark in posterior draws.
+    """The link of one benchmark in posterior draws."""
 
-    Parameters
-    ----------
-    pairs : ScorePairs
-        What it was fitted to.
-    level, slope, top, scatter : ndarray, shape (draws,)
-        As in the module; slope per nat.
-    """
-
-    pairs: ScorePairs
+    pairs: ScorePairs  # what it was fitted to
+    # As in the module; slope per nat, of shape (draws,)
     level: Floats
     slope: Floats
     top: Floats
@@ -215,18 +195,11 @@ class ScoreLink:
 
 @dataclass(frozen=True, eq=False)
 class ScoreFit:
-    """Links of benchmarks, fitted.
+    """Links of benchmarks, fitted."""
 
-    Parameters
-    ----------
-    links : dict of str to ScoreLink
-        By benchmark.
-    problems : tuple of str
-        What falls short of the contract (docs/contract.md, "Diagnostics"), the benchmark named first; empty
-        where the links can be trusted.
-    """
-
-    links: dict[str, ScoreLink]
+    links: dict[str, ScoreLink]  # by benchmark
+    # What falls short of the contract (docs/contract.md, "Diagnostics"), the benchmark named first; empty
+    # where the links can be trusted
     problems: tuple[str, ...]
 
 

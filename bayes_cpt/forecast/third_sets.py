@@ -63,20 +63,14 @@ RARE, LEAST_EXPLAINED = 0.05, 0.8
 
 @dataclass(frozen=True, eq=False)
 class Sizes:
-    """Sizes of what the linear form leaves of a third set, shape (draws,) each.
+    """Sizes of what the linear form leaves of a third set, shape (draws,) each."""
 
-    Parameters
-    ----------
-    misfit, fluctuation, memory : ndarray
-        What the linear form misses and the fluctuation, as standard deviations in nats/token, and the
-        correlation time of the fluctuation in steps (see `bayes_cpt.model.residuals.Scales`).
-    floor : ndarray
-        Share of the fluctuation that is left at learning rate 0: the mean of the law's losses'.
-    """
-
+    # What the linear form misses and the fluctuation, as standard deviations in nats/token, and the
+    # correlation time of the fluctuation in steps (see `bayes_cpt.model.residuals.Scales`)
     misfit: Floats
     fluctuation: Floats
     memory: Floats
+    # Share of the fluctuation that is left at learning rate 0: the mean of the law's losses'
     floor: Floats
 
     @classmethod
@@ -120,27 +114,16 @@ class Sizes:
 
 @dataclass(frozen=True, eq=False)
 class Changes:
-    """Changes along a CPT run since its base: of the third set, and of the law's losses.
+    """Changes along a CPT run since its base: of the third set, and of the law's losses."""
 
-    Parameters
-    ----------
-    steps : ndarray, shape (points,)
-    change : ndarray, shape (points,)
-        Of the third set, nats/token.
-    causes : ndarray, shape (draws, points, sets)
-        Of general and target losses without their fluctuation, nats/token.
-    learning_rate, rewarming : ndarray, shape (points,)
-        As in `bayes_cpt.model.points.Points`.
-    ramps : ndarray, shape (points, knots)
-        Of the misfit (see `bayes_cpt.model.residuals.ResidualDesign`).
-    """
-
-    steps: Floats
-    change: Floats
+    steps: Floats  # (points,)
+    change: Floats  # of the third set, nats/token, (points,)
+    # Of general and target losses without their fluctuation, nats/token, of shape (draws, points, sets)
     causes: Floats
+    # As in `bayes_cpt.model.points.Points`, of shape (points,)
     learning_rate: Floats
     rewarming: Floats
-    ramps: Floats
+    ramps: Floats  # of the misfit (see `bayes_cpt.model.residuals.ResidualDesign`), (points, knots)
 
     @classmethod
     def of(cls, frame: BoundModel, curves: Curves, losses: Floats) -> Self:

@@ -33,27 +33,14 @@ UNTOLD = 0.9
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """What a study says of the parameters of a model.
+    """What a study says of the parameters of a model."""
 
-    Parameters
-    ----------
-    study : str
-        Its name.
-    labels : tuple of (str, str)
-        Parameter, and role or `SHARED`.
-    mean : ndarray, shape (labels,)
-        Of the posterior under the broad prior, in sds of that prior from its centre.
-    covariance : ndarray, shape (labels, labels)
-        The same.
-    problems : tuple of str
-        Why the fit is not to be trusted; empty where it is.
-    """
-
-    study: str
-    labels: tuple[Label, ...]
+    study: str  # its name
+    labels: tuple[Label, ...]  # parameter, and role or `SHARED`
+    # Of the posterior under the broad prior, in sds of that prior from its centre, of shape (labels,)
     mean: Floats
-    covariance: Floats
-    problems: tuple[str, ...] = ()
+    covariance: Floats  # the same, (labels, labels)
+    problems: tuple[str, ...] = ()  # why the fit is not to be trusted; empty where it is
 
     @property
     def contraction(self) -> dict[Label, float]:

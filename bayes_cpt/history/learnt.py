@@ -27,20 +27,12 @@ NAMED = 3
 
 @dataclass(frozen=True, eq=False)
 class Learnt:
-    """A model with learnt priors.
-
-    Parameters
-    ----------
-    before : ModelSpec
-        The model it was made from.
-    labels : tuple of (str, str)
-        Parameters and roles whose priors were learnt.
-    """
+    """A model with learnt priors."""
 
     spec: ModelSpec
-    before: ModelSpec
+    before: ModelSpec  # the model it was made from
     population: Population
-    labels: tuple[Label, ...]
+    labels: tuple[Label, ...]  # parameters and roles whose priors were learnt
 
     @property
     def changed(self) -> tuple[str, ...]:

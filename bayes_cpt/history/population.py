@@ -49,26 +49,15 @@ PAIR_DRAWS, FURTHER = 500, 20_000
 
 @dataclass(frozen=True)
 class Pair:
-    """Two parameters, and how their values go together over studies.
+    """Two parameters, and how their values go together over studies."""
 
-    Parameters
-    ----------
-    first, second : (str, str)
-        Parameter, and role or ``all``.
-    correlation : float
-        That of a further study's values, if there is any: for few studies nearer to 0 than the
-        population's.
-    probability : float
-        That they go together.
-    studies : tuple of str
-        Those that determine both.
-    """
-
+    # Parameter, and role or ``all``
     first: Label
     second: Label
+    # That of a further study's values, if there is any: for few studies nearer to 0 than the population's
     correlation: float
-    probability: float
-    studies: tuple[str, ...]
+    probability: float  # that they go together
+    studies: tuple[str, ...]  # those that determine both
 
     @property
     def shown(self) -> bool:
@@ -78,29 +67,16 @@ class Pair:
 
 @dataclass(frozen=True, eq=False)
 class Population:
-    """Draws of a population.
+    """Draws of a population."""
 
-    Parameters
-    ----------
-    labels : tuple of (str, str)
-        Parameter, and role or ``all``.
-    mean, spread : ndarray, shape (draws, labels)
-        In sds of the model's own prior from its centre.
-    telling : dict of (str, str) to tuple of str
-        The studies that determine each parameter.
-    problems : tuple of str
-        What its draws lack of the diagnostics contract.
-    pairs : tuple of Pair
-        How parameters go together, the likeliest first.
-    """
-
-    labels: tuple[Label, ...]
+    labels: tuple[Label, ...]  # parameter, and role or ``all``
+    # In sds of the model's own prior from its centre, of shape (draws, labels)
     mean: Floats
     spread: Floats
-    telling: dict[Label, tuple[str, ...]]
+    telling: dict[Label, tuple[str, ...]]  # the studies that determine each parameter
     studies: tuple[str, ...]
-    problems: tuple[str, ...] = ()
-    pairs: tuple[Pair, ...] = ()
+    problems: tuple[str, ...] = ()  # what its draws lack of the diagnostics contract
+    pairs: tuple[Pair, ...] = ()  # how parameters go together, the likeliest first
 
     @property
     def learnt(self) -> tuple[Label, ...]:

@@ -90,13 +90,7 @@ class FreeParameters:
 
 
 def information(free: FreeParameters, curves: Curves, place: Floats) -> dict[str, Floats]:
-    """Return what the curves of each run tell at one place, shape (free, free), by run.
-
-    Parameters
-    ----------
-    place : ndarray, shape (free,)
-        In prior standard deviations from the priors' medians.
-    """
+    """Return what the curves of each run tell at a place, in prior sds, shape (free, free), by run."""
     frame, size = free.frame, place.size
     shifts = np.concatenate([place + STEP * np.eye(size), place[None]])
     values = free.values(shifts)

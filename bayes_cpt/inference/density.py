@@ -37,13 +37,7 @@ FAMILIES = {Normal: NORMAL, LogNormal: LOG_NORMAL, LogitNormal: LOGIT_NORMAL}
 
 @dataclass(frozen=True, eq=False)
 class Density:
-    """The log density of a study's model over the numbers that are sampled.
-
-    Parameters
-    ----------
-    setup : Setup
-        Of the study.
-    """
+    """The log density of the model of a study over the numbers that are sampled."""
 
     setup: Setup
 
@@ -179,13 +173,7 @@ class Density:
 
 
 class InMetric:
-    """A log density as a function of white coordinates, for Python and for C.
-
-    Parameters
-    ----------
-    density : Density
-    metric : Metric
-    """
+    """A log density as a function of white coordinates, for Python and for C."""
 
     def __init__(self, density: Density, metric: Metric) -> None:
         frame = density.setup.frame

@@ -23,22 +23,13 @@ STREAM = 7
 
 @dataclass(frozen=True)
 class RunGroups:
-    """The runs that draws are for, where they are not those of the fit.
+    """The runs that draws are for, where they are not those of the fit."""
 
-    Parameters
-    ----------
-    sizes, batches : tuple
-        Groups that no fitted run has, beside the fitted ones.
-    batch : Batch, optional
-        The one that all runs have.
-    target : str, optional
-        The one of several that all runs are on.
-    """
-
+    # Groups that no fitted run has, beside the fitted ones
     sizes: tuple[float, ...] = ()
     batches: tuple[Batch, ...] = ()
-    batch: Batch | None = None
-    target: str | None = None
+    batch: Batch | None = None  # the one that all runs have
+    target: str | None = None  # the one of several that all runs are on
 
     def frame(self, fitted: BoundModel) -> BoundModel:
         """Return the frame of a fit for these runs."""

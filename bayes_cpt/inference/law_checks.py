@@ -86,13 +86,7 @@ class LawChecks:
 def check_law(
     frame: BoundModel, study: Study, curves: Curves, parameters: Mapping[str, Floats]
 ) -> LawChecks:
-    """Check a law against the runs that it was fitted to.
-
-    Parameters
-    ----------
-    parameters : mapping of str to ndarray, shape (draws, ...)
-        Posterior draws of all parameters.
-    """
+    """Check a law against the runs that it was fitted to, in posterior draws of all parameters."""
     available = next(iter(parameters.values())).shape[0]
     kept = np.unique(np.linspace(0, available - 1, min(DRAWS, available)).round().astype(int))
     some = {name: value[kept] for name, value in parameters.items()}

@@ -42,20 +42,12 @@ class SamplingError(BayesCPTError):
 
 @dataclass(frozen=True, eq=False)
 class Metric:
-    """A map from white coordinates to those of a density.
+    """A map from white coordinates to those of a density."""
 
-    Parameters
-    ----------
-    center : ndarray, shape (dimensions,)
-        Where z = 0 lies.
-    factor : ndarray, shape (dimensions, dimensions)
-        What a unit step of each z does.
-    bends : ndarray, shape (dimensions, 1 + pairs), optional
-        Scale, then the coefficients of `_products` of the coordinates before each; not bent unless given.
-    """
-
-    center: Floats
-    factor: Floats
+    center: Floats  # where z = 0 lies, (dimensions,)
+    factor: Floats  # what a unit step of each z does, (dimensions, dimensions)
+    # Scale, then the coefficients of `_products` of the coordinates before each; not bent unless given,
+    # of shape (dimensions, 1 + pairs)
     bends: Floats = field(default_factory=lambda: np.zeros((0, 0)))
 
     @property
@@ -80,13 +72,7 @@ class Whitened(Protocol):
         """Where to look first, shape (dimensions,)."""
 
     def in_metric(self, metric: Metric) -> Evaluate:
-        """Return the function of white coordinates: log density and gradient.
-
-        Parameters
-        ----------
-        metric : Metric
-            White coordinates; the function takes some, shape (dimensions,).
-        """
+        """Return the function of white coordinates, shape (dimensions,): log density and gradient."""
 
 
 def laplace(model: Whitened, seed: int, cores: int | None = None) -> Metric:

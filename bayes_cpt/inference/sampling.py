@@ -63,24 +63,15 @@ JITTER = 0.3
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """Draws of a model.
+    """Draws of a model."""
 
-    Parameters
-    ----------
-    values : dict of str to ndarray, shape (chains, draws, ...)
-        Every parameter of the law, also the fixed ones.
-    statistics : dict of str to ndarray, shape (chains, draws)
-        Of the sampler: diverging, tree_depth, n_steps, step_size, energy, acceptance_rate, lp.
-    diagnostics : Diagnostics
-        Of what is sampled.
-    attempts : int
-        How many were made.
-    """
-
+    # Every parameter of the law, also the fixed ones, of shape (chains, draws, ...)
     values: dict[str, Floats]
+    # Of the sampler: diverging, tree_depth, n_steps, step_size, energy, acceptance_rate, lp,
+    # of shape (chains, draws)
     statistics: dict[str, NDArray[Any]]
-    diagnostics: Diagnostics
-    attempts: int = 1
+    diagnostics: Diagnostics  # of what is sampled
+    attempts: int = 1  # how many were made
 
 
 def sample(

@@ -31,34 +31,22 @@ class AreaForm:
     """How a law reckons areas, and where the numbers that they depend on lie.
 
     With the defaults the areas are those of arXiv 2505.07796.
-
-    Parameters
-    ----------
-    momenta : Interval
-        Where levels will be evaluated.
-    powers : Interval
-        Where forward areas will be evaluated; 1 in the printed law.
-    reference_rate : float
-        Raw learning rate at which the memory's clock counts steps.
-    memory_clock : float
-        nu: in a step at learning rate eta the memory fades by ``lambda^((eta/reference_rate)^nu)``.
-        0 counts steps.
-    count_warmup : bool
-        Whether PT starts from level 0, and S2_pt counts from the reference rate. Else a warm-up does not
-        count, and S2_pt counts from the run's own learning rate after it, as printed.
-    carry_memory : bool
-        Whether the level at the transfer is that of the base. Else, and where a run starts with a new
-        optimiser, it is the base's last learning rate.
-    shift_powers : Interval
-        Where forward areas that the shift sees will be evaluated; 1 in the printed law.
     """
 
-    momenta: Interval = field(default_factory=Interval.of_momenta)
+    momenta: Interval = field(default_factory=Interval.of_momenta)  # where levels will be evaluated
+    # Where forward areas will be evaluated; 1 in the printed law
     powers: Interval = field(default_factory=Interval.of_powers)
-    reference_rate: float = 1.0
+    reference_rate: float = 1.0  # raw learning rate at which the memory's clock counts steps
+    # nu: in a step at learning rate eta the memory fades by ``lambda^((eta/reference_rate)^nu)``. 0 counts
+    # steps.
     memory_clock: float = 0.0
+    # Whether PT starts from level 0, and S2_pt counts from the reference rate. Else a warm-up does not
+    # count, and S2_pt counts from the run's own learning rate after it, as printed.
     count_warmup: bool = False
+    # Whether the level at the transfer is that of the base. Else, and where a run starts with a new
+    # optimiser, it is the base's last learning rate.
     carry_memory: bool = False
+    # Where forward areas that the shift sees will be evaluated; 1 in the printed law
     shift_powers: Interval = field(default_factory=Interval.of_powers)
 
     def around(self, coefficients: Mapping[str, Any]) -> Self:
@@ -110,13 +98,7 @@ class AreaForm:
         return self.powers.basis(coefficients.get("rho", np.ones_like(coefficients["lambda"])))
 
     def paces(self, learning_rates: Floats) -> Floats:
-        """Return how far the memory's clock moves in each step, shape (steps,).
-
-        Parameters
-        ----------
-        learning_rates : ndarray, shape (steps,)
-            Raw.
-        """
+        """Return how far the memory's clock moves in each step at raw learning rates, shape (steps,)."""
         return np.asarray((learning_rates / self.reference_rate) ** self.memory_clock)
 
     def shift_basis(self, coefficients: Mapping[str, Any]) -> Floats:

@@ -124,13 +124,7 @@ class Law:
         return coefficients | self.batches.ratios(parameters, xp)
 
     def loss(self, points: Any, gathered: Values, xp: Any) -> Any:
-        """Return the law's loss at the points, nats/token.
-
-        Parameters
-        ----------
-        points, gathered, xp
-            As for `bayes_cpt.laws.term.Term.loss`.
-        """
+        """Return the law's loss at the points, nats/token, given as for a term."""
         return sum(term.loss(points, gathered, xp) for term in self.terms)
 
     def kept(self, points: Any, gathered: Values, xp: Any) -> Any:

@@ -22,40 +22,27 @@ BASES_KEPT = 128
 class PhaseAreas:
     """Areas and learning rate of one run at chosen steps, on both sides of the transfer.
 
-    Parameters
-    ----------
-    steps : ndarray of int, shape (points,)
-        Steps inside the run's own phase; 0 is the base itself.
-    learning_rates : ndarray, shape (points,)
-        Raw learning rate of each of the steps; at step 0 the one before the first step.
-    log_forward : ndarray, shape (points, nodes)
-        Series in rho of the log of S1_pt + S1_cpt, LR^rho·steps.
-    log_shift : ndarray, shape (points, nodes)
-        Series in rho_s of the log of S1_cpt as the shift sees it, LR·steps. In a PT run that is next to 0.
-    start_pt, level_pt : ndarray, shape (points,) and (points, columns)
-        Learning rate from which S2_pt counts, and series in lambda of the level at the end of PT so far.
-    start_cpt, level_cpt : ndarray, shape (points,) and (points, nodes)
-        The same of S2_cpt: the base's last learning rate, and the level in CPT. In a PT run that is the
-        level of PT, and S2_cpt is 0. A level that is carried over is itself where S2_cpt counts from.
-    paced_steps : ndarray, shape (points,)
-        Steps of CPT by the memory's clock.
-    carried : ndarray, shape (points,)
-        1 where the level is carried across the transfer, from where S2_cpt then counts, and in PT; else 0.
-    log_peak_pt : ndarray, shape (points,)
-        Log of the highest learning rate of PT so far, as a share of the reference one; a warm-up counts as
-        if it had ended. 0 where the base's schedule is not known.
+    Each is an array of shape (points,), a series one of shape (points, nodes).
     """
 
-    steps: Ints
+    steps: Ints  # steps inside the run's own phase; 0 is the base itself
+    # Raw learning rate of each of the steps; at step 0 the one before the first step
     learning_rates: Floats
-    log_forward: Floats
+    log_forward: Floats  # series in rho of the log of S1_pt + S1_cpt, LR^rho·steps
+    # Series in rho_s of the log of S1_cpt as the shift sees it, LR·steps. In a PT run that is next to 0.
     log_shift: Floats
+    # Learning rate from which S2_pt counts, and series in lambda of the level at the end of PT so far
     start_pt: Floats
     level_pt: Floats
+    # The same of S2_cpt: the base's last learning rate, and the level in CPT. In a PT run that is the level
+    # of PT, and S2_cpt is 0. A level that is carried over is itself where S2_cpt counts from.
     start_cpt: Floats
     level_cpt: Floats
-    paced_steps: Floats
+    paced_steps: Floats  # steps of CPT by the memory's clock
+    # 1 where the level is carried across the transfer, from where S2_cpt then counts, and in PT; else 0
     carried: Floats
+    # Log of the highest learning rate of PT so far, as a share of the reference one; a warm-up counts as if
+    # it had ended. 0 where the base's schedule is not known.
     log_peak_pt: Floats
 
 
@@ -166,27 +153,13 @@ def _pretraining_levels(schedule: Schedule, form: AreaForm, points: Ints) -> tup
 
 @dataclass(frozen=True, eq=False)
 class TransferState:
-    """What a CPT run finds at the transfer.
+    """What a CPT run finds at the transfer."""
 
-    Parameters
-    ----------
-    learning_rate : float
-        eta_0, the base's last one, raw.
-    start : float
-        Learning rate from which S2_pt counts.
-    forward : ndarray, shape (power nodes,)
-        S1_pt at each node of rho.
-    levels : ndarray, shape (momentum nodes,)
-        The base's level at each node of lambda.
-    log_peak : float
-        Log of the highest learning rate of its PT, as a share of the reference one.
-    """
-
-    learning_rate: float
-    start: float
-    forward: Floats
-    levels: Floats
-    log_peak: float
+    learning_rate: float  # eta_0, the base's last one, raw
+    start: float  # learning rate from which S2_pt counts
+    forward: Floats  # S1_pt at each node of rho, (power nodes,)
+    levels: Floats  # the base's level at each node of lambda, (momentum nodes,)
+    log_peak: float  # log of the highest learning rate of its PT, as a share of the reference one
 
     def initial_levels(self, *, carried: bool) -> Floats:
         """Return the level before the first step of CPT at each node, shape (nodes,)."""

@@ -252,30 +252,18 @@ DECAYS = ("linear", "cosine", "one_minus_sqrt", "exponential")
 
 @dataclass(frozen=True, eq=False)
 class ScheduleBatch:
-    """Schedules that go in a line to a peak, stay there, and decay; all arrays of shape (schedules,).
+    """Schedules that go in a line to a peak, stay there, and decay; all arrays of shape (schedules,)."""
 
-    Parameters
-    ----------
-    initial : ndarray
-        Raw learning rate before the first step: in CPT the last PT learning rate.
-    peak, final : ndarray
-        Learning rates that are held, and of the last step; `final` is not used without a decay, and is
-        above 0 where that is exponential.
-    warmup_steps, decay_steps : ndarray of int
-        Lengths of the line from `initial` to `peak` and of the decay; either may be 0.
-    steps : ndarray of int
-        All steps, at least 1 and at least `warmup_steps` + `decay_steps`.
-    shape : ndarray of int
-        Place of the decay's shape in `DECAYS`.
-    """
-
-    initial: Floats
+    initial: Floats  # raw learning rate before the first step: in CPT the last PT learning rate
+    # Learning rates that are held, and of the last step; `final` is not used without a decay, and is above
+    # 0 where that is exponential
     peak: Floats
     final: Floats
+    # Lengths of the line from `initial` to `peak` and of the decay; either may be 0
     warmup_steps: Ints
     decay_steps: Ints
-    steps: Ints
-    shape: Ints
+    steps: Ints  # all steps, at least 1 and at least `warmup_steps` + `decay_steps`
+    shape: Ints  # place of the decay's shape in `DECAYS`
 
     def take(self, rows: Ints) -> Self:
         """Return some of the schedules."""
@@ -368,18 +356,12 @@ class ScheduleBatch:
 
 @dataclass(frozen=True, eq=False)
 class Ends:
-    """Areas after the last step of some CPT schedules.
+    """Areas after the last step of some CPT schedules."""
 
-    Parameters
-    ----------
-    log_forward, log_shift, level : ndarray, shape (schedules, nodes)
-        Series as in `bayes_cpt.laws.phase_areas.PhaseAreas`.
-    forward, paced_steps : ndarray, shape (schedules,)
-        S1_cpt, LR·steps, and steps of the memory's clock.
-    """
-
+    # Series as in `bayes_cpt.laws.phase_areas.PhaseAreas`, of shape (schedules, nodes)
     log_forward: Floats
     log_shift: Floats
     level: Floats
+    # S1_cpt, LR·steps, and steps of the memory's clock, of shape (schedules,)
     forward: Floats
     paced_steps: Floats

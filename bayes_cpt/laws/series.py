@@ -29,19 +29,12 @@ LOWEST_POWER, HIGHEST_POWER = 0.02, 3.0
 
 @dataclass(frozen=True)
 class Interval:
-    """Where a series in one number holds, and how many terms it has.
+    """Where a series in one number holds, and how many terms it has."""
 
-    Parameters
-    ----------
-    middle, half_width : float
-        Of the interval.
-    nodes : int
-        Terms of the series, and nodes at which it is built; 1 for a number that is fixed.
-    """
-
+    # Of the interval
     middle: float
     half_width: float
-    nodes: int
+    nodes: int  # terms of the series, and nodes at which it is built; 1 for a number that is fixed
 
     @classmethod
     def between(cls, low: float, high: float, height: float) -> Self:
@@ -76,21 +69,11 @@ class Interval:
         return self.middle + self.half_width * np.cos(_angles(self.nodes))
 
     def series(self, values: Floats) -> Floats:
-        """Return the series of what has these values at the nodes, shape (..., nodes) both.
-
-        Parameters
-        ----------
-        values : ndarray, shape (..., nodes)
-        """
+        """Return the series of what has these values at the nodes, shape (..., nodes) both."""
         return np.asarray(values @ _transform(self.nodes))
 
     def values(self, series: Floats) -> Floats:
-        """Return the values at the nodes of what has this series, shape (..., nodes) both.
-
-        Parameters
-        ----------
-        series : ndarray, shape (..., nodes)
-        """
+        """Return the values at the nodes of what has this series, shape (..., nodes) both."""
         return np.asarray(series @ np.cos(_angles(self.nodes)[:, None] * np.arange(self.nodes)).T)
 
     def basis(self, number: ArrayLike) -> Floats:

@@ -111,21 +111,11 @@ class Term(Protocol):
 
 @dataclass(frozen=True)
 class AddedTerm:
-    """A term that a model's file may name, and that needs no other word in it.
+    """A term that a model's file may name, and that needs no other word in it."""
 
-    Parameters
-    ----------
-    build : callable
-        Returns the term.
-    printed : str
-        Its summand in the printed equation, sign first.
-    meanings : dict of str to str
-        What each of its coefficients is, with the unit.
-    """
-
-    build: Callable[[], Term]
-    printed: str
-    meanings: dict[str, str]
+    build: Callable[[], Term]  # returns the term
+    printed: str  # its summand in the printed equation, sign first
+    meanings: dict[str, str]  # what each of its coefficients is, with the unit
 
 
 # By name, in the order in which the files of this folder are read.

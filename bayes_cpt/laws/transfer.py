@@ -275,11 +275,5 @@ def _counts(name: str, coefficients: Values, xp: Any) -> bool:
 
 
 def shift_signs(roles: Sequence[str]) -> tuple[float, ...]:
-    """Return the sign of B per validation set: + on general data (forgetting), - elsewhere.
-
-    Parameters
-    ----------
-    roles : sequence of str
-        ``general`` or ``target`` per validation set.
-    """
+    """Return the sign of B for each role: + on ``general`` data (forgetting), - on a ``target``."""
     return tuple(1.0 if role == "general" else -1.0 for role in roles)

@@ -165,12 +165,7 @@ def knots_beside(position: Any, carried: float, innovation: float) -> tuple[Any,
 
 
 def knot_count(position: Any) -> int:
-    """Return how many knots lie below the last position, or at it.
-
-    Parameters
-    ----------
-    position : ndarray, shape (points,)
-    """
+    """Return how many knots lie below the last position, or at it."""
     return int(np.ceil(np.max(position)))
 
 
@@ -187,18 +182,10 @@ FEATURES = 6
 
 @dataclass(frozen=True)
 class ErrorCorrelation:
-    """How alike the errors of any two losses of one run are.
+    """How alike the errors of any two losses of one run are."""
 
-    Parameters
-    ----------
-    misfit : float
-        Correlation of what the law misses, -1 to 1.
-    fluctuation : float
-        Correlation of the fluctuations.
-    """
-
-    misfit: float
-    fluctuation: float
+    misfit: float  # correlation of what the law misses, -1 to 1
+    fluctuation: float  # correlation of the fluctuations
 
 
 def alike(new: Floats, total: Floats, others: int, correlation: float) -> Floats:
@@ -218,13 +205,7 @@ def alike(new: Floats, total: Floats, others: int, correlation: float) -> Floats
 
 
 def correlated(normals: Floats, correlation: float) -> Floats:
-    """Return standard normal numbers of each validation set that correlate alike with every other.
-
-    Parameters
-    ----------
-    normals : ndarray, shape (domains, ...)
-        Independent ones.
-    """
+    """Return normals, shape (domains, ...), that correlate alike from independent standard normal ones."""
     mixed = normals.copy()
     for place in range(1, len(mixed)):
         mixed[place] = alike(normals[place], mixed[:place].sum(axis=0), place, correlation)
@@ -249,24 +230,15 @@ def variance_of_sum(sizes: Floats, correlation: float, weights: Floats) -> Float
 
 @dataclass(frozen=True, eq=False)
 class Configuration:
-    """What the misfit of CPT runs may depend on, arrays of shape (runs,).
+    """What the misfit of CPT runs may depend on, arrays of shape (runs,)."""
 
-    Parameters
-    ----------
-    replay : ndarray
-        Share of general data.
-    initial, peak, mean, last : ndarray
-        Learning rate of the base, and the highest, the mean and the last one of the run, raw.
-    forward_pt : ndarray
-        S1_pt of the base; 0 where it is not known.
-    """
-
-    replay: Floats
+    replay: Floats  # share of general data
+    # Learning rate of the base, and the highest, the mean and the last one of the run, raw
     initial: Floats
     peak: Floats
     mean: Floats
     last: Floats
-    forward_pt: Floats
+    forward_pt: Floats  # S1_pt of the base; 0 where it is not known
 
     @classmethod
     def of(cls, base: Schedule | None, schedule: Schedule, replay: float) -> Self:
@@ -311,24 +283,13 @@ class Configuration:
 
 @dataclass(frozen=True, eq=False)
 class SharedMisfit:
-    """Draws of the misfit's innovations as functions of the configuration.
+    """Draws of the misfit's innovations as functions of the configuration."""
 
-    Parameters
-    ----------
-    draws : int
-        Posterior draws, each with functions of its own.
-    correlation : float
-        Between the validation sets of one run.
-    domains : int
-        How many validation sets.
-    lengths : tuple of float
-        Of the correlation between configurations: draws have them in turn.
-    """
-
-    draws: int
-    correlation: float
-    domains: int
+    draws: int  # posterior draws, each with functions of its own
+    correlation: float  # between the validation sets of one run
+    domains: int  # how many validation sets
     seed: int = 0
+    # Of the correlation between configurations: draws have them in turn
     lengths: tuple[float, ...] = LENGTHS
     _drawn: dict[int, Floats] = field(default_factory=dict, repr=False)
     _latest: dict[bytes, "Combined"] = field(default_factory=dict, repr=False)
@@ -395,13 +356,7 @@ class SharedMisfit:
         return found
 
     def along(self, ramps: Floats) -> "Combined":
-        """Return what is drawn of the misfit where innovations add up with some weights.
-
-        Parameters
-        ----------
-        ramps : ndarray, shape (places, knots)
-            What a unit innovation adds at each of some steps (`ResidualDesign.ramps`).
-        """
+        """Return what is drawn of the misfit where innovations add up as `ResidualDesign.ramps` says."""
         # Candidates that are looked at one after the other mostly end at the same steps.
         key = ramps.tobytes()
         combined = self._latest.get(key)
@@ -426,18 +381,12 @@ class SharedMisfit:
 
 @dataclass(frozen=True, eq=False)
 class Combined:
-    """A misfit of size 1 at some steps, as a function of the configuration.
-
-    Parameters
-    ----------
-    places : ndarray, shape (places, rank)
-        Share of each of few combinations of innovations at each of the steps.
-    amplitudes : list of ndarray, shape (domains, rank·2·waves, draws of a group)
-        Of each group of draws that share a length.
-    """
+    """A misfit of size 1 at some steps, as a function of the configuration."""
 
     shared: SharedMisfit
+    # Share of each of few combinations of innovations at each of the steps, of shape (places, rank)
     places: Floats
+    # Of each group of draws that share a length, of shape (domains, rank·2·waves, draws of a group)
     amplitudes: list[Floats]
 
     def at(self, features: Floats, place: NDArray[np.int64]) -> Floats:

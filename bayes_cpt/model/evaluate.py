@@ -62,28 +62,18 @@ LONG = 8
 
 @dataclass(frozen=True, eq=False)
 class Draws:
-    """The law in some draws of its parameters, and all that depends on draws alone.
+    """The law in some draws of its parameters, and all that depends on draws alone."""
 
-    Parameters
-    ----------
-    frame : BoundModel
-        Of the fit.
-    parameters, coefficients : dict of str to ndarray, shape (draws, ...)
-        What was sampled, and the law's coefficients.
-    form : AreaForm
-        In which points must have their areas: around these draws, with fewer nodes than for all that the
-        prior allows.
-    forward_basis : ndarray, shape (columns, draws)
-        The draws' part of the series of log forward areas.
-    level_basis, shift_basis : ndarray, shape (domains, columns, draws)
-        That of levels, and of log forward areas of the shift, on each validation set, or one for all.
-    """
-
-    frame: BoundModel
+    frame: BoundModel  # of the fit
+    # What was sampled, and the law's coefficients, of shape (draws, ...)
     parameters: dict[str, Floats]
     coefficients: dict[str, Floats]
+    # In which points must have their areas: around these draws, with fewer nodes than for all that the
+    # prior allows
     form: AreaForm
-    forward_basis: Floats
+    forward_basis: Floats  # the draws' part of the series of log forward areas, (columns, draws)
+    # That of levels, and of log forward areas of the shift, on each validation set, or one for all,
+    # of shape (domains, columns, draws)
     level_basis: Floats
     shift_basis: Floats
 
@@ -223,11 +213,6 @@ def at_points(
 def noise(curves: Curves, draws: Draws) -> Floats:
     """Return the sd of a new run's loss about the law's (`bayes_cpt.model.residuals.predictive_parts`).
 
-    Parameters
-    ----------
-    curves, draws
-        As of `losses`.
-
     Returns
     -------
     ndarray, shape (points, draws)
@@ -237,13 +222,7 @@ def noise(curves: Curves, draws: Draws) -> Floats:
 
 
 def variances(curves: Curves, draws: Draws) -> PredictiveParts:
-    """Return the parts of the square of `noise`, shape (points, draws) each.
-
-    Parameters
-    ----------
-    curves, draws
-        As of `losses`.
-    """
+    """Return the parts of the square of `noise`, shape (points, draws) each."""
     frame, points = draws.frame, curves.points
     table, onset = frame.spec.residuals, ONSET_SHARE * frame.reference.steps
     elapsed, anchored, in_pt = curves.elapsed, points.base_known, _in_pretraining(curves)

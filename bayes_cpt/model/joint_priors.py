@@ -28,16 +28,10 @@ CORRELATED, CORRELATION, PARAMETER = "correlated", "correlation", "correlated_pa
 
 @dataclass(frozen=True, eq=False)
 class Correlated:
-    """The correlated parameters of a frame.
-
-    Parameters
-    ----------
-    matrix : ndarray, shape (elements, elements)
-        R.
-    """
+    """The correlated parameters of a frame, by name arrays of shape (...) or (..., members)."""
 
     elements: tuple[Element, ...]
-    matrix: Floats
+    matrix: Floats  # R, (elements, elements)
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -45,12 +39,7 @@ class Correlated:
         return tuple(f"{e.name}[{e.domain}]" if e.domain else e.name for e in self.elements)
 
     def standardised(self, parameters: Mapping[str, Any], xp: Any = np) -> Any:
-        """Return z, shape (..., elements).
-
-        Parameters
-        ----------
-        parameters : mapping of str to array, shape (...) or (..., members)
-        """
+        """Return z, shape (..., elements)."""
         columns = [own.prior.standard(own.of(parameters), xp) for own in self.elements]
         return xp.stack(columns, axis=-1)
 
@@ -58,22 +47,13 @@ class Correlated:
         """Return the log density over that of independent parameters, shape (...).
 
         Where priors have bounds, it lacks a constant: the share of z that lies within them.
-
-        Parameters
-        ----------
-        parameters : mapping of str to array, shape (...) or (..., members)
         """
         standard = self.standardised(parameters, xp)
         form = (standard * xp.dot(standard, excess_precision(self.matrix))).sum(axis=-1)
         return -0.5 * (form + np.linalg.slogdet(self.matrix)[1])
 
     def draw(self, drawn: dict[str, Floats], generator: np.random.Generator) -> None:
-        """Replace independent draws of these parameters by correlated ones, in place.
-
-        Parameters
-        ----------
-        drawn : dict of str to ndarray, shape (draws,) or (draws, members)
-        """
+        """Replace independent draws of these parameters by correlated ones, in place."""
         low, high = np.array([element.prior.standard_bounds for element in self.elements]).T
         root = np.linalg.cholesky(self.matrix)
         standard = np.empty((len(drawn[self.elements[0].name]), len(self.elements)))
@@ -87,12 +67,7 @@ class Correlated:
 
 
 def excess_precision(matrix: Floats) -> Floats:
-    """Return the inverse of a correlation matrix less that of independent numbers.
-
-    Parameters
-    ----------
-    matrix : ndarray, shape (elements, elements)
-    """
+    """Return the inverse of a correlation matrix less that of independent numbers."""
     return np.linalg.inv(matrix) - np.eye(len(matrix))
 
 
@@ -182,13 +157,7 @@ def log_alikenesses(frame: BoundModel, parameters: Mapping[str, Any], xp: Any = 
 
 
 def draw_alike(frame: BoundModel, drawn: dict[str, Floats], generator: np.random.Generator) -> None:
-    """Replace independent draws of pooled parameters by such as share their spread, in place.
-
-    Parameters
-    ----------
-    drawn : dict of str to ndarray, shape (draws, members)
-        Of every parameter.
-    """
+    """Replace independent draws of pooled parameters by such as share their spread, in place."""
     for place, name in enumerate(frame.pooled):
         for places in frame.pools(name):
             prior = _prior(frame, name, places)

@@ -34,18 +34,10 @@ MEMBER = "__"
 
 @dataclass(frozen=True)
 class Series:
-    """A number at each point that is tabulated as a Chebyshev series in one parameter.
+    """A number at each point that is tabulated as a Chebyshev series in one parameter."""
 
-    Parameters
-    ----------
-    parameter : str
-        What it is a series in.
-    names : tuple of str
-        Of its value in PT and in CPT, two names where they differ.
-    """
-
-    parameter: str
-    names: tuple[str, ...]
+    parameter: str  # what it is a series in
+    names: tuple[str, ...]  # of its value in PT and in CPT, two names where they differ
 
     @property
     def rows(self) -> tuple[str, ...]:

@@ -50,13 +50,7 @@ def log_priors(frame: BoundModel, parameters: Mapping[str, Floats]) -> dict[str,
 
 
 def log_likelihoods(setup: Setup, parameters: Mapping[str, Floats]) -> Floats:
-    """Return the log likelihood of every fitted curve, shape (draws, curves).
-
-    Parameters
-    ----------
-    parameters : mapping of str to ndarray, shape (draws, members) or (draws,)
-        All parameters, fixed ones too.
-    """
+    """Return the log likelihood of every fitted curve in draws of all parameters, shape (draws, curves)."""
     from joblib import cpu_count
 
     from bayes_cpt.model.law_kernel import room_for_results

@@ -29,49 +29,17 @@ from bayes_cpt.study.trunks import start_loss
 
 @dataclass(frozen=True, eq=False)
 class Points:
-    """Points along curves, one entry per point; `bayes_cpt.model.evaluate` has the law there.
+    """Points along curves, one entry per point; `bayes_cpt.model.evaluate` has the law there."""
 
-    Parameters
-    ----------
-    curve_index, domain_index : ndarray of int, shape (points,)
-        Which curve, and which validation set, a point belongs to.
-    steps : ndarray, shape (points,)
-        Step inside the run's phase.
-    cpt_steps : ndarray, shape (points,)
-        The same in CPT runs, 0 in PT runs.
-    learning_rate : ndarray, shape (points,)
-        As a share of the reference learning rate.
-    rewarming : ndarray, shape (points,)
-        What the fluctuation is larger by in a re-warm-up, nats/token; 0 after it and in PT runs.
-    log_forward, log_shift, start_pt, level_pt, start_cpt, level_cpt : ndarray
-    paced_steps, carried, log_peak_pt : ndarray
-        As in `bayes_cpt.laws.phase_areas.PhaseAreas`: numbers of shape (points,), series (points, nodes).
-    target_share : ndarray, shape (points,)
-        r_cpt = 1 - replay ratio; 0 in PT runs.
-    other_share : ndarray, shape (points,)
-        The part of r_cpt that is data of other targets than the validation set's; 0 for the general set.
-    mixture : ndarray, shape (points, domains)
-        By which shares the validation sets' factors of forgetting count: those of the run's targets for the
-        general set; for a target the general set's, which is 1.
-    log_size : ndarray, shape (points,)
-        Log of the model size over the reference size; 0 where the law has no size.
-    size_member, batch_member : ndarray of int, shape (points,)
-        Place of the model size, and of the batch, along the coordinate of their group
-        (`bayes_cpt.model.groups`); 0 where the law does not compare them, and of batches in PT.
-    loss : ndarray, shape (points,)
-        Measured loss, nats/token; NaN where there is none.
-    base_known, branched : ndarray, shape (points,)
-        1 in curves that start at a measured loss, and in those of them that leave a PT run there; else 0.
-    form : AreaForm
-        How the areas are reckoned, and where their series hold.
-    """
-
-    curve_index: Any
-    domain_index: Any
-    steps: Any
-    cpt_steps: Any
-    learning_rate: Any
+    # Which curve, and which validation set, a point belongs to
+    curve_index: Ints
+    domain_index: Ints
+    steps: Any  # step inside the run's phase
+    cpt_steps: Any  # the same in CPT runs, 0 in PT runs
+    learning_rate: Any  # as a share of the reference learning rate
+    # What the fluctuation is larger by in a re-warm-up, nats/token; 0 after it and in PT runs
     rewarming: Any
+    # As in `bayes_cpt.laws.phase_areas.PhaseAreas`: numbers of shape (points,), series (points, nodes)
     log_forward: Any
     log_shift: Any
     start_pt: Any
@@ -81,16 +49,23 @@ class Points:
     paced_steps: Any
     carried: Any
     log_peak_pt: Any
-    target_share: Any
+    target_share: Any  # r_cpt = 1 - replay ratio; 0 in PT runs
+    # The part of r_cpt that is data of other targets than the validation set's; 0 for the general set
     other_share: Any
+    # By which shares the validation sets' factors of forgetting count: those of the run's targets for the
+    # general set; for a target the general set's, which is 1, of shape (points, domains)
     mixture: Any
+    # Log of the model size over the reference size; 0 where the law has no size
     log_size: Any
-    size_member: Any
-    batch_member: Any
-    loss: Any
+    # Place of the model size, and of the batch, along the coordinate of their group
+    # (`bayes_cpt.model.groups`); 0 where the law does not compare them, and of batches in PT
+    size_member: Ints
+    batch_member: Ints
+    loss: Any  # measured loss, nats/token; NaN where there is none
+    # 1 in curves that start at a measured loss, and in those of them that leave a PT run there; else 0
     base_known: Any
     branched: Any
-    form: AreaForm
+    form: AreaForm  # how the areas are reckoned, and where their series hold
 
     def map(self, function: Callable[[str, Any], Any]) -> Self:
         """Return the points with every array replaced by ``function(name, array)``."""
@@ -119,22 +94,13 @@ class Curve:
 
 @dataclass(frozen=True, eq=False)
 class Curves:
-    """Curves of a study or plan, their points, and the bases they start from.
+    """Curves of a study or plan, their points, and the bases they start from."""
 
-    Parameters
-    ----------
-    curves : tuple of Curve
-        In the order of `Points.curve_index`.
-    points : Points
-        Where losses are modelled or wanted. Step 0 of a CPT run is not among the points of a fit:
-        it is given, not modelled.
-    bases : Points
-        One row per curve, at step 0 of its CPT run, or where a PT run leaves its trunk.
-    """
-
-    curves: tuple[Curve, ...]
+    curves: tuple[Curve, ...]  # in the order of `Points.curve_index`
+    # Where losses are modelled or wanted. Step 0 of a CPT run is not among the points of a fit: it is
+    # given, not modelled.
     points: Points
-    bases: Points
+    bases: Points  # one row per curve, at step 0 of its CPT run, or where a PT run leaves its trunk
 
     @cached_property
     def elapsed(self) -> Floats:

@@ -124,20 +124,12 @@ class _Points:
 
 @dataclass(frozen=True)
 class PrintedLaw:
-    """Code for the curves of one validation set, of CPT or of PT.
+    """Code for the curves of one validation set, of CPT or of PT."""
 
-    Parameters
-    ----------
-    source : str
-        Of a function that fills in a row of values for each of `OUTPUTS`, and the rows of slopes.
-    parameters : tuple of str
-        Names in the order in which the function takes their values.
-    slopes : tuple of (int, int)
-        For each row of slopes the output and the parameter it belongs to.
-    """
-
+    # Of a function that fills in a row of values for each of `OUTPUTS`, and the rows of slopes
     source: str
-    parameters: tuple[str, ...]
+    parameters: tuple[str, ...]  # names in the order in which the function takes their values
+    # For each row of slopes the output and the parameter it belongs to
     slopes: tuple[tuple[int, int], ...]
 
 

@@ -195,13 +195,7 @@ class Family(Strict):
 
 
 def scales(priors: Sequence[Family], dims: str | None) -> tuple[Any, Any]:
-    """Return mean and sd on the family's own scale, of each member or of the only one.
-
-    Parameters
-    ----------
-    dims : str or None
-        Coordinate of the members; None where one is shared.
-    """
+    """Return mean and sd on the family's own scale, of each member, or of the only one without dims."""
     pairs = np.array([(prior.center, prior.spread) for prior in priors]).T
     return (pairs[0], pairs[1]) if dims else (pairs[0, 0], pairs[1, 0])
 

@@ -66,62 +66,39 @@ def steps_beyond(curves: Curves, studied: Studied) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class ResidualDesign:
-    """What the residual likelihood needs beside the law's curve.
+    """What the residual likelihood needs beside the law's curve: a number of each point, unless said so."""
 
-    Parameters
-    ----------
-    steps : ndarray, shape (points,)
-        Since the curve started (`Curves.elapsed`).
-    gap : ndarray, shape (points,)
-        Steps since the previous point of the curve, or since the measured base; inf at the first
-        point of a curve that starts nowhere.
-    position : ndarray, shape (points,)
-        Where a point lies among the knots of the misfit; 0 at the start, 1 at the first knot.
-    floating : ndarray, shape (points,)
-        Share of the unknown level that a point has: 1 in curves that start at no measured loss, 0 in CPT
-        curves that do, and rising from 0 to 1 in PT curves that branch off another one.
-    anchored : ndarray, shape (points,)
-        1 in curves that start at a measured loss.
-    pretraining : ndarray, shape (points,)
-        1 in PT curves.
-    beyond : ndarray, shape (points,)
-        E-folds of steps beyond the last of the curve's phase that was measured (`steps_beyond`).
-    first, last : ndarray of int, shape (curves,)
-        Range of the points of each curve, `last` exclusive.
-    carried, innovation : ndarray, shape (curves,)
-        Share of the misfit at one knot that is carried to the next, and the sd of what is added there as
-        a share of the misfit's size.
-    place : ndarray, shape (points,)
-        Where a point lies among the knots beside points of its curve: the others tell the likelihood
-        nothing. 0 at the start, 1 at the first of them.
-    height : ndarray, shape (points,)
-        What the interpolated misfit is stretched by at a point (`misfit_height`).
-    knot_first : ndarray of int, shape (curves + 1,)
-        Range of these knots of each curve in the next two.
-    knot_carried, knot_innovation : ndarray, shape (knots beside points,)
-        Like `carried` and `innovation` from one of these knots to the next, the misfit at each in units of
-        its own innovation.
-    knots : int
-        Of the misfit.
-    """
-
-    steps: Any
+    steps: Any  # since the curve started (`Curves.elapsed`)
+    # Steps since the previous point of the curve, or since the measured base; inf at the first point of a
+    # curve that starts nowhere
     gap: Any
+    # Where a point lies among the knots of the misfit; 0 at the start, 1 at the first knot
     position: Any
+    # Share of the unknown level that a point has: 1 in curves that start at no measured loss, 0 in CPT
+    # curves that do, and rising from 0 to 1 in PT curves that branch off another one
     floating: Any
-    anchored: Any
-    pretraining: Any
+    anchored: Any  # 1 in curves that start at a measured loss
+    pretraining: Any  # 1 in PT curves
+    # E-folds of steps beyond the last of the curve's phase that was measured (`steps_beyond`)
     beyond: Any
+    # Range of the points of each curve, `last` exclusive, of shape (curves,)
     first: Any
     last: Any
+    # Share of the misfit at one knot that is carried to the next, and the sd of what is added there as a
+    # share of the misfit's size, of shape (curves,)
     carried: Any
     innovation: Any
+    # Where a point lies among the knots beside points of its curve: the others tell the likelihood nothing.
+    # 0 at the start, 1 at the first of them.
     place: Any
+    # What the interpolated misfit is stretched by at a point (`misfit_height`)
     height: Any
-    knot_first: Any
+    knot_first: Any  # range of these knots of each curve in the next two, (curves + 1,)
+    # Like `carried` and `innovation` from one of these knots to the next, the misfit at each in units of
+    # its own innovation, of shape (knots beside points,)
     knot_carried: Any
     knot_innovation: Any
-    knots: int
+    knots: int  # of the misfit
 
     @property
     def rows(self) -> list[slice]:
@@ -221,71 +198,34 @@ def level_share(steps: Any, onset: float, anchored: Any, branched: Any) -> Any:
 
 @dataclass(frozen=True)
 class Scales:
-    """Sizes of the residual parts at each point, shape (..., points) each.
+    """Sizes of the residual parts at each point, shape (..., points) each."""
 
-    Parameters
-    ----------
-    fluctuation : array
-        Sd of the fluctuation, nats/token.
-    memory : array
-        Its correlation time, steps.
-    misfit : array
-        Sd of an innovation of the misfit's autoregression, nats/token.
-    offset : array
-        Sd of the unknown level, nats/token; 0 where the level is known.
-    extrapolation : array
-        Sd of the extrapolation's error per e-fold of steps, nats/token.
-    """
-
-    fluctuation: Any
-    memory: Any
-    misfit: Any
-    offset: Any
-    extrapolation: Any
+    fluctuation: Any  # sd of the fluctuation, nats/token
+    memory: Any  # its correlation time, steps
+    misfit: Any  # sd of an innovation of the misfit's autoregression, nats/token
+    offset: Any  # sd of the unknown level, nats/token; 0 where the level is known
+    extrapolation: Any  # sd of the extrapolation's error per e-fold of steps, nats/token
 
 
 @dataclass(frozen=True, eq=False)
 class Placed:
-    """Points of curves with what their residuals are made of, in shapes that broadcast to one.
-
-    Parameters
-    ----------
-    steps : array
-        Since the curve started (`Curves.elapsed`).
-    floating : array
-        Share of the curve's unknown level.
-    anchored : array
-        1 where the curve starts at a measured loss.
-    beyond : array
-        E-folds of steps beyond the last that was measured; 0 where nothing extrapolates.
-    """
+    """Points of curves with what their residuals are made of, in shapes that broadcast to one."""
 
     scales: Scales
-    steps: Any
-    floating: Any
-    anchored: Any
-    beyond: Any
+    steps: Any  # since the curve started (`Curves.elapsed`)
+    floating: Any  # share of the curve's unknown level
+    anchored: Any  # 1 where the curve starts at a measured loss
+    beyond: Any  # E-folds of steps beyond the last that was measured; 0 where nothing extrapolates
 
 
 class PredictiveParts(NamedTuple):
-    """What the variance of a loss of a curve that was not measured is the sum of, (nats/token) squared.
+    """What the variance of a loss of a curve that was not measured is the sum of, (nats/token) squared."""
 
-    Parameters
-    ----------
-    fluctuation : array
-        Of a single run about its slow course; it would not come again in a run of the same configuration.
-    misfit : array
-        Of what the law misses.
-    extrapolation : array
-        Of what it misses beyond the studied steps.
-    level : array
-        Of the unknown level of a curve that starts at no measured loss.
-    """
-
+    # Of a single run about its slow course; it would not come again in a run of the same configuration
     fluctuation: Any
-    misfit: Any
-    extrapolation: Any
-    level: Any
+    misfit: Any  # of what the law misses
+    extrapolation: Any  # of what it misses beyond the studied steps
+    level: Any  # of the unknown level of a curve that starts at no measured loss
 
 
 def predictive_parts(at: Placed, misfit: Any, xp: Any) -> PredictiveParts:

@@ -70,29 +70,20 @@ class Member:
 
 @dataclass(frozen=True, eq=False)
 class BoundModel:
-    """A specification applied to named validation sets at reference points.
-
-    Parameters
-    ----------
-    domains, roles : tuple of str
-        Validation sets and what each is: ``general`` or ``target``.
-    studied : Studied
-        Last steps that the study measured: beyond them the law extrapolates.
-    sizes : tuple of float
-        Model sizes that the law knows, millions of parameters; none where it has no size.
-    batches : tuple of Batch
-        Batches that the law knows, that of most runs first; none where it does not compare them.
-    resets : bool
-        Whether CPT runs of the study start with a new optimiser, as runs that are asked about then do.
-    """
+    """A specification applied to named validation sets at reference points."""
 
     spec: ModelSpec
+    # Validation sets and what each is: ``general`` or ``target``
     domains: tuple[str, ...]
     roles: tuple[str, ...]
     reference: Reference
+    # Last steps that the study measured: beyond them the law extrapolates
     studied: Studied = field(default_factory=Studied)
+    # Model sizes that the law knows, millions of parameters; none where it has no size
     sizes: tuple[float, ...] = ()
+    # Batches that the law knows, that of most runs first; none where it does not compare them
     batches: tuple[Batch, ...] = ()
+    # Whether CPT runs of the study start with a new optimiser, as runs that are asked about then do
     resets: bool = False
 
     @classmethod
@@ -404,30 +395,16 @@ def _chosen(indicator: Any, where_one: Any, where_zero: Any) -> Any:
 
 @dataclass(frozen=True)
 class Element:
-    """One number of a parameter: its value for one validation set, or for all.
+    """One number of a parameter: its value for one validation set, or for all."""
 
-    Parameters
-    ----------
-    name : str
-        Of the parameter.
-    member : int
-        Position along the parameter's coordinate; 0 where it has none.
-    label : str
-        Of its member of that coordinate.
-    domain, role : str or None
-        Its validation set, or the parameter whose spread it is, and what that set is; None where it is
-        shared.
-    group : str or None
-        Coordinate of the groups of which it is of one.
-    """
-
-    name: str
-    member: int
-    label: str
+    name: str  # of the parameter
+    member: int  # position along the parameter's coordinate; 0 where it has none
+    label: str  # of its member of that coordinate
+    # Its validation set, or the parameter whose spread it is, and what that set is; None where it is shared
     domain: str | None
     role: str | None
     prior: Distribution
-    group: str | None = None
+    group: str | None = None  # coordinate of the groups of which it is of one
 
     def of(self, parameters: Mapping[str, Any]) -> Any:
         """Return its values, shape (...), a view of those of its parameter, (..., members) or (...)."""
@@ -460,19 +437,11 @@ def by_parameter(frame: BoundModel, values: Iterable[Floats]) -> dict[str, Float
 
 @dataclass(frozen=True, eq=False)
 class Setup:
-    """A frame with the points and the residual design of a study.
-
-    Parameters
-    ----------
-    curves : Curves
-        The points that enter the likelihood.
-    design : ResidualDesign
-        Of those points.
-    """
+    """A frame with the points and the residual design of a study."""
 
     frame: BoundModel
-    curves: Curves
-    design: ResidualDesign
+    curves: Curves  # the points that enter the likelihood
+    design: ResidualDesign  # of those points
 
 
 def build_setup(spec: ModelSpec, study: Study) -> Setup:

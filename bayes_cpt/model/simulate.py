@@ -20,24 +20,14 @@ from bayes_cpt.model.setup import BoundModel
 
 @dataclass(frozen=True, eq=False)
 class CurveResidual:
-    """One curve's residual design and scales in some draws.
+    """One curve's residual design and scales in some draws."""
 
-    Parameters
-    ----------
-    anchored : bool
-        Whether the curve starts at a measured loss.
-    steps : ndarray, shape (points,)
-        Rising, since the curve started.
-    columns : ndarray, shape (draws, points, columns)
-        What standard normal weights of its level, of the extrapolation and of the misfit's innovations
-        add, nats/token.
-    fluctuation, memory : ndarray, shape (draws, points)
-        Sd of the fluctuation, nats/token, and its correlation time, steps.
-    """
-
-    anchored: bool
-    steps: Floats
+    anchored: bool  # whether the curve starts at a measured loss
+    steps: Floats  # rising, since the curve started, (points,)
+    # What standard normal weights of its level, of the extrapolation and of the misfit's innovations add,
+    # nats/token, of shape (draws, points, columns)
     columns: Floats
+    # Sd of the fluctuation, nats/token, and its correlation time, steps, of shape (draws, points)
     fluctuation: Floats
     memory: Floats
 
@@ -100,13 +90,7 @@ def known_residual(
 
 
 def slow_mean(part: CurveResidual, seen: CurveResidual, residual: Floats) -> Floats:
-    """Return the mean of what is not fluctuation given measured points, shape (draws, points).
-
-    Parameters
-    ----------
-    residual : ndarray, shape (draws, seen points)
-        What was measured less the law's curve, nats/token.
-    """
+    """Return the mean of what is not fluctuation, given as for `known_residual`, shape (draws, points)."""
     precision, projection = _weights_given(seen, residual)
     weights = np.linalg.solve(precision, projection[..., None])[..., 0]
     return np.asarray(np.einsum("dpk,dk->dp", part.columns, weights))
@@ -121,12 +105,7 @@ def _weights_given(seen: CurveResidual, residual: Floats) -> tuple[Floats, Float
 
 
 def whitened(columns: Floats, seen: CurveResidual) -> Floats:
-    """Return columns along a curve in which its fluctuation is white and of size 1.
-
-    Parameters
-    ----------
-    columns : ndarray, shape (draws, points, columns)
-    """
+    """Return columns, (draws, points, columns), in which a curve's fluctuation is white and of size 1."""
     scaled = columns / seen.fluctuation[..., None]
     correlation = np.exp(-seen.gap / seen.memory)[..., None]
     added = seen.innovation[..., None]
@@ -231,30 +210,15 @@ type Innovations = Callable[[Curve, int], Floats | None]
 
 @dataclass(frozen=True, eq=False)
 class CurveDraws:
-    """Draws at points, shape (draws, points).
+    """Draws at points, shape (draws, points)."""
 
-    Parameters
-    ----------
-    expected : ndarray
-        The law's curve.
-    loss : ndarray
-        A measured curve: the law's with misfit and fluctuation.
-    slow : ndarray
-        The same without its fluctuation.
-    """
-
-    expected: Floats
-    loss: Floats
-    slow: Floats
+    expected: Floats  # the law's curve
+    loss: Floats  # a measured curve: the law's with misfit and fluctuation
+    slow: Floats  # the same without its fluctuation
 
 
 def expected_loss(frame: BoundModel, parameters: dict[str, Floats], curves: Curves) -> Floats:
-    """Return the law's curves, shape (draws, points), from parameters of shape (draws, ...).
-
-    Parameters
-    ----------
-    parameters : dict of str to ndarray, shape (draws, ...)
-    """
+    """Return the law's curves, shape (draws, points), from parameters of shape (draws, ...)."""
     draws = Draws.of(frame, parameters, curves.points.form)
     return np.ascontiguousarray(losses(curves, draws).T)
 
@@ -416,10 +380,6 @@ def known_moments(
 
     Given a posterior draw and the measured points a loss is normal: these are the moments of what
     `simulate` draws. Parameters are those of `simulate`.
-
-    Parameters
-    ----------
-    parameters : dict of str to ndarray, shape (draws, ...)
     """
     mean = expected_loss(frame, parameters, curves)
     variance = np.zeros_like(mean)

@@ -36,19 +36,12 @@ STACK_FILE = "stack.nc"
 
 @dataclass(frozen=True, eq=False)
 class CurveLoo:
-    """Expected log densities of left-out curves, by importance sampling.
+    """Expected log densities of left-out curves, by importance sampling."""
 
-    Parameters
-    ----------
-    log_densities, pareto_k : DataFrame
-        A row per curve, "run, validation set", and a column per law.
-    highest_k : float
-        Above it an estimate is not to be trusted.
-    """
-
+    # A row per curve, "run, validation set", and a column per law
     log_densities: pd.DataFrame
     pareto_k: pd.DataFrame
-    highest_k: float
+    highest_k: float  # above it an estimate is not to be trusted
 
     @classmethod
     def of(cls, fits: Mapping[str, Posterior]) -> Self | str:

@@ -19,45 +19,23 @@ from bayes_cpt.study.study import Run, Study
 
 @dataclass(frozen=True, eq=False)
 class Question:
-    """What a method is asked. It holds no loss that the method could look up.
+    """What a method is asked. It holds no loss that the method could look up."""
 
-    Parameters
-    ----------
-    study : Study
-        To fit.
-    plan : Study
-        Runs to predict, with no losses but those of their bases, at step 0.
-    points : DataFrame
-        Columns run, domain, step: where.
-    known : bool
-        Whether the runs are in the study, seen part-way.
-    """
-
-    study: Study
-    plan: Study
-    points: pd.DataFrame
-    known: bool = False
+    study: Study  # to fit
+    plan: Study  # runs to predict, with no losses but those of their bases, at step 0
+    points: pd.DataFrame  # columns run, domain, step: where
+    known: bool = False  # whether the runs are in the study, seen part-way
 
 
 @dataclass(frozen=True, eq=False)
 class Fold:
-    """A question and the measured losses to score its answer against.
+    """A question and the measured losses to score its answer against."""
 
-    Parameters
-    ----------
-    label : str
-        Names it; its seed comes from it.
-    seen : float
-        Share of the runs' steps that the fit sees; 0 where whole runs are left out.
-    question : Question
-    measured : DataFrame
-        The question's points, with loss (nats/token), share (step over the run's last step) and ratio:
-        step over the last one that was fitted, of this run where it was seen, else of any of its phase.
-    """
-
-    label: str
-    seen: float
+    label: str  # names it; its seed comes from it
+    seen: float  # share of the runs' steps that the fit sees; 0 where whole runs are left out
     question: Question
+    # The question's points, with loss (nats/token), share (step over the run's last step) and ratio: step
+    # over the last one that was fitted, of this run where it was seen, else of any of its phase
     measured: pd.DataFrame = field(repr=False)
 
     def at(self, measured: pd.DataFrame) -> Self:

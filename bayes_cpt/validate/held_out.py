@@ -42,38 +42,20 @@ BLOCK = 250
 
 
 class LogScore(NamedTuple):
-    """The log score of what was held out.
+    """The log score of what was held out."""
 
-    Parameters
-    ----------
-    value : float
-        Log density, of losses in nats/token; larger is better.
-    effective_draws : float
-        How many posterior draws the density is an average over: few of them may predict the run best.
-    """
-
-    value: float
+    value: float  # log density, of losses in nats/token; larger is better
+    # How many posterior draws the density is an average over: few of them may predict the run best
     effective_draws: float
 
 
 class Answer(NamedTuple):
-    """What a method predicts.
+    """What a method predicts."""
 
-    Parameters
-    ----------
-    draws : ndarray, shape (draws, points)
-        Of the loss, nats/token.
-    problems : tuple of str
-        Why the fit is not to be trusted; empty where it is.
-    attempts : int
-        How often it was sampled until its diagnostics held.
-    log_score : callable, optional
-        Returns the `LogScore` of measured losses; None where there is no density.
-    """
-
-    draws: Floats
-    problems: tuple[str, ...] = ()
-    attempts: int = 1
+    draws: Floats  # of the loss, nats/token, (draws, points)
+    problems: tuple[str, ...] = ()  # why the fit is not to be trusted; empty where it is
+    attempts: int = 1  # how often it was sampled until its diagnostics held
+    # Returns the `LogScore` of measured losses; None where there is no density
     log_score: "Callable[[pd.DataFrame], LogScore] | None" = None
 
 

@@ -122,34 +122,20 @@ def mixture_draws(quantiles: Floats, weights: Floats, draws: int) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class LawScores:
-    """Scores of laws and their stack on held-out runs.
-
-    Parameters
-    ----------
-    laws : tuple of str
-    points : DataFrame
-        `bayes_cpt.validate.scores.score_points` of every point, with method (a law, or ``stack``), fold,
-        seen, share and ratio. All are scored by draws from quantiles, so that a stack of one law scores
-        as that law does.
-    log_scores : DataFrame
-        One row per fold: fold, seen, run, and the log score of each law and the stack.
-    refits : DataFrame
-        One row per fold and law, as from `bayes_cpt.validate.held_out.score_folds`.
-    weights : dict of str to float
-        Of the stack, from all runs.
-    fold_weights : DataFrame
-        Of the stack as it was scored: one row per run, from all others.
-    effective_draws : float
-        The least number of draws behind a log score of a whole run.
-    """
+    """Scores of laws and their stack on held-out runs."""
 
     laws: tuple[str, ...]
+    # `bayes_cpt.validate.scores.score_points` of every point, with method (a law, or ``stack``), fold,
+    # seen, share and ratio. All are scored by draws from quantiles, so that a stack of one law scores as
+    # that law does.
     points: pd.DataFrame = field(repr=False)
+    # One row per fold: fold, seen, run, and the log score of each law and the stack
     log_scores: pd.DataFrame
+    # One row per fold and law, as from `bayes_cpt.validate.held_out.score_folds`
     refits: pd.DataFrame
-    weights: dict[str, float]
-    fold_weights: pd.DataFrame
-    effective_draws: float
+    weights: dict[str, float]  # of the stack, from all runs
+    fold_weights: pd.DataFrame  # of the stack as it was scored: one row per run, from all others
+    effective_draws: float  # the least number of draws behind a log score of a whole run
 
     @classmethod
     def of(

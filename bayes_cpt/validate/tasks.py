@@ -63,19 +63,13 @@ def task_seed(seed: int, label: str) -> int:
 
 @dataclass(frozen=True)
 class Pool:
-    """Where tasks run.
+    """Where tasks run."""
 
-    Parameters
-    ----------
-    jobs : int, optional
-        Processes on this machine; one per core unless given, and 1 stays in this process.
-    dask : str, optional
-        Address of the scheduler of a running Dask cluster, ``tcp://host:8786``, to use in place of them.
-        Its workers need this package in the same version; each takes one task at a time, so many workers
-        of one thread serve better than one of many.
-    """
-
+    # Processes on this machine; one per core unless given, and 1 stays in this process
     jobs: int | None = None
+    # Address of the scheduler of a running Dask cluster, ``tcp://host:8786``, to use in place of them. Its
+    # workers need this package in the same version; each takes one task at a time, so many workers of one
+    # thread serve better than one of many.
     dask: str | None = None
 
     def run[T, R](self, function: Callable[[T], R], tasks: Sequence[T]) -> Iterator[R]:
@@ -134,17 +128,10 @@ def _client(address: str) -> Any:
 
 @dataclass
 class Records:
-    """Tables whose rows belong to tasks, in a folder or in memory alone.
+    """Tables whose rows belong to tasks, in a folder or in memory alone."""
 
-    Parameters
-    ----------
-    folder : Path or None
-        Holds settings.json and a CSV file per table.
-    tables : dict of str to DataFrame
-        Each with a column task; the last one has a row of every task that is done.
-    """
-
-    folder: Path | None
+    folder: Path | None  # holds settings.json and a CSV file per table
+    # Each with a column task; the last one has a row of every task that is done
     tables: dict[str, pd.DataFrame]
 
     @classmethod
