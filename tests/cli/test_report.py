@@ -1,8 +1,11 @@
+from functools import partial
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 from command_line import Call
 
+from bayes_cpt.decisions.decision import decide
 from bayes_cpt.plots.style import COLUMN
 
 # One column of a paper, and two.
@@ -10,6 +13,7 @@ WIDTHS = (COLUMN, 2 * COLUMN)
 FASTER = ("--draws", 60)
 
 
+@patch("bayes_cpt.report.page.decide", partial(decide, candidates=256))
 def test_page_and_paper_are_written(call: Call, fit_file: Path, tmp_path: Path) -> None:
     page, paper = tmp_path / "report.html", tmp_path / "paper"
     answer = call("report", fit_file, "-o", page, "--paper", paper, *FASTER, "--json")

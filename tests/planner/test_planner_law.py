@@ -1,6 +1,6 @@
 """The law in JavaScript: written from the terms, and refused where the page does not know what it takes."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -33,8 +33,6 @@ def test_a_term_that_the_page_does_not_know_is_refused_in_words(
     build = LawTable.build
 
     def with_weekday(*given: Any) -> Any:
-        from dataclasses import replace
-
         law = build(*given)
         return replace(law, terms=(*law.terms, Weekday()))
 

@@ -1,22 +1,30 @@
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
 from figures import band_edges, check_figure, dots_of, drawn_texts, legend_texts
+from matplotlib.figure import Figure
 from synthetic import lab, lab_posterior, practice
 
 from bayes_cpt import plots
 from bayes_cpt.plots.style import COLUMN
 
 
+@cache
 def predicted() -> xr.Dataset:
     return lab_posterior().predict(practice().without_losses())
 
 
+@cache
+def drawn() -> Figure:
+    return plots.forecast(lab_posterior(), predicted())
+
+
 def test_each_run_has_a_panel_per_validation_set_and_its_learning_rate_below() -> None:
-    figure = plots.forecast(lab_posterior(), predicted())
+    figure = drawn()
     assert len(figure.axes) == 3 * 3
     assert [axes.get_title(loc="left") for axes in figure.axes[::3]] == [
         run.name for run in practice().runs
@@ -28,8 +36,7 @@ def test_each_run_has_a_panel_per_validation_set_and_its_learning_rate_below() -
 
 def test_the_median_lies_in_the_half_band_and_that_in_the_wide_one() -> None:
     dataset = predicted()
-    figure = plots.forecast(lab_posterior(), dataset)
-    axes = figure.axes[1]
+    axes = drawn().axes[1]
     steps, median = (np.asarray(part) for part in axes.lines[0].get_data())
     draws = dataset["loss"].isel(run=0, domain=1).sel(step=steps).stack(s=("chain", "draw"))
     np.testing.assert_allclose(median, draws.median("s"))
@@ -43,7 +50,7 @@ def test_the_median_lies_in_the_half_band_and_that_in_the_wide_one() -> None:
 
 
 def test_measured_losses_lie_over_the_bands_where_they_are_given() -> None:
-    bare = plots.forecast(lab_posterior(), predicted())
+    bare = drawn()
     assert not any(dots_of(axes).size for axes in bare.axes)
     assert "measured, not fitted" not in legend_texts(bare)
     figure = plots.forecast(lab_posterior(), predicted(), practice())
@@ -54,8 +61,7 @@ def test_measured_losses_lie_over_the_bands_where_they_are_given() -> None:
 
 
 def test_what_leaves_the_fitted_range_is_noted_over_the_run() -> None:
-    figure = plots.forecast(lab_posterior(), predicted())
-    text = " ".join(text.get_text().replace("\n", " ") for text in drawn_texts(figure))
+    text = " ".join(text.get_text().replace("\n", " ") for text in drawn_texts(drawn()))
     assert "extrapolates: 12000 steps, 4.0x the longest run" in text
     assert "replay 0.9, studied 0 to 0.75" in text
 
@@ -66,7 +72,7 @@ def test_the_strip_shows_the_learning_rate_of_the_plan() -> None:
     rates = dataset["learning_rate"].sel(run=run.name).dropna("step")
     expected = run.schedule.learning_rates()[rates["step"].to_numpy() - 1]
     np.testing.assert_array_equal(rates, expected)
-    strip = plots.forecast(lab_posterior(), dataset).axes[2]
+    strip = drawn().axes[2]
     vertices = np.asarray(strip.collections[0].get_paths()[0].vertices)
     assert vertices[:, 1].max() == pytest.approx(expected.max())
     assert vertices[:, 0].max() == 8000

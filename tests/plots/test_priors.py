@@ -1,5 +1,8 @@
+from functools import cache
+
 import numpy as np
 from figures import band_edges, check_figure, dots_of
+from matplotlib.figure import Figure
 from synthetic import lab, lab_posterior, practice
 
 from bayes_cpt import plots
@@ -8,8 +11,13 @@ from bayes_cpt.plots.curves import CURVES
 RUNS = ["r25_cos", "r75_wsd"]
 
 
+@cache
+def drawn() -> Figure:
+    return plots.prior_predictive(lab_posterior().frame, lab().subset(RUNS))
+
+
 def test_some_curves_of_each_run_are_drawn_over_nested_bands() -> None:
-    figure = plots.prior_predictive(lab_posterior().frame, lab().subset(RUNS))
+    figure = drawn()
     assert len(figure.axes) == 4
     for axes in figure.axes:
         assert len(axes.lines) == CURVES
@@ -21,7 +29,7 @@ def test_some_curves_of_each_run_are_drawn_over_nested_bands() -> None:
 
 
 def test_curves_start_at_the_measured_loss_of_their_base() -> None:
-    axes = plots.prior_predictive(lab_posterior().frame, lab().subset(RUNS)).axes[0]
+    axes = drawn().axes[0]
     base = lab().base_loss("stable_12k", "general")
     assert base is not None
     firsts = np.array([np.asarray(line.get_ydata())[0] for line in axes.lines])

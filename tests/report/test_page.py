@@ -4,10 +4,11 @@ import base64
 import json
 import re
 from dataclasses import asdict
-from functools import cache
+from functools import cache, partial
 from html.parser import HTMLParser
 from itertools import pairwise
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 import pandas as pd
@@ -15,6 +16,7 @@ import pytest
 from figures import draw_nothing
 from synthetic import lab_posterior
 
+from bayes_cpt.decisions.decision import decide
 from bayes_cpt.inference.law_checks import RUN, LawCheck
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.report.equation import law_equations
@@ -86,7 +88,9 @@ def held_out_folder(folder: Path, study: str) -> Path:
 
 @cache
 def made() -> tuple[Report, str]:
-    found = report(lab_posterior(), draws=60, command="bayes-cpt report FIT -o report.html")
+    # Fewer configurations than the default: the page is no other for it.
+    with patch("bayes_cpt.report.page.decide", partial(decide, candidates=256)):
+        found = report(lab_posterior(), draws=60, command="bayes-cpt report FIT -o report.html")
     return found, found.html()
 
 

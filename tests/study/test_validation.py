@@ -143,7 +143,9 @@ def test_losses_that_hardly_move_are_not_suspected(change: float) -> None:
 
 CPT = [run.name for run in lab().continual_runs]
 
-type Where = Callable[[pd.DataFrame], pd.Series]
+# Rows of losses.
+KERNEL, GENERAL_IN_PT = "domain == 'kernel'", "domain == 'general' and run not in @CPT"
+KERNEL_IN_CPT = f"{KERNEL} and run in @CPT"
 
 
 def with_losses(change: Callable[[pd.DataFrame], pd.DataFrame]) -> Study:
@@ -153,21 +155,9 @@ def with_losses(change: Callable[[pd.DataFrame], pd.DataFrame]) -> Study:
         return replace(lab(), losses=change(lab().losses.copy()))
 
 
-def with_loss(where: Where, value: object) -> Study:
+def with_loss(rows: str, value: object) -> Study:
     """Return the bundled study with one value for some of its losses."""
-    return with_losses(lambda losses: losses.assign(loss=losses["loss"].mask(where(losses), value)))
-
-
-def of_kernel(losses: pd.DataFrame) -> pd.Series:
-    return losses["domain"] == "kernel"
-
-
-def of_kernel_in_cpt(losses: pd.DataFrame) -> pd.Series:
-    return of_kernel(losses) & losses["run"].isin(CPT)
-
-
-def of_general_in_pt(losses: pd.DataFrame) -> pd.Series:
-    return (losses["domain"] == "general") & ~losses["run"].isin(CPT)
+    return with_losses(lambda own: own.assign(loss=own["loss"].mask(own.eval(rows), value)))
 
 
 def repeat_the_last(losses: pd.DataFrame) -> pd.DataFrame:
@@ -185,15 +175,15 @@ COUNT = int((lab().losses["domain"] == "general").sum())
 @pytest.mark.parametrize(
     ("made", "continual", "said"),
     [
-        (lambda: with_loss(lambda losses: losses["loss"] > 0, 3.1), True,
+        (lambda: with_loss("loss > 0", 3.1), True,
          [f"domain {name}: all {COUNT} losses are 3.1" for name in ("general", "kernel")]),
-        (lambda: with_loss(of_kernel, 3.1), True, ["domain kernel"]),
+        (lambda: with_loss(KERNEL, 3.1), True, ["domain kernel"]),
         # Rounding errors are no curve.
-        (lambda: with_loss(of_kernel, 3.1 + noise()), True, ["domain kernel"]),
-        (lambda: with_loss(of_kernel_in_cpt, 3.1), True,
+        (lambda: with_loss(KERNEL, 3.1 + noise()), True, ["domain kernel"]),
+        (lambda: with_loss(KERNEL_IN_CPT, 3.1), True,
          ["domain kernel: in each of the 10 CPT runs the loss stays what it is"]),
         (lambda: with_losses(repeat_the_last), True, ["10 CPT runs the loss stays"] * 2),
-        (lambda: with_loss(of_general_in_pt, 3.1), False, ["PT runs the loss stays what it is"]),
+        (lambda: with_loss(GENERAL_IN_PT, 3.1), False, ["PT runs the loss stays what it is"]),
         (lambda: lab().truncated(dict.fromkeys(CPT, 0)), True,
          ["no CPT run has a loss of general and kernel after step 0"]),
     ],
@@ -220,9 +210,9 @@ def test_losses_that_tell_nothing_are_refused_before_a_fit(
         (lab, (True, False)),
         (lambda: lab().truncated(dict.fromkeys(CPT, 200)), (True, False)),
         # A thousandth of a nat is a curve.
-        (lambda: with_loss(of_kernel, 3.1 - 1e-7 * lab().losses["step"]), (True,)),
-        (lambda: with_loss(of_kernel_in_cpt, 3.1), (False,)),
-        (lambda: with_loss(of_general_in_pt, 3.1), (True,)),
+        (lambda: with_loss(KERNEL, 3.1 - 1e-7 * lab().losses["step"]), (True,)),
+        (lambda: with_loss(KERNEL_IN_CPT, 3.1), (False,)),
+        (lambda: with_loss(GENERAL_IN_PT, 3.1), (True,)),
         (lambda: lab().truncated(dict.fromkeys(CPT, 0)), (False,)),
     ],
     ids=["whole", "short", "slow", "flat in CPT", "flat in PT", "step 0"],
@@ -235,7 +225,7 @@ def test_losses_that_tell_something_are_taken(
 
 
 def test_a_validation_set_without_losses_after_step_0_is_warned_of() -> None:
-    study = with_losses(lambda losses: losses[~of_kernel_in_cpt(losses) | (losses["step"] == 0)])
+    study = with_losses(lambda losses: losses.query(f"not ({KERNEL_IN_CPT}) or step == 0"))
     with pytest.warns(StudyWarning, match="no CPT run has a loss of kernel after step 0"):
         check_evidence(study, continual=True)
 
@@ -243,8 +233,8 @@ def test_a_validation_set_without_losses_after_step_0_is_warned_of() -> None:
 def test_two_equal_losses_may_be_chance() -> None:
     first = lab().subset(["pt_trunk", "r25_cos"])
     steps = first.curve("r25_cos", "kernel")[0]
-    rows = first.losses[~of_kernel_in_cpt(first.losses) | first.losses["step"].isin(steps[:2])]
-    rows = rows.assign(loss=rows["loss"].mask(of_kernel_in_cpt(rows), 3.1))
+    rows = first.losses.query(f"not ({KERNEL_IN_CPT}) or step <= {steps[1]}")
+    rows = rows.assign(loss=rows["loss"].mask(rows.eval(KERNEL_IN_CPT), 3.1))
     with warnings.catch_warnings():
         # The base's loss is not that of the PT run any more.
         warnings.simplefilter("ignore", StudyWarning)
@@ -254,7 +244,7 @@ def test_two_equal_losses_may_be_chance() -> None:
 
 def test_a_single_flat_curve_is_a_caution() -> None:
     losses = lab().losses
-    here = of_kernel(losses) & (losses["run"] == CPT[0])
+    here = losses.eval(f"{KERNEL} and run == '{CPT[0]}'")
     told = losses.assign(loss=losses["loss"].mask(here, 3.1))
     with pytest.warns(StudyWarning) as cautions:
         study = replace(lab(), losses=told)

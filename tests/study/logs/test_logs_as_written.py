@@ -892,9 +892,6 @@ def test_a_pattern_announces_what_it_counts(tmp_path: Path) -> None:
     assert (steps_of(log), log.stated.steps) == ([2, 3, 4], 4962)
 
 
-# What a log states against a plan.
-
-
 # Options.
 
 OPTIONS: dict[str, Any] = {
