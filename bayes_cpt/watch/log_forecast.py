@@ -139,7 +139,8 @@ def forecast_log(
     if not is_number(decay) or not 0 < decay < 1:
         raise fail("key decay", f"decay is {decay!r}", "give a share between 0 and 1, as 0.2")
     paths = (logs,) if isinstance(logs, str) else tuple(logs)
-    recipe, log = _one_run(paths, Recipe().changed(**reading))
+    parts = [Recipe().changed(paths=(path,), **reading) for path in paths] or [Recipe()]
+    (recipe, *_), log = read_run_log(RUN, parts, (TRAIN,))
     options = {"steps": steps, "decay": decay, "interval": interval, "seed": seed}
     return forecast_read(recipe, log, now=log.last_step, progress=progress, **options)
 
@@ -154,20 +155,6 @@ def forecast_read(recipe: Recipe, log: Log, *, now: int, **options: Any) -> LogF
     known = {"base": BASE, "replay": 0.0} if phase == "cpt" else {}
     read = logged_run(RUN, log, recipe.changed(phase=phase), known, [BASE])
     return forecast_run(read.run, read.losses, now, notes=[*notes, *read.notes], **options)
-
-
-def _one_run(paths: tuple[str, ...], recipe: Recipe) -> tuple[Recipe, Log]:
-    """Read the logs of one run: parts that follow one another, or one for each validation set."""
-    whole = recipe.changed(paths=paths)
-    if len(paths) == 1:
-        return whole, whole.read((TRAIN,))
-    parts = [recipe.changed(paths=(path,)) for path in paths]
-    logs = [part.read((TRAIN,)) for part in parts]
-    starts = [min(step for step, *_ in log.losses) for log in logs]
-    if all(log.last_step < start for log, start in zip(logs, starts[1:], strict=False)):
-        return whole, whole.read((TRAIN,))
-    recipes, log = read_run_log(RUN, parts)
-    return recipes[0], log
 
 
 def phase_of(log: Log) -> str:

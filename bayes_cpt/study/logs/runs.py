@@ -76,29 +76,33 @@ def run_name(path: str) -> str:
     return unpacked_name(Path(parts[-1])).stem if parts else "run"
 
 
-def read_run_log(name: str, recipes: Sequence[Recipe]) -> tuple[list[Recipe], Log]:
+def read_run_log(
+    name: str, recipes: Sequence[Recipe], sets: Sequence[str] = ()
+) -> tuple[list[Recipe], Log]:
     """Read the logs of a run: one for each validation set, else the parts of one log.
 
-    Those of a resumed job, or of one series each, are parts.
+    Those of a resumed job, or of one series each, are parts. Sets are as in `Reading.read`.
     """
     paths = tuple(path for recipe in recipes for path in recipe.paths)
     whole = recipes[0].changed(paths=paths)
     try:
-        return _log_of_each_set(name, list(recipes))
+        return _log_of_each_set(name, list(recipes), sets)
     except StudyError:
         if len(recipes) == 1 or any(own.changed(paths=paths) != whole for own in recipes):
             raise
-    log = whole.read()
+    log = whole.read(sets)
     said = f"{', '.join(paths)}: taken as parts of one log, in this order"
     return [whole], replace(log, notes=(said, *log.notes))
 
 
-def _log_of_each_set(name: str, recipes: list[Recipe]) -> tuple[list[Recipe], Log]:
+def _log_of_each_set(
+    name: str, recipes: list[Recipe], sets: Sequence[str]
+) -> tuple[list[Recipe], Log]:
     """Read a log for each validation set.
 
     Where all call their only set alike, as programs do that know of one, it is called after the file.
     """
-    logs = [recipe.read() for recipe in recipes]
+    logs = [recipe.read(sets) for recipe in recipes]
     alike = all(len(log.series) == 1 and log.domains == logs[0].domains for log in logs)
     if len(logs) > 1 and alike and not any(map(_is_part, logs, logs[1:])):
         recipes = [
