@@ -40,7 +40,7 @@ from bayes_cpt.model.evaluate import (
     law_losses,
     losses,
     paired_normals,
-    unmeasured_level,
+    unmeasured_levels,
     variances,
 )
 from bayes_cpt.model.groups import mixture_columns
@@ -96,12 +96,10 @@ class BaseTable:
             places = [f"base {base.name}" for base in bases]
             check_starts(frame.spec.law, zip(places, [domain] * len(own), own, strict=True))
         loss = np.where(known[..., None], curves.bases.loss.reshape(shape[:2]).T[..., None], law)
+        levels = unmeasured_levels(frame, draws.parameters, curves)
         level = np.zeros(loss.shape)
-        for domain, index in np.argwhere(~known):
-            schedule = bases[index].schedule
-            if schedule is not None:
-                end = (schedule.steps, schedule.final)
-                level[domain, index] = unmeasured_level(frame, draws.parameters, int(domain), *end)
+        if levels is not None:
+            level = np.nan_to_num(levels).reshape(shape).swapaxes(0, 1)
         states = [transfer_state(base.schedule, draws.form) for base in bases]
         return cls(
             curves,

@@ -460,13 +460,7 @@ def _tells(study: Study, frame: BoundModel, run: Run, name: str) -> bool:
 
 
 def check_bases(prepared: Prepared, domains: Iterable[str]) -> None:
-    """Raise unless the base of every CPT run was measured on all of some validation sets.
-
-    Raises
-    ------
-    PlanError
-        Naming bases that nobody measured on a set.
-    """
+    """Raise PlanError unless the base of every CPT run was measured on all of some validation sets."""
     problems = [
         unmeasured_base(f"run {run.name}", str(run.base), domain)
         for run in prepared.runs

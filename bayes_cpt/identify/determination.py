@@ -441,18 +441,16 @@ def quantities(posterior: Posterior, parameters: dict[str, Floats]) -> dict[Labe
         Of one law.
     parameters : dict of str to ndarray, shape (draws, ...)
     """
-    frame = posterior.frame
-    # The prior of a coefficient on a ridge overflows in its far tail, which quartiles ignore.
+    frame, found = posterior.frame, posterior.by_member(parameters)
+    by_label = {
+        ("coefficient", *key): own for key, own in found.items() if key[0] not in parameters
+    }
+    by_label |= {("parameter", *key): own for key, own in found.items() if key[0] in parameters}
+    # A prior's far tail may overflow, which quartiles ignore.
     with np.errstate(over="ignore", invalid="ignore"):
-        asked = {
-            "coefficient": frame.law.coefficients(parameters, np),
-            "parameter": parameters,
-            "effect": derived.derived_quantities(frame, posterior.study, parameters),
-        }
-    by_label = {}
-    for kind, values in asked.items():
-        for name, value in values.items():
-            members = frame.domains if kind == "effect" else posterior.members(name)
-            for i, member in enumerate(members):
-                by_label[kind, name, member] = value[:, i] if value.ndim == 2 else value
-    return by_label
+        effects = derived.derived_quantities(frame, posterior.study, parameters)
+    return by_label | {
+        ("effect", name, member): column
+        for name, values in effects.items()
+        for member, column in zip(frame.domains, values.T, strict=True)
+    }

@@ -51,25 +51,20 @@ class Density:
         """Which of them are sampled."""
         return [k for k, one in enumerate(self.elements) if not isinstance(one.prior, Fixed)]
 
+    @cached_property
+    def _sampled(self) -> list[Element]:
+        return [self.elements[k] for k in self.places]
+
     @property
     def size(self) -> int:
         """How many are sampled."""
         return len(self.places)
 
     @cached_property
-    def _kinds(self) -> list[int]:
-        priors = [self.elements[k].prior for k in self.places]
-        return [BOUNDED if _is_bounded(prior) else FAMILIES[type(prior)] for prior in priors]
-
-    def _where(self, name: str, member: int) -> int:
-        """Return where a number stands among the sampled ones, -1 if it is fixed."""
-        found = [(self.elements[k].name, self.elements[k].member) for k in self.places]
-        return found.index((name, member)) if (name, member) in found else -1
-
-    def _of(self, name: str | None, domain: str | None) -> int:
-        """Return where a parameter of a validation set stands among the sampled ones, -1 if nowhere."""
-        places = enumerate(self.elements[k] for k in self.places)
-        return next((j for j, one in places if (one.name, one.domain) == (name, domain)), -1)
+    def _where(self) -> dict[tuple[str | None, int | str | None], int]:
+        """Where numbers stand among the sampled ones, by name and member, or by name and domain."""
+        places = enumerate(self._sampled)
+        return {(own.name, key): j for j, own in places for key in (own.member, own.domain)}
 
     @cached_property
     def _units(self) -> list[int]:
@@ -77,8 +72,8 @@ class Density:
 
         How far a size lies off a power of size is known well in nats, and in sds only as well as the sd.
         """
-        spreads, sampled = dict(OF_SIZES.values()), [self.elements[k] for k in self.places]
-        return [self._of(spreads.get(own.name), own.domain) for own in sampled]
+        spreads = dict(OF_SIZES.values())
+        return [self._where.get((spreads.get(own.name), own.domain), -1) for own in self._sampled]
 
     @cached_property
     def _contrasts(self) -> Floats:
@@ -88,9 +83,9 @@ class Density:
         shares = shares[shares > 0.0]
         if len(shares) != 2:
             return rows
-        for row, own in zip(rows, (self.elements[k] for k in self.places), strict=True):
-            delta = self._of("saturation_exponent", own.domain)
-            k = self._of("replay_dilution", own.domain)
+        for row, own in zip(rows, self._sampled, strict=True):
+            delta = self._where.get(("saturation_exponent", own.domain), -1)
+            k = self._where.get(("replay_dilution", own.domain), -1)
             if own.name == "replay_dilution" and delta >= 0:
                 row[:] = delta, -1, *shares, -1.0
             elif own.name == "shift_share" and min(delta, k) >= 0:
@@ -103,13 +98,13 @@ class Density:
         frame, size = self.setup.frame, self.size
         excess = np.zeros((size, size))
         if tied := correlated(frame):
-            rows = [self._where(element.name, element.member) for element in tied.elements]
+            rows = [self._where[element.name, element.member] for element in tied.elements]
             excess[np.ix_(rows, rows)] = excess_precision(tied.matrix)
-        priors = [self.elements[k].prior for k in self.places]
+        priors = [own.prior for own in self._sampled]
         bounds = [prior.bounds if _is_bounded(prior) else (0.0, 1.0) for prior in priors]
         columns: list[Any] = [
             self.places,
-            self._kinds,
+            [BOUNDED if _is_bounded(prior) else FAMILIES[type(prior)] for prior in priors],
             [prior.center for prior in priors],
             [prior.spread for prior in priors],
             *zip(*bounds, strict=True),
@@ -120,7 +115,7 @@ class Density:
             one.prior.center if isinstance(one.prior, Fixed) else 0.0 for one in self.elements
         ]
         pools = [
-            [self._where(name, place) for place in pool] + [self._where(frame.spread, k)]
+            [*(self._where[name, place] for place in pool), self._where.get((frame.spread, k), -1)]
             for k, name in enumerate(frame.pooled)
             for pool in frame.pools(name)
         ]
@@ -167,7 +162,7 @@ class Density:
     def sampled(self, values: dict[str, Floats]) -> dict[str, Floats]:
         """Return of every parameter the members that are sampled, shape (..., members)."""
         kept: dict[str, list[Floats]] = {}
-        for own in (self.elements[k] for k in self.places):
+        for own in self._sampled:
             kept.setdefault(own.name, []).append(own.of(values))
         return {name: np.stack(members, axis=-1) for name, members in kept.items()}
 

@@ -17,7 +17,7 @@ from bayes_cpt.inference.diagnostics import convergence
 from bayes_cpt.inference.fit_files import LAW, WEIGHTS, read_fit, write_fit
 from bayes_cpt.inference.groups import RunGroups
 from bayes_cpt.inference.law_checks import LawCheck, LawChecks
-from bayes_cpt.laws.law import ALONG, SHARED
+from bayes_cpt.laws.law import along
 from bayes_cpt.model.groups import (
     check_one_target,
     check_target,
@@ -226,40 +226,47 @@ class Posterior:
                 tables.append(table)
             return pd.concat(tables, ignore_index=True)
         parameters, rows = self.frame.parameters(), []
-        for name, values in self._quantities.items():
+        for (name, member), draws in self._quantities.items():
             kind = "parameter" if name in parameters else "coefficient"
-            if kind == "coefficient" and not coefficients:
+            if np.ptp(draws) == 0 or (kind == "coefficient" and not coefficients):
                 continue
-            for i, member in enumerate(self.members(name)):
-                draws = values[..., i]
-                if np.ptp(draws) == 0:
-                    continue
-                rhat, bulk, tail = convergence(draws)
-                told = summary(draws.ravel(), interval)
-                rows.append(
-                    {"quantity": name, "domain": member, "kind": kind}
-                    | {name: float(own) for name, own in told.items() if name != "median"}
-                    | {"ess_bulk": float(bulk), "ess_tail": float(tail), "r_hat": float(rhat)}
-                    | {"contraction": contraction(self.prior_draws(name, member), draws)}
-                )
+            rhat, bulk, tail = convergence(draws)
+            told = summary(draws.ravel(), interval)
+            rows.append(
+                {"quantity": name, "domain": member, "kind": kind}
+                | {name: float(own) for name, own in told.items() if name != "median"}
+                | {"ess_bulk": float(bulk), "ess_tail": float(tail), "r_hat": float(rhat)}
+                | {"contraction": contraction(self.prior_draws(name, member), draws)}
+            )
         return pd.DataFrame(rows)
 
-    @cached_property
-    def _quantities(self) -> dict[str, Floats]:
-        """Return parameters and coefficients, shape (chains, draws, members)."""
-        parameters = self.parameters()
-        quantities = parameters | self.frame.law.coefficients(parameters, np)
-        draws = len(next(iter(parameters.values())))
-        shape = (self.chains, draws // self.chains, -1)
-        return {name: np.reshape(value, shape) for name, value in quantities.items()}
+    def by_member(self, parameters: dict[str, Floats]) -> dict[tuple[str, str], Floats]:
+        """Return parameters and coefficients by name and validation set, shape (draws,) each.
 
-    @cached_property
-    def _prior_quantities(self) -> dict[str, Floats]:
-        parameters = draw_priors(self.frame, PRIOR_DRAWS, seed=0)
+        Parameters
+        ----------
+        parameters : dict of str to ndarray, shape (draws, ...)
+            All of the law.
+        """
         # The prior of a coefficient on a ridge overflows in its far tail, which quartiles ignore.
         with np.errstate(over="ignore", invalid="ignore"):
             quantities = parameters | self.frame.law.coefficients(parameters, np)
-        return {name: np.reshape(v, (PRIOR_DRAWS, -1)) for name, v in quantities.items()}
+        return {
+            (name, member): column
+            for name, values in quantities.items()
+            for member, column in zip(
+                self.members(name), values.reshape(len(values), -1).T, strict=True
+            )
+        }
+
+    @cached_property
+    def _quantities(self) -> dict[tuple[str, str], Floats]:
+        found = self.by_member(self.parameters())
+        return {key: own.reshape(self.chains, -1) for key, own in found.items()}
+
+    @cached_property
+    def _prior_quantities(self) -> dict[tuple[str, str], Floats]:
+        return self.by_member(draw_priors(self.frame, PRIOR_DRAWS, seed=0))
 
     def prior_draws(self, quantity: str, domain: str) -> Floats:
         """Return prior draws of a quantity of `summary`, shape (draws,).
@@ -270,7 +277,7 @@ class Posterior:
             Of the table's columns of these names.
         """
         self.check_one_law(f"the prior of {quantity}")
-        return self._prior_quantities[quantity][:, self.members(quantity).index(domain)]
+        return self._prior_quantities[quantity, domain]
 
     def draws(self, quantity: str, domain: str) -> Floats:
         """Return posterior draws of a quantity of `summary`, shape (chains, draws).
@@ -281,7 +288,7 @@ class Posterior:
             Of the table's columns of these names.
         """
         self.check_one_law(f"the draws of {quantity}")
-        return self._quantities[quantity][..., self.members(quantity).index(domain)]
+        return self._quantities[quantity, domain]
 
     def members(self, quantity: str) -> tuple[str, ...]:
         """Return the validation sets of a quantity of `summary`, ``("all",)`` where they share it.
@@ -293,11 +300,8 @@ class Posterior:
         """
         self.check_one_law(f"the validation sets of {quantity}")
         infos = self.frame.parameters()
-        if quantity in infos:
-            along = infos[quantity].dims
-        else:
-            along = None if quantity in SHARED else ALONG.get(quantity, "domain")
-        return tuple(member.label for member in self.frame.members(along))
+        dims = infos[quantity].dims if quantity in infos else along(quantity)
+        return tuple(member.label for member in self.frame.members(dims))
 
     def predict(self, plan: "Study | str | Path | None" = None, **options: Any) -> "xr.Dataset":
         """Return predictive curves of a plan (see `bayes_cpt.forecast.predict.predict`).

@@ -14,7 +14,7 @@ import numpy as np
 from bayes_cpt.arrays import Floats
 from bayes_cpt.inference.law_checks import check_law
 from bayes_cpt.inference.posterior import Posterior
-from bayes_cpt.laws.law import ALONG, SHARED
+from bayes_cpt.laws.law import along
 from bayes_cpt.model.joint_priors import draw_priors
 from bayes_cpt.model.log_densities import log_likelihoods, log_priors
 from bayes_cpt.model.setup import BoundModel, Setup
@@ -73,7 +73,7 @@ def build_tree(
         about = {"units": info.unit, "long_name": info.meaning}
         variables[name] = (_dims(info.dims), values[name], about)
     for name, value in frame.law.coefficients(values, np).items():
-        variables[name] = (_dims(None if name in SHARED else ALONG.get(name, "domain")), value)
+        variables[name] = (_dims(along(name)), value)
     stats = {name: (("chain", "draw"), value) for name, value in statistics.items()}
     reference = {name: ((), value) for name, value in asdict(frame.reference).items()}
     files = {name: ((), text) for name, text in _study_files(study).items()}

@@ -191,13 +191,7 @@ def by_trial(found: Floats, draws: Draws, trials: int) -> Floats:
 
 
 def check_measured(frame: BoundModel, roles: Collection[str | None], what: str) -> None:
-    """Check that a fit knows the losses that something is about.
-
-    Raises
-    ------
-    StudyError
-        If it is of one validation set alone, and something is about the other.
-    """
+    """Raise StudyError if a fit of one validation set alone is asked about the loss on the other."""
     if frame.unmeasured in roles:
         problem = f"{what} is about the {frame.unmeasured} loss, and the fit is of {frame.domains[0]} alone"
         fix = "measure it too, or ask bayes-cpt predict and decide, which need not have both"

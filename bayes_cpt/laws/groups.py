@@ -180,7 +180,7 @@ class Batches:
         count = own["shift_rate"].shape[-1] // self.domains
         return dict(parameters) | {name: values[..., ::count] for name, values in own.items()}
 
-    def ratios(self, parameters: Values, xp: Any) -> dict[str, Any]:
+    def coefficients(self, parameters: Values, reference: Reference, xp: Any) -> dict[str, Any]:
         """Return by what each batch multiplies B, D, E and beta; nothing where there is one."""
         count = parameters["shift_rate"].shape[-1] // self.domains
         if count == 1:

@@ -32,6 +32,11 @@ ALONG = {
 }
 
 
+def along(coefficient: str) -> str | None:
+    """Return the coordinate that a coefficient runs along; None where validation sets share it."""
+    return None if coefficient in SHARED else ALONG.get(coefficient, "domain")
+
+
 @dataclass(frozen=True)
 class BaseOffset:
     """How much of a base's distance from the law its CPT runs keep.
@@ -89,13 +94,13 @@ class Law:
 
     @property
     def _components(self) -> tuple[Any, ...]:
-        beside = (part for part in (self.base_offset, self.mixture) if part is not None)
-        return (*self.terms, *beside)
+        beside = (self.base_offset, self.mixture, self.batches)
+        return (*self.terms, *(part for part in beside if part is not None))
 
     def known(self) -> dict[str, Parameter]:
         """Return all parameters that may be sampled, by name."""
-        parts = (*self._components, *((self.batches,) if self.batches is not None else ()))
-        return {name: info for part in parts for name, info in part.parameters().items()}
+        parts = (part.parameters().items() for part in self._components)
+        return {name: info for own in parts for name, info in own}
 
     def parameters(self) -> dict[str, Parameter]:
         """Return all sampled parameters, by name."""
@@ -116,12 +121,11 @@ class Law:
             Sampled values, shape (..., domains of the parameter) or (...) where shared.
         """
         coefficients: dict[str, Any] = {}
-        values = parameters if self.batches is None else self.batches.usual(parameters)
+        usual = parameters if self.batches is None else self.batches.usual(parameters)
         for part in self._components:
+            values = parameters if part is self.batches else usual
             coefficients |= part.coefficients(values, self.reference, xp)
-        if self.batches is None:
-            return coefficients
-        return coefficients | self.batches.ratios(parameters, xp)
+        return coefficients
 
     def loss(self, points: Any, gathered: Values, xp: Any) -> Any:
         """Return the law's loss at the points, nats/token, given as for a term."""

@@ -136,17 +136,12 @@ def starts_at_bases(law: LawTable, study: Study) -> bool:
 
 
 def check_starts(law: LawTable, starts: Iterable[tuple[str, str, bool]]) -> None:
-    """Check that forecasts start at measured losses where the law tells nothing of pre-training.
+    """Raise StudyError if a forecast starts at no measured loss, and the law tells nothing of pre-training.
 
     Parameters
     ----------
     starts : iterable of (str, str, bool)
         What starts, as "run long", on which validation set, and whether its loss there is known.
-
-    Raises
-    ------
-    StudyError
-        Naming the first that does not.
     """
     for place, domain, known in starts:
         if law.starts_at_base and not known:
@@ -182,13 +177,7 @@ def _level(spec: ModelSpec, study: Study, bases: Sequence[Base]) -> dict[str, Pr
 
 
 def check_kind(study: Study, runs: Iterable[Run], *, unknown: bool) -> None:
-    """Check that runs start from an unknown base just where the law is of one.
-
-    Raises
-    ------
-    StudyError
-        Naming the first run that does not.
-    """
+    """Raise StudyError unless all runs start from an unknown base just where the law is of one."""
     for run in runs:
         schedule = study.base(run.base).schedule if run.base is not None else None
         if (run.phase == "cpt" and schedule is None) == unknown:
@@ -201,13 +190,7 @@ def check_kind(study: Study, runs: Iterable[Run], *, unknown: bool) -> None:
 
 
 def check_base(fitted: Study, plan: Study, runs: Iterable[Run]) -> None:
-    """Check that runs of a plan that start from an unknown base start from the one that was fitted.
-
-    Raises
-    ------
-    StudyError
-        Naming the first run that does not.
-    """
+    """Raise StudyError if a run of a plan starts from another unknown base than was fitted."""
     unknown = unknown_base(fitted)
     for run in runs:
         if unknown is None or run.base in (None, unknown.name):

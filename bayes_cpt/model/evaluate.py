@@ -280,45 +280,28 @@ def _in_pretraining(curves: Curves) -> Floats:
     return np.asarray(in_pt[curves.points.curve_index])
 
 
-def unmeasured_level(
-    frame: BoundModel, parameters: dict[str, Any], domain_index: int, steps: float, rate: float
-) -> Floats:
-    """Return the sd of an unmeasured base's loss about the law's, shape (draws,), nats/token.
-
-    Parameters
-    ----------
-    parameters : dict of str to ndarray, shape (draws, ...)
-        What was sampled.
-    steps, rate : float
-        Steps of its PT, and its last learning rate, raw. 0 steps: nothing is known of its PT.
-    """
-    residuals = frame.spec.residuals
-    if residuals.kind == "independent" or "offset_pt" not in parameters:
-        return np.zeros(1)
-    level, misfit, fluctuation, floor = (
-        parameters[name][:, domain_index]
-        for name in ("offset_pt", "misfit_pt", "fluctuation_pt", "fluctuation_floor")
-    )
-    onset = ONSET_SHARE * frame.reference.steps
-    moved = misfit_variance(steps, onset, residuals.misfit_memory_pt)
-    heat = floor + (1.0 - floor) * rate / frame.reference.learning_rate
-    variance = level**2 + misfit**2 * moved + (fluctuation * heat) ** 2
-    return np.asarray(np.sqrt(variance))
-
-
 def unmeasured_levels(
     frame: BoundModel, parameters: dict[str, Any], curves: Curves
 ) -> Floats | None:
     """Return the sd of the start of each CPT curve from a base that nobody measured; None without any.
 
-    Shape (curves, draws), NaN of the other curves.
+    Nats/token about the law, shape (curves, draws), NaN of the other curves and where nothing is known of
+    the base's PT.
     """
+    table, reference = frame.spec.residuals, frame.reference
     slope = parameters["reference_slope"]
     levels = np.full((len(curves.curves), len(slope)), np.nan, slope.dtype)
-    for level, curve in zip(levels, curves.curves, strict=True):
-        if curve.continual and not curve.base_known and curve.base_steps:
-            domain, end = frame.domains.index(curve.domain), (curve.base_steps, curve.base_rate)
-            level[:] = unmeasured_level(frame, parameters, domain, *end)
+    for found, curve in zip(levels, curves.curves, strict=True):
+        measured = curve.base_known or not curve.continual
+        if measured or not curve.base_steps or table.kind == "independent":
+            continue
+        names = ("offset_pt", "misfit_pt", "fluctuation_pt", "fluctuation_floor")
+        domain = frame.domains.index(curve.domain)
+        level, misfit, fluctuation, floor = (parameters[name][:, domain] for name in names)
+        onset = ONSET_SHARE * reference.steps
+        moved = misfit_variance(curve.base_steps, onset, table.misfit_memory_pt)
+        heat = floor + (1.0 - floor) * curve.base_rate / reference.learning_rate
+        found[:] = np.sqrt(level**2 + misfit**2 * moved + (fluctuation * heat) ** 2)
     return None if np.isnan(levels).all() else levels
 
 

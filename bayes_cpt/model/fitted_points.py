@@ -105,13 +105,7 @@ def note_thinned(residuals: ResidualTable, study: Study, curves: Curves) -> None
 
 
 def check_fits(spec: ModelSpec, study: Study) -> None:
-    """Check that a study has the runs that a law is about, and that the law has a term for their replay.
-
-    Raises
-    ------
-    StudyError
-        Naming what is missing.
-    """
+    """Raise StudyError unless a study has runs that a law is about, and it a term for their replay."""
     runs = study.continual_runs
     replays = sorted({run.replay for run in runs if run.replay is not None})
     problem = None
@@ -130,12 +124,7 @@ def check_fits(spec: ModelSpec, study: Study) -> None:
 
 
 def note_batches(spec: ModelSpec, study: Study) -> None:
-    """Warn where batch sizes or sequence lengths differ and the law does not compare them.
-
-    Warns
-    -----
-    StudyWarning
-    """
+    """Warn where batch sizes or sequence lengths differ and the law does not compare them."""
     if spec.law.batches or not spec.law.continual:
         return
     differing = []
@@ -153,18 +142,7 @@ def note_batches(spec: ModelSpec, study: Study) -> None:
 
 
 def check_size(spec: ModelSpec, study: Study) -> None:
-    """Check that runs say their size where the law has one, and warn where they differ and it has none.
-
-    Raises
-    ------
-    StudyError
-        Naming the runs and bases that do not.
-
-    Warns
-    -----
-    StudyWarning
-        If sizes differ that the law has no term for.
-    """
+    """Raise StudyError if a size that the law has is not said; warn if sizes differ and it has none."""
     continual = spec.law.continual
     if spec.law.model_size:
         runs = study.runs if continual else study.pretraining_runs

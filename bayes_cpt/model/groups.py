@@ -72,13 +72,7 @@ def known_sizes(spec: ModelSpec, study: Study) -> tuple[float, ...]:
 
 
 def check_sizes(study: Study, runs: Iterable[Run], bases: Iterable[Base] = ()) -> None:
-    """Check that runs and bases say their size, which the law asks for.
-
-    Raises
-    ------
-    StudyError
-        Naming each that does not.
-    """
+    """Raise StudyError, naming each run and base that does not say its size, which the law wants."""
     missing = [f"run {run.name}" for run in runs if study.model_size(run) is None]
     missing += [f"base {base.name}" for base in bases if base.model_size is None]
     if missing:
@@ -229,13 +223,7 @@ def roles_of(study: Study, domains: Sequence[str]) -> tuple[str, ...]:
 
 
 def check_one_target(study: Study, what: str) -> None:
-    """Check that a study has one target, where nothing more is known to do.
-
-    Raises
-    ------
-    StudyError
-        If it has several.
-    """
+    """Raise StudyError if a study has several targets, where nothing more is known to do."""
     if len(study.targets) > 1:
         problem = f"it has {len(study.targets)} targets, and {what} is for one only"
         target = study.targets[0]
@@ -244,13 +232,7 @@ def check_one_target(study: Study, what: str) -> None:
 
 
 def check_target(study: Study, name: str) -> None:
-    """Check that a name is that of a target.
-
-    Raises
-    ------
-    StudyError
-        If it is not.
-    """
+    """Raise StudyError unless a name is that of a target."""
     if name not in study.targets:
         problem = f"{name!r} is not a target of the study{suggestion(name, study.targets)}"
         fix = f"name one of {', '.join(study.targets) or 'none: the study has none'}"

@@ -11,7 +11,7 @@ from bayes_cpt.decisions.objective import Constraint, read_objective
 from bayes_cpt.decisions.search_space import Candidates, SearchSpace
 from bayes_cpt.decisions.space import read_space
 from bayes_cpt.decisions.valuation import Valuation
-from bayes_cpt.model.evaluate import unmeasured_level
+from bayes_cpt.model.residuals import ONSET_SHARE
 from bayes_cpt.study.runs import Base
 from bayes_cpt.study.schedules import constant, linear
 
@@ -39,9 +39,14 @@ def test_the_level_of_an_unmeasured_base_is_in_its_start_and_in_its_runs() -> No
     block = model.at(candidates)
     law, discrepancy = block.losses, block.discrepancy
     assert FRESH.schedule is not None
-    level = unmeasured_level(
-        model.frame, model.laws[0].draws.parameters, 0, FRESH.schedule.steps, FRESH.schedule.final
-    )
+    own = {name: values[..., 0] for name, values in model.laws[0].draws.parameters.items()}
+    frame, floor = model.frame, own["fluctuation_floor"]
+    grown = np.log1p(FRESH.schedule.steps / (ONSET_SHARE * frame.reference.steps))
+    memory = frame.spec.residuals.misfit_memory_pt
+    walked = grown if memory == 1.0 else (1.0 - memory ** (2 * grown)) / (1.0 - memory**2)
+    rate = FRESH.schedule.final / frame.reference.learning_rate
+    last = own["fluctuation_pt"] * (floor + (1.0 - floor) * rate)
+    level = np.sqrt(own["offset_pt"] ** 2 + own["misfit_pt"] ** 2 * walked + last**2)
     np.testing.assert_allclose(
         valuation.start_level(candidates)[0], level[None].repeat(len(rows), 0)
     )
