@@ -37,12 +37,7 @@ refused = OptionError.at
 def pairs(
     option: str, values: Iterable[str] | None, kind: Callable[[str], Any] = str
 ) -> dict[str, Any]:
-    """Return options of the form NAME=VALUE, by name, texts or numbers; the last equals sign parts them.
-
-    Raises
-    ------
-    OptionError
-    """
+    """Return options of the form NAME=VALUE, by name, texts or numbers; the last equals sign parts them."""
     named = {}
     for value in values or ():
         name, _, text = (part.strip() for part in value.rpartition("="))

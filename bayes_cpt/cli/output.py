@@ -46,30 +46,16 @@ class OutputError(ProblemError):
 
 @dataclass(frozen=True)
 class Answer:
-    """What a verb has found and written; nothing is printed before that.
+    """What a verb has found and written; nothing is printed before that."""
 
-    Parameters
-    ----------
-    content : mapping
-        For machines, besides what was asked for; a table becomes the list of its rows.
-    verdict : sequence of str
-        What to do, how sure that is, what would change it.
-    parts : sequence of Part
-        What is printed below it.
-    problems : sequence of str
-        What makes the result worthless: said however quiet, and told by the exit code.
-    notes : sequence of str
-        What the reader should know besides.
-    written : sequence of OutputFile or Results
-        What was written: said at the end.
-    """
-
+    # For machines, besides what was asked for; a table becomes the list of its rows
     content: Mapping[str, Any]
-    verdict: Sequence[str] = ()
-    parts: Sequence[Part] = ()
+    verdict: Sequence[str] = ()  # what to do, how sure that is, what would change it
+    parts: Sequence[Part] = ()  # what is printed below it
+    # What makes the result worthless: said however quiet, and told by the exit code
     problems: Sequence[str] = ()
-    notes: Sequence[str] = ()
-    written: "Sequence[OutputFile | Results]" = ()
+    notes: Sequence[str] = ()  # what the reader should know besides
+    written: "Sequence[OutputFile | Results]" = ()  # said at the end
 
 
 def heading(text: str) -> Text:
@@ -101,15 +87,7 @@ class _Console(Console):
 
 
 class Output:
-    """Where a verb's words go.
-
-    Parameters
-    ----------
-    quiet : bool
-        Only errors.
-    machine : bool
-        One JSON object on stdout and no tables.
-    """
+    """Where a verb's words go: if quiet only errors; for a machine one JSON object and no tables."""
 
     def __init__(self, quiet: bool, machine: bool) -> None:
         self.quiet, self.machine = quiet, machine
@@ -240,12 +218,7 @@ def _plain(value: Any) -> Any:
 
 
 def check_folder(folder: Path, *, new: bool = False) -> None:
-    """Find out whether files can be written into a folder; a new one may still have to be made.
-
-    Raises
-    ------
-    OutputError
-    """
+    """Refuse a folder into which files cannot be written; a new one may still have to be made."""
     place = folder.parent if new and not folder.exists() else folder
     if not place.is_dir():
         problem = "this is a file, not a folder" if place.exists() else "there is no such folder"
@@ -258,13 +231,7 @@ def check_folder(folder: Path, *, new: bool = False) -> None:
 
 
 def write(path: Path, content: Content) -> None:
-    """Write a file, whole or not at all.
-
-    Raises
-    ------
-    OutputError
-        If it cannot be written; an old file is then left as it was.
-    """
+    """Write a file, whole or not at all: if it cannot be written, an old file is left as it was."""
     try:
         with replacing(path) as unfinished:
             if callable(content):
@@ -288,13 +255,7 @@ def _fail(path: Path, problem: str, fix: str) -> None:
 class OutputFile:
     """A file that a verb is asked for, or not: found to be writable before the work that it is to hold.
 
-    Parameters
-    ----------
-    path : Path or None
-    suffixes : tuple of str
-        How its name may end.
-    *inputs : Path, str or None
-        Files that must not be overwritten.
+    Its name ends with one of the suffixes, and the inputs must not be overwritten.
     """
 
     def __init__(
@@ -330,10 +291,7 @@ class OutputFile:
 class Results:
     """A folder that a verb fills, or none; each file is written whole or not at all.
 
-    Parameters
-    ----------
-    folder : Path or None
-        Found to be writable at once, and made with the first file.
+    The folder is found to be writable at once, and made with the first file.
     """
 
     def __init__(self, folder: Path | None) -> None:

@@ -72,23 +72,9 @@ def advised(
 ) -> Answer:
     """Return the answer of a verb whose result says what to do, its files written.
 
-    Parameters
-    ----------
-    posterior : Posterior
-    words : Words
-        What the result comes to.
-    results : Results
-        The folder for tables, figures and words.
-    content : mapping
-        What machines are told besides tables and words.
-    tables, figures : mapping
-        By the names of their files, without endings.
-    parts : sequence of Part
-        The tables that are printed.
-    verbose : bool
-        Whether all words are.
-    problems : sequence of str
-        What makes the result worthless besides the fit.
+    Tables and figures go by the names of their files, without endings; machines are told the content
+    besides tables and words. Printed are the parts, and if verbose all words. Problems are those besides
+    the fit's.
     """
     from bayes_cpt.identify.determination import facts
     from bayes_cpt.report.fit import effect_words, warned

@@ -54,36 +54,20 @@ FRONT = 40
 
 @dataclass(frozen=True)
 class Controls:
-    """The controls of the page for one study.
+    """The controls of the page for one study."""
 
-    Parameters
-    ----------
-    study : Study
-        That was fitted.
-    bases : tuple of Base
-        To start from.
-    lengths : tuple of int
-        Steps of a run, rising.
-    peaks : tuple of float
-        Raw peak learning rates, rising.
-    replay : Quantity
-        Replay ratios that regret is counted from: near those that were tried. The slider goes beyond.
-    """
-
-    study: Study
-    bases: tuple[Base, ...]
-    lengths: tuple[int, ...]
-    peaks: tuple[float, ...]
+    study: Study  # that was fitted
+    bases: tuple[Base, ...]  # to start from
+    lengths: tuple[int, ...]  # steps of a run, rising
+    peaks: tuple[float, ...]  # raw peak learning rates, rising
+    # Replay ratios that regret is counted from: near those that were tried. The slider goes beyond.
     replay: Quantity
 
     @classmethod
     def of(cls, study: Study) -> "Controls":
         """Return the controls of a study: bases and peaks as `bayes_cpt.decisions.decide` takes them.
 
-        Raises
-        ------
-        SpecError
-            If no base was measured on both validation sets.
+        Refused if no base was measured on both validation sets.
         """
         default = SearchSpace.of(Space(), study)
         replay = default.quantities["replay"]
@@ -188,17 +172,11 @@ def _peaks(space: SearchSpace) -> tuple[float, ...]:
 
 @dataclass(frozen=True, eq=False)
 class Alternatives:
-    """The runs of one length that are best in some draw for some weight, and those on the Pareto front.
-
-    Parameters
-    ----------
-    candidates : Candidates
-    losses : ndarray, shape (domains, candidates, draws)
-        Expected losses at the last step in each draw, nats/token: the law's, and what it misses as a
-        function of the configuration, whose mean over draws is 0.
-    """
+    """The runs of one length that are best in some draw for some weight, and those on the Pareto front."""
 
     candidates: Candidates
+    # Of shape (domains, candidates, draws): expected losses at the last step in each draw, nats/token: the
+    # law's, and what it misses as a function of the configuration, whose mean over draws is 0
     losses: Floats
 
     @classmethod

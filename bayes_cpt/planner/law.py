@@ -75,29 +75,20 @@ def javascript(expression: Any) -> str:
 
 @dataclass(frozen=True)
 class LawCode:
-    """The law of a validation set in JavaScript.
+    """The law of a validation set in JavaScript."""
 
-    Parameters
-    ----------
-    source : str
-        Of a function ``name(setting, points, draws, both, found)`` that fills in mean and sd of a new
-        run's loss, of every draw at every point, and at the last the sds of its fluctuation and of its
-        own misfit alone.
-    parameters : tuple of str
-        What of the sampled parameters it reads from `draws`, by the names of the fit.
-    """
-
+    # Of a function ``name(setting, points, draws, both, found)`` that fills in mean and sd of a new run's
+    # loss, of every draw at every point, and at the last the sds of its fluctuation and of its own misfit
+    # alone
     source: str
+    # What of the sampled parameters it reads from ``draws``, by the names of the fit
     parameters: tuple[str, ...]
 
 
 def law_code(spec: ModelSpec, role: str, name: str) -> LawCode:
     """Return the code of the law on validation sets of a role, ``general`` or ``target``, for runs of CPT.
 
-    Raises
-    ------
-    UnknownToThePageError
-        If the law takes what the page does not compute.
+    Refused if the law takes what the page does not compute.
     """
     try:
         symbols, outputs = expressions(spec, role)

@@ -33,21 +33,11 @@ SHOWING = ("charts.js", "words.js", "page.js")
 
 @dataclass(frozen=True, eq=False)
 class Planner:
-    """All that the page knows.
+    """All that the page knows."""
 
-    Parameters
-    ----------
-    data : dict
-        As `forecast.js` opens it: plain numbers, texts, and doubles in base64.
-    codes : tuple of LawCode
-        The law of each validation set.
-    equations : list of (str, str)
-        The law as MathML, with remarks.
-    """
-
-    data: dict[str, Any]
-    codes: tuple[LawCode, ...]
-    equations: list[tuple[str, str]]
+    data: dict[str, Any]  # as `forecast.js` opens it: plain numbers, texts, and doubles in base64
+    codes: tuple[LawCode, ...]  # the law of each validation set
+    equations: list[tuple[str, str]]  # the law as MathML, with remarks
 
     @classmethod
     def of(
@@ -63,10 +53,7 @@ class Planner:
     ) -> Self:
         """Return the planner of a fit.
 
-        Raises
-        ------
-        SpecError, StudyError
-            If the law has something that the page does not compute, or the study no target data.
+        Refused if the law has something that the page does not compute, or the study no target data.
         """
         posterior = posterior.in_batch()
         frame, page = posterior.frame, "the planner's page"

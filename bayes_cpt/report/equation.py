@@ -43,21 +43,11 @@ COEFFICIENTS: dict[str, str] = {
 
 @dataclass(frozen=True)
 class Equation:
-    """One equation of a law.
+    """One equation of a law, of SymPy's expressions."""
 
-    Parameters
-    ----------
-    left : sympy.Expr
-        What it defines.
-    summands : tuple of sympy.Expr
-        Whose sum that is; of a law one for each term.
-    note : str
-        Where it holds, or what its letters mean; empty where nothing is to be said.
-    """
-
-    left: Any
-    summands: tuple[Any, ...]
-    note: str = ""
+    left: Any  # what it defines
+    summands: tuple[Any, ...]  # whose sum that is; of a law one for each term
+    note: str = ""  # where it holds, or what its letters mean
 
     @property
     def spelled(self) -> str:

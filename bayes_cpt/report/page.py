@@ -62,31 +62,16 @@ def pooled(scores: pd.DataFrame) -> pd.DataFrame:
 
 @dataclass(frozen=True, eq=False)
 class Calibration:
-    """Scores of forecasts of held-out points.
+    """Scores of forecasts of held-out points."""
 
-    Parameters
-    ----------
-    points : DataFrame
-        A row per held-out point (see `bayes_cpt.validate.held_out.score_folds`).
-    pooled : DataFrame
-        Of `bayes_cpt.validate.held_out.score_table`, over all runs and validation sets.
-    caution : str
-        In what the validated fit differs from the reported one; empty where in nothing.
-    """
-
-    points: pd.DataFrame
+    points: pd.DataFrame  # a row per held-out point (see `bayes_cpt.validate.held_out.score_folds`)
+    # Of `bayes_cpt.validate.held_out.score_table`, over all runs and validation sets
     pooled: pd.DataFrame
-    caution: str
+    caution: str  # in what the validated fit differs from the reported one; empty where in nothing
 
     @classmethod
     def read(cls, folder: str | Path, posterior: Posterior) -> Self:
-        """Return what ``bayes-cpt validate forecast STUDY -o FOLDER`` wrote, beside the reported fit.
-
-        Raises
-        ------
-        ValidationError
-            If the folder does not hold such results.
-        """
+        """Return what ``bayes-cpt validate forecast STUDY -o FOLDER`` wrote, beside the reported fit."""
         place = Path(folder)
         try:
             points = pd.read_csv(place / POINTS)
@@ -106,32 +91,15 @@ class Calibration:
 
 @dataclass(frozen=True, eq=False)
 class Report:
-    """A fit and what follows from it.
-
-    Parameters
-    ----------
-    posterior : Posterior
-    decision : Decision or None
-        What to train; None where the law is of pre-training alone.
-    plan : Study or None
-        Runs that are forecast; None where there are none.
-    calibration : Calibration or None
-        How forecasts of held-out runs turned out; None where nobody looked.
-    interval : float
-        Mass of the intervals.
-    seed : int
-        Of the forecast.
-    command : str
-        What makes the report again.
-    """
+    """A fit and what follows from it."""
 
     posterior: Posterior
-    decision: Decision | None
-    plan: Study | None
-    calibration: Calibration | None
-    interval: float
-    seed: int
-    command: str
+    decision: Decision | None  # what to train; None where the law is of pre-training alone
+    plan: Study | None  # runs that are forecast; None where there are none
+    calibration: Calibration | None  # of forecasts of held-out runs; None where nobody looked
+    interval: float  # mass of the intervals
+    seed: int  # of the forecast
+    command: str  # what makes the report again
 
     @cached_property
     def curves(self) -> xr.Dataset | None:

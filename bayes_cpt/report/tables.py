@@ -43,40 +43,19 @@ NONE = "-"
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """A table of a result.
+    """A table of a result."""
 
-    Parameters
-    ----------
-    caption : str
-        A sentence, without a full stop.
-    rows : DataFrame
-        One row each.
-    columns : str or mapping, optional
-        What is shown (see `Columns`), all of it unless given. Texts of a column that goes by its name
-        alone stand left, its numbers have four digits; all else counts as numbers.
-    note : str
-        What a reader needs besides, without its full stop.
-    marked : sequence
-        Rows to highlight, by truth.
-    group : str
-        A heading below which a repeated value is left blank.
-    close : bool
-        Whether columns stand close in a terminal, to have room on 80 characters.
-    label : str
-        What LaTeX refers to it by, without ``tab:``.
-    numbers : DataFrame, optional
-        Those behind it, where the rows are not they.
-    """
-
-    caption: str
+    caption: str  # a sentence, without a full stop
     rows: "pd.DataFrame"
+    # What is shown (see `Columns`), all of it unless given. Texts of a column that goes by its name alone
+    # stand left, its numbers have four digits; all else counts as numbers.
     columns: Columns = ""
-    note: str = ""
-    marked: Sequence[object] = ()
-    group: str = ""
-    close: bool = False
-    label: str = ""
-    numbers: "pd.DataFrame | None" = None
+    note: str = ""  # what a reader needs besides, without its full stop
+    marked: Sequence[object] = ()  # rows to highlight, by truth
+    group: str = ""  # a heading below which a repeated value is left blank
+    close: bool = False  # whether columns stand close in a terminal, to have room on 80 characters
+    label: str = ""  # what LaTeX refers to it by, without ``tab:``
+    numbers: "pd.DataFrame | None" = None  # those behind it, where the rows are not they
 
     @classmethod
     def of(

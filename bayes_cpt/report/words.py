@@ -15,18 +15,11 @@ from bayes_cpt.toml_files import packaged
 
 @dataclass(frozen=True)
 class Words:
-    """What a result comes to, in plain words.
+    """What a result comes to, in plain words."""
 
-    Parameters
-    ----------
-    verdict : list of str
-        At most three short lines: what to do, how sure that is, what would change it.
-    sentences : list of str
-        The detail, one paragraph per question.
-    """
-
+    # At most three short lines: what to do, how sure that is, what would change it
     verdict: list[str]
-    sentences: list[str]
+    sentences: list[str]  # the detail, one paragraph per question
 
 
 def render(template: str, facts: Mapping[str, Any]) -> Words:

@@ -76,11 +76,8 @@ ALIKE = 1e-9
 def unique_steps(study: "Study") -> float:
     """Return the steps on target data alone that go through the study's target data once.
 
-    Raises
-    ------
-    StudyError
-        If the study does not say how many unique target tokens there are and how many tokens a step takes,
-        or its CPT runs differ in that.
+    Refused where the study does not say how many unique target tokens there are and how many tokens a step
+    takes, or its CPT runs differ in that.
     """
     place = "table study, key unique_tokens"
     target = None if study.unique_tokens is None else study.unique_tokens.target
@@ -101,10 +98,7 @@ def unique_steps(study: "Study") -> float:
 def check_same_data(study: "Study", plan: "Study") -> None:
     """Check that a plan has the target data that a law with repeated tokens was fitted to.
 
-    Raises
-    ------
-    StudyError
-        If the plan says that there are more or fewer of them, or a step takes another share of them.
+    Refused if it says that there are more or fewer of them, or a step takes another share of them.
     """
     if plan.unique_tokens is None and plan.tokens_per_step is None:
         return

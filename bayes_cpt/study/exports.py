@@ -54,13 +54,7 @@ def training_arguments(run: Run) -> dict[str, Any]:
     """Return the schedule of a run as keywords of Hugging Face's ``TrainingArguments``.
 
     The Trainer counts learning rates from 0: its step s has the rate of the study's step s - 1. Its
-    warm-ups begin at rates of their own (see `warmup_departure`).
-
-    Returns
-    -------
-    dict
-        ``learning_rate``, ``max_steps``, ``warmup_steps``, ``lr_scheduler_type`` and, where needed,
-        ``lr_scheduler_kwargs``. Source: transformers, optimization.py.
+    warm-ups begin at rates of their own (see `warmup_departure`). Source: transformers, optimization.py.
     """
     parts = _parts_of(run.schedule)
     kind, options = ("", {}) if parts is None else _huggingface_kind(parts)
@@ -118,12 +112,8 @@ def _huggingface_kind(parts: Parts) -> tuple[str, dict[str, Any]]:
 def torch_source(run: Run) -> str:
     """Return a Python file whose ``factor`` is what torch's ``LambdaLR`` takes.
 
-    It is exact: ``LambdaLR`` asks for step 0 before the first step and gets the study's rate of step 1.
-
-    Returns
-    -------
-    str
-        Needs neither torch nor this package.
+    It is exact: ``LambdaLR`` asks for step 0 before the first step and gets the study's rate of step 1. The
+    file needs neither torch nor this package.
     """
     ends = np.cumsum([segment.steps for segment in run.schedule.segments]).tolist()
     pieces = [

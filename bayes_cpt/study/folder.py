@@ -44,20 +44,10 @@ _PLACEHOLDER = constant(1, 1e-3)
 class Settings(Check):
     """What a study.toml says, as far as it could be understood, and what is wrong with the rest.
 
-    Parameters
-    ----------
-    logs : dict of str to Schedule, or None
-        Logged learning rates of the runs that have them; None if they could not be read, which makes those
-        runs malformed without a problem of their own.
-    trunks : iterable of Run
-        Runs of the fitted study, which those of a plan may branch off.
-
-    Attributes
-    ----------
-    study : dict
-        Keys of the [study] table.
-    bases, runs : list
-        Those that could be built; the names of the others are in ``malformed``.
+    Its bases and runs are those that could be built; the names of the others are in ``malformed``. `logs`
+    are the logged learning rates by run; None if they could not be read, which makes those runs malformed
+    without a problem of their own. `trunks` are runs of the fitted study, which those of a plan may branch
+    off.
     """
 
     def __init__(
@@ -206,13 +196,9 @@ class Settings(Check):
 def branched(
     branch: object, rest: Schedule | None, built: dict[str, Run]
 ) -> tuple[Branch, Schedule | None]:
-    """Return where a run branches off, and its whole schedule: the trunk's up to there, then its own.
+    """Return where a run branches off, and its whole schedule: the trunk's up to there, then the rest.
 
-    Parameters
-    ----------
-    rest : Schedule or None
-        The part after the branch. Of a logged one the steps count on from the trunk's; if it repeats the
-        trunk it is taken as it is.
+    Of a logged rest the steps count on from the trunk's; if it repeats the trunk it is taken as it is.
     """
     check = Check()
     table = check.keys(branch, allowed=BRANCH_KEYS, required=BRANCH_KEYS)

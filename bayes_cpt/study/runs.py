@@ -116,18 +116,10 @@ class Base:
 
 @dataclass(frozen=True)
 class Branch:
-    """Where a run leaves another one, its trunk: up to there they are one and the same.
+    """Where a run leaves another one, its trunk: up to there they are one and the same."""
 
-    Parameters
-    ----------
-    run : str
-        Name of the trunk.
-    step : int
-        The last step that they share, of their phase.
-    """
-
-    run: str
-    step: int
+    run: str  # name of the trunk
+    step: int  # the last step that they share, of their phase
 
     def __post_init__(self) -> None:
         check = Check()

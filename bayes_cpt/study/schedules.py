@@ -107,21 +107,13 @@ class Segment:
 
 @dataclass(frozen=True)
 class LoggedSegment:
-    """Learning rates read from a log, at some or all steps of a stretch.
+    """Raw learning rates read from a log, at some or all steps of a stretch.
 
-    Parameters
-    ----------
-    steps : int
-        Number of steps of the stretch.
-    logged_steps : tuple of int
-        Strictly rising, from 1 to `steps`.
-    logged_rates : tuple of float
-        Raw learning rate at each of `logged_steps`. Between them rates are interpolated linearly;
-        before the first and after the last they are held.
+    Between them rates are interpolated linearly; before the first and after the last they are held.
     """
 
-    steps: int
-    logged_steps: tuple[int, ...]
+    steps: int  # of the stretch
+    logged_steps: tuple[int, ...]  # strictly rising, from 1 to `steps`
     logged_rates: tuple[float, ...]
 
     def __post_init__(self) -> None:

@@ -44,17 +44,10 @@ class Suspicion(Problem):
 
 
 def suspicions(losses: pd.DataFrame, runs: Sequence[Run], sets: Sets, file: str) -> list[Suspicion]:
-    """Return what is suspicious of some runs.
+    """Return what is suspicious of some runs, stated in a file.
 
-    Parameters
-    ----------
-    losses : DataFrame
-        Columns run, step, domain and loss (nats/token), each measurement once, by domain and step.
-    runs : sequence of Run
-    sets : tuple of str, optional
-        The general validation set and that of the only target.
-    file : str
-        The file that the runs are stated in.
+    Losses have columns run, step, domain and loss (nats/token), each measurement once, by domain and step;
+    `sets` are the general validation set and that of the only target.
     """
     curves = loss_curves(losses)
     measured = [run for run in runs if run.name in curves]

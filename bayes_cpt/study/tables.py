@@ -42,13 +42,7 @@ UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
 def find_table(folder: Path, stem: str) -> Path | None:
-    """Return the path of the table of that stem, None where there is none.
-
-    Raises
-    ------
-    StudyError
-        If it is there both as CSV and as Parquet.
-    """
+    """Return the path of the table of that stem, None where there is none; refuse one in two formats."""
     files = [path for suffix in SUFFIXES if (path := folder / f"{stem}{suffix}").is_file()]
     if len(files) > 1:
         problem = f"both {files[0].name} and {files[1].name} are there"
@@ -59,10 +53,7 @@ def find_table(folder: Path, stem: str) -> Path | None:
 def read_table(path: Path) -> pd.DataFrame:
     """Read a table; the cells of a CSV file stay text, and its index is the line number.
 
-    Raises
-    ------
-    StudyError
-        If the file is empty, not UTF-8, or a row has the wrong number of cells.
+    Refused if the file is empty, not UTF-8, or a row has the wrong number of cells.
     """
     if path.suffix == ".csv":
         return _read_csv(path)
@@ -121,12 +112,7 @@ def _read_csv(path: Path) -> pd.DataFrame:
 
 
 def decoded(content: bytes, place: str) -> str:
-    """Return the text of a file in UTF-8 or, by its byte-order mark, in UTF-16.
-
-    Raises
-    ------
-    StudyError
-    """
+    """Return the text of a file in UTF-8 or, by its byte-order mark, in UTF-16; refuse any other."""
     encoding = "utf-16" if content.startswith(UTF_16) else "utf-8-sig"
     try:
         text = content.decode(encoding)
@@ -142,10 +128,7 @@ def decoded(content: bytes, place: str) -> str:
 def csv_lines(text: str, place: str, delimiter: str = ",") -> tuple[list[str], list[Line]]:
     """Return the header of a CSV text, and the number and the cells of each line that is not blank.
 
-    Raises
-    ------
-    StudyError
-        If it is no CSV, or lines have more or fewer cells than the header.
+    Refused if it is no CSV, or lines have more or fewer cells than the header.
     """
     file = io.StringIO(text, newline="")
     reader = csv.reader(file, delimiter=delimiter, skipinitialspace=True, strict=True)
@@ -170,25 +153,14 @@ def csv_lines(text: str, place: str, delimiter: str = ",") -> tuple[list[str], l
 
 
 class TableCheck(Check):
-    """Problems of one table, whose index labels its rows.
-
-    Parameters
-    ----------
-    file : str
-        What messages call the table.
-
-    Attributes
-    ----------
-    cautions : Check
-        What is odd, though usable.
-    """
+    """Problems of one table, whose index labels its rows; messages call it by its file."""
 
     def __init__(self, table: pd.DataFrame, file: str) -> None:
         super().__init__()
         self.table = table
         self.file = file
         self.row = row_word(file)
-        self.cautions = Check()
+        self.cautions = Check()  # what is odd, though usable
 
     def place(self, label: Hashable) -> str:
         """Return the place of a row: file, line, and the run, step and domain it is about."""

@@ -75,12 +75,8 @@ def examine(
 ) -> tuple[pd.DataFrame, list[Problem], list[Problem]]:
     """Check the parts of a study against each other: return the losses, clean, problems and cautions.
 
-    Parameters
-    ----------
-    malformed : collection of str
-        Names of runs and bases that could not be built: no second problem is made of them.
-    rows_are_checked : bool
-        Whether the losses are rows of a study, in their order: these are not looked at again.
+    `malformed` names runs and bases that could not be built: no second problem is made of them. Losses that
+    are rows of a study, in their order (`rows_are_checked`), are not looked at again.
     """
     origin, losses = parts.origin, parts.losses
     if losses.index.nlevels > 1 or not losses.index.is_unique:

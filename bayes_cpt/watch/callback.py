@@ -19,10 +19,7 @@ type Names = Mapping[str, str] | None
 def validation_losses(metrics: Mapping[str, Any] | None, names: Names = None) -> dict[str, float]:
     """Return the validation losses among metrics, by validation set.
 
-    Parameters
-    ----------
-    names : mapping of str to str, optional
-        Validation set by metric; ``eval_code_loss`` is of ``code`` unless given.
+    Names are sets by metric; unless given, ``eval_code_loss`` is of ``code``.
     """
     return {
         (names or {}).get(name, domain_of(name)): float(value)

@@ -204,14 +204,9 @@ class Expected:
         return standard, np.asarray(np.max(standardised, axis=(0, 2)))
 
     def departures(self, losses: Floats, inflation: float = INFLATION) -> "Departures":
-        """Return how far a run departs, of losses at the first rows.
+        """Return how far a run departs, of losses (nats/token) at the first rows.
 
-        Parameters
-        ----------
-        losses : ndarray, shape (seen,)
-            nats/token.
-        inflation : float
-            By how much real runs depart further than drawn ones.
+        Real runs depart further than drawn ones, by the inflation.
         """
         white = self._white((losses - self.mean[: losses.size])[None]) / inflation
         standard, peaks = self._standard

@@ -15,35 +15,21 @@ WHOLE = (".json", ".parquet", *COMPRESSED)
 
 @dataclass
 class Follower:
-    """Reads the log of a running job again whenever it has changed.
+    """Reads the log of a running job again whenever it has changed."""
 
-    Parameters
-    ----------
-    reading : Reading
-        How the log is read, and where it is. The later of two numbers counts, and NaN ends the job.
-    sets : tuple of str
-        Validation sets that are forecast; a log of others alone is refused.
-    steps : int, optional
-        Of the run; a log of later steps alone is refused.
-
-    Attributes
-    ----------
-    trouble : str
-        What kept the last look from reading the log, empty where nothing did: a log that is not there yet,
-        half-written or damaged may be whole at the next look.
-    unnamed : str
-        What the last look found in place of a validation loss, empty where it found one: a log of training
-        rows alone so far, or one whose losses have other names.
-    log : Log or None
-        What the last look read.
-    """
-
+    # How the log is read, and where it is. The later of two numbers counts, and NaN ends the job.
     reading: Reading
-    sets: tuple[str, ...] = ()
-    steps: int | None = None
+    sets: tuple[
+        str, ...
+    ] = ()  # validation sets that are forecast; a log of others alone is refused
+    steps: int | None = None  # of the run; a log of later steps alone is refused
+    # What kept the last look from reading the log, empty where nothing did: a log that is not there yet,
+    # half-written or damaged may be whole at the next look.
     trouble: str = field(default="", init=False)
+    # What the last look found in place of a validation loss, empty where it found one: a log of training
+    # rows alone so far, or one whose losses have other names.
     unnamed: str = field(default="", init=False)
-    log: Log | None = field(default=None, init=False)
+    log: Log | None = field(default=None, init=False)  # what the last look read
     _seen: tuple[int, int] = field(default=(0, 0), init=False)
     # The log, or the copy of its whole lines.
     _read_as: str = field(default="", init=False)

@@ -179,18 +179,10 @@ def forecast_run(
     models: Mapping[str, str] | None = None,
     notes: Sequence[str] = (),
 ) -> LogForecast:
-    """Forecast a run from its losses so far; parameters as in `forecast_log`.
+    """Forecast a run with a planned schedule from its losses so far, to step `now`; see `forecast_log`.
 
-    Parameters
-    ----------
-    run : Run
-        With its planned schedule.
-    losses : sequence of (int, str, float)
-        Step, validation set, nats/token.
-    now : int
-        Last step that is told of.
-    models : mapping, optional
-        Model by phase, by name or as the path of a TOML file; those of `MODELS` unless given.
+    Losses are of a step and a validation set, in nats/token. Models go by phase, by name or as the path of
+    a TOML file; they are those of `MODELS` unless given.
     """
     if not losses:
         raise fail("the log", "it has no validation loss", "wait for the first evaluation")

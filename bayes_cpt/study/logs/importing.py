@@ -101,11 +101,7 @@ def recipes_text(recipes: Recipes) -> str:
 class StudyFiles:
     """The files of a study folder, there or not yet, into which runs are put before they are written.
 
-    Parameters
-    ----------
-    folder : path
-    settings : str
-        Text of a study.toml; unless given, that of the folder.
+    Its settings are the text of a study.toml; unless given, that of the folder.
     """
 
     def __init__(self, folder: Path, settings: str = "") -> None:
@@ -227,13 +223,7 @@ def _parsed(text: str) -> dict[str, Any] | None:
 
 
 def start_study(folder: Path, answers: Answers) -> Imported:
-    """Write a study from logs; the folder appears whole or not at all.
-
-    Parameters
-    ----------
-    folder : path
-    answers : Answers
-    """
+    """Write a study from logs; the folder appears whole or not at all."""
     check_new(folder, f"choose a new one, or add to it: bayes-cpt import KIND LOG --study {folder}")
     if not answers.logs:
         raise fail("LOG", "no log is named", "name at least one log, or --answers FILE")
@@ -350,15 +340,8 @@ def import_run(
 ) -> Imported:
     """Add a run to a study from its log, or update it from a log that has grown or has another set.
 
-    Parameters
-    ----------
-    folder : path
-    name : str
-        Of the run.
-    given : mapping of str to object
-        Keys of `Recipe`; those left out are what the last import of the run had.
-    sets : mapping of str to str, optional
-        ``general``, ``target`` or both: the validation set that it is, where the study has not named it.
+    Keys of `Recipe` that are not given are what the last import of the run had. `sets` are the validation
+    sets of ``general``, ``target`` or both, where the study has not named them.
     """
     if not (folder / SETTINGS).is_file():
         fix = f"start one with bayes-cpt init {folder} LOG..."

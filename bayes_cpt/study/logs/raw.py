@@ -96,14 +96,7 @@ class RawLog:
 
 
 class Cells:
-    """The cells of some rows by the name of their series; empty ones are None.
-
-    Attributes
-    ----------
-    rows : list of Row
-    names : list of str
-        Series, in order of appearance.
-    """
+    """The cells of some rows by the name of their series, in order of appearance; empty ones are None."""
 
     def __init__(self, rows: list[Row]) -> None:
         self.rows = rows

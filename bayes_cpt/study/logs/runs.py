@@ -144,16 +144,9 @@ def logged_run(
 ) -> LoggedRun:
     """Return the run that a log is of.
 
-    Parameters
-    ----------
-    known : mapping of str to object
-        Keys of the run in study.toml that the recipe leaves out.
-    bases : sequence of str
-        Names of the bases of the study.
-    stated : Schedule, optional
-        What study.toml has, for a log without learning rates or to check them.
-    earlier : Schedule, optional
-        What was read when the log still had its first part.
+    What the recipe leaves out stands among the `known` keys of the run in study.toml. The `stated` schedule
+    is study.toml's, for a log without learning rates or to check them; the `earlier` one is what was read
+    when the log still had its first part.
     """
     notes = list(log.notes)
     place = f"run {name}"
