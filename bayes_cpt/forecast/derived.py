@@ -90,7 +90,7 @@ class Effect(NamedTuple):
     """A difference between the last losses of two runs, or between the two ends of one."""
 
     name: str
-    run: str  # whose last loss it is, of `trial_runs`; that run would show it
+    run: str  # whose last loss it is, of `trial_runs`; that run would show it ...
     against: str | None  # ... less that of this one; None for its own loss at the start
 
 

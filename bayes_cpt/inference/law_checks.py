@@ -57,9 +57,10 @@ class LawCheck:
     # from the first of its points to the last; of a factor by how much levels differ over what the runs
     # cover; of a size its posterior median.
     value: float
-    usual: float  # of a run or drift the sd that the model gives it, of a size the prior's median
-    score: float  # of a run or drift value over usual, as the median draw has it
-    probability: float  # of a check as far out if the model is right, at most
+    # Of a run or drift the sd that the model gives it, of a size the prior's median
+    usual: float = np.nan
+    score: float = np.nan  # of a run or drift value over usual, as the median draw has it
+    probability: float = 1.0  # of a check as far out if the model is right, at most
     alarms: bool = False  # whether so improbable that the law does not fit
 
 
@@ -180,8 +181,6 @@ def _by_factor(
                 phase=phase,
                 domain=domain,
                 value=_middle(np.ptp(levels, axis=1)),
-                usual=float("nan"),
-                score=float("nan"),
                 probability=_at_most(chdtrc(basis.shape[1] - 1, np.maximum(explained, 0.0))),
             )
         )
@@ -217,7 +216,6 @@ def _sizes(
                 domain=element.domain or "all",
                 value=float(np.median(every)),
                 usual=float(element.prior.quantiles(0.5)),
-                score=float("nan"),
                 probability=_at_most(element.prior.probability_above(asked)),
             )
         )

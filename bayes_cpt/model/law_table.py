@@ -48,39 +48,26 @@ class LawTable(Strict):
     """The law: its terms and their options. What is not named is as printed.
 
     Which of its parameters are free the priors say (`bayes_cpt.model.spec.ModelSpec`).
-
-    Parameters
-    ----------
-    base_offset : bool
-        Whether CPT curves keep the distance of their measured base from the law.
-    carry_memory : bool
-        Whether the memory of the annealing is carried across the transfer.
-    count_warmup : bool
-        Whether the rise of the learning rate in a PT warm-up counts in S2_pt, as it does in CPT.
-    memory_clock : float
-        nu: the memory fades with the learning rate to this power; 0 counts steps.
-    model_size : bool
-        Whether the size of the model is a part of the law; runs then say theirs (docs/sizes.md).
-    batches : bool
-        Whether runs of different batch size or sequence length have a shift of their own (docs/batch.md).
-    unknown_base : bool
-        Set by a fit whose base has ``known = false`` (see `bayes_cpt.model.bases`).
-    starts_at_base : bool
-        Set by a fit of model sizes of which CPT alone was measured (see `bayes_cpt.model.bases`).
-    targets : int
-        How many target domains there are; set by a fit (see `bayes_cpt.model.groups`).
     """
 
     terms: tuple[TermName, ...] = Field(min_length=1)
     replay_factor: ReplayFactor = ReplayFactor()
+    # Whether CPT curves keep the distance of their measured base from the law
     base_offset: bool = False
-    carry_memory: bool = False
+    carry_memory: bool = False  # whether the memory of the annealing is carried across the transfer
+    # Whether the rise of the learning rate in a PT warm-up counts in S2_pt, as it does in CPT
     count_warmup: bool = False
+    # nu: the memory fades with the learning rate to this power; 0 counts steps
     memory_clock: float = Field(default=0.0, ge=0, le=2)
+    # Whether the size of the model is a part of the law; runs then say theirs (docs/sizes.md)
     model_size: bool = False
+    # Whether runs of different batch size or sequence length have a shift of their own (docs/batch.md)
     batches: bool = False
+    # Set by a fit whose base has ``known = false`` (see `bayes_cpt.model.bases`)
     unknown_base: bool = False
+    # Set by a fit of model sizes of which CPT alone was measured (see `bayes_cpt.model.bases`)
     starts_at_base: bool = False
+    # How many target domains there are; set by a fit (see `bayes_cpt.model.groups`)
     targets: int = Field(default=1, ge=1)
 
     @model_validator(mode="after")
@@ -163,33 +150,24 @@ class LawTable(Strict):
 
 
 class ResidualTable(Strict):
-    """The residuals: ``curve`` (autocorrelated, with misfit) or ``independent``.
-
-    Parameters
-    ----------
-    skip_pretraining : float
-        Share of each PT run, from its start, that does not enter the fit.
-    skip_warmups, skip_longest : float
-        How many times the longest PT warm-up of the study does not enter either, and the share of its
-        longest PT run that is left out so at most (see `bayes_cpt.model.fitted_points.first_step`).
-    rewarming_error : float
-        What the fluctuation of a CPT run is larger by at the start of its re-warm-up, nats/token; it falls
-        linearly to 0 at the end of the re-warm-up.
-    misfit_memory, misfit_memory_pt : float
-        Share of the misfit that is carried over an e-fold of steps, in CPT and in PT; 1 is a random walk.
-    extrapolation : bool
-        Whether bands widen beyond the last step that was measured: in PT by the share `extrapolation_pt` of
-        the law's slope, where the law knows CPT there by the multiple `extrapolation_cpt` of its misfit.
-        Nothing but their priors tells of these parameters.
-    """
+    """The residuals: ``curve`` (autocorrelated, with misfit) or ``independent``."""
 
     kind: Literal["curve", "independent"] = "curve"
+    # Share of each PT run, from its start, that does not enter the fit
     skip_pretraining: float = Field(default=0.0, ge=0, lt=1)
+    # How many times the longest PT warm-up of the study does not enter either, and the share of its longest
+    # PT run that is left out so at most (see `bayes_cpt.model.fitted_points.first_step`)
     skip_warmups: float = Field(default=0.0, ge=0)
     skip_longest: float = Field(default=0.2, ge=0, lt=1)
+    # What the fluctuation of a CPT run is larger by at the start of its re-warm-up, nats/token; it falls
+    # linearly to 0 at the end of the re-warm-up
     rewarming_error: float = Field(default=0.0, ge=0)
+    # Share of the misfit that is carried over an e-fold of steps, in CPT and in PT; 1 is a random walk
     misfit_memory: float = Field(default=0.5, ge=0, le=1)
     misfit_memory_pt: float = Field(default=0.5, ge=0, le=1)
+    # Whether bands widen beyond the last step that was measured: in PT by the share `extrapolation_pt` of
+    # the law's slope, where the law knows CPT there by the multiple `extrapolation_cpt` of its misfit.
+    # Nothing but their priors tells of these parameters.
     extrapolation: bool = False
 
     def parameters(self, law: LawTable) -> dict[str, Parameter]:

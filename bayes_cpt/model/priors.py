@@ -420,20 +420,11 @@ LEAST_EIGENVALUE = 1e-6
 
 
 class Prior(Strict):
-    """The prior of one parameter, the same for all validation sets or one per role.
+    """The prior of one parameter, the same for all validation sets or one per role."""
 
-    Parameters
-    ----------
-    reason : str
-        Why this prior; shown in `summary` and in reports.
-    every : Distribution, optional
-        For all validation sets (and for parameters shared by them).
-    general, target : Distribution, optional
-        For one role; takes precedence over `every`.
-    """
-
-    reason: str = Field(min_length=1)
-    every: Distribution | None = None
+    reason: str = Field(min_length=1)  # why this prior; shown in `summary` and in reports
+    every: Distribution | None = None  # for all validation sets (and for parameters shared by them)
+    # For one role; takes precedence over `every`
     general: Distribution | None = None
     target: Distribution | None = None
 
@@ -459,22 +450,13 @@ class Prior(Strict):
 
 
 class Correlation(Strict):
-    """How two parameters go together from study to study, on the scales on which their priors are normal.
+    """How two parameters go together from study to study, on the scales where their priors are normal."""
 
-    Parameters
-    ----------
-    between : tuple of str
-        Two parameters. On one validation set ``name`` goes with ``name``, on all of them; ``name/general``
-        or ``name/target`` is on that of one role alone.
-    value : float
-        Their correlation, -1 to 1.
-    reason : str
-        Why.
-    """
-
+    # Two parameters. On one validation set ``name`` goes with ``name``, on all of them; ``name/general`` or
+    # ``name/target`` is on that of one role alone.
     between: tuple[str, str]
-    value: float = Field(gt=-1.0, lt=1.0)
-    reason: str = Field(min_length=1)
+    value: float = Field(gt=-1.0, lt=1.0)  # their correlation, -1 to 1
+    reason: str = Field(min_length=1)  # why
 
     @property
     def ends(self) -> tuple[tuple[str, str | None], tuple[str, str | None]]:

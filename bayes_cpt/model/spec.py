@@ -53,40 +53,29 @@ TABLES = {"unknown_base": UNKNOWN_BASE, "targets": SEVERAL_TARGETS, "lone_bases"
 class ModelSpec(Strict):
     """A model: law, residuals and priors.
 
-    Parameters
-    ----------
-    name, summary : str
-        For tables and `--help`.
-    law : LawTable
-    residuals : ResidualTable
-    priors : dict of str to Prior
-        Just those of the parameters that the law and the residuals have. What is not among them stands at
-        its printed value (`bayes_cpt.laws.Parameter`); what has none must be.
-    unknown_base : dict of str to Prior
-        Of `UNKNOWN_BASE`, sampled beside these where the base has ``known = false``; without it such
-        bases are refused. `WITHOUT_WARMUP` may be among them.
-    targets : dict of str to Prior
-        Of `SEVERAL_TARGETS`, sampled beside these where a study has several targets; without it such
-        studies are refused.
-    lone_bases : dict of str to Prior
-        Of `LONE_BASES`, in place of these in a study of sizes without a curve of pre-training.
-    correlations : tuple of Correlation
-        Of parameters whose priors depend on each other; all others are independent.
-
     Raises
     ------
     SpecError
         From `read_spec`, naming file, key and fix.
     """
 
+    # For tables and `--help`
     name: str = Field(min_length=1)
     summary: str = ""
     law: LawTable
     residuals: ResidualTable = ResidualTable()
+    # Just those of the parameters that the law and the residuals have. What is not among them stands at its
+    # printed value (`bayes_cpt.laws.Parameter`); what has none must be.
     priors: dict[str, Prior]
+    # Of `UNKNOWN_BASE`, sampled beside these where the base has ``known = false``; without it such bases
+    # are refused. `WITHOUT_WARMUP` may be among them.
     unknown_base: dict[str, Prior] = Field(default_factory=dict)
+    # Of `SEVERAL_TARGETS`, sampled beside these where a study has several targets; without it such studies
+    # are refused
     targets: dict[str, Prior] = Field(default_factory=dict)
+    # Of `LONE_BASES`, in place of these in a study of sizes without a curve of pre-training
     lone_bases: dict[str, Prior] = Field(default_factory=dict)
+    # Of parameters whose priors depend on each other; all others are independent
     correlations: tuple[Correlation, ...] = ()
 
     @model_validator(mode="after")
