@@ -19,12 +19,8 @@ def replacing(path: str | Path) -> Iterator[Path]:
     """Give a file to write in place of `path`, and put it there once it is whole.
 
     The file given is hidden beside it and called partial. One that a killed program left is harmless, and
-    removed by a later write of the same file.
-
-    Raises
-    ------
-    OSError
-        If the folder cannot be written to or the disk is full; an old file is then left as it was.
+    removed by a later write of the same file. If the folder cannot be written to or the disk is full, an
+    old file is left as it was.
     """
     target = Path(path)
     prefix = f".{target.stem}{PARTIAL}"

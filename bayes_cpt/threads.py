@@ -7,13 +7,7 @@ from typing import Any
 
 
 def one_thread(kind: str | None = None) -> Any:
-    """Return a context in which the libraries of numbers use one thread each.
-
-    Parameters
-    ----------
-    kind : str, optional
-        ``blas`` for linear algebra alone.
-    """
+    """Return a context in which the libraries of numbers, all or ``blas`` alone, use one thread each."""
     return _libraries(len(sys.modules)).limit(limits=1, user_api=kind)
 
 

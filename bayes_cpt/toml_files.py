@@ -14,14 +14,7 @@ INTEGER_BITS = 63
 
 
 def read_toml(path: Path, raised: type[StudyError] = StudyError) -> dict[str, Any]:
-    """Return the tables of a TOML file.
-
-    Raises
-    ------
-    StudyError
-        Of the class given, if the file cannot be read, is not UTF-8 or not TOML; it names the line or the
-        key.
-    """
+    """Return the tables of a TOML file; raise an error of that class, with line or key, if it is none."""
     try:
         tables = tomllib.loads(path.read_bytes().decode("utf-8-sig"))
         if key := _too_large(tables):

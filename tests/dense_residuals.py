@@ -66,21 +66,11 @@ def curve_covariance(
     carried: float,
     per_fold: int = 1,
 ) -> Floats:
-    """Return the covariance of the residuals of one curve.
+    """Return the covariance of the residuals of one curve, of the sds of its three parts at each point.
 
-    Parameters
-    ----------
-    steps : array_like, shape (points,)
-    anchored : bool
-        Whether the curve starts at a measured base: then its level is known.
-    fluctuation, misfit, level : array_like, shape (points,)
-        Sds of the parts.
-    memory, onset : float
-        Correlation time of the fluctuation and onset of the misfit, steps.
-    carried : float
-        Share of the misfit that the autoregression keeps over an e-fold of steps.
-    per_fold : int
-        Its knots per e-fold: 1 in CPT, 8 in PT.
+    The level of an anchored one is known: it starts at a measured base. Memory is the correlation time of
+    the fluctuation and onset is the misfit's, both in steps; carried is the share of the misfit that the
+    autoregression keeps over an e-fold of steps, per_fold its knots in one: 1 in CPT, 8 in PT.
     """
     sizes = [np.asarray(part, dtype=np.float64) for part in (fluctuation, misfit, level)]
     f, m, o = (np.outer(size, size) for size in sizes)

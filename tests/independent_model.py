@@ -48,19 +48,13 @@ PRINTED = {
 
 @dataclass(frozen=True, eq=False)
 class Course:
-    """Stretches of equal learning rates, cut at the points.
+    """Stretches of equal learning rates, cut at the points."""
 
-    Parameters
-    ----------
-    rates, counts : ndarray, shape (stretches,)
-        Learning rate, and for how many steps.
-    reached : ndarray of bool, shape (points, stretches)
-        Whether a stretch lies before the point.
-    """
-
-    rates: Floats
-    counts: Floats
-    reached: NDArray[np.bool_]
+    rates: Floats  # by stretch
+    counts: Floats  # of steps, by stretch
+    reached: NDArray[
+        np.bool_
+    ]  # whether a stretch lies before the point, of shape (points, stretches)
 
     @classmethod
     def of(cls, rates: Floats, points: Floats) -> "Course":
@@ -369,22 +363,10 @@ def stated(study: Study, path: Path) -> tuple[tuple[Any, ...], dict[str, Any]]:
 def sample(
     study: Study, path: Path, guess: dict[str, Floats], seed: int, *, warmup: int, draws: int
 ) -> dict[str, Floats]:
-    """Return draws of every parameter from NumPyro's NUTS.
+    """Return draws of every parameter, and of ``diverging`` and ``num_steps``, from NumPyro's NUTS.
 
-    Parameters
-    ----------
-    study : Study
-    path : Path
-        TOML file of the priors.
-    guess : dict of str to ndarray, shape (some, values)
-        Draws whose mean and covariance serve as coordinates: they change the time this takes, not
-        the distribution that is sampled.
-    seed, warmup, draws : int
-
-    Returns
-    -------
-    dict of str to ndarray, shape (chains, draws, values)
-        And of the sampler's own ``diverging`` and ``num_steps``.
+    Mean and covariance of the guessed draws, of shape (some, values), serve as coordinates: they change the
+    time this takes, not the distribution that is sampled, of priors in a TOML file.
     """
     arguments, sites = stated(study, path)
     bijections = {name: dist.biject_to(site["fn"].support) for name, site in sites.items()}

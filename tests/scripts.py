@@ -66,18 +66,9 @@ def in_engine(script: str, expression: str, given: Any) -> Any:
 def in_browser(page: str, script: str, folder: Path, *options: str, virtual: bool = True) -> Any:
     """Return what a script resolves to in a page, which runs once the page stands.
 
-    Parameters
-    ----------
-    page : str
-        HTML.
-    script : str
-        Body of an async function that returns what JSON can say.
-    folder : Path
-        For the page and the browser's own files.
-    options : str
-        Of the browser.
-    virtual : bool
-        Whether time passes as fast as the page allows. Else it is real, and the script must not wait.
+    The script is the body of an async function that returns what JSON can say; the folder takes the page
+    and the browser's own files. Virtual time passes as fast as the page allows; else it is real, and the
+    script must not wait.
     """
     tail = (
         "<script>const failures = [];"

@@ -51,24 +51,12 @@ MEASURED, NOISE = 5, 2.0
 
 @dataclass(frozen=True)
 class NormalMean:
-    """Normal data with a standard normal mean, whose posterior is known; called with a seed.
+    """Normal data with a standard normal mean, whose posterior is known; called with a seed."""
 
-    Parameters
-    ----------
-    widen : float
-        Factor on the posterior's standard deviation; 1 is right.
-    shift : float
-        Added to its mean, in its standard deviations; 0 is right.
-    problems : tuple of str
-        What every refit says of itself.
-    fails : int
-        Refits of which one has no draws, by seed; 0 is none.
-    """
-
-    widen: float = 1.0
-    shift: float = 0.0
-    problems: tuple[str, ...] = ()
-    fails: int = 0
+    widen: float = 1.0  # factor on the posterior's standard deviation; 1 is right
+    shift: float = 0.0  # added to its mean, in its standard deviations; 0 is right
+    problems: tuple[str, ...] = ()  # what every refit says of itself
+    fails: int = 0  # refits of which one has no draws, by seed; 0 is none
 
     def __call__(self, seed: int) -> dict[str, Any]:
         generator = np.random.default_rng(seed)
