@@ -46,11 +46,6 @@ class PhaseAreas:
     log_peak_pt: Floats
 
 
-# What of the areas is one number per point, and what is a series.
-NUMBERS = ("start_pt", "start_cpt", "paced_steps", "carried", "log_peak_pt")
-SERIES = ("log_forward", "log_shift", "level_pt", "level_cpt")
-
-
 def pretraining_areas(
     schedule: Schedule, steps: ArrayLike, form: AreaForm | None = None
 ) -> PhaseAreas:

@@ -225,8 +225,8 @@ def variances(curves: Curves, draws: Draws) -> PredictiveParts:
     """Return the parts of the square of `noise`, shape (points, draws) each."""
     frame, points = draws.frame, curves.points
     table, onset = frame.spec.residuals, ONSET_SHARE * frame.reference.steps
-    elapsed, anchored, in_pt = curves.elapsed, points.base_known, _in_pretraining(curves)
-    memory = np.where(in_pt > 0, table.misfit_memory_pt, table.misfit_memory)
+    elapsed, anchored = curves.elapsed, points.base_known
+    memory = np.where(curves.in_pretraining > 0, table.misfit_memory_pt, table.misfit_memory)
     columns = (
         elapsed,
         level_share(elapsed, onset, anchored, points.branched),
@@ -260,11 +260,10 @@ def scales_of(curves: Curves, draws: Draws, levels: Floats | None = None) -> Sca
 
 def _sizes_of(curves: Curves, draws: Draws, levels: Floats | None) -> "Callable[[Tile], Scales]":
     """Return what gives the sizes of residuals in a tile; without a base offset all of a level is left."""
-    frame, in_pt = draws.frame, _in_pretraining(curves)
+    frame = draws.frame
 
     def sizes(tile: Tile) -> Scales:
-        own = tile.draws
-        pretraining = tile.column(in_pt)
+        own, pretraining = tile.draws, tile.column(curves.in_pretraining)
         scales = frame.residual_scales(tile, pretraining, own.parameters, own.coefficients, np)
         if levels is None:
             return scales
@@ -273,11 +272,6 @@ def _sizes_of(curves: Curves, draws: Draws, levels: Floats | None) -> "Callable[
         return replace(scales, offset=np.where(np.isnan(left), scales.offset, left))
 
     return sizes
-
-
-def _in_pretraining(curves: Curves) -> Floats:
-    in_pt = np.array([float(not curve.continual) for curve in curves.curves])
-    return np.asarray(in_pt[curves.points.curve_index])
 
 
 def unmeasured_levels(

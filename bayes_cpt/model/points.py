@@ -4,7 +4,7 @@ A *curve* is one run on one validation set. Points are ordered by curve and rise
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Self
 
@@ -13,12 +13,7 @@ import numpy as np
 from bayes_cpt.arrays import Floats, Ints
 from bayes_cpt.errors import StudyError
 from bayes_cpt.laws.areas import AreaForm
-from bayes_cpt.laws.phase_areas import (
-    NUMBERS,
-    SERIES,
-    continual_areas,
-    pretraining_areas,
-)
+from bayes_cpt.laws.phase_areas import continual_areas, pretraining_areas
 from bayes_cpt.laws.term import Reference
 from bayes_cpt.model.groups import fitted_sizes, mixture_columns, place, run_batch
 from bayes_cpt.model.spec import ModelSpec
@@ -69,9 +64,8 @@ class Points:
 
     def map(self, function: Callable[[str, Any], Any]) -> Self:
         """Return the points with every array replaced by ``function(name, array)``."""
-        names = [field.name for field in fields(self) if field.name != "form"]
-        changed: dict[str, Any] = {name: function(name, getattr(self, name)) for name in names}
-        return replace(self, **changed)
+        arrays = {name: own for name, own in vars(self).items() if name != "form"}
+        return replace(self, **{name: function(name, own) for name, own in arrays.items()})
 
 
 @dataclass(frozen=True)
@@ -107,6 +101,12 @@ class Curves:
         """Steps of each point since its curve started, shape (points,)."""
         starts = np.array([curve.start for curve in self.curves], dtype=np.float64)
         return np.asarray(self.points.steps - starts[self.points.curve_index])
+
+    @cached_property
+    def in_pretraining(self) -> Floats:
+        """1 at points of PT curves, else 0, shape (points,)."""
+        of_curves = np.array([float(not curve.continual) for curve in self.curves])
+        return np.asarray(of_curves[self.points.curve_index])
 
 
 def reference_of(study: Study, spec: ModelSpec | None = None) -> Reference:
@@ -216,13 +216,12 @@ def build_curves(
                 "base_known": float(known),
                 "branched": float(known and not continual),
             }
-            along = {
+            along = vars(areas) | {
                 "steps": areas.steps.astype(np.float64),
                 "cpt_steps": areas.steps * float(continual),
-                "learning_rate": areas.learning_rates / reference.learning_rate,
                 "rewarming": rewarming_error * ahead,
-                **{name: getattr(areas, name) for name in (*NUMBERS, *SERIES)},
             }
+            along["learning_rate"] = along.pop("learning_rates") / reference.learning_rate
             # Where no loss starts a PT curve any step will do.
             at_start = np.array([start]) if continual or start else union[-1:]
             losses = _measured(study, run, domain, points_after)

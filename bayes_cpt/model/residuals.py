@@ -59,7 +59,7 @@ class Studied:
 
 def steps_beyond(curves: Curves, studied: Studied) -> Any:
     """Return by how many e-folds of steps each point is beyond its phase's last one, shape (points,)."""
-    in_pt = np.array([not curve.continual for curve in curves.curves])[curves.points.curve_index]
+    in_pt = curves.in_pretraining > 0
     last = np.where(in_pt, studied.pretraining, studied.continual)
     return np.log(np.maximum(np.where(in_pt, curves.points.steps, curves.elapsed) / last, 1.0))
 
@@ -166,7 +166,7 @@ def residual_design(
         position=position,
         floating=level_share(steps, onset, anchored, points.branched),
         anchored=anchored.astype(np.float64),
-        pretraining=pretraining[points.curve_index].astype(np.float64),
+        pretraining=curves.in_pretraining,
         beyond=steps_beyond(curves, studied or Studied()),
         first=first,
         last=last,
