@@ -107,6 +107,17 @@ class ModelSpec(Strict):
         return self
 
     @model_validator(mode="after")
+    def _spreads_are_sampled(self) -> Self:
+        """Members of a group are pooled by a spread that the sampler takes among its values."""
+        for place, own in (
+            ("priors.batch_spread", self.priors.get("batch_spread")),
+            ("targets.target_spread", self.targets.get("target_spread")),
+        ):
+            if own and any(isinstance(d, Fixed) for d in (own.every, own.general, own.target)):
+                raise ValueError(f"{place}: a spread is learnt; give it a prior that is not fixed")
+        return self
+
+    @model_validator(mode="after")
     def _tables_have_ends(self) -> Self:
         """Areas are tabulated over memories and forward powers: a range without end has no table."""
         for name, (least, most, what) in TABULATED.items():

@@ -223,3 +223,12 @@ def test_forward_power_beyond_what_is_tabulated_is_an_error(tmp_path: Path, ends
     own = f'distribution = "lognormal", median = 0.65, sigma = 0.2, {ends}'
     with pytest.raises(SpecError, match=r"priors\.forward_power: a power of .* 0\.02 to 3"):
         read_spec(written(tmp_path, EXTENDED + prior("forward_power", own)))
+
+
+@pytest.mark.parametrize("place", ["priors.batch_spread", "targets.target_spread"])
+def test_how_unlike_the_members_of_a_group_are_is_not_fixed(tmp_path: Path, place: str) -> None:
+    table, name = place.split(".")
+    fixed = prior(name, 'distribution = "fixed", value = 0.3').replace("[priors", f"[{table}")
+    extended = 'extends = "cpt-replay-batch"\nname = "own"\n'
+    with pytest.raises(SpecError, match=rf"{table}\.{name}: a spread is learnt"):
+        read_spec(written(tmp_path, extended + fixed))
