@@ -27,7 +27,8 @@ from bayes_cpt.inference.coordinates import (
 from bayes_cpt.inference.metric import Metric
 from bayes_cpt.laws.groups import OF_SIZES
 from bayes_cpt.model.joint_priors import correlated, excess_precision
-from bayes_cpt.model.likelihood import called_in_c, law_code, study_tables
+from bayes_cpt.model.law_kernel import likelihood_in_c
+from bayes_cpt.model.likelihood import law_code, study_tables
 from bayes_cpt.model.packing import packed
 from bayes_cpt.model.priors import Fixed, LogitNormal, LogNormal, Normal
 from bayes_cpt.model.setup import Element, Setup, by_parameter, elements
@@ -172,21 +173,18 @@ class InMetric:
 
     def __init__(self, density: Density, metric: Metric) -> None:
         frame = density.setup.frame
-        # A law that stops at an error in C leaves them as they are: the density is then not finite.
-        by_curve = np.full(len(density.setup.curves.curves), np.nan)
-        # Kept as long as the function is: C knows only where they are.
-        self._tables = (
-            packed([metric.table, metric.bends, *density.prior_tables, by_curve]),
-            packed([density.loss, study_tables(density.setup)]),
-        )
         law = law_code(frame.spec, frame.roles).in_c()
-        places = [law.address, *(table.ctypes.data for table in self._tables)]
-        self.data = np.array(places, dtype=np.uintp)
+        places = np.array([likelihood_in_c().address, law.address]).view(np.float64)
+        study = [density.loss, study_tables(density.setup), places]
+        # Kept as long as the function is: C knows only where it is.
+        self.data = packed([metric.table, metric.bends, *density.prior_tables, *study])
 
     def __call__(self, white: Floats) -> tuple[float, Floats]:
         """Return log density and gradient, shape (numbers,), at white coordinates of that shape."""
         gradient, total = np.empty(white.size), np.empty(1)
-        called_in_c(log_density, np.ascontiguousarray(white), gradient, total, self.data)
+        arrays = (np.ascontiguousarray(white), gradient, total, self.data)
+        kind: Any = log_density.ctypes.argtypes[1]
+        log_density.ctypes(white.size, *(array.ctypes.data_as(kind) for array in arrays))
         return float(total[0]), gradient
 
 

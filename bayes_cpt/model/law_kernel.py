@@ -5,11 +5,15 @@ everything about a law in the code that `bayes_cpt.model.printed_law` prints fro
 """
 
 import math
+from functools import cache
 from typing import Any
 
 import numba
 import numpy as np
-from numba import carray, types  # type: ignore[attr-defined]
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
 
 from bayes_cpt.laws.areas import SMALLEST
 from bayes_cpt.model.likelihood_tables import (
@@ -38,12 +42,16 @@ from bayes_cpt.model.likelihood_tables import (
     PRETRAINING,
     TABLES,
 )
-from bayes_cpt.model.packing import packed_at, unpacked
+from bayes_cpt.model.packing import unpacked
 from bayes_cpt.model.residual_kernel import COMPILED, curve_log_likelihood, workspace
 
-# How many values there are, and where these, losses and tables, and both results are.
-NUMBERS: Any = types.CPointer(types.float64)  # type: ignore[no-untyped-call]
-C_SIGNATURE = types.void(types.intp, NUMBERS, NUMBERS, NUMBERS, NUMBERS)
+VECTOR, TABLE = types.float64[:], types.float64[:, :]
+# A law in C: the kind of a curve, parameters, reference, what the curve shares, columns and areas of its
+# points, and where values and slopes go.
+LAW: Any = types.void(types.int64, VECTOR, VECTOR, VECTOR, TABLE, TABLE, TABLE, TABLE)
+# `law_log_likelihoods` in C, where the law is first.
+WHOLE = types.float64[::1]
+LIKELIHOOD: Any = types.void(types.intp, WHOLE, WHOLE, WHOLE, WHOLE, types.float64[:, ::1])
 # Rows of each series as the printed code takes them: value and slope in PT, value and slope in CPT.
 ROWS = 4
 
@@ -71,16 +79,31 @@ def evaluate_series(number, series, table, values):  # type: ignore[no-untyped-d
         values[1, i] = rise
 
 
-# Inlined, so that the law is called by name: a function that is handed over cannot be kept on disk.
-@numba.njit(inline="always", error_model="numpy")
-def law_log_likelihoods(evaluate, loss, values, study, totals, gradients):  # type: ignore[no-untyped-def]
+# By its place, so that what calls a law is compiled once for all laws.
+@intrinsic
+def _call(typing_context, place, given):  # type: ignore[no-untyped-def]
+    """Call the function in C at a place with a tuple of what it is given."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        values = cgutils.unpack_tuple(builder, arguments[1])  # type: ignore[no-untyped-call]
+        kind = ir.FunctionType(ir.VoidType(), [value.type for value in values])
+        builder.call(builder.inttoptr(arguments[0], kind.as_pointer()), values)
+        return context.get_dummy_value()
+
+    return types.void(place, given), generate
+
+
+call: Any = _call
+
+
+def law_log_likelihoods(law, loss, values, study, totals, gradients):  # type: ignore[no-untyped-def]
     """Fill in the log likelihood of each curve, and its slopes by the values.
 
     Parameters
     ----------
-    evaluate : function
-        Of the law: fills in `bayes_cpt.model.printed_law.OUTPUTS` and their slopes at the points of a
-        curve, given its kind, which is twice its validation set, and one more in PT.
+    law : int
+        Where the function `LAW` is, which fills in `bayes_cpt.model.printed_law.OUTPUTS` and their slopes
+        at the points of a curve, given its kind: twice its validation set, and one more in PT.
     loss : ndarray, shape (points,)
         Measured, nats/token.
     values : ndarray, shape (values,)
@@ -147,9 +170,10 @@ def law_log_likelihoods(evaluate, loss, values, study, totals, gradients):  # ty
                     row[i] = evaluated[own, d, int(points[AREA, start + i])]
                 if later:
                     given[ROWS * s + d, 0] = evaluated[own, d, int(curves[c, BASE_AREA])]
-        evaluate(
-            kind, parameters, reference[1:], shared, columns[:, start:stop], given, results, slopes
-        )
+        # A law that stops at an error leaves them so.
+        results[0] = np.nan
+        own_columns = columns[:, start:stop]
+        call(law, (kind, parameters, reference[1:], shared, own_columns, given, results, slopes))
         distance, b = 0.0, int(curves[c, BASE_FIRST])
         if known:
             # Curves whose base the law sees alike take it from the first of them.
@@ -159,11 +183,12 @@ def law_log_likelihoods(evaluate, loss, values, study, totals, gradients):  # ty
                     for d in range(2):
                         own = evaluation[domain, s]
                         base_area[ROWS * s + d, 0] = evaluated[own, d, int(curves[b, BASE_AREA])]
-                # Of the type that the call for points takes: another would be compiled beside it.
                 at_base = curves[b : b + 1, CURVE_HEAD:members].T
-                evaluate(
-                    of_base, parameters, reference[1:], shared, at_base, base_area[:, :1],
-                    base_value[:, b : b + 1], base_slope[:, b : b + 1],
+                base_value[0, b] = np.nan
+                call(
+                    law,
+                    (of_base, parameters, reference[1:], shared, at_base, base_area,
+                     base_value[:, b : b + 1], base_slope[:, b : b + 1]),
                 )  # fmt: skip
             distance = curves[c, BASE_LOSS] - base_value[0, b]
         for i in range(size):
@@ -193,16 +218,10 @@ def law_log_likelihoods(evaluate, loss, values, study, totals, gradients):  # ty
                 gradients[c, by] += through_base * base_slope[k, b]
 
 
-@numba.njit(inline="always", error_model="numpy")
-def law_log_likelihoods_at(evaluate, size, values, study, totals, gradients):  # type: ignore[no-untyped-def]
-    """Do the same where only places are known, of losses and tables ``packed`` in one array."""
-    given = packed_at(study, 2)
-    loss, tables = unpacked(given, 2, 0)[0], unpacked(given, 2, 1)[0]
-    curves = unpacked(tables, TABLES, 2).shape[0]
-    law_log_likelihoods(
-        evaluate, loss, carray(values, (size,)), tables,
-        carray(totals, (curves,)), carray(gradients, (curves, size)),
-    )  # fmt: skip
+@cache
+def likelihood_in_c() -> Any:
+    """Return `law_log_likelihoods` as a function in C, compiled by the first call on a machine."""
+    return numba.cfunc(LIKELIHOOD, **COMPILED | {"forceinline": False})(law_log_likelihoods)
 
 
 @numba.njit(cache=True)
@@ -210,3 +229,17 @@ def room_for_results(values, study):  # type: ignore[no-untyped-def]
     """Return room for what `law_log_likelihoods` fills in."""
     curves = unpacked(study, TABLES, 2).shape[0]
     return np.full(curves, np.nan), np.zeros((curves, values.size))
+
+
+@numba.njit(cache=True, nogil=True)
+def log_likelihoods(likelihood, law, loss, values, study):  # type: ignore[no-untyped-def]
+    """Return the log likelihood of each curve, and its slopes, shape (curves, values).
+
+    Parameters
+    ----------
+    likelihood, law : int
+        Where `law_log_likelihoods` and the law are.
+    """
+    totals, gradients = room_for_results(values, study)
+    call(likelihood, (law, loss, values, study, totals, gradients))
+    return totals, gradients

@@ -14,11 +14,13 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import numpy as np
 import pytensor
 import pytensor.tensor as pt
+from llvmlite import ir
 from llvmlite.binding import add_symbol
 from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
 from pytensor.gradient import disconnected_type
 from pytensor.graph.basic import Apply
 from pytensor.graph.op import Op
@@ -28,7 +30,7 @@ from bayes_cpt.arrays import Floats
 from bayes_cpt.files import replacing
 from bayes_cpt.laws import Reference
 from bayes_cpt.model.groups import GROUPED
-from bayes_cpt.model.law_kernel import C_SIGNATURE, room_for_results
+from bayes_cpt.model.law_kernel import likelihood_in_c, log_likelihoods
 from bayes_cpt.model.likelihood_tables import MEMBER, likelihood_tables, series_of
 from bayes_cpt.model.packing import packed
 from bayes_cpt.model.priors import is_positive
@@ -47,7 +49,7 @@ from functools import cache
 import numba
 import numpy as np
 
-from bayes_cpt.model.law_kernel import C_SIGNATURE, law_log_likelihoods_at
+from bayes_cpt.model.law_kernel import LAW
 from bayes_cpt.model.residual_kernel import COMPILED
 
 PLACES = np.array({places!r}, dtype=np.float64)
@@ -55,17 +57,12 @@ PLACES = np.array({places!r}, dtype=np.float64)
 
 {rows}
 
-@numba.njit(**COMPILED)
 def evaluate(kind, {given}):
 {choice}
 
-def curve_log_likelihoods(size, values, study, totals, gradients):
-    law_log_likelihoods_at(evaluate, size, values, study, totals, gradients)
-
-
 @cache
 def in_c():
-    return numba.cfunc(C_SIGNATURE, **COMPILED | {{"forceinline": False}})(curve_log_likelihoods)
+    return numba.cfunc(LAW, **COMPILED | {{"forceinline": False}})(evaluate)
 '''
 
 
@@ -94,9 +91,8 @@ class CurveLogLikelihoods(Op):  # type: ignore[misc]
 
     def perform(self, node: Apply, inputs: Any, output_storage: Any) -> None:
         """Compute the outputs (where PyTensor does not compile to Numba)."""
-        loss, values, study = inputs
-        found = room_for_results(values, study)
-        called_in_c(law_code(self.spec, self.roles).in_c(), values, packed([loss, study]), *found)
+        law = law_code(self.spec, self.roles).in_c()
+        found = log_likelihoods(likelihood_in_c().address, law.address, *inputs)
         for storage, output in zip(output_storage, found, strict=True):
             storage[0] = output
 
@@ -112,20 +108,34 @@ class CurveLogLikelihoods(Op):  # type: ignore[misc]
 
 @register_funcify_default_op_cache_key(CurveLogLikelihoods)  # type: ignore[untyped-decorator]
 def _numba_curve_log_likelihoods(op: Any, node: Any, **kwargs: Any) -> Any:
-    # By a symbol: its address is another in each process, and compiled code is kept on disk.
-    symbol = f"bayes_cpt_law_{op.key}"
-    add_symbol(symbol, law_code(op.spec, op.roles).in_c().address)
-    law: Any = types.ExternalFunction(symbol, C_SIGNATURE)
+    likelihood = _place_of("bayes_cpt_likelihood", likelihood_in_c().address)
+    law = _place_of(f"bayes_cpt_law_{op.key}", law_code(op.spec, op.roles).in_c().address)
 
     @numba_njit
     def curve_log_likelihoods(loss, values, study):  # type: ignore[no-untyped-def]
-        by_curve, slopes = room_for_results(values, study)
-        heads = np.array([1.0, loss.size, 1.0, study.size])
-        given = np.concatenate((heads, loss, study))
-        law(values.size, values.ctypes, given.ctypes, by_curve.ctypes, slopes.ctypes)
-        return by_curve, slopes
+        return log_likelihoods(likelihood(), law(), loss, values, study)
 
     return curve_log_likelihoods
+
+
+def _place_of(symbol: str, address: int) -> Any:
+    """Return a compiled function that returns an address.
+
+    By a symbol: the address is another in each process, and compiled code is kept on disk.
+    """
+    add_symbol(symbol, address)
+
+    @intrinsic
+    def place(typing_context):  # type: ignore[no-untyped-def]
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            kind = ir.FunctionType(ir.VoidType(), [])
+            insert: Any = cgutils.get_or_insert_function
+            function = insert(builder.module, kind, symbol)
+            return builder.ptrtoint(function, context.get_value_type(types.intp))
+
+        return types.intp(), generate
+
+    return place
 
 
 @cache
@@ -149,7 +159,7 @@ _LOADED: dict[str, ModuleType] = {}
 
 
 def law_code(spec: ModelSpec, roles: tuple[str, ...]) -> ModuleType:
-    """Return the module printed from a law: the ``PLACES`` of its tables, and ``in_c``, its likelihood.
+    """Return the module printed from a law: the ``PLACES`` of its tables, and ``in_c``, its code.
 
     The first call on a machine prints the law, and the first of ``in_c`` compiles it, in some seconds;
     later ones load what is kept.
@@ -170,13 +180,6 @@ def law_code(spec: ModelSpec, roles: tuple[str, ...]) -> ModuleType:
         described.loader.exec_module(module)
         _LOADED[key] = module
     return _LOADED[key]
-
-
-def called_in_c(function: Any, *arrays: Any) -> None:
-    """Call a C function: it is told how long the first array is, and where each of them is."""
-    kinds = function.ctypes.argtypes[1:]
-    places = (array.ctypes.data_as(kind) for array, kind in zip(arrays, kinds, strict=True))
-    function.ctypes(arrays[0].size, *places)
 
 
 def study_tables(setup: Setup) -> Floats:

@@ -7,7 +7,6 @@ import numpy as np
 
 from bayes_cpt.arrays import Floats
 from bayes_cpt.model.joint_priors import correlated, log_alikenesses
-from bayes_cpt.model.packing import packed
 from bayes_cpt.model.points import Curves
 from bayes_cpt.model.priors import Fixed
 from bayes_cpt.model.setup import BoundModel, Setup, by_parameter, elements
@@ -53,17 +52,15 @@ def log_likelihoods(setup: Setup, parameters: Mapping[str, Floats]) -> Floats:
     """Return the log likelihood of every fitted curve in draws of all parameters, shape (draws, curves)."""
     from joblib import cpu_count
 
-    from bayes_cpt.model.law_kernel import room_for_results
-    from bayes_cpt.model.likelihood import called_in_c, law_code, study_tables
+    from bayes_cpt.model import law_kernel
+    from bayes_cpt.model.likelihood import law_code, study_tables
 
     law = law_code(setup.frame.spec, setup.frame.roles).in_c()
-    tables = study_tables(setup)
-    given = packed([setup.curves.points.loss, tables])
+    places = law_kernel.likelihood_in_c().address, law.address
+    loss, tables = setup.curves.points.loss, study_tables(setup)
 
     def of_draw(row: Floats) -> Floats:
-        found: tuple[Floats, Floats] = room_for_results(row, tables)
-        called_in_c(law, row, given, *found)
-        return found[0]
+        return np.asarray(law_kernel.log_likelihoods(*places, loss, row, tables)[0])
 
     values = np.stack([own.of(parameters) for own in elements(setup.frame)], axis=1)
     with ThreadPoolExecutor(cpu_count()) as pool:

@@ -20,7 +20,7 @@ from bayes_cpt.arrays import Floats
 from bayes_cpt.inference.density import Density
 from bayes_cpt.inference.metric import Metric, bent_metric
 from bayes_cpt.model.build import model_of
-from bayes_cpt.model.law_kernel import C_SIGNATURE
+from bayes_cpt.model.law_kernel import LAW
 from bayes_cpt.model.log_densities import log_densities
 from bayes_cpt.model.priors import Fixed, LogitNormal, LogNormal, Normal
 from bayes_cpt.model.setup import Setup, build_setup, elements
@@ -226,8 +226,10 @@ def test_far_from_the_mode_the_density_is_small_or_not_finite_but_no_error(far: 
         assert not function(white)[0] > nearest
 
 
-@numba.cfunc(C_SIGNATURE)
-def stops_at_an_error(size: int, values: Any, study: Any, by_curve: Any, slopes: Any) -> None:
+@numba.cfunc(LAW)
+def stops_at_an_error(
+    kind: int, one: Any, two: Any, three: Any, four: Any, five: Any, six: Any, seven: Any
+) -> None:
     raise ValueError
 
 
@@ -235,5 +237,5 @@ def stops_at_an_error(size: int, values: Any, study: Any, by_curve: Any, slopes:
 def test_where_the_law_stops_at_an_error_the_density_is_not_finite() -> None:
     density = Density(bundled())
     function = density.in_metric(Metric(density.start, np.eye(density.size)))
-    function.data[0] = int(stops_at_an_error.address or 0)
+    function.data[-1:].view(np.int64)[:] = int(stops_at_an_error.address or 0)
     assert np.isnan(function(np.zeros(density.size))[0])
