@@ -173,9 +173,10 @@ def relative_exponential(curvature: Any, share: Any, xp: Any) -> Any:
     >>> float(relative_exponential(np.float64(0.0), 0.25, np))
     0.25
     """
+    # Of the curvature as it is: SymPy solves a condition that holds one, for a second.
+    small = xp.abs(curvature) < 1e-4
     # A more convex curve is the same step, and its exponentials would overflow.
     curvature = xp.maximum(curvature, -STEEPEST)
-    small = xp.abs(curvature) < 1e-4
     safe = xp.where(small, 1.0, curvature)
     series = share * (1.0 + 0.5 * curvature * (1.0 - share))
     return xp.where(small, series, xp.expm1(-safe * share) / xp.expm1(-safe))
