@@ -39,6 +39,7 @@ PLAIN: dict[str, ArrayLike] = {
     "target_share": 1.0,
     "other_share": 0.0,
     "log_size": 0.0,
+    "log_batch": 0.0,
     "size_member": 0,
     "batch_member": 0,
     "loss": np.nan,

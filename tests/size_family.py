@@ -16,6 +16,8 @@ from bayes_cpt.model.setup import build_setup
 from bayes_cpt.model.spec import ModelSpec
 from bayes_cpt.study.schedules import constant, cosine, linear
 
+# Batches do not lie on a line over size: what they change can be told from what sizes do.
+TOKENS = {20.0: 32768, 80.0: 262144, 320.0: 262144}
 PEAKS = {20.0: 2e-3, 80.0: 1.5e-3, 320.0: 1e-3}
 BIG = linear(100, 0.0, 1e-3) + constant(7900, 1e-3)
 # A base of a size that no run has.
@@ -35,7 +37,10 @@ def runs_of(size: float, *, continual: bool) -> tuple[list[Base], list[Run]]:
         return [], runs
     base = Base(f"base_{size:g}", 4000, trunk, run=f"trunk_{size:g}", model_size=size)
     schedule = cosine(1000, peak)
-    runs += [Run(f"cpt_{size:g}_{r:g}", "cpt", schedule, base.name, r) for r in (0.0, 0.3)]
+    runs += [
+        Run(f"cpt_{size:g}_{r:g}", "cpt", schedule, base.name, r, batch_tokens=TOKENS[size])
+        for r in (0.0, 0.3)
+    ]
     return [base], runs
 
 

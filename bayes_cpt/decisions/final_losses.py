@@ -77,16 +77,28 @@ class BaseTable:
     forward: Floats  # S1_pt at each node of rho, 0 of an unknown base, (bases, nodes)
 
     @classmethod
-    def of(cls, draws: Draws, bases: tuple[Base, ...], measured: Sequence[Losses]) -> Self:
-        """Return the table of bases with their measured losses, None where there is none."""
+    def of(
+        cls,
+        draws: Draws,
+        bases: tuple[Base, ...],
+        measured: Sequence[Losses],
+        tokens: float | None = None,
+    ) -> Self:
+        """Return the table of bases with their measured losses, None where there is none.
+
+        Parameters
+        ----------
+        tokens : float, optional
+            Batch size of the runs, where the law compares it by model size.
+        """
         frame = draws.frame
         step, targets = constant(1, frame.reference.learning_rate), frame.targets
         # Which of several targets a run has makes no difference before its first step.
         shares = dict.fromkeys(targets, 1.0 / len(targets)) if len(targets) > 1 else None
         trials = []
         for base, own in zip(bases, measured, strict=True):
-            size = base.model_size
-            run = Run("run", "cpt", step, base.name, 0.0, model_size=size, targets=shares)
+            said: dict[str, Any] = {"model_size": base.model_size, "batch_tokens": tokens}
+            run = Run("run", "cpt", step, base.name, 0.0, targets=shares, **said)
             trials.append(Trial(base, run, own))
         curves = trial_curves(frame, draws.form, trials, [[1]] * len(trials))
         shape = (len(bases), len(frame.domains), draws.count)
@@ -320,7 +332,7 @@ class FinalLosses:
     measured: Callable[[Base], Losses]
     # A third validation set of the study, by name, in the same draws
     third: Callable[[str], ThirdSet]
-    _tables: dict[tuple[str, ...], tuple[BaseTable, ...]] = field(default_factory=dict, repr=False)
+    _tables: dict[Any, tuple[BaseTable, ...]] = field(default_factory=dict, repr=False)
 
     @classmethod
     def of(cls, posterior: Posterior, draws: int = DRAWS, seed: int = 0) -> Self:
@@ -390,13 +402,15 @@ class FinalLosses:
         """Return how far each draw's new run lies off the law, in sds: as forecasts pair them."""
         return np.concatenate([paired_normals(law.draws.count, seed) for law in self.laws])
 
-    def tables(self, bases: tuple[Base, ...]) -> tuple[BaseTable, ...]:
-        """Return what each law says of bases at the transfer."""
-        names = tuple(base.name for base in bases)
-        if names not in self._tables:
+    def tables(self, bases: tuple[Base, ...], tokens: float | None = None) -> tuple[BaseTable, ...]:
+        """Return what each law says of bases at the transfer to runs of a batch size."""
+        key = (tuple(base.name for base in bases), tokens)
+        if key not in self._tables:
             found = [self.measured(base) for base in bases]
-            self._tables[names] = tuple(BaseTable.of(law.draws, bases, found) for law in self.laws)
-        return self._tables[names]
+            self._tables[key] = tuple(
+                BaseTable.of(law.draws, bases, found, tokens) for law in self.laws
+            )
+        return self._tables[key]
 
     def base_losses(self, bases: tuple[Base, ...]) -> Floats:
         """Return the losses of bases, the law's where nobody measured them, (domains, bases, draws)."""
@@ -433,9 +447,10 @@ class FinalLosses:
         return np.concatenate(parts)[np.argsort(np.concatenate(rows))]
 
     def _parts(self, candidates: Candidates, *, single: bool = False) -> list[CandidateEvaluator]:
+        tables = self.tables(candidates.bases, candidates.batch.tokens)
         return [
             CandidateEvaluator(law, law.single if single else law.draws, candidates, table)
-            for law, table in zip(self.laws, self.tables(candidates.bases), strict=True)
+            for law, table in zip(self.laws, tables, strict=True)
         ]
 
 

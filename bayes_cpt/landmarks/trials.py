@@ -20,7 +20,7 @@ from bayes_cpt.model.evaluate import Draws, losses
 from bayes_cpt.model.groups import run_batch
 from bayes_cpt.model.points import Curves
 from bayes_cpt.model.setup import BoundModel
-from bayes_cpt.study.batches import Batch
+from bayes_cpt.study.batches import Batch, batch_of
 from bayes_cpt.study.runs import Base, Run
 from bayes_cpt.study.schedules import LoggedSegment, Schedule, Segment, constant, linear
 from bayes_cpt.study.study import Study
@@ -105,7 +105,9 @@ class Trial:
     def of(cls, posterior: Posterior, plan: Study, run: Run) -> Self:
         """Return a CPT run of a plan as a trial."""
         base, frame = plan.base(str(run.base)), posterior.frame
-        sized = replace(run, model_size=plan.model_size(run), branch=None)
+        tokens = batch_of(plan, run).tokens
+        size = plan.model_size(run)
+        sized = replace(run, model_size=size, batch_tokens=tokens, branch=None)
         measured = base_losses(plan, base, frame.domains)
         return cls(base, sized, measured, run_batch(plan, run, frame.batches))
 

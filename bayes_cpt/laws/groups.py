@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from bayes_cpt.laws.term import FACTOR, Parameter, Reference, Values, not_worn_off
+from bayes_cpt.laws.term import FACTOR, Parameter, Reference, Values, not_worn_off, where_free
 from bayes_cpt.laws.transfer import OF_BATCH, shift_progress
 
 # Coefficients that change with model size, each as a power of it, and the coefficient that is its exponent.
@@ -13,7 +13,8 @@ OF_SIZES = {
     "delta_N": ("size_deviation", "size_misfit"),
     "epsilon_N": ("annealing_deviation", "annealing_misfit"),
 }
-# Of `BY_SIZE` those that a single size has off the power of size by ``exp(epsilon_N)``.
+# Of `BY_SIZE` those that a single size has off the power of size by ``exp(epsilon_N)``, and that batch size
+# changes.
 GAINS = ("C1", "C2")
 
 
@@ -29,6 +30,9 @@ class ModelSize:
     No family of models lies on a power of its size. One size lies off it by ``delta_N``, and its annealing
     gain by a factor ``exp(epsilon_N)``: shared by all its runs, and drawn from the same distributions for
     all sizes, also for one that was never trained.
+
+    Large models are trained in large batches, whose gradients have less noise for an anneal to take away:
+    both gains change with the batch as ``V^gamma_V``, V being the tokens per step over the reference ones.
 
     Parameters
     ----------
@@ -54,6 +58,9 @@ class ModelSize:
                 "gamma_A, exponent of size in the power of the forward area"
             ),
             "annealing_by_size": Parameter("gamma_1, exponent of size in the annealing gain of PT"),
+            "annealing_by_batch": Parameter(
+                "gamma_V, exponent of batch size in the annealing gain", printed=0.0
+            ),
         }
         if self.continual:
             parameters |= {
@@ -77,14 +84,14 @@ class ModelSize:
         }
 
     def coefficients(self, parameters: Values, reference: Reference, xp: Any) -> dict[str, Any]:
-        """Return F, the exponents, and the level of each size."""
+        """Return F, the exponents, and the level of each size; gamma_V where it is free."""
         exponent, annealing = parameters["size_exponent"], parameters["annealing_by_size"]
         coefficients = {
             "F": parameters["size_slope"] / exponent,
             "gamma_3": exponent,
             "gamma_A": parameters["power_by_size"],
             "gamma_1": annealing,
-        }
+        } | where_free(parameters, annealing_by_batch="gamma_V")
         if self.continual:
             coefficients["gamma_2"] = annealing + parameters["ratio_by_size"]
             coefficients["gamma_B"] = parameters["shift_by_size"]
@@ -215,7 +222,11 @@ def factors(points: Any, gathered: Values, xp: Any) -> dict[str, Any]:
     for name, exponent in BY_SIZE.items():
         if name in gathered and exponent in gathered:
             power = gathered[exponent] * points.log_size
-            found[name] = xp.exp(power + gathered["epsilon_N"] if name in GAINS else power)
+            if name in GAINS:
+                power = power + gathered["epsilon_N"]
+                if "gamma_V" in gathered:
+                    power = power + gathered["gamma_V"] * points.log_batch
+            found[name] = xp.exp(power)
     # What a transfer changes has, on general data, a factor of its own for each target.
     for name, own in (("B", "phi"), *BY_BATCH.items()):
         if own in gathered:

@@ -7,7 +7,9 @@ joint prior (`bayes_cpt.model.pooling`); sizes lie off a power of size by standa
 times a spread.
 """
 
+import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -78,6 +80,58 @@ def check_sizes(study: Study, runs: Iterable[Run], bases: Iterable[Base] = ()) -
     if missing:
         problem = "its model size is not known, and the law has a term for it"
         raise StudyError([Problem(f"{place}, key model_size", problem, ADD) for place in missing])
+
+
+# The parameter of a law that tells sizes apart by which batches of other sizes differ in annealing.
+BY_BATCH = "annealing_by_batch"
+
+
+@dataclasses.dataclass(frozen=True)
+class BatchSizes:
+    """Batch sizes of the CPT runs of a fit, and what a run has that does not say its own."""
+
+    # By base, logs of model size and tokens per step; none where the law does not compare them, or where a
+    # run does not say its own
+    bases: Mapping[str, tuple[float, float]] = dataclasses.field(default_factory=dict)
+
+    @classmethod
+    def of(cls, spec: ModelSpec, study: Study) -> Self:
+        """Return those of a study."""
+        found = {}
+        for run in study.continual_runs if BY_BATCH in spec.priors else ():
+            size, tokens = study.model_size(run), batch_of(study, run).tokens
+            if size is None or tokens is None:
+                return cls()
+            found[str(run.base)] = float(np.log(size)), float(np.log(tokens))
+        return cls(found)
+
+    @property
+    def mean(self) -> float:
+        """Mean log of the batch sizes of the bases."""
+        return float(np.mean([batch for _, batch in self.bases.values()]))
+
+    @property
+    def differ(self) -> bool:
+        """Whether there are several."""
+        return len({batch for _, batch in self.bases.values()}) > 1
+
+    def log_share(self, plan: Study, run: Run) -> float:
+        """Return the log of the batch size of a run over their mean; 0 where the law does not compare them.
+
+        A run that does not say its own has that of its base's runs; else it lies on their line over the
+        logs of model sizes.
+        """
+        if not self.bases:
+            return 0.0
+        tokens, (_, own) = batch_of(plan, run).tokens, self.bases.get(str(run.base), (0.0, None))
+        if tokens is not None:
+            own = float(np.log(tokens))
+        if own is None:
+            sizes, batches = np.array(list(self.bases.values())).T
+            slope = np.polyfit(sizes, batches, 1)[0] if np.ptp(sizes) > 0.0 else 0.0
+            size = plan.model_size(run)
+            own = self.mean + (0.0 if size is None else slope * (np.log(size) - sizes.mean()))
+        return float(own - self.mean)
 
 
 # What of a batch a run may say, by its key.

@@ -88,6 +88,7 @@ def likelihood_tables(setup: Setup, places: Floats) -> dict[str, Floats]:
     shared = [
         points.target_share[starts],
         points.log_size[starts],
+        points.log_batch[starts],
         design.pretraining[starts],
         points.other_share[starts],
         points.mixture[starts],
@@ -137,7 +138,8 @@ def _first_of_each_base(setup: Setup) -> NDArray[np.int64]:
     points, bases, starts = setup.curves.points, setup.curves.bases, setup.design.first
     seen = np.column_stack(
         [
-            *(points.domain_index[starts], points.log_size[starts], points.mixture[starts]),
+            *(points.domain_index[starts], points.log_size[starts], points.log_batch[starts]),
+            points.mixture[starts],
             *(_members(setup, starts), _columns(bases).T, bases.level_pt, bases.log_forward),
         ]
     )

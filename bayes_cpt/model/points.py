@@ -15,7 +15,7 @@ from bayes_cpt.errors import StudyError
 from bayes_cpt.laws.areas import AreaForm
 from bayes_cpt.laws.phase_areas import continual_areas, pretraining_areas
 from bayes_cpt.laws.term import Reference
-from bayes_cpt.model.groups import fitted_sizes, mixture_columns, place, run_batch
+from bayes_cpt.model.groups import BatchSizes, fitted_sizes, mixture_columns, place, run_batch
 from bayes_cpt.model.spec import ModelSpec
 from bayes_cpt.study.batches import Batch, unique_steps
 from bayes_cpt.study.study import Run, Study
@@ -50,8 +50,9 @@ class Points:
     # By which shares the validation sets' factors of forgetting count: those of the run's targets for the
     # general set; for a target the general set's, which is 1, of shape (points, domains)
     mixture: Any
-    # Log of the model size over the reference size; 0 where the law has no size
+    # Log of the model size over the reference size, and as `BatchSizes` has it; 0 where the law has none
     log_size: Any
+    log_batch: Any
     # Place of the model size, and of the batch, along the coordinate of their group
     # (`bayes_cpt.model.groups`); 0 where the law does not compare them, and of batches in PT
     size_member: Ints
@@ -149,6 +150,7 @@ def build_curves(
     runs: Iterable[Run] | None = None,
     sizes: Sequence[float] = (),
     batches: Sequence[Batch] = (),
+    batch_sizes: BatchSizes | None = None,
     trunks: Study | None = None,
     resets: bool = False,
     rewarming_error: float = 0.0,
@@ -167,6 +169,8 @@ def build_curves(
         How areas are reckoned, for which momenta and forward powers.
     sizes, batches : sequence of float, and of Batch
         Model sizes and batches that the law knows; none where it does not compare them.
+    batch_sizes : BatchSizes, optional
+        Of the fit.
     trunks : Study, optional
         Has the runs that PT runs branch off; these start there then.
     resets : bool
@@ -193,6 +197,7 @@ def build_curves(
         ahead = np.maximum(warmup - areas.steps, 0) / max(warmup, 1)
         size = study.model_size(run) if sizes else None
         batch = run_batch(study, run, batches)
+        log_batch = batch_sizes.log_share(study, run) if batch_sizes else 0.0
         for index, domain in enumerate(domains):
             if continual:
                 base_loss = study.base_loss(str(run.base), domain)
@@ -211,6 +216,7 @@ def build_curves(
                 "other_share": other_share,
                 "mixture": mixture,
                 "log_size": 0.0 if size is None else float(np.log(size / reference.model_size)),
+                "log_batch": log_batch,
                 "size_member": place(sizes, size, index),
                 "batch_member": place(batches, batch, index),
                 "base_known": float(known),

@@ -24,7 +24,7 @@ from bayes_cpt.model.spec import ModelSpec
 
 REFERENCE = ("learning_rate", "forward_pt", "forward_cpt", "steps", "unique_steps")
 # What a whole curve shares, and what it shares beside that where there are several targets.
-CURVE = ("target_share", "log_size")
+CURVE = ("target_share", "log_size", "log_batch")
 MIXED = ("pretraining", "other_share")
 # What does not change along a curve all the same, and what only in PT does.
 STARTS = {"start_pt", "start_cpt", "carried"}

@@ -32,8 +32,10 @@ from bayes_cpt.model.fitted_points import (
 )
 from bayes_cpt.model.groups import (
     BATCHES,
+    BY_BATCH,
     GROUPED,
     SIZES,
+    BatchSizes,
     Group,
     check_sizes,
     for_batches,
@@ -52,6 +54,7 @@ from bayes_cpt.study.study import Run, Study
 from bayes_cpt.study.trunks import with_found_branches
 
 LONE_LEVELS = "No two curves of pre-training show how far apart the levels of runs lie."
+ONE_BATCH = "All runs have one batch size."
 # Correlation time, in steps, that makes errors independent.
 NO_MEMORY = 1e-6
 # The coordinate of what several targets, or batches, share in part.
@@ -83,6 +86,8 @@ class BoundModel:
     sizes: tuple[float, ...] = ()
     # Batches that the law knows, that of most runs first; none where it does not compare them
     batches: tuple[Batch, ...] = ()
+    # Batch sizes of the fitted runs, where the law compares model sizes
+    batch_sizes: BatchSizes = field(default_factory=BatchSizes)
     # Whether CPT runs of the study start with a new optimiser, as runs that are asked about then do
     resets: bool = False
 
@@ -98,6 +103,7 @@ class BoundModel:
             Studied.of(study),
             known_sizes(spec, study),
             known_batches(spec, study),
+            BatchSizes.of(spec, study),
             all(run.optimizer_state == "reset" for run in study.continual_runs)
             and bool(study.continual_runs),
         )
@@ -305,6 +311,7 @@ class BoundModel:
             runs=runs,
             sizes=self.sizes,
             batches=self.batches,
+            batch_sizes=self.batch_sizes,
             trunks=None if self.spec.residuals.kind == "independent" else trunks or study,
             resets=self.resets,
             rewarming_error=self.spec.residuals.rewarming_error,
@@ -460,6 +467,7 @@ def build_setup(spec: ModelSpec, study: Study) -> Setup:
     check_fits(spec, study)
     note_batches(spec, study)
     spec = for_batches(for_targets(for_base(spec, study), study), study)
+    spec = _for_batch_sizes(spec, BatchSizes.of(spec, study))
     spec = _without_idle_pace(spec, roles_of(study, spec.law.domains(study)))
     check_size(spec, study)
     setup = fitted_setup(BoundModel.of(spec, study), study)
@@ -492,6 +500,19 @@ def _without_idle_pace(spec: ModelSpec, roles: tuple[str, ...]) -> ModelSpec:
         return spec
     of_pace = ("slow_share", "slow_memory")
     priors = {name: prior for name, prior in spec.priors.items() if name not in of_pace}
+    return spec.model_copy(update={"priors": priors})
+
+
+def _for_batch_sizes(spec: ModelSpec, batches: BatchSizes) -> ModelSpec:
+    """Return the specification with what batch sizes change at its median where all are one.
+
+    It is left out where no run, or not every run, says its own.
+    """
+    if BY_BATCH not in spec.priors or batches.differ:
+        return spec
+    priors = spec.priors | at_medians(spec, (BY_BATCH,), ONE_BATCH)
+    if not batches.bases:
+        del priors[BY_BATCH]
     return spec.model_copy(update={"priors": priors})
 
 

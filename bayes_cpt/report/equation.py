@@ -136,6 +136,9 @@ def law_equations(frame: BoundModel) -> list[Equation]:
     if spec.model_size:
         said = f"N: parameters without embeddings; N_ref = {frame.reference.model_size:.3g} million"
         found.append(Equation(_letter("n"), (_letter("N") / _letter("N_ref"),), said))
+    if "gamma_V" in letters:
+        said = f"V_run: tokens per step; V_ref = {np.exp(frame.batch_sizes.mean):.3g}"
+        found.append(Equation(_letter("V"), (_letter("V_run") / _letter("V_ref"),), said))
     found += _forward_areas(frame, letters) + _annealing_areas(frame, point, letters)
     if "xi" in letters or "peak" in spec.terms:
         ratio = sympy.log(_letter("eta_peak") / _letter("eta_ref"))
@@ -172,6 +175,7 @@ def _point(frame: BoundModel, letters: Mapping[str, Any]) -> Any:
         carried=int(frame.carries_memory),
         log_peak_pt=_letter("p"),
         log_size=sympy.log(_letter("n")),
+        log_batch=sympy.log(_letter("V")),
         shift_area=lambda *given: _letter("T_cpt" if _own_area(letters) else "S1_cpt"),
         cpt_steps=_letter("t"),
         paced_steps=_letter("u"),

@@ -236,8 +236,9 @@ def of_size(**others: float) -> dict[str, np.ndarray]:
     return found | {f"{kind}_deviation": np.ones(3) for kind in ("size", "annealing")}
 
 
-def of_sizes() -> object:
+def of_sizes(**others: object) -> object:
     return hand_points(
+        **others,
         log_size=np.log(SIZES / SIZED.model_size),
         size_member=np.arange(3),
         forward_cpt=2.0,
@@ -265,6 +266,17 @@ def test_annealing_grows_with_the_printed_powers_of_size() -> None:
     printed = -before * SIZES**GAMMA_1 * 0.5 - after * SIZES**GAMMA_2 * 0.2
     found = Annealing().loss(of_sizes(), own, np)
     np.testing.assert_allclose(found, printed, rtol=1e-9)
+
+
+def test_annealing_falls_with_the_power_of_batch_size() -> None:
+    """Four times the batch at exponent -1/2: half the gain of the same size."""
+    points = of_sizes(log_batch=np.log([1.0, 4.0, 16.0]))
+    exponent = {"gamma_V": np.array([-0.5])}
+    gains = {name: np.array([value]) for name, value in (("C1", 0.09), ("C2", 0.1))}
+    given = {"lambda": np.float64(0.999), **ModelSize().coefficients(of_size(), SIZED, np), **gains}
+    usual = Annealing().loss(of_sizes(), gather(of_sizes(), given, np), np)
+    found = Annealing().loss(points, gather(points, given | exponent, np), np)
+    np.testing.assert_allclose(found / usual, [1.0, 0.5, 0.25], rtol=1e-12)
 
 
 def test_power_and_shift_change_with_size_only_as_their_exponents_say() -> None:

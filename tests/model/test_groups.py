@@ -21,6 +21,7 @@ from bayes_cpt.model.setup import Setup, build_setup
 from bayes_cpt.model.simulate import expected_loss
 from bayes_cpt.model.spec import parse_spec
 from bayes_cpt.study.batches import Batch
+from bayes_cpt.study.schedules import cosine
 
 REPLAY, BATCH, SIZE = (read_spec(f"cpt-replay{end}") for end in ("", "-batch", "-sizes"))
 BATCHES, PEAKS = batch_family.BATCHES, tuple(size_family.PEAKS)
@@ -108,6 +109,43 @@ def test_sizes_have_a_reference_and_each_point_its_own() -> None:
         np.testing.assert_allclose(points.log_size[rows], np.log(size / 80.0), atol=1e-12)
         place = 3 * (named.domain == "target") + PEAKS.index(size)
         assert set(points.size_member[rows]) == {place}
+
+
+def test_a_run_that_does_not_say_its_batch_has_that_of_its_base_or_of_its_size() -> None:
+    study = size_family.family()
+    known = build_setup(SIZE, study).frame.batch_sizes
+    tokens = size_family.TOKENS
+    mean = np.mean(np.log(list(tokens.values())))
+
+    def share(base: str, size: float, said: float | None = None) -> float:
+        run = Run("asked", "cpt", cosine(100, 1e-3), base, 0.3, model_size=size, batch_tokens=said)
+        large = replace(size_family.LARGE, model_size=1280.0)
+        return known.log_share(size_family.plan(run, bases=(*study.bases, large)), run)
+
+    assert share("base_20", 20.0, said=1e6) == pytest.approx(np.log(1e6) - mean)
+    assert share("base_20", 20.0) == pytest.approx(np.log(tokens[20.0]) - mean)
+    # Over the logs of sizes the batches of the family rise by a factor of 8 from 20M to 320M on the whole.
+    slope = np.polyfit(np.log(list(tokens)), np.log(list(tokens.values())), 1)[0]
+    assert slope * np.log(320 / 20) == pytest.approx(np.log(8.0))
+    assert share("large", 1280.0) == pytest.approx(slope * np.log(1280 / 80))
+
+
+@pytest.mark.parametrize(
+    ("tokens", "free", "exponent"), [(None, False, None), (65536, False, -0.3), ("own", True, None)]
+)
+def test_what_batch_sizes_change_is_free_where_they_differ(
+    tokens: Any, free: bool, exponent: float | None
+) -> None:
+    study = size_family.family()
+    if tokens != "own":
+        runs = (replace(run, batch_tokens=tokens) for run in study.runs)
+        study = replace(study, runs=tuple(runs))
+    priors = build_setup(SIZE, study).frame.spec.priors
+    assert ("annealing_by_batch" in priors) == (tokens is not None)
+    if tokens is not None:
+        prior = priors["annealing_by_batch"].of(None)
+        assert prior.is_free == free
+        assert exponent is None or prior.center == exponent
 
 
 def test_what_targets_share_in_part_is_named() -> None:

@@ -103,6 +103,7 @@ def test_the_printed_law_comes_to_what_the_terms_compute(any_frame: BoundModel) 
         start_cpt=given.get("eta_transfer", 0.1),
         log_peak_pt=given.get("p"),
         log_size=np.log(given.get("n", 1.0)),
+        log_batch=np.log(given.get("V", 1.0)),
         carried=int(any_frame.carries_memory),
         shift_area=lambda *_: given.get("T_cpt", given.get("S1_cpt")),
         cpt_steps=SPECIAL["t"],
