@@ -63,6 +63,7 @@ SPACES: dict[str, dict[str, Any]] = {
         "bases": "large",
         "replay": {"low": 0.0, "high": 1.0},
         "steps": 1000,
+        "tokens_per_step": 4e6,
     },
     "mixtures of targets": {
         "replay": {"low": 0.0, "high": 0.5},
