@@ -236,7 +236,7 @@ def of_size(**others: float) -> dict[str, np.ndarray]:
     return found | {f"{kind}_deviation": np.ones(3) for kind in ("size", "annealing")}
 
 
-def of_sizes(**others: object) -> object:
+def of_sizes(**others: Any) -> object:
     return hand_points(
         **others,
         log_size=np.log(SIZES / SIZED.model_size),
