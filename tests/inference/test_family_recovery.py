@@ -29,7 +29,8 @@ FREE = {
     "cpt-replay-sizes": (
         *("size_slope", "size_exponent", "power_by_size", "annealing_by_size", "ratio_by_size"),
         *("shift_by_size", "size_misfit", "size_deviation", "annealing_misfit"),
-        *("annealing_deviation", "reference_loss", "annealing_gain", "shift_share"),
+        *("annealing_deviation", "annealing_by_batch", "reference_loss", "annealing_gain"),
+        "shift_share",
     ),
     "cpt-replay-batch": ("reference_loss", "shift_share", "shift_rate", "batch_spread"),
     "cpt-replay": (
