@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from bayes_cpt.errors import Problem, StudyError, StudyWarning
-from bayes_cpt.model.groups import BatchSizes, check_sizes, fitted_sizes
+from bayes_cpt.model.groups import BY_BATCH, check_sizes, fitted_sizes
 from bayes_cpt.model.law_table import ResidualTable
 from bayes_cpt.model.points import Curves
 from bayes_cpt.model.spec import ModelSpec, shipped_models
@@ -127,10 +127,11 @@ def note_batches(spec: ModelSpec, study: Study) -> None:
     """Warn where batch sizes or sequence lengths differ and the law does not compare them."""
     if spec.law.batches or not spec.law.continual:
         return
-    differing = []
+    differing, batches = [], batches_of(study)
+    said = all(batch.tokens is not None for batch in batches)
     for place, name in enumerate(("batch sizes", "sequence lengths")):
-        values = sorted(batch.numbers[place] for batch in batches_of(study) if batch.numbers[place])
-        compared = place == 0 and bool(BatchSizes.of(spec, study).bases)
+        values = sorted(batch.numbers[place] for batch in batches if batch.numbers[place])
+        compared = place == 0 and said and BY_BATCH in spec.priors
         if values and not compared and values[-1] > ALIKE_RATIO * values[0]:
             differing.append(f"{name} {values[0]:g} to {values[-1]:g}")
     if differing:
