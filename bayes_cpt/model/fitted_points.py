@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from bayes_cpt.errors import Problem, StudyError, StudyWarning
-from bayes_cpt.model.groups import BY_BATCH, check_sizes, fitted_sizes
+from bayes_cpt.model.groups import GAIN_BY_BATCH, check_sizes, fitted_sizes
 from bayes_cpt.model.law_table import ResidualTable
 from bayes_cpt.model.points import Curves
 from bayes_cpt.model.spec import ModelSpec, shipped_models
@@ -131,7 +131,7 @@ def note_batches(spec: ModelSpec, study: Study) -> None:
     said = all(batch.tokens is not None for batch in batches)
     for place, name in enumerate(("batch sizes", "sequence lengths")):
         values = sorted(batch.numbers[place] for batch in batches if batch.numbers[place])
-        compared = place == 0 and said and BY_BATCH in spec.priors
+        compared = place == 0 and said and GAIN_BY_BATCH in spec.priors
         if values and not compared and values[-1] > ALIKE_RATIO * values[0]:
             differing.append(f"{name} {values[0]:g} to {values[-1]:g}")
     if differing:

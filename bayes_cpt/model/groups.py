@@ -82,56 +82,55 @@ def check_sizes(study: Study, runs: Iterable[Run], bases: Iterable[Base] = ()) -
         raise StudyError([Problem(f"{place}, key model_size", problem, ADD) for place in missing])
 
 
-# The parameter of a law that tells sizes apart by which batches of other sizes differ in annealing.
-BY_BATCH = "annealing_by_batch"
+# The parameter by which batches change the annealing gain, where the law compares model sizes.
+GAIN_BY_BATCH = "annealing_by_batch"
 
 
 @dataclasses.dataclass(frozen=True)
 class BatchSizes:
     """Batch sizes of the CPT runs of a fit, and what a run has that does not say its own."""
 
-    # By base, logs of model size and tokens per step; none where the law does not compare them, or where a
-    # run does not say its own
-    bases: Mapping[str, tuple[float, float]] = dataclasses.field(default_factory=dict)
+    # By model size, logs of both; none where the law does not compare them, or a run does not say its own
+    tokens: Mapping[float, float] = dataclasses.field(default_factory=dict)
 
     @classmethod
     def of(cls, spec: ModelSpec, study: Study) -> Self:
         """Return those of a study."""
         found = {}
-        for run in study.continual_runs if BY_BATCH in spec.priors else ():
+        for run in study.continual_runs if GAIN_BY_BATCH in spec.priors else ():
             size, tokens = study.model_size(run), batch_of(study, run).tokens
             if size is None or tokens is None:
                 return cls()
-            found[str(run.base)] = float(np.log(size)), float(np.log(tokens))
+            found[float(np.log(size))] = float(np.log(tokens))
         return cls(found)
 
     @property
     def mean(self) -> float:
-        """Mean log of the batch sizes of the bases."""
-        return float(np.mean([batch for _, batch in self.bases.values()]))
+        """Mean log of the batch sizes."""
+        return float(np.mean(list(self.tokens.values())))
 
     @property
     def differ(self) -> bool:
         """Whether there are several."""
-        return len({batch for _, batch in self.bases.values()}) > 1
+        return len(set(self.tokens.values())) > 1
 
     def log_share(self, plan: Study, run: Run) -> float:
         """Return the log of the batch size of a run over their mean; 0 where the law does not compare them.
 
-        A run that does not say its own has that of its base's runs; else it lies on their line over the
-        logs of model sizes.
+        A run that does not say its own has that of the runs of its model size; another size lies on their
+        line.
         """
-        if not self.bases:
+        if not self.tokens:
             return 0.0
-        tokens, (_, own) = batch_of(plan, run).tokens, self.bases.get(str(run.base), (0.0, None))
-        if tokens is not None:
-            own = float(np.log(tokens))
-        if own is None:
-            sizes, batches = np.array(list(self.bases.values())).T
-            slope = np.polyfit(sizes, batches, 1)[0] if np.ptp(sizes) > 0.0 else 0.0
-            size = plan.model_size(run)
-            own = self.mean + (0.0 if size is None else slope * (np.log(size) - sizes.mean()))
-        return float(own - self.mean)
+        said, size = batch_of(plan, run).tokens, plan.model_size(run)
+        if said is not None:
+            return float(np.log(said)) - self.mean
+        sizes, batches = np.array(list(self.tokens.items())).T
+        place = sizes.mean() if size is None else np.log(size)
+        if (alike := np.isclose(sizes, place)).any():
+            return float(batches[alike].mean()) - self.mean
+        slope = np.polyfit(sizes, batches, 1)[0] if len(sizes) > 1 else 0.0
+        return float(slope * (place - sizes.mean()))
 
 
 # What of a batch a run may say, by its key.

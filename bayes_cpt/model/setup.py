@@ -32,7 +32,7 @@ from bayes_cpt.model.fitted_points import (
 )
 from bayes_cpt.model.groups import (
     BATCHES,
-    BY_BATCH,
+    GAIN_BY_BATCH,
     GROUPED,
     SIZES,
     BatchSizes,
@@ -508,11 +508,11 @@ def _for_batch_sizes(spec: ModelSpec, batches: BatchSizes) -> ModelSpec:
 
     It is left out where no run, or not every run, says its own.
     """
-    if BY_BATCH not in spec.priors or batches.differ:
+    if GAIN_BY_BATCH not in spec.priors or batches.differ:
         return spec
-    priors = spec.priors | at_medians(spec, (BY_BATCH,), ONE_BATCH)
-    if not batches.bases:
-        del priors[BY_BATCH]
+    priors = spec.priors | at_medians(spec, (GAIN_BY_BATCH,), ONE_BATCH)
+    if not batches.tokens:
+        del priors[GAIN_BY_BATCH]
     return spec.model_copy(update={"priors": priors})
 
 

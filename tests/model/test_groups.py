@@ -111,7 +111,7 @@ def test_sizes_have_a_reference_and_each_point_its_own() -> None:
         assert set(points.size_member[rows]) == {place}
 
 
-def test_a_run_that_does_not_say_its_batch_has_that_of_its_base_or_of_its_size() -> None:
+def test_a_run_that_does_not_say_its_batch_has_that_of_its_size_or_of_the_line_over_sizes() -> None:
     study = size_family.family()
     known = build_setup(SIZE, study).frame.batch_sizes
     tokens = size_family.TOKENS
