@@ -412,13 +412,13 @@ class FinalLosses:
             )
         return self._tables[key]
 
-    def base_losses(self, bases: tuple[Base, ...]) -> Floats:
+    def base_losses(self, bases: tuple[Base, ...], tokens: float | None = None) -> Floats:
         """Return the losses of bases, the law's where nobody measured them, (domains, bases, draws)."""
-        return _side_by_side([table.loss for table in self.tables(bases)])
+        return _side_by_side([table.loss for table in self.tables(bases, tokens)])
 
-    def base_levels(self, bases: tuple[Base, ...]) -> Floats:
+    def base_levels(self, bases: tuple[Base, ...], tokens: float | None = None) -> Floats:
         """Return the sd of the loss of bases about the law's, 0 where measured, (domains, bases, draws)."""
-        return _side_by_side([table.level for table in self.tables(bases)])
+        return _side_by_side([table.level for table in self.tables(bases, tokens)])
 
     def at(self, candidates: Candidates) -> Block:
         """Return candidates in double precision."""

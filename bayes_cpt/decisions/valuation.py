@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import product
 from typing import Any, Self
 
@@ -181,7 +181,8 @@ class Valuation:
 
         The law's where nobody measured them: `start_discrepancy` says how far they may lie off it.
         """
-        return self._counted(self.model.base_losses, candidates)
+        losses = partial(self.model.base_losses, tokens=candidates.batch.tokens)
+        return self._counted(losses, candidates)
 
     def before(self, combination: Combination, candidates: Candidates) -> Floats:
         """Return what changes of a sum of losses are counted from, shape (candidates or 1, draws)."""
@@ -192,7 +193,8 @@ class Valuation:
 
     def start_level(self, candidates: Candidates) -> Floats:
         """Return the sd of what changes are counted from about `start`, of its shape; 0 if measured."""
-        return self._counted(self.model.base_levels, candidates)
+        levels = partial(self.model.base_levels, tokens=candidates.batch.tokens)
+        return self._counted(levels, candidates)
 
     def start_discrepancy(self, candidates: Candidates) -> Floats:
         """Return draws of how far what changes are counted from lies off `start`, of its shape.
@@ -290,5 +292,5 @@ def _reference(model: FinalLosses, objective: Objective, space: SearchSpace) -> 
     if objective.reference is not None:
         place = f"objective {objective.name}, key reference"
         return named_base(model.study, objective.reference, place, also=(OWN,))
-    first = model.base_losses(space.bases)[0].mean(axis=-1)
+    first = model.base_losses(space.bases, space.batch.tokens)[0].mean(axis=-1)
     return space.bases[int(np.argmin(first))]

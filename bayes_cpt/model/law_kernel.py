@@ -241,5 +241,7 @@ def log_likelihoods(likelihood, law, loss, values, study):  # type: ignore[no-un
         Where `law_log_likelihoods` and the law are.
     """
     totals, gradients = room_for_results(values, study)
-    call(likelihood, (law, loss, values, study, totals, gradients))
+    # C takes arrays as if they had no gaps.
+    whole = (np.ascontiguousarray(loss), np.ascontiguousarray(values), np.ascontiguousarray(study))
+    call(likelihood, (law, *whole, totals, gradients))
     return totals, gradients

@@ -86,7 +86,8 @@ class CurveLogLikelihoods(Op):  # type: ignore[misc]
 
     def make_node(self, *inputs: Any) -> Apply:
         """Return the node of some inputs."""
-        variables = [pt.as_tensor_variable(value) for value in inputs]
+        # C takes them for doubles.
+        variables = [pt.as_tensor_variable(value).astype("float64") for value in inputs]
         return Apply(self, variables, [pt.vector(dtype="float64"), pt.matrix(dtype="float64")])
 
     def perform(self, node: Apply, inputs: Any, output_storage: Any) -> None:

@@ -21,8 +21,10 @@ from target_family import several
 from bayes_cpt.arrays import Floats
 from bayes_cpt.decisions import final_losses as module
 from bayes_cpt.decisions.final_losses import FinalLosses, Spread
+from bayes_cpt.decisions.objective import read_objective
 from bayes_cpt.decisions.search_space import Candidates, SearchSpace
 from bayes_cpt.decisions.space import read_space
+from bayes_cpt.decisions.valuation import Valuation
 from bayes_cpt.errors import StudyError
 from bayes_cpt.forecast.derived import annealed
 from bayes_cpt.forecast.plans import prepare
@@ -216,6 +218,23 @@ def test_bases_are_at_their_measured_losses() -> None:
     assert not table.known.any()
     assert not table.offset.any()
     assert (table.level > 0).all()
+
+
+def test_changes_are_counted_from_a_base_as_runs_in_the_batch_of_the_space_leave_it() -> None:
+    """A base that nobody measured: the gain of PT is that of the batch too, at the base and after it."""
+    posterior = family_posterior()
+    model = FinalLosses.of(posterior, DRAWS)
+    space = read_space(SPACES["a base of a size that never ran"])
+    starts = []
+    for tokens in (4e6, None):
+        whole = SearchSpace.of(
+            space.model_copy(update={"tokens_per_step": tokens}), posterior.study
+        )
+        valuation = Valuation.of(model, read_objective("balanced"), whole)
+        starts.append(valuation.start(whole.sample(2, 0))[:, 0])
+        [table] = model.tables(whole.bases, tokens)
+        np.testing.assert_array_equal(starts[-1], table.loss[:, 0])
+    assert np.abs(starts[0] - starts[1]).mean() > 1e-3
 
 
 def single_run(spread: Spread) -> Floats:
