@@ -26,12 +26,8 @@ OF_RUN: dict[str, Any] = {
 OPTIONS = READING | OF_RUN | {"base": str | None, "model_size": float | None}
 
 
-class OptionError(ProblemError):
-    """An option that cannot be understood."""
-
-
-# The error of one option.
-refused = OptionError.at
+# The error of one option that cannot be understood.
+refused = ProblemError.at
 
 
 def pairs(

@@ -40,10 +40,6 @@ type Part = str | Text | Table
 type Content = str | Callable[[Path], Any]
 
 
-class OutputError(ProblemError):
-    """An output file that cannot be written, and why."""
-
-
 @dataclass(frozen=True)
 class Answer:
     """What a verb has found and written; nothing is printed before that."""
@@ -249,7 +245,7 @@ def _refused(path: Path, error: OSError) -> None:
 
 
 def _fail(path: Path, problem: str, fix: str) -> None:
-    raise OutputError.at(str(path), problem, fix) from None
+    raise ProblemError.at(str(path), problem, fix) from None
 
 
 class OutputFile:

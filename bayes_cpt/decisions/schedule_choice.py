@@ -94,12 +94,7 @@ class ScheduleChoice:
         return int(np.ceil(8.0 * (self.noise / float(self.gains.mean())) ** 2))
 
     def table(self, interval: float = 0.9) -> pd.DataFrame:
-        """Return what the best WSD gains over the best cosine.
-
-        Parameters
-        ----------
-        interval : float
-            Mass of the central intervals.
+        """Return what the best WSD gains over the best cosine, with central intervals of that mass.
 
         Returns
         -------

@@ -1,6 +1,7 @@
 """What a fitted law says beside its curves: landmarks of continual pre-training, with their posteriors.
 
-All are computed draw by draw; no point estimate is plugged in.
+All are computed draw by draw; no point estimate is plugged in. A PlanError or StudyError names what cannot
+be computed of a plan, a ValueError impossible numbers.
 """
 
 from bayes_cpt.landmarks.critical import CriticalPoint, critical_point

@@ -120,20 +120,10 @@ def critical_point(
 
     Parameters
     ----------
-    posterior : Posterior
+    posterior, draws
+        As in `decompose`.
     replays : sequence of float, optional
         Replay ratios; those of the study's CPT runs unless given.
-    draws : int
-        Posterior draws to use, spread evenly over the chains.
-
-    Returns
-    -------
-    CriticalPoint
-
-    Raises
-    ------
-    StudyError
-        If the law knows no CPT phase.
 
     Notes
     -----

@@ -47,11 +47,6 @@ def decompose(
         (``annealing_pt``) and what CPT adds (``annealing_cpt``). ``base_offset`` is what is kept of the
         distance of the measured base from the law. ``attrs["parts"]`` lists the parts; they add up to
         ``expected``.
-
-    Raises
-    ------
-    PlanError, StudyError
-        Naming what cannot be decomposed.
     """
     parted = _of_laws(posterior, plan, runs, draws, _parts)
     return parted.assign_attrs(parts=[name for name in parted if name != "expected"])
@@ -112,11 +107,6 @@ def hidden_curves(
         curve. ``never_left``: the law without shift and transient, on general data alone all the time, at
         the run's own learning rates. ``arrived``: the same run with shift, transient and base offset at
         their limits for S1_cpt → infinity, as if it had always been on its own data.
-
-    Raises
-    ------
-    PlanError, StudyError
-        Naming what cannot be computed.
     """
     return _of_laws(posterior, plan, runs, draws, _hidden)
 
@@ -133,27 +123,18 @@ def _hidden(curves: Curves, draws: Draws) -> dict[str, Floats]:
     }
 
 
-def at_limit(points: Points) -> Points:
-    """Return points after endless CPT."""
-    # A series of the same value at any power has that as its first term alone.
-    log_shift = np.zeros_like(points.log_shift)
-    log_shift[:, 0] = np.inf
-    return replace(points, log_shift=log_shift, cpt_steps=np.full_like(points.cpt_steps, ENDLESS))
-
-
 def transferred(points: Points, draws: Draws, offsets: Floats | None = None) -> Floats:
     """Return what the transfer adds to the loss after endless CPT, shape (points, draws).
 
-    Of target data that never repeat, for a law that discounts repeated tokens.
-
-    Parameters
-    ----------
-    offsets : ndarray, shape (curves, draws), optional
-        As of `bayes_cpt.model.evaluate.law_losses`.
+    Of target data that never repeat, for a law that discounts repeated tokens. `offsets` are those of
+    `bayes_cpt.model.evaluate.law_losses`.
     """
     coefficients = dict(draws.coefficients)
     if "U_steps" in coefficients:
         coefficients["U_steps"] = np.full_like(coefficients["U_steps"], np.inf)
     terms = [term for term in draws.frame.law.terms if term.name not in PRETRAINING_TERMS]
-    endless = replace(draws, coefficients=coefficients)
-    return law_losses(at_limit(points), endless, offsets, terms)
+    # A series of the same value at any power has that as its first term alone.
+    log_shift = np.zeros_like(points.log_shift)
+    log_shift[:, 0] = np.inf
+    late = replace(points, log_shift=log_shift, cpt_steps=np.full_like(points.cpt_steps, ENDLESS))
+    return law_losses(late, replace(draws, coefficients=coefficients), offsets, terms)

@@ -103,9 +103,8 @@ def loss_potential_response(
 
     Parameters
     ----------
-    posterior : Posterior
-    plan : Study or path, optional
-        As in `bayes_cpt.forecast.predict.predict`: None takes the study's own runs.
+    posterior, plan, draws
+        As in `decompose`.
     run : str, optional
         The CPT run that is varied; see `main_run`.
     rewarmed_to_peak : bool
@@ -113,13 +112,6 @@ def loss_potential_response(
         follows the run's shape from there; a loss potential of 0 is then left out.
     potentials : sequence of float
         From 0 to 1.
-    draws : int
-        Posterior draws to use, spread evenly over the chains.
-
-    Raises
-    ------
-    PlanError, StudyError, ValueError
-        Naming what cannot be computed.
     """
     if not all(0.0 <= potential <= 1.0 for potential in potentials):
         raise ValueError(f"loss potentials are {list(potentials)}: give shares from 0 to 1")
@@ -168,11 +160,6 @@ def peak_response(
         As in `loss_potential_response`.
     peaks : sequence of float, optional
         Raw learning rates; from a twentieth of the PT peak to all of it unless given.
-
-    Raises
-    ------
-    PlanError, StudyError
-        Naming what cannot be computed.
     """
     target, chosen = main_run(posterior, plan, run)
     planned = Trial.of(posterior, target, chosen)
@@ -201,11 +188,6 @@ def base_response(
     ----------
     posterior, plan, run, draws
         As in `loss_potential_response`.
-
-    Raises
-    ------
-    PlanError, StudyError
-        Naming what cannot be computed.
     """
     target, chosen = main_run(posterior, plan, run)
     named = {base.name: (posterior.study, base) for base in posterior.study.bases}

@@ -145,19 +145,10 @@ def survey(
 
     Parameters
     ----------
-    posterior : Posterior
-    plan : Study or path, optional
-        As in `bayes_cpt.forecast.predict.predict`: None takes the fitted study. So does a plan none of
-        whose bases is known.
+    posterior, plan, draws
+        As in `decompose`; of a plan none of whose bases is known the fitted study is surveyed.
     run : str, optional
         The run whose choices are varied; see `bayes_cpt.landmarks.responses.main_run`.
-    draws : int
-        Posterior draws to use, spread evenly over the chains.
-
-    Raises
-    ------
-    PlanError, StudyError, ValueError
-        Naming what cannot be computed.
     """
     check_measured(posterior.frame, ROLES, "a survey of landmarks")
     target = as_study(posterior, plan)

@@ -122,9 +122,8 @@ def turning_length(
 
     Parameters
     ----------
-    posterior : Posterior
-    plan : Study or path, optional
-        As in `bayes_cpt.forecast.predict.predict`: None takes the study's own runs.
+    posterior, plan, draws
+        As in `decompose`.
     runs : collection of str, optional
         Names of the CPT runs wanted; all whose base is known unless given.
     balances : sequence of float
@@ -137,17 +136,6 @@ def turning_length(
         Up to here every length is evaluated with all its steps; 30 times the longest run, of study or
         plan, unless given. Beyond, annealing area stays as it is and forward area grows with the steps,
         up to 1e9 times the horizon.
-    draws : int
-        Posterior draws to use, spread evenly over the chains.
-
-    Returns
-    -------
-    TurningLength
-
-    Raises
-    ------
-    PlanError, StudyError, ValueError
-        Naming what cannot be computed.
 
     Notes
     -----

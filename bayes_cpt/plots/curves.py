@@ -53,6 +53,9 @@ KINDS = {
 def prior_predictive(frame: BoundModel, plan: Study, seed: int = 0) -> Figure:
     """Return a figure of the law's curves under the priors, at the level of the measured bases.
 
+    One block of panels per validation set: some curves over the 50 and 90 % bands. A curve starts at the
+    measured loss of its base where that is known.
+
     Parameters
     ----------
     frame : BoundModel
@@ -62,12 +65,6 @@ def prior_predictive(frame: BoundModel, plan: Study, seed: int = 0) -> Figure:
         them, are drawn over the curves.
     seed : int
         Of the prior draws.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        One block of panels per validation set: some curves over the 50 and 90 % bands. A curve starts
-        at the measured loss of its base where that is known.
     """
     shown = frame.spec.law.last_phase_runs(plan)
     curves = frame.curves(plan, lambda run, _: default_grid(run), shown)
@@ -99,17 +96,14 @@ def prior_predictive(frame: BoundModel, plan: Study, seed: int = 0) -> Figure:
 def fitted(posterior: Posterior, runs: Collection[str] | None = None) -> Figure:
     """Return a figure of measured losses over the law's curves, one panel per run.
 
+    One block of panels per validation set. The pale band is about another run trained like this one: it
+    shows whether the fit allows for what was measured.
+
     Parameters
     ----------
     posterior : Posterior
     runs : collection of str, optional
         Names of runs of the study; its CPT runs unless given (its PT runs where it has no others).
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        One block of panels per validation set. The pale band is about another run trained like this one: it
-        shows whether the fit allows for what was measured.
 
     Raises
     ------
@@ -151,6 +145,9 @@ def forecast(
 ) -> Figure:
     """Return a figure of predictive bands, one column per run and one row per validation set.
 
+    Bands of 50 and 90 %; below each column the learning rate. What is beyond the fitted range is noted over
+    the column.
+
     Parameters
     ----------
     posterior : Posterior
@@ -161,12 +158,6 @@ def forecast(
         Losses of the same runs, to be drawn over the bands; runs that it has not are left bare.
     width : float, optional
         Of the figure, inches; runs then stand below one another. As wide as they need unless given.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        Bands of 50 and 90 %; below each column the learning rate. What is beyond the fitted range is
-        noted over the column.
     """
     names = [str(name) for name in dataset["run"].to_numpy()]
     domains = [str(name) for name in dataset["domain"].to_numpy()]
@@ -229,14 +220,11 @@ def _notes(run_curves: xr.Dataset) -> list[str]:
 def log_forecast(found: "LogForecast") -> Figure:
     """Return a figure of one run: losses, bands of each way on, and the learning rates below.
 
+    One row per validation set.
+
     Parameters
     ----------
     found : LogForecast
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        One row per validation set.
     """
     domains = list(found.on_priors)
     figure = new_figure(6.4, 2.9 * len(domains) + 1.5)

@@ -57,17 +57,13 @@ SCHEDULES = {
 def decision(decision: Decision) -> Figure:
     """Return a figure of a decision.
 
+    Above, the posterior of the optimum: in which share of the draws the best configuration has which value.
+    Below, the Pareto front of general and target loss, with intervals of the law's curve as recommended,
+    and what it costs to leave the recommendation in one quantity. The recommendation is marked throughout.
+
     Parameters
     ----------
     decision : Decision
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        Above, the posterior of the optimum: in which share of the draws the best configuration has which
-        value. Below, the Pareto front of general and target loss, with intervals of the law's curve as
-        recommended, and what it costs to leave the recommendation in one quantity. The recommendation is
-        marked throughout.
     """
     searched = sorted(decision.space.searched, key=_place)[:MOST_PANELS]
     slices = sorted(decision.slices, key=lambda across: _place(across.name))
@@ -208,15 +204,12 @@ def _horizontal(axes: Axes, low: float, high: float, logarithmic: bool) -> None:
 def next_run(result: RunValues) -> Figure:
     """Return a figure of the values of the runs.
 
+    Value per 1,000 steps of cost, with two Monte Carlo errors each way, and what a run must be worth to
+    pay.
+
     Parameters
     ----------
     result : RunValues
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        Value per 1,000 steps of cost, with two Monte Carlo errors each way, and what a run must be worth to
-        pay.
     """
     names = result.order[:MOST_RUNS]
     left_out = len(result.order) > MOST_RUNS
@@ -240,14 +233,11 @@ def next_run(result: RunValues) -> Figure:
 def schedules(choice: ScheduleChoice) -> Figure:
     """Return a figure of the schedules, whole and at their end.
 
+    Where a schedule ends below the axis it is at 0.
+
     Parameters
     ----------
     choice : ScheduleChoice
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        Where a schedule ends below the axis it is at 0.
     """
     run, count = choice.run, choice.run.schedule.steps
     title = f"{count} steps from {run.base}, replay {run.replay:g}"

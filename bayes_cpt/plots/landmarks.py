@@ -58,21 +58,18 @@ PARTS = {
 def landmarks(turning: TurningLength, critical: CriticalPoint | None = None) -> Figure:
     """Return a figure of turning lengths and, where the base is known, of the critical point.
 
+    Medians with central credible intervals of 50 and 90 %, on logarithmic axes of steps. Above, a row per
+    run: the steps after which general loss is back at that of its base, as the run is drawn out and as it
+    is held at its peak. A triangle at the left edge is a loss that never rises, one at the right edge a
+    loss that needs longer than the horizon or never comes back; a tick is the planned length, with the
+    probability beside it that the loss is back by then; steps beyond the longest fitted run are shaded.
+    Below, a row per replay ratio: the pre-training past which general loss does not all come back, up to a
+    thousand times that of the bases, which are the vertical lines.
+
     Parameters
     ----------
     turning : TurningLength
     critical : CriticalPoint, optional
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        Medians with central credible intervals of 50 and 90 %, on logarithmic axes of steps. Above, a row
-        per run: the steps after which general loss is back at that of its base, as the run is drawn out and
-        as it is held at its peak. A triangle at the left edge is a loss that never rises, one at the right
-        edge a loss that needs longer than the horizon or never comes back; a tick is the planned length,
-        with the probability beside it that the loss is back by then; steps beyond the longest fitted run
-        are shaded. Below, a row per replay ratio: the pre-training past which general loss does not all
-        come back, up to a thousand times that of the bases, which are the vertical lines.
     """
     runs = min(turning.draws.sizes["run"], RUNS)
     heights = [ROW * runs + HEAD]
@@ -157,16 +154,13 @@ def _interval(
 def response(*responses: Response) -> Figure:
     """Return a figure of the last loss at each value of a choice, one panel per validation set.
 
+    A row per value: the median with intervals of 50 and 90 %. Open is the loss of the base, before the run;
+    what was not studied is shaded.
+
     Parameters
     ----------
     *responses : Response
         Of one choice, as with and without a re-warm-up; differently coloured.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        A row per value: the median with intervals of 50 and 90 %. Open is the loss of the base, before the
-        run; what was not studied is shaded.
     """
     widest = max((each.draws for each in responses), key=lambda draws: draws.sizes["value"])
     values, choice = widest["value"].to_numpy().tolist(), widest.attrs["choice"]
@@ -206,17 +200,14 @@ def response(*responses: Response) -> Figure:
 def hidden_curves(curves: xr.Dataset, run: str | None = None) -> Figure:
     """Return a figure of a run's curve and the two hidden curves, one panel per validation set.
 
+    Medians with 90 % bands of the law's curves.
+
     Parameters
     ----------
     curves : xarray.Dataset
         From `bayes_cpt.landmarks.hidden_curves`.
     run : str, optional
         The first one unless given.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        Medians with 90 % bands of the law's curves.
     """
     name = run or str(curves["run"].to_numpy()[0])
     own = curves.sel(run=name)
@@ -228,6 +219,10 @@ def hidden_curves(curves: xr.Dataset, run: str | None = None) -> Figure:
 def decomposition(posterior: Posterior, plan: Plan = None, run: str | None = None) -> Figure:
     """Return a figure of what a run's expected loss is the sum of.
 
+    One column per validation set. Above, the expected loss and the base's share of it, which is the power
+    of the forward area, PT's and CPT's, with the annealing of PT. Below, all that is added to the base.
+    Bands are 90 %.
+
     Parameters
     ----------
     posterior : Posterior
@@ -235,18 +230,6 @@ def decomposition(posterior: Posterior, plan: Plan = None, run: str | None = Non
         As in `bayes_cpt.forecast.predict.predict`: None takes the fitted study.
     run : str, optional
         A run of the plan; its first CPT run unless given.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        One column per validation set. Above, the expected loss and the base's share of it, which is the
-        power of the forward area, PT's and CPT's, with the annealing of PT. Below,
-        all that is added to the base. Bands are 90 %.
-
-    Raises
-    ------
-    PlanError, StudyError
-        Naming what cannot be decomposed.
     """
     whole = as_study(posterior, plan)
     chosen = whole.run(run) if run else (whole.continual_runs or whole.runs)[0]

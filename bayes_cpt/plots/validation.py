@@ -43,15 +43,12 @@ RANKS = 1.6
 def comparison(result: Comparison) -> Figure:
     """Return a figure of the scores of laws and their stack on runs that were left out.
 
+    A row per law: log score and CRPS of each run left out (dots) beside those of the best law, with mean
+    and standard error.
+
     Parameters
     ----------
     result : Comparison
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        A row per law: log score and CRPS of each run left out (dots) beside those of the best law, with
-        mean and standard error.
 
     Raises
     ------
@@ -88,19 +85,16 @@ def comparison(result: Comparison) -> Figure:
 def coverage(points: pd.DataFrame, axis: Literal["share", "ratio"] = "share") -> Figure:
     """Return a figure of coverage and PIT histograms of held-out points.
 
+    One block per validation set. Above: the share of points inside the bands against what the bands
+    promise, with 90 % intervals that take each run as one observation. Below: the density of the PIT of all
+    points, flat where a forecast is calibrated, high at both ends where it is too narrow.
+
     Parameters
     ----------
     points : DataFrame
         From `bayes_cpt.validate.held_out.score_folds`: columns run, domain, pit, covered_M and the axis.
     axis : {"share", "ratio"}
         What splits points: their place in the run, or how far they lie beyond what was fitted.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        One block per validation set. Above: the share of points inside the bands against what the bands
-        promise, with 90 % intervals that take each run as one observation. Below: the density of the PIT of
-        all points, flat where a forecast is calibrated, high at both ends where it is too narrow.
 
     Raises
     ------
@@ -152,17 +146,14 @@ def _coverage(axes: Axes, scores: pd.DataFrame) -> None:
 def sampling(posterior: Posterior, summary: pd.DataFrame | None = None) -> Figure:
     """Return the ranks of each chain for the parameters with the largest R-hat, at the width of a column.
 
+    Of `arviz_plots.plot_rank`: the ECDF of the ranks less that of uniform ranks, a line per chain. They
+    stay near 0 where chains agree; p is the probability of such ranks if they do.
+
     Parameters
     ----------
     posterior : Posterior
     summary : DataFrame, optional
         Of `Posterior.summary`, where it is at hand.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        Of `arviz_plots.plot_rank`: the ECDF of the ranks less that of uniform ranks, a line per chain. They
-        stay near 0 where chains agree; p is the probability of such ranks if they do.
     """
     from arviz_plots import plot_rank
 

@@ -251,10 +251,6 @@ def report(
     command : str
         What the report says makes it again.
 
-    Returns
-    -------
-    Report
-
     Raises
     ------
     StudyError, SpecError, ValidationError

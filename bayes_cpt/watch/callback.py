@@ -1,6 +1,7 @@
 """Callbacks of Hugging Face Trainers and of Lightning, which tell a run's own watcher or forecaster.
 
 Their classes are made when they are asked for: the bases are those of the library, which need not be there.
+Without it there is an ImportError.
 """
 
 from collections.abc import Callable, Mapping
@@ -42,15 +43,6 @@ def trainer_callback(
         Stop the training where it is off track.
     names : mapping of str to str, optional
         Validation set by metric; ``eval_code_loss`` is of ``code`` unless given.
-
-    Returns
-    -------
-    transformers.TrainerCallback
-
-    Raises
-    ------
-    ImportError
-        If transformers is not installed.
     """
     from transformers import TrainerCallback
 
@@ -94,17 +86,8 @@ def ForecastCallback(  # noqa: N802 (named as what Trainers are given)
         history at any rate.
     warn : callable
         Is told in words when the loss leaves the band of its forecast.
-    names : mapping of str to str, optional
-        Validation set by metric; ``eval_code_loss`` is of ``code`` unless given.
-
-    Returns
-    -------
-    transformers.TrainerCallback
-
-    Raises
-    ------
-    ImportError
-        If transformers is not installed.
+    names
+        As in `trainer_callback`.
     """
     from transformers import TrainerCallback
 
@@ -151,15 +134,6 @@ def LightningForecastCallback(  # noqa: N802
     ----------
     phase, warn, names
         As in `ForecastCallback`.
-
-    Returns
-    -------
-    lightning.pytorch.Callback
-
-    Raises
-    ------
-    ImportError
-        If lightning is not installed.
     """
     from lightning.pytorch import Callback
 

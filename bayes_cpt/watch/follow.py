@@ -19,9 +19,8 @@ class Follower:
 
     # How the log is read, and where it is. The later of two numbers counts, and NaN ends the job.
     reading: Reading
-    sets: tuple[
-        str, ...
-    ] = ()  # validation sets that are forecast; a log of others alone is refused
+    # Validation sets that are forecast; a log of others alone is refused
+    sets: tuple[str, ...] = ()
     steps: int | None = None  # of the run; a log of later steps alone is refused
     # What kept the last look from reading the log, empty where nothing did: a log that is not there yet,
     # half-written or damaged may be whole at the next look.
