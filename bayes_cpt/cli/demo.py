@@ -40,8 +40,6 @@ def demo(
     ----------
     output : FOLDER
         Folder to write into.
-    draws
-        Draws kept in each of the four chains [default: as many as the diagnostics need].
     """
     from bayes_cpt.bundled import held_out_runs
 

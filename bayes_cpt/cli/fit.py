@@ -57,8 +57,6 @@ def fit(
     ----------
     output : FIT
         File to write: NAME.nc.
-    draws
-        Draws kept in each of the four chains [default: as many as the diagnostics need].
     cores
         Chains sampled at once [default: all].
     """

@@ -56,8 +56,6 @@ def forecast(
         Share of the run over which the learning rate falls to 0, where it anneals now or goes on.
     output : FILE
         Figure to write, .png, .pdf or .svg.
-    kind : KIND
-        Kind of the log.
     """
     from bayes_cpt.plots.curves import log_forecast
 

@@ -54,8 +54,8 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but er
 Json = Annotated[
     bool, typer.Option("--json", help="Print one JSON object on stdout in place of tables.")
 ]
-# Draws of each of the four chains of a fit.
-ChainDraws = Annotated[int | None, typer.Option(callback=_enough)]
+KEPT = "Draws kept in each of the four chains of a fit [default: as many as the diagnostics need]."
+ChainDraws = Annotated[int | None, typer.Option(callback=_enough, help=KEPT)]
 LIMITS: dict[str, dict[str, Any]] = {
     "candidates": {"min": 1},
     "draws": {"min": 4},
@@ -148,6 +148,6 @@ def _worded(parameter: inspect.Parameter, metavar: str, text: str) -> inspect.Pa
         info = typer.Option(*filter(None, names), **limits)
     info.metavar = metavar or None
     # A bracket is markup in help.
-    info.help = " ".join(text.split()).replace("[", r"\[")
+    info.help = " ".join((info.help or text).split()).replace("[", r"\[")
     info.show_default = all(parameter.default is not own for own in UNTOLD)
     return parameter.replace(annotation=Annotated[base, info])

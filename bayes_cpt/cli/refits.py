@@ -69,8 +69,6 @@ def validate_forecast(
         Leave each run out in turn.
     held_out : STUDY
         Predict the runs of this other study in place of all that.
-    draws
-        Draws kept in each of the four chains of a fit [default: 1000].
     output : FOLDER
         Folder for tables (CSV), figures (PNG) and words. What is done is saved there, and a rerun goes on.
     """
@@ -200,8 +198,6 @@ def compare(
         Models to compare, separated by commas: names, or .toml files of your own.
     quick
         Only the first answer: from one fit of each, no refits.
-    draws
-        Draws kept in each of the four chains of a fit [default: 1000].
     output : FOLDER
         Folder for tables (CSV), figures (PNG) and words. What is done is saved there, and a rerun goes on.
     """
@@ -311,8 +307,6 @@ def learn_priors(
         How many times as wide as the model's own the priors of the fits are.
     records : FOLDER
         Folder for what is done: stopped, the same command goes on there.
-    draws
-        Draws kept in each of the four chains of a fit [default: 1000].
     """
     from bayes_cpt.history.evidence import fit_studies, labels_of, widened
     from bayes_cpt.history.learnt import learnt_model, learnt_text

@@ -78,8 +78,6 @@ def watch(
         The job's log, as for import.
     run : NAME
         The run of the plan or fitted study.
-    kind : KIND
-        Kind of the log.
     once
         Look once, print, and end.
     seconds

@@ -86,10 +86,7 @@ class BaseTable:
     ) -> Self:
         """Return the table of bases with their measured losses, None where there is none.
 
-        Parameters
-        ----------
-        tokens : float, optional
-            Batch size of the runs, where the law compares it by model size.
+        `tokens` is the batch size of the runs, where the law compares it by model size.
         """
         frame = draws.frame
         step, targets = constant(1, frame.reference.learning_rate), frame.targets

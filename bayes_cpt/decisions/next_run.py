@@ -336,17 +336,14 @@ def next_run(
     Parameters
     ----------
     posterior : Posterior
-    objective, space
-        What is to be decided, as in `bayes_cpt.decisions.decision.decide`.
+    objective, space, draws, candidates
+        What is to be decided, as in `bayes_cpt.decisions.decision.decide`: the more draws, the smaller the
+        Monte Carlo error.
     runs : path or Affordable, optional
         A study folder or TOML file of runs, each with an optional ``cost`` in steps; unless given, those of
         `Affordable.default`, and the run that would tell most of what the fit leaves open.
     run_steps : int, optional
         Length of the default runs.
-    draws : int
-        Posterior draws, spread evenly over the chains: the more, the smaller the Monte Carlo error.
-    candidates : int
-        Configurations of the first look at the space.
     seed : int
         Of the places that are looked at and of the simulated curves.
 

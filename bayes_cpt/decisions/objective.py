@@ -214,17 +214,9 @@ class Objective(Strict):
         return {name: weight / total for name, weight in self.weights.items()}
 
     def of_measured(self, domains: Sequence[str], roles: Sequence[str]) -> Self:
-        """Return the objective without the weight on a role that nobody measured.
+        """Return the objective without the weight on a role that nobody measured (see `share`).
 
-        Parameters
-        ----------
-        domains, roles : sequence of str
-            Validation sets of a law, and what each is.
-
-        Raises
-        ------
-        SpecError
-            If nothing that was measured has a weight, or a constraint is about what was not.
+        Refused if nothing that was measured has a weight, or a constraint is about what was not.
         """
         missing = [role for role in ROLES if role not in roles]
         known = {name: weight for name, weight in self.weights.items() if name not in missing}

@@ -50,17 +50,8 @@ class Evidence:
     def information(self, labels: Sequence[Label]) -> tuple[Floats, Floats]:
         """Return R and y of ``y ~ Normal(R theta, 1)``: what the likelihood says of the parameters theta.
 
-        Parameters
-        ----------
-        labels : sequence of (str, str)
-            Of theta, in sds of the broad prior from its centre; those that the study lacks it says
-            nothing of.
-
-        Returns
-        -------
-        directions : ndarray, shape (labels, labels)
-            Rows of 0 where there is nothing to say.
-        values : ndarray, shape (labels,)
+        Theta is in sds of the broad prior from its centre; of labels that the study lacks it says nothing.
+        R has the shape (labels, labels), with rows of 0 where there is nothing to say.
         """
         variances, vectors = np.linalg.eigh(self.covariance)
         told = variances < UNTOLD
@@ -93,10 +84,7 @@ def labels_of(spec: ModelSpec) -> dict[Label, Distribution]:
 def evidence_of(posterior: Posterior, broad: ModelSpec) -> Evidence:
     """Return what a fit says of the parameters of the model that it was fitted under.
 
-    Parameters
-    ----------
-    posterior : Posterior
-        Of a study under `broad`, or what an unknown base makes of it: what is special to it is left out.
+    That is `broad`, or what an unknown base makes of it: what is special to it is left out.
     """
     wanted, free = labels_of(broad), FreeParameters(posterior.frame)
     elements = list(free.elements.values())

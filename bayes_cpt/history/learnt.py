@@ -66,12 +66,8 @@ def learnt_model(
     """Return a model whose priors are what a further study of the population is expected to have.
 
     What too few studies determine keeps the model's own prior. Parameters of which it is nearly sure that
-    they go together are correlated.
-
-    Parameters
-    ----------
-    labels : sequence of (str, str), optional
-        Parameters and roles whose priors are learnt; `Population.learnt` unless given.
+    they go together are correlated. `labels` are the parameters and roles whose priors are learnt, those of
+    `Population.learnt` unless given.
     """
     before = labels_of(spec)
     learnt: dict[Label, Distribution] = {}
@@ -151,10 +147,7 @@ def _inside(prior: Distribution, center: float, spread: float) -> Distribution:
 def learnt_text(found: Learnt, extends: str, digests: dict[str, str], seed: int) -> str:
     """Return the TOML of a learnt model, to be given to ``--model``.
 
-    Parameters
-    ----------
-    extends : str
-        The model it was made from: a shipped one by name, or a path as seen from the new file.
+    It extends the model it was made from: a shipped one by name, or a path as seen from the new file.
     """
     kept = [label for label in found.population.labels if label not in found.labels]
     studies = found.population.studies

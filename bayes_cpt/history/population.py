@@ -131,19 +131,10 @@ def population_model(
 def learn_population(
     evidence: Sequence[Evidence], labels: Sequence[Label], wider: float, seed: int = 0
 ) -> Population:
-    """Return the population of some studies.
+    """Return the population of some studies, which must be `FEWEST` at least.
 
-    Parameters
-    ----------
-    labels : sequence of (str, str)
-        Parameters of the model.
-    wider : float
-        How many times as wide as the model's own the priors were under which studies were fitted.
-
-    Raises
-    ------
-    StudyError
-        If there are too few studies.
+    Labels are the parameters of the model; studies were fitted under priors so many times `wider` than its
+    own.
     """
     import nutpie
 

@@ -209,13 +209,7 @@ def base_response(
 
 
 def main_run(posterior: Posterior, plan: Plan, run: str | None) -> tuple[Study, Run]:
-    """Return a plan and the CPT run to vary: the one named, else the first that ends below its peak.
-
-    Raises
-    ------
-    PlanError, StudyError
-        If there is no such run, or its base is not known.
-    """
+    """Return a plan and the CPT run to vary: the one named, else the first that ends below its peak."""
     check_one_target(posterior.study, "what each choice of a run does")
     target, chosen = read_target(posterior, plan, None if run is None else [run])
     decaying = [own for own in chosen if own.schedule.final < own.schedule.peak]

@@ -61,15 +61,9 @@ def started_at(schedule: Schedule, learning_rate: float) -> Schedule:
 
 
 def rewarmed(schedule: Schedule, start: float, peak: float) -> Schedule:
-    """Return the run's shape after a linear change from `start` to `peak`, as many steps in all.
+    """Return the run's shape after a linear change from the base's learning rate to `peak`, as long in all.
 
-    Parameters
-    ----------
-    schedule : Schedule
-        The run that is varied; its own warm-up gives the length of the new one, a fortieth of its steps
-        where it has none.
-    start, peak : float
-        Learning rate of the base, and the one that is warmed up to (or down to).
+    The run's own warm-up gives the length of the new one, a fortieth of its steps where it has none.
     """
     if schedule.steps == 1:
         return constant(1, peak)
@@ -124,10 +118,7 @@ def read_target(
 ) -> tuple[Study, list[Run]]:
     """Return a plan and its CPT runs on bases that the fit is about: of known schedule, or the unknown one.
 
-    Raises
-    ------
-    PlanError, StudyError
-        If there is no such run, or one that is named has no such base.
+    Refused if there is no such run, or one that is named has no such base.
     """
     target, unknown = as_study(posterior, plan), posterior.frame.spec.law.unknown_base
     if runs is None:
@@ -161,27 +152,16 @@ def base_losses(study: Study, base: Base, domains: Sequence[str]) -> tuple[float
 def law_draws(posterior: Posterior, draws: int) -> list[Draws]:
     """Return about as many draws, spread evenly over the chains, of each law (see `Posterior.shares`).
 
-    Raises
-    ------
-    StudyError
-        If the law knows no CPT phase.
+    Refused if the law knows no CPT phase.
     """
     check_continual(posterior.frame, "landmarks are those of CPT")
     return [Draws.of(own.frame, own.parameters(n or draws)) for own, n in posterior.shares(draws)]
 
 
 def trial_losses(draws: Draws, trials: Sequence[Trial], steps: Sequence[ArrayLike]) -> Floats:
-    """Return the law's losses, moved by what is kept of each measured base's offset.
+    """Return the law's losses, moved by what is kept of each measured base's offset, nats/token.
 
-    Parameters
-    ----------
-    steps : sequence of array_like of int, shape (points,)
-        Where the losses of each trial are wanted, as many of each, rising; 0 is the base.
-
-    Returns
-    -------
-    ndarray, shape (draws, trials, domains, points)
-        nats/token.
+    Of shape (draws, trials, domains, points): at as many steps of each trial, rising; 0 is the base.
     """
     curves = trial_curves(draws.frame, draws.form, trials, steps)
     return by_trial(losses(curves, draws), draws, len(trials))

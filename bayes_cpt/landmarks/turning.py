@@ -190,13 +190,10 @@ def _of_law(
 
 
 def last_return(steps: Floats, changes: Floats) -> Floats:
-    """Return from which of rising numbers of steps on each row stays at or below 0.
+    """Return from which of rising numbers of steps on each row stays at or below 0, shape (draws,).
 
-    Returns
-    -------
-    ndarray, shape (draws,)
-        Whole steps, interpolated in the logarithm between two points that are more than a step apart; 0
-        where a row is never above 0, infinite where it ends there.
+    Whole steps, interpolated in the logarithm between two points that are more than a step apart; 0 where a
+    row is never above 0, infinite where it ends there.
 
     Examples
     --------

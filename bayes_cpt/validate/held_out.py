@@ -215,10 +215,7 @@ def score_table(points: pd.DataFrame) -> pd.DataFrame:
 def horizon_table(points: pd.DataFrame) -> pd.DataFrame:
     """Return scores by horizon: whole runs by the place in the run, tails by how far they reach.
 
-    Returns
-    -------
-    DataFrame
-        Columns axis (share or ratio), domain, horizon, runs and the scores.
+    Columns are axis (share or ratio), domain, horizon, runs and the scores.
     """
     axes = np.where(points["seen"] == 0, "share", "ratio")
     parts = [

@@ -40,16 +40,8 @@ class ComparisonError(ProblemError):
 def differences(scores: pd.DataFrame, best: str) -> pd.DataFrame:
     """Return by how much the scores of methods lie above those of the best, with its standard error.
 
-    Parameters
-    ----------
-    scores : DataFrame
-        A row per observation, a column per method.
-    best : str
-
-    Returns
-    -------
-    DataFrame
-        One row per method, by name: mean, and error (NaN for one observation).
+    Scores have a row per observation and a column per method, what is returned a row per method: mean, and
+    error (NaN for one observation).
 
     Examples
     --------
@@ -63,13 +55,9 @@ def differences(scores: pd.DataFrame, best: str) -> pd.DataFrame:
 def stacking_weights(log_densities: pd.DataFrame) -> pd.Series:
     """Return the weights of the mixture with the largest mean log density, by ArviZ and by model.
 
-    Yao, Vehtari, Simpson and Gelman 2018, doi:10.1214/17-BA1091, section 3.
-
-    Parameters
-    ----------
-    log_densities : DataFrame
-        A row per observation, a column per model. Of observations that the models were not fitted to; -inf
-        where one holds it for impossible.
+    Yao, Vehtari, Simpson and Gelman 2018, doi:10.1214/17-BA1091, section 3. Densities have a row per
+    observation, none of which the models were fitted to, and a column per model; -inf where one holds it
+    for impossible.
 
     Examples
     --------
@@ -102,13 +90,8 @@ def stacking_weights(log_densities: pd.DataFrame) -> pd.Series:
 def mixture_draws(quantiles: Floats, weights: Floats, draws: int) -> Floats:
     """Return draws of mixtures of distributions that are given by their quantiles, shape (draws, points).
 
-    Parameters
-    ----------
-    quantiles : ndarray, shape (models, levels, points)
-        At the middles of equal masses, rising.
-    weights : ndarray, shape (models,)
-    draws : int
-        Evenly spread over each distribution: middles of equal masses again.
+    Quantiles, of shape (models, levels, points), are at the middles of equal masses, rising; draws are
+    evenly spread over each distribution: at middles of equal masses again.
     """
     from bayes_cpt.inference.posterior import apportioned
 

@@ -138,11 +138,8 @@ def mean_scores(scored: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
 def by_horizon(scored: pd.DataFrame, axis: str, keys: Sequence[str] = ()) -> pd.DataFrame:
     """Return mean scores by how far a point lies along its run, or beyond what was fitted.
 
-    Returns
-    -------
-    DataFrame
-        Columns `keys`, horizon (the bin in words) and the scores of `summarize`. Bins without points are
-        left out.
+    Columns are `keys`, horizon (the bin in words) and the scores of `summarize`. Bins without points are
+    left out.
     """
     edges = [-np.inf, *np.add(EDGES[axis], EDGE_SLACK)]
     binned = scored.assign(horizon=pd.cut(scored[axis], edges, labels=HORIZONS[axis]))
