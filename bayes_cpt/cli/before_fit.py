@@ -132,11 +132,6 @@ def prior(
     Example:
     bayes-cpt prior cpt-replay --plan data/cpt-lab -o prior.png
 
-    \b
-    Exit codes:
-    0  done
-    2  bad input: nothing is written
-
     Parameters
     ----------
     model : MODEL

@@ -118,11 +118,6 @@ def advise(
     Example:
     bayes-cpt advise --size 7B --tokens 20B --base annealed --target far -o advice
 
-    \b
-    Exit codes:
-    0  done
-    2  bad input: nothing is written
-
     Parameters
     ----------
     size : N

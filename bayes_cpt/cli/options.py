@@ -21,14 +21,12 @@ SHORT = {"output": "-o", "verbose": "-v"}
 # Of a verb's docstring: the section, and the name, metavariable and text of each parameter.
 SECTION = "\n\nParameters\n----------\n"
 DESCRIBED = re.compile(r"^(\w+)(?: : (.+))?\n((?:    .+\n?)+)", re.MULTILINE)
-# Of a verb whose docstring names none.
-EXIT_CODES = """
-
-\\b
-Exit codes:
-0  done
-1  done, but the fit falls short of its diagnostics
-2  bad input: nothing is written"""
+# Of a verb whose docstring names none; the second is of one that stands on a fit.
+EXIT_CODES = (
+    "\n\n\\b\nExit codes:\n0  done\n",
+    "1  done, but the fit falls short of its diagnostics\n",
+    "2  bad input: nothing is written",
+)
 
 
 def _mass(value: float) -> float:
@@ -125,7 +123,8 @@ def command(verb: Callable[..., Answer | int]) -> Callable[..., int]:
             answer = verb(**values)
         return written.give(answer, told) if isinstance(answer, Answer) else answer
 
-    answered.__doc__ = prose if "Exit codes:" in prose else prose + EXIT_CODES
+    codes = EXIT_CODES if "fit" in parameters else EXIT_CODES[::2]
+    answered.__doc__ = prose if "Exit codes:" in prose else prose + "".join(codes)
     # Typer reads what to ask for from both.
     answered.__signature__ = signature.replace(parameters=asked)  # type: ignore[attr-defined]
     answered.__annotations__ = {own.name: own.annotation for own in asked}

@@ -245,13 +245,10 @@ class RunValues:
     def table(self) -> pd.DataFrame:
         """Return one row per run, the highest value per cost first.
 
-        Returns
-        -------
-        DataFrame
-            run, base, replay, steps, cost (steps); value (EVSI, nats of the objective) and its Monte Carlo
-            error; share (of the value of perfect information), per_1000_steps (value per 1,000 steps of
-            cost), hurdle (see `hurdle`), changes (see `changes`), about, on and nats (the effect that it
-            tells most about), outside (what was fitted).
+        Columns are run, base, replay, steps, cost (steps); value (EVSI, nats of the objective) and its
+        Monte Carlo error; share (of the value of perfect information), per_1000_steps (value per 1,000
+        steps of cost), hurdle (see `hurdle`), changes (see `changes`), about, on and nats (the effect that
+        it tells most about), outside (what was fitted).
         """
         rows, effects = [], {own.name for own in derived.effects_of(self.valuation.model.frame)}
         asked = np.array([name in effects for name, _ in self.quantities])
@@ -302,11 +299,9 @@ class RunValues:
     def information_table(self) -> pd.DataFrame:
         """Return what each run would tell, one row per run and quantity.
 
-        Returns
-        -------
-        DataFrame
-            run, quantity, domain, variance (expected share of the variance of its normal score that the run
-            takes away), error (Monte Carlo), nats (expected information, a lower bound), per_1000_steps.
+        Columns are run, quantity, domain, variance (expected share of the variance of its normal score that
+        the run takes away), error (Monte Carlo), nats (expected information, a lower bound),
+        per_1000_steps.
         """
         quantities, domains = zip(*self.quantities, strict=True)
         tables = []

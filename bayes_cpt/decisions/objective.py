@@ -230,12 +230,8 @@ class Objective(Strict):
     def share(self, name: str, domains: Sequence[str], roles: Sequence[str] = ()) -> Floats:
         """Return how the loss of a validation set adds up from the law's, shape (domains,).
 
-        Parameters
-        ----------
-        name : str
-        domains, roles : sequence of str
-            Validation sets of a law, and what each is: unless given, the first is general and the
-            others are targets.
+        Roles say what each of the law's validation sets is: unless given, the first is general and the
+        others are targets.
         """
         shares = np.eye(len(domains))
         roles = roles or (ROLES[0], *(ROLES[1] for _ in domains[1:]))

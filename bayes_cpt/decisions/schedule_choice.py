@@ -96,11 +96,8 @@ class ScheduleChoice:
     def table(self, interval: float = 0.9) -> pd.DataFrame:
         """Return what the best WSD gains over the best cosine, with central intervals of that mass.
 
-        Returns
-        -------
-        DataFrame
-            Columns schedule, against, mean, median, lower, upper (nats; positive where the schedule ends
-            lower), probability of that, advised (whether the schedule is).
+        Columns are schedule, against, mean, median, lower, upper (nats; positive where the schedule ends
+        lower), probability of that, advised (whether the schedule is).
         """
         row = {
             "schedule": WSD,

@@ -218,14 +218,7 @@ def _notes(run_curves: xr.Dataset) -> list[str]:
 
 @styled
 def log_forecast(found: "LogForecast") -> Figure:
-    """Return a figure of one run: losses, bands of each way on, and the learning rates below.
-
-    One row per validation set.
-
-    Parameters
-    ----------
-    found : LogForecast
-    """
+    """Return a figure of one run, a row per validation set, the learning rates of its ways on below."""
     domains = list(found.on_priors)
     figure = new_figure(6.4, 2.9 * len(domains) + 1.5)
     *above, strip = figure.subplots(len(domains) + 1, 1, height_ratios=[*[1.0] * len(domains), 0.3])

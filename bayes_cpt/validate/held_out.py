@@ -160,14 +160,10 @@ def score_folds(
 ) -> tuple[pd.DataFrame, ...]:
     """Let methods answer the questions of folds, each with a seed of its label, and score the answers.
 
-    Returns
-    -------
-    tuple of DataFrame
-        The tables of the records, rows in the order of the tasks; `TABLES` unless others are given:
-    points : DataFrame
-        `bayes_cpt.validate.scores.score_points` of each point, with method, fold, seen, share and ratio.
-    refits : DataFrame
-        One row per fold and method: trustworthy, problems, attempts (0 without an answer) and seconds.
+    Returned are the tables of the records, rows in the order of the tasks; `TABLES` unless given:
+    ``points``, `bayes_cpt.validate.scores.score_points` of each point with method, fold, seen, share and
+    ratio; and ``refits``, a row per fold and method: trustworthy, problems, attempts (0 without an answer)
+    and seconds.
     """
     kept = records or Records.open(None, {}, TABLES)
     tasks = {f"{name}: {fold.label}": (name, fold) for name in methods for fold in folds}

@@ -193,12 +193,9 @@ class LawScores:
     def table(self) -> pd.DataFrame:
         """Return one row per share seen and method.
 
-        Returns
-        -------
-        DataFrame
-            Columns method, seen, weight (in the stack that is delivered); log_score (nats per run, mean
-            over runs), and for it and crps the _difference to the best law and its _error; and means over
-            runs of all scores (`bayes_cpt.validate.scores.means_of_runs`).
+        Columns are method, seen, weight (in the stack that is delivered); log_score (nats per run, mean
+        over runs), and for it and crps the _difference to the best law and its _error; and means over runs
+        of all scores (`bayes_cpt.validate.scores.means_of_runs`).
         """
         parts = []
         for seen in sorted(self.log_scores["seen"].unique()):

@@ -37,13 +37,8 @@ def crps(draws: ArrayLike, observed: ArrayLike) -> Floats:
     distribution behind the draws, however few they are (Ferro 2014, doi:10.1002/qj.2270). Sorting
     turns the mean over pairs into one weighted sum.
 
-    In the unit of the losses; smaller is better. Can fall slightly below 0 by chance.
-
-    Parameters
-    ----------
-    draws : array_like, shape (draws, points)
-        At least two draws.
-    observed : array_like, shape (points,)
+    Of draws of shape (draws, points), at least two. In the unit of the losses; smaller is better. Can fall
+    slightly below 0 by chance.
     """
     values, truth = np.asarray(draws, dtype=np.float64), np.asarray(observed, dtype=np.float64)
     count = len(values)
@@ -69,21 +64,11 @@ def probability_transform(draws: ArrayLike, observed: ArrayLike) -> Floats:
 
 
 def score_points(points: pd.DataFrame, draws: ArrayLike) -> pd.DataFrame:
-    """Return one row of scores per point.
+    """Return one row of scores per point, of predictive draws of shape (draws, points), at least two.
 
-    Parameters
-    ----------
-    points : DataFrame
-        Columns run, domain, step and loss, the measured one; others are kept.
-    draws : array_like, shape (draws, points)
-        Predictive draws of the loss, at least two.
-
-    Returns
-    -------
-    DataFrame
-        The columns of `points` with median, lower_M, upper_M, covered_M (0 or 1) and width_M of the
-        central bands of M % mass, absolute_error and error of the median (positive: predicted too
-        high), crps and pit.
+    Points have columns run, domain, step and loss, the measured one; these and others are kept. Added are
+    median, lower_M, upper_M, covered_M (0 or 1) and width_M of the central bands of M % mass,
+    absolute_error and error of the median (positive: predicted too high), crps and pit.
     """
     values, truth = np.asarray(draws, dtype=np.float64), points["loss"].to_numpy(np.float64)
     if not np.isfinite(values).all():
@@ -107,13 +92,10 @@ def score_points(points: pd.DataFrame, draws: ArrayLike) -> pd.DataFrame:
 def summarize(scored: pd.DataFrame, by: Sequence[str] = ()) -> pd.DataFrame:
     """Return mean scores per run and validation set, and pooled, of each group by further columns.
 
-    Returns
-    -------
-    DataFrame
-        Columns `by`, run, domain, points, runs, coverage_50, coverage_80, coverage_90 (shares),
-        coverage_50_error and so on (their standard errors, each run one observation; NaN where there is
-        one run), crps, mae, bias and width_90 (the sharpness; nats/token). The runs come first, then for
-        each validation set and for all together the mean over all points and the mean over runs.
+    Columns are `by`, run, domain, points, runs, coverage_50, coverage_80, coverage_90 (shares),
+    coverage_50_error and so on (their standard errors, each run one observation; NaN where there is one
+    run), crps, mae, bias and width_90 (the sharpness; nats/token). The runs come first, then for each
+    validation set and for all together the mean over all points and the mean over runs.
     """
     together = scored.assign(domain=ALL_DOMAINS)
     parts = [mean_scores(scored, [*by, "run", "domain"])]
