@@ -13,6 +13,8 @@ from bayes_cpt.arrays import Floats
 from bayes_cpt.model.joint_priors import draw_priors
 from bayes_cpt.model.setup import build_setup
 from bayes_cpt.model.spec import ModelSpec
+from bayes_cpt.validate.folds import Question
+from bayes_cpt.validate.held_out import Answer, Method
 
 
 class Fits(NamedTuple):
@@ -39,6 +41,20 @@ def stand_in(
 
     monkeypatch.setattr(at, fit)
     return fits
+
+
+def guess(level: float, spread: float, asked: list[str] | None = None, attempts: int = 1) -> Method:
+    """Return a method that draws around one level, and notes for which runs it was asked."""
+
+    def method(question: Question, seed: int, **_: object) -> Answer:
+        assert list(question.points.columns) == ["run", "domain", "step"]
+        if asked is not None:
+            asked.extend(question.points["run"].unique())
+        size = (50, len(question.points))
+        draws = np.random.default_rng(seed).normal(level, spread, size)
+        return Answer(draws, attempts=attempts)
+
+    return method
 
 
 def medians(model: str, study: Study) -> dict[str, Floats]:

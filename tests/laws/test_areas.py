@@ -1,7 +1,4 @@
-import math
-
 import numpy as np
-import pytest
 from area_values import annealing_area
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,7 +6,6 @@ from strategies import RATES
 
 from bayes_cpt.laws.areas import AreaForm, forward_areas, log_areas
 from bayes_cpt.laws.series import Interval
-from bayes_cpt.study.schedules import linear
 
 POWERS = st.floats(0.1, 2.0)
 
@@ -37,26 +33,6 @@ def test_annealing_area_is_the_double_sum(
     np.testing.assert_allclose(
         annealing_area(rates, momentum, before), expected, rtol=1e-9, atol=1e-15
     )
-
-
-@pytest.mark.parametrize("momentum", [0.5, 0.99, 0.999, 0.9999])
-def test_closed_form_of_a_drop(momentum: float) -> None:
-    steps = np.arange(1, 5001)
-    expected = 1.5e-3 * -np.expm1(steps * math.log(momentum)) / (1 - momentum)
-    got = annealing_area(np.full(5000, 5e-4), momentum, 2e-3)
-    np.testing.assert_allclose(got, expected, rtol=1e-11)
-
-
-@pytest.mark.parametrize("momentum", [0.99, 0.999])
-def test_closed_form_of_a_linear_decay(momentum: float) -> None:
-    steps, peak = 4000, 2e-3
-    t = np.arange(1, steps + 1)
-    memory_sum = momentum * -np.expm1(t * math.log(momentum)) / (1 - momentum)
-    expected = peak / steps * (t - memory_sum) / (1 - momentum)
-    rates = linear(steps, peak, 0.0).learning_rates()
-    np.testing.assert_allclose(annealing_area(rates, momentum, peak), expected, rtol=1e-9)
-    area = forward_areas(rates, np.ones(1), t)[:, 0]
-    np.testing.assert_allclose(area, peak * (t - t * (t + 1) / (2 * steps)), rtol=1e-11)
 
 
 @given(st.lists(st.floats(0, 1e-2), min_size=1, max_size=30), POWERS)

@@ -20,6 +20,30 @@ from bayes_cpt.laws.transfer import effective_share
 REFERENCE = Reference(learning_rate=2e-4, forward_pt=8.0, forward_cpt=4.0, steps=20_000.0)
 
 
+def test_law_is_the_sum_of_its_terms_written_out() -> None:
+    coefficients = {
+        "L0": np.array([3.057, 3.024]),
+        "A": np.array([0.490, 0.412]),
+        "alpha": np.array([0.497, 0.677]),
+        "C1": np.array([0.299, 0.278]),
+        "C2": np.array([0.298, 0.324]),
+        "B": np.array([0.366, -0.666]),
+        "E": np.array([28.0, 5662.0]),
+        "beta": np.array([0.189, 0.146]),
+        "lambda": np.float64(MOMENTUM),
+    }
+    terms = (Power(), Annealing(), Shift((1.0, -1.0), ("none", "none")))
+    points = hand_points(
+        domain=[0, 1], forward_cpt=2.0, annealing_pt=0.15, annealing_cpt=0.05, steps=10_000.0
+    )
+    found = Law(terms, REFERENCE).loss(points, gather(points, coefficients, np), np)
+    general = 3.057 + 0.49 * 10.0**-0.497 - 0.299 * 0.15 - 0.298 * 0.05 + 0.366 * (1 - 57.0**-0.189)
+    target = (
+        3.024 + 0.412 * 10.0**-0.677 - 0.278 * 0.15 - 0.324 * 0.05 - 0.666 * (1 - 11325.0**-0.146)
+    )
+    np.testing.assert_allclose(found, [general, target], rtol=1e-12)
+
+
 # --- power and annealing --------------------------------------------------------------------------
 
 

@@ -85,6 +85,14 @@ def test_a_study_without_pretraining_runs_meets_its_diagnostics() -> None:
     assert posterior.trustworthy, posterior.problems
 
 
+def test_cpt_curves_start_at_their_bases_in_every_prior_draw() -> None:
+    frame = build_setup(read_spec("cpt-replay"), lab()).frame
+    curves = frame.curves(lab(), lambda *_: [0], runs=lab().continual_runs)
+    loss = expected_loss(frame, draw_priors(frame, 20, seed=7), curves)
+    assert np.isfinite(curves.points.loss).all()
+    np.testing.assert_allclose(loss, np.broadcast_to(curves.points.loss, loss.shape), rtol=1e-10)
+
+
 def test_what_only_priors_would_tell_of_one_base_alone_is_not_sampled() -> None:
     """Its CPT curves start at its loss: how far that lies off the law, and of what PT gained, none says."""
     runs = [run.name for run in lab().continual_runs if run.base == "stable_12k"]

@@ -1,5 +1,6 @@
 """Priors and settings of other families of studies, from scores and studies made by hand."""
 
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,6 @@ import pytest
 from testbench import public
 from testbench.families import MOST_RUNS, VAGUE, joined
 from testbench.settings import EARLIER, LATER, best_settings, candidates, report, settings_of
-from testbench.simulation import NOISE, RUNS, simulated
 from testbench.sweeps import corpus, peaks, score, splits
 
 from bayes_cpt import Run, Study, read_spec
@@ -21,38 +21,33 @@ from bayes_cpt.validate.tasks import Pool, Records
 
 # --- joined studies -------------------------------------------------------------------------------
 
-PRETRAINING = tuple(run for run in RUNS if run.phase == "pt")
+PEAKS = (1e-4, 3e-4, 1e-3, 2e-3, 4e-3)
 
 
-def pretraining(seed: int) -> Study:
-    losses = simulated(RUNS, NOISE, seed).losses.query(
-        "domain == 'general' and run in ['trunk', 'anneal']"
-    )
-    return Study("pretraining", "general", None, (), PRETRAINING, losses)
-
-
-def one_loss_each(peaks: tuple[float, ...], runs: int) -> Study:
-    """Return a study of so many runs at each peak, each measured once."""
+def sweep(name: str, run_peaks: tuple[float, ...] = PEAKS, losses: int = 3, runs: int = 1) -> Study:
+    """Return a study of so many runs at each peak, each measured a few times."""
     made = [
         Run(
-            f"{peak}-{number}", "pt", warmup_stable_decay(100, peak, decay_steps=10, warmup_steps=5)
+            f"{peak:g}-{number}",
+            "pt",
+            warmup_stable_decay(100, peak, decay_steps=10, warmup_steps=5),
         )
-        for peak in peaks
+        for peak in run_peaks
         for number in range(runs)
     ]
-    rows = [(run.name, 100, "general", 3.0) for run in made]
-    losses = pd.DataFrame(rows, columns=["run", "step", "domain", "loss"])
-    return Study("sweep", "general", None, (), tuple(made), losses)
+    steps = np.linspace(100, 60, losses).round().astype(int)[::-1]
+    rows = [(run.name, step, "general", 3.0) for run in made for step in steps]
+    table = pd.DataFrame(rows, columns=["run", "step", "domain", "loss"])
+    return Study(name, "general", None, (), tuple(made), table)
 
 
 @pytest.mark.parametrize("runs", [1, MOST_RUNS, MOST_RUNS + 1, 40])
 def test_of_a_sweep_so_many_runs_of_each_peak_are_kept(runs: int) -> None:
-    study = joined(pretraining(0), one_loss_each((1e-3, 2e-3), runs))
-    peaks = [run.schedule.peak for run in study.runs if run.name not in ("trunk", "anneal")]
-    _, counts = np.unique(np.round(peaks, 9), return_counts=True)
-    assert len(counts) == 2
-    assert (counts <= MOST_RUNS).all()
-    assert (counts >= min(runs, MOST_RUNS // 2)).all()
+    study = joined(sweep("own", (5e-4,)), sweep("sweep", (1e-3, 2e-3), 1, runs))
+    counts = Counter(round(run.schedule.peak, 9) for run in study.runs)
+    assert counts.pop(5e-4) == 1
+    assert set(counts) == {1e-3, 2e-3}
+    assert all(min(runs, MOST_RUNS // 2) <= count <= MOST_RUNS for count in counts.values())
     steps, losses = study.curve(study.runs[-1].name, "general")
     assert (steps.tolist(), losses.tolist()) == ([100], [3.0])
 
@@ -78,20 +73,6 @@ def test_priors_that_are_asked_for_are_learnt_and_no_others(tmp_path: Path) -> N
 
 
 # --- sweeps by peak -------------------------------------------------------------------------------
-
-PEAKS = (1e-4, 3e-4, 1e-3, 2e-3, 4e-3)
-
-
-def sweep(name: str, run_peaks: tuple[float, ...] = PEAKS, losses: int = 3) -> Study:
-    """Return a study of one run at each peak, each measured a few times."""
-    made = [
-        Run(f"run_{peak:g}", "pt", warmup_stable_decay(100, peak, decay_steps=10, warmup_steps=5))
-        for peak in run_peaks
-    ]
-    steps = np.linspace(60, 100, losses).round().astype(int)
-    rows = [(run.name, step, "general", 3.0) for run in made for step in steps]
-    table = pd.DataFrame(rows, columns=["run", "step", "domain", "loss"])
-    return Study(name, "general", None, (), tuple(made), table)
 
 
 def test_one_two_and_three_peaks_are_fitted_and_all_others_forecast() -> None:

@@ -1,26 +1,14 @@
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 import pytest
+from stand_in import guess
 from testbench import held_out
 from testbench.held_out import main
 
 from bayes_cpt.bundled import bundled_study
-from bayes_cpt.validate.folds import Question
-from bayes_cpt.validate.held_out import Answer, Method
 
 PRACTICE = Path(__file__).parents[1] / "data" / "cpt-lab-practice"
-
-
-def guess(level: float, spread: float) -> Method:
-    """Return a method that draws around one level."""
-
-    def method(question: Question, seed: int) -> Answer:
-        size = (50, len(question.points))
-        return Answer(np.random.default_rng(seed).normal(level, spread, size=size))
-
-    return method
 
 
 def test_command_line_prints_a_table_and_writes_files(

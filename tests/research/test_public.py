@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from open_weights import open_study
+from stand_in import guess
 from testbench import our_areas, public
 from testbench.public import APART, clustered_errors, main
 from testbench.simulation import NOISE, RUNS, simulated
@@ -18,19 +19,6 @@ ROOT = Path(__file__).parents[2]
 PRETRAINING = tuple(run for run in RUNS if run.phase == "pt")
 # Of each study that is scored below.
 RUN_COUNTS = {"tiny": 2, "pythia-python": 3, "lab-longer": 3}
-
-
-def guess(spread: float, asked: list[str] | None = None) -> Method:
-    """Return a method that draws around 3 nats, and notes for which runs it was asked."""
-
-    def method(question: Question, seed: int, **_: object) -> Answer:
-        if asked is not None:
-            asked.extend(question.points["run"].unique())
-        size = (50, len(question.points))
-        draws = np.random.default_rng(seed).normal(3.0, spread, size=size)
-        return Answer(draws, attempts=2 if spread < 1 else 1)
-
-    return method
 
 
 def pretraining(losses: Study) -> Study:
@@ -53,9 +41,9 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Stand guesses in for the methods; return the runs that ours was asked for."""
     runs: list[str] = []
-    monkeypatch.setattr(public, "METHODS", {"paper": guess(4.0), "d-cpt": guess(2.0)})
-    monkeypatch.setattr(public, "package_method", _ours(guess(0.5, runs)))
-    monkeypatch.setattr(our_areas, "answer", guess(1.0))
+    monkeypatch.setattr(public, "METHODS", {"paper": guess(3.0, 4.0), "d-cpt": guess(3.0, 2.0)})
+    monkeypatch.setattr(public, "package_method", _ours(guess(3.0, 0.5, runs, attempts=2)))
+    monkeypatch.setattr(our_areas, "answer", guess(3.0, 1.0))
     return runs
 
 

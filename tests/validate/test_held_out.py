@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import special
-from stand_in import stand_in
+from stand_in import guess, stand_in
 from synthetic import lab, lab_posterior, posterior_near_the_mode, practice, prior_as_posterior
 
 from bayes_cpt.errors import StudyError
@@ -17,7 +17,6 @@ from bayes_cpt.validate.folds import Fold, Question, held_out_folds, other_study
 from bayes_cpt.validate.held_out import (
     Answer,
     LogScore,
-    Method,
     horizon_table,
     log_score,
     package_method,
@@ -112,19 +111,8 @@ def test_runs_that_cannot_be_left_out_are_named() -> None:
         held_out_folds(lab(), SPEC, after=[1.5])
 
 
-def around(level: float, spread: float, problems: tuple[str, ...] = ()) -> Method:
-    """Return a method that draws around one level."""
-
-    def method(question: Question, seed: int) -> Answer:
-        assert list(question.points.columns) == ["run", "domain", "step"]
-        generator = np.random.default_rng(seed)
-        return Answer(generator.normal(level, spread, (50, len(question.points))), problems)
-
-    return method
-
-
 def test_tables_are_summaries_by_the_share_that_was_seen() -> None:
-    methods = {"ours": around(2.8, 0.2)}
+    methods = {"ours": guess(2.8, 0.2)}
     folds = held_out_folds(lab(), SPEC, ["r25_cos", "r50_cos"])
     folds += held_out_folds(lab(), SPEC, ["r25_cos"], [0.5])
     points, _ = score_folds(folds, methods, seed=1, pool=HERE)
@@ -157,7 +145,7 @@ def test_a_fold_that_cannot_be_fitted_is_counted_and_the_others_go_on(
     def fails(question: Question, seed: int) -> Answer:
         if folds[0].label == question.points["run"].iloc[0]:
             raise error
-        return around(2.8, 0.2)(question, seed)
+        return guess(2.8, 0.2)(question, seed)
 
     points, refits = score_folds(folds, {"ours": fails}, pool=HERE)
     assert refits["trustworthy"].tolist() == [False, True]

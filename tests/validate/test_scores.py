@@ -4,7 +4,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from scipy.stats import norm
 
 from bayes_cpt.validate.scores import (
     ALL_DOMAINS,
@@ -25,16 +24,6 @@ OBSERVED = arrays(np.float64, 3, elements=VALUES)
 def points_with(losses: np.ndarray, **columns: object) -> pd.DataFrame:
     steps = np.arange(1, len(losses) + 1)
     return pd.DataFrame({"run": "a", "domain": "general", "step": steps, "loss": losses, **columns})
-
-
-def test_crps_of_a_gaussian_is_its_closed_form() -> None:
-    observed = np.array([-1.0, 2.0, 2.5, 6.0])
-    draws = np.random.default_rng(1).normal(2.0, 0.7, size=(200_000, 1)) + np.zeros(4)
-    distance = (observed - 2.0) / 0.7
-    exact = 0.7 * (
-        distance * (2 * norm.cdf(distance) - 1) + 2 * norm.pdf(distance) - 1 / np.sqrt(np.pi)
-    )
-    np.testing.assert_allclose(crps(draws, observed), exact, atol=0.005)
 
 
 @given(DRAWS, OBSERVED)
