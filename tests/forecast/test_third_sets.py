@@ -48,7 +48,7 @@ def posterior(study: Study) -> Posterior:
     return posterior_near_the_mode(study)
 
 
-def simulated(generator: np.random.Generator, runs: int = 4) -> tuple[Any, list[Changes]]:
+def simulated(generator: np.random.Generator, runs: int) -> tuple[Any, list[Changes]]:
     """Return weights and sizes from their priors, and what runs show of them."""
     weights = WEIGHT_MEAN + WEIGHT_SD * generator.standard_normal(2)
     logs = generator.standard_normal(3) * [0.5, 0.5, 0.3]
@@ -69,7 +69,7 @@ def simulated(generator: np.random.Generator, runs: int = 4) -> tuple[Any, list[
 def test_intervals_hold_the_weights_that_made_the_runs() -> None:
     generator, inside = np.random.default_rng(2), []
     for _ in range(50):
-        weights, data = simulated(generator)
+        weights, data = simulated(generator, runs=2)
         sizes = draw_sizes(data, REFERENCE, np.full(300, 0.3), generator)
         drawn = draw_weights(data, sizes, generator)
         lower, upper = np.quantile(drawn, [0.05, 0.95], axis=0)

@@ -10,6 +10,7 @@ from designs import DESIGNS, laplace_posterior
 from size_family import family
 from synthetic import lab, prior_as_posterior
 
+from bayes_cpt import Posterior
 from bayes_cpt.errors import StudyError
 from bayes_cpt.forecast import derived
 from bayes_cpt.forecast.derived import LONG, PT_ANNEALED, SLOWER, Typical, effects_of, tried
@@ -161,8 +162,13 @@ def test_priors_that_leave_all_numbers_still_get_an_answer() -> None:
 
 
 @cache
+def fitted(name: str) -> Posterior:
+    return laplace_posterior(DESIGNS[name]())
+
+
+@cache
 def found_after(name: str) -> pd.DataFrame:
-    table = determination(laplace_posterior(DESIGNS[name]()))
+    table = determination(fitted(name))
     return table.set_index(["kind", "quantity", "domain"])
 
 
@@ -212,7 +218,7 @@ def test_the_ridges_of_the_law_are_named() -> None:
 def test_correlations_are_of_ranks_in_the_posterior() -> None:
     from scipy.stats import spearmanr
 
-    posterior = laplace_posterior(DESIGNS["full"]())
+    posterior = fitted("full")
     draws = [posterior.draws(name, "general").ravel() for name in ("L0", "alpha")]
     told = found_after("full").loc[("coefficient", "L0", "general"), "moves_with"]
     value = next(r for name, domain, r in told if (name, domain) == ("alpha", "general"))
@@ -220,7 +226,7 @@ def test_correlations_are_of_ranks_in_the_posterior() -> None:
 
 
 def test_moments_and_contraction_are_those_of_the_summary() -> None:
-    posterior = laplace_posterior(DESIGNS["full"]())
+    posterior = fitted("full")
     wanted = posterior.summary(0.8).set_index(["kind", "quantity", "domain"])
     table = determination(posterior, 0.8).set_index(["kind", "quantity", "domain"])
     shared = wanted.index.intersection(table.index)

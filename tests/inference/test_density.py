@@ -1,5 +1,6 @@
 """The sampler's log density and its slopes, against the PyMC model and differences."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -13,9 +14,9 @@ from interpreted import INTERPRETED
 from open_weights import open_study
 from scipy.special import logit
 from size_family import family_of_cpt_alone
-from synthetic import lab_for
+from synthetic import lab, lab_for
 
-from bayes_cpt import bundled_study, read_spec, read_study
+from bayes_cpt import read_spec
 from bayes_cpt.arrays import Floats
 from bayes_cpt.inference.density import Density
 from bayes_cpt.inference.metric import Metric, bent_metric
@@ -67,24 +68,17 @@ def bundled(model: str = "cpt-replay") -> Setup:
     return build_setup(spec, study)
 
 
-def from_an_unknown_base() -> Setup:
-    return build_setup(read_spec("cpt-replay"), open_study())
-
-
 def of_two_replay_ratios() -> Setup:
-    study = read_study(bundled_study())
-    runs = [run.name for run in study.runs if run.phase == "pt" or run.replay in (0.25, 0.5)]
-    return build_setup(read_spec("cpt-replay"), study.subset(runs))
+    runs = [run.name for run in lab().runs if run.phase == "pt" or run.replay in (0.25, 0.5)]
+    return build_setup(read_spec("cpt-replay"), lab().subset(runs))
 
 
-def of_sizes_of_which_cpt_alone_was_measured() -> Setup:
-    return build_setup(read_spec("cpt-replay-sizes"), family_of_cpt_alone())
-
-
-def with_correlated_priors() -> Setup:
-    return build_setup(correlated_spec(), read_study(bundled_study()))
-
-
+OTHERS: dict[str, Callable[[], Setup]] = {
+    "two replay ratios": of_two_replay_ratios,
+    "unknown base": lambda: build_setup(read_spec("cpt-replay"), open_study()),
+    "correlated": lambda: build_setup(correlated_spec(), lab()),
+    "sizes, CPT alone": lambda: build_setup(read_spec("cpt-replay-sizes"), family_of_cpt_alone()),
+}
 # To compile a law takes ten seconds, and these are made of terms that other tests hold to the written law.
 OF_THE_SAME_TERMS = (
     "cpt",
@@ -102,17 +96,11 @@ OF_THE_SAME_TERMS = (
     "name",
     [
         pytest.param(own, marks=pytest.mark.slow if own in OF_THE_SAME_TERMS else ())
-        for own in (*shipped_models(), "two replay ratios", *OF_THE_SAME_TERMS[-3:])
+        for own in (*shipped_models(), *OTHERS)
     ],
 )
 def test_density_and_gradient_are_those_of_the_pymc_model(name: str) -> None:
-    made = {
-        "two replay ratios": of_two_replay_ratios,
-        "unknown base": from_an_unknown_base,
-        "correlated": with_correlated_priors,
-        "sizes, CPT alone": of_sizes_of_which_cpt_alone_was_measured,
-    }
-    setup = made[name]() if name in made else bundled(name)
+    setup = OTHERS[name]() if name in OTHERS else bundled(name)
     density, model = Density(setup), model_of(setup)
     first, second = places(density, 2)
     value, gradient = density_at(density, first)
@@ -203,8 +191,7 @@ def test_gradient_is_that_of_finite_differences_in_any_metric(bent: bool) -> Non
 
 
 def test_what_another_study_changes_is_the_likelihood_as_written_in_numpy() -> None:
-    study = read_study(bundled_study())
-    shorter = study.truncated({"r00_const": 400, "pt_trunk": 9000, "r25_cos": 1000})
+    shorter = lab().truncated({"r00_const": 400, "pt_trunk": 9000, "r25_cos": 1000})
     changed = replace(shorter, losses=shorter.losses.assign(loss=shorter.losses["loss"] + 0.1))
     setups = bundled(), build_setup(read_spec("cpt-replay"), changed)
     first, other = map(Density, setups)

@@ -40,17 +40,13 @@ def found(density: Density) -> Sample:
     return sample(density, seed=1, attempts=SHORT)
 
 
-def laplace_mean(density: Density) -> dict[str, Floats]:
-    return density.values(laplace(density, seed=0).center[None])
-
-
 def test_sampled_right_and_cheaply(density: Density, found: Sample) -> None:
     assert found.diagnostics.trustworthy
     assert found.attempts == 1
     assert found.statistics["n_steps"].mean() < 20
     assert found.values["shift_share"].shape == (4, FIRST_DRAWS, 2)
     # With so many losses a posterior is nearly normal about its mode.
-    for name, mode in laplace_mean(density).items():
+    for name, mode in density.values(laplace(density, seed=0).center[None]).items():
         if name in FREE:
             draws = found.values[name].reshape(-1, 2)
             assert np.all(np.abs(draws.mean(axis=0) - mode[0]) < 0.4 * draws.std(axis=0))

@@ -77,14 +77,6 @@ def test_what_the_run_of_a_base_does_not_tell_is_told_by_the_base() -> None:
         assert added(study) == [("stable", 1000, "t", 4.45)]
 
 
-@pytest.mark.slow
-def test_a_study_without_pretraining_runs_meets_its_diagnostics() -> None:
-    """Four runs of one base are what most teams have; untied, the level of the law never mixed."""
-    runs = [run.name for run in lab().continual_runs if run.base == "stable_12k"][:4]
-    posterior = fit(lab().subset(runs), "cpt-replay", seed=1)
-    assert posterior.trustworthy, posterior.problems
-
-
 def test_cpt_curves_start_at_their_bases_in_every_prior_draw() -> None:
     frame = build_setup(read_spec("cpt-replay"), lab()).frame
     curves = frame.curves(lab(), lambda *_: [0], runs=lab().continual_runs)
@@ -146,24 +138,6 @@ def test_a_base_of_unknown_loss_has_no_level_where_cpt_alone_was_fitted() -> Non
         decide(known, "balanced", {"bases": "large", "steps": 2000})
 
 
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::bayes_cpt.errors.StudyWarning")
-def test_three_real_sizes_of_which_cpt_alone_was_measured_meet_their_diagnostics() -> None:
-    """Tied to the levels of their bases, three scales of Delphi took half an hour and never mixed."""
-    scales = [ROOT / "data" / "public" / "delphi" / name for name in ("3e18", "9e19", "2e20")]
-    bases, runs, losses = zip(*(part(scale, FOUR) for scale in scales), strict=True)
-    study = Study(
-        "scales",
-        None,
-        "math",
-        bases,
-        tuple(chain.from_iterable(runs)),
-        pd.concat(losses, ignore_index=True),
-    )
-    posterior = fit(study, "cpt-replay-sizes", seed=0)
-    assert posterior.trustworthy, posterior.problems
-
-
 # --- bases of unknown pre-training ----------------------------------------------------------------
 
 SPEC = read_spec("cpt-replay")
@@ -180,16 +154,6 @@ def without_start(domain: str) -> Study:
     losses = open_study().losses
     here = (losses["step"] == 0) & (losses["domain"] == domain)
     return replace(open_study(), losses=losses[~here])
-
-
-def mixed_bases() -> Study:
-    known = Base("own", PRETRAINING.steps, PRETRAINING)
-    other = Run("other", "cpt", rewarmed().schedule, base="own", replay=0.0)
-    return replace(open_study(), bases=(Base("open", known=False), known)).with_runs([other])
-
-
-def with_pretraining() -> Study:
-    return open_study().with_runs([Run("trunk", "pt", PRETRAINING)])
 
 
 def test_the_forward_area_is_sampled_and_the_level_is_that_of_the_base() -> None:
@@ -290,23 +254,28 @@ def test_the_change_of_a_reference_run_at_replay_0_is_what_is_sampled() -> None:
 
 
 @pytest.mark.parametrize(
-    ("study", "message", "fix"),
+    ("spec", "added", "message", "fix"),
     [
-        (mixed_bases, "base open: its pre-training is not known, and the study also has base own", ""),
-        (with_pretraining, "and the study also has PT run trunk", "give the base's PT schedule"),
+        (SPEC, Base("own", PRETRAINING.steps, PRETRAINING),
+         "base open: its pre-training is not known, and the study also has base own", ""),
+        (SPEC, Run("trunk", "pt", PRETRAINING),
+         "and the study also has PT run trunk", "give the base's PT schedule"),
+        (SPEC.model_copy(update={"unknown_base": {}}), None,
+         "the model cpt-replay has no prior for it", "[unknown_base]"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_fitted(study: Callable[[], Study], message: str, fix: str) -> None:
+def test_what_cannot_be_fitted(
+    spec: ModelSpec, added: Base | Run | None, message: str, fix: str
+) -> None:
+    study = open_study()
+    if isinstance(added, Base):
+        other = Run("other", "cpt", rewarmed().schedule, base=added.name, replay=0.0)
+        study = replace(study, bases=(*study.bases, added)).with_runs([other])
+    elif added is not None:
+        study = study.with_runs([added])
     with pytest.raises(StudyError, match=message) as caught:
-        build_setup(SPEC, study())
+        build_setup(spec, study)
     assert fix in caught.value.problems[0].fix
-
-
-def test_a_model_without_a_prior_for_it_says_what_to_add() -> None:
-    bare = SPEC.model_copy(update={"unknown_base": {}})
-    with pytest.raises(StudyError, match="the model cpt-replay has no prior for it") as caught:
-        build_setup(bare, open_study())
-    assert "[unknown_base]" in caught.value.problems[0].fix
 
 
 def test_a_file_that_extends_another_may_state_one_of_the_priors(tmp_path: Path) -> None:
@@ -366,12 +335,6 @@ def test_runs_of_pre_training_are_no_advice() -> None:
     assert not area["identified"].any()
 
 
-@pytest.mark.slow
-def test_three_runs_of_an_unknown_base_meet_the_diagnostics() -> None:
-    posterior = fit(open_study(), seed=1)
-    assert posterior.trustworthy, posterior.problems
-
-
 # --- branches of PT runs --------------------------------------------------------------------------
 
 PRETRAIN = read_spec("pretrain")
@@ -406,3 +369,39 @@ def test_the_spread_of_levels_is_free_where_two_curves_of_pretraining_tell_it() 
         spread = build_setup(read_spec("cpt-replay"), runs).frame.spec.priors["offset_pt"]
         assert spread.of("general").is_free == spread.of("target").is_free == free
     assert spread.of("general").center == pytest.approx(0.005)
+
+
+# --- fits -----------------------------------------------------------------------------------------
+
+
+def of_one_base() -> Study:
+    """Four runs of one base are what most teams have; untied, the level of the law never mixed."""
+    runs = [run.name for run in lab().continual_runs if run.base == "stable_12k"][:4]
+    return lab().subset(runs)
+
+
+def of_three_sizes() -> Study:
+    """Tied to the levels of their bases, three scales of Delphi took half an hour and never mixed."""
+    scales = [ROOT / "data" / "public" / "delphi" / name for name in ("3e18", "9e19", "2e20")]
+    bases, runs, losses = zip(*(part(scale, FOUR) for scale in scales), strict=True)
+    every = pd.concat(losses, ignore_index=True)
+    return Study("scales", None, "math", bases, tuple(chain.from_iterable(runs)), every)
+
+
+WARNED = pytest.mark.filterwarnings("ignore::bayes_cpt.errors.StudyWarning")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("study", "model", "seed"),
+    [
+        (of_one_base, "cpt-replay", 1),
+        pytest.param(of_three_sizes, "cpt-replay-sizes", 0, marks=WARNED),
+        (open_study, "cpt-replay", 1),
+    ],
+)
+def test_studies_without_pretraining_runs_meet_their_diagnostics(
+    study: Callable[[], Study], model: str, seed: int
+) -> None:
+    posterior = fit(study(), model, seed=seed)
+    assert posterior.trustworthy, posterior.problems

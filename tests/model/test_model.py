@@ -134,7 +134,12 @@ def test_log_likelihood_and_posterior_predictive_of_draws(by_pymc: xr.DataTree) 
         few = xr.DataTree.from_dict(
             {"posterior": by_pymc["posterior"].to_dataset().isel(draw=slice(5))}
         )
-        found = pm.compute_log_likelihood(few, extend_inferencedata=False, progressbar=False)
+        found = pm.compute_log_likelihood(
+            few,
+            extend_inferencedata=False,
+            progressbar=False,
+            compile_kwargs={"mode": INTERPRETED},
+        )
         drawn = pm.sample_posterior_predictive(few, progressbar=False, random_seed=1)
     curves = found["loss"].to_numpy()
     expected = log_likelihoods(small(), parameters_of(few))
@@ -149,7 +154,7 @@ def test_do_and_observe_fix_a_parameter() -> None:
     model = small_model()
     settled = pm.do(model, {"reference_loss": np.array([3.0, 2.5])})
     assert [variable.name for variable in settled.free_RVs] == ["shift_share"]
-    assert np.isfinite(settled.compile_logp()(settled.initial_point()))
+    assert np.isfinite(settled.compile_logp(mode=INTERPRETED)(settled.initial_point()))
     seen = pm.observe(model, {"shift_share": np.array([0.1, 0.1])})
     assert {variable.name for variable in seen.observed_RVs} == {"loss", "shift_share"}
 

@@ -219,14 +219,20 @@ def test_several_targets_keep_their_own_joint_prior() -> None:
     assert {element.domain for element in found.elements} == {general, None}
 
 
-def test_a_file_states_them_and_its_children_inherit_what_they_have(tmp_path: Path) -> None:
-    parent, child = tmp_path / "parent.toml", tmp_path / "child.toml"
-    pairs = [("exponent", "forward_power"), ("gain_replay", "memory")]
+def mine(folder: Path, pairs: dict[tuple[str, str], float]) -> Path:
+    """Write a model of one's own with these correlations."""
     tables = [
-        f'[[correlations]]\nbetween = ["{a}", "{b}"]\nvalue = 0.4\nreason = "Team."\n'
-        for a, b in pairs
+        f'[[correlations]]\nbetween = ["{a}", "{b}"]\nvalue = {value}\nreason = "Mine."\n'
+        for (a, b), value in pairs.items()
     ]
-    parent.write_text('extends = "cpt-replay"\nname = "parent"\n' + "\n".join(tables))
+    file = folder / "mine.toml"
+    file.write_text('extends = "cpt-replay"\nname = "mine"\n' + "\n".join(tables))
+    return file
+
+
+def test_a_file_states_them_and_its_children_inherit_what_they_have(tmp_path: Path) -> None:
+    pairs = [("exponent", "forward_power"), ("gain_replay", "memory")]
+    parent, child = mine(tmp_path, dict.fromkeys(pairs, 0.4)), tmp_path / "child.toml"
     assert [pair.between for pair in read_spec(parent).correlations] == pairs
     child.write_text(
         f'extends = "{parent}"\nname = "child"\n[law]\nterms = ["power", "annealing"]\n'
@@ -234,15 +240,6 @@ def test_a_file_states_them_and_its_children_inherit_what_they_have(tmp_path: Pa
         "[residuals]\nextrapolation = false\n"
     )
     assert [pair.between for pair in read_spec(child).correlations] == pairs[:1]
-
-
-def test_single_brackets_are_named(tmp_path: Path) -> None:
-    file = tmp_path / "mine.toml"
-    file.write_text('extends = "cpt-replay"\nname = "mine"\n[correlations]\nvalue = 0.4\n')
-    with pytest.raises(
-        SpecError, match=r"key correlations: .* Write \[\[correlations\]\] above each"
-    ):
-        read_spec(file)
 
 
 @pytest.mark.parametrize(
@@ -264,14 +261,8 @@ def test_single_brackets_are_named(tmp_path: Path) -> None:
 def test_what_is_no_distribution_is_refused(
     pairs: dict[tuple[str, str], float], message: str, tmp_path: Path
 ) -> None:
-    file = tmp_path / "mine.toml"
-    tables = [
-        f'[[correlations]]\nbetween = ["{a}", "{b}"]\nvalue = {value}\nreason = "Mine."\n'
-        for (a, b), value in pairs.items()
-    ]
-    file.write_text('extends = "cpt-replay"\nname = "mine"\n' + "\n".join(tables))
     with pytest.raises(SpecError, match=message):
-        read_spec(file)
+        read_spec(mine(tmp_path, pairs))
 
 
 # --- pooling ----------------------------------------------------------------------------------------

@@ -171,6 +171,25 @@ MALFORMED = {
     "law without annealing": (EXTENDED + '[law]\nterms = ["power", "shift"]\n', "key law",
         "no term annealing", "add the term"),
     "priors are no table": (EXTENDED + "priors = 3\n", "key priors", "priors", "table"),
+    "single brackets": (EXTENDED + "[correlations]\nvalue = 0.4\n", "key correlations", "",
+        "write [[correlations]] above each"),
+    "extends itself": ('extends = "own.toml"\nname = "own"\n', "own.toml", "leads back",
+        "name another model"),
+    **{
+        f"forward power, {ends}": (
+            EXTENDED
+            + prior("forward_power", f'distribution = "lognormal", median = 0.6, sigma = 0.2, {ends}'),
+            "priors.forward_power", "a power of", "0.02 to 3")
+        for ends in ("lower = 0.001, upper = 1.6", "lower = 0.1, upper = 5.0")
+    },
+    # How unlike the members of a group are is not fixed.
+    **{
+        f"fixed {name}": (
+            EXTENDED.replace("pretrain", "cpt-replay-batch")
+            + prior(name, 'distribution = "fixed", value = 0.3').replace("[priors", f"[{table}"),
+            f"{table}.{name}", "a spread is learnt", "")
+        for table, name in (("priors", "batch_spread"), ("targets", "target_spread"))
+    },
 }
 # fmt: on
 
@@ -185,13 +204,6 @@ def test_malformed_file_names_place_problem_and_mend(tmp_path: Path, case: str) 
     for part in (place, problem, fix):
         assert re.search(re.escape(part), found, re.IGNORECASE), found
     assert isinstance(caught.value, StudyError)
-
-
-def test_file_that_extends_itself(tmp_path: Path) -> None:
-    path = tmp_path / "own.toml"
-    path.write_text(f'extends = "{path}"\nname = "own"\n')
-    with pytest.raises(SpecError, match="leads back"):
-        read_spec(path)
 
 
 LOGNORMAL = 'distribution = "lognormal", median = 300, sigma = 1'
@@ -216,19 +228,3 @@ def test_what_areas_cannot_be_tabulated_over_is_an_error_when_it_is_used(
         _ = BoundModel(
             read_spec(written(tmp_path, text)), ("g",), ("general",), REFERENCE
         ).area_form
-
-
-@pytest.mark.parametrize("ends", ["lower = 0.001, upper = 1.6", "lower = 0.1, upper = 5.0"])
-def test_forward_power_beyond_what_is_tabulated_is_an_error(tmp_path: Path, ends: str) -> None:
-    own = f'distribution = "lognormal", median = 0.65, sigma = 0.2, {ends}'
-    with pytest.raises(SpecError, match=r"priors\.forward_power: a power of .* 0\.02 to 3"):
-        read_spec(written(tmp_path, EXTENDED + prior("forward_power", own)))
-
-
-@pytest.mark.parametrize("place", ["priors.batch_spread", "targets.target_spread"])
-def test_how_unlike_the_members_of_a_group_are_is_not_fixed(tmp_path: Path, place: str) -> None:
-    table, name = place.split(".")
-    fixed = prior(name, 'distribution = "fixed", value = 0.3').replace("[priors", f"[{table}")
-    extended = 'extends = "cpt-replay-batch"\nname = "own"\n'
-    with pytest.raises(SpecError, match=rf"{table}\.{name}: a spread is learnt"):
-        read_spec(written(tmp_path, extended + fixed))

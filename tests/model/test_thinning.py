@@ -79,11 +79,6 @@ def slopes(seed: int) -> Floats:
     return np.asarray((losses[:size] - losses[size:]).T / (2 * STEP))
 
 
-def design_of(values: dict[str, Floats]) -> tuple[ResidualDesign, Scales]:
-    draws = Draws.of(frame(), values, long_curves().points.form)
-    return frame().residual_design(long_curves()), scales_of(long_curves(), draws)
-
-
 def told(
     rows: NDArray[np.int64], curves: Curves, slopes: Floats, design: ResidualDesign, scales: Scales
 ) -> Floats:
@@ -108,7 +103,8 @@ def test_no_quantity_of_the_law_is_known_much_less_from_a_thinned_log(
     firsts = range(0, curves.points.steps.size, len(STEPS))
     for seed in range(4):
         values = draw_priors(frame(), 1, seed) | fixed
-        parts = slopes(seed), *design_of(values)
+        draws = Draws.of(frame(), values, curves.points.form)
+        parts = slopes(seed), frame().residual_design(curves), scales_of(curves, draws)
         size = parts[0].shape[1]
         whole = np.eye(size)
         for first in firsts:

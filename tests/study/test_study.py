@@ -64,7 +64,7 @@ def test_our_studies_give_no_warning(folder: Path) -> None:
 
 # Drawn at random, some look like mistakes.
 @pytest.mark.filterwarnings("ignore::bayes_cpt.errors.StudyWarning")
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(studies(), st.sampled_from(["csv", "parquet"]))
 def test_written_studies_are_read_back(
     tmp_path_factory: pytest.TempPathFactory, study: Study, table_format: Literal["csv", "parquet"]

@@ -1,7 +1,7 @@
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
@@ -34,6 +34,7 @@ def test_crps_is_the_mean_over_pairs(draws: np.ndarray, observed: np.ndarray) ->
     np.testing.assert_allclose(crps(draws, observed), expected, atol=1e-9)
 
 
+@settings(max_examples=30)
 @given(DRAWS, OBSERVED, st.floats(-100, 100), st.floats(0.01, 100))
 def test_scores_follow_shift_and_scale(
     draws: np.ndarray, observed: np.ndarray, shift: float, scale: float

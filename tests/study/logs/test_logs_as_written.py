@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 from bayes_cpt.errors import StudyError
-from bayes_cpt.study.logs.raw import numbers
 from bayes_cpt.study.logs.reading import Log, Reading
 from bayes_cpt.study.schedules import cosine
 
@@ -144,12 +143,6 @@ def test_thousands_are_read_where_they_can_mean_nothing_else(step: str, tmp_path
     log = read(tmp_path / "a.csv", f'step,val_loss\n{half},"{value}"\n"{step}","{value}"\n')
     loss = float(value.replace(",", "."))
     assert log.losses == ((500, "val", loss), (1000, "val", loss))
-
-
-def test_a_step_that_can_be_two_numbers_is_refused_with_its_cell(tmp_path: Path) -> None:
-    text = "step,val_loss\n1.000,2.8708\n2.000,2.7\n"
-    refused(tmp_path / "a.csv", text, "line 2", "the step is '1.000'", "two numbers")
-    assert numbers(["50.000", "100.000", "1000.000"], whole=True)[0] == [50.0, 100.0, 1000.0]
 
 
 def test_cells_that_hold_no_number_are_named(tmp_path: Path) -> None:
@@ -431,27 +424,24 @@ def test_a_set_in_another_unit_is_left_out_and_said(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("heading", "said"),
+    ("text", "keys", "steps"),
     [
-        ("Val loss (bits/token)", "--unit bits"), ("Val loss [ppl]", "--unit perplexity"),
-        ("val_log2_loss", "--unit bits"), ("Val loss (bits/byte)", "per byte, character or word"),
+        *(
+            (f"{heading},val_loss\n0,3.0\n0.5,2.9\n1,2.8\n", keys, [0, 500, 1000])
+            for heading, keys in (
+                ("Steps (k)", {}),
+                ("Iteration [thousands]", {"step": "Iteration [thousands]"}),
+                ("Tokens (M)", {"step_unit": "tokens", "per_step": 1000.0}),
+            )
+        ),
+        # Decimals, as a longer number among them says.
+        ("step,val_loss\n50.000,2.87\n100.000,2.8\n1000.000,2.7\n", {}, [50, 100, 1000]),
+        # Losses at the end of a decay may be the same.
+        ("".join(f"s:{step} tel:{loss}\ns:{step} trl:3.3 lr:0.0\n" for step, loss in ((19000, 3.2733), (19250, 3.2731), (19500, 3.2731), (19552, 3.2731))), {}, [19000, 19250, 19500, 19552]),
     ],
 )  # fmt: skip
-def test_a_unit_in_a_heading_counts(heading: str, said: str, tmp_path: Path) -> None:
-    refused(tmp_path / "a.csv", f"step,{heading}\n0,4.0\n10,3.9\n", said)
-
-
-@pytest.mark.parametrize(
-    ("heading", "keys"),
-    [
-        ("Steps (k)", {}),
-        ("Iteration [thousands]", {"step": "Iteration [thousands]"}),
-        ("Tokens (M)", {"step_unit": "tokens", "per_step": 1000.0}),
-    ],
-)
-def test_counts_in_thousands(heading: str, keys: dict[str, Any], tmp_path: Path) -> None:
-    log = read(tmp_path / "a.csv", f"{heading},val_loss\n0,3.0\n0.5,2.9\n1,2.8\n", **keys)
-    assert steps_of(log) == [0, 500, 1000]
+def test_steps_are_whole(text: str, keys: dict[str, Any], steps: list[int], tmp_path: Path) -> None:
+    assert steps_of(read(tmp_path / "main.log", text, **keys)) == steps
 
 
 # Lines as each program prints them, and what they say: losses, rates, announced steps.
@@ -503,6 +493,16 @@ FORMATS: dict[str, tuple[str, list[tuple[int, str, float]], int, int | None]] = 
         "step:0/300 val_loss:10.8258 train_time:0ms step_avg:nanms\nstep:1/300 train_time:33ms\n"
         "step:125/300 val_loss:4.6 train_time:9ms step_avg:1ms\n",
         [(0, "val", 10.8258), (125, "val", 4.6)], 0, 300,
+    ),
+    # Its first model, with losses as it printed them: an untrained one may be worse than a guess.
+    "modded-nanogpt, untrained": (
+        "step:0/5100 val_loss:16.0058 train_time:278ms step_avg:nanms\nstep:125/5100 val_loss:4.9493 train_time:278ms step_avg:nanms\n",
+        [(0, "val", 16.0058), (125, "val", 4.9493)], 0, 5100,
+    ),
+    "llamafactory": (
+        '{"current_steps": 10, "total_steps": 300, "epoch": 0.1, "Tokens (k)": 40.96, "loss": 3.1, "lr": 1e-4}\n'
+        '{"current_steps": 10, "total_steps": 300, "epoch": 0.1, "Tokens (k)": 40.96, "eval_loss": 2.9}\n',
+        [(10, "val", 2.9)], 1, 300,
     ),
     "olmo": (
         "INFO [olmo_core.train.trainer:734] Training for 300 steps\nINFO [step=10/300,epoch=1,eta=5h]\n"
@@ -586,13 +586,14 @@ FORMATS: dict[str, tuple[str, list[tuple[int, str, float]], int, int | None]] = 
 @pytest.mark.parametrize("kind", FORMATS)
 def test_programs_lines(kind: str, tmp_path: Path) -> None:
     text, losses, rates, announced = FORMATS[kind]
-    log = read(
-        tmp_path / "a.log", "starting\n" + text, loss_unit="bits" if kind == "nanochat" else None
-    )
+    # Programs print other lines as well; files of JSON have none.
+    before = "" if text.startswith("{") else "starting\n"
+    unit = "bits" if kind == "nanochat" else None
+    log = read(tmp_path / "a.log", before + text, loss_unit=unit)
     assert list(log.losses) == losses
     assert sum(step > 0 for step, _ in log.rates) == rates
     assert log.stated.steps == announced
-    if kind == "olmo":
+    if kind in ("olmo", "llamafactory"):
         assert log.stated.batch_tokens == 4096
     if kind == "verl":
         ((step, rate),) = log.rates
@@ -602,12 +603,6 @@ def test_programs_lines(kind: str, tmp_path: Path) -> None:
         assert any("1 lines before the first one with a step" in note for note in log.notes)
     if kind == "megatron":
         assert any("2 final evaluations" in note for note in log.notes)
-
-
-def test_a_loss_that_is_printed_in_capitals_as_nan_is_none(tmp_path: Path) -> None:
-    line = " validation loss at iteration {} | lm loss value: {:.6E} | lm loss PPL: 9 | \n"
-    text = "".join(line.format(*own) for own in ((10, 2.9), (20, math.nan), (30, 2.7)))
-    refused(tmp_path / "a.log", text, "line 2", "is nan at step 20")
 
 
 @pytest.mark.parametrize(
@@ -635,30 +630,6 @@ def test_a_whole_last_line_counts_whether_a_line_break_follows_or_not(
     assert not any("cut off" in note for note in log.notes)
 
 
-def test_a_run_that_diverged_at_once_is_said(tmp_path: Path) -> None:
-    """llm.c prints losses to a width."""
-    line = (
-        "step    {}/19560 | loss     nan (+nanz)| norm    nan (+nanz)| lr 8.57e-07 | 3994.72 ms\n"
-    )
-    text = "val loss nan\n" + "".join(map(line.format, (1, 2)))
-    refused(tmp_path / "a.log", text, "line 1", "is nan at step 0", "--drop-nan")
-
-
-def test_losses_at_the_end_of_a_decay_may_be_the_same(tmp_path: Path) -> None:
-    ends = {19000: 3.2733, 19250: 3.2731, 19500: 3.2731, 19552: 3.2731}
-    text = "".join(f"s:{step} tel:{loss}\ns:{step} trl:3.3 lr:0.0\n" for step, loss in ends.items())
-    assert steps_of(read(tmp_path / "main.log", text)) == list(ends)
-
-
-def test_an_untrained_model_may_be_worse_than_a_guess(tmp_path: Path) -> None:
-    """modded-nanogpt, with losses of its first model as it printed them."""
-    line = "step:{}/5100 val_loss:{} train_time:278ms step_avg:nanms\n"
-    log = read(tmp_path / "a.log", line.format(0, 16.0058) + line.format(125, 4.9493))
-    assert log.losses == ((0, "val", 16.0058), (125, "val", 4.9493))
-    worse = line.format(0, 16.0058) + line.format(125, 13.9)
-    refused(tmp_path / "a.log", worse, "line 2", "more than a uniform guess")
-
-
 def test_losses_that_a_program_does_not_print_so_are_said(tmp_path: Path) -> None:
     line = "step 10: train loss 3.0, val loss 2.9"
     said = " ".join(read(tmp_path / "b.log", f"{line}, wiki loss 3.1\n").notes)
@@ -682,15 +653,6 @@ def test_losses_of_fairseq_are_in_base_2(tmp_path: Path) -> None:
     assert read(tmp_path / "b.log", both, loss_unit="bits").domains == ("val", "valid1")
     table = '{"num_updates": 5, "valid_loss": 3.2, "lr": 1e-4}\n'
     refused(tmp_path / "a.jsonl", table, "base 2", "--unit bits")
-
-
-def test_llamafactory_tables(tmp_path: Path) -> None:
-    known = {"current_steps": 10, "total_steps": 300, "epoch": 0.1, "Tokens (k)": 40.96}
-    rows = [{**known, "loss": 3.1, "lr": 1e-4}, {**known, "eval_loss": 2.9}]
-    log = read(tmp_path / "trainer_log.jsonl", "\n".join(map(json.dumps, rows)))
-    assert log.losses == ((10, "val", 2.9),)
-    assert log.stated.steps == 300
-    assert log.stated.batch_tokens == 4096
 
 
 TRAINED_ALONE = {
@@ -822,22 +784,39 @@ def test_exports_of_charts(tmp_path: Path) -> None:
     refused(tmp_path / "w.csv", two, "rows of 2 runs: r00, r25", "--row-run")
 
 
-@pytest.mark.parametrize(
-    ("name", "text", "fragments"),
-    [
-        ("hf.out", "  3%|#  | 10/300 [00:30<01:00]{'loss': 3.1, 'learning_rate': 1e-4, 'epoch': 0.1}\n",
-         ("screen output of a Hugging Face Trainer", "trainer_state.json")),
-        ("r25.xlsx", "PK", ("this is a workbook", "CSV")),
-        ("r25.tar.gz", "", ("an archive of a kind that is not read", "Unpack it")),
-        ("title.csv", "Run r25;;\nstep;val_loss;lr\n10;2,91;1e-4\n", ("line 1", "column 2 has no name", "nothing above")),
-        ("nemo.out", "Epoch 0: :   2%|2| 9/99 [00:10<01:00, reduced_train_loss=11.0, global_step=2e+3]\n", ("rounds the steps",)),
-        ("pl.out", "Epoch 0: 100%|##| 10/10 [00:01<00:00, v_num=0, train_loss=2.3]\n", ("PyTorch Lightning", "metrics.csv")),
-    ],
-)  # fmt: skip
+MEGATRON_SET = " validation loss at iteration {} | lm loss value: {:.6E} | lm loss PPL: 9 | \n"
+TWO_STEPS = "step,val_loss\n10,2.9\n20,2.8\n"
+# The file, what is in it, what is said, and the options that were given.
+REFUSED: list[tuple[str, str, tuple[str, ...], dict[str, Any]]] = [
+    ("hf.out", "  3%|#  | 10/300 [00:30<01:00]{'loss': 3.1, 'learning_rate': 1e-4, 'epoch': 0.1}\n",
+     ("screen output of a Hugging Face Trainer", "trainer_state.json"), {}),
+    ("r25.xlsx", "PK", ("this is a workbook", "CSV"), {}),
+    ("r25.tar.gz", "", ("an archive of a kind that is not read", "Unpack it"), {}),
+    ("title.csv", "Run r25;;\nstep;val_loss;lr\n10;2,91;1e-4\n", ("line 1", "column 2 has no name", "nothing above"), {}),
+    ("nemo.out", "Epoch 0: :   2%|2| 9/99 [00:10<01:00, reduced_train_loss=11.0, global_step=2e+3]\n", ("rounds the steps",), {}),
+    ("pl.out", "Epoch 0: 100%|##| 10/10 [00:01<00:00, v_num=0, train_loss=2.3]\n", ("PyTorch Lightning", "metrics.csv"), {}),
+    ("two.csv", "step,val_loss\n1.000,2.8708\n2.000,2.7\n", ("line 2", "the step is '1.000'", "two numbers"), {}),
+    # Printed in capitals; and to a width, of a run that diverged at once.
+    ("megatron.log", "".join(MEGATRON_SET.format(*own) for own in ((10, 2.9), (20, math.nan), (30, 2.7))), ("line 2", "is nan at step 20"), {}),
+    ("llmc.log", "val loss nan\nstep    1/19560 | loss     nan (+nanz)| norm    nan (+nanz)| lr 8.57e-07 | 3994.72 ms\n",
+     ("line 1", "is nan at step 0", "--drop-nan"), {}),
+    ("worse.log", "step:0/5100 val_loss:16.0058 train_time:278ms\nstep:125/5100 val_loss:13.9 train_time:278ms\n", ("line 2", "more than a uniform guess"), {}),
+    *((f"{place}.csv", f"step,{heading}\n0,4.0\n10,3.9\n", (said,), {}) for place, (heading, said) in enumerate((
+        ("Val loss (bits/token)", "--unit bits"), ("Val loss [ppl]", "--unit perplexity"),
+        ("val_log2_loss", "--unit bits"), ("Val loss (bits/byte)", "per byte, character or word"),
+    ))),
+    *((f"{column}.csv", TWO_STEPS.replace("step", column), (f"--{size.replace('_', '-')} 5", f"{column} counts {column}s", "--step-unit"), {size: 5})
+      for column, size in (("step", "per_step"), ("step", "per_epoch"), ("epoch", "per_step"))),
+    ("counters.csv", "iter,step,val_loss\n10,9,\n,9,2.9\n20,19,\n,19,2.8\n", ("line 3", "the iter is ''", "Say --step step if that counts in every row"), {"step": "iter"}),
+    ("start.csv", TWO_STEPS, ("--start 100", "the log ends at step 20"), {"start": 100}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "text", "fragments", "keys"), REFUSED)
 def test_what_cannot_be_read_says_what_can(
-    name: str, text: str, fragments: tuple[str, ...], tmp_path: Path
+    name: str, text: str, fragments: tuple[str, ...], keys: dict[str, Any], tmp_path: Path
 ) -> None:
-    refused(tmp_path / name, text, *fragments)
+    refused(tmp_path / name, text, *fragments, **keys)
 
 
 OWN = "it 10 step, x :: start\nit 10 :: lr 1.0e-04 :: training 3.1\nit 10 :: val loss = 2.9\nit 20 :: lr 1.0e-04\nit 20 :: val loss = 2.8\n"
@@ -899,24 +878,7 @@ OPTIONS: dict[str, Any] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("column", "size"), [("step", "per_step"), ("step", "per_epoch"), ("epoch", "per_step")]
-)
-def test_a_size_of_what_is_not_counted_is_refused(column: str, size: str, tmp_path: Path) -> None:
-    text = f"{column},val_loss\n10,2.9\n20,2.8\n"
-    said = (f"--{size.replace('_', '-')} 5", f"{column} counts {column}s", "--step-unit")
-    refused(tmp_path / "a.csv", text, *said, **{size: 5})
-
-
-def test_a_counter_that_a_row_lacks_is_refused_with_the_one_it_has(tmp_path: Path) -> None:
-    text = "iter,step,val_loss\n10,9,\n,9,2.9\n20,19,\n,19,2.8\n"
-    fragments = ("line 3", "the iter is ''", "Say --step step if that counts in every row")
-    refused(tmp_path / "a.csv", text, *fragments, step="iter")
-
-
-def test_a_start_beyond_the_log_and_a_pattern_of_a_folder_are_refused(tmp_path: Path) -> None:
-    text = "step,val_loss\n10,2.9\n20,2.8\n"
-    refused(tmp_path / "a.csv", text, "--start 100", "the log ends at step 20", start=100)
+def test_a_pattern_of_a_folder_is_refused(tmp_path: Path) -> None:
     with pytest.raises(StudyError, match=r"this is a folder.*--pattern is for lines of text"):
         Reading(paths=(str(tmp_path),), patterns=("it {step} loss {val_loss}",)).read()
 
