@@ -72,38 +72,28 @@ WIDTH, INDENT = 96, "    "
 EXP = sympy.Function("exp")
 
 
+def _exp(value: Any) -> Any:
+    """Return exp(a + b*log(c)) as c**b*exp(a)."""
+    powers, rest = sympy.Integer(1), sympy.Integer(0)
+    for part in sympy.Add.make_args(sympy.sympify(value)):
+        logs = [own for own in sympy.Mul.make_args(part) if isinstance(own, sympy.log)]
+        if len(logs) == 1:
+            powers *= logs[0].args[0] ** (part / logs[0])
+        else:
+            rest += part
+    return powers if rest == 0 else powers * EXP(rest)
+
+
 class _Printed(Symbols):
     """The part of NumPy that terms use, on single symbols, in the form in which formulas are printed."""
 
-    @staticmethod
-    def exp(value: Any) -> Any:
-        """Return exp(a + b*log(c)) as c**b*exp(a)."""
-        powers, rest = sympy.Integer(1), sympy.Integer(0)
-        for part in sympy.Add.make_args(sympy.sympify(value)):
-            logs = [own for own in sympy.Mul.make_args(part) if isinstance(own, sympy.log)]
-            if len(logs) == 1:
-                powers *= logs[0].args[0] ** (part / logs[0])
-            else:
-                rest += part
-        return powers if rest == 0 else powers * EXP(rest)
-
-    @staticmethod
-    def expm1(value: Any) -> Any:
-        return _Printed.exp(value) - 1
-
-    @staticmethod
-    def log1p(value: Any) -> Any:
-        return sympy.log(1 + value)
-
-    @staticmethod
-    def where(which: Any, yes: Any, no: Any) -> Any:
-        # What cannot be decided guards a limit, such as a curvature of 0: the formula is the other case.
-        return yes if which == True else no  # noqa: E712 (SymPy's own true is not Python's)
-
-    @staticmethod
-    def maximum(one: Any, other: Any) -> Any:
-        # The other is a bound that keeps numbers finite.
-        return one
+    exp = staticmethod(_exp)
+    expm1 = staticmethod(lambda value: _exp(value) - 1)
+    log1p = staticmethod(lambda value: sympy.log(1 + value))
+    # What cannot be decided guards a limit, such as a curvature of 0: the formula is the other case.
+    where = staticmethod(lambda which, yes, no: yes if which == True else no)  # noqa: E712 (SymPy's True)
+    # The other is a bound that keeps numbers finite.
+    maximum = staticmethod(lambda one, other: one)
 
 
 def _letter(name: str) -> Any:
