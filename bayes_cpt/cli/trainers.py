@@ -40,11 +40,6 @@ def init(
     bayes-cpt init study pt=out/pt r00=out/r00 r25=out/r25 --pt pt --replay r00=0 --replay r25=0.25
     bayes-cpt init study --answers answers.toml
 
-    \b
-    Exit codes:
-    0  done
-    2  bad input: what is missing or wrong, and the fix, are on stderr; nothing was written
-
     Parameters
     ----------
     study : STUDY
@@ -138,11 +133,6 @@ def import_logs(
     \b
     Example:
     bayes-cpt import hf out/r25 --study study --run r25 --replay 0.25
-
-    \b
-    Exit codes:
-    0  done
-    2  bad input: what is wrong, where, and the fix are on stderr; nothing was written
 
     Parameters
     ----------

@@ -61,7 +61,7 @@ class Decision:
     search : Search
         All candidates, and the best of each draw.
     rows : ndarray of int, shape (contenders,)
-        The recommendation among the candidates, then well separated others from the best on.
+        Places among the candidates: of the recommendation, then of well-separated others, best first.
     contenders : Contenders
         The same in every draw.
     information : tuple of float

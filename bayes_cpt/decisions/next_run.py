@@ -60,7 +60,7 @@ from bayes_cpt.threads import one_blas_thread
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 CHECKPOINTS = 24
-# Configurations that a draw likes best, and that are best in expectation, at most as many.
+# At most so many configurations that are best in some draw, and that are best in expectation.
 FAVOURITES, LEADERS = 1000, 64
 REPLAYS = (0.0, 0.25, 0.5, 0.75)
 # Of the typical CPT run of the study.

@@ -76,7 +76,7 @@ class Search:
 
     @property
     def allowed(self) -> Ints:
-        """The candidates to choose among, from the best on: the feasible ones, all where none is."""
+        """The candidates to choose among, best first: the feasible ones, or all where none is."""
         return self.order()[: self.feasible.sum() or None]
 
     @property
@@ -85,7 +85,7 @@ class Search:
         return int(self.order()[0])
 
     def order(self) -> Ints:
-        """Return the candidates from the best on: feasible ones, then the others by their excess."""
+        """Return the candidates, best first: feasible ones, then the others by their excess."""
         return np.lexsort((self.scores, np.maximum(self.excess, 0.0)))
 
     def at_ends(self, name: str) -> dict[str, float]:
@@ -140,7 +140,7 @@ class Search:
 
 
 def apart(candidates: Candidates, rows: Ints, row: int) -> NDArray[np.bool_]:
-    """Return which candidates are no variants of another: another listed value, or far along a range."""
+    """Return which candidates differ from another in a listed value, or lie far from it along a range."""
     return np.asarray(np.abs(candidates.places[rows] - candidates.places[row]).max(axis=1) >= APART)
 
 

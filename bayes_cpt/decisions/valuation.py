@@ -171,7 +171,7 @@ class Valuation:
         return Combination(weights, used, self.model)
 
     def _counted(self, of_bases: Callable[[tuple[Base, ...]], Floats], rows: Candidates) -> Floats:
-        """Return what bases, the last axis but one, have where changes are counted from."""
+        """Return what is known of the bases that changes are counted from: the last axis but one."""
         if self.reference is not None:
             return of_bases((self.reference,))
         return of_bases(rows.bases)[..., rows.base, :]

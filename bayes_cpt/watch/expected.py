@@ -115,7 +115,7 @@ class Expected:
     ) -> Self:
         """Draw the curves of a planned run at some steps.
 
-        The validation sets err together as the fit says, or each by itself where they are `apart`.
+        The validation sets err together as the fit says, or each on its own where they are set `apart`.
         """
         rows = rows_at(posterior.frame.domains, steps)
         losses, laws = drawn_curves(posterior, plan, run, rows, CURVES + HEALTHY_CURVES)
