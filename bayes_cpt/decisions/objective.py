@@ -50,18 +50,11 @@ class Mixture(Strict):
 
 
 class Chance(Strict):
-    """What may happen with at most some probability.
+    """What may happen with at most some probability."""
 
-    Parameters
-    ----------
-    probability : float
-        Highest probability of it.
-    kind : {"new_run", "expected"}
-        Whose loss or score: what a new run would show, its fluctuation and the law's misfit included, or
-        what the law expects.
-    """
-
-    probability: float = Field(gt=0, lt=1)
+    probability: float = Field(gt=0, lt=1)  # the highest that is allowed
+    # Whose loss or score: what a new run would show, its fluctuation and the law's misfit included, or what
+    # the law expects.
     kind: Literal["new_run", "expected"] = "new_run"
     # A threshold from the reference base or one by itself: what each is, what then may happen, and that in
     # short.
@@ -122,21 +115,12 @@ class Constraint(Chance):
 
 
 class ScoreConstraint(Chance):
-    """A chance constraint on a benchmark's score (docs/scores.md).
+    """A chance constraint on a benchmark's score (docs/scores.md): give either `fall` or `least`."""
 
-    Parameters
-    ----------
-    benchmark : str
-        Of the table of losses and scores.
-    fall : float, optional
-        Threshold below the score of the reference base, as a share: 0.01 is a point.
-    least : float, optional
-        Threshold as a score. Give either `fall` or `least`.
-    """
-
-    benchmark: str = Field(min_length=1)
+    benchmark: str = Field(min_length=1)  # of the table of losses and scores
+    # Threshold below the score of the reference base, as a share: 0.01 is a point.
     fall: float | None = Field(default=None, ge=0, lt=1)
-    least: float | None = Field(default=None, gt=0, lt=1)
+    least: float | None = Field(default=None, gt=0, lt=1)  # threshold as a score
     THRESHOLDS: ClassVar = {
         "fall": (
             "a share below the base",
