@@ -364,12 +364,11 @@ def next_run(
     whole = SearchSpace.of(limits, posterior.study)
     valuation = Valuation.of(model, goal, whole)
     # Coefficients and effects, none of them constant.
+    known = quantities(posterior, model.laws[0].draws.parameters)
     asked = {
-        (name, member): draws
-        for (kind, name, member), draws in quantities(
-            posterior, model.laws[0].draws.parameters
-        ).items()
-        if kind != "parameter" and np.ptp(draws) > 0
+        (name, member): own
+        for (kind, name, member), own in known.items()
+        if kind != "parameter" and np.ptp(own) > 0
     }
     searched = search(valuation, whole, SearchCriterion(seed=seed), candidates)
     # The candidates that some draw likes best, and the best in expectation.

@@ -261,15 +261,8 @@ class Objective(Strict):
 def read_objective(source: "str | Path | dict[str, Any] | Objective") -> Objective:
     """Return an objective: a preset by name, a TOML file by path, or a table.
 
-    Parameters
-    ----------
-    source : str, Path, dict or Objective
-        A table or file may start from a preset, ``preset = "balanced"``, and name what differs.
-
-    Raises
-    ------
-    SpecError
-        With every problem, naming file, key and fix.
+    A table or file may start from a preset, ``preset = "balanced"``, and name what differs. A SpecError
+    names every problem with its file, key and fix.
 
     Examples
     --------

@@ -5,7 +5,7 @@ or what annealing gains before it anneals, rests on the priors of the shipped mo
 as these leave them.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -16,6 +16,7 @@ from bayes_cpt.checks import is_number
 from bayes_cpt.forecast.bands import bands, check_interval
 from bayes_cpt.inference.fitting import fit
 from bayes_cpt.inference.posterior import Posterior, contraction
+from bayes_cpt.inference.sampling import Progress
 from bayes_cpt.model.fitted_points import observed_steps
 from bayes_cpt.model.spec import read_spec
 from bayes_cpt.study.logs.naming import TRAIN
@@ -25,8 +26,6 @@ from bayes_cpt.study.logs.runs import Recipe, logged_run, read_run_log
 from bayes_cpt.study.runs import Base, Run
 from bayes_cpt.study.schedules import Schedule, constant, linear
 from bayes_cpt.study.study import Study
-
-type Progress = Callable[[str, float], None]
 
 MODELS = {"pt": "pretrain-log", "cpt": "cpt-log"}
 RUN, BASE = "log", "base"
