@@ -49,7 +49,7 @@ CONFIGURATION = (
 
 @dataclass(frozen=True, eq=False)
 class Decision:
-    """What to train, and how sure that is; `interval` is the mass of central credible intervals everywhere.
+    """What to train, and how sure that is; `interval` is the mass of central intervals everywhere.
 
     Parameters
     ----------
