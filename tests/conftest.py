@@ -13,6 +13,7 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
+import pytest
 from hypothesis import settings
 
 # A record of how the kept logs were made, with libraries that are no dependencies.
@@ -21,6 +22,26 @@ collect_ignore = ["data/logs/made.py"]
 # The first example pays for imports and compilation, which is no fault of the code under test.
 settings.register_profile("bayes_cpt", deadline=None)
 settings.load_profile("bayes_cpt")
+
+
+# What is chosen among, and at how many lengths: the answer is no other for few of them, only less good.
+FEW = {
+    "decisions.schedule_choice.CANDIDATES": 128,
+    "decisions.next_run.REPLAYS": (0.25,),
+    "decisions.advice.TELLING": 300,
+    "decisions.advice.SHORT_REPLAYS": (0.0, 0.5),
+    "decisions.advice.SHORT_PEAKS": (0.1, 1.0),
+    "landmarks.turning.NEAR": 20,
+    "planner.choices.SHORTEST": 0.5,
+    "planner.choices.LONGEST": 1.0,
+}
+
+
+@pytest.fixture
+def few_candidates(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Choose among few schedules and runs, of few lengths: enough to see what is said of a choice."""
+    for name, value in FEW.items():
+        monkeypatch.setattr(f"bayes_cpt.{name}", value)
 
 
 def pytest_collection_finish() -> None:

@@ -23,14 +23,12 @@ def misfit_covariance(steps: ArrayLike, onset: float, carried: float, per_fold: 
     position = per_fold * np.log1p(np.asarray(steps, dtype=np.float64) / onset)
     kept = carried ** (1.0 / per_fold)
     variance = 1.0 / sum(kept ** (2 * j) for j in range(per_fold))
-    last = int(np.ceil(position.max()))
-    knots = np.zeros((last + 1, last + 1))
-    for a in range(1, last + 1):
-        for b in range(1, last + 1):
-            shared = range(1, min(a, b) + 1)
-            knots[a, b] = variance * sum(kept ** (a - j) * kept ** (b - j) for j in shared)
-    between = np.stack([np.interp(position, np.arange(last + 1), row) for row in knots])
-    line = np.stack([np.interp(position, np.arange(last + 1), row) for row in between.T])
+    places = np.arange(np.ceil(position.max()) + 1)
+    # What each knot keeps of the innovation of every knot from the second to itself.
+    ages = places[:, None] - places[1:]
+    shares = np.where(ages >= 0, kept ** np.maximum(ages, 0), 0.0)
+    between = np.stack([np.interp(position, places, own) for own in variance * shares @ shares.T])
+    line = np.stack([np.interp(position, places, own) for own in between.T])
     folds = position / per_fold
     process = folds if carried == 1 else (1 - carried ** (2 * folds)) / (1 - carried**2)
     stretch = np.sqrt(process / np.diag(line))

@@ -13,7 +13,8 @@ from synthetic import lab, prior_as_posterior
 
 from bayes_cpt.arrays import Floats
 from bayes_cpt.cli import run
-from bayes_cpt.identify import determination
+from bayes_cpt.forecast.plans import Plan
+from bayes_cpt.identify import determination, sensitivity
 from bayes_cpt.identify.determination import FACTS, Facts, FreeParameters
 from bayes_cpt.inference.law_checks import SIZE, LawCheck
 from bayes_cpt.inference.posterior import Posterior
@@ -40,6 +41,10 @@ def _of_identifiability(study: Study, spec: ModelSpec) -> tuple[object, ...]:
     return determination.IDENTIFIED, study.digest(), spec.model_dump_json()
 
 
+def _of_sensitivity(posterior: Posterior, plan: Plan = None) -> tuple[object, ...]:
+    return sensitivity.NOISE, sensitivity.THRESHOLD, plan, *_of_determination(posterior)
+
+
 # Most of a short command's time, and what tells whether it was worked out for another command before. A
 # file that was written anew is another one.
 SAME: dict[str, Callable[..., Any]] = {
@@ -47,6 +52,7 @@ SAME: dict[str, Callable[..., Any]] = {
     "identify.determination.information": _of_information,
     "identify.determination.determination": _of_determination,
     "identify.determination.identifiability": _of_identifiability,
+    "identify.sensitivity.sensitivity": _of_sensitivity,
 }
 
 
@@ -95,14 +101,6 @@ def few_curves(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("expected.HEALTHY_CURVES", "expected.LAW_DRAWS", "watcher.DRAWS"):
         monkeypatch.setattr(f"bayes_cpt.watch.{name}", 100)
     monkeypatch.setattr("bayes_cpt.watch.expected.CURVES", 300)
-
-
-@pytest.fixture
-def few_candidates(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Choose among few schedules and runs: they are enough to see what is printed of a choice."""
-    monkeypatch.setattr("bayes_cpt.decisions.schedule_choice.CANDIDATES", 256)
-    monkeypatch.setattr("bayes_cpt.decisions.next_run.REPLAYS", (0.25,))
-    monkeypatch.setattr("bayes_cpt.decisions.advice.TELLING", 300)
 
 
 def _saved(folder: Path, problems: list[str], alarms: tuple[LawCheck, ...] = ()) -> Path:

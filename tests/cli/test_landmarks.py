@@ -10,6 +10,8 @@ import bayes_cpt
 from bayes_cpt.bundled import bundled_study
 from bayes_cpt.landmarks import survey
 
+pytestmark = pytest.mark.usefixtures("few_candidates")
+
 LINES = (bundled_study() / "study.toml").read_text(encoding="utf-8")
 RUNS = ("r25_cos", "r25_a0_rewarm")
 FEW = ("--draws", 8)

@@ -7,6 +7,8 @@ from command_line import Call
 import bayes_cpt
 from bayes_cpt.decisions.next_run import next_run
 
+pytestmark = pytest.mark.usefixtures("few_candidates")
+
 PROBES = """
 [runs.short]
 phase = "cpt"

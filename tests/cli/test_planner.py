@@ -5,6 +5,8 @@ from typing import Any
 import pytest
 from command_line import Call
 
+pytestmark = pytest.mark.usefixtures("few_candidates")
+
 FEW = ("--draws", 8, "--candidates", 64)
 
 

@@ -14,6 +14,8 @@ from target_family import RUNS, several, simulated
 from bayes_cpt import Posterior, Study, read_plan, read_spec, write_study
 from bayes_cpt.landmarks import survey
 
+pytestmark = pytest.mark.usefixtures("few_candidates")
+
 TARGETS = ("code", "law")
 DOMAINS = ("web", *TARGETS)
 LEFT_OUT = ["code_0.3", "law_0.3", "mixed"]
@@ -89,7 +91,6 @@ def test_commands_ask_for_a_target_and_take_it(call: Call, tmp_path: Path) -> No
     assert json.dumps('"law"') in page.read_text(encoding="utf-8").split('"targets": ')[1][:20]
 
 
-@pytest.mark.usefixtures("few_candidates")
 def test_a_schedule_is_asked_for_with_a_mixture(call: Call, tmp_path: Path) -> None:
     fit, folder = tmp_path / "fit.nc", tmp_path / "schedule"
     known().save(fit)

@@ -1,7 +1,7 @@
 """What to expect, and to train first, before any run."""
 
 import json
-from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -10,25 +10,17 @@ import pytest
 
 from bayes_cpt import Base, Run, Study, read_plan
 from bayes_cpt.cli import run as run_command
-from bayes_cpt.decisions import advice
 from bayes_cpt.decisions.advice import PEAKS, REPLAYS, Advice, advise, spec_of
 from bayes_cpt.identify.prior_predictive import expected_ends, frame_of
 from bayes_cpt.study.schedules import cosine
 
 
-@pytest.fixture(scope="module", autouse=True)
-def few_draws() -> Iterator[None]:
-    """Take few draws for what short runs tell, and four of those."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(advice, "TELLING", 300)
-        patch.setattr(advice, "SHORT_REPLAYS", (0.0, 0.5))
-        patch.setattr(advice, "SHORT_PEAKS", (0.1, 1.0))
-        yield
+pytestmark = pytest.mark.usefixtures("few_candidates")
 
 
-@pytest.fixture(scope="module")
-def far() -> Advice:
-    return advise(7e9, 20e9, base="annealed", target="far")
+@cache
+def advised(base: str = "annealed", target: str = "far") -> Advice:
+    return advise(7e9, 20e9, base=base, target=target)
 
 
 def of(found: Advice, domain: str) -> Any:
@@ -36,8 +28,8 @@ def of(found: Advice, domain: str) -> Any:
     return rows.pivot_table(index="replay", columns="peak", values="median")
 
 
-def test_replay_keeps_general_loss_and_a_higher_peak_forgets_more(far: Advice) -> None:
-    general, target = of(far, "general").to_numpy(), of(far, "target").to_numpy()
+def test_replay_keeps_general_loss_and_a_higher_peak_forgets_more() -> None:
+    general, target = (of(advised(), name).to_numpy() for name in ("general", "target"))
     assert general.shape == target.shape == (len(REPLAYS), len(PEAKS))
     assert (np.diff(general, axis=0) < 0).all()
     assert (np.diff(general, axis=1) > 0).all()
@@ -45,14 +37,14 @@ def test_replay_keeps_general_loss_and_a_higher_peak_forgets_more(far: Advice) -
     assert (target < 0).all()
 
 
-def test_a_near_target_changes_less_than_a_far_one(far: Advice) -> None:
-    near = advise(7e9, 20e9, base="annealed", target="near")
+def test_a_near_target_changes_less_than_a_far_one() -> None:
+    near, far = advised(target="near"), advised()
     assert (of(near, "target") > of(far, "target")).all(axis=None)
     assert (of(near, "general") < of(far, "general")).all(axis=None)
 
 
-def test_a_base_that_has_not_annealed_falls_further(far: Advice) -> None:
-    stable = advise(7e9, 20e9, base="stable", target="far")
+def test_a_base_that_has_not_annealed_falls_further() -> None:
+    stable, far = advised("stable"), advised()
     assert (of(stable, "target") < of(far, "target")).all(axis=None)
     assert (of(stable, "general") < of(far, "general")).all(axis=None)
 
@@ -81,7 +73,8 @@ def test_each_row_is_what_the_prior_expects_of_its_run() -> None:
     np.testing.assert_allclose(mine["upper_x"], mine["upper_y"], rtol=1e-9)
 
 
-def test_short_runs_are_fewer_and_each_narrows_more(far: Advice) -> None:
+def test_short_runs_are_fewer_and_each_narrows_more() -> None:
+    far = advised()
     assert list(far.told["steps"]) == [500] * 3
     assert (np.diff(far.told["narrowed"]) > 0).all()
     assert 0.3 < far.told["narrowed"].iloc[0] < 1.0
@@ -89,7 +82,7 @@ def test_short_runs_are_fewer_and_each_narrows_more(far: Advice) -> None:
 
 
 def test_the_folder_holds_a_plan_and_arguments_for_each_run(
-    far: Advice, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "advice"
     options = ["--size", "7B", "--tokens", "20B", "--base", "annealed", "-o", str(out)]
@@ -97,7 +90,7 @@ def test_the_folder_holds_a_plan_and_arguments_for_each_run(
     found = json.loads(capsys.readouterr().out)
     assert found["steps"] == 5000
     plan = read_plan(out / "plan.toml")
-    assert [run.name for run in plan.runs] == list(far.told["run"])
+    assert [run.name for run in plan.runs] == list(advised().told["run"])
     for run in plan.runs:
         arguments = json.loads((out / f"{run.name}.json").read_text(encoding="utf-8"))
         assert arguments["max_steps"] == 500

@@ -74,9 +74,9 @@ def test_an_unknown_target_in_a_space_is_answered_with_the_names() -> None:
         read_space({"targets": [{"code": 0.5}]})
 
 
-def test_a_schedule_has_the_losses_of_its_mixture(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("few_candidates")
+def test_a_schedule_has_the_losses_of_its_mixture() -> None:
     """The objective at the end of a schedule is that of the same run among the candidates of a decision."""
-    monkeypatch.setattr("bayes_cpt.decisions.schedule_choice.CANDIDATES", 128)
     mixture = {"code": 0.5, "law": 0.5}
     choice = choose_schedule(
         posterior(), "base", 0.2, 1000, {"weights": WEIGHTS}, targets=mixture, draws=40
@@ -94,8 +94,8 @@ def test_a_schedule_has_the_losses_of_its_mixture(monkeypatch: pytest.MonkeyPatc
     assert choice.taken == ()
 
 
-def test_a_schedule_takes_the_best_mixture_of_the_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bayes_cpt.decisions.schedule_choice.CANDIDATES", 128)
+@pytest.mark.usefixtures("few_candidates")
+def test_a_schedule_takes_the_best_mixture_of_the_runs() -> None:
     options: dict[str, Any] = {"objective": {"weights": WEIGHTS}, "draws": 8}
     choice = choose_schedule(posterior(), "base", 0.2, 400, **options)
     assert choice.taken == ("targets",)

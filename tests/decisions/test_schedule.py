@@ -130,8 +130,8 @@ def test_a_cap_and_the_shortest_decay_are_kept() -> None:
     assert told in choice.verdict()[0]
 
 
-def test_what_is_not_given_is_the_best_of_what_was_tried(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bayes_cpt.decisions.schedule_choice.CANDIDATES", 128)
+@pytest.mark.usefixtures("few_candidates")
+def test_what_is_not_given_is_the_best_of_what_was_tried() -> None:
     runs = lab().continual_runs
 
     def chosen_from(base: str | None, replay: float | None) -> ScheduleChoice:

@@ -141,15 +141,8 @@ def test_regret_and_constraints_are_those_of_decide(planner: Planner) -> None:
             assert own["unavoidable"] == pytest.approx(left, rel=0, abs=CLOSE)
 
 
-@pytest.fixture
-def few_lengths(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Offer lengths near those of the study alone: each takes a search."""
-    monkeypatch.setattr("bayes_cpt.planner.choices.SHORTEST", 0.5)
-    monkeypatch.setattr("bayes_cpt.planner.choices.LONGEST", 1.0)
-
-
 @pytest.mark.parametrize("model", ["cpt", "cpt-replay-printed"])
-@pytest.mark.usefixtures("few_lengths")
+@pytest.mark.usefixtures("few_candidates")
 def test_other_models_have_their_own_law_in_the_page(model: str, tmp_path: Path) -> None:
     study = lab() if model != "cpt" else lab().subset(["r25_cos", "r25_lin05", "r25_a0_rewarm"])
     posterior = prior_as_posterior(study, model)
@@ -158,7 +151,7 @@ def test_other_models_have_their_own_law_in_the_page(model: str, tmp_path: Path)
     assert_bands_are_those_of_predict(posterior, page, settings, tmp_path)
 
 
-@pytest.mark.usefixtures("few_lengths")
+@pytest.mark.usefixtures("few_candidates")
 def test_an_open_weights_base_has_a_page(tmp_path: Path) -> None:
     posterior = prior_as_posterior(open_study())
     page = Planner.of(posterior, read_objective("balanced"), draws=DRAWS, candidates=CANDIDATES)

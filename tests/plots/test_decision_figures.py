@@ -100,8 +100,8 @@ def test_one_run_makes_a_figure() -> None:
     check_figure(plots.next_run(values(1)))
 
 
-def test_schedules_are_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bayes_cpt.decisions.schedule_choice.CANDIDATES", 128)
+@pytest.mark.usefixtures("few_candidates")
+def test_schedules_are_drawn() -> None:
     choice = choose_schedule(lab_posterior(), "annealed_30pct", 0.25, 500, draws=12)
     figure = plots.schedules(choice)
     whole, last = figure.axes

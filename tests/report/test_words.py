@@ -58,6 +58,7 @@ def result(verb: str) -> Any:
     return MAKERS[verb]()
 
 
+@pytest.mark.usefixtures("few_candidates")
 @pytest.mark.parametrize("verb", MAKERS)
 def test_a_verdict_is_what_to_do_how_sure_and_what_would_change_it(verb: str) -> None:
     verdict = result(verb).verdict()
