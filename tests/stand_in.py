@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+from command_line import STAGES
 from synthetic import CHAINS, as_posterior, prior_as_posterior
 
 from bayes_cpt import Posterior, Study, read_spec
@@ -30,13 +31,22 @@ def stand_in(
     at: str = "bayes_cpt.inference.fitting.fit",
     **options: Any,
 ) -> Fits:
-    """Make posteriors of a study and a specification in place of `fit`."""
+    """Make posteriors of a study and a specification in place of `fit`, and tell of stages as it does."""
     fits = Fits([], [])
 
-    def fit(study: Study, spec: ModelSpec, seed: int, **given: Any) -> Posterior:
+    def fit(
+        study: Study,
+        spec: ModelSpec,
+        seed: int,
+        *,
+        progress: Callable[..., None] = lambda *_: None,
+        **given: Any,
+    ) -> Posterior:
+        for stage in (*STAGES, STAGES[-1]):
+            progress(stage, 0.5)
         fits.asked.append({"study": study, "spec": spec, "seed": seed} | given)
         posterior = make(study, spec, **options)
-        posterior.tree.attrs["problems"] = json.dumps(fits.problems)
+        posterior.tree.attrs |= {"problems": json.dumps(fits.problems), "seed": seed}
         return posterior
 
     monkeypatch.setattr(at, fit)

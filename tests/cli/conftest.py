@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import STAGES, Answer, Call
+from command_line import Answer, Call
 from figures import draw_nothing
+from stand_in import Fits, stand_in
 from synthetic import lab, prior_as_posterior
 
 from bayes_cpt.arrays import Floats
@@ -134,17 +135,6 @@ def misfitting_fit_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def quick_fit(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Fit without sampling; what is returned becomes the problems of the posterior."""
-    problems: list[str] = []
-
-    def fit(study: Any, spec: Any, seed: int, *, draws: Any, progress: Any, cores: Any) -> Any:
-        for stage in (*STAGES, STAGES[-1]):
-            progress(stage, 0.5)
-        posterior = prior_as_posterior(study, spec, draws=draws or 25)
-        posterior.tree.attrs["problems"] = json.dumps(problems)
-        posterior.tree.attrs["seed"] = seed
-        return posterior
-
-    monkeypatch.setattr("bayes_cpt.inference.fitting.fit", fit)
-    return problems
+def quick_fit(monkeypatch: pytest.MonkeyPatch) -> Fits:
+    """Fit without sampling."""
+    return stand_in(monkeypatch)

@@ -2,6 +2,7 @@ from pathlib import Path
 
 import pytest
 from command_line import Call
+from stand_in import Fits
 
 import bayes_cpt
 
@@ -10,7 +11,7 @@ FILES = {"fit.nc", "forecast.csv", "plan-example.toml", *FIGURES}
 
 
 def test_everything_is_written_into_a_new_folder(
-    call: Call, quick_fit: list[str], tmp_path: Path
+    call: Call, quick_fit: Fits, tmp_path: Path
 ) -> None:
     folder = tmp_path / "demo"
     answer = call("demo", "-o", folder)
@@ -30,8 +31,8 @@ def test_everything_is_written_into_a_new_folder(
 
 
 @pytest.mark.usefixtures("empty_figures")
-def test_json_and_an_untrustworthy_fit(call: Call, quick_fit: list[str], tmp_path: Path) -> None:
-    quick_fit.append("bulk ESS of memory is 12, below 400")
+def test_json_and_an_untrustworthy_fit(call: Call, quick_fit: Fits, tmp_path: Path) -> None:
+    quick_fit.problems.append("bulk ESS of memory is 12, below 400")
     answer = call("demo", "-o", tmp_path, "--json")
     assert answer.code == 1
     assert set(answer.json()["files"]) == FILES

@@ -6,14 +6,13 @@ from typing import Any
 import pytest
 from command_line import STAGES, Call, check_refusal
 from malformed import FILES, write_files
+from stand_in import Fits
 
 import bayes_cpt
 from bayes_cpt.identify.determination import FACTS
 
 
-def test_the_file_is_written_and_summed_up(
-    call: Call, quick_fit: list[str], tmp_path: Path
-) -> None:
+def test_the_file_is_written_and_summed_up(call: Call, quick_fit: Fits, tmp_path: Path) -> None:
     target = tmp_path / "fit.nc"
     answer = call("fit", "data/cpt-lab", "--seed", 7, "-o", target)
     assert answer.code == 0
@@ -28,10 +27,11 @@ def test_the_file_is_written_and_summed_up(
     assert [line.split(" ", 1)[1] for line in answer.err.splitlines()] == list(STAGES)
 
 
-def test_json(call: Call, quick_fit: list[str], tmp_path: Path) -> None:
+def test_json(call: Call, quick_fit: Fits, tmp_path: Path) -> None:
     found = call("fit", "data/cpt-lab", "-o", tmp_path / "fit.nc", "--json", "--draws", 120).json()
     assert found["trustworthy"] is True
-    assert found["draws"] == 120
+    assert quick_fit.asked[0]["draws"] == 120
+    assert found["draws"] == 25
     assert found["output"] == str(tmp_path / "fit.nc")
     # Kept, so that no later command works them out again.
     assert json.loads(bayes_cpt.load(tmp_path / "fit.nc").tree.attrs[FACTS]) == found["facts"]
@@ -39,15 +39,11 @@ def test_json(call: Call, quick_fit: list[str], tmp_path: Path) -> None:
     assert {"min_ess_bulk", "min_ess_tail", "max_r_hat", "attempts", "seconds"} <= set(found)
 
 
-def test_quiet(call: Call, quick_fit: list[str], tmp_path: Path) -> None:
-    assert call("fit", "data/cpt-lab", "-o", tmp_path / "fit.nc", "-q") == (0, "", "")
-
-
 @pytest.mark.parametrize("loud", [[], ["--quiet"], ["--json"]])
 def test_an_untrustworthy_fit_is_written_and_marked(
-    loud: list[str], call: Call, quick_fit: list[str], tmp_path: Path
+    loud: list[str], call: Call, quick_fit: Fits, tmp_path: Path
 ) -> None:
-    quick_fit.append("R-hat of memory is 1.2, above 1.01")
+    quick_fit.problems.append("R-hat of memory is 1.2, above 1.01")
     target = tmp_path / "fit.nc"
     answer = call("fit", "data/cpt-lab", "-o", target, *loud)
     assert answer.code == 1
@@ -56,22 +52,22 @@ def test_an_untrustworthy_fit_is_written_and_marked(
     assert "R-hat of memory is 1.2" in said
     assert not bayes_cpt.load(target).trustworthy
     if "--json" in loud:
-        assert answer.json()["problems"] == quick_fit
+        assert answer.json()["problems"] == quick_fit.problems
         assert answer.json()["verdict"] == [said]
 
 
-def test_an_old_file_is_replaced_with_a_note(
-    call: Call, quick_fit: list[str], tmp_path: Path
+def test_quiet_says_nothing_and_an_old_file_is_replaced_with_a_note(
+    call: Call, quick_fit: Fits, tmp_path: Path
 ) -> None:
-    target = tmp_path / "fit.nc"
+    line, target = ("fit", "data/cpt-lab", "-o", tmp_path / "fit.nc"), tmp_path / "fit.nc"
     target.write_text("old")
-    answer = call("fit", "data/cpt-lab", "-o", target)
-    assert answer.code == 0
+    assert call(*line, "-q") == (0, "", "")
+    answer = call(*line)
     assert f"Written to {target}, in place of the file that was there" in answer.out
     assert bayes_cpt.load(target).trustworthy
 
 
-def test_a_model_of_ones_own(call: Call, quick_fit: list[str], tmp_path: Path) -> None:
+def test_a_model_of_ones_own(call: Call, quick_fit: Fits, tmp_path: Path) -> None:
     model = tmp_path / "mine.toml"
     model.write_text('extends = "pretrain"\nname = "mine"\n')
     answer = call("fit", "data/cpt-lab", "--model", model, "-o", tmp_path / "fit.nc", "--json")

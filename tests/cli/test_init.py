@@ -1,5 +1,8 @@
 import re
+import shutil
 import tomllib
+from collections.abc import Iterable
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -9,6 +12,14 @@ from bayes_cpt import read_study
 
 LOGS = Path(__file__).parents[1] / "data" / "logs"
 HF = LOGS / "hf"
+STEPS = (0, 10, 20, 30)
+
+
+def log_of(path: Path, loss: float, steps: Iterable[int] = STEPS) -> Path:
+    """Write a log whose loss falls from a value."""
+    rows = [f"{step},{loss - place / 100},1e-4\n" for place, step in enumerate(steps)]
+    path.write_text("step,val_loss,lr\n" + "".join(rows))
+    return path
 
 
 def test_a_study_of_logs_says_what_was_assumed(call: Call, tmp_path: Path) -> None:
@@ -29,8 +40,7 @@ def test_a_study_of_logs_says_what_was_assumed(call: Call, tmp_path: Path) -> No
 
 
 def test_answers_in_a_toml_name_logs_beside_it(call: Call, tmp_path: Path) -> None:
-    for name in ("history.jsonl",):
-        (tmp_path / name).write_bytes((LOGS / "tables" / name).read_bytes())
+    shutil.copy(LOGS / "tables" / "history.jsonl", tmp_path)
     (tmp_path / "answers.toml").write_text(
         """
 [study]
@@ -54,23 +64,25 @@ losses = { "eval/general_loss" = "prose", "eval/target_loss" = "code" }
 
 
 @pytest.mark.parametrize(
-    ("first", "apart", "refused"),
-    [(70_000, 20, True), (1520, 20, True), (40, 20, False), (20, 20, False), (300, 300, False), (0, 20, False)],
+    ("first", "apart", "options", "refused"),
+    [
+        *((first, 20, (), True) for first in (70_000, 1520)),
+        *((first, apart, (), False) for first, apart in ((40, 20), (20, 20), (300, 300), (0, 20))),
+        *product((1520, 40), (20,), (("--start", "0"), ("--start", "{first}"), ("--schedule",)), (False,)),
+    ],
 )  # fmt: skip
-@pytest.mark.parametrize("options", [(), ("--start", "0"), ("--start", "{first}"), ("--schedule",)])
 def test_a_counter_that_goes_on_from_earlier_training_is_refused(
-    options: tuple[str, ...], first: int, apart: int, refused: bool, call: Call, tmp_path: Path
+    first: int, apart: int, options: tuple[str, ...], refused: bool, call: Call, tmp_path: Path
 ) -> None:
     """Unless it is said where the run began; a log that begins after an interval or two is whole."""
-    rows = [f"{first + apart * i},{3 - i / 100},1e-4\n" for i in range(30)]
-    (tmp_path / "r25.csv").write_text("step,val_loss,lr\n" + "".join(rows))
+    log_of(tmp_path / "r25.csv", 3.0, range(first, first + 30 * apart, apart))
     given = [option.format(first=first) for option in options]
     if "--schedule" in options:
         steps = first + apart * 29
         given.append(f'[{{ shape = "constant", steps = {steps}, start = 1e-4, end = 1e-4 }}]')
     words = ("--open-base", "b", "--replay", "r25=0.25")
     answer = call("init", tmp_path / "study", tmp_path / "r25.csv", *words, *given)
-    if refused and not options:
+    if refused:
         said = (f"r25.csv, step {first}: ", f"every {apart} steps", "--start STEP", "--start 0")
         check_refusal(answer, said)
         return
@@ -89,14 +101,8 @@ def test_an_existing_study_is_left_alone(call: Call, tmp_path: Path) -> None:
     assert [file.name for file in tmp_path.iterdir()] == ["file"]
 
 
-STEPS = [0, 10, 20, 30]
-
-
 def test_a_log_for_each_validation_set(tmp_path: Path, call: Call) -> None:
-    for name, value in (("general", 2.8), ("target", 3.2)):
-        rows = [f"{step},{value - step / 1000},1e-4\n" for step in STEPS]
-        (tmp_path / f"{name}.csv").write_text("step,val_loss,lr\n" + "".join(rows))
-    general, target = tmp_path / "general.csv", tmp_path / "target.csv"
+    general, target = log_of(tmp_path / "general.csv", 2.8), log_of(tmp_path / "target.csv", 3.2)
     line = ("--open-base", "b", "--replay", "x=0.25")
     assert call("init", tmp_path / "s", f"x={general}", f"x={target}", *line).code == 0
     losses = (tmp_path / "s" / "losses.csv").read_text()
@@ -125,14 +131,12 @@ def test_a_log_for_each_validation_set(tmp_path: Path, call: Call) -> None:
 def test_a_second_set_makes_a_study_of_one_a_study_of_two(
     name: str, options: tuple[str, ...], general: str | None, tmp_path: Path, call: Call
 ) -> None:
-    for log, value in (("code", 3.2), ("other", 2.8)):
-        rows = [f"{step},{value - step / 1000},1e-4\n" for step in STEPS]
-        (tmp_path / f"{log}.csv").write_text("step,val_loss,lr\n" + "".join(rows))
+    code, other = log_of(tmp_path / "code.csv", 3.2), log_of(tmp_path / "other.csv", 2.8)
     study, settings = tmp_path / "s", tmp_path / "s" / "study.toml"
-    call("init", study, f"x={tmp_path / 'code.csv'}", "--open-base", "b", "--replay", "x=0.25")
+    call("init", study, f"x={code}", "--open-base", "b", "--replay", "x=0.25")
     settings.write_text(settings.read_text().replace("\n", "  # mine\n", 1))
     before = settings.read_text()
-    line = ("import", "csv", tmp_path / "other.csv", "--study", study, "--run", "x")
+    line = ("import", "csv", other, "--study", study, "--run", "x")
     answer = call(*line, "--loss", f"val_loss={name}", *options)
     assert answer.code == 0
     tables = tomllib.loads(settings.read_text())["study"]
@@ -150,9 +154,7 @@ def test_a_second_set_makes_a_study_of_one_a_study_of_two(
 
 
 def test_pt_runs_with_one_set_are_a_study(tmp_path: Path, call: Call) -> None:
-    path = tmp_path / "a.csv"
-    rows = [f"{10 * i},{4 - i / 10},1e-3\n" for i in range(1, 5)]
-    path.write_text("step,val_loss,lr\n" + "".join(rows))
+    path = log_of(tmp_path / "a.csv", 4.0, range(10, 50, 10))
     told = call("init", tmp_path / "study", path, "--pt", "a", "--json").json()
     assert (told["general"], told["target"]) == ("val", None)
 

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from command_line import Call
+from stand_in import Fits
 from synthetic import lab
 
 import bayes_cpt
@@ -111,7 +112,7 @@ def test_what_would_mislead_a_fit_is_said_first_by_check(
 
 
 def test_what_would_mislead_a_fit_marks_the_fit(
-    call: Call, quick_fit: list[str], tmp_path: Path
+    call: Call, quick_fit: Fits, tmp_path: Path
 ) -> None:
     made, said = MISLEADING["in bits"]
     write_study(made(), tmp_path / "study")
@@ -125,7 +126,7 @@ def test_what_would_mislead_a_fit_marks_the_fit(
 
 
 def test_a_run_that_was_cut_off_is_said_first_and_may_be_fitted(
-    call: Call, quick_fit: list[str], tmp_path: Path
+    call: Call, quick_fit: Fits, tmp_path: Path
 ) -> None:
     write_study(cut_off(), tmp_path / "study")
     for line in (("check",), ("fit", "-o", tmp_path / "fit.nc")):

@@ -14,7 +14,6 @@ from bayes_cpt.decisions.advice import PEAKS, REPLAYS, Advice, advise, spec_of
 from bayes_cpt.identify.prior_predictive import expected_ends, frame_of
 from bayes_cpt.study.schedules import cosine
 
-
 pytestmark = pytest.mark.usefixtures("few_candidates")
 
 
