@@ -79,20 +79,17 @@ def check_answer(code: int, out: str, err: str) -> None:
         assert all(problem["fix"] for problem in found["problems"])
 
 
-def check_study(files: dict[str, bytes]) -> None:
+def check_study(files: dict[str, bytes], *options: str) -> None:
     with TemporaryDirectory() as folder:
         for name, content in files.items():
             (Path(folder) / name).write_bytes(content)
-        check_answer(*answer_of("check", folder, "--json"))
+        given = (option.format(folder=folder) for option in options)
+        check_answer(*answer_of("check", folder, *given, "--json"))
 
 
 def check_model(content: bytes) -> None:
-    with TemporaryDirectory() as folder:
-        place = Path(folder) / "mine.toml"
-        place.write_bytes(content)
-        for name, text in FILES.items():
-            (Path(folder) / name).write_text(text)
-        check_answer(*answer_of("check", folder, "--model", place, "--json"))
+    files = {name: text.encode() for name, text in FILES.items()} | {"mine.toml": content}
+    check_study(files, "--model", "{folder}/mine.toml")
 
 
 def check_reader(read: Any, content: bytes) -> None:

@@ -25,10 +25,6 @@ LONGEST_CELL = 900
 QUICK = ("06-from-your-logs",)
 
 
-def names(path: Path) -> str:
-    return path.stem
-
-
 def cells(notebook: Any) -> list[tuple[str, str]]:
     return [(cell.cell_type, cell.source) for cell in notebook.cells]
 
@@ -46,7 +42,7 @@ def test_the_page_of_notebooks_lists_each() -> None:
     assert listed == [path.stem for path in SCRIPTS]
 
 
-@pytest.mark.parametrize("script", SCRIPTS, ids=names)
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
 def test_the_notebook_is_the_script_without_outputs(script: Path) -> None:
     notebook = jupytext.read(script.with_suffix(".ipynb"))
     message = f"write it again: jupytext --to ipynb notebooks/{script.name}"

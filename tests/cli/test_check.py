@@ -1,11 +1,23 @@
-from pathlib import Path
+"""What is said before a fit: what is in a study, what looks like a mistake, what the prior expects."""
 
+import warnings
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
 import pytest
 from command_line import Call, check_refusal
 from malformed import FILES, TABLE, Malformed, write_files
+from stand_in import Fits
 from synthetic import lab
 
-from bayes_cpt.study.folder import write_study
+import bayes_cpt
+from bayes_cpt import Study, write_study
+from bayes_cpt.errors import StudyWarning
+from bayes_cpt.study.schedules import Schedule
 
 # All of them are read in tests/study/test_validation.py.
 SOME = TABLE[::6]
@@ -92,3 +104,159 @@ def test_malformed_studies(case: Malformed, call: Call, tmp_path: Path) -> None:
 def test_contractions_with_the_advised_run_are_printed(call: Call, tmp_path: Path) -> None:
     write_study(lab().subset(["pt_trunk", "r25_cos", "r25_lin05"]), tmp_path / "one ratio")
     assert "(makes it 0." in call("check", tmp_path / "one ratio", "-v").out
+
+
+FIRST, SECOND = "r00_cos", "r25_cos"
+
+
+def two(**changes: Any) -> Study:
+    """Return two runs of one base, with something changed."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", StudyWarning)
+        return replace(lab().subset(["pt_trunk", FIRST, SECOND]), **changes)
+
+
+def second(change: Callable[[pd.DataFrame], pd.DataFrame], first_step: int = 0) -> Study:
+    """Return the two runs with other losses of the second."""
+    losses = two().losses[two().losses["step"] >= first_step]
+    others, own = losses[losses["run"] != SECOND], losses[losses["run"] == SECOND]
+    return two(losses=pd.concat([others, change(own.copy())], ignore_index=True))
+
+
+def exchanged(losses: pd.DataFrame) -> pd.DataFrame:
+    sets = {"general": "kernel", "kernel": "general"}
+    return losses.assign(domain=losses["domain"].replace(sets))
+
+
+def in_bits(losses: pd.DataFrame) -> pd.DataFrame:
+    return losses.assign(loss=losses["loss"] / np.log(2))
+
+
+def of_the_first(losses: pd.DataFrame) -> pd.DataFrame:
+    own = two().losses[two().losses["run"] == FIRST]
+    return own.assign(run=SECOND)
+
+
+def with_schedule(schedule: Schedule, losses: pd.DataFrame) -> Study:
+    runs = [replace(run, schedule=schedule) if run.name == SECOND else run for run in two().runs]
+    return two(runs=tuple(runs), losses=losses)
+
+
+def tenfold() -> Study:
+    return with_schedule(two().run(SECOND).schedule.scaled(10.0), two().losses)
+
+
+def cut_off(last: int = 1600) -> Study:
+    rates = two().run(SECOND).schedule.learning_rates()[:last]
+    losses = two().losses
+    kept = losses[(losses["run"] != SECOND) | (losses["step"] <= last)]
+    return with_schedule(Schedule.from_log(np.arange(1, last + 1), rates), kept)
+
+
+def turned_replay() -> Study:
+    runs = [
+        run if run.replay is None else replace(run, replay=1.0 - run.replay) for run in two().runs
+    ]
+    return two(runs=tuple(runs))
+
+
+MISLEADING: dict[str, tuple[Callable[[], Study], str]] = {
+    "given twice": (lambda: second(of_the_first), "r00_cos and r25_cos have the very same losses"),
+    "in bits": (
+        lambda: second(in_bits),
+        "r25_cos seems to be in bits. Multiply the losses of r25_cos by 0.6931",
+    ),
+    "in bits, no step 0": (lambda: second(in_bits, 1), "r25_cos seems to be in bits"),
+    "swapped in one": (
+        lambda: second(exchanged, 1),
+        "general and kernel seem to be mixed up in one of them",
+    ),
+    "swapped in all": (
+        lambda: two(general="kernel", target="general"),
+        "the loss of kernel falls and that of general rises",
+    ),
+    "tenfold LR": (
+        tenfold,
+        "peak learning rate of the run r25_cos is 0.02, that of r00_cos 0.002",
+    ),
+    "turned replay": (turned_replay, "at replay 1 (run r00_cos)"),
+}
+
+
+@pytest.mark.parametrize("case", MISLEADING)
+def test_what_would_mislead_a_fit_is_said_first_by_check(
+    case: str, call: Call, tmp_path: Path
+) -> None:
+    made, said = MISLEADING[case]
+    write_study(made(), tmp_path / "study")
+    answer = call("check", tmp_path / "study")
+    first, after = answer.out.splitlines()[:2]
+    assert first.startswith("cpt-lab should not be fitted as it is: ")
+    assert said in first
+    assert not after
+    assert answer.code == 1
+    quiet = call("check", tmp_path / "study", "--quiet")
+    assert quiet == (1, "", f"{first}\n")
+
+
+def test_what_would_mislead_a_fit_marks_the_fit(
+    call: Call, quick_fit: Fits, tmp_path: Path
+) -> None:
+    made, said = MISLEADING["in bits"]
+    write_study(made(), tmp_path / "study")
+    target = tmp_path / "fit.nc"
+    for line in (("fit", tmp_path / "study", "-o", target), ("summary", target)):
+        answer = call(*line, "--quiet")
+        assert (answer.code, answer.out) == (1, "")
+        assert answer.err.startswith("Not trustworthy: the run r25_cos starts from")
+        assert said.split(". ")[0] in answer.err
+    assert not bayes_cpt.load(target).trustworthy
+
+
+def test_a_run_that_was_cut_off_is_said_first_and_may_be_fitted(
+    call: Call, quick_fit: Fits, tmp_path: Path
+) -> None:
+    write_study(cut_off(), tmp_path / "study")
+    for line in (("check",), ("fit", "-o", tmp_path / "fit.nc")):
+        answer = call(line[0], tmp_path / "study", *line[1:])
+        assert answer.code == 0
+        assert (
+            "the run r25_cos ends at step 1600 while its learning rate"
+            in answer.out.splitlines()[0]
+        )
+
+
+PLAN = "data/cpt-lab/plan-example.toml"
+
+
+def test_priors_reasons_and_what_they_expect_are_printed(call: Call) -> None:
+    answer = call("prior", "cpt-replay", "--plan", PLAN)
+    assert (answer.code, answer.err) == (0, "")
+    use, sure, change = answer.out.splitlines()[:3]
+    assert use.startswith("Use cpt-replay if you expect runs to end this far from their start: ")
+    assert "90 % intervals" in sure
+    assert "intervals in a model file" in change
+    rows = [line.split() for line in answer.out.splitlines()]
+    assert ["reference_loss", "all", "LogNormal(median", "2.5,", "0.5)", "1.1", "5.7"] in rows
+    assert ["kernel", "Normal(0.2,", "0.3)", "-0.29", "0.69"] in rows
+    assert "alpha is 0.50 to 0.70 in every fit of the paper." in answer.out
+    assert ["long_r25", "general", "12000"] in [row[:3] for row in rows]
+
+
+def test_json_and_the_interval(call: Call) -> None:
+    narrow = call("prior", "pretrain", "--interval", 0.5, "--json").json()
+    wide = call("prior", "pretrain", "--json").json()
+    assert narrow["plan"] == "cpt-lab"
+    assert "the lowest and the highest of" in narrow["verdict"][1]
+    widest = max(row["upper"] for row in wide["ends"])
+    assert f"to {widest:.1f} on general" in wide["verdict"][0]
+    for inner, outer in zip(narrow["ends"], wide["ends"], strict=True):
+        assert outer["lower"] < inner["lower"] < inner["upper"] < outer["upper"]
+    assert {row["parameter"] for row in wide["priors"]} >= {"reference_loss", "memory"}
+    assert all(row["reason"] for row in wide["priors"])
+
+
+def test_the_figure_of_a_prior(call: Call, tmp_path: Path) -> None:
+    target = tmp_path / "prior.svg"
+    assert call("prior", "pretrain", "-o", target, "-q") == (0, "", "")
+    assert target.stat().st_size > 10_000

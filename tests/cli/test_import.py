@@ -46,6 +46,13 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {file.name: file.read_bytes() for file in folder.iterdir()}
 
 
+def check_refused(call: Call, study: Path, fragments: tuple[str, ...], *line: object) -> None:
+    """Check that an import is refused and leaves the study as it was."""
+    before = contents(study)
+    check_refusal(call("import", *line, "--study", study), fragments)
+    assert contents(study) == before
+
+
 def test_a_run_is_added_and_the_rest_stays_as_it_was_written(study: Path, call: Call) -> None:
     settings = study / "study.toml"
     settings.write_text(settings.read_text() + "\n# My own words.\n")
@@ -118,15 +125,11 @@ def test_a_grown_log_updates_its_run_without_options(
 def test_a_stated_schedule_is_checked_against_the_log(
     study: Path, call: Call, tmp_path: Path
 ) -> None:
-    settings = study / "study.toml"
     (study / "imports.toml").unlink()
     log = tmp_path / "log.csv"
     log.write_text(rows(steps=[0, 100, 200, 300], lr="0.001"))
-    before = contents(study)
-    answer = call("import", "csv", log, "--study", study, "--run", "r00")
-    check_refusal(answer, ("run r00, step 100", "0.001", "by the stated schedule", "study.toml"))
-    assert contents(study) == before
-    assert "cosine" in settings.read_text()
+    said = ("run r00, step 100", "0.001", "by the stated schedule", "study.toml")
+    check_refused(call, study, said, "csv", log, "--run", "r00")
 
 
 def test_steps_in_tokens_and_losses_in_bits(study: Path, call: Call, tmp_path: Path) -> None:
@@ -236,10 +239,8 @@ def test_damaged_logs_are_refused_and_nothing_is_written(
         pytest.importorskip(case.library)
     path = tmp_path / case.name
     case.make(path)
-    before = contents(study)
-    line = ("import", case.kind, path, "--study", study, "--run", "new", "--replay", 0.5)
-    check_refusal(call(*line, *case.options), case.fragments)
-    assert contents(study) == before
+    line = (case.kind, path, "--run", "new", "--replay", 0.5, *case.options)
+    check_refused(call, study, case.fragments, *line)
     fresh = tmp_path / "fresh"
     answer = call("init", fresh, f"new={path}", "--kind", case.kind, "--open-base", "base",
                   "--general", "general", "--target", "target", "--replay", "new=0.5", *case.options)  # fmt: skip
@@ -261,10 +262,7 @@ def test_damaged_logs_are_refused_and_nothing_is_written(
 def test_what_is_missing_or_wrong_beside_the_log(
     options: tuple[str, ...], fragments: tuple[str, ...], study: Path, call: Call
 ) -> None:
-    before = contents(study)
-    answer = call("import", "hf", HF / "r25", "--study", study, "--run", "r25", *options)
-    check_refusal(answer, fragments)
-    assert contents(study) == before
+    check_refused(call, study, fragments, "hf", HF / "r25", "--run", "r25", *options)
 
 
 @pytest.mark.parametrize("wrong", ['study = "mine"', ""])
@@ -272,7 +270,5 @@ def test_a_study_without_its_table_is_refused(wrong: str, study: Path, call: Cal
     settings = study / "study.toml"
     text = settings.read_text()
     settings.write_text(f"{wrong}\n{text[text.index('[bases') :]}")
-    before = contents(study)
-    answer = call("import", "hf", HF / "r25", "--study", study, "--run", "r25", "--replay", 0.25)
-    check_refusal(answer, ("study.toml",))
-    assert contents(study) == before
+    line = ("hf", HF / "r25", "--run", "r25", "--replay", 0.25)
+    check_refused(call, study, ("study.toml",), *line)

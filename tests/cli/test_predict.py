@@ -86,6 +86,7 @@ def test_expected_bands_are_those_of_the_law_coded_a_second_time(
         each = ({key: value[k] for key, value in draws.items()} for k in range(count))
         curves = np.stack([np.asarray(law_curve(own, p, settings)) for p in each])
         bands = found[found["domain"] == name].sort_values("step")
+        assert bands["step"].tolist() == own.steps.tolist()
         expected = {
             "mean": curves.mean(axis=0),
             "sd": curves.std(axis=0, ddof=1),
@@ -125,15 +126,6 @@ def test_without_a_plan_the_fitted_runs_are_predicted_given_their_points(
     study = bayes_cpt.load(fit_file).study
     last = {(row["run"], row["domain"]): row["median"] for row in found["final"]}
     assert last["r25_cos", "kernel"] == pytest.approx(study.curve("r25_cos", "kernel")[1][-1])
-
-
-def test_points_kind_and_draws(call: Call, fit_file: Path, tmp_path: Path) -> None:
-    at, target = tmp_path / "at.csv", tmp_path / "out.csv"
-    at.write_text("run,step,domain\nlong_r25,5,general\nlong_r25,700,general\n")
-    arguments = ("predict", fit_file, "--plan", PLAN, "--at", at, "--kind", "expected")
-    answer = call(*arguments, "--draws", 40, "-o", target, "--json")
-    assert answer.json()["kind"] == "expected"
-    assert pd.read_csv(target)["step"].tolist() == [5, 700]
 
 
 # What a plan may lack or leave out, being no study.

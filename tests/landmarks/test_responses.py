@@ -2,16 +2,19 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from hypothesis import given
 from printed import COEFFICIENTS, PEAK, pretraining, printed_posterior, stepwise_losses, study
+from strategies import schedules
 from synthetic import lab, lab_posterior, practice
 
 from bayes_cpt.errors import StudyError
 from bayes_cpt.landmarks import Response, base_response, loss_potential_response, peak_response
 from bayes_cpt.landmarks.responses import main_run
-from bayes_cpt.study.schedules import Schedule, cosine, linear
+from bayes_cpt.landmarks.trials import after_warmup, rewarmed, started_at
+from bayes_cpt.study.schedules import Schedule, constant, cosine, linear
 
 
-def rewarmed(share: float, from_share: float, *, steps: int = 2000) -> Schedule:
+def rewarming(share: float, from_share: float, *, steps: int = 2000) -> Schedule:
     return cosine(steps, share * PEAK, warmup_steps=100, start=from_share * PEAK)
 
 
@@ -31,21 +34,21 @@ BY_HAND: dict[str, tuple[Callable[[], Response], str, list[tuple[Schedule, Sched
     "loss potentials, with one to the run's peak": (
         lambda: loss_potential_response(
             printed_posterior("strong"),
-            study(rewarmed(0.5, 0.0)),
+            study(rewarming(0.5, 0.0)),
             rewarmed_to_peak=True,
             potentials=[0.0, 0.5],
         ),
         "strong",
-        [(pretraining(40_000, p), rewarmed(0.5, p)) for p in (0.0, 0.5)],
+        [(pretraining(40_000, p), rewarming(0.5, p)) for p in (0.0, 0.5)],
     ),
     "peaks, from the base": (
         lambda: peak_response(
             printed_posterior("moderate"),
-            study(rewarmed(1.0, 0.0), pretraining(40_000, 0.1)),
+            study(rewarming(1.0, 0.0), pretraining(40_000, 0.1)),
             peaks=[0.5 * PEAK, 0.9 * PEAK],
         ),
         "moderate",
-        [(pretraining(40_000, 0.1), rewarmed(share, 0.1)) for share in (0.5, 0.9)],
+        [(pretraining(40_000, 0.1), rewarming(share, 0.1)) for share in (0.5, 0.9)],
     ),
 }
 
@@ -111,3 +114,36 @@ def test_the_run_that_is_varied_is_the_first_that_anneals() -> None:
 def test_loss_potentials_are_shares() -> None:
     with pytest.raises(ValueError, match="give shares from 0 to 1"):
         loss_potential_response(lab_posterior(), rewarmed_to_peak=True, potentials=[2e-3, 1.2])
+
+
+@given(schedules())
+def test_a_rewarmed_run_keeps_its_length_and_reaches_the_peak_after_its_warmup(
+    schedule: Schedule,
+) -> None:
+    run = rewarmed(schedule, 1e-5, 3e-3)
+    assert run.steps == schedule.steps
+    assert run.peak == pytest.approx(3e-3)
+    if 0 < schedule.warmup_steps < schedule.steps:
+        assert run.learning_rates()[schedule.warmup_steps - 1] == pytest.approx(3e-3)
+
+
+@given(schedules())
+def test_a_started_run_has_its_own_length_and_no_warmup(schedule: Schedule) -> None:
+    run = started_at(schedule, 3e-3)
+    assert run.steps == schedule.steps
+    assert run.peak == pytest.approx(3e-3)
+
+
+def test_a_run_without_a_warmup_gets_a_fortieth() -> None:
+    for steps, warmup in ((1000, 25), (3, 1)):
+        assert rewarmed(linear(steps, 2e-3, 0.0), 0.0, 1e-3).warmup_steps == warmup
+
+
+def test_a_run_that_only_rises_is_held_at_its_peak() -> None:
+    assert after_warmup(linear(50, 0.0, 1e-3)) == constant(50, 1e-3)
+
+
+def test_the_warmup_of_a_log_is_cut_off() -> None:
+    log = Schedule.from_log([1, 2, 3, 4, 5], [1e-4, 2e-4, 3e-4, 2e-4, 1e-4])
+    rates = after_warmup(log).learning_rates()
+    np.testing.assert_allclose(rates, [2e-4, 1e-4])

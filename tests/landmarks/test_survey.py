@@ -1,3 +1,5 @@
+from functools import cache
+
 import numpy as np
 import pytest
 from open_weights import open_study
@@ -11,6 +13,7 @@ from bayes_cpt.landmarks.trials import Trial, read_target
 from bayes_cpt.study.schedules import constant, cosine
 
 
+@cache
 def printed_survey(shift: str, base_steps: int = 40_000, loss_potential: float = 1.0) -> Survey:
     base = pretraining(base_steps, loss_potential)
     run = cosine(10_000, PEAK, warmup_steps=500 if loss_potential < 1 else 0)
@@ -23,7 +26,7 @@ def paragraph(found: Survey, start: str) -> str:
 
 
 def test_the_tables_are_those_of_the_landmarks() -> None:
-    found = survey(lab_posterior(), runs_of("r25_cos"), draws=20)
+    found = lab_survey()
     tables = found.tables(0.8)
     names = "turning_length critical_point loss_potential bases peak_learning_rate"
     assert list(tables) == names.split()
@@ -33,8 +36,13 @@ def test_the_tables_are_those_of_the_landmarks() -> None:
     assert found.run.name == "r25_cos"
 
 
-def runs_of(*names: str) -> Study:
-    return lab().subset(names).without_losses()
+@cache
+def lab_survey() -> Survey:
+    return survey(lab_posterior(), lab().subset(["r25_cos"]).without_losses(), draws=20)
+
+
+def plan_of(bases: tuple[Base, ...], *runs: Run, target: str = "kernel") -> Study:
+    return Study("plan", "general", target, bases, runs, lab().losses[:0], is_plan=True)
 
 
 def test_a_strong_shift_is_said_never_to_come_back() -> None:
@@ -85,7 +93,7 @@ def test_without_a_rewarmup_nothing_is_lifted() -> None:
 
 
 def test_the_best_base_is_named_for_each_validation_set() -> None:
-    found = survey(lab_posterior(), runs_of("r25_cos"), draws=20)
+    found = lab_survey()
     assert found.choices is not None
     loss = found.choices.bases.draws["loss"].median("draw")
     names = found.choices.bases.draws["value"].to_numpy()
@@ -103,7 +111,7 @@ def test_a_base_of_unknown_history_is_named_with_what_to_do() -> None:
     bases = (Base("open", known=False), Base("known", 10_000, constant(10_000, 2e-3)))
     unknown = Run("a", "cpt", cosine(3000, 2e-3), base="open", replay=0.25)
     known = Run("b", "cpt", cosine(3000, 2e-3), base="known", replay=0.25)
-    both = Study("plan", "general", "kernel", bases, (unknown, known), NO_LOSSES, is_plan=True)
+    both = plan_of(bases, unknown, known)
     found = survey(lab_posterior(), both, draws=20)
     assert found.unknown == ("open",)
     assert found.turning.draws["run"].to_numpy().tolist() == ["b"]
@@ -112,20 +120,9 @@ def test_a_base_of_unknown_history_is_named_with_what_to_do() -> None:
         survey(lab_posterior(), both, "a", draws=20)
 
 
-NO_LOSSES = lab().losses[:0]
-
-
 def test_where_no_base_of_the_plan_is_known_the_fitted_runs_stand_in() -> None:
     unknown = Run("a", "cpt", cosine(3000, 2e-3), base="open", replay=0.25)
-    plan = Study(
-        "plan",
-        "general",
-        "target",
-        (Base("open", known=False),),
-        (unknown,),
-        NO_LOSSES,
-        is_plan=True,
-    )
+    plan = plan_of((Base("open", known=False),), unknown, target="target")
     found = survey(printed_posterior("weak"), plan)
     assert found.plan.name == "printed"
     assert found.unknown == ("open",)
@@ -143,7 +140,7 @@ def test_a_fit_of_an_unknown_base_has_the_landmarks_that_need_no_other() -> None
     with pytest.raises(StudyError, match="base open: the schedule of the base is not known"):
         loss_potential_response(posterior, run="quarter", rewarmed_to_peak=True)
     with pytest.raises(StudyError, match="no CPT run on the base that was fitted"):
-        survey(posterior, runs_of("r25_cos"))
+        survey(posterior, lab().subset(["r25_cos"]).without_losses())
 
 
 def test_a_plan_without_losses_takes_those_of_the_same_base_in_the_study() -> None:
@@ -151,14 +148,6 @@ def test_a_plan_without_losses_takes_those_of_the_same_base_in_the_study() -> No
     found = Trial.of(lab_posterior(), read_target(lab_posterior(), plan)[0], run).base_losses
     assert found == tuple(lab().base_loss("stable_12k", domain) for domain in ("general", "kernel"))
     other = Base("stable_12k", 10, constant(10, 2e-3))
-    changed = Study(
-        "plan",
-        "general",
-        "kernel",
-        (other,),
-        (Run("a", "cpt", cosine(9, 1e-3), other.name, 0.0),),
-        NO_LOSSES,
-        is_plan=True,
-    )
+    changed = plan_of((other,), Run("a", "cpt", cosine(9, 1e-3), other.name, 0.0))
     target, [run] = read_target(lab_posterior(), changed)
     assert Trial.of(lab_posterior(), target, run).base_losses == (None, None)

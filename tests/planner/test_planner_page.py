@@ -1,12 +1,14 @@
 """The page's numbers are those of Python: of the same draws, for settings that nobody chose."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from open_weights import open_study
 from planned import CANDIDATES, DRAWS, OBJECTIVE, SEED, random_settings
 from scripts import in_engine
@@ -20,7 +22,11 @@ from bayes_cpt.decisions.space import Space
 from bayes_cpt.decisions.valuation import Valuation
 from bayes_cpt.errors import BayesCPTError, SpecError
 from bayes_cpt.laws.schedule_ends import DECAYS, ScheduleBatch
-from bayes_cpt.planner.choices import Alternatives, Controls
+from bayes_cpt.laws.term import Parameter
+from bayes_cpt.model.law_table import LawTable
+from bayes_cpt.model.spec import read_spec
+from bayes_cpt.planner.choices import Alternatives, Controls, lower_hull
+from bayes_cpt.planner.law import UnknownToThePageError, law_code
 from bayes_cpt.planner.page import Planner
 from bayes_cpt.study.ranges import outside_range
 
@@ -228,3 +234,70 @@ def test_an_untrustworthy_fit_says_so(planner: Planner) -> None:
 def test_what_cannot_be_balanced_is_refused(model: str, objective: Objective, said: str) -> None:
     with pytest.raises(BayesCPTError, match=said):
         Planner.of(lab_posterior(model), objective, draws=DRAWS, candidates=CANDIDATES)
+
+
+LOSSES = st.lists(st.tuples(st.floats(1, 9), st.floats(1, 9)), min_size=1, max_size=40)
+
+
+@given(LOSSES, st.floats(0, 1))
+def test_the_hull_has_the_lowest_of_every_weighting(
+    losses: list[tuple[float, float]], weight: float
+) -> None:
+    first, second = np.array(losses).T
+    hull = lower_hull(first, second)
+    lowest = (weight * hull[:, 0] + (1 - weight) * hull[:, 1]).min()
+    np.testing.assert_allclose(lowest, (weight * first + (1 - weight) * second).min(), atol=1e-12)
+    assert len(hull) <= len(losses)
+
+
+def test_what_is_kept_is_as_good_as_all_that_was_looked_at() -> None:
+    model, controls = FinalLosses.of(lab_posterior(), DRAWS), Controls.of(lab())
+    few = Alternatives.of(model, controls, 3000, CANDIDATES, seed=0)
+    # The same space looked at by chance alone: each look about the best can only gain on it.
+    from bayes_cpt.decisions.search_space import SearchSpace
+
+    space = SearchSpace.of(controls.space(3000), lab())
+    block = model.at(space.sample(CANDIDATES, 0))
+    every = block.losses + block.discrepancy
+    for weight in (0.0, 0.25, 0.5, 1.0):
+        lowest = (weight * every[0] + (1 - weight) * every[1]).min(axis=0)
+        kept = (weight * few.losses[0] + (1 - weight) * few.losses[1]).min(axis=0)
+        assert np.all(kept <= lowest + 1e-4)
+    front = few.losses.mean(axis=2)[:, few.front()]
+    assert np.all(np.diff(front[0]) > 0)
+    assert np.all(np.diff(front[1]) < 0)
+
+
+@dataclass(frozen=True)
+class Weekday:
+    """A term that takes of a run what the page does not know."""
+
+    name: str = "weekday"
+
+    def parameters(self) -> dict[str, Parameter]:
+        return {"offset_time": Parameter("stands for one")}
+
+    def coefficients(self, parameters: Any, reference: Any, xp: Any) -> dict[str, Any]:
+        return {"D": parameters["offset_time"]}
+
+    def loss(self, points: Any, coefficients: Any, xp: Any) -> Any:
+        return coefficients["D"] * points.weekday
+
+
+def test_a_term_that_the_page_does_not_know_is_refused_in_words(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    build = LawTable.build
+
+    def with_weekday(*given: Any) -> Any:
+        law = build(*given)
+        return replace(law, terms=(*law.terms, Weekday()))
+
+    spec = read_spec("cpt-replay")
+    monkeypatch.setattr(LawTable, "build", with_weekday)
+    with pytest.raises(UnknownToThePageError) as caught:
+        law_code(spec, "general", "law")
+    (problem,) = caught.value.problems
+    assert problem.place == "model cpt-replay"
+    assert "weekday" in problem.problem
+    assert "predict" in problem.fix

@@ -259,17 +259,6 @@ def test_the_process_of_a_forecaster_answers(monkeypatch: pytest.MonkeyPatch) ->
         assert forecaster.wait(60) == {}
 
 
-def test_of_many_processes_one_forecasts(monkeypatch: pytest.MonkeyPatch, forecast: Answer) -> None:
-    monkeypatch.setitem(sys.modules, "transformers", ModuleType("transformers"))
-    monkeypatch.setattr(sys.modules["transformers"], "TrainerCallback", object, raising=False)
-    state = SimpleNamespace(is_world_process_zero=False, max_steps=TOTAL)
-    one = callback.ForecastCallback()
-    one.on_train_begin(None, state, None)
-    for _ in range(6):
-        one.on_evaluate(None, state, None, metrics={"eval_loss": 2.0})
-    assert not forecast.asked
-
-
 def test_callbacks_of_trainers_tell_a_forecaster_of_every_evaluation(
     monkeypatch: pytest.MonkeyPatch, forecast: Answer
 ) -> None:
@@ -278,6 +267,13 @@ def test_callbacks_of_trainers_tell_a_forecaster_of_every_evaluation(
     monkeypatch.setattr(sys.modules["transformers"], "TrainerCallback", object, raising=False)
     monkeypatch.setattr(sys.modules["lightning.pytorch"], "Callback", object, raising=False)
     logged: list[dict[str, float]] = []
+    # Of many processes one forecasts.
+    idle = SimpleNamespace(is_world_process_zero=False, max_steps=TOTAL)
+    another = callback.ForecastCallback()
+    another.on_train_begin(None, idle, None)
+    for _ in range(6):
+        another.on_evaluate(None, idle, None, metrics={"eval_loss": 2.0})
+    assert not forecast.asked
     scheduler = SimpleNamespace(base_lrs=[1e-3], lr_lambdas=[lambda step: 1.0 - step / TOTAL])
     state = SimpleNamespace(
         max_steps=TOTAL, global_step=0, log_history=[], is_world_process_zero=True

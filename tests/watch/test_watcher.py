@@ -1,3 +1,5 @@
+"""A running job against its forecast: alarms, what they look like, ways on from here."""
+
 import json
 import math
 import tracemalloc
@@ -10,14 +12,16 @@ import pytest
 from scipy import stats
 from synthetic import lab, prior_as_posterior
 
+from bayes_cpt import Posterior, Run, Study
 from bayes_cpt.errors import ProblemError
-from bayes_cpt.inference.posterior import Posterior
-from bayes_cpt.report.forecasts import ends_below
+from bayes_cpt.forecast.plans import with_base_losses
+from bayes_cpt.report.forecasts import advice, ends_below
 from bayes_cpt.study.logs.raw import Stated
 from bayes_cpt.study.logs.reading import Log
+from bayes_cpt.study.schedules import constant
 from bayes_cpt.watch import Watcher
 from bayes_cpt.watch.expected import Expected, Row, drawn_curves, faulty, rows_at
-from bayes_cpt.watch.watcher import STRETCHES
+from bayes_cpt.watch.watcher import STOP, STRETCHES, Continuations, schedules_from
 
 RUN = "r25_lin05"
 STEPS = [10, 40, 100, 250, 600, 1200, 2000, 3000]
@@ -26,6 +30,10 @@ STEPS = [10, 40, 100, 250, 600, 1200, 2000, 3000]
 @pytest.fixture(scope="module")
 def posterior() -> Posterior:
     return prior_as_posterior(lab(), draws=250, spread=0.05)
+
+
+def plan_of(run: Run) -> Study:
+    return replace(lab(), runs=(run,), losses=lab().losses.iloc[:0], is_plan=True)
 
 
 @pytest.fixture(scope="module")
@@ -150,8 +158,7 @@ def test_a_log_of_the_planned_run_agrees_to_the_printed_digits(posterior: Poster
 
 def test_memory_is_flat_over_10000_updates(posterior: Posterior) -> None:
     run = lab().run(RUN)
-    long = replace(run, name="long", schedule=run.schedule.stretched(100_000))
-    plan = replace(lab(), runs=(long,), losses=lab().losses.iloc[:0], is_plan=True)
+    plan = plan_of(replace(run, name="long", schedule=run.schedule.stretched(100_000)))
     watcher = Watcher(posterior, "long", plan, inflation=1.0)
     watcher.expect(range(10, 100_001, 10))
     for step in range(10, 100_001, 10):
@@ -204,3 +211,76 @@ def test_a_run_that_diverges_is_off_track_until_it_is_restarted_from_before(
     assert restarted.step == STEPS[0]
     assert restarted.forecast
     assert watcher.update(STEPS[1], told(posterior, curves[2], 1)).probability > 0.05
+
+
+NOW = 1200
+
+
+@pytest.fixture(scope="module")
+def held(posterior: Posterior) -> tuple[Run, Study]:
+    """Return a run whose plan never decays."""
+    run = lab().run("r25_cos")
+    schedule = constant(run.schedule.steps, float(run.schedule.peak))
+    plan = plan_of(replace(run, name="held", schedule=schedule))
+    return plan.runs[0], with_base_losses(lab(), posterior.frame.domains, plan)
+
+
+def seen(posterior: Posterior, run: Run, plan: Study) -> dict[int, dict[str, float]]:
+    """Return points of one drawn curve of the run up to now."""
+    steps = [50, 300, 700, NOW]
+    rows = rows_at(posterior.frame.domains, steps)
+    drawn = drawn_curves(posterior, plan, run, rows, 1, seed=2)[0][0]
+    points: dict[int, dict[str, float]] = {}
+    for row, loss in zip(rows, drawn, strict=True):
+        points.setdefault(row.step, {})[row.domain] = float(loss)
+    return points
+
+
+def asked(posterior: Posterior, held: tuple[Run, Study], **costs: float) -> Continuations:
+    run, plan = held
+    watcher = Watcher(posterior, run.name, plan)
+    for step, losses in seen(posterior, run, plan).items():
+        watcher.tell(step, losses)
+    return watcher.continuations({"weights": {"general": 0.5, "target": 0.5}, **costs})
+
+
+def test_a_plan_that_never_decays_is_beaten_by_one_that_does(
+    posterior: Posterior, held: tuple[Run, Study]
+) -> None:
+    found = asked(posterior, held)
+    assert found.advised is not None
+    assert found.advised.name.startswith("decay")
+    assert found.advised.lower < found.advised.mean < found.advised.upper
+    assert "decay" in advice(found, NOW, 3000)
+    stop = next(own for own in found.ways if own.name == STOP)
+    assert stop.mean < found.advised.mean
+
+
+def test_a_cost_per_step_is_saved_by_stopping(
+    posterior: Posterior, held: tuple[Run, Study]
+) -> None:
+    free, dear = (asked(posterior, held, cost_per_1000_steps=cost) for cost in (0.0, 1.0))
+    by_name = {own.name: own for own in free.ways}
+    for own in dear.ways:
+        saved = (3000 - own.end) / 1000
+        assert own.mean - by_name[own.name].mean == pytest.approx(saved, abs=1e-9)
+    assert dear.ways[0].name == STOP
+
+
+def test_the_plan_itself_gains_nothing(posterior: Posterior, held: tuple[Run, Study]) -> None:
+    """For a run that decays evenly from now on this continuation is the plan itself."""
+    run, plan = held
+    schedule = schedules_from(run, NOW)["decay to 0 evenly from now on"][0]
+    same = replace(run, schedule=schedule)
+    found = asked(posterior, (same, replace(plan, runs=(same,))))
+    even = next(own for own in found.ways if own.name.startswith("decay to 0 evenly"))
+    assert even.mean == pytest.approx(0.0, abs=1e-9)
+    assert even.upper - even.lower < 1e-6
+
+
+def test_before_the_first_point_and_after_the_last_nothing_is_advised(posterior: Posterior) -> None:
+    watcher = Watcher(posterior, "r25_cos")
+    found = watcher.continuations("balanced")
+    assert found.ways == ()
+    assert found.advised is None
+    assert advice(found, 0, 3000) == ""
