@@ -27,10 +27,7 @@ def branches() -> Setup:
 
 
 SETUPS: dict[str, Callable[[], Setup]] = {
-    # Of every sort of run one: they are evaluated as plain Python.
-    "bundled": lambda: build_setup(
-        REPLAY, lab().subset(["pt_trunk", "pt_anneal0", "r00_const", "r25_a0_rewarm", "r75_wsd"])
-    ),
+    "bundled": lambda: build_setup(REPLAY, lab()),
     "branches": branches,
     "without PT": lambda: build_setup(
         REPLAY, lab().subset([run.name for run in lab().continual_runs][:4])

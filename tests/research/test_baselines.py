@@ -163,7 +163,7 @@ def test_an_unknown_base_is_fitted_with_its_forward_area() -> None:
 def test_bands_cover_new_points(
     fit_study: Study, held_out: Study, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(baselines, "PAPER_EFFORT", Effort(9, 20, 5))
+    monkeypatch.setattr(baselines, "PAPER_EFFORT", Effort(4, 20, 5))
     rows = held_out.losses
     points = rows[["run", "domain", "step"]].sample(frac=1.0, random_state=7)
     plan = held_out.without_losses()

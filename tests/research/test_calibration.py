@@ -211,12 +211,6 @@ def test_refits_without_draws_are_counted() -> None:
     assert rare.passed
 
 
-def replicates(model: str = "cpt-replay") -> ModelReplicates:
-    spec = read_spec(model)
-    design = design_study(lab_for(model), spec, points=4)
-    return ModelReplicates(spec, design.with_runs([held_out_run(design)]), (HELD_OUT,))
-
-
 def prior_sample(density: object, seed: int, *, frame_of: ModelReplicates, **_: object) -> Sample:
     """Stand in for the sampler: draws of the prior, whatever the data."""
     frame = build_setup(frame_of.spec, frame_of.design).frame
@@ -226,13 +220,21 @@ def prior_sample(density: object, seed: int, *, frame_of: ModelReplicates, **_: 
     return Sample(values, {"diverging": np.zeros((CHAINS, 50))}, good)
 
 
+def replicates(monkeypatch: pytest.MonkeyPatch, model: str) -> ModelReplicates:
+    """Return replicates that draw the prior in place of each posterior."""
+    spec = read_spec(model)
+    design = design_study(lab_for(model), spec, points=4)
+    own = ModelReplicates(spec, design.with_runs([held_out_run(design)]), (HELD_OUT,))
+    monkeypatch.setattr("bayes_cpt.inference.sampling.sample", partial(prior_sample, frame_of=own))
+    monkeypatch.setattr("bayes_cpt.inference.density.Density", lambda setup: setup)
+    return own
+
+
 @pytest.mark.parametrize("model", sorted(shipped_models()))
 def test_every_sampled_parameter_and_the_held_out_run_are_ranked(
     model: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    own = replicates(model)
-    monkeypatch.setattr("bayes_cpt.inference.sampling.sample", partial(prior_sample, frame_of=own))
-    monkeypatch.setattr("bayes_cpt.inference.density.Density", lambda setup: setup)
+    own = replicates(monkeypatch, model)
     found = own(3)
     frame = build_setup(own.spec, own.design).frame
     expected = set()
@@ -264,9 +266,7 @@ def test_the_prior_in_place_of_the_posterior_has_uniform_ranks(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # SBC is blind to it by design; it shows that truths are draws of the prior that is ranked against.
-    own = replicates("pretrain")
-    monkeypatch.setattr("bayes_cpt.inference.sampling.sample", partial(prior_sample, frame_of=own))
-    monkeypatch.setattr("bayes_cpt.inference.density.Density", lambda setup: setup)
+    own = replicates(monkeypatch, "pretrain")
     found = verdict(simulated_ranks(own, 30, seed=1, pool=HERE))
     assert found.passed
 

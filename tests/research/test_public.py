@@ -90,25 +90,17 @@ def _check_scores(table: pd.DataFrame, file: Path) -> None:
     assert table.loc["all runs", "coverage_90"] == pytest.approx(of_runs["covered_90"].mean())
 
 
-def covered_runs(shares: dict[str, list[float]]) -> pd.DataFrame:
-    """Return points of runs of which these shares lie in bands, ten a run."""
-    rows = [
-        {"run": f"{study}{APART}{place}", "covered_50": hit < 10 * share, "covered_90": True}
-        for study, of_runs in shares.items()
-        for place, share in enumerate(of_runs)
-        for hit in range(10)
-    ]
-    return pd.DataFrame(rows)
-
-
 def test_errors_of_all_runs_spread_as_much_as_their_share_does() -> None:
     """Over suites drawn anew, of studies with one share each and very different numbers of runs."""
-    generator = np.random.default_rng(5)
+    generator, sizes = np.random.default_rng(5), [40, 3, 3, 20, 5, 8, 15, 2, 30, 4, 10, 25]
+    study = np.repeat(np.arange(len(sizes)), sizes)
+    # Ten points a run, as many of them in bands as the share of its study says.
+    runs = np.repeat([f"{own}{APART}{place}" for place, own in enumerate(study)], 10)
     means, errors = [], []
     for _ in range(150):
-        sizes = [40, 3, 3, 20, 5, 8, 15, 2, 30, 4, 10, 25]
-        shares = {str(i): [generator.uniform()] * size for i, size in enumerate(sizes)}
-        points = covered_runs(shares)
+        share = np.repeat(generator.uniform(size=len(sizes))[study], 10)
+        hits = np.tile(np.arange(10), study.size) < 10 * share
+        points = pd.DataFrame({"run": runs, "covered_50": hits, "covered_90": True})
         means.append(points["covered_50"].mean())
         errors.append(clustered_errors(points)["coverage_50_error"])
     assert np.sqrt(np.mean(np.square(errors))) == pytest.approx(np.std(means), rel=0.25)
