@@ -160,14 +160,6 @@ def derived_quantities(
 ) -> dict[str, Floats]:
     """Return the effects of a study's typical run, by name, shape (draws, domains), nats/token.
 
-    Parameters
-    ----------
-    frame : BoundModel
-    study : Study
-        Says what is typical.
-    parameters : dict of str to ndarray
-        Sampled parameters, shape (draws, ...).
-
     Examples
     --------
     >>> from bayes_cpt import bundled_study, read_study

@@ -94,7 +94,7 @@ class Prepared:
     def curves(
         self, frame: BoundModel, runs: Iterable[Run] | None = None, form: AreaForm | None = None
     ) -> Curves:
-        """Return the curves of the runs, or of some of them (see `bayes_cpt.model.points.build_curves`)."""
+        """Return the curves of the runs, or of some of them (see `BoundModel.curves`)."""
         chosen = self.runs if runs is None else runs
         curves = frame.curves(
             self.study, lambda run, d: self.steps[run.name, d], chosen, form, self.fitted

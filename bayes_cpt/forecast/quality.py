@@ -14,15 +14,8 @@ def residuals(posterior: Posterior, study: Study | None = None, draws: int = DRA
     """Return what the expected curves leave of measured losses.
 
     Over the measured points of the CPT runs, after step 0; over those of the PT runs that entered the
-    fit where the model knows no CPT phase.
-
-    Parameters
-    ----------
-    posterior : Posterior
-    study : Study, optional
-        Other runs, that the fit never saw; the fitted study unless given.
-    draws : int
-        Posterior draws that the expected curves are averaged over.
+    fit where the model knows no CPT phase. Runs of another study are such as the fit never saw. The
+    expected curves are averages over posterior draws.
 
     Returns
     -------
@@ -47,16 +40,7 @@ def fit_quality(posterior: Posterior, draws: int = DRAWS) -> pd.DataFrame:
     """Return R² and mean absolute error of the expected curves, per validation set.
 
     All fitted runs are pooled: the spread that R² is a share of is the one between runs and along them.
-
-    Parameters
-    ----------
-    posterior, draws
-        As for `residuals`.
-
-    Returns
-    -------
-    DataFrame
-        Columns domain, phase, points, r2, mean_absolute_error (nats/token).
+    Columns are domain, phase, points, r2, mean_absolute_error (nats/token).
     """
     points = residuals(posterior, draws=draws)
     errors = points.assign(square=points["residual"] ** 2, size=points["residual"].abs())

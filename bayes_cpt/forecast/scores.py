@@ -250,18 +250,7 @@ def fitted_scores(
 ) -> ScoreFit:
     """Return the links of the benchmarks of a table, fitted unless they are already.
 
-    Parameters
-    ----------
-    source : path, DataFrame or ScoreFit
-        As `read_pairs` takes it.
-    study : Study
-        The fitted one, whose validation sets the scores go with.
-    seed : int
-
-    Raises
-    ------
-    StudyError
-        As `read_pairs`.
+    Table and errors are those of `read_pairs`; scores go with the validation sets of the fitted study.
 
     Warns
     -----

@@ -13,13 +13,7 @@ def sampled(
 ) -> tuple[dict[str, Floats], tuple[str, ...]]:
     """Return draws of some variables of a model, chains one after the other, and what they fall short of.
 
-    Parameters
-    ----------
-    compiled : CompiledModel
-        From `nutpie.compile_pymc_model`, with its data.
-    names : tuple of str
-    **settings
-        As `nutpie.sample` takes them: draws and tune, of each chain, target_accept, seed, cores.
+    The model is from `nutpie.compile_pymc_model`, with its data; settings are those of `nutpie.sample`.
     """
     import nutpie
 

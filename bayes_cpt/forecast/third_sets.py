@@ -40,6 +40,7 @@ from bayes_cpt.model.simulate import (
     expected_loss,
     known_parts,
     known_residual,
+    normal_draw,
     precision_products,
     slow_mean,
 )
@@ -180,8 +181,7 @@ def draw_sizes(
         places = logs.reshape(3, -1).T
         sizes = Sizes.of(places, steps, np.full(len(places), floor.mean()))
         precision, projection, square, determinant = _posterior_of_weights(means, sizes)
-        solved = np.linalg.solve(precision, projection[..., None])[..., 0]
-        explained = (projection * solved).sum(axis=1)
+        explained = (projection * normal_draw(precision, projection)).sum(axis=1)
         likelihood = explained - square - determinant - np.linalg.slogdet(precision)[1]
         prior = ((places / SIZE_SDS) ** 2).sum(axis=1)
         return np.asarray(0.5 * (prior - likelihood).reshape(logs.shape[1:]))
@@ -198,10 +198,7 @@ def draw_sizes(
 def draw_weights(data: Sequence[Changes], sizes: Sizes, generator: np.random.Generator) -> Floats:
     """Return a draw of the weights in each draw of the law and the sizes, shape (draws, sets)."""
     precision, projection, *_ = _posterior_of_weights(data, sizes)
-    root = np.linalg.cholesky(precision)
-    noise = generator.standard_normal(projection.shape)
-    shifted = projection[..., None] + root @ noise[..., None]
-    return np.asarray(np.linalg.solve(precision, shifted)[..., 0])
+    return normal_draw(precision, projection, generator.standard_normal(projection.shape))
 
 
 def pattern_probability(
@@ -246,30 +243,15 @@ type Along = Callable[[str, tuple[int, ...]], Changes]
 
 @dataclass(frozen=True, eq=False)
 class ThirdSet(Sizes):
-    """A third validation set in some draws of the law.
-
-    Parameters
-    ----------
-    misfit, fluctuation, memory, floor
-        As of `Sizes`.
-    name : str
-    weights : ndarray, shape (draws, sets)
-        Of the changes of general and target losses.
-    runs : tuple of str
-        CPT runs that it was learnt from.
-    explained : float
-        Share of the mean square change over the late part of the runs that the linear form explains; the
-        median over draws.
-    pattern : float
-        How often residuals of the model itself go as closely with replay ratio, peak learning rate, mixture
-        of targets or one of the law's losses as those of the runs do; NaN of fewer than four runs.
-    """
+    """A third validation set in some draws of the law."""
 
     name: str
-    weights: Floats
-    runs: tuple[str, ...]
+    weights: Floats  # of the changes of general and target losses, (draws, sets)
+    runs: tuple[str, ...]  # CPT runs that it was learnt from
+    # Share of the mean square change over the late part of the runs that the linear form explains; the
+    # median over draws
     explained: float
-    pattern: float
+    pattern: float  # `pattern_probability`
 
     @property
     def caution(self) -> str:
@@ -310,14 +292,7 @@ def check_names(posterior: Posterior, names: Sequence[str]) -> tuple[str, ...]:
 def third_sets(
     posterior: Posterior, names: Sequence[str], parameters: dict[str, Floats], seed: int = 0
 ) -> tuple[ThirdSet, ...]:
-    """Return third validation sets in some draws of one law.
-
-    Parameters
-    ----------
-    posterior : Posterior
-        Of one law (see `Posterior.shares`).
-    parameters : dict of str to ndarray, shape (draws, ...)
-        The draws.
+    """Return third validation sets in some draws of one law (see `Posterior.shares`).
 
     Raises
     ------

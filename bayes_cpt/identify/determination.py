@@ -433,14 +433,7 @@ def determination(posterior: Posterior, interval: float = 0.9) -> pd.DataFrame:
 
 
 def quantities(posterior: Posterior, parameters: dict[str, Floats]) -> dict[Label, Floats]:
-    """Return draws of coefficients, parameters and effects of one law, by kind, name and validation set.
-
-    Parameters
-    ----------
-    posterior : Posterior
-        Of one law.
-    parameters : dict of str to ndarray, shape (draws, ...)
-    """
+    """Return draws of coefficients, parameters and effects of one law, by kind, name and validation set."""
     frame, found = posterior.frame, posterior.by_member(parameters)
     by_label = {
         ("coefficient", *key): own for key, own in found.items() if key[0] not in parameters

@@ -130,17 +130,9 @@ def draw_at_bases(frame: BoundModel, plan: Study, draws: int, seed: int) -> dict
     """Return draws of the priors in which the law meets the measured losses of a plan's bases.
 
     On each validation set the level is moved to where the law is right for the bases on average, and
-    draws are chosen again in proportion to the prior density of the level that this takes.
-
-    Parameters
-    ----------
-    plan : Study
-        Its CPT runs say which bases count: those whose pre-training is known and whose loss was measured.
-
-    Returns
-    -------
-    dict of str to ndarray, shape (draws, members) or (draws,)
-        The priors' own draws where no base was measured.
+    draws are chosen again in proportion to the prior density of the level that this takes. Those bases
+    count that CPT runs of the plan start from, whose pre-training is known and whose loss was measured;
+    where there are none draws are the priors' own.
     """
     parameters = draw_priors(frame, draws, seed)
     if not frame.spec.law.continual or frame.spec.law.unknown_base:

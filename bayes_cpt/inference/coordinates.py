@@ -10,14 +10,13 @@ of the shift at m for its size, ``log(size) - (1 - m)·(k + c(m, 1))``, the logi
 """
 
 import math
-from typing import Any
 
 import numba
 import numpy as np
 
+from bayes_cpt.laws.recursions import COMPILED
 from bayes_cpt.laws.transfer import BEND
 
-COMPILED: dict[str, Any] = {"cache": True, "error_model": "numpy", "nogil": True}
 # Of so many coordinates, the widest, bends have products; of the others themselves alone.
 WIDE = 20
 # How a number is sampled, and the columns of the table of priors before those of the excess precision.
@@ -31,14 +30,7 @@ VALUE, KIND, CENTER, SPREAD, LOWER, UPPER, UNIT, DELTA, DILUTION, LEAST, MOST, T
 def slopes_in_white(white, given, found, by_values):  # type: ignore[no-untyped-def]
     """Return slopes by white coordinates: of the priors' log density, and of what has some by the values.
 
-    Parameters
-    ----------
-    white : ndarray, shape (numbers,)
-    given : tuple of ndarray
-        As for `evaluated`.
-    found : tuple
-        What is `evaluated` there.
-    by_values : ndarray, shape (values,)
+    ``found`` is what is `evaluated` there, of the same tables.
     """
     size = white.size
     metric, bends, priors, _, _ = given

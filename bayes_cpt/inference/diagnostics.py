@@ -36,14 +36,9 @@ class Diagnostics:
 
 
 def diagnose(values: Mapping[str, Floats], statistics: Mapping[str, NDArray[Any]]) -> Diagnostics:
-    """Return the diagnostics of draws of shape (chains, draws, ...).
+    """Return the diagnostics of draws of every variable, shape (chains, draws, ...).
 
-    Parameters
-    ----------
-    values : mapping of str to ndarray, shape (chains, draws, ...)
-        Of every variable.
-    statistics : mapping of str to ndarray, shape (chains, draws)
-        At least ``diverging`` and ``reached_max_treedepth``.
+    Among the statistics, shape (chains, draws), are ``diverging`` and ``reached_max_treedepth``.
     """
     finite = {name: value for name, value in values.items() if np.isfinite(value).all()}
     problems = [f"{name} has draws that are not finite" for name in values if name not in finite]

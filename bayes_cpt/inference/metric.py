@@ -166,13 +166,8 @@ def bent_metric(metric: Metric, positions: Floats) -> Metric:
 
     Each coordinate of the given metric, from the widest to the narrowest, is regressed on those before
     it and their products. Where draws are too few to tell so many coefficients, none bends: the metric is
-    that of their covariance, shrunk towards the variances.
-
-    Parameters
-    ----------
-    metric : Metric
-        From `laplace`: its directions are sorted by how wide they are at the mode. Its bends do not count.
-    positions : ndarray, shape (draws, dimensions)
+    that of their covariance, shrunk towards the variances. The metric is from `laplace`, its directions
+    sorted by how wide they are at the mode; its bends do not count.
     """
     plain = np.linalg.solve(metric.factor, (positions - metric.center).T).T
     middle, spread = plain.mean(axis=0), plain.std(axis=0)
@@ -205,12 +200,7 @@ def _pairs(size: int) -> int:
 
 
 def _products(numbers: Floats) -> Floats:
-    """Return 1, some numbers, and of the first `WIDE` the products of each with itself and those before it.
-
-    Parameters
-    ----------
-    numbers : ndarray, shape (draws, numbers)
-    """
+    """Return 1, numbers, (draws, numbers), and products of each of the first `WIDE` with those up to it."""
     whole = np.column_stack([np.ones(len(numbers)), numbers])
     before = [j + 1 if j <= WIDE else 1 for j in range(whole.shape[1])]
     return np.column_stack([whole[:, [j]] * whole[:, :count] for j, count in enumerate(before)])

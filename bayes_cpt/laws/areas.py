@@ -30,7 +30,9 @@ ROOM = 1e-3
 class AreaForm:
     """How a law reckons areas, and where the numbers that they depend on lie.
 
-    With the defaults the areas are those of arXiv 2505.07796.
+    With the defaults the areas are those of arXiv 2505.07796. Methods take the coefficients of a law in
+    draws: lambda, and lambda_slow, rho, shape (draws,), slow_share, rho_s, shape (draws, domains), where it
+    has them.
     """
 
     momenta: Interval = field(default_factory=Interval.of_momenta)  # where levels will be evaluated
@@ -50,13 +52,7 @@ class AreaForm:
     shift_powers: Interval = field(default_factory=Interval.of_powers)
 
     def around(self, coefficients: Mapping[str, Any]) -> Self:
-        """Return the form with ranges just around some coefficients: fewer terms in each series.
-
-        Parameters
-        ----------
-        coefficients : mapping
-            Of a law, with lambda, rho and rho_s where the law has them.
-        """
+        """Return the form with ranges just around some coefficients: fewer terms in each series."""
         distances = 1.0 - np.concatenate([np.ravel(own) for own, _ in momentum_parts(coefficients)])
         low = max(1.0 - float(distances.max()) * (1.0 + ROOM), SHORTEST)
         high = 1.0 - float(distances.min()) * (1.0 - ROOM)
@@ -78,11 +74,6 @@ class AreaForm:
         """Return the basis of the series of levels on each validation set, shape (domains, draws, nodes).
 
         One stands for all where the law has no slow pace.
-
-        Parameters
-        ----------
-        coefficients : mapping
-            As for `bayes_cpt.laws.series.momentum_parts`, shape (draws,), and (draws, domains).
         """
         parts = momentum_parts(coefficients)
         return np.asarray(
@@ -102,13 +93,7 @@ class AreaForm:
         return np.asarray((learning_rates / self.reference_rate) ** self.memory_clock)
 
     def shift_basis(self, coefficients: Mapping[str, Any]) -> Floats:
-        """Return the basis of the series of `log_areas` of the shift, shape (domains, draws, nodes).
-
-        Parameters
-        ----------
-        coefficients : mapping
-            With rho_s, shape (draws, domains), where it is free.
-        """
+        """Return the basis of the series of `log_areas` of the shift, shape (domains, draws, nodes)."""
         power = coefficients.get("rho_s", np.ones((1, 1)))
         return self.shift_powers.basis(np.asarray(power).T)
 
@@ -142,20 +127,7 @@ def log_areas(
 ) -> Floats:
     """Return the series of the log of the forward area ``unit·sum (eta/unit)^rho``, LR^rho·steps.
 
-    Parameters
-    ----------
-    powers : Interval
-        Of rho.
-    learning_rates : ndarray, shape (steps,)
-        Raw.
-    points : ndarray of int, shape (points,)
-        0 is before the first step.
-    before : float or ndarray, shape (nodes,)
-        The area before them.
-
-    Returns
-    -------
-    ndarray, shape (points, nodes)
+    It has the shape (points, nodes); `before` is the area before the first step, shape (nodes,) or ().
     """
     areas = unit * forward_areas(learning_rates / unit, powers.at_nodes(), points) + before
     return powers.series(np.log(np.maximum(areas, SMALLEST)))

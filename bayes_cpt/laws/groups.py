@@ -33,17 +33,11 @@ class ModelSize:
 
     Large models are trained in large batches, whose gradients have less noise for an anneal to take away:
     both gains change with the batch as ``V^gamma_V``, V being the tokens per step over the reference ones.
-
-    Parameters
-    ----------
-    continual : bool
-        Whether there is a CPT phase.
-    starts_at_base : bool
-        Whether the law tells what CPT changes from the measured loss of a base, and nothing of PT. What
-        size adds then comes with CPT, in the time of the base offset.
     """
 
-    continual: bool = True
+    continual: bool = True  # whether there is a CPT phase
+    # Whether the law tells what CPT changes from the measured loss of a base, and nothing of PT. What size
+    # adds then comes with CPT, in the time of the base offset.
     starts_at_base: bool = False
     name: str = "size"
 
@@ -161,14 +155,9 @@ class Batches:
     law. So does this: what `bayes_cpt.laws.transfer.Shift` samples has a value for every batch of every
     validation set, and these are alike as far as the data say (`bayes_cpt.model.joint_priors`). B, E
     and beta are those of the usual batch, the first; ``q_B`` ... are by what each batch multiplies them.
-
-    Parameters
-    ----------
-    domains : int
-        How many validation sets there are.
     """
 
-    domains: int
+    domains: int  # how many validation sets there are
 
     def parameters(self) -> dict[str, Parameter]:
         """Return how unlike batches are."""
@@ -178,10 +167,7 @@ class Batches:
     def usual(self, parameters: Values) -> dict[str, Any]:
         """Return the parameters of the law in the usual batch.
 
-        Parameters
-        ----------
-        parameters : mapping
-            Sampled values; those of batches shape (..., validation sets times batches).
+        Those of batches come with the shape (..., validation sets times batches).
         """
         own = {name: parameters[name] for name in OF_BATCH if name in parameters}
         count = own["shift_rate"].shape[-1] // self.domains
@@ -211,13 +197,7 @@ class Batches:
 
 
 def factors(points: Any, gathered: Values, xp: Any) -> dict[str, Any]:
-    """Return by what size, mixture of targets and batch multiply coefficients: see `sized` of `term.py`.
-
-    Parameters
-    ----------
-    gathered : mapping
-        Coefficients of each point, of all that a law has.
-    """
+    """Return by what size, mixture of targets and batch multiply coefficients: see `sized` of `term.py`."""
     found = {}
     for name, exponent in BY_SIZE.items():
         if name in gathered and exponent in gathered:

@@ -5,7 +5,7 @@ The CPT law of arXiv 2505.07796, Eq. 4 with the replay factors of Eq. 8, reads h
     L = L0 + A·(S1_pt + S1_cpt)^-alpha                       power        (pretraining.py)
         - C1·S2_pt - C2·S2_cpt·exp(a1·r_cpt)                 annealing    (pretraining.py)
         + B·h(r_cpt)·(1 - (1 + E·S1_cpt)^-beta)              shift        (transfer.py)
-        + F·(n^-gamma_3 - 1) + delta_N                       size         (size.py; Eq. 7)
+        + F·(n^-gamma_3 - 1) + delta_N                       size         (groups.py; Eq. 7)
 
 where ``S1 = sum eta^rho`` and ``S2 = (eta_0^zeta - e^zeta)/(1 - lambda)`` with e the level of the learning
 rate, an exponential mean of what it was (`bayes_cpt.laws.areas`): rho = zeta = 1 is the printed law.
@@ -67,29 +67,16 @@ class BaseOffset:
 
 @dataclass(frozen=True)
 class Law:
-    """A sum of terms for the validation sets of one study.
-
-    Parameters
-    ----------
-    terms : tuple of Term
-        The summands.
-    reference : Reference
-        Where the sampled parameters are values of the law.
-    base_offset : BaseOffset or None
-        How CPT curves keep the distance of their base from the law; None ignores measured bases.
-    mixture : Mixture or None
-        How several targets act together; None where there is one.
-    batches : Batches or None
-        How batch sizes and sequence lengths differ in the shift; None where they do not.
-    free : frozenset of str
-        Parameters that have a prior; others stand at their printed values, where they have one.
-    """
+    """A sum of terms for the validation sets of one study."""
 
     terms: tuple[Term, ...]
-    reference: Reference
+    reference: Reference  # where the sampled parameters are values of the law
+    # How CPT curves keep the distance of their base from the law; None ignores measured bases
     base_offset: BaseOffset | None = None
-    mixture: Mixture | None = None
+    mixture: Mixture | None = None  # how several targets act together; None where there is one
+    # How batch sizes and sequence lengths differ in the shift; None where they do not
     batches: Batches | None = None
+    # Parameters that have a prior; others stand at their printed values, where they have one
     free: frozenset[str] = frozenset()
 
     @property
@@ -113,13 +100,7 @@ class Law:
         }
 
     def coefficients(self, parameters: Values, xp: Any) -> dict[str, Any]:
-        """Return the coefficients of the printed equation.
-
-        Parameters
-        ----------
-        parameters : mapping
-            Sampled values, shape (..., domains of the parameter) or (...) where shared.
-        """
+        """Return the coefficients of the printed equation from the sampled parameters (see `Term`)."""
         coefficients: dict[str, Any] = {}
         usual = parameters if self.batches is None else self.batches.usual(parameters)
         for part in self._components:
@@ -142,18 +123,10 @@ class Law:
 
 
 def gather(points: Any, values: Values, xp: Any) -> dict[str, Any]:
-    """Return values of the validation set of some points.
+    """Return values of the validation set of some points, and `bayes_cpt.laws.groups.factors` of them.
 
-    Parameters
-    ----------
-    values : mapping
-        By name, shape (..., domains), or (...) for those of `SHARED`; those of `ALONG` along their
-        coordinate.
-
-    Returns
-    -------
-    dict of str to array
-        Also `bayes_cpt.laws.groups.factors` of them.
+    By name they have the shape (..., domains), or (...) those of `SHARED`; those of `ALONG` run along their
+    coordinate.
     """
     gathered = {name: _of_points(points, name, value) for name, value in values.items()}
     return gathered | factors(points, gathered, xp)

@@ -92,23 +92,16 @@ def continual_areas(
     *,
     reset: bool = False,
 ) -> PhaseAreas:
-    """Return the areas of a CPT run on its base (docs/law.md, "Areas").
+    """Return the areas of a CPT run on its base, which is its step 0; else as `pretraining_areas`.
 
     Parameters
     ----------
     base : Schedule or None
         The base's whole PT schedule. None for an unknown base: S1_pt, S2_pt and eta_0 are then given as 0,
         and the law's own parameters stand for them.
-    steps : array_like of int, shape (points,)
-        Between 0, the base itself, and the schedule's length.
     reset : bool
         Whether the run starts with a new optimiser: the memory of the annealing then starts anew, whatever
         the form says.
-
-    Raises
-    ------
-    ValueError
-        If a step lies outside the schedule.
     """
     form = form or AreaForm()
     points = _points(schedule, steps)

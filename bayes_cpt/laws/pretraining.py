@@ -12,14 +12,10 @@ class Power:
     """``L0 + A·(S1_pt + S1_cpt)^-alpha`` (Eq. 1 and 4 of arXiv 2505.07796), S1 with a power of its own.
 
     The forward area is ``S1 = sum eta^rho``, the printed one where rho = 1.
-
-    Parameters
-    ----------
-    unknown_base : bool
-        Whether S1_pt, of the one base that there is, is a parameter (App. G). The reference forward area
-        is then that of the base.
     """
 
+    # Whether S1_pt, of the one base that there is, is a parameter (App. G). The reference forward area is
+    # then that of the base.
     unknown_base: bool = False
     name: str = "power"
 
@@ -79,11 +75,6 @@ def log_reference_area(parameters: Values, reference: Reference, xp: Any) -> Any
 
     It is that of as many steps at the reference learning rate, whatever rho is: that keeps level and slope
     there apart from rho.
-
-    Parameters
-    ----------
-    parameters : mapping
-        Sampled values, with forward_power where it is free.
     """
     log_area = xp.log(reference.forward_pt)
     if "forward_power" not in parameters:
@@ -93,13 +84,7 @@ def log_reference_area(parameters: Values, reference: Reference, xp: Any) -> Any
 
 
 def power_gain(parameters: Values, xp: Any) -> Any:
-    """Return what the power takes off the loss from an unknown base to the reference CPT forward area.
-
-    Parameters
-    ----------
-    parameters : mapping
-        Sampled values: exponent, reference_slope, base_forward_area.
-    """
+    """Return what the power takes off the loss from an unknown base to the reference CPT forward area."""
     alpha, multiple = parameters["exponent"], _last_axis(parameters["base_forward_area"])
     return -parameters["reference_slope"] / alpha * xp.expm1(-alpha * xp.log1p(1.0 / multiple))
 
@@ -115,22 +100,14 @@ class Annealing:
     ours times exp(a1). Counted in r_cpt, C2 belongs to pure replay, that is to more pre-training, where
     it should equal C1.
 
-    Parameters
-    ----------
-    continual : bool
-        Whether there is a CPT phase (C2).
-    unknown_base : bool
-        Whether eta_0, the learning rate that the base was left at, is a parameter. Areas count from 0.
-
-    Notes
-    -----
     Where w is above 0, that share of the gain comes at a second, slow pace
     (`bayes_cpt.laws.series.momentum_parts`). With xi the level counts as ``e·(eta_peak/eta_ref)^-xi``,
     with the highest learning rate of PT so far: at 1 it is a share of the peak. That needs S2_pt to count
     from the warm-up.
     """
 
-    continual: bool = True
+    continual: bool = True  # whether there is a CPT phase (C2)
+    # Whether eta_0, the learning rate that the base was left at, is a parameter. Areas count from 0.
     unknown_base: bool = False
     name: str = "annealing"
 
@@ -197,15 +174,7 @@ class Annealing:
         return coefficients
 
     def area(self, start: Any, level: Any, coefficients: Values, xp: Any) -> Any:
-        """Return S2 of a learning rate that fell from a start to a level.
-
-        Parameters
-        ----------
-        start, level : array
-            Raw learning rates, above 0 where zeta is free.
-        coefficients : mapping
-            lambda, and zeta where it is free.
-        """
+        """Return S2 of a raw learning rate that fell from a start to a level, both above 0 with zeta."""
         fall = start - level
         if "zeta" in coefficients:
             power = coefficients["zeta"]
@@ -213,13 +182,7 @@ class Annealing:
         return fall / (1.0 - coefficients["lambda"])
 
     def areas(self, points: Any, coefficients: Values, xp: Any) -> tuple[Any, Any]:
-        """Return S2_pt and S2_cpt at the points; S2_pt of an unknown base is 0.
-
-        Parameters
-        ----------
-        coefficients : mapping
-            lambda, and zeta, xi, lambda_slow, slow_share and eta_0 where they are free.
-        """
+        """Return S2_pt and S2_cpt at the points; S2_pt of an unknown base is 0."""
         level_pt, level_cpt = points.learning_rate_levels(coefficients, xp)
         start_cpt = points.start_cpt
         if "xi" in coefficients:
@@ -229,7 +192,11 @@ class Annealing:
             )
         if self.unknown_base:
             start = coefficients["eta_0"]
-            left = self._left_of_base(points.paced_steps, coefficients, xp)
+            # The share of the base's level that is left.
+            left = sum(
+                weight * xp.exp(points.paced_steps * xp.log(momentum))
+                for momentum, weight in momentum_parts(coefficients)
+            )
             after = self.area(start, level_cpt + start * left, coefficients, xp)
             return 0.0 * after, after
         # A level that is carried across the transfer is itself where S2_cpt counts from.
@@ -252,14 +219,6 @@ class Annealing:
         """Return what annealing takes off the loss (a re-warm-up adds to it)."""
         before, after = self.shares(points, coefficients, xp)
         return before + after
-
-    def _left_of_base(self, paced_steps: Any, coefficients: Values, xp: Any) -> Any:
-        """Return the share of the base's level that is left after steps of the memory's clock."""
-        parts = [
-            weight * xp.exp(paced_steps * xp.log(momentum))
-            for momentum, weight in momentum_parts(coefficients)
-        ]
-        return sum(parts[1:], start=parts[0])
 
 
 def _last_axis(shared: Any) -> Any:

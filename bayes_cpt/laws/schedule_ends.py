@@ -216,10 +216,9 @@ def fill_ends(schedules, panels, clock, powers, log_momenta, areas, levels, pace
     Parameters
     ----------
     schedules : ndarray, shape (schedules, 7)
-        Initial rate, peak, last rate, steps of warm-up, of decay and in all, and shape of the decay: its
-        place in `bayes_cpt.laws.schedule_ends.DECAYS`.
+        The fields of `ScheduleBatch`.
     panels : tuple of ndarray
-        From `bayes_cpt.laws.schedule_ends.panels`.
+        From `panels`.
     clock : ndarray, shape (2,)
         Log of the reference learning rate, and power of the memory's clock.
     powers : ndarray, shape (powers,)
@@ -282,13 +281,7 @@ class ScheduleBatch:
         )
 
     def distinct(self) -> tuple[Ints, Ints]:
-        """Return one schedule of each kind, and which of these each schedule is like.
-
-        Returns
-        -------
-        first : ndarray of int, shape (kinds,)
-        place : ndarray of int, shape (schedules,)
-        """
+        """Return one schedule of each kind, shape (kinds,), and which of these each is like."""
         table = np.column_stack(list(vars(self).values())).astype(np.float64)
         _, first, place = np.unique(table, axis=0, return_index=True, return_inverse=True)
         return first, place

@@ -77,17 +77,7 @@ class Interval:
         return np.asarray(series @ np.cos(_angles(self.nodes)[:, None] * np.arange(self.nodes)).T)
 
     def basis(self, number: ArrayLike) -> Floats:
-        """Return the polynomials whose product with a series is what it stands for.
-
-        Parameters
-        ----------
-        number : array_like, shape (...)
-            Inside the range.
-
-        Returns
-        -------
-        ndarray, shape (..., nodes)
-        """
+        """Return the polynomials, (..., nodes), whose product with a series is its value at a number."""
         numbers = np.asarray(number)[..., None]
         if self.nodes == 1:
             return np.ones_like(numbers)
@@ -116,11 +106,6 @@ def momentum_parts(coefficients: Mapping[str, Any]) -> list[tuple[Any, Any]]:
         e = (1 - w)·e(lambda) + w·e(lambda_slow)
 
     so that w changes when a fall of the learning rate gains, not how much it gains in the end.
-
-    Parameters
-    ----------
-    coefficients : mapping
-        With ``lambda``, and ``lambda_slow`` and ``slow_share`` where the law has them.
     """
     fast = coefficients["lambda"]
     if "lambda_slow" not in coefficients:

@@ -4,8 +4,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-import numpy as np
-
 type Values = Mapping[str, Any]
 
 # Ends the names of the factors by which model size and a mixture of targets change coefficients.
@@ -14,31 +12,19 @@ FACTOR = "_factor"
 
 @dataclass(frozen=True)
 class Parameter:
-    """A quantity that is sampled.
+    """A quantity that is sampled."""
 
-    Parameters
-    ----------
-    meaning : str
-        One line for tables and errors.
-    unit : str
-        Unit of the sampled value; ``"1"`` where it has none.
-    dims : str or None
-        Coordinate it runs along: ``"domain"``, one like ``"power_domain"`` that holds the validation sets
-        with that replay factor, ``"size_domain"``, which holds every model size of every validation set,
-        ``"batch_domain"``, the same with every batch, ``"pooled"``, which holds the names of the parameters
-        that several targets, or batches, share in part, or None for a value shared by all validation sets.
-    printed : float or None
-        Where it stands, as the law is printed, in a model that gives no prior for it; None where every
-        model must give one.
-    beside : str or None
-        Parameter without which this one has no part in the law.
-    """
-
-    meaning: str
-    unit: str = "1"
+    meaning: str  # one line for tables and errors
+    unit: str = "1"  # of the sampled value; "1" where it has none
+    # Coordinate it runs along: "domain", one like "power_domain" that holds the validation sets with that
+    # replay factor, "size_domain", which holds every model size of every validation set, "batch_domain",
+    # the same with every batch, "pooled", which holds the names of the parameters that several targets, or
+    # batches, share in part, or None for a value shared by all validation sets
     dims: str | None = "domain"
+    # Where it stands, as the law is printed, in a model that gives no prior for it; None where every model
+    # must give one
     printed: float | None = None
-    beside: str | None = None
+    beside: str | None = None  # parameter without which this one has no part in the law
 
 
 @dataclass(frozen=True)
@@ -47,28 +33,16 @@ class Reference:
 
     Losses and slopes at a point inside the data are well determined and nearly independent; the
     coefficients L0, A, B, E are extrapolations and lie on ridges (docs/law.md, "What is sampled").
-
-    Parameters
-    ----------
-    learning_rate : float
-        Peak PT learning rate, raw.
-    forward_pt : float
-        Typical S1_pt of a base, LR·steps.
-    forward_cpt : float
-        Typical S1_cpt at the end of a CPT run, LR·steps.
-    steps : float
-        Typical length of a CPT run, steps. Time scales are sampled as shares of it.
-    model_size : float
-        Geometric mean of the model sizes, millions of parameters; 1 where the law has no size.
-    unique_steps : float
-        Steps on target data alone that go through them once; 1 where the law does not discount repeats.
     """
 
-    learning_rate: float
+    learning_rate: float  # peak PT learning rate, raw
+    # Typical S1_pt of a base, and S1_cpt at the end of a CPT run, LR·steps
     forward_pt: float
     forward_cpt: float
-    steps: float
+    steps: float  # typical length of a CPT run. Time scales are sampled as shares of it
+    # Geometric mean of the model sizes, millions of parameters; 1 where the law has no size
     model_size: float = 1.0
+    # Steps on target data alone that go through them once; 1 where the law does not discount repeats
     unique_steps: float = 1.0
 
 
@@ -170,6 +144,7 @@ def relative_exponential(curvature: Any, share: Any, xp: Any) -> Any:
 
     Examples
     --------
+    >>> import numpy as np
     >>> float(relative_exponential(np.float64(0.0), 0.25, np))
     0.25
     """
@@ -180,8 +155,3 @@ def relative_exponential(curvature: Any, share: Any, xp: Any) -> Any:
     safe = xp.where(small, 1.0, curvature)
     series = share * (1.0 + 0.5 * curvature * (1.0 - share))
     return xp.where(small, series, xp.expm1(-safe * share) / xp.expm1(-safe))
-
-
-def selection(chosen: list[int], count: int) -> np.ndarray:
-    """Return the 0/1 matrix that spreads values of the chosen domains over all, shape (chosen, all)."""
-    return np.eye(count)[chosen]

@@ -13,7 +13,6 @@ from bayes_cpt.laws.term import (
     Reference,
     Values,
     relative_exponential,
-    selection,
     sized,
     where_free,
 )
@@ -67,24 +66,16 @@ class Shift:
     ``E_r = E·(r_cpt/h)^omega``: at omega = 1 the first steps
     of every run move in proportion to its target share and replay lowers only the level that is
     approached; at omega = 0, the printed form, replay scales the whole curve.
-
-    Parameters
-    ----------
-    signs : sequence of float
-        +1 for a validation set that CPT makes worse (D_pt), -1 for one it makes better (D_cpt).
-    replay_factors : sequence of str
-        none, exponential, saturating or power, per validation set.
-    unknown_base : bool
-        Whether S1_pt is a parameter (see `Power`). What more of it gains, which few runs tell from the
-        shift, is then sampled as a part of the change.
-    batches : bool
-        Whether each batch has values of its own of `OF_BATCH` (see `bayes_cpt.laws.groups`).
     """
 
+    # Of each validation set: +1 where CPT makes it worse (D_pt), -1 where better (D_cpt); and which form of
+    # h it has, or none
     signs: tuple[float, ...]
     replay_factors: tuple[str, ...]
+    # Whether S1_pt is a parameter (see `Power`). What more of it gains, which few runs tell from the shift,
+    # is then sampled as a part of the change.
     unknown_base: bool = False
-    batches: bool = False
+    batches: bool = False  # whether each batch has values of its own of `OF_BATCH`
     name: str = "shift"
 
     def chosen(self, factor: str) -> list[int]:
@@ -143,7 +134,9 @@ class Shift:
         """Return B, E and beta; a, c, delta, b, gamma, k, omega, rho_s and R_star where they are free."""
         rate, beta = parameters["shift_rate"], parameters["shift_exponent"]
         progress = shift_progress(rate, 1.0, beta, xp)
-        size = shift_size(parameters, xp) * self.signs
+        level = parameters["reference_loss"]
+        # A prior may have levels below 0; the sign of the shift is that of the validation set all the same.
+        size = parameters["shift_share"] * xp.maximum(level, -level) * self.signs
         if self.unknown_base:
             size = size + power_gain(parameters, xp)
         coefficients = {
@@ -159,29 +152,24 @@ class Shift:
         return coefficients
 
     def _replay_coefficients(self, parameters: Values, xp: Any) -> dict[str, Any]:
+        """Return those of the replay factors: of each, 0 on validation sets that have another one."""
         count = len(self.signs)
         coefficients = {}
         if chosen := self.chosen("exponential"):
-            coefficients["a"] = parameters["replay_curvature"] @ selection(chosen, count)
+            coefficients["a"] = parameters["replay_curvature"] @ np.eye(count)[chosen]
         if chosen := self.chosen("saturating"):
-            spread = selection(chosen, count)
+            spread = np.eye(count)[chosen]
             coefficients["delta"] = parameters["saturation_exponent"] @ spread
             coefficients["c"] = BEND * spread.sum(axis=0) + 0.0 * coefficients["delta"]
         if chosen := self.chosen("power"):
             onset, quarter = parameters["replay_onset"], parameters["replay_quarter"]
             gamma = -xp.log(quarter) / xp.log1p(QUARTER * onset)
-            spread = selection(chosen, count)
+            spread = np.eye(count)[chosen]
             coefficients |= {"b": onset @ spread, "gamma": gamma @ spread}
         return coefficients | where_free(parameters, replay_dilution="k", replay_rate="omega")
 
     def replay_factor(self, share: Any, coefficients: Values, xp: Any) -> Any:
-        """Return h at the target share r_cpt.
-
-        Parameters
-        ----------
-        coefficients : mapping
-            Of the points' replay factors: a; c and delta; b and gamma; k.
-        """
+        """Return h at the target share r_cpt."""
         if all(name == "none" for name in self.replay_factors):
             return xp.ones_like(share)
         factor = share
@@ -204,13 +192,7 @@ class Shift:
         return factor
 
     def scales(self, share: Any, coefficients: Values, xp: Any) -> tuple[Any, Any]:
-        """Return the limit ``B·h`` and the rate ``E_r`` of the shift at the target share r_cpt.
-
-        Parameters
-        ----------
-        coefficients : mapping
-            B, E, omega where it is free, and those of `replay_factor`.
-        """
+        """Return the limit ``B·h`` and the rate ``E_r`` of the shift at the target share r_cpt."""
         factor = self.replay_factor(share, coefficients, xp)
         rate = sized(coefficients, "E")
         if "omega" in coefficients:
@@ -233,16 +215,10 @@ class Shift:
         return limit * shift_progress(rate, area, sized(coefficients, "beta"), xp)
 
     def forward_area(self, points: Any, coefficients: Values, xp: Any) -> Any:
-        """Return the forward area that the shift has seen, repeated target tokens discounted, LR·steps.
-
-        Parameters
-        ----------
-        coefficients : mapping
-            R_star and U_steps, the steps on target data alone that go through them once, where repeated
-            tokens are discounted.
-        """
+        """Return the forward area that the shift has seen, repeated target tokens discounted, LR·steps."""
         if "R_star" not in coefficients:
             return points.shift_area(coefficients, xp)
+        # As many steps on target data alone go through them once.
         epochs = points.cpt_steps * points.target_share / coefficients["U_steps"]
         worth = effective_share(epochs - 1.0, coefficients["R_star"], xp)
         return points.shift_area(coefficients, xp) * worth
@@ -251,19 +227,6 @@ class Shift:
 def shift_progress(rate: Any, forward_cpt: Any, exponent: Any, xp: Any) -> Any:
     """Return how much of its limit a shift has reached (Eq. 3)."""
     return -xp.expm1(-exponent * xp.log1p(rate * forward_cpt))
-
-
-def shift_size(parameters: Values, xp: Any) -> Any:
-    """Return |shift| at replay 0 and the reference CPT forward area, nats/token.
-
-    Parameters
-    ----------
-    parameters : mapping
-        Sampled values: shift_share and reference_loss.
-    """
-    level = parameters["reference_loss"]
-    # A prior may have levels below 0; the sign of the shift is that of the validation set all the same.
-    return parameters["shift_share"] * xp.maximum(level, -level)
 
 
 def _counts(name: str, coefficients: Values, xp: Any) -> bool:

@@ -57,10 +57,7 @@ def fitted_bases(study: Study) -> tuple[Base, ...]:
 def for_base(spec: ModelSpec, study: Study) -> ModelSpec:
     """Return the specification for the base of a study: with its pre-training as parameters if unknown.
 
-    Parameters
-    ----------
-    study : Study
-        Where it does not tell the loss of the base, the level is left to its prior.
+    Where the study does not tell the loss of the base, the level is left to its prior.
 
     Raises
     ------
@@ -138,10 +135,7 @@ def starts_at_bases(law: LawTable, study: Study) -> bool:
 def check_starts(law: LawTable, starts: Iterable[tuple[str, str, bool]]) -> None:
     """Raise StudyError if a forecast starts at no measured loss, and the law tells nothing of pre-training.
 
-    Parameters
-    ----------
-    starts : iterable of (str, str, bool)
-        What starts, as "run long", on which validation set, and whether its loss there is known.
+    A start is what starts, as "run long", on which validation set, and whether its loss there is known.
     """
     for place, domain, known in starts:
         if law.starts_at_base and not known:
@@ -205,17 +199,19 @@ def with_lone_bases(study: Study, domains: Sequence[str]) -> Study:
 
     A base's measured loss is a loss of pre-training like any other. Where it lies on a PT run the curve of
     that run holds it already; elsewhere nothing would tie the level of the law to it, and only its product
-    with the share of the offset that a run keeps would be known.
-
-    Returns
-    -------
-    Study
-        The study itself where every base lies on a measured run.
+    with the share of the offset that a run keeps would be known. It is the study itself where every base
+    lies on a measured run.
     """
     runs, rows = [], []
     taken = {run.name for run in study.runs}
     for base in study.bases:
-        losses = _losses(study, base, domains)
+        losses = {
+            domain: loss
+            for domain in domains
+            # Where its PT run was measured the curve tells it.
+            if not (base.run in study and study.curve(str(base.run), domain)[0].size)
+            and (loss := study.base_loss(base.name, domain)) is not None
+        }
         if not losses or base.schedule is None:
             continue
         name = base.name
@@ -226,18 +222,3 @@ def with_lone_bases(study: Study, domains: Sequence[str]) -> Study:
         step = base.schedule.steps
         rows += [(name, step, domain, loss) for domain, loss in losses.items()]
     return study.with_runs(runs, rows) if runs else study
-
-
-def _losses(study: Study, base: Base, domains: Sequence[str]) -> dict[str, float]:
-    """Return the base's loss on each validation set that no curve of its PT run tells."""
-    on_runs = {
-        domain
-        for domain in domains
-        if base.run in study and study.curve(str(base.run), domain)[0].size
-    }
-    losses = {domain: study.base_loss(base.name, domain) for domain in domains}
-    return {
-        domain: loss
-        for domain, loss in losses.items()
-        if loss is not None and domain not in on_runs
-    }

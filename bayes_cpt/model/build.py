@@ -23,7 +23,7 @@ from bayes_cpt.model.joint_priors import (
     log_alikenesses,
 )
 from bayes_cpt.model.likelihood import CurveLogLikelihoods, study_tables
-from bayes_cpt.model.priors import Distribution
+from bayes_cpt.model.priors import Distribution, Fixed, LogitNormal, LogNormal, Normal
 from bayes_cpt.model.setup import BoundModel, Setup, build_setup, by_parameter, elements
 from bayes_cpt.model.simulate import simulate
 from bayes_cpt.model.spec import ModelSpec
@@ -113,9 +113,27 @@ def _parameters(frame: BoundModel) -> list[Any]:
 def _parameter(name: str, priors: Sequence[Distribution], dims: str | None) -> list[Any]:
     """Return one variable with all members, or one for each where they have priors of several families."""
     if len({type(prior) for prior in priors}) == 1:
-        return [priors[0].variable(name, priors, dims)]
-    members = [
-        prior.variable(f"{name}_{place}", [prior], None) for place, prior in enumerate(priors)
-    ]
+        return [variable(name, priors, dims)]
+    members = [variable(f"{name}_{place}", [prior]) for place, prior in enumerate(priors)]
     pm.Deterministic(name, pt.stack(members), dims=dims)
     return members
+
+
+def variable(name: str, priors: Sequence[Distribution], dims: str | None = None) -> Any:
+    """Return the variable of members with priors of one family, or of the only one where it has no dims."""
+    numbers = np.array([(prior.center, prior.spread, *prior.bounds) for prior in priors]).T
+    center, spread, lower, upper = numbers if dims else numbers[:, 0]
+    match priors[0]:
+        case Normal():
+            return pm.Normal(name, center, spread, dims=dims)
+        case LogitNormal():
+            # PyMC 6.4 samples it on 0...1 as it stands, with walls, unless asked to use logits.
+            logits = pm.distributions.transforms.logodds
+            return pm.LogitNormal(name, center, spread, dims=dims, transform=logits)
+        case LogNormal() if np.any(lower > 0.0):
+            unbounded = pm.LogNormal.dist(center, spread)
+            return pm.Truncated(name, unbounded, lower=lower, upper=upper, dims=dims)
+        case LogNormal():
+            return pm.LogNormal(name, center, spread, dims=dims)
+        case Fixed():
+            return pt.as_tensor_variable(center)

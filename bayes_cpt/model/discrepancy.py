@@ -13,6 +13,10 @@ and variance 1, so that every single curve keeps the misfit that it has in the r
 
 A process is drawn as random Fourier features (Rahimi and Recht 2007): a draw is a smooth function, and
 costs as much per configuration as it has waves.
+
+Along a curve *positions* say where its points, shape (points,), lie among the knots of the misfit (see
+`misfit_position`); *carried*, shape (points,) or (), is the share of the misfit that goes on from one knot
+to the next, *memory* that over an e-fold of steps.
 """
 
 import math
@@ -35,24 +39,14 @@ KNOTS_PT, KNOTS_CPT = 8, 1
 
 
 def misfit_position(steps: Any, onset: float, per_fold: Any) -> Any:
-    """Return where steps lie among the knots of the misfit, so many of them per e-fold.
-
-    Parameters
-    ----------
-    steps : ndarray, shape (points,)
-    per_fold : int, or ndarray of int, shape (points,)
-    """
+    """Return where steps lie among the knots of the misfit, so many of them (of each point) per e-fold."""
     return per_fold * np.log1p(np.asarray(steps, dtype=np.float64) / onset)
 
 
 def misfit_walk(memory: float, per_fold: int) -> tuple[float, float]:
-    """Return `carried` and `innovation` of `ResidualDesign`.
+    """Return `carried` and `innovation` of `ResidualDesign`; a memory of 1 is a random walk.
 
-    Parameters
-    ----------
-    memory : float
-        Share of the misfit that is carried over an e-fold of steps; 1 is a random walk. Over an e-fold the
-        innovations of a misfit of size 1 add up to the variance 1.
+    Over an e-fold the innovations of a misfit of size 1 add up to the variance 1.
     """
     carried = memory ** (1.0 / per_fold)
     lags = carried ** (2.0 * np.arange(per_fold))
@@ -63,13 +57,6 @@ def misfit_ramps(position: Any, knots: int, carried: Any) -> Any:
     """Return what unit innovations add at positions among the knots, shape (points, knots).
 
     Hats, which interpolate between the knots, of the autoregression's response.
-
-    Parameters
-    ----------
-    position : ndarray, shape (points,)
-        From `misfit_position`.
-    carried : ndarray, shape (points,) or ()
-        From one knot to the next.
     """
     lags = np.floor(position)[:, None] - np.arange(1, knots + 1)
     kept = np.asarray(carried, dtype=np.float64)[..., None]
@@ -83,19 +70,7 @@ def misfit_height(position: Any, carried: Any) -> Any:
     """Return what interpolation between knots is stretched by, so that no variance is lost between them.
 
     A straight line between two knots varies less than what it joins. With the stretch the misfit has the
-    variance of an Ornstein-Uhlenbeck process everywhere, as it has at the knots.
-
-    Parameters
-    ----------
-    position : ndarray, shape (points,)
-        From `misfit_position`.
-    carried : ndarray, shape (points,) or ()
-        From one knot to the next, 0 to 1.
-
-    Returns
-    -------
-    ndarray, shape (points,)
-        1 at the knots, and at the start.
+    variance of an Ornstein-Uhlenbeck process everywhere, as it has at the knots, where it is 1.
     """
     position = np.asarray(position, dtype=np.float64)
     below, share = np.floor(position), position - np.floor(position)
@@ -119,12 +94,6 @@ def unit_ramps(steps: Any, onset: float, memory: float) -> Any:
     """Return what innovations of a misfit of size 1 add after some steps of CPT, shape (points, knots).
 
     The sum of squares of a row is the variance there.
-
-    Parameters
-    ----------
-    steps : ndarray, shape (points,)
-    memory : float
-        Share of the misfit that is carried over an e-fold of steps.
     """
     carried, innovation = misfit_walk(memory, KNOTS_CPT)
     position = misfit_position(steps, onset, KNOTS_CPT)
@@ -136,24 +105,12 @@ def misfit_variance(steps: Any, onset: float, memory: Any) -> Any:
     """Return the variance of a misfit of size 1 after some steps: ``(1 - m^2x)/(1 - m²)``, x in e-folds.
 
     It is the sum of squares of a row of `unit_ramps`, however many knots there are.
-
-    Parameters
-    ----------
-    steps : ndarray, shape (points,)
-    memory : float, or ndarray of shape (points,)
-        Share of the misfit that is carried over an e-fold of steps.
     """
     return _walked(misfit_position(steps, onset, 1), memory)
 
 
 def knots_beside(position: Any, carried: float, innovation: float) -> tuple[Any, Any, Any]:
-    """Return `place`, `knot_carried` and `knot_innovation` of `ResidualDesign` for one curve.
-
-    Parameters
-    ----------
-    position : ndarray, shape (points,)
-        From `misfit_position`.
-    """
+    """Return `place`, `knot_carried` and `knot_innovation` of `ResidualDesign` for one curve."""
     below = np.floor(position).astype(np.int64)
     beside = np.unique(np.r_[below, below + 1])
     beside = beside[beside > 0]
@@ -205,7 +162,7 @@ def alike(new: Floats, total: Floats, others: int, correlation: float) -> Floats
 
 
 def correlated(normals: Floats, correlation: float) -> Floats:
-    """Return normals, shape (domains, ...), that correlate alike from independent standard normal ones."""
+    """Return normals, shape (domains, ...), that correlate alike, from independent standard normal ones."""
     mixed = normals.copy()
     for place in range(1, len(mixed)):
         mixed[place] = alike(normals[place], mixed[:place].sum(axis=0), place, correlation)
@@ -242,13 +199,7 @@ class Configuration:
 
     @classmethod
     def of(cls, base: Schedule | None, schedule: Schedule, replay: float) -> Self:
-        """Return that of one run, arrays of shape (1,).
-
-        Parameters
-        ----------
-        base : Schedule or None
-            The base's whole PT schedule; None where it is not known.
-        """
+        """Return that of one run, shape (1,); its base's whole PT schedule is None where not known."""
         rates = schedule.learning_rates()
         values = {
             "replay": replay,
@@ -283,7 +234,7 @@ class Configuration:
 
 @dataclass(frozen=True, eq=False)
 class SharedMisfit:
-    """Draws of the misfit's innovations as functions of the configuration."""
+    """Draws of the misfit's innovations as functions of features, shape (runs, features)."""
 
     draws: int  # posterior draws, each with functions of its own
     correlation: float  # between the validation sets of one run
@@ -302,21 +253,17 @@ class SharedMisfit:
 
     @cached_property
     def frequencies(self) -> Floats:
-        """Of the waves of a process of length 1, shape (features, waves)."""
-        return _matern_frequencies(self.seed)
+        """Of the waves of a Matérn 5/2 process of length 1, evenly spread, shape (features, waves)."""
+        from scipy.special import chdtri, ndtri
+        from scipy.stats.qmc import Sobol
+
+        uniform = Sobol(FEATURES + 1, rng=np.random.default_rng(self.seed)).random(WAVES)
+        uniform = np.clip(uniform, 1e-6, 1.0 - 1e-6)
+        normal, chi_squared = ndtri(uniform[:, :FEATURES]), chdtri(FREEDOM, 1.0 - uniform[:, -1])
+        return np.asarray((normal * np.sqrt(FREEDOM / chi_squared)[:, None]).T)
 
     def waves(self, features: Floats) -> Iterator[tuple[slice, Floats]]:
-        """Yield cosines and sines of each group of draws, their squares adding up to 1.
-
-        Parameters
-        ----------
-        features : ndarray, shape (runs, features)
-
-        Yields
-        ------
-        tuple of slice and ndarray, shape (runs, 2·waves)
-            Which draws these are, and their waves.
-        """
+        """Yield each group of draws, and their cosines and sines, shape (runs, 2·waves), of square 1."""
         phase = (features @ self.frequencies).astype(np.float32)
         for own, length in self.groups:
             short = phase / np.float32(length)
@@ -342,12 +289,7 @@ class SharedMisfit:
         return correlated(plain, self.correlation)
 
     def innovations(self, features: Floats, knots: int) -> Floats:
-        """Return the innovations of some runs, shape (domains, runs, draws, knots).
-
-        Parameters
-        ----------
-        features : ndarray, shape (runs, features)
-        """
+        """Return the innovations of some runs, shape (domains, runs, draws, knots)."""
         shape = (self.domains, len(features), self.draws, knots)
         found = np.empty(shape)
         for own, waves in self.waves(features):
@@ -390,14 +332,7 @@ class Combined:
     amplitudes: list[Floats]
 
     def at(self, features: Floats, place: NDArray[np.int64]) -> Floats:
-        """Return the misfit of runs, each at one of the steps, shape (domains, runs, draws).
-
-        Parameters
-        ----------
-        features : ndarray, shape (runs, features)
-        place : ndarray of int, shape (runs,)
-            Which of the steps.
-        """
+        """Return the misfit of runs, each at the step of its place, shape (domains, runs, draws)."""
         shape = (self.shared.domains, len(features), self.shared.draws)
         misfit = np.empty(shape, np.float32)
         shares = self.places[place][:, :, None]
@@ -407,14 +342,3 @@ class Combined:
             columns = (shares * waves[:, None, :]).reshape(len(waves), -1)
             misfit[..., own] = columns @ amplitudes
         return np.asarray(misfit)
-
-
-def _matern_frequencies(seed: int) -> Floats:
-    """Return frequencies of a Matérn 5/2 process of length 1, evenly spread, shape (features, waves)."""
-    from scipy.special import chdtri, ndtri
-    from scipy.stats.qmc import Sobol
-
-    uniform = Sobol(FEATURES + 1, rng=np.random.default_rng(seed)).random(WAVES)
-    uniform = np.clip(uniform, 1e-6, 1.0 - 1e-6)
-    normal, chi_squared = ndtri(uniform[:, :FEATURES]), chdtri(FREEDOM, 1.0 - uniform[:, -1])
-    return np.asarray((normal * np.sqrt(FREEDOM / chi_squared)[:, None]).T)

@@ -81,13 +81,10 @@ class Draws:
     def of(
         cls, frame: BoundModel, parameters: dict[str, Floats], form: AreaForm | None = None
     ) -> Self:
-        """Return the law in draws of its parameters.
+        """Return the law in draws of its parameters, shape (draws, ...) each.
 
-        Parameters
-        ----------
-        parameters : dict of str to ndarray, shape (draws, ...)
-        form : AreaForm, optional
-            Of points that are there already, such as ``frame.area_form``; around the draws unless given.
+        The form is that of points that are there already, such as ``frame.area_form``; around the draws
+        unless given.
         """
         coefficients = frame.law.coefficients(parameters, np)
         # Values of one validation set are to stand side by side.
@@ -211,18 +208,12 @@ def at_points(
 
 
 def noise(curves: Curves, draws: Draws) -> Floats:
-    """Return the sd of a new run's loss about the law's (`bayes_cpt.model.residuals.predictive_parts`).
-
-    Returns
-    -------
-    ndarray, shape (points, draws)
-        nats/token, in the precision of the draws.
-    """
+    """Return the sd of a new run's loss about the law's, of the shape and precision of `losses`."""
     return np.sqrt(np.asarray(sum(variances(curves, draws))))
 
 
 def variances(curves: Curves, draws: Draws) -> PredictiveParts:
-    """Return the parts of the square of `noise`, shape (points, draws) each."""
+    """Return the `predictive_parts` of the square of `noise`, shape (points, draws) each."""
     frame, points = draws.frame, curves.points
     table, onset = frame.spec.residuals, ONSET_SHARE * frame.reference.steps
     elapsed, anchored = curves.elapsed, points.base_known
@@ -246,12 +237,7 @@ def variances(curves: Curves, draws: Draws) -> PredictiveParts:
 def scales_of(curves: Curves, draws: Draws, levels: Floats | None = None) -> Scales:
     """Return the sizes of the residuals at the points of curves, shape (draws, points) each.
 
-    Parameters
-    ----------
-    curves, draws
-        As of `losses`.
-    levels : ndarray, shape (curves, draws), optional
-        `unmeasured_levels` of the curves, where the levels of bases count.
+    Levels are `unmeasured_levels` of the curves, where those of bases count.
     """
     sizes = _sizes_of(curves, draws, levels)
     found = at_points(curves.points, draws, lambda tile: vars(sizes(tile)))

@@ -14,7 +14,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from bayes_cpt.checks import suggestion
+from bayes_cpt.checks import Check, suggestion
 from bayes_cpt.errors import Problem, StudyError
 from bayes_cpt.model.spec import ModelSpec
 from bayes_cpt.study.batches import Batch, batch_of, batches_of
@@ -27,14 +27,8 @@ GROUPED = (SIZES, BATCHES)
 type Group = float | Batch
 
 
-def place(known: Sequence[Group], group: Group | None, domain: int) -> int:
-    """Return where a group of a validation set stands along its coordinate.
-
-    Parameters
-    ----------
-    known : sequence of group
-        All that the law knows; none where it has no such groups.
-    """
+def member_place(known: Sequence[Group], group: Group | None, domain: int) -> int:
+    """Return where a group of a validation set stands along its coordinate, 0 where the law has none."""
     return domain * len(known) + list(known).index(group) if known and group is not None else 0
 
 
@@ -49,13 +43,7 @@ FEWEST = 3
 
 
 def fitted_sizes(study: Study, *, continual: bool) -> tuple[float, ...]:
-    """Return the different model sizes of the runs that a fit takes, rising, millions of parameters.
-
-    Parameters
-    ----------
-    continual : bool
-        Whether its CPT runs, and the bases they start from, are a part of it.
-    """
+    """Return the different model sizes of the runs, all or PT alone, that a fit takes, rising, millions."""
     runs = study.runs if continual else study.pretraining_runs
     return tuple(sorted({size for run in runs if (size := study.model_size(run)) is not None}))
 
@@ -169,7 +157,7 @@ def checked_batches(study: Study) -> tuple[Batch, ...]:
     StudyError
         If some runs say their batch size or sequence length and others do not.
     """
-    problems = []
+    check = Check()
     for key, field in KEYS.items():
         silent = [
             run.name for run in study.continual_runs if getattr(batch_of(study, run), field) is None
@@ -179,11 +167,8 @@ def checked_batches(study: Study) -> tuple[Batch, ...]:
             problem = f"it is not given for this run{others}, but for others, and the law compares batches"
             what = "tokens of one optimiser step" if field == "tokens" else "tokens of one sequence"
             fix = f"add {key} = ..., the {what}, to every CPT run"
-            problems.append(
-                Problem(f"study {study.name}, run {silent[0]}, key {key}", problem, fix)
-            )
-    if problems:
-        raise StudyError(problems)
+            check.add(f"study {study.name}, run {silent[0]}, key {key}", problem, fix)
+    check.raise_problems()
     return batches_of(study)
 
 
@@ -195,12 +180,7 @@ def known_batches(spec: ModelSpec, study: Study) -> tuple[Batch, ...]:
 def run_batch(plan: Study, run: Run, known: Sequence[Batch]) -> Batch | None:
     """Return the batch of a run; None for PT runs, and where the law does not compare batches.
 
-    What a run does not say is as in the study, if all its runs agree in it.
-
-    Parameters
-    ----------
-    known : sequence of Batch
-        Those of the fit; none where the law does not compare them.
+    What a run does not say is as in the fitted runs, whose batches are known, if all agree in it.
 
     Raises
     ------
@@ -209,20 +189,14 @@ def run_batch(plan: Study, run: Run, known: Sequence[Batch]) -> Batch | None:
     """
     if not known or run.phase == "pt":
         return None
-    batch = batch_of(plan, run)
-    problems = []
+    batch, check = batch_of(plan, run), Check()
     for key, field in KEYS.items():
-        values = sorted(
-            {value for batch_ in known if (value := getattr(batch_, field)) is not None}
-        )
+        values = sorted({value for own in known if (value := getattr(own, field)) is not None})
         if getattr(batch, field) is None and len(values) > 1:
             problem = f"it is not given, and fitted runs have {values[0]:g} to {values[-1]:g}"
-            place = f"plan {plan.name}, run {run.name}, key {key}"
-            problems.append(
-                Problem(place, problem, f"add {key} = ..., as in {key} = {values[0]:g}")
-            )
-    if problems:
-        raise StudyError(problems)
+            fix = f"add {key} = ..., as in {key} = {values[0]:g}"
+            check.add(f"plan {plan.name}, run {run.name}, key {key}", problem, fix)
+    check.raise_problems()
     return compared(batch, known)
 
 
@@ -345,11 +319,7 @@ def mixture_columns(
     >>> mixture_columns({"code": 0.75, "law": 0.25}, ["web", "code", "law"], 0, 0.2)[1].tolist()
     [0.0, 0.75, 0.25]
     """
-    shares = np.zeros(len(domains))
-    if domain > 0 or not mixture:
-        shares[0] = 1.0
-    else:
-        shares[:] = [mixture.get(name, 0.0) for name in domains]
-    if domain == 0 or not mixture:
-        return 0.0, shares
-    return (1.0 - (replay or 0.0)) * (1.0 - mixture.get(domains[domain], 0.0)), shares
+    if domain == 0 and mixture:
+        return 0.0, np.array([mixture.get(name, 0.0) for name in domains])
+    others = 1.0 - mixture.get(domains[domain], 0.0) if mixture else 0.0
+    return (1.0 - (replay or 0.0)) * others, np.eye(len(domains))[0]

@@ -6,6 +6,9 @@ of target k, ``z_k = sqrt(1 - v)·m + sqrt(v)·e_k``, with m what all share and 
 normal both: sqrt(v) is the spread of single ones about their mean, a parameter itself. With m
 integrated out the z_k are normal with correlation ``1 - v``. Each alone has the prior that a single one
 has (docs/targets.md, docs/batch.md).
+
+Parameters are by name arrays of shape (..., members of their coordinate), the *spread* of single ones an
+array of shape (...), with a last axis of what is pooled where it is of all.
 """
 
 from collections.abc import Mapping
@@ -28,7 +31,7 @@ CORRELATED, CORRELATION, PARAMETER = "correlated", "correlation", "correlated_pa
 
 @dataclass(frozen=True, eq=False)
 class Correlated:
-    """The correlated parameters of a frame, by name arrays of shape (...) or (..., members)."""
+    """The correlated parameters of a frame."""
 
     elements: tuple[Element, ...]
     matrix: Floats  # R, (elements, elements)
@@ -102,12 +105,7 @@ ALIKE = "alike"
 def log_alikeness(standard: Any, spread: Any, xp: Any) -> Any:
     """Return the log density of what targets or batches have of a parameter, over that of independent ones.
 
-    Parameters
-    ----------
-    standard : array, shape (..., members)
-        z, in sds of the prior.
-    spread : array, shape (...)
-        Of single ones, 0 to 1.
+    It is that of z, shape (..., members), which counts in sds of the prior.
 
     Examples
     --------
@@ -123,12 +121,7 @@ def log_alikeness(standard: Any, spread: Any, xp: Any) -> Any:
 
 
 def standardised(frame: BoundModel, name: str, values: Any, places: list[int], xp: Any = np) -> Any:
-    """Return what is pooled of a parameter in sds of its prior, shape (..., places).
-
-    Parameters
-    ----------
-    values : array, shape (..., members of its coordinate)
-    """
+    """Return what is pooled of a parameter's values in sds of its prior, shape (..., places)."""
     return _prior(frame, name, places).standard(values[..., places], xp)
 
 
@@ -138,12 +131,7 @@ def _prior(frame: BoundModel, name: str, places: list[int]) -> Distribution:
 
 
 def log_alikenesses(frame: BoundModel, parameters: Mapping[str, Any], xp: Any = np) -> list[Any]:
-    """Return `log_alikeness` of every pooled parameter, shape (...) each.
-
-    Parameters
-    ----------
-    parameters : mapping of str to array, shape (..., members)
-    """
+    """Return `log_alikeness` of every pooled parameter, shape (...) each."""
     spreads, densities = parameters[frame.spread], []
     for place, name in enumerate(frame.pooled):
         parts = [
@@ -199,12 +187,7 @@ def further(
 ) -> Floats:
     """Return a pooled parameter of one more member in each draw, shape (draws, populations).
 
-    Parameters
-    ----------
-    values : ndarray, shape (draws, members)
-    spreads : ndarray, shape (draws, pooled)
-    shared, fresh : ndarray, shape (draws, populations)
-        Standard normal numbers, as for `draw_further`.
+    It takes standard normal numbers of that shape, as `draw_further` does.
     """
     drawn, spread = [], spreads[:, frame.pooled.index(name)]
     for k, places in enumerate(frame.pools(name)):

@@ -16,32 +16,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from bayes_cpt.laws.areas import SMALLEST
-from bayes_cpt.model.likelihood_tables import (
-    AREA,
-    BASE_AREA,
-    BASE_FIRST,
-    BASE_KNOWN,
-    BASE_LOSS,
-    CURVE_HEAD,
-    DOMAIN,
-    FIRST,
-    FLOATING,
-    GAP,
-    HALF_WIDTH,
-    HEIGHT,
-    IN_LOGARITHM,
-    KNOT_FIRST,
-    KNOT_LAST,
-    LAST,
-    MIDDLE,
-    NODE_FIRST,
-    NODES,
-    OF_PHASES,
-    PLACE,
-    POINT_HEAD,
-    PRETRAINING,
-    TABLES,
-)
+from bayes_cpt.model import likelihood_tables as at
 from bayes_cpt.model.packing import unpacked
 from bayes_cpt.model.residual_kernel import COMPILED, curve_log_likelihood, workspace
 
@@ -59,23 +34,23 @@ ROWS = 4
 @numba.njit(**COMPILED)
 def evaluate_series(number, series, table, values):  # type: ignore[no-untyped-def]
     """Fill in what a series is at each row of a table, and its slope, shape (2, rows)."""
-    nodes, first = int(series[NODES]), int(series[NODE_FIRST])
+    nodes, first = int(series[at.NODES]), int(series[at.NODE_FIRST])
     wave, slope = np.ones(nodes), np.zeros(nodes)
     if nodes > 1:
         # Levels are series in log(1 - lambda), which is -log of the memory.
-        place = -math.log(number) if series[IN_LOGARITHM] > 0.0 else number
-        inner = -1.0 / number if series[IN_LOGARITHM] > 0.0 else 1.0
-        angle = math.acos((place - series[MIDDLE]) / series[HALF_WIDTH])
+        place = -math.log(number) if series[at.IN_LOGARITHM] > 0.0 else number
+        inner = -1.0 / number if series[at.IN_LOGARITHM] > 0.0 else 1.0
+        angle = math.acos((place - series[at.MIDDLE]) / series[at.HALF_WIDTH])
         for k in range(nodes):
             wave[k] = math.cos(k * angle)
-            slope[k] = inner * k * math.sin(k * angle) / math.sin(angle) / series[HALF_WIDTH]
+            slope[k] = inner * k * math.sin(k * angle) / math.sin(angle) / series[at.HALF_WIDTH]
     for i in range(table.shape[0]):
         value, rise = 0.0, 0.0
         for k in range(nodes):
             value += table[i, first + k] * wave[k]
             rise += table[i, first + k] * slope[k]
         # A level may be raised to a power.
-        values[0, i] = max(value, SMALLEST) if series[OF_PHASES] > 0.0 else value
+        values[0, i] = max(value, SMALLEST) if series[at.OF_PHASES] > 0.0 else value
         values[1, i] = rise
 
 
@@ -113,15 +88,20 @@ def law_log_likelihoods(law, loss, values, study, totals, gradients):  # type: i
     totals, gradients : ndarray, shapes (curves,) and (curves, values)
         To be filled in; the slopes are 0 so far.
     """
-    places, points = unpacked(study, TABLES, 0), unpacked(study, TABLES, 1)
-    curves, areas = unpacked(study, TABLES, 2), unpacked(study, TABLES, 3)
-    knots, series = unpacked(study, TABLES, 4), unpacked(study, TABLES, 5)
-    reference = unpacked(study, TABLES, 6)[0]
+    places, points = unpacked(study, at.TABLES, 0), unpacked(study, at.TABLES, 1)
+    curves, areas = unpacked(study, at.TABLES, 2), unpacked(study, at.TABLES, 3)
+    knots, series = unpacked(study, at.TABLES, 4), unpacked(study, at.TABLES, 5)
+    reference = unpacked(study, at.TABLES, 6)[0]
     count, width, outputs = curves.shape[0], places.shape[1], 6
     domains = places.shape[0] // 6
     slope_outputs, slope_inputs = places[domains:], places[3 * domains :]
-    place, height, floating, gap = points[PLACE], points[HEIGHT], points[FLOATING], points[GAP]
-    columns = points[POINT_HEAD:]
+    place, height, floating, gap = (
+        points[at.PLACE],
+        points[at.HEIGHT],
+        points[at.FLOATING],
+        points[at.GAP],
+    )
+    columns = points[at.POINT_HEAD :]
     several, of_series = series.shape[0], places[5 * domains :]
     evaluated = np.empty((domains * several, 2, areas.shape[0]))
     evaluation = np.empty((domains, several), dtype=np.int64)
@@ -134,7 +114,7 @@ def law_log_likelihoods(law, loss, values, study, totals, gradients):  # type: i
             if not shared_series:
                 number = values[chosen] if chosen >= 0 else 1.0
                 evaluate_series(number, series[s], areas, evaluated[evaluation[k, s]])
-    room = workspace(place, curves[:, FIRST], curves[:, LAST])
+    room = workspace(place, curves[:, at.FIRST], curves[:, at.LAST])
     longest = room[0].shape[0]
     every_area, base_area = (
         np.zeros((ROWS * series.shape[0], longest)),
@@ -145,10 +125,14 @@ def law_log_likelihoods(law, loss, values, study, totals, gradients):  # type: i
     every_back, every_residual = np.empty((outputs, longest)), np.empty(longest)
     parameters, own_places = np.empty(width), np.zeros(width, dtype=np.int64)
     seen = np.zeros(count, dtype=np.bool_)
-    members = CURVE_HEAD + columns.shape[0]
+    members = at.CURVE_HEAD + columns.shape[0]
     for c in range(count):
-        start, stop, domain = int(curves[c, FIRST]), int(curves[c, LAST]), int(curves[c, DOMAIN])
-        size, known = stop - start, curves[c, BASE_KNOWN] > 0.0
+        start, stop, domain = (
+            int(curves[c, at.FIRST]),
+            int(curves[c, at.LAST]),
+            int(curves[c, at.DOMAIN]),
+        )
+        size, known = stop - start, curves[c, at.BASE_KNOWN] > 0.0
         given, residual = every_area[:, :size], every_residual[:size]
         results, slopes, back = every_value[:, :size], every_slope[:, :size], every_back[:, :size]
         for k in range(width):
@@ -158,23 +142,23 @@ def law_log_likelihoods(law, loss, values, study, totals, gradients):  # type: i
             own_places[k] = max(chosen, 0)
             parameters[k] = values[own_places[k]]
         shared = curves[c, members + int(reference[0]) :]
-        pretraining = curves[c, PRETRAINING] > 0.0
+        pretraining = curves[c, at.PRETRAINING] > 0.0
         of_base = 2 * domain + 1
         kind = of_base if pretraining else 2 * domain
         for s in range(series.shape[0]):
             # The level of PT is one along a curve of CPT, and that of CPT is not asked for in PT.
-            later = series[s, OF_PHASES] > 0.0 and not pretraining
+            later = series[s, at.OF_PHASES] > 0.0 and not pretraining
             for d in range(2):
                 row, own = given[ROWS * s + (2 if later else 0) + d], evaluation[domain, s]
                 for i in range(size):
-                    row[i] = evaluated[own, d, int(points[AREA, start + i])]
+                    row[i] = evaluated[own, d, int(points[at.AREA, start + i])]
                 if later:
-                    given[ROWS * s + d, 0] = evaluated[own, d, int(curves[c, BASE_AREA])]
+                    given[ROWS * s + d, 0] = evaluated[own, d, int(curves[c, at.BASE_AREA])]
         # A law that stops at an error leaves them so.
         results[0] = np.nan
         own_columns = columns[:, start:stop]
         call(law, (kind, parameters, reference[1:], shared, own_columns, given, results, slopes))
-        distance, b = 0.0, int(curves[c, BASE_FIRST])
+        distance, b = 0.0, int(curves[c, at.BASE_FIRST])
         if known:
             # Curves whose base the law sees alike take it from the first of them.
             if not seen[b]:
@@ -182,19 +166,19 @@ def law_log_likelihoods(law, loss, values, study, totals, gradients):  # type: i
                 for s in range(series.shape[0]):
                     for d in range(2):
                         own = evaluation[domain, s]
-                        base_area[ROWS * s + d, 0] = evaluated[own, d, int(curves[b, BASE_AREA])]
-                at_base = curves[b : b + 1, CURVE_HEAD:members].T
+                        base_area[ROWS * s + d, 0] = evaluated[own, d, int(curves[b, at.BASE_AREA])]
+                at_base = curves[b : b + 1, at.CURVE_HEAD : members].T
                 base_value[0, b] = np.nan
                 call(
                     law,
                     (of_base, parameters, reference[1:], shared, at_base, base_area,
                      base_value[:, b : b + 1], base_slope[:, b : b + 1]),
                 )  # fmt: skip
-            distance = curves[c, BASE_LOSS] - base_value[0, b]
+            distance = curves[c, at.BASE_LOSS] - base_value[0, b]
         for i in range(size):
             residual[i] = loss[start + i] - results[0, i] - distance * results[1, i]
             results[5, i] *= floating[start + i]
-        own_knots = slice(int(curves[c, KNOT_FIRST]), int(curves[c, KNOT_LAST]))
+        own_knots = slice(int(curves[c, at.KNOT_FIRST]), int(curves[c, at.KNOT_LAST]))
         totals[c] = curve_log_likelihood(
             residual, results[2], results[3], results[4], results[5], gap[start:stop], place[start:stop],
             height[start:stop], floating[start], knots[0, own_knots], knots[1, own_knots], room,
@@ -227,19 +211,13 @@ def likelihood_in_c() -> Any:
 @numba.njit(cache=True)
 def room_for_results(values, study):  # type: ignore[no-untyped-def]
     """Return room for what `law_log_likelihoods` fills in."""
-    curves = unpacked(study, TABLES, 2).shape[0]
+    curves = unpacked(study, at.TABLES, 2).shape[0]
     return np.full(curves, np.nan), np.zeros((curves, values.size))
 
 
 @numba.njit(cache=True, nogil=True)
 def log_likelihoods(likelihood, law, loss, values, study):  # type: ignore[no-untyped-def]
-    """Return the log likelihood of each curve, and its slopes, shape (curves, values).
-
-    Parameters
-    ----------
-    likelihood, law : int
-        Where `law_log_likelihoods` and the law are.
-    """
+    """Return what the likelihood and the law at two places, `law_log_likelihoods` and `LAW`, fill in."""
     totals, gradients = room_for_results(values, study)
     # C takes arrays as if they had no gaps.
     whole = (np.ascontiguousarray(loss), np.ascontiguousarray(values), np.ascontiguousarray(study))

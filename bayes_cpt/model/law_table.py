@@ -115,15 +115,7 @@ class LawTable(Strict):
         return factor.general != "none" or factor.target != "none"
 
     def build(self, roles: tuple[str, ...], reference: Reference, free: Iterable[str] = ()) -> Law:
-        """Return the law for validation sets of these roles.
-
-        Parameters
-        ----------
-        roles : tuple of str
-            ``general`` or ``target``, one for each validation set.
-        free : iterable of str
-            Parameters that have a prior.
-        """
+        """Return the law for validation sets of these roles, in which these parameters have a prior."""
         terms: dict[str, Term] = {
             "power": Power(self.unknown_base),
             "annealing": Annealing(self.continual, self.unknown_base),

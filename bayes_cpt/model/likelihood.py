@@ -69,13 +69,9 @@ def in_c():
 class CurveLogLikelihoods(Op):  # type: ignore[misc]
     """Log likelihood of each curve, shape (curves,), and its slopes, shape (curves, values).
 
-    The inputs are the measured losses, the values of the law's parameters, in the order of
-    `bayes_cpt.model.setup.elements`, and the tables of the study (`study_tables`).
-
-    Parameters
-    ----------
-    roles : tuple of str
-        Of the validation sets.
+    It is of a law on validation sets of these roles. The inputs are the measured losses, the values of the
+    law's parameters, in the order of `bayes_cpt.model.setup.elements`, and the tables of the study
+    (`study_tables`).
     """
 
     __props__ = ("key",)

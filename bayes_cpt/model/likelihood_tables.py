@@ -17,6 +17,10 @@ TABLES = 7
 # What is known of a point whatever memory and forward power are.
 COLUMNS = ("cpt_steps", "rewarming", "learning_rate", "start_pt", "start_cpt", "paced_steps", "carried",
            "log_peak_pt")  # fmt: skip
+# What a whole curve shares, and what beside that where there are several targets: their mixture follows.
+CURVE = ("target_share", "log_size", "log_batch")
+MIXED = ("pretraining", "other_share")
+REFERENCE = ("learning_rate", "forward_pt", "forward_cpt", "steps", "unique_steps")
 # Rows of the table of points, before those of `COLUMNS`: the row of its areas, steps since the point
 # before, place among the knots of the misfit, the misfit's height there, and the share of the curve's
 # unknown level.
@@ -85,14 +89,8 @@ def likelihood_tables(setup: Setup, places: Floats) -> dict[str, Floats]:
         design.knot_first[:-1],
         design.knot_first[1:],
     ]
-    shared = [
-        points.target_share[starts],
-        points.log_size[starts],
-        points.log_batch[starts],
-        design.pretraining[starts],
-        points.other_share[starts],
-        points.mixture[starts],
-    ]
+    of_points = vars(points) | {"pretraining": design.pretraining}
+    shared = [of_points[name][starts] for name in (*CURVE, *MIXED, "mixture")]
     beside = (point_area, design.gap, design.place, design.height, design.floating)
     tables = {
         "places": places,
@@ -101,16 +99,7 @@ def likelihood_tables(setup: Setup, places: Floats) -> dict[str, Floats]:
         "areas": areas,
         "knots": np.stack([design.knot_carried, design.knot_innovation]),
         "series": _series(frame),
-        "reference": np.array(
-            [
-                members.shape[1],
-                reference.learning_rate,
-                reference.forward_pt,
-                reference.forward_cpt,
-                reference.steps,
-                reference.unique_steps,
-            ]
-        ),
+        "reference": np.array([members.shape[1], *(getattr(reference, k) for k in REFERENCE)]),
     }
     return {name: np.asarray(table, dtype=np.float64) for name, table in tables.items()}
 

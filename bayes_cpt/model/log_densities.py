@@ -14,20 +14,11 @@ from bayes_cpt.model.simulate import CurveResidual, measured, precision_products
 
 
 def log_priors(frame: BoundModel, parameters: Mapping[str, Floats]) -> dict[str, Floats]:
-    """Return the log prior density of every sampled parameter.
+    """Return the log prior density of every sampled parameter, of the shape of its draws.
 
     Densities are per unit of the scale on which the prior is normal (a lognormal's log), as a sampler has
     them: raised to a power such a prior gets narrower around its median. Per unit of the value it would
     move as well. Fixed parameters are left out.
-
-    Parameters
-    ----------
-    parameters : mapping of str to ndarray, shape (draws, members) or (draws,)
-
-    Returns
-    -------
-    dict of str to ndarray
-        Of the same shapes.
     """
     free, densities = set(), []
     for element in elements(frame):
@@ -72,14 +63,8 @@ def log_densities(
 ) -> Floats:
     """Return the log density of each measured curve, all its points together, shape (draws, curves).
 
-    That of `log_likelihoods`, and beyond the studied steps also of the law's extrapolation.
-
-    Parameters
-    ----------
-    frame, parameters, curves
-        As in `bayes_cpt.model.simulate.residual_products`.
-    last_step : float, optional
-        As far as the misfit is laid out; the last of these curves unless given.
+    That of `log_likelihoods`, and beyond the studied steps also of the law's extrapolation. The misfit is
+    laid out up to `last_step`, the last of these curves unless given.
     """
     residual, design, scales = measured(frame, parameters, curves, last_step)
     found = np.empty((len(residual), len(curves.curves)))

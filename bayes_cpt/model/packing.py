@@ -10,12 +10,7 @@ from bayes_cpt.arrays import Floats
 
 
 def packed(tables: Sequence[Floats]) -> Floats:
-    """Return tables as one array: how many rows and columns each has, then all numbers.
-
-    Parameters
-    ----------
-    tables : sequence of ndarray, shape (rows, columns) each
-        Vectors count as one row.
+    """Return tables as one array: how many rows and columns each has, a vector one row; then all numbers.
 
     Examples
     --------
@@ -29,13 +24,7 @@ def packed(tables: Sequence[Floats]) -> Floats:
 
 @numba.njit(cache=True, error_model="numpy")
 def unpacked(numbers, count, which):  # type: ignore[no-untyped-def]
-    """Return one of the tables that `packed` joined, as a view.
-
-    Parameters
-    ----------
-    count, which : int
-        How many tables there are, and which of them is wanted.
-    """
+    """Return one of the so many tables that `packed` joined, as a view."""
     start = 2 * count
     for k in range(which):
         start += int(numbers[2 * k]) * int(numbers[2 * k + 1])

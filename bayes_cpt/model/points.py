@@ -3,7 +3,7 @@
 A *curve* is one run on one validation set. Points are ordered by curve and rise in step inside it.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Self
@@ -13,13 +13,11 @@ import numpy as np
 from bayes_cpt.arrays import Floats, Ints
 from bayes_cpt.errors import StudyError
 from bayes_cpt.laws.areas import AreaForm
-from bayes_cpt.laws.phase_areas import continual_areas, pretraining_areas
 from bayes_cpt.laws.term import Reference
-from bayes_cpt.model.groups import BatchSizes, fitted_sizes, mixture_columns, place, run_batch
+from bayes_cpt.model.groups import fitted_sizes
 from bayes_cpt.model.spec import ModelSpec
-from bayes_cpt.study.batches import Batch, unique_steps
+from bayes_cpt.study.batches import unique_steps
 from bayes_cpt.study.study import Run, Study
-from bayes_cpt.study.trunks import start_loss
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,6 +60,17 @@ class Points:
     base_known: Any
     branched: Any
     form: AreaForm  # how the areas are reckoned, and where their series hold
+
+    @classmethod
+    def joined(cls, columns: list[dict[str, Any]], form: AreaForm) -> Self:
+        """Return the points of several curves from their columns, which are used up."""
+        if not columns:
+            fix = "measure the general and target validation sets in at least one run"
+            raise StudyError.at("losses", "no loss is left to work on", fix)
+        # The parts go as the whole grows: the areas of long logs are large.
+        names = list(columns[0])
+        arrays: Any = {name: np.concatenate([own.pop(name) for own in columns]) for name in names}
+        return cls(**arrays, form=form)
 
     def map(self, function: Callable[[str, Any], Any]) -> Self:
         """Return the points with every array replaced by ``function(name, array)``."""
@@ -140,130 +149,11 @@ def reference_of(study: Study, spec: ModelSpec | None = None) -> Reference:
     )
 
 
-def build_curves(
-    study: Study,
-    domains: Sequence[str],
-    steps_of: Callable[[Run, str], Iterable[int]],
-    reference: Reference,
-    form: AreaForm,
-    *,
-    runs: Iterable[Run] | None = None,
-    sizes: Sequence[float] = (),
-    batches: Sequence[Batch] = (),
-    batch_sizes: BatchSizes | None = None,
-    trunks: Study | None = None,
-    resets: bool = False,
-    rewarming_error: float = 0.0,
-) -> Curves:
-    """Return the curves of a study or plan at chosen steps.
-
-    Parameters
-    ----------
-    study : Study
-        Runs and bases; losses are looked up where they were measured.
-    domains : sequence of str
-        Validation sets, in the order of the coefficients.
-    steps_of : callable
-        Steps wanted of a run on a domain, of a branch after its start; without any the curve is left out.
-    form : AreaForm
-        How areas are reckoned, for which momenta and forward powers.
-    sizes, batches : sequence of float, and of Batch
-        Model sizes and batches that the law knows; none where it does not compare them.
-    batch_sizes : BatchSizes, optional
-        Of the fit.
-    trunks : Study, optional
-        Has the runs that PT runs branch off; these start there then.
-    resets : bool
-        Whether CPT runs that do not say so start with a new optimiser.
-    rewarming_error : float
-        Of `Points.rewarming` at the start of a re-warm-up, nats/token.
-    """
-    curves: list[Curve] = []
-    columns: list[dict[str, Any]] = []
-    rows: list[dict[str, Any]] = []
-    for run in study.runs if runs is None else runs:
-        continual = run.phase == "cpt"
-        base = study.base(str(run.base)).schedule if continual else None
-        wanted = {domain: np.unique(np.array([*steps_of(run, domain)], int)) for domain in domains}
-        left = run.branch.step if run.branch else 0
-        union = np.unique(np.concatenate([[0, left], *wanted.values()]))
-        reset = resets if run.optimizer_state is None else run.optimizer_state == "reset"
-        areas = (
-            continual_areas(base, run.schedule, union, form, reset=reset)
-            if continual
-            else pretraining_areas(run.schedule, union, form)
-        )
-        warmup = run.schedule.warmup_steps if continual else 0
-        ahead = np.maximum(warmup - areas.steps, 0) / max(warmup, 1)
-        size = study.model_size(run) if sizes else None
-        batch = run_batch(study, run, batches)
-        log_batch = batch_sizes.log_share(study, run) if batch_sizes else 0.0
-        for index, domain in enumerate(domains):
-            if continual:
-                base_loss = study.base_loss(str(run.base), domain)
-            else:
-                base_loss = None if trunks is None else start_loss(trunks, run, domain)
-            known = base_loss is not None
-            start = left if known and not continual else 0
-            points_after = wanted[domain][wanted[domain] > start] if start else wanted[domain]
-            if not points_after.size:
-                continue
-            other_share, mixture = mixture_columns(study.mixture(run), domains, index, run.replay)
-            own = {
-                "curve_index": len(curves),
-                "domain_index": index,
-                "target_share": 1.0 - (run.replay or 0.0) if continual else 0.0,
-                "other_share": other_share,
-                "mixture": mixture,
-                "log_size": 0.0 if size is None else float(np.log(size / reference.model_size)),
-                "log_batch": log_batch,
-                "size_member": place(sizes, size, index),
-                "batch_member": place(batches, batch, index),
-                "base_known": float(known),
-                "branched": float(known and not continual),
-            }
-            along = vars(areas) | {
-                "steps": areas.steps.astype(np.float64),
-                "cpt_steps": areas.steps * float(continual),
-                "rewarming": rewarming_error * ahead,
-            }
-            along["learning_rate"] = along.pop("learning_rates") / reference.learning_rate
-            # Where no loss starts a PT curve any step will do.
-            at_start = np.array([start]) if continual or start else union[-1:]
-            losses = _measured(study, run, domain, points_after)
-            for table, steps, loss in (
-                (columns, points_after, losses),
-                (rows, at_start, np.array([base_loss or 0.0])),
-            ):
-                chosen = np.searchsorted(union, steps)
-                table.append(
-                    {name: np.repeat([value], steps.size, axis=0) for name, value in own.items()}
-                    | {name: value[chosen] for name, value in along.items()}
-                    | {"loss": loss}
-                )
-            end = (0, 0.0) if base is None else (base.steps, base.final)
-            curves.append(Curve(run.name, domain, continual, known, *end, start))
-    return Curves(tuple(curves), _points(columns, form), _points(rows, form))
-
-
-def _measured(study: Study, run: Run, domain: str, wanted: Ints) -> Floats:
+def losses_at(study: Study, run: Run, domain: str, steps: Ints) -> Floats:
     """Return the losses of a curve at rising steps, NaN where there is none."""
-    measured = np.full(wanted.size, np.nan)
+    found = np.full(steps.size, np.nan)
     if run.name in study:
-        steps, losses = study.curve(run.name, domain)
-        _, here, there = np.intersect1d(wanted, steps, assume_unique=True, return_indices=True)
-        measured[here] = losses[there]
-    return measured
-
-
-def _points(columns: list[dict[str, Any]], form: AreaForm) -> Points:
-    if not columns:
-        raise StudyError.at(
-            "losses",
-            "no loss is left to work on",
-            "measure the general and target validation sets in at least one run",
-        )
-    # The parts go as the whole grows: the areas of long logs are large.
-    names = list(columns[0])
-    arrays: Any = {name: np.concatenate([column.pop(name) for column in columns]) for name in names}
-    return Points(**arrays, form=form)
+        measured, losses = study.curve(run.name, domain)
+        _, here, there = np.intersect1d(steps, measured, assume_unique=True, return_indices=True)
+        found[here] = losses[there]
+    return found

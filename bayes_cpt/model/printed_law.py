@@ -17,15 +17,12 @@ from sympy.printing.pycode import PythonCodePrinter
 
 from bayes_cpt.laws import Reference
 from bayes_cpt.laws.law import gather
-from bayes_cpt.model.likelihood_tables import COLUMNS, MEMBER, series_of
-from bayes_cpt.model.priors import Distribution, is_positive
+from bayes_cpt.model.likelihood_tables import COLUMNS, CURVE, MEMBER, MIXED, series_of
+from bayes_cpt.model.likelihood_tables import REFERENCE as REFERENCE
+from bayes_cpt.model.priors import is_positive
 from bayes_cpt.model.setup import BoundModel
 from bayes_cpt.model.spec import ModelSpec
 
-REFERENCE = ("learning_rate", "forward_pt", "forward_cpt", "steps", "unique_steps")
-# What a whole curve shares, and what it shares beside that where there are several targets.
-CURVE = ("target_share", "log_size", "log_batch")
-MIXED = ("pretraining", "other_share")
 # What does not change along a curve all the same, and what only in PT does.
 STARTS = {"start_pt", "start_cpt", "carried"}
 CARRIED = {"log_peak_pt", "level_pt", "level_pt_slope", "slow_level_pt", "slow_level_pt_slope"}
@@ -157,24 +154,17 @@ def law_expressions(
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the symbols of the parameters by name, and the law and residual scales at a point by name.
 
-    Parameters
-    ----------
-    paces_apart : bool
-        Whether fast and slow level of the learning rate are symbols of their own, or one for both.
+    Fast and slow level of the learning rate are symbols of their own, or one for both.
     """
     reference = Reference(**{k: sympy.Symbol(f"reference_{k}", positive=True) for k in REFERENCE})
     frame = BoundModel(spec, (role,), (role,), reference)
-    symbols = {
-        name: _parameter_symbol(name, spec.priors[name.partition(MEMBER)[0]].of(role))
-        for name in parameters_of(spec, role)
-    }
+    symbols = {}
+    for name in parameters_of(spec, role):
+        # A known sign settles which branch the law takes.
+        positive = is_positive(spec.priors[name.partition(MEMBER)[0]].of(role))
+        symbols[name] = sympy.Symbol(f"p_{name}", **{"positive" if positive else "real": True})
     points = _Points(spec, pretraining, paces_apart)
     return symbols, _named(frame, symbols, points, pretraining=pretraining)
-
-
-def _parameter_symbol(name: str, prior: Distribution) -> Any:
-    # A known sign settles which branch the law takes.
-    return sympy.Symbol(f"p_{name}", **{"positive" if is_positive(prior) else "real": True})
 
 
 def curve_names(spec: ModelSpec) -> tuple[str, ...]:

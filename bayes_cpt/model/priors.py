@@ -1,6 +1,5 @@
 """The priors of a specification as users write them: families, roles, reasons, correlations."""
 
-from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from statistics import NormalDist
 from typing import Annotated, Any, ClassVar, Literal, Self
@@ -123,17 +122,6 @@ class Family(Strict):
         stated = (rounded(float(self.from_scale(center))), rounded(spread))
         return self.model_copy(update=dict(zip(self.PARAMETERS, stated, strict=True)))
 
-    @staticmethod
-    @abstractmethod
-    def variable(name: str, priors: Sequence[Any], dims: str | None) -> Any:
-        """Return the PyMC variable of a parameter whose members have these priors.
-
-        Parameters
-        ----------
-        priors : sequence
-            Of this family: one per member, or one alone without `dims`.
-        """
-
     def quantiles(self, probabilities: ArrayLike) -> Floats:
         """Return the values below which the distribution has these probabilities.
 
@@ -194,12 +182,6 @@ class Family(Strict):
         return np.asarray(ndtr(self.standard_bounds))
 
 
-def scales(priors: Sequence[Family], dims: str | None) -> tuple[Any, Any]:
-    """Return mean and sd on the family's own scale, of each member, or of the only one without dims."""
-    pairs = np.array([(prior.center, prior.spread) for prior in priors]).T
-    return (pairs[0], pairs[1]) if dims else (pairs[0, 0], pairs[1, 0])
-
-
 def rounded(value: float) -> float:
     """Return a number that was worked out, as a model's file states it."""
     return float(f"{value:.{DIGITS}g}")
@@ -226,14 +208,6 @@ class Normal(Family):
     def words(self) -> str:
         """As in ``Normal(3, 1.5)``."""
         return f"Normal({self.mean:g}, {self.sd:g})"
-
-    @staticmethod
-    def variable(name: str, priors: Sequence[Any], dims: str | None) -> Any:
-        """Return ``pm.Normal``."""
-        import pymc as pm
-
-        center, spread = scales(priors, dims)
-        return pm.Normal(name, center, spread, dims=dims)
 
 
 class LogNormal(Family):
@@ -284,19 +258,6 @@ class LogNormal(Family):
     def draw(self, draws: int, generator: np.random.Generator) -> Floats:
         """Return independent draws, by inversion, so that bounds cost no rejections."""
         return self.quantiles(generator.uniform(size=draws))
-
-    @staticmethod
-    def variable(name: str, priors: Sequence[Any], dims: str | None) -> Any:
-        """Return ``pm.LogNormal``, truncated where there are bounds."""
-        import pymc as pm
-
-        center, spread = scales(priors, dims)
-        if all(prior.lower is None for prior in priors):
-            return pm.LogNormal(name, center, spread, dims=dims)
-        bounds = np.array([prior.bounds for prior in priors]).T
-        lower, upper = bounds if dims else bounds[:, 0]
-        unbounded = pm.LogNormal.dist(center, spread)
-        return pm.Truncated(name, unbounded, lower=lower, upper=upper, dims=dims)
 
     @classmethod
     def _with_interval(
@@ -352,16 +313,6 @@ class LogitNormal(Family):
         """Return ``-log(value·(1 - value))``."""
         return -np.log(value) - np.log1p(-value)
 
-    @staticmethod
-    def variable(name: str, priors: Sequence[Any], dims: str | None) -> Any:
-        """Return ``pm.LogitNormal``."""
-        import pymc as pm
-
-        center, spread = scales(priors, dims)
-        # PyMC 6.4 samples it on 0...1 as it stands, with walls, unless asked to use logits.
-        logits = pm.distributions.transforms.logodds
-        return pm.LogitNormal(name, center, spread, dims=dims, transform=logits)
-
 
 class Fixed(Family):
     """A known value, not sampled."""
@@ -395,14 +346,6 @@ class Fixed(Family):
     def moved(self, center: float, spread: float) -> Self:
         """Return the same: what is fixed stays so."""
         return self
-
-    @staticmethod
-    def variable(name: str, priors: Sequence[Any], dims: str | None) -> Any:
-        """Return a constant."""
-        import pytensor.tensor as pt
-
-        center, _ = scales(priors, dims)
-        return pt.as_tensor_variable(center)
 
 
 type Distribution = Annotated[
@@ -470,12 +413,8 @@ def correlation_matrix(
 ) -> Floats:
     """Return the correlations of parameters, shape (labels, labels).
 
-    Parameters
-    ----------
-    labels : sequence of (str, str or None)
-        Parameter and role, None where validation sets share it.
-    correlations : sequence of Correlation
-        Parameters of different validation sets are independent whatever these say.
+    A label is parameter and role, None where validation sets share it: those of different validation sets
+    are independent whatever the correlations say.
     """
     matrix = np.eye(len(labels))
     for correlation in correlations:
@@ -496,13 +435,7 @@ def correlation_matrix(
 
 
 def is_correlation(matrix: Floats) -> bool:
-    """Return whether numbers can have all these correlations at once, and not only to rounding.
-
-    Parameters
-    ----------
-    matrix : ndarray, shape (labels, labels)
-        From `correlation_matrix`.
-    """
+    """Return whether numbers can have all these correlations at once, and not only to rounding."""
     return bool(np.linalg.eigvalsh(matrix)[0] > LEAST_EIGENVALUE)
 
 

@@ -58,12 +58,7 @@ def factor(matrix, lowest, per_root):  # type: ignore[no-untyped-def]
 
 @numba.njit(**COMPILED)
 def solve(root, lowest, per_root, values):  # type: ignore[no-untyped-def]
-    """Solve with the matrix of a Cholesky root in place; return the values' square under its inverse.
-
-    Parameters
-    ----------
-    values : ndarray, shape (size,)
-    """
+    """Solve with the matrix of a Cholesky root in place; return the values' square under its inverse."""
     size = root.shape[0]
     square = 0.0
     for a in range(size):

@@ -182,14 +182,9 @@ def residual_design(
 
 
 def level_share(steps: Any, onset: float, anchored: Any, branched: Any) -> Any:
-    """Return the share of the unknown level of its curve that each point has, shape (points,).
+    """Return the share of the unknown level of its curve that each point has, so many steps from the start.
 
-    Parameters
-    ----------
-    steps : ndarray, shape (points,)
-        Since the curve started.
-    anchored, branched : ndarray, shape (points,)
-        Whether the curve starts at a measured loss, and whether it leaves a PT run there.
+    A curve is anchored that starts at a measured loss, branched if it leaves a PT run there.
     """
     # With exp(-x) = onset/(onset + steps) this is sqrt(1 - exp(-2x)).
     risen = np.sqrt(1.0 - (onset / (onset + steps)) ** 2)
@@ -232,11 +227,7 @@ def predictive_parts(at: Placed, misfit: Any, xp: Any) -> PredictiveParts:
     """Return the parts of the variance of a loss of a curve that was not measured, about the law's curve.
 
     The one statement of the residual model of a new curve: fluctuation, misfit, level and extrapolation.
-
-    Parameters
-    ----------
-    misfit : array
-        Variance of a misfit of size 1 there.
+    ``misfit`` is the variance of one of size 1 there.
     """
     sizes = at.scales
     # Where a curve starts at a measured loss it does not fluctuate yet.

@@ -1,6 +1,6 @@
 """What a specification makes of a study, before any PyMC: law, points, residual design and scales."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Self
@@ -12,6 +12,7 @@ from bayes_cpt.errors import SpecError
 from bayes_cpt.laws import Law, Parameter, Reference, Shift
 from bayes_cpt.laws.areas import AreaForm
 from bayes_cpt.laws.law import gather
+from bayes_cpt.laws.phase_areas import continual_areas, pretraining_areas
 from bayes_cpt.laws.series import SHORTEST, Interval
 from bayes_cpt.laws.transfer import OF_BATCH
 from bayes_cpt.model.bases import (
@@ -43,15 +44,18 @@ from bayes_cpt.model.groups import (
     known_batches,
     known_sizes,
     label,
+    member_place,
+    mixture_columns,
     roles_of,
+    run_batch,
 )
-from bayes_cpt.model.points import Curves, build_curves, reference_of
+from bayes_cpt.model.points import Curve, Curves, Points, losses_at, reference_of
 from bayes_cpt.model.priors import Distribution, prior_ends
 from bayes_cpt.model.residuals import ONSET_SHARE, ResidualDesign, Scales, Studied, residual_design
 from bayes_cpt.model.spec import ROLES, ModelSpec
 from bayes_cpt.study.batches import Batch
 from bayes_cpt.study.study import Run, Study
-from bayes_cpt.study.trunks import with_found_branches
+from bayes_cpt.study.trunks import start_loss, with_found_branches
 
 LONE_LEVELS = "No two curves of pre-training show how far apart the levels of runs lie."
 ONE_BATCH = "All runs have one batch size."
@@ -243,12 +247,9 @@ class BoundModel:
         return "batch_spread" if self.spec.law.batches else "target_spread"
 
     def pools(self, name: str) -> list[list[int]]:
-        """Return the places of what is pooled of a parameter, along its coordinate.
+        """Return the places of what is pooled of a parameter, along its coordinate, by population.
 
-        Returns
-        -------
-        list of list of int
-            One list for each population: all targets; or the batches of each validation set.
+        Populations are all targets, or the batches of each validation set.
         """
         members = self.members(self.parameters()[name].dims)
         if self.spec.law.batches:
@@ -259,13 +260,7 @@ class BoundModel:
         return [[place for place, member in enumerate(members) if self.role(member) == "target"]]
 
     def members(self, dims: str | None) -> tuple[Member, ...]:
-        """Return the members of a coordinate, and of which validation set each is.
-
-        Parameters
-        ----------
-        dims : str or None
-            Of `coords`; None has one member, of all validation sets.
-        """
+        """Return the members of one of `coords`; None has one, of all validation sets."""
         if dims is None:
             return (Member("all", None),)
         if dims in GROUPED:
@@ -282,16 +277,24 @@ class BoundModel:
     def curves(
         self,
         study: Study,
-        steps_of: Any,
+        steps_of: Callable[[Run, str], Iterable[int]],
         runs: Iterable[Run] | None = None,
         form: AreaForm | None = None,
         trunks: Study | None = None,
     ) -> Curves:
-        """Return curves of a study or plan on these validation sets (see `build_curves`).
+        """Return curves of a study or plan on these validation sets, with losses where they were measured.
 
-        Momenta and forward powers are those that the priors allow unless a form is given: a narrower one
-        costs less. Runs of a plan branch off those of the study `trunks`, the fitted one. With
-        independent errors a single loss of a trunk anchors nothing.
+        Parameters
+        ----------
+        steps_of : callable
+            Steps wanted of a run on a domain, of a branch after its start; a curve without any is left
+            out.
+        form : AreaForm, optional
+            For which momenta and forward powers areas are reckoned: those that the priors allow unless
+            given. A narrower one costs less.
+        trunks : Study, optional
+            Has the runs that those of a plan branch off; the study itself unless given. With independent
+            errors a single loss of a trunk anchors nothing.
 
         Raises
         ------
@@ -302,20 +305,73 @@ class BoundModel:
         check_kind(study, runs, unknown=self.spec.law.unknown_base)
         if self.spec.law.model_size:
             check_sizes(study, runs)
-        return build_curves(
-            study,
-            self.domains,
-            steps_of,
-            self.reference,
-            form or self.area_form,
-            runs=runs,
-            sizes=self.sizes,
-            batches=self.batches,
-            batch_sizes=self.batch_sizes,
-            trunks=None if self.spec.residuals.kind == "independent" else trunks or study,
-            resets=self.resets,
-            rewarming_error=self.spec.residuals.rewarming_error,
-        )
+        form, residuals = form or self.area_form, self.spec.residuals
+        anchors = None if residuals.kind == "independent" else trunks or study
+        curves: list[Curve] = []
+        columns: list[dict[str, Any]] = []
+        rows: list[dict[str, Any]] = []
+        for run in runs:
+            continual = run.phase == "cpt"
+            base = study.base(str(run.base)).schedule if continual else None
+            wanted = {d: np.unique(np.array([*steps_of(run, d)], int)) for d in self.domains}
+            left = run.branch.step if run.branch else 0
+            union = np.unique(np.concatenate([[0, left], *wanted.values()]))
+            resets = self.resets if run.optimizer_state is None else run.optimizer_state == "reset"
+            areas = (
+                continual_areas(base, run.schedule, union, form, reset=resets)
+                if continual
+                else pretraining_areas(run.schedule, union, form)
+            )
+            warmup = run.schedule.warmup_steps if continual else 0
+            ahead = np.maximum(warmup - areas.steps, 0) / max(warmup, 1)
+            along = vars(areas) | {
+                "steps": areas.steps.astype(np.float64),
+                "cpt_steps": areas.steps * float(continual),
+                "rewarming": residuals.rewarming_error * ahead,
+            }
+            along["learning_rate"] = along.pop("learning_rates") / self.reference.learning_rate
+            size = study.model_size(run) if self.sizes else None
+            batch = run_batch(study, run, self.batches)
+            of_run = {
+                "target_share": 1.0 - (run.replay or 0.0) if continual else 0.0,
+                "log_size": 0.0 if size is None else np.log(size / self.reference.model_size),
+                "log_batch": self.batch_sizes.log_share(study, run),
+            }
+            end = (0, 0.0) if base is None else (base.steps, base.final)
+            for index, domain in enumerate(self.domains):
+                if continual:
+                    base_loss = study.base_loss(str(run.base), domain)
+                else:
+                    base_loss = None if anchors is None else start_loss(anchors, run, domain)
+                known = base_loss is not None
+                start = left if known and not continual else 0
+                steps = wanted[domain][wanted[domain] > start] if start else wanted[domain]
+                if not steps.size:
+                    continue
+                shares = mixture_columns(study.mixture(run), self.domains, index, run.replay)
+                own = of_run | {
+                    "curve_index": len(curves),
+                    "domain_index": index,
+                    **dict(zip(("other_share", "mixture"), shares, strict=True)),
+                    "size_member": member_place(self.sizes, size, index),
+                    "batch_member": member_place(self.batches, batch, index),
+                    "base_known": float(known),
+                    "branched": float(known and not continual),
+                }
+                # Where no loss starts a PT curve any step will do.
+                at_start = np.array([start]) if continual or start else union[-1:]
+                for table, at, loss in (
+                    (columns, steps, losses_at(study, run, domain, steps)),
+                    (rows, at_start, np.array([base_loss or 0.0])),
+                ):
+                    chosen = np.searchsorted(union, at)
+                    table.append(
+                        {name: np.repeat([value], at.size, axis=0) for name, value in own.items()}
+                        | {name: value[chosen] for name, value in along.items()}
+                        | {"loss": loss}
+                    )
+                curves.append(Curve(run.name, domain, continual, known, *end, start))
+        return Curves(tuple(curves), Points.joined(columns, form), Points.joined(rows, form))
 
     def first_step(self, study: Study, run: Run) -> float:
         """Return the step of a run up to which the law does not hold, 0 in CPT (see `first_step`)."""
@@ -341,13 +397,7 @@ class BoundModel:
         The fluctuation falls with the learning rate to a floor, and is larger in a re-warm-up. The variance
         of the misfit of a CPT run is ``misfit_cpt²·(1 - misfit_replay·(1 - h))``: replay takes away a part
         of it with the run's replay factor h, more slowly than it takes away the shift itself.
-
-        Parameters
-        ----------
-        pretraining : array
-            1 in PT curves, else 0.
-        parameters, coefficients : mapping
-            Sampled values, and the law's coefficients from them.
+        ``pretraining`` is 1 in PT curves, else 0; coefficients are the law's from the parameters.
         """
         law = self.spec.law
         residuals = self.spec.residuals

@@ -1,7 +1,8 @@
 """Draws of curves: the law's curve, a new run's curve, and a known run's given what was measured.
 
 Of known runs also the moments that these draws have. NumPy only: vectorised over posterior draws, curve
-by curve.
+by curve. *Parameters* are such draws, by name arrays of shape (draws, ...); *observed* are the measured
+points of the same curves, in the same order.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -64,20 +65,10 @@ def known_residual(
     The weights of level and misfit have a Gaussian posterior; given them the fluctuation at the
     measured points is known, and between them it is a bridge.
 
-    Parameters
-    ----------
-    residual : ndarray, shape (draws, seen points)
-        What was measured less the law's curve, nats/token.
-
-    Returns
-    -------
-    residual, slow : ndarray, shape (draws, points)
-        nats/token.
+    What was measured less the law's curve has the shape (draws, seen points), both results (draws, points).
     """
     precision, projection = _weights_given(seen, residual)
-    noise = generator.standard_normal(projection.shape)
-    shifted = projection[..., None] + np.linalg.cholesky(precision) @ noise[..., None]
-    weights = np.linalg.solve(precision, shifted)[..., 0]
+    weights = normal_draw(precision, projection, generator.standard_normal(projection.shape))
     slow_seen = np.einsum("dpk,dk->dp", seen.columns, weights)
     known = (residual - slow_seen) / seen.fluctuation
     slow = np.einsum("dpk,dk->dp", part.columns, weights)
@@ -91,9 +82,16 @@ def known_residual(
 
 def slow_mean(part: CurveResidual, seen: CurveResidual, residual: Floats) -> Floats:
     """Return the mean of what is not fluctuation, given as for `known_residual`, shape (draws, points)."""
-    precision, projection = _weights_given(seen, residual)
-    weights = np.linalg.solve(precision, projection[..., None])[..., 0]
+    weights = normal_draw(*_weights_given(seen, residual))
     return np.asarray(np.einsum("dpk,dk->dp", part.columns, weights))
+
+
+def normal_draw(precision: Floats, projection: Floats, noise: Floats | None = None) -> Floats:
+    """Return normal numbers, (draws, numbers), given precision and precision times mean, or their means."""
+    shifted = projection[..., None]
+    if noise is not None:
+        shifted = shifted + np.linalg.cholesky(precision) @ noise[..., None]
+    return np.asarray(np.linalg.solve(precision, shifted)[..., 0])
 
 
 def _weights_given(seen: CurveResidual, residual: Floats) -> tuple[Floats, Floats]:
@@ -165,7 +163,7 @@ def known_residual_moments(
         kept = part.fluctuation * share / seen.fluctuation[:, place]
         mean += kept * residual[:, place]
         columns -= kept[..., None] * seen.columns[:, place]
-    weights = np.linalg.solve(precision, projection[..., None])[..., 0]
+    weights = normal_draw(precision, projection)
     root = np.linalg.solve(np.linalg.cholesky(precision), columns.transpose(0, 2, 1))
     between = part.fluctuation**2 * free * (1.0 - ahead * of_next)
     return mean + np.einsum("dpk,dk->dp", columns, weights), between + (root**2).sum(axis=1)
@@ -236,10 +234,8 @@ def simulate(
 
     Parameters
     ----------
-    parameters : dict of str to ndarray, shape (draws, ...)
-        Posterior draws.
     observed : Curves or None
-        Measured points of the same curves, in the same order, to condition on; None for new runs.
+        To condition on; None for new runs.
     correlation : ErrorCorrelation, optional
         Between the curves of one new run; they are independent unless given, as the model takes them.
     innovations : callable, optional
@@ -271,14 +267,7 @@ def simulate(
 def known_parts(
     frame: BoundModel, parameters: dict[str, Floats], curves: Curves, observed: Curves
 ) -> Iterator[tuple[slice, CurveResidual, CurveResidual, Floats]]:
-    """Yield of each curve which points are its, its residual there and at its measured points, and these.
-
-    Parameters
-    ----------
-    parameters : dict of str to ndarray, shape (draws, ...)
-    observed : Curves
-        Measured points of the same curves, in the same order.
-    """
+    """Yield of each curve its points, its residual there and at its measured points, and what they left."""
     last_step = float(max(curves.elapsed.max(), observed.elapsed.max()))
     design, scales = frame.residual_design(curves, last_step), _scales(frame, parameters, curves)
     residual, seen_design, seen_scales = measured(frame, parameters, observed, last_step)
@@ -353,15 +342,8 @@ def residual_products(
 
     With r what the law's curve leaves of the measured losses, X the directions and Sigma the covariance of
     r given the parameters, ``(r, X)' Sigma^-1 (r, X)``: what generalised least squares is made of.
-
-    Parameters
-    ----------
-    parameters : dict of str to ndarray, shape (draws, ...)
-    directions : ndarray, shape (points, directions)
-
-    Returns
-    -------
-    ndarray, shape (curves, draws, 1 + directions, 1 + directions)
+    Directions have the shape (points, directions), products that of (curves, draws, 1 + directions, 1 +
+    directions).
     """
     residual, design, scales = measured(frame, parameters, curves)
     products = []
@@ -379,7 +361,7 @@ def known_moments(
     """Return mean and variance of known curves in each draw, shape (draws, points) each.
 
     Given a posterior draw and the measured points a loss is normal: these are the moments of what
-    `simulate` draws. Parameters are those of `simulate`.
+    `simulate` draws.
     """
     mean = expected_loss(frame, parameters, curves)
     variance = np.zeros_like(mean)

@@ -4,7 +4,6 @@ from synthetic import lab
 
 from bayes_cpt.identify.determination import FreeParameters, information
 from bayes_cpt.model.joint_priors import draw_priors
-from bayes_cpt.model.points import build_curves
 from bayes_cpt.model.setup import Setup, build_setup
 from bayes_cpt.model.simulate import expected_loss, simulate
 from bayes_cpt.model.spec import read_spec
@@ -42,13 +41,7 @@ def test_information_is_the_variance_of_the_score() -> None:
     setup = setup_of("pretrain")
     frame = setup.frame
     steps = [2000, 4000, 8000, 12000, 16000]
-    curves = build_curves(
-        lab().subset(RUNS[:1]),
-        frame.domains,
-        lambda run, domain: steps,
-        frame.reference,
-        frame.area_form,
-    )
+    curves = frame.curves(lab().subset(RUNS[:1]), lambda run, domain: steps)
     free = FreeParameters(frame)
     place = np.full(len(free.elements), 0.1)
     told = sum(information(free, curves, place).values())

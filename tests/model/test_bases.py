@@ -26,7 +26,6 @@ from bayes_cpt.laws import Annealing
 from bayes_cpt.model.bases import for_base, with_lone_bases
 from bayes_cpt.model.evaluate import Draws, Tile, at_points
 from bayes_cpt.model.joint_priors import draw_priors
-from bayes_cpt.model.points import build_curves
 from bayes_cpt.model.priors import Fixed
 from bayes_cpt.model.setup import build_setup, elements
 from bayes_cpt.model.simulate import expected_loss
@@ -219,10 +218,9 @@ def test_the_law_is_that_of_a_known_base_of_the_same_forward_area(spec: ModelSpe
 
     known = with_base(Base("own", PRETRAINING.steps, PRETRAINING))
     draws = Draws.of(frame, values, frame.area_form)
-    law = build_setup(spec, known).frame.law
-    points = build_curves(
-        known, frame.domains, lambda *_: [1, 30, 500, STEPS], frame.reference, frame.area_form
-    ).points
+    as_known = replace(build_setup(spec, known).frame, reference=frame.reference)
+    law = as_known.law
+    points = as_known.curves(known, lambda *_: [1, 30, 500, STEPS], form=frame.area_form).points
     annealing = next(term for term in law.terms if isinstance(term, Annealing))
 
     def of_known(tile: Tile) -> dict[str, Floats]:

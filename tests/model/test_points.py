@@ -3,7 +3,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from small_study import PEAK, REFERENCE, REWARMED, STUDY, TRUNK
+from small_study import PEAK, REWARMED, STUDY, TRUNK
 
 from bayes_cpt import Run, read_spec
 from bayes_cpt.errors import StudyError
@@ -12,7 +12,7 @@ from bayes_cpt.laws.areas import AreaForm
 from bayes_cpt.laws.series import Interval
 from bayes_cpt.model.fitted_points import first_step, observed_steps
 from bayes_cpt.model.law_table import ResidualTable
-from bayes_cpt.model.points import build_curves, reference_of
+from bayes_cpt.model.points import reference_of
 from bayes_cpt.model.setup import build_setup
 from bayes_cpt.study.schedules import constant, linear
 
@@ -68,5 +68,6 @@ def test_what_a_plan_does_not_say_of_the_optimiser_is_as_in_the_fitted_runs() ->
 
 
 def test_nothing_measured_is_an_error() -> None:
+    frame = build_setup(read_spec("cpt-replay"), STUDY).frame
     with pytest.raises(StudyError, match="no loss is left"):
-        build_curves(STUDY, ("g",), lambda run, domain: [], REFERENCE, FORM)
+        frame.curves(STUDY, lambda run, domain: [])

@@ -64,13 +64,15 @@ ALL: tuple[Distribution, ...] = (NORMAL, LOGNORMAL, BOUNDED, LOGIT)
 def test_densities_are_those_of_pymc() -> None:
     import pymc as pm
 
+    from bayes_cpt.model.build import variable
+
     with pm.Model() as model:
         for index, prior in enumerate(ALL):
-            prior.variable(f"x{index}", [prior], None)
+            variable(f"x{index}", [prior])
     places = [[-1.0, 3.2], [0.02, 0.4], [11.0, 9000.0], [0.01, 0.9]]
-    for variable, prior, values in zip(model.free_RVs, ALL, places, strict=True):
+    for own, prior, values in zip(model.free_RVs, ALL, places, strict=True):
         for value in values:
-            wanted = pm.logp(variable, value).eval(mode=INTERPRETED)
+            wanted = pm.logp(own, value).eval(mode=INTERPRETED)
             assert prior.log_density(value) == pytest.approx(float(wanted), abs=1e-9)
 
 
