@@ -218,7 +218,7 @@ class Shift:
         """Return the forward area that the shift has seen, repeated target tokens discounted, LR·steps."""
         if "R_star" not in coefficients:
             return points.shift_area(coefficients, xp)
-        # As many steps on target data alone go through them once.
+        # U_steps on target data alone go through them once.
         epochs = points.cpt_steps * points.target_share / coefficients["U_steps"]
         worth = effective_share(epochs - 1.0, coefficients["R_star"], xp)
         return points.shift_area(coefficients, xp) * worth

@@ -332,7 +332,7 @@ class BoundModel:
             along["learning_rate"] = along.pop("learning_rates") / self.reference.learning_rate
             size = study.model_size(run) if self.sizes else None
             batch = run_batch(study, run, self.batches)
-            of_run = {
+            of_run: dict[str, Any] = {
                 "target_share": 1.0 - (run.replay or 0.0) if continual else 0.0,
                 "log_size": 0.0 if size is None else np.log(size / self.reference.model_size),
                 "log_batch": self.batch_sizes.log_share(study, run),
