@@ -90,8 +90,7 @@ def test_too_little_effort_is_retried_and_then_reported(density: Density) -> Non
 
 
 def test_a_further_attempt_mends_what_the_first_lacks(density: Density) -> None:
-    attempts = (SamplerSettings(50, 20, 0.8), SamplerSettings(100, 1000, 0.97))
-    given = sample(density, seed=5, attempts=attempts)
+    given = sample(density, seed=5, attempts=(SamplerSettings(50, 20, 0.8), *SHORT))
     assert given.attempts == 2
     assert given.diagnostics.trustworthy
 
@@ -101,7 +100,7 @@ def test_an_attempt_that_cannot_get_there_is_given_up(
 ) -> None:
     for module in (sampling, diagnostics):
         monkeypatch.setattr(module, "LOWEST_ESS", 1e5)
-    given = sample(density, seed=5, attempts=(SamplerSettings(100, 1000, 0.97),))
+    given = sample(density, seed=5, attempts=SHORT)
     assert given.values["reference_loss"].shape == (4, sampling.FIRST_DRAWS, 2)
     assert not given.diagnostics.trustworthy
 
