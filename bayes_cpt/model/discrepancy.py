@@ -69,8 +69,8 @@ def misfit_ramps(position: Any, knots: int, carried: Any) -> Any:
 def misfit_height(position: Any, carried: Any) -> Any:
     """Return what interpolation between knots is stretched by, so that no variance is lost between them.
 
-    A straight line between two knots varies less than what it joins. With the stretch the misfit has the
-    variance of an Ornstein-Uhlenbeck process everywhere, as it has at the knots, where it is 1.
+    A straight line between two knots varies less than what it joins. With the stretch, which is 1 at the
+    knots, the misfit has the variance of an Ornstein-Uhlenbeck process everywhere.
     """
     position = np.asarray(position, dtype=np.float64)
     below, share = np.floor(position), position - np.floor(position)
