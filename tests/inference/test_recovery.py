@@ -1,7 +1,6 @@
 """Synthetic recovery: studies simulated from the paper's printed coefficients, and fitted again."""
 
 import logging
-from functools import cache
 
 import numpy as np
 import pandas as pd
@@ -10,15 +9,17 @@ from joblib import Parallel, delayed
 from numpy.typing import NDArray
 from printed import COEFFICIENTS, MEMORY, PEAK, law_parameters
 from scipy.stats import binom
+from size_family import losses_of
 from testbench import truths
-from testbench.calibration import design_study, simulate_setup, with_base_losses
 
 from bayes_cpt import Base, Run, Study, read_spec
 from bayes_cpt.arrays import Floats
 from bayes_cpt.inference.density import Density
 from bayes_cpt.inference.sampling import SamplerSettings, sample
-from bayes_cpt.model.setup import BoundModel, Setup, build_setup
-from bayes_cpt.model.simulate import simulate
+from bayes_cpt.model.fitted_points import observed_steps
+from bayes_cpt.model.points import Curves
+from bayes_cpt.model.setup import BoundModel, build_setup
+from bayes_cpt.model.simulate import expected_loss, simulate
 from bayes_cpt.model.spec import ModelSpec
 from bayes_cpt.study.schedules import constant, cosine, linear, warmup_stable_decay
 
@@ -97,13 +98,26 @@ def one_pace() -> ModelSpec:
     return ModelSpec.model_validate(table)
 
 
-@cache
-def design() -> Study:
-    """Return the design that all studies share, with the run that none of them measures."""
-    runs = PRETRAINING + CONTINUAL
+def blank(runs: tuple[Run, ...], losses: pd.DataFrame | None = None) -> Study:
     empty = pd.DataFrame(columns=["run", "step", "domain", "loss"])
-    plan = Study("synthetic", "general", "target", BASES, runs, empty, is_plan=True)
-    return design_study(plan, one_pace(), points=MEASUREMENTS).with_runs([NEW])
+    return Study(
+        "synthetic",
+        "general",
+        "target",
+        BASES,
+        runs,
+        empty if losses is None else losses,
+        is_plan=True,
+    )
+
+
+def measured_steps(run: Run, domain: str) -> list[int]:
+    """Return where a curve is measured: a PT run every so often, a CPT run densely at first."""
+    last, count = run.schedule.steps, MEASUREMENTS
+    first = last / count if run.phase == "pt" else 20
+    spaced = np.linspace if run.phase == "pt" else np.geomspace
+    steps = spaced(first, last, count)
+    return [int(step) for step in np.unique(steps.round())]
 
 
 def true_parameters(name: str, frame: BoundModel) -> Parameters:
@@ -114,12 +128,55 @@ def true_parameters(name: str, frame: BoundModel) -> Parameters:
     return {key: value[None] for key, value in found.items()}
 
 
-def last_losses(setup: Setup, parameters: Parameters, seed: int) -> Parameters:
+def draw_losses(frame: BoundModel, truth: Parameters, curves: Curves, seed: int) -> pd.DataFrame:
+    """Return simulated measurements as a table of losses."""
+    return losses_of(
+        curves, simulate(frame, truth, curves, None, np.random.default_rng(seed)).loss[0]
+    )
+
+
+def simulated_study(frame: BoundModel, truth: Parameters, seed: int) -> Study:
+    """Simulate PT curves, take the bases' losses from them, and CPT curves that start there."""
+    runs = PRETRAINING + CONTINUAL
+    pretraining = draw_losses(
+        frame, truth, frame.curves(blank(runs), measured_steps, PRETRAINING), seed
+    )
+    ends = pretraining[pretraining["step"] == 40_000].set_index(["run", "domain"])["loss"]
+    on = {base.name: base.run for base in BASES}
+    starts = pd.DataFrame(
+        [
+            {"run": run.name, "step": 0, "domain": domain, "loss": ends[on[str(run.base)], domain]}
+            for run in CONTINUAL
+            for domain in frame.domains
+        ]
+    )
+    curves = frame.curves(blank(runs, starts), measured_steps, CONTINUAL)
+    continual = draw_losses(frame, truth, curves, seed + 1)
+    losses = pd.concat([pretraining, starts, continual], ignore_index=True)
+    return Study("synthetic", "general", "target", BASES, runs, losses)
+
+
+def last_losses(frame: BoundModel, study: Study, parameters: Parameters, seed: int) -> Parameters:
     """Return the new run's last loss: the law's, and a measured one, shape (draws, domains)."""
-    curves = setup.frame.curves(design(), lambda *_: [NEW.schedule.steps], [NEW])
-    based = with_base_losses(curves, setup.curves, design())
-    drawn = simulate(setup.frame, parameters, based, None, np.random.default_rng(seed))
+    starts = study.losses[(study.losses["run"] == "none") & (study.losses["step"] == 0)]
+    plan = blank((*PRETRAINING, NEW), starts.assign(run="new"))
+    curves = frame.curves(plan, lambda run, domain: [NEW.schedule.steps], [NEW])
+    drawn = simulate(frame, parameters, curves, None, np.random.default_rng(seed))
+    law = expected_loss(frame, parameters, curves)
+    np.testing.assert_array_equal(law, drawn.expected)
     return {"new run, law": drawn.expected, "new run, measured": drawn.loss}
+
+
+def frame_of_the_design() -> BoundModel:
+    """Return the frame all studies share: it depends on schedules only."""
+    rows = [
+        {"run": run.name, "step": run.schedule.steps, "domain": domain, "loss": 3.0}
+        for run in PRETRAINING + CONTINUAL
+        for domain in ("general", "target")
+    ]
+    runs = PRETRAINING + CONTINUAL
+    study = Study("design", "general", "target", BASES, runs, pd.DataFrame(rows))
+    return build_setup(one_pace(), study).frame
 
 
 def covered(draws: Floats, truth: Floats) -> NDArray[np.bool_]:
@@ -130,13 +187,17 @@ def covered(draws: Floats, truth: Floats) -> NDArray[np.bool_]:
 
 def one_study(name: str, seed: int) -> tuple[bool, dict[str, NDArray[np.bool_]]]:
     """Return whether the fit can be trusted, and what of the truth it covers."""
-    blank = build_setup(one_pace(), design())
-    truth = true_parameters(name, blank.frame)
-    setup = simulate_setup(blank, design(), truth, np.random.default_rng(seed))
+    frame = frame_of_the_design()
+    truth = true_parameters(name, frame)
+    study = simulated_study(frame, truth, seed)
+    setup = build_setup(frame.spec, study)
+    assert setup.frame.reference == frame.reference
+    assert observed_steps(study, CONTINUAL[0], "general", frame.spec.residuals)[-1] == 10_000
     found = sample(Density(setup), seed, attempts=ATTEMPTS, cores=1)
     draws = {key: value.reshape(-1, *value.shape[2:]) for key, value in found.values.items()}
     hits = {key: covered(draws[key], truth[key][0]) for key in IDENTIFIED}
-    bands, true_last = last_losses(setup, draws, seed + 2), last_losses(setup, truth, seed + 3)
+    bands = last_losses(frame, study, draws, seed + 2)
+    true_last = last_losses(frame, study, truth, seed + 3)
     hits |= {key: covered(bands[key], true_last[key][0]) for key in bands}
     return found.diagnostics.trustworthy, hits
 
