@@ -17,8 +17,7 @@ from sympy.printing.pycode import PythonCodePrinter
 
 from bayes_cpt.laws import Reference
 from bayes_cpt.laws.law import gather
-from bayes_cpt.model.likelihood_tables import COLUMNS, CURVE, MEMBER, MIXED, series_of
-from bayes_cpt.model.likelihood_tables import REFERENCE as REFERENCE
+from bayes_cpt.model.likelihood_tables import COLUMNS, CURVE, MEMBER, MIXED, REFERENCE, series_of
 from bayes_cpt.model.priors import is_positive
 from bayes_cpt.model.setup import BoundModel
 from bayes_cpt.model.spec import ModelSpec

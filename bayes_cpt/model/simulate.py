@@ -87,7 +87,7 @@ def slow_mean(part: CurveResidual, seen: CurveResidual, residual: Floats) -> Flo
 
 
 def normal_draw(precision: Floats, projection: Floats, noise: Floats | None = None) -> Floats:
-    """Return normal numbers, (draws, numbers), given precision and precision times mean, or their means."""
+    """Return normal weights, (draws, weights), given precision and precision times mean; means without noise."""
     shifted = projection[..., None]
     if noise is not None:
         shifted = shifted + np.linalg.cholesky(precision) @ noise[..., None]

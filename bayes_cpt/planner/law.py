@@ -20,7 +20,8 @@ from bayes_cpt.errors import Problem, SpecError
 from bayes_cpt.laws.areas import SMALLEST
 from bayes_cpt.laws.series import Interval
 from bayes_cpt.model.discrepancy import OWN_SHARE
-from bayes_cpt.model.printed_law import REFERENCE, Symbols, law_expressions
+from bayes_cpt.model.likelihood_tables import REFERENCE
+from bayes_cpt.model.printed_law import Symbols, law_expressions
 from bayes_cpt.model.residuals import ONSET_SHARE, Placed, Scales, predictive_parts
 from bayes_cpt.model.spec import ModelSpec
 from bayes_cpt.report import words
