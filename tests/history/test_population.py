@@ -55,6 +55,14 @@ def truth() -> tuple[Floats, Floats]:
     return generator.standard_normal(size), np.abs(generator.standard_normal(size))
 
 
+def of_likelihood(
+    rows: Floats, values: Floats, labels: tuple[Label, ...], name: str = "exact"
+) -> Evidence:
+    """Return the evidence of ``values ~ Normal(rows theta, 1)`` under a standard normal prior."""
+    covariance = np.linalg.inv(np.eye(rows.shape[1]) + rows.T @ rows)
+    return Evidence(name, labels, covariance @ rows.T @ values, covariance)
+
+
 @cache
 def evidence_of_studies() -> list[Evidence]:
     """Return studies whose parameters come from that population, known jointly and in part."""
@@ -69,9 +77,7 @@ def evidence_of_studies() -> list[Evidence]:
             told[:, LABELS.index(RARE)] = 0.0
         values = told @ theta + generator.standard_normal(size)
         # In sds of the wider priors under which studies are fitted.
-        told = WIDER * told
-        covariance = np.linalg.inv(np.eye(size) + told.T @ told)
-        found.append(Evidence(f"study {number}", LABELS, covariance @ told.T @ values, covariance))
+        found.append(of_likelihood(WIDER * told, values, LABELS, f"study {number}"))
     return found
 
 
@@ -87,12 +93,7 @@ def known() -> list[int]:
 def test_the_density_is_that_of_the_hierarchy() -> None:
     generator = np.random.default_rng(6)
     rows = [generator.normal(0.0, 2.0, (2, 2)) for _ in range(3)]
-    evidence = []
-    for number, told in enumerate(rows):
-        covariance = np.linalg.inv(np.eye(2) + told.T @ told)
-        evidence.append(
-            Evidence(str(number), LABELS[:2], covariance @ told.T @ [1.0, -2.0], covariance)
-        )
+    evidence = [of_likelihood(told, np.array([1.0, -2.0]), LABELS[:2]) for told in rows]
     model = population_model(evidence, LABELS[:2], WIDER)
     log_density = model.compile_logp(jacobian=False, mode=INTERPRETED)
     mean, spread = generator.standard_normal(2), np.exp(generator.standard_normal(2))
@@ -137,10 +138,7 @@ def test_parameters_that_studies_know_apart_have_the_posterior_of_a_grid() -> No
     told, labels, evidence = np.array([6.0, 5.0]), LABELS[:2], []
     for number in range(5):
         values = told * generator.standard_normal(2) + generator.standard_normal(2)
-        variances = 1.0 / (1.0 + told**2)
-        evidence.append(
-            Evidence(str(number), labels, variances * told * values, np.diag(variances))
-        )
+        evidence.append(of_likelihood(np.diag(told), values, labels, str(number)))
     found = learn_population(evidence, labels, 1.0, seed=1)
     mean, spread = np.linspace(-4.0, 4.0, 401)[:, None], np.linspace(0.005, 4.0, 400)
     for place in range(2):
@@ -338,12 +336,6 @@ def test_correlations_of_the_model_before_stay_unless_shown_anew() -> None:
 
 
 THREE = (("a", "all"), ("b", "general"), ("c", "all"))
-
-
-def of_likelihood(rows: Floats, values: Floats, labels: tuple[tuple[str, str], ...]) -> Evidence:
-    """Return the evidence of ``values ~ Normal(rows theta, 1)`` under a standard normal prior."""
-    covariance = np.linalg.inv(np.eye(rows.shape[1]) + rows.T @ rows)
-    return Evidence("exact", labels, covariance @ rows.T @ values, covariance)
 
 
 def test_the_prior_is_taken_out_of_a_posterior() -> None:

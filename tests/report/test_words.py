@@ -290,11 +290,6 @@ def test_three_lines_with_the_digits_that_the_band_supports() -> None:
         ({"on_track": False, "off_since": 9, "probability": 0.0}, 2, "restarted from before"),
         ({"step": 0}, 0, "Nothing was measured yet of 3000 steps: wait."),
         ({"step": 3000}, 2, "nothing; the run is over"),
-        (
-            {"on_track": False, "disagreements": ["The log announces 6000 steps, the plan 3000."]},
-            0,
-            "NOT THE PLANNED RUN, at step 1000 of 3000. The log announces 6000 steps, the plan 3000.",
-        ),
     ],
 )
 def test_each_state_says_what_to_do(changes: dict[str, object], place: int, said: str) -> None:
