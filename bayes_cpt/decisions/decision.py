@@ -49,7 +49,7 @@ CONFIGURATION = (
 
 @dataclass(frozen=True, eq=False)
 class Decision:
-    """What to train, and how sure that is; `interval` is the mass of central intervals everywhere.
+    """What to train, and how sure that is.
 
     Parameters
     ----------
@@ -137,6 +137,11 @@ class Decision:
     def table(self, interval: float = 0.9) -> pd.DataFrame:
         """Return one row per contender, the recommendation first.
 
+        Parameters
+        ----------
+        interval : float
+            Mass of the central intervals.
+
         Returns
         -------
         DataFrame
@@ -182,6 +187,11 @@ class Decision:
     def optimum_table(self, interval: float = 0.9) -> pd.DataFrame:
         """Return the posterior of the optimum: where the best of each draw lies.
 
+        Parameters
+        ----------
+        interval : float
+            Mass of the central credible interval.
+
         Returns
         -------
         DataFrame
@@ -220,6 +230,11 @@ class Decision:
 
     def front_table(self, interval: float = 0.9) -> pd.DataFrame:
         """Return the Pareto front, from the lowest general loss to the lowest target loss.
+
+        Parameters
+        ----------
+        interval : float
+            Mass of the central intervals.
 
         Returns
         -------
@@ -299,6 +314,10 @@ def decide(
         Nats of the objective that make no difference.
     seed : int
         Of the places that are looked at, and of what the law misses.
+
+    Returns
+    -------
+    Decision
 
     Raises
     ------

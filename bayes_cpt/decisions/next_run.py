@@ -245,10 +245,13 @@ class RunValues:
     def table(self) -> pd.DataFrame:
         """Return one row per run, the highest value per cost first.
 
-        Columns are run, base, replay, steps, cost (steps); value (EVSI, nats of the objective) and its
-        Monte Carlo error; share (of the value of perfect information), per_1000_steps (value per 1,000
-        steps of cost), hurdle (see `hurdle`), changes (see `changes`), about, on and nats (the effect that
-        it tells most about), outside (what was fitted).
+        Returns
+        -------
+        DataFrame
+            run, base, replay, steps, cost (steps); value (EVSI, nats of the objective) and its Monte Carlo
+            error; share (of the value of perfect information), per_1000_steps (value per 1,000 steps of
+            cost), hurdle (see `hurdle`), changes (see `changes`), about, on and nats (the effect that it
+            tells most about), outside (what was fitted).
         """
         rows, effects = [], {own.name for own in derived.effects_of(self.valuation.model.frame)}
         asked = np.array([name in effects for name, _ in self.quantities])
@@ -299,9 +302,11 @@ class RunValues:
     def information_table(self) -> pd.DataFrame:
         """Return what each run would tell, one row per run and quantity.
 
-        Columns are run, quantity, domain, variance (expected share of the variance of its normal score that
-        the run takes away), error (Monte Carlo), nats (expected information, a lower bound),
-        per_1000_steps.
+        Returns
+        -------
+        DataFrame
+            run, quantity, domain, variance (expected share of the variance of its normal score that the run
+            takes away), error (Monte Carlo), nats (expected information, a lower bound), per_1000_steps.
         """
         quantities, domains = zip(*self.quantities, strict=True)
         tables = []
@@ -331,14 +336,17 @@ def next_run(
     Parameters
     ----------
     posterior : Posterior
-    objective, space, draws, candidates
-        What is to be decided, as in `bayes_cpt.decisions.decision.decide`: the more draws, the smaller the
-        Monte Carlo error.
+    objective, space
+        What is to be decided, as in `bayes_cpt.decisions.decision.decide`.
     runs : path or Affordable, optional
         A study folder or TOML file of runs, each with an optional ``cost`` in steps; unless given, those of
         `Affordable.default`, and the run that would tell most of what the fit leaves open.
     run_steps : int, optional
         Length of the default runs.
+    draws : int
+        Posterior draws, spread evenly over the chains: the more, the smaller the Monte Carlo error.
+    candidates : int
+        Configurations of the first look at the space.
     seed : int
         Of the places that are looked at and of the simulated curves.
 

@@ -50,11 +50,18 @@ class Mixture(Strict):
 
 
 class Chance(Strict):
-    """What may happen with at most some probability."""
+    """What may happen with at most some probability.
 
-    probability: float = Field(gt=0, lt=1)  # the highest that is allowed
-    # Whose loss or score: what a new run would show, its fluctuation and the law's misfit included, or what
-    # the law expects.
+    Parameters
+    ----------
+    probability : float
+        Highest probability of it.
+    kind : {"new_run", "expected"}
+        Whose loss or score: what a new run would show, its fluctuation and the law's misfit included, or
+        what the law expects.
+    """
+
+    probability: float = Field(gt=0, lt=1)
     kind: Literal["new_run", "expected"] = "new_run"
     # A threshold from the reference base or one by itself: what each is, what then may happen, and that in
     # short.
@@ -115,12 +122,21 @@ class Constraint(Chance):
 
 
 class ScoreConstraint(Chance):
-    """A chance constraint on a benchmark's score (docs/scores.md): give either `fall` or `least`."""
+    """A chance constraint on a benchmark's score (docs/scores.md).
 
-    benchmark: str = Field(min_length=1)  # of the table of losses and scores
-    # Threshold below the score of the reference base, as a share: 0.01 is a point.
+    Parameters
+    ----------
+    benchmark : str
+        Of the table of losses and scores.
+    fall : float, optional
+        Threshold below the score of the reference base, as a share: 0.01 is a point.
+    least : float, optional
+        Threshold as a score. Give either `fall` or `least`.
+    """
+
+    benchmark: str = Field(min_length=1)
     fall: float | None = Field(default=None, ge=0, lt=1)
-    least: float | None = Field(default=None, gt=0, lt=1)  # threshold as a score
+    least: float | None = Field(default=None, gt=0, lt=1)
     THRESHOLDS: ClassVar = {
         "fall": (
             "a share below the base",
@@ -198,9 +214,17 @@ class Objective(Strict):
         return {name: weight / total for name, weight in self.weights.items()}
 
     def of_measured(self, domains: Sequence[str], roles: Sequence[str]) -> Self:
-        """Return the objective without the weight on a role that nobody measured (see `share`).
+        """Return the objective without the weight on a role that nobody measured.
 
-        Refused if nothing that was measured has a weight, or a constraint is about what was not.
+        Parameters
+        ----------
+        domains, roles : sequence of str
+            Validation sets of a law, and what each is.
+
+        Raises
+        ------
+        SpecError
+            If nothing that was measured has a weight, or a constraint is about what was not.
         """
         missing = [role for role in ROLES if role not in roles]
         known = {name: weight for name, weight in self.weights.items() if name not in missing}
@@ -214,8 +238,12 @@ class Objective(Strict):
     def share(self, name: str, domains: Sequence[str], roles: Sequence[str] = ()) -> Floats:
         """Return how the loss of a validation set adds up from the law's, shape (domains,).
 
-        Roles say what each of the law's validation sets is: unless given, the first is general and the
-        others are targets.
+        Parameters
+        ----------
+        name : str
+        domains, roles : sequence of str
+            Validation sets of a law, and what each is: unless given, the first is general and the
+            others are targets.
         """
         shares = np.eye(len(domains))
         roles = roles or (ROLES[0], *(ROLES[1] for _ in domains[1:]))
@@ -261,8 +289,15 @@ class Objective(Strict):
 def read_objective(source: "str | Path | dict[str, Any] | Objective") -> Objective:
     """Return an objective: a preset by name, a TOML file by path, or a table.
 
-    A table or file may start from a preset, ``preset = "balanced"``, and name what differs. A SpecError
-    names every problem with its file, key and fix.
+    Parameters
+    ----------
+    source : str, Path, dict or Objective
+        A table or file may start from a preset, ``preset = "balanced"``, and name what differs.
+
+    Raises
+    ------
+    SpecError
+        With every problem, naming file, key and fix.
 
     Examples
     --------

@@ -94,10 +94,18 @@ class ScheduleChoice:
         return int(np.ceil(8.0 * (self.noise / float(self.gains.mean())) ** 2))
 
     def table(self, interval: float = 0.9) -> pd.DataFrame:
-        """Return what the best WSD gains over the best cosine, with central intervals of that mass.
+        """Return what the best WSD gains over the best cosine.
 
-        Columns are schedule, against, mean, median, lower, upper (nats; positive where the schedule ends
-        lower), probability of that, advised (whether the schedule is).
+        Parameters
+        ----------
+        interval : float
+            Mass of the central intervals.
+
+        Returns
+        -------
+        DataFrame
+            Columns schedule, against, mean, median, lower, upper (nats; positive where the schedule ends
+            lower), probability of that, advised (whether the schedule is).
         """
         row = {
             "schedule": WSD,

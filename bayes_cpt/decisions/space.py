@@ -243,9 +243,17 @@ class Space(Strict):
 
 
 def read_space(source: "str | Path | dict[str, Any] | Space | None") -> Space:
-    """Return a space: from a TOML file, a table of what would be in it, or None for the defaults.
+    """Return a space from a TOML file, a table, or None for the defaults.
 
-    A SpecError names every problem with its file, key and fix.
+    Parameters
+    ----------
+    source : str, Path, dict, Space or None
+        A TOML file or what would be in it.
+
+    Raises
+    ------
+    SpecError
+        With every problem, naming file, key and fix.
     """
     if isinstance(source, Space):
         return source

@@ -43,7 +43,7 @@ FEWEST = 3
 
 
 def fitted_sizes(study: Study, *, continual: bool) -> tuple[float, ...]:
-    """Return the model sizes of all runs, or of PT runs alone, each once, rising, millions of parameters."""
+    """Return the model sizes of all runs, or of PT runs alone, each once, rising, in millions."""
     runs = study.runs if continual else study.pretraining_runs
     return tuple(sorted({size for run in runs if (size := study.model_size(run)) is not None}))
 

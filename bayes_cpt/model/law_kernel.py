@@ -217,7 +217,7 @@ def room_for_results(values, study):  # type: ignore[no-untyped-def]
 
 @numba.njit(cache=True, nogil=True)
 def log_likelihoods(likelihood, law, loss, values, study):  # type: ignore[no-untyped-def]
-    """Return what `law_log_likelihoods` fills in; the likelihood and the law are addresses of C functions."""
+    """Return what `law_log_likelihoods` fills in; likelihood and law are addresses of C functions."""
     totals, gradients = room_for_results(values, study)
     # C takes arrays as if they had no gaps.
     whole = (np.ascontiguousarray(loss), np.ascontiguousarray(values), np.ascontiguousarray(study))

@@ -87,7 +87,7 @@ def slow_mean(part: CurveResidual, seen: CurveResidual, residual: Floats) -> Flo
 
 
 def normal_draw(precision: Floats, projection: Floats, noise: Floats | None = None) -> Floats:
-    """Return normal weights, (draws, weights), given precision and precision times mean; means without noise."""
+    """Return weights, (draws, weights), by precision and precision times mean; their means if no noise."""
     shifted = projection[..., None]
     if noise is not None:
         shifted = shifted + np.linalg.cholesky(precision) @ noise[..., None]

@@ -32,7 +32,23 @@ SHAPES: dict[str, Callable[[float, float, Floats], Floats]] = {
 
 @dataclass(frozen=True)
 class Segment:
-    """A stretch of a schedule with one shape; impossible values are a `StudyError`, all of them at once.
+    """A stretch of a schedule with one shape.
+
+    Parameters
+    ----------
+    shape : str
+        ``constant``, ``linear``, ``cosine``, ``one_minus_sqrt`` (``start + (end - start) *
+        sqrt(i/n)``) or ``exponential`` (geometric from `start` to `end`).
+    steps : int
+        Number of optimiser steps, at least 1.
+    start, end : float
+        Raw learning rates before the first step and at the last step. Equal for ``constant``, both
+        positive for ``exponential``.
+
+    Raises
+    ------
+    StudyError
+        If a value is impossible; all problems of the segment at once.
 
     Examples
     --------
@@ -40,10 +56,8 @@ class Segment:
     [0.0005, 0.001, 0.0015, 0.002]
     """
 
-    shape: str  # one of `SHAPES`
-    steps: int  # number of optimiser steps, at least 1
-    # Raw learning rates before the first step and at the last one; equal for a constant, both above 0 for
-    # an exponential
+    shape: str
+    steps: int
     start: float
     end: float
     KEYS: ClassVar[tuple[str, ...]] = ("shape", "steps", "start", "end")

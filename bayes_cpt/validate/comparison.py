@@ -220,6 +220,10 @@ def compare(
     first : callable, optional
         Called with the first answer (see `Comparison`) as soon as there is one.
 
+    Returns
+    -------
+    Comparison
+
     Raises
     ------
     SpecError, StudyError

@@ -46,19 +46,36 @@ CURVE = 40
 
 @dataclass(frozen=True, eq=False)
 class LogForecast:
-    """Where a run ends, in each of the ways that it may go on."""
+    """Where a run ends, in each of the ways that it may go on.
 
-    run: Run  # as the log plans it
-    now: int  # last step that the log tells of
-    measured: pd.DataFrame  # columns step, domain and loss (nats/token)
-    # The whole run's learning rates by how it may go on, those as planned first
+    Parameters
+    ----------
+    run : Run
+        As the log plans it.
+    now : int
+        Last step that the log tells of.
+    measured : DataFrame
+        Columns step, domain and loss (nats/token).
+    ways : mapping of str to Schedule
+        The whole run's learning rates by how it may go on, those as planned first.
+    curves : DataFrame
+        Columns way, domain, step, mean, median, lower, upper and interval, nats/token; after `now`.
+    on_priors : mapping of str to tuple of str
+        By validation set what rests on priors learnt from other studies, as the run does not tell it.
+    problems : tuple of str
+        Validation sets whose draws fall short of the diagnostics.
+    notes : tuple of str
+        All that was assumed of the log.
+    """
+
+    run: Run
+    now: int
+    measured: pd.DataFrame
     ways: Mapping[str, Schedule]
-    # Columns way, domain, step, mean, median, lower, upper and interval, nats/token; after `now`
     curves: pd.DataFrame
-    # By validation set what rests on priors learnt from other studies, as the run does not tell it
     on_priors: Mapping[str, tuple[str, ...]]
-    problems: tuple[str, ...] = ()  # validation sets whose draws fall short of the diagnostics
-    notes: tuple[str, ...] = field(default=(), repr=False)  # all that was assumed of the log
+    problems: tuple[str, ...] = ()
+    notes: tuple[str, ...] = field(default=(), repr=False)
 
     @property
     def table(self) -> pd.DataFrame:
@@ -103,6 +120,10 @@ def forecast_log(
     **reading
         Fields of `bayes_cpt.study.logs.runs.Recipe`: how the log is read, ``total_steps``,
         ``schedule`` and ``phase``, "pt" or "cpt".
+
+    Returns
+    -------
+    LogForecast
 
     Raises
     ------

@@ -439,7 +439,13 @@ class Watcher:
         return {"run": self.run, "fit": self.posterior.study.digest()}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Take up what `state` gave; a state of another run or fit is refused with a ProblemError."""
+        """Take up what `state` gave.
+
+        Raises
+        ------
+        ProblemError
+            If it is of another run or fit.
+        """
         for key, current in self._identity.items():
             if state.get(key) != current:
                 fix = "remove the state file, or name another with --state"
