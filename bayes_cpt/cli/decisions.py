@@ -146,6 +146,8 @@ def decide(
         seed=seed,
     )
     results.write("plan.toml", settings_text(decision.plan()))
+    contenders, optimum = decision.table(interval), decision.optimum_table(interval)
+    front = decision.front_table(interval)
     nothing = "No configuration of the space keeps the constraints; these come nearest."
     valuation, searched = decision.valuation, decision.space
     content = {
@@ -164,16 +166,12 @@ def decide(
     }
     return advised(
         posterior,
-        decision_words(decision, interval),
+        decision_words(decision, contenders, optimum, interval),
         results,
         content,
-        tables={
-            "contenders": decision.table(interval),
-            "optimum": decision.optimum_table(interval),
-            "front": decision.front_table(interval),
-        },
+        tables={"contenders": contenders, "optimum": optimum, "front": front},
         figures={"decision": decision.plot},
-        parts=[choices_table(decision, interval)],
+        parts=[choices_table(decision, contenders)],
         verbose=verbose,
         problems=[] if decision.feasible else [nothing],
     )

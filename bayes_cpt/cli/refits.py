@@ -229,19 +229,20 @@ def compare(
             first=None if quick else tell_first,
         )
     scores, loo = result.scores, result.curve_loo
-    words = comparison_words(result)
+    rows = None if scores is None else result.table()
+    without_refits = {"reason": loo} if isinstance(loo, str) else loo.table()
+    words = comparison_words(result, rows)
     parts: list[Part] = []
     results.there(*(fit_name(law) for law in result.fits))
     if result.stack is not None:
         results.write(STACK_FILE, result.stack.save)
-    if scores is not None:
-        rows = result.table()
+    if scores is not None and rows is not None:
         results.tables({"scores": rows, "runs": scores.log_scores, "points": scores.points})
         results.figures({"comparison": result.plot})
         what = rows["seen"].map(numbers.left_out)
         parts.append(Table.of("law_scores", rows.assign(what=what), best=scores.best))
     if not isinstance(loo, str):
-        parts.append(Table.of("curve_loo", loo.table()))
+        parts.append(Table.of("curve_loo", without_refits))
     results.words(words.verdict, words.sentences)
     content = {
         "study": loaded.name,
@@ -250,8 +251,8 @@ def compare(
         "problems": result.problems,
         "weights": result.weights,
         "best": scores.best if scores is not None else None,
-        "scores": [] if scores is None else result.table(),
-        "without_refits": {"reason": loo} if isinstance(loo, str) else loo.table(),
+        "scores": [] if rows is None else rows,
+        "without_refits": without_refits,
         "sentences": words.sentences,
     }
     named = numbers.listed(result.problems, NAMED)

@@ -256,13 +256,15 @@ class Decision:
         """Return what to do, how sure that is and what would change it, a short line each."""
         from bayes_cpt.report.decisions import decision_words
 
-        return decision_words(self, interval).verdict
+        tables = self.table(interval), self.optimum_table(interval)
+        return decision_words(self, *tables, interval).verdict
 
     def sentences(self, interval: float = 0.9) -> list[str]:
         """Return what to do and why, one paragraph per question."""
         from bayes_cpt.report.decisions import decision_words
 
-        return decision_words(self, interval).sentences
+        tables = self.table(interval), self.optimum_table(interval)
+        return decision_words(self, *tables, interval).sentences
 
     def plot(self) -> "Figure":
         """Return the figure of the result (see `bayes_cpt.plots.decision`)."""

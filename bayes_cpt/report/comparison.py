@@ -14,8 +14,8 @@ ERRORS = 2.0
 ALONE, NAMED = 0.99, 0.005
 
 
-def comparison_words(comparison: Comparison) -> Words:
-    """Return which law to use, how sure that is, and what would change it."""
+def comparison_words(comparison: Comparison, rows: pd.DataFrame | None = None) -> Words:
+    """Return which law to use, how sure, and what would change it; `Comparison.table` where at hand."""
     scores, loo = comparison.scores, comparison.curve_loo
     facts: dict[str, Any] = {
         "scored": scores is not None,
@@ -29,7 +29,7 @@ def comparison_words(comparison: Comparison) -> Words:
         facts |= {"loo_best": loo.best, "loo": gaps.to_dict("index"), "best": loo.best}
         facts |= {"doubtful": {law: count for law, count in loo.doubtful.items() if count}}
         facts |= _beside(gaps, gaps["mean"].abs().idxmin())
-    return render("compare.txt", facts if scores is None else facts | _with_refits(scores))
+    return render("compare.txt", facts if scores is None else facts | _with_refits(scores, rows))
 
 
 def _beside(gaps: pd.DataFrame, nearest: Any) -> dict[str, Any]:
@@ -38,11 +38,11 @@ def _beside(gaps: pd.DataFrame, nearest: Any) -> dict[str, Any]:
     return {"nearest": nearest, "lead": gaps.loc[nearest], "level": gaps.index[~apart].tolist()}
 
 
-def _with_refits(scores: LawScores) -> dict[str, Any]:
+def _with_refits(scores: LawScores, table: pd.DataFrame | None) -> dict[str, Any]:
     best, others = scores.best, [law for law in scores.laws if law != scores.best]
     tables = {
         seen: rows.set_index("method", drop=False).to_dict("index")
-        for seen, rows in scores.table().groupby("seen")
+        for seen, rows in (scores.table() if table is None else table).groupby("seen")
     }
     gaps = differences(scores.of_runs(LOG_SCORE), best)
     of_laws, stack = gaps.loc[others], gaps.loc[STACK]

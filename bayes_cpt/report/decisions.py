@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from bayes_cpt.decisions import risk
 from bayes_cpt.decisions.decision import CONFIGURATION, Decision
@@ -41,8 +42,10 @@ def short_run(run: Run) -> str:
     return sentence("next_run.txt", "short_run", facts)
 
 
-def decision_words(decision: Decision, interval: float = 0.9) -> Words:
-    """Return what to train and why, what is given up for what, and how sure it is."""
+def decision_words(
+    decision: Decision, table: pd.DataFrame, optimum: pd.DataFrame, interval: float = 0.9
+) -> Words:
+    """Return what to train and why, what is given up, and how sure it is; tables are of the interval."""
     valuation, contenders = decision.valuation, decision.contenders
     model, normals = valuation.model, valuation.model.normals(decision.criterion.seed)
     candidates, longest = contenders.candidates, not decision.space.length_given
@@ -55,13 +58,11 @@ def decision_words(decision: Decision, interval: float = 0.9) -> Words:
     facts = {
         "decision": decision,
         "valuation": valuation,
-        "row": decision.table(interval).iloc[0],
+        "row": table.iloc[0],
         "in_short": configuration(candidates, 0, "in_short", longest=longest),
         "configuration": configuration(candidates, 0),
         "goal": goal_words(valuation),
-        "preset": next(
-            (name for name in PRESETS if read_objective(name) == valuation.objective), ""
-        ),
+        "presets": [name for name in PRESETS if read_objective(name) == valuation.objective],
         "constraints": [
             {"own": own, "breach": breach, "binds": place in decision.binding}
             for place, (own, breach) in enumerate(breaches)
@@ -70,7 +71,7 @@ def decision_words(decision: Decision, interval: float = 0.9) -> Words:
         "kept_from": _kept_from(decision),
         "taken": taken,
         "resources": RESOURCE_WORDS,
-        "quantities": _optimum(decision, interval),
+        **_optimum(decision, optimum, interval),
         # By how much a new run ends above the reference.
         "trades": {
             domain: Estimate.of(contenders.sets[domain].changes(normals)[0], interval)
@@ -78,7 +79,6 @@ def decision_words(decision: Decision, interval: float = 0.9) -> Words:
         },
         "back": float(back),
         "stake": float(np.ptp(decision.search.means[decision.search.allowed])),
-        "optimum": optimum_sentences(decision, interval) if decision.feasible else [],
         "rests": rests_on(model.study, continual=True, most=1),
         # What is to be minded.
         "base": base,
@@ -97,10 +97,9 @@ def decision_words(decision: Decision, interval: float = 0.9) -> Words:
 
 def goal_words(valuation: Valuation) -> str:
     """Return what is minimised, as in "0.5 general + 0.5 kernel"."""
-    weights: Any = zip(valuation.combination.weights, valuation.model.domains, strict=True)
-    if valuation.thirds:
-        weights = ((share, name) for name, share in valuation.objective.shares.items())
-    return " + ".join(f"{weight:.3g} {name}".removeprefix("1 ") for weight, name in weights)
+    weights = zip(valuation.model.domains, valuation.combination.weights, strict=True)
+    shares = valuation.objective.shares if valuation.thirds else dict(weights)
+    return " + ".join(f"{share:.3g} {name}".removeprefix("1 ") for name, share in shares.items())
 
 
 def edge_words(edges: Sequence[Edge]) -> list[str]:
@@ -130,15 +129,15 @@ def optimum_sentences(decision: Decision, interval: float = 0.9) -> list[str]:
     As in "Optimal replay ratio 0.33 (90 % credible interval 0.29 to 0.38)."; an optimum at an end of what
     was searched is said to be one.
     """
-    facts = {"found": _optimum(decision, interval), "mass": f"{100 * interval:g} %"}
+    facts = _optimum(decision, decision.optimum_table(interval), interval)
     return paragraphs("decide.txt", "optimum", facts)
 
 
-def _optimum(decision: Decision, interval: float) -> list[dict[str, Any]]:
+def _optimum(decision: Decision, optimum: pd.DataFrame, interval: float) -> dict[str, Any]:
     """Return where the best of each quantity lies, and between which numbers it hardly matters."""
     cuts, tolerance = {own.name: own for own in decision.slices}, decision.criterion.tolerance
     found = []
-    for name, rows in decision.optimum_table(interval).groupby("quantity", sort=False):
+    for name, rows in optimum.groupby("quantity", sort=False):
         likely = rows.sort_values("probability", ascending=False).to_dict("records")
         said: dict[str, Any] = {**_called(str(name)), "rows": likely}
         said |= dict.fromkeys(("reach", "flat", "numbers"), "")
@@ -154,7 +153,7 @@ def _optimum(decision: Decision, interval: float) -> list[dict[str, Any]]:
             low, high = (quantity(float(times * end)) for end in (min(near), max(near)))
             said["flat"] = f"{low} to {high}" if low != high else ""
         found.append(said)
-    return found
+    return {"found": found, "mass": f"{100 * interval:g} %"}
 
 
 def run_words(values: RunValues, interval: float = 0.9) -> Words:

@@ -149,7 +149,7 @@ class Report:
             results.quantities_table(self.posterior, coefficients, self.interval),
         ]
         if self.decision is not None:
-            tables.append(results.choices_table(self.decision, self.interval))
+            tables.append(results.choices_table(self.decision, self.decision.table(self.interval)))
         if self.bands is not None:
             tables.append(results.forecast_table(self.bands))
         if self.calibration is not None:

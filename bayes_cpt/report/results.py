@@ -75,9 +75,9 @@ def quantities_table(posterior: "Posterior", rows: pd.DataFrame, interval: float
     )
 
 
-def choices_table(decision: "Decision", interval: float = 0.9) -> Table:
-    """Return the contenders of a decision, the recommendation first."""
-    table, valuation = decision.table(interval), decision.valuation
+def choices_table(decision: "Decision", table: pd.DataFrame) -> Table:
+    """Return the contenders of a decision, of `Decision.table`, the recommendation first."""
+    valuation = decision.valuation
     change = partial(signed, spread=float(decision.contenders.values.std(axis=1).min()))
     targets = " | targets" if "targets" in decision.space.searched else ""
     names = f"option | base{targets} | replay:.2f | peak LR=peak:.2g | steps:6"
