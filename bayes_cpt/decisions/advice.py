@@ -31,7 +31,7 @@ from bayes_cpt.toml_files import packaged
 
 GENERAL, TARGET, BASE = "general", "target", "base"
 REPLAYS = (0.0, 0.1, 0.25, 0.5)
-# Shares of the peak learning rate of pre-training.
+# Shares of the peak learning rate of pre-training; the verdict is of the second.
 PEAKS = (0.1, 0.33, 0.67, 1.0)
 # Short runs to choose from: replay ratios, peaks, and their share of the long run.
 SHORT_REPLAYS, SHORT_PEAKS, SHORT = (0.0, 0.25, 0.5), (0.1, 0.33, 1.0), 0.1

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
+from bayes_cpt.decisions.advice import PEAKS, Advice
 from bayes_cpt.history.population import FEWEST
 from bayes_cpt.identify.prior_predictive import MOST_BELOW_ZERO
 from bayes_cpt.report.numbers import WIDTH
 from bayes_cpt.report.words import Words, paragraphs, render, sentence
 
 if TYPE_CHECKING:
-    from bayes_cpt.decisions.advice import Advice
     from bayes_cpt.history.learnt import Learnt
     from bayes_cpt.watch.log_forecast import LogForecast
     from bayes_cpt.watch.watcher import Continuations, Status
@@ -131,10 +131,10 @@ def log_verdict(found: "LogForecast") -> list[str]:
     return paragraphs("forecast.txt", "verdict", facts)
 
 
-def advice_verdict(found: "Advice") -> list[str]:
+def advice_verdict(found: Advice) -> list[str]:
     """Return what to expect of a long run before any other, how sure that is, and what to train first."""
-    first = found.told.iloc[0]
-    middle = found.ends[(found.ends["replay"] == first["replay"]) & (found.ends["peak"] == 0.33)]
+    first, ends = found.told.iloc[0], found.ends
+    middle = ends[(ends["replay"] == first["replay"]) & (ends["peak"] == PEAKS[1])]
     facts = {
         "about": found.about,
         "ends": middle.to_dict("records"),
