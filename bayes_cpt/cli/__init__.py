@@ -130,9 +130,8 @@ _COMMAND = get_command(app)
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command line and return its exit code."""
-    arguments = list(arguments)
-    if not arguments or arguments == ["validate"]:
-        arguments.append("--help")
+    bare = list(arguments) in ([], ["validate"])
+    arguments = [*arguments, "--help"] if bare else list(arguments)
     output = Output(quiet=False, machine="--json" in arguments)
     try:
         with _COMMAND.make_context(PROGRAM, arguments) as context:
@@ -149,7 +148,9 @@ def run(arguments: Sequence[str]) -> int:
     except (KeyboardInterrupt, typer.Abort) as stop:
         output.error(str(stop) or "Interrupted. No unfinished file is left behind.")
         return INTERRUPTED
-    except (BrokenPipeError, SystemExit):
+    except (BrokenPipeError, SystemExit) as stop:
+        if BrokenPipeError not in (type(stop), type(stop.__context__)):
+            raise
         # What reads the output has seen enough, and Rich, which prints help, would exit with code 1. Python
         # would complain once more at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

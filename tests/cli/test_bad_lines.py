@@ -7,6 +7,8 @@ import pytest
 from command_line import Call, check_refusal
 from malformed import FILES
 
+from bayes_cpt.cli import run
+
 STUDY = "data/cpt-lab"
 PLAN = f"{STUDY}/plan-example.toml"
 INIT = "init {dir}/study tests/data/logs/hf/r25"
@@ -180,6 +182,14 @@ def test_what_reads_the_output_may_stop_early(asked: str) -> None:
     os.close(writing)
     assert done.stderr == ""
     assert done.returncode == 141
+
+
+def test_an_exit_within_a_command_is_no_closed_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever a command calls may end the program: its exit code stays, and so does what is printed."""
+    monkeypatch.setattr("bayes_cpt.read_study", lambda _: sys.exit(3))
+    with pytest.raises(SystemExit) as stop:
+        run(["check", "data/cpt-lab"])
+    assert stop.value.code == 3
 
 
 # Every place where the command line takes a TOML file. {fit} is a fit, {deep} the file, {out} a new name.
