@@ -126,8 +126,6 @@ def marginal(whole: Floats, kept: list[int]) -> Floats:
     """
     others = [place for place in range(len(whole)) if place not in set(kept)]
     within, across = whole[np.ix_(kept, kept)], whole[np.ix_(kept, others)]
-    if not others:
-        return within
     rest = whole[np.ix_(others, others)] + np.eye(len(others))
     return np.asarray(within - across @ np.linalg.solve(rest, across.T))
 
@@ -414,12 +412,13 @@ def determination(posterior: Posterior, interval: float = 0.9) -> pd.DataFrame:
         {label: np.concatenate([of_law[label] for of_law in parts]) for label in labels}
         for parts in (drawn, before)
     )
-    ranks = rankdata(np.stack(list(draws.values())), axis=1)
-    alike = np.atleast_2d(np.corrcoef(ranks))
-    table = _labelled(labels, derived.tried(frame, study))
-    estimates = pd.DataFrame(summary(np.stack(list(draws.values())), interval))
+    values = np.stack(list(draws.values()))
+    # What is the same in all draws has no correlation: 0/0, which is above no bound.
+    with np.errstate(invalid="ignore"):
+        alike = np.atleast_2d(np.corrcoef(rankdata(values, axis=1)))
+    estimates = pd.DataFrame(summary(values, interval)).drop(columns="median")
     shares = np.array([contraction(priors[label], draws[label]) for label in labels])
-    table = table.join(estimates.drop(columns="median"))
+    table = _labelled(labels, derived.tried(frame, study)).join(estimates)
     table = table.assign(contraction=shares, identified=shares >= IDENTIFIED)
     further = advised.loc[labels].reset_index()
     # How much of what is open a run leaves is told around the posterior; how much is open, by the draws.

@@ -129,7 +129,7 @@ def test_a_mode_beside_which_nothing_is_finite_is_no_mode() -> None:
     """Within the step of the curvature's differences the density ends: no start leads anywhere."""
 
     def on_a_ledge(x: Floats) -> tuple[float, Floats]:
-        gradient = -(x - MEAN) if np.abs(x - MEAN).max() < 1e-9 else np.full(3, np.inf)
+        gradient = -(x - MEAN) if np.abs(x - MEAN).max() < 1e-9 else np.full(3, np.nan)
         return float(-0.5 * np.sum((x - MEAN) ** 2)), gradient
 
     with pytest.raises(SamplingError, match="not finite"):
