@@ -54,7 +54,7 @@ def measure(*, quick: bool = False) -> list[Row]:
     few = plan.subset(_names(plan, FEW))
     _, drawn = core_seconds(
         lambda: posterior.predict(few, **options)["loss"].quantile(
-            [0.05, 0.5, 0.95], ["chain", "draw"]
+            [0.05, 0.5, 0.95], ["chain", "draw"], skipna=False
         )
     )
     losses = len(found) * kept
