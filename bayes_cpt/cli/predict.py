@@ -72,30 +72,26 @@ def predict(
     """
     import pandas as pd
 
+    from bayes_cpt.forecast.bands import Forecast
     from bayes_cpt.forecast.plans import as_plan
+    from bayes_cpt.forecast.predict import draws_and_bands
     from bayes_cpt.forecast.scores import fitted_scores, score_table
-    from bayes_cpt.forecast.third_sets import cause_names, weight_table
+    from bayes_cpt.forecast.third_sets import cause_names, weights_of
     from bayes_cpt.report.results import taken_columns
 
     file = OutputFile(output, SUFFIXES, fit, plan, at)
     posterior = bayes_cpt.load(fit)
     names, keeps_draws = listed(sets), output.suffix == ".nc"
-    options: Any = {
-        "kind": kind or ("new_run" if plan else "known_run"),
-        "at": at,
-        "draws": draws,
-        "seed": seed,
-        "interval": interval,
-        "sets": names,
-    }
-    drawn = posterior.predict(plan, **options) if keeps_draws or scores else None
+    kind = kind or ("new_run" if plan else "known_run")
+    asked = Forecast.of(posterior, plan, kind, at, draws, seed, interval, names)
+    drawn = draws_and_bands(asked) if keeps_draws or scores else None
     if drawn is not None and keeps_draws:
         found = bayes_cpt.table(drawn)
         file.write(partial(_write_draws, drawn))
     else:
-        found = bayes_cpt.bands(posterior, plan, **options)
+        found = asked.bands()
         file.write(partial(write_numbers, found.assign(interval=interval)))
-    planned = posterior.study if plan is None else as_plan(posterior, plan)
+    planned = as_plan(posterior, plan)
     about, verdict, parts = forecast(posterior, found)
     of_one = planned.resources.of_one
     takes = {name: of_one(planned.run(name)) for name in found["run"].unique()}
@@ -104,7 +100,7 @@ def predict(
         parts.append(Table.of("takes", taken, {"run": "run"} | shown))
     content = about | {"takes": takes if shown else {}, "replaced": file.replaces}
     if names:
-        weights = weight_table(posterior, names, draws, seed, interval)
+        weights = weights_of([law.third for law in asked.laws], posterior.study, interval)
         content["weights"] = weights
         causes = " | ".join(f"of {own}={own}:interval" for own in cause_names(posterior.study))
         weighed: Any = {"marked": weights["caution"], "interval": interval, "causes": causes}

@@ -71,13 +71,7 @@ def predict(
     PlanError
         Naming run and step of what cannot be predicted.
     """
-    forecast = Forecast.of(posterior, plan, kind, at, draws, seed, interval, sets)
-    drawn = Drawn.joined([forecast.draw_run(run) for run in forecast.plan.asked_runs], axis=1)
-    dataset = _dataset(forecast, drawn)
-    bands = forecast.bands().set_index(list(DIMS))[list(SUMMARY)].to_xarray().reindex_like(dataset)
-    for name in SUMMARY:
-        bands[name].attrs["units"] = "nats/token"
-    return dataset.assign(bands.data_vars).assign_attrs(interval=float(interval))
+    return draws_and_bands(Forecast.of(posterior, plan, kind, at, draws, seed, interval, sets))
 
 
 def draws_at(curves: xr.DataArray, points: pd.DataFrame) -> Floats:
@@ -108,7 +102,9 @@ def table(dataset: xr.Dataset) -> pd.DataFrame:
     return bands
 
 
-def _dataset(forecast: Forecast, drawn: Drawn) -> xr.Dataset:
+def draws_and_bands(forecast: Forecast) -> xr.Dataset:
+    """Return what `predict` does, of a forecast."""
+    drawn = Drawn.joined([forecast.draw_run(run) for run in forecast.plan.asked_runs], axis=1)
     posterior, target = forecast.posterior, forecast.plan.study
     domains = [*posterior.frame.domains, *forecast.sets]
     grid = gridded(drawn.points, domains, {"loss": drawn.loss, "expected": drawn.expected})
@@ -127,9 +123,13 @@ def _dataset(forecast: Forecast, drawn: Drawn) -> xr.Dataset:
     by_chain = grid.drop_vars("draw").rename(draw="sample")
     by_chain = by_chain.assign_coords(xr.Coordinates.from_pandas_multiindex(samples, "sample"))
     names = {"study": posterior.study.name, "model": posterior.frame.spec.name}
-    return (
+    dataset = (
         by_chain.unstack("sample")
         .transpose("chain", "draw", *DIMS)
         .assign(of_runs | {"learning_rate": (("run", "step"), np.array(rates))})
-        .assign_attrs(kind=forecast.laws[0].kind, **names)
+        .assign_attrs(kind=forecast.laws[0].kind, **names, interval=float(forecast.interval))
     )
+    bands = forecast.bands().set_index(list(DIMS))[list(SUMMARY)].to_xarray().reindex_like(dataset)
+    for name in SUMMARY:
+        bands[name].attrs["units"] = "nats/token"
+    return dataset.assign(bands.data_vars)

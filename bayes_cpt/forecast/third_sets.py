@@ -352,15 +352,18 @@ def weight_table(
         third_sets(law, wanted, law.parameters(count), seed)
         for law, count in posterior.shares(draws)
     ]
-    causes, rows = cause_names(posterior.study), []
+    return weights_of(laws, posterior.study, interval)
+
+
+def weights_of(laws: Iterable[Sequence[ThirdSet]], study: Study, interval: float) -> pd.DataFrame:
+    """Return `weight_table` of third sets in the draws of each law."""
+    causes, rows = cause_names(study), []
     for third in map(pooled, zip(*laws, strict=True)):
         row: dict[str, Any] = {"domain": third.name, "runs": len(third.runs)}
         for cause, weights in zip(causes, third.weights.T, strict=True):
             row |= central(weights, interval, cause)
-        row["misfit"] = float(np.median(third.misfit))
-        rows.append(
-            row | {name: getattr(third, name) for name in ("explained", "pattern", "caution")}
-        )
+        told = {name: getattr(third, name) for name in ("explained", "pattern", "caution")}
+        rows.append(row | {"misfit": float(np.median(third.misfit))} | told)
     return pd.DataFrame(rows)
 
 
