@@ -209,23 +209,6 @@ class SearchSpace:
         )
 
     @property
-    def words(self) -> str:
-        """What is searched, in words: bases, replay, peak and decay, beside lengths and mixtures."""
-        spans = {
-            name: _span(quantity, shares=name in ("relative_peak", "decay_share", "relative_final"))
-            for name, quantity in self.quantities.items()
-        }
-        peak = spans["peak"] if "peak" in spans else f"{spans['relative_peak']} of PT's"
-        whole = self.quantities["decay_share"].lowest == 1.0
-        over = "the whole run" if whole else f"{spans['decay_share']} of the run"
-        end = spans["final"] if "final" in spans else f"{spans['relative_final']} of the peak"
-        shapes = " or ".join(shape.replace("_", " ") for shape in self.shapes)
-        bases = f"{len(self.bases)} bases, " if len(self.bases) > 1 else ""
-        return (
-            f"{bases}replay {spans['replay']}, peak LR {peak}, {shapes} decay over {over}, to {end}"
-        )
-
-    @property
     def length_given(self) -> bool:
         """Whether the length was given; else it is that of the longest CPT run of the study."""
         return "steps" in self.given
@@ -357,12 +340,6 @@ def _sobol(dimensions: int, count: float, seed: int) -> Floats:
 
     sequence = Sobol(dimensions, rng=np.random.default_rng(seed))
     return np.asarray(sequence.random_base2(int(np.ceil(np.log2(count)))))
-
-
-def _span(quantity: Quantity, *, shares: bool) -> str:
-    low, high = (100 * end if shares else end for end in (quantity.lowest, quantity.highest))
-    span = f"{low:.3g}" if low == high else f"{low:.3g} to {high:.3g}"
-    return f"{span} %" if shares else span
 
 
 def _rounded(name: str, values: Floats) -> Floats:

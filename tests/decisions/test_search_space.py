@@ -15,6 +15,7 @@ from bayes_cpt.decisions.search_space import SearchSpace
 from bayes_cpt.decisions.space import DecayShape, Quantity, Space, narrowed, read_space
 from bayes_cpt.errors import SpecError
 from bayes_cpt.laws.schedule_ends import DECAYS
+from bayes_cpt.report.words import environment
 from bayes_cpt.study.folder import settings_text
 from bayes_cpt.study.resources import Compute
 from bayes_cpt.study.schedules import constant, linear
@@ -373,10 +374,12 @@ def test_choices_are_made_beside_a_space() -> None:
     assert not SearchSpace.of(Space(), study).length_given
     words = "cosine decay over 10 to 100 % of the run, to 0 to 10 % of the peak"
     words = f"{len(study.bases)} bases, replay 0 to 0.8, peak LR 20 to 100 % of PT's, {words}"
-    assert resolved_space.words == words
+    searched: Any = environment().get_template("searched.txt").module
+    assert " ".join(searched.searched(resolved_space).split()).replace(" ,", ",") == words
     fixed = resolved(peak=1e-3, replay=0.25, **WHOLE)
     words = "cosine decay over the whole run, to 10 % of the peak"
-    assert fixed.words.endswith(f"replay 0.25, peak LR 0.001, {words}")
+    said = " ".join(searched.searched(fixed).split()).replace(" ,", ",")
+    assert said.endswith(f"replay 0.25, peak LR 0.001, {words}")
     with pytest.raises(SpecError, match="given 2 times, as steps and tokens"):
         narrowed(space, study, lengths={"steps": 10, "tokens": 10})
     with pytest.raises(SpecError, match="GPU-hours"):
