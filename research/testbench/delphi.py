@@ -6,7 +6,7 @@ From the repository's root::
     PYTHONPATH=research python -m testbench.delphi data/public/delphi -o OUT --priors LEARNT
 
 Each scale has twelve runs: three replay ratios at four peak learning rates. One peak is held out, or one
-replay ratio, or the second half of every run, or all but four runs. With ``--priors`` each scale NAME is
+replay ratio, or all but four runs, or the second halves of those runs, or of every run. With ``--priors`` each scale NAME is
 fitted under ``without-NAME.toml`` of a folder, priors that the scale had no part in. Rivals answer with
 last losses alone: a parabola in the log of the peak, or a line in the replay ratio, through the runs of the
 same replay or peak; the nearest run; the last value. Stopped, the same command goes on.
@@ -37,7 +37,7 @@ from testbench.report import markdown_table, public_options
 
 # Of the runs of a scale those that are fitted where four are: both ends of replay and most of the peaks.
 FOUR = ("p33m67_lr33", "p33m67_lr67", "p50m50_lr67", "p67m33_lr50")
-SPLITS = ("peak", "replay", "half", "four")
+SPLITS = ("peak", "replay", "four", "peak-half", "replay-half", "four-half", "half")
 MNAT = 1e3
 
 
@@ -50,8 +50,10 @@ def fold_of(study: Study, split: str) -> Fold:
         "replay": [name for name in names if name.startswith("p67")],
         "four": [name for name in names if name not in FOUR],
         "half": names,
-    }[split]
-    halves = {run.name: run.schedule.steps // 2 for run in runs} if split == "half" else {}
+    }[split.removesuffix("-half")]
+    halves = {run.name: run.schedule.steps // 2 for run in runs if run.name in held}
+    if not split.endswith("half"):
+        halves = {}
     fitted = study.truncated(halves) if halves else study.subset(set(names) - set(held))
     asked = study.subset(held)
     measured = asked.losses[asked.losses["domain"].isin(study.trained_domains)]
@@ -78,7 +80,7 @@ def through(fitted: Sequence[Run], losses: dict[str, float], run: Run, split: st
     else:
         like = [other for other in fitted if other.replay == run.replay]
         places, degree = [float(np.log(one.schedule.peak)) for one in (*like, run)], 2
-    if split == "half" or len(like) <= degree:
+    if split.endswith("half") or len(like) <= degree:
         return float("nan")
     curve = np.polyfit(places[:-1], [losses[one.name] for one in like], degree)
     return float(np.polyval(curve, places[-1]))
