@@ -10,15 +10,17 @@ Along each curve the measured loss is the law's curve plus
   at the base's measured loss. Interpolated values are stretched to the variance that an Ornstein-Uhlenbeck
   process in x has there, which has no knots: ``(1 - m^2x)/(1 - m²)`` where an e-fold keeps the share m.
   Its size is learnt from all runs and is larger where the shift is larger.
-- *extrapolation*: beyond the last step that was measured of its phase the law's slope is off, drawn anew
-  for each curve: in PT by a share of itself, in CPT by a multiple of the misfit. No fitted loss tells it.
+- *extrapolation*: beyond the last step that was measured of its run, or of its phase where the run is new,
+  the law's slope is off, drawn anew for each curve: in PT by a share of itself, in CPT by a multiple of the
+  misfit. No fitted loss tells it.
 - *offset*: the unknown level of a curve that does not start at a measured loss (PT runs). A PT run that
   leaves a measured one starts at its loss and takes on a level of its own, `sqrt(1 - exp(-2x))` of it.
 
 Misfit and offset are linear in Gaussian weights, which the likelihood integrates out (Woodbury).
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple, Self
 
@@ -34,7 +36,7 @@ from bayes_cpt.model.discrepancy import (
     misfit_ramps,
     misfit_walk,
 )
-from bayes_cpt.model.points import Curves
+from bayes_cpt.model.points import Curve, Curves
 from bayes_cpt.study.study import Study
 
 # Misfit is counted from this share of the reference CPT steps: the law is worst in the first per cents of
@@ -44,23 +46,30 @@ ONSET_SHARE = 0.002
 
 @dataclass(frozen=True)
 class Studied:
-    """The last steps that a study measured in each phase: beyond them the law extrapolates."""
+    """The last steps that a study measured, of each phase and run: beyond them the law extrapolates."""
 
     pretraining: float = np.inf
     continual: float = np.inf
+    runs: Mapping[str, float] = field(default_factory=dict)
 
     @classmethod
     def of(cls, study: Study) -> Self:
         """Return those of a study; inf of a phase of which it measured nothing."""
         phases = study.losses["run"].map({run.name: run.phase for run in study.runs})
         last = study.losses.groupby(phases)["step"].max()
-        return cls(*(float(last.get(phase, np.inf)) for phase in ("pt", "cpt")))
+        begun = study.losses[study.losses["step"] > 0]
+        runs = begun.groupby("run")["step"].max().astype(float).to_dict()
+        return cls(*(float(last.get(phase, np.inf)) for phase in ("pt", "cpt")), runs)
+
+    def last(self, curve: Curve) -> float:
+        """Return the last step measured of a curve's run; of its phase where that run is new."""
+        return self.runs.get(curve.run, self.continual if curve.continual else self.pretraining)
 
 
 def steps_beyond(curves: Curves, studied: Studied) -> Any:
-    """Return by how many e-folds of steps each point is beyond its phase's last one, shape (points,)."""
+    """Return by how many e-folds of steps points are beyond the last that was measured, shape (points,)."""
+    last = np.array([studied.last(curve) for curve in curves.curves])[curves.points.curve_index]
     in_pt = curves.in_pretraining > 0
-    last = np.where(in_pt, studied.pretraining, studied.continual)
     return np.log(np.maximum(np.where(in_pt, curves.points.steps, curves.elapsed) / last, 1.0))
 
 
@@ -79,7 +88,7 @@ class ResidualDesign:
     floating: Any
     anchored: Any  # 1 in curves that start at a measured loss
     pretraining: Any  # 1 in PT curves
-    # E-folds of steps beyond the last of the curve's phase that was measured (`steps_beyond`)
+    # E-folds of steps beyond the last that was measured (`steps_beyond`)
     beyond: Any
     # Range of the points of each curve, `last` exclusive, of shape (curves,)
     first: Any

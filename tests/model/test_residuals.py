@@ -13,7 +13,7 @@ from small_study import STUDY
 
 from bayes_cpt.laws import Reference
 from bayes_cpt.model.residual_kernel import curve_log_likelihood, workspace
-from bayes_cpt.model.residuals import ONSET_SHARE, Studied, residual_design
+from bayes_cpt.model.residuals import ONSET_SHARE, Studied, residual_design, steps_beyond
 from bayes_cpt.model.setup import BoundModel
 from bayes_cpt.model.spec import read_spec
 
@@ -60,11 +60,29 @@ def test_any_spacing_of_points(
     np.testing.assert_allclose(found, expected, rtol=1e-7)
 
 
-def test_what_a_study_measured_of_each_phase() -> None:
-    assert Studied.of(STUDY) == Studied(1000.0, 500.0)
+def test_what_a_study_measured_of_each_phase_and_run() -> None:
+    runs = {"half": 300.0, "none": 500.0, "trunk": 1000.0}
+    assert Studied.of(STUDY) == Studied(1000.0, 500.0, runs)
     cut = STUDY.losses[STUDY.losses["step"] < 1000]
     assert Studied.of(replace(STUDY, losses=cut)).pretraining == 400.0
     assert Studied.of(STUDY.subset(["none", "half"])).pretraining == np.inf
+
+
+def test_a_run_is_extrapolated_from_its_own_last_step_and_a_new_one_from_that_of_its_phase() -> (
+    None
+):
+    frame = BoundModel.of(read_spec("cpt-replay"), STUDY.truncated({"none": 10}))
+    plan = STUDY.changed(runs=(*STUDY.runs, replace(STUDY.run("none"), name="new")))
+    steps = {"none": [5, 10, 500], "half": [300], "new": [300, 450]}
+    curves = frame.curves(
+        plan, lambda run, domain: steps.get(run.name, []) if domain == "t" else []
+    )
+    expected = {"none": [0.0, 0.0, np.log(50.0)], "half": [0.0], "new": [0.0, np.log(1.5)]}
+    np.testing.assert_allclose(
+        steps_beyond(curves, frame.studied),
+        np.concatenate([expected[curve.run] for curve in curves.curves]),
+        rtol=1e-12,
+    )
 
 
 @pytest.mark.parametrize("residuals", [{}, {"kind": "independent"}])
