@@ -59,7 +59,7 @@ class Studied:
         last = study.losses.groupby(phases)["step"].max()
         begun = study.losses[study.losses["step"] > 0]
         runs = begun.groupby("run")["step"].max().astype(float).to_dict()
-        return cls(*(float(last.get(phase, np.inf)) for phase in ("pt", "cpt")), runs)
+        return cls(float(last.get("pt", np.inf)), float(last.get("cpt", np.inf)), runs)
 
     def last(self, curve: Curve) -> float:
         """Return the last step measured of a curve's run; of its phase where that run is new."""
