@@ -6,10 +6,11 @@ From the repository's root::
     PYTHONPATH=research python -m testbench.delphi data/public/delphi -o OUT --priors LEARNT
 
 Each scale has twelve runs: three replay ratios at four peak learning rates. One peak is held out, or one
-replay ratio, or all but four runs, or the second halves of those runs, or of every run. With ``--priors`` each scale NAME is
-fitted under ``without-NAME.toml`` of a folder, priors that the scale had no part in. Rivals answer with
-last losses alone: a parabola in the log of the peak, or a line in the replay ratio, through the runs of the
-same replay or peak; the nearest run; the last value. Stopped, the same command goes on.
+replay ratio, or all but four runs, or the second halves of those runs, or of every run. With ``--priors``
+each scale NAME is fitted under ``without-NAME.toml`` of a folder, priors that the scale had no part in.
+Rivals answer with last losses alone: a parabola in the log of the peak, or a line in the replay ratio,
+through the runs of the same replay or peak; the nearest run; the last value. Stopped, the same command
+goes on.
 """
 
 import sys
