@@ -101,13 +101,19 @@ def model_of(setup: Setup) -> pm.Model:
 
 
 def _parameters(frame: BoundModel) -> list[Any]:
-    """Return the variables of all parameters in the order of `elements`, constants where they are fixed."""
-    infos = frame.parameters()
-    return [
-        part
-        for name, own in groupby(elements(frame), key=lambda element: element.name)
-        for part in _parameter(name, [element.prior for element in own], infos[name].dims)
-    ]
+    """Return the variables of all parameters in the order of `elements`, constants where they are fixed.
+
+    Fixed parameters that follow each other are one constant: the fewer parts, the sooner compiled.
+    """
+    infos, every, parts = frame.parameters(), elements(frame), []
+    free = {element.name for element in every if not isinstance(element.prior, Fixed)}
+    for name, own in groupby(every, key=lambda one: one.name if one.name in free else None):
+        priors = [element.prior for element in own]
+        if name:
+            parts += _parameter(name, priors, infos[name].dims)
+        else:
+            parts.append(pt.as_tensor_variable([prior.center for prior in priors]))
+    return parts
 
 
 def _parameter(name: str, priors: Sequence[Distribution], dims: str | None) -> list[Any]:
