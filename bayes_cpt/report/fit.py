@@ -13,6 +13,7 @@ from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.model.groups import FEWEST, checked_batches, fitted_sizes
 from bayes_cpt.model.setup import BoundModel
 from bayes_cpt.report.numbers import enumerated
+from bayes_cpt.report.tables import number
 from bayes_cpt.report.words import notation, paragraphs, sentence
 from bayes_cpt.study.batches import UNSAID, batch_of
 from bayes_cpt.study.ranges import BASE, FAMILY, LENGTH, PEAK_RATE, Factor, factors
@@ -135,9 +136,13 @@ def rests_on(study: Study, *, continual: bool, most: int | None = None) -> str:
     parts = []
     for phase, settings in _settings(study, continual=continual).items():
         for factor in settings:
-            values = list(factor.values.values())
-            if factor.name in RESTING and values and not factor.differs:
-                shown = f"{values[0]:.2g}" if isinstance(values[0], float) else values[0]
+            if factor.name in RESTING and factor.values and not factor.differs:
+                run, shown = next(iter(factor.values.items()))
+                if isinstance(
+                    shown, float
+                ):  # of runs that warm up, the peak itself, as `check` shows it
+                    rates = study.run(run).schedule.learning_rates()
+                    shown = number(rates.max()) if rates[0] < rates.max() else f"{shown:.2g}"
                 whose = "" if factor.name == BASE else f"{phase} "
                 parts.append(f"one {whose}{factor.name} ({shown})")
     if most is not None and len(parts) > most + 1:

@@ -29,6 +29,7 @@ from bayes_cpt.report.fit import (
     undivided,
 )
 from bayes_cpt.report.forecasts import advice, below, ends_below, forecast_words, learnt_words
+from bayes_cpt.study.schedules import linear
 from bayes_cpt.watch import Status
 from bayes_cpt.watch.watcher import Continuation, Continuations
 
@@ -140,6 +141,10 @@ def test_conclusions_rest_on_what_is_the_same_in_all_runs() -> None:
     )
     some = DESIGNS["full"]().subset(["pt_stable", "quarter", "half"])
     assert "one base (stable)" in rests_on(some, continual=True)
+    ramp = linear(5, 0.0, 1.25e-4) + linear(95, 1.25e-4, 0.0)
+    warmed = [replace(run, schedule=ramp) for run in some.continual_runs]
+    told = rests_on(replace(some.without_losses(), runs=(some.runs[0], *warmed)), continual=True)
+    assert "one CPT peak learning rate (0.000125)" in told  # not what is left of it after a tenth
     assert "one CPT schedule family (decay throughout)" in resting(some, continual=True)
 
 
