@@ -18,7 +18,7 @@ from bayes_cpt.errors import SpecError
 from bayes_cpt.model.spec import ROLES
 from bayes_cpt.strict import Strict, checked
 from bayes_cpt.study.resources import Limits, Resources, unknown_resource
-from bayes_cpt.toml_files import read_toml
+from bayes_cpt.toml_files import read_toml, toml_key
 
 FIX = "correct the value; bayes-cpt decide --help shows the form"
 PRESETS: dict[str, dict[str, Any]] = {
@@ -256,7 +256,7 @@ class Objective(Strict):
         if name in known:
             return np.asarray(known[name])
         problem, fix = unknown("validation set", name, [*known, *self.mixtures])
-        fix = f"{fix}, or add [mixtures.{name}] with its weights of Eq. 6"
+        fix = f"{fix}, or add [mixtures.{toml_key(name)}] with its weights of Eq. 6"
         raise SpecError.at(f"objective {self.name}", problem, fix)
 
     def combination(self, domains: Sequence[str], roles: Sequence[str] = ()) -> Floats:

@@ -17,6 +17,7 @@ from bayes_cpt.study.runs import Base, Run
 from bayes_cpt.study.schedules import Schedule
 from bayes_cpt.study.suspicions import suspicions
 from bayes_cpt.study.tables import LOSS_COLUMNS, TableCheck
+from bayes_cpt.toml_files import toml_key
 
 SAME_RATE = 1e-6
 RING = "the runs branch off each other in a ring"
@@ -185,7 +186,7 @@ def _check_runs(check: Check, parts: Parts, malformed: Collection[str]) -> None:
             continue
         if run.base not in bases:
             problem = f"the base {run.base!r} is unknown{suggestion(run.base, bases)}"
-            fix = f"name one of {', '.join(bases) or 'none'}, or add [bases.{run.base}]"
+            fix = f"name one of {', '.join(bases) or 'none'}, or add [bases.{toml_key(run.base)}]"
             check.add(f"run {run.name}, key base", problem, fix)
             continue
         size = bases[run.base].model_size
