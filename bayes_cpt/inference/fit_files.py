@@ -137,6 +137,7 @@ def _check_attributes(tree: "xr.DataTree") -> None:
         raise TypeError("its problems are not a list of strings")
     for name in ("seed", "attempts"):
         int(tree.attrs[name])
+    json.loads(tree.attrs["missed_modes"])
 
 
 def _check_draws(draws: "xr.Dataset", frame: BoundModel) -> None:

@@ -30,6 +30,8 @@ type Evaluate = Callable[[Floats], tuple[float, Floats]]
 # Directions the data leave to the prior have a spread of order 1; more than this is a numerical mirage.
 WIDEST = 2.0
 STARTS = 12  # where there are two modes, every second climb ends in the lesser one
+# Two modes lie so many sds of the better one apart at least; a lesser has such a share of its evidence.
+SEPARATE, LEAST_SHARE = 3.0, 0.02
 # Bends are shrunk as by so many draws that show none, and learnt from so many draws for each at least.
 SHRINKAGE, DRAWS_PER_BEND = 30.0, 3
 # Rounds of a climb at the most, iterations in each, and the slope in white coordinates that ends it.
@@ -76,7 +78,14 @@ class Whitened(Protocol):
 
 
 def laplace(model: Whitened, seed: int, cores: int | None = None) -> Metric:
-    """Return the metric of a Laplace approximation at the best mode found.
+    """Return the metric of a Laplace approximation at the best of the `modes`."""
+    return modes(model, seed, cores)[0][1]
+
+
+def modes(model: Whitened, seed: int, cores: int | None = None) -> list[tuple[float, Metric]]:
+    """Return the share of the evidence of each mode found, by a Laplace approximation, and its metric.
+
+    The best is the first; those below `LEAST_SHARE` of it are left out.
 
     Parameters
     ----------
@@ -102,7 +111,14 @@ def laplace(model: Whitened, seed: int, cores: int | None = None) -> Metric:
             "The posterior density is not finite near the centre of the priors. "
             "Check that the priors allow the losses of this study."
         )
-    return max(reached, key=lambda mode: mode[0])[1]
+    best = max(evidence for evidence, _ in reached)
+    apart: list[tuple[float, Metric]] = []
+    for evidence, metric in sorted(reached, key=lambda mode: -mode[0]):
+        away = [np.linalg.solve(one.factor, metric.center - one.center) for _, one in apart]
+        if evidence - best > np.log(LEAST_SHARE) and all(abs(x).max() > SEPARATE for x in away):
+            apart.append((np.exp(evidence - best), metric))
+    total = sum(share for share, _ in apart)
+    return [(float(share / total), metric) for share, metric in apart]
 
 
 def climb(model: Whitened, metric: Metric) -> tuple[float, Metric] | None:

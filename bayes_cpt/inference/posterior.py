@@ -110,6 +110,16 @@ class Posterior:
         """What falls short of the diagnostics contract; empty where the posterior can be trusted."""
         return tuple(json.loads(self.tree.attrs["problems"]))
 
+    @property
+    def missed_modes(self) -> list[dict[str, Any]]:
+        """Modes of the posterior that were found, but around which there is no draw.
+
+        Of each its ``share`` of the posterior, by Laplace approximations, and which ``parameter``, on which
+        ``domain``, lies farthest off: where it is ``there``, and at the median of what is ``drawn``.
+        """
+        found = (json.loads(law.tree.attrs["missed_modes"]) for law in self.laws)
+        return [mode for modes in found for mode in modes]
+
     @cached_property
     def law_checks(self) -> LawChecks:
         """Whether each law fits the runs."""

@@ -6,17 +6,18 @@ steps; if the last one fails the result says so.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import chi2
 
 from bayes_cpt.arrays import Floats
 from bayes_cpt.inference.callbacks import as_they_are, log_density
 from bayes_cpt.inference.density import Density
 from bayes_cpt.inference.diagnostics import LOWEST_ESS, Diagnostics, diagnose
-from bayes_cpt.inference.metric import Metric, bent_metric, laplace
+from bayes_cpt.inference.metric import Metric, bent_metric, modes
 
 type Progress = Callable[[str, float], None]
 
@@ -57,8 +58,21 @@ ATTEMPTS = (
     SamplerSettings(500, 2000, 0.99),
     SamplerSettings(1500, 6000, 0.998),
 )
+# Draws lie around a mode that are nearer to it than such a share of those of its Laplace approximation.
+NEAR = 0.99
 # Chains start so many white sds about the mode: there all slopes may be 0, which nutpie refuses.
 JITTER = 0.3
+
+
+@dataclass(frozen=True)
+class MissedMode:
+    """A mode of the posterior that was found and not sampled."""
+
+    share: float  # of the posterior, by Laplace approximations
+    parameter: str  # which is farthest from the draws there
+    domain: str | None  # its validation set; None where it is shared
+    there: float
+    drawn: float  # at the median of the draws
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,6 +86,7 @@ class Sample:
     statistics: dict[str, NDArray[Any]]
     diagnostics: Diagnostics  # of what is sampled
     attempts: int = 1  # how many were made
+    missed: tuple[MissedMode, ...] = ()
 
 
 def sample(
@@ -105,7 +120,7 @@ def sample(
     """
     report = progress or (lambda stage, share: None)
     report("finding the mode", 0.0)
-    metric = laplace(density, seed, cores)
+    (_, metric), *others = modes(density, seed, cores)
     stage = "sampling"
     for attempt, settings in enumerate(attempts, start=1):
         run = _Run(density, metric, settings, seed + attempt - 1, cores, report, stage, attempt)
@@ -114,7 +129,21 @@ def sample(
             break
         metric = bent_metric(metric, metric.positions(white.reshape(-1, white.shape[-1])))
         stage = f"sampling, attempt {attempt + 1} ({found.diagnostics.problems[0]})"
-    return found
+    positions = run.metric.positions(white.reshape(-1, white.shape[-1]))
+    missed = [_missed(density, share, other, positions) for share, other in others]
+    return replace(found, missed=tuple(mode for mode in missed if mode))
+
+
+def _missed(density: Density, share: float, mode: Metric, positions: Floats) -> MissedMode | None:
+    """Return a mode, of a share of the evidence, around which there is no draw; None if there is one."""
+    sds = np.linalg.solve(mode.factor, (positions - mode.center).T)
+    if np.any((sds**2).sum(axis=0) < chi2.ppf(NEAR, len(sds))):
+        return None
+    away = (mode.center - positions.mean(axis=0)) / positions.std(axis=0)
+    own = density.elements[density.places[int(np.argmax(np.abs(away)))]]
+    places = mode.center[None], np.median(positions, axis=0)[None]
+    there, drawn = (float(own.of(density.values(place)).item()) for place in places)
+    return MissedMode(share, own.name, own.domain, there, drawn)
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
     from bayes_cpt.inference.law_checks import LawCheck
-    from bayes_cpt.inference.sampling import Sample
+    from bayes_cpt.inference.sampling import MissedMode, Sample
 
 VERSIONS = ("bayes-cpt", "pymc", "pytensor", "nutpie", "numpy", "numba")
 # Draws from the prior, and posterior draws whose replicated curves are kept, in all chains together.
@@ -45,6 +45,7 @@ def build_posterior(setup: Setup, study: Study, drawn: "Sample", seed: int) -> P
         seed,
         attempts=drawn.attempts,
         problems=drawn.diagnostics.problems,
+        missed=drawn.missed,
         checks=check_law(frame, study, setup.curves, flat).checks,
         groups=_arviz_groups(setup, values, flat, seed),
     )
@@ -60,6 +61,7 @@ def build_tree(
     *,
     attempts: int = 1,
     problems: Sequence[str] = (),
+    missed: "Sequence[MissedMode]" = (),
     checks: "Sequence[LawCheck]" = (),
     groups: "Mapping[str, xr.Dataset] | None" = None,
 ) -> "xr.DataTree":
@@ -85,6 +87,7 @@ def build_tree(
         "seed": seed,
         "attempts": attempts,
         "problems": json.dumps(problems),
+        "missed_modes": json.dumps([asdict(mode) for mode in missed]),
         "law_checks": json.dumps([asdict(check) for check in checks]),
         "versions": json.dumps({name: version(name) for name in VERSIONS}),
         "created": datetime.now(UTC).isoformat(timespec="seconds"),

@@ -88,7 +88,8 @@ def alarm_text(check: LawCheck) -> str:
 
 def checks_passed(posterior: Posterior) -> str:
     """Return what a fit that can be trusted has passed, a clause."""
-    return sentence("fit.txt", "passed", {"checks": posterior.law_checks.checks})
+    said = {"checks": posterior.law_checks.checks, "missed": posterior.missed_modes}
+    return sentence("fit.txt", "passed", said)
 
 
 def what_is_lacking(posterior: Posterior) -> str:
@@ -219,7 +220,8 @@ def _differ(factor: Factor, *runs: str) -> bool:
 def convergence(posterior: Posterior, table: pd.DataFrame) -> dict[str, Any]:
     """Return the diagnostics of a fit by name, of which `table` is the summary.
 
-    Of its draws those kept of each chain, and those that were cut off at full depth (``saturated``).
+    Of its draws those kept of each chain, and those that were cut off at full depth (``saturated``); the
+    modes that were found and not sampled (``missed_modes``).
     """
     sampled, tree = table[table["kind"] == "parameter"], posterior.tree
     statistics = tree["sample_stats"].dataset
@@ -227,6 +229,7 @@ def convergence(posterior: Posterior, table: pd.DataFrame) -> dict[str, Any]:
         "chains": tree["posterior"].sizes["chain"],
         "draws": tree["posterior"].sizes["draw"],
         "attempts": int(tree.attrs["attempts"]),
+        "missed_modes": posterior.missed_modes,
         "max_r_hat": float(sampled["r_hat"].max()),
         "min_ess_bulk": float(sampled["ess_bulk"].min()),
         "min_ess_tail": float(sampled["ess_tail"].min()),

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +18,7 @@ from bayes_cpt.arrays import Floats
 from bayes_cpt.errors import StudyWarning
 from bayes_cpt.inference import diagnostics, sampling
 from bayes_cpt.inference.density import Density
-from bayes_cpt.inference.metric import Metric, SamplingError, bent_metric, laplace
+from bayes_cpt.inference.metric import Metric, SamplingError, bent_metric, laplace, modes
 from bayes_cpt.inference.sampling import FIRST_DRAWS, Sample, SamplerSettings, sample
 from bayes_cpt.model.setup import build_setup
 
@@ -148,6 +149,22 @@ def test_of_two_modes_that_of_more_evidence_is_found_from_the_side_of_the_other(
     toy = Toy(two_modes, np.array([-0.25, 0.0]))
     found = [laplace(toy, seed).center[0] for seed in range(10)]
     np.testing.assert_allclose(found, 1.0, atol=1e-3)
+
+
+def test_a_mode_without_draws_is_told_with_its_share_of_the_posterior(
+    density: Density, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of two normals the shares are known; one that draws come near is not told of."""
+    (greater, _), (lesser, side) = modes(Toy(two_modes, np.zeros(2)), seed=1)
+    np.testing.assert_allclose([greater, lesser], [20 / 21, 1 / 21], atol=1e-3)
+    np.testing.assert_allclose(side.center[0], -1.0, atol=1e-3)
+    found = laplace(density, seed=1)
+    far = replace(found, center=found.center + 50.0 * found.factor[:, 0])
+    monkeypatch.setattr(sampling, "modes", lambda *_: [(0.7, found), (0.2, far), (0.1, found)])
+    (told,) = sample(density, seed=1, attempts=SHORT).missed
+    assert told.share == 0.2
+    assert told.parameter in FREE
+    assert abs(told.there - told.drawn) > 1e-3
 
 
 BEND, WIDTH = 0.7, 0.05

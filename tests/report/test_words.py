@@ -22,6 +22,7 @@ from bayes_cpt.landmarks import survey
 from bayes_cpt.report.fit import (
     alarm_text,
     batch_words,
+    checks_passed,
     power_words,
     resting,
     rests_on,
@@ -162,6 +163,22 @@ def test_every_alarm_has_its_sentence(
 ) -> None:
     kind, subject, phase, value, usual, score = check
     assert said in alarm_text(LawCheck(kind, subject, phase, "g", value, usual, score, 1e-5, True))
+
+
+def test_a_mode_without_draws_is_told_with_what_lies_farthest_there() -> None:
+    mode = {
+        "share": 0.284,
+        "parameter": "shift_rate",
+        "domain": "math",
+        "there": 33.4,
+        "drawn": 512.0,
+    }
+    said: Any = SimpleNamespace(missed_modes=[mode], law_checks=SimpleNamespace(checks=(1, 2)))
+    assert checks_passed(said) == (
+        "the sampler converged, but there is another mode with about 28 % of the posterior and no draw "
+        "around it (shift_rate of math is 33 there, 512 among the draws), and the law passes all 2 checks "
+        "against its runs"
+    )
 
 
 def test_what_twice_the_peak_gives_follows_from_rho() -> None:
