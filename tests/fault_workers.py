@@ -1,8 +1,10 @@
-"""What child processes do in the fault tests: importable, so that they can be sent there."""
+"""Child processes of the fault tests, forked from a server that has imported this, and what they do."""
 
+import multiprocessing
 import os
 import resource
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -20,6 +22,26 @@ WATCHED = ("compile", "exec", "os.", "pickle.", "subprocess.", "socket.", "ctype
 HARMLESS = (
     "os.listdir", "os.scandir", "os.remove", "os.mkdir", "os.rmdir", "os.putenv", "shutil.rmtree",
 )  # fmt: skip
+CHILDREN = multiprocessing.get_context("forkserver")
+CHILDREN.set_forkserver_preload(["fault_workers"])
+
+
+def started(work: Callable[..., None], *arguments: Any) -> tuple[Any, Connection]:
+    """Return a child at work, and what it tells through."""
+    here, there = CHILDREN.Pipe(duplex=False)
+    child = CHILDREN.Process(target=work, args=(*arguments, there), daemon=True)
+    child.start()
+    there.close()
+    return child, here
+
+
+def told(work: Callable[..., None], *arguments: Any) -> Any:
+    """Return what a child tells."""
+    child, here = started(work, *arguments)
+    assert here.poll(120)
+    found = here.recv()
+    child.join(60)
+    return found
 
 
 def with_seed(posterior: Posterior, seed: int) -> Posterior:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import fault_workers
 import pytest
-from children import CHILDREN, started, told
+from fault_workers import CHILDREN, started, told
 from synthetic import lab, prior_as_posterior
 
 from bayes_cpt.files import PARTIAL, STALE_SECONDS, drop_stale_code

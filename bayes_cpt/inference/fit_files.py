@@ -121,6 +121,7 @@ def _law(tree: "xr.DataTree", source: Path) -> Law:
     _check_attributes(tree)
     for record in json.loads(tree.attrs["law_checks"]):
         LawCheck(**record)
+    json.loads(tree.attrs["missed_modes"])
     table = json.loads(tree.attrs["spec"])
     if not isinstance(table, dict):
         raise TypeError("its spec is not a table")
@@ -137,7 +138,6 @@ def _check_attributes(tree: "xr.DataTree") -> None:
         raise TypeError("its problems are not a list of strings")
     for name in ("seed", "attempts"):
         int(tree.attrs[name])
-    json.loads(tree.attrs["missed_modes"])
 
 
 def _check_draws(draws: "xr.Dataset", frame: BoundModel) -> None:

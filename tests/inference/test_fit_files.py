@@ -12,7 +12,7 @@ import h5py
 import numpy as np
 import pytest
 import xarray as xr
-from children import started, told
+from fault_workers import started, told
 from synthetic import lab, prior_as_posterior
 
 from bayes_cpt.errors import BayesCPTError
