@@ -52,7 +52,7 @@ def predict(
     Kinds:
     new_run    what a validation curve of a new run would show
     expected   the law's mean curve alone
-    known_run  a run of the fitted study, given its measured points
+    known_run  a run of the fitted study, given its measured points; a plan only names it
 
     \b
     Example:
@@ -73,7 +73,6 @@ def predict(
     import pandas as pd
 
     from bayes_cpt.forecast.bands import Forecast
-    from bayes_cpt.forecast.plans import as_plan
     from bayes_cpt.forecast.predict import draws_and_bands
     from bayes_cpt.forecast.scores import fitted_scores, score_table
     from bayes_cpt.forecast.third_sets import cause_names, weights_of
@@ -84,17 +83,15 @@ def predict(
     names, keeps_draws = listed(sets), output.suffix == ".nc"
     kind = kind or ("new_run" if plan else "known_run")
     asked = Forecast.of(posterior, plan, kind, at, draws, seed, interval, names)
-    drawn = draws_and_bands(asked) if keeps_draws or scores else None
+    found = asked.bands()
+    drawn = draws_and_bands(asked, found) if keeps_draws or scores else None
     if drawn is not None and keeps_draws:
-        found = bayes_cpt.table(drawn)
         file.write(partial(_write_draws, drawn))
     else:
-        found = asked.bands()
         file.write(partial(write_numbers, found.assign(interval=interval)))
-    planned = as_plan(posterior, plan)
     about, verdict, parts = forecast(posterior, found)
-    of_one = planned.resources.of_one
-    takes = {name: of_one(planned.run(name)) for name in found["run"].unique()}
+    planned = asked.plan.study
+    takes = {name: planned.resources.of_one(planned.run(name)) for name in found["run"].unique()}
     taken = pd.DataFrame(takes.values(), range(len(takes))).assign(run=list(takes))
     if shown := taken_columns(taken):
         parts.append(Table.of("takes", taken, {"run": "run"} | shown))

@@ -42,7 +42,7 @@ def predict(
         Runs to predict: a study folder or one TOML file. Of its losses only the base's own, at step 0,
         are used; where it has none they come from the fitted study. None predicts the study's own runs.
     kind : {"new_run", "expected", "known_run"}
-        See the module. ``known_run`` takes runs of the fitted study.
+        See the module. ``known_run`` takes runs of the fitted study, which a plan only names.
     at : DataFrame or path of a CSV, optional
         Columns run, domain, step: where losses are wanted. About 200 steps a run unless given.
     draws : int
@@ -71,7 +71,8 @@ def predict(
     PlanError
         Naming run and step of what cannot be predicted.
     """
-    return draws_and_bands(Forecast.of(posterior, plan, kind, at, draws, seed, interval, sets))
+    forecast = Forecast.of(posterior, plan, kind, at, draws, seed, interval, sets)
+    return draws_and_bands(forecast, forecast.bands())
 
 
 def draws_at(curves: xr.DataArray, points: pd.DataFrame) -> Floats:
@@ -102,8 +103,8 @@ def table(dataset: xr.Dataset) -> pd.DataFrame:
     return bands
 
 
-def draws_and_bands(forecast: Forecast) -> xr.Dataset:
-    """Return what `predict` does, of a forecast."""
+def draws_and_bands(forecast: Forecast, found: pd.DataFrame) -> xr.Dataset:
+    """Return what `predict` does, of a forecast and its bands."""
     drawn = Drawn.joined([forecast.draw_run(run) for run in forecast.plan.asked_runs], axis=1)
     posterior, target = forecast.posterior, forecast.plan.study
     domains = [*posterior.frame.domains, *forecast.sets]
@@ -129,7 +130,7 @@ def draws_and_bands(forecast: Forecast) -> xr.Dataset:
         .assign(of_runs | {"learning_rate": (("run", "step"), np.array(rates))})
         .assign_attrs(kind=forecast.laws[0].kind, **names, interval=float(forecast.interval))
     )
-    bands = forecast.bands().set_index(list(DIMS))[list(SUMMARY)].to_xarray().reindex_like(dataset)
+    bands = found.set_index(list(DIMS))[list(SUMMARY)].to_xarray().reindex_like(dataset)
     for name in SUMMARY:
         bands[name].attrs["units"] = "nats/token"
     return dataset.assign(bands.data_vars)

@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from synthetic import lab, lab_posterior
 import bayes_cpt
 from bayes_cpt import bundled_study, table
 from bayes_cpt.model.spec import shipped_models
+from bayes_cpt.study.resources import Compute
 
 PLAN = bundled_study() / "plan-example.toml"
 COLUMNS = ["run", "step", "domain", "mean", "median", "sd", "lower", "upper", "kind", "outside"]
@@ -126,6 +128,21 @@ def test_without_a_plan_the_fitted_runs_are_predicted_given_their_points(
     study = bayes_cpt.load(fit_file).study
     last = {(row["run"], row["domain"]): row["median"] for row in found["final"]}
     assert last["r25_cos", "kernel"] == pytest.approx(study.curve("r25_cos", "kernel")[1][-1])
+
+
+def test_a_plan_of_known_runs_names_them_and_they_take_what_they_took(
+    call: Call, fit_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A thousand steps an hour, on one GPU.
+    costly = replace(lab_posterior(), study=replace(lab(), compute=Compute(seconds_per_step=3.6)))
+    monkeypatch.setattr("bayes_cpt.inference.posterior.load", lambda path: costly)
+    plan, options = tmp_path / "plan.toml", ("--draws", 20, "-o", tmp_path / "out.csv", "--json")
+    # The plan gives it 12,000 steps; in the study it has 3000.
+    plan.write_text(PLAN.read_text().replace("long_r25", "r25_cos").split("# Half")[0])
+    for kind, steps in (("new_run", 12_000), ("known_run", 3000)):
+        found = call("predict", fit_file, "--plan", plan, "--kind", kind, *options).json()
+        assert [row["step"] for row in found["final"]] == [steps, steps]
+        assert found["takes"]["r25_cos"] == {"gpu_hours": pytest.approx(steps / 1000)}
 
 
 # What a plan may lack or leave out, being no study.
