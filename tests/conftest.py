@@ -1,6 +1,8 @@
 import gc
 import os
 import sys
+from dataclasses import replace
+from pathlib import Path
 
 # Modules and tests are there to the end: until all are collected, looking for garbage finds none.
 gc.disable()
@@ -35,6 +37,18 @@ FEW = {
     "planner.choices.SHORTEST": 0.5,
     "planner.choices.LONGEST": 1.0,
 }
+
+
+@pytest.fixture(scope="session")
+def cpt_fit_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a fit of a small study: to read a fit takes room as well, for the files of its study."""
+    from synthetic import lab, prior_as_posterior
+
+    study = lab().subset(["pt_trunk", "r00_cos", "r25_cos"])
+    study = replace(study, losses=study.losses[study.losses["step"] % 1000 == 0])
+    path = tmp_path_factory.mktemp("small") / "fit.nc"
+    prior_as_posterior(study, draws=10).save(path)
+    return path
 
 
 @pytest.fixture

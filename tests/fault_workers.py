@@ -140,8 +140,7 @@ def load_damaged(source: Path, folder: Path, seed: int, count: int, tell: Connec
             damaged[place : place + generator.randrange(1, 4000)] = b""
         target.write_bytes(damaged)
         try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
+            with warnings.catch_warnings(action="ignore"):
                 load(target)
         except BayesCPTError as error:
             tell.send("refused" if str(target) in str(error) else f"does not say where: {error}")

@@ -42,8 +42,7 @@ def with_few_free(model: str, free: Collection[str]) -> ModelSpec:
 
 def short_fit(study: Study, spec: ModelSpec, seed: int, draws: int = 150) -> Posterior:
     """Return a posterior of one short attempt, without what a kept fit is given beside its draws."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", StudyWarning)
+    with warnings.catch_warnings(action="ignore", category=StudyWarning):
         setup = build_setup(spec, study)
         found = sample(Density(setup), seed, draws=draws, attempts=ATTEMPTS[:1])
     return as_posterior(setup.frame, study, found.values)
@@ -67,6 +66,16 @@ def measurable(
         except StudyError:
             continue
     raise AssertionError("the priors make no study that could be measured")
+
+
+def all_but_known(wide: Posterior, unknown: Collection[str]) -> Posterior:
+    """Return a posterior in which some parameters alone are unknown, the others at their medians."""
+    draws = {name: wide.tree["posterior"][name].to_numpy() for name in wide.frame.parameters()}
+    values = {
+        name: own if name in unknown else np.broadcast_to(np.median(own, axis=(0, 1)), own.shape)
+        for name, own in draws.items()
+    }
+    return as_posterior(wide.frame, wide.study, values)
 
 
 def is_held(draws: NDArray[np.float64], value: float) -> bool:

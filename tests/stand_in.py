@@ -1,10 +1,12 @@
-"""Fits that cost no sampling: draws about the prior, or what knows the truth, in place of `fit`."""
+"""Fits and forecasts that cost no sampling: draws about the prior, or what knows the truth."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 import pytest
 from command_line import STAGES
 from synthetic import CHAINS, as_posterior, prior_as_posterior
@@ -16,6 +18,7 @@ from bayes_cpt.model.setup import build_setup
 from bayes_cpt.model.spec import ModelSpec
 from bayes_cpt.validate.folds import Question
 from bayes_cpt.validate.held_out import Answer, Method
+from bayes_cpt.validate.scores import score_points
 
 
 class Fits(NamedTuple):
@@ -53,7 +56,13 @@ def stand_in(
     return fits
 
 
-def guess(level: float, spread: float, asked: list[str] | None = None, attempts: int = 1) -> Method:
+def guess(
+    level: float,
+    spread: float,
+    asked: list[str] | None = None,
+    attempts: int = 1,
+    problems: tuple[str, ...] = (),
+) -> Method:
     """Return a method that draws around one level, and notes for which runs it was asked."""
 
     def method(question: Question, seed: int, **_: object) -> Answer:
@@ -62,9 +71,25 @@ def guess(level: float, spread: float, asked: list[str] | None = None, attempts:
             asked.extend(question.points["run"].unique())
         size = (50, len(question.points))
         draws = np.random.default_rng(seed).normal(level, spread, size)
-        return Answer(draws, attempts=attempts)
+        return Answer(draws, problems, attempts)
 
     return method
+
+
+def held_out_points(
+    runs: Sequence[str], domains: Sequence[str], spread: float = 1.0
+) -> pd.DataFrame:
+    """Return scored points of forecasts that are so many times as wide as the scatter of the losses."""
+    generator = np.random.default_rng(2)
+    parts = []
+    for run, domain in product(runs, domains):
+        step = np.linspace(30, 3000, 40).astype(int)
+        table = pd.DataFrame({"run": run, "domain": domain, "step": step})
+        table = table.assign(share=step / 3000, ratio=step / 750)
+        table["loss"] = 3.0 + generator.standard_normal(step.size)
+        draws = 3.0 + spread * generator.standard_normal((200, step.size))
+        parts.append(score_points(table, draws))
+    return pd.concat(parts, ignore_index=True)
 
 
 def medians(model: str, study: Study) -> dict[str, Floats]:

@@ -8,7 +8,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import fault_workers
@@ -130,16 +129,6 @@ def test_a_full_disk_leaves_the_old_fit(room: int, fit_file: Path, tmp_path: Pat
     assert said == "File too large"
     assert target.read_bytes() == before
     assert list(tmp_path.iterdir()) == [target]
-
-
-@pytest.fixture(scope="module")
-def cpt_fit_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a fit of a small study: to read a fit takes room as well, for the files of its study."""
-    study = lab().subset(["pt_trunk", "r00_cos", "r25_cos"])
-    study = replace(study, losses=study.losses[study.losses["step"] % 1000 == 0])
-    path = tmp_path_factory.mktemp("small") / "fit.nc"
-    prior_as_posterior(study, draws=10).save(path)
-    return path
 
 
 @pytest.mark.parametrize(

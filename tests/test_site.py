@@ -3,9 +3,9 @@
 import re
 import sys
 from html import unescape
-from importlib.util import find_spec, module_from_spec, spec_from_file_location
+from importlib.util import find_spec
 from pathlib import Path
-from types import ModuleType
+from runpy import run_path
 from typing import Any
 
 import pytest
@@ -17,15 +17,6 @@ from bayes_cpt.cli import app
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 DIRECTIVE = re.compile(r"^\.\. auto(\w+):: (\S+)", re.MULTILINE)
-
-
-def command_reference() -> ModuleType:
-    spec = spec_from_file_location("command_reference", DOCS / "command_reference.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def documented() -> list[str]:
@@ -45,7 +36,7 @@ def test_the_python_api_describes_every_public_name_once() -> None:
 
 
 def test_the_reference_of_commands_has_each_with_its_options() -> None:
-    text = command_reference().reference()
+    text = run_path(str(DOCS / "command_reference.py"))["reference"]()
     sections = dict(re.findall(r"^## (bayes-cpt .+)\n((?:(?!^## ).*\n?)*)", text, flags=re.M))
     expected: dict[str, Any] = {}
     for name, command in get_command(app).commands.items():  # type: ignore[attr-defined]

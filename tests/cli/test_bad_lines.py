@@ -73,10 +73,6 @@ LINES: list[tuple[str, tuple[str, ...]]] = [
     ("predict {fit} --plan {plan} -o {dir}/o.csv", ("general is 'prose'", "Write 'general'")),
     (f"predict {{fit}} --plan {PLAN} --at {{points}} -o {{dir}}/o.csv", ("run mixed", "long_r25")),
     (f"predict {{fit}} --plan {PLAN} --at {{dir}}/no -o {{dir}}/o.csv", ("cannot be read",)),
-    (
-        f"predict {{fit}} --plan {PLAN} --at {{text}} -o {{dir}}/o.csv",
-        ("no column run", "between commas"),
-    ),
     ("demo -o {text}", ("this is a file, not a folder", "choose another one")),
     ("demo --seed 1.5", ("--seed", "integer")),
     # Whatever is asked about a fit.

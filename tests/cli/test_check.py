@@ -111,8 +111,7 @@ FIRST, SECOND = "r00_cos", "r25_cos"
 
 def two(**changes: Any) -> Study:
     """Return two runs of one base, with something changed."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", StudyWarning)
+    with warnings.catch_warnings(action="ignore", category=StudyWarning):
         return replace(lab().subset(["pt_trunk", FIRST, SECOND]), **changes)
 
 

@@ -78,9 +78,7 @@ def test_a_model_of_ones_own(call: Call, quick_fit: Fits, tmp_path: Path) -> Non
 def test_what_the_study_lacks_is_said_before_the_fit(call: Call, tmp_path: Path) -> None:
     folder = write_files(tmp_path / "study")
     answer = call("fit", folder, "--model", "cpt", "-o", tmp_path / "fit.nc")
-    assert answer.code == 2
-    assert "replay ratios 0.25 to 0.5" in answer.err
-    assert "Use --model cpt-replay" in answer.err
+    check_refusal(answer, ("replay ratios 0.25 to 0.5", "Use --model cpt-replay"))
     assert not (tmp_path / "fit.nc").exists()
 
 

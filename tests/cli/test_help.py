@@ -80,12 +80,18 @@ def test_help_of_a_verb_has_an_example_and_the_exit_codes(verb: str, call: Call)
     assert answer.err == ""
 
 
-def test_help_names_every_verb_and_no_arguments_ask_for_it(call: Call) -> None:
-    answer = call()
-    assert answer == call("--help")
+@pytest.mark.parametrize(
+    ("asked", "named"),
+    [((), [f"bayes-cpt {verb}" for verb in VERBS]), (("validate",), ["forecast"])],
+)
+def test_help_names_every_verb_and_no_arguments_ask_for_it(
+    asked: tuple[str, ...], named: list[str], call: Call
+) -> None:
+    answer = call(*asked)
+    assert answer == call(*asked, "--help")
     assert answer.code == 0
-    for verb in VERBS:
-        assert f"bayes-cpt {verb}" in answer.out
+    for verb in named:
+        assert verb in answer.out
 
 
 def test_version(call: Call) -> None:

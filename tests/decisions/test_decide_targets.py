@@ -2,9 +2,9 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
-import numpy as np
 import pytest
-from synthetic import as_posterior, prior_as_posterior
+from few_free import all_but_known
+from synthetic import prior_as_posterior
 from target_family import BASE, MIXED, TARGETS, continued, several
 
 from bayes_cpt import Posterior, Run, Study, bands, decide, next_run
@@ -107,12 +107,7 @@ def test_a_schedule_takes_the_best_mixture_of_the_runs() -> None:
 def only_forgetting_unknown() -> Posterior:
     """Return a posterior in which only how much each target makes a model forget is not known."""
     wide = prior_as_posterior(posterior().study, "cpt-replay", draws=100, spread=1.0)
-    values = {}
-    for name in wide.frame.parameters():
-        own = wide.tree["posterior"][name].to_numpy()
-        known = np.broadcast_to(np.median(own, axis=(0, 1)), own.shape)
-        values[name] = own if name == "forgetting_factor" else known
-    return as_posterior(wide.frame, wide.study, values)
+    return all_but_known(wide, ("forgetting_factor",))
 
 
 def test_the_next_run_may_be_on_any_target() -> None:

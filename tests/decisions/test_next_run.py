@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from dense_residuals import fluctuation_covariance, misfit_covariance, walk
-from synthetic import as_posterior, lab, lab_posterior, prior_as_posterior
+from few_free import all_but_known
+from synthetic import lab, lab_posterior, prior_as_posterior
 
 from bayes_cpt import Posterior, decide, next_run
 from bayes_cpt.arrays import Floats
@@ -51,16 +52,11 @@ schedule = [ { shape = "linear", steps = 300, start = 0, end = 0.001 } ]
 def small_case() -> Posterior:
     """Return a posterior in which only what replay does is unknown, widely."""
     wide = prior_as_posterior(lab(), draws=500, spread=1.0)
-    values = {}
-    for name in wide.frame.parameters():
-        own = wide.tree["posterior"][name].to_numpy()
-        unknown = name in ("replay_quarter", "replay_dilution", "saturation_exponent")
-        middle = np.broadcast_to(np.median(own, axis=(0, 1)), own.shape)
-        values[name] = own if unknown else middle
-        if name == "saturation_exponent":
-            # Where it is wilder a run with hardly any replay tells of it too.
-            values[name] = middle + 0.35 * (own - middle) / own.std()
-    return as_posterior(wide.frame, lab(), values)
+    own, name = wide.tree["posterior"], "saturation_exponent"
+    middle = own[name].median(("chain", "draw"))
+    # Where it is wilder a run with hardly any replay tells of it too.
+    own[name] = 0.35 * (own[name] - middle) / own[name].std() + middle
+    return all_but_known(wide, ("replay_quarter", "replay_dilution", "saturation_exponent"))
 
 
 @pytest.fixture(scope="module")

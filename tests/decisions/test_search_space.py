@@ -294,11 +294,8 @@ def test_a_base_that_the_study_lacks_is_refused() -> None:
 
 
 def with_unknown_base() -> Study:
-    study = lab()
-    return Study(
-        **{name: getattr(study, name) for name in ("name", "general", "target", "runs", "losses")},
-        bases=(*study.bases, Base("open", known=False)),
-    )
+    bases = (*lab().bases, Base("open", known=False))
+    return replace(lab(), bases=bases, tokens_per_step=None)
 
 
 def test_bases_without_a_schedule_are_left_out_and_named() -> None:

@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from area_values import plain_levels
 from synthetic import lab
 
 from bayes_cpt.arrays import Floats
@@ -33,10 +34,7 @@ def s1(rates: Floats, one: dict[str, float]) -> float:
 
 def level(rates: Floats, before: float, momentum: float, reference: float, clock: float) -> float:
     """Return the level of the learning rate after the last step, step by step."""
-    for rate in rates:
-        left = momentum ** ((rate / reference) ** clock)
-        before = left * before + (1.0 - left) * rate
-    return before
+    return float(plain_levels(rates, momentum, before, (rates / reference) ** clock)[-1])
 
 
 def felt(paces: list[float], one: dict[str, float]) -> float:

@@ -117,8 +117,7 @@ def test_a_set_has_a_weight_for_every_target() -> None:
     plan = replace(
         family, runs=(continued("new", MIXED, 0.1, 2000),), losses=family.losses[:0], is_plan=True
     )
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", StudyWarning)
+    with warnings.catch_warnings(action="ignore", category=StudyWarning):
         table = bands(posterior, plan, "expected", draws=40, sets=("mix",))
     last = table[table["step"] == 2000].set_index("domain")["mean"]
     wanted = sum(weight * last[name] for name, weight in weights.items()) + 1.0

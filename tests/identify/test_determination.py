@@ -151,8 +151,7 @@ def test_priors_that_leave_all_numbers_still_get_an_answer() -> None:
     spec = read_spec("cpt-replay")
     wide = Prior(reason="trial", every=LogNormal(distribution="lognormal", median=0.5, sigma=50.0))
     changed = spec.model_copy(update={"priors": spec.priors | {"exponent": wide}})
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", RuntimeWarning)
+    with warnings.catch_warnings(action="error", category=RuntimeWarning):
         found = identifiability(lab(), changed)
     assert found["contraction"].between(0.0, 1.0).all()
     assert np.isfinite(found["sd"]).all()

@@ -13,21 +13,10 @@ import numpy as np
 import pytest
 import xarray as xr
 from fault_workers import started, told
-from synthetic import lab, prior_as_posterior
 
 from bayes_cpt.errors import BayesCPTError
 from bayes_cpt.inference.fit_files import read_tree, write_fit
 from bayes_cpt.inference.posterior import load
-
-
-@pytest.fixture(scope="module")
-def fit_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a fit that cost no sampling."""
-    path = tmp_path_factory.mktemp("fit") / "fit.nc"
-    study = lab().subset(["pt_trunk", "r00_cos", "r25_cos"])
-    prior_as_posterior(study, draws=10).save(path)
-    return path
-
 
 # Changes a fit's file in place: to write all of it anew takes a hundred times as long.
 type Edit = Callable[[h5py.File], None]
@@ -80,9 +69,9 @@ def without(name: str) -> Edit:
     return edit
 
 
-def forged(edit: Edit, fit_file: Path, target: Path) -> Path:
+def forged(edit: Edit, cpt_fit_file: Path, target: Path) -> Path:
     """Return the file of a fit after an edit."""
-    shutil.copy(fit_file, target)
+    shutil.copy(cpt_fit_file, target)
     with h5py.File(target, "a") as file:
         edit(file)
     return target
@@ -146,9 +135,9 @@ FORGERIES: dict[str, tuple[Edit, str]] = {
 
 
 @pytest.mark.parametrize("name", FORGERIES)
-def test_a_forged_fit_is_refused_in_words(name: str, fit_file: Path, tmp_path: Path) -> None:
+def test_a_forged_fit_is_refused_in_words(name: str, cpt_fit_file: Path, tmp_path: Path) -> None:
     edit, said = FORGERIES[name]
-    target = forged(edit, fit_file, tmp_path / "forged.nc")
+    target = forged(edit, cpt_fit_file, tmp_path / "forged.nc")
     with pytest.raises(BayesCPTError) as refused:
         load(target)
     assert str(refused.value).startswith(str(target))
@@ -156,9 +145,9 @@ def test_a_forged_fit_is_refused_in_words(name: str, fit_file: Path, tmp_path: P
     assert "/tmp/tmp" not in str(refused.value)
 
 
-def test_a_tree_comes_back_as_it_was(fit_file: Path, tmp_path: Path) -> None:
+def test_a_tree_comes_back_as_it_was(cpt_fit_file: Path, tmp_path: Path) -> None:
     """Dimensions, coordinates, truth values, texts, attributes and types alike."""
-    first = read_tree(fit_file)
+    first = read_tree(cpt_fit_file)
     again = tmp_path / "again.nc"
     write_fit(first, again)
     found = read_tree(again)
@@ -169,7 +158,7 @@ def test_a_tree_comes_back_as_it_was(fit_file: Path, tmp_path: Path) -> None:
             assert read[name].dtype == variable.dtype
 
 
-def test_loading_executes_nothing(fit_file: Path, tmp_path: Path) -> None:
+def test_loading_executes_nothing(cpt_fit_file: Path, tmp_path: Path) -> None:
     """No code is compiled or run, nothing is unpickled, no program started, nothing sent."""
     import pickle
 
@@ -177,7 +166,7 @@ def test_loading_executes_nothing(fit_file: Path, tmp_path: Path) -> None:
         def __reduce__(self) -> tuple[Any, ...]:
             return os.system, ("true",)
 
-    posterior = load(fit_file)
+    posterior = load(cpt_fit_file)
     attributes = {
         "pickled": np.frombuffer(pickle.dumps(Bomb()), dtype=np.uint8),
         "code": "__import__('os').system('true')",
@@ -186,12 +175,12 @@ def test_loading_executes_nothing(fit_file: Path, tmp_path: Path) -> None:
     posterior.tree.attrs.update(attributes)
     target = tmp_path / "forged.nc"
     posterior.save(target)
-    assert told(fault_workers.load_under_watch, [fit_file, target]) == []
+    assert told(fault_workers.load_under_watch, [cpt_fit_file, target]) == []
 
 
-def test_damaged_bytes_are_refused_or_harmless(fit_file: Path, tmp_path: Path) -> None:
+def test_damaged_bytes_are_refused_or_harmless(cpt_fit_file: Path, tmp_path: Path) -> None:
     """HDF5 is a library in C: a damaged file must not end the program either."""
-    child, tell = started(fault_workers.load_damaged, fit_file, tmp_path, 0, 40)
+    child, tell = started(fault_workers.load_damaged, cpt_fit_file, tmp_path, 0, 40)
     answers: list[Any] = []
     while not answers or answers[-1] != "done":
         assert tell.poll(120)

@@ -4,10 +4,9 @@ from dataclasses import replace
 from functools import cache
 
 import numpy as np
-import pandas as pd
 import pytest
 from scipy import stats
-from size_family import losses_of
+from size_family import BLANK, losses_of
 from testbench.calibration import design_study, simulate_setup
 
 from bayes_cpt import Run, Study, fit, read_spec
@@ -36,8 +35,7 @@ def several_peaks() -> Study:
         warm = linear(200, 0.0, peak)
         runs.append(Run(f"{name} cosine", "pt", warm + cosine(STEPS - 200, peak)))
         runs.append(Run(f"{name} constant", "pt", warm + constant(STEPS - 200, peak)))
-    empty = pd.DataFrame({"run": [], "step": [], "domain": [], "loss": []})
-    plan = Study("peaks", "general", None, (), tuple(runs), empty, is_plan=True)
+    plan = Study("peaks", "general", None, (), tuple(runs), BLANK, is_plan=True)
     return design_study(plan, SPEC)
 
 

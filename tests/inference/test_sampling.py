@@ -31,8 +31,7 @@ SHORT = (SamplerSettings(100, 1000, 0.9),)
 def density() -> Density:
     """A few runs of which six numbers are not known."""
     study = lab().subset(["pt_trunk", "pt_anneal0", "r00_cos", "r25_a0_rewarm"])
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", StudyWarning)
+    with warnings.catch_warnings(action="ignore", category=StudyWarning):
         return Density(build_setup(with_few_free("cpt-replay", FREE), study))
 
 

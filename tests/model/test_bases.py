@@ -12,7 +12,7 @@ import pytest
 from branching import branching_study
 from every_option import spec_with
 from open_weights import BASE_LOSSES, PEAK, STEPS, open_study, rewarmed
-from size_family import family_of_cpt_alone
+from size_family import BLANK, family_of_cpt_alone
 from small_study import ANNEALED, STUDY
 from synthetic import lab, lab_posterior, prior_as_posterior
 from testbench.delphi import FOUR
@@ -126,8 +126,7 @@ def test_a_base_of_unknown_loss_has_no_level_where_cpt_alone_was_fitted() -> Non
     posterior = prior_as_posterior(family_of_cpt_alone(), "cpt-replay-sizes")
     large = replace(posterior.study.bases[0], name="large")
     run = replace(posterior.study.continual_runs[0], name="long", base="large")
-    blank = pd.DataFrame([], columns=ROWS)
-    plan = Study("plan", "general", "target", (large,), (run,), blank, is_plan=True)
+    plan = Study("plan", "general", "target", (large,), (run,), BLANK, is_plan=True)
     with pytest.raises(StudyError, match=r"run long, domain general: .*Give it in a row at step 0"):
         posterior.predict(plan)
     known = replace(

@@ -36,8 +36,7 @@ def bundled_model(model: str = "cpt-replay") -> pm.Model:
 def small() -> Setup:
     """A few runs of which four numbers are not known, so that every compiler takes seconds."""
     study = read_study(bundled_study()).subset(["r00_const", "r25_cos"])
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", StudyWarning)
+    with warnings.catch_warnings(action="ignore", category=StudyWarning):
         return build_setup(with_few_free("cpt-replay", ["reference_loss", "shift_share"]), study)
 
 

@@ -43,9 +43,7 @@ def test_a_study_that_says_nothing_of_its_data_is_refused() -> None:
 
 def test_other_data_than_those_of_the_fit_are_refused() -> None:
     posterior = lab_posterior(MODEL)
-    other = replace(
-        lab(), unique_tokens=UniqueTokens(target=1e9), losses=lab().losses, is_plan=True
-    )
+    other = replace(lab(), unique_tokens=UniqueTokens(target=1e9), is_plan=True)
     with pytest.raises(StudyError, match="knows the data that it was fitted to"):
         bands(posterior, other)
     space = {"unique_tokens": {"target": 1e9}, "replay": 0.5}

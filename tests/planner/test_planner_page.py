@@ -254,8 +254,6 @@ def test_what_is_kept_is_as_good_as_all_that_was_looked_at() -> None:
     model, controls = FinalLosses.of(lab_posterior(), DRAWS), Controls.of(lab())
     few = Alternatives.of(model, controls, 3000, CANDIDATES, seed=0)
     # The same space looked at by chance alone: each look about the best can only gain on it.
-    from bayes_cpt.decisions.search_space import SearchSpace
-
     space = SearchSpace.of(controls.space(3000), lab())
     block = model.at(space.sample(CANDIDATES, 0))
     every = block.losses + block.discrepancy

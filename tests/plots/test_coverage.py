@@ -6,29 +6,20 @@ import pytest
 from figures import check_figure, legend_texts
 from matplotlib.axes import Axes
 from matplotlib.patches import StepPatch
+from stand_in import held_out_points
 from synthetic import lab
 
 from bayes_cpt import plots
 from bayes_cpt.validate.comparison import Comparison
 from bayes_cpt.validate.law_scores import STACK, LawScores
-from bayes_cpt.validate.scores import HORIZONS, by_horizon, score_points
+from bayes_cpt.validate.scores import HORIZONS, by_horizon
 
 DOMAINS = ["general", "kernel"]
 RUNS = ["one", "two", "three"]
 
 
 def points(spread: float = 1.0) -> pd.DataFrame:
-    generator = np.random.default_rng(2)
-    parts = []
-    for domain in DOMAINS:
-        for run in RUNS:
-            step = np.linspace(30, 3000, 40).astype(int)
-            table = pd.DataFrame({"run": run, "domain": domain, "step": step})
-            table = table.assign(share=step / 3000, ratio=step / 750)
-            table["loss"] = 3.0 + generator.standard_normal(step.size)
-            draws = 3.0 + spread * generator.standard_normal((200, step.size))
-            parts.append(score_points(table, draws))
-    return pd.concat(parts, ignore_index=True)
+    return held_out_points(RUNS, DOMAINS, spread)
 
 
 def coverage_axes(axes: list[Axes]) -> list[Axes]:

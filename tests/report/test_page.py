@@ -17,6 +17,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from figures import draw_nothing
+from stand_in import held_out_points
 from synthetic import lab_posterior
 
 from bayes_cpt.decisions.decision import Decision, decide
@@ -30,7 +31,6 @@ from bayes_cpt.report.page import Calibration, Report, ValidationError, report
 from bayes_cpt.report.paper import texts
 from bayes_cpt.report.results import scores_table
 from bayes_cpt.report.tables import Table, csv, escape, latex, markdown
-from bayes_cpt.validate.scores import score_points
 
 VOID = {"meta", "img", "br", "link"}
 
@@ -69,26 +69,10 @@ def outline(html: str) -> Outline:
 
 def held_out_folder(folder: Path, study: str) -> Path:
     """Return a folder as `bayes-cpt validate forecast` writes it, of forecasts that are calibrated."""
-    generator = np.random.default_rng(3)
-    rows = []
-    for run in ("a", "b", "c"):
-        points = pd.DataFrame(
-            {
-                "run": run,
-                "domain": np.repeat(["general", "kernel"], 20),
-                "step": np.tile(np.arange(1, 21), 2),
-                "loss": generator.normal(3.0, 0.1, 40),
-                "share": np.tile(np.linspace(0.05, 1, 20), 2),
-                "ratio": 1.0,
-                "seen": 0.0,
-                "method": "bayes_cpt",
-                "fold": run,
-            }
-        )
-        draws = generator.normal(3.0, 0.1, (400, 40))
-        rows.append(score_points(points, draws))
+    points = held_out_points(("a", "b", "c"), ("general", "kernel"))
     folder.mkdir()
-    pd.concat(rows).to_csv(folder / "points.csv", index=False)
+    points = points.assign(seen=0.0, method="bayes_cpt", fold=points["run"])
+    points.to_csv(folder / "points.csv", index=False)
     settings = {"model": "cpt-replay", "study": study, "seed": 0}
     (folder / "settings.json").write_text(json.dumps(settings))
     return folder
@@ -183,7 +167,7 @@ def test_calibration_is_that_of_the_folder_and_names_are_escaped(
     folder = held_out_folder(tmp_path / "validation", posterior.tree.attrs["study_digest"])
     calibration = Calibration.read(folder, posterior)
     points = pd.read_csv(folder / "points.csv")
-    assert calibration.pooled["points"].tolist() == [120]
+    assert calibration.pooled["points"].tolist() == [240]
     assert calibration.caution == ""
     cells = scores_table(calibration.pooled).cells.iloc[0]
     assert cells["in 90 %"].startswith(f"{100 * points['covered_90'].mean():.0f} ± ")

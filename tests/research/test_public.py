@@ -7,11 +7,12 @@ import pandas as pd
 import pytest
 from open_weights import open_study
 from stand_in import guess
-from testbench import our_areas, public
+from synthetic import PRACTICE
+from testbench import held_out, our_areas, public
 from testbench.public import APART, clustered_errors, main
 from testbench.simulation import NOISE, RUNS, simulated
 
-from bayes_cpt import Study, read_spec, write_study
+from bayes_cpt import Study, bundled_study, read_spec, write_study
 from bayes_cpt.validate.folds import Question
 from bayes_cpt.validate.held_out import Answer, Method
 
@@ -165,3 +166,23 @@ def test_every_shipped_study_has_a_source_and_a_licence() -> None:
     folder = ROOT / "data" / "public"
     rows = re.findall(r"^\| `([\w-]+)` \|.*\|$", (folder / "README.md").read_text("utf-8"), re.M)
     assert sorted(rows) == sorted(path.name for path in folder.iterdir() if path.is_dir())
+
+
+def test_command_line_prints_a_table_and_writes_files(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(held_out, "METHODS", {"bayes_cpt": guess(2.8, 0.2), "far": guess(4.0, 0.2)})
+    folder = tmp_path / "scores"
+    held_out.main(
+        [str(bundled_study()), str(PRACTICE), "--methods", "bayes_cpt,far", "--out", str(folder)]
+    )
+    lines = capsys.readouterr().out.splitlines()
+    assert "| r25_cos_12k | general | bayes_cpt | 67 |" in "\n".join(lines)
+    assert lines[-1].startswith("Seconds: bayes_cpt")
+    # Title, rule, three runs on two sets and twice three pooled rows, each for two methods; ratios.
+    assert sum(line.startswith("|") for line in lines) == 2 + 2 * (3 * 2 + 2 * 3) + 2 + 6
+    assert "CRPS bayes_cpt / far" in "\n".join(lines)
+    assert {path.name for path in folder.iterdir()} == {
+        *("points.csv", "summary.csv", "bands-general.png", "bands-kernel.png")
+    }
+    assert len(pd.read_csv(folder / "points.csv")) == 2 * 2 * (67 + 47 + 47)

@@ -1,4 +1,3 @@
-import importlib.util
 from typing import Any
 
 import numpy as np
@@ -124,18 +123,13 @@ def test_what_the_trainer_cannot_follow_is_refused_and_torch_named(name: str) ->
         training_arguments(run_of(OTHERS[name]))
 
 
-@pytest.mark.skipif(
-    importlib.util.find_spec("transformers") is None, reason="transformers is not installed"
-)
 @pytest.mark.parametrize("name", SCHEDULES)
 def test_transformers_itself_follows_the_schedule(name: str) -> None:
-    import torch
-    from transformers import get_scheduler
-
+    torch, transformers = map(pytest.importorskip, ("torch", "transformers"))
     run = run_of(SCHEDULES[name])
     arguments = training_arguments(run)
     optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=arguments["learning_rate"])
-    scheduler = get_scheduler(
+    scheduler = transformers.get_scheduler(
         arguments["lr_scheduler_type"],
         optimizer,
         num_warmup_steps=arguments["warmup_steps"],

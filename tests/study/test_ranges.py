@@ -1,8 +1,8 @@
 """What runs of a study differ in, and the families of schedules."""
 
 import numpy as np
-import pandas as pd
 import pytest
+from size_family import BLANK
 
 from bayes_cpt import Base, Run, Study
 from bayes_cpt.study.ranges import BASE, FAMILY, LENGTH, PEAK_RATE, REPLAY, factors, family
@@ -39,8 +39,7 @@ def study(second: Schedule = TRUNK, replay: float = 0.25) -> Study:
         Run("one", "cpt", cosine(500, PEAK), base="stable", replay=0.25),
         Run("two", "cpt", cosine(500, PEAK), base="stable", replay=replay),
     )
-    losses = pd.DataFrame({"run": [], "step": [], "domain": [], "loss": []})
-    return Study("s", "g", "t", (Base("stable", 1000, TRUNK, "trunk"),), runs, losses, is_plan=True)
+    return Study("s", "g", "t", (Base("stable", 1000, TRUNK, "trunk"),), runs, BLANK, is_plan=True)
 
 
 def alike(found: Study, phase: str) -> set[str]:

@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from malformed import LOSSES, RATES, SETTINGS, write_files
 from strategies import studies
+from synthetic import lab
 
 from bayes_cpt import Base, Run, Study, bundled_study, read_plan, read_study, write_study
 from bayes_cpt.errors import StudyError, StudyWarning
@@ -30,11 +31,6 @@ THEIRS = sorted(path.parent for path in PUBLISHED.glob("*/study.toml"))
 @pytest.fixture
 def small(tmp_path: Path) -> Study:
     return read_study(write_files(tmp_path / "small"))
-
-
-@pytest.fixture(scope="module")
-def lab() -> Study:
-    return read_study(bundled_study())
 
 
 # Reading and writing
@@ -182,10 +178,10 @@ def test_base_loss_from_step_0_then_from_its_run(small: Study) -> None:
 # Parts of a study
 
 
-def test_subset_keeps_bases_and_lets_go_of_missing_runs(lab: Study) -> None:
-    kept = lab.subset(["r25_cos", "pt_cosine"])
+def test_subset_keeps_bases_and_lets_go_of_missing_runs() -> None:
+    kept = lab().subset(["r25_cos", "pt_cosine"])
     assert [run.name for run in kept.runs] == ["pt_cosine", "r25_cos"]
-    assert kept.bases == tuple(replace(base, run=None) for base in lab.bases)
+    assert kept.bases == tuple(replace(base, run=None) for base in lab().bases)
     assert set(kept.losses["run"]) == {"r25_cos", "pt_cosine"}
 
 
@@ -227,22 +223,21 @@ def test_plan_may_not_contradict_the_study(small: Study, tmp_path: Path) -> None
     assert places == ["study.toml, table study, key general", "study.toml, base half"]
 
 
-def test_a_plan_names_no_set_that_the_fitted_study_lacks(lab: Study, tmp_path: Path) -> None:
+def test_a_plan_names_no_set_that_the_fitted_study_lacks(tmp_path: Path) -> None:
     plan = tmp_path / "plan.toml"
     plan.write_text('[study]\ngeneral = "general"\n')
-    of_one = replace(lab, general=None, losses=lab.losses.query("domain == 'kernel'"))
+    of_one = replace(lab(), general=None, losses=lab().losses.query("domain == 'kernel'"))
     with pytest.raises(StudyError, match=r"study has none\. Leave out the key general"):
         read_plan(plan, of_one)
 
 
 def test_an_unknown_base_of_a_plan_is_answered_with_all_of_the_fitted_study(tmp_path: Path) -> None:
-    lab = read_study(bundled_study())
     text = (bundled_study() / "plan-example.toml").read_text(encoding="utf-8")
     path = tmp_path / "plan.toml"
     path.write_text(text.replace("stable_12k", "stable_13k"), encoding="utf-8")
     with pytest.raises(StudyError, match="did you mean 'stable_12k'") as raised:
-        read_plan(path, lab)
-    for base in lab.bases:
+        read_plan(path, lab())
+    for base in lab().bases:
         assert base.name in str(raised.value)
 
 
@@ -280,8 +275,7 @@ def test_suspicious_losses_warn(losses: str, fragments: list[str], tmp_path: Pat
     for fragment in fragments:
         assert fragment in text
     assert "losses.csv" in text
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         study.without_losses()
         study.subset(["trunk", "mixed"])
 
@@ -330,10 +324,11 @@ def test_errors_survive_pickling() -> None:
     assert str(again) == str(caught.value)
 
 
-def test_description_of_the_lab(lab: Study) -> None:
-    assert lab.domains == ("general", "kernel", *sorted(lab.third_domains))
-    assert (len(lab.pretraining_runs), len(lab.continual_runs)) == (4, 10)
-    told = describe(lab)
+def test_description_of_the_lab() -> None:
+    study = lab()
+    assert study.domains == ("general", "kernel", *sorted(study.third_domains))
+    assert (len(study.pretraining_runs), len(study.continual_runs)) == (4, 10)
+    told = describe(study)
     assert told["ranges"]["cpt"] == {
         "replay": [0.0, 0.75],
         "peak_learning_rate": [0.0006, 0.002],

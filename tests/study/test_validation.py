@@ -108,8 +108,7 @@ def test_malformed_plan_files(settings: str, fragments: tuple[str, ...], tmp_pat
 
 def warned(**changes: object) -> list[str]:
     """Return what is warned of in the bundled study with something mixed up."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", StudyWarning)
+    with warnings.catch_warnings(record=True, action="always", category=StudyWarning) as caught:
         replace(lab(), **changes)  # type: ignore[arg-type]
     return [str(warning.message) for warning in caught]
 
@@ -125,8 +124,7 @@ def test_runs_that_differ_in_more_are_not_suspected_of_their_replay() -> None:
     (other,) = (run for run in lab().continual_runs if run.name == "r25_a0_rewarm")
     two = lab().subset(["pt_trunk", "r00_cos", other.name])
     turned = [replace(run, replay=1.0 - (run.replay or 0.0)) for run in two.continual_runs]
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", StudyWarning)
+    with warnings.catch_warnings(action="error", category=StudyWarning):
         replace(two, runs=(*two.pretraining_runs, *turned))
 
 
@@ -150,8 +148,7 @@ KERNEL_IN_CPT = f"{KERNEL} and run in @CPT"
 
 def with_losses(change: Callable[[pd.DataFrame], pd.DataFrame]) -> Study:
     """Return the bundled study with other losses."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", StudyWarning)
+    with warnings.catch_warnings(action="ignore", category=StudyWarning):
         return replace(lab(), losses=change(lab().losses.copy()))
 
 
@@ -235,9 +232,8 @@ def test_two_equal_losses_may_be_chance() -> None:
     steps = first.curve("r25_cos", "kernel")[0]
     rows = first.losses.query(f"not ({KERNEL_IN_CPT}) or step <= {steps[1]}")
     rows = rows.assign(loss=rows["loss"].mask(rows.eval(KERNEL_IN_CPT), 3.1))
-    with warnings.catch_warnings():
-        # The base's loss is not that of the PT run any more.
-        warnings.simplefilter("ignore", StudyWarning)
+    # The base's loss is not that of the PT run any more.
+    with warnings.catch_warnings(action="ignore", category=StudyWarning):
         two = replace(first, losses=rows)
     check_evidence(two, continual=True)
 

@@ -1,4 +1,3 @@
-import importlib.util
 import os
 import socket
 import sys
@@ -16,9 +15,6 @@ from threadpoolctl import threadpool_info
 from bayes_cpt.validate.tasks import ClusterError, Pool, Records, RecordsError, task_seed
 
 SEEDS = st.integers(0, 2**32 - 1)
-needs_dask = pytest.mark.skipif(
-    importlib.util.find_spec("distributed") is None, reason="distributed is not installed"
-)
 SETTINGS = {"seed": 1, "tails": (0.25, 0.5), "model": "cpt"}
 NAMES = ("points", "refits")
 
@@ -65,8 +61,8 @@ def test_cores_are_shared_among_processes(monkeypatch: pytest.MonkeyPatch) -> No
     assert Pool(dask="tcp://nowhere:1").cores(20) == 1
 
 
-@needs_dask
 def test_a_cluster_that_does_not_answer_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("distributed")
     monkeypatch.setattr("bayes_cpt.validate.tasks.CONNECTION_SECONDS", 0.5)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -100,20 +96,17 @@ def test_threads_of_a_process_take_one_task_at_a_time() -> None:
     assert set(most) == {1}
 
 
-@needs_dask
 def test_a_cluster_without_workers_is_refused() -> None:
-    from distributed import LocalCluster
-
+    distributed = pytest.importorskip("distributed")
     with (
-        LocalCluster(n_workers=0, dashboard_address=":0") as empty,
+        distributed.LocalCluster(n_workers=0, dashboard_address=":0") as empty,
         pytest.raises(ClusterError, match="the cluster has no worker"),
     ):
         list(Pool(dask=empty.scheduler_address).run(lambda task: task, [1]))
 
 
-@needs_dask
 def test_a_cluster_gives_what_this_process_gives() -> None:
-    from distributed import LocalCluster
+    cluster_of = pytest.importorskip("distributed").LocalCluster
 
     def draw(task: int) -> tuple[int, float, int]:
         generator = np.random.default_rng(task_seed(1, str(task)))
@@ -121,7 +114,7 @@ def test_a_cluster_gives_what_this_process_gives() -> None:
         return task, float((matrix @ matrix).sum()), os.getpid()
 
     tasks = list(range(6))
-    with LocalCluster(n_workers=1, threads_per_worker=2, dashboard_address=":0") as cluster:
+    with cluster_of(n_workers=1, threads_per_worker=2, dashboard_address=":0") as cluster:
         far = list(Pool(dask=cluster.scheduler_address).run(draw, tasks))
     near = list(Pool(jobs=1).run(draw, tasks))
     assert sorted(row[:2] for row in far) == [row[:2] for row in near]
