@@ -69,10 +69,10 @@ def prior_as_posterior(
 def posterior_near_the_mode(study: Study, draws: int = 25) -> Posterior:
     """Return a posterior of four chains by the Laplace approximation: it fits, and costs no sampling."""
     from bayes_cpt.inference.density import Density
-    from bayes_cpt.inference.metric import laplace
+    from bayes_cpt.inference.metric import modes
 
     density = Density(build_setup(read_spec("cpt-replay"), study))
-    metric = laplace(density, seed=1)
+    _, metric = modes(density, seed=1)[0]
     white = np.random.default_rng(1).standard_normal((CHAINS, draws, density.size))
     values = density.values(metric.center + white @ metric.factor.T)
     return as_posterior(density.setup.frame, study, values)

@@ -77,11 +77,6 @@ class Whitened(Protocol):
         """Return the function of white coordinates, shape (dimensions,): log density and gradient."""
 
 
-def laplace(model: Whitened, seed: int, cores: int | None = None) -> Metric:
-    """Return the metric of a Laplace approximation at the best of the `modes`."""
-    return modes(model, seed, cores)[0][1]
-
-
 def modes(model: Whitened, seed: int, cores: int | None = None) -> list[tuple[float, Metric]]:
     """Return the share of the evidence of each mode found, by a Laplace approximation, and its metric.
 
@@ -111,9 +106,9 @@ def modes(model: Whitened, seed: int, cores: int | None = None) -> list[tuple[fl
             "The posterior density is not finite near the centre of the priors. "
             "Check that the priors allow the losses of this study."
         )
-    best = max(evidence for evidence, _ in reached)
-    apart: list[tuple[float, Metric]] = []
-    for evidence, metric in sorted(reached, key=lambda mode: -mode[0]):
+    reached.sort(key=lambda mode: -mode[0])
+    best, apart = reached[0][0], list[tuple[float, Metric]]()
+    for evidence, metric in reached:
         away = [np.linalg.solve(one.factor, metric.center - one.center) for _, one in apart]
         if evidence - best > np.log(LEAST_SHARE) and all(abs(x).max() > SEPARATE for x in away):
             apart.append((np.exp(evidence - best), metric))
@@ -182,7 +177,7 @@ def bent_metric(metric: Metric, positions: Floats) -> Metric:
 
     Each coordinate of the given metric, from the widest to the narrowest, is regressed on those before
     it and their products. Where draws are too few to tell so many coefficients, none bends: the metric is
-    that of their covariance, shrunk towards the variances. The metric is from `laplace`, its directions
+    that of their covariance, shrunk towards the variances. The metric is from `modes`, its directions
     sorted by how wide they are at the mode; its bends do not count.
     """
     plain = np.linalg.solve(metric.factor, (positions - metric.center).T).T

@@ -139,9 +139,8 @@ def rests_on(study: Study, *, continual: bool, most: int | None = None) -> str:
         for factor in settings:
             if factor.name in RESTING and factor.values and not factor.differs:
                 run, shown = next(iter(factor.values.items()))
-                if isinstance(
-                    shown, float
-                ):  # of runs that warm up, the peak itself, as `check` shows it
+                if isinstance(shown, float):
+                    # Of runs that warm up the peak itself, as `check` shows it.
                     rates = study.run(run).schedule.learning_rates()
                     shown = number(rates.max()) if rates[0] < rates.max() else f"{shown:.2g}"
                 whose = "" if factor.name == BASE else f"{phase} "

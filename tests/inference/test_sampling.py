@@ -18,7 +18,7 @@ from bayes_cpt.arrays import Floats
 from bayes_cpt.errors import StudyWarning
 from bayes_cpt.inference import diagnostics, sampling
 from bayes_cpt.inference.density import Density
-from bayes_cpt.inference.metric import Metric, SamplingError, bent_metric, laplace, modes
+from bayes_cpt.inference.metric import Metric, SamplingError, bent_metric, modes
 from bayes_cpt.inference.sampling import FIRST_DRAWS, Sample, SamplerSettings, sample
 from bayes_cpt.model.setup import build_setup
 
@@ -46,7 +46,8 @@ def test_sampled_right_and_cheaply(density: Density, found: Sample) -> None:
     assert found.statistics["n_steps"].mean() < 20
     assert found.values["shift_share"].shape == (4, FIRST_DRAWS, 2)
     # With so many losses a posterior is nearly normal about its mode.
-    for name, mode in density.values(laplace(density, seed=0).center[None]).items():
+    _, best = modes(density, seed=0)[0]
+    for name, mode in density.values(best.center[None]).items():
         if name in FREE:
             draws = found.values[name].reshape(-1, 2)
             assert np.all(np.abs(draws.mean(axis=0) - mode[0]) < 0.4 * draws.std(axis=0))
@@ -122,7 +123,7 @@ class Toy:
 def test_density_that_is_nowhere_finite_is_an_error() -> None:
     nowhere = Toy(lambda x: (-np.inf, np.zeros_like(x)), np.zeros(2))
     with pytest.raises(SamplingError, match="not finite near the centre"):
-        laplace(nowhere, seed=0)
+        modes(nowhere, seed=0)
 
 
 def test_a_mode_beside_which_nothing_is_finite_is_no_mode() -> None:
@@ -133,7 +134,7 @@ def test_a_mode_beside_which_nothing_is_finite_is_no_mode() -> None:
         return float(-0.5 * np.sum((x - MEAN) ** 2)), gradient
 
     with pytest.raises(SamplingError, match="not finite"):
-        laplace(Toy(on_a_ledge, MEAN), seed=0)
+        modes(Toy(on_a_ledge, MEAN), seed=0)
 
 
 def two_modes(x: Floats) -> tuple[float, Floats]:
@@ -156,7 +157,7 @@ def test_a_mode_without_draws_is_told_with_its_share_of_the_posterior(
     density: Density, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One that draws come near is not told of."""
-    found = laplace(density, seed=1)
+    _, found = modes(density, seed=1)[0]
     far = replace(found, center=found.center + 50.0 * found.factor[:, 0])
     monkeypatch.setattr(sampling, "modes", lambda *_: [(0.7, found), (0.2, far), (0.1, found)])
     (told,) = sample(density, seed=1, attempts=SHORT).missed
@@ -180,11 +181,12 @@ def test_draws_of_a_bent_ridge_are_standard_normals_in_their_metric() -> None:
     white = generator.standard_normal((4000, 2))
     positions = np.stack([white[:, 0], BEND * white[:, 0] ** 2 + WIDTH * white[:, 1]], axis=1)
     toy = Toy(ridge, np.array([0.1, 0.1]))
-    metric = bent_metric(laplace(toy, seed=0), positions)
+    _, straight = modes(toy, seed=0)[0]
+    metric = bent_metric(straight, positions)
     new = generator.standard_normal((500, 2))
     surplus = [ridge(x)[0] for x in metric.positions(new)] + 0.5 * (new**2).sum(axis=1)
     assert np.std(surplus) < 0.25
-    assert not bent_metric(laplace(toy, seed=0), positions[:10]).bends.any()
+    assert not bent_metric(straight, positions[:10]).bends.any()
 
 
 @pytest.mark.slow
