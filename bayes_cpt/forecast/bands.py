@@ -5,7 +5,7 @@ neighbours tell in a known one. So mean and sd of the mixture over draws are had
 quantiles every draw is paired with one standard normal number.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Self
@@ -223,6 +223,16 @@ def _quantiles(pooled: Floats, fractions: Floats) -> Floats:
     return np.asarray((low + (place - below) * (high - low)).T)
 
 
+def marked(table: pd.DataFrame, notes: Mapping[str, str], first: Mapping[str, float]) -> pd.Series:
+    """Return what is outside at rows of a table, given what is of each run and its `first_step`."""
+    outside = table["run"].map(notes)
+    for run, step in first.items():
+        said = f"step {step:.0f} and before, where the law does not hold yet"
+        early = (table["run"] == run) & (table["step"] <= step)
+        outside = outside.mask(early, "; ".join(filter(None, (notes[run], said))))
+    return outside
+
+
 @dataclass(frozen=True, eq=False)
 class Forecast:
     """What is asked of a posterior: a plan, each law in its share of the draws, the mass of the bands."""
@@ -288,13 +298,8 @@ class Forecast:
             table = pd.concat([table, *of_sets], ignore_index=True)
         fitted = self.posterior.study
         notes = {run.name: "; ".join(outside_range(fitted, plan.study, run)) for run in runs}
-        outside = table["run"].map(notes)
-        for run in runs:
-            first = first_step(self.posterior, run)
-            early = (table["run"] == run.name) & (table["step"] <= first)
-            said = f"step {first:.0f} and before, where the law does not hold yet"
-            outside = outside.mask(early, "; ".join(filter(None, (notes[run.name], said))))
-        return table.assign(kind=laws[0].kind, outside=outside)
+        first = {run.name: first_step(self.posterior, run) for run in runs}
+        return table.assign(kind=laws[0].kind, outside=marked(table, notes, first))
 
     def draw_run(self, run: Run) -> Drawn:
         """Return draws of a run's losses on all validation sets.

@@ -12,9 +12,9 @@ import pandas as pd
 import xarray as xr
 
 from bayes_cpt.arrays import SUMMARY, Floats
-from bayes_cpt.forecast.bands import Forecast
+from bayes_cpt.forecast.bands import Forecast, marked
 from bayes_cpt.forecast.drawn import Drawn, gridded
-from bayes_cpt.forecast.plans import DRAWS, Kind, Plan, Points
+from bayes_cpt.forecast.plans import DRAWS, Kind, Plan, Points, first_step
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.study.ranges import outside_range
 
@@ -63,8 +63,9 @@ def predict(
         run has not. The two losses of a new run err together (`bayes_cpt.forecast.error_correlation`), so
         that sums of them have the right spread. ``mean``, ``median``, ``sd``, ``lower`` and ``upper`` (run,
         domain, step) are the bands of `bayes_cpt.forecast.bands.bands`. ``outside`` (run) says where a run
-        leaves what was fitted, empty inside; ``phase``, ``base`` and ``replay`` (run) and
-        ``learning_rate`` (run, step) say what was predicted.
+        leaves what was fitted, empty inside, and ``first_step`` (run) up to which step the law does not
+        hold yet, 0 in CPT; ``phase``, ``base`` and ``replay`` (run) and ``learning_rate`` (run, step) say
+        what was predicted.
 
     Raises
     ------
@@ -96,8 +97,10 @@ def table(dataset: xr.Dataset) -> pd.DataFrame:
         Columns run, step, domain, mean, median, sd, lower, upper, kind, outside; the mass of the
         interval is in ``attrs["interval"]``.
     """
-    rows = dataset[[*SUMMARY, "outside"]].to_dataframe(dim_order=list(DIMS))
+    rows = dataset[list(SUMMARY)].to_dataframe(dim_order=list(DIMS))
     rows = rows.dropna(subset=["mean"]).reset_index().assign(kind=dataset.attrs["kind"])
+    notes, first = (dataset[name].to_series().to_dict() for name in ("outside", "first_step"))
+    rows["outside"] = marked(rows, notes, first)
     bands = rows[["run", "step", "domain", *SUMMARY, "kind", "outside"]]
     bands.attrs["interval"] = float(dataset.attrs["interval"])
     return bands
@@ -118,6 +121,7 @@ def draws_and_bands(forecast: Forecast, found: pd.DataFrame) -> xr.Dataset:
         "base": [run.base or "" for run in planned],
     }
     of_runs = {name: ("run", np.array(own, dtype=object)) for name, own in said.items()}
+    of_runs["first_step"] = ("run", np.array([first_step(posterior, run) for run in planned]))
     of_runs["replay"] = ("run", np.array([run.replay for run in planned], dtype=float))
     counts = (posterior.chains, len(drawn.loss) // posterior.chains)
     samples = pd.MultiIndex.from_product(map(range, counts), names=("chain", "draw"))

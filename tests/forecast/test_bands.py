@@ -174,10 +174,10 @@ def test_bands_of_pretraining_begin_where_the_law_holds_and_mark_earlier_steps()
     """At the first steps the power of the forward area is hundreds of nats."""
     study = lab().subset([run.name for run in lab().pretraining_runs])
     posterior = prior_as_posterior(study, read_spec("pretrain"), draws=100)
-    table = bands(posterior, draws=200)
+    found = bands(posterior, draws=200)
     for run in study.runs:
         first = first_step(study, run, posterior.frame.spec.residuals)
-        steps = table.loc[table["run"] == run.name, "step"]
+        steps = found.loc[found["run"] == run.name, "step"]
         assert first < steps.min() <= 1.05 * first
         assert steps.max() == run.schedule.steps
         assert 100 <= len(steps) <= 200
@@ -185,7 +185,9 @@ def test_bands_of_pretraining_begin_where_the_law_holds_and_mark_earlier_steps()
         at = pd.DataFrame({"run": run.name, "domain": "general", "step": wanted})
         marks = bands(posterior, study, "expected", at=at)["outside"]
         assert list(marks.str.contains("does not hold yet")) == [True, True, False, False]
-    assert table["mean"].max() < 12.0
+        shown = table(posterior.predict(study, kind="expected", at=at))["outside"]
+        assert list(shown) == list(marks)
+    assert found["mean"].max() < 12.0
 
 
 @pytest.mark.parametrize("phase", ["pt", "cpt"])
