@@ -225,12 +225,10 @@ def _quantiles(pooled: Floats, fractions: Floats) -> Floats:
 
 def marked(table: pd.DataFrame, notes: Mapping[str, str], first: Mapping[str, float]) -> pd.Series:
     """Return what is outside at rows of a table, given what is of each run and its `first_step`."""
-    outside = table["run"].map(notes)
-    for run, step in first.items():
-        said = f"step {step:.0f} and before, where the law does not hold yet"
-        early = (table["run"] == run) & (table["step"] <= step)
-        outside = outside.mask(early, "; ".join(filter(None, (notes[run], said))))
-    return outside
+    said = "step {:.0f} and before, where the law does not hold yet".format
+    early = {run: "; ".join(filter(None, (notes[run], said(first[run])))) for run in notes}
+    run = table["run"]
+    return run.map(notes).mask(table["step"] <= run.map(first), run.map(early))
 
 
 @dataclass(frozen=True, eq=False)
