@@ -8,7 +8,7 @@ from typing import Any
 from bayes_cpt.model.spec import ModelSpec, parse_spec, shipped_models
 
 LAW = {
-    "terms": ["power", "annealing", "peak", "shift"],
+    "terms": ["power", "annealing", "peak", "shift", "damage"],
     "count_warmup": True,
     "memory_clock": 0.7,
     "carry_memory": True,

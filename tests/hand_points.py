@@ -94,6 +94,7 @@ def hand_points(*, mixture: ArrayLike = (1.0, 0.0), **given: ArrayLike) -> HandP
         log_shift=log_shift,
         cpt_steps=since,
         paced_steps=since,
+        squared_area=0.0 * since,
         carried=np.zeros(size),
         log_peak_pt=np.zeros(size),
         rewarming=np.zeros(size),

@@ -294,6 +294,9 @@ def law_curve(curve: CurveData, p: dict[str, Any], settings: dict[str, Any]) -> 
     area = rate ** (1.0 - of_shift) * curve.cpt.area(of_shift)
     shift = factor * size * (1.0 - (1.0 + pace * area) ** -beta)
     loss = loss + (shift if d == 0 else -shift)
+    if "damage" in p:
+        squared = curve.cpt.area(2.0) * settings["steps"] / settings["forward_cpt"] ** 2
+        loss = loss + p["damage"][d] * x * squared
     at_base = powered(curve.before)[0] - gained(curve.start_pt, level_pt[0])[0]
     at_base = at_base + left_by_peak(curve.log_peak)[0]
     kept = p["offset_kept"][d]

@@ -209,6 +209,7 @@ class CandidateEvaluator:
             "steps": steps,
             "cpt_steps": steps,
             "paced_steps": areas.paced_steps[at],
+            "squared_area": areas.squared_area[at],
             "log_shift": areas.log_shift[at],
             "log_forward": areas.log_forward[at],
             "level_cpt": areas.level[at],

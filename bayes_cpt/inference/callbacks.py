@@ -39,7 +39,11 @@ def log_density(size, white, gradient, total, data):  # type: ignore[no-untyped-
     for k, slope in enumerate(slopes_in_white(position, tables, found, slopes.sum(axis=0))):
         gradient[k] = slope
         finite = finite and math.isfinite(slope)
-    return FINE if finite else NOT_FINITE
+    if finite:
+        return FINE
+    # Sums of what overflows may come out as infinite evidence.
+    total[0] = math.nan
+    return NOT_FINITE
 
 
 @numba.cfunc(EXPANSION, cache=True)

@@ -239,7 +239,12 @@ def _beyond(draws: Draws, trial: Trial, horizon: int, rates: Floats, steps: Floa
     curves = trial_curves(draws.frame, draws.form, [trial], [[horizon]])
     form, unit = draws.form, draws.form.reference_rate
     areas = {"log_forward": (form.powers, 1.0), "log_shift": (form.shift_powers, unit)}
-    per_step = {"steps": 1.0, "cpt_steps": 1.0, "paced_steps": form.paces(rates).mean()}
+    per_step = {
+        "steps": 1.0,
+        "cpt_steps": 1.0,
+        "paced_steps": form.paces(rates).mean(),
+        "squared_area": (rates**2).mean(),
+    }
 
     def prolonged(name: str, values: Floats) -> Floats:
         grown = np.repeat(values, steps.size, axis=0)

@@ -7,12 +7,13 @@ from bayes_cpt.laws.groups import Batches, Mixture, ModelSize
 from bayes_cpt.laws.law import BaseOffset, Law
 from bayes_cpt.laws.pretraining import Annealing, PeakLevel, Power
 from bayes_cpt.laws.term import Parameter, Reference, Term
-from bayes_cpt.laws.transfer import Shift, shift_signs
+from bayes_cpt.laws.transfer import Damage, Shift, shift_signs
 
 __all__ = [
     "Annealing",
     "BaseOffset",
     "Batches",
+    "Damage",
     "Law",
     "Mixture",
     "ModelSize",

@@ -39,6 +39,7 @@ class PhaseAreas:
     start_cpt: Floats
     level_cpt: Floats
     paced_steps: Floats  # steps of CPT by the memory's clock
+    squared_area: Floats  # sum of squared learning rates of CPT, LR^2·steps
     # 1 where the level is carried across the transfer, from where S2_cpt then counts, and in PT; else 0
     carried: Floats
     # Log of the highest learning rate of PT so far, as a share of the reference one; a warm-up counts as if
@@ -79,6 +80,7 @@ def pretraining_areas(
         start_cpt=nothing + SMALLEST,
         level_cpt=table,
         paced_steps=nothing,
+        squared_area=nothing,
         carried=nothing + 1.0,
         log_peak_pt=_log_peaks(schedule, form)[points],
     )
@@ -122,6 +124,7 @@ def continual_areas(
         start_cpt=np.full(points.size, max(start.learning_rate, SMALLEST)),
         level_cpt=interval.series(levels),
         paced_steps=_at(np.cumsum(paces), points),
+        squared_area=_at(np.cumsum(rates**2), points),
         carried=np.full(points.size, float(carried)),
         log_peak_pt=np.full(points.size, start.log_peak),
     )

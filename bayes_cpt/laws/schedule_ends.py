@@ -309,18 +309,19 @@ class ScheduleBatch:
         left = np.exp(paced[:, None] * np.log(form.node_momenta()))
         reached = driven + left * levels
         log_forward = np.log(np.maximum(areas[:, : powers.nodes] + forward, SMALLEST))
-        of_shift = areas[:, powers.nodes : -1]
+        of_shift = areas[:, powers.nodes : -2]
         scale = (1.0 - shift.at_nodes()) * np.log(form.reference_rate)
         return Ends(
             log_forward=powers.series(log_forward),
             level=form.momenta.series(reached),
             log_shift=shift.series(scale + np.log(of_shift)),
-            forward=areas[:, -1],
+            forward=areas[:, -2],
+            squared_area=areas[:, -1],
             paced_steps=paced,
         )
 
     def _filled(self, form: AreaForm) -> tuple[Floats, Floats, Floats]:
-        """Return S1_cpt at the nodes of rho and of the shift, levels, and paced steps, on all cores.
+        """Return S1_cpt at the nodes of rho, of the shift, at 1 and 2, levels, paced steps, on all cores.
 
         Levels are those that the learning rate leads to from none.
         """
@@ -330,7 +331,7 @@ class ScheduleBatch:
         columns = {**vars(self), "final": self.last_rate}
         table = np.column_stack(list(columns.values())).astype(np.float64)
         clock = np.array([np.log(form.reference_rate), form.memory_clock])
-        powers = np.concatenate([form.powers.at_nodes(), form.shift_powers.at_nodes(), [1.0]])
+        powers = np.concatenate([form.powers.at_nodes(), form.shift_powers.at_nodes(), [1.0, 2.0]])
         log_momenta = np.log(form.node_momenta())
         areas, paced = np.empty((len(table), powers.size)), np.empty(len(table))
         reached = np.zeros((len(table), log_momenta.size))
@@ -355,6 +356,7 @@ class Ends:
     log_forward: Floats
     log_shift: Floats
     level: Floats
-    # S1_cpt, LR·steps, and steps of the memory's clock, of shape (schedules,)
+    # S1_cpt, LR·steps, S3_cpt, LR^2·steps, and steps of the memory's clock, of shape (schedules,)
     forward: Floats
+    squared_area: Floats
     paced_steps: Floats

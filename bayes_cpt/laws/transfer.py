@@ -12,6 +12,7 @@ from bayes_cpt.laws.term import (
     Parameter,
     Reference,
     Values,
+    added_term,
     relative_exponential,
     sized,
     where_free,
@@ -222,6 +223,36 @@ class Shift:
         epochs = points.cpt_steps * points.target_share / coefficients["U_steps"]
         worth = effective_share(epochs - 1.0, coefficients["R_star"], xp)
         return points.shift_area(coefficients, xp) * worth
+
+
+@added_term(
+    "+ Q·r_cpt·S3_cpt",
+    Q="rise of the loss by damage, per LR^2·step on target data alone, nats/token",
+)
+@dataclass(frozen=True)
+class Damage:
+    """``+ Q·r_cpt·S3_cpt`` with S3 the sum of squared learning rates: what fast training costs for good.
+
+    Of runs on much target data those at high learning rates end higher than annealing and shift tell
+    (docs/results/laws.md, "The learning rate of CPT"). Not in the printed law: Q = 0 there.
+    """
+
+    name: str = "damage"
+
+    def parameters(self) -> dict[str, Parameter]:
+        """Return the size."""
+        meaning = "rise of the loss by damage in the reference CPT run, on target data alone"
+        return {"damage": Parameter(meaning, "nats/token")}
+
+    def coefficients(self, parameters: Values, reference: Reference, xp: Any) -> dict[str, Any]:
+        """Return Q."""
+        # S3 of a run that reaches the reference forward area at one learning rate.
+        squared = reference.forward_cpt * (reference.forward_cpt / reference.steps)
+        return {"Q": parameters["damage"] / squared}
+
+    def loss(self, points: Any, coefficients: Values, xp: Any) -> Any:
+        """Return what damage adds to the loss, nothing in PT."""
+        return coefficients["Q"] * points.target_share * points.squared_area
 
 
 def shift_progress(rate: Any, forward_cpt: Any, exponent: Any, xp: Any) -> Any:

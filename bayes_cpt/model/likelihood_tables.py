@@ -15,8 +15,8 @@ from bayes_cpt.model.spec import ModelSpec
 # How many tables there are.
 TABLES = 7
 # What is known of a point whatever memory and forward power are.
-COLUMNS = ("cpt_steps", "rewarming", "learning_rate", "start_pt", "start_cpt", "paced_steps", "carried",
-           "log_peak_pt")  # fmt: skip
+COLUMNS = ("cpt_steps", "rewarming", "learning_rate", "start_pt", "start_cpt", "paced_steps",
+           "squared_area", "carried", "log_peak_pt")  # fmt: skip
 # What a whole curve shares, and what beside that where there are several targets: their mixture follows.
 CURVE = ("target_share", "log_size", "log_batch")
 MIXED = ("pretraining", "other_share")

@@ -40,6 +40,7 @@ class Points:
     start_cpt: Any
     level_cpt: Any
     paced_steps: Any
+    squared_area: Any
     carried: Any
     log_peak_pt: Any
     target_share: Any  # r_cpt = 1 - replay ratio; 0 in PT runs

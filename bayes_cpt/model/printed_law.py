@@ -82,7 +82,7 @@ class _Points:
         self.slow = "slow_share" in spec.priors and paces_apart
         self.pretraining = pretraining
         if pretraining:
-            of_cpt = ("target_share", "other_share", "paced_steps", "rewarming")
+            of_cpt = ("target_share", "other_share", "paced_steps", "squared_area", "rewarming")
             transfer = (*of_cpt, *(name for name in names if "cpt" in name))
             self.__dict__ |= dict.fromkeys(transfer, sympy.Integer(0))
             self.carried = sympy.Integer(1)

@@ -34,8 +34,8 @@ LOOPS = {"setting": 0, "draw": 1, "point": 2, "both": 2}
 CHANGES = {
     "setting": ("target_share", "floating", "start_pt", "log_peak_pt", "start_cpt", "carried"),
     "draw": ("level_pt", "base_offset"),
-    "point": ("cpt_steps", "paced_steps", "learning_rate", "rewarming", "misfit_variance",
-              "beyond"),
+    "point": ("cpt_steps", "paced_steps", "squared_area", "learning_rate", "rewarming",
+              "misfit_variance", "beyond"),
     "both": ("log_level_cpt", "log_shift", "log_forward"),
 }  # fmt: skip
 INPUTS = {name: place for place, names in CHANGES.items() for name in names}

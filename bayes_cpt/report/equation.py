@@ -169,6 +169,7 @@ def _point(frame: BoundModel, letters: Mapping[str, Any]) -> Any:
         shift_area=lambda *given: _letter("T_cpt" if _own_area(letters) else "S1_cpt"),
         cpt_steps=_letter("t"),
         paced_steps=_letter("u"),
+        squared_area=_letter("S3_cpt"),
         target_share=own + others,
         other_share=others,
         branched=0,
@@ -210,6 +211,8 @@ def _reference_rate(frame: BoundModel) -> str:
 def _forward_areas(frame: BoundModel, letters: Mapping[str, Any]) -> list[Equation]:
     power = RATE ** letters.get("rho", sympy.Integer(1))
     found = [Equation(_letter("S1"), (_over_steps(power),), "over the steps of each phase")]
+    if "Q" in letters:
+        found.append(Equation(_letter("S3_cpt"), (_over_steps(RATE**2),), "over CPT"))
     if not _own_area(letters):
         return found
     if "rho_s" not in letters:

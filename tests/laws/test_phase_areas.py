@@ -83,6 +83,7 @@ def test_areas_are_those_of_plain_loops(
     shift = [0.0, sum(1e-3 * (rates / 1e-3) ** shift_power)]
     np.testing.assert_allclose(np.exp(areas.log_shift[:, 0]), shift, rtol=1e-10, atol=1e-25)
     np.testing.assert_allclose(areas.paced_steps, [0, sum((rates / 1e-3) ** clock)], rtol=1e-10)
+    np.testing.assert_allclose(areas.squared_area, [0, sum(rates**2)], rtol=1e-10)
     np.testing.assert_allclose(areas.start_pt, 1e-3 if count_warmup else first)
     np.testing.assert_allclose(areas.start_cpt, before[-1])
 

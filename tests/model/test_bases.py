@@ -234,8 +234,8 @@ def test_the_law_is_that_of_a_known_base_of_the_same_forward_area(spec: ModelSpe
 def test_the_change_of_a_reference_run_at_replay_0_is_what_is_sampled() -> None:
     frame = build_setup(SPEC, open_study()).frame
     values = draw_priors(frame, 30, seed=2)
-    # The law is right for any parameters; without annealing what is left is this change.
-    values["annealing_gain"] = np.zeros((30, 2))
+    # The law is right for any parameters; without annealing and damage what is left is this change.
+    values |= dict.fromkeys(("annealing_gain", "damage"), np.zeros((30, 2)))
     # A forward area is the same for any rho only as a number of steps at the reference rate.
     rate = frame.reference.learning_rate
     steady = constant(round(frame.reference.forward_cpt / rate), rate)

@@ -55,10 +55,11 @@ def test_all_data_are_named_data_of_the_model() -> None:
 
 def test_every_parameter_is_a_variable_of_its_own_name_and_dims() -> None:
     model, info = bundled_model(), bundled().frame.parameters()
-    # Of the slow share that of general data is fixed: the other is a variable for itself.
-    free = set(info) - {"slow_share", "offset_time"} | {"slow_share_1"}
+    # Of slow share and damage those of general data are fixed: the others are variables for themselves.
+    on_target = {"slow_share_1": "slow_share", "damage_1": "damage"}
+    free = set(info) - {*on_target.values(), "offset_time"} | set(on_target)
     assert {variable.name for variable in model.free_RVs} == free
-    info["slow_share_1"] = replace(info["slow_share"], dims=None)
+    info |= {name: replace(info[whole], dims=None) for name, whole in on_target.items()}
     for variable in model.free_RVs:
         dims = model.named_vars_to_dims.get(variable.name)
         assert (dims[0] if dims else None) == info[variable.name].dims

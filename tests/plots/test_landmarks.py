@@ -140,7 +140,7 @@ def test_what_is_drawn_are_medians_of_the_parts_inside_their_bands() -> None:
     np.testing.assert_allclose(np.asarray(upper.lines[1].get_ydata()), base)
     check_figure(figure)
     # The first line is the zero.
-    for k, name in enumerate(["annealing_cpt", "shift", "base_offset"]):
+    for k, name in enumerate(["annealing_cpt", "shift", "damage", "base_offset"]):
         steps, median = (np.asarray(part) for part in lower.lines[k + 1].get_data())
         np.testing.assert_allclose(median, parts[name].median("draw"))
         low, high = band_edges(lower, k, steps)

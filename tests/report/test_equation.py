@@ -108,6 +108,7 @@ def test_the_printed_law_comes_to_what_the_terms_compute(any_frame: BoundModel) 
         shift_area=lambda *_: given.get("T_cpt", given.get("S1_cpt")),
         cpt_steps=SPECIAL["t"],
         paced_steps=given.get("u", 0.0),
+        squared_area=given.get("S3_cpt", 0.0),
         target_share=SPECIAL["r_cpt"] + given.get("y", 0.0),
         other_share=given.get("y", 0.0),
     )

@@ -55,6 +55,7 @@ function pointsOf(planner, setting, grid) {
     points: {
       cpt_steps: grid,
       paced_steps: summed(paces, grid),
+      squared_area: summed(rates.map((rate) => rate ** 2), grid),
       learning_rate: grid.map((step) => rates[step - 1] / law.reference.reference_learning_rate),
       rewarming: grid.map((step) => (law.misfit.rewarming * Math.max(warmup - step, 0)) / Math.max(warmup, 1)),
       misfit_variance: grid.map((step) => misfitVariance(law.misfit, step)),

@@ -93,7 +93,8 @@ def test_ends_are_those_of_whole_runs(carry_memory: bool, count_warmup: bool, cl
         areas = continual_areas(BASE, schedule, [schedule.steps], form)
         np.testing.assert_allclose(ends.forward[i], schedule.learning_rates().sum(), rtol=1e-9)
         np.testing.assert_allclose(ends.log_shift[i], areas.log_shift[0], rtol=0, atol=1e-9)
-        np.testing.assert_allclose(ends.paced_steps[i], areas.paced_steps[0], rtol=1e-9)
+        for own in ("paced_steps", "squared_area"):
+            np.testing.assert_allclose(getattr(ends, own)[i], getattr(areas, own)[0], rtol=1e-9)
         for power in (0.1, 0.65, 1.0, 1.6):
             found, wanted = (
                 forward_values(own, form, power)[0]
