@@ -1,4 +1,4 @@
-"""The term of CPT: the distribution shift (Eq. 3 and 8), and what repeated tokens count for in it."""
+"""The terms of CPT: distribution shift (Eq. 3 and 8) with what repeated tokens count for, and damage."""
 
 import math
 from collections.abc import Sequence
@@ -225,6 +225,24 @@ class Shift:
         return points.shift_area(coefficients, xp) * worth
 
 
+def shift_progress(rate: Any, forward_cpt: Any, exponent: Any, xp: Any) -> Any:
+    """Return how much of its limit a shift has reached (Eq. 3)."""
+    return -xp.expm1(-exponent * xp.log1p(rate * forward_cpt))
+
+
+def _counts(name: str, coefficients: Values, xp: Any) -> bool:
+    """Return whether a coefficient of a replay factor is there, for validation sets that have that factor.
+
+    Of the others it is 0, and the factor is as without it: of numbers that need not be computed.
+    """
+    return name in coefficients and (xp is not np or bool(np.any(coefficients[name])))
+
+
+def shift_signs(roles: Sequence[str]) -> tuple[float, ...]:
+    """Return the sign of B for each role: + on ``general`` data (forgetting), - on a ``target``."""
+    return tuple(1.0 if role == "general" else -1.0 for role in roles)
+
+
 @added_term(
     "+ Q·r_cpt·S3_cpt",
     Q="rise of the loss by damage, per LR^2·step on target data alone, nats/token",
@@ -234,7 +252,7 @@ class Damage:
     """``+ Q·r_cpt·S3_cpt`` with S3 the sum of squared learning rates: what fast training costs for good.
 
     Of runs on much target data those at high learning rates end higher than annealing and shift tell
-    (docs/results/laws.md, "The learning rate of CPT"). Not in the printed law: Q = 0 there.
+    (docs/results/laws.md, "Damage"). Not in the printed law: Q = 0 there.
     """
 
     name: str = "damage"
@@ -253,21 +271,3 @@ class Damage:
     def loss(self, points: Any, coefficients: Values, xp: Any) -> Any:
         """Return what damage adds to the loss, nothing in PT."""
         return coefficients["Q"] * points.target_share * points.squared_area
-
-
-def shift_progress(rate: Any, forward_cpt: Any, exponent: Any, xp: Any) -> Any:
-    """Return how much of its limit a shift has reached (Eq. 3)."""
-    return -xp.expm1(-exponent * xp.log1p(rate * forward_cpt))
-
-
-def _counts(name: str, coefficients: Values, xp: Any) -> bool:
-    """Return whether a coefficient of a replay factor is there, for validation sets that have that factor.
-
-    Of the others it is 0, and the factor is as without it: of numbers that need not be computed.
-    """
-    return name in coefficients and (xp is not np or bool(np.any(coefficients[name])))
-
-
-def shift_signs(roles: Sequence[str]) -> tuple[float, ...]:
-    """Return the sign of B for each role: + on ``general`` data (forgetting), - on a ``target``."""
-    return tuple(1.0 if role == "general" else -1.0 for role in roles)
