@@ -83,10 +83,6 @@ class LawTable(Strict):
                 "fix annealing_gain at 0 to do without its gain",
             ),
             (
-                "damage" in self.terms and not self.continual,
-                "damage is done in CPT; name the term shift too",
-            ),
-            (
                 self.batches and not self.continual,
                 "batches differ in the shift of CPT; name the term shift too",
             ),

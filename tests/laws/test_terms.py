@@ -12,20 +12,10 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.integrate import quad
 
-from bayes_cpt.laws import (
-    Annealing,
-    Batches,
-    Damage,
-    Law,
-    Mixture,
-    ModelSize,
-    Power,
-    Reference,
-    Shift,
-)
+from bayes_cpt.laws import Annealing, Batches, Law, Mixture, ModelSize, Power, Reference, Shift
 from bayes_cpt.laws.law import gather
 from bayes_cpt.laws.term import relative_exponential
-from bayes_cpt.laws.transfer import effective_share
+from bayes_cpt.laws.transfer import Damage, effective_share
 
 REFERENCE = Reference(learning_rate=2e-4, forward_pt=8.0, forward_cpt=4.0, steps=20_000.0)
 
@@ -446,15 +436,10 @@ def test_pure_replay_moves_nothing() -> None:
         assert abs(MIXED.loss(where, gather(where, of_targets(), np), np)[0]) < 1e-12
 
 
-# --- damage ---------------------------------------------------------------------------------------
-
-
 def test_damage_is_in_proportion_to_squared_rates_and_the_target_share() -> None:
     # A typical run of 20,000 steps has S1 = 4, so one at a constant rate has S3 = 20,000 (4/20,000)^2.
     found = Damage().coefficients({"damage": np.array([0.0, 0.008])}, REFERENCE, np)
-    squared = np.array([8e-4, 8e-4, 1.6e-3, 8e-4])
-    points = replace(
-        hand_points(domain=[1, 1, 1, 0], target_share=[1.0, 0.5, 0.5, 1.0]), squared_area=squared
-    )
+    points = hand_points(domain=[1, 1, 1, 0], target_share=[1.0, 0.5, 0.5, 1.0])
+    points = replace(points, squared_area=np.array([8e-4, 8e-4, 1.6e-3, 8e-4]))
     loss = Damage().loss(points, gather(points, found, np), np)
     np.testing.assert_allclose(loss, [0.008, 0.004, 0.008, 0.0], rtol=1e-12)
