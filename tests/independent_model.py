@@ -33,7 +33,7 @@ BEND = 16.0
 ONSET = 0.002
 CHAINS = 2
 # Rate that steps are tuned to: wide priors leave ridges, on which long steps diverge.
-ACCEPT = 0.99
+ACCEPT = 0.997
 # Options of a law and of the residuals that a file need not name.
 PRINTED = {
     "carry_memory": False,

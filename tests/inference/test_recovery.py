@@ -89,10 +89,11 @@ IDENTIFIED = (
 
 
 def one_pace() -> ModelSpec:
-    """Return the shipped model with power and annealing term as printed, which the truths have."""
+    """Return the shipped model with power and annealing term as printed, without damage, as the truths."""
     table = read_spec("cpt-replay").model_dump()
-    for name in ("slow_memory", "slow_share", "forward_power", "level_power", "shift_power"):
-        del table["priors"][name]
+    table["law"]["terms"] = ["power", "annealing", "shift"]
+    out = {"slow_memory", "slow_share", "forward_power", "level_power", "shift_power", "damage"}
+    table["priors"] = {name: own for name, own in table["priors"].items() if name not in out}
     # With one pace the memory stands for both.
     table["priors"]["memory"]["every"] |= {"median": 300.0, "sigma": 1.2, "upper": 20_000.0}
     return ModelSpec.model_validate(table)

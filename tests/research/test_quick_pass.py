@@ -10,13 +10,10 @@ import pandas as pd
 import pytest
 from benchmarks import __main__ as benchmarks
 from synthetic import lab
-from testbench import baselines, choosers, decisions, held_out, one_decision
+from testbench import baselines, choosers, decisions, held_out
 
-from bayes_cpt.inference import sampling
-from bayes_cpt.inference.sampling import SamplerSettings
 from bayes_cpt.study.folder import write_study
 
-SHORT = (SamplerSettings(80, 60, 0.8),)
 # A number, or none, under each heading of the table.
 NUMBERS = ("measured", "other", "ratio")
 
@@ -51,10 +48,8 @@ def test_every_benchmark_can_be_called() -> None:
 
 
 @pytest.fixture
-def short_fits(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make fits short, and leave out what is not installed."""
-    monkeypatch.setattr(sampling, "ATTEMPTS", SHORT)
-    monkeypatch.setattr(one_decision, "ATTEMPTS", SHORT)
+def small_efforts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make baselines quick, and leave out what is not installed."""
     few = baselines.Effort(starts=4, refits=20, residuals=5)
     monkeypatch.setattr(baselines, "PAPER_EFFORT", few)
     monkeypatch.setattr(choosers, "PAPER_EFFORT", few)
@@ -63,7 +58,7 @@ def short_fits(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("short_fits")
+@pytest.mark.usefixtures("small_efforts")
 def test_held_out_runs(tmp_path: Path) -> None:
     """A study of three runs, one of them predicted from the others."""
     study = lab().subset(["pt_trunk", "r00_cos", "r25_cos", "r50_cos"])
@@ -83,7 +78,7 @@ def test_held_out_runs(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("short_fits")
+@pytest.mark.usefixtures("small_efforts")
 def test_a_simulated_decision(tmp_path: Path) -> None:
     decisions.main(["-n", "1", "-o", str(tmp_path / "out")])
     choices = pd.read_csv(tmp_path / "out" / "choices.csv").set_index("method")["regret"]
