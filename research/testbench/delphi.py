@@ -8,9 +8,9 @@ From the repository's root::
 Each scale has twelve runs: three replay ratios at four peak learning rates. One peak is held out, or one
 replay ratio, or all but four runs, or the second halves of those runs, or of every run. With ``--priors``
 each scale NAME is fitted under ``without-NAME.toml`` of a folder, priors that the scale had no part in.
-Rivals answer with last losses alone: a parabola in the log of the peak, or a line in the replay ratio,
-through the runs of the same replay or peak; the nearest run; the last value. Stopped, the same command
-goes on.
+Rivals: least squares on the model's law, from four starts; and what has last losses alone, a parabola in
+the log of the peak, or a line in the replay ratio, through the runs of the same replay or peak; the nearest
+run; the last value. Stopped, the same command goes on.
 """
 
 import sys
@@ -34,12 +34,14 @@ from bayes_cpt.validate.held_out import (
 )
 from bayes_cpt.validate.tasks import Pool, Records
 from testbench.baselines import PAPER, paper_answer
+from testbench.our_areas import OurLaw
 from testbench.report import markdown_table, public_options
 
 # Of the runs of a scale those that are fitted where four are: both ends of replay and most of the peaks.
 FOUR = ("p33m67_lr33", "p33m67_lr67", "p50m50_lr67", "p67m33_lr50")
 SPLITS = ("peak", "replay", "four", "peak-half", "replay-half", "four-half", "half")
 MNAT = 1e3
+STARTS = 4  # of least squares, each a minute
 
 
 def fold_of(study: Study, split: str) -> Fold:
@@ -97,26 +99,27 @@ def nearest(fitted: Sequence[Run], losses: dict[str, float], run: Run) -> float:
     return losses[min(fitted, key=distance).name]
 
 
-def rivals(fold: Fold, split: str) -> pd.DataFrame:
-    """Return the errors of simple answers about last losses, nats/token: one row a run."""
-    fitted, losses = fold.question.study.runs, last_losses(fold.question.study)
+def rivals(fold: Fold, split: str, spec: ModelSpec, seed: int) -> pd.DataFrame:
+    """Return the errors of other answers about last losses, nats/token: one row a run."""
+    study, runs = fold.question.study, fold.question.plan.runs
+    losses = last_losses(study)
+    law = OurLaw.of(spec, study, *study.trained_domains)
+    best = law.best(np.random.default_rng(seed), STARTS)
+    answers = {
+        "curve": [through(study.runs, losses, run, split) for run in runs],
+        "nearest": [nearest(study.runs, losses, run) for run in runs],
+        "squares": law.last_losses(best, fold.question.plan, runs),
+    }
     ends = fold.measured.groupby("run")["loss"].last()
-    rows = [
-        {
-            "curve": through(fitted, losses, run, split) - ends[run.name],
-            "nearest": nearest(fitted, losses, run) - ends[run.name],
-        }
-        for run in fold.question.plan.runs
-    ]
-    return pd.DataFrame(rows)
+    return pd.DataFrame(answers).sub(ends[[run.name for run in runs]].to_numpy(), axis=0)
 
 
 def summary(
-    points: pd.DataFrame, refits: pd.DataFrame, folds: dict[str, tuple[Fold, str]]
+    points: pd.DataFrame, refits: pd.DataFrame, others: dict[str, pd.DataFrame]
 ) -> pd.DataFrame:
-    """Return one row for each fold: errors in mnat, coverage in per cent."""
+    """Return one row for each fold, by label with its `rivals`: errors in mnat, coverage in per cent."""
     rows = []
-    for label, (fold, split) in folds.items():
+    for label, errors in others.items():
         own = points[points["fold"] == label]
         row: dict[str, object] = {"fold": label}
         for method in own["method"].unique():
@@ -128,8 +131,7 @@ def summary(
                 row["CRPS"] = float(MNAT * scored["crps"].mean())
                 row["in 90 %"] = f"{100 * scored['covered_90'].mean():.0f}"
                 row["in 50 %"] = f"{100 * scored['covered_50'].mean():.0f}"
-        errors = rivals(fold, split).abs().mean() * MNAT
-        row |= {"last curve": float(errors["curve"]), "last nearest": float(errors["nearest"])}
+        row |= (MNAT * errors.abs().mean()).add_prefix("last ").to_dict()
         fit = refits[(refits["fold"] == label) & (refits["method"] == OURS)].iloc[0]
         row |= {"trusted": bool(fit["trustworthy"]), "attempts": int(fit["attempts"])}
         rows.append(row | {"seconds": round(float(fit["seconds"]))})
@@ -146,7 +148,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     options.out.mkdir(parents=True, exist_ok=True)
     pool, tables = Pool(options.jobs), []
-    every: dict[str, tuple[Fold, str]] = {}
+    others: dict[str, pd.DataFrame] = {}
     for folder in sorted(path.parent for path in options.folder.glob("*/study.toml")):
         study = read_study(folder)
         name = options.priors / f"without-{study.name}.toml" if options.priors else options.model
@@ -156,17 +158,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
             PAPER: paper_answer,
         }
         methods = {method: known[method] for method in options.methods.split(",")}
-        folds = {fold.label: (fold, split) for split in options.splits.split(",")
-                 for fold in [fold_of(study, split)]}  # fmt: skip
+        folds = {split: fold_of(study, split) for split in options.splits.split(",")}
         settings = {"seed": options.seed, "model": spec.model_dump(mode="json")}
         records = Records.open(options.out / folder.name, settings, TABLES)
-        asked = [fold for fold, _ in folds.values()]
+        asked = list(folds.values())
         tables.append(score_folds(asked, methods, options.seed, pool=pool, records=records))
-        every |= folds
+        others |= {
+            fold.label: rivals(fold, split, spec, options.seed) for split, fold in folds.items()
+        }
         points, refits = (
             pd.concat(parts, ignore_index=True) for parts in zip(*tables, strict=True)
         )
-        table = markdown_table(summary(points, refits, every))
+        table = markdown_table(summary(points, refits, others))
         (options.out / "delphi.md").write_text(f"{table}\n", encoding="utf-8")
         sys.stdout.write(table + "\n")
 
