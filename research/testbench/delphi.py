@@ -41,7 +41,7 @@ from testbench.report import markdown_table, public_options
 FOUR = ("p33m67_lr33", "p33m67_lr67", "p50m50_lr67", "p67m33_lr50")
 SPLITS = ("peak", "replay", "four", "peak-half", "replay-half", "four-half", "half")
 MNAT = 1e3
-STARTS = 4  # of least squares, each a minute
+STARTS = 4  # of least squares
 
 
 def fold_of(study: Study, split: str) -> Fold:
