@@ -114,7 +114,7 @@ plots.forecast(posterior, bands)
 # writes. At the last step:
 
 # %%
-forecast = table(bands, interval=0.9)
+forecast = table(bands)
 last = forecast.groupby(["run", "domain"])["step"].transform("max") == forecast["step"]
 forecast[last].drop(columns=["kind", "outside"]).round(3)
 
@@ -154,4 +154,4 @@ with tempfile.TemporaryDirectory() as folder:
     file = Path(folder) / "fit.nc"
     posterior.save(file)
     again = bayes_cpt.load(file)
-again.predict(plan, kind="new_run", seed=SEED)["loss"].equals(bands["loss"])
+assert again.predict(plan, kind="new_run", seed=SEED)["loss"].equals(bands["loss"])

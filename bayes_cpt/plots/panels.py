@@ -223,7 +223,11 @@ def layout(width: float, height: float) -> dict[str, Any]:
 
 def of_arviz(drawn: Any) -> Figure:
     """Return the figure of one of ArviZ's plots, without empty panels, its ticks as in all figures."""
+    from matplotlib import pyplot
+
     figure: Figure = drawn.viz["figure"].item()
+    # Else a notebook shows it twice.
+    pyplot.close(figure)
     for axes in figure.axes:
         if not axes.has_data():
             axes.remove()
