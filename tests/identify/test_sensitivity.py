@@ -89,27 +89,6 @@ def test_log_priors_and_likelihoods_are_the_density_that_was_sampled() -> None:
     np.testing.assert_allclose(found, found.mean(), atol=1e-6)
 
 
-def test_independent_errors_have_normal_likelihoods() -> None:
-    from scipy.stats import norm
-
-    from bayes_cpt.model.simulate import expected_loss
-
-    posterior = prior_as_posterior(lab(), "cpt-replay-printed", draws=2)
-    parameters = posterior.parameters()
-    setup = build_setup(posterior.frame.spec, lab())
-    points = setup.curves.points
-    residual = points.loss - expected_loss(posterior.frame, parameters, setup.curves)
-    error = parameters["error"][:, points.domain_index]
-    wanted = np.stack(
-        [
-            norm.logpdf(residual, scale=error)[:, points.curve_index == curve].sum(axis=1)
-            for curve in range(len(setup.curves.curves))
-        ],
-        axis=1,
-    )
-    np.testing.assert_allclose(log_likelihoods(setup, parameters), wanted, rtol=1e-8)
-
-
 @pytest.fixture
 def pulled(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Return what gives draws of a fit a prior and a likelihood that pull at its exponent."""

@@ -28,6 +28,7 @@ def branches() -> Setup:
 
 SETUPS: dict[str, Callable[[], Setup]] = {
     "bundled": lambda: build_setup(REPLAY, lab()),
+    "printed": lambda: build_setup(read_spec("cpt-replay-printed"), lab()),
     "branches": branches,
     "without PT": lambda: build_setup(
         REPLAY, lab().subset([run.name for run in lab().continual_runs][:4])

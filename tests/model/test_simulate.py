@@ -7,13 +7,11 @@ import numpy as np
 import pytest
 from dense_residuals import curve_covariance, walk
 from hand_points import hand_curves
-from scipy import stats
 
 from bayes_cpt.arrays import Floats
 from bayes_cpt.laws import Reference
 from bayes_cpt.model.evaluate import Draws, scales_of
 from bayes_cpt.model.joint_priors import draw_priors
-from bayes_cpt.model.log_densities import log_densities
 from bayes_cpt.model.points import Curves
 from bayes_cpt.model.residuals import (
     ONSET_SHARE,
@@ -181,16 +179,6 @@ def test_the_predictive_variance_is_the_dense_one(curve: int) -> None:
     rows = WANTED.points.curve_index == curve
     wanted = covariance(curve, WANTED_STEPS[curve], rates_of(WANTED, curve))
     np.testing.assert_allclose(found[0, rows], np.diag(wanted), rtol=1e-9)
-
-
-@pytest.mark.parametrize("curve", range(3))
-def test_the_density_is_the_dense_one(curve: int) -> None:
-    one = {name: value[:1] for name, value in PARAMETERS.items()}
-    dense = stats.multivariate_normal(
-        cov=covariance(curve, SEEN_STEPS[curve], rates_of(seen(), curve))
-    )
-    found = log_densities(FRAME, one, seen())[0, curve]
-    assert found == pytest.approx(dense.logpdf(SEEN_RESIDUALS[curve]), rel=1e-9)
 
 
 def test_products_are_those_of_the_dense_covariance() -> None:
