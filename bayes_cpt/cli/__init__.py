@@ -23,7 +23,7 @@ from bayes_cpt.cli.one_log import advise, forecast
 from bayes_cpt.cli.output import Output
 from bayes_cpt.cli.pages import planner, report
 from bayes_cpt.cli.predict import predict
-from bayes_cpt.cli.refits import compare, learn_priors, validate, validate_forecast
+from bayes_cpt.cli.refits import compare, learn_priors, validate
 from bayes_cpt.cli.running import UsageError, usage_words
 from bayes_cpt.cli.trainers import export, import_logs, init
 from bayes_cpt.cli.watch import watch
@@ -57,13 +57,9 @@ def _help(docstring: str | None) -> str:
 app.command(name="import", help=_help(import_logs.__doc__))(import_logs)
 for _verb in (
     init, check, fit, summary, predict, decide, planner, next_run, schedule, landmarks, compare, report,
-    prior, learn_priors, export, watch, forecast, advise, demo,
+    prior, learn_priors, validate, export, watch, forecast, advise, demo,
 ):  # fmt: skip
     app.command(help=_help(_verb.__doc__))(_verb)
-
-_validate = typer.Typer()
-_validate.command(name="forecast", help=_help(validate_forecast.__doc__))(validate_forecast)
-app.add_typer(_validate, name="validate", help=_help(validate.__doc__))
 
 
 def _version(wanted: bool) -> None:
@@ -100,7 +96,7 @@ def _program(
     bayes-cpt export hf plan.toml --run long --fit fit.nc -o arguments.json
     bayes-cpt watch fit.nc --run long --plan plan.toml out/long/trainer_state.json
     bayes-cpt landmarks fit.nc --plan plan.toml -o landmarks
-    bayes-cpt validate forecast data/cpt-lab -o validation
+    bayes-cpt validate data/cpt-lab -o validation
     bayes-cpt compare data/cpt-lab --models cpt-replay,cpt-replay-printed -o comparison
     bayes-cpt report fit.nc -o report.html
     bayes-cpt learn-priors studies/a studies/b studies/c -o ours.toml
@@ -130,8 +126,7 @@ _COMMAND = get_command(app)
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command line and return its exit code."""
-    bare = list(arguments) in ([], ["validate"])
-    arguments = [*arguments, "--help"] if bare else list(arguments)
+    arguments = list(arguments) or ["--help"]
     output = Output(quiet=False, machine="--json" in arguments)
     try:
         with _COMMAND.make_context(PROGRAM, arguments) as context:

@@ -49,7 +49,7 @@ def report(
     plan : PLAN
         Runs: a study folder, or one TOML file [default: the run that is recommended].
     validation : FOLDER
-        What bayes-cpt validate forecast -o wrote for this study, to be shown as calibration.
+        What bayes-cpt validate -o wrote for this study, to be shown as calibration.
     """
     from bayes_cpt.report.page import report as make
     from bayes_cpt.report.paper import figures, texts

@@ -17,17 +17,8 @@ if TYPE_CHECKING:
     from bayes_cpt.study.study import Study
 
 
-def validate() -> None:
-    r"""See whether forecasts are as sure as they should be.
-
-    \b
-    Example:
-    bayes-cpt validate forecast data/cpt-lab -o validation
-    """
-
-
 @command
-def validate_forecast(
+def validate(
     written: Output,
     study: Path,
     *,
@@ -55,7 +46,7 @@ def validate_forecast(
 
     \b
     Example:
-    bayes-cpt validate forecast data/cpt-lab -o validation
+    bayes-cpt validate data/cpt-lab -o validation
 
     \b
     Exit codes:
@@ -178,7 +169,7 @@ def compare(
     those that score best on the runs left out.
 
     FOLDER gets stack.nc, a fit in which every law has its share of the draws, for predict, decide,
-    landmarks, summary, watch and validate forecast --model; NAME.nc, the fit of each law; scores.csv,
+    landmarks, summary, watch and validate --model; NAME.nc, the fit of each law; scores.csv,
     runs.csv, points.csv, comparison.png and words.txt.
 
     \b
@@ -285,7 +276,7 @@ def learn_priors(
     that go together from study to study with probability .95 get a correlation.
 
     Whether it helps: learn from all but one study, and forecast that one's runs under the priors of the
-    others by validate forecast --model.
+    others by validate --model.
 
     \b
     Example:

@@ -99,8 +99,5 @@ def usage_words(error: Exception, program: str) -> str:
     text = " ".join(error.format_message().replace("Value error, ", "").split())  # type: ignore[attr-defined]
     text = text if text.endswith((".", "?")) else f"{text}."
     example = re.search(r"Example:\n\s*(.+)", context.command.help or "") if context else None
-    # Of a group, such as validate, its command is lacking or wrong.
-    lacks = context and (text.startswith("Missing ") or hasattr(context.command, "commands"))
-    return f"{place}: {text} See {place} --help." + (
-        f" As in: {example[1]}" if example and lacks else ""
-    )
+    shown = f" As in: {example[1]}" if example and text.startswith("Missing ") else ""
+    return f"{place}: {text} See {place} --help.{shown}"

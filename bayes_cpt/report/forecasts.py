@@ -55,7 +55,7 @@ def held_out_verdict(scores: pd.DataFrame, refits: pd.DataFrame) -> list[str]:
         "short": int((~refits["trustworthy"].astype(bool)).sum()),
         "refits": len(refits),
     }
-    return paragraphs("validate_forecast.txt", "verdict", facts)
+    return paragraphs("validate.txt", "verdict", facts)
 
 
 def prior_words(name: str, ends: pd.DataFrame, interval: float) -> Words:

@@ -50,7 +50,7 @@ DOTS_PER_INCH = 200
 
 
 class ValidationError(ProblemError):
-    """A folder that holds no results of `bayes-cpt validate forecast`."""
+    """A folder that holds no results of `bayes-cpt validate`."""
 
 
 def pooled(scores: pd.DataFrame) -> pd.DataFrame:
@@ -71,7 +71,7 @@ class Calibration:
 
     @classmethod
     def read(cls, folder: str | Path, posterior: Posterior) -> Self:
-        """Return what ``bayes-cpt validate forecast STUDY -o FOLDER`` wrote, beside the reported fit."""
+        """Return what ``bayes-cpt validate STUDY -o FOLDER`` wrote, beside the reported fit."""
         place = Path(folder)
         try:
             points = pd.read_csv(place / POINTS)
@@ -79,7 +79,7 @@ class Calibration:
             summary = score_table(points)
             validated = {"model": settings["model"], "study": settings["study"]}
         except (OSError, ValueError, KeyError, TypeError):
-            problem = "this is not what bayes-cpt validate forecast writes"
+            problem = "this is not what bayes-cpt validate writes"
             fix = "name the folder of its option -o"
             raise ValidationError.at(str(place), problem, fix) from None
         digest = posterior.tree.attrs["study_digest"]
@@ -241,7 +241,7 @@ def report(
     plan : Study or path, optional
         Runs to forecast; the run that is recommended unless given.
     validation : path, optional
-        Folder that ``bayes-cpt validate forecast`` filled for this study.
+        Folder that ``bayes-cpt validate`` filled for this study.
     interval : float
         Mass of the intervals.
     draws : int

@@ -9,7 +9,7 @@ From the repository's root::
     PYTHONPATH=research python -m testbench.held_out data/public/mpl-25m --model pretrain \
         --fit-runs cosine_24000,constant_24000,wsdcon_9
 
-Folds and scores are those of `bayes-cpt validate forecast`. A further method is one more entry of
+Folds and scores are those of `bayes-cpt validate`. A further method is one more entry of
 `METHODS`.
 """
 

@@ -52,7 +52,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_forecasts_are_scored_on_every_set(call: Call, folder: Path) -> None:
-    answer = call("validate", "forecast", folder, *ALONE, "--json")
+    answer = call("validate", folder, *ALONE, "--json")
     assert answer.code == 0
     scores = pd.DataFrame(answer.json()["scores"])
     pooled = scores[scores["run"] == "all points"].set_index("domain")

@@ -13,7 +13,7 @@ from stand_in import Fits, guess, stand_in
 from bayes_cpt.inference.posterior import load
 from bayes_cpt.validate import held_out
 
-FORECAST = ("validate", "forecast", "data/cpt-lab", "--jobs", 1)
+FORECAST = ("validate", "data/cpt-lab", "--jobs", 1)
 SHORT = ("--runs", "r25_cos,r50_cos", "--tails", "0.5")
 
 
@@ -99,7 +99,7 @@ def test_what_cannot_be_fitted_is_said_before_any_fit(
     text = FILES["study.toml"].replace('base = "half"\nreplay = 0.5', logged)
     text += "\n[bases.open]\nknown = false\n"
     folder = write_files(tmp_path / "study", {"study.toml": text})
-    answer = call("validate", "forecast", folder, "--jobs", 1, "--tails", "none")
+    answer = call("validate", folder, "--jobs", 1, "--tails", "none")
     check_refusal(answer, ("base open: its pre-training is not known, and the study also has",))
 
 

@@ -68,7 +68,7 @@ def outline(html: str) -> Outline:
 
 
 def held_out_folder(folder: Path, study: str) -> Path:
-    """Return a folder as `bayes-cpt validate forecast` writes it, of forecasts that are calibrated."""
+    """Return a folder as `bayes-cpt validate` writes it, of forecasts that are calibrated."""
     points = held_out_points(("a", "b", "c"), ("general", "kernel"))
     folder.mkdir()
     points = points.assign(seen=0.0, method="bayes_cpt", fold=points["run"])
@@ -192,7 +192,7 @@ def test_a_validation_of_another_study_is_said_to_be_one(tmp_path: Path) -> None
 
 
 def test_a_folder_without_a_validation_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValidationError, match="this is not what bayes-cpt validate forecast"):
+    with pytest.raises(ValidationError, match="this is not what bayes-cpt validate"):
         Calibration.read(tmp_path, lab_posterior())
 
 

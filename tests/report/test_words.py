@@ -262,9 +262,7 @@ def learnt(labels: int) -> Any:
 def test_whether_to_use_what_was_learnt(labels: int, trustworthy: bool, use: str) -> None:
     lines = learnt_words(learnt(labels), "ours.toml", trustworthy=trustworthy).verdict
     assert lines[0].startswith(use)
-    assert lines[1].startswith(
-        "How sure: not tested; bayes-cpt validate forecast --model ours.toml"
-    )
+    assert lines[1].startswith("How sure: not tested; bayes-cpt validate --model ours.toml")
 
 
 END = {
