@@ -78,9 +78,9 @@ def differences(ours: dict[str, Floats], theirs: dict[str, Floats]) -> dict[str,
         columns = values.reshape(*values.shape[:2], -1)
         # What is fixed has no Monte Carlo error.
         for i in np.flatnonzero(np.ptp(columns, axis=(0, 1)) > 0):
-            # Positive quantities are compared as logs, which are nearer to normal.
-            logs = columns[..., i].min() > 0.0
             pair = (columns[..., i], theirs[name][..., i])
+            # Positive quantities are compared as logs, which are nearer to normal.
+            logs = min(draws.min() for draws in pair) > 0.0
             one, two = (statistics(np.log(draws) if logs else draws) for draws in pair)
             for label, (value, error) in one.items():
                 other, its_error = two[label]
