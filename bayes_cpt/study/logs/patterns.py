@@ -5,7 +5,7 @@ for themselves, ``{name}`` for a number, ``...`` for anything between.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Self
@@ -31,7 +31,8 @@ WHOLE_NUMBER = re.compile(r"\d+(?:\.\d+)?(?:[eE][-+]?\d+)?")
 TELLS_LOSS = re.compile(rf"\b(?:val|eval|test)\w*[ _/-]loss\b[^,;|]*?[ :=]\s*{NUMBER}")
 # Any loss in such a line.
 A_LOSS = re.compile(rf"[a-z]\w* loss[ :=]+{NUMBER}")
-STEP, NEXT_STEP, TOTAL, MICRO = "step", "next_step", "total", "micro"
+STEP, NEXT_STEP, TOTAL, EPOCH, MICRO = "step", "next_step", "total", "epoch", "micro"
+FINAL = "final evaluations"
 # What to do about a log of no known program.
 BY_PATTERN = (
     "say what its lines look like, --pattern 'step {step} ... val loss {val_loss} ... lr {lr}', or make a "
@@ -63,6 +64,7 @@ class Format(Strict):
     program: str = "the pattern"
     from_zero: bool | None = None
     carries: bool = False
+    final: Expression | None = None
     left_out: dict[Expression, str] = Field(default_factory=dict)
     instead: str = ""
     note: str = ""
@@ -169,18 +171,28 @@ def _read_lines(log: RawLog, lines: Sequence[str], form: Format) -> None:
             aside.setdefault(what, []).append(number)
         if match is None:
             continue
+        if (epoch := as_number(cells.pop(EPOCH, None))) and TOTAL in cells:
+            done = (epoch - 1.0) * (as_number(cells.pop(TOTAL)) or 0.0)
+            cells[STEP] = (as_number(cells[STEP]) or 0.0) + done
         total = cells.pop(TOTAL, total)
         micro = cells.pop(MICRO, None)
         if NEXT_STEP in cells:
             cells[STEP] = (as_number(cells.pop(NEXT_STEP)) or 1.0) - 1.0
         elif STEP not in cells:
-            cells[STEP] = step_of.get(micro, last) if micro else last
+            cells[STEP] = _at_micro(micro, step_of, last) if micro else last
         elif micro:
             # Only the last is needed: an evaluation follows its step.
             step_of = {micro: cells[STEP]}
         if cells[STEP] is None:
             if len(cells) > 1:
                 early.append(Row(f"{file} {number}", cells))
+            continue
+        if form.carries and last is not None:
+            measured = {name: cells.pop(name) for name in [*cells] if naming.measured_unit(name)}
+            if measured:
+                log.rows.append(Row(f"{file} {number}", {**measured, STEP: last}))
+        if form.final and form.final.search(text) and _measured(log.rows, cells):
+            aside.setdefault(FINAL, []).append(number)
             continue
         last = cells[STEP]
         log.rows.append(Row(f"{file} {number}", cells))
@@ -195,6 +207,23 @@ def _read_lines(log: RawLog, lines: Sequence[str], form: Format) -> None:
     if steps := raw.as_count(numbers([total], whole=True)[0][0]):
         log.stated["steps"] = steps
     log.notes += [f"{file} {at[0]}: {len(at)} {what} were left out" for what, at in aside.items()]
+
+
+def _measured(rows: Sequence[Row], cells: Mapping[str, Any]) -> bool:
+    """Whether rows have evaluations of the step of some cells, or of sets of other names."""
+    for row in rows:
+        series = set(filter(naming.measured_unit, row.cells))
+        if series - cells.keys() or (series and row.cells[STEP] == cells[STEP]):
+            return True
+    return False
+
+
+def _at_micro(micro: str, step_of: Mapping[str, Any], last: Any) -> Any:
+    """Return the step of a micro-batch: as printed, else by how many a step had at the last one printed."""
+    for printed, step in step_of.items() if micro not in step_of else ():
+        steps = (as_number(micro) or 0.0) * (as_number(step) or 0.0) / (as_number(printed) or 1.0)
+        return steps if steps.is_integer() else last
+    return step_of.get(micro, last)
 
 
 def unknown_format(

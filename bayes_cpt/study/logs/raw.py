@@ -28,7 +28,15 @@ UNCLEAR = re.compile(r"[+-]?[1-9]\d{0,2}[.,]\d{3}")
 GROUPED = re.compile(r"[+-]?[1-9]\d{0,2}(?:([., \u00a0\u2009\u202f_'’])\d{3})(?:\1\d{3})*")
 WITH_DECIMALS = re.compile(r"[+-]?(?:\d+|\d{1,3}(?:[., ]\d{3})+)([.,])\d+(?:e[+-]?\d+)?", re.I)
 SUFFIXED = re.compile(r"([+-]?\d+(?:[.,]\d+)?)\s?([kmbg])", re.IGNORECASE)
-COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+# What launchers and collectors of logs put before each line: a time, and of which process it is.
+TIME = re.compile(
+    r"^\[?\d{4}-\d\d-\d\d[T ][\d:.,]+(?:Z|[+-]\d\d:?\d\d)?\]?[ :]+(?:std(?:out|err) [FP] )?", re.M
+)
+RANK = re.compile(r"^\[?(?:default|rank)?\d+\]?: ?", re.M)
+LINES_OF_A_RANK = 5
+# Enough to see how the numbers at their ends are printed.
+FEW_LINES = 6
 FACTORS = {"k": 1e3, "m": 1e6, "b": 1e9, "g": 1e9}
 
 
@@ -267,23 +275,34 @@ def text_of(path: Path) -> str:
 
 
 def printed_text(path: Path) -> str:
-    """Return the text of what a program printed, in which bytes may be damaged, without its colours."""
+    """Return what a program printed, in which bytes may be damaged, without colours and prefixes."""
     content = content_of(path)
     encoding = "utf-16" if content.startswith(UTF_16) else "utf-8-sig"
-    return COLOUR.sub("", content.decode(encoding, errors="replace"))
+    text = TIME.sub("", CONTROL.sub("", content.decode(encoding, errors="replace")))
+    ranks = RANK.findall(text)
+    # A step stands before a few lines at most, a process before many.
+    return RANK.sub("", text) if len(ranks) >= LINES_OF_A_RANK * len({*ranks}) else text
 
 
 def cut_off(lines: Sequence[str]) -> bool:
     """Whether the last of some lines ends within a number, shorter than that of all lines that begin alike.
 
+    Or without the point or the exponent that the last numbers before it have.
+
     Examples
     --------
     >>> cut_off(["step,loss", "10,2.912", "20,2.8"]), cut_off(["10,2.91", "20,2.87"])
     (True, False)
+    >>> cut_off(["step,lr", "10,1.5e-4", "20,1.4e-4", "30,1.3"])
+    True
     """
     ends = [(re.split(r"\d", line)[0], len(re.split(r"\D", line)[-1])) for line in lines]
     begin, digits = ends[-1]
-    return digits < min((own for start, own in ends[:-1] if start == begin), default=0)
+    *before, last = (re.split(r"[,;\t| ]", line)[-1].lower() for line in lines[-FEW_LINES:])
+    numbers_before = [own for own in before if PLAIN.fullmatch(own)]
+    signs = set(".e").intersection(*numbers_before) if len(numbers_before) > 1 else set()
+    unlike = PLAIN.fullmatch(last) is not None and not signs <= set(last)
+    return unlike or digits < min((own for start, own in ends[:-1] if start == begin), default=0)
 
 
 def unpacked_name(path: Path) -> Path:

@@ -158,10 +158,10 @@ def _widen(log: RawLog, path: Path) -> None:
             cells = {key: cell for key, cell in row.cells.items() if key not in (value, label)}
             part = next((str(row.cells.get(key)).lower() for key in of_parts if key != label), "")
             of_part = part in WORDS["training"] or (part in parts and called == "{}")
-            cells[f"{part}_{own}" if of_part else called.replace("{}", str(own))] = row.cells.get(
-                value
-            )
-            yield row if empty(own) else row._replace(cells=cells)
+            form = "{}_loss" if str(own).lower() in WORDS["training"] and "_" in called else called
+            name = f"{part}_{own}" if of_part else form.replace("{}", str(own))
+            whole = {**cells, name: row.cells.get(value)}
+            yield row if empty(own) or empty(row.cells.get(value)) else row._replace(cells=whole)
 
     for table in LABELS:
         labels = [*table["labels"], *map(str.lower, of_parts if table["end"] == "_loss" else ())]
@@ -275,7 +275,7 @@ def _objects(text: str) -> Iterator[tuple[int, str]]:
 def _json_in(line: str) -> dict[str, Any]:
     """Return the object at the end of a line, in JSON or Python, if it counts something, else none."""
     found = re.search(r"""\{["'].*\}\s*$""", line)
-    text = found[0] if found else "{}"
+    text = re.sub(r"(?:np\.\w+|tensor)\(([^,()]+)[^()]*\)", r"\1", found[0] if found else "{}")
     if text[1] == "'":
         text = re.sub(r"\bnan\b", "NaN", re.sub(r"\binf\b", "Infinity", text.replace("'", '"')))
     try:
@@ -288,7 +288,8 @@ def _json_in(line: str) -> dict[str, Any]:
 def flat(row: Mapping[str, Any], above: str = "") -> dict[str, Any]:
     """Return nested tables as one, names joined by slashes; those that only hold it all have none.
 
-    ms-swift writes two counts as one text, and fairseq counts its evaluations by another name.
+    Equal numbers, as learning rates of groups of parameters, are one. ms-swift writes two counts as one
+    text, and fairseq counts its evaluations by another name.
 
     Examples
     --------
@@ -302,6 +303,8 @@ def flat(row: Mapping[str, Any], above: str = "") -> dict[str, Any]:
         if isinstance(value, Mapping):
             inner = flat(value, above if name in NAMES["wrappers"] else f"{above}{name}/")
             joined |= {key: own for key, own in inner.items() if key not in joined}
+        elif isinstance(value, list) and value[1:] and value == value[:1] * len(value):
+            joined[f"{above}{name}"] = value[0]
         elif name.endswith(f"_{FAIRSEQ}"):
             joined[FAIRSEQ] = value
         elif "/" in name and isinstance(value, str) and re.fullmatch(r"\d+/\d+", value):
@@ -321,12 +324,13 @@ def _headed(text: str) -> tuple[list[str], int]:
     if text.startswith("|"):
         inner = [line.strip().strip("|") for line in lines]
         lines = [line if line.strip(" :|-") else "" for line in inner]
-    own = (i for i, line in enumerate(lines) if line.strip() and not line.startswith("#"))
+    own = (i for i, line in enumerate(lines) if line.strip() and not line.startswith(("#", "sep=")))
     above = next(own, 0)
     if above and _all_numbers(lines[above]):
         above -= 1
         lines[above] = lines[above].lstrip("# ")
-    return lines[above:] or [""], above
+    below = ["" if line.startswith("#") else line for line in lines[above + 1 :]]
+    return [*lines[above : above + 1], *below] or [""], above
 
 
 def _is_table(text: str) -> bool:

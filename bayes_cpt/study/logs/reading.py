@@ -42,6 +42,8 @@ FEW_DIGITS = 3
 FEWEST_BLOCKS = 4
 # A job that is resumed does not go back to so small a share of what it did.
 NEAR_START = 0.1
+# Rows of a job, on average, at the least.
+FEWEST_ROWS = 5
 # So many steps may have a second evaluation, of another checkpoint.
 MOST_AGAIN = 2
 BEST_AGAIN = "as when the best one is evaluated at the end (load_best_model_at_end)"
@@ -115,6 +117,7 @@ class _Point(NamedTuple):
     step: int
     value: float
     row: Row
+    job: int  # 0, and one more after each time that a job was resumed
 
 
 @dataclass
@@ -149,15 +152,16 @@ class _Cleaning:
             # A table may begin with the newest row.
             self.cells, steps = Cells(self.cells.rows[::-1]), steps[::-1]
         self._check_one_run(chosen, steps)
+        jobs = _jobs(steps)
         losses: list[tuple[int, str, float]] = []
         for domain in dict.fromkeys(chosen.values()):
             what = f"losses of {domain}"
             series = [name for name, own in chosen.items() if own == domain]
-            points = self._merged(self._once(self._points(series, steps), what), what)
+            points = self._merged(self._once(self._points(series, steps, jobs), what), what)
             nats = [in_nats(point.value) for point in points]
             self._check_size(points, nats, series[0])
             losses += [(point.step, domain, loss) for point, loss in zip(points, nats, strict=True)]
-        at_rates = self._merged(self._points([rate] if rate else [], steps), "learning rates")
+        at_rates = self._merged(self._points([rate] if rate else [], steps, jobs), "learning rates")
         rates = [(point.step, point.value) for point in at_rates]
         if times := naming.PATTERNS["times"].search(rate or ""):
             rates = [(step, float(f"{value * float(times[1]):.12g}")) for step, value in rates]
@@ -328,7 +332,7 @@ class _Cleaning:
 
     # The series: points, each measurement once.
 
-    def _points(self, series: Sequence[str], steps: Ints) -> list[_Point]:
+    def _points(self, series: Sequence[str], steps: Ints, jobs: Ints) -> list[_Point]:
         """Return the numbers of series in the order of the log; cells that hold none are named."""
         points = []
         rows = self.cells.rows
@@ -350,8 +354,18 @@ class _Cleaning:
             if blank := [str(cell).strip() for cell in filter(says_empty, cells)]:
                 said = f"{len(blank)} cells of {name} are taken as empty"
                 self.notes.append(f"{said}: {', '.join(dict.fromkeys(blank))}")
-            read = zip(steps[given].tolist(), values, own, strict=True)
-            points += [_Point(step, value, row) for step, value, row in read if value is not None]
+            low = [value for value in values if value is not None and value <= 0.0]
+            sentinel = None
+            if naming.is_loss(name) and 1 < len(low) < len(values) and len({*low}) == 1:
+                sentinel = low[0]
+                said = f"{len(low)} cells of {name} are {sentinel:g}, as where nothing was measured"
+                self.notes.append(f"{said}; taken as empty")
+            read = zip(steps[given].tolist(), values, own, jobs[given].tolist(), strict=True)
+            points += [
+                _Point(step, value, row, job)
+                for step, value, row, job in read
+                if value is not None and value != sentinel
+            ]
         return points
 
     def _once(self, points: list[_Point], what: str) -> list[_Point]:
@@ -427,7 +441,9 @@ class _Cleaning:
                 said_of_it = f"{point.row.place}: the second evaluation of step {step} is {again}"
                 self.notes.append(f"{said_of_it}, {BEST_AGAIN}: the first is the run's")
             # A job that goes on from its last checkpoint may evaluate that first.
-            elif (resumed and not anew) or (self.raw.trains_between and not twice and step < end):
+            elif (not anew and (resumed or point.job > before.job)) or (
+                self.raw.trains_between and not twice and step < end
+            ):
                 count["resumed"] += 1
                 kept[step] = point
             elif overlap != "refuse":
@@ -495,6 +511,16 @@ IN_NATS: dict[str, Callable[[float], float]] = {
     "bits": lambda value: value * math.log(2.0),
     "perplexity": lambda value: math.log(value) if value > 0 else math.nan,
 }
+
+
+def _jobs(steps: Ints) -> Ints:
+    """Return to which job each row belongs: one that is resumed goes back, and not to the first steps."""
+    behind = np.maximum.accumulate(steps)[:-1]
+    resumed = (np.diff(steps) < 0) & (steps[1:] > steps[0] + NEAR_START * (behind - steps[0]))
+    # Rows of two jobs that run at once, or in no order, are of none that was resumed.
+    few = FEWEST_ROWS * resumed.sum() <= steps.size
+    jobs: Ints = np.concatenate([[0], np.cumsum(resumed)])[: steps.size] * few
+    return jobs
 
 
 def _same(value: float, other: float) -> bool:

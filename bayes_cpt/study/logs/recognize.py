@@ -7,6 +7,7 @@ leaves it: of the steps between two logged ones each is tried, and by a cosine t
 warm-up from zero is known by one point.
 """
 
+import math
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -23,6 +24,8 @@ TOLERANCE = 1e-6
 # Rates with so many significant digits at most were rounded as they were printed; of fewer than three
 # nothing can be recognised.
 FEWEST_DIGITS, MOST_DIGITS = 3, 6
+# Levels of rates of one digit; so few, or zeros for a smaller share at the end, are no course that is lost.
+MOST_LEVELS, FEWEST_LEVELS, ENDS_IN_ZERO = 9, 3, 0.1
 # Between two logged steps so many places for a break are tried at most.
 MOST_BREAKS = 400
 # A stretch must have so many points more than its shape has free numbers to be explained by it.
@@ -123,6 +126,23 @@ def _effort(segments: Sequence[Segment]) -> tuple[int, int]:
     jumps = sum(before.end != after.start for before, after in pairwise(segments))
     rates = {rate for segment in segments for rate in (segment.start, segment.end) if rate}
     return len(segments) + jumps, len(rates)
+
+
+def coarse_decimals(rates: Floats, schedule: Schedule) -> int | None:
+    """Return to how many decimals rates were printed that have so few levels that their course is lost.
+
+    They take all multiples of a power of ten up to a digit, in jumps, or are 0 for the last part of a run.
+    """
+    levels = np.unique(rates)
+    decimals = -math.floor(math.log10(levels[levels > 0].min()))
+    multiples = levels * 10.0**decimals
+    if multiples[-1] > MOST_LEVELS or not np.allclose(np.diff(multiples), 1.0, atol=1e-6):
+        return None
+    zeros = rates.size - 1 - np.flatnonzero(rates)[-1]
+    drawn = [own for own in schedule.segments if isinstance(own, Segment)]
+    jumps = _effort(drawn)[0] - len(drawn) if drawn else MOST_LEVELS
+    lost = zeros >= max(2, ENDS_IN_ZERO * rates.size) or (levels.size > FEWEST_LEVELS and jumps > 1)
+    return decimals if lost else None
 
 
 def digits_of(rate: float) -> int:

@@ -20,7 +20,7 @@ from bayes_cpt.study.folder import RUN_KEYS as OF_RUN
 from bayes_cpt.study.logs.raw import Stated, fail, unpacked_name
 from bayes_cpt.study.logs.readers import STATE
 from bayes_cpt.study.logs.reading import NEAR_START, Log, Reading
-from bayes_cpt.study.logs.recognize import digits_of, recognize
+from bayes_cpt.study.logs.recognize import coarse_decimals, digits_of, recognize
 from bayes_cpt.study.runs import Run
 from bayes_cpt.study.schedules import Schedule
 
@@ -218,6 +218,10 @@ def _logged_schedule(
         notes.append(f"{place}: {announced} steps were announced, the log has {log.last_step}")
     steps, values = zip(*rates, strict=True)
     schedule, said_of_it = recognize(steps, values, total)
+    if decimals := coarse_decimals(np.asarray(values), schedule):
+        problem = f"its learning rates have {decimals} decimals, too few to tell their course"
+        fix = "name a log that has them whole, or state them, --schedule SEGMENTS (see --help)"
+        raise fail(f"{place}, key schedule", problem, fix)
     notes += [f"{place}: {note}" for note in said_of_it]
     return schedule
 

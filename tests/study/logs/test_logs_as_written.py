@@ -172,7 +172,7 @@ NEMO = (
 def test_a_value_that_is_carried_along_is_taken_once(tmp_path: Path) -> None:
     measured = (f" | val_loss: {3 - i // 4 / 10}" if i > 3 else "" for i in range(12))
     log = read(tmp_path / "a.log", "".join(map(NEMO.format, range(12), measured)))
-    assert log.losses == ((5, "val", 2.9), (9, "val", 2.8))
+    assert log.losses == ((4, "val", 2.9), (8, "val", 2.8))
     assert any("carry the last measurement along" in note for note in log.notes)
     filled = "".join(f"{i},3.{i},{3 - i // 3 / 10}\n" for i in range(9))
     assert steps_of(read(tmp_path / "a.csv", f"step,train_loss,val_loss\n{filled}")) == [0, 3, 6]
@@ -257,6 +257,12 @@ def test_a_resumed_job_counts_and_two_runs_are_named(tmp_path: Path) -> None:
     whole = "".join(f"{step},2.9{step}\n" for step in range(0, 300, 20))
     for again in (whole[len("0,2.90\n") :].replace("2.9", "2.8"), whole.replace("0,", "5,")):
         refused(tmp_path / "a.csv", f"step,val_loss\n{whole}{again}", "the log of two runs")
+    # One evaluation again, between others.
+    rows = "50,,1e-4\n100,2.9,1e-4\n150,,1e-4\n80,,1e-4\n100,2.91,1e-4\n150,,1e-4\n" + "".join(
+        f"{i},,1e-4\n" for i in range(160, 200, 10)
+    )
+    once = read(tmp_path / "a.csv", f"step,val_loss,lr\n{rows}200,2.8,1e-4\n")
+    assert once.losses == ((100, "val", 2.91), (200, "val", 2.8))
     # Numbers of a model tell no runs apart.
     flops = re.sub(r"(\d)\n", lambda end: f"{end[1]},4{end.start()}.5\n", resumed)
     flops = flops.replace("loss\n", "loss,model_flops\n")
@@ -460,12 +466,21 @@ FORMATS: dict[str, tuple[str, list[tuple[int, str, float]], int, int | None]] = 
         + " validation loss at iteration 10 on code | lm loss value: 3.456000E+00 | lm loss PPL: 3.1E+01 | \n",
         [(10, "code", 3.456)], 1, 30,
     ),
+    "megatron, sets of an option": (
+        MEGATRON.format(10, "1.5E-05") + " validation-code loss at iteration 10 | lm loss value: 3.4E+00 | lm loss PPL: 3.1E+01 | \n",
+        [(10, "code", 3.4)], 1, 30,
+    ),
+    "megatron, the end": (
+        " validation loss at iteration 10 | lm loss value: 2.9E+00 | lm loss PPL: 18 | \n" + MEGATRON.format(15, "1.0E-04")
+        + " validation loss at iteration 15 on validation set | lm loss value: 2.2E+00 | lm loss PPL: 9 |\n",
+        [(10, "val", 2.9), (15, "val", 2.2)], 1, 30,
+    ),
     "nemo": (
         "Training epoch 0, iteration 9/99 | lr: 1.5e-05 | global_batch_size: 8 | global_step: 9 | "
         "reduced_train_loss: 11.03 | train_step_timing in s: 0.5 | consumed_samples: 80 | val_loss: 10.9\n"
         "Training epoch 0, iteration 19/99 | lr: 2e-05 | global_step: 19 | reduced_train_loss: 9.3 | "
         "val_loss/dataloader_idx_0: 9.1 | val_loss/dataloader_idx_1: 9.2\n",
-        [(10, "val", 10.9), (20, "dataloader_idx_0", 9.1), (20, "dataloader_idx_1", 9.2)], 2, None,
+        [(10, "val", 10.9), (10, "dataloader_idx_0", 9.1), (10, "dataloader_idx_1", 9.2)], 2, None,
     ),
     "nemo, two sets": (
         "Training epoch 0, iteration 9/99 | lr: 1.5e-05 | global_batch_size: 8 | global_step: 9 | "
@@ -516,6 +531,10 @@ FORMATS: dict[str, tuple[str, list[tuple[int, str, float]], int, int | None]] = 
         "[Eval batch=3/3] Eval on general/text data:\n\t Eval metrics/general/text/LanguageCrossEntropy: 2.8878\n",
         [(10, "general_text", 2.8878)], 0, 300,
     ),
+    "composer, epochs": (
+        "[epoch=2][batch=5/30]:\n\t Train time/token: 40960\n\t Eval metrics/eval/LanguageCrossEntropy: 2.8878\n",
+        [(35, "val", 2.8878)], 0, None,
+    ),
     "mlx": (
         "Iter 1: Val loss 3.240, Val took 4.512s\nIter 10: Train loss 3.100, Learning Rate 1.000e-04, It/sec 1.4, "
         "Tokens/sec 67.7, Trained Tokens 40960, Peak mem 4.5 GB\nIter 21: Val loss 2.887, Val took 4.5s\n",
@@ -530,6 +549,10 @@ FORMATS: dict[str, tuple[str, list[tuple[int, str, float]], int, int | None]] = 
         "val loss 10.9\nstep    1/19560 | train loss 10.85 | norm 15.1 | lr 8.57e-07 | 3000 ms | 55% bf16 MFU\n"
         "val loss 10.8\n",
         [(0, "val", 10.9), (1, "val", 10.8)], 1, 19560,
+    ),
+    "llmc, of a process": (
+        "".join(f"0: step {step:4d}/300 | train loss 10.85 | norm 15.1 | lr 8.57e-07 | 3000 ms\n" for step in range(1, 6)) + "0: val loss 10.8\n",
+        [(5, "val", 10.8)], 5, 300,
     ),
     "llmc, main.log": ("s:0 tel:11.0\ns:0 trl:11.0 lr:8.57e-07 norm:15.1\ns:250 tel:6.4\n", [(0, "val", 11.0), (250, "val", 6.4)], 0, None),
     "torchtitan": (
@@ -547,6 +570,11 @@ FORMATS: dict[str, tuple[str, list[tuple[int, str, float]], int, int | None]] = 
         [(150, "val", 2.9)], 1, None,
     ),
     "nanogpt, llama2.c": ("step 250: train loss 1.9, val loss 2.1\n250 | loss 2.2 | lr 5.0e-4 | 12ms\n", [(250, "val", 2.1)], 1, None),
+    "litgpt, between two prints": (
+        "Epoch 1 | iter 40 step 10 | loss train: 2.341, val: n/a | iter time: 12.3 ms (step)\n"
+        "iter 60: val loss 2.5123, val time: 123.45 ms\n",
+        [(15, "val", 2.5123)], 0, None,
+    ),
     "litgpt, 2023": (
         "iter 40 step 10: loss 2.3410, iter time: 12.34ms (optimizer.step)\n"
         "step 40: val loss 2.5123, val time: 123.45ms\n",
@@ -559,6 +587,10 @@ FORMATS: dict[str, tuple[str, list[tuple[int, str, float]], int, int | None]] = 
     ),
     "build-nanogpt": (
         "validation loss: 10.95\nstep     9 | loss: 9.6 | lr 8.4e-07 | norm: 15.3 | dt: 80ms\nvalidation loss: 9.5\n",
+        [(10, "val", 9.5)], 1, None,
+    ),
+    "build-nanogpt, by a collector": (
+        "2026-01-02T10:00:00.123Z step     9 | loss: 9.6 | lr 8.4e-07 | norm: 15.3 | dt: 80ms\n[2026-01-02 10:00:01,5] validation loss: \x1b[K9.5\n",
         [(10, "val", 9.5)], 1, None,
     ),
     "build-nanogpt, begun": (
@@ -577,8 +609,8 @@ FORMATS: dict[str, tuple[str, list[tuple[int, str, float]], int, int | None]] = 
     ),
     "maxtext": (
         "completed step: 9, seconds: 1.2, TFLOP/s/device: 80.1, total_weights: 65536, loss: 7.912\n"
-        "eval metrics after step: 9, loss=7.655, total_weights=1024.0\n",
-        [(10, "val", 7.655)], 0, None,
+        "eval metrics after step: 9, loss=7.655, total_weights=1024.0\nCompleted eval after train step 19, loss=7.5, perplexity=1808\n",
+        [(10, "val", 7.655), (20, "val", 7.5)], 0, None,
     ),
 }  # fmt: skip
 
@@ -708,6 +740,12 @@ LOGGED = [{"step": step, "lr": 1e-4, "eval_loss": loss} for step, loss in MEASUR
         ("split.csv", "step,split,loss,lr\n10,train,3.0,1e-4\n10,val,2.9,\n20,train,2.9,1e-4\n20,val,2.8,\n"),
         ("a.log.json", "\n".join(json.dumps({"mode": mode, "iter": row["step"], "lr": 1e-4, "loss": row["eval_loss"] + more}) for row in LOGGED for mode, more in (("train", 0.1), ("val", 0)))),
         ("long.csv", "step,part,metric,value\n" + "".join(f"{row['step']},train,loss,3\n{row['step']},train,lr,1e-4\n{row['step']},val,loss,{row['eval_loss']}\n" for row in LOGGED)),
+        ("typed.jsonl", "\n".join(json.dumps({"type": "train", "loss": 3, "step": row["step"], "lr": 1e-4}) + json.dumps({"type": "eval", **row}).replace("{", "\n{") for row in LOGGED)),
+        ("domains.csv", "step,domain,loss,lr\n10,train,3.0,1e-4\n10,val,2.9,\n20,train,2.9,1e-4\n20,val,2.8,\n"),
+        ("beside.csv", "step,dataset,loss,val_loss,lr\n10,val,3.0,2.9,1e-4\n20,val,2.9,2.8,1e-4\n"),
+        ("lists.jsonl", "\n".join(json.dumps({**row, "lr": [1e-4, 1e-4]}) for row in LOGGED)),
+        ("unset.csv", "sep=,\nstep,val_loss,lr\n10,2.9,1e-4\n11,-1,\n# resumed\n12,-1,\n20,2.8,1e-4\n"),
+        ("numpy.log", "\n".join(f"{{'step': {row['step']}, 'lr': 1e-4, 'eval_loss': np.float64({row['eval_loss']})}}" for row in LOGGED)),
         ("mixed.csv", "step,split,dataset,loss,lr\n" + "".join(f"{row['step']},train,mix,3,1e-4\n{row['step']},val,val,{row['eval_loss']},\n" for row in LOGGED)),
         ("what.jsonl", "\n".join(json.dumps({"what": what, "step": row["step"], "loss": row["eval_loss"] + more, "lr": 1e-4, "x": None}) for row in LOGGED for what, more in (("train", 0.1), ("val", 0)))),
         ("swift.out", "\n".join(f"{{'{key}': {row[own]}, 'epoch': 0.1, 'global_step/max_steps': '{row['step']}/30', 'time': '1s'}}" for row in LOGGED for key, own in (("loss", "eval_loss"), ("eval_loss", "eval_loss"), ("lr", "lr")))),
