@@ -31,7 +31,7 @@ WHOLE_NUMBER = re.compile(r"\d+(?:\.\d+)?(?:[eE][-+]?\d+)?")
 TELLS_LOSS = re.compile(rf"\b(?:val|eval|test)\w*[ _/-]loss\b[^,;|]*?[ :=]\s*{NUMBER}")
 # Any loss in such a line.
 A_LOSS = re.compile(rf"[a-z]\w* loss[ :=]+{NUMBER}")
-STEP, NEXT_STEP, TOTAL, EPOCH, MICRO = "step", "next_step", "total", "epoch", "micro"
+STEP, NEXT_STEP, TOTAL, LAP, MICRO = "step", "next_step", "total", "lap", "micro"
 FINAL = "final evaluations"
 # What to do about a log of no known program.
 BY_PATTERN = (
@@ -171,8 +171,8 @@ def _read_lines(log: RawLog, lines: Sequence[str], form: Format) -> None:
             aside.setdefault(what, []).append(number)
         if match is None:
             continue
-        if (epoch := as_number(cells.pop(EPOCH, None))) and TOTAL in cells:
-            done = (epoch - 1.0) * (as_number(cells.pop(TOTAL)) or 0.0)
+        if (lap := as_number(cells.pop(LAP, None))) and TOTAL in cells:
+            done = (lap - 1.0) * (as_number(cells.pop(TOTAL)) or 0.0)
             cells[STEP] = (as_number(cells[STEP]) or 0.0) + done
         total = cells.pop(TOTAL, total)
         micro = cells.pop(MICRO, None)
