@@ -293,15 +293,16 @@ def cut_off(lines: Sequence[str]) -> bool:
     --------
     >>> cut_off(["step,loss", "10,2.912", "20,2.8"]), cut_off(["10,2.91", "20,2.87"])
     (True, False)
-    >>> cut_off(["step,lr", "10,1.5e-4", "20,1.4e-4", "30,1.3"])
-    True
+    >>> cut_off(["step,lr", "10,1.5e-4", "20,1.4e-4", "30,1.3"]), cut_off(["10,2e-5", "20,1e-5", "30,0.0"])
+    (True, False)
     """
     ends = [(re.split(r"\d", line)[0], len(re.split(r"\D", line)[-1])) for line in lines]
     begin, digits = ends[-1]
     *before, last = (re.split(r"[,;\t| ]", line)[-1].lower() for line in lines[-FEW_LINES:])
     numbers_before = [own for own in before if PLAIN.fullmatch(own)]
     signs = set(".e").intersection(*numbers_before) if len(numbers_before) > 1 else set()
-    unlike = PLAIN.fullmatch(last) is not None and not signs <= set(last)
+    # A number that lost its exponent is one that an exponent may follow, and not 0 or 0.001.
+    unlike = PLAIN.fullmatch(last) is not None and not signs <= set(last) and float(last) >= 1.0
     return unlike or digits < min((own for start, own in ends[:-1] if start == begin), default=0)
 
 
