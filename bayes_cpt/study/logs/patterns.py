@@ -33,6 +33,7 @@ TELLS_LOSS = re.compile(rf"\b(?:val|eval|test)\w*[ _/-]loss\b[^,;|]*?[ :=]\s*{NU
 A_LOSS = re.compile(rf"[a-z]\w* loss[ :=]+{NUMBER}")
 STEP, NEXT_STEP, TOTAL, LAP, MICRO = "step", "next_step", "total", "lap", "micro"
 FINAL = "final evaluations"
+BY_USER = "the pattern"
 # What to do about a log of no known program.
 BY_PATTERN = (
     "say what its lines look like, --pattern 'step {step} ... val loss {val_loss} ... lr {lr}', or make a "
@@ -61,9 +62,10 @@ class Format(Strict):
 
     lines: tuple[Expression, ...]
     endings: tuple[str, ...] = ()
-    program: str = "the pattern"
+    program: str = BY_USER
     from_zero: bool | None = None
     carries: bool = False
+    before: bool = False
     final: Expression | None = None
     left_out: dict[Expression, str] = Field(default_factory=dict)
     instead: str = ""
@@ -106,7 +108,7 @@ def text_kinds() -> tuple[str, ...]:
 
 def read_text(path: Path, form: Format, kind: str) -> RawLog:
     """Read a text log line by line."""
-    *lines, last = re.split(r"\r\n|[\r\n]", raw.printed_text(path))
+    *lines, last = re.split(r"\r\n|[\r\n]", raw.printed_text(path, stripped=kind != BY_USER))
     if form.instead:
         raise fail(str(path), f"this is {form.program}", form.instead)
     keys = form.model_dump(include={"from_zero", "carries", "no_rates"})
@@ -187,7 +189,8 @@ def _read_lines(log: RawLog, lines: Sequence[str], form: Format) -> None:
             if len(cells) > 1:
                 early.append(Row(f"{file} {number}", cells))
             continue
-        if form.carries and last is not None:
+        newer = last is not None and (as_number(cells[STEP]) or 0.0) > (as_number(last) or 0.0)
+        if form.before and newer:
             measured = {name: cells.pop(name) for name in [*cells] if naming.measured_unit(name)}
             if measured:
                 log.rows.append(Row(f"{file} {number}", {**measured, STEP: last}))

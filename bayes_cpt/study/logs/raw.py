@@ -31,12 +31,15 @@ SUFFIXED = re.compile(r"([+-]?\d+(?:[.,]\d+)?)\s?([kmbg])", re.IGNORECASE)
 CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 # What launchers and collectors of logs put before each line: a time, and of which process it is.
 TIME = re.compile(
-    r"^\[?\d{4}-\d\d-\d\d[T ][\d:.,]+(?:Z|[+-]\d\d:?\d\d)?\]?[ :]+(?:std(?:out|err) [FP] )?", re.M
+    r"^\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d[\d:.,]*(?:Z|[+-]\d\d:?\d\d)?\]?[ :]+(?:std(?:out|err) [FP] )?",
+    re.M,
 )
 RANK = re.compile(r"^\[?(?:default|rank)?\d+\]?: ?", re.M)
 LINES_OF_A_RANK = 5
 # Enough to see how the numbers at their ends are printed.
 FEW_LINES = 6
+# Numbers of fewer may end in a whole one.
+FEWEST_DECIMALS = 3
 FACTORS = {"k": 1e3, "m": 1e6, "b": 1e9, "g": 1e9}
 
 
@@ -274,11 +277,14 @@ def text_of(path: Path) -> str:
     return decoded(content_of(path), str(path))
 
 
-def printed_text(path: Path) -> str:
+def printed_text(path: Path, *, stripped: bool = True) -> str:
     """Return what a program printed, in which bytes may be damaged, without colours and prefixes."""
     content = content_of(path)
     encoding = "utf-16" if content.startswith(UTF_16) else "utf-8-sig"
-    text = TIME.sub("", CONTROL.sub("", content.decode(encoding, errors="replace")))
+    text = CONTROL.sub("", content.decode(encoding, errors="replace"))
+    if not stripped:
+        return text
+    text = TIME.sub("", text)
     ranks = RANK.findall(text)
     # A step stands before a few lines at most, a process before many.
     return RANK.sub("", text) if len(ranks) >= LINES_OF_A_RANK * len({*ranks}) else text
@@ -301,6 +307,10 @@ def cut_off(lines: Sequence[str]) -> bool:
     *before, last = (re.split(r"[,;\t| ]", line)[-1].lower() for line in lines[-FEW_LINES:])
     numbers_before = [own for own in before if PLAIN.fullmatch(own)]
     signs = set(".e").intersection(*numbers_before) if len(numbers_before) > 1 else set()
+    # All but one: a first loss may be round.
+    decimals = sorted(len(own.partition(".")[2]) for own in numbers_before)
+    if decimals and decimals[min(1, len(decimals) - 1)] < FEWEST_DECIMALS:
+        signs -= {"."}
     # A number that lost its exponent is one that an exponent may follow, and not 0 or 0.001.
     unlike = PLAIN.fullmatch(last) is not None and not signs <= set(last) and float(last) >= 1.0
     return unlike or digits < min((own for start, own in ends[:-1] if start == begin), default=0)

@@ -16,8 +16,23 @@ import numpy as np
 from bayes_cpt.checks import unknown
 from bayes_cpt.errors import StudyError
 from bayes_cpt.study.logs import raw
-from bayes_cpt.study.logs.naming import FAIRSEQ, LABELS, NAMES, WORDS, count_of, words
-from bayes_cpt.study.logs.patterns import Format, formats, read_text, text_kinds, unknown_format
+from bayes_cpt.study.logs.naming import (
+    FAIRSEQ,
+    LABELS,
+    NAMES,
+    WORDS,
+    count_of,
+    measured_unit,
+    words,
+)
+from bayes_cpt.study.logs.patterns import (
+    BY_USER,
+    Format,
+    formats,
+    read_text,
+    text_kinds,
+    unknown_format,
+)
 from bayes_cpt.study.logs.raw import Cells, RawLog, Row, as_number, empty, fail
 from bayes_cpt.study.tables import csv_lines, read_table, separator_of
 
@@ -84,7 +99,7 @@ def _read(kind: str, name: str, patterns: Sequence[str]) -> RawLog:
         fix = "name the files of the log" + (": --pattern is for lines of text" if patterns else "")
         raise fail(name, "this is a folder", fix)
     if patterns:
-        return read_text(path, Format.from_patterns(patterns), "the pattern")
+        return read_text(path, Format.from_patterns(patterns), BY_USER)
     return read_text(path, formats()[chosen], chosen) if chosen in formats() else _table(path)
 
 
@@ -165,11 +180,12 @@ def _widen(log: RawLog, path: Path) -> None:
 
     for table in LABELS:
         labels = [*table["labels"], *map(str.lower, of_parts if table["end"] == "_loss" else ())]
-        value, label = (
-            next((by_case[key] for key in keys if key in by_case), None)
-            for keys in (table["values"], labels)
-        )
-        if value is not None and label is not None:
+        losses = [by_case[key] for key in table["values"] if key in by_case]
+        label = next((by_case[key] for key in labels if key in by_case), None)
+        if losses and label is not None:
+            # A label that all rows have is of what was trained on, where a loss beside it was measured.
+            beside = [name for name in losses if measured_unit(name) and len(texts[label]) == 1]
+            value = (beside or losses)[0]
             log.rows = list(named(value, label, f"{{}}{table['end']}"))
             return
     if set(by_case) == {"wall time", "step", "value"}:
@@ -288,8 +304,7 @@ def _json_in(line: str) -> dict[str, Any]:
 def flat(row: Mapping[str, Any], above: str = "") -> dict[str, Any]:
     """Return nested tables as one, names joined by slashes; those that only hold it all have none.
 
-    Equal numbers, as learning rates of groups of parameters, are one. ms-swift writes two counts as one
-    text, and fairseq counts its evaluations by another name.
+    ms-swift writes two counts as one text, and fairseq counts its evaluations by another name.
 
     Examples
     --------
@@ -303,8 +318,6 @@ def flat(row: Mapping[str, Any], above: str = "") -> dict[str, Any]:
         if isinstance(value, Mapping):
             inner = flat(value, above if name in NAMES["wrappers"] else f"{above}{name}/")
             joined |= {key: own for key, own in inner.items() if key not in joined}
-        elif isinstance(value, list) and value[1:] and value == value[:1] * len(value):
-            joined[f"{above}{name}"] = value[0]
         elif name.endswith(f"_{FAIRSEQ}"):
             joined[FAIRSEQ] = value
         elif "/" in name and isinstance(value, str) and re.fullmatch(r"\d+/\d+", value):
@@ -329,7 +342,9 @@ def _headed(text: str) -> tuple[list[str], int]:
     if above and _all_numbers(lines[above]):
         above -= 1
         lines[above] = lines[above].lstrip("# ")
-    below = ["" if line.startswith("#") else line for line in lines[above + 1 :]]
+    # A comment has no columns.
+    remark = re.compile(rf"#(?!.*{MARKS})")
+    below = ["" if remark.match(line) else line for line in lines[above + 1 :]]
     return [*lines[above : above + 1], *below] or [""], above
 
 

@@ -356,7 +356,7 @@ class _Cleaning:
                 self.notes.append(f"{said}: {', '.join(dict.fromkeys(blank))}")
             low = [value for value in values if value is not None and value <= 0.0]
             sentinel = None
-            if naming.is_loss(name) and 1 < len(low) < len(values) and len({*low}) == 1:
+            if naming.is_loss(name) and _is_sentinel(low, values):
                 sentinel = low[0]
                 said = f"{len(low)} cells of {name} are {sentinel:g}, as where nothing was measured"
                 self.notes.append(f"{said}; taken as empty")
@@ -513,10 +513,25 @@ IN_NATS: dict[str, Callable[[float], float]] = {
 }
 
 
+def _is_sentinel(low: Sequence[float], values: Sequence[float | None]) -> bool:
+    """Whether numbers of a loss that are not above 0 say that nothing was measured: it goes on after."""
+    if len(low) < 2 or len({*low}) > 1 or not low[0].is_integer():
+        return False
+    after = values[values.index(low[0]) :]
+    return any(value is not None and value > 0.0 for value in after)
+
+
 def _jobs(steps: Ints) -> Ints:
     """Return to which job each row belongs: one that is resumed goes back, and not to the first steps."""
-    behind = np.maximum.accumulate(steps)[:-1]
-    resumed = (np.diff(steps) < 0) & (steps[1:] > steps[0] + NEAR_START * (behind - steps[0]))
+    if not (steps > 0).any():
+        return np.zeros_like(steps)
+    begin = max(int(steps[steps > 0].min()), int(steps[0]))
+    behind, falls = np.maximum.accumulate(steps)[:-1], np.diff(steps) < 0
+    resumed = falls & (steps[1:] > np.maximum(begin, steps[0] + NEAR_START * (behind - steps[0])))
+    # One row back is a late evaluation, or another checkpoint; back to the begin, another run.
+    resumed[:-1] &= steps[2:] <= behind[:-1]
+    resumed[-1:] = False
+    resumed &= not (falls & (steps[1:] <= begin)).any()
     # Rows of two jobs that run at once, or in no order, are of none that was resumed.
     few = FEWEST_ROWS * resumed.sum() <= steps.size
     jobs: Ints = np.concatenate([[0], np.cumsum(resumed)])[: steps.size] * few

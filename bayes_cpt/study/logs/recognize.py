@@ -26,6 +26,7 @@ TOLERANCE = 1e-6
 FEWEST_DIGITS, MOST_DIGITS = 3, 6
 # Levels of rates of one digit; so few, or zeros for a smaller share at the end, are no course that is lost.
 MOST_LEVELS, FEWEST_LEVELS, ENDS_IN_ZERO = 9, 3, 0.1
+SHORT_WARMUP = 0.05
 # Between two logged steps so many places for a break are tried at most.
 MOST_BREAKS = 400
 # A stretch must have so many points more than its shape has free numbers to be explained by it.
@@ -139,10 +140,20 @@ def coarse_decimals(rates: Floats, schedule: Schedule) -> int | None:
     if multiples[-1] > MOST_LEVELS or not np.allclose(np.diff(multiples), 1.0, atol=1e-6):
         return None
     zeros = rates.size - 1 - np.flatnonzero(rates)[-1]
+    if schedule.is_logged:
+        return decimals if levels.size > FEWEST_LEVELS else None
+    # Jumps to the next level, after a warm-up that may be too short to be logged.
     drawn = [own for own in schedule.segments if isinstance(own, Segment)]
-    jumps = _effort(drawn)[0] - len(drawn) if drawn else MOST_LEVELS
-    lost = zeros >= max(2, ENDS_IN_ZERO * rates.size) or (levels.size > FEWEST_LEVELS and jumps > 1)
-    return decimals if lost else None
+    begins = np.cumsum([own.steps for own in drawn]) / schedule.steps
+    jumps = [
+        (before.end - after.start) * 10.0**decimals
+        for begin, before, after in zip(begins, drawn, drawn[1:], strict=False)
+        if begin > SHORT_WARMUP
+    ]
+    near = [bool(np.isclose(abs(jump), 1.0)) for jump in jumps]
+    to_zero = bool(near) and near[-1] and drawn[-1].start == drawn[-1].end == 0.0
+    lost = to_zero and zeros >= max(2, ENDS_IN_ZERO * rates.size)
+    return decimals if lost or (levels.size > FEWEST_LEVELS and sum(near) > 1) else None
 
 
 def digits_of(rate: float) -> int:

@@ -258,10 +258,10 @@ def test_a_resumed_job_counts_and_two_runs_are_named(tmp_path: Path) -> None:
     for again in (whole[len("0,2.90\n") :].replace("2.9", "2.8"), whole.replace("0,", "5,")):
         refused(tmp_path / "a.csv", f"step,val_loss\n{whole}{again}", "the log of two runs")
     # One evaluation again, between others.
-    rows = "50,,1e-4\n100,2.9,1e-4\n150,,1e-4\n80,,1e-4\n100,2.91,1e-4\n150,,1e-4\n" + "".join(
+    text = "50,,1e-4\n100,2.9,1e-4\n150,,1e-4\n80,,1e-4\n100,2.91,1e-4\n150,,1e-4\n" + "".join(
         f"{i},,1e-4\n" for i in range(160, 200, 10)
     )
-    once = read(tmp_path / "a.csv", f"step,val_loss,lr\n{rows}200,2.8,1e-4\n")
+    once = read(tmp_path / "a.csv", f"step,val_loss,lr\n{text}200,2.8,1e-4\n")
     assert once.losses == ((100, "val", 2.91), (200, "val", 2.8))
     # Numbers of a model tell no runs apart.
     flops = re.sub(r"(\d)\n", lambda end: f"{end[1]},4{end.start()}.5\n", resumed)
@@ -743,7 +743,6 @@ LOGGED = [{"step": step, "lr": 1e-4, "eval_loss": loss} for step, loss in MEASUR
         ("typed.jsonl", "\n".join(json.dumps({"type": "train", "loss": 3, "step": row["step"], "lr": 1e-4}) + json.dumps({"type": "eval", **row}).replace("{", "\n{") for row in LOGGED)),
         ("domains.csv", "step,domain,loss,lr\n10,train,3.0,1e-4\n10,val,2.9,\n20,train,2.9,1e-4\n20,val,2.8,\n"),
         ("beside.csv", "step,dataset,loss,val_loss,lr\n10,val,3.0,2.9,1e-4\n20,val,2.9,2.8,1e-4\n"),
-        ("lists.jsonl", "\n".join(json.dumps({**row, "lr": [1e-4, 1e-4]}) for row in LOGGED)),
         ("unset.csv", "sep=,\nstep,val_loss,lr\n10,2.9,1e-4\n11,-1,\n# resumed\n12,-1,\n20,2.8,1e-4\n"),
         ("numpy.log", "\n".join(f"{{'step': {row['step']}, 'lr': 1e-4, 'eval_loss': np.float64({row['eval_loss']})}}" for row in LOGGED)),
         ("mixed.csv", "step,split,dataset,loss,lr\n" + "".join(f"{row['step']},train,mix,3,1e-4\n{row['step']},val,val,{row['eval_loss']},\n" for row in LOGGED)),
