@@ -1,6 +1,8 @@
 """The notebooks run from top to bottom, and their two files say the same."""
 
+import io
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +10,7 @@ import jupytext
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
 from matplotlib import pyplot
+from matplotlib.figure import Figure
 from synthetic import lab_posterior
 
 NOTEBOOKS = Path(__file__).parent.parent / "notebooks"
@@ -56,15 +59,30 @@ def fit(tmp_path_factory: pytest.TempPathFactory) -> Path:
     "script",
     [pytest.param(own, marks=SLOW.get(own.stem, ()), id=own.stem) for own in SCRIPTS],
 )
-def test_the_notebook_runs(script: Path, fit: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(fit.parent)
+def test_the_notebook_runs(
+    script: Path, fit: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    (tmp_path / "fit.nc").symlink_to(fit)
+    monkeypatch.chdir(tmp_path)
+    # IPython puts its own in its place, and a history into the user's home.
+    monkeypatch.setitem(sys.modules, "__main__", sys.modules["__main__"])
+    monkeypatch.setenv("IPYTHONDIR", str(tmp_path))
     for name, value in SETTINGS.items():
         monkeypatch.setenv(name, value)
     shell: Any = InteractiveShell()
     # Without a terminal of its own, which forks a process of several threads.
     shell.system = shell.system_raw
+    pictures = 0
     for cell in jupytext.read(script).cells:
         if cell.cell_type == "code":
-            shell.run_cell(cell.source.replace("%matplotlib inline", "")).raise_error()
+            done = shell.run_cell(cell.source.replace("%matplotlib inline", ""))
+            done.raise_error()
             assert not shell.user_ns.get("_exit_code"), cell.source
+            drawn = re.search(r"^(plots\.|\w+\.plot\()", cell.source, flags=re.MULTILINE)
+            assert isinstance(done.result, Figure) == bool(drawn), cell.source
+            if drawn:
+                done.result.savefig(io.BytesIO(), format="png")
+                pictures += 1
+    assert pictures > 0
     assert not pyplot.get_fignums(), "a notebook would show these figures twice"
+    assert capsys.readouterr().err == ""

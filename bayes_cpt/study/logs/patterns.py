@@ -173,9 +173,9 @@ def _read_lines(log: RawLog, lines: Sequence[str], form: Format) -> None:
             aside.setdefault(what, []).append(number)
         if match is None:
             continue
-        if (lap := as_number(cells.pop(LAP, None))) and TOTAL in cells:
-            done = (lap - 1.0) * (as_number(cells.pop(TOTAL)) or 0.0)
-            cells[STEP] = (as_number(cells[STEP]) or 0.0) + done
+        if {LAP, TOTAL, STEP} <= cells.keys():
+            lap, of_lap, step = (as_number(cells.pop(name)) or 0.0 for name in (LAP, TOTAL, STEP))
+            cells[STEP] = (lap - 1.0) * of_lap + step
         total = cells.pop(TOTAL, total)
         micro = cells.pop(MICRO, None)
         if NEXT_STEP in cells:
@@ -189,11 +189,12 @@ def _read_lines(log: RawLog, lines: Sequence[str], form: Format) -> None:
             if len(cells) > 1:
                 early.append(Row(f"{file} {number}", cells))
             continue
-        newer = last is not None and (as_number(cells[STEP]) or 0.0) > (as_number(last) or 0.0)
-        if form.before and newer:
-            measured = {name: cells.pop(name) for name in [*cells] if naming.measured_unit(name)}
-            if measured:
-                log.rows.append(Row(f"{file} {number}", {**measured, STEP: last}))
+        if form.before and last is not None and _later(cells[STEP], last):
+            measured_before = {
+                name: cells.pop(name) for name in filter(naming.measured_unit, [*cells])
+            }
+            if measured_before:
+                log.rows.append(Row(f"{file} {number}", {**measured_before, STEP: last}))
         if form.final and form.final.search(text) and _measured(log.rows, cells):
             aside.setdefault(FINAL, []).append(number)
             continue
@@ -221,12 +222,17 @@ def _measured(rows: Sequence[Row], cells: Mapping[str, Any]) -> bool:
     return False
 
 
+def _later(step: Any, last: Any) -> bool:
+    return (as_number(step) or 0.0) > (as_number(last) or 0.0)
+
+
 def _at_micro(micro: str, step_of: Mapping[str, Any], last: Any) -> Any:
     """Return the step of a micro-batch: as printed, else by how many a step had at the last one printed."""
-    for printed, step in step_of.items() if micro not in step_of else ():
-        steps = (as_number(micro) or 0.0) * (as_number(step) or 0.0) / (as_number(printed) or 1.0)
-        return steps if steps.is_integer() else last
-    return step_of.get(micro, last)
+    if micro in step_of or not step_of:
+        return step_of.get(micro, last)
+    ((printed, step),) = step_of.items()
+    steps = (as_number(micro) or 0.0) * (as_number(step) or 0.0) / (as_number(printed) or 1.0)
+    return steps if steps.is_integer() else last
 
 
 def unknown_format(

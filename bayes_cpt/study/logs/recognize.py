@@ -26,6 +26,7 @@ TOLERANCE = 1e-6
 FEWEST_DIGITS, MOST_DIGITS = 3, 6
 # Levels of rates of one digit; so few, or zeros for a smaller share at the end, are no course that is lost.
 MOST_LEVELS, FEWEST_LEVELS, ENDS_IN_ZERO = 9, 3, 0.1
+# A share of the run.
 SHORT_WARMUP = 0.05
 # Between two logged steps so many places for a break are tried at most.
 MOST_BREAKS = 400
