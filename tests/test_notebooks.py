@@ -72,7 +72,7 @@ def test_the_notebook_runs(
     shell: Any = InteractiveShell()
     # Without a terminal of its own, which forks a process of several threads.
     shell.system = shell.system_raw
-    pictures = 0
+    pictures: list[None] = []
     for cell in jupytext.read(script).cells:
         if cell.cell_type == "code":
             done = shell.run_cell(cell.source.replace("%matplotlib inline", ""))
@@ -80,9 +80,7 @@ def test_the_notebook_runs(
             assert not shell.user_ns.get("_exit_code"), cell.source
             drawn = re.search(r"^(plots\.|\w+\.plot\()", cell.source, flags=re.MULTILINE)
             assert isinstance(done.result, Figure) == bool(drawn), cell.source
-            if drawn:
-                done.result.savefig(io.BytesIO(), format="png")
-                pictures += 1
-    assert pictures > 0
+            pictures += [done.result.savefig(io.BytesIO(), format="png")] if drawn else []
+    assert pictures
     assert not pyplot.get_fignums(), "a notebook would show these figures twice"
     assert capsys.readouterr().err == ""

@@ -258,10 +258,8 @@ def test_a_resumed_job_counts_and_two_runs_are_named(tmp_path: Path) -> None:
     for again in (whole[len("0,2.90\n") :].replace("2.9", "2.8"), whole.replace("0,", "5,")):
         refused(tmp_path / "a.csv", f"step,val_loss\n{whole}{again}", "the log of two runs")
     # One evaluation again, between others.
-    text = "50,,1e-4\n100,2.9,1e-4\n150,,1e-4\n80,,1e-4\n100,2.91,1e-4\n150,,1e-4\n" + "".join(
-        f"{i},,1e-4\n" for i in range(160, 200, 10)
-    )
-    once = read(tmp_path / "a.csv", f"step,val_loss,lr\n{text}200,2.8,1e-4\n")
+    text = "step,val_loss;50,;100,2.9;150,;80,;100,2.91;150,;160,;170,;180,;190,;200,2.8;"
+    once = read(tmp_path / "a.csv", text.replace(";", ",1e-4\n").replace("1e-4", "lr", 1))
     assert once.losses == ((100, "val", 2.91), (200, "val", 2.8))
     # Numbers of a model tell no runs apart.
     flops = re.sub(r"(\d)\n", lambda end: f"{end[1]},4{end.start()}.5\n", resumed)

@@ -48,17 +48,15 @@ def test_usual_schedules_are_recognised_however_sparsely_logged(name: str, every
     )
 
 
-@pytest.mark.parametrize(
-    ("peak", "end", "decimals"), [(2e-5, 0, 5), (1e-4, 1e-5, 4), (9e-4, 1e-4, 4)]
-)
-def test_rates_of_too_few_digits_are_told(peak: float, end: float, decimals: int) -> None:
+@pytest.mark.parametrize(("peak", "end", "most"), [(2e-5, 0, 5), (1e-4, 1e-5, 4), (9e-4, 1e-4, 4)])
+def test_rates_of_too_few_digits_are_told(peak: float, end: float, most: int) -> None:
     steps = np.arange(10, 1001, 10)
     rates = cosine(1000, peak, end, warmup_steps=100).learning_rates()[steps - 1]
     for printed in range(3, 10):
         seen = np.round(rates, printed)
         if seen.any():
             found = recognize(steps.tolist(), seen.tolist(), 1000)[0]
-            assert coarse_decimals(seen, found) == (printed if printed <= decimals else None)
+            assert coarse_decimals(seen, found) == (printed if printed <= most else None)
 
 
 def test_a_trainer_that_counts_from_0_is_one_step_late_and_that_is_said() -> None:
