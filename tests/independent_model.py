@@ -297,6 +297,10 @@ def law_curve(curve: CurveData, p: dict[str, Any], settings: dict[str, Any]) -> 
     if "damage" in p:
         squared = curve.cpt.area(2.0) * settings["steps"] / settings["forward_cpt"] ** 2
         loss = loss + p["damage"][d] * x * squared
+    if "target_forgetting" in p:
+        part = area / settings["forward_cpt"]
+        unkept = x / (1.0 + 16.0 * (1.0 - x))
+        loss = loss + 2.0 * p["target_forgetting"][d] * unkept * part / (1.0 + part)
     at_base = powered(curve.before)[0] - gained(curve.start_pt, level_pt[0])[0]
     at_base = at_base + left_by_peak(curve.log_peak)[0]
     kept = p["offset_kept"][d]

@@ -227,7 +227,6 @@ def _last_axis(shared: Any) -> Any:
 
 
 @added_term(
-    "+ G1·p + G2·p^2",
     G1="rise of the loss per e-fold of the peak learning rate, at the reference, nats/token",
     G2="curvature of the loss in the log of the peak learning rate, nats/token",
 )

@@ -88,7 +88,6 @@ class AddedTerm:
     """A term that a model's file may name, and that needs no other word in it."""
 
     build: Callable[[], Term]  # returns the term
-    printed: str  # its summand in the printed equation, sign first
     meanings: dict[str, str]  # what each of its coefficients is, with the unit
 
 
@@ -96,19 +95,17 @@ class AddedTerm:
 ADDED: dict[str, AddedTerm] = {}
 
 
-def added_term[C: type](printed: str, **meanings: str) -> Callable[[C], C]:
+def added_term[C: type](**meanings: str) -> Callable[[C], C]:
     """Return a decorator that makes a class a term which a model's file may name.
 
     Parameters
     ----------
-    printed : str
-        Its summand in the printed equation, sign first.
     **meanings : str
         What each of its coefficients is, with the unit.
     """
 
     def add(term: C) -> C:
-        ADDED[term().name] = AddedTerm(term, printed, meanings)
+        ADDED[term().name] = AddedTerm(term, meanings)
         return term
 
     return add

@@ -243,31 +243,58 @@ def shift_signs(roles: Sequence[str]) -> tuple[float, ...]:
     return tuple(1.0 if role == "general" else -1.0 for role in roles)
 
 
+# How soon replay keeps a target from what forgetting costs it: of a quarter 15 % is left.
+KEPT = 16.0
+
+
 @added_term(
-    "+ Q·r_cpt·S3_cpt",
     Q="rise of the loss by damage, per LR^2·step on target data alone, nats/token",
+    Z="most that the loss of the target may rise as general data are forgotten, nats/token",
+    S1_half="forward area of CPT after which half of that has come, LR·steps",
 )
 @dataclass(frozen=True)
 class Damage:
-    """``+ Q·r_cpt·S3_cpt`` with S3 the sum of squared learning rates: what fast training costs for good.
+    """What CPT costs the loss of the target, more on much target data. Not in the printed law: Q = Z = 0.
 
-    Of runs on much target data those at high learning rates end higher than annealing and shift tell
-    (docs/results/laws.md, "Damage"). Not in the printed law: Q = 0 there.
+    ``+ Q·r_cpt·S3_cpt`` with S3 the sum of squared learning rates: runs at high learning rates end higher
+    than annealing and shift tell (docs/results/laws.md, "Damage").
+
+    ``+ Z·g(r_cpt)·S1/(S1 + S1_half)`` with ``g = r/(1 + 16·(1 - r))`` and S1 the forward area of the shift:
+    a target that has something in common with general data loses of what is forgotten of them, with replay
+    next to nothing (docs/results/laws.md, "What forgetting costs the target").
     """
 
     name: str = "damage"
 
     def parameters(self) -> dict[str, Parameter]:
-        """Return the size."""
-        meaning = "rise of the loss by damage in the reference CPT run, on target data alone"
-        return {"damage": Parameter(meaning, "nats/token")}
+        """Return the sizes."""
+        where = "in the reference CPT run, on target data alone"
+        return {
+            "damage": Parameter(f"rise of the loss by damage {where}", "nats/token"),
+            "target_forgetting": Parameter(
+                f"rise of the loss as general data are forgotten, {where}",
+                "nats/token",
+                printed=0.0,
+            ),
+        }
 
     def coefficients(self, parameters: Values, reference: Reference, xp: Any) -> dict[str, Any]:
-        """Return Q."""
+        """Return Q; Z and S1_half where the second is free."""
         # S3 of a run that reaches the reference forward area at one learning rate.
         squared = reference.forward_cpt * (reference.forward_cpt / reference.steps)
-        return {"Q": parameters["damage"] / squared}
+        coefficients = {"Q": parameters["damage"] / squared}
+        if "target_forgetting" in parameters:
+            # Half of it has come in the reference run.
+            size = parameters["target_forgetting"]
+            coefficients |= {"Z": 2.0 * size, "S1_half": reference.forward_cpt + 0.0 * size}
+        return coefficients
 
     def loss(self, points: Any, coefficients: Values, xp: Any) -> Any:
-        """Return what damage adds to the loss, nothing in PT."""
-        return coefficients["Q"] * points.target_share * points.squared_area
+        """Return what is lost, nothing in PT."""
+        share = points.target_share
+        lost = coefficients["Q"] * share * points.squared_area
+        if "Z" not in coefficients:
+            return lost
+        area = points.shift_area(coefficients, xp)
+        come = shift_progress(1.0 / coefficients["S1_half"], area, 1.0, xp)
+        return lost + coefficients["Z"] * share / (1.0 + KEPT * (1.0 - share)) * come

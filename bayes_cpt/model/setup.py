@@ -518,7 +518,7 @@ def build_setup(spec: ModelSpec, study: Study) -> Setup:
     note_batches(spec, study)
     spec = for_batches(for_targets(for_base(spec, study), study), study)
     spec = _for_batch_sizes(spec, BatchSizes.of(spec, study))
-    spec = _without_idle_pace(spec, roles_of(study, spec.law.domains(study)))
+    spec = _without_idle(spec, roles_of(study, spec.law.domains(study)))
     check_size(spec, study)
     setup = fitted_setup(BoundModel.of(spec, study), study)
     note_thinned(spec.residuals, study, setup.curves)
@@ -541,15 +541,17 @@ def _without_lone_levels(setup: Setup) -> Setup:
     return replace(setup, frame=frame)
 
 
-def _without_idle_pace(spec: ModelSpec, roles: tuple[str, ...]) -> ModelSpec:
-    """Return the specification without a slow pace of annealing that no validation set has a share of."""
-    if "slow_share" not in spec.priors:
-        return spec
-    shares = [spec.priors["slow_share"].of(role) for role in roles]
-    if any(share.is_free or share.center for share in shares):
-        return spec
-    of_pace = ("slow_share", "slow_memory")
-    priors = {name: prior for name, prior in spec.priors.items() if name not in of_pace}
+def _without_idle(spec: ModelSpec, roles: tuple[str, ...]) -> ModelSpec:
+    """Return the specification without what tells nothing of these validation sets.
+
+    That is a slow pace of annealing that none has a share of, and what a target loses of general data where
+    nobody measured them.
+    """
+    idle = [] if "general" in roles else ["target_forgetting"]
+    shares = [spec.priors["slow_share"].of(role) for role in roles if "slow_share" in spec.priors]
+    if not any(share.is_free or share.center for share in shares):
+        idle += ["slow_share", "slow_memory"]
+    priors = {name: prior for name, prior in spec.priors.items() if name not in idle}
     return spec.model_copy(update={"priors": priors})
 
 

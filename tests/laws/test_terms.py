@@ -443,3 +443,14 @@ def test_damage_is_in_proportion_to_squared_rates_and_the_target_share() -> None
     points = replace(points, squared_area=np.array([8e-4, 8e-4, 1.6e-3, 8e-4]))
     loss = Damage().loss(points, gather(points, found, np), np)
     np.testing.assert_allclose(loss, [0.008, 0.004, 0.008, 0.0], rtol=1e-12)
+
+
+def test_forgetting_costs_the_target_less_with_replay_and_stops_to_grow() -> None:
+    # The reference area is 4; a quarter of replay leaves 15 % of the cost.
+    values = {"damage": np.zeros(2), "target_forgetting": np.array([0.0, 0.05])}
+    found = Damage().coefficients(values, REFERENCE, np)
+    points = hand_points(
+        domain=[1, 1, 1, 0], target_share=[1.0, 0.75, 1.0, 1.0], forward_cpt=[4.0, 4.0, 12.0, 4.0]
+    )
+    loss = Damage().loss(points, gather(points, found, np), np)
+    np.testing.assert_allclose(loss, [0.05, 0.0075, 0.075, 0.0], rtol=1e-12)

@@ -235,7 +235,7 @@ def test_the_change_of_a_reference_run_at_replay_0_is_what_is_sampled() -> None:
     frame = build_setup(SPEC, open_study()).frame
     values = draw_priors(frame, 30, seed=2)
     # The law is right for any parameters; without annealing and damage what is left is this change.
-    values |= dict.fromkeys(("annealing_gain", "damage"), np.zeros((30, 2)))
+    values |= dict.fromkeys(("annealing_gain", "damage", "target_forgetting"), np.zeros((30, 2)))
     # A forward area is the same for any rho only as a number of steps at the reference rate.
     rate = frame.reference.learning_rate
     steady = constant(round(frame.reference.forward_cpt / rate), rate)

@@ -86,7 +86,8 @@ def test_without_sizes_the_law_is_the_one_without_the_option() -> None:
     """One size, no deviation, no damage: to the last bit the curves of the model without sizes."""
     plain, sized = (build_setup(spec, lab()) for spec in (REPLAY, SIZE))
     drawn = draw_priors(sized.frame, 20, seed=3)
-    drawn |= dict.fromkeys(("size_deviation", "annealing_deviation", "damage"), np.zeros((20, 2)))
+    none = ("size_deviation", "annealing_deviation", "damage", "target_forgetting")
+    drawn |= dict.fromkeys(none, np.zeros((20, 2)))
     without = {name: drawn[name] for name in plain.frame.parameters()}
     np.testing.assert_array_equal(law_losses(sized, drawn), law_losses(plain, without))
     assert "size_domain" not in plain.frame.coords()

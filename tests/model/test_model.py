@@ -55,8 +55,8 @@ def test_all_data_are_named_data_of_the_model() -> None:
 
 def test_every_parameter_is_a_variable_of_its_own_name_and_dims() -> None:
     model, info = bundled_model(), bundled().frame.parameters()
-    # Of slow share and damage those of general data are fixed: the others are variables for themselves.
-    on_target = {"slow_share_1": "slow_share", "damage_1": "damage"}
+    # Of these those of general data are fixed: the others are variables for themselves.
+    on_target = {f"{name}_1": name for name in ("slow_share", "damage", "target_forgetting")}
     free = set(info) - {*on_target.values(), "offset_time"} | set(on_target)
     assert {variable.name for variable in model.free_RVs} == free
     info |= {name: replace(info[whole], dims=None) for name, whole in on_target.items()}

@@ -77,7 +77,7 @@ def test_turning_a_term_off_leaves_its_inherited_priors_out(tmp_path: Path) -> N
     every = file_with(tmp_path)
     text = f'extends = "{every}"\nname = "own"\n[law]\nterms = ["power", "annealing", "shift"]\n'
     missing = set(read_spec(every).priors) - set(read_spec(written(tmp_path, text)).priors)
-    assert missing == {"peak_slope", "peak_curvature", "damage"}
+    assert missing == {"peak_slope", "peak_curvature", "damage", "target_forgetting"}
 
 
 def test_a_child_returns_parameters_to_their_printed_values(tmp_path: Path) -> None:
