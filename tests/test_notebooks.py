@@ -56,8 +56,7 @@ def fit(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.filterwarnings("ignore:Eq. 6 misses ood_german")
 @pytest.mark.parametrize(
-    "script",
-    [pytest.param(own, marks=SLOW.get(own.stem, ()), id=own.stem) for own in SCRIPTS],
+    "script", [pytest.param(own, marks=SLOW.get(own.stem, ()), id=own.stem) for own in SCRIPTS]
 )
 def test_the_notebook_runs(
     script: Path, fit: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any

@@ -12,13 +12,7 @@ from typing import Any, Self
 import numpy as np
 
 from bayes_cpt.arrays import Floats, Ints
-from bayes_cpt.laws.series import (
-    HIGHEST_POWER,
-    LOWEST_POWER,
-    SHORTEST,
-    Interval,
-    momentum_parts,
-)
+from bayes_cpt.laws.series import HIGHEST_POWER, LOWEST_POWER, SHORTEST, Interval, momentum_parts
 
 # Levels and areas below this count as this: a power of 0 has no slope.
 SMALLEST = 1e-30

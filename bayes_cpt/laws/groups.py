@@ -137,10 +137,7 @@ class Mixture:
 
     def coefficients(self, parameters: Values, reference: Reference, xp: Any) -> dict[str, Any]:
         """Return psi and phi."""
-        return {
-            "psi": parameters["target_transfer"],
-            "phi": parameters["forgetting_factor"],
-        }
+        return {"psi": parameters["target_transfer"], "phi": parameters["forgetting_factor"]}
 
 
 # Coefficients that single batches have for themselves, and by what a batch multiplies each.

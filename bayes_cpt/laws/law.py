@@ -16,13 +16,7 @@ and Q = Z = 0 is the printed law.
 from dataclasses import dataclass
 from typing import Any
 
-from bayes_cpt.laws.groups import (
-    BY_BATCH,
-    OF_SIZES,
-    Batches,
-    Mixture,
-    factors,
-)
+from bayes_cpt.laws.groups import BY_BATCH, OF_SIZES, Batches, Mixture, factors
 from bayes_cpt.laws.term import Parameter, Reference, Term, Values, not_worn_off
 
 # Coefficients without a domain axis.

@@ -108,7 +108,7 @@ class Shift:
             parameters |= {
                 "saturation_exponent": Parameter(
                     "delta of the saturating replay factor", dims="saturating_domain"
-                ),
+                )
             }
         if self.chosen("power"):
             parameters["replay_onset"] = Parameter(
@@ -140,11 +140,7 @@ class Shift:
         size = parameters["shift_share"] * xp.maximum(level, -level) * self.signs
         if self.unknown_base:
             size = size + power_gain(parameters, xp)
-        coefficients = {
-            "B": size / progress,
-            "E": rate / reference.forward_cpt,
-            "beta": beta,
-        }
+        coefficients = {"B": size / progress, "E": rate / reference.forward_cpt, "beta": beta}
         coefficients |= self._replay_coefficients(parameters, xp)
         coefficients |= where_free(parameters, shift_power="rho_s")
         if "repeat_constant" in parameters:

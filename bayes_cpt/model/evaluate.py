@@ -169,10 +169,7 @@ def start_offsets(curves: Curves, draws: Draws) -> Floats | None:
 
 
 def law_losses(
-    points: Points,
-    draws: Draws,
-    offsets: Floats | None = None,
-    terms: Sequence[Term] | None = None,
+    points: Points, draws: Draws, offsets: Floats | None = None, terms: Sequence[Term] | None = None
 ) -> Floats:
     """Return the losses that the law itself gives, wherever curves start, shape (points, draws).
 

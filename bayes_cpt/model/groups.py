@@ -213,8 +213,7 @@ def compared(batch: Batch, known: Sequence[Batch]) -> Batch:
     length = usual.sequence_length if batch.sequence_length is None else batch.sequence_length
     # What no fitted run says cannot set a batch apart.
     return Batch(
-        None if usual.tokens is None else tokens,
-        None if usual.sequence_length is None else length,
+        None if usual.tokens is None else tokens, None if usual.sequence_length is None else length
     )
 
 

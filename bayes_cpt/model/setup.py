@@ -15,13 +15,7 @@ from bayes_cpt.laws.law import gather
 from bayes_cpt.laws.phase_areas import continual_areas, pretraining_areas
 from bayes_cpt.laws.series import SHORTEST, Interval
 from bayes_cpt.laws.transfer import OF_BATCH
-from bayes_cpt.model.bases import (
-    at_medians,
-    check_kind,
-    for_base,
-    starts_at_bases,
-    with_lone_bases,
-)
+from bayes_cpt.model.bases import at_medians, check_kind, for_base, starts_at_bases, with_lone_bases
 from bayes_cpt.model.fitted_points import (
     check_fits,
     check_size,

@@ -284,10 +284,7 @@ def _scales(frame: BoundModel, parameters: dict[str, Floats], curves: Curves) ->
 
 
 def measured(
-    frame: BoundModel,
-    parameters: dict[str, Floats],
-    curves: Curves,
-    last_step: float | None = None,
+    frame: BoundModel, parameters: dict[str, Floats], curves: Curves, last_step: float | None = None
 ) -> tuple[Floats, ResidualDesign, Scales]:
     """Return what the law leaves of measured losses, shape (draws, points), with design and sizes.
 

@@ -12,17 +12,7 @@ from bayes_cpt.decisions.next_run import RunValues
 from bayes_cpt.decisions.schedule_choice import COSINE, FAMILIES, WSD, ScheduleChoice
 from bayes_cpt.decisions.search import Slice, traded
 from bayes_cpt.plots import panels
-from bayes_cpt.plots.style import (
-    BAND,
-    GREY,
-    INK,
-    PALE,
-    PALETTE,
-    colour,
-    dress,
-    new_figure,
-    styled,
-)
+from bayes_cpt.plots.style import BAND, GREY, INK, PALE, PALETTE, colour, dress, new_figure, styled
 
 # Quantities that may be chosen, on axes.
 LABELS = {
@@ -47,10 +37,7 @@ OPTIMUM, FRONT, BROKEN = PALETTE[0], PALETTE[2], PALETTE[1]
 EACH_BEST: Any = {"label": "each draw's own best", "color": OPTIMUM, "alpha": 2 * BAND}
 # Next runs that are shown, the best first.
 MOST_RUNS = 16
-SCHEDULES = {
-    COSINE: ("best cosine", PALETTE[1]),
-    WSD: ("best WSD", PALETTE[2]),
-}
+SCHEDULES = {COSINE: ("best cosine", PALETTE[1]), WSD: ("best WSD", PALETTE[2])}
 
 
 @styled

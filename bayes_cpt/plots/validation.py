@@ -21,10 +21,7 @@ from bayes_cpt.validate.scores import HORIZONS, MASSES, by_horizon
 BIN, COVERAGE_HEIGHT, PIT_HEIGHT = 1.15, 2.2, 1.4
 SPREAD, BARS = 0.15, 10
 MARKERS = ("o", "s", "^")
-WORDS = {
-    "share": "place in the run, by steps",
-    "ratio": "step over the last one that was fitted",
-}
+WORDS = {"share": "place in the run, by steps", "ratio": "step over the last one that was fitted"}
 # Of laws: inches of a row, and how far its dots are spread, of its height.
 ROW, DOTS = 0.42, 0.25
 TITLES = {

@@ -174,10 +174,7 @@ MISLEADING: dict[str, tuple[Callable[[], Study], str]] = {
         lambda: two(general="kernel", target="general"),
         "the loss of kernel falls and that of general rises",
     ),
-    "tenfold LR": (
-        tenfold,
-        "peak learning rate of the run r25_cos is 0.02, that of r00_cos 0.002",
-    ),
+    "tenfold LR": (tenfold, "peak learning rate of the run r25_cos is 0.02, that of r00_cos 0.002"),
     "turned replay": (turned_replay, "at replay 1 (run r00_cos)"),
 }
 

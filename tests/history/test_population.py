@@ -12,14 +12,7 @@ from stand_in import stand_in
 from synthetic import as_posterior, lab
 
 from bayes_cpt.arrays import Floats
-from bayes_cpt.history.evidence import (
-    Evidence,
-    Label,
-    evidence_of,
-    fit_studies,
-    labels_of,
-    widened,
-)
+from bayes_cpt.history.evidence import Evidence, Label, evidence_of, fit_studies, labels_of, widened
 from bayes_cpt.history.learnt import Learnt, learnt_model, learnt_text
 from bayes_cpt.history.population import (
     FEWEST,

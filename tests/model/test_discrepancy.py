@@ -6,13 +6,7 @@ from scipy.special import gamma, kv
 from synthetic import lab
 
 from bayes_cpt.arrays import Floats
-from bayes_cpt.model.discrepancy import (
-    LENGTHS,
-    Configuration,
-    SharedMisfit,
-    correlated,
-    unit_ramps,
-)
+from bayes_cpt.model.discrepancy import LENGTHS, Configuration, SharedMisfit, correlated, unit_ramps
 from bayes_cpt.model.points import reference_of
 
 LENGTH = 0.85

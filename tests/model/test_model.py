@@ -135,10 +135,7 @@ def test_log_likelihood_and_posterior_predictive_of_draws(by_pymc: xr.DataTree) 
             {"posterior": by_pymc["posterior"].to_dataset().isel(draw=slice(5))}
         )
         found = pm.compute_log_likelihood(
-            few,
-            extend_inferencedata=False,
-            progressbar=False,
-            compile_kwargs={"mode": INTERPRETED},
+            few, extend_inferencedata=False, progressbar=False, compile_kwargs={"mode": INTERPRETED}
         )
         drawn = pm.sample_posterior_predictive(few, progressbar=False, random_seed=1)
     curves = found["loss"].to_numpy()

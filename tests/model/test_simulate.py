@@ -13,12 +13,7 @@ from bayes_cpt.laws import Reference
 from bayes_cpt.model.evaluate import Draws, scales_of
 from bayes_cpt.model.joint_priors import draw_priors
 from bayes_cpt.model.points import Curves
-from bayes_cpt.model.residuals import (
-    ONSET_SHARE,
-    Placed,
-    Studied,
-    predictive_parts,
-)
+from bayes_cpt.model.residuals import ONSET_SHARE, Placed, Studied, predictive_parts
 from bayes_cpt.model.setup import BoundModel
 from bayes_cpt.model.simulate import (
     CurveDraws,
