@@ -105,11 +105,9 @@ class Shift:
                 "a of the exponential replay factor", dims="exponential_domain"
             )
         if self.chosen("saturating"):
-            parameters |= {
-                "saturation_exponent": Parameter(
-                    "delta of the saturating replay factor", dims="saturating_domain"
-                )
-            }
+            parameters["saturation_exponent"] = Parameter(
+                "delta of the saturating replay factor", dims="saturating_domain"
+            )
         if self.chosen("power"):
             parameters["replay_onset"] = Parameter(
                 "b of the power replay factor", dims="power_domain"

@@ -445,7 +445,7 @@ def test_damage_is_in_proportion_to_squared_rates_and_the_target_share() -> None
     np.testing.assert_allclose(loss, [0.008, 0.004, 0.008, 0.0], rtol=1e-12)
 
 
-def test_forgetting_costs_the_target_less_with_replay_and_stops_to_grow() -> None:
+def test_forgetting_costs_the_target_less_with_replay_and_levels_off() -> None:
     # The reference area is 4; a quarter of replay leaves 15 % of the cost.
     values = {"damage": np.zeros(2), "target_forgetting": np.array([0.0, 0.05])}
     found = Damage().coefficients(values, REFERENCE, np)
