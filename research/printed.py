@@ -9,7 +9,7 @@ import pandas as pd
 from bayes_cpt.arrays import Floats
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.inference.trees import build_tree
-from bayes_cpt.laws import Reference
+from bayes_cpt.laws.term import Reference
 from bayes_cpt.model.setup import build_setup
 from bayes_cpt.model.spec import read_spec
 from bayes_cpt.study.runs import Base, Run

@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bayes_cpt.arrays import Floats
-from bayes_cpt.laws import Annealing
 from bayes_cpt.laws.areas import AreaForm
+from bayes_cpt.laws.pretraining import Annealing
 
 
 def level_values(series: Floats, form: AreaForm, momenta: ArrayLike) -> Floats:

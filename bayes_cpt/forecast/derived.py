@@ -16,7 +16,7 @@ import pandas as pd
 
 from bayes_cpt.arrays import Floats
 from bayes_cpt.errors import StudyError
-from bayes_cpt.laws import Reference
+from bayes_cpt.laws.term import Reference
 from bayes_cpt.model.bases import unknown_base
 from bayes_cpt.model.evaluate import Draws, law_losses
 from bayes_cpt.model.points import Curves

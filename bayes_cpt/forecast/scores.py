@@ -26,7 +26,7 @@ from bayes_cpt.arrays import Floats, summary
 from bayes_cpt.checks import Check, unknown
 from bayes_cpt.errors import StudyError, StudyWarning
 from bayes_cpt.forecast.plans import PlanError
-from bayes_cpt.forecast.small_models import sampled
+from bayes_cpt.inference.diagnostics import sampled
 from bayes_cpt.strict import Strict, checked
 from bayes_cpt.study.study import Study
 from bayes_cpt.study.tables import HIGHEST_LOSS, LOWEST_LOSS, read_table, row_word

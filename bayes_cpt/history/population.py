@@ -21,8 +21,8 @@ import numpy as np
 
 from bayes_cpt.arrays import Floats
 from bayes_cpt.errors import StudyError
-from bayes_cpt.forecast.small_models import sampled
 from bayes_cpt.history.evidence import SHARED, Evidence, Label
+from bayes_cpt.inference.diagnostics import sampled
 
 if TYPE_CHECKING:
     import pymc as pm

@@ -77,3 +77,22 @@ def convergence(value: Floats) -> tuple[Floats, Floats, Floats]:
         np.asarray(array_stats.ess(value, method="bulk", **axes)),
         np.asarray(array_stats.ess(value, method="tail", prob=TAILS, **axes)),
     )
+
+
+def sampled(
+    compiled: Any, names: tuple[str, ...], **settings: Any
+) -> tuple[dict[str, Floats], tuple[str, ...]]:
+    """Return draws of some variables of a model, chains one after the other, and what they fall short of.
+
+    The model is from `nutpie.compile_pymc_model`, with its data; settings are those of `nutpie.sample`.
+    """
+    import nutpie
+
+    tree = nutpie.sample(compiled, chains=4, save_warmup=False, progress_bar=False, **settings)
+    values = {name: tree["posterior"][name].to_numpy() for name in names}
+    statistics = {
+        "diverging": tree["sample_stats"]["diverging"].to_numpy(),
+        "reached_max_treedepth": tree["sample_stats"]["maxdepth_reached"].to_numpy(),
+    }
+    joined = {name: own.reshape(-1, *own.shape[2:]) for name, own in values.items()}
+    return joined, diagnose(values, statistics).problems

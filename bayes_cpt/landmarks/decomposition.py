@@ -11,7 +11,7 @@ from bayes_cpt.arrays import Floats
 from bayes_cpt.forecast.drawn import gridded, point_table
 from bayes_cpt.forecast.plans import Plan, prepare
 from bayes_cpt.inference.posterior import Posterior
-from bayes_cpt.laws import Annealing
+from bayes_cpt.laws.pretraining import Annealing
 from bayes_cpt.model.evaluate import Draws, Tile, at_points, law_losses, losses, start_offsets
 from bayes_cpt.model.points import Curves, Points
 

@@ -252,7 +252,7 @@ def _beyond(draws: Draws, trial: Trial, horizon: int, rates: Floats, steps: Floa
         if name in areas:
             powers, scale = areas[name]
             forward = scale * ((rates / scale)[:, None] ** powers.at_nodes()).mean(axis=0)
-            area = np.exp(powers.values(grown)) + further[:, None] * forward
+            area = np.exp(grown @ powers.basis(powers.at_nodes()).T) + further[:, None] * forward
             return powers.series(np.log(area))
         return grown + per_step[name] * further if name in per_step else grown
 

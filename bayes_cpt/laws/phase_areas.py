@@ -47,9 +47,7 @@ class PhaseAreas:
     log_peak_pt: Floats
 
 
-def pretraining_areas(
-    schedule: Schedule, steps: ArrayLike, form: AreaForm | None = None
-) -> PhaseAreas:
+def pretraining_areas(schedule: Schedule, steps: ArrayLike, form: AreaForm) -> PhaseAreas:
     """Return the areas of a PT run (docs/law.md, "Areas").
 
     Parameters
@@ -62,7 +60,6 @@ def pretraining_areas(
     ValueError
         If a step lies outside the schedule.
     """
-    form = form or AreaForm()
     points = _points(schedule, steps)
     rates = schedule.learning_rates()
     start, levels = _pretraining_levels(schedule, form, points)
@@ -90,7 +87,7 @@ def continual_areas(
     base: Schedule | None,
     schedule: Schedule,
     steps: ArrayLike,
-    form: AreaForm | None = None,
+    form: AreaForm,
     *,
     reset: bool = False,
 ) -> PhaseAreas:
@@ -105,7 +102,6 @@ def continual_areas(
         Whether the run starts with a new optimiser: the memory of the annealing then starts anew, whatever
         the form says.
     """
-    form = form or AreaForm()
     points = _points(schedule, steps)
     rates = schedule.learning_rates()
     start = transfer_state(base, form)

@@ -6,7 +6,6 @@ Where such a number is estimated, a series in it replaces the run along every sc
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, Self
 
 import numpy as np
@@ -66,15 +65,15 @@ class Interval:
 
     def at_nodes(self) -> Floats:
         """Return the number at each node, shape (nodes,), falling."""
-        return self.middle + self.half_width * np.cos(_angles(self.nodes))
+        return self.middle + self.half_width * np.cos(
+            (np.arange(self.nodes) + 0.5) * (np.pi / self.nodes)
+        )
 
     def series(self, values: Floats) -> Floats:
         """Return the series of what has these values at the nodes, shape (..., nodes) both."""
-        return np.asarray(values @ _transform(self.nodes))
-
-    def values(self, series: Floats) -> Floats:
-        """Return the values at the nodes of what has this series, shape (..., nodes) both."""
-        return np.asarray(series @ np.cos(_angles(self.nodes)[:, None] * np.arange(self.nodes)).T)
+        waves = self.basis(self.at_nodes()) * (2.0 / self.nodes)
+        waves[:, 0] *= 0.5
+        return np.asarray(values @ waves)
 
     def basis(self, number: ArrayLike) -> Floats:
         """Return the polynomials, (..., nodes), whose product with a series is its value at a number."""
@@ -83,18 +82,6 @@ class Interval:
             return np.ones_like(numbers)
         angle = np.arccos((numbers - self.middle) / self.half_width)
         return np.asarray(np.cos(angle * np.arange(self.nodes)))
-
-
-def _angles(nodes: int) -> Floats:
-    return np.asarray((np.arange(nodes) + 0.5) * (np.pi / nodes))
-
-
-@lru_cache(maxsize=32)
-def _transform(nodes: int) -> Floats:
-    """Return the matrix that takes values at the nodes to a series: a discrete cosine transform."""
-    waves = np.cos(_angles(nodes)[:, None] * np.arange(nodes)) * (2.0 / nodes)
-    waves[:, 0] *= 0.5
-    return np.asarray(waves)
 
 
 def momentum_parts(coefficients: Mapping[str, Any]) -> list[tuple[Any, Any]]:

@@ -1,7 +1,6 @@
 """The terms of CPT: distribution shift (Eq. 3 and 8) with what repeated tokens count for, and damage."""
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -230,11 +229,6 @@ def _counts(name: str, coefficients: Values, xp: Any) -> bool:
     Of the others it is 0, and the factor is as without it: of numbers that need not be computed.
     """
     return name in coefficients and (xp is not np or bool(np.any(coefficients[name])))
-
-
-def shift_signs(roles: Sequence[str]) -> tuple[float, ...]:
-    """Return the sign of B for each role: + on ``general`` data (forgetting), - on a ``target``."""
-    return tuple(1.0 if role == "general" else -1.0 for role in roles)
 
 
 # How soon replay keeps a target from what forgetting costs it: of a quarter 15 % is left.

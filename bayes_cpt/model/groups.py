@@ -172,11 +172,6 @@ def checked_batches(study: Study) -> tuple[Batch, ...]:
     return batches_of(study)
 
 
-def known_batches(spec: ModelSpec, study: Study) -> tuple[Batch, ...]:
-    """Return the batches that the law of a study compares; none where it compares none."""
-    return checked_batches(study) if spec.law.batches else ()
-
-
 def run_batch(plan: Study, run: Run, known: Sequence[Batch]) -> Batch | None:
     """Return the batch of a run; None for PT runs, and where the law does not compare batches.
 

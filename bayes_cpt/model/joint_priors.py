@@ -203,7 +203,7 @@ def draw_priors(frame: BoundModel, draws: int, seed: int) -> dict[str, Floats]:
 
     Examples
     --------
-    >>> from bayes_cpt.laws import Reference
+    >>> from bayes_cpt.laws.term import Reference
     >>> from bayes_cpt.model.spec import read_spec
     >>> reference = Reference(2e-3, 24.0, 3.0, 3000.0)
     >>> frame = BoundModel(read_spec("pretrain"), ("general",), ("general",), reference)

@@ -5,21 +5,11 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from bayes_cpt.laws import (
-    Annealing,
-    BaseOffset,
-    Batches,
-    Law,
-    Mixture,
-    ModelSize,
-    Parameter,
-    Power,
-    Reference,
-    Shift,
-    Term,
-    shift_signs,
-)
-from bayes_cpt.laws.term import ADDED
+from bayes_cpt.laws.groups import Batches, Mixture, ModelSize
+from bayes_cpt.laws.law import BaseOffset, Law
+from bayes_cpt.laws.pretraining import Annealing, Power
+from bayes_cpt.laws.term import ADDED, Parameter, Reference, Term
+from bayes_cpt.laws.transfer import Shift
 from bayes_cpt.strict import Strict
 from bayes_cpt.study.study import Run, Study
 
@@ -120,7 +110,7 @@ class LawTable(Strict):
             "power": Power(self.unknown_base),
             "annealing": Annealing(self.continual, self.unknown_base),
             "shift": Shift(
-                shift_signs(roles),
+                tuple(1.0 if role == "general" else -1.0 for role in roles),
                 tuple(getattr(self.replay_factor, role) for role in roles),
                 self.unknown_base,
                 self.batches,

@@ -28,7 +28,7 @@ from pytensor.link.numba.dispatch.basic import numba_njit, register_funcify_defa
 
 from bayes_cpt.arrays import Floats
 from bayes_cpt.files import replacing
-from bayes_cpt.laws import Reference
+from bayes_cpt.laws.term import Reference
 from bayes_cpt.model.groups import GROUPED
 from bayes_cpt.model.law_kernel import likelihood_in_c, log_likelihoods
 from bayes_cpt.model.likelihood_tables import MEMBER, likelihood_tables, series_of

@@ -1,11 +1,11 @@
 """Log prior and log likelihood of draws, part by part: what importance weights and checks are made of."""
 
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
 from bayes_cpt.arrays import Floats
+from bayes_cpt.model.evaluate import in_threads
 from bayes_cpt.model.joint_priors import correlated, log_alikenesses
 from bayes_cpt.model.points import Curves
 from bayes_cpt.model.priors import Fixed
@@ -41,8 +41,6 @@ def log_priors(frame: BoundModel, parameters: Mapping[str, Floats]) -> dict[str,
 
 def log_likelihoods(setup: Setup, parameters: Mapping[str, Floats]) -> Floats:
     """Return the log likelihood of every fitted curve in draws of all parameters, shape (draws, curves)."""
-    from joblib import cpu_count
-
     from bayes_cpt.model import law_kernel
     from bayes_cpt.model.likelihood import law_code, study_tables
 
@@ -54,8 +52,7 @@ def log_likelihoods(setup: Setup, parameters: Mapping[str, Floats]) -> Floats:
         return np.asarray(law_kernel.log_likelihoods(*places, loss, row, tables)[0])
 
     values = np.stack([own.of(parameters) for own in elements(setup.frame)], axis=1)
-    with ThreadPoolExecutor(cpu_count()) as pool:
-        return np.stack(list(pool.map(of_draw, values)))
+    return np.stack(in_threads(of_draw, values))
 
 
 def log_densities(

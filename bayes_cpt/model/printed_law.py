@@ -15,8 +15,8 @@ import sympy
 from sympy.codegen.cfunctions import expm1, log1p
 from sympy.printing.pycode import PythonCodePrinter
 
-from bayes_cpt.laws import Reference
 from bayes_cpt.laws.law import gather
+from bayes_cpt.laws.term import Reference
 from bayes_cpt.model.likelihood_tables import COLUMNS, CURVE, MEMBER, MIXED, REFERENCE, series_of
 from bayes_cpt.model.priors import is_positive
 from bayes_cpt.model.setup import BoundModel

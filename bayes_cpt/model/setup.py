@@ -9,12 +9,12 @@ import numpy as np
 
 from bayes_cpt.arrays import Floats
 from bayes_cpt.errors import SpecError
-from bayes_cpt.laws import Law, Parameter, Reference, Shift
 from bayes_cpt.laws.areas import AreaForm
-from bayes_cpt.laws.law import gather
+from bayes_cpt.laws.law import Law, gather
 from bayes_cpt.laws.phase_areas import continual_areas, pretraining_areas
 from bayes_cpt.laws.series import SHORTEST, Interval
-from bayes_cpt.laws.transfer import OF_BATCH
+from bayes_cpt.laws.term import Parameter, Reference
+from bayes_cpt.laws.transfer import OF_BATCH, Shift
 from bayes_cpt.model.bases import at_medians, check_kind, for_base, starts_at_bases, with_lone_bases
 from bayes_cpt.model.fitted_points import (
     check_fits,
@@ -33,9 +33,9 @@ from bayes_cpt.model.groups import (
     BatchSizes,
     Group,
     check_sizes,
+    checked_batches,
     for_batches,
     for_targets,
-    known_batches,
     known_sizes,
     label,
     member_place,
@@ -100,7 +100,7 @@ class BoundModel:
             reference_of(study, spec),
             Studied.of(study),
             known_sizes(spec, study),
-            known_batches(spec, study),
+            checked_batches(study) if spec.law.batches else (),
             BatchSizes.of(spec, study),
             all(run.optimizer_state == "reset" for run in study.continual_runs)
             and bool(study.continual_runs),

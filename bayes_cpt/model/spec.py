@@ -15,8 +15,9 @@ from pydantic import Field, model_validator
 from bayes_cpt.bundled import models_folder
 from bayes_cpt.checks import suggestion
 from bayes_cpt.errors import Problem, SpecError
-from bayes_cpt.laws import Law, Reference
+from bayes_cpt.laws.law import Law
 from bayes_cpt.laws.series import HIGHEST_POWER, LOWEST_POWER
+from bayes_cpt.laws.term import Reference
 from bayes_cpt.model.law_table import LawTable, ResidualTable
 from bayes_cpt.model.priors import (
     Correlation,

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 
 from bayes_cpt.arrays import Floats
 from bayes_cpt.decisions.final_losses import FinalLosses
-from bayes_cpt.errors import Problem, SpecError
+from bayes_cpt.errors import SpecError
 from bayes_cpt.laws.areas import SMALLEST
 from bayes_cpt.laws.series import Interval
 from bayes_cpt.model.discrepancy import OWN_SHARE
@@ -44,15 +44,6 @@ INPUTS |= {f"reference_{quantity}": "setting" for quantity in REFERENCE}
 OUTPUTS = {"mean": "k", "sd": "k", "fluctuation": "j", "own": "j"}
 # What SymPy's printer has no name for.
 FUNCTIONS = {"expm1": "Math.expm1", "log1p": "Math.log1p"}
-
-
-class UnknownToThePageError(SpecError):
-    """A law with something in it that the planner's page does not compute."""
-
-    def __init__(self, model: str, role: str, what: str) -> None:
-        problem = f"on {role} data its law takes {what}, which the planner's page does not compute"
-        fix = "use bayes-cpt predict and decide, or fit one of the shipped models for the page"
-        super().__init__([Problem(f"model {model}", problem, fix)])
 
 
 def environment() -> Environment:
@@ -96,11 +87,17 @@ def law_code(spec: ModelSpec, role: str, name: str) -> LawCode:
         known = INPUTS | {str(parameter): "draw" for parameter in symbols.values()}
         free = {str(symbol) for output in outputs for symbol in output.free_symbols}
         if unknown := sorted(free - set(known)):
-            raise UnknownToThePageError(spec.name, role, ", ".join(unknown))
+            raise _not_computed(spec, role, ", ".join(unknown))
         source = _source(name, known, free, outputs)
     except (AttributeError, TypeError, NotImplementedError) as error:
-        raise UnknownToThePageError(spec.name, role, str(error)) from error
+        raise _not_computed(spec, role, str(error)) from error
     return LawCode(source, tuple(own for own, symbol in symbols.items() if str(symbol) in free))
+
+
+def _not_computed(spec: ModelSpec, role: str, what: str) -> SpecError:
+    problem = f"on {role} data its law takes {what}, which the planner's page does not compute"
+    fix = "use bayes-cpt predict and decide, or fit one of the shipped models for the page"
+    return SpecError.at(f"model {spec.name}", problem, fix)
 
 
 def expressions(spec: ModelSpec, role: str) -> tuple[dict[str, Any], list[Any]]:

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from bayes_cpt.checks import Check
 from bayes_cpt.decisions import risk
 from bayes_cpt.decisions.decision import CONFIGURATION, Decision
 from bayes_cpt.decisions.next_run import MOST_TELLING, RunValues
@@ -17,7 +18,7 @@ from bayes_cpt.decisions.valuation import Valuation
 from bayes_cpt.report.fit import resting, rests_on, unmeasured_words
 from bayes_cpt.report.numbers import WIDTH, Estimate, chance, quantity, supported
 from bayes_cpt.report.words import Words, notation, paragraphs, render, sentence
-from bayes_cpt.study.exports import huggingface_follows
+from bayes_cpt.study.exports import training_arguments
 from bayes_cpt.study.resources import MANY_EPOCHS, RESOURCE_WORDS, ROLES, epochs_words
 from bayes_cpt.study.runs import Run, mixture_words
 
@@ -84,7 +85,8 @@ def decision_words(
         "base": base,
         "unmeasured": unmeasured_words(model.frame),
         "on_law": None in model.measured(base),
-        "torch_alone": not huggingface_follows(decision.chosen.run(0, "chosen")),
+        "torch_alone": Check().run("", training_arguments, decision.chosen.run(0, "chosen"))
+        is None,
         "epochs": [
             epochs_words(role, taken[f"{role}_epochs"])
             for role in ROLES

@@ -19,10 +19,10 @@ from sympy.printing.conventions import split_super_sub
 from sympy.printing.mathml import mathml as sympy_mathml
 from sympy.printing.pretty.pretty_symbology import greek_unicode
 
-from bayes_cpt.laws import Annealing, Shift
 from bayes_cpt.laws.groups import factors
+from bayes_cpt.laws.pretraining import Annealing
 from bayes_cpt.laws.term import ADDED
-from bayes_cpt.laws.transfer import BEND, effective_share
+from bayes_cpt.laws.transfer import BEND, Shift, effective_share
 from bayes_cpt.model.printed_law import Symbols
 from bayes_cpt.model.priors import Fixed
 from bayes_cpt.model.setup import BoundModel
@@ -292,7 +292,7 @@ def equation(frame: BoundModel) -> list[str]:
 
     Examples
     --------
-    >>> from bayes_cpt.laws import Reference
+    >>> from bayes_cpt.laws.term import Reference
     >>> from bayes_cpt.model.spec import read_spec
     >>> reference = Reference(2e-3, 24.0, 3.0, 3000.0)
     >>> equation(BoundModel(read_spec("pretrain"), ("general",), ("general",), reference))[0]

@@ -49,10 +49,6 @@ PIXELS_PER_INCH = 96
 DOTS_PER_INCH = 200
 
 
-class ValidationError(ProblemError):
-    """A folder that holds no results of `bayes-cpt validate`."""
-
-
 def pooled(scores: pd.DataFrame) -> pd.DataFrame:
     """Return the rows of `bayes_cpt.validate.held_out.score_table` over all runs and validation sets."""
     of_all = scores[scores["run"] == ALL_RUNS]
@@ -81,7 +77,7 @@ class Calibration:
         except (OSError, ValueError, KeyError, TypeError):
             problem = "this is not what bayes-cpt validate writes"
             fix = "name the folder of its option -o"
-            raise ValidationError.at(str(place), problem, fix) from None
+            raise ProblemError.at(str(place), problem, fix) from None
         digest = posterior.tree.attrs["study_digest"]
         reported = {"model": posterior.frame.spec.name, "study": digest}
         differs = [what for what, own in reported.items() if own != validated[what]]
@@ -253,7 +249,7 @@ def report(
 
     Raises
     ------
-    StudyError, SpecError, ValidationError
+    StudyError, SpecError, ProblemError
         Naming what is wrong with plan, objective, space or validation.
     OSError
         If the file cannot be written; an old one is then left as it was.

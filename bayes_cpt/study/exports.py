@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bayes_cpt.checks import Check
 from bayes_cpt.errors import StudyError
 from bayes_cpt.study.runs import Run
 from bayes_cpt.study.schedules import Schedule, Segment
@@ -87,11 +86,6 @@ def warmup_departure(run: Run) -> str:
         f"Hugging Face's warm-up begins at {begins:.3g}, not at {parts.initial:.3g}: {parts.warmup} of "
         f"{run.schedule.steps} steps differ. The export for torch is exact"
     )
-
-
-def huggingface_follows(run: Run) -> bool:
-    """Return whether Hugging Face's schedulers can follow the schedule of a run."""
-    return Check().run("", training_arguments, run) is not None
 
 
 def _huggingface_kind(parts: Parts) -> tuple[str, dict[str, Any]]:

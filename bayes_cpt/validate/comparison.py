@@ -18,14 +18,14 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from bayes_cpt.errors import Problem, SpecError, StudyError
+from bayes_cpt.errors import Problem, ProblemError, SpecError, StudyError
 from bayes_cpt.inference.posterior import Posterior, stack
 from bayes_cpt.model.setup import BoundModel
 from bayes_cpt.model.spec import ModelSpec, read_spec
 from bayes_cpt.study.study import Study
 from bayes_cpt.validate.folds import Fold, fittable, held_out_folds
 from bayes_cpt.validate.held_out import MIXTURE_TABLES, Method, package_method, score_folds
-from bayes_cpt.validate.law_scores import ComparisonError, LawScores, differences, stacking_weights
+from bayes_cpt.validate.law_scores import LawScores, differences, stacking_weights
 from bayes_cpt.validate.tasks import Pool, Progress, Records, described, fit_each
 
 TAILS = (0.5,)
@@ -228,7 +228,7 @@ def compare(
     ------
     SpecError, StudyError
         If the models cannot be compared, or the study cannot tell them apart.
-    RecordsError
+    ProblemError
         If the folder holds results of other settings.
 
     Examples
@@ -261,7 +261,7 @@ def compare(
     for name in fits.keys() - sampled.keys():
         problem = f"it cannot be sampled on the whole study: {str(fits[name]).rstrip('.')}"
         fix = "leave it out of the comparison"
-        raise ComparisonError.at(f"model {name}", problem, fix)
+        raise ProblemError.at(f"model {name}", problem, fix)
     loo, scores = CurveLoo.of(sampled), None
     if first is not None:
         first(loo)

@@ -33,10 +33,6 @@ LEAST_LOG = -690.0
 REPEATS = 100
 
 
-class ComparisonError(ProblemError):
-    """Laws that cannot be compared, and why."""
-
-
 def differences(scores: pd.DataFrame, best: str) -> pd.DataFrame:
     """Return by how much the scores of methods lie above those of the best, with its standard error.
 
@@ -235,4 +231,4 @@ def _fail(refits: pd.DataFrame, laws: Sequence[str]) -> None:
     worst = min(counts, key=lambda law: counts[law])
     problem = f"only {counts[worst]} of its refits gave a forecast, too few to compare it by"
     fix = "leave it out of the comparison, or look at a fit of it alone: bayes-cpt fit --model"
-    raise ComparisonError.at(f"model {worst}", problem, fix)
+    raise ProblemError.at(f"model {worst}", problem, fix)

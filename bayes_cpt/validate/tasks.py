@@ -41,14 +41,6 @@ TASK = "task"
 NOTHING = "none"
 
 
-class ClusterError(ProblemError):
-    """A Dask cluster that cannot be used, and why."""
-
-
-class RecordsError(ProblemError):
-    """A folder that holds results of another loop."""
-
-
 def task_seed(seed: int, label: str) -> int:
     """Return the seed of a task: it depends on the label and not on what other tasks there are.
 
@@ -111,18 +103,18 @@ def _client(address: str) -> Any:
         from distributed import Client
     except ImportError:
         fix = "install it: pip install 'bayes-cpt[dask]', or use local processes"
-        raise ClusterError.at(place, "the package distributed is missing", fix) from None
+        raise ProblemError.at(place, "the package distributed is missing", fix) from None
     try:
         client = Client(address, timeout=CONNECTION_SECONDS, set_as_default=False)
     # distributed asserts that the thread of its event loop started in time.
     except (OSError, ValueError, AssertionError) as error:
         reason = (str(error) or "its client did not start").splitlines()[0]
         fix = "give the address that the scheduler printed, as in tcp://host:8786"
-        raise ClusterError.at(place, f"no scheduler answers: {reason}", fix) from None
+        raise ProblemError.at(place, f"no scheduler answers: {reason}", fix) from None
     if not client.scheduler_info()["workers"]:
         client.close()
         fix = f"start one with dask worker {address}"
-        raise ClusterError.at(place, "the cluster has no worker", fix)
+        raise ProblemError.at(place, "the cluster has no worker", fix)
     return client
 
 
@@ -280,7 +272,7 @@ def _check_settings(path: Path, settings: Mapping[str, Any]) -> None:
         kept = dict(json.loads(path.read_text(encoding="utf-8")))
     except (ValueError, TypeError):
         problem = "this is not what an earlier run wrote"
-        raise RecordsError.at(str(path), problem, "choose another folder") from None
+        raise ProblemError.at(str(path), problem, "choose another folder") from None
     # Whole tables are named, not shown.
     shown = [
         f"other {key}" if isinstance(value, dict) else f"{key} {kept.get(key)} and not {value}"
@@ -290,4 +282,4 @@ def _check_settings(path: Path, settings: Mapping[str, Any]) -> None:
     if shown:
         problem = f"the folder holds results of another run, with {', '.join(shown)}"
         fix = "choose another folder, or give the same options to go on with it"
-        raise RecordsError.at(str(path.parent), problem, fix)
+        raise ProblemError.at(str(path.parent), problem, fix)

@@ -29,7 +29,7 @@ from bayes_cpt.errors import StudyError
 from bayes_cpt.forecast.derived import annealed
 from bayes_cpt.forecast.plans import prepare
 from bayes_cpt.inference.posterior import Posterior, stack
-from bayes_cpt.laws import Law
+from bayes_cpt.laws.law import Law
 from bayes_cpt.model.discrepancy import KNOTS_PT
 from bayes_cpt.model.residuals import ONSET_SHARE
 from bayes_cpt.model.setup import BoundModel

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from synthetic import lab, lab_posterior, practice, prior_as_posterior
+from synthetic import lab, lab_posterior, prior_as_posterior
 
 import bayes_cpt
 from bayes_cpt.identify.determination import determination
@@ -147,14 +147,6 @@ def test_shortcomings_are_those_of_the_laws_in_it() -> None:
     bad.tree.attrs["law_checks"] = json.dumps([asdict(alarm)])
     assert stack(laws, {OURS: 0.5, PRINTED: 0.5}, 0).law_checks.alarms == (alarm,)
     assert not stack(laws, {OURS: 0.5, PRINTED: 0.5}, 0).law_fits
-
-
-def test_fits_of_different_studies_are_no_stack() -> None:
-    laws = {OURS: lab_posterior(OURS), PRINTED: prior_as_posterior(practice(), PRINTED)}
-    with pytest.raises(ValueError, match="different studies"):
-        stack(laws, {OURS: 0.5, PRINTED: 0.5}, 0)
-    with pytest.raises(ValueError, match="no law has a weight"):
-        stack({OURS: laws[OURS]}, {OURS: 0.0}, 0)
 
 
 def test_forged_weights_are_refused(tmp_path: Path) -> None:

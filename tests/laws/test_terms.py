@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.integrate import quad
 
-from bayes_cpt.laws import Annealing, Batches, Law, Mixture, ModelSize, Power, Reference, Shift
-from bayes_cpt.laws.law import gather
-from bayes_cpt.laws.term import relative_exponential
-from bayes_cpt.laws.transfer import Damage, effective_share
+from bayes_cpt.laws.groups import Batches, Mixture, ModelSize
+from bayes_cpt.laws.law import Law, gather
+from bayes_cpt.laws.pretraining import Annealing, Power
+from bayes_cpt.laws.term import Reference, relative_exponential
+from bayes_cpt.laws.transfer import Damage, Shift, effective_share
 
 REFERENCE = Reference(learning_rate=2e-4, forward_pt=8.0, forward_cpt=4.0, steps=20_000.0)
 

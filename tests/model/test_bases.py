@@ -22,7 +22,7 @@ from bayes_cpt import Base, Run, Study, decide, fit, read_spec
 from bayes_cpt.arrays import Floats
 from bayes_cpt.errors import SpecError, StudyError
 from bayes_cpt.identify.determination import identifiability
-from bayes_cpt.laws import Annealing
+from bayes_cpt.laws.pretraining import Annealing
 from bayes_cpt.model.bases import for_base, with_lone_bases
 from bayes_cpt.model.evaluate import Draws, Tile, at_points
 from bayes_cpt.model.joint_priors import draw_priors

@@ -7,9 +7,9 @@ from small_study import PEAK, REWARMED, STUDY, TRUNK
 
 from bayes_cpt import Run, read_spec
 from bayes_cpt.errors import StudyError
-from bayes_cpt.laws import Reference
 from bayes_cpt.laws.areas import AreaForm
 from bayes_cpt.laws.series import Interval
+from bayes_cpt.laws.term import Reference
 from bayes_cpt.model.fitted_points import first_step, observed_steps
 from bayes_cpt.model.law_table import ResidualTable
 from bayes_cpt.model.points import reference_of

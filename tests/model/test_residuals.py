@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.stats import multivariate_normal
 from small_study import STUDY
 
-from bayes_cpt.laws import Reference
+from bayes_cpt.laws.term import Reference
 from bayes_cpt.model.residual_kernel import curve_log_likelihood, workspace
 from bayes_cpt.model.residuals import ONSET_SHARE, Studied, residual_design, steps_beyond
 from bayes_cpt.model.setup import BoundModel

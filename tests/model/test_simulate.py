@@ -9,7 +9,7 @@ from dense_residuals import curve_covariance, walk
 from hand_points import hand_curves
 
 from bayes_cpt.arrays import Floats
-from bayes_cpt.laws import Reference
+from bayes_cpt.laws.term import Reference
 from bayes_cpt.model.evaluate import Draws, scales_of
 from bayes_cpt.model.joint_priors import draw_priors
 from bayes_cpt.model.points import Curves

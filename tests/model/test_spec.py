@@ -8,7 +8,7 @@ from every_option import file_with, spec_with
 from synthetic import lab_for
 
 from bayes_cpt.errors import SpecError, StudyError
-from bayes_cpt.laws import Reference
+from bayes_cpt.laws.term import Reference
 from bayes_cpt.model.joint_priors import draw_priors
 from bayes_cpt.model.priors import LogNormal, Normal
 from bayes_cpt.model.setup import BoundModel, build_setup

@@ -26,7 +26,7 @@ from bayes_cpt.laws.term import Parameter
 from bayes_cpt.model.law_table import LawTable
 from bayes_cpt.model.spec import read_spec
 from bayes_cpt.planner.choices import Alternatives, Controls, lower_hull
-from bayes_cpt.planner.law import UnknownToThePageError, law_code
+from bayes_cpt.planner.law import law_code
 from bayes_cpt.planner.page import Planner
 from bayes_cpt.study.ranges import outside_range
 
@@ -293,7 +293,7 @@ def test_a_term_that_the_page_does_not_know_is_refused_in_words(
 
     spec = read_spec("cpt-replay")
     monkeypatch.setattr(LawTable, "build", with_weekday)
-    with pytest.raises(UnknownToThePageError) as caught:
+    with pytest.raises(SpecError) as caught:
         law_code(spec, "general", "law")
     (problem,) = caught.value.problems
     assert problem.place == "model cpt-replay"

@@ -16,9 +16,9 @@ from size_family import family_of_cpt_alone
 from synthetic import lab_for
 from target_family import several
 
-from bayes_cpt.laws import Reference
 from bayes_cpt.laws.areas import run_levels
 from bayes_cpt.laws.groups import factors
+from bayes_cpt.laws.term import Reference
 from bayes_cpt.model.setup import BoundModel, build_setup
 from bayes_cpt.model.spec import parse_spec, read_spec, shipped_models
 from bayes_cpt.report.equation import (

@@ -21,13 +21,14 @@ from stand_in import held_out_points
 from synthetic import lab_posterior
 
 from bayes_cpt.decisions.decision import Decision, decide
+from bayes_cpt.errors import ProblemError
 from bayes_cpt.inference.law_checks import RUN, LawCheck
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.report.decisions import optimum_sentences
 from bayes_cpt.report.equation import law_equations
 from bayes_cpt.report.forecasts import forecast_words
 from bayes_cpt.report.methods import bibtex, cited, methods
-from bayes_cpt.report.page import Calibration, Report, ValidationError, report
+from bayes_cpt.report.page import Calibration, Report, report
 from bayes_cpt.report.paper import texts
 from bayes_cpt.report.results import scores_table
 from bayes_cpt.report.tables import Table, csv, escape, latex, markdown
@@ -192,7 +193,7 @@ def test_a_validation_of_another_study_is_said_to_be_one(tmp_path: Path) -> None
 
 
 def test_a_folder_without_a_validation_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValidationError, match="this is not what bayes-cpt validate"):
+    with pytest.raises(ProblemError, match="this is not what bayes-cpt validate"):
         Calibration.read(tmp_path, lab_posterior())
 
 

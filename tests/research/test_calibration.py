@@ -29,7 +29,7 @@ from testbench.calibration import (
     with_base_losses,
 )
 
-from bayes_cpt.errors import StudyError
+from bayes_cpt.errors import ProblemError, StudyError
 from bayes_cpt.inference.diagnostics import Diagnostics
 from bayes_cpt.inference.sampling import CHAINS, Sample
 from bayes_cpt.model.fitted_points import observed_steps
@@ -39,7 +39,7 @@ from bayes_cpt.model.setup import Setup, build_setup
 from bayes_cpt.model.simulate import expected_loss
 from bayes_cpt.model.spec import read_spec, shipped_models
 from bayes_cpt.study.study import Study
-from bayes_cpt.validate.tasks import Pool, RecordsError
+from bayes_cpt.validate.tasks import Pool
 
 SPEC = read_spec("cpt-replay")
 HERE = Pool(jobs=1)
@@ -342,7 +342,7 @@ def test_the_command_goes_on_where_it_was_and_writes_its_verdict(
         *("ranks.csv", "verdict.csv", "ranks.png", "settings.json")
     }
     assert pd.read_csv(out / "verdict.csv")["verdict"].tolist() == ["holds", "holds"]
-    with pytest.raises(RecordsError, match="results of another run"):
+    with pytest.raises(ProblemError, match="results of another run"):
         main(["-n", "40", "--points", "5", "-o", str(out)])
 
 

@@ -20,6 +20,7 @@ from stand_in import Fits, knowing, medians, stand_in
 from synthetic import lab, lab_posterior, prior_as_posterior
 
 from bayes_cpt import Posterior, Study, compare, load, read_spec
+from bayes_cpt.errors import ProblemError
 from bayes_cpt.inference.metric import SamplingError
 from bayes_cpt.model.setup import build_setup
 from bayes_cpt.model.simulate import simulate
@@ -28,11 +29,9 @@ from bayes_cpt.validate.comparison import Comparison, CurveLoo
 from bayes_cpt.validate.law_scores import (
     LOG_SCORE,
     STACK,
-    ComparisonError,
     mixture_draws,
     stacking_weights,
 )
-from bayes_cpt.validate.tasks import RecordsError
 
 OURS, PRINTED = "cpt-replay", "cpt-replay-printed"
 RUNS = ["r00_cos", "r25_cos", "r50_cos", "r75_wsd"]
@@ -129,7 +128,7 @@ def test_what_is_done_is_not_done_again(fits: Fits, tmp_path: Path) -> None:
     assert len(fits.asked) == 2 + 2 * 3
     pd.testing.assert_frame_equal(first.table(), again.table())
     assert load(tmp_path / f"{PRINTED}.nc").study.digest() == lab().digest()
-    with pytest.raises(RecordsError, match="results of another run"):
+    with pytest.raises(ProblemError, match="results of another run"):
         compared(lab(), runs=RUNS[:3], folder=tmp_path, seed=9)
 
 
@@ -170,7 +169,7 @@ def test_fits_that_fall_short_are_named_and_runs_without_a_forecast_left_out_for
     )
     assert result.scores is not None
     assert list(result.scores.log_scores["run"]) == ["r00_cos", "r75_wsd"]
-    with pytest.raises(ComparisonError, match="only 1 of its refits gave a forecast"):
+    with pytest.raises(ProblemError, match="only 1 of its refits gave a forecast"):
         compared(lab(), runs=RUNS[:3])
 
 

@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from threadpoolctl import threadpool_info
 
-from bayes_cpt.validate.tasks import ClusterError, Pool, Records, RecordsError, task_seed
+from bayes_cpt.errors import ProblemError
+from bayes_cpt.validate.tasks import Pool, Records, task_seed
 
 SEEDS = st.integers(0, 2**32 - 1)
 SETTINGS = {"seed": 1, "tails": (0.25, 0.5), "model": "cpt"}
@@ -67,15 +68,15 @@ def test_a_cluster_that_does_not_answer_is_named(monkeypatch: pytest.MonkeyPatch
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         address = f"tcp://127.0.0.1:{free.getsockname()[1]}"
-    with pytest.raises(ClusterError, match=rf"Dask scheduler {address}: no scheduler answers"):
+    with pytest.raises(ProblemError, match=rf"Dask scheduler {address}: no scheduler answers"):
         list(Pool(dask=address).run(lambda task: task, [1]))
-    with pytest.raises(ClusterError, match="unknown address scheme"):
+    with pytest.raises(ProblemError, match="unknown address scheme"):
         list(Pool(dask="carrier-pigeon://host:1").run(lambda task: task, [1]))
 
 
 def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "distributed", None)
-    with pytest.raises(ClusterError, match=r"Install it: pip install 'bayes-cpt\[dask\]'"):
+    with pytest.raises(ProblemError, match=r"Install it: pip install 'bayes-cpt\[dask\]'"):
         list(Pool(dask="tcp://host:8786").run(lambda task: task, [1]))
 
 
@@ -100,7 +101,7 @@ def test_a_cluster_without_workers_is_refused() -> None:
     distributed = pytest.importorskip("distributed")
     with (
         distributed.LocalCluster(n_workers=0, dashboard_address=":0") as empty,
-        pytest.raises(ClusterError, match="the cluster has no worker"),
+        pytest.raises(ProblemError, match="the cluster has no worker"),
     ):
         list(Pool(dask=empty.scheduler_address).run(lambda task: task, [1]))
 
@@ -146,5 +147,5 @@ def test_a_settings_file_of_something_else_is_left_alone(
 ) -> None:
     path = tmp_path / "settings.json"
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    with pytest.raises(RecordsError, match=r"settings.json: this is not what an earlier run wrote"):
+    with pytest.raises(ProblemError, match=r"settings.json: this is not what an earlier run wrote"):
         Records.open(tmp_path, SETTINGS, NAMES)
