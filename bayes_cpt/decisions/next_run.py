@@ -245,13 +245,8 @@ class RunValues:
     def table(self) -> pd.DataFrame:
         """Return one row per run, the highest value per cost first.
 
-        Returns
-        -------
-        DataFrame
-            run, base, replay, steps, cost (steps); value (EVSI, nats of the objective) and its Monte Carlo
-            error; share (of the value of perfect information), per_1000_steps (value per 1,000 steps of
-            cost), hurdle (see `hurdle`), changes (see `changes`), about, on and nats (the effect that it
-            tells most about), outside (what was fitted).
+        Cost is in steps; value, the EVSI in nats of the objective, has its Monte Carlo error; share is of
+        the value of perfect information; about, on and nats are of the effect that it tells most about.
         """
         rows, effects = [], {own.name for own in derived.effects_of(self.valuation.model.frame)}
         asked = np.array([name in effects for name, _ in self.quantities])
@@ -302,11 +297,8 @@ class RunValues:
     def information_table(self) -> pd.DataFrame:
         """Return what each run would tell, one row per run and quantity.
 
-        Returns
-        -------
-        DataFrame
-            run, quantity, domain, variance (expected share of the variance of its normal score that the run
-            takes away), error (Monte Carlo), nats (expected information, a lower bound), per_1000_steps.
+        Variance is the expected share of the variance of a normal score that the run takes away, with its
+        Monte Carlo error; nats the expected information, a lower bound.
         """
         quantities, domains = zip(*self.quantities, strict=True)
         tables = []

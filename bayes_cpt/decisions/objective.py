@@ -214,18 +214,7 @@ class Objective(Strict):
         return {name: weight / total for name, weight in self.weights.items()}
 
     def of_measured(self, domains: Sequence[str], roles: Sequence[str]) -> Self:
-        """Return the objective without the weight on a role that nobody measured.
-
-        Parameters
-        ----------
-        domains, roles : sequence of str
-            Validation sets of a law, and what each is.
-
-        Raises
-        ------
-        SpecError
-            If nothing that was measured has a weight, or a constraint is about what was not.
-        """
+        """Return the objective without the weight on a role that nobody measured."""
         missing = [role for role in ROLES if role not in roles]
         known = {name: weight for name, weight in self.weights.items() if name not in missing}
         bound = [own.domain for own in self.constraints if own.domain in missing]
@@ -238,12 +227,7 @@ class Objective(Strict):
     def share(self, name: str, domains: Sequence[str], roles: Sequence[str] = ()) -> Floats:
         """Return how the loss of a validation set adds up from the law's, shape (domains,).
 
-        Parameters
-        ----------
-        name : str
-        domains, roles : sequence of str
-            Validation sets of a law, and what each is: unless given, the first is general and the
-            others are targets.
+        Unless roles are given, the first domain is general and the others are targets.
         """
         shares = np.eye(len(domains))
         roles = roles or (ROLES[0], *(ROLES[1] for _ in domains[1:]))
@@ -289,15 +273,7 @@ class Objective(Strict):
 def read_objective(source: "str | Path | dict[str, Any] | Objective") -> Objective:
     """Return an objective: a preset by name, a TOML file by path, or a table.
 
-    Parameters
-    ----------
-    source : str, Path, dict or Objective
-        A table or file may start from a preset, ``preset = "balanced"``, and name what differs.
-
-    Raises
-    ------
-    SpecError
-        With every problem, naming file, key and fix.
+    A table or file may start from a preset, ``preset = "balanced"``, and name what differs.
 
     Examples
     --------

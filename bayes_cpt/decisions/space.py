@@ -243,18 +243,7 @@ class Space(Strict):
 
 
 def read_space(source: "str | Path | dict[str, Any] | Space | None") -> Space:
-    """Return a space from a TOML file, a table, or None for the defaults.
-
-    Parameters
-    ----------
-    source : str, Path, dict, Space or None
-        A TOML file or what would be in it.
-
-    Raises
-    ------
-    SpecError
-        With every problem, naming file, key and fix.
-    """
+    """Return a space from a TOML file, a table, or None for the defaults."""
     if isinstance(source, Space):
         return source
     if source is None or isinstance(source, dict):

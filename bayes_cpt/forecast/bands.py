@@ -300,11 +300,5 @@ class Forecast:
         return table.assign(kind=laws[0].kind, outside=marked(table, notes, first))
 
     def draw_run(self, run: Run) -> Drawn:
-        """Return draws of a run's losses on all validation sets.
-
-        Raises
-        ------
-        PlanError
-            If a known run was not measured.
-        """
+        """Return draws of a run's losses on all validation sets."""
         return Drawn.joined([law.draw_run(self.plan, run) for law in self.laws], axis=0)

@@ -274,13 +274,8 @@ def approach(steps: int, start: float, peak: float, *, decays: bool) -> Schedule
 def plan_of(frame: BoundModel, runs: Trials, *, measured: bool = False) -> Study:
     """Return a plan of runs given as schedule, base (None for a PT run) and replay, by name.
 
-    Of several targets they train on equal shares; where batches differ they have that of most runs, and
-    the typical model size where the law has a size.
-
-    Parameters
-    ----------
-    measured : bool
-        Whether the bases count as measured: with a loss that stands for any.
+    Of several targets they train on equal shares; where batches differ they have that of most runs, and the
+    typical model size where the law has a size. Measured bases have a loss that stands for any.
     """
     usual = frame.typical_size if frame.sizes else None
     if frame.spec.law.unknown_base:

@@ -42,17 +42,12 @@ _KNOWN: WeakKeyDictionary[Posterior, ErrorCorrelation] = WeakKeyDictionary()
 
 
 def error_correlation(posterior: Posterior) -> ErrorCorrelation:
-    """Return how alike the errors of any two losses of a run are.
+    """Return how alike the errors of any two losses of a run are; as in other studies where no run tells.
 
     Of the misfit: the correlation, about 0, of the mean residuals of the CPT runs over their last quarter;
     of the fluctuation: that of the changes of the residual from one late step to the next, before it has
     annealed away. Both are averaged with those of other studies on Fisher's scale, weighted by the number
     of runs and of changes.
-
-    Returns
-    -------
-    ErrorCorrelation
-        That of other studies where no CPT run was measured on two validation sets.
     """
     posterior = posterior.as_fitted
     if posterior not in _KNOWN:

@@ -113,15 +113,7 @@ def prepare(
     runs: Collection[str] | None = None,
     sets: Sequence[str] = (),
 ) -> Prepared:
-    """Return a plan with its base losses filled in, and where losses are wanted.
-
-    Raises
-    ------
-    PlanError
-        Naming run and step of what cannot be predicted.
-    StudyError
-        If a run wanted is not in the plan.
-    """
+    """Return a plan with its base losses filled in, and where losses are wanted; else a PlanError."""
     fitted = plan is None or known
     target = as_plan(posterior, plan)
     if fitted:
@@ -141,13 +133,7 @@ def prepare(
 
 
 def observed_curves(posterior: Posterior, curves: Curves) -> Curves:
-    """Return the fitted points of the same curves, in their order.
-
-    Raises
-    ------
-    PlanError
-        If a curve has none.
-    """
+    """Return the fitted points of the same curves, in their order; a PlanError if one has none."""
     study, frame = posterior.study, posterior.frame
     runs = [study.run(name) for name in dict.fromkeys(curve.run for curve in curves.curves)]
     wanted = [(curve.run, curve.domain) for curve in curves.curves]

@@ -11,16 +11,10 @@ DRAWS = 400
 
 
 def residuals(posterior: Posterior, study: Study | None = None, draws: int = DRAWS) -> pd.DataFrame:
-    """Return what the expected curves leave of measured losses.
+    """Return what expected curves, averages over draws, leave of measured losses: measured less expected.
 
-    Over the measured points of the CPT runs, after step 0; over those of the PT runs that entered the
-    fit where the model knows no CPT phase. Runs of another study are such as the fit never saw. The
-    expected curves are averages over posterior draws.
-
-    Returns
-    -------
-    DataFrame
-        Columns run, domain, step, loss and residual: measured less expected, nats/token.
+    Over the measured points of the CPT runs, after step 0; over those of the PT runs that entered the fit
+    where the model knows no CPT phase. Runs of another study are such as the fit never saw.
     """
     measured, frame = posterior.study if study is None else study, posterior.frame
     rows = [

@@ -75,20 +75,10 @@ class ScorePairs:
 def read_pairs(
     source: str | Path | pd.DataFrame, domains: Sequence[str] = ()
 ) -> tuple[ScorePairs, ...]:
-    """Return the pairs of every benchmark of a table.
+    """Return the pairs of every benchmark of a table, whose domains are among those given.
 
-    Parameters
-    ----------
-    source : path or DataFrame
-        Columns benchmark, domain, loss (nats/token), score (0...1), and optionally chance; one row per
-        checkpoint and benchmark.
-    domains : sequence of str
-        Names that a domain may have; any unless given.
-
-    Raises
-    ------
-    StudyError
-        With every problem, naming file, row and fix.
+    Columns benchmark, domain, loss (nats/token), score (0...1), and optionally chance; a row per checkpoint
+    and benchmark.
     """
     if isinstance(source, pd.DataFrame):
         table, place, word = source, "scores", "row"
@@ -129,13 +119,7 @@ def read_pairs(
 
 
 def pairs_of(pairs: Sequence[ScorePairs], name: str) -> ScorePairs:
-    """Return the pairs of a benchmark.
-
-    Raises
-    ------
-    StudyError
-        If there is none of that name.
-    """
+    """Return the pairs of a benchmark."""
     known = {paired.benchmark: paired for paired in pairs}
     if name in known:
         return known[name]
@@ -248,14 +232,9 @@ def fit_scores(pairs: Sequence[ScorePairs], seed: int = 0) -> ScoreFit:
 def fitted_scores(
     source: "str | Path | pd.DataFrame | ScoreFit", study: Study, seed: int = 0
 ) -> ScoreFit:
-    """Return the links of the benchmarks of a table, fitted unless they are already.
+    """Return the links of the benchmarks of a table (see `read_pairs`), fitted unless they are already.
 
-    Table and errors are those of `read_pairs`; scores go with the validation sets of the fitted study.
-
-    Warns
-    -----
-    StudyWarning
-        If a link falls short of the diagnostics.
+    Scores go with the validation sets of the fitted study.
     """
     if isinstance(source, ScoreFit):
         return source
@@ -268,29 +247,11 @@ def fitted_scores(
 def score_table(
     dataset: xr.Dataset, fit: ScoreFit, interval: float = 0.9, seed: int = 0
 ) -> pd.DataFrame:
-    """Return bands of the scores of a forecast.
+    """Return bands of the scores of a forecast (`bayes_cpt.forecast.predict.predict`), shares 0...1.
 
-    Parameters
-    ----------
-    dataset : xarray.Dataset
-        From `bayes_cpt.forecast.predict.predict`.
-    fit : ScoreFit
-    interval : float
-        Mass of the central interval between lower and upper.
-    seed : int
-        Of which draws of link and law go together, and of the scatter.
-
-    Returns
-    -------
-    DataFrame
-        Columns run, step, benchmark, domain, mean, median, sd, lower, upper (shares, 0...1), kind and
-        outside, in words where the losses leave those of the pairs or the run what was fitted. Of the kind
-        ``expected`` the scatter of single evaluations is left out.
-
-    Raises
-    ------
-    PlanError
-        If a benchmark goes with a validation set that was not forecast.
+    The seed says which draws of link and law go together, and the scatter, which is left out of the kind
+    ``expected``. Outside has, in words, where the losses leave those of the pairs or the run what was
+    fitted.
     """
     kind = str(dataset.attrs["kind"])
     known = dataset["domain"].to_numpy().tolist()

@@ -269,13 +269,7 @@ class ThirdSet(Sizes):
 
 
 def check_names(posterior: Posterior, names: Sequence[str]) -> tuple[str, ...]:
-    """Return names of third validation sets, each once; ``all`` stands for all there are.
-
-    Raises
-    ------
-    StudyError
-        If the fit's law knows no CPT phase, or there is no such set.
-    """
+    """Return names of third validation sets, each once; ``all`` stands for all there are."""
     study = posterior.study
     if names:
         check_continual(posterior.frame, "third validation sets follow from its losses")
@@ -292,14 +286,7 @@ def check_names(posterior: Posterior, names: Sequence[str]) -> tuple[str, ...]:
 def third_sets(
     posterior: Posterior, names: Sequence[str], parameters: dict[str, Floats], seed: int = 0
 ) -> tuple[ThirdSet, ...]:
-    """Return third validation sets in some draws of one law (see `Posterior.shares`).
-
-    Raises
-    ------
-    StudyError
-        If no CPT run of the study tells of a set: measured on it and on those of the law, from a base that
-        was measured too.
-    """
+    """Return third validation sets in some draws of one law (see `Posterior.shares`)."""
     floors = parameters.get("fluctuation_floor", np.ones((1, 1)))
     floor = np.broadcast_to(floors.reshape(len(floors), -1).mean(axis=1), len(parameters["memory"]))
 

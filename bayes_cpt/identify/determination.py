@@ -223,19 +223,13 @@ def _further_sizes(frame: BoundModel) -> tuple[float, ...]:
 
 
 def identifiability(study: Study, spec: ModelSpec) -> pd.DataFrame:
-    """Return what the runs of a study can be expected to determine.
+    """Return what the runs of a study can be expected to determine: parameters, effects of a typical run.
 
-    Returns
-    -------
-    DataFrame
-        One row per parameter of the law and per effect of a typical run (see `bayes_cpt.forecast.derived`),
-        and validation set. Columns quantity, domain, kind (``parameter`` or ``effect``), contraction
-        (expected share of the prior's variance that the study takes away), sd (expected: nats/token for
-        effects, prior sds for parameters), identified (a contraction of at least 0.5), tried (whether runs
-        differ in what an effect is about, see `bayes_cpt.forecast.derived.tried`), moves_with (what it is
-        expected to correlate with by more than 0.7: (quantity, domain, correlation), strongest first),
-        advice (the run that would tell most about what is not identified or not tried, else empty) and
-        with_advice (the contraction with that run).
+    Contraction is the expected share of the prior's variance that the study takes away, from 0.5 on a
+    quantity is identified; sd is expected, nats/token for effects, prior sds for parameters. Tried: whether
+    runs differ in what an effect is about; moves_with: correlations above 0.7, strongest first. Advice is
+    the run that would tell most about what is not identified or not tried, with_advice the contraction with
+    it.
     """
     setup = build_setup(spec, study)
     free = FreeParameters(setup.frame)
@@ -248,14 +242,9 @@ def identifiability(study: Study, spec: ModelSpec) -> pd.DataFrame:
 
 
 def expected(free: FreeParameters, study: Study, curves: Curves, places: Floats) -> pd.DataFrame:
-    """Return `identifiability` with the law linearised at given places, the median of which counts.
+    """Return `identifiability` with the law linearised at places in prior sds, whose median counts.
 
     Here coefficients of the printed equation are asked about as well, and every quantity has its advice.
-
-    Parameters
-    ----------
-    places : ndarray, shape (places, free)
-        In prior standard deviations from the priors' medians.
     """
     directions = _quantity_directions(free, study, places)
     sizes = dict.fromkeys((*free.frame.sizes, *_further_sizes(free.frame)))
@@ -380,14 +369,9 @@ def partners(correlations: Floats, labels: list[Label], index: int) -> list[tupl
 def determination(posterior: Posterior, interval: float = 0.9) -> pd.DataFrame:
     """Return what the runs of a fit have determined of the law and of the effects of a typical run.
 
-    Returns
-    -------
-    DataFrame
-        One row per coefficient, parameter of the law and effect (see `bayes_cpt.forecast.derived`), and
-        validation set. Columns quantity, domain, kind, mean, sd, lower, upper, contraction, identified,
-        tried, moves_with (rank correlations above 0.7 in the posterior), advice and with_advice, as in
-        `identifiability`; what further runs would tell is computed around the posterior. Of a stack the
-        effects alone, over the draws of all laws, with the advice of its heaviest law.
+    As `identifiability`, but of the posterior, and of coefficients too, with mean, lower and upper; what
+    further runs would tell is computed around it. Of a stack the effects alone, over the draws of all laws,
+    with the advice of its heaviest law.
     """
     from scipy.stats import rankdata
 

@@ -44,14 +44,8 @@ def read_prior_plan(
 ) -> tuple[BoundModel, Study]:
     """Return the frame and the runs that a specification's priors are to be looked at on.
 
-    Parameters
-    ----------
-    plan : path, optional
-        A study folder, whose losses may be missing, or one TOML file; the bundled study unless given.
-    study : path, optional
-        Study whose typical run sets the units of the priors, and which supplies validation sets, bases
-        and their losses that a plan leaves out. The plan itself unless given; for a TOML file without a
-        [study] table the bundled study.
+    A plan is a study folder, whose losses may be missing, or one TOML file. The study sets the units of the
+    priors, and supplies what a plan leaves out; the bundled one for a file without a [study] table.
     """
     place = bundled_study() if plan is None else Path(plan)
     if study is None and place.is_file() and "study" not in read_toml(place):
@@ -85,15 +79,9 @@ def expected_ends(
 ) -> pd.DataFrame:
     """Return where the priors expect the runs of a plan to end, given the losses of its bases.
 
-    Draws in which a loss ends below 0 are left out (`above_zero`).
-
-    Returns
-    -------
-    DataFrame
-        One row per run and validation set. Columns run, domain, step (the last), quantity, median, lower,
-        upper (nats/token), and below_zero, the share of draws in which the loss ends below 0: above
-        `MOST_BELOW_ZERO` the priors are too wide for these losses. In CPT the quantity is ``change``, of
-        the law's curve from the run's start; in PT, which has no start to compare with, it is ``loss``.
+    Of CPT the ``change`` of the law's curve from the run's start, of PT its ``loss``. Draws in which a loss
+    ends below 0 are left out (`above_zero`); `below_zero` is their share: above `MOST_BELOW_ZERO` the
+    priors are too wide for these losses.
     """
     ends = draw_ends(frame, plan, draws, seed)
     bounds = central(ends.values.T, interval)

@@ -30,17 +30,11 @@ NAMED = 2
 
 
 def sensitivity(posterior: Posterior, plan: Plan = None) -> pd.DataFrame:
-    """Return how sensitive every quantity of a fit is to its prior and to its data.
+    """Return how sensitive every quantity of a fit is to its prior and to its data, by validation set.
 
-    Returns
-    -------
-    DataFrame
-        One row per quantity and validation set. Columns quantity, domain, kind (``parameter``,
-        ``coefficient``, ``effect`` of a typical run, see `bayes_cpt.forecast.derived`, or ``last loss`` of
-        a run, whose name is the quantity), mean, sd, prior and likelihood (sensitivities), if_doubled (to
-        first order, the change of the mean if the prior counted twice), diagnosis (empty, ``prior-data
-        conflict`` or ``strong prior or weak likelihood``) and rests_on (the priors that move it most,
-        where there is a diagnosis).
+    Quantities are parameters, coefficients, effects of a typical run and last losses. if_doubled is, to
+    first order, the change of the mean if the prior counted twice; where there is a diagnosis, rests_on has
+    the priors that move it most.
     """
     posterior.check_one_law("prior sensitivity")
     planned = as_plan(posterior, plan)
@@ -76,19 +70,10 @@ def sensitivity(posterior: Posterior, plan: Plan = None) -> pd.DataFrame:
 
 
 def power_scaling(quantities: Floats, log_density: Floats) -> Floats:
-    """Return how far quantities move as a density is raised to a power near 1.
+    """Return how far quantities, (quantities, draws), move as a density is raised to a power near 1.
 
-    Parameters
-    ----------
-    quantities : ndarray, shape (quantities, draws)
-    log_density : ndarray, shape (draws,)
-        Of the part of the posterior that is scaled.
-
-    Returns
-    -------
-    ndarray, shape (quantities,)
-        Cumulative Jensen-Shannon distance per doubling of the power; 0.05 where a mean moves by about a
-        tenth of its sd.
+    Cumulative Jensen-Shannon distance per doubling of the power; 0.05 where a mean moves by about a tenth
+    of its sd.
     """
     from arviz_stats.base import array_stats
 

@@ -49,13 +49,7 @@ def write_fit(tree: "xr.DataTree", path: str | Path) -> None:
 
 
 def read_fit(path: str | Path) -> "tuple[xr.DataTree, list[Law]]":
-    """Return what a fit's file holds: draws, study and frame of each law in it; one, unless it is a stack.
-
-    Raises
-    ------
-    FitFileError
-        If there is no such file, or it is not a fit.
-    """
+    """Return what a fit's file holds: draws, study and frame of each law, one unless it is a stack."""
     source = Path(path)
     if (source / "study.toml").is_file():
         raise FitFileError(

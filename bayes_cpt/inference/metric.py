@@ -80,17 +80,8 @@ class Whitened(Protocol):
 def modes(model: Whitened, seed: int, cores: int | None = None) -> list[tuple[float, Metric]]:
     """Return the share of the evidence of each mode found, by a Laplace approximation, and its metric.
 
-    The best is the first; those below `LEAST_SHARE` of it are left out.
-
-    Parameters
-    ----------
-    seed : int
-        Of the starting points: the model's own and random ones around it.
-
-    Raises
-    ------
-    SamplingError
-        If the log density is not finite anywhere near the prior's centre.
+    The best is the first; those below `LEAST_SHARE` of it are left out. Climbs start at the model's own
+    point and at random ones around it.
     """
     size = model.start.size
     jitters = 0.5 * np.random.default_rng(seed).standard_normal((STARTS, size))

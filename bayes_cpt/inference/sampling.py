@@ -100,23 +100,8 @@ def sample(
 ) -> Sample:
     """Sample a log density until its diagnostics hold, or the attempts are used up.
 
-    Parameters
-    ----------
-    seed : int
-        The same seed gives the same draws on the same machine.
-    draws : int, optional
-        Draws kept per chain; as many as the diagnostics need unless given.
-    progress : callable, optional
-        Told what goes on and the share of it that is done.
-    cores : int, optional
-        Climbs to the mode, and chains, at once; all of them unless given.
-
-    Raises
-    ------
-    SamplingError
-        If the density is not finite near the priors' centre.
-    KeyboardInterrupt
-        If sampling is interrupted: a part of a posterior is not delivered.
+    As many draws a chain as the diagnostics need, unless given; `cores` is of climbs to the mode, and
+    chains. An interrupt goes through: a part of a posterior is not delivered.
     """
     report = progress or (lambda stage, share: None)
     report("finding the mode", 0.0)

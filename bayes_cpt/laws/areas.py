@@ -93,17 +93,7 @@ class AreaForm:
 
 
 def forward_areas(rates: Floats, powers: Floats, points: Ints) -> Floats:
-    """Return the forward area of several powers after steps in any order, shape (points, powers).
-
-    Parameters
-    ----------
-    rates : ndarray, shape (steps,)
-        Raw learning rate of each step.
-    powers : ndarray, shape (powers,)
-        Values of rho, above 0.
-    points : ndarray of int, shape (points,)
-        0 is before the first step.
-    """
+    """Return the forward area of several powers after steps in any order, shape (points, powers)."""
     from bayes_cpt.laws.recursions import fill_forward_areas
 
     steps, place = np.unique(points, return_inverse=True)
@@ -130,19 +120,10 @@ def log_areas(
 def run_levels(
     rates: Floats, paces: Floats, start: Floats, momenta: Floats, points: Ints
 ) -> Floats:
-    """Return the level e at steps in any order, shape (points, momenta).
+    """Return the level e at steps in any order, shape (points, momenta), from e_0 of each momentum.
 
-    ``e_t = d_t·e_{t-1} + (1 - d_t)·eta_t`` with ``d_t = lambda^pace_t``.
-
-    Parameters
-    ----------
-    rates, paces : ndarray, shape (steps,)
-        Raw learning rate of each step, and how far the memory's clock moves in it.
-    start : ndarray, shape (momenta,)
-        e_0 for each momentum.
-    momenta : ndarray, shape (momenta,)
-        Rising or falling.
-    points : ndarray of int, shape (points,)
+    ``e_t = d_t·e_{t-1} + (1 - d_t)·eta_t`` with ``d_t = lambda^pace_t``: in a step the memory's clock moves
+    by its pace.
     """
     from bayes_cpt.laws.recursions import fill_levels
 

@@ -48,18 +48,7 @@ class PhaseAreas:
 
 
 def pretraining_areas(schedule: Schedule, steps: ArrayLike, form: AreaForm) -> PhaseAreas:
-    """Return the areas of a PT run (docs/law.md, "Areas").
-
-    Parameters
-    ----------
-    steps : array_like of int, shape (points,)
-        Between 0 and the schedule's length.
-
-    Raises
-    ------
-    ValueError
-        If a step lies outside the schedule.
-    """
+    """Return the areas of a PT run at steps of its schedule (docs/law.md, "Areas")."""
     points = _points(schedule, steps)
     rates = schedule.learning_rates()
     start, levels = _pretraining_levels(schedule, form, points)
@@ -93,14 +82,9 @@ def continual_areas(
 ) -> PhaseAreas:
     """Return the areas of a CPT run on its base, which is its step 0; else as `pretraining_areas`.
 
-    Parameters
-    ----------
-    base : Schedule or None
-        The base's whole PT schedule. None for an unknown base: S1_pt, S2_pt and eta_0 are then given as 0,
-        and the law's own parameters stand for them.
-    reset : bool
-        Whether the run starts with a new optimiser: the memory of the annealing then starts anew, whatever
-        the form says.
+    Without a base's schedule S1_pt, S2_pt and eta_0 are given as 0, and the law's own parameters stand for
+    them. After a reset, by a new optimiser, the memory of the annealing starts anew, whatever the form
+    says.
     """
     points = _points(schedule, steps)
     rates = schedule.learning_rates()

@@ -25,19 +25,7 @@ SHORTEST, LONGEST = 16, 4096
 
 @lru_cache(maxsize=1)
 def panels() -> tuple[Floats, ...]:
-    """Return nodes and weights of panels, one row per length.
-
-    Returns
-    -------
-    steps : ndarray, shape (lengths,)
-        Of each panel, rising.
-    nodes : ndarray, shape (lengths, nodes)
-        Steps, the first of the panel being 1.
-    weights : ndarray, shape (lengths, nodes)
-        Of the sum over all steps.
-    sums_to : ndarray, shape (lengths, nodes, nodes)
-        Of the sums up to each node.
-    """
+    """Return panels by length: steps, nodes (the first step is 1), weights of sums, sums to each node."""
     lengths = SHORTEST * 2 ** np.arange(round(np.log2(LONGEST / SHORTEST)) + 1)
     nodes, weights, sums_to = zip(*[_panel(int(length)) for length in lengths], strict=True)
     return lengths.astype(np.float64), np.stack(nodes), np.stack(weights), np.stack(sums_to)
@@ -213,23 +201,9 @@ def _go(phase, panels, clock, powers, log_momenta, work, areas, levels):  # type
 def fill_ends(schedules, panels, clock, powers, log_momenta, areas, levels, paced):  # type: ignore[no-untyped-def]
     """Fill in the areas after the last step of schedules that are held and then decay.
 
-    Parameters
-    ----------
-    schedules : ndarray, shape (schedules, 7)
-        The fields of `ScheduleBatch`.
-    panels : tuple of ndarray
-        From `panels`.
-    clock : ndarray, shape (2,)
-        Log of the reference learning rate, and power of the memory's clock.
-    powers : ndarray, shape (powers,)
-    log_momenta : ndarray, shape (nodes,)
-        Rising or falling.
-    areas : ndarray, shape (schedules, powers)
-        Filled in with the sums of the learning rates to each power.
-    levels : ndarray, shape (schedules, nodes)
-        Before the first step; left as after the last.
-    paced : ndarray, shape (schedules,)
-        Filled in with the steps of the memory's clock.
+    Rows of `schedules` are the fields of `ScheduleBatch`, `panels` is of `panels`, the clock the log of the
+    reference learning rate and the power of the memory's clock. `areas` are sums of learning rates to each
+    power; `levels` are those before the first step, and left as after the last.
     """
     work, phase = np.empty((2, log_momenta.size)), np.empty(4)
     for s in range(schedules.shape[0]):
@@ -292,15 +266,7 @@ class ScheduleBatch:
         return np.where(self.decay_steps > 0, self.final, self.peak)
 
     def ends(self, form: AreaForm, levels: Floats, forward: Floats) -> "Ends":
-        """Return the areas after the last step of each schedule.
-
-        Parameters
-        ----------
-        levels : ndarray, shape (schedules, momentum nodes)
-            Before the first step, from `bayes_cpt.laws.phase_areas.TransferState`.
-        forward : ndarray, shape (schedules, power nodes)
-            S1 before the first step.
-        """
+        """Return the areas after the last step of each schedule, given level and S1 before the first."""
         powers, shift = form.powers, form.shift_powers
         # Runs that differ in replay, data or base alone share one schedule.
         first, place = self.distinct()

@@ -39,13 +39,9 @@ class Interval:
     def between(cls, low: float, high: float, height: float) -> Self:
         """Return the interval of a range, with the terms that an error of `INTERPOLATION_ERROR` takes.
 
-        Parameters
-        ----------
-        low, high : float
-            Ends of the range; equal where the number is fixed.
-        height : float
-            How far from the real axis the tabulated function is analytic. The strip of that height
-            holds a Bernstein ellipse whose parameter is the rate of convergence.
+        The tabulated function is analytic in a strip of that height about the real axis, which holds a
+        Bernstein ellipse whose parameter is the rate of convergence. Ends are equal where the number is
+        fixed.
         """
         middle, half_width = 0.5 * (low + high), 0.5 * (high - low) * (1.0 + INTERVAL_MARGIN)
         if half_width == 0.0:

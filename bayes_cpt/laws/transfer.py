@@ -21,15 +21,8 @@ from bayes_cpt.laws.term import (
 def effective_share(repeats: Any, constant: Any, xp: Any) -> Any:
     """Return the worth of all tokens seen as a share of what as many new ones would be worth, D'/D.
 
-    Eq. 5 of arXiv 2305.16264: of U unique tokens, each repeated R times after the first epoch,
-    ``D' = U + U·R*·(1 - exp(-R/R*))``; and ``D = U·(1 + R)`` were seen.
-
-    Parameters
-    ----------
-    repeats : array
-        R, epochs beyond the first; 0 or below is no repetition.
-    constant : array
-        R*, above 0: after so many repeats a repeated token is worth 1/e of a new one.
+    Eq. 5 of arXiv 2305.16264: of U unique tokens, each repeated R times after the first epoch (R below 0:
+    none), ``D' = U + U·R*·(1 - exp(-R/R*))``; and ``D = U·(1 + R)`` were seen.
 
     Examples
     --------

@@ -25,13 +25,7 @@ RATIO = "Without pre-training there is no other annealing gain to compare that o
 
 
 def unknown_base(study: Study) -> Base | None:
-    """Return the base with unknown pre-training that CPT runs of a study start from, None if there is none.
-
-    Raises
-    ------
-    StudyError
-        If the runs start from further bases, or there are PT runs: those are of other models.
-    """
+    """Return the base of unknown pre-training that CPT runs of a study start from, or None."""
     used = {str(run.base): study.base(str(run.base)) for run in study.continual_runs}
     unknown = [base for base in used.values() if base.schedule is None]
     if not unknown:
@@ -58,11 +52,6 @@ def for_base(spec: ModelSpec, study: Study) -> ModelSpec:
     """Return the specification for the base of a study: with its pre-training as parameters if unknown.
 
     Where the study does not tell the loss of the base, the level is left to its prior.
-
-    Raises
-    ------
-    StudyError
-        If the specification has no priors for them; and as `unknown_base` does.
     """
     base = unknown_base(study) if spec.law.continual else None
     if base is None:

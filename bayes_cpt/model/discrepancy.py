@@ -146,14 +146,9 @@ class ErrorCorrelation:
 
 
 def alike(new: Floats, total: Floats, others: int, correlation: float) -> Floats:
-    """Return standard normal numbers that correlate alike with each of some others.
+    """Return standard normal numbers, of independent `new` ones, that correlate alike with each of others.
 
-    Parameters
-    ----------
-    new : ndarray
-        Standard normal numbers, independent of the others.
-    total : ndarray
-        Sum of the others, which correlate alike among themselves.
+    `total` is the sum of the others, which correlate alike among themselves.
     """
     # Numbers of Python, which leave the precision of arrays as it is.
     share = float(correlation / (1.0 + (others - 1) * correlation))
@@ -170,13 +165,9 @@ def correlated(normals: Floats, correlation: float) -> Floats:
 
 
 def variance_of_sum(sizes: Floats, correlation: float, weights: Floats) -> Floats:
-    """Return the variance of a weighted sum of losses that err together.
+    """Return the variance of a weighted sum of losses that err together, with these standard deviations.
 
-    Parameters
-    ----------
-    sizes : ndarray, shape (domains, ...)
-        Standard deviations.
-    weights : ndarray, shape (domains,), or (domains, draws) where draws are the last of the sizes
+    Both have the shape (domains, ...); weights may be (domains,).
     """
     between = [1] * (sizes.ndim - weights.ndim)
     whole = weights.reshape(len(weights), *between, *weights.shape[1:])

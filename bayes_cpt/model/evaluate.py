@@ -135,20 +135,7 @@ class Draws:
 
 
 def losses(curves: Curves, draws: Draws) -> Floats:
-    """Return the law's losses, moved by what is kept of the offset of each measured start.
-
-    Parameters
-    ----------
-    curves : Curves
-        Where losses are wanted, and where the curves start (``base_known`` 0: nowhere).
-    draws : Draws
-        Of one law.
-
-    Returns
-    -------
-    ndarray, shape (points, draws)
-        nats/token, in the precision of the draws.
-    """
+    """Return the law's losses, moved by what is kept of the offset of each measured start."""
     return law_losses(curves.points, draws, start_offsets(curves, draws))
 
 
@@ -171,14 +158,9 @@ def start_offsets(curves: Curves, draws: Draws) -> Floats | None:
 def law_losses(
     points: Points, draws: Draws, offsets: Floats | None = None, terms: Sequence[Term] | None = None
 ) -> Floats:
-    """Return the losses that the law itself gives, wherever curves start, shape (points, draws).
+    """Return the losses that the law itself gives, shape (points, draws), of some of its terms.
 
-    Parameters
-    ----------
-    offsets : ndarray, shape (curves, draws), optional
-        From `start_offsets`: the losses are moved by what is kept of them.
-    terms : sequence of Term, optional
-        Those of the law that count; all unless given.
+    With offsets of curves (`start_offsets`) the losses are moved by what is kept of them.
     """
     law = draws.frame.law
     chosen = law if terms is None else replace(law, terms=tuple(terms))

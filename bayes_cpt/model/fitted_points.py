@@ -57,13 +57,6 @@ def thinned(steps: Sequence[int], onset: float, most: int = MOST_POINTS) -> list
     tested). The size of the fluctuation itself is known to a relative ``1/sqrt(2·most)``.
     Where fluctuations last much shorter than the gaps, bands are right but wider than they had to be.
 
-    Parameters
-    ----------
-    onset : float
-        Where the logarithm sets in, steps: the law moves fastest early.
-    most : int
-        How many are kept at most; a curve with no more of them keeps all.
-
     Examples
     --------
     >>> thinned(range(1, 10_001), onset=10.0, most=8)

@@ -126,14 +126,7 @@ KEYS = {"batch_tokens": "tokens", "sequence_length": "sequence_length"}
 
 
 def for_batches(spec: ModelSpec, study: Study) -> ModelSpec:
-    """Return the specification for the batches of a study: without what tells them apart if there is one.
-
-    Raises
-    ------
-    StudyError
-        If some runs say their batch size or sequence length and others do not, or if batches differ and the
-        base's pre-training is not known or there are several targets.
-    """
+    """Return the specification for the batches of a study: of one alone nothing tells them apart."""
     if not spec.law.batches:
         return spec
     if len(checked_batches(study)) > 1:
@@ -150,13 +143,7 @@ def for_batches(spec: ModelSpec, study: Study) -> ModelSpec:
 
 
 def checked_batches(study: Study) -> tuple[Batch, ...]:
-    """Return the different batches of the CPT runs of a study, those of most runs first.
-
-    Raises
-    ------
-    StudyError
-        If some runs say their batch size or sequence length and others do not.
-    """
+    """Return the different batches of the CPT runs of a study, those of most runs first."""
     check = Check()
     for key, field in KEYS.items():
         silent = [
@@ -176,11 +163,6 @@ def run_batch(plan: Study, run: Run, known: Sequence[Batch]) -> Batch | None:
     """Return the batch of a run; None for PT runs, and where the law does not compare batches.
 
     What a run does not say is as in the fitted runs, whose batches are known, if all agree in it.
-
-    Raises
-    ------
-    StudyError
-        If it does not say what the fitted runs differ in.
     """
     if not known or run.phase == "pt":
         return None
@@ -213,14 +195,7 @@ def compared(batch: Batch, known: Sequence[Batch]) -> Batch:
 
 
 def for_targets(spec: ModelSpec, study: Study) -> ModelSpec:
-    """Return the specification for the targets of a study: with what several need as parameters.
-
-    Raises
-    ------
-    StudyError
-        If there are several and the specification has no replay factor of the target, or no priors for what
-        they share.
-    """
+    """Return the specification for the targets of a study: with what several need as parameters."""
     count = len(study.targets)
     if not spec.law.continual or count < 2:
         return spec
@@ -265,11 +240,6 @@ def study_of_target(study: Study, name: str) -> Study:
 
     Sets of the other targets are third sets of it. What was measured of a base counts, whichever run it was
     measured in.
-
-    Raises
-    ------
-    StudyError
-        If no run trains on that target alone.
     """
     runs = [run for run in study.continual_runs if study.mixture(run) == {name: 1.0}]
     if not runs:
@@ -294,16 +264,7 @@ def mixture_columns(
 ) -> tuple[float, NDArray[np.float64]]:
     """Return the share of other targets' data in a run's batches, and the shares of factors of forgetting.
 
-    Parameters
-    ----------
-    mixture : mapping of str to float
-        Share of each target in the data that are not replay; empty in PT.
-
-    Returns
-    -------
-    other_share : float
-    mixture : ndarray, shape (domains,)
-        As in `bayes_cpt.model.points.Points`.
+    `mixture` is by target, of the data that are not replay, and empty in PT (see `bayes_cpt.model.points`).
 
     Examples
     --------

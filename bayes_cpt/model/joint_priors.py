@@ -157,17 +157,10 @@ def draw_alike(frame: BoundModel, drawn: dict[str, Floats], generator: np.random
 
 
 def draw_further(standard: Floats, spread: Floats, shared: Floats, fresh: Floats) -> Floats:
-    """Return one more of a population in each draw, given what the known ones have, shape (draws,).
+    """Return one more of a population in each draw, given z of the known ones, shape (draws, known).
 
-    What all share is normal given the known ones; a further one lies about it as they do.
-
-    Parameters
-    ----------
-    standard : ndarray, shape (draws, known)
-        z of the known ones.
-    spread : ndarray, shape (draws,)
-    shared, fresh : ndarray, shape (draws,)
-        Standard normal numbers: for what all share, and for its own.
+    What all share is normal given the known ones; a further one lies about it as they do. `shared` and
+    `fresh` are standard normal numbers: for what all share, and for its own.
 
     Examples
     --------
@@ -219,14 +212,7 @@ def draw_priors(frame: BoundModel, draws: int, seed: int) -> dict[str, Floats]:
 
 
 def prior_table(frame: BoundModel, interval: float = 0.9) -> "pd.DataFrame":
-    """Return one row per parameter and validation set.
-
-    Returns
-    -------
-    DataFrame
-        Columns parameter, domain (``all`` where it is shared), distribution (in words), lower, median,
-        upper, unit, meaning, reason.
-    """
+    """Return one row per parameter and validation set, ``all`` where it is shared, in words."""
     import pandas as pd
 
     probabilities = [0.5 - interval / 2, 0.5, 0.5 + interval / 2]

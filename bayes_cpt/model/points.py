@@ -123,10 +123,8 @@ class Curves:
 def reference_of(study: Study, spec: ModelSpec | None = None) -> Reference:
     """Return the reference points of a study under a model (see `Reference`): medians over bases and runs.
 
-    Notes
-    -----
-    The reference learning rate is the highest PT peak; where rho is free the geometric median of the
-    peaks, at which level, slope and rho are nearly apart.
+    The learning rate is the highest PT peak; where rho is free the geometric median of the peaks, at which
+    level, slope and rho are nearly apart.
     """
     free = spec.priors if spec else {}
     cpt = study.continual_runs

@@ -26,16 +26,9 @@ FACTORS = 16
 
 @numba.njit(**COMPILED)
 def factor(matrix, lowest, per_root):  # type: ignore[no-untyped-def]
-    """Take a positive definite matrix to its Cholesky root; return half the log of its determinant.
+    """Take a matrix to its Cholesky root, filling in 1 over the diagonal; return half the log determinant.
 
     Left of column ``lowest[a]`` a row of the matrix has nothing, and neither has the root: O(size·width²).
-
-    Parameters
-    ----------
-    matrix : ndarray, shape (size, size)
-    lowest : ndarray of int, shape (size,)
-    per_root : ndarray, shape (size,)
-        Filled in with 1 over the root's diagonal.
     """
     total, determinant = 0.0, 1.0
     for a in range(matrix.shape[0]):
@@ -78,12 +71,7 @@ def solve(root, lowest, per_root, values):  # type: ignore[no-untyped-def]
 def invert(root, lowest, per_root, levels, inverse):  # type: ignore[no-untyped-def]
     """Fill in the inverse of a Cholesky root's matrix where the root is not 0: Takahashi's recursion.
 
-    Parameters
-    ----------
-    levels : int
-        1 if the last of the rows reaches all columns, else 0.
-    inverse : ndarray, shape (size, size)
-        Filled in.
+    `levels` is 1 if the last of the rows reaches all columns, else 0.
     """
     size = root.shape[0]
     knots = size - levels

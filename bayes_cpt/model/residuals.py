@@ -136,14 +136,8 @@ def residual_design(
 ) -> ResidualDesign:
     """Return the design of the residuals of some curves.
 
-    Parameters
-    ----------
-    misfit_memory, misfit_memory_pt : float
-        Share of the misfit that is carried over an e-fold of steps, in CPT and in PT; alike unless given.
-    last_step : float, optional
-        Knots reach up to here; to the last of the points unless given.
-    studied : Studied, optional
-        Unless given nothing is beyond what was studied.
+    The misfit's memories, in CPT and in PT, are shares carried over an e-fold of steps. Knots reach up to
+    `last_step`, or the last of the points. Without `studied` nothing is beyond what was studied.
     """
     points = curves.points
     onset = ONSET_SHARE * reference_steps

@@ -278,22 +278,9 @@ class BoundModel:
     ) -> Curves:
         """Return curves of a study or plan on these validation sets, with losses where they were measured.
 
-        Parameters
-        ----------
-        steps_of : callable
-            Steps wanted of a run on a domain, of a branch after its start; a curve without any is left
-            out.
-        form : AreaForm, optional
-            For which momenta and forward powers areas are reckoned: those that the priors allow unless
-            given. A narrower one costs less.
-        trunks : Study, optional
-            Has the runs that those of a plan branch off; the study itself unless given. With independent
-            errors a single loss of a trunk anchors nothing.
-
-        Raises
-        ------
-        StudyError
-            If a run starts from an unknown base and the law is of known ones, or the other way round.
+        `steps_of` gives the steps wanted of a run on a domain; a curve without any is left out. A narrower
+        form costs less than the one that the priors allow. `trunks` has the runs that those of a plan
+        branch off.
         """
         runs = study.runs if runs is None else tuple(runs)
         check_kind(study, runs, unknown=self.spec.law.unknown_base)
@@ -496,18 +483,7 @@ class Setup:
 
 
 def build_setup(spec: ModelSpec, study: Study) -> Setup:
-    """Return law, points and residual design of a study under a specification.
-
-    Raises
-    ------
-    StudyError
-        If the study lacks what the law needs, or has what it has no term for.
-
-    Warns
-    -----
-    StudyWarning
-        If a log is so long that it is thinned (see `bayes_cpt.model.fitted_points.thinned`).
-    """
+    """Return law, points and residual design of a study under a specification."""
     check_fits(spec, study)
     note_batches(spec, study)
     spec = for_batches(for_targets(for_base(spec, study), study), study)

@@ -112,19 +112,9 @@ def whitened(columns: Floats, seen: CurveResidual) -> Floats:
 
 
 def precision_products(part: CurveResidual, columns: Floats) -> tuple[Floats, Floats]:
-    """Return inner products of columns in the precision of a curve's residual, and its log determinant.
+    """Return ``columns' Sigma^-1 columns``, and ``log det Sigma``, of a curve's residual, by draw.
 
-    With Sigma the residual's covariance, ``columns' Sigma^-1 columns`` and ``log det Sigma``: Woodbury, for
-    the weights of level and misfit are standard normal.
-
-    Parameters
-    ----------
-    columns : ndarray, shape (draws, points, columns)
-
-    Returns
-    -------
-    products : ndarray, shape (draws, columns, columns)
-    log_determinant : ndarray, shape (draws,)
+    Woodbury, for the weights of level and misfit are standard normal. Columns: (draws, points, columns).
     """
     white = whitened(np.concatenate([columns, part.columns], axis=2), part)
     count = columns.shape[2]
@@ -170,17 +160,10 @@ def known_residual_moments(
 
 
 def bridge(part: CurveResidual, known_steps: Floats, known: Floats, normals: Floats) -> Floats:
-    """Return the unit Ornstein-Uhlenbeck process of a curve, given it at `known_steps`.
+    """Return the unit Ornstein-Uhlenbeck process of a curve, given it at `known_steps`, which rise.
 
-    It starts at 0 at step 0 where the curve is anchored at a measured base, else in equilibrium.
-
-    Parameters
-    ----------
-    known_steps : ndarray, shape (known points,)
-        Rising.
-    known : ndarray, shape (draws, known points)
-    normals : ndarray, shape (points, draws)
-        Its innovations over their size.
+    It starts at 0 at step 0 where the curve is anchored at a measured base, else in equilibrium. What is
+    known has the shape (draws, known points), `normals`, its innovations over their size, (points, draws).
     """
     draws, steps = part.columns.shape[0], part.steps
     values = np.empty((draws, steps.size))
@@ -230,17 +213,10 @@ def simulate(
     correlation: ErrorCorrelation | None = None,
     innovations: Innovations | None = None,
 ) -> CurveDraws:
-    """Draw measured curves from the posterior predictive distribution.
+    """Draw measured curves from the posterior predictive distribution, given `observed` if it is not None.
 
-    Parameters
-    ----------
-    observed : Curves or None
-        To condition on; None for new runs.
-    correlation : ErrorCorrelation, optional
-        Between the curves of one new run; they are independent unless given, as the model takes them.
-    innovations : callable, optional
-        Returns the innovations of the misfit of a new curve, shape (draws, knots), given the curve and the
-        number of knots; None where they are to be drawn.
+    Curves of one new run are independent without `correlation`. `innovations` gives those of the misfit of
+    a new curve, (draws, knots), by the curve and the number of knots; None where they are to be drawn.
     """
     expected = expected_loss(frame, parameters, curves)
     loss, slow = expected.copy(), expected.copy()
@@ -301,15 +277,7 @@ def _new_residuals(
     generator: np.random.Generator,
     correlation: ErrorCorrelation | None,
 ) -> Iterator[tuple[Floats, Floats]]:
-    """Yield residuals of the curves of a run that was not measured, and what of them is not fluctuation.
-
-    Parameters
-    ----------
-    innovations : sequence of ndarray, shape (draws, knots), or None
-        Of the misfit of each curve, where they are known.
-    correlation : ErrorCorrelation or None
-        None for independent curves.
-    """
+    """Yield residuals of the curves of a run that was not measured, and what of them is not fluctuation."""
     weights, normals = [], []
     for part in parts:
         draws, points, columns = part.columns.shape

@@ -264,25 +264,7 @@ def outside_base(study: Study, base: Base) -> list[str]:
 
 
 def check_evidence(study: Study, *, continual: bool) -> None:
-    """Refuse a study whose losses cannot tell what training does.
-
-    Parameters
-    ----------
-    continual : bool
-        Whether the law to be fitted is of continual pre-training; else it sees the PT runs alone, on the
-        general validation set.
-
-    Raises
-    ------
-    StudyError
-        If no CPT run was measured after step 0, or the losses of a validation set are the same number
-        throughout, or inside every run of the law's phase.
-
-    Warns
-    -----
-    StudyWarning
-        If one of the two validation sets was not measured in any CPT run after step 0.
-    """
+    """Refuse a study whose losses cannot tell what training does, for a law of CPT or of PT alone."""
     phase = "CPT" if continual else "PT"
     runs = study.continual_runs if continual else study.pretraining_runs
     if not runs:
