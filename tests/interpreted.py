@@ -35,8 +35,7 @@ def generated_likelihoods(setup: Setup, parameters: dict[str, np.ndarray]) -> tu
         axis=1,
     )
     kernel: Any = law_kernel.law_log_likelihoods
-    curves = law_kernel.unpacked(study, law_kernel.at.TABLES, 2).shape[0]
-    found = [(np.full(curves, np.nan), np.zeros((curves, row.size))) for row in rows]
+    found = [law_kernel.room_for_results(row, study) for row in rows]
     with patch.object(law_kernel, "call", lambda law, given: law(*given)):
         for row, filled in zip(rows, found, strict=True):
             kernel(law.evaluate, setup.curves.points.loss, row, study, *filled)

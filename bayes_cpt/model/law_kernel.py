@@ -208,11 +208,17 @@ def likelihood_in_c() -> Any:
     return numba.cfunc(LIKELIHOOD, **COMPILED | {"forceinline": False})(law_log_likelihoods)
 
 
+@numba.njit(cache=True)
+def room_for_results(values, study):  # type: ignore[no-untyped-def]
+    """Return room for what `law_log_likelihoods` fills in."""
+    curves = unpacked(study, at.TABLES, 2).shape[0]
+    return np.full(curves, np.nan), np.zeros((curves, values.size))
+
+
 @numba.njit(cache=True, nogil=True)
 def log_likelihoods(likelihood, law, loss, values, study):  # type: ignore[no-untyped-def]
     """Return what `law_log_likelihoods` fills in; likelihood and law are addresses of C functions."""
-    curves = unpacked(study, at.TABLES, 2).shape[0]
-    totals, gradients = np.full(curves, np.nan), np.zeros((curves, values.size))
+    totals, gradients = room_for_results(values, study)
     # C takes arrays as if they had no gaps.
     whole = (np.ascontiguousarray(loss), np.ascontiguousarray(values), np.ascontiguousarray(study))
     call(likelihood, (law, *whole, totals, gradients))

@@ -13,18 +13,24 @@ from bayes_cpt.study.logs.reading import Log
 from bayes_cpt.watch.in_loop import RunForecaster
 from bayes_cpt.watch.watcher import Status, Watcher
 
+# Validation set by metric, where the names of metrics do not tell.
+type Names = Mapping[str, str] | None
 
-def validation_losses(metrics: Mapping[str, Any] | None) -> dict[str, float]:
-    """Return the validation losses among metrics, by validation set: ``eval_code_loss`` is of ``code``."""
+
+def validation_losses(metrics: Mapping[str, Any] | None, names: Names = None) -> dict[str, float]:
+    """Return the validation losses among metrics, by validation set.
+
+    Names are sets by metric; unless given, ``eval_code_loss`` is of ``code``.
+    """
     return {
-        domain_of(name): float(value)
+        (names or {}).get(name, domain_of(name)): float(value)
         for name, value in (metrics or {}).items()
-        if measured_unit(name) == "nats"
+        if (name in names if names else measured_unit(name) == "nats")
     }
 
 
 def trainer_callback(
-    watcher: Watcher, alarm: Callable[[Status], Any], *, stop: bool = False
+    watcher: Watcher, alarm: Callable[[Status], Any], *, stop: bool = False, names: Names = None
 ) -> Any:
     """Return a callback for a Hugging Face Trainer, which watches a run that a fit has forecast.
 
@@ -35,6 +41,8 @@ def trainer_callback(
         Is told the status when the run is first found off track, or not the planned one.
     stop : bool
         Stop the training where it is off track.
+    names : mapping of str to str, optional
+        Validation set by metric; ``eval_code_loss`` is of ``code`` unless given.
     """
     from transformers import TrainerCallback
 
@@ -44,7 +52,7 @@ def trainer_callback(
         def on_evaluate(
             self, args: Any, state: Any, control: Any, metrics: Any = None, **rest: Any
         ) -> None:
-            losses = validation_losses(metrics)
+            losses = validation_losses(metrics, names)
             if not losses or state.global_step < 1:
                 return
             logged = [entry for entry in state.log_history if "learning_rate" in entry]
@@ -65,6 +73,7 @@ def ForecastCallback(  # noqa: N802 (named as what Trainers are given)
     *,
     log: Callable[[dict[str, float]], Any] | None = None,
     warn: Callable[[str], Any] = print,
+    names: Names = None,
 ) -> Any:
     """Return a callback for a Hugging Face Trainer, which forecasts the end of a run beside its losses.
 
@@ -77,6 +86,8 @@ def ForecastCallback(  # noqa: N802 (named as what Trainers are given)
         history at any rate.
     warn : callable
         Is told in words when the loss leaves the band of its forecast.
+    names
+        As in `trainer_callback`.
     """
     from transformers import TrainerCallback
 
@@ -102,7 +113,7 @@ def ForecastCallback(  # noqa: N802 (named as what Trainers are given)
             if not state.is_world_process_zero:
                 return
             rates = [own["learning_rate"] for own in state.log_history if "learning_rate" in own]
-            losses = validation_losses(metrics)
+            losses = validation_losses(metrics, names)
             if found := forecaster.evaluated(state.global_step, losses, *rates[-1:]):
                 state.log_history.append({**found, "step": state.global_step})
                 if log is not None:
@@ -115,13 +126,13 @@ def ForecastCallback(  # noqa: N802 (named as what Trainers are given)
 
 
 def LightningForecastCallback(  # noqa: N802
-    phase: str | None = None, *, warn: Callable[[str], Any] = print
+    phase: str | None = None, *, warn: Callable[[str], Any] = print, names: Names = None
 ) -> Any:
     """Return a callback of Lightning, which logs the forecast end of a run beside its losses.
 
     Parameters
     ----------
-    phase, warn
+    phase, warn, names
         As in `ForecastCallback`.
     """
     from lightning.pytorch import Callback
@@ -136,7 +147,7 @@ def LightningForecastCallback(  # noqa: N802
                 return
             forecaster.total_steps = int(trainer.estimated_stepping_batches)
             rate = trainer.optimizers[0].param_groups[0]["lr"]
-            losses = validation_losses(trainer.callback_metrics)
+            losses = validation_losses(trainer.callback_metrics, names)
             found = forecaster.evaluated(trainer.global_step, losses, rate)
             if found and trainer.logger is not None:
                 trainer.logger.log_metrics(found, step=trainer.global_step)
