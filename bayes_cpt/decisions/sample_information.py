@@ -61,8 +61,8 @@ class DataValue:
 
     @property
     def value(self) -> float:
-        """Expected value of the data."""
-        return float(self.gains.mean())
+        """Expected value of the data, 0 where what they lead to is worse: they may be left aside."""
+        return max(float(self.gains.mean()), 0.0)
 
     @property
     def error(self) -> float:

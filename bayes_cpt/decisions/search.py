@@ -203,7 +203,7 @@ def _examine(valuation: Valuation, criterion: SearchCriterion, block: Block) -> 
     candidates, values = block.candidates, valuation.changes(block)
     whole = values + valuation.discrepancy(block)
     breaches = valuation.breaches(block)
-    excess = valuation.excess(candidates, breaches)
+    excess = valuation.excess(block, breaches)
     means = values.mean(axis=1)
     # With no candidate that keeps the constraints, the best of all stand in for the best feasible ones.
     feasible = excess <= 0.0
@@ -325,7 +325,7 @@ class Slice:
         candidates = space.along(chosen, name, SLICE)
         every = valuation.model.at(candidates.joined(chosen))
         values = valuation.expected(every)
-        excess = valuation.excess(every.candidates, valuation.breaches(every))
+        excess = valuation.excess(every, valuation.breaches(every))
         return cls(name, candidates, values[:-1] - values[-1], excess[:-1] <= 0.0)
 
     @property

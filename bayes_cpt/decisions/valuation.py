@@ -1,6 +1,6 @@
 """An objective on the losses of a fit: values, costs, and how often constraints are broken."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from itertools import product
@@ -25,6 +25,8 @@ from bayes_cpt.study.runs import Base
 OWN = "own"
 # Sets the draws of links and of single evaluations apart from all else that is drawn.
 SCORE_SEED = 11
+# From this probability on a constraint is surely broken.
+SURE = 0.99
 
 
 @dataclass(frozen=True, eq=False)
@@ -223,32 +225,41 @@ class Valuation:
         """Return the objective in changes, the law's discrepancy included, (candidates, draws)."""
         return self.changes(block) + self.discrepancy(block)
 
+    def _margins(self, block: Block) -> Iterator[tuple[Floats, Floats]]:
+        """Yield how far the loss of each constraint lies above what it may be, and the sd about that."""
+        for constraint, combination in zip(self.objective.chances, self.constrained, strict=True):
+            threshold, counted = self._threshold(constraint, combination, block.candidates)
+            losses, about = combination.of_law(block), block.spread
+            if counted:
+                about = about.against(self.start_level(block.candidates))
+            single = constraint.kind == "new_run"
+            sizes = combination.sizes(block.candidates, about, single_run=single)
+            yield losses - np.asarray(threshold, dtype=losses.dtype), sizes
+
     def breaches(self, block: Block) -> Floats:
         """Return how probably each constraint is broken, shape (constraints, candidates)."""
-        candidates, breaches = block.candidates, []
-        for constraint, combination in zip(self.objective.chances, self.constrained, strict=True):
-            threshold, counted = self._threshold(constraint, combination, candidates)
-            losses, about = combination.of_law(block), block.spread
-            margin = losses - np.asarray(threshold, dtype=losses.dtype)
-            if counted:
-                about = about.against(self.start_level(candidates))
-            sizes = combination.sizes(candidates, about, single_run=constraint.kind == "new_run")
-            breaches.append(1.0 - risk.probability_below(margin.T, 0.0, sizes.T))
-        return np.array(breaches).reshape(-1, len(candidates))
+        kept = [risk.probability_below(own.T, 0.0, sizes.T) for own, sizes in self._margins(block)]
+        return 1.0 - np.array(kept).reshape(-1, len(block.candidates))
 
     def taken(self, candidates: Candidates) -> dict[str, Floats]:
         """Return epochs and costs of candidates where they are known, by name, shape (candidates,)."""
         return dict(self.resources.told(candidates.schedules.steps, candidates.replay))
 
-    def excess(self, candidates: Candidates, breaches: Floats) -> Floats:
+    def excess(self, block: Block, breaches: Floats) -> Floats:
         """Return by how much breaches, or what a run takes, exceed what is allowed, at most: (candidates,).
 
-        By what probability, or by what share of a limit. What keeps all is not above 0.
+        By what probability, or by what share of a limit; where a breach is sure, by nats too. What keeps
+        all is not above 0.
         """
-        taken, limits = self.taken(candidates), self.objective.limits.given
+        taken, limits = self.taken(block.candidates), self.objective.limits.given
         overruns = [taken[name] / most - 1.0 for name, most in limits.items()]
-        none = np.full(len(candidates), -np.inf)
-        return np.asarray(np.max([none, *(breaches - self.allowed[:, None]), *overruns], axis=0))
+        allowed = self.allowed[:, None]
+        # Of breaches that are all but sure the probability is a matter of the rarest draws.
+        if (sure := breaches > np.maximum(allowed, SURE)).any():
+            above = np.array([margin.mean(axis=1) for margin, _ in self._margins(block)])
+            breaches = np.where(sure, SURE + np.maximum(above, 0.0), breaches)
+        none = np.full(len(block.candidates), -np.inf)
+        return np.asarray(np.max([none, *(breaches - allowed), *overruns], axis=0))
 
     def _threshold(
         self, constraint: Constraint | ScoreConstraint, total: Combination, candidates: Candidates

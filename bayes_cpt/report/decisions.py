@@ -113,8 +113,9 @@ def edge_words(edges: Sequence[Edge]) -> list[str]:
 def _kept_from(decision: Decision) -> str:
     """Return from which replay ratio on the constraints are kept, all else as recommended."""
     for cut in decision.slices:
-        if cut.name == "replay" and decision.binding and cut.allowed.any():
-            least = float(cut.values[cut.allowed].min())
+        if cut.name == "replay" and decision.binding:
+            # The slice has steps, between which the recommendation may lie.
+            least = float(min([*cut.values[cut.allowed], decision.chosen.replay[0]]))
             return f"{100 * least:.0f} %" if least > cut.values.min() else ""
     return ""
 

@@ -37,9 +37,9 @@ def effects_table(posterior: "Posterior", determined: pd.DataFrame, interval: fl
     cells = [with_interval(row, "mean", "change") for row in effects.to_dict("records")]
     marked = effects.assign(cell=cells + firm.map({True: "  ", False: " *"}))
     wide = marked.pivot_table("cell", "quantity", "domain", "first", sort=False)
-    notes = []
+    notes = ["Of the law's curves: what these miss of runs is not in the intervals"]
     if posterior.study.continual_runs:
-        notes.append(f"Of a run of {typical_words(posterior.study)}")
+        notes.insert(0, f"Of a run of {typical_words(posterior.study)}")
     if not firm.all():
         notes.append("* left open: the prior decides, or no two runs differ in it")
     return Table.of(

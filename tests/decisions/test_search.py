@@ -211,11 +211,14 @@ def test_only_what_keeps_the_constraints_is_chosen() -> None:
 
 @pytest.mark.parametrize("space", [LISTS, RANGES])
 def test_without_a_feasible_candidate_the_nearest_is_chosen(space: dict[str, Any]) -> None:
-    hopeless = [{"domain": "general", "rise": -0.5, "probability": 0.001}]
-    valuation, whole = valued(OBJECTIVE | {"constraints": hopeless}, **space)
-    found = search(valuation, whole, criterion(), 128)
-    assert not found.feasible.any()
-    assert found.breaches[0, found.chosen] == found.breaches.min()
+    """The least likely to break its limit; where all are sure to, the one that breaks it by least."""
+    for rise in (-0.1, -3.0):
+        hopeless = [{"domain": "general", "rise": rise, "probability": 0.001}]
+        valuation, whole = valued(OBJECTIVE | {"constraints": hopeless}, **space)
+        found = search(valuation, whole, criterion(), 128)
+        assert not found.feasible.any()
+        least = found.breaches[0] if rise > -1.0 else found.losses[0]
+        assert least[found.chosen] == least.min()
     # The best of all stand in for the best of the feasible ones.
     np.testing.assert_allclose(found.best.mean(), found.means.min(), atol=0.05)
 
