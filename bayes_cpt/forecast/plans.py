@@ -1,5 +1,6 @@
 """Plans: which runs to predict, from which bases, and at which steps."""
 
+import warnings
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,7 +10,7 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
-from bayes_cpt.errors import Problem, StudyError
+from bayes_cpt.errors import Problem, StudyError, StudyWarning
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.laws.areas import AreaForm
 from bayes_cpt.model.bases import check_base, check_starts
@@ -164,9 +165,14 @@ def _own_runs(posterior: Posterior, target: Study) -> Study:
         problem = "known_run is asked for, and the fitted study has no such run"
         fix = "use kind new_run, or name a run of the study"
         raise PlanError(Problem(f"run {name}", problem, fix) for name in unknown)
-    continual = posterior.frame.spec.law.continual
+    study, continual = posterior.study, posterior.frame.spec.law.continual
+    for run, own in ((run, study.run(run.name)) for run in target.runs):
+        if (run.schedule, run.base, run.replay) != (own.schedule, own.base, own.replay):
+            problem = "schedule, base or replay is not that of the fitted run, which is forecast"
+            caution = Problem(f"run {run.name}", problem, "use kind new_run, or fit again")
+            warnings.warn(str(caution), StudyWarning, stacklevel=2)
     chosen = [run.name for run in target.runs if continual or run.phase == "pt"]
-    return posterior.study.subset(chosen)
+    return study.subset(chosen)
 
 
 def with_base_losses(study: Study, domains: Iterable[str], plan: Study) -> Study:

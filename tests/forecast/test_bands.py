@@ -11,6 +11,7 @@ from synthetic import lab, practice, prior_as_posterior
 
 from bayes_cpt import Posterior, bands, bundled_study, load, read_spec, table
 from bayes_cpt.arrays import SUMMARY
+from bayes_cpt.errors import StudyWarning
 from bayes_cpt.forecast import bands as module
 from bayes_cpt.forecast.plans import prepare
 from bayes_cpt.model.evaluate import Draws, paired_normals, scales_of
@@ -69,6 +70,11 @@ def test_known_runs_repeat_what_was_measured(posterior: Posterior) -> None:
     for name in ("mean", "median", "lower", "upper"):
         np.testing.assert_allclose(found[name], losses[steps > 0], rtol=1e-12)
     np.testing.assert_allclose(found["sd"], 0.0, atol=1e-12)
+    changed = [replace(own, replay=0.9) if own.name == run else own for own in study.runs]
+    other = replace(study, runs=tuple(changed))
+    with pytest.warns(StudyWarning, match=f"run {run}: schedule, base or replay is not"):
+        same = bands(posterior, other, kind="known_run", at=at, draws=40)
+    np.testing.assert_array_equal(same["mean"], found["mean"])
 
 
 @pytest.mark.parametrize("kind", ["new_run", "expected"])
