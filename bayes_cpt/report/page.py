@@ -303,7 +303,8 @@ def _drawings(report: Report) -> dict[str, dict[str, Any]]:
     from bayes_cpt import plots
 
     runs = 0 if report.curves is None else report.curves.sizes["run"]
-    figures = {"fitted": plots.fitted(report.posterior, _some_runs(report))}
+    shown = _some_runs(report)
+    figures = {"fitted": plots.fitted(report.posterior, shown)}
     figures |= {
         name: draw() for name, draw in report.figures(NARROW if runs == 1 else None).items()
     }
@@ -316,6 +317,9 @@ def _drawings(report: Report) -> dict[str, dict[str, Any]]:
             plots.coverage(whole, "share") if len(whole) else plots.coverage(points, "ratio")
         )
     words = notation()["figures"]
+    fitted = report.posterior.frame.spec.law.last_phase_runs(report.posterior.study)
+    caption = f"{words['fitted']['caption']} Shown are {len(shown)} of {len(fitted)} runs."
+    words = words | {"fitted": words["fitted"] | {"caption": caption}}
     return {name: _drawing(figure, words[name]) for name, figure in figures.items()}
 
 
