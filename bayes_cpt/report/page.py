@@ -26,7 +26,7 @@ from bayes_cpt.identify.determination import Facts, determination
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.report import fit, results
 from bayes_cpt.report.decisions import edge_words, optimum_sentences
-from bayes_cpt.report.equation import law_equations, mathml, mathml_symbol, meaning
+from bayes_cpt.report.equation import mathml_equations, mathml_symbol, meaning
 from bayes_cpt.report.forecasts import forecast_words
 from bayes_cpt.report.methods import CITATION, bibtex, cited, methods, versions
 from bayes_cpt.report.tables import Table
@@ -202,7 +202,7 @@ class Report:
             edge_words=edge_words,
             letter=lambda name: Markup(mathml_symbol(name)),
             meaning=partial(meaning, frame),
-            equations=[(Markup(mathml(own)), own.spelled) for own in law_equations(frame)],
+            equations=mathml_equations(frame),
             drawings=_drawings(self),
             versions=json.loads(posterior.tree.attrs["versions"]) or versions(posterior),
             methods=[_with_links(paragraph, keys) for paragraph in self.methods],

@@ -136,6 +136,9 @@ def test_the_page_states_the_fit_and_how_to_do_it_again() -> None:
     ):
         assert text in html
     assert html.count("<math display=") == len(law_equations(found.posterior.frame))
+    # Notes of formulas have the letters of formulas.
+    shown = [html, *(texts(found)[name] for name in ("equation.tex", "paper.md"))]
+    assert not any(raw in text for text in shown for raw in ("eta_ref", "Delta_base"))
     for name, prior in found.posterior.frame.spec.priors.items():
         if name in found.posterior.frame.parameters():
             assert prior.reason.split(":")[0].split("'")[0][:40] in html.replace("&#39;", "'")
