@@ -248,7 +248,7 @@ def decomposition(posterior: Posterior, plan: Plan = None, run: str | None = Non
     added = [part for part in parts.attrs["parts"] if part not in BASE and parts[part].any()]
     if added:
         taken = {shade for _, shade in PARTS.values()}
-        free = cycle(shade for shade in PALETTE if shade not in taken)
+        free = cycle(shade for shade in PALETTE[1:] if shade not in taken)
         looks = [PARTS[part] if part in PARTS else (part, next(free)) for part in added]
         rows["added to the base (nats/token)"] = {
             named: (parts[part], shade, "-")
