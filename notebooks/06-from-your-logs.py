@@ -21,12 +21,12 @@
 # %%
 # %matplotlib inline
 import json
-import sys  # noqa: F401  what runs the commands below
 import tempfile
 from pathlib import Path
 
 import bayes_cpt
 from bayes_cpt import plots
+from bayes_cpt.cli import run  # what `bayes-cpt` runs in a terminal
 from bayes_cpt.model.setup import build_setup
 
 SEED = 1
@@ -65,8 +65,7 @@ replays = [part for name, ratio in RUNS.items() for part in ("--replay", f"{name
 logs = [str(folder / name) for name in RUNS]
 target = str(folder / "study")
 given = ["--open-base", "base", "--general", "general", "--target", "kernel", *replays]
-command = ["init", target, *logs, *given]
-# !{sys.executable} -m bayes_cpt {" ".join(command)}
+assert run(["init", target, *logs, *given]) == 0
 
 # %% [markdown]
 # The schedules were recognised from the logged learning rates, though only every tenth step is there.
@@ -78,7 +77,7 @@ print((folder / "study" / "study.toml").read_text())
 # ## What can these three runs tell?
 
 # %%
-# !{sys.executable} -m bayes_cpt check {target} | head -4
+assert run(["check", target]) == 0
 
 # %% [markdown]
 # From here all is as with any study: `bayes-cpt fit`, `predict`, `decide`. The losses, as they were

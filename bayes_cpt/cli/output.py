@@ -149,18 +149,22 @@ class Output:
 
     @contextmanager
     def cautions(self) -> Iterator[None]:
-        """Show the `StudyWarning` of what happens inside, each once."""
+        """Show the `StudyWarning` of what happens inside, and what figures cannot spell, each once."""
         shown: list[str] = []
         with warnings.catch_warnings():
             warnings.simplefilter("always", StudyWarning)
             usual = warnings.showwarning
 
             def show(message: Any, category: type[Warning], *rest: Any, **more: Any) -> None:
-                if not issubclass(category, StudyWarning):
+                text = str(message)
+                if text.startswith("Glyph"):
+                    text = "the figures' font lacks letters of a name: they are drawn as boxes"
+                elif not issubclass(category, StudyWarning):
                     usual(message, category, *rest, **more)
-                elif str(message) not in shown:
-                    shown.append(str(message))
-                    self.note(f"Note: {message}")
+                    return
+                if text not in shown:
+                    shown.append(text)
+                    self.note(f"Note: {text}")
 
             warnings.showwarning = show
             yield

@@ -24,7 +24,7 @@ from bayes_cpt.landmarks.trials import (
 )
 from bayes_cpt.model.bases import GIVE_SCHEDULE
 from bayes_cpt.model.groups import check_one_target, run_batch
-from bayes_cpt.study.ranges import outside_base, outside_span
+from bayes_cpt.study.ranges import ALIKE_RATIO, outside_base, outside_span
 from bayes_cpt.study.runs import Base, Run
 from bayes_cpt.study.study import Study
 
@@ -159,14 +159,20 @@ def peak_response(
     posterior, plan, run, draws
         As in `loss_potential_response`.
     peaks : sequence of float, optional
-        Raw learning rates; from a twentieth of the PT peak to all of it unless given.
+        Raw learning rates; unless given the run's own, those that CPT runs tried, and others from a
+        twentieth of the PT peak to all of it.
     """
     target, chosen = main_run(posterior, plan, run)
     planned = Trial.of(posterior, target, chosen)
     start = planned.base.schedule.final if planned.base.schedule else 0.0
     top = posterior.frame.reference.learning_rate
-    values = sorted(set([share * top for share in PEAK_SHARES] if peaks is None else peaks))
     studied = [other.schedule.peak for other in posterior.study.continual_runs]
+    if peaks is None:
+        peaks = []
+        for rate in (chosen.schedule.peak, *studied, *(share * top for share in PEAK_SHARES)):
+            if all(max(rate / own, own / rate) > ALIKE_RATIO for own in peaks):
+                peaks.append(rate)
+    values = sorted(set(peaks))
     notes = [outside_span("peak LR", value, studied) for value in values]
     nearest = int(np.argmin(np.abs(np.array(values) - chosen.schedule.peak)))
 

@@ -20,6 +20,7 @@ from bayes_cpt.model.evaluate import Draws, losses
 from bayes_cpt.model.groups import run_batch
 from bayes_cpt.model.points import Curves
 from bayes_cpt.model.setup import BoundModel
+from bayes_cpt.model.spec import ROLES
 from bayes_cpt.study.batches import Batch, batch_of
 from bayes_cpt.study.runs import Base, Run
 from bayes_cpt.study.schedules import LoggedSegment, Schedule, Segment, constant, linear
@@ -175,8 +176,9 @@ def by_trial(found: Floats, draws: Draws, trials: int) -> Floats:
 def check_measured(frame: BoundModel, roles: Collection[str | None], what: str) -> None:
     """Raise StudyError if a fit of one validation set alone is asked about the loss on the other."""
     if frame.unmeasured in roles:
-        problem = f"{what} is about the {frame.unmeasured} loss, and the fit is of {frame.domains[0]} alone"
-        fix = "measure it too, or ask bayes-cpt predict and decide, which need not have both"
+        about = "both losses" if set(ROLES) <= set(roles) else f"the {frame.unmeasured} loss"
+        problem = f"{what} is about {about}, and the fit is of {frame.domains[0]} alone"
+        fix = f"measure the {frame.unmeasured} loss, or ask predict and decide, which need not have both"
         raise StudyError.at(f"model {frame.spec.name}", problem, fix)
 
 

@@ -25,6 +25,7 @@ from bayes_cpt.model.printed_law import Symbols, law_expressions
 from bayes_cpt.model.residuals import ONSET_SHARE, Placed, Scales, predictive_parts
 from bayes_cpt.model.spec import ModelSpec
 from bayes_cpt.report import words
+from bayes_cpt.report.numbers import enumerated
 from bayes_cpt.study.runs import Base
 from bayes_cpt.toml_files import toml_value
 
@@ -42,6 +43,8 @@ INPUTS = {name: place for place, names in CHANGES.items() for name in names}
 INPUTS |= {f"reference_{quantity}": "setting" for quantity in REFERENCE}
 # What the law fills in, and where: of the last two the last point, written last, stays.
 OUTPUTS = {"mean": "k", "sd": "k", "fluctuation": "j", "own": "j"}
+# What the page does not know, in words.
+WORDS = {"log_size": "the model size", "log_batch": "the batch size"}
 # What SymPy's printer has no name for.
 FUNCTIONS = {"expm1": "Math.expm1", "log1p": "Math.log1p"}
 
@@ -87,7 +90,7 @@ def law_code(spec: ModelSpec, role: str, name: str) -> LawCode:
         known = INPUTS | {str(parameter): "draw" for parameter in symbols.values()}
         free = {str(symbol) for output in outputs for symbol in output.free_symbols}
         if unknown := sorted(free - set(known)):
-            raise _not_computed(spec, role, ", ".join(unknown))
+            raise _not_computed(spec, role, enumerated([WORDS.get(own, own) for own in unknown]))
         source = _source(name, known, free, outputs)
     except (AttributeError, TypeError, NotImplementedError) as error:
         raise _not_computed(spec, role, str(error)) from error
@@ -96,7 +99,7 @@ def law_code(spec: ModelSpec, role: str, name: str) -> LawCode:
 
 def _not_computed(spec: ModelSpec, role: str, what: str) -> SpecError:
     problem = f"on {role} data its law takes {what}, which the planner's page does not compute"
-    fix = "use bayes-cpt predict and decide, or fit one of the shipped models for the page"
+    fix = "use bayes-cpt predict and decide, or fit cpt-replay to runs of one size and batch for the page"
     return SpecError.at(f"model {spec.name}", problem, fix)
 
 

@@ -20,7 +20,7 @@ from bayes_cpt.model.groups import check_one_target
 from bayes_cpt.model.spec import ROLES
 from bayes_cpt.planner.choices import CANDIDATES, SHAPES, Alternatives, Controls
 from bayes_cpt.planner.law import LawCode, base_states, environment, law_code, law_draws
-from bayes_cpt.report.equation import law_equations, mathml
+from bayes_cpt.report.equation import mathml_equations
 from bayes_cpt.report.fit import warning
 from bayes_cpt.study.runs import Base
 from bayes_cpt.toml_files import toml_value
@@ -37,7 +37,7 @@ class Planner:
 
     data: dict[str, Any]  # as `forecast.js` opens it: plain numbers, texts, and doubles in base64
     codes: tuple[LawCode, ...]  # the law of each validation set
-    equations: list[tuple[str, str]]  # the law as MathML, with remarks
+    equations: list[tuple[Markup, Markup]]  # the law as MathML, with remarks
 
     @classmethod
     def of(
@@ -91,8 +91,7 @@ class Planner:
                 for length in controls.lengths
             ],
         }
-        equations = [(mathml(own), own.spelled) for own in law_equations(frame)]
-        return cls(data, codes, equations)
+        return cls(data, codes, mathml_equations(frame))
 
     def script(self) -> str:
         """Return what computes: JavaScript that needs no browser, with the law as `LAWS`."""
@@ -107,7 +106,7 @@ class Planner:
         return template.render(
             **self.data["about"],
             known=self.data,
-            equations=[(Markup(formula), note) for formula, note in self.equations],
+            equations=self.equations,
             style=_asset("planner.css"),
             script=script,
             # A text of the study must not end the element that it stands in.

@@ -1,5 +1,6 @@
 """What a fit says beside its curves: landmarks, responses to a choice, hidden curves, terms of the law."""
 
+from itertools import cycle
 from typing import Any
 
 import numpy as np
@@ -28,8 +29,6 @@ from bayes_cpt.plots.style import (
 
 WIDTH, ROW, HEAD = 6.2, 0.3, 1.0
 NAMES = {"stretched": "general loss, drawn out", "held": "general loss, held at its peak"}
-# The first step of the axis: what never rises lies there.
-FIRST = 1.0
 # Runs that are drawn, and how far the courses of one lie apart.
 RUNS, APART = 12, 0.3
 # Beyond these shares of the shortest and the longest base a triangle is drawn.
@@ -46,7 +45,7 @@ BASE = ("power", "annealing_pt", "peak")
 type Rows = dict[str, dict[str, tuple[xr.DataArray, str, str]]]
 # Where nothing was studied.
 SHADE: Any = {"color": GREY, "alpha": 0.12, "linewidth": 0.0, "zorder": 0}
-# Name and colour of the parts; a term that is not listed has its own name.
+# Name and colour of the parts; a term that is not listed has its own name, and none of these colours.
 PARTS = {
     "annealing_cpt": ("CPT annealing", PALETTE[2]),
     "shift": ("distribution shift", PALETTE[3]),
@@ -95,12 +94,15 @@ def _turning(axes: Axes, turning: TurningLength, runs: int) -> None:
     courses = [str(course) for course in draws["course"].to_numpy()]
     lengths = draws["length"].sel(balance=1.0).transpose("run", "course", "draw").to_numpy()
     planned, horizon = draws["steps"].to_numpy(), float(draws.attrs["horizon"])
+    # What never rises lies at the start of the axis, before all that is drawn of other lengths.
+    drawn = np.quantile(lengths, (0.05, 0.25, 0.5), axis=-1, method="inverted_cdf")
+    first = 0.5 * min(planned.min(), drawn[drawn > 0].min(initial=horizon))
     axes.axvspan(turning.longest, horizon, label="longer than any fitted run", **SHADE)
     for run in range(runs):
         row = runs - 1 - run
         for course in range(len(courses)):
             place = row + APART * (0.5 * (len(courses) - 1) - course)
-            _interval(axes, lengths[run, course], place, (FIRST, horizon), PALETTE[course])
+            _interval(axes, lengths[run, course], place, (first, horizon), PALETTE[course])
         tick: dict[str, Any] = {"color": INK, "markersize": 12, "zorder": 4}
         axes.plot(planned[run], row, "|", label="planned length", **tick)
         back = np.mean(lengths[run, courses.index("stretched")] <= planned[run])
@@ -111,7 +113,7 @@ def _turning(axes: Axes, turning: TurningLength, runs: int) -> None:
         title="Turning length: is the loss back at that of its base?",
         xlabel="CPT steps (logarithmic)",
         xscale="log",
-        xlim=(FIRST, horizon),
+        xlim=(first, horizon),
     )
     axes.set_title("back as planned", loc="right", fontsize=SMALL, color=GREY)
 
@@ -245,7 +247,9 @@ def decomposition(posterior: Posterior, plan: Plan = None, run: str | None = Non
     }
     added = [part for part in parts.attrs["parts"] if part not in BASE and parts[part].any()]
     if added:
-        looks = [PARTS.get(part, (part, PALETTE[k % len(PALETTE)])) for k, part in enumerate(added)]
+        taken = {shade for _, shade in PARTS.values()}
+        free = cycle(shade for shade in PALETTE[1:] if shade not in taken)
+        looks = [PARTS[part] if part in PARTS else (part, next(free)) for part in added]
         rows["added to the base (nats/token)"] = {
             named: (parts[part], shade, "-")
             for part, (named, shade) in zip(added, looks, strict=True)

@@ -152,21 +152,26 @@ def sampling(posterior: Posterior, summary: pd.DataFrame | None = None) -> Figur
     summary : DataFrame, optional
         Of `Posterior.summary`, where it is at hand.
     """
+    from arviz_base.labels import MapLabeller
     from arviz_plots import plot_rank
 
     table = posterior.summary() if summary is None else summary
     sampled = table[table["kind"] == "parameter"].sort_values("r_hat", ascending=False)
     worst = sampled.head(WORST)
-    draws = {}
+    draws: dict[str, Any] = {}
+    titles: dict[Any, Any] = {}
     for name, domain, rhat in worst[["quantity", "domain", "r_hat"]].itertuples(index=False):
         where = "" if domain == "all" else f", {domain}"
-        title = f"{name.replace('_', ' ')}{where}\nR-hat {rhat:.3f}"
-        draws[title] = (("chain", "draw"), posterior.draws(name, domain))
+        # A name of ArviZ's has no slash, that of a validation set may have one.
+        key = str(len(draws))
+        titles[key] = f"{name.replace('_', ' ')}{where}\nR-hat {rhat:.3f}"
+        draws[key] = (("chain", "draw"), posterior.draws(name, domain))
     sizes = posterior.tree["posterior"].sizes
     labels = {name: range(sizes[name]) for name in ("chain", "draw")}
     drawn = plot_rank(
         xr.DataTree.from_dict({"posterior": xr.Dataset(draws, labels)}),
         envelope_prob=MASS,
+        labeller=MapLabeller(titles),
         backend="matplotlib",
         visuals={"xlabel": {"text": "rank among all draws"}},
         col_wrap=1,

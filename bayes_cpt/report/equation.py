@@ -8,16 +8,17 @@ how the law is put together.
 import copy
 import re
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from html import escape
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import sympy
+from markupsafe import Markup
 from sympy.printing.conventions import split_super_sub
 from sympy.printing.mathml import mathml as sympy_mathml
-from sympy.printing.pretty.pretty_symbology import greek_unicode
 
 from bayes_cpt.laws.groups import factors
 from bayes_cpt.laws.pretraining import Annealing
@@ -35,6 +36,8 @@ MIXED = (
     "x: share of a target's own data in the batches (for general data, of all targets'); y: share of the "
     "other targets' (for general data 0); phi: 1 for a target, the mean over the targets for general data"
 )
+# A letter of a formula in a note.
+LETTER = re.compile(r"\b((?:eta|tau|Delta|N|V)_\w+|L0|eta|phi)\b")
 COEFFICIENTS: dict[str, str] = {
     **notation()["coefficients"],
     **{letter: said for term in ADDED.values() for letter, said in term.meanings.items()},
@@ -49,10 +52,12 @@ class Equation:
     summands: tuple[Any, ...]  # whose sum that is; of a law one for each term
     note: str = ""  # where it holds, or what its letters mean
 
-    @property
-    def spelled(self) -> str:
-        """The note with Greek letters in place of their names."""
-        return re.sub("[A-Za-z]+", lambda name: greek_unicode.get(name[0], name[0]), self.note)
+    def noted(self, letter: Callable[[str], str], text: Callable[[str], str] = str) -> str:
+        """Return the note, as `letter` prints its letters and `text` what is between them."""
+        parts = LETTER.split(self.note)
+        return "".join(
+            letter(part) if place % 2 else text(part) for place, part in enumerate(parts)
+        )
 
     @property
     def is_long(self) -> bool:
@@ -363,6 +368,14 @@ def mathml(own: Equation) -> str:
     rows = "</mtd></mtr><mtr><mtd></mtd><mtd>".join(parts)
     table = f"<mtr><mtd>{left}</mtd><mtd>{rows}</mtd></mtr>"
     return f'<math display="block"><mtable class="sum" displaystyle="true">{table}</mtable></math>'
+
+
+def mathml_equations(frame: BoundModel) -> list[tuple[Markup, Markup]]:
+    """Return the law of a frame as MathML, each equation with its note, both safe in a page."""
+    return [
+        (Markup(mathml(own)), Markup(own.noted(mathml_symbol, escape)))
+        for own in law_equations(frame)
+    ]
 
 
 def mathml_symbol(name: str) -> str:

@@ -11,6 +11,7 @@ from bayes_cpt.history.population import FEWEST
 from bayes_cpt.identify.prior_predictive import MOST_BELOW_ZERO
 from bayes_cpt.report.numbers import WIDTH
 from bayes_cpt.report.words import Words, paragraphs, render, sentence
+from bayes_cpt.study.validation import SAME_NUMBER
 
 if TYPE_CHECKING:
     from bayes_cpt.history.learnt import Learnt
@@ -31,14 +32,15 @@ def forecast_words(bands: pd.DataFrame) -> Words:
     runs = {run: rows.to_dict("records") for run, rows in final.groupby("run", sort=False)}
     # How far intervals reach from the medians, at most.
     reach = final[["lower", "upper"]].sub(final["median"], axis=0).abs().max(axis=1)
-    furthest = final.assign(reach=reach).groupby("domain", sort=False)[["reach", "sd"]].max()
+    furthest = final.assign(reach=reach).groupby("domain", sort=False).max(numeric_only=True)
     facts = {
         "runs": runs,
         # Validation sets are named once where all runs have the same.
         "alike": len({tuple(row["domain"] for row in rows) for rows in runs.values()}) == 1,
         "mass": f"{100 * float(bands.attrs['interval']):g} %",
         "kind": str(bands["kind"].iloc[0]),
-        "reach": furthest.to_dict("index"),
+        # Not where every run was measured to its end.
+        "reach": furthest[furthest["reach"] > SAME_NUMBER].to_dict("index"),
         "outside": {run: rows[0]["outside"] for run, rows in runs.items() if rows[0]["outside"]},
     }
     return render("predict.txt", facts)

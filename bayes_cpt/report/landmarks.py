@@ -75,7 +75,7 @@ def _loss_potential(choices: Choices, interval: float) -> dict[str, Any]:
 def _peaks(
     survey: Survey, table: pd.DataFrame, domains: tuple[str, str], interval: float
 ) -> dict[str, Any]:
-    """Return the peak that was tried nearest to half the planned one, and where the loss is lowest."""
+    """Return the peak nearest to half the planned one, and where the loss is lowest."""
     values = survey.peaks.draws["value"].to_numpy()
     planned = values[survey.peaks.reference]
     half = values[np.abs(values - 0.5 * planned).argmin()]

@@ -32,9 +32,10 @@ def methods(
 
     frame, study = posterior.frame, posterior.study
     reached = reached or convergence(posterior, posterior.summary(coefficients=False))
-    continual, runs = frame.spec.law.continual, frame.spec.law.fitted_runs(study)
+    runs = frame.spec.law.fitted_runs(study)
     facts = {
-        "continual": len(study.continual_runs) if continual else 0,
+        "continual": sum(run.phase == "cpt" for run in runs),
+        "pretraining": sum(run.phase == "pt" for run in runs),
         "posterior": posterior,
         "points": sum(
             len(frame.fitted_steps(study, run, own)) for run in runs for own in frame.domains

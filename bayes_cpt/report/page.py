@@ -26,7 +26,7 @@ from bayes_cpt.identify.determination import Facts, determination
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.report import fit, results
 from bayes_cpt.report.decisions import edge_words, optimum_sentences
-from bayes_cpt.report.equation import law_equations, mathml, mathml_symbol, meaning
+from bayes_cpt.report.equation import mathml_equations, mathml_symbol, meaning
 from bayes_cpt.report.forecasts import forecast_words
 from bayes_cpt.report.methods import CITATION, bibtex, cited, methods, versions
 from bayes_cpt.report.tables import Table
@@ -202,7 +202,7 @@ class Report:
             edge_words=edge_words,
             letter=lambda name: Markup(mathml_symbol(name)),
             meaning=partial(meaning, frame),
-            equations=[(Markup(mathml(own)), own.spelled) for own in law_equations(frame)],
+            equations=mathml_equations(frame),
             drawings=_drawings(self),
             versions=json.loads(posterior.tree.attrs["versions"]) or versions(posterior),
             methods=[_with_links(paragraph, keys) for paragraph in self.methods],
@@ -303,7 +303,8 @@ def _drawings(report: Report) -> dict[str, dict[str, Any]]:
     from bayes_cpt import plots
 
     runs = 0 if report.curves is None else report.curves.sizes["run"]
-    figures = {"fitted": plots.fitted(report.posterior, _some_runs(report))}
+    shown = _some_runs(report)
+    figures = {"fitted": plots.fitted(report.posterior, shown)}
     figures |= {
         name: draw() for name, draw in report.figures(NARROW if runs == 1 else None).items()
     }
@@ -316,6 +317,9 @@ def _drawings(report: Report) -> dict[str, dict[str, Any]]:
             plots.coverage(whole, "share") if len(whole) else plots.coverage(points, "ratio")
         )
     words = notation()["figures"]
+    fitted = report.posterior.frame.spec.law.last_phase_runs(report.posterior.study)
+    caption = f"{words['fitted']['caption']} Shown are {len(shown)} of {len(fitted)} runs."
+    words = words | {"fitted": words["fitted"] | {"caption": caption}}
     return {name: _drawing(figure, words[name]) for name, figure in figures.items()}
 
 

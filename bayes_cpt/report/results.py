@@ -63,7 +63,8 @@ def quantities_table(posterior: "Posterior", rows: pd.DataFrame, interval: float
     weak = rows["contraction"] < LOWEST_CONTRACTION
     shown = rows.assign(
         ess=rows[["ess_bulk", "ess_tail"]].min(axis=1),
-        known=rows["contraction"].map("{:.2f} ".format) + weak.map({True: "*", False: " "}),
+        known=rows["contraction"].map(partial(fixed, spread=0.05))
+        + weak.map({True: " *", False: "  "}),
     )
     return Table.of(
         "coefficients" if printed else "parameters",
@@ -98,30 +99,31 @@ def choices_table(decision: "Decision", table: pd.DataFrame) -> Table:
         shown[own.heading] = (f"breach_{index}", "chance")
     reference = valuation.reference.name if valuation.reference else "its own base"
     named = {"objective": valuation.objective.name, "reference": reference}
-    return Table.of("choices", table, shown, tolerance=tolerance, **named)
+    beyond = beyond_words(table, "option")
+    return Table.of("choices", table, shown, tolerance=tolerance, beyond=beyond, **named)
 
 
 def forecast_table(bands: pd.DataFrame) -> Table:
     """Return where the runs of `bayes_cpt.forecast.bands.bands` end."""
     interval = float(bands.attrs["interval"])
     final = bands.groupby(["run", "domain"], sort=False).tail(1)
-    predictive = (bands["kind"] != "expected").all()
+    kind = str(bands["kind"].iloc[0])
     return Table.of(
         "forecast",
         final,
         numbers=final.assign(interval=interval),
         interval=interval,
-        whose="a new run" if predictive else "the law",
-        about="predictive" if predictive else "credible",
+        whose={"new_run": "a new run", "known_run": "each run"}.get(kind, "the law"),
+        about="credible" if kind == "expected" else "predictive",
         beyond=beyond_words(bands),
     )
 
 
-def beyond_words(bands: pd.DataFrame) -> str:
-    """Return which forecasts leave what was fitted."""
-    runs = bands.drop_duplicates("run")
-    alike = runs[runs["outside"] != ""].groupby("outside", sort=False)["run"]
-    return listed([f"{', '.join(names)}: {why}" for why, names in alike], NAMED)
+def beyond_words(rows: pd.DataFrame, named: str = "run") -> str:
+    """Return where runs, or options, leave what was fitted, and which these are."""
+    runs = rows.drop_duplicates(named)
+    alike = runs[runs["outside"] != ""].groupby("outside", sort=False)[named]
+    return listed([f"{why} ({', '.join(names)})" for why, names in alike], NAMED)
 
 
 def scores_table(

@@ -122,11 +122,6 @@ class Table:
         ]
 
     @property
-    def headings(self) -> list[str]:
-        """The headings as papers have them."""
-        return [f"{name[:1].upper()}{name[1:]}" for name in self.cells]
-
-    @property
     def legend(self) -> str:
         """Caption and note as sentences."""
         return " ".join(f"{text}." for text in (self.caption, self.note) if text)
@@ -240,7 +235,7 @@ def latex(table: Table) -> str:
     """Return a table as LaTeX; it needs the package booktabs."""
     return str(
         _with_letters(table, escape)
-        .set_axis(map(escape, table.headings), axis=1)
+        .rename(columns=escape)
         .style.hide(axis="index")
         .to_latex(
             hrules=True,
@@ -279,7 +274,7 @@ def markdown(table: Table) -> str:
     """Return a table as Markdown, its caption above it."""
     cells = _with_letters(table, lambda cell: cell.replace("|", "\\|"))
     ruled = ["---" if text else "---:" for text in table.is_text]
-    rows = [table.headings, ruled, *cells.to_numpy().tolist()]
+    rows = [list(cells), ruled, *cells.to_numpy().tolist()]
     lines = [f"| {' | '.join(row)} |".replace("\n", " ") for row in rows]
     return "\n".join([f"**{table.legend}**", "", *lines, ""])
 

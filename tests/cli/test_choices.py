@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 import pytest
 from command_line import Call
+from matplotlib.figure import Figure
 
 import bayes_cpt
 from bayes_cpt import Posterior, bundled_study, decide, next_run
@@ -216,6 +217,14 @@ def test_the_forms_in_the_help_are_read(call: Call) -> None:
     read_space(block("bases =", "steps ="))
 
 
+def test_all_that_a_choice_leaves_is_said_below_the_table(call: Call, fit_file: Path) -> None:
+    out = call("decide", fit_file, "--steps", 6000, "--replay", 0.9, *FEW).out
+    left = (
+        "* leaves what was fitted: 6000 steps, 2.0x the longest run; replay 0.9, studied 0 to 0.75"
+    )
+    assert left in out
+
+
 def test_the_table_of_runs_has_what_they_cost_and_where_they_leave_what_was_fitted(
     call: Call, fit_file: Path, tmp_path: Path
 ) -> None:
@@ -269,6 +278,20 @@ def test_what_is_printed_of_landmarks_fits_on_a_screen(
     assert answer.out.splitlines()[3] == ""
     assert "2 more runs in --json" in answer.out
     assert "by the prior alone" in answer.out
+
+
+def test_a_font_without_the_letters_of_a_name_is_one_note(
+    call: Call, fit_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def named(*_: object) -> Figure:
+        figure = Figure()
+        figure.suptitle("训练")
+        return figure
+
+    monkeypatch.setattr(bayes_cpt.plots, "decision", named)
+    answer = call("decide", fit_file, *FEW, "-o", tmp_path / "out")
+    assert answer.err.count("lacks letters of a name") == answer.err.count("Note:") == 1
+    assert "Glyph" not in answer.err
 
 
 def test_a_planner_is_written(call: Call, fit_file: Path, tmp_path: Path) -> None:

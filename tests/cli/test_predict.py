@@ -37,7 +37,7 @@ def test_csv_holds_the_bands_of_the_plan(call: Call, fit_file: Path, tmp_path: P
     assert (found["lower"] <= found["median"]).all()
     assert (found["median"] <= found["upper"]).all()
     assert " long_r25 *      general  12000 " in answer.out
-    assert "* leaves what was fitted: long_r25: 12000 steps, 4.0x the longest run" in answer.out
+    assert "* leaves what was fitted: 12000 steps, 4.0x the longest run (long_r25)" in answer.out
 
 
 def test_other_validation_sets_are_forecast_by_name(
@@ -128,6 +128,11 @@ def test_without_a_plan_the_fitted_runs_are_predicted_given_their_points(
     study = bayes_cpt.load(fit_file).study
     last = {(row["run"], row["domain"]): row["median"] for row in found["final"]}
     assert last["r25_cos", "kernel"] == pytest.approx(study.curve("r25_cos", "kernel")[1][-1])
+    assert found["verdict"][1:] == [
+        "How sure: these losses were measured.",
+        "What would change it: nothing; all runs are over.",
+    ]
+    assert "Loss of each run at the last step" in call("predict", fit_file, "-o", target).out
 
 
 def test_a_plan_of_known_runs_names_them_and_they_take_what_they_took(

@@ -96,7 +96,7 @@ def test_a_first_reader_gets_three_lines_and_a_small_table(
     assert "Left open: " in verdict[1]
     assert "length" in verdict[1]
     assert verdict[2] == (
-        "What would change it: a CPT run 4 times as long, and runs that do not all share one PT peak "
+        "What would change it: a CPT run 4 times as long; runs of another kind, as all share one PT peak "
         "learning rate (0.002)."
     )
     assert len(table) <= 12

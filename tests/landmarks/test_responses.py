@@ -103,6 +103,13 @@ def test_values_outside_what_was_studied_are_said_so() -> None:
     assert notes == ["peak LR 0.0001, studied 0.0006 to 0.002", ""]
 
 
+def test_the_peaks_that_runs_tried_are_among_those_compared() -> None:
+    tried = {run.schedule.peak for run in lab().continual_runs}
+    values = peak_response(lab_posterior(), draws=10).draws["value"].to_numpy()
+    assert tried <= set(values)
+    assert (values[1:] / values[:-1]).min() > 1.1
+
+
 def test_the_run_that_is_varied_is_the_first_that_anneals() -> None:
     assert main_run(lab_posterior(), None, None)[1].name == "r00_cos"
     assert main_run(lab_posterior(), practice(), None)[1].name == practice().runs[0].name

@@ -47,7 +47,7 @@ def plan_of(bases: tuple[Base, ...], *runs: Run, target: str = "kernel") -> Stud
 
 def test_a_strong_shift_is_said_never_to_come_back() -> None:
     found = printed_survey("strong")
-    assert "never brings it back (over 99 %)" in paragraph(found, "Coming back")
+    assert "never brings general back (over 99 %)" in paragraph(found, "Coming back")
     critical = paragraph(found, "Critical point")
     assert "at 660 PT steps at 0.0002" in critical
     assert "base is past it has probability over 99 %" in critical
@@ -58,8 +58,8 @@ def test_a_strong_shift_is_said_never_to_come_back() -> None:
 def test_a_weak_shift_is_said_to_come_back() -> None:
     found = printed_survey("weak")
     back = paragraph(found, "Coming back")
-    assert "never takes it above its base (over 99 %)" in back
-    assert "brings it back after 32" in back
+    assert "never takes general above its base (over 99 %)" in back
+    assert "brings general back after 32" in back
     assert "general comes back, given enough steps" in paragraph(found, "Critical point")
     assert "turning lengths over 10000 steps" in paragraph(found, "Outside")
 
@@ -67,7 +67,7 @@ def test_a_weak_shift_is_said_to_come_back() -> None:
 def test_a_length_beyond_any_run_is_not_said_in_digits() -> None:
     # Towards the critical point the turning length grows beyond all bounds.
     found = printed_survey("weak", base_steps=400_000)
-    assert "brings it back after over a million steps (over 99 %)" in paragraph(
+    assert "brings general back after over a million steps (over 99 %)" in paragraph(
         found, "Coming back"
     )
 
@@ -80,7 +80,7 @@ def test_what_is_moved_by_loss_potential_and_peak_is_said_in_nats() -> None:
     assert f"{own['difference']:.3f} nats higher" in potential
     assert "ask for a checkpoint from before the anneal" in potential
     peak = paragraph(found, "Peak learning rate")
-    assert "Of the peaks tried, 0.0002 ends lowest on target" in peak
+    assert "Of the peaks compared, 0.0002 ends lowest on target" in peak
     assert "1e-05 on general (over 99 %, outside what was fitted)" in peak
     lift = decompose(printed_posterior("moderate"), found.plan)["annealing_cpt"].max("step")
     assert f"lifts the loss by up to {float(lift[0, 0, 1]):.3f}" in peak

@@ -291,6 +291,10 @@ def test_a_term_that_the_page_does_not_know_is_refused_in_words(
         law = build(*given)
         return replace(law, terms=(*law.terms, Weekday()))
 
+    with pytest.raises(
+        SpecError, match="its law takes the batch size and the model size, which the"
+    ):
+        law_code(read_spec("cpt-replay-sizes"), "general", "law")
     spec = read_spec("cpt-replay")
     monkeypatch.setattr(LawTable, "build", with_weekday)
     with pytest.raises(SpecError) as caught:

@@ -9,6 +9,7 @@ import pytest
 import xarray as xr
 from figures import band_edges, check_figure, dots_of, drawn_texts, legend_texts
 from matplotlib.figure import Figure
+from open_weights import open_study
 from synthetic import lab, lab_posterior, practice, prior_as_posterior
 
 from bayes_cpt import plots
@@ -106,6 +107,16 @@ def test_ranks_are_those_of_the_parameters_with_the_largest_rhat() -> None:
     )
     assert all(len(axes.lines) >= 4 for axes in figure.axes)
     check_figure(figure)
+
+
+def test_the_name_of_a_validation_set_may_have_a_slash() -> None:
+    study = open_study()
+    losses = study.losses.replace({"domain": {"target": "code/python"}})
+    posterior = prior_as_posterior(replace(study, target="code/python", losses=losses))
+    table = posterior.summary()
+    of_code = table[table["domain"] == "code/python"]
+    titles = [axes.get_title() for axes in plots.sampling(posterior, of_code).axes]
+    assert all(", code/python\nR-hat " in title for title in titles)
 
 
 @cache

@@ -36,6 +36,9 @@ def test_turning_lengths_are_drawn_as_what_is_back_by_then() -> None:
     draws = found.draws["length"].sel(balance=1.0).transpose("run", "course", "draw").to_numpy()
     expected = np.quantile(draws, 0.5, axis=-1, method="inverted_cdf").ravel()
     first, last = axes.get_xlim()
+    assert first == 0.5 * min(
+        found.draws["steps"].min(), expected.min(where=expected > 0, initial=np.inf)
+    )
     medians = [line for line in axes.lines if line.get_marker() != "|"]
     drawn = [float(np.atleast_1d(line.get_xdata())[0]) for line in medians]
     np.testing.assert_allclose(drawn, np.clip(expected, first, last))
@@ -139,6 +142,7 @@ def test_what_is_drawn_are_medians_of_the_parts_inside_their_bands() -> None:
     base = (parts["power"] + parts["annealing_pt"]).median("draw")
     np.testing.assert_allclose(np.asarray(upper.lines[1].get_ydata()), base)
     check_figure(figure)
+    assert len({line.get_color() for line in lower.lines}) == len(lower.lines)
     # The first line is the zero.
     for k, name in enumerate(["annealing_cpt", "shift", "damage", "base_offset"]):
         steps, median = (np.asarray(part) for part in lower.lines[k + 1].get_data())

@@ -17,8 +17,9 @@ import numpy as np
 import pandas as pd
 import pytest
 from figures import draw_nothing
+from open_weights import open_study
 from stand_in import held_out_points
-from synthetic import lab_posterior
+from synthetic import lab_posterior, prior_as_posterior
 
 from bayes_cpt.decisions.decision import Decision, decide
 from bayes_cpt.errors import ProblemError
@@ -126,6 +127,7 @@ def test_the_page_states_the_fit_and_how_to_do_it_again() -> None:
     html = html.replace("\u00a0%", " %")
     attributes = found.posterior.tree.attrs
     for text in (
+        "Shown are 4 of 10 runs.",
         attributes["study_digest"],
         "bayes-cpt fit STUDY --model cpt-replay --seed 1 -o FIT",
         "bayes-cpt report FIT -o report.html",
@@ -134,6 +136,9 @@ def test_the_page_states_the_fit_and_how_to_do_it_again() -> None:
     ):
         assert text in html
     assert html.count("<math display=") == len(law_equations(found.posterior.frame))
+    # Notes of formulas have the letters of formulas.
+    shown = [html, *(texts(found)[name] for name in ("equation.tex", "paper.md"))]
+    assert not any(raw in text for text in shown for raw in ("eta_ref", "Delta_base"))
     for name, prior in found.posterior.frame.spec.priors.items():
         if name in found.posterior.frame.parameters():
             assert prior.reason.split(":")[0].split("'")[0][:40] in html.replace("&#39;", "'")
@@ -240,7 +245,7 @@ def test_latex_has_the_rules_of_booktabs_and_escapes_what_it_must() -> None:
 def test_markdown_has_a_row_for_each_row() -> None:
     lines = [line for line in markdown(TABLE).splitlines() if line.startswith("|")]
     assert lines == [
-        "| Run_a | Loss |",
+        "| run_a | loss |",
         "| --- | ---: |",
         "| r25_cos | −0.10 ± 0.02 |",
         "| a\\|b | 2.5 |",
@@ -292,6 +297,9 @@ def test_the_methods_are_those_of_the_fit() -> None:
     assert "central 50 % intervals" in text
     assert "over 60 draws" in text
     assert "model cpt-replay" in text or "model is cpt-replay" in text
+    assert "Of each pre-training run the start was left out" in text
+    (alone, *_) = methods(prior_as_posterior(open_study()))
+    assert alone.count("pre-training run") == alone.count("continual pre-training run") == 1
 
 
 def test_everything_that_is_cited_has_its_entry() -> None:

@@ -116,7 +116,7 @@ def test_a_forecast_opens_with_where_it_ends_and_how_sure_that_is() -> None:
     alone.attrs |= table.attrs
     _, sure, change = forecast_words(alone).verdict
     assert re.search(
-        r"80 % of such runs end within \S+ to \S+ on general and \S+ to \S+ on ker", sure
+        r"80 % of such runs end between \S+ and \S+ on general and between \S+ and \S+ on ker", sure
     )
     assert "4.0x the longest run" in change
     inside = table.assign(outside="")
@@ -129,6 +129,9 @@ def test_what_no_two_runs_differ_in_is_named_by_phase() -> None:
         "No two PT runs differ in: peak learning rate.",
         "No two CPT runs differ in: length.",
     ]
+    some = DESIGNS["full"]().subset(["pt_stable", "quarter", "half"])
+    told = undivided(some, continual=True)[1]
+    assert "schedule family (all: decay throughout), base (all: stable)" in told
     alone = lab().subset(["pt_trunk"])
     assert undivided(alone, continual=False) == [
         "There is one PT run: nothing can be compared with it."
