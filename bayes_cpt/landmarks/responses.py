@@ -166,7 +166,7 @@ def peak_response(
     start = planned.base.schedule.final if planned.base.schedule else 0.0
     top = posterior.frame.reference.learning_rate
     values = sorted(set([share * top for share in PEAK_SHARES] if peaks is None else peaks))
-    studied = [other.schedule.peak for other in posterior.study.continual_runs]
+    studied = [other.schedule.peak for other in posterior.study.measured_runs("cpt")]
     notes = [outside_span("peak LR", value, studied) for value in values]
     nearest = int(np.argmin(np.abs(np.array(values) - chosen.schedule.peak)))
 
