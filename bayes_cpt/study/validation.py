@@ -299,10 +299,9 @@ def _check_measured(table: TableCheck, losses: pd.DataFrame, parts: Parts) -> No
         if run.name not in sets_of:
             table.cautions.add(place, "the run has no losses and tells the fit nothing", fix)
         elif not {*sets} & {*sets_of[run.name]}:
-            problem = (
-                f"the run {run.name} has losses of {', '.join(sets_of[run.name])} and none of "
-            )
-            problem += f"{' or '.join(sets)}: it tells the fit nothing"
+            theirs, wanted = ", ".join(sets_of[run.name]), " or ".join(sets)
+            problem = f"the run {run.name} has losses of {theirs} and none of {wanted}: it tells "
+            problem += "the fit nothing"
             fix = "if these are the same sets call them alike; else leave the run to a plan"
             table.cautions.problems.append(Suspicion(place, problem, fix, misleads=False))
 
