@@ -30,6 +30,11 @@ def suggestion(word: object, allowed: Iterable[str]) -> str:
     return f" (did you mean {close[0]!r}?)" if close else ""
 
 
+def counted(count: int, what: str) -> str:
+    """Return a count with its noun, as in 1 run, 2 runs."""
+    return f"{count} {what}{'' if count == 1 else 's'}"
+
+
 def unknown(kind: str, name: object, known: Iterable[str]) -> tuple[str, str]:
     """Return what is wrong with a name that is none of the known ones, and what to do about it."""
     names = list(known)

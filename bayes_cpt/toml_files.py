@@ -34,6 +34,7 @@ def read_toml(path: Path, raised: type[StudyError] = StudyError) -> dict[str, An
     # Beside its own errors: numbers with more digits than Python turns into a number.
     except ValueError as error:
         problem, fix = f"this is not TOML: {error}", "fix the line or key named"
+        fix += "; write 0.2 for .2" if re.search(rb"[=[,]\s*\.\d", path.read_bytes()) else ""
     raise raised.at(str(path), problem, fix)
 
 

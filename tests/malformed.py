@@ -179,6 +179,7 @@ TABLE: list[Malformed] = [
               ("losses.csv", "not UTF-8", "Save the file as UTF-8")),
     Malformed("not-toml", settings('general = "prose"', "general = prose"),
               ("study.toml", "not TOML", "line 3", "Fix the line")),
+    Malformed("no-digit", settings("replay = 0.25", "replay = .25"), ("line 24", "write 0.2 for .2")),
     Malformed("empty-losses", {"losses.csv": ""}, ("losses.csv: the file is empty",)),
     Malformed("header-only", {"losses.csv": "run,step,domain,loss\n"},
               ("losses.csv: there is no loss", "Add one row per validation measurement")),

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import bayes_cpt
+from bayes_cpt.checks import counted
 from bayes_cpt.cli.log_options import OPTIONS, given, pairs, refused
 from bayes_cpt.cli.options import command
 from bayes_cpt.cli.output import Answer, OutputFile
@@ -78,8 +79,8 @@ def init(
     if open_base:
         told.bases[open_base] = {"known": False}
     done = start_study(study, told)
-    runs, losses = len(done.study.runs), len(done.study.losses)
-    said = f"\nWritten to {study}: {runs} runs, {losses} losses. Next: bayes-cpt check {study}"
+    runs, losses = counted(len(done.study.runs), "run"), len(done.study.losses)
+    said = f"\nWritten to {study}: {runs}, {losses} losses. Next: bayes-cpt check {study}"
     content = {
         "runs": [run.name for run in done.study.runs],
         "bases": [base.name for base in done.study.bases],
@@ -163,7 +164,7 @@ def import_logs(
         given(general=general, target=target),
     )
     new = f"\n{run}: {done.added} new losses, {done.kept} were there. {study} now has"
-    said = f"{new} {len(done.study.runs)} runs; look at it with: bayes-cpt check {study}"
+    said = f"{new} {counted(len(done.study.runs), 'run')}; look at it with: bayes-cpt check {study}"
     steps = done.study.run(run).schedule.steps
     content = {"steps": steps, "added": done.added, "kept": done.kept, "notes": done.notes}
     return Answer(content, parts=[*(f"Note: {note}" for note in done.notes), said])

@@ -205,7 +205,7 @@ def choose_schedule(
         update={"constraints": (), "score_constraints": (), "limits": Limits()}
     )
     study = posterior.study
-    runs, several = study.continual_runs, len(study.targets) > 1
+    runs, several = study.measured_runs("cpt"), len(study.targets) > 1
     highest = cap or peaks_supported(study, study.bases)[1]
     asked = {"base": base, "replay": replay, "targets": targets if several else ()}
     taken = tuple(name for name, given in asked.items() if given is None)

@@ -174,11 +174,11 @@ class SearchSpace:
                 raise SpecError.at("space, key tokens", problem, fix)
             steps = space.tokens.over(resources.tokens_per_step)
             space = space.model_copy(update={"steps": steps, "tokens": None})
-        runs = study.continual_runs
+        runs = study.measured_runs("cpt")
         # One ratio is no choice: how replay acts would be the prior's word, or not in the law at all.
         ratios = sorted({run.replay or 0.0 for run in runs})
         one_ratio = Quantity(values=tuple(ratios))
-        finals = [run.schedule.final / run.schedule.peak for run in runs]
+        finals = [run.schedule.final / run.schedule.peak for run in study.continual_runs]
         defaults = {
             "replay": _beyond(ratios, REPLAY_BEYOND, 0.0) if len(ratios) > 1 else one_ratio,
             **peaks_tried(space, study, bases),
@@ -403,7 +403,7 @@ def peaks_supported(study: Study, bases: Sequence[Base]) -> tuple[float, float]:
 
     Never beyond where any run was trained: losses do not tell where training breaks down.
     """
-    tried = [run.schedule.peak for run in study.continual_runs]
+    tried = [run.schedule.peak for run in study.measured_runs("cpt")]
     schedules = [run.schedule for run in study.runs] + [base.schedule for base in bases]
     trained = max(schedule.peak for schedule in schedules if schedule is not None)
     return min(tried) / PEAK_BEYOND, min(max(tried) * PEAK_BEYOND, trained)

@@ -60,8 +60,9 @@ class Typical:
 
     @classmethod
     def of(cls, study: Study) -> "Typical":
-        """Return the medians over the runs of a study."""
-        runs = study.continual_runs or study.pretraining_runs
+        """Return the medians over the measured runs of a study, as they were planned."""
+        measured = study.measured_runs("cpt") or study.measured_runs("pt")
+        runs = [study.run(run.name) for run in measured]
         return cls(
             steps=int(np.median([run.schedule.steps for run in runs])),
             peak=float(np.median([run.schedule.peak for run in runs])),
@@ -119,23 +120,22 @@ def effects_of(frame: BoundModel) -> tuple[Effect, ...]:
 
 
 def tried(frame: BoundModel, study: Study) -> dict[str, bool]:
-    """Return for each effect whether a study's runs differ in what it is about.
+    """Return for each effect whether a study's runs, as far as measured, differ in what it is about.
 
     Where they do not, the law's form alone says what the effect is, however sure it sounds.
     """
-    runs = frame.spec.law.last_phase_runs(study)
+    runs = study.measured_runs("cpt" if frame.spec.law.continual else "pt")
     decays = any(run.schedule.final <= run.schedule.peak / 2 for run in runs)
-    names = [run.name for run in runs]
-    longest = study.losses.loc[study.losses["run"].isin(names), "step"].max()
+    longest = max(run.schedule.steps for run in runs)
     differs = {
         "run_change": True,
         "anneal_effect": decays,
         "decay_effect": decays,
-        "length_effect": bool(longest >= LENGTHS_APART * Typical.of(study).steps),
+        "length_effect": longest >= LENGTHS_APART * Typical.of(study).steps,
     }
     if frame.spec.law.continual:
         replays = [run.replay or 0.0 for run in runs]
-        rates = [peak_level(run.schedule, "cpt") for run in runs]
+        rates = [peak_level(study.run(run.name).schedule, "cpt") for run in runs]
         potentials = _loss_potentials(study)
         differs |= {
             "replay_effect": max(replays) - min(replays) >= REPLAY_APART,
@@ -152,7 +152,7 @@ def only_annealed(study: Study) -> bool:
 
 def _loss_potentials(study: Study) -> list[float]:
     """Return the loss potential of the base of each CPT run, 0 where it is not known."""
-    return [study.base(str(run.base)).loss_potential or 0.0 for run in study.continual_runs]
+    return [study.base(str(run.base)).loss_potential or 0.0 for run in study.measured_runs("cpt")]
 
 
 def derived_quantities(
@@ -210,6 +210,12 @@ def start_loss(frame: BoundModel, parameters: dict[str, Floats], curves: Curves)
     if frame.law.base_offset is None:
         return law
     return np.where(bases.base_known > 0, bases.loss, law)
+
+
+def replays_near(typical: Typical) -> list[str]:
+    """Return the runs of `trial_runs` whose replay ratio is that of a typical run."""
+    near = (share for share in REPLAYS if abs(share - typical.replay) < REPLAY_APART)
+    return [AT_REPLAY.format(share) for share in near]
 
 
 type Trials = dict[str, tuple[Schedule, str | None, float]]

@@ -249,7 +249,8 @@ def expected(free: FreeParameters, study: Study, curves: Curves, places: Floats)
     directions = _quantity_directions(free, study, places)
     sizes = dict.fromkeys((*free.frame.sizes, *_further_sizes(free.frame)))
     wide = FreeParameters(replace(free.frame, sizes=tuple(sizes)))
-    candidates = candidate_runs(wide.frame, derived.Typical.of(study))
+    typical, differ = derived.Typical.of(study), derived.tried(free.frame, study)
+    candidates = candidate_runs(wide.frame, typical)
     known = [list(wide.elements).index(label) for label in free.elements]
     found = []
     for place, slopes in zip(places, np.stack([*directions.values()], axis=1), strict=True):
@@ -265,10 +266,13 @@ def expected(free: FreeParameters, study: Study, curves: Curves, places: Floats)
         found.append((contractions(slopes, precision), whole, correlations, sd))
     kept, with_more, alike, sd = (np.median(own, axis=0) for own in zip(*found, strict=True))
     labels = list(directions)
-    table = _labelled(labels, derived.tried(free.frame, study))
+    table = _labelled(labels, differ)
     added = pd.DataFrame(with_more, index=list(more))
     # What no two runs differ in is told by the run that would show it.
-    showing = {effect.name: effect.run for effect in derived.effects_of(free.frame)}
+    had = [] if differ.get("replay_effect", True) else derived.replays_near(typical)
+    effects = derived.effects_of(free.frame)
+    showing = {own.name: own.against if own.run in had else own.run for own in effects}
+    added = added.drop(index=had, errors="ignore")
     if derived.REWARMED in more and derived.only_annealed(study):
         # Such a run is one from the bases at hand, and what starts from the others is new.
         names = {derived.REWARMED: derived.DECAYING, derived.DECAYING: derived.UNANNEALED}

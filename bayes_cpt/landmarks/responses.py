@@ -166,7 +166,7 @@ def peak_response(
     planned = Trial.of(posterior, target, chosen)
     start = planned.base.schedule.final if planned.base.schedule else 0.0
     top = posterior.frame.reference.learning_rate
-    studied = [other.schedule.peak for other in posterior.study.continual_runs]
+    studied = [other.schedule.peak for other in posterior.study.measured_runs("cpt")]
     if peaks is None:
         peaks = []
         for rate in (chosen.schedule.peak, *studied, *(share * top for share in PEAK_SHARES)):

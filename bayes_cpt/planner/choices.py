@@ -115,7 +115,7 @@ class Controls:
 
     def studied(self) -> dict[str, Any]:
         """Return what the runs of the study cover, as `bayes_cpt.study.ranges.outside_range` judges it."""
-        ranges: Any = covered(self.study.continual_runs)
+        ranges: Any = covered(self.study.measured_runs("cpt"))
         return {
             "slack": SLACK,
             "longest": ranges["steps"][1],
@@ -150,7 +150,7 @@ def lengths(study: Study) -> tuple[int, ...]:
     >>> lengths(read_study(bundled_study()))[:4], lengths(read_study(bundled_study()))[-1]
     ((600, 800, 1000, 1200), 12000)
     """
-    studied = [run.schedule.steps for run in study.continual_runs]
+    studied = [run.schedule.steps for run in study.measured_runs("cpt")]
     low, high = SHORTEST * float(np.median(studied)), LONGEST * max(studied)
     powers = 10.0 ** np.arange(np.floor(np.log10(low)), np.log10(high) + 1.0)
     whole = {round(share * power) for share in ROUND for power in powers}

@@ -193,14 +193,15 @@ def size_words(study: Study, *, continual: bool) -> list[str]:
 
 def batch_words(study: Study) -> list[str]:
     """Return which batches there are, what cannot be separated, and which runs would tell more."""
-    batches = checked_batches(study)
+    batches, measured = checked_batches(study), study.measured_runs("cpt")
     names = {
-        batch: [run.name for run in study.continual_runs if batch_of(study, run) == batch]
+        batch: own
         for batch in batches
+        if (own := [run.name for run in measured if batch_of(study, run) == batch])
     }
     members = []
     for batch, runs in names.items():
-        others = [run.name for run in study.continual_runs if run.name not in runs]
+        others = [run.name for run in measured if run.name not in runs]
         apart = [
             factor.name
             for factor in factors(study, "cpt")

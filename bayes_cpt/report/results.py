@@ -139,8 +139,10 @@ def scores_table(
 def runs_table(study: "Study") -> Table:
     """Return the runs of a study."""
     rows, others = pd.json_normalize(describe(study)["runs"]), study.third_domains
+    whole = (rows["measured_steps"] == rows["steps"]).all()
+    seen = "" if whole else "measured\nto=measured_steps:4 | "
     shown = columns(
-        "run=name | phase | base | replay:4 | steps:4 | peak LR=peak_learning_rate:4 | "
+        f"run=name | phase | base | replay:4 | steps:4 | {seen}peak LR=peak_learning_rate:4 | "
         "final LR=final_learning_rate:4"
     )
     shown |= taken_columns(rows)

@@ -27,10 +27,13 @@ def describe(study: Study) -> dict[str, Any]:
         ``name``, ``description``, ``general``, ``target``, ``domains``, ``digest``, ``bases`` and
         ``runs`` (a list of dictionaries each), ``ranges`` (lowest and highest replay ratio, peak
         learning rate and steps of the CPT and of the PT runs, None where there is none) and
-        ``warnings``. Runs have ``branch``, the run that they leave and the last step that they share, and
+        ``warnings``. Runs have ``measured_steps``, fewer than ``steps`` where losses end clearly earlier,
+        ``branch``, the run that they leave and the last step that they share, and
         ``general_epochs``, ``target_epochs``, ``gpu_hours`` and ``money`` where the
         study says what it takes.
     """
+    measured = {phase: study.measured_runs(phase) for phase in ("cpt", "pt")}
+    lengths = {run.name: run.schedule.steps for runs in measured.values() for run in runs}
     return {
         **_keys(study, "name", "description", "general"),
         "target": study.target if isinstance(study.target, str | None) else list(study.target),
@@ -50,6 +53,7 @@ def describe(study: Study) -> dict[str, Any]:
             {
                 **_keys(run, "name", "phase", "base", "replay", "model_size"),
                 **_keys(run.schedule, "steps", "warmup_steps", "interpolated_steps"),
+                "measured_steps": lengths.get(run.name, 0),
                 "targets": run.mixture or None,
                 "peak_learning_rate": run.schedule.peak,
                 "final_learning_rate": run.schedule.final,
@@ -61,7 +65,7 @@ def describe(study: Study) -> dict[str, Any]:
             }
             for run in with_found_branches(study).runs
         ],
-        "ranges": {"cpt": covered(study.continual_runs), "pt": covered(study.pretraining_runs)},
+        "ranges": {phase: covered(runs) for phase, runs in measured.items()},
         "warnings": [str(caution) for caution in study.warnings],
     }
 
@@ -126,7 +130,7 @@ class Factor:
 
 
 def factors(study: Study, phase: str) -> tuple[Factor, ...]:
-    """Return what the runs of a phase may differ in, and their values.
+    """Return what the measured runs of a phase may differ in, and their values.
 
     Examples
     --------
@@ -135,16 +139,16 @@ def factors(study: Study, phase: str) -> tuple[Factor, ...]:
     >>> [factor.name for factor in found if not factor.differs]
     ['peak learning rate']
     """
-    continual = phase == "cpt"
-    runs = study.continual_runs if continual else study.pretraining_runs
+    runs = study.measured_runs(phase)
     of_run: dict[str, Callable[[Run], float | str]] = {
-        PEAK_RATE: lambda run: peak_level(run.schedule, phase),
+        # Of a run whose losses end early too: its peak is soon there.
+        PEAK_RATE: lambda run: peak_level(study.run(run.name).schedule, phase),
         LENGTH: lambda run: float(run.schedule.steps),
         FAMILY: lambda run: family(run.schedule),
         BASE: lambda run: str(run.base),
         REPLAY: lambda run: run.replay or 0.0,
     }
-    names = list(of_run) if continual else [PEAK_RATE, LENGTH, FAMILY]
+    names = list(of_run) if phase == "cpt" else [PEAK_RATE, LENGTH, FAMILY]
     return tuple(Factor(name, {run.name: of_run[name](run) for run in runs}) for name in names)
 
 
@@ -177,7 +181,7 @@ def family(schedule: Schedule) -> str:
 
 def outside_range(study: Study, plan: Study, run: Run) -> list[str]:
     """Return in words where a run lies outside what the study's runs of its phase cover."""
-    fitted = study.continual_runs if run.phase == "cpt" else study.pretraining_runs
+    fitted = study.measured_runs(run.phase)
     notes = []
     longest, steps = max(other.schedule.steps for other in fitted), run.schedule.steps
     if steps > longest * SLACK:

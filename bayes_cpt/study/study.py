@@ -27,6 +27,9 @@ from bayes_cpt.study.validation import Parts, examine
 
 __all__ = ["Base", "Run", "Study"]
 
+# Of its steps, the share from which on a run counts as measured to its end.
+MEASURED = 0.9
+
 
 @dataclass(frozen=True, eq=False)
 class Study(Parts):
@@ -142,6 +145,33 @@ class Study(Parts):
     def continual_runs(self) -> tuple[Run, ...]:
         """The CPT runs, in the order of the study."""
         return tuple(run for run in self.runs if run.phase == "cpt")
+
+    def measured_runs(self, phase: str) -> tuple[Run, ...]:
+        """Return the runs of a phase as far as they were measured, which is what a fit can learn from.
+
+        Those without a loss of what runs train on are left out, and schedules cut at the last one; where no
+        run has any, as in a plan, all are whole.
+
+        Parameters
+        ----------
+        phase : str
+            ``pt`` or ``cpt``.
+        """
+        measured = tuple(run for run in self._measured_runs if run.phase == phase)
+        return measured or (self.continual_runs if phase == "cpt" else self.pretraining_runs)
+
+    @cached_property
+    def _measured_runs(self) -> tuple[Run, ...]:
+        rows = self.losses[self.losses["domain"].isin(self.trained_domains)]
+        last = rows.groupby("run")["step"].max().to_dict()
+        found = []
+        for run in self.runs:
+            end = int(last.get(run.name, 0))
+            if end >= MEASURED * run.schedule.steps:
+                found.append(run)
+            elif run.schedule.learning_rates()[:end].any():
+                found.append(replace(run, schedule=run.schedule.first(end), branch=None))
+        return tuple(found)
 
     @property
     def resources(self) -> Resources:

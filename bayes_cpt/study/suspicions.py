@@ -51,7 +51,7 @@ def suspicions(losses: pd.DataFrame, runs: Sequence[Run], sets: Sets, file: str)
     """
     curves = loss_curves(losses)
     measured = [run for run in runs if run.name in curves]
-    found = [*_given_twice(curves, measured), *_cut_off(measured)]
+    found = [*_given_twice(curves, measured), *_cut_off(measured), *_warming_up(curves, measured)]
     for base in dict.fromkeys(run.base for run in measured):
         alike = [run for run in measured if run.base == base]
         # PT runs fall fast at first whatever their learning rate.
@@ -95,6 +95,21 @@ def _cut_off(runs: Sequence[Run]) -> Iterator[Suspicion]:
             )
             fix = "give the whole log; if the run was stopped there, leave it so"
             yield Suspicion(f"run {run.name}", problem, fix, misleads=False)
+
+
+def _warming_up(curves: LossCurves, runs: Sequence[Run]) -> Iterator[Suspicion]:
+    """Yield the runs that were measured no further than their warm-up."""
+    found = {}
+    for run in runs:
+        end = max(steps[-1] for steps, _ in curves[run.name].values())
+        if 0 < end < run.schedule.warmup_steps < run.schedule.steps:
+            found[run.name] = f"of {run.name} to step {end} of {run.schedule.warmup_steps}"
+    if found:
+        name, said = next(iter(found.items()))
+        problem = f"all losses of {', '.join(found)} lie in the warm-up ({said}): they show "
+        problem += "neither the peak learning rate nor a decay"
+        fix = "add later losses, or correct the schedule"
+        yield Suspicion(f"run {name}", problem, fix, misleads=False)
 
 
 def _rate_of_others(curves: LossCurves, runs: Sequence[Run]) -> Iterator[Suspicion]:

@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 import numpy as np
 import pandas as pd
 
-from bayes_cpt.checks import Check, suggestion, unknown
+from bayes_cpt.checks import Check, counted, suggestion, unknown
 from bayes_cpt.errors import Problem
 from bayes_cpt.study.resources import Compute, Resources, UniqueTokens, check_counted, note_epochs
 from bayes_cpt.study.runs import Base, Run
 from bayes_cpt.study.schedules import Schedule
-from bayes_cpt.study.suspicions import suspicions
+from bayes_cpt.study.suspicions import Suspicion, suspicions
 from bayes_cpt.study.tables import LOSS_COLUMNS, TableCheck
 from bayes_cpt.toml_files import toml_key
 
@@ -292,12 +292,18 @@ def _check_measured(table: TableCheck, losses: pd.DataFrame, parts: Parts) -> No
         problem = f"the study names no {key} set, so that {', '.join(others)} count as third sets"
         fix = f"add {key} = ... if one of them is of the {data} data"
         table.cautions.add(f"{parts.origin.settings}, key {key}", problem, fix)
-    names = set(losses["run"].unique().tolist())
+    sets_of = losses.groupby("run")["domain"].unique().to_dict()
+    sets = [name for _, name in named if isinstance(name, str)]
     for run in parts.runs:
-        if run.name not in names:
-            problem = "the run has no losses and tells the fit nothing"
-            fix = "add its losses, or leave the run to a plan"
-            table.cautions.add(f"{table.file}, run {run.name}", problem, fix)
+        place, fix = f"{table.file}, run {run.name}", "add its losses, or leave the run to a plan"
+        if run.name not in sets_of:
+            table.cautions.add(place, "the run has no losses and tells the fit nothing", fix)
+        elif not {*sets} & {*sets_of[run.name]}:
+            theirs, wanted = ", ".join(sets_of[run.name]), " or ".join(sets)
+            problem = f"the run {run.name} has losses of {theirs} and none of {wanted}: it tells "
+            problem += "the fit nothing"
+            fix = "if these are the same sets call them alike; else leave the run to a plan"
+            table.cautions.problems.append(Suspicion(place, problem, fix, misleads=False))
 
 
 def _note_base_losses(
@@ -349,11 +355,11 @@ def _check_scale(table: TableCheck, losses: pd.DataFrame) -> None:
 
 def _note_disorder(table: TableCheck, losses: pd.DataFrame) -> None:
     """Note curves whose rows, as given, are not in rising order: often a log of a restarted run."""
-    curves = ["run", "domain"]
-    falls = losses[losses.groupby(curves, sort=False)["step"].diff() < 0]
-    firsts = falls.index[~falls.duplicated(curves)].tolist()
+    falls = losses[losses.groupby(["run", "domain"], sort=False)["step"].diff() < 0]
+    firsts = falls.index[~falls.duplicated(["run", "domain"])].tolist()
     if firsts:
-        problem = f"its step is below an earlier row's; {len(firsts)} curves were sorted by step"
+        curves = counted(len(firsts), "curve")
+        problem = f"its step is below an earlier row's; {curves} sorted by step"
         fix = "check that each log is of one run without a restart, and sort the rows"
         table.cautions.add(table.place(firsts[0]), problem, fix)
 

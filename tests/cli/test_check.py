@@ -17,7 +17,7 @@ from synthetic import lab
 import bayes_cpt
 from bayes_cpt import Study, write_study
 from bayes_cpt.errors import StudyWarning
-from bayes_cpt.study.schedules import Schedule
+from bayes_cpt.study.schedules import Schedule, cosine
 
 # All of them are read in tests/study/test_validation.py.
 SOME = TABLE[::6]
@@ -220,6 +220,53 @@ def test_a_run_that_was_cut_off_is_said_first_and_may_be_fitted(
             "the run r25_cos ends at step 1600 while its learning rate"
             in answer.out.splitlines()[0]
         )
+
+
+def warmed_up() -> Study:
+    return with_schedule(cosine(3000, 2e-3, warmup_steps=400), two().losses)
+
+
+SEEN: dict[str, tuple[Callable[[], Study], str, str, str]] = {
+    "no set of the study": (
+        lambda: second(lambda losses: losses.assign(domain="r25-" + losses["domain"])),
+        "and none of general or kernel: it tells the fit nothing",
+        "Left open: replay,",
+        "cpt 0 0.002 3000",
+    ),
+    "in the warm-up": (
+        lambda: warmed_up().truncated({FIRST: 200, SECOND: 100}),
+        "all losses of r25_cos lie in the warm-up (of r25_cos to step 100 of 400): they show",
+        "decay",
+        "cpt 0 to 0.25 0.0005 to 0.002 100 to 200",
+    ),
+    "half-finished": (
+        lambda: two().truncated({SECOND: 1200}),
+        "2 CPT and 1 PT runs for the model",
+        "",
+        "cpt 0 to 0.25 0.002 1200 to 3000",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", SEEN)
+def test_what_runs_tell_goes_by_what_was_measured(case: str, call: Call, tmp_path: Path) -> None:
+    made, first, left, ranges = SEEN[case]
+    write_study(made(), tmp_path / "study")
+    answer = call("check", tmp_path / "study")
+    assert answer.code == 0
+    lines = [" ".join(line.split()) for line in answer.out.splitlines()]
+    assert first in lines[0]
+    assert left in lines[2]
+    assert ranges in lines
+    assert any("steps to peak LR" in line for line in lines)
+
+
+def test_the_run_advised_has_another_replay_ratio(call: Call, tmp_path: Path) -> None:
+    write_study(lab().subset(["r50_cos"]), tmp_path / "study")
+    out = call("check", tmp_path / "study", "--verbose").out
+    assert "1 CPT run for the model" in out
+    assert "a CPT run at replay 0 (makes it" in out
+    assert "a CPT run at replay 0.5" not in out
 
 
 PLAN = "data/cpt-lab/plan-example.toml"

@@ -158,6 +158,25 @@ def test_a_log_read_in_the_wrong_unit_is_read_again(
     assert read_study(study).run("read").schedule.steps == 20
 
 
+@pytest.mark.parametrize(
+    ("steps", "left"), [([0, 10, 20], []), ([0, 15, 25], []), ([32, 42, 50], STEPS)]
+)
+def test_a_log_of_another_run_does_not_take_the_place_of_one(
+    steps: list[int], left: list[int], study: Path, call: Call, tmp_path: Path
+) -> None:
+    """One that goes on is of the same run; the loss of the base, at step 0, is that of all runs."""
+    log, other = tmp_path / "log.csv", tmp_path / "other.csv"
+    log.write_text(rows())
+    other.write_text(rows(steps=steps[:1]) + rows(0.9, steps[1:]).removeprefix(TINY))
+    line, place = ("csv", other, "--run", "x"), ("--study", study)
+    assert call("import", "csv", log, *place, "--run", "x", "--replay", 0.5).code == 0
+    if not left:
+        said = ("run x", "other.csv", "none of the 10 losses", "its own run", "--overlap last")
+        check_refused(call, study, said, *line)
+    told = call("import", *line, *place, *(() if left else ("--overlap", "last")), "--json").json()
+    assert (told["kept"], told["added"]) == (2 * len(left), 2 * len(steps))
+
+
 class Damaged(NamedTuple):
     """A damaged log: how it is made, further options, and what the answer must say."""
 

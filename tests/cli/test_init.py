@@ -124,6 +124,59 @@ def test_a_log_for_each_validation_set(tmp_path: Path, call: Call) -> None:
     check_refusal(twice, ("two validation sets of one", "--loss SERIES=SET"))
 
 
+def test_a_set_that_is_called_after_its_file_has_not_the_name_of_its_run(
+    tmp_path: Path, call: Call
+) -> None:
+    sets = {"r25-general": 2.8, "target_r25": 3.2}
+    logs = [log_of(tmp_path / f"{name}.csv", loss) for name, loss in sets.items()]
+    (tmp_path / "a.toml").write_text(
+        "bases.b.known = false\n"
+        + "".join(f'[[logs.r25]]\npaths = "{log.name}"\nreplay = 0.25\n' for log in logs)
+    )
+    line = [f"r25={log}" for log in logs], ("--open-base", "b", "--replay", "r25=0.25")
+    assert call("init", tmp_path / "s", *line[0], *line[1]).code == 0
+    assert call("init", tmp_path / "t", "--answers", tmp_path / "a.toml").code == 0
+    for study in ("s", "t"):
+        assert read_study(tmp_path / study).domains == ("general", "target")
+
+
+@pytest.mark.parametrize(
+    ("series", "read"),
+    [
+        *((own, True) for own in ("val_general,val_target", "general_loss,target_loss", "eval_general,eval_target")),
+        *((own, True) for own in ("loss_general,loss_target", "general_val,target_val", "general,target")),
+        *((own, False) for own in ("train_loss,loss", "loss_train,loss", "train_general_loss,train/target_loss")),
+    ],
+)  # fmt: skip
+def test_a_name_that_says_no_more_than_general_or_target(
+    series: str, read: bool, tmp_path: Path, call: Call
+) -> None:
+    log = tmp_path / "r25.csv"
+    log.write_text(f"step,{series},train/loss,lr\n0,2.8,3.2,3,1e-4\n10,2.9,3.1,3,1e-4\n")
+    line = (tmp_path / "s", log, "--open-base", "b", "--replay", "r25=0.25")
+    if not read:
+        check_refusal(call("init", *line), ("no series is called a validation loss",))
+        return
+    assert ": 1 run, 4 losses" in call("init", *line).out
+    assert read_study(tmp_path / "s").domains == ("general", "target")
+    other = log_of(tmp_path / "other.csv", 3.0)
+    both = call("init", tmp_path / "t", log, other, "--loss", f"{series.split(',')[0]}=general")
+    check_refusal(both, ("other.csv, series", "options hold for all logs", "in --answers"))
+
+
+@pytest.mark.parametrize("rates", [(0.0, 3e-5, 7e-5, 1e-4), (1e-5, 2e-5, 4e-5, 5e-5)])
+def test_a_log_that_ends_in_its_warm_up_tells_no_peak(
+    rates: tuple[float, ...], tmp_path: Path, call: Call
+) -> None:
+    log = tmp_path / "r25.csv"
+    rows = [f"{step},2.8,3.2,{rate}\n" for step, rate in zip(STEPS, rates, strict=True)]
+    log.write_text(PART + "".join(rows))
+    line = ("init", tmp_path / "s", log, "--open-base", "b", "--replay", "r25=0.25")
+    said = ("run r25, key schedule", "to step 30, where they still rise", "--schedule", "leave")
+    check_refusal(call(*line, "--total-steps", 2000), said)
+    assert call(*line).code == 0
+
+
 @pytest.mark.parametrize(
     ("name", "options", "general"),
     [("general", (), "general"), ("prose", ("--general", "prose"), "prose"), ("prose", (), None)],

@@ -18,7 +18,7 @@ from bayes_cpt.strict import Strict, checked
 from bayes_cpt.study.folder import check_new, logged_rates, read_study, runs_text, table_lines
 from bayes_cpt.study.logs.raw import fail
 from bayes_cpt.study.logs.reading import SAME_VALUE, Log
-from bayes_cpt.study.logs.runs import RUN_KEYS, LoggedRun, Recipe, logged_run, read_run_log
+from bayes_cpt.study.logs.runs import RUN_KEYS, LoggedRun, Recipe, foreign, logged_run, read_run_log
 from bayes_cpt.study.runs import Run
 from bayes_cpt.study.study import Study
 from bayes_cpt.study.tables import LOSS_COLUMNS, RATE_COLUMNS, find_table, read_table, write_table
@@ -32,6 +32,7 @@ MEANING = {"general": "what the base was trained on", "target": "what it is cont
 ROLES = GENERAL, TARGET = tuple(MEANING)
 # Keys of a recipe that say which step and loss a row of the log is of.
 READING = ("losses", "step", "row_run", "step_unit", "per_step", "per_epoch", "loss_unit", "start")
+EACH = "; options hold for all logs: where these differ say losses = { SERIES = SET } of each in --answers"
 TAKEN = "the {} validation set is taken to be {!r}, {}"
 
 # Of a run: its losses (nats/token) by step and validation set.
@@ -230,8 +231,13 @@ def start_study(folder: Path, answers: Answers) -> Imported:
     check = Check()
     recipes, logs = {}, {}
     for name, own in answers.logs.items():
-        if found := check.run("", read_run_log, name, own):
+        if found := check.run("", read_run_log, name, own, ROLES):
             recipes[name], logs[name] = found
+    if len(answers.logs) > 1:
+        check.problems = [
+            replace(own, fix=own.fix + EACH) if ", series " in own.place else own
+            for own in check.problems
+        ]
     check.raise_problems()
     study = {"name": folder.resolve().name, **answers.study}
     notes: list[str] = []
@@ -360,7 +366,7 @@ def import_run(
     recipe = (last or Recipe()).changed(**given)
     study, runs = (_table(tables, key) for key in ("study", "runs"))
     known = dict(runs.get(name, {}))
-    log = recipe.read()
+    log = recipe.read(ROLES)
     # What is suspicious is said of the study as it becomes.
     with warnings.catch_warnings(action="ignore", category=StudyWarning):
         earlier = read_study(folder).run(name).schedule if known else None
@@ -370,6 +376,15 @@ def import_run(
     keys = {key: known[key] for key in (*RUN_KEYS, "targets") if key in known}
     logged = logged_run(name, log, recipe, keys, list(tables.get("bases", {})), stated, earlier)
     notes = list(logged.notes)
+    now = _by_step(logged)
+    theirs = foreign(before, now) if last is None or recipe.paths != last.paths else set()
+    if theirs and given.get("overlap") != "last":
+        problem = f"it has none of the {len(theirs)} losses that the study has of this run from another log"
+        fix = "name its own run, or give --overlap last to put it in their place"
+        raise fail(f"run {name}, {log.source}", problem, fix)
+    if theirs:
+        notes.append(f"run {name}: {len(theirs)} losses from another log left")
+        before = {key: loss for key, loss in before.items() if key not in theirs}
     found = _new_sets(study, sets or {}, log.domains, notes)
     if found:
         files.settings = _with_sets(files.settings, found)
@@ -380,7 +395,6 @@ def import_run(
         if gone := len(before) - len(left):
             notes.append(f"run {name}: {gone} losses that were read otherwise left")
         before = left
-    now = _by_step(logged)
     files.put_losses(name, _merged(name, before, now, recipe.overlap, log, notes))
     if stated is None or recipe.schedule is not None:
         files.put_run(logged.run)

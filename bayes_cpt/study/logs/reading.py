@@ -261,6 +261,7 @@ class _Cleaning:
         order = (self.reading.loss_unit, *naming.UNITS, naming.OF_A_BYTE)
         kept = next((unit for unit in order if unit in units.values()), None)
         chosen = [name for name, unit in units.items() if unit == kept]
+        # As in val_general, general_loss.
         chosen = chosen or [name for name in names if naming.domain_of(name) in sets]
         domains = {name: naming.domain_of(name) for name in chosen}
         trained = [name for name in names if naming.is_training_loss(name)]
@@ -546,7 +547,7 @@ def _two_values(problem: str, anew: bool) -> tuple[str, str]:
     """Return the problem of two values at a step: several runs where the log shows it, or one twice."""
     if anew:
         fix = "keep to one run, or give --overlap last if the job was started anew; import a log "
-        fix += "for each set, with its own --loss SERIES=SET"
+        fix += "for each set, with its own --loss SERIES=SET (or its own [[logs.NAME]])"
         both = "it is the log of two runs, or of two validation sets of one"
         return f"{problem}: the steps begin again, so {both}", fix
     fix = f"give --overlap first if the last is of another checkpoint, {BEST_AGAIN}, --overlap last of a "

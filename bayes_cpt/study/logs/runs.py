@@ -100,14 +100,18 @@ def _log_of_each_set(
 ) -> tuple[list[Recipe], Log]:
     """Read a log for each validation set.
 
-    Where all call their only set alike, as programs do that know of one, it is called after the file.
+    Where all call their only set alike, as programs do that know of one, it is called after the file, less
+    the name of the run.
     """
     logs = [recipe.read(sets) for recipe in recipes]
     alike = all(len(log.series) == 1 and log.domains == logs[0].domains for log in logs)
     if len(logs) > 1 and alike and not any(map(_is_part, logs, logs[1:])):
+        run = re.escape(name)
+        of_run = re.compile(rf"^{run}[-_. ](?=.)|(?<=.)[-_. ]{run}$")
+        called = [of_run.sub("", run_name(recipe.paths[0])) for recipe in recipes]
         recipes = [
-            recipe.changed(losses=dict.fromkeys(log.series, run_name(recipe.paths[0])))
-            for recipe, log in zip(recipes, logs, strict=True)
+            recipe.changed(losses=dict.fromkeys(log.series, own))
+            for recipe, log, own in zip(recipes, logs, called, strict=True)
         ]
         logs = [recipe.read() for recipe in recipes]
     every = [domain for log in logs for domain in log.domains]
@@ -131,6 +135,20 @@ def _is_part(log: Log, later: Log) -> bool:
     (first, *_), (last, *_) = log.losses[0], log.losses[-1]
     goes_on = later.losses[0][0] > first + NEAR_START * (last - first)
     return goes_on or max(again, default=math.inf) < SAME_LOSS
+
+
+def foreign(
+    old: Mapping[tuple[int, str], float], new: Mapping[tuple[int, str], float]
+) -> set[tuple[int, str]]:
+    """Return which losses of a run a log of the same sets contradicts: it neither repeats one nor goes on.
+
+    All runs of a base have its loss, at step 0.
+    """
+    theirs = {key for key in old if key[1] in {domain for _, domain in new}}
+    trained = [key for key in theirs if key[0] > 0]
+    goes_on = min(new, default=(0, ""))[0] > NEAR_START * max(trained, default=(0, ""))[0]
+    again = (abs(new.get(key, math.inf) - old[key]) < SAME_LOSS for key in trained)
+    return set() if not trained or goes_on or any(again) else theirs
 
 
 def logged_run(
@@ -217,6 +235,12 @@ def _logged_schedule(
     elif announced != log.last_step:
         notes.append(f"{place}: {announced} steps were announced, the log has {log.last_step}")
     steps, values = zip(*rates, strict=True)
+    rises = len(steps) > 1 and bool((np.diff(values) > 0).all())
+    if rises and total - steps[-1] > steps[-1] - steps[-2]:
+        problem = f"of {total} steps its learning rates are known to step {steps[-1]}, where they "
+        problem += "still rise: the log ends in its warm-up"
+        fix = "give --schedule SEGMENTS (see --help; or in --answers), or leave the run out"
+        raise fail(f"{place}, key schedule", problem, fix)
     schedule, said_of_it = recognize(steps, values, total)
     if decimals := coarse_decimals(np.asarray(values), schedule):
         problem = f"its learning rates have {decimals} decimals, too few to tell their course"
