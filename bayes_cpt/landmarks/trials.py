@@ -176,7 +176,11 @@ def by_trial(found: Floats, draws: Draws, trials: int) -> Floats:
 def check_measured(frame: BoundModel, roles: Collection[str | None], what: str) -> None:
     """Raise StudyError if a fit of one validation set alone is asked about the loss on the other."""
     if frame.unmeasured in roles:
-        about = "both losses" if set(ROLES) <= set(roles) else f"the {frame.unmeasured} loss"
+        about = (
+            "the general and the target loss"
+            if set(ROLES) <= set(roles)
+            else f"the {frame.unmeasured} loss"
+        )
         problem = f"{what} is about {about}, and the fit is of {frame.domains[0]} alone"
         fix = f"measure the {frame.unmeasured} loss, or ask predict and decide, which need not have both"
         raise StudyError.at(f"model {frame.spec.name}", problem, fix)
