@@ -50,10 +50,7 @@ def main(arguments: list[str]) -> int:
     torch.set_num_threads(chosen.threads)
     torch.set_float32_matmul_precision("high")
     machine = Machine(
-        chosen.device,
-        chosen.compile,
-        chosen.checkpoint_every,
-        stop_at=began + chosen.seconds,
+        chosen.device, chosen.compile, chosen.checkpoint_every, stop_at=began + chosen.seconds
     )
     trainer = Trainer(listed, chosen.data, chosen.output, machine)
     for name in chosen.run or listed.runs:

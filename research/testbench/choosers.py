@@ -61,12 +61,7 @@ def gaussian_process(study: Study, plan: Study, runs: Sequence[Run], seed: int) 
     """
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.gaussian_process import GaussianProcessRegressor
-    from sklearn.gaussian_process.kernels import (
-        ConstantKernel,
-        DotProduct,
-        Matern,
-        WhiteKernel,
-    )
+    from sklearn.gaussian_process.kernels import ConstantKernel, DotProduct, Matern, WhiteKernel
 
     peak = max(run.schedule.peak for run in study.runs)
     wanted = np.array([_process_inputs(plan, run, run.schedule.steps, peak) for run in runs])

@@ -25,13 +25,7 @@ from bayes_cpt.model.spec import ModelSpec, read_spec
 from bayes_cpt.study.folder import read_study
 from bayes_cpt.study.study import Run, Study
 from bayes_cpt.validate.folds import Fold, Question
-from bayes_cpt.validate.held_out import (
-    OURS,
-    TABLES,
-    Method,
-    package_method,
-    score_folds,
-)
+from bayes_cpt.validate.held_out import OURS, TABLES, Method, package_method, score_folds
 from bayes_cpt.validate.tasks import Pool, Records
 from testbench.baselines import PAPER, paper_answer
 from testbench.our_areas import OurLaw

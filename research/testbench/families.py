@@ -30,14 +30,7 @@ from bayes_cpt.study.study import Study
 from bayes_cpt.validate.held_out import OURS
 from bayes_cpt.validate.tasks import Pool, Records
 from testbench.beyond import ends_of_studies, learnt_share, with_share
-from testbench.public import (
-    Group,
-    Models,
-    family,
-    pretraining_suite,
-    score_groups,
-    write,
-)
+from testbench.public import Group, Models, family, pretraining_suite, score_groups, write
 from testbench.report import public_options
 
 VAGUE = Path(__file__).with_name("vague.toml")

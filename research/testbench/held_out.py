@@ -24,21 +24,13 @@ import pandas as pd
 from bayes_cpt.model.spec import ModelSpec, read_spec
 from bayes_cpt.study.folder import read_study
 from bayes_cpt.validate.folds import Fold, held_out_folds, other_study
-from bayes_cpt.validate.held_out import (
-    OURS,
-    Method,
-    package_method,
-    score_folds,
-)
+from bayes_cpt.validate.held_out import OURS, Method, package_method, score_folds
 from bayes_cpt.validate.scores import summarize
 from bayes_cpt.validate.tasks import Pool
 from testbench.baselines import FINAL_LOSS_ANSWERS, PAPER, paper_answer
 from testbench.report import draw_bands, markdown_report, options_of
 
-METHODS: dict[str, Method] = {
-    PAPER: paper_answer,
-    **FINAL_LOSS_ANSWERS,
-}
+METHODS: dict[str, Method] = {PAPER: paper_answer, **FINAL_LOSS_ANSWERS}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

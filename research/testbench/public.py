@@ -30,14 +30,7 @@ from bayes_cpt.model.spec import ModelSpec, read_spec
 from bayes_cpt.study.folder import read_study
 from bayes_cpt.study.study import Study
 from bayes_cpt.validate.folds import Fold, Question, held_out_folds, other_study
-from bayes_cpt.validate.held_out import (
-    OURS,
-    TABLES,
-    Answer,
-    Method,
-    package_method,
-    score_folds,
-)
+from bayes_cpt.validate.held_out import OURS, TABLES, Answer, Method, package_method, score_folds
 from bayes_cpt.validate.scores import ALL_DOMAINS, EQUAL_RUNS, summarize
 from bayes_cpt.validate.tasks import Pool, Records
 from testbench import our_areas, submitted

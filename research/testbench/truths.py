@@ -79,9 +79,7 @@ def draw_truth(frame: BoundModel, shift: str, generator: np.random.Generator) ->
         own * spread(SPREAD, 2) for own in (size, alpha, gain_pt, limit, rate, beta)
     )
     columns = (floor, size, alpha, gain_pt, ratio * gain_pt, limit, rate, beta)
-    found = law_parameters(columns, frame.reference) | {
-        "memory": MEMORY * spread(SPREAD)[()],
-    }
+    found = law_parameters(columns, frame.reference) | {"memory": MEMORY * spread(SPREAD)[()]}
     found |= {name: np.array(own) for name, own in UNPRINTED.items()}
     found |= {name: np.array(own) * spread(RESIDUAL_SPREAD, 2) for name, own in RESIDUALS.items()}
     found = {name: np.asarray(own)[None] for name, own in found.items()}

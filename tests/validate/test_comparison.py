@@ -26,12 +26,7 @@ from bayes_cpt.model.setup import build_setup
 from bayes_cpt.model.simulate import simulate
 from bayes_cpt.model.spec import ModelSpec
 from bayes_cpt.validate.comparison import Comparison, CurveLoo
-from bayes_cpt.validate.law_scores import (
-    LOG_SCORE,
-    STACK,
-    mixture_draws,
-    stacking_weights,
-)
+from bayes_cpt.validate.law_scores import LOG_SCORE, STACK, mixture_draws, stacking_weights
 
 OURS, PRINTED = "cpt-replay", "cpt-replay-printed"
 RUNS = ["r00_cos", "r25_cos", "r50_cos", "r75_wsd"]

@@ -75,9 +75,7 @@ def open_domain(folder: Path, index: dict[str, Any], name: str, split: str) -> D
             f"use one of {known}, or add its packages",
         )
     return Domain(
-        folder,
-        tuple(shard["file"] for shard in shards),
-        tuple(shard["tokens"] for shard in shards),
+        folder, tuple(shard["file"] for shard in shards), tuple(shard["tokens"] for shard in shards)
     )
 
 
