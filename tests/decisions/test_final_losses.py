@@ -133,10 +133,9 @@ POSTERIORS: dict[str, Callable[[], Posterior]] = {
     "targets": lambda: prior_as_posterior(several()),
 }
 OF_OTHERS = {
-    "unknown base": "no base named",
-    "one printed draw": "no base named",
-    "a batch": "no base named",
-    "a batch that never ran": "no base named",
+    **dict.fromkeys(
+        ("unknown base", "one printed draw", "a batch", "a batch that never ran"), "no base named"
+    ),
     "sizes": "a base of a size that never ran",
     "targets": "mixtures of targets",
 }
@@ -182,13 +181,10 @@ def test_each_law_of_a_stack_has_its_own_draws() -> None:
     block = model.at(candidates)
     assert block.losses.shape == (2, len(candidates), model.draws)
     assert block.discrepancy.shape == block.spread.own.shape == block.losses.shape
-    place = 0
-    for law in model.laws:
-        alone = replace(model, laws=(law,), _tables={}).at(candidates)
-        own = slice(place, place + law.draws.count)
-        np.testing.assert_array_equal(block.losses[..., own], alone.losses)
-        np.testing.assert_array_equal(block.discrepancy[..., own], alone.discrepancy)
-        place = own.stop
+    alone = [replace(model, laws=(law,), _tables={}).at(candidates) for law in model.laws]
+    for name in ("losses", "discrepancy"):
+        parts = [getattr(own, name) for own in alone]
+        np.testing.assert_array_equal(getattr(block, name), np.concatenate(parts, axis=-1))
     assert np.abs(in_blocks(model, candidates) - block.losses).max() < 1e-5
 
 
@@ -227,9 +223,8 @@ def test_changes_are_counted_from_a_base_as_runs_in_the_batch_of_the_space_leave
     space = read_space(SPACES["a base of a size that never ran"])
     starts = []
     for tokens in (4e6, None):
-        whole = SearchSpace.of(
-            space.model_copy(update={"tokens_per_step": tokens}), posterior.study
-        )
+        of_batch = space.model_copy(update={"tokens_per_step": tokens})
+        whole = SearchSpace.of(of_batch, posterior.study)
         valuation = Valuation.of(model, read_objective("balanced"), whole)
         starts.append(valuation.start(whole.sample(2, 0))[:, 0])
         [table] = model.tables(whole.bases, tokens)
@@ -246,7 +241,6 @@ def single_run(spread: Spread) -> Floats:
 @pytest.mark.parametrize("name", ["cpt-replay", "cpt-replay-printed"])
 def test_noise_is_that_of_the_dense_residual_model(name: str, space: str) -> None:
     posterior = POSTERIORS[name]()
-    frame = posterior.frame
     candidates = sampled(posterior, space, 8)
     model = FinalLosses.of(posterior, 12)
     [table] = model.tables(candidates.bases)
@@ -254,35 +248,29 @@ def test_noise_is_that_of_the_dense_residual_model(name: str, space: str) -> Non
     fast = model.each(candidates, lambda block: single_run(block.spread).swapaxes(0, 1))
     np.testing.assert_allclose(fast.swapaxes(0, 1), found, rtol=1e-4)
     draws = posterior.parameters(12)
-    for domain in range(2):
-        for draw in range(model.draws):
-            own = {
-                name: value[draw, ..., domain]
-                for name, value in draws.items()
-                if value.shape[1:] == (2,)
-            }
-            for row in range(len(candidates)):
-                known = table.known[domain, candidates.base[row]]
-                wanted = dense_noise(frame, own, draws, candidates, row, (domain, draw, known))
-                assert found[domain, row, draw] == pytest.approx(wanted, rel=1e-9)
+    for domain, row, draw in np.ndindex(*found.shape):
+        known = bool(table.known[domain, candidates.base[row]])
+        own = {name: value[draw : draw + 1] for name, value in draws.items()}
+        wanted = dense_noise(posterior.frame, own, candidates, row, domain, known)
+        assert found[domain, row, draw] == pytest.approx(wanted, rel=1e-9)
 
 
 def dense_noise(
     frame: BoundModel,
-    own: dict[str, Any],
-    draws: dict[str, Any],
+    draw: dict[str, Any],
     candidates: Candidates,
     row: int,
-    place: tuple[int, int, Any],
+    domain: int,
+    known: bool,
 ) -> float:
     """Return the sd at the last step from the dense covariance, its sizes written out."""
+    own = {name: value[0, domain] for name, value in draw.items() if value.shape == (1, 2)}
     if frame.spec.residuals.kind == "independent":
         return float(own["error"])
-    domain, draw, known = place
     run = candidates.run(row, "run")
     rate = run.schedule.final / frame.reference.learning_rate
-    floor = own["fluctuation_floor"]
-    coefficients = frame.law.coefficients({k: v[draw : draw + 1] for k, v in draws.items()}, np)
+    floor, onset = own["fluctuation_floor"], ONSET_SHARE * frame.reference.steps
+    coefficients = frame.law.coefficients(draw, np)
     shift = next(term for term in frame.law.terms if term.name == "shift")
     share = np.array([[1.0 - candidates.replay[row]] * 2])
     factor = float(shift.replay_factor(share, coefficients, np)[0, domain])  # type: ignore[attr-defined]
@@ -290,20 +278,16 @@ def dense_noise(
     base = candidates.bases[candidates.base[row]].schedule
     if not known and base is not None:
         # What the last point of the base's PT run would be off by, and what a run keeps of that.
-        memory = frame.spec.residuals.misfit_memory_pt
-        onset = ONSET_SHARE * frame.reference.steps
+        last = floor + (1.0 - floor) * base.final / frame.reference.learning_rate
         pretrained = curve_covariance(
             [base.steps],
             anchored=False,
-            fluctuation=[
-                own["fluctuation_pt"]
-                * (floor + (1.0 - floor) * base.final / frame.reference.learning_rate)
-            ],
+            fluctuation=[own["fluctuation_pt"] * last],
             memory=1.0,
             misfit=[own["misfit_pt"]],
             level=[own["offset_pt"]],
             onset=onset,
-            carried=memory,
+            carried=frame.spec.residuals.misfit_memory_pt,
             per_fold=KNOTS_PT,
         )
         kept = 1.0
@@ -317,12 +301,12 @@ def dense_noise(
     extrapolated = own["extrapolation_cpt"] * misfit * beyond
     variance = extrapolated**2 + curve_covariance(
         [run.schedule.steps],
-        anchored=bool(known),
+        anchored=known,
         fluctuation=[own["fluctuation_cpt"] * (floor + (1.0 - floor) * rate)],
         memory=own["fluctuation_memory"] * frame.reference.steps,
         misfit=[misfit],
         level=[level],
-        onset=ONSET_SHARE * frame.reference.steps,
+        onset=onset,
         carried=frame.spec.residuals.misfit_memory,
     )
     return float(np.sqrt(variance[0, 0]))
@@ -357,9 +341,8 @@ class Extended(BoundModel):
 
 def test_a_new_term_of_the_law_needs_no_change_here() -> None:
     plain = lab_posterior()
-    frame = Extended(
-        *(getattr(plain.frame, name) for name in ("spec", "domains", "roles", "reference"))
-    )
+    own = plain.frame
+    frame = Extended(own.spec, own.domains, own.roles, own.reference)
     posterior = Posterior(plain.tree, plain.study, frame)
     candidates = sampled(posterior, "bases of the study", 20)
     model = FinalLosses.of(posterior, DRAWS)

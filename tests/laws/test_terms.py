@@ -9,7 +9,7 @@ import pytest
 from hand_points import MOMENTUM, hand_points
 from hypothesis import given
 from hypothesis import strategies as st
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike
 from scipy.integrate import quad
 
 from bayes_cpt.laws.groups import Batches, Mixture, ModelSize
@@ -53,11 +53,10 @@ def test_power_has_the_sampled_loss_and_slope_at_the_reference(
     loss: float, slope: float, exponent: float
 ) -> None:
     parameters = {"reference_loss": loss, "reference_slope": slope, "exponent": exponent}
-    term = Power()
-    found = term.coefficients({k: np.float64(v) for k, v in parameters.items()}, REFERENCE, np)
+    found = Power().coefficients({k: np.float64(v) for k, v in parameters.items()}, REFERENCE, np)
     step = 1e-4
     areas = 8.0 * np.exp([-step, 0.0, step])
-    before, here, after = term.loss(hand_points(forward_pt=areas), found, np)
+    before, here, after = Power().loss(hand_points(forward_pt=areas), found, np)
     assert here == pytest.approx(loss, rel=1e-12)
     assert (before - after) / (2 * step) == pytest.approx(slope, rel=1e-5)
     # And A·alpha·S1^-alpha is the printed form of that slope.
@@ -106,14 +105,6 @@ SHIFT_PARAMETERS = st.fixed_dictionaries(
 )
 
 
-def arrays(parameters: dict[str, Any]) -> dict[str, Any]:
-    return {name: np.array(value) for name, value in parameters.items()}
-
-
-def of_domain(coefficients: dict[str, Any], domain: int) -> dict[str, Any]:
-    return {name: np.asarray(value)[domain] for name, value in coefficients.items()}
-
-
 DILUTED = Shift((1.0, -1.0), ("power", "saturating"))
 
 
@@ -130,28 +121,23 @@ def test_diluted_factors_reach_both_printed_forms() -> None:
     assert np.max(np.abs(found - target)) == pytest.approx(0.005, abs=0.001)
 
 
-@given(SHIFT_PARAMETERS)
-def test_shift_at_the_reference_is_its_size_and_sign(drawn: dict[str, Any]) -> None:
-    coefficients = SHIFT.coefficients(arrays(drawn), REFERENCE, np)
-    for domain, sign in enumerate((1.0, -1.0)):
-        found = SHIFT.loss(hand_points(forward_cpt=4.0), of_domain(coefficients, domain), np)
-        size = drawn["shift_share"][domain] * drawn["reference_loss"][domain]
-        assert found[0] == pytest.approx(sign * size, rel=1e-9)
-    np.testing.assert_allclose(coefficients["E"] * 4.0, drawn["shift_rate"], rtol=1e-12)
-    np.testing.assert_allclose(coefficients["beta"], drawn["shift_exponent"])
-
-
 @given(SHIFT_PARAMETERS, st.just(0.0) | st.floats(1e-6, 1.0), st.floats(0.0, 100.0))
-def test_shift_is_zero_at_the_transfer_and_at_pure_replay(
+def test_shift_has_its_size_at_the_reference_and_is_zero_at_the_transfer_and_at_pure_replay(
     drawn: dict[str, Any], share: float, area: float
 ) -> None:
-    coefficients = SHIFT.coefficients(arrays(drawn), REFERENCE, np)
-    for domain in (0, 1):
-        own = of_domain(coefficients, domain)
-        at_transfer = hand_points(forward_cpt=0.0, target_share=share)
-        pure_replay = hand_points(forward_cpt=area, target_share=0.0)
-        assert SHIFT.loss(at_transfer, own, np)[0] == 0.0
-        assert SHIFT.loss(pure_replay, own, np)[0] == 0.0
+    parameters = {name: np.array(value) for name, value in drawn.items()}
+    coefficients = SHIFT.coefficients(parameters, REFERENCE, np)
+
+    def loss(**where: float) -> Any:
+        points = hand_points(domain=[0, 1], **where)
+        return SHIFT.loss(points, gather(points, coefficients, np), np)
+
+    size = parameters["shift_share"] * parameters["reference_loss"]
+    np.testing.assert_allclose(loss(forward_cpt=4.0), size * [1.0, -1.0], rtol=1e-9)
+    np.testing.assert_allclose(coefficients["E"] * 4.0, drawn["shift_rate"], rtol=1e-12)
+    np.testing.assert_allclose(coefficients["beta"], drawn["shift_exponent"])
+    np.testing.assert_array_equal(loss(forward_cpt=0.0, target_share=share), 0.0)
+    np.testing.assert_array_equal(loss(forward_cpt=area, target_share=0.0), 0.0)
 
 
 @pytest.mark.parametrize("curvature", [3.238, 5.696])
@@ -175,11 +161,6 @@ def test_relative_exponential_is_continuous_where_its_series_takes_over(sign: fl
     np.testing.assert_allclose(tiny, x, rtol=0, atol=1e-12)
 
 
-def saturating(rate: float, exponent: float, share: NDArray[np.float64]) -> Any:
-    """Evaluate the saturating factor; on the other validation set c is 0 and the factor is r_cpt."""
-    return DILUTED.replay_factor(share, {"c": rate, "delta": exponent}, np)
-
-
 @pytest.mark.parametrize(
     ("exponent", "expected"),
     [
@@ -192,7 +173,8 @@ def saturating(rate: float, exponent: float, share: NDArray[np.float64]) -> Any:
 )
 def test_saturating_factor_is_its_closed_form(exponent: float, expected: Any) -> None:
     share = np.linspace(0.0, 1.0, 21)
-    np.testing.assert_allclose(saturating(16.0, exponent, share), expected(share), atol=1e-12)
+    found = DILUTED.replay_factor(share, {"c": 16.0, "delta": exponent}, np)
+    np.testing.assert_allclose(found, expected(share), atol=1e-12)
 
 
 # --- repeated tokens ------------------------------------------------------------------------------
@@ -250,76 +232,66 @@ def of_size(**others: float) -> dict[str, np.ndarray]:
     values = {
         "size_slope": at_reference * GAMMA_3,
         "size_exponent": GAMMA_3,
-        "power_by_size": 0.0,
         "annealing_by_size": GAMMA_1,
         "ratio_by_size": GAMMA_2 - GAMMA_1,
-        "shift_by_size": 0.0,
-        "size_misfit": 0.0,
-        "annealing_misfit": 0.0,
+        **dict.fromkeys(("power_by_size", "shift_by_size", "size_misfit", "annealing_misfit"), 0.0),
     }
     found = {name: np.array([value]) for name, value in (values | others).items()}
     return found | {f"{kind}_deviation": np.ones(3) for kind in ("size", "annealing")}
 
 
-def of_sizes(**others: Any) -> object:
-    return hand_points(
-        **others,
+def loss_of_sizes(
+    term: Any,
+    parameters: dict[str, np.ndarray] | None = None,
+    log_batch: ArrayLike = 0.0,
+    **coefficients: float,
+) -> np.ndarray:
+    """Return what a term with these coefficients adds at each of `SIZES`."""
+    points = hand_points(
         log_size=np.log(SIZES / SIZED.model_size),
         size_member=np.arange(3),
         forward_cpt=2.0,
         annealing_pt=0.5,
         annealing_cpt=0.2,
+        log_batch=log_batch,
     )
-
-
-def sized(**coefficients: float) -> dict[str, np.ndarray]:
-    own = ModelSize().coefficients(of_size(), SIZED, np)
+    own = ModelSize().coefficients(parameters or of_size(), SIZED, np)
     given = {name: np.array([value]) for name, value in coefficients.items()}
-    return gather(of_sizes(), own | given | {"lambda": np.float64(0.999)}, np)
+    given["lambda"] = np.float64(0.999)
+    return np.asarray(term.loss(points, gather(points, own | given, np), np))
 
 
 def test_size_adds_the_printed_power() -> None:
     """Eq. 7 counts F·N^-gamma_3 from 0, the term from the reference size."""
     printed = F * SIZES**-GAMMA_3 - F * SIZED.model_size**-GAMMA_3
-    np.testing.assert_allclose(ModelSize().loss(of_sizes(), sized(), np), printed, rtol=1e-12)
+    np.testing.assert_allclose(loss_of_sizes(ModelSize()), printed, rtol=1e-12)
 
 
-def test_annealing_grows_with_the_printed_powers_of_size() -> None:
+def test_annealing_changes_with_the_printed_powers_of_size_and_with_that_of_batch_size() -> None:
     """Eq. 7 prints C1·N^gamma_1, N in millions; counted from the reference, C1 is that of its size."""
     before, after = 0.090, 0.103
-    own = sized(C1=before * SIZED.model_size**GAMMA_1, C2=after * SIZED.model_size**GAMMA_2)
+    gains = {"C1": before * SIZED.model_size**GAMMA_1, "C2": after * SIZED.model_size**GAMMA_2}
+    usual = loss_of_sizes(Annealing(), **gains)
     printed = -before * SIZES**GAMMA_1 * 0.5 - after * SIZES**GAMMA_2 * 0.2
-    found = Annealing().loss(of_sizes(), own, np)
-    np.testing.assert_allclose(found, printed, rtol=1e-9)
-
-
-def test_annealing_falls_with_the_power_of_batch_size() -> None:
-    """Four times the batch at exponent -1/2: half the gain of the same size."""
-    points = of_sizes(log_batch=np.log([1.0, 4.0, 16.0]))
-    exponent = {"gamma_V": np.array([-0.5])}
-    gains = {name: np.array([value]) for name, value in (("C1", 0.09), ("C2", 0.1))}
-    given = {"lambda": np.float64(0.999), **ModelSize().coefficients(of_size(), SIZED, np), **gains}
-    usual = Annealing().loss(of_sizes(), gather(of_sizes(), given, np), np)
-    found = Annealing().loss(points, gather(points, given | exponent, np), np)
+    np.testing.assert_allclose(usual, printed, rtol=1e-9)
+    # Four times the batch at exponent -1/2: half the gain of the same size.
+    batches = np.log([1.0, 4.0, 16.0])
+    found = loss_of_sizes(Annealing(), log_batch=batches, gamma_V=-0.5, **gains)
     np.testing.assert_allclose(found / usual, [1.0, 0.5, 0.25], rtol=1e-12)
 
 
 def test_power_and_shift_change_with_size_only_as_their_exponents_say() -> None:
     power, shift = Power(), Shift((1.0,), ("none",))
-    alike = sized(L0=3.0, A=0.5, alpha=0.5, B=0.3, E=20.0, beta=0.2)
-    for term in (power, shift):
-        assert np.ptp(term.loss(of_sizes(), alike, np)) == pytest.approx(0.0, abs=1e-15)
-    values = of_size(power_by_size=0.1, shift_by_size=-0.2)
     given = {"L0": 0.0, "A": 0.5, "alpha": 0.5, "B": 0.3, "E": 20.0, "beta": 0.2}
-    own = ModelSize().coefficients(values, SIZED, np)
-    moved = gather(of_sizes(), own | {name: np.array([v]) for name, v in given.items()}, np)
-    ratio = SIZES / SIZED.model_size
-    np.testing.assert_allclose(
-        power.loss(of_sizes(), moved, np), 0.5 * 10.0**-0.5 * ratio**0.1, rtol=1e-12
-    )
-    np.testing.assert_allclose(
-        shift.loss(of_sizes(), moved, np), 0.3 * (1 - 41.0**-0.2) * ratio**-0.2, rtol=1e-12
-    )
+    for term in (power, shift):
+        alike = loss_of_sizes(term, **given | {"L0": 3.0})
+        assert np.ptp(alike) == pytest.approx(0.0, abs=1e-15)
+    own, ratio = of_size(power_by_size=0.1, shift_by_size=-0.2), SIZES / SIZED.model_size
+    for term, wanted in (
+        (power, 0.5 * 10.0**-0.5 * ratio**0.1),
+        (shift, 0.3 * (1 - 41.0**-0.2) * ratio**-0.2),
+    ):
+        np.testing.assert_allclose(loss_of_sizes(term, own, **given), wanted, rtol=1e-12)
 
 
 def test_a_size_has_its_own_level_and_gain() -> None:
@@ -348,8 +320,7 @@ OF_BATCHES = {
 
 
 def law_of(batches: int) -> Law:
-    signs, factors = (1.0, -1.0), ("none", "none")
-    shift = Shift(signs, factors, batches=batches > 1)
+    shift = Shift((1.0, -1.0), ("none", "none"), batches=batches > 1)
     return Law((shift,), REFERENCE, batches=Batches(2) if batches > 1 else None)
 
 
@@ -364,12 +335,11 @@ def test_a_batch_has_the_law_whose_parameters_are_its_own(batch: int, domain: in
         steps=20_000.0 * AREAS / 4.0,
         target_share=0.7,
     )
-    together, alone = law_of(3), law_of(1)
     rows = [batch, 3 + batch]
     single = {k: values[rows] if values.size > 2 else values for k, values in OF_BATCHES.items()}
     found, expected = (
         each.loss(points, gather(points, each.coefficients(values, np), np), np)
-        for each, values in ((together, OF_BATCHES), (alone, single))
+        for each, values in ((law_of(3), OF_BATCHES), (law_of(1), single))
     )
     np.testing.assert_allclose(found, expected, rtol=1e-12)
 
@@ -391,10 +361,10 @@ MIXED = Shift((1.0, -1.0, -1.0), ("exponential",) * 3)
 
 
 def of_targets() -> dict[str, Any]:
-    shared: dict[str, np.ndarray] = {"beta": np.full(3, BETA), "omega": np.full(3, OMEGA)}
+    shared = {"beta": np.full(3, BETA), "omega": np.full(3, OMEGA), "lambda": np.float64(0.999)}
     sampled = {"target_transfer": PSI, "forgetting_factor": np.array(PHI)}
     own = Mixture().coefficients(sampled, REFERENCE, np)
-    return {"B": B, "E": E, "a": CURVATURE, "lambda": np.float64(0.999)} | shared | own
+    return {"B": B, "E": E, "a": CURVATURE} | shared | own
 
 
 def of_mixture(domain: int, share: float, weights: tuple[float, float]) -> object:
@@ -416,25 +386,22 @@ def written_out(domain: int, share: float, weights: tuple[float, float]) -> floa
         own, factor = share * weights[domain - 1], 1.0
         other = PSI[domain] * (share - own)
     h = np.expm1(-a * own) / np.expm1(-a)
-    pace = E[domain] * (own / h) ** OMEGA if own > 0 else E[domain] * (-np.expm1(-a) / a) ** OMEGA
+    pace = E[domain] * (own / h if own > 0 else -np.expm1(-a) / a) ** OMEGA
     shift = B[domain] * (h + other) * (1.0 - (1.0 + pace * 0.6) ** -BETA)
     return float(factor * shift)
 
 
 @pytest.mark.parametrize("domain", [0, 1, 2])
 @pytest.mark.parametrize("weights", [(1.0, 0.0), (0.7, 0.3), (0.0, 1.0)])
-def test_a_mixture_moves_each_set_as_the_formula_says(
+def test_a_mixture_moves_each_set_as_the_formula_says_and_pure_replay_moves_none(
     domain: int, weights: tuple[float, float]
 ) -> None:
-    where = of_mixture(domain, 0.8, weights)
-    loss = MIXED.loss(where, gather(where, of_targets(), np), np)
+    loss, of_replay_alone = (
+        MIXED.loss(where, gather(where, of_targets(), np), np)
+        for where in (of_mixture(domain, share, weights) for share in (0.8, 0.0))
+    )
     np.testing.assert_allclose(loss, written_out(domain, 0.8, weights), rtol=1e-5)
-
-
-def test_pure_replay_moves_nothing() -> None:
-    for domain in range(3):
-        where = of_mixture(domain, 0.0, (0.5, 0.5))
-        assert abs(MIXED.loss(where, gather(where, of_targets(), np), np)[0]) < 1e-12
+    assert abs(of_replay_alone[0]) < 1e-12
 
 
 def test_damage_is_in_proportion_to_squared_rates_and_the_target_share() -> None:

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from batch_family import family
 from correlated import correlated_spec
@@ -11,7 +12,6 @@ from hypothesis import strategies as st
 from interpreted import INTERPRETED
 from pydantic import TypeAdapter, ValidationError
 from scipy import stats
-from scipy.stats import kstest, multivariate_normal, norm
 from small_study import STUDY
 from target_family import several
 
@@ -83,16 +83,14 @@ SHARES = st.tuples(st.floats(0.02, 0.98), st.floats(0.02, 0.98)).filter(
 )
 
 
-def stated(family: str, interval: object, **keys: object) -> Distribution:
-    return PRIOR.validate_python({"distribution": family, "interval": interval, **keys})
-
-
 @given(SHARES, MASSES)
 def test_a_prior_may_be_stated_as_an_interval(shares: tuple[float, float], mass: float) -> None:
     ends = [min(shares), max(shares)]
     tails = [0.5 - mass / 2, 0.5 + mass / 2]
-    normal, lognormal = (stated(name, ends, mass=mass) for name in ("normal", "lognormal"))
-    logit = stated("logitnormal", ends, mass=mass)
+    normal, lognormal, logit = (
+        PRIOR.validate_python({"distribution": name, "interval": ends, "mass": mass})
+        for name in ("normal", "lognormal", "logitnormal")
+    )
     assert isinstance(normal, Normal)
     assert isinstance(lognormal, LogNormal)
     assert isinstance(logit, LogitNormal)
@@ -103,9 +101,8 @@ def test_a_prior_may_be_stated_as_an_interval(shares: tuple[float, float], mass:
         1.0 / (1.0 + np.exp(-stats.norm(logit_median, logit.sigma).ppf(tails))),
     ]
     # Parameters are rounded to four digits: an end near 0 is as exact as the other, not relatively so.
-    np.testing.assert_allclose(
-        found, np.tile(ends, (3, 1)), rtol=5e-3, atol=5e-4 * (ends[1] - ends[0])
-    )
+    wanted, narrow = np.tile(ends, (3, 1)), 5e-4 * (ends[1] - ends[0])
+    np.testing.assert_allclose(found, wanted, rtol=5e-3, atol=narrow)
 
 
 @pytest.mark.parametrize(
@@ -159,24 +156,19 @@ def tied() -> Correlated:
     return found
 
 
-def expected_matrix(labels: tuple[str, ...]) -> np.ndarray:
-    """Return the correlations that `PAIRS` names, written out."""
+def test_parameters_of_one_validation_set_go_together() -> None:
+    """The correlations that `PAIRS` names, written out."""
+    assert sorted(tied().labels) == sorted(LABELS)
     pairs = {
         ("exponent[g]", "memory"): -0.6,
         ("reference_slope[g]", "exponent[g]"): 0.5,
         ("reference_slope[t]", "exponent[t]"): 0.5,
         ("fluctuation_floor[t]", "gain_replay[t]"): 0.3,
     }
-    matrix = np.eye(len(labels))
+    expected = pd.DataFrame(np.eye(len(LABELS)), tied().labels, tied().labels)
     for (first, second), value in pairs.items():
-        i, j = labels.index(first), labels.index(second)
-        matrix[i, j] = matrix[j, i] = value
-    return matrix
-
-
-def test_parameters_of_one_validation_set_go_together() -> None:
-    assert sorted(tied().labels) == sorted(LABELS)
-    np.testing.assert_array_equal(tied().matrix, expected_matrix(tied().labels))
+        expected.loc[first, second] = expected.loc[second, first] = value
+    np.testing.assert_array_equal(tied().matrix, expected)
 
 
 def test_draws_keep_each_prior_and_have_the_correlations() -> None:
@@ -186,7 +178,7 @@ def test_draws_keep_each_prior_and_have_the_correlations() -> None:
     np.testing.assert_allclose(np.corrcoef(standard.T), tied().matrix, atol=0.03)
     for place, element in enumerate(tied().elements):
         if element.name != "memory":
-            assert kstest(standard[:, place], "norm").pvalue > 1e-3
+            assert stats.kstest(standard[:, place], "norm").pvalue > 1e-3
     # What has bounds stays within them.
     low, high = found.spec.priors["memory"].of(None).bounds
     assert low < drawn["memory"].min() < drawn["memory"].max() < high
@@ -195,8 +187,8 @@ def test_draws_keep_each_prior_and_have_the_correlations() -> None:
 def test_the_density_is_that_of_scipy() -> None:
     drawn = draw_priors(frame(), 50, seed=4)
     standard = tied().standardised(drawn)
-    joint = multivariate_normal(np.zeros(len(LABELS)), tied().matrix).logpdf(standard)
-    expected = joint - norm.logpdf(standard).sum(axis=1)
+    joint = stats.multivariate_normal(np.zeros(len(LABELS)), tied().matrix).logpdf(standard)
+    expected = joint - stats.norm.logpdf(standard).sum(axis=1)
     np.testing.assert_allclose(tied().log_density(drawn), expected, rtol=1e-9, atol=1e-9)
 
 
@@ -278,8 +270,8 @@ SPREADS = st.floats(0.1, 0.99)
 def test_targets_are_normal_with_one_correlation(standard: np.ndarray, spread: float) -> None:
     count = standard.size
     covariance = spread**2 * np.eye(count) + (1.0 - spread**2)
-    joint = multivariate_normal(np.zeros(count), covariance).logpdf(standard)
-    expected = joint - norm.logpdf(standard).sum()
+    joint = stats.multivariate_normal(np.zeros(count), covariance).logpdf(standard)
+    expected = joint - stats.norm.logpdf(standard).sum()
     found = log_alikeness(standard, np.float64(spread), np)
     np.testing.assert_allclose(found, expected, rtol=1e-7, atol=1e-7)
 

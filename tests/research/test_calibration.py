@@ -35,7 +35,7 @@ from bayes_cpt.inference.sampling import CHAINS, Sample
 from bayes_cpt.model.fitted_points import observed_steps
 from bayes_cpt.model.joint_priors import draw_priors
 from bayes_cpt.model.priors import Fixed, Normal
-from bayes_cpt.model.setup import Setup, build_setup
+from bayes_cpt.model.setup import build_setup
 from bayes_cpt.model.simulate import expected_loss
 from bayes_cpt.model.spec import read_spec, shipped_models
 from bayes_cpt.study.study import Study
@@ -43,9 +43,6 @@ from bayes_cpt.validate.tasks import Pool
 
 SPEC = read_spec("cpt-replay")
 HERE = Pool(jobs=1)
-MANY = 300
-DRAWS = 100
-
 MEASURED, NOISE = 5, 2.0
 
 
@@ -89,21 +86,18 @@ def test_a_design_keeps_runs_and_thins_measured_points() -> None:
 
 
 def test_bases_are_known_just_where_the_fit_sees_a_simulated_point() -> None:
+    def known(design: Study) -> dict[str, bool]:
+        curves = build_setup(SPEC, design).curves.curves
+        return {curve.run: curve.base_known for curve in curves if curve.continual}
+
     design = design_study(lab(), SPEC, points=3)
-    assert all(
-        curve.base_known for curve in build_setup(SPEC, design).curves.curves if curve.continual
-    )
+    assert all(known(design).values())
     for base in design.bases:
-        steps, _ = design.curve(str(base.run), "general")
-        assert base.steps in steps
+        assert base.steps in design.curve(str(base.run), "general")[0]
     without = lab().subset(run.name for run in lab().runs if run.name != "pt_anneal0")
-    known = {
-        curve.run: curve.base_known
-        for curve in build_setup(SPEC, design_study(without, SPEC)).curves.curves
-        if curve.continual
-    }
-    assert not known["r25_a0_rewarm"]
-    assert known["r25_cos"]
+    of_the_rest = known(design_study(without, SPEC))
+    assert not of_the_rest["r25_a0_rewarm"]
+    assert of_the_rest["r25_cos"]
 
 
 def test_a_law_without_replay_keeps_the_runs_of_one_ratio() -> None:
@@ -125,33 +119,21 @@ def test_the_held_out_run_is_longer_and_its_name_its_own() -> None:
         more.with_runs([run])
 
 
-@pytest.fixture(scope="module")
-def simulated() -> tuple[Setup, Setup, Study, dict[str, np.ndarray]]:
+def test_simulated_curves_are_the_law_s_where_nothing_is_random_and_start_at_their_bases() -> None:
     design = design_study(lab(), SPEC, points=6)
     blank = build_setup(SPEC, design)
     truth = draw_priors(blank.frame, 1, seed=4)
     # So small that a curve is its law, moved by its base's offset.
     for name in ("fluctuation_pt", "fluctuation_cpt", "misfit_pt", "misfit_cpt", "offset_pt"):
         truth[name] = 1e-9 + 0.0 * truth[name]
-    return blank, simulate_setup(blank, design, truth, np.random.default_rng(1)), design, truth
-
-
-def test_simulated_curves_are_the_law_s_where_nothing_is_random(
-    simulated: tuple[Setup, Setup, Study, dict[str, np.ndarray]],
-) -> None:
-    blank, found, _, truth = simulated
+    found = simulate_setup(blank, design, truth, np.random.default_rng(1))
     law = expected_loss(blank.frame, truth, found.curves)[0]
     after = found.curves.points.rewarming == 0.0
     np.testing.assert_allclose(found.curves.points.loss[after], law[after], atol=1e-6)
     assert np.isfinite(found.curves.points.loss).all()
     np.testing.assert_array_equal(found.curves.points.steps, blank.curves.points.steps)
     assert (blank.curves.points.loss == 3.0).all()
-
-
-def test_runs_from_a_base_start_at_its_simulated_loss(
-    simulated: tuple[Setup, Setup, Study, dict[str, np.ndarray]],
-) -> None:
-    _, found, design, truth = simulated
+    # So does a run that is added, at the simulated loss of its base.
     more = design.with_runs([held_out_run(design)])
     curves = found.frame.curves(more, lambda run, _: [1], [more.run(HELD_OUT)])
     based = with_base_losses(curves, found.curves, more)
@@ -179,7 +161,7 @@ def test_runs_from_a_base_start_at_its_simulated_loss(
 def test_a_wrong_posterior_is_found_out_and_the_table_says_how(
     wrong: NormalMean, mean: tuple[float, float], spread: tuple[float, float]
 ) -> None:
-    found = verdict(simulated_ranks(wrong, MANY, seed=1, pool=HERE))
+    found = verdict(simulated_ranks(wrong, 300, seed=1, pool=HERE))
     assert not found.passed
     assert any("mean" in problem for problem in found.problems)
     judged = found.quantities.set_index("quantity").loc["mean"]
@@ -240,19 +222,14 @@ def test_every_sampled_parameter_and_the_held_out_run_are_ranked(
     expected = set()
     for name, info in frame.parameters().items():
         # Of the study: what runs of one batch do not tell is fixed.
-        prior = frame.spec.priors[name]
-        if info.dims is None:
-            if not isinstance(prior.of(None), Fixed):
-                expected.add(name)
-        else:
-            expected |= {
-                f"{name}[{member.label}]"
-                for member in frame.members(info.dims)
-                if not isinstance(prior.of(frame.role(member)), Fixed)
-            }
+        prior, places = frame.spec.priors[name], dict[str, str | None]({name: None})
+        if info.dims is not None:
+            members = frame.members(info.dims)
+            places = {f"{name}[{member.label}]": frame.role(member) for member in members}
+        expected |= {own for own, role in places.items() if not isinstance(prior.of(role), Fixed)}
     ends = {
-        f"{what}[{HELD_OUT}, {domain}]"
-        for what in ("final law", "final loss")
+        f"final {what}[{HELD_OUT}, {domain}]"
+        for what in ("law", "loss")
         for domain in frame.domains
     }
     ranks = pd.Series(found).drop(list(NOTES[1:]))
@@ -267,8 +244,7 @@ def test_the_prior_in_place_of_the_posterior_has_uniform_ranks(
 ) -> None:
     # SBC is blind to it by design; it shows that truths are draws of the prior that is ranked against.
     own = replicates(monkeypatch, "pretrain")
-    found = verdict(simulated_ranks(own, 30, seed=1, pool=HERE))
-    assert found.passed
+    assert verdict(simulated_ranks(own, 30, seed=1, pool=HERE)).passed
 
 
 def test_studies_with_losses_below_0_are_drawn_again_and_counted() -> None:
@@ -291,11 +267,6 @@ def test_studies_with_losses_below_0_are_drawn_again_and_counted() -> None:
     assert verdict(table).refused == 0.25
 
 
-def ranks(generator: np.random.Generator, count: int, quantities: int) -> pd.DataFrame:
-    values = generator.integers(0, DRAWS + 1, size=(count, quantities))
-    return pd.DataFrame(values, columns=[f"q{i}" for i in range(quantities)])
-
-
 def test_bands_hold_the_ecdf_of_uniform_values_as_often_as_they_say() -> None:
     generator = np.random.default_rng(1)
     for count, mass in ((40, 0.8), (200, 0.95)):
@@ -303,16 +274,14 @@ def test_bands_hold_the_ecdf_of_uniform_values_as_often_as_they_say() -> None:
         curves = np.array([ecdf(generator.uniform(size=count)) for _ in range(2000)])
         inside = int(np.all((lower <= curves) & (curves <= upper), axis=1).sum())
         # The band is simulated too: a tolerance of a few hundredths.
-        assert (
-            binom.ppf(1e-4, 2000, mass - 0.02) <= inside <= binom.ppf(1 - 1e-4, 2000, mass + 0.02)
-        )
+        assert inside >= binom.ppf(1e-4, 2000, mass - 0.02)
+        assert inside <= binom.ppf(1 - 1e-4, 2000, mass + 0.02)
 
 
 def test_all_quantities_together_seldom_raise_a_false_alarm() -> None:
-    generator = np.random.default_rng(4)
-    alarms = [
-        (judge(ranks(generator, 100, 20), DRAWS)["verdict"] == FAILS).any() for _ in range(200)
-    ]
+    ranks = np.random.default_rng(4).integers(0, 101, size=(200, 100, 20))
+    tables = [pd.DataFrame(own).add_prefix("q") for own in ranks]
+    alarms = [(judge(table, 100)["verdict"] == FAILS).any() for table in tables]
     assert np.sum(alarms) <= binom.ppf(0.999, 200, 0.05)
 
 
