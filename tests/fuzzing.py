@@ -3,7 +3,7 @@
 import copy
 import math
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -84,11 +84,6 @@ JUNK = [
 ]  # fmt: skip
 
 
-def toml_text(table: dict[str, Any]) -> str:
-    """Return a table as TOML; what TOML cannot say is left as it comes."""
-    return "\n".join(f"{toml_key(str(key))} = {toml_value(own)}" for key, own in table.items())
-
-
 def _nodes(table: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
     """Give the path of every key and item of a nested table."""
     items = table.items() if isinstance(table, dict) else enumerate(table)
@@ -121,13 +116,13 @@ def tables(draw: st.DrawFn, text: str) -> str:
         elif isinstance(parent, list):
             parent.append(copy.deepcopy(parent[last]))
         else:
-            name = draw(
-                st.sampled_from(["mixed", "", "schedule", "x.y", "Ω", f"{last}s", "general"])
-            )
+            names = ["mixed", "", "schedule", "x.y", "Ω", f"{last}s", "general"]
+            name = draw(st.sampled_from(names))
             parent[name] = copy.deepcopy(parent[last])
             if way == "rename" and name != last:
                 del parent[last]
-    return toml_text(table)
+    # What TOML cannot say is left as it comes.
+    return "\n".join(f"{toml_key(str(key))} = {toml_value(own)}" for key, own in table.items())
 
 
 @st.composite
@@ -158,9 +153,8 @@ def grids(draw: st.DrawFn, text: str) -> str:
 @st.composite
 def damaged(draw: st.DrawFn, content: bytes) -> bytes:
     """Draw a file cut off, with bytes changed or put in, with lines moved, or in another encoding."""
-    way = draw(
-        st.sampled_from(["cut", "byte", "junk", "lines", "utf-16", "latin-1", "empty", "twice"])
-    )
+    ways = ["cut", "byte", "junk", "lines", "utf-16", "latin-1", "empty", "twice"]
+    way = draw(st.sampled_from(ways))
     place = draw(st.integers(0, max(len(content) - 1, 0)))
     if way == "cut":
         return content[:place]
@@ -195,22 +189,19 @@ def _encoded(text: str) -> bytes:
     return text.encode("utf-8", errors="surrogatepass")
 
 
+def csv_files(text: str) -> st.SearchStrategy[bytes]:
+    """Draw what may become of a CSV file."""
+    return st.one_of(grids(text).map(_encoded), damaged(text.encode()))
+
+
 @st.composite
 def study_files(draw: st.DrawFn) -> dict[str, bytes]:
     """Draw the files of a study, one or two of them not as they should be."""
     files = {name: text.encode() for name, text in FILES.items()}
-    makers: dict[str, Callable[[], st.SearchStrategy[bytes]]] = {
-        "study.toml": lambda: toml_files(FILES["study.toml"]),
-        "losses.csv": lambda: st.one_of(
-            grids(FILES["losses.csv"]).map(_encoded), damaged(FILES["losses.csv"].encode())
-        ),
-        "lr.csv": lambda: st.one_of(
-            grids(FILES["lr.csv"]).map(_encoded), damaged(FILES["lr.csv"].encode())
-        ),
-    }
     names = st.sampled_from(["study.toml", "study.toml", "losses.csv", "losses.csv", "lr.csv"])
     for name in draw(st.lists(names, min_size=1, max_size=2, unique=True)):
-        files[name] = draw(makers[name]())
+        made = toml_files if name == "study.toml" else csv_files
+        files[name] = draw(made(FILES[name]))
     return files
 
 

@@ -12,7 +12,6 @@ from bayes_cpt import bundled_study, decide, predict
 from bayes_cpt.decisions.decision import Decision
 from bayes_cpt.errors import SpecError, StudyError
 from bayes_cpt.forecast.scores import ScoreFit, ScoreLink, ScorePairs, score_table
-from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.study.resources import Compute, UniqueTokens
 
 PLAIN: dict[str, Any] = {
@@ -70,20 +69,15 @@ def test_limits_that_nothing_keeps_are_told() -> None:
     assert "epochs over target data <= 0.01 is exceeded, with" in said
 
 
-def scarce() -> Posterior:
-    with pytest.warns(match="epochs over the target data"):
-        study = replace(
-            lab(), unique_tokens=UniqueTokens(target=5e5), compute=Compute(seconds_per_step=1.0)
-        )
-    return prior_as_posterior(study, draws=15)
-
-
 def test_a_choice_that_repeats_its_data_is_warned_of() -> None:
+    unique = UniqueTokens(target=5e5)
+    with pytest.warns(match="epochs over the target data"):
+        study = replace(lab(), unique_tokens=unique, compute=Compute(seconds_per_step=1.0))
     space = {"bases": ["annealed_0pct"], "replay": [0.0, 0.1], "steps": 3000}
-    decision = decide(scarce(), "domain-focus", space, **OPTIONS)
+    decision = decide(prior_as_posterior(study, draws=15), "domain-focus", space, **OPTIONS)
     assert "It makes 1" in " ".join(decision.sentences())
     assert "epochs over the target data" in " ".join(decision.sentences())
-    assert decision.plan().unique_tokens == UniqueTokens(target=5e5)
+    assert decision.plan().unique_tokens == unique
 
 
 @pytest.mark.parametrize(
@@ -150,20 +144,17 @@ def test_a_breach_is_as_probable_as_among_draws_of_runs(kind: str) -> None:
     own, link = decision.contenders, decision.valuation.links["quiz"]
     block = decision.valuation.model.at(own.candidates)
     law, spread = block.losses[0], block.spread
-    sd = (
-        spread.of_sum(np.array([1.0, 0.0]))
-        if kind == "new_run"
-        else np.hypot(spread.law, spread.level)[0]
-    )
+    sd = np.hypot(spread.law, spread.level)[0]
+    if kind == "new_run":
+        sd = spread.of_sum(np.array([1.0, 0.0]))
+    limit = link.scores(decision.valuation.start(own.candidates)[0]) - 0.03
     broken = np.zeros(len(own.candidates))
     for _ in range(400):
         losses = law + sd * generator.standard_normal(law.shape)
         ends = link.scores(losses)
         if kind == "new_run":
             ends = ends + link.scatter * generator.standard_normal(law.shape)
-        broken += (ends < link.scores(decision.valuation.start(own.candidates)[0]) - 0.03).mean(
-            axis=1
-        )
+        broken += (ends < limit).mean(axis=1)
     np.testing.assert_allclose(found, broken / 400, atol=0.03)
 
 
@@ -215,7 +206,6 @@ def test_malformed_score_constraints(own: dict[str, Any], said: str) -> None:
 
 def test_a_score_constraint_needs_scores() -> None:
     own = {"benchmark": "quiz", "fall": 0.1, "probability": 0.1}
+    goal = {"preset": "balanced", "score_constraints": [own]}
     with pytest.raises(StudyError, match="--scores FILE"):
-        decide(
-            lab_posterior(), {"preset": "balanced", "score_constraints": [own]}, PLAIN, **OPTIONS
-        )
+        decide(lab_posterior(), goal, PLAIN, **OPTIONS)

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from scipy.spatial.distance import cdist, pdist
 from scipy.stats import norm
 from synthetic import lab, lab_posterior
 
@@ -250,12 +251,10 @@ def test_contenders_are_the_best_and_lie_apart() -> None:
     places, scores = found.candidates.places[rows], found.scores[rows]
     assert rows[0] == found.chosen
     assert (np.diff(scores) >= 0).all()
-    for one in range(len(rows)):
-        for other in range(one):
-            assert np.abs(places[one] - places[other]).max() >= APART
+    assert pdist(places, "chebyshev").min() >= APART
     # Whatever is better than the last of them lies near one of those before it.
     better = np.flatnonzero(found.scores < scores[-1])
-    gaps = np.abs(found.candidates.places[better][:, None] - places[:-1]).max(axis=2)
+    gaps = cdist(found.candidates.places[better], places[:-1], "chebyshev")
     assert (gaps.min(axis=1) < APART).all()
 
 
@@ -308,10 +307,8 @@ PAIRS = arrays(
 def test_the_front_is_what_no_other_beats(losses: Floats) -> None:
     kept = set(map(tuple, losses[:, nondominated(*losses)].T.tolist()))
     points = set(map(tuple, losses.T.tolist()))
-    wanted = {
-        p for p in points if not any(q[0] <= p[0] and q[1] <= p[1] and q != p for q in points)
-    }
-    assert kept == wanted
+    beaten = {p for p in points for q in points if q[0] <= p[0] and q[1] <= p[1] and q != p}
+    assert kept == points - beaten
 
 
 def test_the_front_of_a_search() -> None:
@@ -345,9 +342,8 @@ def from_fresh() -> tuple[Valuation, Candidates]:
 def test_the_level_of_an_unmeasured_base_is_in_its_start_and_in_its_runs() -> None:
     """After two steps hardly anything has changed: the rise cannot be as unsure as the base."""
     valuation, candidates = from_fresh()
-    model, rows = valuation.model, np.arange(len(candidates))
+    model = valuation.model
     block = model.at(candidates)
-    law, discrepancy = block.losses, block.discrepancy
     assert FRESH.schedule is not None
     own = {name: values[..., 0] for name, values in model.laws[0].draws.parameters.items()}
     frame, floor = model.frame, own["fluctuation_floor"]
@@ -357,13 +353,11 @@ def test_the_level_of_an_unmeasured_base_is_in_its_start_and_in_its_runs() -> No
     rate = FRESH.schedule.final / frame.reference.learning_rate
     last = own["fluctuation_pt"] * (floor + (1.0 - floor) * rate)
     level = np.sqrt(own["offset_pt"] ** 2 + own["misfit_pt"] ** 2 * walked + last**2)
-    np.testing.assert_allclose(
-        valuation.start_level(candidates)[0], level[None].repeat(len(rows), 0)
-    )
+    levels = np.tile(level, (len(candidates), 1))
+    np.testing.assert_allclose(valuation.start_level(candidates)[0], levels)
     short = np.flatnonzero(candidates.schedules.steps == 2)
-    changes = (
-        law + discrepancy - valuation.start(candidates) - valuation.start_discrepancy(candidates)
-    )
+    start = valuation.start(candidates) + valuation.start_discrepancy(candidates)
+    changes = block.losses + block.discrepancy - start
     assert (changes[0, short].std(axis=1) < 0.7 * level.mean()).all()
     drawn = valuation.expected(block)
     wanted = np.tensordot(valuation.combination.weights, changes, axes=1)
@@ -372,16 +366,15 @@ def test_the_level_of_an_unmeasured_base_is_in_its_start_and_in_its_runs() -> No
 
 def test_rises_are_as_probable_as_draws_of_run_and_base_say() -> None:
     valuation, candidates = from_fresh()
-    model, rows = valuation.model, np.arange(len(candidates))
-    block = model.at(candidates)
+    block = valuation.model.at(candidates)
     law, spread = block.losses, block.spread
     found = valuation.breaches(block)[0]
     generator = np.random.default_rng(3)
     start, level = valuation.start(candidates)[0], valuation.start_level(candidates)[0]
-    above = np.zeros(len(rows))
+    above = np.zeros(len(candidates))
     for _ in range(200):
         # One level of the base, in its own loss and, as far as it is kept, in the run's.
-        common = generator.standard_normal(model.draws)
+        common = generator.standard_normal(valuation.model.draws)
         apart = np.sqrt(spread.law[0] ** 2 + spread.own[0] ** 2 + spread.fluctuation[0] ** 2)
         run = law[0] + apart * generator.standard_normal(apart.shape) + spread.level[0] * common
         above += (run - start - level * common > 0.02).mean(axis=1)

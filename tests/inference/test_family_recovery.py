@@ -20,6 +20,7 @@ from bayes_cpt.model.spec import ModelSpec
 from bayes_cpt.study.batches import Batch
 from bayes_cpt.study.resources import UniqueTokens
 from bayes_cpt.study.schedules import cosine
+from bayes_cpt.validate.scores import crps
 
 type Values = dict[str, Floats]
 type Outcomes = dict[str, list[float]]
@@ -49,33 +50,20 @@ def spec(model: str, free: tuple[str, ...] | None = None) -> ModelSpec:
     return with_few_free(model, free or FREE[model])
 
 
-def held(posterior: Posterior, truth: Values, names: Iterable[str]) -> dict[str, list[float]]:
+def held(posterior: Posterior, truth: Values, names: Iterable[str]) -> Outcomes:
     """Return of each number that is free whether its interval holds the truth, by parameter."""
     values = posterior.parameters()
-    return {
-        name: [
-            is_held(draws, true)
-            for draws, true in zip(columns(values[name]), truth[name].ravel(), strict=True)
-            if np.ptp(draws) > 0
-        ]
-        for name in names
-    }
-
-
-def columns(values: Floats) -> Floats:
-    return values.reshape(len(values), -1).T
+    found: Outcomes = {}
+    for name in names:
+        columns = values[name].reshape(len(values[name]), -1).T
+        pairs = zip(columns, truth[name].ravel(), strict=True)
+        found[name] = [is_held(draws, true) for draws, true in pairs if np.ptp(draws) > 0]
+    return found
 
 
 def ends(frame: BoundModel, values: Values, plan: Study, run: Run) -> Floats:
     """Return the law's last losses of a planned run, shape (draws, domains)."""
     return expected_loss(frame, values, frame.curves(plan, lambda *_: [run.schedule.steps], [run]))
-
-
-def crps(draws: Floats, value: float) -> float:
-    ordered = np.sort(draws)
-    ranks = np.arange(1, ordered.size + 1)
-    spread = 2.0 * np.sum((2 * ranks - ordered.size - 1) * ordered) / ordered.size**2
-    return float(np.abs(draws - value).mean() - 0.5 * spread)
 
 
 def together(outcomes: Iterable[Outcomes]) -> Outcomes:
@@ -221,14 +209,13 @@ def of_targets(seed: int) -> Outcomes:
     names = (*FREE["cpt-replay"][1:], "target_spread")
     found = {"held": [own for each in held(posterior, truth, names).values() for own in each]}
     if seed % 2 == 0:
-        place, plan = frame.domains.index("news"), study.with_runs([NEWS])
-        value = float(ends(frame, truth, plan, NEWS)[0, place])
-        found["beside others"] = [crps(ends(frame, values, plan, NEWS)[:, place], value)]
+        place, plan = [frame.domains.index("news")], study.with_runs([NEWS])
+        value = ends(frame, truth, plan, NEWS)[0, place]
+        found["beside others"] = list(crps(ends(frame, values, plan, NEWS)[:, place], value))
         one = alone(study)
         other = short_fit(one, own, seed)
-        plan = one.with_runs([NEWS_ALONE])
-        draws = ends(other.frame, other.parameters(), plan, NEWS_ALONE)[:, 1]
-        found["alone"] = [crps(draws, value)]
+        draws = ends(other.frame, other.parameters(), one.with_runs([NEWS_ALONE]), NEWS_ALONE)
+        found["alone"] = list(crps(draws[:, [1]], value))
     return found
 
 

@@ -38,6 +38,10 @@ def spec(change: Callable[[dict[str, Any]], None]) -> Edit:
     return edit
 
 
+def prior(name: str, **values: float) -> Edit:
+    return spec(lambda table: table["priors"][name]["every"].update(values))
+
+
 def study_text(name: str, text: str) -> Edit:
     def edit(file: h5py.File) -> None:
         file["constant_data"][name][()] = text
@@ -87,17 +91,11 @@ FORGERIES: dict[str, tuple[Edit, str]] = {
     "spec is nested": (attribute("spec", NESTED), "not a fit"),
     "spec without law": (spec(lambda table: table.pop("law")), "law"),
     "spec with a term": (
-        spec(lambda table: table["law"].update(terms=["power", "os.system"])),
+        spec(lambda t: t["law"].update(terms=["power", "os.system"])),
         "law.terms",
     ),
-    "spec with NaN": (
-        spec(lambda t: t["priors"]["exponent"]["every"].update(median=float("nan"))),
-        "median",
-    ),
-    "memory without end": (
-        spec(lambda t: t["priors"]["memory"]["every"].update(lower=1e-9, upper=1e300)),
-        "memory",
-    ),
+    "spec with NaN": (prior("exponent", median=float("nan")), "median"),
+    "memory without end": (prior("memory", lower=1e-9, upper=1e300), "memory"),
     "problems": (attribute("problems", "none"), "not a fit"),
     "problems of numbers": (attribute("problems", "[1]"), "not a list of strings"),
     "checks of another kind": (attribute("law_checks", '[{"kind": "run"}]'), "not a fit"),

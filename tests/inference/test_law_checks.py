@@ -39,10 +39,14 @@ def several_peaks() -> Study:
     return design_study(plan, SPEC)
 
 
+@cache
+def blank() -> Setup:
+    return build_setup(SPEC, several_peaks())
+
+
 def simulated(truth: dict[str, Floats], seed: int) -> Setup:
     """Return the design with losses that the model draws at one truth."""
-    blank = build_setup(SPEC, several_peaks())
-    return simulate_setup(blank, several_peaks(), truth, np.random.default_rng(seed))
+    return simulate_setup(blank(), several_peaks(), truth, np.random.default_rng(seed))
 
 
 def measured(setup: Setup) -> Study:
@@ -62,22 +66,29 @@ def of_another_law(setup: Setup, per_fold: float) -> Setup:
 @cache
 def one_truth() -> dict[str, Floats]:
     """Return the parameters at which studies are simulated: every prior's median."""
-    frame = build_setup(SPEC, several_peaks()).frame
-    return {name: np.median(v, axis=0)[None] for name, v in draw_priors(frame, 999, seed=1).items()}
+    drawn = draw_priors(blank().frame, 999, seed=1)
+    return {name: np.median(values, axis=0)[None] for name, values in drawn.items()}
 
 
 @cache
-def checks_of_truths() -> tuple[LawChecks, ...]:
+def rising() -> Setup:
+    """Return losses at that truth that rise with the peak."""
+    return of_another_law(simulated(one_truth(), seed=3), per_fold=0.1)
+
+
+def truths_from_the_prior(count: int, seed: int) -> list[dict[str, Floats]]:
+    drawn = draw_priors(blank().frame, count, seed)
+    return [{name: value[[i]] for name, value in drawn.items()} for i in range(count)]
+
+
+@cache
+def checks_of_truths() -> list[LawChecks]:
     """Return the checks of studies at truths from the prior, asked of the truths themselves."""
-    design = several_peaks()
-    blank = build_setup(SPEC, design)
-    truths = draw_priors(blank.frame, TRUTHS, seed=5)
     found = []
-    for i in range(TRUTHS):
-        truth = {name: value[i : i + 1] for name, value in truths.items()}
-        setup = simulate_setup(blank, design, truth, np.random.default_rng(i))
-        found.append(check_law(setup.frame, design, setup.curves, truth))
-    return tuple(found)
+    for i, truth in enumerate(truths_from_the_prior(TRUTHS, seed=5)):
+        setup = simulated(truth, seed=i)
+        found.append(check_law(setup.frame, several_peaks(), setup.curves, truth))
+    return found
 
 
 @pytest.mark.parametrize("kind", [RUN, DRIFT, FACTOR, SIZE])
@@ -101,8 +112,7 @@ def test_alarms_at_the_truth_are_rarer_than_stated() -> None:
 
 
 def test_levels_that_go_with_the_peak_learning_rate_alarm() -> None:
-    setup = of_another_law(simulated(one_truth(), seed=3), per_fold=0.1)
-    alarms = check_law(setup.frame, several_peaks(), setup.curves, one_truth()).alarms
+    alarms = check_law(rising().frame, several_peaks(), rising().curves, one_truth()).alarms
     factor = next(check for check in alarms if check.kind == FACTOR)
     assert factor.subject == PEAK_RATE
     np.testing.assert_allclose(factor.value, 0.1 * np.log(4.0), rtol=0.3)
@@ -111,11 +121,9 @@ def test_levels_that_go_with_the_peak_learning_rate_alarm() -> None:
 
 
 def test_an_offset_far_above_its_prior_alarms_and_explains_the_runs_away() -> None:
-    setup = of_another_law(simulated(one_truth(), seed=3), per_fold=0.1)
     wide = one_truth() | {"offset_pt": np.full_like(one_truth()["offset_pt"], 0.156)}
-    found = check_law(setup.frame, several_peaks(), setup.curves, wide)
-    assert [check.subject for check in found.alarms] == ["offset_pt"]
-    (alarm,) = found.alarms
+    (alarm,) = check_law(rising().frame, several_peaks(), rising().curves, wide).alarms
+    assert alarm.subject == "offset_pt"
     # The prior is LogNormal(median 0.005, 1), in pretrain and in cpt-replay.
     prior = SPEC.priors["offset_pt"].of("general")
     tail = stats.lognorm(prior.spread, scale=np.exp(prior.center)).sf(0.156)
@@ -124,25 +132,20 @@ def test_an_offset_far_above_its_prior_alarms_and_explains_the_runs_away() -> No
 
 
 def test_half_of_the_draws_decide() -> None:
-    setup = of_another_law(simulated(one_truth(), seed=3), per_fold=0.1)
     draws = {name: np.repeat(value, 100, axis=0) for name, value in one_truth().items()}
     for share, alarming in ((40, True), (60, False)):
         mixed = {name: value.copy() for name, value in draws.items()}
         # Draws at which nothing stands out.
         mixed["offset_pt"][:share] = 10.0
-        found = check_law(setup.frame, several_peaks(), setup.curves, mixed)
+        found = check_law(rising().frame, several_peaks(), rising().curves, mixed)
         assert any(check.kind == FACTOR for check in found.alarms) == alarming
 
 
 @pytest.mark.slow
 def test_fits_of_simulated_studies_seldom_alarm_and_those_of_another_law_do() -> None:
-    frame = build_setup(SPEC, several_peaks()).frame
-    truths = draw_priors(frame, 2 * FITTED, seed=8)
+    truths = truths_from_the_prior(2 * FITTED, seed=8)
     # The prior of a level reaches below 0, where no study is one.
-    studies = [
-        simulated({name: value[i : i + 1] for name, value in truths.items()}, seed=i)
-        for i in range(2 * FITTED)
-    ]
+    studies = [simulated(truth, seed=i) for i, truth in enumerate(truths)]
     described = [own for own in studies if own.curves.points.loss.min() > 0][:FITTED]
     others = [of_another_law(simulated(one_truth(), i), 0.15) for i in range(FITTED // 4)]
     alarms, power = (

@@ -9,7 +9,7 @@ from joblib import Parallel, delayed
 from numpy.typing import NDArray
 from printed import COEFFICIENTS, MEMORY, PEAK, law_parameters
 from scipy.stats import binom
-from size_family import losses_of
+from size_family import BLANK, blank_losses, losses_of
 from testbench import truths
 
 from bayes_cpt import Base, Run, Study, read_spec
@@ -92,24 +92,16 @@ def one_pace() -> ModelSpec:
     """Return the shipped model with power and annealing term as printed, without damage, as the truths."""
     table = read_spec("cpt-replay").model_dump()
     table["law"]["terms"] = ["power", "annealing", "shift"]
-    out = {"slow_memory", "slow_share", "forward_power", "level_power", "shift_power", "damage"}
+    out = {"slow_memory", "slow_share", "forward_power", "level_power", "shift_power"}
+    out |= {"damage", "target_forgetting"}
     table["priors"] = {name: own for name, own in table["priors"].items() if name not in out}
     # With one pace the memory stands for both.
     table["priors"]["memory"]["every"] |= {"median": 300.0, "sigma": 1.2, "upper": 20_000.0}
     return ModelSpec.model_validate(table)
 
 
-def blank(runs: tuple[Run, ...], losses: pd.DataFrame | None = None) -> Study:
-    empty = pd.DataFrame(columns=["run", "step", "domain", "loss"])
-    return Study(
-        "synthetic",
-        "general",
-        "target",
-        BASES,
-        runs,
-        empty if losses is None else losses,
-        is_plan=True,
-    )
+def blank(runs: tuple[Run, ...], losses: pd.DataFrame = BLANK) -> Study:
+    return Study("synthetic", "general", "target", BASES, runs, losses, is_plan=True)
 
 
 def measured_steps(run: Run, domain: str) -> list[int]:
@@ -131,26 +123,23 @@ def true_parameters(name: str, frame: BoundModel) -> Parameters:
 
 def draw_losses(frame: BoundModel, truth: Parameters, curves: Curves, seed: int) -> pd.DataFrame:
     """Return simulated measurements as a table of losses."""
-    return losses_of(
-        curves, simulate(frame, truth, curves, None, np.random.default_rng(seed)).loss[0]
-    )
+    drawn = simulate(frame, truth, curves, None, np.random.default_rng(seed))
+    return losses_of(curves, drawn.loss[0])
 
 
 def simulated_study(frame: BoundModel, truth: Parameters, seed: int) -> Study:
     """Simulate PT curves, take the bases' losses from them, and CPT curves that start there."""
     runs = PRETRAINING + CONTINUAL
-    pretraining = draw_losses(
-        frame, truth, frame.curves(blank(runs), measured_steps, PRETRAINING), seed
-    )
+    curves = frame.curves(blank(runs), measured_steps, PRETRAINING)
+    pretraining = draw_losses(frame, truth, curves, seed)
     ends = pretraining[pretraining["step"] == 40_000].set_index(["run", "domain"])["loss"]
     on = {base.name: base.run for base in BASES}
-    starts = pd.DataFrame(
-        [
-            {"run": run.name, "step": 0, "domain": domain, "loss": ends[on[str(run.base)], domain]}
-            for run in CONTINUAL
-            for domain in frame.domains
-        ]
-    )
+    rows = [
+        (run.name, 0, domain, ends[on[str(run.base)], domain])
+        for run in CONTINUAL
+        for domain in frame.domains
+    ]
+    starts = pd.DataFrame(rows, columns=BLANK.columns)
     curves = frame.curves(blank(runs, starts), measured_steps, CONTINUAL)
     continual = draw_losses(frame, truth, curves, seed + 1)
     losses = pd.concat([pretraining, starts, continual], ignore_index=True)
@@ -170,13 +159,9 @@ def last_losses(frame: BoundModel, study: Study, parameters: Parameters, seed: i
 
 def frame_of_the_design() -> BoundModel:
     """Return the frame all studies share: it depends on schedules only."""
-    rows = [
-        {"run": run.name, "step": run.schedule.steps, "domain": domain, "loss": 3.0}
-        for run in PRETRAINING + CONTINUAL
-        for domain in ("general", "target")
-    ]
     runs = PRETRAINING + CONTINUAL
-    study = Study("design", "general", "target", BASES, runs, pd.DataFrame(rows))
+    losses = blank_losses(runs, ("general", "target"))
+    study = Study("design", "general", "target", BASES, runs, losses)
     return build_setup(one_pace(), study).frame
 
 

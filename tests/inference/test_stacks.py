@@ -1,6 +1,7 @@
 import json
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import h5py
 import numpy as np
@@ -71,16 +72,13 @@ def test_bands_of_measured_runs_pool_the_draws(kind: str) -> None:
 
 def test_a_stack_of_one_law_is_that_law() -> None:
     law = lab_posterior(OURS)
-    alone = stack({OURS: law, PRINTED: lab_posterior(PRINTED)}, {OURS: 1.0, PRINTED: 0.0}, seed=1)
+    alone = mixture(1.0)
     assert alone.weights == (1.0,)
-    wanted = bayes_cpt.bands(law, PLAN, draws=80, seed=2)
-    np.testing.assert_array_equal(
-        bayes_cpt.bands(alone, PLAN, draws=80, seed=2)["upper"], wanted["upper"]
-    )
-    choices = [
-        bayes_cpt.decide(own, "balanced", draws=80, candidates=128, seed=1) for own in (law, alone)
-    ]
-    assert choices[0].verdict() == choices[1].verdict()
+    found, wanted = (bayes_cpt.bands(own, PLAN, draws=80, seed=2) for own in (alone, law))
+    np.testing.assert_array_equal(found["upper"], wanted["upper"])
+    options: dict[str, Any] = {"draws": 80, "candidates": 128, "seed": 1}
+    choice, own = (bayes_cpt.decide(each, "balanced", **options) for each in (alone, law))
+    assert choice.verdict() == own.verdict()
 
 
 def test_landmarks_have_the_draws_of_all_laws() -> None:
@@ -110,10 +108,11 @@ def test_effects_are_those_of_all_draws_and_parameters_those_of_each_law() -> No
     of_parameters = table[table["kind"] == "parameter"].reset_index(drop=True)
     assert of_parameters.equals(whole.summary(coefficients=False))
     effects = determination(whole).set_index(["quantity", "domain"])["mean"]
-    parts = [
-        determination(lab_posterior(name)).query("kind == 'effect'") for name in (OURS, PRINTED)
-    ]
-    means = [part.set_index(["quantity", "domain"])["mean"].loc[effects.index] for part in parts]
+    parts = (determination(lab_posterior(name)) for name in (OURS, PRINTED))
+    of_effects = (
+        part.query("kind == 'effect'").set_index(["quantity", "domain"]) for part in parts
+    )
+    means = [part["mean"].loc[effects.index] for part in of_effects]
     np.testing.assert_allclose(effects, (100 * means[0] + 40 * means[1]) / 140, atol=2e-2)
 
 
@@ -138,15 +137,13 @@ def test_a_stack_is_one_file(tmp_path: Path) -> None:
 def test_shortcomings_are_those_of_the_laws_in_it() -> None:
     bad = prior_as_posterior(lab(), read_spec(PRINTED))
     bad.tree.attrs["problems"] = json.dumps(["R-hat of memory is 1.2"])
-    laws = {OURS: lab_posterior(OURS), PRINTED: bad}
-    assert stack(laws, {OURS: 0.5, PRINTED: 0.5}, 0).problems == (
-        f"{PRINTED}: R-hat of memory is 1.2",
-    )
+    laws, halves = {OURS: lab_posterior(OURS), PRINTED: bad}, {OURS: 0.5, PRINTED: 0.5}
+    assert stack(laws, halves, 0).problems == (f"{PRINTED}: R-hat of memory is 1.2",)
     assert stack(laws, {OURS: 1.0, PRINTED: 0.0}, 0).trustworthy
     alarm = LawCheck(RUN, "r25_cos", "cpt", "kernel", 0.02, 0.005, 4.0, 1e-4, True)
     bad.tree.attrs["law_checks"] = json.dumps([asdict(alarm)])
-    assert stack(laws, {OURS: 0.5, PRINTED: 0.5}, 0).law_checks.alarms == (alarm,)
-    assert not stack(laws, {OURS: 0.5, PRINTED: 0.5}, 0).law_fits
+    assert stack(laws, halves, 0).law_checks.alarms == (alarm,)
+    assert not stack(laws, halves, 0).law_fits
 
 
 def test_forged_weights_are_refused(tmp_path: Path) -> None:

@@ -256,9 +256,9 @@ def loss_of_sizes(
         log_batch=log_batch,
     )
     own = ModelSize().coefficients(parameters or of_size(), SIZED, np)
-    given = {name: np.array([value]) for name, value in coefficients.items()}
-    given["lambda"] = np.float64(0.999)
-    return np.asarray(term.loss(points, gather(points, own | given, np), np))
+    own |= {name: np.array([value]) for name, value in coefficients.items()}
+    own["lambda"] = np.float64(0.999)
+    return np.asarray(term.loss(points, gather(points, own, np), np))
 
 
 def test_size_adds_the_printed_power() -> None:
@@ -282,7 +282,7 @@ def test_annealing_changes_with_the_printed_powers_of_size_and_with_that_of_batc
 
 def test_power_and_shift_change_with_size_only_as_their_exponents_say() -> None:
     power, shift = Power(), Shift((1.0,), ("none",))
-    given = {"L0": 0.0, "A": 0.5, "alpha": 0.5, "B": 0.3, "E": 20.0, "beta": 0.2}
+    given: dict[str, Any] = {"L0": 0.0, "A": 0.5, "alpha": 0.5, "B": 0.3, "E": 20.0, "beta": 0.2}
     for term in (power, shift):
         alike = loss_of_sizes(term, **given | {"L0": 3.0})
         assert np.ptp(alike) == pytest.approx(0.0, abs=1e-15)

@@ -1,3 +1,5 @@
+from itertools import product
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -48,10 +50,8 @@ def test_scores_follow_shift_and_scale(
 @pytest.mark.slow
 def test_bands_of_uniform_draws_cover_their_mass() -> None:
     generator = np.random.default_rng(3)
-    scored = score_points(
-        points_with(generator.uniform(size=40_000)),
-        np.linspace(0, 1, 1001)[:, None] + np.zeros(40_000),
-    )
+    draws = np.linspace(0, 1, 1001)[:, None] + np.zeros(40_000)
+    scored = score_points(points_with(generator.uniform(size=40_000)), draws)
     for mass in (50, 80, 90):
         assert scored[f"covered_{mass}"].mean() == pytest.approx(mass / 100, abs=0.01)
         np.testing.assert_allclose(scored[f"width_{mass}"], mass / 100)
@@ -59,12 +59,8 @@ def test_bands_of_uniform_draws_cover_their_mass() -> None:
 
 
 def test_pooled_rows_weigh_points_or_runs() -> None:
-    points = points_with(
-        np.array([1.0, 1.0, 1.0, 1.0]),
-        run=["long", "long", "long", "short"],
-        domain=["general", "general", "general", "general"],
-    )
-    draws = np.array([[1.0, 1.0, 1.0, 2.0], [1.0, 1.0, 1.0, 2.0]])
+    points = points_with(np.ones(4), run=["long", "long", "long", "short"])
+    draws = np.array([[1.0, 1.0, 1.0, 2.0]] * 2)
     table = summarize(score_points(points, draws)).set_index(["run", "domain"])
     assert table.loc[(ALL_RUNS, "general"), "mae"] == pytest.approx(1 / 4)
     assert table.loc[(EQUAL_RUNS, "general"), "mae"] == pytest.approx(1 / 2)
@@ -81,14 +77,12 @@ def test_the_error_of_coverage_counts_runs_not_points() -> None:
     )
     draws = np.array([[1.0, 2.0, 2.0, 2.0, 1.0, 1.0, 2.0, 1.0]] * 2)
     table = summarize(score_points(points, draws)).set_index(["run", "domain"])
-    for pool in (ALL_RUNS, EQUAL_RUNS):
-        of_runs = np.array([0.5, 1.0, 0.0])
-        found = table.loc[(pool, "general"), "coverage_90_error"]
-        assert found == pytest.approx(of_runs.std(ddof=1) / np.sqrt(3))
-        of_runs = np.array([0.25, 1.0, 0.5])
-        found = table.loc[(pool, ALL_DOMAINS), "coverage_90_error"]
-        assert found == pytest.approx(of_runs.std(ddof=1) / np.sqrt(3))
-    assert table.loc[(EQUAL_RUNS, ALL_DOMAINS), "coverage_90"] == pytest.approx(of_runs.mean())
+    of_runs = {"general": np.array([0.5, 1.0, 0.0]), ALL_DOMAINS: np.array([0.25, 1.0, 0.5])}
+    for pool, (domain, own) in product((ALL_RUNS, EQUAL_RUNS), of_runs.items()):
+        found = table.loc[(pool, domain), "coverage_90_error"]
+        assert found == pytest.approx(own.std(ddof=1) / np.sqrt(3))
+    whole = table.loc[(EQUAL_RUNS, ALL_DOMAINS), "coverage_90"]
+    assert whole == pytest.approx(of_runs[ALL_DOMAINS].mean())
     assert np.isnan(table.loc[("a", "general"), "coverage_90_error"])
 
 
@@ -119,13 +113,8 @@ def test_horizons_split_runs_by_share_and_by_ratio() -> None:
     draws = np.array([[0.0, 1.0, 1.0, 1.0, 1.0, 3.0]] * 2)
     scored = score_points(points, draws)
     share = by_horizon(scored, "share", ["method"]).set_index("horizon")
-    assert share["points"].to_dict() == {
-        "first 5 %": 2,
-        "5 to 25 %": 1,
-        "25 to 50 %": 1,
-        "50 to 75 %": 1,
-        "75 to 100 %": 1,
-    }
+    later = ("5 to 25 %", "25 to 50 %", "50 to 75 %", "75 to 100 %")
+    assert share["points"].to_dict() == {"first 5 %": 2} | dict.fromkeys(later, 1)
     assert share.loc["first 5 %", "bias"] == pytest.approx(-0.5)
     assert share.loc["75 to 100 %", "bias"] == pytest.approx(2.0)
     ratio = by_horizon(scored, "ratio").set_index("horizon")

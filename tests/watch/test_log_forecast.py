@@ -39,6 +39,12 @@ from bayes_cpt.watch.log_forecast import (
 )
 
 
+def rows_to(last: int) -> list[tuple[int, str, float]]:
+    """Return losses of the planned run up to a step."""
+    steps = list(range(500, last + 1, 500))
+    return [(s, "val", v) for s, v in zip(steps, loss_at(PLANNED_RATES, steps), strict=True)]
+
+
 @pytest.fixture
 def narrow(monkeypatch: pytest.MonkeyPatch) -> None:
     stand_in(monkeypatch, at="bayes_cpt.watch.log_forecast.fit", spread=0.1)
@@ -64,8 +70,7 @@ def test_the_end_of_a_run_of_known_law_is_in_its_band_and_nearer_than_its_last_v
 
 
 def test_bands_are_those_of_a_fit_of_the_run_alone(narrow: None) -> None:
-    steps = list(range(500, NOW + 1, 500))
-    rows = [(s, "val", v) for s, v in zip(steps, loss_at(PLANNED_RATES, steps), strict=True)]
+    rows = rows_to(NOW)
     found = forecast_run(PT, rows, NOW)
     study = study_of(PT, "val", pd.DataFrame(rows, columns=["step", "domain", "loss"]))
     own = prior_as_posterior(study, "pretrain-log", spread=0.1)
@@ -106,13 +111,13 @@ def test_every_way_on_begins_as_the_run_did(
 
 
 def test_a_log_in_parts_tells_what_the_whole_does(tmp_path: Path, narrow: None) -> None:
-    whole = log_of(tmp_path / "whole.csv", NOW)
-    table = pd.read_csv(whole)
-    table[table["step"] <= 2500].to_csv(tmp_path / "a.csv", index=False)
-    table[table["step"] > 2500].to_csv(tmp_path / "b.csv", index=False)
+    whole, *parts = (tmp_path / f"{name}.csv" for name in ("whole", "a", "b"))
+    table = pd.read_csv(log_of(whole, NOW))
+    for part, (_, rows) in zip(parts, table.groupby(table["step"] > 2500), strict=True):
+        rows.to_csv(part, index=False)
     known: Any = {"total_steps": TOTAL, "phase": "pt"}
     one = forecast_log(str(whole), **known)
-    two = forecast_log([str(tmp_path / "a.csv"), str(tmp_path / "b.csv")], **known)
+    two = forecast_log([str(part) for part in parts], **known)
     pd.testing.assert_frame_equal(one.table, two.table)
 
 
@@ -125,12 +130,10 @@ def test_sets_of_a_cpt_run_are_told_apart_by_what_they_do(narrow: None) -> None:
     ]
     found = forecast_run(run, rows, 500)
     assert list(found.on_priors) == ["web", "code"]
-    tables = {
-        name: study_of(run, name, own)
-        for name, own in pd.DataFrame(rows, columns=["step", "domain", "loss"]).groupby("domain")
-    }
-    assert (tables["web"].general, tables["web"].target) == ("web", None)
-    assert (tables["code"].general, tables["code"].target) == (None, "code")
+    table = pd.DataFrame(rows, columns=["step", "domain", "loss"])
+    web, code = (study_of(run, name, table.query("domain == @name")) for name in ("web", "code"))
+    assert (web.general, web.target) == ("web", None)
+    assert (code.general, code.target) == (None, "code")
 
 
 @pytest.mark.parametrize(
@@ -308,10 +311,7 @@ def test_callbacks_of_trainers_tell_a_forecaster_of_every_evaluation(
 
 
 def test_of_a_run_that_is_over_a_longer_one_is_forecast(narrow: None) -> None:
-    steps = list(range(500, TOTAL + 1, 500))
-    rows = [(s, "val", v) for s, v in zip(steps, loss_at(PLANNED_RATES, steps), strict=True)]
-    (way,) = forecast_run(PT, rows, TOTAL).ways.values()
-    assert way.steps == 2 * TOTAL
-    assert way.peak == PLANNED_RATES.peak
-    (way,) = forecast_run(PT, rows, TOTAL, steps=30_000).ways.values()
+    (way,) = forecast_run(PT, rows_to(TOTAL), TOTAL).ways.values()
+    assert (way.steps, way.peak) == (2 * TOTAL, PLANNED_RATES.peak)
+    (way,) = forecast_run(PT, rows_to(TOTAL), TOTAL, steps=30_000).ways.values()
     assert way.steps == 30_000

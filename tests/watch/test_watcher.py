@@ -76,9 +76,8 @@ def test_given_losses_agree_with_the_joint_density() -> None:
     rows = tuple(Row(step, "general") for step in range(1, 6))
     expected = Expected(rows, np.linspace(3.0, 2.0, 5), covariance, np.zeros((2, 5)), {})
     seen, losses = [0, 2], np.array([3.5, 2.9])
-    grid = np.linspace(0.0, 4.0, 4001)
+    grid, three = np.linspace(0.0, 4.0, 4001), [0, 2, 4]
     points = np.column_stack([np.tile(losses, (grid.size, 1)), grid])
-    three = [0, 2, 4]
     own = stats.multivariate_normal(expected.mean[three], covariance[np.ix_(three, three)])
     density = own.pdf(points) / own.pdf(points).sum()
     mean, spread = expected.given(seen, losses)
@@ -101,14 +100,10 @@ def test_alarms_are_false_about_as_often_as_stated(
     assert abs(alarms / len(curves) - 0.1) < 4 * math.sqrt(0.1 * 0.9 / len(curves))
 
 
-def test_a_wrong_learning_rate_is_found_and_named(watcher: Watcher, posterior: Posterior) -> None:
+def test_a_wrong_learning_rate_is_found_and_named(watcher: Watcher) -> None:
     study = lab().subset([RUN]).without_losses()
-    run = study.run(RUN)
-    wrong = faulty(run)["a peak learning rate twice as high"]
-    rows = rows_at(posterior.frame.domains, STEPS)
-    drawn = drawn_curves(posterior, study, wrong, rows, 1, seed=5)[0][0]
-    for row, loss in zip(rows, drawn.tolist(), strict=True):
-        watcher.tell(row.step, {row.domain: loss})
+    wrong = faulty(study.run(RUN))["a peak learning rate twice as high"]
+    tell_drawn(watcher, wrong, study, STEPS, seed=5)
     status = watcher.status()
     assert not status.on_track
     assert status.looks_like == "a peak learning rate twice as high"
@@ -225,22 +220,18 @@ def held(posterior: Posterior) -> tuple[Run, Study]:
     return plan.runs[0], with_base_losses(lab(), posterior.frame.domains, plan)
 
 
-def seen(posterior: Posterior, run: Run, plan: Study) -> dict[int, dict[str, float]]:
-    """Return points of one drawn curve of the run up to now."""
-    steps = [50, 300, 700, NOW]
-    rows = rows_at(posterior.frame.domains, steps)
-    drawn = drawn_curves(posterior, plan, run, rows, 1, seed=2)[0][0]
-    points: dict[int, dict[str, float]] = {}
-    for row, loss in zip(rows, drawn, strict=True):
-        points.setdefault(row.step, {})[row.domain] = float(loss)
-    return points
+def tell_drawn(watcher: Watcher, run: Run, plan: Study, steps: list[int], seed: int) -> None:
+    """Tell a watcher of one drawn curve of a run."""
+    rows = rows_at(watcher.posterior.frame.domains, steps)
+    drawn = drawn_curves(watcher.posterior, plan, run, rows, 1, seed)[0][0]
+    for row, loss in zip(rows, drawn.tolist(), strict=True):
+        watcher.tell(row.step, {row.domain: loss})
 
 
 def asked(posterior: Posterior, held: tuple[Run, Study], **costs: float) -> Continuations:
     run, plan = held
     watcher = Watcher(posterior, run.name, plan)
-    for step, losses in seen(posterior, run, plan).items():
-        watcher.tell(step, losses)
+    tell_drawn(watcher, run, plan, [50, 300, 700, NOW], seed=2)
     return watcher.continuations({"weights": {"general": 0.5, "target": 0.5}, **costs})
 
 
