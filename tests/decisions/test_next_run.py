@@ -78,12 +78,9 @@ def log_likelihoods(posterior: Posterior, found: RunValues, name: str, data: Flo
     """
     frame, parameters = posterior.frame, found.valuation.model.laws[0].draws.parameters
     plan = found.affordable.plan
-    target = with_base_losses(posterior.study, frame.domains, plan)
-    curves = frame.curves(
-        target,
-        lambda run, _: denser_early(run.schedule.steps, module.CHECKPOINTS),
-        [plan.run(name)],
-    )
+    target, run = with_base_losses(posterior.study, frame.domains, plan), plan.run(name)
+    at = denser_early(run.schedule.steps, module.CHECKPOINTS)
+    curves = frame.curves(target, lambda *_: at, [run])
     mean = expected_loss(frame, parameters, curves)
     scales = scales_of(curves, Draws.of(frame, parameters, curves.points.form))
     fluctuation, memory, misfit = scales.fluctuation, scales.memory, scales.misfit
@@ -118,10 +115,8 @@ def test_values_meet_nested_simulation_by_importance_weights(
     found = next_run(posterior, "balanced", SPACE, probes, draws=1000, candidates=32)
     model, plan, simulated = found.valuation.model, found.affordable.plan, {}
     for index, run in enumerate(plan.runs):
-        target, at = (
-            with_base_losses(lab(), model.domains, plan),
-            denser_early(run.schedule.steps, 6),
-        )
+        target = with_base_losses(lab(), model.domains, plan)
+        at = denser_early(run.schedule.steps, 6)
         generator = np.random.default_rng([0, index])
         simulated[run.name] = model.simulated(target, run, at, generator)
     losses = model.each(found.candidates, found.valuation.expected).T
@@ -234,11 +229,8 @@ def test_changes_and_what_comes_after_are_of_the_chosen_configurations(found: Ru
 
 
 def test_runs_that_are_not_told_apart_are_named(found: RunValues) -> None:
-    first = found.order[0]
-    gains = {
-        run.name: found.values[run.name].gains / found.affordable.cost(run.name)
-        for run in found.runs
-    }
+    first, cost = found.order[0], found.affordable.cost
+    gains = {run.name: found.values[run.name].gains / cost(run.name) for run in found.runs}
     for other in found.order[1:]:
         gap = gains[first] - gains[other]
         near = gap.mean() <= 2 * gap.std(ddof=1) / np.sqrt(gap.size)
@@ -318,8 +310,7 @@ def test_constraints_are_kept_by_what_is_chosen(probes: Path) -> None:
         "constraints": [{"domain": "general", "rise": 0.2, "probability": 0.3}],
     }
     own = next_run(lab_posterior(), objective, SPACE, probes, draws=100, candidates=64)
-    block = own.valuation.model.at(own.candidates)
-    breaches = own.valuation.breaches(block)
+    breaches = own.valuation.breaches(own.valuation.model.at(own.candidates))
     assert breaches.max() <= 0.3 + 0.02
     assert "what breaks a constraint now" in " ".join(own.sentences())
 

@@ -90,10 +90,9 @@ def test_gpu_time_and_money_have_a_price() -> None:
 def test_weights_are_shares(general: float, target: float, scale: float) -> None:
     one = Objective(weights={"general": general, "target": target})
     other = Objective(weights={"general": scale * general, "target": scale * target})
-    np.testing.assert_allclose(
-        one.combination(DOMAINS), other.combination(DOMAINS), rtol=0, atol=1e-12
-    )
-    assert one.combination(DOMAINS).sum() == pytest.approx(1.0)
+    found = one.combination(DOMAINS)
+    np.testing.assert_allclose(found, other.combination(DOMAINS), rtol=0, atol=1e-12)
+    assert found.sum() == pytest.approx(1.0)
 
 
 def test_presets_are_in_the_order_of_their_names() -> None:
@@ -149,10 +148,9 @@ def test_wrong_tables_are_refused(table: dict[str, Any], message: str) -> None:
 
 
 def test_all_problems_come_at_once() -> None:
+    table = {"preset": "balanced", "reference": 1, "cost_per_1000_steps": "x", "more": 1}
     with pytest.raises(SpecError) as caught:
-        read_objective(
-            {"preset": "balanced", "reference": 1, "cost_per_1000_steps": "x", "more": 1}
-        )
+        read_objective(table)
     assert len(caught.value.problems) == 3
 
 

@@ -164,12 +164,12 @@ def test_the_regression_is_ridge_at_the_least_generalised_cross_validation() -> 
     """Against smoother matrices, written out penalty by penalty."""
     generator = np.random.default_rng(0)
     features = generator.standard_normal((40, 6)) @ generator.standard_normal((6, 6))
-    targets = np.stack(
-        [features[:, 0] + generator.standard_normal(40), generator.standard_normal(40)], axis=1
-    )
+    targets = generator.standard_normal((2, 40)).T
+    targets[:, 0] += features[:, 0]
     at = generator.standard_normal((5, 6))
     found = _regressed(features, targets, at)
     scaled = (features - features.mean(axis=0)) / features.std(axis=0)
+    there = (at - features.mean(axis=0)) / features.std(axis=0)
     largest = np.linalg.svd(scaled, compute_uv=False)[0] ** 2
     for column in range(2):
         own, best = targets[:, column] - targets[:, column].mean(), (np.inf, np.empty(0))
@@ -180,7 +180,5 @@ def test_the_regression_is_ridge_at_the_least_generalised_cross_validation() -> 
             criterion = (left @ left) / (1.0 - (1.0 + np.trace(smoother)) / 40) ** 2
             if criterion < best[0]:
                 best = (criterion, inverse @ scaled.T @ own)
-        expected = targets[:, column].mean() + (
-            (at - features.mean(axis=0)) / features.std(axis=0) @ best[1]
-        )
+        expected = targets[:, column].mean() + there @ best[1]
         np.testing.assert_allclose(found[:, column], expected, rtol=1e-8)

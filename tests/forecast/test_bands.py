@@ -147,13 +147,10 @@ def test_a_base_without_a_measured_loss_widens_the_bands(posterior: Posterior) -
 @pytest.mark.parametrize("kind", ["new_run", "expected", "known_run"])
 def test_bands_of_a_dataset_are_those_of_the_same_forecast(posterior: Posterior, kind: Any) -> None:
     """Not up to Monte Carlo error: there is one way to bands."""
-    plan = None if kind == "known_run" else PLAN
-    study = lab()
-    at = None
+    plan, at = None if kind == "known_run" else PLAN, None
     if plan is None:
-        at = pd.DataFrame(
-            {"run": study.continual_runs[0].name, "domain": study.general, "step": [1, 77, 1500]}
-        )
+        run = lab().continual_runs[0].name
+        at = pd.DataFrame({"run": run, "domain": lab().general, "step": [1, 77, 1500]})
     options: dict[str, Any] = {"at": at, "draws": 60, "seed": 4, "interval": 0.8}
     dataset = posterior.predict(plan, kind=kind, **options)
     pd.testing.assert_frame_equal(table(dataset), bands(posterior, plan, kind, **options))
@@ -213,9 +210,8 @@ def test_bands_widen_beyond_what_was_measured(phase: str, tmp_path: Path) -> Non
     posterior = prior_as_posterior(study, spec, draws=2500, spread=0.1)
     narrow = prior_as_posterior(study, spec, draws=2500, spread=0.1)
     narrow.tree["posterior"][f"extrapolation_{phase}"] *= 0.0
-    variances = [
-        bands(own, plan, at=at, draws=10_000)["sd"].to_numpy() ** 2 for own in (narrow, posterior)
-    ]
+    sds = (bands(own, plan, at=at, draws=10_000)["sd"] for own in (narrow, posterior))
+    variances = [sd.to_numpy() ** 2 for sd in sds]
     drawn = posterior.parameters(10_000)
     share, scale = (drawn[name][:, 0] for name in (f"extrapolation_{phase}", size))
     folds = np.log(np.maximum(np.array(steps) / last, 1.0))

@@ -91,10 +91,8 @@ UNTRIED = {
 
 
 def test_a_study_that_differs_in_one_thing_has_tried_it() -> None:
-    for study, untried in (
-        *((DESIGNS[name](), own) for name, own in UNTRIED.items()),
-        (lab(), {"length_effect"}),
-    ):
+    studies = [(DESIGNS[name](), own) for name, own in UNTRIED.items()]
+    for study, untried in (*studies, (lab(), {"length_effect"})):
         frame = build_setup(read_spec("cpt-replay"), study).frame
         assert {name for name, differ in tried(frame, study).items() if not differ} == untried
 
@@ -197,20 +195,14 @@ def test_each_lack_is_named_after_a_fit_too(
 
 def test_the_ridges_of_the_law_are_named() -> None:
     table = found_after("full")
-    partners = {
-        coefficient: {
-            (name, domain): correlation
-            for name, domain, correlation in table.loc[
-                ("coefficient", coefficient, on), "moves_with"
-            ]
-        }
-        for coefficient, on in (("L0", "general"), ("A", "target"))
-    }
+    level, power = (
+        {tuple(label): r for *label, r in table.loc[("coefficient", *own), "moves_with"]}
+        for own in (("L0", "general"), ("A", "target"))
+    )
     # A higher floor is met by a faster fall; and A, which is per LR^rho·steps, goes with rho.
-    assert partners["L0"]["alpha", "general"] > 0 > partners["A"]["rho", "all"]
-    for index in table.index:
-        kind = index[0]
-        for name, domain, correlation in table.loc[index, "moves_with"]:
+    assert level["alpha", "general"] > 0 > power["rho", "all"]
+    for (kind, *_), moves_with in table["moves_with"].items():
+        for name, domain, correlation in moves_with:
             assert abs(correlation) > 0.7
             assert (kind, name, domain) in table.index
 

@@ -31,9 +31,9 @@ def law_losses(setup: Setup, parameters: dict[str, np.ndarray]) -> np.ndarray:
     return expected_loss(setup.frame, parameters, setup.curves)
 
 
-def with_run(study: Study, name: str, **changes: Any) -> Study:
-    """Return the study with something of one run changed."""
-    runs = (replace(run, **changes) if run.name == name else run for run in study.runs)
+def with_run(study: Study, name: str | None, **changes: Any) -> Study:
+    """Return the study with something of one run changed, or of every run."""
+    runs = (replace(run, **changes) if name in (None, run.name) else run for run in study.runs)
     return replace(study, runs=tuple(runs))
 
 
@@ -62,9 +62,8 @@ def test_with_one_group_the_model_is_the_one_without_groups(study: Study, model:
     assert own.frame.parameters() == plain.frame.parameters()
     assert not build_model(study, read_spec(model)).potentials
     drawn = draw_priors(plain.frame, 3, seed=1)
-    np.testing.assert_array_equal(
-        log_densities(plain.frame, drawn, plain.curves), log_densities(own.frame, drawn, own.curves)
-    )
+    wanted, found = (log_densities(each.frame, drawn, each.curves) for each in (plain, own))
+    np.testing.assert_array_equal(found, wanted)
 
 
 def test_batches_that_do_not_differ_lie_on_the_law_without_them() -> None:
@@ -139,8 +138,7 @@ def test_what_batch_sizes_change_is_free_where_they_differ(
 ) -> None:
     study = size_family.family()
     if tokens != "own":
-        runs = (replace(run, batch_tokens=tokens) for run in study.runs)
-        study = replace(study, runs=tuple(runs))
+        study = with_run(study, None, batch_tokens=tokens)
     priors = build_setup(SIZE, study).frame.spec.priors
     assert ("annealing_by_batch" in priors) == (tokens is not None)
     if tokens is not None:

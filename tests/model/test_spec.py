@@ -59,11 +59,8 @@ def test_shipped_models_have_just_the_priors_they_need_each_with_a_reason(model:
 
 
 def test_own_file_changes_only_what_it_names(tmp_path: Path) -> None:
-    path = written(
-        tmp_path,
-        'extends = "cpt-replay"\nname = "own"\n'
-        + prior("exponent", 'distribution = "lognormal", median = 0.6, sigma = 0.1'),
-    )
+    changed = prior("exponent", 'distribution = "lognormal", median = 0.6, sigma = 0.1')
+    path = written(tmp_path, f'extends = "cpt-replay"\nname = "own"\n{changed}')
     own, parent = read_spec(path), read_spec("cpt-replay")
     expected = LogNormal(distribution="lognormal", median=0.6, sigma=0.1)
     assert own.priors["exponent"].of("general") == expected
@@ -224,7 +221,6 @@ PER_ROLE = "".join(f"{role} = {{ {LOGNORMAL}, lower = 10, upper = 1e4 }}\n" for 
 def test_what_areas_cannot_be_tabulated_over_is_an_error_when_it_is_used(
     text: str, message: str, tmp_path: Path
 ) -> None:
+    path = written(tmp_path, text)
     with pytest.raises(SpecError, match=message):
-        _ = BoundModel(
-            read_spec(written(tmp_path, text)), ("g",), ("general",), REFERENCE
-        ).area_form
+        _ = BoundModel(read_spec(path), ("g",), ("general",), REFERENCE).area_form

@@ -103,9 +103,8 @@ def test_a_forecast_opens_with_where_it_ends_and_how_sure_that_is() -> None:
     last = table[(table["run"] == "long_r25") & (table["domain"] == "general")].iloc[-1]
     shown = float(first.split("long_r25 ends at ")[1].split(" on general")[0])
     assert abs(shown - last["median"]) <= 0.5 * last["sd"]
-    reach = re.search(
-        r"80 % of such runs end within (\S+) of that on general and \S+ on kernel", sure
-    )
+    within = r"80 % of such runs end within (\S+) of that on general and \S+ on kernel"
+    reach = re.search(within, sure)
     ends = table[table["domain"] == "general"].groupby("run").tail(1)
     widest = max((ends["upper"] - ends["median"]).max(), (ends["median"] - ends["lower"]).max())
     assert reach
@@ -115,9 +114,8 @@ def test_a_forecast_opens_with_where_it_ends_and_how_sure_that_is() -> None:
     alone = table[table["run"] == "long_r25"]
     alone.attrs |= table.attrs
     _, sure, change = forecast_words(alone).verdict
-    assert re.search(
-        r"80 % of such runs end between \S+ and \S+ on general and between \S+ and \S+ on ker", sure
-    )
+    between = r"80 % of such runs end between \S+ and \S+ on general and between \S+ and \S+ on ker"
+    assert re.search(between, sure)
     assert "4.0x the longest run" in change
     inside = table.assign(outside="")
     inside.attrs |= table.attrs
@@ -169,13 +167,8 @@ def test_every_alarm_has_its_sentence(
 
 
 def test_a_mode_without_draws_is_told_with_what_lies_farthest_there() -> None:
-    mode = {
-        "share": 0.284,
-        "parameter": "shift_rate",
-        "domain": "math",
-        "there": 33.4,
-        "drawn": 512.0,
-    }
+    mode: dict[str, Any] = {"parameter": "shift_rate", "domain": "math"}
+    mode |= {"share": 0.284, "there": 33.4, "drawn": 512.0}
     said: Any = SimpleNamespace(missed_modes=[mode], law_checks=SimpleNamespace(checks=(1, 2)))
     assert checks_passed(said) == (
         "the sampler converged, but there is another mode with about 28 % of the posterior and no draw "
@@ -268,13 +261,8 @@ def test_whether_to_use_what_was_learnt(labels: int, trustworthy: bool, use: str
     assert lines[1].startswith("How sure: not tested; bayes-cpt validate --model ours.toml")
 
 
-END = {
-    "mean": 2.51234,
-    "lower": 2.4801,
-    "upper": 2.5441,
-    "planned_lower": 2.4,
-    "planned_upper": 2.6,
-}
+END = {"mean": 2.51234, "lower": 2.4801, "upper": 2.5441}
+END |= {"planned_lower": 2.4, "planned_upper": 2.6}
 STATUS = Status(
     step=1000,
     steps=3000,

@@ -41,10 +41,8 @@ def small(tmp_path: Path) -> Study:
 def test_real_studies_are_read_whole(folder: Path, tmp_path: Path) -> None:
     study = read_study(folder)
     raw = pd.read_csv(folder / "losses.csv")
-    assert len(study.losses) == len(raw)
-    assert sum(study.curve(r.name, d)[0].size for r in study.runs for d in study.domains) == len(
-        raw
-    )
+    points = sum(study.curve(r.name, d)[0].size for r in study.runs for d in study.domains)
+    assert points == len(study.losses) == len(raw)
     some = raw.iloc[len(raw) // 2]
     steps, losses = study.curve(some["run"], some["domain"])
     assert losses[steps == some["step"]].tolist() == [some["loss"]]

@@ -131,11 +131,9 @@ def test_runs_that_differ_in_more_are_not_suspected_of_their_replay() -> None:
 @pytest.mark.parametrize("change", [0.0, 0.02])
 def test_losses_that_hardly_move_are_not_suspected(change: float) -> None:
     starts = lab().losses.groupby(["run", "domain"])["loss"].transform("first")
-    sign = lab().losses["domain"].map({"kernel": 1.0}).fillna(-1.0)
-    losses = lab().losses.assign(
-        loss=starts + change * sign * (lab().losses["step"] > 0) - 1e-6 * lab().losses["step"]
-    )
-    said = warned(losses=losses)
+    sign, step = lab().losses["domain"].map({"kernel": 1.0}).fillna(-1.0), lab().losses["step"]
+    loss = starts + change * sign * (step > 0) - 1e-6 * step
+    said = warned(losses=lab().losses.assign(loss=loss))
     assert not any("swap" in line.lower() or "replay" in line for line in said)
 
 
