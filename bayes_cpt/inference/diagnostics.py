@@ -88,7 +88,9 @@ def sampled(
     """
     import nutpie
 
-    tree = nutpie.sample(compiled, chains=4, save_warmup=False, progress_bar=False, **settings)
+    # Spreads that few studies tell narrow to funnels, which take long trajectories.
+    settings |= {"chains": 4, "maxdepth": 12, "save_warmup": False, "progress_bar": False}
+    tree = nutpie.sample(compiled, **settings)
     values = {name: tree["posterior"][name].to_numpy() for name in names}
     statistics = {
         "diverging": tree["sample_stats"]["diverging"].to_numpy(),
