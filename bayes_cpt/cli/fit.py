@@ -39,7 +39,9 @@ def fit(
     runs, the command says so: which run, which difference between runs, or which error taken for noise.
 
     Models: pretrain (Eq. 1 of arXiv 2505.07796), cpt (Eq. 4), cpt-replay and cpt-replay-printed
-    (Eq. 8); a .toml file of your own can start from one with extends = "cpt-replay".
+    (Eq. 8); for several model sizes pretrain-sizes and cpt-replay-sizes, for several batches
+    cpt-replay-batch, for repeated target data cpt-replay-repeats (docs/models.md). A .toml file of
+    your own can start from one with extends = "cpt-replay".
 
     \b
     Example:
