@@ -252,6 +252,10 @@ class Decision:
             columns[f"{domain}_change"] = changes[index].mean(axis=1)
         return pd.DataFrame(columns)
 
+    def __repr__(self) -> str:
+        """Return the verdict: the arrays would fill pages."""
+        return "\n".join(self.verdict())
+
     def verdict(self, interval: float = 0.9) -> list[str]:
         """Return what to do, how sure that is and what would change it, a short line each."""
         from bayes_cpt.report.decisions import decision_words

@@ -276,6 +276,10 @@ class RunValues:
             )
         return pd.DataFrame(rows)
 
+    def __repr__(self) -> str:
+        """Return the verdict: the arrays would fill pages."""
+        return "\n".join(self.verdict())
+
     def verdict(self, interval: float = 0.9) -> list[str]:
         """Return what to do, how sure that is and what would change it, a short line each."""
         from bayes_cpt.report.decisions import run_words

@@ -172,6 +172,12 @@ def _own_runs(posterior: Posterior, target: Study) -> Study:
             caution = Problem(f"run {run.name}", problem, "use kind new_run, or fit again")
             warnings.warn(str(caution), StudyWarning, stacklevel=2)
     chosen = [run.name for run in target.runs if continual or run.phase == "pt"]
+    told = study.losses["domain"].isin(posterior.frame.domains) & (study.losses["step"] > 0)
+    lost = {run.name for run in study.continual_runs} & {*chosen} - {*study.losses["run"][told]}
+    for name in sorted(lost if len(lost) < len(chosen) else ()):
+        caution = Problem(f"run {name}", "it has no measured points and is left out", "use new_run")
+        warnings.warn(str(caution), StudyWarning, stacklevel=2)
+        chosen.remove(name)
     return study.subset(chosen)
 
 

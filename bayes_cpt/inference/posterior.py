@@ -86,6 +86,10 @@ class Posterior:
     stacked: "tuple[Posterior, ...]" = ()
     _origin: "Posterior | None" = None
 
+    def __repr__(self) -> str:
+        """Return what was fitted to what: the draws would fill pages."""
+        return f"Posterior of {self.tree.attrs['model']} given {self.study.name}"
+
     @cached_property
     def frame(self) -> BoundModel:
         """Specification, validation sets and reference, for the runs that the draws are for."""

@@ -131,7 +131,9 @@ def note_batches(spec: ModelSpec, study: Study) -> None:
         problem = Problem(
             f"study {study.name}, model {spec.name}",
             f"the CPT runs have {' and '.join(differing)}, and the law takes the shift of all for one",
-            "use --model cpt-replay-batch, or keep runs of one batch",
+            "keep runs of one batch"
+            # Which needs to know how they were trained.
+            + ", or use --model cpt-replay-batch" * all(base.schedule for base in study.bases),
         )
         warnings.warn(str(problem), StudyWarning, stacklevel=4)
 

@@ -69,7 +69,15 @@ class RunForecaster(AbstractContextManager["RunForecaster"]):
     _told: dict[int, dict[str, float]] = field(default_factory=dict, init=False)
     _logged: dict[int, float] = field(default_factory=dict, init=False)
     _found: pd.DataFrame = field(
-        default_factory=lambda: pd.DataFrame(columns=["way", "domain"]), init=False, repr=False
+        default_factory=lambda: pd.DataFrame(columns=["way", "domain", "step"]),
+        init=False,
+        repr=False,
+    )
+    # The one before: what is told of a step after the newest began is compared with this.
+    _before: pd.DataFrame = field(
+        default_factory=lambda: pd.DataFrame(columns=["way", "domain", "step"]),
+        init=False,
+        repr=False,
     )
     _running: "Future[LogForecast] | None" = field(default=None, init=False)
     _processes: Any = field(default=None, init=False)
@@ -142,7 +150,10 @@ class RunForecaster(AbstractContextManager["RunForecaster"]):
         if self._running is not None and self._running.done():
             failure = self._running.exception()
             if failure is None and not self._running.result().problems:
-                self._found = self._running.result().curves
+                newest = self._running.result().curves
+                if self._found["step"].min() != newest["step"].min():
+                    self._before = self._found
+                self._found = newest
             elif failure is not None and not isinstance(failure, BayesCPTError):
                 # Of a log that is too short nothing is said: the next one is longer.
                 self.warn(f"the end is not forecast: {failure!r}")
@@ -150,8 +161,9 @@ class RunForecaster(AbstractContextManager["RunForecaster"]):
         return self._found[self._found["way"] == PLANNED]
 
     def _compare(self, step: int, losses: Mapping[str, float]) -> None:
-        """Warn of losses that lie outside the band of the newest forecast."""
-        curves = self._curves()
+        """Warn of losses that lie outside the band of the newest forecast from before their step."""
+        newest, before = self._curves(), self._before[self._before["way"] == PLANNED]
+        curves = newest if newest["step"].min() <= step else before
         for domain, loss in losses.items():
             own = curves[curves["domain"] == domain]
             if own.empty or not own["step"].iloc[0] <= step <= own["step"].iloc[-1]:

@@ -84,6 +84,10 @@ class LogForecast:
         last = self.measured.groupby("domain")["loss"].last()
         return ends.assign(now=ends["domain"].map(last)).reset_index(drop=True)
 
+    def __repr__(self) -> str:
+        """Return the verdict: the arrays would fill pages."""
+        return "\n".join(self.verdict())
+
     def verdict(self) -> list[str]:
         """Return the forecast in at most three lines."""
         from bayes_cpt.report.forecasts import log_verdict

@@ -112,7 +112,7 @@ def test_a_planned_run_that_goes_wrong_ends_with_code_3(
     plan = Path("data/cpt-lab/plan-example.toml")
     answer = call("watch", fit_file, log, "--run", "long_r25", "--plan", plan, "--once")
     assert answer.code == 3
-    assert "OFF TRACK since step" in answer.out
+    assert "OFF TRACK, first seen at step" in answer.out
 
 
 @pytest.mark.parametrize(

@@ -108,6 +108,8 @@ def test_an_end_of_the_space_is_no_finding() -> None:
         open_yet = f"is {value}, the highest allowed, in {often} of the draws"
         assert (sure if own.share >= 0.9 else open_yet) in found.verdict()[1]
     assert " ratio: 0." in found.verdict()[0]
+    assert repr(found) == "\n".join(found.verdict())
+    assert repr(lab_posterior()) == "Posterior of cpt-replay given cpt-lab"
     assert f"Optimal replay ratio: {row['lower']:.2g} or more (95 %)" in " ".join(found.sentences())
     wide = decide(lab_posterior(), "balanced", SPACE | {"relative_peak": 0.5}, **OPTIONS)
     assert wide.edges == ()

@@ -75,6 +75,10 @@ def test_known_runs_repeat_what_was_measured(posterior: Posterior) -> None:
     with pytest.warns(StudyWarning, match=f"run {run}: schedule, base or replay is not"):
         same = bands(posterior, other, kind="known_run", at=at, draws=40)
     np.testing.assert_array_equal(same["mean"], found["mean"])
+    unmeasured = study.changed(losses=study.losses[study.losses["run"] != run])
+    with pytest.warns(StudyWarning, match=f"run {run}: it has no measured points and is left out"):
+        left = bands(replace(posterior, study=unmeasured), kind="known_run", draws=40)
+    assert {*left["run"]} == {own.name for own in study.runs} - {run}
 
 
 @pytest.mark.parametrize("kind", ["new_run", "expected"])

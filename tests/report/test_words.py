@@ -293,7 +293,8 @@ def test_three_lines_with_the_digits_that_the_band_supports() -> None:
         (
             {"on_track": False, "off_since": 500, "probability": 0.0312, "looks_like": "too hot"},
             0,
-            "OFF TRACK since step 500, now at step 1000 of 3000: stop it and look. It looks like too hot.",
+            "OFF TRACK, first seen at step 500, now at step 1000 of 3000: stop it and look. "
+            "It looks like too hot.",
         ),
         ({"probability": 0.0312}, 1, "How sure: 3.1 % of healthy runs stray"),
         ({"probability": 1.0}, 1, "How sure: over 99 % of healthy runs stray"),

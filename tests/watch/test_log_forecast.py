@@ -168,6 +168,7 @@ def test_a_log_without_evaluations_is_forecast_by_its_training_loss(
 # In the loop.
 
 EVALUATIONS = {250 * i: 3.0 - 0.01 * i for i in range(1, 6)}
+SETS = ("val", "code", "math")
 
 
 class Answer:
@@ -224,6 +225,26 @@ def test_a_loop_is_given_the_newest_forecast_and_told_of_losses_outside(forecast
     recipe, log = forecast.asked[0]
     assert (log.stated.steps, log.losses[0]) == (TOTAL, (250, "val", 2.99))
     assert logged_run("run", log, recipe, {"phase": "pt"}, []).run.schedule == PLANNED_RATES
+
+
+def test_a_set_told_of_after_a_new_forecast_began_is_compared_with_the_one_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    starts = iter([1001] * 3 + [1501] * 3)
+
+    def answers() -> pd.DataFrame:
+        curves, start = curves_to(2.5), next(starts)
+        sets = [curves.assign(domain=name, step=[start, TOTAL]) for name in SETS]
+        return pd.concat(sets, ignore_index=True)
+
+    monkeypatch.setattr("bayes_cpt.watch.in_loop.ProcessPoolExecutor", Answer(answers))
+    said: list[str] = []
+    with RunForecaster(total_steps=TOTAL, warn=said.append) as forecaster:
+        for step in [*range(1, FEWEST + 1), 1500]:
+            for name in SETS:
+                forecaster.evaluated(step, {name: 3.4 if step == 1500 else 2.9}, 1e-3)
+    wanted = [f"step 1500: the loss on {name} is 3.400" for name in SETS]
+    assert [line.split(",")[0] for line in said] == wanted
 
 
 def test_a_forecast_that_fails_leaves_the_one_before_it(monkeypatch: pytest.MonkeyPatch) -> None:
