@@ -141,7 +141,7 @@ def observed_curves(posterior: Posterior, curves: Curves) -> Curves:
     steps = {(run, d): frame.fitted_steps(study, study.run(run), d) for run, d in wanted}
     if lost := [key for key, own in steps.items() if not len(own)]:
         raise PlanError(
-            Problem(f"run {run}, domain {domain}", "it has no measured points", "use new_run")
+            Problem(f"run {run}, domain {domain}", "it has no measured points", "use kind new_run")
             for run, domain in lost
         )
     return frame.curves(study, lambda run, d: steps.get((run.name, d), ()), runs)
@@ -175,7 +175,8 @@ def _own_runs(posterior: Posterior, target: Study) -> Study:
     told = study.losses["domain"].isin(posterior.frame.domains) & (study.losses["step"] > 0)
     lost = {run.name for run in study.continual_runs} & {*chosen} - {*study.losses["run"][told]}
     for name in sorted(lost if len(lost) < len(chosen) else ()):
-        caution = Problem(f"run {name}", "it has no measured points and is left out", "use new_run")
+        problem = "it has no measured points and is left out"
+        caution = Problem(f"run {name}", problem, "use kind new_run")
         warnings.warn(str(caution), StudyWarning, stacklevel=2)
         chosen.remove(name)
     return study.subset(chosen)

@@ -132,7 +132,7 @@ def note_batches(spec: ModelSpec, study: Study) -> None:
             f"study {study.name}, model {spec.name}",
             f"the CPT runs have {' and '.join(differing)}, and the law takes the shift of all for one",
             "keep runs of one batch"
-            # Which needs to know how they were trained.
+            # Its law needs the schedules of the bases.
             + ", or use --model cpt-replay-batch" * all(base.schedule for base in study.bases),
         )
         warnings.warn(str(problem), StudyWarning, stacklevel=4)

@@ -39,6 +39,10 @@ def _prepare() -> None:
         os.nice(19)
 
 
+def _no_curves() -> pd.DataFrame:
+    return pd.DataFrame(columns=["way", "domain", "step"])
+
+
 @dataclass
 class RunForecaster(AbstractContextManager["RunForecaster"]):
     """Forecasts the end of a run while it trains; for any training loop.
@@ -68,17 +72,9 @@ class RunForecaster(AbstractContextManager["RunForecaster"]):
     warn: Callable[[str], Any] = print
     _told: dict[int, dict[str, float]] = field(default_factory=dict, init=False)
     _logged: dict[int, float] = field(default_factory=dict, init=False)
-    _found: pd.DataFrame = field(
-        default_factory=lambda: pd.DataFrame(columns=["way", "domain", "step"]),
-        init=False,
-        repr=False,
-    )
+    _found: pd.DataFrame = field(default_factory=_no_curves, init=False, repr=False)
     # The one before: what is told of a step after the newest began is compared with this.
-    _before: pd.DataFrame = field(
-        default_factory=lambda: pd.DataFrame(columns=["way", "domain", "step"]),
-        init=False,
-        repr=False,
-    )
+    _before: pd.DataFrame = field(default_factory=_no_curves, init=False, repr=False)
     _running: "Future[LogForecast] | None" = field(default=None, init=False)
     _processes: Any = field(default=None, init=False)
 
