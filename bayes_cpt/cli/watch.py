@@ -85,7 +85,8 @@ def watch(
     level
         Share of healthy runs that may raise an alarm.
     below : SET=LOSS
-        Also the probability that it ends below this loss on this validation set; may be repeated.
+        Also, while it is on track, the probability that it ends below this loss on this
+        validation set; may be repeated.
     state : FILE
         Where the watch keeps its state [default: LOG.NAME.watch.json beside the log].
     """
