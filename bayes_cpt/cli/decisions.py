@@ -103,7 +103,7 @@ def decide(
     Parameters
     ----------
     space : TOML
-        What may be chosen [default: base, replay, peak LR near what CPT runs tried; decay].
+        What may be chosen [default: base, replay and peak LR within what CPT runs tried; decay].
     steps : N
         Length of the run [default: that of the longest CPT run of the study].
     tokens

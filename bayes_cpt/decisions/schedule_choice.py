@@ -20,7 +20,6 @@ from bayes_cpt.decisions.search import CANDIDATES, Edge, SearchCriterion, search
 from bayes_cpt.decisions.search_space import (
     Candidates,
     SearchSpace,
-    peaks_supported,
     shortest_decay,
     with_batch,
 )
@@ -206,7 +205,7 @@ def choose_schedule(
     )
     study = posterior.study
     runs, several = study.measured_runs("cpt"), len(study.targets) > 1
-    highest = cap or peaks_supported(study, study.bases)[1]
+    highest = cap or max(run.schedule.peak for run in runs)
     asked = {"base": base, "replay": replay, "targets": targets if several else ()}
     taken = tuple(name for name, given in asked.items() if given is None)
     mixtures: Any = targets

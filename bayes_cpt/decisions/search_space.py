@@ -4,7 +4,7 @@ import itertools
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,16 +25,15 @@ from bayes_cpt.study.study import Study
 
 WARMUP_SHARE = 0.02
 # Last learning rates as shares of the peak: the least of an exponential decay, which cannot end at 0, and
-# what stands for what was tried where no run decays.
+# the one to decay to where no run does.
 LEAST_FINAL, USUAL_FINAL = 0.01, 0.1
 # Nobody sets a learning rate to seven digits; and few distinct ratios are quickly evaluated.
 DECIMALS = {"replay": 3, "warmup_share": 3, "decay_share": 2, "relative_final": 3}
 DIGITS, DERIVED_DIGITS = 3, 9
-# How far defaults go beyond what CPT runs tried: in replay, as a factor of the peak LR, and in the last LR
-# as a share of the peak.
-REPLAY_BEYOND, PEAK_BEYOND, FINAL_BEYOND = 0.05, 1.5, 0.1
 # Share of the steps that a decay takes at least, unless a run took less.
 SHORTEST_DECAY = 0.1
+# What runs that are all alike do not tell, in words.
+ALIKE = {"replay": "replay ratio", "peak": "peak LR", "relative_peak": "peak LR"}
 # What candidates have a value of each, besides schedules.
 BY_ROW = ("base", "replay", "places", "mixture")
 # Mixtures of targets are tried in steps of one over this.
@@ -175,21 +174,16 @@ class SearchSpace:
             steps = space.tokens.over(resources.tokens_per_step)
             space = space.model_copy(update={"steps": steps, "tokens": None})
         runs = study.measured_runs("cpt")
-        # One ratio is no choice: how replay acts would be the prior's word, or not in the law at all.
-        ratios = sorted({run.replay or 0.0 for run in runs})
-        one_ratio = Quantity(values=tuple(ratios))
+        # As planned: what was cut short did not mean to end there.
         finals = [run.schedule.final / run.schedule.peak for run in study.continual_runs]
+        decayed = [final for final in finals if final < 1.0] or [USUAL_FINAL]
+        least_final = LEAST_FINAL if "exponential" in space.decay_shape else 0.0
         defaults = {
-            "replay": _beyond(ratios, REPLAY_BEYOND, 0.0) if len(ratios) > 1 else one_ratio,
+            "replay": within([run.replay or 0.0 for run in runs]),
             **peaks_tried(space, study, bases),
             "warmup_share": Quantity(values=(WARMUP_SHARE,)),
             "decay_share": Quantity(low=shortest_decay(study), high=1.0, scale="linear"),
-            # Of the CPT runs that decay.
-            "relative_final": _beyond(
-                [share for share in finals if share < 1.0] or [USUAL_FINAL],
-                FINAL_BEYOND,
-                LEAST_FINAL if "exponential" in space.decay_shape else 0.0,
-            ),
+            "relative_final": within([max(final, least_final) for final in decayed]),
             "steps": Quantity(values=(max(run.schedule.steps for run in runs),)),
         }
         quantities: dict[str, Quantity] = {}
@@ -197,6 +191,10 @@ class SearchSpace:
             ways = next((pair for pair in PAIRS if name in pair), (name,))
             given = {way: own for way in ways if (own := getattr(space, way)) is not None}
             quantities |= given or {name: default}
+            if not given and name in ALIKE and default.values:
+                notes.append(
+                    f"all CPT runs have one {ALIKE[name]}: for others add {name} to the space"
+                )
         return cls(
             bases=bases,
             quantities=quantities,
@@ -392,35 +390,26 @@ def with_batch(posterior: Posterior, space: Space) -> tuple[Posterior, Space]:
     return settled, space.model_copy(update={key: own for key, own in said.items() if own})
 
 
-def _beyond(tried: Sequence[float], beyond: float, least: float) -> Quantity:
-    """Return the range of some shares, and a little beyond them."""
-    low, high = max(min(tried) - beyond, least), min(max(tried) + beyond, 1.0)
-    return Quantity(low=round(low, 3), high=round(high, 3), scale="linear")
+def within(tried: Sequence[float], *, scale: Literal["linear", "log"] = "linear") -> Quantity:
+    """Return the range of what runs tried.
 
-
-def peaks_supported(study: Study, bases: Sequence[Base]) -> tuple[float, float]:
-    """Return the lowest and highest peak LR that is searched: those of the CPT runs, a little beyond them.
-
-    Never beyond where any run was trained: losses do not tell where training breaks down.
+    A single value is no choice: what another does would be the prior's word, or not in the law at all.
     """
-    tried = [run.schedule.peak for run in study.measured_runs("cpt")]
-    schedules = [run.schedule for run in study.runs] + [base.schedule for base in bases]
-    trained = max(schedule.peak for schedule in schedules if schedule is not None)
-    return min(tried) / PEAK_BEYOND, min(max(tried) * PEAK_BEYOND, trained)
+    low, high = (float(f"{end:.{DERIVED_DIGITS}g}") for end in (min(tried), max(tried)))
+    return Quantity(low=low, high=high, scale=scale) if low < high else Quantity(values=(low,))
 
 
 def peaks_tried(space: Space, study: Study, bases: Sequence[Base]) -> dict[str, Quantity]:
     """Return the peak LR unless one is given."""
-    low, high = peaks_supported(study, bases)
+    tried = [run.schedule.peak for run in study.measured_runs("cpt")]
     pretrained = [base.schedule.peak for base in bases if base.schedule is not None]
     if pretrained:
-        whole = max(pretrained)
-        return {"relative_peak": Quantity(low=low / whole, high=high / whole, scale="log")}
+        return {"relative_peak": within([peak / max(pretrained) for peak in tried], scale="log")}
     if space.relative_peak is not None:
         problem = "it is a share of the PT peak, and that is not known"
-        fix = f"give peak, raw: the runs of the study allow up to {high:g}"
+        fix = f"give peak, raw: the runs of the study have up to {max(tried):g}"
         raise SpecError.at("space, key relative_peak", problem, fix)
-    return {"peak": Quantity(low=low, high=high, scale="log")}
+    return {"peak": within(tried, scale="log")}
 
 
 def shortest_decay(study: Study) -> float:

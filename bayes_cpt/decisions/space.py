@@ -132,13 +132,13 @@ class Space(Strict):
         Checkpoints of the study to start from [those that CPT runs start from and whose PT schedule is
         known].
     replay : Quantity, optional
-        Share of general data [what the CPT runs tried, and 0.05 beyond].
+        Share of general data [from the least to the most that CPT runs tried].
     targets : tuple of mapping of str to float, optional
         Mixtures to choose from, each the shares of targets in the data that are not replay; a name stands
         for that target alone [of the targets that runs train on all mixtures in steps of a quarter].
     peak, relative_peak : Quantity, optional
-        Peak LR, raw or as a share of the base's PT peak [what the CPT runs tried, and a factor of 1.5
-        beyond, no higher than what any run of the study was trained at].
+        Peak LR, raw or as a share of the base's PT peak [from the lowest to the highest that CPT runs
+        tried].
     warmup_steps, warmup_share : Quantity, optional
         Length of the line from the base's last LR to the peak, in steps or as a share of all [0.02].
         A run that starts at its peak has none.
@@ -148,7 +148,8 @@ class Space(Strict):
         Share of the steps after the re-warm-up in which the LR decays; before, it is held (WSD) [from a
         tenth, or the shortest that a run took, to all of them].
     final, relative_final : Quantity, optional
-        Last LR, raw or as a share of the peak [of the CPT runs that decay, and 0.1 of the peak beyond].
+        Last LR, raw or as a share of the peak [from the lowest to the highest of CPT runs that decay; 0.1
+        of the peak where none does].
     steps, tokens : Quantity, optional
         Length of the run [that of the longest CPT run of the study].
     tokens_per_step : float, optional

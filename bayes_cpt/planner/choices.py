@@ -31,6 +31,8 @@ ROUND = (1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0)
 # Of the median CPT run of a study, and of the longest.
 SHORTEST, LONGEST = 0.2, 4.0
 PEAKS = 81
+# The factor by which peak learning rates go beyond those tried.
+PEAK_BEYOND = 1.5
 # The law knows no instability: without this it would jump to the peak, which nobody does.
 SAFE_WARMUP = Quantity(low=0.01, high=0.2, scale="linear")
 WHOLE = Quantity(low=0.0, high=1.0, scale="linear")
@@ -60,23 +62,23 @@ class Controls:
     bases: tuple[Base, ...]  # to start from
     lengths: tuple[int, ...]  # steps of a run, rising
     peaks: tuple[float, ...]  # raw peak learning rates, rising
-    # Replay ratios that regret is counted from: near those that were tried. The slider goes beyond.
+    # Replay ratios that regret is counted from: those that were tried. The slider goes beyond.
     replay: Quantity
 
     @classmethod
     def of(cls, study: Study) -> "Controls":
-        """Return the controls of a study: bases and peaks as `bayes_cpt.decisions.decide` takes them.
+        """Return the controls of a study: bases and replay as `bayes_cpt.decisions.decide` takes them.
 
         Refused if no base was measured on both validation sets.
         """
         default = SearchSpace.of(Space(), study)
-        replay = default.quantities["replay"]
-        return cls(study, _measured(study, default.bases), lengths(study), _peaks(default), replay)
+        bases, peaks = _measured(study, default.bases), _peaks(study, default.bases)
+        return cls(study, bases, lengths(study), peaks, default.quantities["replay"])
 
     def space(self, length: int) -> Space:
         """Return what regret is counted from in runs of one length: what the other controls can say.
 
-        Replay stays near what was tried, and a re-warm-up takes a hundredth of the steps at the least.
+        Replay stays within what was tried, and a re-warm-up takes a hundredth of the steps at the least.
         """
         return Space(
             bases=tuple(base.name for base in self.bases),
@@ -158,14 +160,15 @@ def lengths(study: Study) -> tuple[int, ...]:
     return tuple(sorted(inside | set(studied)))
 
 
-def _peaks(space: SearchSpace) -> tuple[float, ...]:
-    """Return peak learning rates on a logarithmic scale, in three digits."""
-    quantity = space.quantities.get("peak")
-    scale = 1.0
-    if quantity is None:
-        quantity = space.quantities["relative_peak"]
-        scale = max(base.schedule.peak for base in space.bases if base.schedule)
-    ends = scale * quantity.lowest, scale * quantity.highest
+def _peaks(study: Study, bases: tuple[Base, ...]) -> tuple[float, ...]:
+    """Return peak learning rates on a logarithmic scale, in three digits: those tried, a little beyond.
+
+    Never beyond where any run was trained: losses do not tell where training breaks down.
+    """
+    tried = [run.schedule.peak for run in study.measured_runs("cpt")]
+    schedules = [run.schedule for run in study.runs] + [base.schedule for base in bases]
+    trained = max(schedule.peak for schedule in schedules if schedule is not None)
+    ends = min(tried) / PEAK_BEYOND, min(max(tried) * PEAK_BEYOND, trained)
     values = [float(f"{rate:.3g}") for rate in np.geomspace(*ends, PEAKS)]
     return tuple(dict.fromkeys(values))
 

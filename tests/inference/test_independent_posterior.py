@@ -107,7 +107,7 @@ def flat(values: dict[str, Floats]) -> dict[str, Floats]:
 @pytest.mark.slow
 def test_posterior_agrees_with_numpyro() -> None:
     study, path = thinned(), shipped_models()["cpt-replay"]
-    ours = sample(Density(build_setup(read_spec(path), study)), seed=1, draws=DRAWS)
+    ours = sample(Density(build_setup(read_spec(path), study)), seed=1)
     assert ours.diagnostics.trustworthy
     theirs = independent_model.sample(
         study, path, flat(ours.values), seed=2, warmup=400, draws=DRAWS
