@@ -2,6 +2,7 @@
 
 from functools import partial
 from pathlib import Path
+from shlex import quote
 
 import bayes_cpt
 from bayes_cpt.cli.fit import fit_and_save
@@ -64,7 +65,8 @@ def demo(
     }
     results.figures(figures)
     about, verdict, parts = forecast(posterior, bands)
-    again = f"{file.path} --plan {output / 'plan-example.toml'} -o {output / 'own.csv'}"
+    paths = (file.path, output / "plan-example.toml", output / "own.csv")
+    again = "{} --plan {} -o {}".format(*(quote(str(path)) for path in paths))
     told = (
         "checked.png: forecasts of three held-out runs beside their measured losses.",
         f"Edit plan-example.toml and forecast it: bayes-cpt predict {again}",

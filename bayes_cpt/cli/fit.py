@@ -3,6 +3,7 @@
 import time
 from dataclasses import replace
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -71,7 +72,7 @@ def fit(
     # What is not to be trusted is not built on.
     if not posterior.trustworthy:
         return answer
-    hint = sentence("fit.txt", "next", {"fit": output})
+    hint = sentence("fit.txt", "next", {"fit": quote(str(output))})
     return replace(answer, parts=[*answer.parts, Text(hint, "dim")])
 
 

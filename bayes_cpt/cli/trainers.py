@@ -3,6 +3,7 @@
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import bayes_cpt
@@ -80,7 +81,9 @@ def init(
         told.bases[open_base] = {"known": False}
     done = start_study(study, told)
     runs, losses = counted(len(done.study.runs), "run"), len(done.study.losses)
-    said = f"\nWritten to {study}: {runs}, {losses} losses. Next: bayes-cpt check {study}"
+    said = (
+        f"\nWritten to {study}: {runs}, {losses} losses. Next: bayes-cpt check {quote(str(study))}"
+    )
     content = {
         "runs": [run.name for run in done.study.runs],
         "bases": [base.name for base in done.study.bases],
@@ -164,7 +167,9 @@ def import_logs(
         given(general=general, target=target),
     )
     new = f"\n{run}: {done.added} new losses, {done.kept} were there. {study} now has"
-    said = f"{new} {counted(len(done.study.runs), 'run')}; look at it with: bayes-cpt check {study}"
+    said = (
+        f"{new} {counted(len(done.study.runs), 'run')}. Next: bayes-cpt check {quote(str(study))}"
+    )
     steps = done.study.run(run).schedule.steps
     content = {"steps": steps, "added": done.added, "kept": done.kept, "notes": done.notes}
     return Answer(content, parts=[*(f"Note: {note}" for note in done.notes), said])

@@ -6,6 +6,7 @@ import tempfile
 import warnings
 from contextlib import suppress
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -53,11 +54,12 @@ def read_fit(path: str | Path) -> "tuple[xr.DataTree, list[Law]]":
     source = Path(path)
     if (source / "study.toml").is_file():
         raise FitFileError(
-            f"{source}: this is a study, not a fit. Fit it first: bayes-cpt fit {source} -o fit.nc."
+            f"{source}: this is a study, not a fit. Fit it first: "
+            f"bayes-cpt fit {quote(str(source))} -o fit.nc."
         )
     if not source.is_file():
         raise FitFileError(
-            f"{source}: there is no such fit. Write one with bayes-cpt fit STUDY -o {source}."
+            f"{source}: there is no such fit. Write one with bayes-cpt fit STUDY -o {quote(str(source))}."
         )
     try:
         tree = read_tree(source)

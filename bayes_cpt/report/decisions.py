@@ -63,9 +63,15 @@ def decision_words(
         "in_short": configuration(candidates, 0, "in_short", longest=longest),
         "configuration": configuration(candidates, 0),
         "goal": goal_words(valuation),
+        "priced": bool(valuation.objective.cost(1.0, decision.space.resources)),
         "presets": [name for name in PRESETS if read_objective(name) == valuation.objective],
         "constraints": [
-            {"own": own, "breach": breach, "binds": place in decision.binding}
+            {
+                "own": own,
+                "breach": breach,
+                "broken": breach > own.probability,
+                "binds": place in decision.binding,
+            }
             for place, (own, breach) in enumerate(breaches)
         ],
         "edges": edge_words(decision.edges),
@@ -129,7 +135,7 @@ def _called(name: str) -> dict[str, Any]:
 def optimum_sentences(decision: Decision, interval: float = 0.9) -> list[str]:
     """Return what the best choice is, a sentence per quantity that was searched.
 
-    As in "Optimal replay ratio 0.33 (90 % credible interval 0.29 to 0.38)."; an optimum at an end of what
+    As in "Optimal replay ratio: 0.33 (90 % credible interval 0.29 to 0.38)."; an optimum at an end of what
     was searched is said to be one.
     """
     facts = _optimum(decision, decision.optimum_table(interval), interval)

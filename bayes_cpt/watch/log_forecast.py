@@ -189,6 +189,10 @@ def forecast_run(
     """
     if not losses:
         raise fail("the log", "it has no validation loss", "wait for the first evaluation")
+    rates = run.schedule.learning_rates()[: now + 1]
+    if (np.diff(rates) >= 0).all() and rates.size > now and rates[now] > rates[now - 1]:
+        problem = f"at step {now} the run still warms up: nothing tells yet what its peak LR does"
+        raise fail("the log", problem, "wait for losses after the warm-up")
     measured = pd.DataFrame(losses, columns=["step", "domain", "loss"])
     ways = ways_on(run, now, steps, decay)
     spec = read_spec((models or MODELS)[run.phase])

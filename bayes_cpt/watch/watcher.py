@@ -201,6 +201,8 @@ class Watcher:
     off_since: int | None = field(default=None, init=False)
     diverged: int | None = field(default=None, init=False)
     disagreements: dict[str, str] = field(default_factory=dict, init=False)
+    # Whether a log has learning rates, and they are the planned ones.
+    rates_agree: bool = field(default=False, init=False)
     _gap: int = field(default=1, init=False)
     _latest: int = field(default=0, init=False)
     _losses: dict[str, float] = field(default_factory=dict, init=False)
@@ -269,7 +271,9 @@ class Watcher:
         elif (last := max((step for step, *_ in log.losses), default=0)) > planned + 1:
             why = "another run, or its counter goes on from an earlier one (--start)"
             found["steps"] = f"The log goes up to step {last}, the plan to {planned}: {why}."
-        if (wrong := differing_rate(log, run.schedule)) is not None:
+        wrong = differing_rate(log, run.schedule)
+        self.rates_agree = bool(log.rates) and wrong is None
+        if wrong is not None:
             step, rate, meant = wrong
             apart = meant > 0 and abs(rate / meant - 1.0) > SAME_SHARE
             times = f", {rate / meant:.3g} times as much" if apart else ""
@@ -345,6 +349,9 @@ class Watcher:
         before, now = expected.given([], np.empty(0)), expected.given(seen, losses)
         forecast, gains = ({}, {}) if self.diverged is not None else self._ends(rows, before, now)
         on_track, notes = probability >= self.level, []
+        fault = None if on_track else likeliest.fault
+        if self.rates_agree and fault and "learning rate" in fault:
+            fault = None
         if self.diverged is not None:
             notes.append(f"the loss is not finite at step {self.diverged}: the run has diverged")
         if not on_track and self._outside:
@@ -358,7 +365,7 @@ class Watcher:
             on_track=on_track,
             probability=probability,
             off_since=self.off_since,
-            looks_like=None if on_track else likeliest.fault,
+            looks_like=fault,
             losses=dict(self._losses),
             forecast=forecast,
             gain_left=gains,

@@ -172,7 +172,7 @@ def test_a_log_that_ends_in_its_warm_up_tells_no_peak(
     rows = [f"{step},2.8,3.2,{rate}\n" for step, rate in zip(STEPS, rates, strict=True)]
     log.write_text(PART + "".join(rows))
     line = ("init", tmp_path / "s", log, "--open-base", "b", "--replay", "r25=0.25")
-    said = ("run r25, key schedule", "to step 30, where they still rise", "--schedule", "leave")
+    said = ("run r25, key schedule", "to step 30, where they still rise", "--schedule", "after")
     check_refusal(call(*line, "--total-steps", 2000), said)
     assert call(*line).code == 0
 

@@ -138,5 +138,5 @@ def test_the_constraint_that_binds_stands_in_the_first_line() -> None:
     row = found.optimum_table().set_index("quantity").loc["replay"]
     assert row["edge"] == "constraint"
     assert np.isnan([row["lower"], row["upper"]]).all()
-    assert "Optimal replay ratio " in found.sentences()[-2]
+    assert "Optimal replay ratio: " in found.sentences()[-2]
     assert ", set by the constraint." in found.sentences()[-2]

@@ -261,7 +261,7 @@ def test_the_optimum_is_given_with_its_interval_and_no_more_digits_than_two() ->
     draws = decision().optimum.column("replay")
     median, lower, upper = np.quantile(draws, [0.5, 0.1, 0.9])
     sentence = next(text for text in found if "replay" in text)
-    form = r"Optimal replay ratio (0\.\d+) \(80 % credible interval (0\.\d+) to (0\.\d+)"
+    form = r"Optimal replay ratio: (0\.\d+) \(80 % credible interval (0\.\d+) to (0\.\d+)"
     match = re.match(form, sentence)
     assert match is not None
     shown = [float(own) for own in match.groups()]

@@ -147,6 +147,13 @@ def test_the_phase_is_taken_by_the_losses(losses: list[float], phase: str, tmp_p
     assert phase_of(log) == phase
 
 
+def test_a_run_in_its_warm_up_is_not_forecast() -> None:
+    run = Run("run", "pt", linear(600, 0.0, 1e-3) + linear(400, 1e-3, 0.0))
+    rows = [(step, "val", 4.0) for step in range(50, 601, 50)]
+    with pytest.raises(StudyError, match="at step 500 the run still warms up"):
+        forecast_run(run, rows[:10], 500)
+
+
 def test_a_log_without_evaluations_is_forecast_by_its_training_loss(
     tmp_path: Path, narrow: None
 ) -> None:

@@ -108,6 +108,11 @@ def test_a_wrong_learning_rate_is_found_and_named(watcher: Watcher) -> None:
     assert not status.on_track
     assert status.looks_like == "a peak learning rate twice as high"
     assert "OFF TRACK" in status.words()
+    # Not where the log has the planned rates.
+    rates = ((1500, float(study.run(RUN).schedule.learning_rates()[1499])),)
+    watcher.compare(Log("log.csv", {}, (), rates, Stated(), (), ()))
+    assert not watcher.status().disagreements
+    assert watcher.status().looks_like is None
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from shlex import quote
 from typing import Any, Self
 
 import pandas as pd
@@ -350,7 +351,7 @@ def import_run(
     sets of ``general``, ``target`` or both, where the study has not named them.
     """
     if not (folder / SETTINGS).is_file():
-        fix = f"start one with bayes-cpt init {folder} LOG..."
+        fix = f"start one with bayes-cpt init {quote(str(folder))} LOG..."
         raise fail(str(folder / SETTINGS), "the file is missing", fix)
     tables = read_toml(folder / SETTINGS)
     files = StudyFiles(folder)

@@ -239,7 +239,7 @@ def _logged_schedule(
     if rises and total - steps[-1] > steps[-1] - steps[-2]:
         problem = f"of {total} steps its learning rates are known to step {steps[-1]}, where they "
         problem += "still rise: the log ends in its warm-up"
-        fix = "give --schedule SEGMENTS (see --help; or in --answers), or leave the run out"
+        fix = "state what was planned, --schedule SEGMENTS (see --help), or come back after it"
         raise fail(f"{place}, key schedule", problem, fix)
     schedule, said_of_it = recognize(steps, values, total)
     if decimals := coarse_decimals(np.asarray(values), schedule):
