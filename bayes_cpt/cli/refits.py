@@ -164,7 +164,7 @@ def compare(
 
     First each law is fitted once, and curves are left out by importance sampling: an answer within
     minutes, with its diagnostics. Then each run is left out in turn and predicted from the others, and so
-    is the tail of each run: as many fits as there are runs, for each law. Log score, CRPS and coverage,
+    is the tail of each run: two fits a run, for each law. Log score, CRPS and coverage,
     with the standard errors of their differences, each run one observation. The weights of the stack are
     those that score best on the runs left out.
 
@@ -335,11 +335,12 @@ def learn_priors(
         name: expected_ends(frame_of(learnt.spec, study), study, seed=seed)["below_zero"].max()
         for name, study in named.items()
     }
-    file.write(learnt_text(learnt, _extended(model, output), digests, seed))
-    bayes_cpt.read_spec(output)
     facts = {"population": learnt.population.problems, "most": MOST_BELOW_ZERO}
     facts |= {"skipped": skipped, "below": below}
     problems = paragraphs("learn_priors.txt", "problems", facts)
+    wrong = [f"Not trustworthy: {problem}." for problem in problems]
+    file.write(learnt_text(learnt, _extended(model, output), digests, seed, wrong))
+    bayes_cpt.read_spec(output)
     said, table = learnt_words(learnt, output.name, trustworthy=not problems), learnt.table()
     content = {
         "model": learnt.spec.name,
@@ -352,7 +353,6 @@ def learn_priors(
         "problems": problems,
         "trustworthy": not problems,
     }
-    wrong = [f"Not trustworthy: {problem}." for problem in problems]
     least = f"Prior curves end below 0 nats/token in {100 * max(below.values()):.1f} % at most."
     parts: list[Part] = [
         Table.of("learnt", table if verbose else table[table["learnt"]], model=spec.name),

@@ -144,10 +144,13 @@ def _inside(prior: Distribution, center: float, spread: float) -> Distribution:
     return prior.moved(center, spread)
 
 
-def learnt_text(found: Learnt, extends: str, digests: dict[str, str], seed: int) -> str:
+def learnt_text(
+    found: Learnt, extends: str, digests: dict[str, str], seed: int, wrong: Sequence[str] = ()
+) -> str:
     """Return the TOML of a learnt model, to be given to ``--model``.
 
-    It extends the model it was made from: a shipped one by name, or a path as seen from the new file.
+    It extends the model it was made from: a shipped one by name, or a path as seen from the new file. What
+    is wrong with it, if anything, stands above the priors.
     """
     kept = [label for label in found.population.labels if label not in found.labels]
     studies = found.population.studies
@@ -155,6 +158,7 @@ def learnt_text(found: Learnt, extends: str, digests: dict[str, str], seed: int)
         "# Priors learnt by bayes-cpt learn-priors: what a further such study is expected to have.",
         f"# Learnt from these {len(studies)} studies, seed {seed} (name, SHA-256 of what was fitted):",
         *(f"# - {name} {digests[name]}" for name in studies),
+        *(f"# {problem}" for problem in wrong),
     ]
     if kept:
         names = ", ".join(map(_end, kept))

@@ -54,7 +54,7 @@ def diagnose(values: Mapping[str, Floats], statistics: Mapping[str, NDArray[Any]
         worst = {name: sign * (sign * own).max() for name, own in figure.items()}
         side = "above" if sign > 0 else "below"
         problems += [
-            f"{label} of {name} is {worst[name]:.4g}, {side} {limit:g}"
+            f"{label} of {name} is {worst[name]:.5g}, {side} {limit:g}"
             for name in sorted(worst, key=worst.__getitem__, reverse=sign > 0)
             if sign * (worst[name] - limit) > 0
         ]

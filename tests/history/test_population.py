@@ -287,7 +287,9 @@ def test_the_file_states_the_pairs_that_are_shown(tmp_path: Path) -> None:
     assert (found.between, found.value) == (("exponent/general", "memory"), -0.61)
     assert found.reason.startswith("Learnt from 14 studies (study 0, study 1, study 2 and 11 more)")
     path = tmp_path / "ours.toml"
-    path.write_text(learnt_text(learnt, "cpt-replay", dict.fromkeys(NAMES, "digest"), 1))
+    digests = dict.fromkeys(NAMES, "digest")
+    path.write_text(learnt_text(learnt, "cpt-replay", digests, 1, ["Not trustworthy: no"]))
+    assert "\n# Not trustworthy: no\n" in path.read_text()
     assert read_spec(path) == learnt.spec
     (together,) = learnt_words(learnt, "ours.toml", trustworthy=True).sentences
     assert "exponent (general) and memory (all), correlation -0.61" in together
