@@ -95,7 +95,7 @@ def _huggingface_kind(parts: Parts) -> tuple[str, dict[str, Any]]:
         options: dict[str, Any] = {
             "num_decay_steps": parts.decay,
             "decay_type": "1-sqrt" if parts.shape == "one_minus_sqrt" else parts.shape,
-            "min_lr_ratio": parts.end / parts.peak,
+            "min_lr_ratio": round(parts.end / parts.peak, 12),
         }
         return "warmup_stable_decay", options
     if parts.shape == "cosine":
