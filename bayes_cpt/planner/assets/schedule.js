@@ -16,7 +16,7 @@ function segmentsOf(setting, initial) {
   const parts = [
     { shape: "linear", steps: warmup, start: initial, end: peak },
     { shape: "constant", steps: steps - warmup - decay, start: peak, end: peak },
-    { shape: setting.shape, steps: decay, start: peak, end: setting.final * peak },
+    { shape: setting.shape, steps: decay, start: peak, end: Number((setting.final * peak).toPrecision(12)) },
   ];
   return parts.filter((part) => part.steps > 0);
 }
