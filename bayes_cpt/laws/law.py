@@ -6,11 +6,12 @@ The CPT law of arXiv 2505.07796, Eq. 4 with the replay factors of Eq. 8, reads h
         - C1·S2_pt - C2·S2_cpt·exp(a1·r_cpt)                 annealing    (pretraining.py)
         + B·h(r_cpt)·(1 - (1 + E·S1_cpt)^-beta)              shift        (transfer.py)
         + Q·r_cpt·S3_cpt + Z·g(r_cpt)·S1_cpt/(S1_cpt + S1*)  damage       (transfer.py)
+        + J·(1 - exp(-t/tau_0))                              jump         (transfer.py)
         + F·(n^-gamma_3 - 1) + delta_N                       size         (groups.py; Eq. 7)
 
 where ``S1 = sum eta^rho`` and ``S2 = (eta_0^zeta - e^zeta)/(1 - lambda)`` with e the level of the learning
 rate, an exponential mean of what it was (`bayes_cpt.laws.areas`), and ``S3 = sum eta^2``: rho = zeta = 1
-and Q = Z = 0 is the printed law.
+and Q = Z = J = 0 is the printed law.
 """
 
 from dataclasses import dataclass

@@ -12,6 +12,7 @@ from bayes_cpt.laws.term import (
     Reference,
     Values,
     added_term,
+    not_worn_off,
     relative_exponential,
     sized,
     where_free,
@@ -279,3 +280,26 @@ class Damage:
         area = points.shift_area(coefficients, xp)
         come = shift_progress(1.0 / coefficients["S1_half"], area, 1.0, xp)
         return lost + coefficients["Z"] * share / (1.0 + KEPT * (1.0 - share)) * come
+
+
+@added_term(J="what CPT changes at once, beside the shift, nats/token")
+@dataclass(frozen=True)
+class Jump:
+    """What CPT changes at once, beside the shift: ``+ J·(1 - exp(-t/tau_0))``. Not in the printed law.
+
+    Data in another format, or another optimizer state, show within the first per cents of a run.
+    """
+
+    name: str = "jump"
+
+    def parameters(self) -> dict[str, Parameter]:
+        """Return the size."""
+        return {"jump": Parameter("change of the loss at once, beside the shift", "nats/token")}
+
+    def coefficients(self, parameters: Values, reference: Reference, xp: Any) -> dict[str, Any]:
+        """Return J."""
+        return {"J": parameters["jump"]}
+
+    def loss(self, points: Any, coefficients: Values, xp: Any) -> Any:
+        """Return what has come of it, nothing in PT; tau_0 is that of the base offset."""
+        return coefficients["J"] * (1.0 - not_worn_off(points, coefficients, xp))

@@ -6,6 +6,9 @@ Where curves start at the measured loss of their base, so does the law: of its l
 """
 
 from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
 
 from bayes_cpt.errors import StudyError
 from bayes_cpt.model.groups import roles_of
@@ -16,10 +19,10 @@ from bayes_cpt.study.runs import Base, Run
 from bayes_cpt.study.study import Study
 
 GIVE_SCHEDULE = "give the base's PT schedule; an approximate one is better than none"
-LEVEL = "The law starts at the measured loss of its base, of whose pre-training nothing is known."
+LEVEL = "The law starts at the measured loss of its base: no curve of pre-training says how far off it is."
 SHAPE = "The shape of the power over a pre-training that nobody knows; runs from its end do not show it."
 LONE = "No curve of pre-training was measured: CPT curves start at the losses of their bases."
-# What has no part without curves of pre-training, or a share of a level that is free.
+# What has no part without curves of pre-training.
 AT_LONE_BASE = ("offset_kept", "fluctuation_pt", "misfit_pt")
 RATIO = "Without pre-training there is no other annealing gain to compare that of CPT with."
 
@@ -87,29 +90,31 @@ def _of_cpt_alone(spec: ModelSpec, study: Study) -> ModelSpec:
     """Return the specification for a study of whose pre-training no curve was measured.
 
     Its curves start at the losses of their bases, and tell how they move from there: nothing but priors
-    would say how far that is from the law, and what the losses of other pre-training are. Sizes differ in
-    what CPT changes at once; the level of each is the measured one of its base.
+    would say how far that is from the law, and what the losses of other pre-training are. What CPT changes
+    at once has a term of its own.
     """
     if not starts_at_bases(spec.law, study):
         return spec
-    priors = spec.priors | at_medians(spec, AT_LONE_BASE, LONE) | {"gain_ratio": _fixed(1.0, RATIO)}
-    if not spec.law.model_size:
-        return spec.model_copy(update={"priors": priors})
     used = [base for base in study.bases if any(run.base == base.name for run in study.runs)]
-    priors |= at_medians(spec, ("size_exponent",), LONE) | _level(spec, study, used)
-    priors |= {"offset_kept": _fixed(1.0, LEVEL), "ratio_by_size": _fixed(0.0, RATIO)}
+    priors = spec.priors | at_medians(spec, AT_LONE_BASE, LONE) | _level(spec, study, used)
+    priors |= {"offset_kept": _fixed(1.0, LEVEL), "gain_ratio": _fixed(1.0, RATIO)}
+    if spec.law.model_size:
+        priors |= at_medians(spec, ("size_exponent",), LONE)
+        priors |= {"ratio_by_size": _fixed(0.0, RATIO)}
     priors |= spec.lone_bases
-    return spec.with_law(starts_at_base=True).model_copy(update={"priors": priors})
+    jump = tuple(name for name in spec.lone_bases if name == "jump")
+    found = spec.with_law(starts_at_base=True, terms=spec.law.terms + jump)
+    return found.model_copy(update={"priors": priors})
 
 
 def starts_at_bases(law: LawTable, study: Study) -> bool:
     """Return whether no curve of a study's pre-training was measured, but the end of each base in use.
 
-    Not of several targets, nor of several bases where no size tells them apart, which tell of each other;
-    nor under laws without a base offset.
+    Not of several bases where no size tells them apart, which tell of each other; nor under laws without a
+    base offset.
     """
     used = {str(run.base) for run in study.continual_runs}
-    if not law.base_offset or len(study.targets) > 1 or (len(used) != 1 and not law.model_size):
+    if not law.base_offset or (len(used) != 1 and not law.model_size):
         return False
     domains = study.trained_domains
     # A base of a size that no run has yet is given with a PT run of a single loss.
@@ -147,16 +152,16 @@ def _fixed(value: float, reason: str) -> Prior:
 
 
 def _level(spec: ModelSpec, study: Study, bases: Sequence[Base]) -> dict[str, Prior]:
-    """Return the level of the law: the bases' mean; as the model has it where one was not measured."""
-    free, levels = spec.priors["reference_loss"], []
-    for domain, role in zip(
-        study.trained_domains, roles_of(study, study.trained_domains), strict=True
-    ):
-        losses = [study.base_loss(base.name, domain) for base in bases]
-        known = [loss for loss in losses if loss is not None]
-        mean = Fixed(value=sum(known) / len(bases))
-        levels.append(mean if len(known) == len(bases) else free.of(role))
-    return {"reference_loss": Prior(reason=LEVEL, general=levels[0], target=levels[-1])}
+    """Return the level of the law, the mean of bases and sets; the model's where one was not measured."""
+    domains, levels = study.trained_domains, dict[str, list[Any]]()
+    for domain, role in zip(domains, roles_of(study, domains), strict=True):
+        levels.setdefault(role, []).extend(study.base_loss(base.name, domain) for base in bases)
+    free = spec.priors["reference_loss"]
+    priors = [
+        free.of(role) if None in losses else Fixed(value=float(np.mean(losses)))
+        for role, losses in levels.items()
+    ]
+    return {"reference_loss": Prior(reason=LEVEL, general=priors[0], target=priors[-1])}
 
 
 def check_kind(study: Study, runs: Iterable[Run], *, unknown: bool) -> None:

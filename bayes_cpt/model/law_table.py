@@ -55,7 +55,7 @@ class LawTable(Strict):
     batches: bool = False
     # Set by a fit whose base has ``known = false`` (see `bayes_cpt.model.bases`)
     unknown_base: bool = False
-    # Set by a fit of model sizes of which CPT alone was measured (see `bayes_cpt.model.bases`)
+    # Set by a fit of what CPT alone was measured of (see `bayes_cpt.model.bases`)
     starts_at_base: bool = False
     # How many target domains there are; set by a fit (see `bayes_cpt.model.groups`)
     targets: int = Field(default=1, ge=1)

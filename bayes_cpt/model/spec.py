@@ -46,8 +46,8 @@ PRINTED = "printed"
 FIX = "correct the value; models/cpt-replay.toml shows the form"
 # Sampled where a study has several targets.
 SEVERAL_TARGETS = ("target_transfer", "forgetting_factor", "target_spread")
-# Of other priors where CPT alone was measured: there it is what CPT changes at once.
-LONE_BASES = ("size_slope",)
+# What CPT changes at once where it alone was measured: with another prior, or in a term of its own.
+LONE_BASES = ("size_slope", "jump")
 TABLES = {"unknown_base": UNKNOWN_BASE, "targets": SEVERAL_TARGETS, "lone_bases": LONE_BASES}
 
 
@@ -74,7 +74,7 @@ class ModelSpec(Strict):
     # Of `SEVERAL_TARGETS`, sampled beside these where a study has several targets; without it such studies
     # are refused
     targets: dict[str, Prior] = Field(default_factory=dict)
-    # Of `LONE_BASES`, in place of these in a study of sizes without a curve of pre-training
+    # Of `LONE_BASES`, beside these or in their place in a study without a curve of pre-training
     lone_bases: dict[str, Prior] = Field(default_factory=dict)
     # Of parameters whose priors depend on each other; all others are independent
     correlations: tuple[Correlation, ...] = ()
@@ -102,8 +102,9 @@ class ModelSpec(Strict):
     @model_validator(mode="after")
     def _tables_aside_have_their_parameters(self) -> Self:
         for table, names in TABLES.items():
-            given = getattr(self, table)
-            if given and set(given) - {WITHOUT_WARMUP} != set(names):
+            given = set(getattr(self, table)) - {WITHOUT_WARMUP}
+            wanted = given & set(names) if table == "lone_bases" else set(names)
+            if given and given != wanted:
                 raise ValueError(f"{table}: give the priors of {' and '.join(names)}, or none")
         return self
 

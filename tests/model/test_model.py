@@ -35,7 +35,7 @@ def bundled_model(model: str = "cpt-replay") -> pm.Model:
 @cache
 def small() -> Setup:
     """A few runs of which four numbers are not known, so that every compiler takes seconds."""
-    study = read_study(bundled_study()).subset(["r00_const", "r25_cos"])
+    study = read_study(bundled_study()).subset(["r00_const", "r25_a0_rewarm"])
     with warnings.catch_warnings(action="ignore", category=StudyWarning):
         return build_setup(with_few_free("cpt-replay", ["reference_loss", "shift_share"]), study)
 
