@@ -23,7 +23,7 @@ LEVEL = "The law starts at the measured loss of its base: no curve of pre-traini
 SHAPE = "The shape of the power over a pre-training that nobody knows; runs from its end do not show it."
 LONE = "No curve of pre-training was measured: CPT curves start at the losses of their bases."
 # What has no part without curves of pre-training.
-AT_LONE_BASE = ("offset_kept", "fluctuation_pt", "misfit_pt")
+AT_LONE_BASE = ("fluctuation_pt", "misfit_pt")
 RATIO = "Without pre-training there is no other annealing gain to compare that of CPT with."
 
 
@@ -99,8 +99,7 @@ def _of_cpt_alone(spec: ModelSpec, study: Study) -> ModelSpec:
     priors = spec.priors | at_medians(spec, AT_LONE_BASE, LONE) | _level(spec, study, used)
     priors |= {"offset_kept": _fixed(1.0, LEVEL), "gain_ratio": _fixed(1.0, RATIO)}
     if spec.law.model_size:
-        priors |= at_medians(spec, ("size_exponent",), LONE)
-        priors |= {"ratio_by_size": _fixed(0.0, RATIO)}
+        priors |= at_medians(spec, ("size_exponent",), LONE) | {"ratio_by_size": _fixed(0.0, RATIO)}
     priors |= spec.lone_bases
     jump = tuple(name for name in spec.lone_bases if name == "jump")
     found = spec.with_law(starts_at_base=True, terms=spec.law.terms + jump)
