@@ -282,24 +282,27 @@ class Damage:
         return lost + coefficients["Z"] * share / (1.0 + KEPT * (1.0 - share)) * come
 
 
-@added_term(J="what CPT changes at once, beside the shift, nats/token")
 @dataclass(frozen=True)
 class Jump:
     """What CPT changes at once, beside the shift: ``+ J·(1 - exp(-t/tau_0))``. Not in the printed law.
 
-    Data in another format, or another optimizer state, show within the first per cents of a run.
+    Data in another format, or another optimizer state, show within the first per cents of a run. Only a law
+    that starts at the loss of its base has it: elsewhere what wears off of the base's offset is as quick.
     """
 
     name: str = "jump"
 
     def parameters(self) -> dict[str, Parameter]:
         """Return the size."""
-        return {"jump": Parameter("change of the loss at once, beside the shift", "nats/token")}
+        meaning = "change of the loss at once, beside the shift"
+        return {"jump": Parameter(meaning, "nats/token", printed=0.0)}
 
     def coefficients(self, parameters: Values, reference: Reference, xp: Any) -> dict[str, Any]:
-        """Return J."""
-        return {"J": parameters["jump"]}
+        """Return J where it is free."""
+        return where_free(parameters, jump="J")
 
     def loss(self, points: Any, coefficients: Values, xp: Any) -> Any:
         """Return what has come of it, nothing in PT; tau_0 is that of the base offset."""
+        if "J" not in coefficients:
+            return 0.0 * points.cpt_steps
         return coefficients["J"] * (1.0 - not_worn_off(points, coefficients, xp))

@@ -8,8 +8,6 @@ Where curves start at the measured loss of their base, so does the law: of its l
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-import numpy as np
-
 from bayes_cpt.errors import StudyError
 from bayes_cpt.model.groups import roles_of
 from bayes_cpt.model.law_table import LawTable
@@ -101,9 +99,7 @@ def _of_cpt_alone(spec: ModelSpec, study: Study) -> ModelSpec:
     if spec.law.model_size:
         priors |= at_medians(spec, ("size_exponent",), LONE) | {"ratio_by_size": _fixed(0.0, RATIO)}
     priors |= spec.lone_bases
-    jump = tuple(name for name in spec.lone_bases if name == "jump")
-    found = spec.with_law(starts_at_base=True, terms=spec.law.terms + jump)
-    return found.model_copy(update={"priors": priors})
+    return spec.with_law(starts_at_base=True).model_copy(update={"priors": priors})
 
 
 def starts_at_bases(law: LawTable, study: Study) -> bool:
@@ -157,7 +153,7 @@ def _level(spec: ModelSpec, study: Study, bases: Sequence[Base]) -> dict[str, Pr
         levels.setdefault(role, []).extend(study.base_loss(base.name, domain) for base in bases)
     free = spec.priors["reference_loss"]
     priors = [
-        free.of(role) if None in losses else Fixed(value=float(np.mean(losses)))
+        free.of(role) if None in losses else Fixed(value=sum(losses) / len(losses))
         for role, losses in levels.items()
     ]
     return {"reference_loss": Prior(reason=LEVEL, general=priors[0], target=priors[-1])}

@@ -72,21 +72,11 @@ call: Any = _call
 
 
 def law_log_likelihoods(law, loss, values, study, totals, gradients):  # type: ignore[no-untyped-def]
-    """Fill in the log likelihood of each curve, and its slopes by the values.
+    """Fill in the log likelihood of each curve, and its slopes by the values, 0 so far.
 
-    Parameters
-    ----------
-    law : int
-        Where the function `LAW` is, which fills in `bayes_cpt.model.printed_law.OUTPUTS` and their slopes
-        at the points of a curve, given its kind: twice its validation set, and one more in PT.
-    loss : ndarray, shape (points,)
-        Measured, nats/token.
-    values : ndarray, shape (values,)
-        Of the law's parameters, in the order of `bayes_cpt.model.setup.elements`.
-    study : ndarray
-        `bayes_cpt.model.likelihood_tables.likelihood_tables`, packed.
-    totals, gradients : ndarray, shapes (curves,) and (curves, values)
-        To be filled in; the slopes are 0 so far.
+    ``law`` is where the function `LAW` is, which fills in `bayes_cpt.model.printed_law.OUTPUTS` and their
+    slopes at the points of a curve, given its kind: twice its validation set, and one more in PT. Values
+    are in the order of `bayes_cpt.model.setup.elements`; ``study`` is `likelihood_tables`, packed.
     """
     places, points = unpacked(study, at.TABLES, 0), unpacked(study, at.TABLES, 1)
     curves, areas = unpacked(study, at.TABLES, 2), unpacked(study, at.TABLES, 3)

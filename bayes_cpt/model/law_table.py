@@ -9,7 +9,7 @@ from bayes_cpt.laws.groups import Batches, Mixture, ModelSize
 from bayes_cpt.laws.law import BaseOffset, Law
 from bayes_cpt.laws.pretraining import Annealing, Power
 from bayes_cpt.laws.term import ADDED, Parameter, Reference, Term
-from bayes_cpt.laws.transfer import Shift
+from bayes_cpt.laws.transfer import Jump, Shift
 from bayes_cpt.strict import Strict
 from bayes_cpt.study.study import Run, Study
 
@@ -118,6 +118,8 @@ class LawTable(Strict):
             **{name: added.build() for name, added in ADDED.items()},
         }
         chosen = tuple(terms[name] for name in self.terms)
+        if self.starts_at_base:
+            chosen += (Jump(),)
         if self.model_size:
             chosen += (ModelSize(self.continual, self.starts_at_base),)
         batches = Batches(len(roles))

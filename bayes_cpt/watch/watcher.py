@@ -25,7 +25,7 @@ from bayes_cpt.study.ranges import outside_range
 from bayes_cpt.study.runs import Run
 from bayes_cpt.study.schedules import Schedule, constant, linear
 from bayes_cpt.study.study import Study
-from bayes_cpt.watch.expected import INFLATION, Expected, Row, drawn_curves, rows_at
+from bayes_cpt.watch.expected import INFLATION, Expected, Row, drawn_curves, faulty, rows_at
 
 DRAWS = 2000
 # Shares of the whole run over which a continuation decays, where that ends before the run would.
@@ -350,7 +350,7 @@ class Watcher:
         forecast, gains = ({}, {}) if self.diverged is not None else self._ends(rows, before, now)
         on_track, notes = probability >= self.level, []
         fault = None if on_track else likeliest.fault
-        if self.rates_agree and fault and "learning rate" in fault:
+        if fault and self.rates_agree and faulty(self._run)[fault].schedule != self._run.schedule:
             fault = None
         if self.diverged is not None:
             notes.append(f"the loss is not finite at step {self.diverged}: the run has diverged")
