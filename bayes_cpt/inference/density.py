@@ -15,12 +15,17 @@ from bayes_cpt.arrays import Floats
 from bayes_cpt.inference.callbacks import log_density
 from bayes_cpt.inference.coordinates import (
     BOUNDED,
+    CENTER,
     DELTA,
     DILUTION,
+    KIND,
     LOG_NORMAL,
     LOGIT_NORMAL,
+    LOWER,
     NORMAL,
+    SPREAD,
     TIMES,
+    UPPER,
     contrast,
     evaluated,
 )
@@ -34,6 +39,8 @@ from bayes_cpt.model.priors import Fixed, LogitNormal, LogNormal, Normal
 from bayes_cpt.model.setup import Element, Setup, by_parameter, elements
 
 FAMILIES = {Normal: NORMAL, LogNormal: LOG_NORMAL, LogitNormal: LOGIT_NORMAL}
+# A long memory lies so many sds of its prior above the median.
+LONG = 2.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,18 +138,30 @@ class Density:
         """Measured losses, shape (points,)."""
         return np.asarray(self.setup.curves.points.loss, dtype=np.float64)
 
-    @cached_property
+    @property
     def start(self) -> Floats:
         """The medians of the priors, as positions, shape (numbers,)."""
-        table = self.prior_tables[0]
-        start = table[:, 2].copy()
-        for j in np.flatnonzero(table[:, 1] == BOUNDED):
-            share = (np.exp(start[j]) - table[j, 4]) / (table[j, 5] - table[j, 4])
-            start[j] = np.log(share / (1.0 - share))
+        return self.starts[0]
+
+    @cached_property
+    def starts(self) -> Floats:
+        """Positions to climb from, shape (starts, numbers): the medians of the priors; a long memory.
+
+        A memory of tens of steps beside a slow pace, and one of a thousand, are modes far apart.
+        """
+        table, memory = self.prior_tables[0], self._where.get(("memory", None))
+        starts = np.tile(table[:, CENTER], (1 if memory is None else 2, 1))
+        if memory is not None:
+            starts[1, memory] += LONG * table[memory, SPREAD]
+        for j in np.flatnonzero(table[:, KIND] == BOUNDED):
+            share = (np.exp(starts[:, j]) - table[j, LOWER]) / (table[j, UPPER] - table[j, LOWER])
+            share = np.minimum(share, 0.99)
+            starts[:, j] = np.log(share / (1.0 - share))
         for j in np.flatnonzero(table[:, DELTA] >= 0):
-            k = start[int(table[j, DILUTION])] if table[j, DILUTION] >= 0 else 0.0
-            start[j] -= table[j, TIMES] * (contrast(start[int(table[j, DELTA])], table[j])[0] + k)
-        return start
+            k = starts[0, int(table[j, DILUTION])] if table[j, DILUTION] >= 0 else 0.0
+            c = contrast(starts[0, int(table[j, DELTA])], table[j])[0]
+            starts[:, j] -= table[j, TIMES] * (c + k)
+        return starts
 
     def in_metric(self, metric: Metric) -> "InMetric":
         """Return the function of white coordinates, shape (numbers,): log density and gradient."""

@@ -70,8 +70,8 @@ class Whitened(Protocol):
     """A log density that can be put in white coordinates."""
 
     @property
-    def start(self) -> Floats:
-        """Where to look first, shape (dimensions,)."""
+    def starts(self) -> Floats:
+        """Where to look first, shape (places, dimensions)."""
 
     def in_metric(self, metric: Metric) -> Evaluate:
         """Return the function of white coordinates, shape (dimensions,): log density and gradient."""
@@ -80,13 +80,15 @@ class Whitened(Protocol):
 def modes(model: Whitened, seed: int, cores: int | None = None) -> list[tuple[float, Metric]]:
     """Return the share of the evidence of each mode found, by a Laplace approximation, and its metric.
 
-    The best is the first; those below `LEAST_SHARE` of it are left out. Climbs start at the model's own
-    point and at random ones around it.
+    The best is the first; those below `LEAST_SHARE` of it are left out. Climbs start at random around the
+    model's own places, one at the first.
     """
-    size = model.start.size
+    places, size = model.starts.shape
     jitters = 0.5 * np.random.default_rng(seed).standard_normal((STARTS, size))
     jitters[0] = 0.0
-    starts = [Metric(model.start + jitter, np.eye(size)) for jitter in jitters]
+    starts = [
+        Metric(model.starts[k % places] + jitter, np.eye(size)) for k, jitter in enumerate(jitters)
+    ]
     # The first call on a machine prints and compiles the law: once, not in each thread.
     model.in_metric(starts[0])(np.zeros(size))
     with ThreadPoolExecutor(cores or STARTS) as pool:
@@ -119,7 +121,7 @@ def climb(model: Whitened, metric: Metric) -> tuple[float, Metric] | None:
     reached = -np.inf
     for climb in range(CLIMBS):
         density = model.in_metric(metric)
-        if climb and np.abs(density(np.zeros_like(model.start))[1]).max() < FLAT:
+        if climb and np.abs(density(np.zeros_like(metric.center))[1]).max() < FLAT:
             break
 
         def negative(white: Floats, density: Any = density) -> tuple[float, Floats]:
@@ -129,7 +131,7 @@ def climb(model: Whitened, metric: Metric) -> tuple[float, Metric] | None:
 
         optimum = minimize(
             negative,
-            np.zeros_like(model.start),
+            np.zeros_like(metric.center),
             jac=True,
             method="L-BFGS-B",
             options={"maxiter": ITERATIONS, "maxcor": 30},
