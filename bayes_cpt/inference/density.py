@@ -138,11 +138,6 @@ class Density:
         """Measured losses, shape (points,)."""
         return np.asarray(self.setup.curves.points.loss, dtype=np.float64)
 
-    @property
-    def start(self) -> Floats:
-        """The medians of the priors, as positions, shape (numbers,)."""
-        return self.starts[0]
-
     @cached_property
     def starts(self) -> Floats:
         """Positions to climb from, shape (starts, numbers): the medians of the priors; a long memory.

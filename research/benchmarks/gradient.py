@@ -36,8 +36,8 @@ def _microseconds(function: Any) -> float:
 def gradient_of(setup: Setup) -> Any:
     """Return a call of log density and gradient at the priors' medians."""
     density = Density(setup)
-    size = density.start.size
-    function = density.in_metric(Metric(density.start, np.eye(size)))
+    size = density.size
+    function = density.in_metric(Metric(density.starts[0], np.eye(size)))
     white = np.zeros(size)
     return lambda: function(white)
 

@@ -58,8 +58,8 @@ def test_log_priors_and_likelihoods_are_the_density_that_was_sampled() -> None:
 
     posterior = prior_as_posterior(lab(), draws=2)
     density = Density(build_setup(read_spec("cpt-replay"), lab()))
-    positions = density.start + 0.2 * np.random.default_rng(2).standard_normal(
-        (5, density.start.size)
+    positions = density.starts[0] + 0.2 * np.random.default_rng(2).standard_normal(
+        (5, density.size)
     )
     values = density.values(positions)
     setup = fitted_setup(posterior.frame, lab())

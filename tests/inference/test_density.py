@@ -52,7 +52,7 @@ def unconstrained(density: Density, positions: Floats) -> Floats:
 
 def places(density: Density, count: int) -> Floats:
     """Return a sampler's positions scattered over the prior."""
-    start = density.start
+    start = density.starts[0]
     return np.asarray(start + 0.4 * np.random.default_rng(1).standard_normal((count, start.size)))
 
 
@@ -153,7 +153,7 @@ def test_along_delta_runs_at_two_replay_ratios_shift_alike() -> None:
     density = Density(of_two_replay_ratios())
     names = [density.elements[k].name for k in density.places]
     along = np.eye(density.size)[names.index("saturation_exponent")]
-    values = density.values(density.start + np.outer([-1.5, -0.6, 0.0, 0.7], along))
+    values = density.values(density.starts[0] + np.outer([-1.5, -0.6, 0.0, 0.7], along))
     delta, k = values["saturation_exponent"][:, 0], values["replay_dilution"][:, 1]
 
     def log_factor(share: float) -> Floats:
@@ -168,7 +168,7 @@ def test_along_delta_runs_at_two_replay_ratios_shift_alike() -> None:
 @pytest.mark.parametrize("bent", [False, True])
 def test_gradient_is_that_of_finite_differences_in_any_metric(bent: bool) -> None:
     density = Density(of_two_replay_ratios())
-    size = density.start.size
+    size = density.size
     generator = np.random.default_rng(3)
     factor = np.eye(size) + 0.05 * generator.standard_normal((size, size))
     plain = Metric(places(density, 1)[0], factor)
@@ -204,8 +204,8 @@ def test_what_another_study_changes_is_the_likelihood_as_written_in_numpy() -> N
 @pytest.mark.parametrize("far", [30.0, 1e3, 1e5, 1e100])
 def test_far_from_the_mode_the_density_is_small_or_not_finite_but_no_error(far: float) -> None:
     density = Density(bundled())
-    size = density.start.size
-    function = density.in_metric(Metric(density.start, np.eye(size)))
+    size = density.size
+    function = density.in_metric(Metric(density.starts[0], np.eye(size)))
     nearest = function(np.zeros(size))[0]
     for white in far * np.random.default_rng(4).standard_normal((100, size)):
         assert not function(white)[0] > nearest
@@ -221,6 +221,6 @@ def stops_at_an_error(
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_where_the_law_stops_at_an_error_the_density_is_not_finite() -> None:
     density = Density(bundled())
-    function = density.in_metric(Metric(density.start, np.eye(density.size)))
+    function = density.in_metric(Metric(density.starts[0], np.eye(density.size)))
     function.data[-1:].view(np.int64)[:] = int(stops_at_an_error.address or 0)
     assert np.isnan(function(np.zeros(density.size))[0])

@@ -187,13 +187,13 @@ def test_both_models_have_the_same_density_and_gradient(every_option: bool, tmp_
         lambda chosen: log_density(independent_model.model, arguments, {}, chosen)[0]
     )
     density = Density(build_setup(read_spec(path), study))
-    size = density.start.size
+    size = density.size
 
     def theirs(place: Floats) -> float:
         chosen, step = sites_at(density, arguments[1], list(sites), place)
         return float(compiled(chosen)) + step
 
-    for place in density.start + 0.3 * np.random.default_rng(0).standard_normal((4, size)):
+    for place in density.starts[0] + 0.3 * np.random.default_rng(0).standard_normal((4, size)):
         small = 1e-5 * np.eye(size)
         gradient = [(theirs(place + own) - theirs(place - own)) / 2e-5 for own in small]
         ours, our_gradient = density.in_metric(Metric(place, np.eye(size)))(np.zeros(size))

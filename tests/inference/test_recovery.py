@@ -15,6 +15,7 @@ from testbench import truths
 from bayes_cpt import Base, Run, Study, read_spec
 from bayes_cpt.arrays import Floats
 from bayes_cpt.inference.density import Density
+from bayes_cpt.inference.metric import modes
 from bayes_cpt.inference.sampling import SamplerSettings, sample
 from bayes_cpt.model.fitted_points import observed_steps
 from bayes_cpt.model.points import Curves
@@ -186,6 +187,16 @@ def one_study(name: str, seed: int) -> tuple[bool, dict[str, NDArray[np.bool_]]]
     true_last = last_losses(frame, study, truth, seed + 3)
     hits |= {key: covered(bands[key], true_last[key][0]) for key in bands}
     return found.diagnostics.trustworthy, hits
+
+
+@pytest.mark.parametrize("name", COEFFICIENTS)
+def test_a_memory_of_a_thousand_steps_is_found(name: str) -> None:
+    """By the shipped priors and law, which were learnt from memories of tens of steps."""
+    frame = frame_of_the_design()
+    study = simulated_study(frame, true_parameters(name, frame), seed=5)
+    density = Density(build_setup(read_spec("cpt-replay"), study))
+    (_, best), *_ = modes(density, seed=1)
+    assert 300 < density.values(best.center[None])["memory"].item() < 3 * MEMORY
 
 
 @pytest.mark.slow
