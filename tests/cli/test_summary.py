@@ -105,8 +105,8 @@ def test_a_first_reader_gets_three_lines_and_a_small_table(
     for effect in told["determination"]:
         if effect["kind"] != "effect":
             continue
-        # To the first digit of the standard deviation, to the second where the first is 1 or 2.
-        digits, place = f"{effect['sd']:e}".split("e")
+        # To the first digit of a normal's sd with this interval, to the second where the first is 1 or 2.
+        digits, place = f"{(effect['upper'] - effect['lower']) / 3.29:e}".split("e")
         places = (float(digits) < 3.0) - int(place)
         shown = f"{effect['mean']:+.{places}f} ({effect['lower']:+.{places}f} to ".replace("-", "−")
         cell = (
