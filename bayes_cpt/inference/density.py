@@ -144,10 +144,8 @@ class Density:
 
         A memory of tens of steps beside a slow pace, and one of a thousand, are modes far apart.
         """
-        table, memory = self.prior_tables[0], self._where.get(("memory", None))
-        starts = np.tile(table[:, CENTER], (1 if memory is None else 2, 1))
-        if memory is not None:
-            starts[1, memory] += LONG * table[memory, SPREAD]
+        table, is_memory = self.prior_tables[0], [own.name == "memory" for own in self._sampled]
+        starts = table[:, CENTER] + LONG * np.outer([0.0, 1.0], is_memory * table[:, SPREAD])
         for j in np.flatnonzero(table[:, KIND] == BOUNDED):
             share = (np.exp(starts[:, j]) - table[j, LOWER]) / (table[j, UPPER] - table[j, LOWER])
             share = np.minimum(share, 0.99)
