@@ -17,7 +17,7 @@ from bayes_cpt.forecast.bands import bands, check_interval
 from bayes_cpt.inference.fitting import fit
 from bayes_cpt.inference.posterior import Posterior, contraction
 from bayes_cpt.inference.sampling import Progress
-from bayes_cpt.model.fitted_points import observed_steps
+from bayes_cpt.model.fitted_points import first_step, observed_steps
 from bayes_cpt.model.spec import read_spec
 from bayes_cpt.study.logs.naming import TRAIN
 from bayes_cpt.study.logs.raw import fail
@@ -36,6 +36,8 @@ DECAY = 0.2
 ANNEALED = 0.05
 # Pre-training starts near the loss of a uniform guess; no base is as bad, nor gains as much.
 PT_LOSS, PT_FALL = 5.0, 1.0
+# In so few steps no model learns that much from scratch.
+FIRST_STEPS, BASE_LOSS = 20, 3.0
 # With fewer losses where the law holds nothing can be said.
 FEWEST = 4
 # A quantity that the run's losses narrow by less than this share rests on its prior.
@@ -162,6 +164,8 @@ def forecast_read(recipe: Recipe, log: Log, *, now: int, **options: Any) -> LogF
 
 def phase_of(log: Log) -> str:
     """Return the phase of a run by its losses: no base is as bad as pre-training is at its start."""
+    if any(step <= FIRST_STEPS and loss < BASE_LOSS for step, _, loss in log.losses):
+        return "cpt"
     for domain in log.domains:
         losses = [loss for _, own, loss in log.losses if own == domain]
         if losses[0] > PT_LOSS or losses[0] - min(losses) > PT_FALL:
@@ -203,8 +207,14 @@ def forecast_run(
         study = study_of(run, domain, rows)
         count = len(observed_steps(study, study.run(RUN), domain, spec.residuals))
         if count < FEWEST:
-            problem = f"it is too short to say anything: {count} losses lie after the first steps"
-            fix = f"wait for {FEWEST}, or evaluate more often; --loss SERIES=train is the training loss"
+            first = first_step(study, study.run(RUN), spec.residuals) if run.phase == "pt" else 0
+            problem = (
+                f"it is too short to say anything: {count} losses lie after step {first:.0f}, "
+            )
+            problem += "from where on the law holds"
+            fix = f"wait for {FEWEST}"
+            if domain != TRAIN:
+                fix += ", or evaluate more often; --loss SERIES=train is the training loss"
             raise fail(f"the log, validation set {domain}", problem, fix)
 
         def part(stage: str, share: float, domain: str = domain, place: int = place) -> None:

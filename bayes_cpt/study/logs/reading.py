@@ -46,6 +46,8 @@ NEAR_START = 0.1
 FEWEST_ROWS = 5
 # So many steps may have a second evaluation, of another checkpoint.
 MOST_AGAIN = 2
+# Such a share of a loss may be worse than a guess.
+MOST_HIGH = 0.05
 BEST_AGAIN = "as when the best one is evaluated at the end (load_best_model_at_end)"
 NO_SETS = (
     "against another axis, smoothed, a best, spread, sum, part or task, by the names; left out"
@@ -157,7 +159,10 @@ class _Cleaning:
         for domain in dict.fromkeys(chosen.values()):
             what = f"losses of {domain}"
             series = [name for name, own in chosen.items() if own == domain]
-            points = self._merged(self._once(self._points(series, steps, jobs), what), what)
+            points = self._points(series, steps, jobs)
+            # What carries a measurement along is a validation loss.
+            trained = all(map(naming.is_training_loss, series))
+            points = self._merged(points if trained else self._once(points, what), what)
             nats = [in_nats(point.value) for point in points]
             self._check_size(points, nats, series[0])
             losses += [(point.step, domain, loss) for point, loss in zip(points, nats, strict=True)]
@@ -210,7 +215,7 @@ class _Cleaning:
             runs = np.array(self._texts(column))[measured]
             own = [steps[measured][runs == run] for run in np.unique(runs)]
             spans = sorted((run.min(), run.max()) for run in own)
-            if any(after < end for (_, end), (after, _) in pairwise(spans)):
+            if any(after < end or after == begin for (begin, end), (after, _) in pairwise(spans)):
                 raise self._several(column)
             if len(own) > 1:
                 said = f"{self._of_runs(column)}, by {column}, one after the other"
@@ -320,9 +325,12 @@ class _Cleaning:
 
     def _check_size(self, points: Sequence[_Point], nats: Sequence[float], series: str) -> None:
         """Note the first point that is no loss in nats/token."""
+        high = sum(loss > UNIFORM_GUESS for loss in nats)
+        # An untrained model may be far worse than a guess, and so may single losses after its first steps.
+        is_loss = naming.is_training_loss(series) or naming.measured_unit(series) == "nats"
+        single = is_loss and high <= MOST_HIGH * len(nats)
         for point, loss in zip(points, nats, strict=True):
-            # An untrained model may be far worse than a guess.
-            if not 0 < loss <= UNIFORM_GUESS and (loss <= 0 or point.step > 0):
+            if loss <= 0 or (loss > UNIFORM_GUESS and point.step > 0 and not single):
                 problem = f"the loss {series} is {point.value:g}"
                 fix = "give a cross-entropy above 0; a log-likelihood needs its sign turned"
                 if loss > UNIFORM_GUESS:
@@ -551,7 +559,8 @@ def _two_values(problem: str, anew: bool) -> tuple[str, str]:
         both = "it is the log of two runs, or of two validation sets of one"
         return f"{problem}: the steps begin again, so {both}", fix
     fix = f"give --overlap first if the last is of another checkpoint, {BEST_AGAIN}, --overlap last of a "
-    fix += "restarted job; of two validation sets under one name give each its own; of several runs choose "
+    fix += "restarted job, or where several batches or processes write the losses of one step; "
+    fix += "of two validation sets under one name give each its own; of several runs choose "
     return problem, f"{fix}one by its name in a column, --row-run NAME"
 
 

@@ -117,9 +117,12 @@ def recognize(
     notes += _open_breaks(segments, _shifted(_Logged(at, values, values, total_steps), shift).steps)
     if shift:
         notes.append("the trainer counts rates from step 0, the schedule from 1: one step earlier")
-    gaps = total_steps - int(np.unique(at[at > 0]).size)
-    if gaps > 0:
-        notes.append(f"{gaps} of {total_steps} rates are not logged and follow from the shape")
+    last = int(at[-1])
+    if gaps := last - int(np.unique(at[at > 0]).size):
+        notes.append(f"{gaps} of {last} rates are not logged and follow from the shape")
+    if last < total_steps:
+        untold = f"after step {last} of {total_steps} no learning rate is logged"
+        notes.append(f"{untold}: it is taken to go on as {segments[-1].shape} (--schedule if not)")
     return Schedule(tuple(segments)), notes
 
 
