@@ -123,24 +123,25 @@ class Affordable:
             runs.append(Run(name, "cpt", schedule, base.name, replay, **said))
         return cls(plan_of(study, bases, runs))
 
-    def with_most_telling(self, posterior: Posterior) -> Self:
-        """Return these and the run that `bayes-cpt check` and `summary` advise, where the law knows it."""
+    def with_most_telling(self, posterior: Posterior, long: float = np.inf) -> Self:
+        """Return these and the run that `bayes-cpt check` and `summary` advise, unless it is a long one."""
         study, frame, plan = posterior.study, posterior.frame, self.plan
         trial = derived.trial_runs(frame, derived.Typical.of(study)).get(facts(posterior).telling)
-        if trial is None:
+        if trial is None or trial[0].steps >= long:
             return self
-        schedule, kind, replay = trial
+        schedule, start, replay = trial
         bases = plan.bases
-        if kind is None:
+        if start is None:
             run = Run(MOST_TELLING, "pt", schedule)
         else:
-            base = _base_of_kind(fitted_bases(study), annealed=kind != derived.STABLE)
-            falls = schedule.final <= schedule.peak / 2
-            course = derived.approach(schedule.steps, _last_rate(base), schedule.peak, decays=falls)
+            base = _base_like(fitted_bases(study), start)
             count = len(study.targets)
             shares = dict.fromkeys(study.targets, 1.0 / count) if count > 1 else None
             said = {"model_size": base.model_size, "targets": shares, **posterior.batch.keys}
-            run = Run(MOST_TELLING, "cpt", course, base.name, replay, **said)
+            run = Run(MOST_TELLING, "cpt", schedule, base.name, replay, **said)
+            falls = schedule.final <= run.peak / 2
+            course = derived.approach(schedule.steps, _last_rate(base), run.peak, decays=falls)
+            run = replace(run, schedule=course)
             bases = bases if base.name in {own.name for own in bases} else (*bases, base)
         return replace(self, plan=plan_of(study, bases, (*plan.runs, run)))
 
@@ -149,13 +150,12 @@ def _last_rate(base: Base) -> float:
     return base.schedule.final if base.schedule else 0.0
 
 
-def _base_of_kind(bases: Sequence[Base], *, annealed: bool) -> Base:
-    """Return the most or the least annealed base; the latter with an anneal where all lack one."""
+def _base_like(bases: Sequence[Base], wanted: Base) -> Base:
+    """Return the base that is annealed most like one; that with an anneal where all lack the wanted one."""
     potentials = [1.0 if own.loss_potential is None else own.loss_potential for own in bases]
-    if not annealed:
-        return bases[int(np.argmax(potentials))]
-    base = bases[int(np.argmin(potentials))]
-    if base.schedule is None or min(potentials) < LOW:
+    potential = 1.0 if wanted.loss_potential is None else wanted.loss_potential
+    base = bases[int(np.argmin([abs(own - potential) for own in potentials]))]
+    if base.schedule is None or potential >= LOW or min(potentials) < LOW:
         return base
     tail = linear(max(round(derived.ANNEAL * base.schedule.steps), 1), base.schedule.final, 0.0)
     whole = base.schedule + tail
@@ -336,7 +336,7 @@ def next_run(
         What is to be decided, as in `bayes_cpt.decisions.decision.decide`.
     runs : path or Affordable, optional
         A study folder or TOML file of runs, each with an optional ``cost`` in steps; unless given, those of
-        `Affordable.default`, and the run that would tell most of what the fit leaves open.
+        `Affordable.default`, and the run that would tell most of what the fit leaves open, if it is short.
     run_steps : int, optional
         Length of the default runs.
     draws : int
@@ -361,11 +361,12 @@ def next_run(
     goal = read_objective(objective)
     posterior, limits = with_batch(posterior, read_space(space))
     model = FinalLosses.of(posterior, draws, seed)
+    whole = SearchSpace.of(limits, posterior.study)
     if runs is None:
-        runs = Affordable.default(posterior, run_steps).with_most_telling(posterior)
+        long = whole.quantities["steps"].lowest
+        runs = Affordable.default(posterior, run_steps).with_most_telling(posterior, long)
     affordable = runs if isinstance(runs, Affordable) else Affordable.read(runs, posterior.study)
     posterior.check_batch(affordable.plan, "the worth of a next run")
-    whole = SearchSpace.of(limits, posterior.study)
     valuation = Valuation.of(model, goal, whole)
     # Coefficients and effects, none of them constant.
     known = quantities(posterior, model.laws[0].draws.parameters)

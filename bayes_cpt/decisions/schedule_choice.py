@@ -205,7 +205,7 @@ def choose_schedule(
     )
     study = posterior.study
     runs, several = study.measured_runs("cpt"), len(study.targets) > 1
-    highest = cap or max(run.schedule.peak for run in runs)
+    highest = cap or max(run.peak for run in runs)
     asked = {"base": base, "replay": replay, "targets": targets if several else ()}
     taken = tuple(name for name, given in asked.items() if given is None)
     mixtures: Any = targets

@@ -152,6 +152,7 @@ class SearchSpace:
     shapes: tuple[str, ...]  # shapes of the decay
     resources: Resources  # what is known of the tokens and the cost of steps
     notes: Sequence[str] = ()  # what the user should know of it
+    alike: Sequence[str] = ()  # quantities that it keeps as all CPT runs have them
     # Of targets; a single empty one where there is one target.
     mixtures: tuple[Mapping[str, float], ...] = ({},)
     batch: Batch = UNSAID  # of every run, as far as it was said
@@ -175,32 +176,40 @@ class SearchSpace:
             space = space.model_copy(update={"steps": steps, "tokens": None})
         runs = study.measured_runs("cpt")
         # As planned: what was cut short did not mean to end there.
-        finals = [run.schedule.final / run.schedule.peak for run in study.continual_runs]
+        finals = [run.schedule.final / run.peak for run in study.continual_runs]
+        warmups = {
+            round(run.schedule.warmup_steps / run.schedule.steps, 3) for run in study.continual_runs
+        }
+        warmup = max(warmups) if len(warmups) == 1 else 0.0
         decayed = [final for final in finals if final < 1.0] or [USUAL_FINAL]
         least_final = LEAST_FINAL if "exponential" in space.decay_shape else 0.0
         defaults = {
             "replay": within([run.replay or 0.0 for run in runs]),
             **peaks_tried(space, study, bases),
-            "warmup_share": Quantity(values=(WARMUP_SHARE,)),
+            "warmup_share": Quantity(values=(warmup or WARMUP_SHARE,)),
             "decay_share": Quantity(low=shortest_decay(study), high=1.0, scale="linear"),
             "relative_final": within([max(final, least_final) for final in decayed]),
             "steps": Quantity(values=(max(run.schedule.steps for run in runs),)),
         }
         quantities: dict[str, Quantity] = {}
+        alike = []
         for name, default in defaults.items():
             ways = next((pair for pair in PAIRS if name in pair), (name,))
             given = {way: own for way in ways if (own := getattr(space, way)) is not None}
             quantities |= given or {name: default}
             if not given and name in ALIKE and default.values:
-                notes.append(
-                    f"all CPT runs have one {ALIKE[name]}: for others add {name} to the space"
-                )
+                alike.append(name)
+        notes += [
+            f"all CPT runs have one {ALIKE[name]}: for others add {name} to the space"
+            for name in alike
+        ]
         return cls(
             bases=bases,
             quantities=quantities,
             shapes=space.decay_shape,
             resources=resources,
             notes=notes,
+            alike=alike,
             mixtures=listed_mixtures(space, study),
             batch=space.batch,
             given=space.model_fields_set,
@@ -401,7 +410,7 @@ def within(tried: Sequence[float], *, scale: Literal["linear", "log"] = "linear"
 
 def peaks_tried(space: Space, study: Study, bases: Sequence[Base]) -> dict[str, Quantity]:
     """Return the peak LR unless one is given."""
-    tried = [run.schedule.peak for run in study.measured_runs("cpt")]
+    tried = [run.peak for run in study.measured_runs("cpt")]
     pretrained = [base.schedule.peak for base in bases if base.schedule is not None]
     if pretrained:
         return {"relative_peak": within([peak / max(pretrained) for peak in tried], scale="log")}

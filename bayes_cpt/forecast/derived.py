@@ -5,6 +5,7 @@ and how its last loss differs when one thing about the run is another. All are o
 nats/token, and need no measured loss.
 """
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
@@ -17,18 +18,17 @@ import pandas as pd
 from bayes_cpt.arrays import Floats
 from bayes_cpt.errors import StudyError
 from bayes_cpt.laws.term import Reference
-from bayes_cpt.model.bases import unknown_base
 from bayes_cpt.model.evaluate import Draws, law_losses
 from bayes_cpt.model.points import Curves
 from bayes_cpt.model.setup import BoundModel
 from bayes_cpt.model.simulate import expected_loss
 from bayes_cpt.study.batches import Batch
-from bayes_cpt.study.ranges import peak_level
 from bayes_cpt.study.runs import Base, Run
 from bayes_cpt.study.schedules import Schedule, constant, cosine, linear, warmup_stable_decay
 from bayes_cpt.study.study import Study
 
-STABLE, ANNEALED = "stable", "annealed"
+# Bases of the runs that are compared: that of the typical run, and the same without and with an anneal.
+OWN, STABLE, ANNEALED = "own", "stable", "annealed"
 # Shares of a run's steps: its way from the base's learning rate to its own, and a base's anneal.
 APPROACH, ANNEAL = 0.05, 0.2
 ANY_LOSS = 3.0
@@ -57,16 +57,20 @@ class Typical:
     steps: int
     peak: float  # raw learning rate
     replay: float  # 0 where there are no CPT runs
+    base: Base | None = None  # None where there are no CPT runs
 
     @classmethod
     def of(cls, study: Study) -> "Typical":
-        """Return the medians over the measured runs of a study, as they were planned."""
-        measured = study.measured_runs("cpt") or study.measured_runs("pt")
-        runs = [study.run(run.name) for run in measured]
+        """Return the medians over the measured runs of a study, as planned, and their usual base."""
+        continual = study.measured_runs("cpt")
+        runs = [study.run(run.name) for run in continual or study.measured_runs("pt")]
+        usual = Counter(str(run.base) for run in continual).most_common(1)
+        base = study.base(usual[0][0]) if usual else None
         return cls(
             steps=int(np.median([run.schedule.steps for run in runs])),
-            peak=float(np.median([run.schedule.peak for run in runs])),
+            peak=float(np.median([run.peak for run in runs])),
             replay=float(np.median([run.replay or 0.0 for run in runs])),
+            base=Base(OWN, base.steps, base.schedule, known=base.known) if base else None,
         )
 
 
@@ -75,7 +79,10 @@ def typical_words(study: Study) -> str:
     typical, targets = Typical.of(study), len(study.targets)
     shape = f"half-cosine from learning rate {typical.peak:.3g} to 0"
     mixture = f", {targets} targets in equal shares" if targets > 1 else ""
-    base = "base re-warmed from 0" if unknown_base(study) else "base not annealed"
+    potential = typical.base.loss_potential if typical.base else None
+    base = "base re-warmed from 0"
+    if potential is not None:
+        base = f"base at {potential:.0%} of its peak" if potential < 1 else "base not annealed"
     return f"{typical.steps} steps, {shape}, replay {typical.replay:g}{mixture}, {base}"
 
 
@@ -101,7 +108,7 @@ CONTINUAL_EFFECTS = (
     Effect("replay_effect", AT_REPLAY.format(0.5), AT_REPLAY.format(0)),
     Effect("rate_effect", SLOWER, DECAYING),
     Effect("decay_effect", DECAYING, STEADY),
-    Effect("base_effect", REWARMED, DECAYING),
+    Effect("base_effect", REWARMED, UNANNEALED),
     Effect("length_effect", LONG, DECAYING),
 )
 PRETRAINING_EFFECTS = (
@@ -125,7 +132,7 @@ def tried(frame: BoundModel, study: Study) -> dict[str, bool]:
     Where they do not, the law's form alone says what the effect is, however sure it sounds.
     """
     runs = study.measured_runs("cpt" if frame.spec.law.continual else "pt")
-    decays = any(run.schedule.final <= run.schedule.peak / 2 for run in runs)
+    decays = any(run.schedule.final <= run.peak / 2 for run in runs)
     longest = max(run.schedule.steps for run in runs)
     differs = {
         "run_change": True,
@@ -135,7 +142,7 @@ def tried(frame: BoundModel, study: Study) -> dict[str, bool]:
     }
     if frame.spec.law.continual:
         replays = [run.replay or 0.0 for run in runs]
-        rates = [peak_level(study.run(run.name).schedule, "cpt") for run in runs]
+        rates = [study.run(run.name).peak for run in runs]
         potentials = _loss_potentials(study)
         differs |= {
             "replay_effect": max(replays) - min(replays) >= REPLAY_APART,
@@ -218,32 +225,36 @@ def replays_near(typical: Typical) -> list[str]:
     return [AT_REPLAY.format(share) for share in near]
 
 
-type Trials = dict[str, tuple[Schedule, str | None, float]]
+type Trials = dict[str, tuple[Schedule, Base | None, float]]
 
 
 def trial_runs(frame: BoundModel, typical: Typical) -> Trials:
     """Return schedule, base and replay of runs named in words: typical ones, but for what the name says."""
     law, base = frame.spec.law, base_schedule(frame.reference)
     runs: Trials = {}
-    if law.continual:
+    if law.continual and (own := typical.base) is not None:
         n, peak, replay = typical.steps, typical.peak, typical.replay
         # From a base whose learning rate is unknown runs start at 0.
-        rate = 0.0 if law.unknown_base else frame.reference.learning_rate
+        rate = own.schedule.final if own.schedule else 0.0
         decayed = approach(n, rate, peak, decays=True)
         longer = approach(LONGER * n, rate, peak, decays=True)
         if law.uses_replay:
-            runs |= {AT_REPLAY.format(share): (decayed, STABLE, share) for share in REPLAYS}
-            runs[LONG_PURE] = (longer, STABLE, 0.0)
+            runs |= {AT_REPLAY.format(share): (decayed, own, share) for share in REPLAYS}
+            runs[LONG_PURE] = (longer, own, 0.0)
         runs |= {
-            DECAYING: (decayed, STABLE, replay),
-            STEADY: (approach(n, rate, peak, decays=False), STABLE, replay),
-            SLOWER: (approach(n, rate, peak / 2, decays=True), STABLE, replay),
-            LONG: (longer, STABLE, replay),
+            DECAYING: (decayed, own, replay),
+            STEADY: (approach(n, rate, peak, decays=False), own, replay),
+            SLOWER: (approach(n, rate, peak / 2, decays=True), own, replay),
+            LONG: (longer, own, replay),
         }
         # Whoever has a base of unknown pre-training has no other of its kind.
-        if law.unknown_base:
+        if own.schedule is None:
             return runs
-        runs[REWARMED] = (approach(n, 0.0, peak, decays=True), ANNEALED, replay)
+        top = constant(own.schedule.steps, own.schedule.peak)
+        stable = Base(STABLE, top.steps, top)
+        at_zero = Base(ANNEALED, top.steps, annealed(top))
+        runs[UNANNEALED] = (approach(n, top.peak, peak, decays=True), stable, replay)
+        runs[REWARMED] = (approach(n, 0.0, peak, decays=True), at_zero, replay)
     return runs | {
         PT_STEADY: (base, None, 0.0),
         PT_ANNEALED: (annealed(base), None, 0.0),
@@ -284,11 +295,7 @@ def plan_of(frame: BoundModel, runs: Trials, *, measured: bool = False) -> Study
     typical model size where the law has a size. Measured bases have a loss that stands for any.
     """
     usual = frame.typical_size if frame.sizes else None
-    if frame.spec.law.unknown_base:
-        bases = (Base(STABLE, known=False), Base(ANNEALED, known=False))
-    else:
-        base = base_schedule(frame.reference)
-        bases = (Base(STABLE, base.steps, base), Base(ANNEALED, base.steps, annealed(base)))
+    bases = tuple({base.name: base for _, base, _ in runs.values() if base}.values())
     targets = frame.targets
     shares = {target: 1.0 / len(targets) for target in targets} if len(targets) > 1 else None
     batch = frame.batches[0] if frame.batches else Batch()
@@ -296,7 +303,7 @@ def plan_of(frame: BoundModel, runs: Trials, *, measured: bool = False) -> Study
     for name, (schedule, start, replay) in runs.items():
         own: dict[str, Any] = {"model_size": usual}
         if start is not None:
-            own |= {"base": start, "replay": replay, "targets": shares, **batch.keys}
+            own |= {"base": start.name, "replay": replay, "targets": shares, **batch.keys}
         built.append(Run(name, "pt" if start is None else "cpt", schedule, **own))
     started = [run.name for run in built if measured and run.phase == "cpt"]
     rows = product(started, [0], frame.domains, [ANY_LOSS])

@@ -218,7 +218,7 @@ def pattern_probability(
         return float("nan")
     targets = sorted({name for run in runs for name in run.mixture})
     causes = [own.late(own.causes.mean(axis=0).T) for own in data]
-    settings = [(run.replay or 0.0, np.log(run.schedule.peak)) for run in runs]
+    settings = [(run.replay or 0.0, np.log(run.peak)) for run in runs]
     mixtures = [[run.mixture.get(name, 0.0) for name in targets] for run in runs]
     features = np.hstack([causes, settings, mixtures]).T
     # Two replay ratios or peaks that differ by a rounding error are one.

@@ -171,9 +171,10 @@ class Facts:
             {str(name): list(own) for name, own in rows.groupby("quantity", sort=False)["domain"]}
             for rows in (effects[firm], effects[~firm])
         ]
-        # Of two that tell as much, one that needs no other base.
-        named = sorted(effects.loc[~firm, "advice"], key=derived.UNANNEALED.__eq__)
-        advice = Counter(named).most_common(1)
+        named = effects.loc[~firm, "advice"]
+        # Who has no other base can train all others.
+        others = named[named != derived.UNANNEALED]
+        advice = Counter(named if others.empty else others).most_common(1)
         return cls(listed[0], listed[1], str(advice[0][0]) if advice else "")
 
 
@@ -275,8 +276,7 @@ def expected(free: FreeParameters, study: Study, curves: Curves, places: Floats)
     added = added.drop(index=had, errors="ignore")
     if derived.REWARMED in more and derived.only_annealed(study):
         # Such a run is one from the bases at hand, and what starts from the others is new.
-        names = {derived.REWARMED: derived.DECAYING, derived.DECAYING: derived.UNANNEALED}
-        added = added.rename(index=names)
+        added = added.drop(index=derived.REWARMED)
         showing["base_effect"] = derived.UNANNEALED
     advice = added.idxmax().where(table["tried"], table["quantity"].map(showing))
     return table.assign(

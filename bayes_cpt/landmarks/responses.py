@@ -166,15 +166,15 @@ def peak_response(
     planned = Trial.of(posterior, target, chosen)
     start = planned.base.schedule.final if planned.base.schedule else 0.0
     top = posterior.frame.reference.learning_rate
-    studied = [other.schedule.peak for other in posterior.study.measured_runs("cpt")]
+    studied = [other.peak for other in posterior.study.measured_runs("cpt")]
     if peaks is None:
         peaks = []
-        for rate in (chosen.schedule.peak, *studied, *(share * top for share in PEAK_SHARES)):
+        for rate in (chosen.peak, *studied, *(share * top for share in PEAK_SHARES)):
             if all(max(rate / own, own / rate) > ALIKE_RATIO for own in peaks):
                 peaks.append(rate)
     values = sorted(set(peaks))
     notes = [outside_span("peak LR", value, studied) for value in values]
-    nearest = int(np.argmin(np.abs(np.array(values) - chosen.schedule.peak)))
+    nearest = int(np.argmin(np.abs(np.array(values) - chosen.peak)))
 
     def trial(peak: float) -> Trial:
         return planned.with_schedule(rewarmed(chosen.schedule, start, peak))
@@ -204,7 +204,7 @@ def base_response(
     def trial(name: str) -> Trial:
         home, base = bases[name]
         assert base.schedule is not None
-        schedule = rewarmed(chosen.schedule, base.schedule.final, chosen.schedule.peak)
+        schedule = rewarmed(chosen.schedule, base.schedule.final, chosen.peak)
         losses = base_losses(home, base, posterior.frame.domains)
         run = replace(chosen, schedule=schedule, model_size=base.model_size, branch=None)
         return Trial(base, run, losses, batch)
@@ -218,7 +218,7 @@ def main_run(posterior: Posterior, plan: Plan, run: str | None) -> tuple[Study, 
     """Return a plan and the CPT run to vary: the one named, else the first that ends below its peak."""
     check_one_target(posterior.study, "what each choice of a run does")
     target, chosen = read_target(posterior, plan, None if run is None else [run])
-    decaying = [own for own in chosen if own.schedule.final < own.schedule.peak]
+    decaying = [own for own in chosen if own.schedule.final < own.peak]
     return target, (decaying or chosen)[0]
 
 

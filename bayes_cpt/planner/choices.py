@@ -165,7 +165,7 @@ def _peaks(study: Study, bases: tuple[Base, ...]) -> tuple[float, ...]:
 
     Never beyond where any run was trained: losses do not tell where training breaks down.
     """
-    tried = [run.schedule.peak for run in study.measured_runs("cpt")]
+    tried = [run.peak for run in study.measured_runs("cpt")]
     schedules = [run.schedule for run in study.runs] + [base.schedule for base in bases]
     trained = max(schedule.peak for schedule in schedules if schedule is not None)
     ends = min(tried) / PEAK_BEYOND, min(max(tried) * PEAK_BEYOND, trained)

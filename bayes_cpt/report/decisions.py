@@ -13,7 +13,7 @@ from bayes_cpt.decisions.next_run import MOST_TELLING, RunValues
 from bayes_cpt.decisions.objective import PRESETS, read_objective
 from bayes_cpt.decisions.schedule_choice import ScheduleChoice
 from bayes_cpt.decisions.search import Edge
-from bayes_cpt.decisions.search_space import Candidates
+from bayes_cpt.decisions.search_space import Candidates, SearchSpace
 from bayes_cpt.decisions.valuation import Valuation
 from bayes_cpt.report.fit import resting, rests_on, unmeasured_words
 from bayes_cpt.report.numbers import WIDTH, Estimate, chance, quantity, supported
@@ -75,6 +75,9 @@ def decision_words(
             for place, (own, breach) in enumerate(breaches)
         ],
         "edges": edge_words(decision.edges),
+        "unsearched": paragraphs(
+            "decide.txt", "unsearched", _edges(decision.edges, decision.space)
+        ),
         "kept_from": _kept_from(decision),
         "taken": taken,
         "resources": RESOURCE_WORDS,
@@ -112,8 +115,13 @@ def goal_words(valuation: Valuation) -> str:
 
 def edge_words(edges: Sequence[Edge]) -> list[str]:
     """Return where the best lies at or beyond an end of the space, a clause per quantity."""
-    facts = {"edges": [(edge, _called(edge.quantity)) for edge in edges]}
-    return paragraphs("decide.txt", "edges", facts)
+    return paragraphs("decide.txt", "edges", _edges(edges))
+
+
+def _edges(edges: Sequence[Edge], space: SearchSpace | None = None) -> dict[str, Any]:
+    """Return edges of a space, and what it keeps as all runs have it, with what these are called."""
+    alike = [_called(name) for name in (space.alike if space else ())]
+    return {"edges": [(edge, _called(edge.quantity)) for edge in edges], "alike": alike}
 
 
 def _kept_from(decision: Decision) -> str:

@@ -146,6 +146,8 @@ def rests_on(study: Study, *, continual: bool, most: int | None = None) -> str:
                 whose = "" if factor.name == BASE else f"{phase} "
                 parts.append(f"one {whose}{factor.name} ({shown})")
     if most is not None and len(parts) > most + 1:
+        # Those of the runs that are to be chosen first.
+        parts.sort(key=lambda part: part.startswith("one PT "))
         parts[most:] = [f"{len(parts) - most} more such choices"]
     return enumerated(parts)
 

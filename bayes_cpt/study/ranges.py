@@ -55,7 +55,7 @@ def describe(study: Study) -> dict[str, Any]:
                 **_keys(run.schedule, "steps", "warmup_steps", "interpolated_steps"),
                 "measured_steps": lengths.get(run.name, 0),
                 "targets": run.mixture or None,
-                "peak_learning_rate": run.schedule.peak,
+                "peak_learning_rate": run.peak,
                 "final_learning_rate": run.schedule.final,
                 **study.resources.of_one(run),
                 "branch": asdict(run.branch) if run.branch else None,
@@ -78,7 +78,7 @@ def covered(runs: Sequence[Run]) -> dict[str, list[float] | None]:
     """Return lowest and highest replay ratio, peak learning rate and steps of some runs."""
     values: dict[str, list[float]] = {
         "replay": [run.replay for run in runs if run.replay is not None],
-        "peak_learning_rate": [run.schedule.peak for run in runs],
+        "peak_learning_rate": [run.peak for run in runs],
         "steps": [run.schedule.steps for run in runs],
     }
     return {name: [min(own), max(own)] if own else None for name, own in values.items()}
@@ -89,9 +89,6 @@ SLACK = 1.05
 # Values closer than that tell as much as one: a ratio of peak learning rates or lengths, a difference in
 # replay.
 ALIKE_RATIO, ALIKE_REPLAY = 1.1, 0.05
-# What a CPT run has left behind after this share of its steps: the way from the base's learning rate to
-# its own.
-APPROACH = 0.1
 # A schedule stands at its peak while its learning rate is above this share of it ...
 AT_PEAK = 0.98
 # ... and is stable before its decay if it stands there for this share of the steps after the warm-up.
@@ -142,7 +139,7 @@ def factors(study: Study, phase: str) -> tuple[Factor, ...]:
     runs = study.measured_runs(phase)
     of_run: dict[str, Callable[[Run], float | str]] = {
         # Of a run whose losses end early too: its peak is soon there.
-        PEAK_RATE: lambda run: peak_level(study.run(run.name).schedule, phase),
+        PEAK_RATE: lambda run: study.run(run.name).peak,
         LENGTH: lambda run: float(run.schedule.steps),
         FAMILY: lambda run: family(run.schedule),
         BASE: lambda run: str(run.base),
@@ -150,12 +147,6 @@ def factors(study: Study, phase: str) -> tuple[Factor, ...]:
     }
     names = list(of_run) if phase == "cpt" else [PEAK_RATE, LENGTH, FAMILY]
     return tuple(Factor(name, {run.name: of_run[name](run) for run in runs}) for name in names)
-
-
-def peak_level(schedule: Schedule, phase: str) -> float:
-    """Return the highest learning rate of a run; of a CPT run once that of its base is left behind."""
-    rates = schedule.learning_rates()
-    return float(rates[int(APPROACH * rates.size) :].max()) if phase == "cpt" else schedule.peak
 
 
 def family(schedule: Schedule) -> str:
@@ -186,7 +177,7 @@ def outside_range(study: Study, plan: Study, run: Run) -> list[str]:
     longest, steps = max(other.schedule.steps for other in fitted), run.schedule.steps
     if steps > longest * SLACK:
         notes.append(f"{steps} steps, {steps / longest:.1f}x the longest run")
-    notes += outside_span("peak LR", run.schedule.peak, [own.schedule.peak for own in fitted])
+    notes += outside_span("peak LR", run.peak, [own.peak for own in fitted])
     sizes = [study.model_size(other) for other in fitted]
     notes += _none_of("model size", plan.model_size(run), sizes, unit="M")
     if run.phase == "cpt":

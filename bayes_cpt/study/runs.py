@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from bayes_cpt.checks import Check, is_number
-from bayes_cpt.study.schedules import Schedule
+from bayes_cpt.study.schedules import Schedule, Segment
 
 OPTIMIZER_STATES = ("carried", "reset")
 # No optimiser in use trains a language model faster; 2.0 is a 2e-4 without its unit.
@@ -12,6 +12,8 @@ HIGHEST_LEARNING_RATE = 0.1
 SIZES = {"model_size": "millions of parameters", "batch_tokens": "tokens per step"}
 # Below this nothing is learnt in any number of steps.
 LOWEST_LEARNING_RATE = 1e-12
+# On its way from the base's learning rate to its own a run is for this share of its steps at most.
+APPROACH = 0.1
 # Shares of a mixture are often rounded to a few digits.
 SHARES_ADD_UP = 2e-3
 
@@ -203,6 +205,15 @@ class Run:
             problem = f"optimizer_state is {self.optimizer_state!r}"
             check.add("key optimizer_state", problem, 'write "carried" or "reset", or leave it out')
         _settle(check, self, f"run {self.name}")
+
+    @property
+    def peak(self) -> float:
+        """Highest raw learning rate, once a CPT run that falls to its own has left that of its base."""
+        first, *rest = self.schedule.segments
+        falls = isinstance(first, Segment) and first.end < first.start
+        if self.phase == "cpt" and rest and falls and first.steps <= APPROACH * self.schedule.steps:
+            return Schedule(tuple(rest)).peak
+        return self.schedule.peak
 
     @property
     def mixture(self) -> dict[str, float]:

@@ -114,9 +114,9 @@ def _warming_up(curves: LossCurves, runs: Sequence[Run]) -> Iterator[Suspicion]:
 
 def _rate_of_others(curves: LossCurves, runs: Sequence[Run]) -> Iterator[Suspicion]:
     """Yield the run whose peak is far from those of all others, where it learns as one of them."""
-    order = sorted(runs, key=lambda run: run.schedule.peak)
+    order = sorted(runs, key=lambda run: run.peak)
     for run, others in ((order[-1], order[:-1]), (order[0], order[1:])):
-        if any(_within(FAR, run.schedule.peak, other.schedule.peak) for other in others):
+        if any(_within(FAR, run.peak, other.peak) for other in others):
             continue
         for other in others:
             both = _together(EARLY, curves, run, other).values()
@@ -125,8 +125,8 @@ def _rate_of_others(curves: LossCurves, runs: Sequence[Run]) -> Iterator[Suspici
             gaps = np.abs(np.diff(changes, axis=0))
             if gaps.size >= SHOWN and gaps.mean() < LEFT * _size(changes):
                 problem = (
-                    f"the peak learning rate of the run {run.name} is {run.schedule.peak:g}, that of "
-                    f"{other.name} {other.schedule.peak:g}, but both begin to learn equally fast"
+                    f"the peak learning rate of the run {run.name} is {run.peak:g}, that of "
+                    f"{other.name} {other.peak:g}, but both begin to learn equally fast"
                 )
                 fix = "give raw learning rates: look at the unit of its log or correct its schedule"
                 yield Suspicion(f"run {run.name}", problem, fix)
@@ -212,7 +212,7 @@ def _swapped(curves: LossCurves, runs: Sequence[Run], general: str, target: str)
 
 def _comparable(one: Run, other: Run) -> bool:
     """Return whether two runs have one base, and peaks and lengths that are alike."""
-    sizes = ((own.schedule.peak, own.schedule.steps) for own in (one, other))
+    sizes = ((own.peak, own.schedule.steps) for own in (one, other))
     return one.base == other.base and all(_within(ALIKE, *own) for own in zip(*sizes, strict=True))
 
 

@@ -28,7 +28,7 @@ def test_what_is_in_the_bundled_study_is_printed(call: Call) -> None:
     assert answer.code == 0
     assert answer.err == ""
     rows = [" ".join(line.split()) for line in answer.out.splitlines()]
-    assert "r25_lin05 cpt stable_12k 0.25 3000 0.002 0 38 38 38" in rows
+    assert "r25_lin05 cpt stable_12k 0.25 3000 0.001 0 38 38 38" in rows
     assert any(row.startswith("annealed_30pct pt_anneal30 14000 ") for row in rows)
     assert "cpt 0 to 0.75 0.0006 to 0.002 3000" in rows
     assert "general (general) and kernel (target)" in answer.out

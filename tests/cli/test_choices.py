@@ -235,14 +235,16 @@ def test_the_table_of_runs_has_what_they_cost_and_where_they_leave_what_was_fitt
 
 
 def test_runs_need_not_be_named(call: Call, fit_file: Path) -> None:
-    answer = call("next-run", fit_file, "--run-steps", 40, "--steps", 4000, *FEW_RUNS)
-    assert answer.out.startswith("Before the long run of 4000 steps, ")
+    answer = call("next-run", fit_file, "--run-steps", 40, "--steps", 40_000, *FEW_RUNS)
+    assert answer.out.startswith("Before the long run of 40000 steps, ")
     assert "more are in --json" in answer.out
-    # The run that check and summary advise is among those that are shown, and valued.
+    # The run that check and summary advise is among those that are shown, and valued, if it is shorter.
     assert "a CPT run 4 times as long" in answer.out
     [row] = [line for line in answer.out.splitlines() if line.startswith(" most_telling")]
     assert " 12000 " in row
     assert "_constant" in answer.out
+    as_long = call("next-run", fit_file, "--run-steps", 40, "--steps", 12_000, *FEW_RUNS)
+    assert "most_telling" not in as_long.out
 
 
 def test_base_and_replay_of_a_schedule_need_not_be_given(

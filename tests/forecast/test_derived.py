@@ -10,6 +10,7 @@ from bayes_cpt.forecast.derived import (
     REWARMED,
     SLOWER,
     STEADY,
+    UNANNEALED,
     Typical,
     annealed,
     base_schedule,
@@ -21,6 +22,7 @@ from bayes_cpt.forecast.derived import (
 from bayes_cpt.model.joint_priors import draw_priors
 from bayes_cpt.model.setup import BoundModel, build_setup
 from bayes_cpt.model.spec import read_spec
+from bayes_cpt.study.runs import Base
 from bayes_cpt.study.schedules import constant
 
 
@@ -47,7 +49,10 @@ def s2(start: float, end: float, one: dict[str, float]) -> float:
 
 
 def test_typical_is_the_median_of_the_cpt_runs() -> None:
-    assert Typical.of(lab()) == Typical(steps=3000, peak=0.002, replay=0.25)
+    base = lab().base(str(lab().continual_runs[0].base))
+    assert {run.base for run in lab().continual_runs} >= {base.name}
+    wanted = Typical(3000, 0.002, 0.25, Base("own", base.steps, base.schedule))
+    assert Typical.of(lab()) == wanted
     assert Typical.of(lab().subset(["pt_trunk"])) == Typical(steps=16000, peak=0.002, replay=0.0)
 
 
@@ -105,7 +110,9 @@ def test_the_effects_of_cpt_are_the_printed_law() -> None:
                 + one["B"] * (1 - (1 + one["E"] * seen) ** -one["beta"])
             )
 
-        base = base_schedule(frame.reference).learning_rates()
+        own = plan.base("own").schedule
+        assert own is not None
+        base = own.learning_rates()
         start = one["A"] * s1(base, one) ** -one["alpha"]
         at_base = [level(base, 0.0, momentum, rate, clock) for momentum in momenta]
         start -= one["C1"] * s2(rate, felt(at_base, one), one)
@@ -113,7 +120,7 @@ def test_the_effects_of_cpt_are_the_printed_law() -> None:
             "run_change": last(DECAYING) - start,
             "rate_effect": last(SLOWER) - last(DECAYING),
             "decay_effect": last(DECAYING) - last(STEADY),
-            "base_effect": last(REWARMED) - last(DECAYING),
+            "base_effect": last(REWARMED) - last(UNANNEALED),
             "length_effect": last(LONG) - last(DECAYING),
         }
         assert {effect.name for effect in effects_of(frame)} == set(wanted)

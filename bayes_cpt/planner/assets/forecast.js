@@ -38,7 +38,10 @@ function pointsOf(planner, setting, grid) {
   const base = planner.bases[setting.base];
   const segments = segmentsOf(setting, base.initial);
   const rates = ratesOf(segments);
-  const warmup = segments[0].end > segments[0].start ? segments[0].steps : 0;
+  const [first, ...after] = segments;
+  const warmup = first.end > first.start ? first.steps : 0;
+  // Without a short fall from the base's learning rate: bayes_cpt.study.runs.Run.peak.
+  const own = after.length && first.end < first.start && first.steps <= 0.1 * rates.length ? after : segments;
   const paces = pacesOf(rates, areas);
   const levels = levelsAtNodes(rates, paces, areas.level.momenta, base.initial_levels, grid);
   const { smallest, reference_rate: unit } = areas;
@@ -51,7 +54,7 @@ function pointsOf(planner, setting, grid) {
   return {
     grid,
     rates,
-    peak: Math.max(...segments.map((part) => Math.max(part.start, part.end))),
+    peak: Math.max(...own.map((part) => Math.max(part.start, part.end))),
     points: {
       cpt_steps: grid,
       paced_steps: summed(paces, grid),
