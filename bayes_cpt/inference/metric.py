@@ -12,7 +12,7 @@ Jacobian is constant, so the posterior of the draws stays what it is; they are l
 earlier attempt.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
@@ -66,6 +66,10 @@ class Metric:
         return np.asarray(self.center + bent @ self.factor.T)
 
 
+# Log evidence of a mode, or its share, and the metric there.
+type Climbed = tuple[float, Metric]
+
+
 class Whitened(Protocol):
     """A log density that can be put in white coordinates."""
 
@@ -77,30 +81,22 @@ class Whitened(Protocol):
         """Return the function of white coordinates, shape (dimensions,): log density and gradient."""
 
 
-def modes(model: Whitened, seed: int, cores: int | None = None) -> list[tuple[float, Metric]]:
+def modes(
+    model: Whitened, seed: int, cores: int | None = None, known: Sequence[Climbed] = ()
+) -> list[Climbed]:
     """Return the share of the evidence of each mode found, by a Laplace approximation, and its metric.
 
-    The best is the first; those below `LEAST_SHARE` of it are left out. Climbs start at random around the
-    model's own places, one at the first.
+    The best is the first; those below `LEAST_SHARE` of it are left out. `known` is what the first climbs
+    found, where they were made.
     """
-    places, size = model.starts.shape
-    jitters = 0.5 * np.random.default_rng(seed).standard_normal((STARTS, size))
-    jitters[0] = 0.0
-    starts = [
-        Metric(model.starts[k % places] + jitter, np.eye(size)) for k, jitter in enumerate(jitters)
-    ]
-    # The first call on a machine prints and compiles the law: once, not in each thread.
-    model.in_metric(starts[0])(np.zeros(size))
-    with ThreadPoolExecutor(cores or STARTS) as pool:
-        climbed = pool.map(partial(climb, model), starts)
-        reached = [mode for mode in climbed if mode is not None]
+    reached = [*known, *climbed(model, seed, range(len(known), STARTS), cores)]
     if not reached:
         raise SamplingError(
             "The posterior density is not finite near the centre of the priors. "
             "Check that the priors allow the losses of this study."
         )
     reached.sort(key=lambda mode: -mode[0])
-    best, apart = reached[0][0], list[tuple[float, Metric]]()
+    best, apart = reached[0][0], list[Climbed]()
     for evidence, metric in reached:
         away = [np.linalg.solve(one.factor, metric.center - one.center) for _, one in apart]
         if evidence - best > np.log(LEAST_SHARE) and all(abs(x).max() > SEPARATE for x in away):
@@ -109,7 +105,24 @@ def modes(model: Whitened, seed: int, cores: int | None = None) -> list[tuple[fl
     return [(float(share / total), metric) for share, metric in apart]
 
 
-def climb(model: Whitened, metric: Metric) -> tuple[float, Metric] | None:
+def climbed(
+    model: Whitened, seed: int, which: Sequence[int], cores: int | None = None
+) -> list[Climbed]:
+    """Return where some climbs end, those that end nowhere left out.
+
+    They start at random around the model's own places, one at the first.
+    """
+    places, size = model.starts.shape
+    jitters = 0.5 * np.random.default_rng(seed).standard_normal((STARTS, size))
+    jitters[0] = 0.0
+    starts = [Metric(model.starts[k % places] + jitters[k], np.eye(size)) for k in which]
+    # The first call on a machine prints and compiles the law: once, not in each thread.
+    model.in_metric(starts[0])(np.zeros(size))
+    with ThreadPoolExecutor(cores or len(starts)) as pool:
+        return [mode for mode in pool.map(partial(climb, model), starts) if mode is not None]
+
+
+def climb(model: Whitened, metric: Metric) -> Climbed | None:
     """Return the log evidence of a mode and the metric there, or None where it is not finite.
 
     Each round climbs in the metric of the last one's curvature: the first only has to come near the

@@ -5,7 +5,7 @@ or would need more than it may draw, is followed by one with a metric learnt fro
 steps; if the last one fails the result says so.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,7 +17,7 @@ from bayes_cpt.arrays import Floats
 from bayes_cpt.inference.callbacks import as_they_are, log_density
 from bayes_cpt.inference.density import Density
 from bayes_cpt.inference.diagnostics import LOWEST_ESS, Diagnostics, diagnose
-from bayes_cpt.inference.metric import Metric, bent_metric, modes
+from bayes_cpt.inference.metric import Climbed, Metric, bent_metric, modes
 
 type Progress = Callable[[str, float], None]
 
@@ -97,15 +97,16 @@ def sample(
     attempts: tuple[SamplerSettings, ...] = ATTEMPTS,
     progress: Progress | None = None,
     cores: int | None = None,
+    known: Sequence[Climbed] = (),
 ) -> Sample:
     """Sample a log density until its diagnostics hold, or the attempts are used up.
 
-    As many draws a chain as the diagnostics need, unless given; `cores` is of climbs to the mode, and
-    chains. An interrupt goes through: a part of a posterior is not delivered.
+    As many draws a chain as the diagnostics need, unless given; `cores` is of climbs to the mode, of which
+    the first may be known, and chains. An interrupt goes through: a part of a posterior is not delivered.
     """
     report = progress or (lambda stage, share: None)
     report("finding the mode", 0.0)
-    (_, metric), *others = modes(density, seed, cores)
+    (_, metric), *others = modes(density, seed, cores, known)
     stage = "sampling"
     for attempt, settings in enumerate(attempts, start=1):
         run = _Run(density, metric, settings, seed + attempt - 1, cores, report, stage, attempt)

@@ -49,6 +49,8 @@ class LawTable(Strict):
     count_warmup: bool = False
     # nu: the memory fades with the learning rate to this power; 0 counts steps
     memory_clock: float = Field(default=0.0, ge=0, le=2)
+    # Whether a fit takes 0 for that, and no memory across the transfer, where the losses of a study say so
+    printed_clock: bool = False
     # Whether the size of the model is a part of the law; runs then say theirs (docs/sizes.md)
     model_size: bool = False
     # Whether runs of different batch size or sequence length have a shift of their own (docs/batch.md)

@@ -89,7 +89,7 @@ def alarm_text(check: LawCheck) -> str:
 def checks_passed(posterior: Posterior) -> str:
     """Return what a fit that can be trusted has passed, a clause."""
     said = {"checks": posterior.law_checks.checks, "missed": posterior.missed_modes}
-    return sentence("fit.txt", "passed", said)
+    return sentence("fit.txt", "passed", {"law": posterior.frame.spec.law} | said)
 
 
 def what_is_lacking(posterior: Posterior) -> str:

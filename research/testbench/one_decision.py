@@ -17,8 +17,8 @@ from bayes_cpt.decisions.search import CANDIDATES, SearchCriterion, search
 from bayes_cpt.decisions.search_space import Candidates
 from bayes_cpt.decisions.valuation import Valuation
 from bayes_cpt.forecast.third_sets import ThirdSet
-from bayes_cpt.inference.density import Density
 from bayes_cpt.inference.diagnostics import Diagnostics
+from bayes_cpt.inference.fitting import likeliest
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.inference.sampling import sample
 from bayes_cpt.inference.trees import build_posterior
@@ -187,9 +187,9 @@ class Forecast:
 
 def fitted(study: Study, spec: ModelSpec, seed: int) -> tuple[Posterior, Diagnostics]:
     """Return a posterior that meets the contract, or what the last attempt made."""
-    setup = build_setup(spec, study)
-    found = sample(Density(setup), seed, cores=1)
-    return build_posterior(setup, study, found, seed), found.diagnostics
+    density, known = likeliest(build_setup(spec, study), study, seed, cores=1)
+    found = sample(density, seed, cores=1, known=known)
+    return build_posterior(density.setup, study, found, seed), found.diagnostics
 
 
 def quality(diagnostics: Diagnostics) -> Row:

@@ -169,11 +169,15 @@ def test_every_alarm_has_its_sentence(
 def test_a_mode_without_draws_is_told_with_what_lies_farthest_there() -> None:
     mode: dict[str, Any] = {"parameter": "shift_rate", "domain": "math"}
     mode |= {"share": 0.284, "there": 33.4, "drawn": 512.0}
-    said: Any = SimpleNamespace(missed_modes=[mode], law_checks=SimpleNamespace(checks=(1, 2)))
+    law = SimpleNamespace(printed_clock=True, memory_clock=0.0)
+    frame = SimpleNamespace(spec=SimpleNamespace(law=law))
+    checks = SimpleNamespace(checks=(1, 2))
+    said: Any = SimpleNamespace(missed_modes=[mode], law_checks=checks, frame=frame)
     assert checks_passed(said) == (
         "the sampler converged, but there is another mode with about 28 % of the posterior and no draw "
         "around it (shift_rate of math is 33 there, 512 among the draws), and the law passes all 2 checks "
-        "against its runs"
+        "against its runs, with a memory of the annealing that fades with each step, as printed: the "
+        "losses say so"
     )
 
 
