@@ -32,8 +32,8 @@ DECIMALS = {"replay": 3, "warmup_share": 3, "decay_share": 2, "relative_final": 
 DIGITS, DERIVED_DIGITS = 3, 9
 # Share of the steps that a decay takes at least, unless a run took less.
 SHORTEST_DECAY = 0.1
-# What runs that are all alike do not tell, in words.
-ALIKE = {"replay": "replay ratio", "peak": "peak LR", "relative_peak": "peak LR"}
+# What runs that are all alike do not tell.
+ALIKE = ("replay", "peak", "relative_peak")
 # What candidates have a value of each, besides schedules.
 BY_ROW = ("base", "replay", "places", "mixture")
 # Mixtures of targets are tried in steps of one over this.
@@ -199,10 +199,6 @@ class SearchSpace:
             quantities |= given or {name: default}
             if not given and name in ALIKE and default.values:
                 alike.append(name)
-        notes += [
-            f"all CPT runs have one {ALIKE[name]}: for others add {name} to the space"
-            for name in alike
-        ]
         return cls(
             bases=bases,
             quantities=quantities,

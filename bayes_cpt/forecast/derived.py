@@ -145,7 +145,7 @@ def tried(frame: BoundModel, study: Study) -> dict[str, bool]:
         rates = [study.run(run.name).peak for run in runs]
         potentials = _loss_potentials(study)
         differs |= {
-            "replay_effect": max(replays) - min(replays) >= REPLAY_APART,
+            "replay_effect": max(replays) - REPLAY_APART >= min(replays) <= REPLAY_APART,
             "rate_effect": max(rates) >= RATES_APART * min(rates),
             "base_effect": max(potentials) - min(potentials) >= POTENTIALS_APART,
         }
@@ -219,9 +219,10 @@ def start_loss(frame: BoundModel, parameters: dict[str, Floats], curves: Curves)
     return np.where(bases.base_known > 0, bases.loss, law)
 
 
-def replays_near(typical: Typical) -> list[str]:
-    """Return the runs of `trial_runs` whose replay ratio is that of a typical run."""
-    near = (share for share in REPLAYS if abs(share - typical.replay) < REPLAY_APART)
+def replays_near(study: Study) -> list[str]:
+    """Return the runs of `trial_runs` whose replay ratio is near that of a measured one."""
+    measured = [run.replay or 0.0 for run in study.measured_runs("cpt")]
+    near = (share for share in REPLAYS if any(abs(share - own) < REPLAY_APART for own in measured))
     return [AT_REPLAY.format(share) for share in near]
 
 
@@ -250,9 +251,11 @@ def trial_runs(frame: BoundModel, typical: Typical) -> Trials:
         # Whoever has a base of unknown pre-training has no other of its kind.
         if own.schedule is None:
             return runs
-        top = constant(own.schedule.steps, own.schedule.peak)
-        stable = Base(STABLE, top.steps, top)
-        at_zero = Base(ANNEALED, top.steps, annealed(top))
+        # To anneal a base takes further steps.
+        is_annealed = (own.loss_potential or 0.0) < POTENTIALS_APART
+        top = constant(round(own.schedule.steps / (1 + ANNEAL * is_annealed)), own.schedule.peak)
+        fallen = top + linear(max(round(ANNEAL * top.steps), 1), top.peak, 0.0)
+        stable, at_zero = Base(STABLE, top.steps, top), Base(ANNEALED, fallen.steps, fallen)
         runs[UNANNEALED] = (approach(n, top.peak, peak, decays=True), stable, replay)
         runs[REWARMED] = (approach(n, 0.0, peak, decays=True), at_zero, replay)
     return runs | {

@@ -270,7 +270,7 @@ def expected(free: FreeParameters, study: Study, curves: Curves, places: Floats)
     table = _labelled(labels, differ)
     added = pd.DataFrame(with_more, index=list(more))
     # What no two runs differ in is told by the run that would show it.
-    had = [] if differ.get("replay_effect", True) else derived.replays_near(typical)
+    had = [] if differ.get("replay_effect", True) else derived.replays_near(study)
     effects = derived.effects_of(free.frame)
     showing = {own.name: own.against if own.run in had else own.run for own in effects}
     added = added.drop(index=had, errors="ignore")

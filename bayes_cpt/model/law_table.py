@@ -55,6 +55,8 @@ class LawTable(Strict):
     model_size: bool = False
     # Whether runs of different batch size or sequence length have a shift of their own (docs/batch.md)
     batches: bool = False
+    # Set by a fit that took the printed clock
+    takes_printed_clock: bool = False
     # Set by a fit whose base has ``known = false`` (see `bayes_cpt.model.bases`)
     unknown_base: bool = False
     # Set by a fit of what CPT alone was measured of (see `bayes_cpt.model.bases`)

@@ -13,7 +13,7 @@ from bayes_cpt.decisions.next_run import MOST_TELLING, RunValues
 from bayes_cpt.decisions.objective import PRESETS, read_objective
 from bayes_cpt.decisions.schedule_choice import ScheduleChoice
 from bayes_cpt.decisions.search import Edge
-from bayes_cpt.decisions.search_space import Candidates, SearchSpace
+from bayes_cpt.decisions.search_space import Candidates
 from bayes_cpt.decisions.valuation import Valuation
 from bayes_cpt.report.fit import resting, rests_on, unmeasured_words
 from bayes_cpt.report.numbers import WIDTH, Estimate, chance, quantity, supported
@@ -56,6 +56,7 @@ def decision_words(
     general = next(iter(contenders.sets.values()))
     start = model.base_losses((base,))[0, 0]
     back = risk.probability_below(general.law[:1].T, start, general.sizes[:1].T)[0]
+    alike = [(name, _called(name)) for name in decision.space.alike]
     facts = {
         "decision": decision,
         "valuation": valuation,
@@ -75,8 +76,11 @@ def decision_words(
             for place, (own, breach) in enumerate(breaches)
         ],
         "edges": edge_words(decision.edges),
+        "alike": alike,
         "unsearched": paragraphs(
-            "decide.txt", "unsearched", _edges(decision.edges, decision.space)
+            "decide.txt",
+            "unsearched",
+            _edges(decision.edges) | {"alike": alike, "outside": decision.outside[0]},
         ),
         "kept_from": _kept_from(decision),
         "taken": taken,
@@ -118,10 +122,8 @@ def edge_words(edges: Sequence[Edge]) -> list[str]:
     return paragraphs("decide.txt", "edges", _edges(edges))
 
 
-def _edges(edges: Sequence[Edge], space: SearchSpace | None = None) -> dict[str, Any]:
-    """Return edges of a space, and what it keeps as all runs have it, with what these are called."""
-    alike = [_called(name) for name in (space.alike if space else ())]
-    return {"edges": [(edge, _called(edge.quantity)) for edge in edges], "alike": alike}
+def _edges(edges: Sequence[Edge]) -> dict[str, Any]:
+    return {"edges": [(edge, _called(edge.quantity)) for edge in edges]}
 
 
 def _kept_from(decision: Decision) -> str:
@@ -192,6 +194,7 @@ def run_words(values: RunValues, interval: float = 0.9) -> Words:
         "telling": MOST_TELLING if MOST_TELLING in values.order[1:] else "",
         "in_words": {run.name: short_run(run) for run in values.runs},
         "edges": edge_words(values.edges),
+        "alike": [_called(name)["name"] for name in values.space.alike],
     }
     return render("next_run.txt", facts)
 
@@ -224,5 +227,6 @@ def schedule_words(choice: ScheduleChoice, interval: float = 0.9) -> Words:
         "edges": edge_words([edge for edge in [choice.edges[choice.advised]] if edge]),
         "gain": Estimate.of(choice.gains, interval),
         "moved": Estimate.of(-choice.gains, interval).moved,
+        "rests": rests_on(choice.valuation.model.study, continual=True, most=1),
     }
     return render("schedule.txt", facts)

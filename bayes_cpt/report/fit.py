@@ -138,11 +138,8 @@ def rests_on(study: Study, *, continual: bool, most: int | None = None) -> str:
     for phase, settings in _settings(study, continual=continual).items():
         for factor in settings:
             if factor.name in RESTING and factor.values and not factor.differs:
-                run, shown = next(iter(factor.values.items()))
-                if isinstance(shown, float):
-                    # Of runs that warm up the peak itself, as `check` shows it.
-                    rates = study.run(run).schedule.learning_rates()
-                    shown = number(rates.max()) if rates[0] < rates.max() else f"{shown:.2g}"
+                shown = next(iter(factor.values.values()))
+                shown = number(shown) if isinstance(shown, float) else shown
                 whose = "" if factor.name == BASE else f"{phase} "
                 parts.append(f"one {whose}{factor.name} ({shown})")
     if most is not None and len(parts) > most + 1:

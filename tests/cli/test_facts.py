@@ -10,13 +10,14 @@ from command_line import Call
 from open_weights import open_study
 from synthetic import lab, prior_as_posterior
 
-from bayes_cpt.forecast.derived import LONG, SLOWER
+from bayes_cpt.forecast.derived import AT_REPLAY, LONG, SLOWER
 from bayes_cpt.identify.determination import Facts, facts, identifiability
 from bayes_cpt.study.study import Study
 
 pytestmark = pytest.mark.usefixtures("few_candidates")
 
 FEW = ("--draws", 60, "--candidates", 16)
+PURE = AT_REPLAY.format(0)
 COMMANDS = {"summary": (), "decide": FEW, "next-run": FEW, "schedule": ("--steps", 300, *FEW[:2])}
 
 
@@ -27,11 +28,16 @@ def one_set(kept: str, *runs: str) -> Study:
     return replace(lab().subset(list(runs)), losses=losses[shown], **unmeasured)
 
 
-# What is left open, and the run that tells most of it. Of the target-only study both bases are annealed.
+# What is left open, and the run that tells most of it. Of the target-only study both bases are annealed,
+# and no run is near replay 0.
 KINDS: dict[str, tuple[Callable[[], Study], str, str]] = {
     "cpt-lab": (lab, "length", LONG),
     "general": (lambda: one_set("general", "r00_cos", "r50_cos"), "rate base length", SLOWER),
-    "target": (lambda: one_set("kernel", "r25_a0_rewarm", "r50_a30_lin"), "base length", LONG),
+    "target": (
+        lambda: one_set("kernel", "r25_a0_rewarm", "r50_a30_lin"),
+        "replay base length",
+        PURE,
+    ),
     "unknown base": (open_study, "rate length", SLOWER),
 }
 

@@ -206,7 +206,11 @@ def test_a_memory_of_a_thousand_steps_is_found(name: str) -> None:
 def test_the_memory_is_the_printed_one_where_the_losses_say_so(study: Study, clock: float) -> None:
     found, known = likeliest(build_setup(read_spec("cpt-replay"), study), study, seed=1)
     law = found.setup.frame.spec.law
-    assert (law.memory_clock, law.carry_memory) == (clock, clock > 0)
+    assert (law.memory_clock, law.carry_memory, law.takes_printed_clock) == (
+        clock,
+        clock > 0,
+        not clock,
+    )
     assert known[0][0] == climbed(found, 1, [0])[0][0]
 
 
