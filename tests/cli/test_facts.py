@@ -17,7 +17,7 @@ from bayes_cpt.study.study import Study
 pytestmark = pytest.mark.usefixtures("few_candidates")
 
 FEW = ("--draws", 60, "--candidates", 16)
-PURE = AT_REPLAY.format(0)
+PURE, REWARMED = AT_REPLAY.format(0), ("r25_a0_rewarm", "r50_a30_lin")
 COMMANDS = {"summary": (), "decide": FEW, "next-run": FEW, "schedule": ("--steps", 300, *FEW[:2])}
 
 
@@ -33,11 +33,7 @@ def one_set(kept: str, *runs: str) -> Study:
 KINDS: dict[str, tuple[Callable[[], Study], str, str]] = {
     "cpt-lab": (lab, "length", LONG),
     "general": (lambda: one_set("general", "r00_cos", "r50_cos"), "rate base length", SLOWER),
-    "target": (
-        lambda: one_set("kernel", "r25_a0_rewarm", "r50_a30_lin"),
-        "replay base length",
-        PURE,
-    ),
+    "target": (lambda: one_set("kernel", *REWARMED), "replay base length", PURE),
     "unknown base": (open_study, "rate length", SLOWER),
 }
 

@@ -26,25 +26,20 @@ from bayes_cpt.model.residuals import ONSET_SHARE
 from bayes_cpt.model.simulate import expected_loss
 
 SPACE = {"bases": "stable_12k", "replay": {"low": 0.0, "high": 0.8}, "relative_peak": 1.0}
-PROBES = """
-[runs.cheap]
+HALF = """
 phase = "cpt"
 base = "stable_12k"
 replay = 0.5
 schedule = [ { shape = "cosine", steps = 400, start = 0.002, end = 0 } ]
-
-[runs.dear]
-phase = "cpt"
-base = "stable_12k"
-replay = 0.5
-cost = 4000
-schedule = [ { shape = "cosine", steps = 400, start = 0.002, end = 0 } ]
-
+"""
+PROBES = f"""
+[runs.cheap]{HALF}
+[runs.dear]{HALF}cost = 4000
 [runs.other]
 phase = "cpt"
 base = "annealed_0pct"
 replay = 0.0005
-schedule = [ { shape = "linear", steps = 300, start = 0, end = 0.001 } ]
+schedule = [ {{ shape = "linear", steps = 300, start = 0, end = 0.001 }} ]
 """
 
 

@@ -169,8 +169,7 @@ def test_every_alarm_has_its_sentence(
 def test_a_mode_without_draws_is_told_with_what_lies_farthest_there() -> None:
     mode: dict[str, Any] = {"parameter": "shift_rate", "domain": "math"}
     mode |= {"share": 0.284, "there": 33.4, "drawn": 512.0}
-    law = SimpleNamespace(takes_printed_clock=True)
-    frame = SimpleNamespace(spec=SimpleNamespace(law=law))
+    frame = SimpleNamespace(spec=SimpleNamespace(law=SimpleNamespace(takes_printed_clock=True)))
     checks = SimpleNamespace(checks=(1, 2))
     said: Any = SimpleNamespace(missed_modes=[mode], law_checks=checks, frame=frame)
     assert checks_passed(said) == (

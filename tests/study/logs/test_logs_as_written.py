@@ -174,8 +174,16 @@ def test_a_value_that_is_carried_along_is_taken_once(tmp_path: Path) -> None:
     log = read(tmp_path / "a.log", "".join(map(NEMO.format, range(12), measured)))
     assert log.losses == ((4, "val", 2.9), (8, "val", 2.8))
     assert any("carry the last measurement along" in note for note in log.notes)
+    trained = "".join(NEMO.format(i, "").replace(f"3.{i}", "3.01") for i in range(12))
+    log = read(tmp_path / "b.log", trained, losses={"reduced_train_loss": "train"})
+    assert steps_of(log) == list(range(1, 13))
     filled = "".join(f"{i},3.{i},{3 - i // 3 / 10}\n" for i in range(9))
     assert steps_of(read(tmp_path / "a.csv", f"step,train_loss,val_loss\n{filled}")) == [0, 3, 6]
+
+
+def test_single_losses_above_a_guess_are_no_perplexities(tmp_path: Path) -> None:
+    rows = "".join(f"{10 * k},{17.0 if k == 2 else 4.0}\n" for k in range(1, 41))
+    assert read(tmp_path / "a.csv", f"step,val_loss\n{rows}").losses[1] == (20, "val", 17.0)
 
 
 @pytest.mark.parametrize(
@@ -326,6 +334,9 @@ def test_runs_in_one_table_that_were_evaluated_at_other_steps(
         f"column {column}: there are rows of 2 runs: {', '.join(names)}. Say which one, --row-run"
     )
     refused(path, text(5), both)
+    refused(
+        tmp_path / "b.csv", "step,{},val_loss\n9,{},2.9\n9,{},2.8\n".format(column, *names), both
+    )
     assert steps_of(read(path, text(5), row_run=names[1])) == [5, 15, 25, 35]
     log = read(path, text(30))
     assert steps_of(log)[-1] == 60
