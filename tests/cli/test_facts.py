@@ -28,8 +28,7 @@ def one_set(kept: str, *runs: str) -> Study:
     return replace(lab().subset(list(runs)), losses=losses[shown], **unmeasured)
 
 
-# What is left open, and the run that tells most of it. Of the target-only study both bases are annealed,
-# and no run is near replay 0.
+# What is left open, and the run that tells most. The target alone has annealed bases, and no replay of 0.
 KINDS: dict[str, tuple[Callable[[], Study], str, str]] = {
     "cpt-lab": (lab, "length", LONG),
     "general": (lambda: one_set("general", "r00_cos", "r50_cos"), "rate base length", SLOWER),
