@@ -82,7 +82,11 @@ def typical_words(study: Study) -> str:
     potential = typical.base.loss_potential if typical.base else None
     base = "base re-warmed from 0"
     if potential is not None:
-        base = f"base at {potential:.0%} of its peak" if potential < 1 else "base not annealed"
+        base = (
+            f"base annealed to {100 * potential:.0f} % of its peak"
+            if potential < 1
+            else "base not annealed"
+        )
     return f"{typical.steps} steps, {shape}, replay {typical.replay:g}{mixture}, {base}"
 
 
