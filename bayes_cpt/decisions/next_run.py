@@ -53,7 +53,6 @@ from bayes_cpt.model.bases import fitted_bases
 from bayes_cpt.study.folder import read_plan, run_keys
 from bayes_cpt.study.ranges import outside_range
 from bayes_cpt.study.runs import Base, Run
-from bayes_cpt.study.schedules import linear
 from bayes_cpt.study.study import Study
 from bayes_cpt.threads import one_blas_thread
 
@@ -70,7 +69,7 @@ COURSES = ("constant", ANNEALED)
 COST = "cost"
 # Among the default runs, the one that would tell most of what the fit leaves open.
 MOST_TELLING = "most_telling"
-# A base of a lower loss potential than this counts as annealed.
+# Bases whose loss potentials differ by less count as alike.
 LOW = 0.5
 
 
@@ -151,15 +150,13 @@ def _last_rate(base: Base) -> float:
 
 
 def _base_like(bases: Sequence[Base], wanted: Base) -> Base:
-    """Return the base that is annealed most like one; that with an anneal where all lack the wanted one."""
-    potentials = [1.0 if own.loss_potential is None else own.loss_potential for own in bases]
-    potential = 1.0 if wanted.loss_potential is None else wanted.loss_potential
-    base = bases[int(np.argmin([abs(own - potential) for own in potentials]))]
-    if base.schedule is None or potential >= LOW or min(potentials) < LOW:
-        return base
-    tail = linear(max(round(derived.ANNEAL * base.schedule.steps), 1), base.schedule.final, 0.0)
-    whole = base.schedule + tail
-    return replace(base, name=f"{base.name}_annealed", steps=whole.steps, schedule=whole, run=None)
+    """Return the base that is annealed most like one, or that one itself where none is nearly so."""
+    potentials = [
+        1.0 if own.loss_potential is None else own.loss_potential for own in (*bases, wanted)
+    ]
+    distances = np.abs(np.subtract(potentials[:-1], potentials[-1]))
+    nearest = bases[int(distances.argmin())]
+    return nearest if distances.min() < LOW else replace(wanted, model_size=nearest.model_size)
 
 
 @dataclass(frozen=True, eq=False)
