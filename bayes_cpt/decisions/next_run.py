@@ -69,8 +69,6 @@ COURSES = ("constant", ANNEALED)
 COST = "cost"
 # Among the default runs, the one that would tell most of what the fit leaves open.
 MOST_TELLING = "most_telling"
-# Bases whose loss potentials differ by less count as alike.
-LOW = 0.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,12 +149,12 @@ def _last_rate(base: Base) -> float:
 
 def _base_like(bases: Sequence[Base], wanted: Base) -> Base:
     """Return the base that is annealed most like one, or that one itself where none is nearly so."""
-    potentials = [
-        1.0 if own.loss_potential is None else own.loss_potential for own in (*bases, wanted)
-    ]
+    everyone = (own.loss_potential for own in (*bases, wanted))
+    potentials = [1.0 if own is None else own for own in everyone]
     distances = np.abs(np.subtract(potentials[:-1], potentials[-1]))
     nearest = bases[int(distances.argmin())]
-    return nearest if distances.min() < LOW else replace(wanted, model_size=nearest.model_size)
+    alike = distances.min() < derived.POTENTIALS_APART
+    return nearest if alike else replace(wanted, model_size=nearest.model_size)
 
 
 @dataclass(frozen=True, eq=False)

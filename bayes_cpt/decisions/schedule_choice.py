@@ -167,8 +167,7 @@ def choose_schedule(
     ----------
     posterior : Posterior
     base : str or None
-        Of the study. None takes the best for the objective of those that the
-        study's CPT runs start from.
+        Of the study. None takes the best for the objective of those that its CPT runs start from.
     replay : float or None
         Share of general data, 0 to 1. None takes the best of the study's replay ratios.
     steps : int

@@ -64,7 +64,11 @@ class Typical:
         """Return the medians over the measured runs of a study, as planned, and their usual base."""
         continual = study.measured_runs("cpt")
         runs = [study.run(run.name) for run in continual or study.measured_runs("pt")]
-        usual = Counter(str(run.base) for run in continual).most_common(1)
+        sizes = {run.name: float(np.log(study.model_size(run) or 1.0)) for run in continual}
+        middle = float(np.median([*sizes.values()] or [0.0]))
+        # Of model sizes with as many runs the middle one's.
+        order = sorted(continual, key=lambda run: abs(sizes[run.name] - middle))
+        usual = Counter(str(run.base) for run in order).most_common(1)
         base = study.base(usual[0][0]) if usual else None
         return cls(
             steps=int(np.median([run.schedule.steps for run in runs])),

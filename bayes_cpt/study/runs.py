@@ -211,9 +211,9 @@ class Run:
         """Highest raw learning rate, once a CPT run that falls to its own has left that of its base."""
         first, *rest = self.schedule.segments
         falls = isinstance(first, Segment) and first.end < first.start
-        if self.phase == "cpt" and rest and falls and first.steps <= APPROACH * self.schedule.steps:
-            return Schedule(tuple(rest)).peak
-        return self.schedule.peak
+        short = falls and first.steps <= APPROACH * self.schedule.steps
+        own = rest if self.phase == "cpt" and rest and short else [first, *rest]
+        return max(segment.highest for segment in own)
 
     @property
     def mixture(self) -> dict[str, float]:

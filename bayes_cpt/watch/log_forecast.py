@@ -208,10 +208,8 @@ def forecast_run(
         count = len(observed_steps(study, study.run(RUN), domain, spec.residuals))
         if count < FEWEST:
             first = first_step(study, study.run(RUN), spec.residuals) if run.phase == "pt" else 0
-            problem = (
-                f"it is too short to say anything: {count} losses lie after step {first:.0f}, "
-            )
-            problem += "from where on the law holds"
+            problem = "it is too short to say anything: the law holds from step "
+            problem += f"{first:.0f} on, and {count} losses lie there"
             fix = f"wait for {FEWEST}"
             if domain != TRAIN:
                 fix += ", or evaluate more often; --loss SERIES=train is the training loss"
