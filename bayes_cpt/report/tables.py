@@ -86,7 +86,7 @@ class Table:
             notes = [texts.get("note", ""), star if any(marked) else ""]
             texts["note"] = ". ".join(filter(None, notes))
         made = {"columns": columns} if columns else {}
-        return cls(rows=rows, marked=marked, numbers=numbers, **texts | made)
+        return cls(rows=rows, marked=marked, numbers=numbers, label=kind, **texts | made)
 
     @cached_property
     def made(self) -> Mapping[str, Cells]:
