@@ -16,7 +16,7 @@ from bayes_cpt.decisions.search import Edge
 from bayes_cpt.decisions.search_space import Candidates
 from bayes_cpt.decisions.valuation import Valuation
 from bayes_cpt.report.fit import resting, rests_on, unmeasured_words
-from bayes_cpt.report.numbers import WIDTH, Estimate, chance, quantity, supported
+from bayes_cpt.report.numbers import WIDTH, Estimate, chance, number, supported
 from bayes_cpt.report.words import Words, notation, paragraphs, render, sentence
 from bayes_cpt.study.exports import training_arguments
 from bayes_cpt.study.resources import MANY_EPOCHS, RESOURCE_WORDS, ROLES, epochs_words
@@ -169,7 +169,7 @@ def _optimum(decision: Decision, optimum: pd.DataFrame, interval: float) -> dict
                 ends = (times * row[end] for end in ("median", "lower", "upper"))
                 said["numbers"] = [supported(value, spread) for value in ends]
             said["reach"] = sentence("decide.txt", "reach", said | {"row": row, "mass": interval})
-            low, high = (quantity(float(times * end)) for end in (min(near), max(near)))
+            low, high = (number(float(times * end), 3) for end in (min(near), max(near)))
             said["flat"] = f"{low} to {high}" if low != high else ""
         found.append(said)
     return {"found": found, "mass": f"{100 * interval:g} %"}
@@ -213,8 +213,8 @@ def _moves(values: RunValues, name: str, interval: float) -> list[str]:
         if upper > lower:
             named = _called(searched)
             low, high, old = (float(named["times"] * end) for end in (lower, upper, before))
-            ends = f"{quantity(low, 2)} to {quantity(high, 2)}{named['unit']}"
-            moves.append(f"{named['name']} {ends} (now {quantity(old)})")
+            ends = f"{number(low, 2)} to {number(high, 2)}{named['unit']}"
+            moves.append(f"{named['name']} {ends} (now {number(old, 3)})")
     return moves
 
 

@@ -12,8 +12,7 @@ from bayes_cpt.inference.law_checks import LawCheck
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.model.groups import FEWEST, checked_batches, fitted_sizes
 from bayes_cpt.model.setup import BoundModel
-from bayes_cpt.report.numbers import enumerated
-from bayes_cpt.report.tables import number
+from bayes_cpt.report.numbers import enumerated, number
 from bayes_cpt.report.words import notation, paragraphs, sentence
 from bayes_cpt.study.batches import UNSAID, batch_of
 from bayes_cpt.study.ranges import BASE, FAMILY, LENGTH, PEAK_RATE, Factor, factors

@@ -20,6 +20,7 @@ MANY = 1e6
 DECIMALS = 4
 # Decimals of quantities of any unit, at most.
 MOST_DECIMALS = 7
+NONE = "-"
 # Of a central 90 % interval, in standard deviations.
 WIDTH = 3.3
 
@@ -162,14 +163,18 @@ def signed(value: float, spread: float = 0.0) -> str:
     return typeset(f"{value:+.{decimals(spread)}f}")
 
 
-def quantity(value: float, digits: int = 3) -> str:
-    """Return a value of a quantity that may be chosen, with so many significant digits.
+def number(value: float | None, digits: int = 4) -> str:
+    """Return a number in so many digits, a dash where there is none.
 
     Examples
     --------
-    >>> quantity(0.39412), quantity(0.39412, 2), quantity(12345.0)
-    ('0.394', '0.39', '12345')
+    >>> number(0.000213456), number(1234567), number(None)
+    ('0.0002135', '1234567', '-')
     """
+    if value is None or math.isnan(value):
+        return NONE
+    if math.isinf(value):
+        return "none"
     return f"{value:.0f}" if abs(value) >= 10**digits else f"{value:.{digits}g}"
 
 

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from bayes_cpt.report.numbers import fixed, held, left_out, listed, signed
-from bayes_cpt.report.tables import NONE, Table, columns, span, with_interval
+from bayes_cpt.report.numbers import NONE, fixed, held, left_out, listed, signed
+from bayes_cpt.report.tables import Table, columns, span, with_interval
 from bayes_cpt.report.words import notation
 from bayes_cpt.study.ranges import describe
 

@@ -38,7 +38,6 @@ SIGNS = {
 }
 # The column whose cells are names of coefficients, to be printed as letters.
 SYMBOL = "symbol"
-NONE = "-"
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,6 +149,8 @@ def columns(text: str) -> dict[str, Cells]:
 
 
 def _cell(made: Cells, row: Row) -> str:
+    from bayes_cpt.report.numbers import NONE, chance, number, typeset
+
     if callable(made):
         return made(row)
     name, form = made if isinstance(made, tuple) else (made, "")
@@ -165,8 +166,6 @@ def _cell(made: Cells, row: Row) -> str:
     if form.isdigit():
         return number(value, int(form))
     if form:
-        from bayes_cpt.report.numbers import chance, typeset
-
         return chance(value) if form == "chance" else typeset(format(value, form))
     if isinstance(value, bool):
         return "yes" if value else ""
@@ -191,7 +190,7 @@ def with_interval(row: Row, name: str, form: str) -> str:
         "change": numbers.signed,
         "quantity": numbers.supported,
         # Of what may span decades each end has its own digits.
-        "wide": lambda value, spread: number(value, 2),
+        "wide": lambda value, spread: numbers.number(value, 2),
         "steps": lambda value, spread: numbers.steps(value),
     }
     spread = (values[2] - values[1]) / numbers.WIDTH
@@ -199,23 +198,10 @@ def with_interval(row: Row, name: str, form: str) -> str:
     return middle if lower == upper else f"{middle} ({lower} to {upper})"
 
 
-def number(value: float | None, digits: int = 4) -> str:
-    """Return a number for a table, a dash where there is none.
-
-    Examples
-    --------
-    >>> number(0.000213456), number(1234567), number(None)
-    ('0.0002135', '1234567', '-')
-    """
-    if value is None or math.isnan(value):
-        return NONE
-    if math.isinf(value):
-        return "none"
-    return f"{value:.0f}" if abs(value) >= 10**digits else f"{value:.{digits}g}"
-
-
 def span(values: Sequence[float]) -> str:
     """Return the range of some numbers."""
+    from bayes_cpt.report.numbers import number
+
     low, high = number(min(values)), number(max(values))
     return low if low == high else f"{low} to {high}"
 
