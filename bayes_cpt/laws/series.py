@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
+from numpy.polynomial.chebyshev import chebpts1, chebvander
 from numpy.typing import ArrayLike
 
 from bayes_cpt.arrays import Floats
@@ -61,9 +62,7 @@ class Interval:
 
     def at_nodes(self) -> Floats:
         """Return the number at each node, shape (nodes,), falling."""
-        return self.middle + self.half_width * np.cos(
-            (np.arange(self.nodes) + 0.5) * (np.pi / self.nodes)
-        )
+        return self.middle - self.half_width * chebpts1(self.nodes)
 
     def series(self, values: Floats) -> Floats:
         """Return the series of what has these values at the nodes, shape (..., nodes) both."""
@@ -73,11 +72,9 @@ class Interval:
 
     def basis(self, number: ArrayLike) -> Floats:
         """Return the polynomials, (..., nodes), whose product with a series is its value at a number."""
-        numbers = np.asarray(number)[..., None]
-        if self.nodes == 1:
-            return np.ones_like(numbers)
-        angle = np.arccos((numbers - self.middle) / self.half_width)
-        return np.asarray(np.cos(angle * np.arange(self.nodes)))
+        place = (np.asarray(number) - self.middle) / self.half_width
+        waves: Any = chebvander(place, self.nodes - 1)
+        return np.asarray(waves.reshape(*np.shape(place), self.nodes))
 
 
 def momentum_parts(coefficients: Mapping[str, Any]) -> list[tuple[Any, Any]]:
