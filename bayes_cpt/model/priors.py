@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 from pydantic import Field, model_validator
 
 from bayes_cpt.arrays import Floats
+from bayes_cpt.checks import is_number
 from bayes_cpt.errors import SpecError
 from bayes_cpt.strict import Strict
 
@@ -38,14 +39,12 @@ class Family(Strict):
             raise ValueError("a fixed value has no interval")
         if given := [name for name in cls.PARAMETERS if name in others]:
             raise ValueError(f"give either interval or {given[0]}")
-        if not _is_interval(interval) or not _is_number(mass) or not 0.0 < mass < 1.0:
+        if not _is_interval(interval) or not is_number(mass) or not 0.0 < mass < 1.0:
             raise ValueError("give interval = [lower, upper] and a mass between 0 and 1")
-        bounds = tuple(
-            others.get(key, end) for key, end in zip(("lower", "upper"), cls.SUPPORT, strict=True)
-        )
-        if not all(map(_is_number, bounds)):
+        if not all(is_number(others.get(key, 0.0)) for key in ("lower", "upper")):
             # The type of the bound is the problem, and is reported by itself.
             return others
+        bounds = (others.get("lower", cls.SUPPORT[0]), others.get("upper", cls.SUPPORT[1]))
         if interval[0] <= bounds[0] or interval[1] >= bounds[1]:
             raise ValueError(f"the interval must lie between {bounds[0]:g} and {bounds[1]:g}")
         center, spread = cls._with_interval(interval, mass, bounds)
@@ -187,12 +186,8 @@ def rounded(value: float) -> float:
     return float(f"{value:.{DIGITS}g}")
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
 def _is_interval(value: Any) -> bool:
-    is_pair = isinstance(value, list | tuple) and len(value) == 2 and all(map(_is_number, value))
+    is_pair = isinstance(value, list | tuple) and len(value) == 2 and all(map(is_number, value))
     return is_pair and value[0] < value[1]
 
 
