@@ -12,19 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayes_cpt.arrays import Floats, chance, summary
+from bayes_cpt.checks import unknown
 from bayes_cpt.errors import ProblemError, StudyError
 from bayes_cpt.inference.diagnostics import convergence
 from bayes_cpt.inference.fit_files import LAW, WEIGHTS, read_fit, write_fit
 from bayes_cpt.inference.groups import RunGroups
 from bayes_cpt.inference.law_checks import LawCheck, LawChecks
 from bayes_cpt.laws.law import along
-from bayes_cpt.model.groups import (
-    check_one_target,
-    check_target,
-    compared,
-    run_batch,
-    study_of_target,
-)
+from bayes_cpt.model.groups import check_one_target, compared, run_batch, study_of_target
 from bayes_cpt.model.joint_priors import draw_priors
 from bayes_cpt.model.setup import BoundModel
 from bayes_cpt.study.batches import Batch
@@ -480,7 +475,9 @@ class Posterior:
         if name is None:
             check_one_target(self.study, asked)
             return self
-        check_target(self.study, name)
+        if name not in self.study.targets:
+            problem, fix = unknown("target", name, self.study.targets)
+            raise StudyError.at(f"study {self.study.name}", problem, fix)
         if len(self.study.targets) == 1:
             return self
         own = study_of_target(self.study, name)

@@ -14,7 +14,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from bayes_cpt.checks import Check, suggestion
+from bayes_cpt.checks import Check
 from bayes_cpt.errors import Problem, StudyError
 from bayes_cpt.model.spec import ModelSpec
 from bayes_cpt.study.batches import Batch, batch_of, batches_of
@@ -224,14 +224,6 @@ def check_one_target(study: Study, what: str) -> None:
         problem = f"it has {len(study.targets)} targets, and {what} is for one only"
         target = study.targets[0]
         fix = f"name one, as in --target {target}; in Python take posterior.of_target({target!r})"
-        raise StudyError.at(f"study {study.name}", problem, fix)
-
-
-def check_target(study: Study, name: str) -> None:
-    """Raise StudyError unless a name is that of a target."""
-    if name not in study.targets:
-        problem = f"{name!r} is not a target of the study{suggestion(name, study.targets)}"
-        fix = f"name one of {', '.join(study.targets) or 'none: the study has none'}"
         raise StudyError.at(f"study {study.name}", problem, fix)
 
 

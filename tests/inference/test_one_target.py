@@ -67,7 +67,7 @@ def test_its_study_has_the_runs_on_it_and_what_was_measured_of_their_bases() -> 
     ("name", "message"),
     [
         (None, r"4 targets, and landmarks is for one only.*--target code.*of_target\('code'\)"),
-        ("cod", r"'cod' is not a target .*did you mean 'code'.*Name one of code, law"),
+        ("cod", r"there is no target 'cod' .*did you mean 'code'.*Name one of code, law"),
         ("unseen", r"no run trains on unseen alone.*[Nn]ame another target, or add a run"),
     ],
 )
