@@ -44,12 +44,13 @@ from bayes_cpt.decisions.search import (
 from bayes_cpt.decisions.search_space import Candidates, SearchSpace, plan_of, with_batch
 from bayes_cpt.decisions.space import Space, read_space
 from bayes_cpt.decisions.valuation import Valuation
-from bayes_cpt.errors import SpecError
+from bayes_cpt.errors import SpecError, StudyError
 from bayes_cpt.forecast import derived
 from bayes_cpt.forecast.plans import denser_early, with_base_losses
 from bayes_cpt.identify.determination import facts, quantities
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.model.bases import fitted_bases
+from bayes_cpt.model.groups import run_batch
 from bayes_cpt.study.folder import read_plan, run_keys
 from bayes_cpt.study.ranges import outside_range
 from bayes_cpt.study.runs import Base, Run
@@ -69,6 +70,7 @@ COURSES = ("constant", ANNEALED)
 COST = "cost"
 # Among the default runs, the one that would tell most of what the fit leaves open.
 MOST_TELLING = "most_telling"
+ASKED = "the worth of a next run"
 
 
 @dataclass(frozen=True, eq=False)
@@ -352,7 +354,7 @@ def next_run(
     >>> values = next_run(bayes_cpt.load("fit.nc"), "balanced")  # doctest: +SKIP
     >>> print(*values.verdict(), sep="\n")                      # doctest: +SKIP
     """
-    posterior.check_one_law("the worth of a next run")
+    posterior.check_one_law(ASKED)
     goal = read_objective(objective)
     posterior, limits = with_batch(posterior, read_space(space))
     model = FinalLosses.of(posterior, draws, seed)
@@ -361,7 +363,7 @@ def next_run(
         long = whole.quantities["steps"].lowest
         runs = Affordable.default(posterior, run_steps).with_most_telling(posterior, long)
     affordable = runs if isinstance(runs, Affordable) else Affordable.read(runs, posterior.study)
-    posterior.check_batch(affordable.plan, "the worth of a next run")
+    _check_batch(posterior, affordable.plan)
     valuation = Valuation.of(model, goal, whole)
     # Coefficients and effects, none of them constant.
     known = quantities(posterior, model.laws[0].draws.parameters)
@@ -399,3 +401,15 @@ def next_run(
         quantities=list(asked),
         edges=searched.edges(whole),
     )
+
+
+def _check_batch(posterior: Posterior, plan: Study) -> None:
+    """Raise StudyError if a CPT run has another batch than the one that a posterior is settled in."""
+    settled = posterior.batch
+    for run in plan.continual_runs:
+        own = run_batch(plan, run, posterior.fitted.batches)
+        if own is None or own == settled:
+            continue
+        problem = f"it has a {own.words}, and {ASKED} is for one batch at a time: {settled.words}"
+        fix = "give tokens_per_step and sequence_length in the space, or plan runs of that batch"
+        raise StudyError.at(f"plan {plan.name}, run {run.name}", problem, fix)

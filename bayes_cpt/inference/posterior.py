@@ -432,28 +432,6 @@ class Posterior:
         settled = (law.groups.batch for law in self.laws)
         return next((batch for batch in settled if batch is not None), Batch())
 
-    def check_batch(self, plan: Study, asked: str) -> None:
-        """Raise `StudyError` if a CPT run of a plan has another batch than `in_batch` settled on.
-
-        Parameters
-        ----------
-        plan : Study
-        asked : str
-            What is asked of the runs, for the error.
-        """
-        for known in {law.fitted.batches for law in self.laws}:
-            for run in plan.continual_runs:
-                if (own := run_batch(plan, run, known)) not in (None, self.batch):
-                    problem = (
-                        f"it has a {own.words}, and {asked} is for one batch at a time: "
-                        f"{self.batch.words}"
-                    )
-                    fix = (
-                        "give tokens_per_step and sequence_length in the space, or plan runs of that "
-                        "batch"
-                    )
-                    raise StudyError.at(f"plan {plan.name}, run {run.name}", problem, fix)
-
     def of_target(self, name: str | None, asked: str = "this") -> "Posterior":
         """Return the posterior of runs on one target alone, as a fit of one target has it.
 
