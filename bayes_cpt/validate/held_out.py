@@ -16,19 +16,16 @@ import pandas as pd
 
 from bayes_cpt.arrays import Floats
 from bayes_cpt.forecast.drawn import point_table
-from bayes_cpt.forecast.plans import Kind, Prepared, prepare
+from bayes_cpt.forecast.plans import Kind, Prepared, Steps, prepare
 from bayes_cpt.inference.posterior import Posterior, stack
 from bayes_cpt.model.fitted_points import thinned
 from bayes_cpt.model.log_densities import log_densities
 from bayes_cpt.model.points import Curves
 from bayes_cpt.model.residuals import ONSET_SHARE
 from bayes_cpt.model.spec import ModelSpec
-from bayes_cpt.study.runs import Run
 from bayes_cpt.validate.folds import Fold, Question
 from bayes_cpt.validate.scores import DrawsError, by_horizon, score_points, summarize
 from bayes_cpt.validate.tasks import TASK, Pool, Progress, Records, in_words, run_tasks, task_seed
-
-type Steps = Mapping[tuple[str, str], list[int]]
 
 TABLES = ("points", "refits")
 # What a comparison of laws keeps of a fold: quantiles of the draws at each point, from which draws of a
@@ -129,11 +126,8 @@ def _of_law(
 
 def _curves(law: Posterior, prepared: Prepared, steps: Steps, losses: pd.Series) -> Curves:
     """Return curves with their losses: those of the study, and what was held out of it."""
-
-    def steps_of(run: Run, domain: str) -> list[int]:
-        return steps.get((run.name, domain), [])
-
-    curves = law.frame.curves(prepared.study, steps_of, prepared.runs, trunks=law.study)
+    asked = prepared.study, lambda run, d: steps.get((run.name, d), ()), prepared.runs
+    curves = law.frame.curves(*asked, trunks=law.study)
     where = pd.MultiIndex.from_frame(point_table(curves)[losses.index.names])
     measured = np.where(np.isnan(curves.points.loss), losses.reindex(where), curves.points.loss)
     return replace(curves, points=replace(curves.points, loss=measured))
