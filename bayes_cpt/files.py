@@ -3,7 +3,7 @@
 import os
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from uuid import uuid4
@@ -24,7 +24,9 @@ def replacing(path: str | Path) -> Iterator[Path]:
     """
     target = Path(path)
     prefix = f".{target.stem}{PARTIAL}"
-    _remove_stale(target, prefix)
+    partials = (own for own in target.parent.glob("*") if own.name.startswith(prefix))
+    left = (own for own in partials if own.suffix == target.suffix)
+    _remove_older(left, time.time() - STALE_SECONDS)
     partial = target.with_name(f"{prefix}{uuid4().hex}{target.suffix}")
     partial.touch(exist_ok=False)
     try:
@@ -54,17 +56,12 @@ def drop_stale_code(package: Path) -> None:
     rooms = [package / name for name in ("laws", "model", "inference")]
     files = (path for room in rooms for path in room.glob("*.py"))
     newest = max((path.stat().st_mtime for path in files), default=0.0)
-    for kept in (path for room in rooms for path in room.glob("__pycache__/*.nbi")):
+    _remove_older((path for room in rooms for path in room.glob("__pycache__/*.nbi")), newest)
+
+
+def _remove_older(files: Iterable[Path], moment: float) -> None:
+    for file in files:
+        # Another program may remove it first, or it may not be ours to remove.
         with suppress(OSError):
-            if kept.stat().st_mtime < newest:
-                kept.unlink()
-
-
-def _remove_stale(target: Path, prefix: str) -> None:
-    oldest = time.time() - STALE_SECONDS
-    for left in target.parent.glob("*"):
-        if left.name.startswith(prefix) and left.suffix == target.suffix:
-            # Another program may remove it first, or it may not be ours to remove.
-            with suppress(OSError):
-                if left.stat().st_mtime < oldest:
-                    left.unlink()
+            if file.stat().st_mtime < moment:
+                file.unlink()
