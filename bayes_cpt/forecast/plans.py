@@ -125,7 +125,7 @@ def prepare(
         chosen = [run for run in target.runs if run.phase == "cpt" or fitted] or list(target.runs)
     else:
         chosen = [target.run(name) for name in runs]
-    check_base(posterior.study, target, chosen)
+    check_base(posterior.study, chosen)
     if "repeat_constant" in posterior.frame.spec.priors:
         check_same_data(posterior.study, target)
     asked = _wanted_steps(posterior, sets, chosen, at)

@@ -132,7 +132,7 @@ def read_target(
                 problem = "this is a PT run, and landmarks are those of CPT"
                 raise StudyError.at(f"run {run.name}", problem, "name a CPT run")
         check_kind(target, chosen, unknown=unknown)
-    check_base(posterior.study, target, chosen)
+    check_base(posterior.study, chosen)
     if not chosen:
         kind = "the base that was fitted" if unknown else "a base whose schedule is known"
         fix = "start a run from that base" if unknown else GIVE_SCHEDULE

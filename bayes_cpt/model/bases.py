@@ -172,7 +172,7 @@ def check_kind(study: Study, runs: Iterable[Run], *, unknown: bool) -> None:
         raise StudyError.at(place, problem, fix)
 
 
-def check_base(fitted: Study, plan: Study, runs: Iterable[Run]) -> None:
+def check_base(fitted: Study, runs: Iterable[Run]) -> None:
     """Raise StudyError if a run of a plan starts from another unknown base than was fitted."""
     unknown = unknown_base(fitted)
     for run in runs:

@@ -83,7 +83,7 @@ class StepAxis:
         if unit in ("tokens", "samples"):
             # They are printed in few digits.
             spacing = printed_spacing(self.cells.column(counter)) * naming.scaled(counter)[1] / size
-        steps = self._whole(self._in_steps(counts, counter, unit, size), spacing)
+        steps = self._whole(self._in_steps(counts, unit, size), spacing)
         start = self.counting.before
         if steps.size and steps.max() < start:
             problem = f"the log ends at step {steps.max()}"
@@ -175,7 +175,7 @@ class StepAxis:
             raise fail(rows[i].place, problem, fix)
         self.notes += without_step(self.cells.kept(~known))
 
-    def _in_steps(self, counts: Floats, counter: str, unit: str, size: float) -> Floats:
+    def _in_steps(self, counts: Floats, unit: str, size: float) -> Floats:
         """Return counts as numbers of optimiser steps."""
         measured = self.cells.given(self.losses)
         after = counts[measured & (counts > 0)]
