@@ -3,7 +3,7 @@
 What is of one group runs along a coordinate with every group of every validation set, and each curve
 says to which it belongs. Groups are pooled as far as they have turned out alike, and one that never ran
 is drawn from the population. Batches, as targets, have whole parameters for themselves, alike by their
-joint prior (`bayes_cpt.model.pooling`); sizes lie off a power of size by standard normal deviations
+joint prior (`bayes_cpt.model.joint_priors`); sizes lie off a power of size by standard normal deviations
 times a spread.
 """
 

@@ -66,7 +66,7 @@ class ModelSpec(Strict):
     law: LawTable
     residuals: ResidualTable = ResidualTable()
     # Just those of the parameters that the law and the residuals have. What is not among them stands at its
-    # printed value (`bayes_cpt.laws.Parameter`); what has none must be.
+    # printed value (`bayes_cpt.laws.term.Parameter`); what has none must be.
     priors: dict[str, Prior]
     # Of `UNKNOWN_BASE`, sampled beside these where the base has ``known = false``; without it such bases
     # are refused. `WITHOUT_WARMUP` may be among them.

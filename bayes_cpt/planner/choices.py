@@ -67,7 +67,7 @@ class Controls:
 
     @classmethod
     def of(cls, study: Study) -> "Controls":
-        """Return the controls of a study: bases and replay as `bayes_cpt.decisions.decide` takes them.
+        """Return the controls of a study: bases and replay as `decide` takes them.
 
         Refused if no base was measured on both validation sets.
         """

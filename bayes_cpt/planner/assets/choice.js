@@ -24,7 +24,7 @@ function expectedRegret(alternatives, weight, general, target) {
   return Math.max(sum / counts.length, 0);
 }
 
-/** Variance of a weighted sum of errors that correlate (bayes_cpt.model.misfit.discrepancy.variance_of_sum). */
+/** Variance of a weighted sum of errors that correlate (bayes_cpt.model.discrepancy.variance_of_sum). */
 function varianceOfSum(sizes, weights, correlation) {
   let sum = 0;
   let squares = 0;
