@@ -240,7 +240,7 @@ def _shown(found: "Survey", tables: "dict[str, pd.DataFrame]", interval: float) 
     rows = general.assign(drawn_out=1.0 - general["never_returns"])
     rows["median"] = rows["median"].where(rows["returns"] >= WORTH_A_WORD)
     left = len(rows) - RUNS
-    more = f" ({left} more runs in --json and in what -o writes)" if left > 0 else ""
+    more = f" ({left} more in --json and in what -o writes)" if left > 0 else ""
     several = "bases" in tables and tables["bases"]["value"].nunique() > 1
     choice = tables["bases" if several else "peak_learning_rate"]
     values = choice["value"].map(lambda own: own if isinstance(own, str) else f"{own:.3g}")

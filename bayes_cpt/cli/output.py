@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
+# Characters to which a column of texts may shrink on a narrow terminal.
+SHORTEST_TEXT = 12
 # Where nobody sees the width, lines are as long as their content.
 UNSEEN_WIDTH = 400
 # Seconds of a stage after which its quarters are reported.
@@ -82,6 +84,26 @@ class _Console(Console):
         raise BrokenPipeError
 
 
+def _widths(table: Table, room: int, gap: int) -> list[int]:
+    """Return how wide columns are: to fit, headings wrap and then texts fold; no number is cut off."""
+    cells = [max(map(len, own), default=0) for _, own in table.cells.items()]
+    widths = [max(len(name), own) for name, own in zip(table.cells, cells, strict=True)]
+    over = sum(widths) + gap * (len(widths) - 1) - room
+    words = [max(map(len, name.split()), default=0) for name in table.cells]
+    folded = [
+        min(own, SHORTEST_TEXT) if is_text else own
+        for own, is_text in zip(cells, table.is_text, strict=True)
+    ]
+    for least in (cells, folded):
+        # The widest first.
+        for place in sorted(range(len(widths)), key=lambda place: -widths[place]):
+            to_spare = widths[place] - max(least[place], words[place])
+            less = max(0, min(over, to_spare))
+            widths[place] -= less
+            over -= less
+    return widths
+
+
 class Output:
     """Where a verb's words go: if quiet only errors; for a machine one JSON object and no tables."""
 
@@ -116,18 +138,19 @@ class Output:
             return
         if part.caption:
             self.show(heading(part.caption))
-        padding = (0, 1 if part.close else 2, 0, 0)
-        grid = Grid(box=None, pad_edge=False, padding=padding, header_style="dim")
-        for place, name in enumerate(part.cells):
-            # Only prose, which comes last, may wrap.
-            prose = place == len(part.is_text) - 1 and all(part.is_text)
-            grid.add_column(
-                name, justify="left" if part.is_text[place] else "right", no_wrap=not prose
-            )
+        gap = 1 if part.close else 2
+        widths = _widths(part, self.out.width - 1, gap)
+        grid = Grid(box=None, pad_edge=False, padding=(0, gap, 0, 0), header_style="dim")
+        for name, is_text, width in zip(part.cells, part.is_text, widths, strict=True):
+            grid.add_column(name, justify="left" if is_text else "right", overflow="fold", width=width)
         marks = list(part.marked) or [False] * len(part.cells)
         for mark, row in zip(marks, part.cells.itertuples(index=False), strict=True):
             grid.add_row(*row, style="yellow" if mark else "")
+        seen = self.out.width
+        # What is wider than a terminal is wrapped by it, and nothing is lost.
+        self.out.width = max(seen, 1 + sum(widths) + gap * (len(widths) - 1))
         self.out.print(Padding(grid, (0, 0, 0, 1), expand=False))
+        self.out.width = seen
         if part.note:
             self.show(Text(f"{part.note}.", "dim"))
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from bayes_cpt.arrays import Ints, central
+from bayes_cpt.arrays import Floats, Ints, central
 from bayes_cpt.decisions.final_losses import DRAWS, FinalLosses
 from bayes_cpt.decisions.objective import Objective, read_objective
 from bayes_cpt.decisions.risk import RiskMeasure, probability_below, probability_best
@@ -101,9 +101,22 @@ class Decision:
 
     @cached_property
     def binding(self) -> tuple[int, ...]:
-        """Which chance constraints bind: what would be chosen without any breaks them."""
-        breaches = self.search.breaches[:, self.search.scores.argmin()]
-        return tuple(np.flatnonzero(breaches > self.valuation.allowed).tolist())
+        """Which chance constraints bind: the best that keeps the limits breaks them."""
+        over = sum(own > 0.0 for own in self._overruns.values())
+        best = np.where(over, np.inf, self.search.scores).argmin()
+        broken = self.search.breaches[:, best] > self.valuation.allowed
+        return tuple(np.flatnonzero(broken).tolist())
+
+    @cached_property
+    def binding_limits(self) -> tuple[str, ...]:
+        """Which limits bind: the best that keeps the chance constraints exceeds them."""
+        breaks = (self.search.breaches > self.valuation.allowed[:, None]).any(axis=0)
+        best = np.where(breaks, np.inf, self.search.scores).argmin()
+        return tuple(name for name, over in self._overruns.items() if over[best] > 0.0)
+
+    @cached_property
+    def _overruns(self) -> dict[str, Floats]:
+        return self.valuation.overruns(self.search.candidates)
 
     @cached_property
     def optimum(self) -> Candidates:
@@ -200,13 +213,14 @@ class Decision:
             at_highest (how often the best lies at an end of what was searched), edge, near_lowest and
             near_highest (between which the expected objective is within the tolerance of its best),
             recommended. Edge is ``lowest`` or ``highest`` where the interval would end at that end, if it
-            is none by nature, as replay 0 is: that bound is NaN. It is ``constraint`` where one that binds
-            sets the best: there is no interval.
+            is none by nature, as replay 0 is: that bound is NaN. It is ``constraint`` where a constraint or
+            limit that binds sets the best: there is no interval.
         """
         rows: list[dict[str, Any]] = []
         row: dict[str, Any]
-        # Leaving the recommendation in these breaks a constraint that binds.
-        bound = [cut.name for cut in self.slices if self.binding and not cut.allowed.all()]
+        # Leaving the recommendation in these breaks what binds.
+        binds = self.binding or self.binding_limits
+        bound = [cut.name for cut in self.slices if binds and not cut.allowed.all()]
         for name in self.space.searched:
             values, near = self.optimum.column(name), self.near.column(name)
             chosen = self.contenders.candidates.column(name)[0]

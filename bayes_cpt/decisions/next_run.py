@@ -175,6 +175,7 @@ class RunValues:
     # Coefficient or effect, and validation set (``all`` where it is shared)
     quantities: list[tuple[str, str]]
     edges: tuple[Edge, ...]  # of the space, at or beyond which the best configuration lies
+    feasible: bool  # whether any keeps all constraints
 
     @property
     def runs(self) -> tuple[Run, ...]:
@@ -400,6 +401,7 @@ def next_run(
         told=told,
         quantities=list(asked),
         edges=searched.edges(whole),
+        feasible=bool(searched.feasible.any()),
     )
 
 

@@ -59,6 +59,7 @@ class ScheduleChoice:
     edges: dict[str, Edge | None]  # the end of the peaks searched at or beyond which the best lies
     # What was not given and is the best of what the study tried: of ``base``, ``replay`` and ``targets``.
     taken: tuple[str, ...] = ()
+    free: bool = False  # of constraints and limits that the objective has
 
     @cached_property
     def plan(self) -> Study:
@@ -199,7 +200,8 @@ def choose_schedule(
     if steps < SHORTEST_RUN:
         problem = f"{steps} steps are too few for a schedule"
         raise SpecError.at("steps", problem, f"give at least {SHORTEST_RUN}")
-    goal = read_objective(objective).model_copy(
+    asked_goal = read_objective(objective)
+    goal = asked_goal.model_copy(
         update={"constraints": (), "score_constraints": (), "limits": Limits()}
     )
     study = posterior.study
@@ -237,7 +239,7 @@ def choose_schedule(
     best_of, ends = {COSINE: cosine, WSD: wsd}, {COSINE: cut, WSD: edge}
     edges = {own: end and end._replace(given=cap is not None) for own, end in ends.items()}
     values = {family: valuation.weighted_loss(run) for family, run in best_of.items()}
-    return ScheduleChoice(valuation, highest, best_of, values, edges, taken)
+    return ScheduleChoice(valuation, highest, best_of, values, edges, taken, goal != asked_goal)
 
 
 def _best(

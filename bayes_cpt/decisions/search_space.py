@@ -406,10 +406,12 @@ def within(tried: Sequence[float], *, scale: Literal["linear", "log"] = "linear"
 
 def peaks_tried(space: Space, study: Study, bases: Sequence[Base]) -> dict[str, Quantity]:
     """Return the peak LR unless one is given."""
-    tried = [run.peak for run in study.measured_runs("cpt")]
-    pretrained = [base.schedule.peak for base in bases if base.schedule is not None]
-    if pretrained:
-        return {"relative_peak": within([peak / max(pretrained) for peak in tried], scale="log")}
+    runs = study.measured_runs("cpt")
+    started = [(run, study.base(str(run.base)).schedule) for run in runs]
+    shares = [run.peak / before.peak for run, before in started if before is not None]
+    if shares and any(base.schedule is not None for base in bases):
+        return {"relative_peak": within(shares, scale="log")}
+    tried = [run.peak for run in runs]
     if space.relative_peak is not None:
         problem = "it is a share of the PT peak, and that is not known"
         fix = f"give peak, raw: the runs of the study have up to {max(tried):g}"

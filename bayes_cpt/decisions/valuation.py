@@ -245,14 +245,18 @@ class Valuation:
         """Return epochs and costs of candidates where they are known, by name, shape (candidates,)."""
         return dict(self.resources.told(candidates.schedules.steps, candidates.replay))
 
+    def overruns(self, candidates: Candidates) -> dict[str, Floats]:
+        """Return by what share candidates exceed each limit, by name, shape (candidates,)."""
+        taken = self.taken(candidates)
+        return {name: taken[name] / most - 1.0 for name, most in self.objective.limits.given.items()}
+
     def excess(self, block: Block, breaches: Floats) -> Floats:
         """Return by how much breaches, or what a run takes, exceed what is allowed, at most: (candidates,).
 
         By what probability, or by what share of a limit; where a breach is sure, by nats too. What keeps
         all is not above 0.
         """
-        taken, limits = self.taken(block.candidates), self.objective.limits.given
-        overruns = [taken[name] / most - 1.0 for name, most in limits.items()]
+        overruns = self.overruns(block.candidates).values()
         allowed = self.allowed[:, None]
         # Of breaches that are all but sure the probability is a matter of the rarest draws.
         if (sure := breaches > np.maximum(allowed, SURE)).any():

@@ -206,7 +206,10 @@ def base_response(
         assert base.schedule is not None
         schedule = rewarmed(chosen.schedule, base.schedule.final, chosen.peak)
         losses = base_losses(home, base, posterior.frame.domains)
-        run = replace(chosen, schedule=schedule, model_size=base.model_size, branch=None)
+        # Another size has the batch that is usual for it.
+        tokens = chosen.batch_tokens if base.model_size == target.model_size(chosen) else None
+        size = base.model_size
+        run = replace(chosen, schedule=schedule, model_size=size, batch_tokens=tokens, branch=None)
         return Trial(base, run, losses, batch)
 
     notes = [outside_base(posterior.study, base) for _, base in bases.values()]

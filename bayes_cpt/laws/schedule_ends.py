@@ -275,7 +275,7 @@ class ScheduleBatch:
         left = np.exp(paced[:, None] * np.log(form.node_momenta()))
         reached = driven + left * levels
         log_forward = np.log(np.maximum(areas[:, : powers.nodes] + forward, SMALLEST))
-        of_shift = areas[:, powers.nodes : -2]
+        of_shift = np.maximum(areas[:, powers.nodes : -2], SMALLEST)
         scale = (1.0 - shift.at_nodes()) * np.log(form.reference_rate)
         return Ends(
             log_forward=powers.series(log_forward),

@@ -57,6 +57,7 @@ def decision_words(
     start = model.base_losses((base,))[0, 0]
     back = risk.probability_below(general.law[:1].T, start, general.sizes[:1].T)[0]
     alike = [(name, _called(name)) for name in decision.space.alike]
+    roles = dict(zip(model.domains, model.frame.roles, strict=True))
     facts = {
         "decision": decision,
         "valuation": valuation,
@@ -69,6 +70,7 @@ def decision_words(
         "constraints": [
             {
                 "own": own,
+                "role": roles.get(name := getattr(own, "domain", ""), name),
                 "breach": breach,
                 "broken": breach > own.probability,
                 "binds": place in decision.binding,
@@ -129,7 +131,7 @@ def _edges(edges: Sequence[Edge]) -> dict[str, Any]:
 def _kept_from(decision: Decision) -> str:
     """Return from which replay ratio on the constraints are kept, all else as recommended."""
     for cut in decision.slices:
-        if cut.name == "replay" and decision.binding:
+        if cut.name == "replay" and decision.binding and not decision.binding_limits:
             # The slice has steps, between which the recommendation may lie.
             least = float(min([*cut.values[cut.allowed], decision.chosen.replay[0]]))
             return f"{100 * least:.0f} %" if least > cut.values.min() else ""
@@ -158,7 +160,8 @@ def _optimum(decision: Decision, optimum: pd.DataFrame, interval: float) -> dict
     found = []
     for name, rows in optimum.groupby("quantity", sort=False):
         likely = rows.sort_values("probability", ascending=False).to_dict("records")
-        said: dict[str, Any] = {**_called(str(name)), "rows": likely}
+        bound = "constraint" if decision.binding else "limit"
+        said: dict[str, Any] = {**_called(str(name)), "rows": likely, "bound": bound}
         said |= dict.fromkeys(("reach", "flat", "numbers"), "")
         row = likely[0]
         if rows["value"].isna().all():

@@ -175,7 +175,8 @@ def number(value: float | None, digits: int = 4) -> str:
         return NONE
     if math.isinf(value):
         return "none"
-    return f"{value:.0f}" if abs(value) >= 10**digits else f"{value:.{digits}g}"
+    text = f"{value:.{digits}g}"
+    return f"{value:.0f}" if abs(float(text)) >= 10**digits else text
 
 
 def steps(count: float) -> str:

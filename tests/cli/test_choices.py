@@ -277,7 +277,7 @@ def test_what_is_printed_of_landmarks_fits_on_a_screen(
     assert len(lines) <= 40
     assert "…" not in answer.out
     assert answer.out.splitlines()[3] == ""
-    assert "2 more runs in --json" in answer.out
+    assert "2 more in --json" in answer.out
     assert "by the prior alone" in answer.out
 
 
