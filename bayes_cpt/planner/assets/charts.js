@@ -208,8 +208,9 @@ function drawFront(chart, domains, found, held) {
   chart.frame(() => {
     const box = boxOf(chart);
     const others = held ? held.means : means;
-    // The far ends of the front are of no use to anybody: the view is of its middle, and of this run.
-    const near = front.general.map((_, i) => i).filter((i) => front.general[i] < front.general[0] + 0.75);
+    // The far end of the front is of no use, unless this run, the held one or the best lies there.
+    const far = Math.max(front.general[0] + 0.75, means[0], others[0], front.general[best]);
+    const near = front.general.map((_, i) => i).filter((i) => front.general[i] <= far);
     const spread = (values, place) => [Math.min(...values, means[place], others[place]), Math.max(...values, means[place], others[place])];
     const across = ticksOf(...spread(near.map((i) => front.general[i]), 0), Math.max(3, chart.width / 110));
     const up = ticksOf(...spread(near.map((i) => front.target[i]), 1), 5);
@@ -227,10 +228,8 @@ function drawFront(chart, domains, found, held) {
     const here = { cx: px(x(means[0])), cy: px(y(means[1])) };
     chart.put("across", "line", { class: "cross", x1: px(x(clip(wide.lower, across))), x2: px(x(clip(wide.upper, across))), y1: here.cy, y2: here.cy });
     chart.put("up", "line", { class: "cross", x1: here.cx, x2: here.cx, y1: px(y(clip(tall.lower, up))), y2: px(y(clip(tall.upper, up))) });
-    if (near.includes(best)) {
-      const at = { cx: px(x(front.general[best])), cy: px(y(front.target[best])) };
-      chart.put("best", "circle", { class: "held-point", ...at, r: 6 });
-    }
+    const ring = { cx: px(x(front.general[best])), cy: px(y(front.target[best])) };
+    chart.put("best", "circle", { class: "held-point", ...ring, r: 10 });
     if (held) chart.put("held", "path", { class: "held", d: `M${px(x(held.means[0]))} ${px(y(held.means[1]))}L${here.cx} ${here.cy}` });
     chart.put("here", "circle", { class: "here", ...here, r: 7 });
   });
