@@ -206,7 +206,7 @@ function drawEnds(chart, roles, domains, found, kind, held) {
 function drawFront(chart, domains, found, held) {
   const { front, means, summaries, best } = found;
   chart.frame(() => {
-    const box = boxOf(chart);
+    const box = { ...boxOf(chart), top: MARGIN.top + 1.5 * LABEL };
     const others = held ? held.means : means;
     // The far end of the front is of no use, unless this run, the held one or the best lies there.
     const far = Math.max(front.general[0] + 0.75, means[0], others[0], front.general[best]);
@@ -216,7 +216,7 @@ function drawFront(chart, domains, found, held) {
     const up = ticksOf(...spread(near.map((i) => front.target[i]), 1), 5);
     const labels = { x: (mark, digits) => mark.toFixed(digits), across: `mean last ${domains[0]} loss, nats/token` };
     const { x, y } = axesOf(chart, box, across, up, labels);
-    chart.put("name", "text", { x: box.left + 6, y: box.top + LABEL }, `${domains[1]} loss`);
+    chart.put("name", "text", { x: 0, y: MARGIN.top }, `mean last ${domains[1]} loss, nats/token`);
     const general = near.map((i) => front.general[i]);
     const target = near.map((i) => front.target[i]);
     chart.put("front", "path", { class: "front", d: lineOf(general, target, x, y) });
