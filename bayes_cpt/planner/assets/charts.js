@@ -154,18 +154,23 @@ function drawBands(chart, role, found, place, limit, held) {
   });
 }
 
-/** The learning rate over the run, from the base's own. */
+/** Learning rates at the start, which is the base's own, and at the steps that are drawn. */
+function drawnRates(run, initial) {
+  return [initial, ...Array.from(run.grid, (step) => run.rates[step - 1])];
+}
+
+/** The learning rate over the run, and over one that is held. */
 function drawRate(chart, run, initial, held) {
   chart.frame(() => {
     const box = boxOf(chart);
     const last = Math.max(run.rates.length, held ? held.grid[held.grid.length - 1] : 0);
     const across = stepTicks(last, box.right - box.left);
-    const up = ticksOf(0, Math.max(run.peak, initial), 2);
+    const up = ticksOf(0, Math.max(run.peak, initial, ...(held?.rates ?? [])), 2);
     const labels = { x: (mark) => steps(mark), across: "steps (linear)", show: short };
     const { x, y } = axesOf(chart, box, across, up, labels);
-    const grid = [0, ...run.grid];
-    const rates = grid.map((step) => (step === 0 ? initial : run.rates[step - 1]));
-    chart.put("rate", "path", { class: "rate", d: lineOf(grid, rates, x, y) });
+    const line = (grid, rates) => lineOf([0, ...grid], rates, x, y);
+    chart.put("rate", "path", { class: "rate", d: line(run.grid, drawnRates(run, initial)) });
+    if (held) chart.put("held", "path", { class: "held", d: line(held.grid, held.rates) });
   });
 }
 
