@@ -1,6 +1,7 @@
 // Charts in SVG, drawn anew at every move: elements are kept by name and changed only where they differ.
 
-const MARGIN = { left: 52, right: 14, top: 10, bottom: 34 };
+// On the right there is room for the word limit.
+const MARGIN = { left: 52, right: 36, top: 10, bottom: 34 };
 
 /** An SVG in an element, as wide as that is. Draw inside `frame`, element by element with `put`. */
 class Chart {
@@ -116,7 +117,7 @@ function boxOf(chart) {
 
 /** Steps along the bottom: the last mark is at most the last step. */
 function stepTicks(last, width) {
-  const found = ticksOf(0, last, Math.max(2, Math.round(width / 110)));
+  const found = ticksOf(0, last, Math.max(2, Math.round(width / 90)));
   return { ...found, marks: found.marks.filter((mark) => mark <= last), low: 0, high: last };
 }
 
@@ -128,6 +129,7 @@ function drawBands(chart, role, found, place, limit, held) {
   const { run, bands, starts } = found;
   const [outerLow, innerLow, median, innerHigh, outerHigh] = bands[place];
   const lines = [["base", starts[place]], ["limit", limit]].filter(([, value]) => value !== null);
+  lines.sort((one, two) => two[1] - one[1]);
   const all = [...lines.map(([, value]) => value), ...(held ? held.median : [])];
   chart.frame(() => {
     const box = boxOf(chart);
@@ -139,16 +141,14 @@ function drawBands(chart, role, found, place, limit, held) {
     chart.put("wide", "path", { class: look("wide"), d: areaOf(run.grid, outerLow, outerHigh, x, y) });
     chart.put("inner", "path", { class: look("inner"), d: areaOf(run.grid, innerLow, innerHigh, x, y) });
     chart.put("median", "path", { class: look("median"), d: lineOf(run.grid, median, x, y) });
-    // A label lies away from the end of the curve; of two lines too near for that, outside both.
-    const heights = lines.map(([, value]) => y(value));
-    const near = heights.length > 1 && Math.abs(heights[0] - heights[1]) < LABEL;
-    const end = near ? (starts[place] + limit) / 2 : median[median.length - 1];
-    const besideLine = (value) => y(value) + (value >= end || y(value) + LABEL > box.bottom ? -5 : LABEL);
+    // A label stands beside the box, where no curve is, and clear of the one above it.
+    let free = 0;
     for (const [name, value] of lines) {
       const at = px(y(value));
-      const label = { class: `${name}-label`, x: box.right, y: px(besideLine(value)), "text-anchor": "end" };
+      const beside = Math.max(y(value) + 4, free);
       chart.put(name, "line", { class: name, x1: box.left, x2: box.right, y1: at, y2: at });
-      chart.put(`${name}-label`, "text", label, name);
+      chart.put(`${name}-label`, "text", { class: `${name}-label`, x: box.right + 4, y: px(beside) }, name);
+      free = beside + LABEL;
     }
     if (held) chart.put("held", "path", { class: "held", d: lineOf(held.grid, held.median, x, y) });
   });
