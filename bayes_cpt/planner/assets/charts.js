@@ -92,7 +92,7 @@ function axesOf(chart, box, across, up, labels, name = "") {
   if (labels.y !== null) {
     up.marks.forEach((mark, i) => {
       chart.put(`${name}gy${i}`, "line", { class: "grid", x1: box.left, x2: box.right, y1: px(y(mark)), y2: px(y(mark)) });
-      chart.put(`${name}ty${i}`, "text", { x: box.left - 6, y: px(y(mark) + 4), "text-anchor": "end" }, (labels.show ?? ((v) => v.toFixed(up.places)))(mark));
+      chart.put(`${name}ty${i}`, "text", { x: box.left - 6, y: px(y(mark) + 4), "text-anchor": "end" }, (labels.show ?? fixed)(mark, up.places));
     });
   }
   chart.put(`${name}ax`, "line", { class: "axis", x1: box.left, x2: box.right, y1: box.bottom, y2: box.bottom });
@@ -187,7 +187,7 @@ function drawEnds(chart, roles, domains, found, kind, held) {
       const places = Array.from({ length: 121 }, (_, i) => across.low + (i / 120) * (across.high - across.low));
       const heights = densityOf(found.ends[place], own, places, kind);
       const up = { low: 0, high: Math.max(...heights), marks: [], places: 0 };
-      const labels = { x: (mark, digits) => mark.toFixed(digits), across: `last ${domain} loss, nats/token`, y: null };
+      const labels = { x: fixed, across: `last ${domain} loss, nats/token`, y: null };
       const name = `${roles[place]}-`;
       const { x, y } = axesOf(chart, box, across, up, labels, name);
       const ink = `${name}ink`;
@@ -219,7 +219,7 @@ function drawFront(chart, domains, found, held) {
     const spread = (values, place) => [Math.min(...values, means[place], others[place]), Math.max(...values, means[place], others[place])];
     const across = ticksOf(...spread(near.map((i) => front.general[i]), 0), Math.max(3, chart.width / 110));
     const up = ticksOf(...spread(near.map((i) => front.target[i]), 1), 5);
-    const labels = { x: (mark, digits) => mark.toFixed(digits), across: `mean last ${domains[0]} loss, nats/token` };
+    const labels = { x: fixed, across: `mean last ${domains[0]} loss, nats/token` };
     const { x, y } = axesOf(chart, box, across, up, labels);
     chart.put("name", "text", { x: 0, y: MARGIN.top }, `mean last ${domains[1]} loss, nats/token`);
     const general = near.map((i) => front.general[i]);

@@ -94,8 +94,8 @@ function showNumbers(setting, found) {
     return {
       look: ROLES[place],
       what: `Last ${domain} loss`,
-      value: median.toFixed(places),
-      more: `${interval}: ${lower.toFixed(places)} to ${upper.toFixed(places)}; ${change} from the base`,
+      value: fixed(median, places),
+      more: `${interval}: ${fixed(lower, places)} to ${fixed(upper, places)}; ${change} from the base`,
     };
   });
   setting.constraints.forEach((own, place) => {
@@ -140,7 +140,7 @@ function showAtRest() {
     const { median, lower, upper, sd } = found.summaries[place];
     const start = found.starts[place];
     const places = decimals(sd);
-    const [middle, low, high, spread, base] = [median, lower, upper, sd, start].map((value) => value.toFixed(places));
+    const [middle, low, high, spread, base] = [median, lower, upper, sd, start].map((value) => fixed(value, places));
     return [domain, middle, `${low} to ${high}`, spread, base, signed(median - start, places)];
   });
   byId("table").replaceChildren(
