@@ -23,6 +23,7 @@ const seen = () => ({
   plan: byId("plan").textContent,
   link: decodeURIComponent(byId("download").href.split(",").slice(1).join(",")),
   median: byId("chart-0").querySelector(".median").getAttribute("d"),
+  rates: byId("chart-rate").querySelectorAll("path").length,
   label: byId("chart-front").querySelector("svg").getAttribute("aria-label"),
 });
 const set = (name, value) => {
@@ -42,6 +43,7 @@ const after = seen();
 set("kind", "expected");
 await pause(1500);
 const expected = seen();
+byId("hold").click();
 byId("best").click();
 await pause(1500);
 const best = seen();
@@ -70,6 +72,7 @@ def test_a_visit(planner: Planner, tmp_path: Path) -> None:
     assert after["summary"] in after["label"]
     assert found["expected"]["table"] != after["table"]
     assert found["again"]["plan"] == start["plan"]
+    assert (start["rates"], found["best"]["rates"]) == (1, 2)
     assert found["live"] == "polite"
     for name, labels, order, length in found["named"]:
         assert (labels, order) == (1, 0), name

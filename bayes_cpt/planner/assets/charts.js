@@ -1,6 +1,7 @@
 // Charts in SVG, drawn anew at every move: elements are kept by name and changed only where they differ.
 
-const MARGIN = { left: 52, right: 14, top: 10, bottom: 34 };
+// On the right there is room for the word limit.
+const MARGIN = { left: 52, right: 36, top: 10, bottom: 34 };
 
 /** An SVG in an element, as wide as that is. Draw inside `frame`, element by element with `put`. */
 class Chart {
@@ -91,7 +92,7 @@ function axesOf(chart, box, across, up, labels, name = "") {
   if (labels.y !== null) {
     up.marks.forEach((mark, i) => {
       chart.put(`${name}gy${i}`, "line", { class: "grid", x1: box.left, x2: box.right, y1: px(y(mark)), y2: px(y(mark)) });
-      chart.put(`${name}ty${i}`, "text", { x: box.left - 6, y: px(y(mark) + 4), "text-anchor": "end" }, (labels.show ?? ((v) => v.toFixed(up.places)))(mark));
+      chart.put(`${name}ty${i}`, "text", { x: box.left - 6, y: px(y(mark) + 4), "text-anchor": "end" }, (labels.show ?? fixed)(mark, up.places));
     });
   }
   chart.put(`${name}ax`, "line", { class: "axis", x1: box.left, x2: box.right, y1: box.bottom, y2: box.bottom });
@@ -116,7 +117,7 @@ function boxOf(chart) {
 
 /** Steps along the bottom: the last mark is at most the last step. */
 function stepTicks(last, width) {
-  const found = ticksOf(0, last, Math.max(2, Math.round(width / 110)));
+  const found = ticksOf(0, last, Math.max(2, Math.round(width / 90)));
   return { ...found, marks: found.marks.filter((mark) => mark <= last), low: 0, high: last };
 }
 
@@ -128,6 +129,7 @@ function drawBands(chart, role, found, place, limit, held) {
   const { run, bands, starts } = found;
   const [outerLow, innerLow, median, innerHigh, outerHigh] = bands[place];
   const lines = [["base", starts[place]], ["limit", limit]].filter(([, value]) => value !== null);
+  lines.sort((one, two) => two[1] - one[1]);
   const all = [...lines.map(([, value]) => value), ...(held ? held.median : [])];
   chart.frame(() => {
     const box = boxOf(chart);
@@ -139,33 +141,36 @@ function drawBands(chart, role, found, place, limit, held) {
     chart.put("wide", "path", { class: look("wide"), d: areaOf(run.grid, outerLow, outerHigh, x, y) });
     chart.put("inner", "path", { class: look("inner"), d: areaOf(run.grid, innerLow, innerHigh, x, y) });
     chart.put("median", "path", { class: look("median"), d: lineOf(run.grid, median, x, y) });
-    // A label lies away from the end of the curve; of two lines too near for that, outside both.
-    const heights = lines.map(([, value]) => y(value));
-    const near = heights.length > 1 && Math.abs(heights[0] - heights[1]) < LABEL;
-    const end = near ? (starts[place] + limit) / 2 : median[median.length - 1];
-    const besideLine = (value) => y(value) + (value >= end || y(value) + LABEL > box.bottom ? -5 : LABEL);
+    // A label stands beside the box, where no curve is, and clear of the one above it.
+    let free = 0;
     for (const [name, value] of lines) {
       const at = px(y(value));
-      const label = { class: `${name}-label`, x: box.right, y: px(besideLine(value)), "text-anchor": "end" };
+      const beside = Math.max(y(value) + 4, free);
       chart.put(name, "line", { class: name, x1: box.left, x2: box.right, y1: at, y2: at });
-      chart.put(`${name}-label`, "text", label, name);
+      chart.put(`${name}-label`, "text", { class: `${name}-label`, x: box.right + 4, y: px(beside) }, name);
+      free = beside + LABEL;
     }
     if (held) chart.put("held", "path", { class: "held", d: lineOf(held.grid, held.median, x, y) });
   });
 }
 
-/** The learning rate over the run, from the base's own. */
+/** Learning rates at the start, which is the base's own, and at the steps that are drawn. */
+function drawnRates(run, initial) {
+  return [initial, ...Array.from(run.grid, (step) => run.rates[step - 1])];
+}
+
+/** The learning rate over the run, and over one that is held. */
 function drawRate(chart, run, initial, held) {
   chart.frame(() => {
     const box = boxOf(chart);
     const last = Math.max(run.rates.length, held ? held.grid[held.grid.length - 1] : 0);
     const across = stepTicks(last, box.right - box.left);
-    const up = ticksOf(0, Math.max(run.peak, initial), 2);
+    const up = ticksOf(0, Math.max(run.peak, initial, ...(held?.rates ?? [])), 2);
     const labels = { x: (mark) => steps(mark), across: "steps (linear)", show: short };
     const { x, y } = axesOf(chart, box, across, up, labels);
-    const grid = [0, ...run.grid];
-    const rates = grid.map((step) => (step === 0 ? initial : run.rates[step - 1]));
-    chart.put("rate", "path", { class: "rate", d: lineOf(grid, rates, x, y) });
+    const line = (grid, rates) => lineOf([0, ...grid], rates, x, y);
+    chart.put("rate", "path", { class: "rate", d: line(run.grid, drawnRates(run, initial)) });
+    if (held) chart.put("held", "path", { class: "held", d: line(held.grid, held.rates) });
   });
 }
 
@@ -182,7 +187,7 @@ function drawEnds(chart, roles, domains, found, kind, held) {
       const places = Array.from({ length: 121 }, (_, i) => across.low + (i / 120) * (across.high - across.low));
       const heights = densityOf(found.ends[place], own, places, kind);
       const up = { low: 0, high: Math.max(...heights), marks: [], places: 0 };
-      const labels = { x: (mark, digits) => mark.toFixed(digits), across: `last ${domain} loss, nats/token`, y: null };
+      const labels = { x: fixed, across: `last ${domain} loss, nats/token`, y: null };
       const name = `${roles[place]}-`;
       const { x, y } = axesOf(chart, box, across, up, labels, name);
       const ink = `${name}ink`;
@@ -206,16 +211,17 @@ function drawEnds(chart, roles, domains, found, kind, held) {
 function drawFront(chart, domains, found, held) {
   const { front, means, summaries, best } = found;
   chart.frame(() => {
-    const box = boxOf(chart);
+    const box = { ...boxOf(chart), top: MARGIN.top + 1.5 * LABEL };
     const others = held ? held.means : means;
-    // The far ends of the front are of no use to anybody: the view is of its middle, and of this run.
-    const near = front.general.map((_, i) => i).filter((i) => front.general[i] < front.general[0] + 0.75);
+    // The far end of the front is of no use, unless this run, the held one or the best lies there.
+    const far = Math.max(front.general[0] + 0.75, means[0], others[0], front.general[best]);
+    const near = front.general.map((_, i) => i).filter((i) => front.general[i] <= far);
     const spread = (values, place) => [Math.min(...values, means[place], others[place]), Math.max(...values, means[place], others[place])];
     const across = ticksOf(...spread(near.map((i) => front.general[i]), 0), Math.max(3, chart.width / 110));
     const up = ticksOf(...spread(near.map((i) => front.target[i]), 1), 5);
-    const labels = { x: (mark, digits) => mark.toFixed(digits), across: `mean last ${domains[0]} loss, nats/token` };
+    const labels = { x: fixed, across: `mean last ${domains[0]} loss, nats/token` };
     const { x, y } = axesOf(chart, box, across, up, labels);
-    chart.put("name", "text", { x: box.left + 6, y: box.top + LABEL }, `${domains[1]} loss`);
+    chart.put("name", "text", { x: 0, y: MARGIN.top }, `mean last ${domains[1]} loss, nats/token`);
     const general = near.map((i) => front.general[i]);
     const target = near.map((i) => front.target[i]);
     chart.put("front", "path", { class: "front", d: lineOf(general, target, x, y) });
@@ -227,10 +233,8 @@ function drawFront(chart, domains, found, held) {
     const here = { cx: px(x(means[0])), cy: px(y(means[1])) };
     chart.put("across", "line", { class: "cross", x1: px(x(clip(wide.lower, across))), x2: px(x(clip(wide.upper, across))), y1: here.cy, y2: here.cy });
     chart.put("up", "line", { class: "cross", x1: here.cx, x2: here.cx, y1: px(y(clip(tall.lower, up))), y2: px(y(clip(tall.upper, up))) });
-    if (near.includes(best)) {
-      const at = { cx: px(x(front.general[best])), cy: px(y(front.target[best])) };
-      chart.put("best", "circle", { class: "held-point", ...at, r: 6 });
-    }
+    const ring = { cx: px(x(front.general[best])), cy: px(y(front.target[best])) };
+    chart.put("best", "circle", { class: "held-point", ...ring, r: 10 });
     if (held) chart.put("held", "path", { class: "held", d: `M${px(x(held.means[0]))} ${px(y(held.means[1]))}L${here.cx} ${here.cy}` });
     chart.put("here", "circle", { class: "here", ...here, r: 7 });
   });

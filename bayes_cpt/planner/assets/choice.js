@@ -68,7 +68,7 @@ function outside(planner, setting, peak) {
   const notes = [];
   if (setting.steps > studied.longest * studied.slack) {
     const times = (setting.steps / studied.longest).toFixed(1);
-    notes.push(`${setting.steps} steps, ${times}x the longest run`);
+    notes.push(`${steps(setting.steps)} steps, ${times}x the longest run`);
   }
   const spans = [["peak LR", peak, studied.peak], ["replay", setting.replay, studied.replay]];
   for (const [label, value, [low, high]] of spans) {
@@ -77,6 +77,10 @@ function outside(planner, setting, peak) {
     }
   }
   return [...notes, ...studied.bases[setting.base]];
+}
+
+function steps(count) {
+  return count.toLocaleString("en-US");
 }
 
 /** A number in at most six digits, as Python's %g writes it. */

@@ -94,8 +94,8 @@ function showNumbers(setting, found) {
     return {
       look: ROLES[place],
       what: `Last ${domain} loss`,
-      value: median.toFixed(places),
-      more: `${interval}: ${lower.toFixed(places)} to ${upper.toFixed(places)}; ${change} from the base`,
+      value: fixed(median, places),
+      more: `${interval}: ${fixed(lower, places)} to ${fixed(upper, places)}; ${change} from the base`,
     };
   });
   setting.constraints.forEach((own, place) => {
@@ -140,7 +140,7 @@ function showAtRest() {
     const { median, lower, upper, sd } = found.summaries[place];
     const start = found.starts[place];
     const places = decimals(sd);
-    const [middle, low, high, spread, base] = [median, lower, upper, sd, start].map((value) => value.toFixed(places));
+    const [middle, low, high, spread, base] = [median, lower, upper, sd, start].map((value) => fixed(value, places));
     return [domain, middle, `${low} to ${high}`, spread, base, signed(median - start, places)];
   });
   byId("table").replaceChildren(
@@ -203,19 +203,21 @@ function soon() {
   state.frame ||= requestAnimationFrame(update);
 }
 
-/** Captions that name the kind of band and its mass. */
+/** Captions that name the kind of band and its mass, and each line that is drawn. */
 function showKeys() {
   const { draws } = planner.law;
   const outer = mass(planner.about.interval);
   const [kind, about] = byId("kind").value === "new_run"
     ? ["What a new run would show", "predictive"] : ["The law's mean curve alone", "credible"];
+  const limited = planner.domains.some((_, place) => limitOf(planner.start, place) !== null);
+  const held = (what) => (state.held ? ` Dashed: ${what}.` : "");
   byId("bands-key").textContent =
     `${kind}: median, central 50 % and ${outer} ${about} bands over ${draws} posterior draws, in nats per token. ` +
-    "Dotted: the base's loss. Dashed: what is allowed.";
-  byId("end-key").textContent = `${kind} at the last step: density, median, and the central ${outer} ${about} interval below.`;
+    `Dotted: the base's loss.${limited ? " Limit: what is allowed." : ""}${held("the run held for comparison")}`;
+  byId("end-key").textContent = `${kind} at the last step: density, median, and the central ${outer} ${about} interval below.${held("the median of the held run")}`;
   byId("front-key").textContent =
     "Mean losses of the law at the last step. Line: the Pareto front of runs of as many steps. " +
-    `Large dot: this run, with its central ${outer} ${about} intervals. Ring: the best for this balance.`;
+    `Large dot: this run, with its central ${outer} ${about} intervals. Ring: the best for this balance.${held("to the held run")}`;
   byId("interval-head").textContent = `${outer} interval`;
   byId("draws").textContent = draws;
 }
@@ -242,11 +244,13 @@ function listen() {
     const { found } = state;
     state.held = state.held === null && {
       grid: found.run.grid,
+      rates: drawnRates(found.run, planner.bases[state.setting.base].initial),
       bands: found.bands.map((own) => own[2]),
       medians: found.summaries.map((own) => own.median),
       means: found.means,
     } || null;
     byId("hold").setAttribute("aria-pressed", String(state.held !== null));
+    showKeys();
     draw();
   });
   byId("copy").addEventListener("click", async () => {

@@ -14,12 +14,12 @@ function percent(probability) {
   return `${Math.round(100 * probability)}\u00a0%`;
 }
 
-function signed(value, places) {
-  return `${value < 0 ? "−" : "+"}${Math.abs(value).toFixed(places)}`;
+function fixed(value, places) {
+  return value.toFixed(places).replace("-", "−");
 }
 
-function steps(count) {
-  return count.toLocaleString("en-US");
+function signed(value, places) {
+  return `${value < 0 ? "" : "+"}${fixed(value, places)}`;
 }
 
 function mass(interval) {
@@ -46,7 +46,7 @@ function outcomeWords(planner, setting, found) {
   const kind = setting.kind === "new_run" ? "a new run" : "the law's mean curve";
   const losses = planner.domains.map((domain, place) => {
     const { median, lower, upper, sd } = found.summaries[place];
-    const [middle, low, high] = [median, lower, upper].map((value) => value.toFixed(decimals(sd)));
+    const [middle, low, high] = [median, lower, upper].map((value) => fixed(value, decimals(sd)));
     return `${domain} loss ends at ${middle} (${mass(planner.about.interval)} interval ${low} to ${high})`;
   });
   const kept = setting.constraints.map(
