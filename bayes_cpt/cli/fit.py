@@ -72,7 +72,8 @@ def fit(
     # What is not to be trusted is not built on.
     if not posterior.trustworthy:
         return answer
-    hint = sentence("fit.txt", "next", {"fit": quote(str(output))})
+    facts = {"fit": quote(str(output)), "continual": posterior.frame.spec.law.continual}
+    hint = sentence("fit.txt", "next", facts)
     return replace(answer, parts=[*answer.parts, Text(hint, "dim")])
 
 

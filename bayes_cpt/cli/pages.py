@@ -106,7 +106,7 @@ def planner(
     same numbers. The run can be saved as a plan for predict.
 
     The objective says where the balance of the two losses starts, and which constraints are watched (see
-    decide --help); without one, that the general loss rises by at most 0.05 nats.
+    decide --help).
 
     With several targets name one: the page is for runs on it alone.
 

@@ -219,10 +219,10 @@ class Posterior:
         Returns
         -------
         DataFrame
-            Columns quantity, domain, kind (parameter or coefficient), mean, sd, lower, upper, ess_bulk,
-            ess_tail, r_hat, contraction (see `contraction`): near 1 the study determines the quantity,
-            near 0 the prior does. Of a stack the rows of all laws, with the columns law and weight before
-            the others.
+            Columns quantity, domain, kind (parameter or coefficient), mean, sd, median, lower, upper,
+            ess_bulk, ess_tail, r_hat, contraction (see `contraction`): near 1 the study determines the
+            quantity, near 0 the prior does. Of a stack the rows of all laws, with the columns law and
+            weight before the others.
         """
         import pandas as pd
 
@@ -243,7 +243,7 @@ class Posterior:
             told = summary(draws.ravel(), interval)
             rows.append(
                 {"quantity": name, "domain": member, "kind": kind}
-                | {name: float(own) for name, own in told.items() if name != "median"}
+                | {name: float(own) for name, own in told.items()}
                 | {"ess_bulk": float(bulk), "ess_tail": float(tail), "r_hat": float(rhat)}
                 | {"contraction": contraction(self.prior_draws(name, member), draws)}
             )

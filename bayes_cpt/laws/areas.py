@@ -25,7 +25,7 @@ class AreaForm:
     """How a law reckons areas, and where the numbers that they depend on lie.
 
     With the defaults the areas are those of arXiv 2505.07796. Methods take the coefficients of a law in
-    draws: lambda, and lambda_slow, rho, shape (draws,), slow_share, rho_s, shape (draws, domains), where it
+    draws: lambda, and lambda_slow, rho, shape (draws,), w_slow, rho_s, shape (draws, domains), where it
     has them.
     """
 

@@ -160,7 +160,7 @@ class Annealing:
             parameters,
             level_power="zeta",
             peak_power="xi",
-            slow_share="slow_share",
+            slow_share="w_slow",
             gain_replay="a1",
         )
         if "slow_memory" in parameters:

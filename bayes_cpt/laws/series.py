@@ -90,5 +90,5 @@ def momentum_parts(coefficients: Mapping[str, Any]) -> list[tuple[Any, Any]]:
     fast = coefficients["lambda"]
     if "lambda_slow" not in coefficients:
         return [(fast, 1)]
-    share = coefficients["slow_share"]
+    share = coefficients["w_slow"]
     return [(fast, 1.0 - share), (coefficients["lambda_slow"], share)]

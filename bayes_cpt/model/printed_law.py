@@ -95,7 +95,7 @@ class _Points:
         levels = (self.level_pt, self.level_cpt)  # type: ignore[attr-defined]
         if not self.slow:
             return levels
-        share = coefficients["slow_share"]
+        share = coefficients["w_slow"]
         slow = (self.slow_level_pt, self.slow_level_cpt)  # type: ignore[attr-defined]
         before, after = (
             (1 - share) * fast + share * late for fast, late in zip(levels, slow, strict=True)

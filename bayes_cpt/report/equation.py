@@ -8,7 +8,7 @@ how the law is put together.
 import copy
 import re
 import textwrap
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass
 from html import escape
 from types import SimpleNamespace
@@ -24,8 +24,8 @@ from bayes_cpt.laws.groups import factors
 from bayes_cpt.laws.pretraining import Annealing
 from bayes_cpt.laws.term import ADDED
 from bayes_cpt.laws.transfer import BEND, Shift, effective_share
+from bayes_cpt.model.joint_priors import draw_priors
 from bayes_cpt.model.printed_law import Symbols
-from bayes_cpt.model.priors import Fixed
 from bayes_cpt.model.setup import BoundModel
 from bayes_cpt.report.numbers import enumerated
 from bayes_cpt.report.words import notation, sentence
@@ -37,7 +37,7 @@ MIXED = (
     "other targets' (for general data 0); phi: 1 for a target, the mean over the targets for general data"
 )
 # A letter of a formula in a note.
-LETTER = re.compile(r"\b((?:eta|tau|Delta|N|V)_\w+|L0|eta|phi)\b")
+LETTER = re.compile(r"\b((?:eta|tau|Delta|N|V|S1|w)_\w+|L0|eta|phi|kappa)\b")
 COEFFICIENTS: dict[str, str] = {
     **notation()["coefficients"],
     **{letter: said for term in ADDED.values() for letter, said in term.meanings.items()},
@@ -124,9 +124,7 @@ def law_equations(frame: BoundModel) -> list[Equation]:
     notes = [MIXED] if spec.targets > 1 else []
     if law.base_offset is not None:
         notes.append("Delta_base: how far the base lies off the law")
-        time = frame.spec.priors["offset_time"].every
-        if isinstance(time, Fixed):
-            notes.append(f"tau_0 = {time.value * frame.reference.steps:.3g} steps")
+    notes += _constants(frame, {own.name for part in summands for own in part.atoms(sympy.Symbol)})
     found = [Equation(sympy.Symbol("L"), tuple(summands), "; ".join(notes))]
     if spec.model_size:
         said = f"N: parameters without embeddings; N_ref = {frame.reference.model_size:.3g} million"
@@ -141,6 +139,17 @@ def law_equations(frame: BoundModel) -> list[Equation]:
         found.append(Equation(_letter("p"), (ratio,), said))
     found += _repeats(point, letters) + _replay(frame, letters)
     return [Equation(own.left, tuple(map(_whole, own.summands)), own.note) for own in found]
+
+
+def _constants(frame: BoundModel, letters: Set[str]) -> list[str]:
+    """Return the values of letters that a fit has no draws of: they are the same in all draws."""
+    drawn = frame.law.coefficients(draw_priors(frame, 2, seed=0), np)
+    told = []
+    for name, values in drawn.items():
+        if name in letters and np.ptp(values) == 0:
+            _, _, unit = COEFFICIENTS[name].rpartition(", ")
+            told.append(f"{name} = {np.max(values):.3g} {unit if ', ' in COEFFICIENTS[name] else ''}")
+    return [own.strip() for own in told]
 
 
 def _whole(expression: Any) -> Any:
@@ -245,7 +254,7 @@ def _annealing_areas(frame: BoundModel, point: Any, letters: Mapping[str, Any]) 
     step = (kept * level[sympy.Symbol("i-1")], (1 - kept) * RATE)
     found.append(Equation(level[INDEX], step, _note(frame, "level")))
     if "lambda_slow" in letters:
-        share, m = _letter("slow_share"), sympy.Function("m")
+        share, m = _letter("w_slow"), sympy.Function("m")
         mixed = (1 - share) * m(_letter("lambda")) + share * m(_letter("lambda_slow"))
         found.append(Equation(_letter("m"), (mixed,), "of two memories, each by the step above"))
     return found
@@ -343,8 +352,8 @@ def latex_symbol(name: str) -> str:
 
     Examples
     --------
-    >>> latex_symbol("lambda_slow"), latex_symbol("C1"), latex_symbol("slow_share")
-    ('\\lambda_{\\mathrm{slow}}', 'C_{1}', '\\mathrm{slow}_{\\mathrm{share}}')
+    >>> latex_symbol("lambda_slow"), latex_symbol("C1"), latex_symbol("w_slow")
+    ('\\lambda_{\\mathrm{slow}}', 'C_{1}', 'w_{\\mathrm{slow}}')
     """
     if "-" in name:
         return name

@@ -5,8 +5,10 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from bayes_cpt.decisions.valuation import Valuation
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.model.fitted_points import MOST_SKIPPED
+from bayes_cpt.report.decisions import goal_words
 from bayes_cpt.report.fit import convergence
 from bayes_cpt.report.words import environment, paragraphs
 
@@ -19,12 +21,12 @@ def methods(
     interval: float = 0.9,
     *,
     reached: dict[str, Any] | None = None,
-    draws: int = 0,
+    choice: Valuation | None = None,
     scores: Sequence[dict[str, Any]] = (),
 ) -> list[str]:
     """Return how a fit was made, in paragraphs that cite works as ``[@key]``.
 
-    `draws` are those behind a decision, 0 where none is reported; `scores` rows of `Calibration.pooled`.
+    `choice` is what a reported decision was judged by; `scores` rows of `Calibration.pooled`.
     """
     from bayes_cpt.inference.sampling import ATTEMPTS
     from bayes_cpt.model.priors import Fixed
@@ -47,7 +49,8 @@ def methods(
         "reached": reached,
         "tuning": ATTEMPTS[min(reached["attempts"], len(ATTEMPTS)) - 1].tune,
         "mass": f"{100 * interval:g}",
-        "draws": draws,
+        "draws": choice.model.draws if choice else 0,
+        "goal": goal_words(choice) if choice else "",
         "scores": scores,
     }
     return paragraphs("methods.txt", "methods", facts)

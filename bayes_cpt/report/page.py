@@ -173,7 +173,7 @@ class Report:
             self.posterior,
             self.interval,
             reached=self.reached,
-            draws=self.decision.valuation.model.draws if self.decision else 0,
+            choice=self.decision.valuation if self.decision else None,
             scores=self.calibration.pooled.to_dict("records") if self.calibration else (),
         )
 

@@ -29,7 +29,7 @@ NAMED = 8
 
 def effects_table(posterior: "Posterior", determined: pd.DataFrame, interval: float = 0.9) -> Table:
     """Return what moves the last loss of a typical run, of `identify.determination` with that interval."""
-    from bayes_cpt.forecast.derived import typical_words
+    from bayes_cpt.forecast.derived import ANNEAL, typical_words
     from bayes_cpt.identify.determination import settled
 
     effects, called = determined[determined["kind"] == "effect"], notation()["effects"]
@@ -40,6 +40,8 @@ def effects_table(posterior: "Posterior", determined: pd.DataFrame, interval: fl
     notes = ["Of the law's curves: what these miss of runs is not in the intervals"]
     if posterior.study.continual_runs:
         notes.insert(0, f"Of a run of {typical_words(posterior.study)}")
+    if "base_effect" in set(effects["quantity"]):
+        notes.append(f"The annealed base has {100 * ANNEAL:.0f} % more PT steps")
     if not firm.all():
         notes.append("* left open: the prior decides, or no two runs differ in it")
     return Table.of(

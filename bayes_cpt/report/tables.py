@@ -206,12 +206,19 @@ def span(values: Sequence[float]) -> str:
     return low if low == high else f"{low} to {high}"
 
 
+def _sd(value: float) -> str:
+    from bayes_cpt.report.numbers import supported
+
+    return supported(value, value)
+
+
 # How values are formatted, besides a number of digits, formats such as ".3f", and "chance" for a share that
 # is estimated from draws.
 FORMS: dict[str, Callable[[Any], str]] = {
     "%": lambda share: f"{100 * share:.0f} %",
     "text": str,
     "span": span,
+    "sd": _sd,
 }
 # Forms of a value with its interval: of columns NAME, NAME_lower, NAME_upper, or median, lower, upper.
 ENDS = ("interval", "change", "quantity", "wide", "steps")

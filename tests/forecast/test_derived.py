@@ -41,7 +41,7 @@ def level(rates: Floats, before: float, momentum: float, reference: float, clock
 
 def felt(paces: list[float], one: dict[str, float]) -> float:
     """Return what the model feels of the levels at the fast and at the slow pace."""
-    return (1.0 - one["slow_share"]) * paces[0] + one["slow_share"] * paces[1]
+    return (1.0 - one["w_slow"]) * paces[0] + one["w_slow"] * paces[1]
 
 
 def s2(start: float, end: float, one: dict[str, float]) -> float:

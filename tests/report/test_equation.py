@@ -151,9 +151,9 @@ def test_text_latex_and_mathml_are_whole(any_frame: BoundModel) -> None:
     ("changes", "said"),
     [
         ({}, "T_cpt = eta_ref*Sum((eta[i]/eta_ref)**rho_s, (i, 1, t))"),
-        ({}, "m = slow_share*m(lambda_slow) + (1 - slow_share)*m(lambda)"),
+        ({}, "m = w_slow*m(lambda_slow) + (1 - w_slow)*m(lambda)"),
         # Letters that no table of coefficients holds have their values here.
-        ({}, "(Delta_base: how far the base lies off the law; tau_0 = 75 steps)"),
+        ({}, "(Delta_base: how far the base lies off the law; S1_half = 3 LR·steps; tau_0 = 75 steps)"),
         ({}, "(on target; c = 16)"),
         ({"shift_power": "printed"}, "T_cpt = Sum(eta[i], (i, 1, t))"),
         ({"forward_power": "printed", "shift_power": "printed"}, "S1 = Sum(eta[i], (i, 1, t))"),
