@@ -12,7 +12,18 @@ from bayes_cpt.decisions.next_run import RunValues
 from bayes_cpt.decisions.schedule_choice import COSINE, FAMILIES, WSD, ScheduleChoice
 from bayes_cpt.decisions.search import Slice, traded
 from bayes_cpt.plots import panels
-from bayes_cpt.plots.style import BAND, GREY, INK, PALE, PALETTE, colour, dress, new_figure, styled
+from bayes_cpt.plots.style import (
+    BAND,
+    GREY,
+    INK,
+    PALE,
+    PALETTE,
+    called,
+    colour,
+    dress,
+    new_figure,
+    styled,
+)
 
 # Quantities that may be chosen, on axes.
 LABELS = {
@@ -56,9 +67,8 @@ def decision(decision: Decision) -> Figure:
     slices = sorted(decision.slices, key=lambda across: _place(across.name))
     numeric = [own for own in slices if np.issubdtype(own.values.dtype, np.number)][:MOST_SLICES]
     rows = 2 if searched else 1
-    title = (
-        f"Objective {decision.valuation.objective.name}, by {decision.criterion.measure.meaning}"
-    )
+    objective = called(decision.valuation.objective.name)
+    title = f"Objective {objective}, by {decision.criterion.measure.meaning}"
     width = 2.7 * (MOST_PANELS if searched else 2)
     figure = new_figure(width, 2.2 * rows + 1.0, title)
     parts = figure.subfigures(rows, 1, squeeze=False, hspace=0.04)[:, 0]
@@ -112,7 +122,9 @@ def _shares(axes: Axes, values: Any, chosen: Any, listed: Any, label: str) -> No
     """Draw a bar for each listed value, the recommended one marked."""
     places, shares = np.arange(listed.size), [np.mean(values == choice) for choice in listed]
     axes.barh(places, shares, **EACH_BEST)
-    names = [choice if isinstance(choice, str) else f"{choice:g}" for choice in listed.tolist()]
+    names = [
+        called(choice) if isinstance(choice, str) else f"{choice:g}" for choice in listed.tolist()
+    ]
     axes.set_yticks(places, names)
     axes.plot(0.03, np.flatnonzero(listed == chosen)[0], "*", color=INK, markersize=9)
     axes.set(xlim=(0, 1), ylim=(-0.6, listed.size - 0.4))
@@ -121,7 +133,7 @@ def _shares(axes: Axes, values: Any, chosen: Any, listed: Any, label: str) -> No
 
 def _front(axes: Axes, decision: Decision) -> None:
     """Draw the front of expected losses, and the contenders; intervals are those of the recommendation."""
-    front, domains = decision.front, decision.valuation.model.domains
+    front, domains = decision.front, list(map(called, decision.valuation.model.domains))
     if len(domains) == 1:
         axes.set_axis_off()
         said = f"{domains[0]} alone was measured:\nnothing is traded"
@@ -227,7 +239,7 @@ def schedules(choice: ScheduleChoice) -> Figure:
     choice : ScheduleChoice
     """
     run, count = choice.run, choice.run.schedule.steps
-    title = f"{count} steps from {run.base}, replay {run.replay:g}"
+    title = f"{count} steps from {called(str(run.base))}, replay {run.replay:g}"
     figure = new_figure(6.8, 2.9, title)
     whole, last = figure.subplots(1, 2)
     steps = np.arange(1, count + 1)

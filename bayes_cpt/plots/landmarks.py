@@ -20,7 +20,7 @@ from bayes_cpt.plots.style import (
     INK,
     LOSS,
     PALETTE,
-    SMALL,
+    called,
     colour,
     dress,
     new_figure,
@@ -115,7 +115,8 @@ def _turning(axes: Axes, turning: TurningLength, runs: int) -> None:
         xscale="log",
         xlim=(first, horizon),
     )
-    axes.set_title("back as planned", loc="right", fontsize=SMALL, color=GREY)
+    above: dict[str, Any] = {"xycoords": "axes fraction", "va": "bottom", "color": GREY}
+    panels.beside(axes, "back as\nplanned", 1.0, 1.0, **above)
 
 
 def _critical(axes: Axes, critical: CriticalPoint) -> None:
@@ -168,7 +169,10 @@ def response(*responses: Response) -> Figure:
     values, choice = widest["value"].to_numpy().tolist(), widest.attrs["choice"]
     labels = [value if isinstance(value, str) else f"{value:.3g}" for value in values]
     domains = [str(domain) for domain in widest["domain"].to_numpy()]
-    title, height = f"{widest.attrs['run']}: last loss against {choice}", ROW * len(values) + HEAD
+    title, height = (
+        f"{called(widest.attrs['run'])}: last loss against {choice}",
+        ROW * len(values) + HEAD,
+    )
     figure, [axes_row] = panels.by_set(domains, SIZE[0], height + 0.4, title)
     ways = {True: "re-warmed to the run's peak", False: "not re-warmed"}
     not_studied = np.flatnonzero(widest["outside"].to_numpy()[::-1] != "")
@@ -214,7 +218,7 @@ def hidden_curves(curves: xr.Dataset, run: str | None = None) -> Figure:
     name = run or str(curves["run"].to_numpy()[0])
     own = curves.sel(run=name)
     parts = {label: (own[key], *look) for key, (label, *look) in CURVES.items()}
-    return _of_the_law(f"{name} between its hidden curves", "cpt", {LOSS: parts})
+    return _of_the_law(f"{called(name)} between its hidden curves", "cpt", {LOSS: parts})
 
 
 @styled
@@ -254,7 +258,7 @@ def decomposition(posterior: Posterior, plan: Plan = None, run: str | None = Non
             named: (parts[part], shade, "-")
             for part, (named, shade) in zip(added, looks, strict=True)
         }
-    return _of_the_law(f"What the expected loss of {name} is made of", phase, rows)
+    return _of_the_law(f"What the expected loss of {called(name)} is made of", phase, rows)
 
 
 def _of_the_law(title: str, phase: str, rows: Rows) -> Figure:

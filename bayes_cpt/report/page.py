@@ -178,7 +178,7 @@ class Report:
         )
 
     def figures(self, width: float | None) -> dict[str, Callable[[], Figure]]:
-        """Return what draws the figures of page and paper, by name; `width` is of a forecast, inches."""
+        """Return what draws the figures of page and paper, by name; `width` is of a column, inches."""
         from bayes_cpt import plots
 
         drawn: dict[str, Callable[[], Figure]] = {}
