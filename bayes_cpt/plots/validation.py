@@ -158,7 +158,7 @@ def sampling(posterior: Posterior, summary: pd.DataFrame | None = None) -> Figur
     """Return the ranks of each chain for the parameters with the largest R-hat, at the width of a column.
 
     Of `arviz_plots.plot_rank`: the ECDF of the ranks less that of uniform ranks, a line per chain. They
-    stay near 0 where chains agree; p is the probability of such ranks if they do.
+    stay near 0 where chains agree; dots mark what speaks against that, where a test finds that they do not.
 
     Parameters
     ----------
@@ -188,7 +188,13 @@ def sampling(posterior: Posterior, summary: pd.DataFrame | None = None) -> Figur
         labeller=MapLabeller(titles),
         backend="matplotlib",
         visuals={"xlabel": {"text": "rank among all draws"}},
+        # Black is for the dots.
+        color=list(PALETTE[:-1]),
         col_wrap=1,
         figure_kwargs=panels.layout(COLUMN, RANKS * len(worst)),
     )
-    return panels.of_arviz(drawn)
+    figure = panels.of_arviz(drawn)
+    # Each panel's p, which ArviZ always writes: that of the worst of many parameters is small by chance.
+    for text in [text for axes in figure.axes for text in axes.texts]:
+        text.remove()
+    return figure
