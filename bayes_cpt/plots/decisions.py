@@ -35,7 +35,7 @@ LABELS = {
     "warmup_steps": "re-warm-up (steps)",
     "warmup_share": "re-warm-up / steps",
     "decay_shape": "decay shape",
-    "decay_share": "decay / steps after re-warm-up",
+    "decay_share": "decay / steps\nafter re-warm-up",
     "final": "final LR",
     "relative_final": "final LR / peak LR",
     "steps": "steps",
@@ -182,6 +182,7 @@ def _slice(axes: Axes, decision: Decision, across: Slice) -> None:
     axes.axhline(tolerance, color=GREY, linestyle=":", linewidth=1.0, label=label)
     chosen = float(decision.contenders.candidates.column(across.name)[0])
     axes.axvline(chosen, color=INK, linestyle="--", linewidth=1.0)
+    axes.plot(chosen, 0.0, "*", color=INK, markersize=9, clip_on=False)
     dress(axes, ticks=5, xlabel=LABELS[across.name])
     logarithmic = decision.space.quantities[across.name].scale == "log"
     _horizontal(axes, float(values.min()), float(values.max()), logarithmic)
