@@ -76,7 +76,7 @@ def prior_predictive(frame: BoundModel, plan: Study, seed: int = 0) -> Figure:
         losses = expected_loss(frame, draw_at_bases(frame, plan, PRIOR_DRAWS, seed), curves)
     drawn = {"loss": losses[above_zero(losses)]}
     curves_of = gridded(point_table(curves), frame.domains, drawn)["loss"]
-    figure, every = panels.blocks(frame.domains, shown, SMALL_PANEL)
+    figure, every = panels.blocks(frame.domains, plan.general, shown, SMALL_PANEL)
     for panel, run, domain, shade in every:
         steps, loss = panels.draws_of(curves_of.sel(run=run.name, domain=domain))
         ends = panels.band(panel, steps, loss, 0.9, color=shade)
@@ -120,7 +120,7 @@ def fitted(posterior: Posterior, runs: Collection[str] | None = None) -> Figure:
     plan = study.subset([run.name for run in shown])
     bands = posterior.predict(plan, kind="new_run", draws=DRAWS)
     columns = 2 if len(domains) < MANY_SETS else 1
-    figure, every = panels.blocks(domains, shown, SMALL_PANEL, columns)
+    figure, every = panels.blocks(domains, study.general, shown, SMALL_PANEL, columns)
     for panel, run, domain, shade in every:
         own = bands.sel(run=run.name, domain=domain)
         steps, loss = panels.draws_of(own["loss"])
@@ -178,7 +178,8 @@ def forecast(
     if width is not None:
         figure.supylabel(LOSS, fontsize="medium")
     shared: dict[str, Axes] = {}
-    notes = [_notes(dataset.sel(run=name)) for name in names]
+    first = int(posterior.study.general not in domains)
+    notes = [_notes(dataset.sel(run=name), wide) for name in names]
     lines = max(len(note) for note in notes)
     top = float(np.nanmax(dataset["learning_rate"]))
     for k, name in enumerate(names):
@@ -187,12 +188,12 @@ def forecast(
         rate = run_curves["learning_rate"].dropna("step")
         last = int(rate["step"][-1])
         for i, domain in enumerate(domains):
-            axes = figure.add_subplot(grid[row * deep + i, column], sharey=shared.get(domain))
             label = called(domain)
             label = f"{label}\n{LOSS}" if width is None else textwrap.fill(label, LETTERS)
+            axes = figure.add_subplot(grid[row * deep + i, column], sharey=shared.get(domain))
             shared.setdefault(domain, axes)
             steps, loss = panels.draws_of(run_curves["loss"].sel(domain=domain))
-            panels.curve(axes, steps, loss, color=colour(i))
+            panels.curve(axes, steps, loss, color=colour(first + i))
             if measured is not None and name in known:
                 panels.dots(axes, *measured.curve(name, domain), after=steps[0] - 2, label=seen)
             dress(axes, ticks=6, ylabel="" if column else label)

@@ -44,7 +44,7 @@ LABELS = {
 ORDER = ("replay", "targets", "relative_peak", "peak", "steps", "base")
 MOST_PANELS, MOST_SLICES = 4, 2
 BINS, PAD = 24, 0.02
-OPTIMUM, FRONT, BROKEN = PALETTE[0], PALETTE[2], PALETTE[1]
+OPTIMUM, FRONT, BROKEN = PALETTE[0], PALETTE[2], PALETTE[3]
 EACH_BEST: Any = {"label": "each draw's own best", "color": OPTIMUM, "alpha": 2 * BAND}
 # Next runs that are shown, the best first.
 MOST_RUNS = 16

@@ -29,6 +29,8 @@ from bayes_cpt.plots.style import (
 
 WIDTH, ROW, HEAD = 6.2, 0.3, 1.0
 NAMES = {"stretched": "general loss, drawn out", "held": "general loss, held at its peak"}
+# Two blues: both are of the general loss.
+SHADES = (PALETTE[0], PALETTE[5])
 # Runs that are drawn, and how far the courses of one lie apart.
 RUNS, APART = 12, 0.3
 # Beyond these shares of the shortest and the longest base a triangle is drawn.
@@ -77,7 +79,7 @@ def landmarks(turning: TurningLength, critical: CriticalPoint | None = None) -> 
     figure = new_figure(WIDTH, sum(heights) + 0.6)
     grid = figure.subplots(len(heights), 1, squeeze=False, height_ratios=heights)[:, 0]
     _turning(grid[0], turning, runs)
-    names = zip(NAMES.values(), PALETTE, strict=False)
+    names = zip(NAMES.values(), SHADES, strict=True)
     entries = {name: panels.line(shade, marker="o", markersize=4) for name, shade in names}
     entries |= {
         "50 and 90 % credible": panels.line(GREY, linewidth=panels.INTERVAL_WIDTHS[1]),
@@ -102,7 +104,7 @@ def _turning(axes: Axes, turning: TurningLength, runs: int) -> None:
         row = runs - 1 - run
         for course in range(len(courses)):
             place = row + APART * (0.5 * (len(courses) - 1) - course)
-            _interval(axes, lengths[run, course], place, (first, horizon), PALETTE[course])
+            _interval(axes, lengths[run, course], place, (first, horizon), SHADES[course])
         tick: dict[str, Any] = {"color": INK, "markersize": 12, "zorder": 4}
         axes.plot(planned[run], row, "|", label="planned length", **tick)
         back = np.mean(lengths[run, courses.index("stretched")] <= planned[run])

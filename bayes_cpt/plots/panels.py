@@ -44,7 +44,11 @@ INTERVAL_WIDTHS = (1.2, 3.2)
 
 
 def blocks(
-    domains: Sequence[str], runs: Sequence[Run], size: tuple[float, float], columns: int = 2
+    domains: Sequence[str],
+    general: str | None,
+    runs: Sequence[Run],
+    size: tuple[float, float],
+    columns: int = 2,
 ) -> tuple[Figure, list[tuple[Axes, Run, str, str]]]:
     """Return a figure with a block per validation set of a panel per run, of that size.
 
@@ -56,7 +60,9 @@ def blocks(
     figure = new_figure(size[0] * columns * len(domains), size[1] * rows + 0.7)
     every = []
     parts = figure.subfigures(1, len(domains), wspace=0.02, squeeze=False)[0]
-    for index, (part, domain) in enumerate(zip(parts, domains, strict=True)):
+    # The colour of the general set is no other set's.
+    first = int(general not in domains)
+    for index, (part, domain) in enumerate(zip(parts, domains, strict=True), first):
         for i, run in enumerate(runs):
             panel = part.add_subplot(rows, columns, i + 1)
             dress(panel)

@@ -209,6 +209,8 @@ def test_forecasts_at_chosen_points_of_one_validation_set_leave_no_axes_empty() 
     points = pd.DataFrame({"run": "r90_wsd_5k", "domain": "kernel", "step": [100, 2500, 5000]})
     dataset = lab_posterior().predict(practice().without_losses(), at=points)
     check_figure(plots.forecast(lab_posterior(), dataset))
+    alone = plots.forecast(lab_posterior(), dataset.sel(domain=["kernel"]))
+    assert alone.axes[0].lines[0].get_color() == PALETTE[1]
 
 
 def test_pt_runs_have_pt_steps() -> None:
