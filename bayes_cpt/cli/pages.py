@@ -32,8 +32,8 @@ def report(
     is one file without scripts, for any browser, light or dark, and for print.
 
     --paper writes tables (LaTeX with booktabs, Markdown, CSV), ready sentences, a methods section that is
-    true of this fit, its references as BibTeX, figures as PDF at the width of a column, and paper.tex,
-    which shows all of that and compiles.
+    true of this fit, its references as BibTeX, figures as PDF, as wide as one column or two, and
+    paper.tex, which shows all of that and compiles.
 
     \b
     Example:

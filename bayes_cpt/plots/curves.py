@@ -23,6 +23,7 @@ from bayes_cpt.plots.style import (
     LOSS,
     PALE,
     WIDE_BAND,
+    called,
     colour,
     dress,
     new_figure,
@@ -41,6 +42,9 @@ SMALL_PANEL, MANY_SETS = (2.4, 1.55), 3
 SPAN = 0.2
 # Of a forecast: panels in a row, inches of a panel, and height of learning rates as a share of that.
 COLUMNS, PANEL, STRIP = 4, (3.2, 2.1), 0.22
+# Of one in a paper, inches: a page less its caption, the lowest panel, what a row of runs takes beside its
+# panels, and the name of an axis; and letters to a line of a set's name.
+PAGE, LEAST, BESIDE, NAMED, LETTERS = 8.2, 0.6, 1.0, 2.0, 14
 # What a band is about, in a legend.
 KINDS = {
     "expected": "credible band",
@@ -72,7 +76,7 @@ def prior_predictive(frame: BoundModel, plan: Study, seed: int = 0) -> Figure:
         losses = expected_loss(frame, draw_at_bases(frame, plan, PRIOR_DRAWS, seed), curves)
     drawn = {"loss": losses[above_zero(losses)]}
     curves_of = gridded(point_table(curves), frame.domains, drawn)["loss"]
-    figure, every = panels.blocks(frame.domains, shown, SMALL_PANEL)
+    figure, every = panels.blocks(frame.domains, plan.general, shown, SMALL_PANEL)
     for panel, run, domain, shade in every:
         steps, loss = panels.draws_of(curves_of.sel(run=run.name, domain=domain))
         ends = panels.band(panel, steps, loss, 0.9, color=shade)
@@ -116,7 +120,7 @@ def fitted(posterior: Posterior, runs: Collection[str] | None = None) -> Figure:
     plan = study.subset([run.name for run in shown])
     bands = posterior.predict(plan, kind="new_run", draws=DRAWS)
     columns = 2 if len(domains) < MANY_SETS else 1
-    figure, every = panels.blocks(domains, shown, SMALL_PANEL, columns)
+    figure, every = panels.blocks(domains, study.general, shown, SMALL_PANEL, columns)
     for panel, run, domain, shade in every:
         own = bands.sel(run=run.name, domain=domain)
         steps, loss = panels.draws_of(own["loss"])
@@ -157,24 +161,25 @@ def forecast(
     measured : Study, optional
         Losses of the same runs, to be drawn over the bands; runs that it has not are left bare.
     width : float, optional
-        Of the figure, inches; runs then stand below one another. As wide as they need unless given.
+        Of a paper's column, inches: the figure has that width, from three runs on that of two columns, and
+        fits on a page, which holds the first runs where there are many. As large as it needs unless given.
     """
     names = [str(name) for name in dataset["run"].to_numpy()]
     domains = [str(name) for name in dataset["domain"].to_numpy()]
     known = set() if measured is None else {run.name for run in measured.runs}
     fitted_runs = {run.name for run in posterior.study.runs}
     seen = "measured" if fitted_runs.issuperset(names) else "measured, not fitted"
-    columns = min(COLUMNS, len(names)) if width is None else 1
-    rows, deep = math.ceil(len(names) / columns), len(domains) + 1
-    # At a given width panels are lower, and the legend has more rows.
-    tall, foot = (PANEL[1], 0.4) if width is None else (0.75 * PANEL[1], 0.7)
-    height = (tall * (len(domains) + STRIP) + 0.6) * rows + foot
-    figure = new_figure(width or max(PANEL[0] * columns, 5.0), height)
+    count, columns, size = _arranged(len(names), len(domains), width)
+    cut = f"The first {count} of {len(names)} runs" if count < len(names) else ""
+    names, rows, deep = names[:count], math.ceil(count / columns), len(domains) + 1
+    figure, wide = new_figure(*size, cut), size[0] / columns
     ratios = [*[1.0] * len(domains), STRIP] * rows
     grid = figure.add_gridspec(rows * deep, columns, height_ratios=ratios)
-    unit = LOSS if width is None else "loss (nats/token)"
+    if width is not None:
+        figure.supylabel(LOSS, fontsize="medium")
     shared: dict[str, Axes] = {}
-    notes = [_notes(dataset.sel(run=name)) for name in names]
+    first = int(posterior.study.general not in domains)
+    notes = [_notes(dataset.sel(run=name), wide) for name in names]
     lines = max(len(note) for note in notes)
     top = float(np.nanmax(dataset["learning_rate"]))
     for k, name in enumerate(names):
@@ -183,20 +188,24 @@ def forecast(
         rate = run_curves["learning_rate"].dropna("step")
         last = int(rate["step"][-1])
         for i, domain in enumerate(domains):
+            label = called(domain)
+            label = f"{label}\n{LOSS}" if width is None else textwrap.fill(label, LETTERS)
             axes = figure.add_subplot(grid[row * deep + i, column], sharey=shared.get(domain))
             shared.setdefault(domain, axes)
             steps, loss = panels.draws_of(run_curves["loss"].sel(domain=domain))
-            panels.curve(axes, steps, loss, color=colour(i))
+            panels.curve(axes, steps, loss, color=colour(first + i))
             if measured is not None and name in known:
                 panels.dots(axes, *measured.curve(name, domain), after=steps[0] - 2, label=seen)
-            dress(axes, ticks=6, ylabel="" if column else f"{domain}\n{unit}")
+            dress(axes, ticks=6, ylabel="" if column else label)
             panels.step_axis(axes, last)
             axes.tick_params(labelbottom=False, labelleft=column == 0)
             if i == 0:
-                panels.title(axes, name, notes[k] + [""] * (lines - len(notes[k])))
+                panels.title(axes, name, notes[k] + [""] * (lines - len(notes[k])), wide)
         strip = figure.add_subplot(grid[row * deep + len(domains), column])
         strip.fill_between(rate["step"], rate, color=PALE, linewidth=0.0)
-        panels.rate_strip(strip, last, str(run_curves["phase"].item()), named=column == 0)
+        # Names of axes that are side by side would run into each other.
+        phase = "" if column and wide < NAMED else str(run_curves["phase"].item())
+        panels.rate_strip(strip, last, phase, named=column == 0)
         strip.set(ylim=(0, 1.1 * top), yticks=[0, top], yticklabels=["0", f"{top:.3g}"])
     words = KINDS[dataset.attrs["kind"]]
     entries = {
@@ -208,11 +217,27 @@ def forecast(
     return figure
 
 
-def _notes(run_curves: xr.Dataset) -> list[str]:
-    """Return replay and base of a run, and where it leaves what was fitted."""
-    notes = panels.origin(float(run_curves["replay"]), str(run_curves["base"].item()))
+def _arranged(runs: int, sets: int, width: float | None) -> tuple[int, int, tuple[float, float]]:
+    """Return how many runs are shown, in how many columns, and the inches of the figure."""
+    if width is None:
+        columns = min(COLUMNS, runs)
+        height = (PANEL[1] * (sets + STRIP) + 0.6) * math.ceil(runs / columns) + 0.4
+        return runs, columns, (max(PANEL[0] * columns, 5.0), height)
+    # The legend has more rows, and panels are lower.
+    foot, least = 0.7, LEAST * (sets + STRIP) + BESIDE
+    shown = min(runs, COLUMNS * max(int((PAGE - foot) / least), 1))
+    rows = shown if shown < 3 else math.ceil(shown / COLUMNS)
+    columns = math.ceil(shown / rows)
+    height = (0.75 * PANEL[1] * (sets + STRIP) + 0.6) * rows + foot
+    whole = width if columns == 1 else 2 * width
+    return shown, columns, (whole, min(height, PAGE))
+
+
+def _notes(run_curves: xr.Dataset, width: float) -> list[str]:
+    """Return replay and base of a run, and where it leaves what was fitted, in lines of that width."""
+    notes = panels.origin(float(run_curves["replay"]), str(run_curves["base"].item()), width)
     if outside := str(run_curves["outside"].item()):
-        notes += textwrap.wrap(f"extrapolates: {outside}", 50)
+        notes += panels.fold(f"extrapolates: {outside}".replace("$", r"\$"), width)
     return notes
 
 
@@ -232,7 +257,7 @@ def log_forecast(found: "LogForecast") -> Figure:
             ends = (own["lower"], own["upper"])
             axes.fill_between(own["step"], *ends, color=colour(i), alpha=WIDE_BAND, linewidth=0)
             axes.plot(own["step"], own["median"], color=colour(i))
-        dress(axes, ticks=6, ylabel=f"{domain}\n{LOSS}")
+        dress(axes, ticks=6, ylabel=f"{called(domain)}\n{LOSS}")
         panels.step_axis(axes, last)
         axes.tick_params(labelbottom=False)
     for i, (way, schedule) in enumerate(found.ways.items()):

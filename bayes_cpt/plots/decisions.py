@@ -12,7 +12,18 @@ from bayes_cpt.decisions.next_run import RunValues
 from bayes_cpt.decisions.schedule_choice import COSINE, FAMILIES, WSD, ScheduleChoice
 from bayes_cpt.decisions.search import Slice, traded
 from bayes_cpt.plots import panels
-from bayes_cpt.plots.style import BAND, GREY, INK, PALE, PALETTE, colour, dress, new_figure, styled
+from bayes_cpt.plots.style import (
+    BAND,
+    GREY,
+    INK,
+    PALE,
+    PALETTE,
+    called,
+    colour,
+    dress,
+    new_figure,
+    styled,
+)
 
 # Quantities that may be chosen, on axes.
 LABELS = {
@@ -24,7 +35,7 @@ LABELS = {
     "warmup_steps": "re-warm-up (steps)",
     "warmup_share": "re-warm-up / steps",
     "decay_shape": "decay shape",
-    "decay_share": "decay / steps after re-warm-up",
+    "decay_share": "decay / steps\nafter re-warm-up",
     "final": "final LR",
     "relative_final": "final LR / peak LR",
     "steps": "steps",
@@ -33,7 +44,7 @@ LABELS = {
 ORDER = ("replay", "targets", "relative_peak", "peak", "steps", "base")
 MOST_PANELS, MOST_SLICES = 4, 2
 BINS, PAD = 24, 0.02
-OPTIMUM, FRONT, BROKEN = PALETTE[0], PALETTE[2], PALETTE[1]
+OPTIMUM, FRONT, BROKEN = PALETTE[0], PALETTE[2], PALETTE[3]
 EACH_BEST: Any = {"label": "each draw's own best", "color": OPTIMUM, "alpha": 2 * BAND}
 # Next runs that are shown, the best first.
 MOST_RUNS = 16
@@ -56,9 +67,8 @@ def decision(decision: Decision) -> Figure:
     slices = sorted(decision.slices, key=lambda across: _place(across.name))
     numeric = [own for own in slices if np.issubdtype(own.values.dtype, np.number)][:MOST_SLICES]
     rows = 2 if searched else 1
-    title = (
-        f"Objective {decision.valuation.objective.name}, by {decision.criterion.measure.meaning}"
-    )
+    objective = called(decision.valuation.objective.name)
+    title = f"Objective {objective}, by {decision.criterion.measure.meaning}"
     width = 2.7 * (MOST_PANELS if searched else 2)
     figure = new_figure(width, 2.2 * rows + 1.0, title)
     parts = figure.subfigures(rows, 1, squeeze=False, hspace=0.04)[:, 0]
@@ -112,7 +122,9 @@ def _shares(axes: Axes, values: Any, chosen: Any, listed: Any, label: str) -> No
     """Draw a bar for each listed value, the recommended one marked."""
     places, shares = np.arange(listed.size), [np.mean(values == choice) for choice in listed]
     axes.barh(places, shares, **EACH_BEST)
-    names = [choice if isinstance(choice, str) else f"{choice:g}" for choice in listed.tolist()]
+    names = [
+        called(choice) if isinstance(choice, str) else f"{choice:g}" for choice in listed.tolist()
+    ]
     axes.set_yticks(places, names)
     axes.plot(0.03, np.flatnonzero(listed == chosen)[0], "*", color=INK, markersize=9)
     axes.set(xlim=(0, 1), ylim=(-0.6, listed.size - 0.4))
@@ -121,7 +133,7 @@ def _shares(axes: Axes, values: Any, chosen: Any, listed: Any, label: str) -> No
 
 def _front(axes: Axes, decision: Decision) -> None:
     """Draw the front of expected losses, and the contenders; intervals are those of the recommendation."""
-    front, domains = decision.front, decision.valuation.model.domains
+    front, domains = decision.front, list(map(called, decision.valuation.model.domains))
     if len(domains) == 1:
         axes.set_axis_off()
         said = f"{domains[0]} alone was measured:\nnothing is traded"
@@ -170,6 +182,7 @@ def _slice(axes: Axes, decision: Decision, across: Slice) -> None:
     axes.axhline(tolerance, color=GREY, linestyle=":", linewidth=1.0, label=label)
     chosen = float(decision.contenders.candidates.column(across.name)[0])
     axes.axvline(chosen, color=INK, linestyle="--", linewidth=1.0)
+    axes.plot(chosen, 0.0, "*", color=INK, markersize=9, clip_on=False)
     dress(axes, ticks=5, xlabel=LABELS[across.name])
     logarithmic = decision.space.quantities[across.name].scale == "log"
     _horizontal(axes, float(values.min()), float(values.max()), logarithmic)
@@ -227,7 +240,7 @@ def schedules(choice: ScheduleChoice) -> Figure:
     choice : ScheduleChoice
     """
     run, count = choice.run, choice.run.schedule.steps
-    title = f"{count} steps from {run.base}, replay {run.replay:g}"
+    title = f"{count} steps from {called(str(run.base))}, replay {run.replay:g}"
     figure = new_figure(6.8, 2.9, title)
     whole, last = figure.subplots(1, 2)
     steps = np.arange(1, count + 1)

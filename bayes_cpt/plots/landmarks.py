@@ -20,7 +20,7 @@ from bayes_cpt.plots.style import (
     INK,
     LOSS,
     PALETTE,
-    SMALL,
+    called,
     colour,
     dress,
     new_figure,
@@ -29,6 +29,8 @@ from bayes_cpt.plots.style import (
 
 WIDTH, ROW, HEAD = 6.2, 0.3, 1.0
 NAMES = {"stretched": "general loss, drawn out", "held": "general loss, held at its peak"}
+# Two blues: both are of the general loss.
+SHADES = (PALETTE[0], PALETTE[5])
 # Runs that are drawn, and how far the courses of one lie apart.
 RUNS, APART = 12, 0.3
 # Beyond these shares of the shortest and the longest base a triangle is drawn.
@@ -77,7 +79,7 @@ def landmarks(turning: TurningLength, critical: CriticalPoint | None = None) -> 
     figure = new_figure(WIDTH, sum(heights) + 0.6)
     grid = figure.subplots(len(heights), 1, squeeze=False, height_ratios=heights)[:, 0]
     _turning(grid[0], turning, runs)
-    names = zip(NAMES.values(), PALETTE, strict=False)
+    names = zip(NAMES.values(), SHADES, strict=True)
     entries = {name: panels.line(shade, marker="o", markersize=4) for name, shade in names}
     entries |= {
         "50 and 90 % credible": panels.line(GREY, linewidth=panels.INTERVAL_WIDTHS[1]),
@@ -102,7 +104,7 @@ def _turning(axes: Axes, turning: TurningLength, runs: int) -> None:
         row = runs - 1 - run
         for course in range(len(courses)):
             place = row + APART * (0.5 * (len(courses) - 1) - course)
-            _interval(axes, lengths[run, course], place, (first, horizon), PALETTE[course])
+            _interval(axes, lengths[run, course], place, (first, horizon), SHADES[course])
         tick: dict[str, Any] = {"color": INK, "markersize": 12, "zorder": 4}
         axes.plot(planned[run], row, "|", label="planned length", **tick)
         back = np.mean(lengths[run, courses.index("stretched")] <= planned[run])
@@ -115,7 +117,8 @@ def _turning(axes: Axes, turning: TurningLength, runs: int) -> None:
         xscale="log",
         xlim=(first, horizon),
     )
-    axes.set_title("back as planned", loc="right", fontsize=SMALL, color=GREY)
+    above: dict[str, Any] = {"xycoords": "axes fraction", "va": "bottom", "color": GREY}
+    panels.beside(axes, "back as\nplanned", 1.0, 1.0, **above)
 
 
 def _critical(axes: Axes, critical: CriticalPoint) -> None:
@@ -168,7 +171,10 @@ def response(*responses: Response) -> Figure:
     values, choice = widest["value"].to_numpy().tolist(), widest.attrs["choice"]
     labels = [value if isinstance(value, str) else f"{value:.3g}" for value in values]
     domains = [str(domain) for domain in widest["domain"].to_numpy()]
-    title, height = f"{widest.attrs['run']}: last loss against {choice}", ROW * len(values) + HEAD
+    title, height = (
+        f"{called(widest.attrs['run'])}: last loss against {choice}",
+        ROW * len(values) + HEAD,
+    )
     figure, [axes_row] = panels.by_set(domains, SIZE[0], height + 0.4, title)
     ways = {True: "re-warmed to the run's peak", False: "not re-warmed"}
     not_studied = np.flatnonzero(widest["outside"].to_numpy()[::-1] != "")
@@ -214,7 +220,7 @@ def hidden_curves(curves: xr.Dataset, run: str | None = None) -> Figure:
     name = run or str(curves["run"].to_numpy()[0])
     own = curves.sel(run=name)
     parts = {label: (own[key], *look) for key, (label, *look) in CURVES.items()}
-    return _of_the_law(f"{name} between its hidden curves", "cpt", {LOSS: parts})
+    return _of_the_law(f"{called(name)} between its hidden curves", "cpt", {LOSS: parts})
 
 
 @styled
@@ -254,7 +260,7 @@ def decomposition(posterior: Posterior, plan: Plan = None, run: str | None = Non
             named: (parts[part], shade, "-")
             for part, (named, shade) in zip(added, looks, strict=True)
         }
-    return _of_the_law(f"What the expected loss of {name} is made of", phase, rows)
+    return _of_the_law(f"What the expected loss of {called(name)} is made of", phase, rows)
 
 
 def _of_the_law(title: str, phase: str, rows: Rows) -> Figure:

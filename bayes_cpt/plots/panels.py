@@ -1,6 +1,7 @@
 """Small multiples: panels in blocks, step axes, bands, titles and legends."""
 
 import math
+import textwrap
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Literal
@@ -20,9 +21,11 @@ from bayes_cpt.plots.style import (
     GREY,
     INK,
     LARGE,
+    LONGEST,
     LOSS,
     SMALL,
     WIDE_BAND,
+    called,
     colour,
     dress,
     new_figure,
@@ -34,12 +37,18 @@ TICK_SHARES = (0.0, 0.3, 0.55, 0.78)
 PAD = 0.02
 # About what legend entries take, inches.
 MARK_WIDTH, LETTER_WIDTH = 0.55, 0.066
+# Letters to an inch, of a title and of the notes below it.
+BOLD, NOTES = 11, 14
 # Of lines for intervals of 90 and of 50 %.
 INTERVAL_WIDTHS = (1.2, 3.2)
 
 
 def blocks(
-    domains: Sequence[str], runs: Sequence[Run], size: tuple[float, float], columns: int = 2
+    domains: Sequence[str],
+    general: str | None,
+    runs: Sequence[Run],
+    size: tuple[float, float],
+    columns: int = 2,
 ) -> tuple[Figure, list[tuple[Axes, Run, str, str]]]:
     """Return a figure with a block per validation set of a panel per run, of that size.
 
@@ -51,15 +60,17 @@ def blocks(
     figure = new_figure(size[0] * columns * len(domains), size[1] * rows + 0.7)
     every = []
     parts = figure.subfigures(1, len(domains), wspace=0.02, squeeze=False)[0]
-    for index, (part, domain) in enumerate(zip(parts, domains, strict=True)):
+    # The colour of the general set is no other set's.
+    first = int(general not in domains)
+    for index, (part, domain) in enumerate(zip(parts, domains, strict=True), first):
         for i, run in enumerate(runs):
             panel = part.add_subplot(rows, columns, i + 1)
             dress(panel)
-            title(panel, run.name, origin(run.replay, run.base))
+            title(panel, run.name, origin(run.replay, run.base, size[0]), size[0])
             lowest = i >= len(runs) - columns
             step_axis(panel, run.schedule.steps, run.phase if lowest else "")
             every.append((panel, run, domain, colour(index)))
-        name = f"validation set: {domain}"
+        name = f"validation set: {called(domain)}"
         part.suptitle(name, color=colour(index), fontsize=LARGE, fontweight="bold")
         part.supylabel(LOSS, fontsize="medium")
     return figure, every
@@ -145,7 +156,8 @@ def by_set(
     figure = new_figure(width * len(domains), height, title)
     grid = figure.subplots(rows, len(domains), squeeze=False, **shared)
     for index, (panel, domain) in enumerate(zip(grid[0], domains, strict=True)):
-        panel.set_title(f"validation set: {domain}", color=colour(index), fontweight="bold")
+        name = f"validation set: {called(domain)}"
+        panel.set_title(name, color=colour(index), fontweight="bold")
     return figure, grid
 
 
@@ -159,7 +171,7 @@ def draws_of(curve: xr.DataArray) -> tuple[Floats, Floats]:
 def rows(axes: Axes, labels: Sequence[str], **properties: Any) -> None:
     """Give axes a row for each label, the first one on top, at the height of its place in reverse."""
     dress(axes, grid=False, **properties)
-    axes.set_yticks(range(len(labels))[::-1], labels)
+    axes.set_yticks(range(len(labels))[::-1], list(map(called, labels)))
     axes.set_ylim(-0.6, len(labels) - 0.4)
 
 
@@ -173,16 +185,22 @@ def dots(
     axes.scatter(np.asarray(steps)[late], np.asarray(losses)[late], **drawn)
 
 
-def title(axes: Axes, run: str, notes: Sequence[str]) -> None:
-    """Write a run's name over its panel, and small lines between the two."""
-    axes.set_title(run, loc="left", fontweight="bold", pad=4 + 9.5 * len(notes))
+def title(axes: Axes, run: str, notes: Sequence[str], width: float) -> None:
+    """Write a run's name over its panel of that width, inches, and small lines between the two."""
+    name = called(run, min(int(BOLD * width), LONGEST))
+    axes.set_title(name, loc="left", fontweight="bold", pad=4 + 9.5 * len(notes))
     small: dict[str, Any] = {"color": GREY, "va": "bottom", "linespacing": 1.15}
     beside(axes, "\n".join(notes), 1.0, 0.0, xycoords="axes fraction", xytext=(0, 3), **small)
 
 
-def origin(replay: float | None, base: str | None) -> list[str]:
-    """Return in words where a CPT run starts and what it trains on; nothing for a PT run."""
-    return [f"replay {replay:g}, from {base}"] if base else []
+def origin(replay: float | None, base: str | None, width: float) -> list[str]:
+    """Return in lines of that width where a CPT run starts and what it trains on; nothing for a PT run."""
+    return fold(f"replay {replay:g}, from {called(base)}", width) if base else []
+
+
+def fold(note: str, width: float) -> list[str]:
+    """Return the lines of a note over a panel of that width, inches."""
+    return textwrap.wrap(note, int(NOTES * width))
 
 
 def rate_strip(axes: Axes, steps: int, phase: str, *, named: bool = True) -> None:

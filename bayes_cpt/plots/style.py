@@ -18,6 +18,8 @@ INK, GREY, PALE = SETTINGS["text.color"], SETTINGS["axes.edgecolor"], "#b8b8b8"
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 BAND, WIDE_BAND = 0.38, 0.16
 SMALL, LARGE = 7.0, 9.5
+# Letters of a name that is kept whole.
+LONGEST = 28
 # Width of a column of a paper, inches: figures of this width are printed as they are.
 COLUMN = 3.25
 
@@ -56,6 +58,19 @@ def dress(
     if grid:
         axes.grid(axis="y", color="#e6e6e6", linewidth=0.6)
         axes.yaxis.set_major_locator(MaxNLocator(ticks, steps=[1, 2, 2.5, 5, 10], min_n_ticks=2))
+
+
+def called(name: str, longest: int = LONGEST) -> str:
+    r"""Return a user's name as figures write it: shortened in its middle, no `$` of it opening a formula.
+
+    Examples
+    --------
+    >>> called("lr=$x_$"), called("sweep-lr3e-4-bs1024-repay0.50-seed17")
+    ('lr=\\$x_\\$', 'sweep-lr3e-4-b…ay0.50-seed17')
+    """
+    half = longest // 2
+    short = name if len(name) <= longest else f"{name[:half]}…{name[1 - half :]}"
+    return short.replace("$", r"\$")
 
 
 def colour(index: int) -> str:

@@ -11,7 +11,19 @@ from matplotlib.figure import Figure
 from bayes_cpt.arrays import chance
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.plots import panels
-from bayes_cpt.plots.style import COLUMN, GREY, INK, LARGE, SMALL, colour, dress, new_figure, styled
+from bayes_cpt.plots.style import (
+    COLUMN,
+    GREY,
+    INK,
+    LARGE,
+    PALETTE,
+    SMALL,
+    called,
+    colour,
+    dress,
+    new_figure,
+    styled,
+)
 from bayes_cpt.validate.comparison import Comparison
 from bayes_cpt.validate.law_scores import CRPS, LOG_SCORE, STACK
 from bayes_cpt.validate.scores import HORIZONS, MASSES, by_horizon
@@ -55,7 +67,9 @@ def comparison(result: Comparison) -> Figure:
     scores = result.scores
     if scores is None:
         raise ValueError("no run was left out: compare without quick")
-    labels = [f"{law}\n{chance(weight)} of the stack" for law, weight in scores.weights.items()]
+    labels = [
+        f"{called(law)}\n{chance(weight)} of the stack" for law, weight in scores.weights.items()
+    ]
     figure = new_figure(6.4, ROW * (len(labels) + 1) + 1.8)
     left, right = figure.subplots(1, 2, sharey=True)
     for axes, score in ((left, LOG_SCORE), (right, CRPS)):
@@ -68,7 +82,7 @@ def comparison(result: Comparison) -> Figure:
             style: Any = {"fmt": "o", "markersize": 5, "capsize": 3, "color": shade}
             axes.errorbar(gaps.mean(), row, xerr=gaps.sem(), **style)
         dress(axes, grid=False, ylim=(len(labels) + 0.5, -0.5))
-        axes.set_title(TITLES[score].format(best=scores.best))
+        axes.set_title(TITLES[score].format(best=called(scores.best)))
     left.set_yticks(range(len(labels) + 1), [*labels, STACK], fontsize=SMALL)
     entries = {
         "one run left out": panels.line(GREY, linestyle="", marker=".", markersize=4, alpha=0.5),
@@ -107,7 +121,7 @@ def coverage(points: pd.DataFrame, axis: Literal["share", "ratio"] = "share") ->
     figure = new_figure(width, COVERAGE_HEIGHT + PIT_HEIGHT + 0.8)
     parts = figure.subfigures(1, len(domains), wspace=0.02, squeeze=False)[0]
     for part, domain in zip(parts, domains, strict=True):
-        part.suptitle(f"validation set: {domain}", fontsize=LARGE, fontweight="bold")
+        part.suptitle(f"validation set: {called(domain)}", fontsize=LARGE, fontweight="bold")
         scores = found[found["domain"] == domain].set_index("horizon").reindex(bins)
         top, bottom = part.subplots(2, 1, height_ratios=(COVERAGE_HEIGHT, PIT_HEIGHT))
         _coverage(top, scores)
@@ -144,7 +158,7 @@ def sampling(posterior: Posterior, summary: pd.DataFrame | None = None) -> Figur
     """Return the ranks of each chain for the parameters with the largest R-hat, at the width of a column.
 
     Of `arviz_plots.plot_rank`: the ECDF of the ranks less that of uniform ranks, a line per chain. They
-    stay near 0 where chains agree; p is the probability of such ranks if they do.
+    stay near 0 where chains agree; dots mark what speaks against that, where a test finds that they do not.
 
     Parameters
     ----------
@@ -161,7 +175,7 @@ def sampling(posterior: Posterior, summary: pd.DataFrame | None = None) -> Figur
     draws: dict[str, Any] = {}
     titles: dict[Any, Any] = {}
     for name, domain, rhat in worst[["quantity", "domain", "r_hat"]].itertuples(index=False):
-        where = "" if domain == "all" else f", {domain}"
+        where = "" if domain == "all" else f", {called(domain)}"
         # A name of ArviZ's has no slash, that of a validation set may have one.
         key = str(len(draws))
         titles[key] = f"{name.replace('_', ' ')}{where}\nR-hat {rhat:.3f}"
@@ -174,7 +188,13 @@ def sampling(posterior: Posterior, summary: pd.DataFrame | None = None) -> Figur
         labeller=MapLabeller(titles),
         backend="matplotlib",
         visuals={"xlabel": {"text": "rank among all draws"}},
+        # Black is for the dots.
+        color=list(PALETTE[:-1]),
         col_wrap=1,
         figure_kwargs=panels.layout(COLUMN, RANKS * len(worst)),
     )
-    return panels.of_arviz(drawn)
+    figure = panels.of_arviz(drawn)
+    # Each panel's p, which ArviZ always writes: that of the worst of many parameters is small by chance.
+    for text in [text for axes in figure.axes for text in axes.texts]:
+        text.remove()
+    return figure

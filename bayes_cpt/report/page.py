@@ -178,7 +178,7 @@ class Report:
         )
 
     def figures(self, width: float | None) -> dict[str, Callable[[], Figure]]:
-        """Return what draws the figures of page and paper, by name; `width` is of a forecast, inches."""
+        """Return what draws the figures of page and paper, by name; `width` is of a column, inches."""
         from bayes_cpt import plots
 
         drawn: dict[str, Callable[[], Figure]] = {}
@@ -319,7 +319,11 @@ def _drawings(report: Report) -> dict[str, dict[str, Any]]:
     words = notation()["figures"]
     fitted = report.posterior.frame.spec.law.last_phase_runs(report.posterior.study)
     caption = f"{words['fitted']['caption']} Shown are {len(shown)} of {len(fitted)} runs."
-    words = words | {"fitted": words["fitted"] | {"caption": caption}}
+    alone = len(report.posterior.frame.domains) == 1
+    words = words | {
+        "fitted": words["fitted"] | {"caption": caption},
+        "decision": words["decision_alone" if alone else "decision"],
+    }
     return {name: _drawing(figure, words[name]) for name, figure in figures.items()}
 
 

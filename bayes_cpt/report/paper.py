@@ -60,5 +60,5 @@ def _escape_citing(text: str) -> str:
 
 
 def figures(report: Report) -> dict[str, Callable[[], Figure]]:
-    """Return what draws the figures of a paper at the width of a column, by the names of their files."""
+    """Return what draws the figures of a paper, one column or two wide, by the names of their files."""
     return {f"figure-{name}": draw for name, draw in report.figures(COLUMN).items()}

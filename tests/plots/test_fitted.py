@@ -13,8 +13,8 @@ from open_weights import open_study
 from synthetic import lab, lab_posterior, practice, prior_as_posterior
 
 from bayes_cpt import plots
-from bayes_cpt.plots.curves import CURVES
-from bayes_cpt.plots.style import COLUMN
+from bayes_cpt.plots.curves import CURVES, PAGE
+from bayes_cpt.plots.style import COLUMN, PALETTE
 
 RUNS = ["r25_cos", "r75_wsd", "r00_const"]
 
@@ -109,14 +109,16 @@ def test_ranks_are_those_of_the_parameters_with_the_largest_rhat() -> None:
     check_figure(figure)
 
 
-def test_the_name_of_a_validation_set_may_have_a_slash() -> None:
+def test_the_name_of_a_validation_set_may_have_a_slash_and_dollars_and_be_long() -> None:
     study = open_study()
-    losses = study.losses.replace({"domain": {"target": "code/python"}})
-    posterior = prior_as_posterior(replace(study, target="code/python", losses=losses))
+    name = "code/$x_$" + "python" * 9
+    losses = study.losses.replace({"domain": {"target": name}})
+    posterior = prior_as_posterior(replace(study, target=name, losses=losses))
     table = posterior.summary()
-    of_code = table[table["domain"] == "code/python"]
-    titles = [axes.get_title() for axes in plots.sampling(posterior, of_code).axes]
-    assert all(", code/python\nR-hat " in title for title in titles)
+    of_code = table[table["domain"] == name]
+    figure = plots.sampling(posterior, of_code)
+    check_figure(figure)
+    assert all(", code/\\$x_\\$pytho…" in axes.get_title() for axes in figure.axes)
 
 
 @cache
@@ -184,11 +186,13 @@ def test_the_strip_shows_the_learning_rate_of_the_plan() -> None:
     assert vertices[:, 0].max() == 8000
 
 
-def test_known_runs_are_not_called_unfitted_and_wrap_into_rows() -> None:
+@pytest.mark.parametrize("width", [None, COLUMN])
+def test_known_runs_are_not_called_unfitted_and_wrap_into_rows(width: float | None) -> None:
     names = [run.name for run in lab().continual_runs[:6]]
     bands = lab_posterior().predict(lab().subset(names), kind="known_run", draws=20)
-    figure = plots.forecast(lab_posterior(), bands, lab())
+    figure = plots.forecast(lab_posterior(), bands, lab(), width)
     assert len(figure.axes) == 6 * 3
+    assert width is None or figure.get_figheight() <= PAGE
     assert "measured" in legend_texts(figure)
     assert "extrapolates" not in " ".join(text.get_text() for text in drawn_texts(figure))
     check_figure(figure)
@@ -205,6 +209,8 @@ def test_forecasts_at_chosen_points_of_one_validation_set_leave_no_axes_empty() 
     points = pd.DataFrame({"run": "r90_wsd_5k", "domain": "kernel", "step": [100, 2500, 5000]})
     dataset = lab_posterior().predict(practice().without_losses(), at=points)
     check_figure(plots.forecast(lab_posterior(), dataset))
+    alone = plots.forecast(lab_posterior(), dataset.sel(domain=["kernel"]))
+    assert alone.axes[0].lines[0].get_color() == PALETTE[1]
 
 
 def test_pt_runs_have_pt_steps() -> None:

@@ -46,7 +46,7 @@ def test_turning_lengths_are_drawn_as_what_is_back_by_then() -> None:
     assert [line.get_marker() for line in medians] == marks
     planned = found.draws["steps"].to_numpy()
     shares = [chance(np.mean(draws[i, 0] <= planned[i])) for i in range(len(runs))]
-    assert [text.get_text() for text in axes.texts] == shares
+    assert [text.get_text() for text in axes.texts] == [*shares, "back as\nplanned"]
     widest = [item.get_segments()[0] for item in axes.collections if hasattr(item, "get_segments")]
     ends = np.quantile(draws[0, 0], [0.05, 0.95], method="inverted_cdf")
     np.testing.assert_allclose(widest[0][:, 0], np.clip(ends, first, last))
