@@ -248,7 +248,9 @@ class Valuation:
     def overruns(self, candidates: Candidates) -> dict[str, Floats]:
         """Return by what share candidates exceed each limit, by name, shape (candidates,)."""
         taken = self.taken(candidates)
-        return {name: taken[name] / most - 1.0 for name, most in self.objective.limits.given.items()}
+        return {
+            name: taken[name] / most - 1.0 for name, most in self.objective.limits.given.items()
+        }
 
     def excess(self, block: Block, breaches: Floats) -> Floats:
         """Return by how much breaches, or what a run takes, exceed what is allowed, at most: (candidates,).

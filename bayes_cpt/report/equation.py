@@ -148,7 +148,9 @@ def _constants(frame: BoundModel, letters: Set[str]) -> list[str]:
     for name, values in drawn.items():
         if name in letters and np.ptp(values) == 0:
             _, _, unit = COEFFICIENTS[name].rpartition(", ")
-            told.append(f"{name} = {np.max(values):.3g} {unit if ', ' in COEFFICIENTS[name] else ''}")
+            told.append(
+                f"{name} = {np.max(values):.3g} {unit if ', ' in COEFFICIENTS[name] else ''}"
+            )
     return [own.strip() for own in told]
 
 

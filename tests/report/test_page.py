@@ -287,7 +287,7 @@ def test_a_forecast_is_given_with_its_interval() -> None:
 
 def test_the_methods_are_those_of_the_fit() -> None:
     posterior = lab_posterior()
-    text = " ".join(methods(posterior, 0.5, draws=60))
+    text = " ".join(methods(posterior, 0.5, choice=decision().valuation))
     table = posterior.summary()
     sampled = table[table["kind"] == "parameter"]
     assert f"R-hat is {sampled['r_hat'].max():.3f}" in text
@@ -295,7 +295,7 @@ def test_the_methods_are_those_of_the_fit() -> None:
     assert "10 continual pre-training runs and 4 pre-training runs of the study cpt-lab" in text
     assert "4 chains of 25 draws each" in text
     assert "central 50 % intervals" in text
-    assert "over 60 draws" in text
+    assert f"of 0.5 general + 0.5 kernel over {decision().valuation.model.draws} draws" in text
     assert "model cpt-replay" in text or "model is cpt-replay" in text
     assert "Of each pre-training run the start was left out" in text
     (alone, *_) = methods(prior_as_posterior(open_study()))
