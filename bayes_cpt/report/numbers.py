@@ -176,7 +176,7 @@ def number(value: float | None, digits: int = 4) -> str:
     if math.isinf(value):
         return "none"
     text = f"{value:.{digits}g}"
-    return f"{value:.0f}" if abs(float(text)) >= 10**digits else text
+    return typeset(f"{value:.0f}" if abs(float(text)) >= 10**digits else text)
 
 
 def steps(count: float) -> str:

@@ -35,6 +35,7 @@ SIGNS = {
     "→": r"$\rightarrow$",
     "λ": r"$\lambda$",
     "…": r"\ldots{}",
+    **{"<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}"},
 }
 # The column whose cells are names of coefficients, to be printed as letters.
 SYMBOL = "symbol"
@@ -260,7 +261,7 @@ def escape(text: str) -> str:
     >>> escape("90 % of long_run: −0.1")
     '90 \\% of long\\_run: $-$0.1'
     """
-    return "".join(SIGNS.get(sign, sign) for sign in text)
+    return "".join(SIGNS.get(sign, sign) for sign in text).replace("--", "-{}-")
 
 
 def markdown(table: Table) -> str:
