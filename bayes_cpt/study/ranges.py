@@ -198,7 +198,7 @@ def _none_of(
     if value is None or not values or any(1 / SLACK <= value / known <= SLACK for known in values):
         return []
     if min(values) < value < max(values):
-        return [f"{label} {value:.7g}{unit}, which no studied run has"]
+        return [f"{label} {_plain(value)}{unit}, which no studied run has"]
     return outside_span(label, value, values, unit)
 
 
@@ -242,8 +242,12 @@ def outside_span(label: str, value: float, studied: Iterable[float], unit: str =
     values = list(studied)
     if min(values) / SLACK <= value <= max(values) * SLACK:
         return []
-    ends = dict.fromkeys(f"{end:.7g}{unit}" for end in (min(values), max(values)))
-    return [f"{label} {value:.7g}{unit}, studied {' to '.join(ends)}"]
+    ends = dict.fromkeys(f"{_plain(end)}{unit}" for end in (min(values), max(values)))
+    return [f"{label} {_plain(value)}{unit}, studied {' to '.join(ends)}"]
+
+
+def _plain(value: float) -> str:
+    return f"{value:g}" if value % 1.0 else f"{value:.0f}"
 
 
 def outside_base(study: Study, base: Base) -> list[str]:

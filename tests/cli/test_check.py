@@ -281,7 +281,7 @@ def test_priors_reasons_and_what_they_expect_are_printed(call: Call) -> None:
     assert "intervals in a model file" in change
     rows = [line.split() for line in answer.out.splitlines()]
     assert ["reference_loss", "all", "LogNormal(median", "2.5,", "0.5)", "1.1", "5.7"] in rows
-    assert ["kernel", "Normal(0.2,", "0.3)", "-0.29", "0.69"] in rows
+    assert ["kernel", "Normal(0.2,", "0.3)", "−0.29", "0.69"] in rows
     assert "alpha is 0.50 to 0.70 in every fit of the paper." in answer.out
     assert ["long_r25", "general", "12000"] in [row[:3] for row in rows]
 
