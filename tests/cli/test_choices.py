@@ -185,7 +185,7 @@ def test_constraints_that_nothing_keeps_are_told_by_the_exit_code(
     assert "No configuration of the space keeps the constraints" in answer.err
     assert answer.out.startswith("No configuration keeps the constraints. The nearest: train from ")
     assert "is broken with probability over 99 %" in answer.out
-    assert "allow more, or widen the space" in answer.out
+    assert "widen the space (more replay, a lower peak LR)." in answer.out
     quiet = call("decide", fit_file, "--objective", path, *FEW, "--quiet", "--json")
     assert quiet.code == 1
     assert not quiet.json()["feasible"]

@@ -2,6 +2,7 @@
 
 import io
 import os
+import re
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -118,13 +119,20 @@ def test_all_words_are_printed_and_written(
         "decide {fit} --draws 8 --candidates 64 --verbose",
         "schedule {fit} --steps 200 --draws 4",
         "predict {fit} --draws 8 -o {out}",
+        "next-run {fit} --draws 50 --candidates 64",
     ],
 )
-def test_nothing_is_cut_off_in_a_terminal_of_100_columns(
+def test_nothing_is_cut_off_on_a_narrow_terminal(
     line: str, call: Call, fit_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("COLUMNS", "100")
     given = line.format(fit=fit_file, out=tmp_path / "bands.csv").split()
+    wide = call(*given).out
+    monkeypatch.setenv("COLUMNS", "60")
+    out = call(*given).out
+    # Names fold and headings wrap; numbers stay whole.
+    numbers = r"(?<![\w.])[+−]?[\d.]+(?![\w.])"
+    assert not set(re.findall(numbers, wide)) - set(re.findall(numbers, out))
+    monkeypatch.setenv("COLUMNS", "100")
     out = call(*given).out
     assert "…" not in out
     # Prose wraps in a terminal; tables stand a little to the right.

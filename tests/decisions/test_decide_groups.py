@@ -7,7 +7,7 @@ from synthetic import lab_posterior
 
 from bayes_cpt.decisions.decision import decide
 from bayes_cpt.decisions.next_run import Affordable, next_run
-from bayes_cpt.decisions.search_space import with_batch
+from bayes_cpt.decisions.search_space import SearchSpace, with_batch
 from bayes_cpt.decisions.space import Space
 from bayes_cpt.errors import StudyError
 from bayes_cpt.study.batches import Batch
@@ -46,3 +46,6 @@ def test_a_base_of_a_size_that_never_ran_can_be_decided_for() -> None:
     assert chosen.model_size == LARGE.model_size
     (notes, *_) = choice.outside
     assert any("model size 3000M, studied 20M to 320M" in note for note in notes)
+    # Every run went to the peak of its own base.
+    tried = SearchSpace.of(Space(bases=("large",)), family_posterior().study)
+    assert tried.quantities["relative_peak"].values == (1.0,)

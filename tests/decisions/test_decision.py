@@ -111,6 +111,8 @@ def test_an_end_of_the_space_is_no_finding() -> None:
     assert repr(found) == "\n".join(found.verdict())
     assert repr(lab_posterior()) == "Posterior of cpt-replay given cpt-lab"
     assert f"Optimal replay ratio: {row['lower']:.2g} or more (95 %)" in " ".join(found.sentences())
+    single = decide(lab_posterior(), "balanced", SPACE | {"steps": 1}, **OPTIONS)
+    assert np.isfinite(single.table()["regret"]).all()
     wide = decide(lab_posterior(), "balanced", SPACE | {"relative_peak": 0.5}, **OPTIONS)
     assert wide.edges == ()
     assert wide.optimum_table()["edge"].isin(["", np.nan]).all()
@@ -121,7 +123,7 @@ def test_the_constraint_that_binds_stands_in_the_first_line() -> None:
         {"domain": "general", "rise": 0.02, "probability": 0.3},
         {"domain": "general", "limit": 9.0, "probability": 0.3},
     ]
-    goal = {"preset": "domain-focus", "constraints": constraints}
+    goal: dict[str, Any] = {"preset": "domain-focus", "constraints": constraints}
     found = decide(lab_posterior(), goal, SPACE, **OPTIONS)
     free = decide(lab_posterior(), "domain-focus", SPACE, **OPTIONS)
     assert found.binding == (0,)
@@ -140,3 +142,8 @@ def test_the_constraint_that_binds_stands_in_the_first_line() -> None:
     assert np.isnan([row["lower"], row["upper"]]).all()
     assert "Optimal replay ratio: " in found.sentences()[-2]
     assert ", set by the constraint." in found.sentences()[-2]
+    # A limit that takes more replay than the constraint does.
+    goal["limits"], space = {"target_epochs": 1.0}, SPACE | {"unique_tokens": {"target": 4e6}}
+    limited = decide(lab_posterior(), goal, space, **OPTIONS)
+    assert (limited.binding, limited.binding_limits) == ((), ("target_epochs",))
+    assert "The limit of 1 epochs over target data binds." in limited.verdict()[0]

@@ -308,6 +308,9 @@ def test_constraints_are_kept_by_what_is_chosen(probes: Path) -> None:
     breaches = own.valuation.breaches(own.valuation.model.at(own.candidates))
     assert breaches.max() <= 0.3 + 0.02
     assert "what breaks a constraint now" in " ".join(own.sentences())
+    objective["constraints"] = [{"domain": "general", "rise": -2.0, "probability": 0.3}]
+    never = next_run(lab_posterior(), objective, SPACE, probes, draws=20, candidates=64)
+    assert never.verdict()[0].startswith("No long run keeps the constraints")
 
 
 @pytest.mark.parametrize(

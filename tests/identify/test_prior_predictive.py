@@ -8,6 +8,7 @@ from malformed import write_files
 from synthetic import lab
 
 from bayes_cpt import Base, Run, Study, bundled_study, read_spec
+from bayes_cpt.errors import StudyError
 from bayes_cpt.forecast.derived import last_points
 from bayes_cpt.identify.prior_predictive import (
     draw_at_bases,
@@ -160,6 +161,9 @@ def test_a_target_that_is_easy_already_is_not_expected_to_rise() -> None:
     assert ends.loc["code", "upper"] < 0.0
     assert -1.0 < ends.loc["code", "median"] < -0.2
     assert ends.loc["code", "lower"] > -1.3
+    tiny = replace(lab(), losses=lab().losses.assign(loss=0.004 * lab().losses["loss"]))
+    with pytest.raises(StudyError, match="a loss ends below 0: they are too wide"):
+        expected_ends(frame_of(SPEC, tiny), tiny, draws=100)
 
 
 def test_without_measured_bases_draws_are_the_priors_own() -> None:

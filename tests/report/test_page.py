@@ -6,7 +6,7 @@ import json
 import re
 import shutil
 import subprocess
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import cache, partial
 from html.parser import HTMLParser
 from itertools import pairwise
@@ -19,7 +19,7 @@ import pytest
 from figures import draw_nothing
 from open_weights import open_study
 from stand_in import held_out_points
-from synthetic import lab_posterior, prior_as_posterior
+from synthetic import lab, lab_posterior, prior_as_posterior
 
 from bayes_cpt.decisions.decision import Decision, decide
 from bayes_cpt.errors import ProblemError
@@ -300,6 +300,13 @@ def test_the_methods_are_those_of_the_fit() -> None:
     assert "Of each pre-training run the start was left out" in text
     (alone, *_) = methods(prior_as_posterior(open_study()))
     assert alone.count("pre-training run") == alone.count("continual pre-training run") == 1
+
+
+def test_a_fit_of_pretraining_has_a_page_without_a_choice() -> None:
+    study = lab().subset([run.name for run in lab().runs if run.phase == "pt"])
+    found = report(prior_as_posterior(replace(study, bases=()), "pretrain"))
+    assert "continual" not in " ".join(found.methods)
+    assert "What the letters mean" in found.html()
 
 
 def test_everything_that_is_cited_has_its_entry() -> None:
