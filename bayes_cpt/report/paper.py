@@ -22,12 +22,12 @@ def texts(report: Report) -> dict[str, str]:
     """
     facts = {
         "report": report,
-        "title": escape(f"{report.posterior.study.name}: what was fitted, and what follows"),
+        "title": f"{report.posterior.study.name}: what was fitted, and what follows",
         "equations": [(latex_equation(own), own) for own in law_equations(report.posterior.frame)],
         "letter": lambda name: f"${latex_symbol(name)}$",
         "tables": {name: markdown(table) for name, table in report.tables.items()},
         "figures": {
-            f"figure-{name}": escape(notation()["figures"][name]["caption"])
+            f"figure-{name}": notation()["figures"][name]["caption"]
             for name in report.figures(COLUMN)
         },
         "escape": escape,
