@@ -72,7 +72,7 @@ LINES: list[tuple[str, tuple[str, ...]]] = [
     # Whatever is asked about a fit.
     ("decide {fit} --objective balance", ("no preset 'balance'", "did you mean 'balanced'")),
     ("decide {fit} --objective none.toml", ("none.toml: there is no such file",)),
-    ("decide {fit} --risk cvar:95", ("not a level of cvar", "write cvar:0.95")),
+    ("decide {fit} --risk cvar:95", ("'95' is not a level of cvar. Write cvar:0.95 for 95 %",)),
     ("decide {fit} --candidates 2", ("4 combinations, and 2 candidates are wanted",)),
     ("decide {fit} -o {text}", ("this is a file, not a folder", "choose another one")),
     ("decide {fit} -o {text}/more", ("this is a file, not a folder",)),
