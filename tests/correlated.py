@@ -10,13 +10,10 @@ PAIRS = {
 }
 
 
-def correlated_spec(
-    name: str = "cpt-replay", pairs: dict[tuple[str, str], float] = PAIRS
-) -> ModelSpec:
-    """Return a shipped model with these correlations, checked as a file's are."""
+def correlated_spec() -> ModelSpec:
+    """Return cpt-replay with these correlations, checked as a file's are."""
     correlations = tuple(
         Correlation(between=between, value=value, reason="For tests.")
-        for between, value in pairs.items()
+        for between, value in PAIRS.items()
     )
-    spec = read_spec(name)
-    return ModelSpec.model_validate(dict(spec) | {"correlations": correlations})
+    return ModelSpec.model_validate(dict(read_spec("cpt-replay")) | {"correlations": correlations})

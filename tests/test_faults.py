@@ -13,7 +13,6 @@ from pathlib import Path
 import fault_workers
 import pytest
 from fault_workers import CHILDREN, started, told
-from synthetic import lab, prior_as_posterior
 
 from bayes_cpt.files import PARTIAL, STALE_SECONDS, drop_stale_code
 from bayes_cpt.inference.fit_files import FitFileError
@@ -25,26 +24,18 @@ OLD, FIRST, SECOND = 1, 101, 102
 PLAN = "data/cpt-lab/plan-example.toml"
 
 
-@pytest.fixture(scope="module")
-def fit_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a small fit that cost no sampling: it is written and read many times."""
-    path = tmp_path_factory.mktemp("fit") / "fit.nc"
-    prior_as_posterior(lab().subset(["pt_trunk"]), "pretrain", draws=10).save(path)
-    return path
-
-
 # --- killed ---------------------------------------------------------------------------------------
 
 
 def test_a_killed_save_leaves_the_old_file_or_a_whole_new_one(
-    fit_file: Path, tmp_path: Path
+    cpt_fit_file: Path, tmp_path: Path
 ) -> None:
     target = tmp_path / "fit.nc"
-    fault_workers.with_seed(load(fit_file), OLD).save(target)
+    fault_workers.with_seed(load(cpt_fit_file), OLD).save(target)
     generator = random.Random(0)
     found = set()
     for _ in range(QUICK_KILLS):
-        child, tell = started(fault_workers.save_on_and_on, fit_file, target, [FIRST, SECOND])
+        child, tell = started(fault_workers.save_on_and_on, cpt_fit_file, target, [FIRST, SECOND])
         # Once a first one is there, at any moment of the next.
         assert tell.recv() == "saved"
         time.sleep(generator.uniform(0.0, 0.3))
@@ -73,10 +64,10 @@ def test_compiled_code_older_than_any_file_that_it_may_call_goes(tmp_path: Path)
 
 
 def test_what_a_killed_program_left_is_no_result_and_goes_away(
-    fit_file: Path, tmp_path: Path
+    cpt_fit_file: Path, tmp_path: Path
 ) -> None:
     target = tmp_path / "fit.nc"
-    half = fit_file.read_bytes()[: fit_file.stat().st_size // 2]
+    half = cpt_fit_file.read_bytes()[: cpt_fit_file.stat().st_size // 2]
     stale, recent = (tmp_path / f".fit{PARTIAL}{name}.nc" for name in ("stale", "recent"))
     others = [
         tmp_path / name for name in (".fit.nc", f".other{PARTIAL}x.nc", f".fit{PARTIAL}x.csv")
@@ -88,7 +79,7 @@ def test_what_a_killed_program_left_is_no_result_and_goes_away(
             os.utime(path, (old, old))
     with pytest.raises(FitFileError, match="it is damaged"):
         load(stale)
-    load(fit_file).save(target)
+    load(cpt_fit_file).save(target)
     assert load(target).seed == 1
     # Another program may be writing the recent one; the others are none of this file's.
     assert set(tmp_path.iterdir()) == {target, recent, *others}
@@ -98,11 +89,11 @@ def test_what_a_killed_program_left_is_no_result_and_goes_away(
 
 
 def test_of_two_fits_written_to_one_file_the_last_wins_whole(
-    fit_file: Path, tmp_path: Path
+    cpt_fit_file: Path, tmp_path: Path
 ) -> None:
     target = tmp_path / "fit.nc"
     children = [
-        CHILDREN.Process(target=fault_workers.save_times, args=(fit_file, target, seed, 6))
+        CHILDREN.Process(target=fault_workers.save_times, args=(cpt_fit_file, target, seed, 6))
         for seed in (FIRST, SECOND)
     ]
     for child in children:
@@ -121,11 +112,11 @@ def test_of_two_fits_written_to_one_file_the_last_wins_whole(
 
 
 @pytest.mark.parametrize("room", [0, 1000, 40_000])
-def test_a_full_disk_leaves_the_old_fit(room: int, fit_file: Path, tmp_path: Path) -> None:
+def test_a_full_disk_leaves_the_old_fit(room: int, cpt_fit_file: Path, tmp_path: Path) -> None:
     target = tmp_path / "fit.nc"
-    load(fit_file).save(target)
+    load(cpt_fit_file).save(target)
     before = target.read_bytes()
-    said = told(fault_workers.save_with_little_room, fit_file, target, room)
+    said = told(fault_workers.save_with_little_room, cpt_fit_file, target, room)
     assert said == "File too large"
     assert target.read_bytes() == before
     assert list(tmp_path.iterdir()) == [target]
@@ -167,11 +158,11 @@ def test_a_full_disk_is_named_and_leaves_no_table(
     ],
 )
 def test_a_folder_that_cannot_be_written_is_found_out_at_once(
-    line: str, fit_file: Path, capsys: pytest.CaptureFixture[str]
+    line: str, cpt_fit_file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from bayes_cpt.cli import run
 
-    assert run([part.format(fit=fit_file) for part in line.split()]) == 2
+    assert run([part.format(fit=cpt_fit_file) for part in line.split()]) == 2
     err = capsys.readouterr().err
     assert "/proc" in err
     assert "this cannot be written" in err

@@ -47,7 +47,6 @@ LINES: list[tuple[str, tuple[str, ...]]] = [
     ("summary {text}", ("this is not a fit of bayes_cpt", "fit again")),
     ("summary {dir}", ("there is no such fit",)),
     (f"summary {STUDY}", ("this is a study, not a fit", f"bayes-cpt fit {STUDY} -o fit.nc")),
-    ("landmarks {fit} --run r25", ("fit.nc: there is no run 'r25'", "did you mean")),
     (
         f"predict {{fit}} --plan {PLAN} --at {{semi}} -o {{dir}}/o.csv",
         ("semi.csv: there is no column run", "between commas"),
@@ -73,7 +72,7 @@ LINES: list[tuple[str, tuple[str, ...]]] = [
     # Whatever is asked about a fit.
     ("decide {fit} --objective balance", ("no preset 'balance'", "did you mean 'balanced'")),
     ("decide {fit} --objective none.toml", ("none.toml: there is no such file",)),
-    ("decide {fit} --risk cvar:95", ("not a level of cvar", "write cvar:0.95")),
+    ("decide {fit} --risk cvar:95", ("'95' is not a level of cvar. Write cvar:0.95 for 95 %",)),
     ("decide {fit} --candidates 2", ("4 combinations, and 2 candidates are wanted",)),
     ("decide {fit} -o {text}", ("this is a file, not a folder", "choose another one")),
     ("decide {fit} -o {text}/more", ("this is a file, not a folder",)),
@@ -86,7 +85,7 @@ LINES: list[tuple[str, tuple[str, ...]]] = [
     ("schedule {fit} --steps 200 --replay 25", ("key replay", "write 0.25 for 25 %")),
     ("landmarks {fit} -o {text}", ("this is a file, not a folder", "choose another one")),
     ("landmarks {fit} --run pt_trunk", ("this is a PT run",)),
-    ("landmarks {fit} --run r25_cosine", ("no run 'r25_cosine'", "r25_cos")),
+    ("landmarks {fit} --run r25_cosine", ("fit.nc:", "no run 'r25_cosine' (did you mean 'r25_cos")),
     ("planner {fit} -o {dir}/planner.pdf", ("planner.pdf", ".html")),
     ("report {fit}", ("nothing is asked for", "-o report.html")),
     ("report {fit} -o {dir}/a.pdf", ("let it end in .html",)),

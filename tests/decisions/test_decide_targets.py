@@ -31,11 +31,7 @@ def posterior() -> Posterior:
     return prior_as_posterior(study, "cpt-replay")
 
 
-def planned(targets: object) -> Study:
-    return planned_run(continued("asked", targets, 0.2))  # type: ignore[arg-type]
-
-
-def planned_run(run: Run) -> Study:
+def planned(run: Run) -> Study:
     blank = several().losses[:0]
     return Study("plan", "web", (*TARGETS, "unseen"), (BASE,), (run,), blank, is_plan=True)
 
@@ -56,7 +52,8 @@ def test_the_default_space_has_all_mixtures_in_quarters_of_what_runs_train_on() 
 
 
 def test_a_target_without_runs_is_flagged() -> None:
-    tables = [bands(posterior(), planned(name), draws=200) for name in ("code", "unseen")]
+    runs = [continued("asked", name, 0.2) for name in ("code", "unseen")]
+    tables = [bands(posterior(), planned(run), draws=200) for run in runs]
     notes = [set(table["outside"]) for table in tables]
     assert notes[0] == {""}
     assert notes[1] == {"target unseen, on which no studied run trains"}
@@ -83,7 +80,7 @@ def test_a_schedule_has_the_losses_of_its_mixture() -> None:
     )
     run = choice.plan.run("cosine")
     assert run.mixture == mixture
-    table = bands(posterior(), planned_run(run), "expected", draws=40)
+    table = bands(posterior(), planned(run), "expected", draws=40)
     last = table[table["step"] == 1000].set_index("domain")["mean"]
     wanted = sum(
         share * last[{"general": "web"}.get(name, name)] for name, share in WEIGHTS.items()

@@ -1,5 +1,6 @@
 """What a choice has to keep besides losses: epochs, GPU time and money at most, scores of benchmarks."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -190,22 +191,18 @@ def test_a_forecast_tells_scores_by_step() -> None:
 
 
 @pytest.mark.parametrize(
-    ("own", "said"),
+    ("own", "known", "error", "said"),
     [
-        ({"benchmark": "quiz", "probability": 0.1}, "give either fall"),
-        ({"benchmark": "quiz", "fall": 1.5, "probability": 0.1}, "fall.*less than 1"),
-        ({"benchmark": "quizz", "fall": 0.1, "probability": 0.1}, "did you mean 'quiz'"),
-        ({"domain": "quiz", "fall": 0.1, "probability": 0.1}, "'benchmark' is missing"),
+        ({"benchmark": "quiz"}, scores, SpecError, "give either fall"),
+        ({"benchmark": "quiz", "fall": 1.5}, scores, SpecError, "fall.*less than 1"),
+        ({"benchmark": "quizz", "fall": 0.1}, scores, StudyError, "did you mean 'quiz'"),
+        ({"domain": "quiz", "fall": 0.1}, scores, SpecError, "'benchmark' is missing"),
+        ({"benchmark": "quiz", "fall": 0.1}, lambda: None, StudyError, "--scores FILE"),
     ],
 )
-def test_malformed_score_constraints(own: dict[str, Any], said: str) -> None:
-    goal = {"preset": "balanced", "score_constraints": [own]}
-    with pytest.raises((SpecError, StudyError), match=said):
-        decide(lab_posterior(), goal, PLAIN, scores=scores(), **OPTIONS)
-
-
-def test_a_score_constraint_needs_scores() -> None:
-    own = {"benchmark": "quiz", "fall": 0.1, "probability": 0.1}
-    goal = {"preset": "balanced", "score_constraints": [own]}
-    with pytest.raises(StudyError, match="--scores FILE"):
-        decide(lab_posterior(), goal, PLAIN, **OPTIONS)
+def test_score_constraints_that_are_malformed_or_without_scores(
+    own: dict[str, Any], known: Callable[[], ScoreFit | None], error: type[Exception], said: str
+) -> None:
+    goal = {"preset": "balanced", "score_constraints": [own | {"probability": 0.1}]}
+    with pytest.raises(error, match=said):
+        decide(lab_posterior(), goal, PLAIN, scores=known(), **OPTIONS)

@@ -107,7 +107,7 @@ class ByHand:
 
 
 @pytest.mark.parametrize("measure", ["expected", "quantile:0.8", "cvar"])
-def test_scores_of_all_configurations(measure: str) -> None:
+def test_scores_of_all_configurations_and_the_best_of_each_draw(measure: str) -> None:
     valuation, space = valued()
     found = search(valuation, space, criterion(measure), 100)
     assert len(found.candidates) == 60
@@ -118,12 +118,7 @@ def test_scores_of_all_configurations(measure: str) -> None:
     np.testing.assert_allclose(found.scores, wanted, atol=CLOSE)
     assert found.chosen == wanted.argmin()
     assert found.feasible.all()
-
-
-def test_best_of_each_draw() -> None:
-    valuation, space = valued()
-    found = search(valuation, space, criterion(), 100)
-    values = ByHand.of(found).whole
+    values = own.whole
     np.testing.assert_allclose(found.best, values.min(axis=0), atol=CLOSE)
     chosen = values[found.optimum, np.arange(100)]
     np.testing.assert_allclose(chosen, values.min(axis=0), atol=CLOSE)

@@ -39,15 +39,9 @@ def posterior() -> Posterior:
     return prior_as_posterior(lab(), draws=100)
 
 
-@pytest.fixture(scope="module")
-def many() -> Posterior:
-    """Return a posterior of so many draws that Monte Carlo errors are small."""
-    return prior_as_posterior(lab(), draws=2500, spread=0.1)
-
-
-def test_bands_of_new_runs_are_the_table_of_draws_up_to_its_monte_carlo_error(
-    many: Posterior,
-) -> None:
+def test_bands_of_new_runs_are_the_table_of_draws_up_to_its_monte_carlo_error() -> None:
+    # So many draws that Monte Carlo errors are small.
+    many = prior_as_posterior(lab(), draws=2500, spread=0.1)
     steps = [1, 5, 30, 200, 1000, 5000]
     runs = [run.name for run in prepare(many, PLAN).runs]
     at = pd.MultiIndex.from_product(

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from few_free import is_held
 from hypothesis import given
 from hypothesis import strategies as st
 from interpreted import INTERPRETED
@@ -143,9 +144,7 @@ def test_intervals_hold_the_truth_as_often_as_they_say(name: str) -> None:
     truth, pairs = simulated()
     held = 0
     for place, own in enumerate(pairs):
-        draws = getattr(fitted().links[own.benchmark], name)
-        lower, upper = np.quantile(draws, [0.5 - MASS / 2, 0.5 + MASS / 2])
-        held += lower <= truth[name][place] <= upper
+        held += is_held(getattr(fitted().links[own.benchmark], name), truth[name][place])
     low, high = binom.ppf([0.005, 0.995], SETS, MASS)
     assert low <= held <= high
 
@@ -163,8 +162,7 @@ def test_scores_that_no_fit_saw_lie_in_their_bands() -> None:
         mean = own.chance + (1 - own.chance) * truth["top"][place] / (1 + np.exp(-x))
         score = mean + truth["scatter"][place] * generator.standard_normal()
         drawn = link.drawn(np.full(link.level.size, loss), generator)
-        lower, upper = np.quantile(drawn, [0.05, 0.95])
-        held += lower <= np.clip(score, 0, 1) <= upper
+        held += is_held(drawn, np.clip(score, 0, 1))
     low, high = binom.ppf([0.005, 0.995], SETS, MASS)
     assert low <= held <= high
 

@@ -89,37 +89,35 @@ def test_log_priors_and_likelihoods_are_the_density_that_was_sampled() -> None:
     np.testing.assert_allclose(found, found.mean(), atol=1e-6)
 
 
-@pytest.fixture
-def pulled(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Return what gives draws of a fit a prior and a likelihood that pull at its exponent."""
+def pulled(prior: float, data: float, monkeypatch: pytest.MonkeyPatch) -> Posterior:
+    """Return draws of a fit of which prior and likelihood pull at its exponent."""
+    posterior = prior_as_posterior(lab(), draws=500)
 
-    def pull(prior: float, data: float) -> Posterior:
-        posterior = prior_as_posterior(lab(), draws=500)
+    def standard(parameters: dict[str, Floats]) -> Floats:
+        own = np.log(parameters["exponent"][:, 0])
+        return np.asarray((own - own.mean()) / own.std())
 
-        def standard(parameters: dict[str, Floats]) -> Floats:
-            own = np.log(parameters["exponent"][:, 0])
-            return np.asarray((own - own.mean()) / own.std())
+    def priors(_: Posterior, parameters: dict[str, Floats]) -> dict[str, Floats]:
+        flat = np.zeros((len(parameters["memory"]), 1))
+        return {"memory": flat, "exponent": prior * standard(parameters)[:, None]}
 
-        def priors(_: Posterior, parameters: dict[str, Floats]) -> dict[str, Floats]:
-            flat = np.zeros((len(parameters["memory"]), 1))
-            return {"memory": flat, "exponent": prior * standard(parameters)[:, None]}
+    def likelihoods(_: Posterior, parameters: dict[str, Floats]) -> Floats:
+        return data * standard(parameters)[:, None]
 
-        def likelihoods(_: Posterior, parameters: dict[str, Floats]) -> Floats:
-            return data * standard(parameters)[:, None]
-
-        monkeypatch.setattr(module, "log_priors", priors)
-        monkeypatch.setattr(module, "log_likelihoods", likelihoods)
-        return posterior
-
-    return pull
+    monkeypatch.setattr(module, "log_priors", priors)
+    monkeypatch.setattr(module, "log_likelihoods", likelihoods)
+    return posterior
 
 
 @pytest.mark.parametrize(
     ("prior", "data", "diagnosis"),
     [(1.0, -1.0, CONFLICT), (1.0, 0.0, STRONG), (0.0, 1.0, ""), (0.02, 1.0, "")],
 )
-def test_diagnoses(prior: float, data: float, diagnosis: str, pulled: Any) -> None:
-    table = sensitivity(pulled(prior, data)).set_index(["kind", "quantity", "domain"])
+def test_diagnoses(
+    prior: float, data: float, diagnosis: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    posterior = pulled(prior, data, monkeypatch)
+    table = sensitivity(posterior).set_index(["kind", "quantity", "domain"])
     own = table.loc[("parameter", "exponent", "general")]
     assert own["diagnosis"] == diagnosis
     assert own["rests_on"] == ("exponent" if diagnosis else "")

@@ -10,16 +10,12 @@ from bayes_cpt.landmarks import decompose, hidden_curves
 from bayes_cpt.study.schedules import cosine
 
 
-def summed(model: str = "cpt-replay") -> tuple[np.ndarray, np.ndarray]:
-    plan = practice() if model != "pretrain" else None
-    parts = decompose(lab_posterior(model), plan, draws=40)
-    return sum(parts[name] for name in parts.attrs["parts"]), parts["expected"]  # type: ignore[return-value]
-
-
 @pytest.mark.parametrize("model", ["cpt-replay", "pretrain"])
 def test_the_parts_add_up_to_the_expected_loss(model: str) -> None:
-    total, expected = summed(model)
-    np.testing.assert_allclose(total, expected, rtol=0, atol=1e-12)
+    plan = practice() if model != "pretrain" else None
+    parts = decompose(lab_posterior(model), plan, draws=40)
+    total = sum(parts[name] for name in parts.attrs["parts"])
+    np.testing.assert_allclose(total, parts["expected"], rtol=0, atol=1e-12)
 
 
 def test_the_expected_loss_is_that_of_the_forecast() -> None:

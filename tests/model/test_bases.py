@@ -150,11 +150,6 @@ def with_base(base: Base, **changes: Any) -> Study:
     return replace(open_study(), bases=(base,), runs=runs, **changes)
 
 
-def without_target_start() -> Study:
-    losses = open_study().losses.query("step > 0 or domain != 'target'")
-    return replace(open_study(), losses=losses)
-
-
 def test_the_forward_area_is_sampled_and_the_level_is_that_of_the_base() -> None:
     frame = build_setup(SPEC, open_study()).frame
     names = set(frame.parameters())
@@ -181,7 +176,8 @@ def test_runs_without_a_warm_up_go_on_at_the_rate_of_their_base() -> None:
 
 
 def test_curves_of_a_base_that_was_not_measured_start_at_a_level_that_is_sampled() -> None:
-    study = without_target_start()
+    losses = open_study().losses.query("step > 0 or domain != 'target'")
+    study = replace(open_study(), losses=losses)
     frame = build_setup(SPEC, study).frame
     level = frame.spec.priors["reference_loss"]
     assert level.of("general") == Fixed(distribution="fixed", value=BASE_LOSSES["general"])

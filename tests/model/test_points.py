@@ -7,16 +7,12 @@ from small_study import PEAK, REWARMED, STUDY, TRUNK
 
 from bayes_cpt import Run, read_spec
 from bayes_cpt.errors import StudyError
-from bayes_cpt.laws.areas import AreaForm
-from bayes_cpt.laws.series import Interval
 from bayes_cpt.laws.term import Reference
 from bayes_cpt.model.fitted_points import first_step, observed_steps
 from bayes_cpt.model.law_table import ResidualTable
 from bayes_cpt.model.points import reference_of
 from bayes_cpt.model.setup import build_setup
 from bayes_cpt.study.schedules import constant, linear
-
-FORM = AreaForm(Interval.of_momenta(0.9, 0.9995))
 
 
 def test_reference_of_a_study_without_cpt_runs() -> None:

@@ -124,7 +124,6 @@ def test_a_row_per_law_and_a_dot_per_run() -> None:
     gaps = own.log_scores["other"] - own.log_scores["one"]
     np.testing.assert_allclose(np.asarray(dots[1].get_xdata(), dtype=np.float64), gaps)
     assert "one" in right.get_title()
-    said = [text.get_text() for text in figure.legends[0].get_texts()]
-    assert said == ["one run left out", "mean, ± 1 standard error"]
+    assert legend_texts(figure) == ["one run left out", "mean, ± 1 standard error"]
     with pytest.raises(ValueError, match="no run was left out"):
         plots.comparison(Comparison(lab(), 0, {}, "no reason", None))

@@ -35,12 +35,6 @@ def test_each_run_has_a_panel_with_its_measured_points_on_each_validation_set() 
     check_figure(figure)
 
 
-def test_all_cpt_runs_of_the_study_are_shown_by_default() -> None:
-    figure = plots.fitted(lab_posterior())
-    assert len(figure.axes) == 2 * len(lab().continual_runs)
-    check_figure(figure)
-
-
 def test_the_bands_hold_the_median_and_the_new_run_band_is_the_wider() -> None:
     sure = prior_as_posterior(lab(), spread=0.005)
     for axes in plots.fitted(sure, RUNS).axes:
@@ -53,10 +47,15 @@ def test_the_bands_hold_the_median_and_the_new_run_band_is_the_wider() -> None:
         assert (high_new - low_new).mean() > (high - low).mean()
 
 
-def test_a_pretraining_fit_shows_pt_runs() -> None:
-    figure = plots.fitted(lab_posterior("pretrain"))
-    assert len(figure.axes) == len(lab().pretraining_runs)
-    assert figure.axes[-1].get_xlabel() == "PT step (square-root axis)"
+@pytest.mark.parametrize(
+    ("model", "phase", "sets"), [("cpt-replay", "CPT", 2), ("pretrain", "PT", 1)]
+)
+def test_all_runs_of_the_phase_that_the_law_predicts_are_shown_by_default(
+    model: str, phase: str, sets: int
+) -> None:
+    figure = plots.fitted(lab_posterior(model))
+    assert len(figure.axes) == sets * sum(run.phase == phase.lower() for run in lab().runs)
+    assert figure.axes[-1].get_xlabel() == f"{phase} step (square-root axis)"
     check_figure(figure)
 
 

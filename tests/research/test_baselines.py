@@ -125,16 +125,6 @@ def test_warm_up_and_the_first_tenth_of_pre_training_are_left_out() -> None:
         np.testing.assert_allclose(inputs.annealing_pt, 0.0)
 
 
-@pytest.fixture(scope="module")
-def fit_study() -> Study:
-    return simulated(RUNS, NOISE)
-
-
-@pytest.fixture(scope="module")
-def held_out() -> Study:
-    return simulated(NEW_RUNS, NOISE, seed=11)
-
-
 @pytest.mark.parametrize("domain", ["general", "target"])
 def test_many_starts_find_the_law_that_made_the_losses(domain: str) -> None:
     fit, inputs, losses = printed_fit(simulated(RUNS, noise=0.0), domain)
@@ -160,14 +150,13 @@ def test_an_unknown_base_is_fitted_with_its_forward_area() -> None:
     np.testing.assert_allclose(fit.losses(found, new), fit.losses(truth, new), atol=0.01)
 
 
-def test_bands_cover_new_points(
-    fit_study: Study, held_out: Study, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_bands_cover_new_points(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(baselines, "PAPER_EFFORT", Effort(4, 20, 5))
+    held_out = simulated(NEW_RUNS, NOISE, seed=11)
     rows = held_out.losses
     points = rows[["run", "domain", "step"]].sample(frac=1.0, random_state=7)
     plan = held_out.without_losses()
-    draws = baselines.paper_predict(fit_study, plan, points, seed=8)
+    draws = baselines.paper_predict(simulated(RUNS, NOISE), plan, points, seed=8)
     truth = rows.loc[points.index, "loss"].to_numpy()
     lower, upper = np.quantile(draws, [0.05, 0.95], axis=0)
     assert 0.8 < np.mean((lower < truth) & (truth < upper)) < 0.98

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
-from synthetic import as_posterior, lab, prior_as_posterior
+from synthetic import lab, prior_as_posterior
 from testbench.beyond import HIGHEST, LOWEST, MEDIANS, SPREADS, ends, learnt_share, log_likelihood
 
 from bayes_cpt import bands, read_spec, read_study
@@ -28,15 +28,9 @@ def test_ends_beyond_the_fitted_steps_are_looked_at_and_how_far_bands_widen_ther
     """Where all draws are alike the widening is a difference of variances."""
     study, spec, share = lab(), read_spec("cpt-replay"), "extrapolation_cpt"
     (fold,) = other_study(study, read_study("tests/data/cpt-lab-practice"), spec)
-    any_one = prior_as_posterior(study, spec, draws=2)
-    drawn = {
-        name: any_one.tree["posterior"][name].to_numpy() for name in any_one.frame.parameters()
-    }
-    values = {name: np.broadcast_to(own[:1, :1], own.shape) for name, own in drawn.items()}
-    posteriors = [
-        as_posterior(any_one.frame, study, values | {share: np.full_like(values[share], size)})
-        for size in (0.0, 1.0)
-    ]
+    posteriors = [prior_as_posterior(study, spec, draws=2, spread=0.0) for _ in range(2)]
+    for own, size in zip(posteriors, (0.0, 1.0), strict=True):
+        own.tree["posterior"][share] = 0.0 * own.tree["posterior"][share] + size
     found = ends(posteriors[0], fold)
     last = fold.measured.groupby("run")["step"].max()
     assert dict(zip(found["run"], found["step"], strict=True)) == last.to_dict()

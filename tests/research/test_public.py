@@ -38,16 +38,6 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Stand guesses in for the methods; return the runs that ours was asked for."""
-    runs: list[str] = []
-    monkeypatch.setattr(public, "METHODS", {"paper": guess(3.0, 4.0), "d-cpt": guess(3.0, 2.0)})
-    monkeypatch.setattr(public, "package_method", _ours(guess(3.0, 0.5, runs, attempts=2)))
-    monkeypatch.setattr(our_areas, "answer", guess(3.0, 1.0))
-    return runs
-
-
 def _ours(method: Method):  # type: ignore[no-untyped-def]
     def package_method(question: Question, seed: int, *, specs, cores) -> Answer:  # type: ignore[no-untyped-def]
         (spec,) = specs
@@ -58,8 +48,15 @@ def _ours(method: Method):  # type: ignore[no-untyped-def]
 
 
 def test_every_study_is_scored_run_by_run_and_a_stopped_bench_goes_on(
-    data: Path, tmp_path: Path, asked: list[str], capsys: pytest.CaptureFixture[str]
+    data: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(public, "METHODS", {"paper": guess(3.0, 4.0), "d-cpt": guess(3.0, 2.0)})
+    monkeypatch.setattr(public, "package_method", _ours(guess(3.0, 0.5, asked, attempts=2)))
+    monkeypatch.setattr(our_areas, "answer", guess(3.0, 1.0))
     command = [str(data), "-o", str(tmp_path / "out")]
     main([*command, "--studies", "tiny"])
     assert sorted(asked) == ["anneal", "trunk"]

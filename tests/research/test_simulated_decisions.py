@@ -138,8 +138,7 @@ def test_the_best_choice_that_keeps_a_constraint(world: World) -> None:
         assert row["violated"] == (own @ world.measured_end(world.choices, place) > highest)
 
 
-def test_the_oracle_is_the_law_run_step_by_step() -> None:
-    world = World.of(Task("0", "moderate", 3, shared=False))
+def test_the_oracle_is_the_law_run_step_by_step(world: World) -> None:
     rows = [0, 100, 314]
     runs = tuple(world.choices.run(row, f"choice {row}") for row in rows)
     starts = world.study.losses.query("run == 'pure' and step == 0")

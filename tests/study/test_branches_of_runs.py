@@ -1,11 +1,10 @@
 """Where runs branch off one another: what they share, and how a study says so."""
 
-import math
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from branching import COOLED, LEFT, PEAK, TRUNK, branching_study, rows
+from branching import COOLED, LEFT, PEAK, TRUNK, branching_study, measured, rows
 from synthetic import prior_as_posterior
 
 from bayes_cpt import Run, Study, load, read_plan, read_study, write_study
@@ -169,8 +168,7 @@ def test_a_log_that_begins_where_the_rates_part_is_a_branch() -> None:
 
 @pytest.mark.parametrize("changed", ["losses", "rates", "size"])
 def test_runs_that_only_look_alike_are_two(changed: str) -> None:
-    steps = range(200, 2001, 200)
-    other = [("other", t, "web", 3.0 + 8.0 * t**-0.3 + 0.004 * math.sin(t)) for t in steps]
+    other = measured("other", range(200, 2001, 200))
     if changed == "losses":
         other = [(run, t, domain, loss + 1e-4 * (t > 200)) for run, t, domain, loss in other]
     rates = linear(100, 0.0, PEAK) + constant(1900, PEAK * (1.01 if changed == "rates" else 1.0))
