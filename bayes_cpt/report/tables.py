@@ -35,7 +35,9 @@ SIGNS = {
     "→": r"$\rightarrow$",
     "λ": r"$\lambda$",
     "…": r"\ldots{}",
-    "<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
 }
 # The column whose cells are names of coefficients, to be printed as letters.
 SYMBOL = "symbol"
