@@ -247,7 +247,7 @@ def outside_span(label: str, value: float, studied: Iterable[float], unit: str =
 
 
 def _plain(value: float) -> str:
-    return f"{value:g}" if value % 1.0 else f"{value:.0f}"
+    return f"{value:.0f}" if float(value).is_integer() else f"{value:g}"
 
 
 def outside_base(study: Study, base: Base) -> list[str]:
