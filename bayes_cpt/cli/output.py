@@ -287,8 +287,7 @@ class OutputFile:
         self, path: Path | None, suffixes: tuple[str, ...], *inputs: Path | str | None
     ) -> None:
         self.path, self.replaces = path, path is not None and path.exists()
-        # For machines: the option says where it is.
-        self.paths: dict[str, Path] = {}
+        self.paths = {} if path is None else {path.name: path}
         if path is None:
             return
         if path.is_dir():

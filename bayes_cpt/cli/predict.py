@@ -85,6 +85,7 @@ def predict(
     asked = Forecast.of(posterior, plan, kind, at, draws, seed, interval, names)
     found = asked.bands()
     drawn = draws_and_bands(asked, found) if keeps_draws or scores else None
+    links = None if scores is None else fitted_scores(scores, posterior.study, seed)
     if drawn is not None and keeps_draws:
         file.write(partial(_write_draws, drawn))
     else:
@@ -103,8 +104,7 @@ def predict(
         weighed: Any = {"marked": weights["caution"], "interval": interval, "causes": causes}
         explained = weights["explained"].clip(lower=0.0)
         parts.append(Table.of("weights", weights.assign(explained=explained), **weighed))
-    if scores is not None and drawn is not None:
-        links = fitted_scores(scores, posterior.study, seed)
+    if links is not None and drawn is not None:
         score_bands = score_table(drawn, links, interval, seed)
         target = output.with_name(f"{output.stem}-scores.csv")
         write(target, partial(score_bands.to_csv, index=False))

@@ -300,9 +300,10 @@ def learn_priors(
     records : FOLDER
         Folder for what is done: stopped, the same command goes on there.
     """
+    from bayes_cpt.errors import StudyError
     from bayes_cpt.history.evidence import fit_studies, labels_of, widened
     from bayes_cpt.history.learnt import learnt_model, learnt_text
-    from bayes_cpt.history.population import learn_population
+    from bayes_cpt.history.population import FEWEST, learn_population
     from bayes_cpt.identify.prior_predictive import MOST_BELOW_ZERO, expected_ends, frame_of
     from bayes_cpt.report.forecasts import learnt_words
     from bayes_cpt.report.words import paragraphs
@@ -327,6 +328,10 @@ def learn_priors(
         )
         skipped = {fit.study: fit.problems for fit in evidence if fit.problems}
         kept = [fit for fit in evidence if not fit.problems]
+        if len(kept) < FEWEST <= len(evidence):
+            problem = f"{len(kept)} fits to learn from, and it takes {FEWEST}: "
+            problem += "; ".join(f"{name} falls short ({why[0]})" for name, why in skipped.items())
+            raise StudyError.at("learn-priors", problem, "give more --draws, or name more studies")
         tell("learning the population", 0.0)
         population = learn_population(kept, tuple(labels_of(spec)), wider, seed)
         learnt = learnt_model(spec, population, output.stem, seed)

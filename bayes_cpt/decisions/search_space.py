@@ -30,6 +30,8 @@ LEAST_FINAL, USUAL_FINAL = 0.01, 0.1
 # Nobody sets a learning rate to seven digits; and few distinct ratios are quickly evaluated.
 DECIMALS = {"replay": 3, "warmup_share": 3, "decay_share": 2, "relative_final": 3}
 DIGITS, DERIVED_DIGITS = 3, 9
+# Share of a base's last learning rate by which a searched peak differs from it at least, unless not at all.
+LEAST_MOVE = 0.01
 # Share of the steps that a decay takes at least, unless a run took less.
 SHORTEST_DECAY = 0.1
 # What runs that are all alike do not tell.
@@ -316,6 +318,9 @@ class SearchSpace:
             return _to_digits(values[share] * whole, digits)
 
         peak = raw("peak", "relative_peak", pretraining_peak)
+        if any(name.endswith("peak") for name in self.ranges):
+            # Nobody moves a learning rate by less.
+            peak = np.where(np.isclose(initial, peak, rtol=LEAST_MOVE, atol=0.0), initial, peak)
         steps = np.maximum(np.round(values["steps"]), 1.0)
         share = values.get("warmup_share", 0.0)
         warmup = np.minimum(np.round(values.get("warmup_steps", share * steps)), steps - 1.0)

@@ -242,6 +242,12 @@ class Watcher:
             self.diverged = step if self.diverged is None else min(step, self.diverged)
             self._latest = max(step, self._latest)
             return
+        before = self.points.get(step, {})
+        if step < self._latest and any(before.get(d, loss) != loss for d, loss in known.items()):
+            # The job was restarted: what came later belongs to the run that was given up.
+            self.points = {own: told for own, told in self.points.items() if own < step}
+            self._latest, self.disagreements = step, {}
+            self.off_since = None
         if self.diverged is not None and step < self.diverged:
             # The job was restarted from before it diverged.
             self.diverged = None
@@ -271,7 +277,9 @@ class Watcher:
         elif (last := max((step for step, *_ in log.losses), default=0)) > planned + 1:
             why = "another run, or its counter goes on from an earlier one (--start)"
             found["steps"] = f"The log goes up to step {last}, the plan to {planned}: {why}."
-        wrong = differing_rate(log, run.schedule)
+        # Trainers may warm up from 0 where the plan goes on from the base's rate.
+        goes_on = getattr(run.schedule.segments[0], "start", 0.0) > 0.0
+        wrong = differing_rate(log, run.schedule, run.schedule.warmup_steps * goes_on)
         self.rates_agree = bool(log.rates) and wrong is None
         if wrong is not None:
             step, rate, meant = wrong
@@ -289,7 +297,8 @@ class Watcher:
             if begins is not None and abs(loss - begins) > SAME_BASE:
                 start = f"The log starts from a loss of {loss:.3f} on {domain}"
                 found["base"] = f"{start}, the base of the plan from {begins:.3f}."
-        self.disagreements = found | self.disagreements
+        kept = self.disagreements if self.points or not self.rates_agree else {}
+        self.disagreements = found | kept
 
     def expect(self, steps: Iterable[int]) -> None:
         """Say at which steps the run will be evaluated, where that is known before.

@@ -22,7 +22,7 @@ def test_page_and_paper_are_written(call: Call, fit_file: Path, tmp_path: Path) 
     assert page.read_text(encoding="utf-8").startswith("<!doctype html>")
     assert len(told["verdict"]) == 3
     files = {path.name for path in paper.iterdir()}
-    assert {Path(own).name for own in told["files"].values()} == files
+    assert {Path(own).name for own in told["files"].values()} == {page.name, *files}
     assert {"paper.tex", "methods.tex", "references.bib", "table-choices.tex"} <= files
     for figure in paper.glob("figure-*.pdf"):
         content = figure.read_bytes()

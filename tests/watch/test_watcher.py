@@ -151,7 +151,9 @@ def test_a_log_of_the_planned_run_agrees_to_the_printed_digits(posterior: Poster
     rates = tuple(enumerate(run.schedule.learning_rates().tolist(), start=1))
     printed = tuple((step, float(f"{rate:.1e}")) for step, rate in rates if step % 10 == 0)
     watcher = Watcher(posterior, RUN)
-    for logged in (rates, printed):
+    # As a trainer logs what the next step will have, and warms up from 0.
+    ahead = tuple((step - 1, rate) for step, rate in rates[1:])
+    for logged in (rates, printed, ahead):
         watcher.compare(Log("log.csv", {}, (), logged, Stated(steps=3000), (), ()))
     assert not watcher.disagreements
 
@@ -211,6 +213,13 @@ def test_a_run_that_diverges_is_off_track_until_it_is_restarted_from_before(
     assert restarted.step == STEPS[0]
     assert restarted.forecast
     assert watcher.update(STEPS[1], told(posterior, curves[2], 1)).probability > 0.05
+    # Restarted again, for losses that were off: nothing is left of the run that was given up.
+    watcher.disagreements = {"steps": "The log announces 600 steps."}
+    assert not watcher.update(STEPS[2], {"kernel": 9.5, "general": 9.5}).on_track
+    again = {name: loss + 1e-3 for name, loss in told(posterior, curves[2], 0).items()}
+    status = watcher.update(STEPS[0], again)
+    assert (status.step, status.on_track, status.off_since) == (STEPS[0], True, None)
+    assert not status.disagreements
 
 
 NOW = 1200
