@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
+from pydantic import Field
 
 from bayes_cpt.arrays import Floats, central
 from bayes_cpt.decisions.sample_information import information
@@ -45,7 +46,7 @@ ASSUMED = packaged("decisions", "advice.toml")
 class Asked(Strict):
     """What is asked about (see `advise`)."""
 
-    size: Size
+    size: Size = Field(ge=1e4)  # not 7 for 7B
     tokens: Size
     batch: Size | None
     peak: Size | None
