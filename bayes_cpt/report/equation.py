@@ -144,14 +144,11 @@ def law_equations(frame: BoundModel) -> list[Equation]:
 def _constants(frame: BoundModel, letters: Set[str]) -> list[str]:
     """Return the values of letters that a fit has no draws of: they are the same in all draws."""
     drawn = frame.law.coefficients(draw_priors(frame, 2, seed=0), np)
-    told = []
-    for name, values in drawn.items():
-        if name in letters and np.ptp(values) == 0:
-            _, _, unit = COEFFICIENTS[name].rpartition(", ")
-            told.append(
-                f"{name} = {np.max(values):.3g} {unit if ', ' in COEFFICIENTS[name] else ''}"
-            )
-    return [own.strip() for own in told]
+    return [
+        f"{name} = {np.max(values):.3g} {COEFFICIENTS[name].partition(', ')[2]}".rstrip()
+        for name, values in drawn.items()
+        if name in letters and np.ptp(values) == 0
+    ]
 
 
 def _whole(expression: Any) -> Any:
