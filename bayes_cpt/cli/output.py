@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pydantic_core import to_json
+from rich.cells import cell_len
 from rich.console import Console
 from rich.padding import Padding
 from rich.table import Table as Grid
@@ -86,10 +87,11 @@ class _Console(Console):
 
 def _widths(table: Table, room: int, gap: int) -> list[int]:
     """Return how wide columns are: to fit, headings wrap and then texts fold; no number is cut off."""
-    cells = [max(map(len, own), default=0) for _, own in table.cells.items()]
-    widths = [max(len(name), own) for name, own in zip(table.cells, cells, strict=True)]
+    cells = [max(map(cell_len, own), default=0) for _, own in table.cells.items()]
+    names = [max(map(cell_len, name.split("\n"))) for name in table.cells]
+    widths = list(map(max, names, cells))
     over = sum(widths) + gap * (len(widths) - 1) - room
-    words = [max(map(len, name.split()), default=0) for name in table.cells]
+    words = [max(map(cell_len, name.split()), default=0) for name in table.cells]
     folded = [
         min(own, SHORTEST_TEXT) if is_text else own
         for own, is_text in zip(cells, table.is_text, strict=True)
@@ -148,11 +150,10 @@ class Output:
         marks = list(part.marked) or [False] * len(part.cells)
         for mark, row in zip(marks, part.cells.itertuples(index=False), strict=True):
             grid.add_row(*row, style="yellow" if mark else "")
-        seen = self.out.width
         # What is wider than a terminal is wrapped by it, and nothing is lost.
-        self.out.width = max(seen, 1 + sum(widths) + gap * (len(widths) - 1))
-        self.out.print(Padding(grid, (0, 0, 0, 1), expand=False))
-        self.out.width = seen
+        wide = _Console()
+        wide.width = max(wide.width, 1 + sum(widths) + gap * (len(widths) - 1))
+        wide.print(Padding(grid, (0, 0, 0, 1), expand=False))
         if part.note:
             self.show(Text(f"{part.note}.", "dim"))
 

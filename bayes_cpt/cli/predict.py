@@ -108,6 +108,7 @@ def predict(
         score_bands = score_table(drawn, links, interval, seed)
         target = output.with_name(f"{output.stem}-scores.csv")
         write(target, partial(score_bands.to_csv, index=False))
+        file.paths[target.name] = target
         final = score_bands.groupby(["run", "benchmark"], sort=False).tail(1)
         content["scores"] = {"output": str(target), "final": final}
         parts += [Table.of("scores", final, interval=interval), f"\nWritten to {target}"]

@@ -329,7 +329,7 @@ def learn_priors(
         skipped = {fit.study: fit.problems for fit in evidence if fit.problems}
         kept = [fit for fit in evidence if not fit.problems]
         if len(kept) < FEWEST <= len(evidence):
-            problem = f"{len(kept)} fits to learn from, and it takes {FEWEST}: "
+            problem = f"{len(kept)} of {len(evidence)} fits can be used, and it takes {FEWEST}: "
             problem += "; ".join(f"{name} falls short ({why[0]})" for name, why in skipped.items())
             raise StudyError.at("learn-priors", problem, "give more --draws, or name more studies")
         tell("learning the population", 0.0)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from bayes_cpt.arrays import Floats, Ints, central
+from bayes_cpt.arrays import Ints, central
 from bayes_cpt.decisions.final_losses import DRAWS, FinalLosses
 from bayes_cpt.decisions.objective import Objective, read_objective
 from bayes_cpt.decisions.risk import RiskMeasure, probability_below, probability_best
@@ -38,8 +38,10 @@ if TYPE_CHECKING:
 CONTENDERS = 5
 TOLERANCE = 0.005
 # Which bounds of an interval are those of the space or of a constraint, by where the best lies.
-CONSTRAINT = "constraint"
-CUT = {"lowest": ("lower",), "highest": ("upper",), CONSTRAINT: ("lower", "upper")}
+CONSTRAINT, LIMIT = "constraint", "limit"
+CUT = {"lowest": ("lower",), "highest": ("upper",)} | dict.fromkeys(
+    (CONSTRAINT, LIMIT), ("lower", "upper")
+)
 RECOMMENDED = "recommended"
 CONFIGURATION = (
     "base", "loss_potential", "replay", "targets", "peak", "relative_peak", "warmup_steps", "decay_shape",
@@ -99,24 +101,45 @@ class Decision:
         """Where the best lies at or beyond an end of the space that could be moved."""
         return self.search.edges(self.space)
 
-    @cached_property
+    @property
     def binding(self) -> tuple[int, ...]:
-        """Which chance constraints bind: the best that keeps the limits breaks them."""
-        over = sum(own > 0.0 for own in self._overruns.values())
-        best = np.where(over, np.inf, self.search.scores).argmin()
-        broken = self.search.breaches[:, best] > self.valuation.allowed
-        return tuple(np.flatnonzero(broken).tolist())
+        """Which chance constraints bind, by their places."""
+        return self._binds[0]
 
-    @cached_property
+    @property
     def binding_limits(self) -> tuple[str, ...]:
-        """Which limits bind: the best that keeps the chance constraints exceeds them."""
-        breaks = (self.search.breaches > self.valuation.allowed[:, None]).any(axis=0)
-        best = np.where(breaks, np.inf, self.search.scores).argmin()
-        return tuple(name for name, over in self._overruns.items() if over[best] > 0.0)
+        """Which limits bind."""
+        return self._binds[1]
 
     @cached_property
-    def _overruns(self) -> dict[str, Floats]:
-        return self.valuation.overruns(self.search.candidates)
+    def _binds(self) -> tuple[tuple[int, ...], tuple[str, ...]]:
+        """Constraints that the best within the limits breaks; limits that the best within those exceeds.
+
+        Where either kind alone keeps the best of all away, both.
+        """
+        broken = self.search.breaches > self.valuation.allowed[:, None]
+        overruns = self.valuation.overruns(self.search.candidates)
+        over = np.array([own > 0.0 for own in overruns.values()], dtype=bool)
+        over = over.reshape(-1, broken.shape[1])
+        if not self.feasible:
+            return (), ()
+        scores = self.search.scores
+        first, second = (
+            np.where(own.any(axis=0), np.inf, scores).argmin() for own in (over, broken)
+        )
+        if not broken[:, first].any() and not over[:, second].any():
+            first = second = scores.argmin()
+        names = np.array(list(overruns), dtype=object)
+        return tuple(np.flatnonzero(broken[:, first]).tolist()), tuple(names[over[:, second]])
+
+    def _cut_by(self, name: str) -> str:
+        """Return whether a limit or a constraint that binds keeps the best of a quantity where it is."""
+        cut = next(own for own in self.slices if own.name == name)
+        over = self.valuation.overruns(cut.candidates)
+        if any((over[own] > 0.0).any() for own in self.binding_limits):
+            return LIMIT
+        broken = cut.breaches > self.valuation.allowed[:, None]
+        return CONSTRAINT if any(broken[place].any() for place in self.binding) else ""
 
     @cached_property
     def optimum(self) -> Candidates:
@@ -213,14 +236,11 @@ class Decision:
             at_highest (how often the best lies at an end of what was searched), edge, near_lowest and
             near_highest (between which the expected objective is within the tolerance of its best),
             recommended. Edge is ``lowest`` or ``highest`` where the interval would end at that end, if it
-            is none by nature, as replay 0 is: that bound is NaN. It is ``constraint`` where a constraint or
-            limit that binds sets the best: there is no interval.
+            is none by nature, as replay 0 is: that bound is NaN. It is ``constraint`` or ``limit`` where
+            one that binds sets the best: there is no interval.
         """
         rows: list[dict[str, Any]] = []
         row: dict[str, Any]
-        # Leaving the recommendation in these breaks what binds.
-        binds = self.binding or self.binding_limits
-        bound = [cut.name for cut in self.slices if binds and not cut.allowed.all()]
         for name in self.space.searched:
             values, near = self.optimum.column(name), self.near.column(name)
             chosen = self.contenders.candidates.column(name)[0]
@@ -230,7 +250,7 @@ class Decision:
                     rows.append(row | {"probability": float(np.mean(values == value))})
                 continue
             edge = self.search.edge(self.space, name, (1.0 - interval) / 2)
-            end = edge.end if edge else CONSTRAINT if name in bound else ""
+            end = edge.end if edge else self._cut_by(name)
             row = {"quantity": name, **central(values, interval), "edge": end}
             row |= dict.fromkeys(CUT.get(end, ()), np.nan)
             row |= {f"at_{end}": share for end, share in self.search.at_ends(name).items()}

@@ -317,7 +317,8 @@ class Slice:
     name: str  # of the quantity, as in `Candidates.column`
     candidates: Candidates
     costs: Floats  # value of the objective above that of the recommendation, (candidates, draws)
-    allowed: NDArray[np.bool_]  # whether each keeps all constraints, (candidates,)
+    allowed: NDArray[np.bool_]  # whether each keeps all constraints and limits, (candidates,)
+    breaches: Floats  # how probably each constraint is broken, (constraints, candidates)
 
     @classmethod
     def of(cls, valuation: Valuation, space: SearchSpace, chosen: Candidates, name: str) -> Self:
@@ -325,8 +326,9 @@ class Slice:
         candidates = space.along(chosen, name, SLICE)
         every = valuation.model.at(candidates.joined(chosen))
         values = valuation.expected(every)
-        excess = valuation.excess(every, valuation.breaches(every))
-        return cls(name, candidates, values[:-1] - values[-1], excess[:-1] <= 0.0)
+        breaches = valuation.breaches(every)
+        allowed = valuation.excess(every, breaches)[:-1] <= 0.0
+        return cls(name, candidates, values[:-1] - values[-1], allowed, breaches[:, :-1])
 
     @property
     def values(self) -> NDArray[Any]:

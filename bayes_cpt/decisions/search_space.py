@@ -318,9 +318,14 @@ class SearchSpace:
             return _to_digits(values[share] * whole, digits)
 
         peak = raw("peak", "relative_peak", pretraining_peak)
-        if any(name.endswith("peak") for name in self.ranges):
+        for name in {"peak", "relative_peak"} & {*self.ranges}:
             # Nobody moves a learning rate by less.
-            peak = np.where(np.isclose(initial, peak, rtol=LEAST_MOVE, atol=0.0), initial, peak)
+            near = np.isclose(initial, peak, rtol=LEAST_MOVE, atol=0.0)
+            place = initial / (pretraining_peak if name == "relative_peak" else 1.0)
+            inside = (place >= self.quantities[name].lowest) & (
+                place <= self.quantities[name].highest
+            )
+            peak = np.where(near & inside, initial, peak)
         steps = np.maximum(np.round(values["steps"]), 1.0)
         share = values.get("warmup_share", 0.0)
         warmup = np.minimum(np.round(values.get("warmup_steps", share * steps)), steps - 1.0)

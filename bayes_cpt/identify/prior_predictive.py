@@ -111,7 +111,7 @@ def draw_ends(frame: BoundModel, plan: Study, draws: int, seed: int) -> Ends:
         values = losses - starts
     if not (kept := above_zero(losses)).any():
         problem = (
-            "in every draw of the priors a loss ends below 0: they are too wide for these losses"
+            "in every draw of the priors some loss ends below 0: they are too wide for these losses"
         )
         raise StudyError.at(f"study {plan.name}", problem, "state narrower ones in a model file")
     parameters = {name: own[kept] for name, own in parameters.items()}

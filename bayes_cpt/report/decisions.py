@@ -86,6 +86,7 @@ def decision_words(
         ),
         "kept_from": _kept_from(decision),
         "taken": taken,
+        "exceeds": any(taken[own] > most for own, most in valuation.objective.limits.given.items()),
         "resources": RESOURCE_WORDS,
         **_optimum(decision, optimum, interval),
         # By how much a new run ends above the reference.
@@ -150,6 +151,8 @@ def optimum_sentences(decision: Decision, interval: float = 0.9) -> list[str]:
     As in "Optimal replay ratio: 0.33 (90 % credible interval 0.29 to 0.38)."; an optimum at an end of what
     was searched is said to be one.
     """
+    if not decision.feasible:
+        return decision.verdict(interval)[:1]
     facts = _optimum(decision, decision.optimum_table(interval), interval)
     return paragraphs("decide.txt", "optimum", facts)
 
@@ -160,8 +163,7 @@ def _optimum(decision: Decision, optimum: pd.DataFrame, interval: float) -> dict
     found = []
     for name, rows in optimum.groupby("quantity", sort=False):
         likely = rows.sort_values("probability", ascending=False).to_dict("records")
-        bound = "constraint" if decision.binding else "limit"
-        said: dict[str, Any] = {**_called(str(name)), "rows": likely, "bound": bound}
+        said: dict[str, Any] = {**_called(str(name)), "rows": likely}
         said |= dict.fromkeys(("reach", "flat", "numbers"), "")
         row = likely[0]
         if rows["value"].isna().all():

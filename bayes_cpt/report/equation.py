@@ -37,7 +37,7 @@ MIXED = (
     "other targets' (for general data 0); phi: 1 for a target, the mean over the targets for general data"
 )
 # A letter of a formula in a note.
-LETTER = re.compile(r"\b((?:eta|tau|Delta|N|V|S1|w)_\w+|L0|eta|phi|kappa)\b")
+LETTER = re.compile(r"\b((?:eta|tau|Delta|N|V|S1|w)_\w+|L0|eta|phi|kappa|Q|Z)\b")
 COEFFICIENTS: dict[str, str] = {
     **notation()["coefficients"],
     **{letter: said for term in ADDED.values() for letter, said in term.meanings.items()},
@@ -144,11 +144,14 @@ def law_equations(frame: BoundModel) -> list[Equation]:
 def _constants(frame: BoundModel, letters: Set[str]) -> list[str]:
     """Return the values of letters that a fit has no draws of: they are the same in all draws."""
     drawn = frame.law.coefficients(draw_priors(frame, 2, seed=0), np)
-    return [
-        f"{name} = {np.max(values):.3g} {COEFFICIENTS[name].partition(', ')[2]}".rstrip()
-        for name, values in drawn.items()
-        if name in letters and np.ptp(values) == 0
-    ]
+    told = []
+    for name, values in drawn.items():
+        if name in letters and np.ptp(values) == 0:
+            said, _, unit = COEFFICIENTS[name].rpartition(", ")
+            told.append(
+                f"{name} = {np.max(values):.3g}" + (f" {unit}" if said and values.any() else "")
+            )
+    return told
 
 
 def _whole(expression: Any) -> Any:

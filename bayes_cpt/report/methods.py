@@ -50,10 +50,17 @@ def methods(
         "tuning": ATTEMPTS[min(reached["attempts"], len(ATTEMPTS)) - 1].tune,
         "mass": f"{100 * interval:g}",
         "draws": choice.model.draws if choice else 0,
-        "goal": goal_words(choice) if choice else "",
+        "goal": _goal(choice) if choice else "",
         "scores": scores,
     }
     return paragraphs("methods.txt", "methods", facts)
+
+
+def _goal(choice: Valuation) -> str:
+    """Return what choices minimise, and what they keep."""
+    price = " plus the price of training" if choice.objective.cost(1.0, choice.resources) else ""
+    kept = "; ".join(map(str, choice.objective.chances))
+    return f"{goal_words(choice)}{price}{f' subject to {kept}' if kept else ''}"
 
 
 def versions(posterior: Posterior) -> dict[str, str]:

@@ -4,6 +4,7 @@ A `Table` keeps a result's rows with all their digits, and says what each column
 """
 
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -263,7 +264,8 @@ def escape(text: str) -> str:
     >>> escape("90 % of long_run: −0.1")
     '90 \\% of long\\_run: $-$0.1'
     """
-    return "".join(SIGNS.get(sign, sign) for sign in text).replace("--", "-{}-")
+    printed = "".join(SIGNS.get(sign, sign) for sign in text)
+    return re.sub("-(?=-)", "-{}", printed)
 
 
 def markdown(table: Table) -> str:

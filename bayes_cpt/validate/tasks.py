@@ -183,7 +183,7 @@ def run_tasks[T](
     `progress` is called with a stage and the share of it that is done.
     """
     report = progress or (lambda stage, share: None)
-    stage = f"refitting {len(tasks)} time{'s' if len(tasks) > 1 else ''}"
+    stage = f"refitting {len(tasks)} time{'s' if len(tasks) != 1 else ''}"
     left = [label for label in tasks if label not in records.done]
     report(stage, 1.0 - len(left) / max(1, len(tasks)))
     calls = [(label, tasks[label]) for label in left]

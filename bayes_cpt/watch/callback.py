@@ -58,8 +58,9 @@ def trainer_callback(
             logged = [entry for entry in state.log_history if "learning_rate" in entry]
             rates = tuple((entry["step"], entry["learning_rate"]) for entry in logged)
             known = watcher.off_since is not None or bool(watcher.disagreements)
+            watcher.tell(state.global_step, losses)
             watcher.compare(Log("the Trainer", rates=rates, stated=Stated(steps=state.max_steps)))
-            status = watcher.update(state.global_step, losses)
+            status = watcher.status()
             if not known and (status.disagreements or not status.on_track):
                 alarm(status)
                 if stop and not status.disagreements:

@@ -23,7 +23,7 @@ from bayes_cpt.study.logs.reading import Log
 from bayes_cpt.study.logs.runs import differing_rate
 from bayes_cpt.study.ranges import outside_range
 from bayes_cpt.study.runs import Run
-from bayes_cpt.study.schedules import Schedule, constant, linear
+from bayes_cpt.study.schedules import Schedule, Segment, constant, linear
 from bayes_cpt.study.study import Study
 from bayes_cpt.watch.expected import INFLATION, Expected, Row, drawn_curves, faulty, rows_at
 
@@ -242,16 +242,15 @@ class Watcher:
             self.diverged = step if self.diverged is None else min(step, self.diverged)
             self._latest = max(step, self._latest)
             return
-        before = self.points.get(step, {})
-        if step < self._latest and any(before.get(d, loss) != loss for d, loss in known.items()):
+        before, latest = self.points.get(step, {}), self.diverged or self._latest
+        again = self.diverged or any(before.get(d, loss) != loss for d, loss in known.items())
+        if step < latest and again:
             # The job was restarted: what came later belongs to the run that was given up.
             self.points = {own: told for own, told in self.points.items() if own < step}
-            self._latest, self.disagreements = step, {}
-            self.off_since = None
-        if self.diverged is not None and step < self.diverged:
-            # The job was restarted from before it diverged.
-            self.diverged = None
-            self._latest = step
+            self._losses = {
+                d: loss for _, told in sorted(self.points.items()) for d, loss in told.items()
+            }
+            self._latest, self.diverged, self.off_since, self.disagreements = step, None, None, {}
         if step > self._first:
             # Of each stretch of the run its first evaluation is looked at, and the last step.
             total = self._run.schedule.steps
@@ -277,9 +276,7 @@ class Watcher:
         elif (last := max((step for step, *_ in log.losses), default=0)) > planned + 1:
             why = "another run, or its counter goes on from an earlier one (--start)"
             found["steps"] = f"The log goes up to step {last}, the plan to {planned}: {why}."
-        # Trainers may warm up from 0 where the plan goes on from the base's rate.
-        goes_on = getattr(run.schedule.segments[0], "start", 0.0) > 0.0
-        wrong = differing_rate(log, run.schedule, run.schedule.warmup_steps * goes_on)
+        wrong = differing_rate(log, run.schedule, *_from_zero(run.schedule))
         self.rates_agree = bool(log.rates) and wrong is None
         if wrong is not None:
             step, rate, meant = wrong
@@ -473,3 +470,11 @@ class Watcher:
 
 def _band(mean: float, half: float) -> dict[str, float]:
     return {"mean": mean, "lower": mean - half, "upper": mean + half}
+
+
+def _from_zero(schedule: Schedule) -> list[Schedule]:
+    """Return a schedule that warms up from above 0 as trainers do that cannot."""
+    first, *rest = schedule.segments
+    if isinstance(first, Segment) and first.rises and first.start > 0.0:
+        return [Schedule((replace(first, start=0.0), *rest))]
+    return []

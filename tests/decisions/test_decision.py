@@ -133,7 +133,7 @@ def test_the_constraint_that_binds_stands_in_the_first_line() -> None:
     assert least > free.optimum.replay.mean()
     assert (
         f"General loss rises by more than 0.02 with probability {100 * breach:.0f} % (30 % allowed), "
-        f"which, all else as here, takes {100 * least:.0f} % replay or more." in found.verdict()[0]
+        f"which all else equal takes {100 * least:.0f} % replay or more." in found.verdict()[0]
     )
     headings = [own.heading for own in found.valuation.objective.chances]
     assert headings == ["P(general\n> +0.02)", "P(general\n> 9)"]

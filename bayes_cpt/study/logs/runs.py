@@ -262,15 +262,17 @@ def _late_start(log: Log) -> StudyError | None:
     return fail(f"{log.source}, step {first}", f"{late}, or its first part is missing", fix)
 
 
-def differing_rate(log: Log, schedule: Schedule, after: int = 0) -> tuple[int, float, float] | None:
-    """Return the first rate logged after a step that is none of the schedule's near it, and its."""
-    rates = schedule.learning_rates()
+def differing_rate(
+    log: Log, schedule: Schedule, *others: Schedule
+) -> tuple[int, float, float] | None:
+    """Return the first logged rate that no schedule has near its step, and what the first one has there."""
+    tables = [own.learning_rates() for own in (schedule, *others)]
     # A program that prints 1.2e-04 is right to half of the last digit.
     digits = max([2, *(digits_of(rate) for _, rate in log.rates)])
     for step, rate in log.rates:
         last_digit = math.floor(math.log10(rate)) - digits + 1 if rate > 0 else -math.inf
         precise = max(SAME_RATE * schedule.peak, 0.51 * 10.0**last_digit)
-        near = rates[max(0, step - 2) : step + 1]
-        if after < step <= rates.size and np.abs(near - rate).min() > precise:
-            return step, rate, float(rates[step - 1])
+        near = np.concatenate([rates[max(0, step - 2) : step + 1] for rates in tables])
+        if 1 <= step <= schedule.steps and np.abs(near - rate).min() > precise:
+            return step, rate, float(tables[0][step - 1])
     return None
