@@ -242,15 +242,17 @@ class Watcher:
             self.diverged = step if self.diverged is None else min(step, self.diverged)
             self._latest = max(step, self._latest)
             return
-        before, latest = self.points.get(step, {}), self.diverged or self._latest
-        again = self.diverged or any(before.get(d, loss) != loss for d, loss in known.items())
-        if step < latest and again:
+        before = self.points.get(step, {})
+        if step < self._latest and any(before.get(d, loss) != loss for d, loss in known.items()):
             # The job was restarted: what came later belongs to the run that was given up.
             self.points = {own: told for own, told in self.points.items() if own < step}
             self._losses = {
                 d: loss for _, told in sorted(self.points.items()) for d, loss in told.items()
             }
-            self._latest, self.diverged, self.off_since, self.disagreements = step, None, None, {}
+            self._latest, self.off_since, self.disagreements = step, None, {}
+        if self.diverged is not None and step < self.diverged:
+            # From before it diverged, or its log is read again.
+            self.diverged, self._latest = None, step
         if step > self._first:
             # Of each stretch of the run its first evaluation is looked at, and the last step.
             total = self._run.schedule.steps

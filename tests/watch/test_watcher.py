@@ -208,13 +208,16 @@ def test_a_run_that_diverges_is_off_track_until_it_is_restarted_from_before(
     assert not status.on_track
     assert "diverged" in status.notes[0]
     assert (status.step, status.off_since, status.forecast) == (STEPS[1], STEPS[1], {})
+    # A log that is read again from its start is no restart.
+    watcher.disagreements = {"steps": "The log announces 600 steps."}
+    watcher.tell(STEPS[0], told(posterior, curves[2], 0))
+    assert watcher.update(STEPS[1], {"kernel": math.nan}).disagreements
     assert watcher.update(STEPS[2], {"kernel": math.nan}).step == STEPS[2]
     restarted = watcher.update(STEPS[0], told(posterior, curves[2], 0))
     assert restarted.step == STEPS[0]
     assert restarted.forecast
     assert watcher.update(STEPS[1], told(posterior, curves[2], 1)).probability > 0.05
     # Restarted again, for losses that were off: nothing is left of the run that was given up.
-    watcher.disagreements = {"steps": "The log announces 600 steps."}
     assert not watcher.update(STEPS[2], {"kernel": 9.5, "general": 9.5}).on_track
     again = {name: loss + 1e-3 for name, loss in told(posterior, curves[2], 0).items()}
     status = watcher.update(STEPS[0], again)
