@@ -117,12 +117,12 @@ class Decision:
 
         Where either kind alone keeps the best of all away, both.
         """
+        if not self.feasible:
+            return (), ()
         broken = self.search.breaches > self.valuation.allowed[:, None]
         overruns = self.valuation.overruns(self.search.candidates)
         over = np.array([own > 0.0 for own in overruns.values()], dtype=bool)
         over = over.reshape(-1, broken.shape[1])
-        if not self.feasible:
-            return (), ()
         scores = self.search.scores
         first, second = (
             np.where(own.any(axis=0), np.inf, scores).argmin() for own in (over, broken)

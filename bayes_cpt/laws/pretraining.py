@@ -134,7 +134,9 @@ class Annealing:
                 dims=None,
                 beside="slow_share",
             ),
-            "slow_share": Parameter("w, share of the annealing gain that is slow", printed=0.0),
+            "slow_share": Parameter(
+                "w_slow, share of the annealing gain that is slow", printed=0.0
+            ),
         }
         if self.continual:
             parameters |= {
