@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import permutations
+from itertools import pairwise, permutations
 
 import numpy as np
 import pandas as pd
@@ -10,6 +10,7 @@ import pandas as pd
 from bayes_cpt.arrays import Floats
 from bayes_cpt.errors import Problem
 from bayes_cpt.study.runs import Run
+from bayes_cpt.study.schedules import Segment
 from bayes_cpt.study.tables import LossCurves, loss_curves
 
 # Changes of the loss over a run that are no accident (nats).
@@ -18,8 +19,11 @@ CLEAR = 0.05
 LITTLE_REPLAY = 0.05
 # Replay ratios that differ by so much change how much is forgotten.
 APART = 0.2
-# Peaks and lengths within the one ratio are alike; peaks further apart than the other teach otherwise.
-ALIKE, FAR = 1.1, 5.0
+# Peaks and lengths within the one ratio are alike; peaks further apart than the other (5, however it is
+# rounded) teach otherwise.
+ALIKE, FAR = 1.1, 4.9
+# No run is trained for so many times the steps of the next longest: a step of it is something else.
+TOO_LONG = 50
 # So many equal losses are no coincidence, and so many points show how a loss begins to fall.
 EQUAL, SHOWN = 5, 5
 # Shares of a run within which it is still near its base, and shows how fast it learns.
@@ -51,12 +55,18 @@ def suspicions(losses: pd.DataFrame, runs: Sequence[Run], sets: Sets, file: str)
     """
     curves = loss_curves(losses)
     measured = [run for run in runs if run.name in curves]
-    found = [*_given_twice(curves, measured), *_cut_off(measured), *_warming_up(curves, measured)]
+    jumps = dict(_jumps(measured))
+    found = [*_given_twice(curves, measured), *jumps.values()]
+    found += [*_cut_off(measured), *_warming_up(curves, measured)]
+    for phase in ("pt", "cpt"):
+        if of_phase := [run for run in measured if run.phase == phase]:
+            found += _lengths(curves, of_phase)
     for base in dict.fromkeys(run.base for run in measured):
         alike = [run for run in measured if run.base == base]
         # PT runs fall fast at first whatever their learning rate.
         if base is not None:
-            found += [*_rate_of_others(curves, alike), *_other_starts(curves, alike, sets)]
+            smooth = [run for run in alike if run.name not in jumps]
+            found += [*_rate_of_others(curves, smooth), *_other_starts(curves, alike, sets)]
     if sets is not None:
         found += _swapped(curves, measured, *sets)
     return [replace(own, place=f"{file}, {own.place}") for own in found]
@@ -80,6 +90,48 @@ def _given_twice(curves: LossCurves, runs: Sequence[Run]) -> list[Suspicion]:
         for other in others
         if replace(other, name=first.name) != first
     ]
+
+
+def _jumps(runs: Sequence[Run]) -> Iterator[tuple[str, Suspicion]]:
+    """Yield runs, by name, a segment of which starts far above all learning rates before it."""
+    for run in runs:
+        highest = 0.0
+        # A restart jumps too, but to where the run has been.
+        for number, (before, after) in enumerate(pairwise(run.schedule.segments), start=2):
+            highest = max(highest, before.highest)
+            if isinstance(after, Segment) and after.start >= FAR * highest > 0:
+                problem = (
+                    f"the learning rate of the run {run.name} jumps to {after.start:g} at the start of "
+                    f"segment {number}, and was {highest:g} at most before"
+                )
+                fix = f"correct segment {number} of its schedule"
+                yield run.name, Suspicion(f"run {run.name}, segment {number}", problem, fix)
+                break
+
+
+def _lengths(curves: LossCurves, runs: Sequence[Run]) -> Iterator[Suspicion]:
+    """Yield, of the runs of a phase, one that is far longer than the others, or than it was measured."""
+    longest, *others = sorted(runs, key=lambda run: -run.schedule.steps)
+    if others and longest.schedule.steps >= TOO_LONG * others[0].schedule.steps:
+        problem = (
+            f"the run {longest.name} has {longest.schedule.steps} steps, the next longest, "
+            f"{others[0].name}, {others[0].schedule.steps}: {longest.name} seems to count tokens or "
+            "samples as steps"
+        )
+        fix = "count optimiser steps in its schedule and its losses"
+        yield Suspicion(f"run {longest.name}", problem, fix)
+    ends = [max(steps[-1] for steps, _ in curves[run.name].values()) for run in runs]
+    short = [
+        own for own in zip(runs, ends, strict=True) if 0 < FAR * own[1] <= own[0].schedule.steps
+    ]
+    if len(short) == 1 < len(others):
+        ((run, end),) = short
+        problem = (
+            f"the run {run.name} was measured to step {end} of the {run.schedule.steps} of its "
+            "schedule, and no other run was left so early"
+        )
+        fix = "correct its schedule; if the run goes on, or was stopped there, leave it so"
+        yield Suspicion(f"run {run.name}", problem, fix, misleads=False)
 
 
 def _cut_off(runs: Sequence[Run]) -> Iterator[Suspicion]:
@@ -131,6 +183,19 @@ def _rate_of_others(curves: LossCurves, runs: Sequence[Run]) -> Iterator[Suspici
                 fix = "give raw learning rates: look at the unit of its log or correct its schedule"
                 yield Suspicion(f"run {run.name}", problem, fix)
                 return
+    highest, *others = reversed(order)
+    # Where the others are a sweep too, one more step of it is no surprise.
+    if (
+        len(others) > 1
+        and others[0].peak * FAR <= highest.peak
+        and _within(FAR, others[0].peak, others[-1].peak)
+    ):
+        problem = (
+            f"the peak learning rate of the run {highest.name} is {highest.peak:g}, those of the "
+            f"others from {highest.base} are {others[0].peak:g} at most"
+        )
+        fix = "look at its unit, or correct its schedule; if the run was meant so, leave it"
+        yield Suspicion(f"run {highest.name}", problem, fix, misleads=False)
 
 
 def _size(changes: Floats) -> float:
@@ -154,7 +219,9 @@ def _other_starts(curves: LossCurves, runs: Sequence[Run], sets: Sets) -> Iterat
     """Yield runs that start as the first of their base does only in bits, or with its sets swapped."""
     first, *others_of_base = runs
     for run in others_of_base:
-        starts = {name: both[:, 0] for name, both in _together(START, curves, run, first).items()}
+        together = _together(START, curves, run, first)
+        # Step 0 may be filled in from the base: the next step tells what a log is of.
+        starts = {name: both[:, :2][:, -1] for name, both in together.items()}
         gaps = {name: abs(own - other) for name, (own, other) in starts.items()}
         domain = max(gaps, key=lambda name: gaps[name], default="")
         if not (gap := gaps.get(domain, 0.0)) > SAME_BASE:

@@ -16,6 +16,7 @@ from bayes_cpt.errors import StudyError
 
 # A number as much of the world writes it.
 DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+(e[+-]?\d+)?", re.IGNORECASE)
+THOUSANDS = re.compile(r"\d{1,3}(,\d{3})+")
 LOSS_COLUMNS = ("run", "step", "domain", "loss")
 RATE_COLUMNS = ("run", "step", "lr")
 TEXT_COLUMNS = ("run", "domain")
@@ -103,6 +104,9 @@ def separator_of(header: str) -> str:
 
 def _read_csv(path: Path) -> pd.DataFrame:
     text = decoded(path.read_bytes(), str(path))
+    if text.startswith("#"):
+        fix = "begin the file with the names of its columns, without #"
+        raise StudyError.at(f"{path}, line 1", "the first line is a comment", fix)
     header, lines = csv_lines(text, str(path), separator_of(text.partition("\n")[0]))
     if not header:
         fix = "write a header line and one row per measurement"
@@ -181,6 +185,11 @@ class TableCheck(Check):
             return
         problems = {column: f"is missing among {', '.join(names) or 'none'}" for column in missing}
         problems |= {column: f"is unknown{suggestion(column, expected)}" for column in others}
+        for column in (own for own in problems if own == ""):
+            unnamed = "remove it: pandas writes its index so without index=False"
+            self.add(
+                f"{self.file}, column {names.index(column) + 1}", "the column has no name", unnamed
+            )
         repeated = (column for column in names if names.count(column) > 1)
         problems |= {column: f"stands there {names.count(column)} times" for column in repeated}
         for column, problem in problems.items():
@@ -206,10 +215,12 @@ class TableCheck(Check):
                 fine &= (column != "step") | (numbers == np.floor(numbers))
             for label in self.table.index[~fine]:
                 cell = self.table.at[label, column]
-                with_point = f"write {str(cell).replace(',', '.')} with a decimal point"
-                decimal = column not in TEXT_COLUMNS and DECIMAL_COMMA.fullmatch(str(cell))
-                problem = f"the {column} is {cell!r}"
-                self.add(self.place(label), problem, with_point if decimal else fix)
+                mend = fix
+                if column == "step" and THOUSANDS.fullmatch(str(cell)):
+                    mend = f"write {str(cell).replace(',', '')}"
+                elif column in ("loss", "lr") and DECIMAL_COMMA.fullmatch(str(cell)):
+                    mend = f"write {str(cell).replace(',', '.')} with a decimal point"
+                self.add(self.place(label), f"the {column} is {cell!r}", mend)
             good &= fine
             converted[column] = values
         return pd.DataFrame(converted, index=self.table.index)[good].astype({"step": "int64"})

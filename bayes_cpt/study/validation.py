@@ -16,7 +16,7 @@ from bayes_cpt.study.resources import Compute, Resources, UniqueTokens, check_co
 from bayes_cpt.study.runs import Base, Run
 from bayes_cpt.study.schedules import Schedule
 from bayes_cpt.study.suspicions import Suspicion, suspicions
-from bayes_cpt.study.tables import LOSS_COLUMNS, TableCheck
+from bayes_cpt.study.tables import LOSS_COLUMNS, TableCheck, loss_curves
 from bayes_cpt.toml_files import toml_key
 
 SAME_RATE = 1e-6
@@ -32,6 +32,10 @@ FLAT = 5
 SAME_LOSS = 0.005
 # A PT run and the CPT runs from it may be evaluated on slightly different sequences (nats).
 SIMILAR_LOSS = 0.05
+# A difference this many times the bends of a curve is more than its noise, and no chance in so many of all.
+CLEARLY, NEARLY_ALL = 3.0, 0.9
+# So many measurements before a checkpoint show how noisy they are.
+NEAR = 10
 # Runs that it takes to tell. So many measurements do not agree by chance, even if they are rounded.
 FEWEST = 3
 
@@ -137,7 +141,7 @@ def _checked_rows(
         table.cautions.problems += suspicions(ordered, parts.runs, sets, parts.origin.settings)
     _note_disorder(table, losses)
     _note_flat_curves(table, losses)
-    _note_base_losses(table, losses, parts.bases, parts.runs)
+    _note_base_losses(table, ordered, parts.bases, parts.runs)
     return ordered
 
 
@@ -309,43 +313,70 @@ def _check_measured(table: TableCheck, losses: pd.DataFrame, parts: Parts) -> No
 def _note_base_losses(
     table: TableCheck, losses: pd.DataFrame, bases: Sequence[Base], runs: Sequence[Run]
 ) -> None:
-    """Note measurements of one base that disagree."""
+    """Note measurements of one base that disagree, and that all CPT runs seem measured unlike PT."""
     base_of = {run.name: run.base for run in runs if run.base is not None}
     known = {base.name: base for base in bases}
     starts = losses[(losses["step"] == 0) & losses["run"].isin(base_of)]
-    ends = losses[losses["step"].isin({base.steps for base in bases})]
-    ended = ends.set_index(["run", "step", "domain"])["loss"].to_dict()
+    curves = loss_curves(losses[losses["run"].isin({base.run for base in bases})])
+    shifts, limits, notes = [], [], []
     names, values = (starts[column].to_numpy() for column in ("run", "loss"))
     groups = starts.groupby([starts["run"].map(base_of), "domain"]).indices
     for (name, domain), rows in sorted(groups.items()):
-        first_run, first = names[rows[0]], values[rows[0]]
+        apart = np.abs(np.subtract.outer(values[rows], values[rows])) > SAME_LOSS
+        # The one that agrees with most.
+        common = rows[apart.sum(axis=1).argmin()]
+        first_run, first = names[common], values[common]
         far = rows[np.abs(values[rows] - first) > SAME_LOSS]
         if far.size:
             other = values[far[0]]
             problem = f"the loss {other:g} of the base {name} is {first:g} in run {first_run}"
             fix = "step 0 is the base itself: give every run from it the same loss there"
             table.cautions.add(table.place(starts.index[far[0]]), problem, fix)
-        if name not in known:
+        base = known.get(name, Base("none", known=False))
+        steps, trained = curves.get(base.run or "", {}).get(domain, (np.empty(0), np.empty(0)))
+        if not (at := np.flatnonzero(steps == base.steps)).size:
             continue
-        run, step = known[name].run, known[name].steps
-        there = ended.get((run, step, domain), first)
-        if abs(there - first) > SIMILAR_LOSS:
-            bits = abs(abs(math.log(first / there)) - abs(math.log(math.log(2)))) < 0.02
-            scaled = f"one is in bits: multiply it by {math.log(2):.4f}"
-            fix = scaled if bits else "measure both on the same sequences"
-            problem = f"the base {name} has loss {first:g} here, {there:g} at step {step} of {run}"
-            table.cautions.add(table.place(starts.index[rows[0]]), problem, fix)
+        there = float(trained[at[0]])
+        bends = np.abs(np.diff(trained[max(at[0] - NEAR, 0) : at[0] + 1], 2))
+        shifts.append(first - there)
+        limits.append(max(SAME_LOSS, CLEARLY * np.median(bends)) if bends.size else SIMILAR_LOSS)
+        bits = abs(abs(math.log(first / there)) - abs(math.log(math.log(2)))) < 0.02
+        scaled = f"one is in bits: multiply it by {math.log(2):.4f}"
+        fix = scaled if bits else "measure both on the same sequences with the same code"
+        problem = (
+            f"the base {name} has loss {first:g} here, {there:g} at step {base.steps} of {base.run}"
+        )
+        notes.append(Problem(table.place(starts.index[common]), problem, fix))
+    most = max(
+        sum(sign * own > limit for own, limit in zip(shifts, limits, strict=True))
+        for sign in (1, -1)
+    )
+    if len(notes) > 1 and most >= NEARLY_ALL * len(notes):
+        shift = float(np.median(shifts))
+        problem = (
+            f"at step 0 of the CPT runs {most} of {len(notes)} losses lie "
+            f"{'above' if shift > 0 else 'below'} those of the PT runs at the same checkpoints, by "
+            f"{abs(shift):.3g}: {notes[0].problem}"
+        )
+        fix = f"{notes[0].fix}, or correct the steps of the bases if the runs started from others"
+        misleads = abs(shift) > SIMILAR_LOSS
+        table.cautions.problems.append(Suspicion(notes[0].place, problem, fix, misleads=misleads))
+        return
+    far_off = (note for note, own in zip(notes, shifts, strict=True) if abs(own) > SIMILAR_LOSS)
+    table.cautions.problems += far_off
 
 
 def _check_scale(table: TableCheck, losses: pd.DataFrame) -> None:
-    """Refuse validation sets most of whose losses are higher than any guess costs; note single ones.
+    """Refuse curves most of whose losses are higher than any guess costs; note single losses.
 
     No law of losses fits what is in another unit.
     """
-    for domain, high in losses[losses["loss"] > UNIFORM_GUESS].groupby("domain", sort=False):
-        count, first = (losses["domain"] == domain).sum(), high["loss"].iloc[0]
+    curve = ["run", "domain"]
+    counts = losses.groupby(curve).size()
+    for own, high in losses[losses["loss"] > UNIFORM_GUESS].groupby(curve, sort=False):
+        (_, domain), count, first = own, counts[own], high["loss"].iloc[0]
         most = 2 * len(high) > count
-        problem = f"the loss is {first:g}; {len(high)} of {count} losses of {domain} are above "
+        problem = f"the loss is {first:g}; {len(high)} of {count} losses of {domain} in this run are above "
         problem += f"{UNIFORM_GUESS:g}, more than a uniform guess costs in any vocabulary"
         problem += ": these look like perplexities" if most else ""
         fix = f"give nats/token: the natural logarithm of perplexity ({math.log(first):.4g} for {first:g})"
