@@ -19,8 +19,8 @@ CLEAR = 0.05
 LITTLE_REPLAY = 0.05
 # Replay ratios that differ by so much change how much is forgotten.
 APART = 0.2
-# Peaks and lengths within the one ratio are alike; peaks further apart than the other (5, however it is
-# rounded) teach otherwise.
+# Peaks and lengths within the one ratio are alike; peaks further apart than the other (5, with rounding)
+# teach otherwise.
 ALIKE, FAR = 1.1, 4.9
 # No run is trained for so many times the steps of the next longest: a step of it is something else.
 TOO_LONG = 50
@@ -59,7 +59,7 @@ def suspicions(losses: pd.DataFrame, runs: Sequence[Run], sets: Sets, file: str)
     found = [*_given_twice(curves, measured), *jumps.values()]
     found += [*_cut_off(measured), *_warming_up(curves, measured)]
     for phase in ("pt", "cpt"):
-        if of_phase := [run for run in measured if run.phase == phase]:
+        if len(of_phase := [run for run in measured if run.phase == phase]) > 1:
             found += _lengths(curves, of_phase)
     for base in dict.fromkeys(run.base for run in measured):
         alike = [run for run in measured if run.base == base]
@@ -101,37 +101,29 @@ def _jumps(runs: Sequence[Run]) -> Iterator[tuple[str, Suspicion]]:
             highest = max(highest, before.highest)
             if isinstance(after, Segment) and after.start >= FAR * highest > 0:
                 problem = (
-                    f"the learning rate of the run {run.name} jumps to {after.start:g} at the start of "
-                    f"segment {number}, and was {highest:g} at most before"
+                    f"the learning rate of the run {run.name} jumps to {after.start:g} at the "
                 )
+                problem += f"start of segment {number}, and was {highest:g} at most before"
                 fix = f"correct segment {number} of its schedule"
                 yield run.name, Suspicion(f"run {run.name}, segment {number}", problem, fix)
                 break
 
 
 def _lengths(curves: LossCurves, runs: Sequence[Run]) -> Iterator[Suspicion]:
-    """Yield, of the runs of a phase, one that is far longer than the others, or than it was measured."""
-    longest, *others = sorted(runs, key=lambda run: -run.schedule.steps)
-    if others and longest.schedule.steps >= TOO_LONG * others[0].schedule.steps:
-        problem = (
-            f"the run {longest.name} has {longest.schedule.steps} steps, the next longest, "
-            f"{others[0].name}, {others[0].schedule.steps}: {longest.name} seems to count tokens or "
-            "samples as steps"
-        )
+    """Yield the longest run of a phase if it cannot be so long, or is not as far as it was measured."""
+    longest, after, *_ = sorted(runs, key=lambda run: -run.schedule.steps)
+    steps, place = longest.schedule.steps, f"run {longest.name}"
+    end = max(own[-1] for own, _ in curves[longest.name].values())
+    problem = f"the run {longest.name} has {steps} steps, {after.name} as the next longest "
+    problem += f"{after.schedule.steps}"
+    if steps >= TOO_LONG * after.schedule.steps:
+        problem += f": {longest.name} seems to count tokens or samples as steps"
         fix = "count optimiser steps in its schedule and its losses"
-        yield Suspicion(f"run {longest.name}", problem, fix)
-    ends = [max(steps[-1] for steps, _ in curves[run.name].values()) for run in runs]
-    short = [
-        own for own in zip(runs, ends, strict=True) if 0 < FAR * own[1] <= own[0].schedule.steps
-    ]
-    if len(short) == 1 < len(others):
-        ((run, end),) = short
-        problem = (
-            f"the run {run.name} was measured to step {end} of the {run.schedule.steps} of its "
-            "schedule, and no other run was left so early"
-        )
-        fix = "correct its schedule; if the run goes on, or was stopped there, leave it so"
-        yield Suspicion(f"run {run.name}", problem, fix, misleads=False)
+        yield Suspicion(place, problem, fix)
+    elif steps >= FAR * max(after.schedule.steps, end) > 0 < end:
+        problem += f", but was measured to step {end} only"
+        fix = "correct its schedule, or leave it so if the run goes on or was stopped there"
+        yield Suspicion(place, problem, fix, misleads=False)
 
 
 def _cut_off(runs: Sequence[Run]) -> Iterator[Suspicion]:
@@ -183,19 +175,16 @@ def _rate_of_others(curves: LossCurves, runs: Sequence[Run]) -> Iterator[Suspici
                 fix = "give raw learning rates: look at the unit of its log or correct its schedule"
                 yield Suspicion(f"run {run.name}", problem, fix)
                 return
-    highest, *others = reversed(order)
+    peaks = [run.peak for run in order]
     # Where the others are a sweep too, one more step of it is no surprise.
-    if (
-        len(others) > 1
-        and others[0].peak * FAR <= highest.peak
-        and _within(FAR, others[0].peak, others[-1].peak)
-    ):
+    if len(peaks) > 2 and peaks[-1] >= FAR * peaks[-2] and _within(FAR, peaks[-2], peaks[0]):
+        name = order[-1].name
         problem = (
-            f"the peak learning rate of the run {highest.name} is {highest.peak:g}, those of the "
-            f"others from {highest.base} are {others[0].peak:g} at most"
+            f"the peak learning rate of the run {name} is {peaks[-1]:g}, that of no other from "
         )
-        fix = "look at its unit, or correct its schedule; if the run was meant so, leave it"
-        yield Suspicion(f"run {highest.name}", problem, fix, misleads=False)
+        problem += f"{order[-1].base} is above {peaks[-2]:g}"
+        fix = "look at its unit or correct its schedule, or leave it so if it was meant"
+        yield Suspicion(f"run {name}", problem, fix, misleads=False)
 
 
 def _size(changes: Floats) -> float:
@@ -228,8 +217,8 @@ def _other_starts(curves: LossCurves, runs: Sequence[Run], sets: Sets) -> Iterat
             continue
         own, others = starts[domain]
         place = f"run {run.name}"
-        same = f"{first.name} from the same base from {others:.3f}"
-        problem = f"the run {run.name} starts from {own:.3f} on {domain}, {same}"
+        same = f"{first.name} from the same base {others:.3f}"
+        problem = f"near its start the run {run.name} has a loss of {own:.3f} on {domain}, {same}"
         for name, factor in ((run.name, BITS), (first.name, 1.0 / BITS)):
             if max(abs(one * factor - two) for one, two in starts.values()) < LEFT * gap:
                 fix = f"multiply the losses of {name} by {BITS:.4f} if they are in bits"

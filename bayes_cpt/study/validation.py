@@ -32,10 +32,9 @@ FLAT = 5
 SAME_LOSS = 0.005
 # A PT run and the CPT runs from it may be evaluated on slightly different sequences (nats).
 SIMILAR_LOSS = 0.05
-# A difference this many times the bends of a curve is more than its noise, and no chance in so many of all.
-CLEARLY, NEARLY_ALL = 3.0, 0.9
-# So many measurements before a checkpoint show how noisy they are.
-NEAR = 10
+# A shift is clear if it is so many times what the last losses before a checkpoint, so many, lie off the middle
+# of their neighbours, and is found in such a share of all cases.
+CLEARLY, NEAR, NEARLY_ALL = 3.0, 10, 0.9
 # Runs that it takes to tell. So many measurements do not agree by chance, even if they are rounded.
 FEWEST = 3
 
@@ -318,7 +317,7 @@ def _note_base_losses(
     known = {base.name: base for base in bases}
     starts = losses[(losses["step"] == 0) & losses["run"].isin(base_of)]
     curves = loss_curves(losses[losses["run"].isin({base.run for base in bases})])
-    shifts, limits, notes = [], [], []
+    bends, shifts, notes = list[float](), list[float](), list[Problem]()
     names, values = (starts[column].to_numpy() for column in ("run", "loss"))
     groups = starts.groupby([starts["run"].map(base_of), "domain"]).indices
     for (name, domain), rows in sorted(groups.items()):
@@ -332,38 +331,34 @@ def _note_base_losses(
             problem = f"the loss {other:g} of the base {name} is {first:g} in run {first_run}"
             fix = "step 0 is the base itself: give every run from it the same loss there"
             table.cautions.add(table.place(starts.index[far[0]]), problem, fix)
-        base = known.get(name, Base("none", known=False))
-        steps, trained = curves.get(base.run or "", {}).get(domain, (np.empty(0), np.empty(0)))
-        if not (at := np.flatnonzero(steps == base.steps)).size:
+        base = known.get(name)
+        pt = curves.get(base.run or "", {}).get(domain) if base else None
+        if base is None or pt is None or base.steps not in pt[0]:
             continue
-        there = float(trained[at[0]])
-        bends = np.abs(np.diff(trained[max(at[0] - NEAR, 0) : at[0] + 1], 2))
+        before = pt[1][pt[0] <= base.steps][-NEAR:]
+        bends += np.abs(np.diff(before, 2)).tolist()
+        there = before[-1]
         shifts.append(first - there)
-        limits.append(max(SAME_LOSS, CLEARLY * np.median(bends)) if bends.size else SIMILAR_LOSS)
         bits = abs(abs(math.log(first / there)) - abs(math.log(math.log(2)))) < 0.02
         scaled = f"one is in bits: multiply it by {math.log(2):.4f}"
         fix = scaled if bits else "measure both on the same sequences with the same code"
-        problem = (
-            f"the base {name} has loss {first:g} here, {there:g} at step {base.steps} of {base.run}"
-        )
+        problem = f"the base {name} has loss {first:g} here, {there:g} at step {base.steps} of "
+        problem += f"{base.run}"
         notes.append(Problem(table.place(starts.index[common]), problem, fix))
-    most = max(
-        sum(sign * own > limit for own, limit in zip(shifts, limits, strict=True))
-        for sign in (1, -1)
-    )
-    if len(notes) > 1 and most >= NEARLY_ALL * len(notes):
-        shift = float(np.median(shifts))
-        problem = (
-            f"at step 0 of the CPT runs {most} of {len(notes)} losses lie "
+    shift, bend = (float(np.median(own or [0.0])) for own in (shifts, bends))
+    most = sum(own * np.sign(shift) > SAME_LOSS for own in shifts)
+    if len(notes) > 1 and most >= NEARLY_ALL * len(notes) and abs(shift) > CLEARLY * bend / 2.0:
+        problem = f"at step 0 of the CPT runs {most} of {len(notes)} losses lie "
+        problem += (
             f"{'above' if shift > 0 else 'below'} those of the PT runs at the same checkpoints, by "
-            f"{abs(shift):.3g}: {notes[0].problem}"
         )
+        problem += f"{abs(shift):.3g}: {notes[0].problem}"
         fix = f"{notes[0].fix}, or correct the steps of the bases if the runs started from others"
         misleads = abs(shift) > SIMILAR_LOSS
         table.cautions.problems.append(Suspicion(notes[0].place, problem, fix, misleads=misleads))
         return
-    far_off = (note for note, own in zip(notes, shifts, strict=True) if abs(own) > SIMILAR_LOSS)
-    table.cautions.problems += far_off
+    shifted = zip(notes, shifts, strict=True)
+    table.cautions.problems += [note for note, own in shifted if abs(own) > SIMILAR_LOSS]
 
 
 def _check_scale(table: TableCheck, losses: pd.DataFrame) -> None:
@@ -371,9 +366,8 @@ def _check_scale(table: TableCheck, losses: pd.DataFrame) -> None:
 
     No law of losses fits what is in another unit.
     """
-    curve = ["run", "domain"]
-    counts = losses.groupby(curve).size()
-    for own, high in losses[losses["loss"] > UNIFORM_GUESS].groupby(curve, sort=False):
+    counts = losses.groupby(["run", "domain"]).size()
+    for own, high in losses[losses["loss"] > UNIFORM_GUESS].groupby(["run", "domain"], sort=False):
         (_, domain), count, first = own, counts[own], high["loss"].iloc[0]
         most = 2 * len(high) > count
         problem = f"the loss is {first:g}; {len(high)} of {count} losses of {domain} in this run are above "
