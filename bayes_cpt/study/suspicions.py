@@ -104,8 +104,11 @@ def _jumps(runs: Sequence[Run]) -> Iterator[tuple[str, Suspicion]]:
                     f"the learning rate of the run {run.name} jumps to {after.start:g} at the "
                 )
                 problem += f"start of segment {number}, and was {highest:g} at most before"
-                fix = f"correct segment {number} of its schedule"
-                yield run.name, Suspicion(f"run {run.name}, segment {number}", problem, fix)
+                place, fix = (
+                    f"run {run.name}, segment {number}",
+                    f"correct segment {number} of its schedule",
+                )
+                yield run.name, Suspicion(place, problem, fix)
                 break
 
 
@@ -114,14 +117,12 @@ def _lengths(curves: LossCurves, runs: Sequence[Run]) -> Iterator[Suspicion]:
     longest, after, *_ = sorted(runs, key=lambda run: -run.schedule.steps)
     steps, place = longest.schedule.steps, f"run {longest.name}"
     end = max(own[-1] for own, _ in curves[longest.name].values())
-    problem = f"the run {longest.name} has {steps} steps, {after.name} as the next longest "
-    problem += f"{after.schedule.steps}"
+    problem = f"the run {longest.name} has {steps} steps, the next longest {after.schedule.steps}"
     if steps >= TOO_LONG * after.schedule.steps:
-        problem += f": {longest.name} seems to count tokens or samples as steps"
-        fix = "count optimiser steps in its schedule and its losses"
-        yield Suspicion(place, problem, fix)
+        problem += f" ({after.name}): it seems to count tokens or samples as steps"
+        yield Suspicion(place, problem, "count optimiser steps in its schedule and its losses")
     elif steps >= FAR * max(after.schedule.steps, end) > 0 < end:
-        problem += f", but was measured to step {end} only"
+        problem += f" ({after.name}), but was measured to step {end} only"
         fix = "correct its schedule, or leave it so if the run goes on or was stopped there"
         yield Suspicion(place, problem, fix, misleads=False)
 

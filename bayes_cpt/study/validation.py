@@ -16,7 +16,7 @@ from bayes_cpt.study.resources import Compute, Resources, UniqueTokens, check_co
 from bayes_cpt.study.runs import Base, Run
 from bayes_cpt.study.schedules import Schedule
 from bayes_cpt.study.suspicions import Suspicion, suspicions
-from bayes_cpt.study.tables import LOSS_COLUMNS, TableCheck, loss_curves
+from bayes_cpt.study.tables import LOSS_COLUMNS, TableCheck
 from bayes_cpt.toml_files import toml_key
 
 SAME_RATE = 1e-6
@@ -32,9 +32,8 @@ FLAT = 5
 SAME_LOSS = 0.005
 # A PT run and the CPT runs from it may be evaluated on slightly different sequences (nats).
 SIMILAR_LOSS = 0.05
-# A shift is clear if it is so many times what the last losses before a checkpoint, so many, lie off the middle
-# of their neighbours, and is found in such a share of all cases.
-CLEARLY, NEAR, NEARLY_ALL = 3.0, 10, 0.9
+# A shift of so many times the median bend of curves is no noise, and one of such a share of losses no chance.
+CLEARLY, NEARLY_ALL = 1.5, 0.9
 # Runs that it takes to tell. So many measurements do not agree by chance, even if they are rounded.
 FEWEST = 3
 
@@ -316,8 +315,9 @@ def _note_base_losses(
     base_of = {run.name: run.base for run in runs if run.base is not None}
     known = {base.name: base for base in bases}
     starts = losses[(losses["step"] == 0) & losses["run"].isin(base_of)]
-    curves = loss_curves(losses[losses["run"].isin({base.run for base in bases})])
-    bends, shifts, notes = list[float](), list[float](), list[Problem]()
+    ends = losses[losses["step"].isin({base.steps for base in bases})]
+    ended = ends.set_index(["run", "step", "domain"])["loss"].to_dict()
+    shifts, notes = list[float](), list[Problem]()
     names, values = (starts[column].to_numpy() for column in ("run", "loss"))
     groups = starts.groupby([starts["run"].map(base_of), "domain"]).indices
     for (name, domain), rows in sorted(groups.items()):
@@ -331,34 +331,29 @@ def _note_base_losses(
             problem = f"the loss {other:g} of the base {name} is {first:g} in run {first_run}"
             fix = "step 0 is the base itself: give every run from it the same loss there"
             table.cautions.add(table.place(starts.index[far[0]]), problem, fix)
-        base = known.get(name)
-        pt = curves.get(base.run or "", {}).get(domain) if base else None
-        if base is None or pt is None or base.steps not in pt[0]:
+        run, step = (known[name].run, known[name].steps) if name in known else (None, None)
+        if (there := ended.get((run, step, domain))) is None:
             continue
-        before = pt[1][pt[0] <= base.steps][-NEAR:]
-        bends += np.abs(np.diff(before, 2)).tolist()
-        there = before[-1]
-        shifts.append(first - there)
         bits = abs(abs(math.log(first / there)) - abs(math.log(math.log(2)))) < 0.02
         scaled = f"one is in bits: multiply it by {math.log(2):.4f}"
         fix = scaled if bits else "measure both on the same sequences with the same code"
-        problem = f"the base {name} has loss {first:g} here, {there:g} at step {base.steps} of "
-        problem += f"{base.run}"
+        problem = f"the base {name} has loss {first:g} here, {there:g} at step {step} of {run}"
         notes.append(Problem(table.place(starts.index[common]), problem, fix))
-    shift, bend = (float(np.median(own or [0.0])) for own in (shifts, bends))
+        shifts.append(first - there)
+    trained = losses[losses["run"].isin({base.run for base in bases})].groupby(["run", "domain"])
+    bend = trained["loss"].transform(lambda own: own.diff().diff().abs()).median()
+    shift = float(np.median(shifts or [0.0]))
     most = sum(own * np.sign(shift) > SAME_LOSS for own in shifts)
-    if len(notes) > 1 and most >= NEARLY_ALL * len(notes) and abs(shift) > CLEARLY * bend / 2.0:
-        problem = f"at step 0 of the CPT runs {most} of {len(notes)} losses lie "
-        problem += (
-            f"{'above' if shift > 0 else 'below'} those of the PT runs at the same checkpoints, by "
-        )
-        problem += f"{abs(shift):.3g}: {notes[0].problem}"
-        fix = f"{notes[0].fix}, or correct the steps of the bases if the runs started from others"
-        misleads = abs(shift) > SIMILAR_LOSS
-        table.cautions.problems.append(Suspicion(notes[0].place, problem, fix, misleads=misleads))
+    if most < max(NEARLY_ALL * len(notes), 2) or abs(shift) <= CLEARLY * bend:
+        found = zip(notes, shifts, strict=True)
+        table.cautions.problems += [note for note, own in found if abs(own) > SIMILAR_LOSS]
         return
-    shifted = zip(notes, shifts, strict=True)
-    table.cautions.problems += [note for note, own in shifted if abs(own) > SIMILAR_LOSS]
+    problem = f"{most} of {len(notes)} losses at step 0 of CPT runs lie "
+    problem += f"{'above' if shift > 0 else 'below'} those of PT runs at the same checkpoints, by "
+    problem += f"{abs(shift):.3g}: {notes[0].problem}"
+    fix = f"{notes[0].fix}, or correct the steps of the bases if the runs started from others"
+    all_off = Suspicion(notes[0].place, problem, fix, misleads=abs(shift) > SIMILAR_LOSS)
+    table.cautions.problems.append(all_off)
 
 
 def _check_scale(table: TableCheck, losses: pd.DataFrame) -> None:
