@@ -22,8 +22,8 @@ APART = 0.2
 # Peaks and lengths within the one ratio are alike; peaks further apart than the other (5, with rounding)
 # teach otherwise.
 ALIKE, FAR = 1.1, 4.9
-# No run is trained for so many times the steps of the next longest: a step of it is something else.
-TOO_LONG = 50
+# No run has so many times the steps of the next longest, unless that one, so short, only tested the code.
+TOO_LONG, A_TEST = 50, 100
 # So many equal losses are no coincidence, and so many points show how a loss begins to fall.
 EQUAL, SHOWN = 5, 5
 # Shares of a run within which it is still near its base, and shows how fast it learns.
@@ -100,15 +100,13 @@ def _jumps(runs: Sequence[Run]) -> Iterator[tuple[str, Suspicion]]:
         for number, (before, after) in enumerate(pairwise(run.schedule.segments), start=2):
             highest = max(highest, before.highest)
             if isinstance(after, Segment) and after.start >= FAR * highest > 0:
-                problem = (
-                    f"the learning rate of the run {run.name} jumps to {after.start:g} at the "
+                problem = f"the learning rate of the run {run.name} jumps to {after.start:g} at the start "
+                problem += f"of segment {number}, and was {highest:g} at most before"
+                place = f"run {run.name}, segment {number}"
+                yield (
+                    run.name,
+                    Suspicion(place, problem, f"correct segment {number} of its schedule"),
                 )
-                problem += f"start of segment {number}, and was {highest:g} at most before"
-                place, fix = (
-                    f"run {run.name}, segment {number}",
-                    f"correct segment {number} of its schedule",
-                )
-                yield run.name, Suspicion(place, problem, fix)
                 break
 
 
@@ -118,7 +116,7 @@ def _lengths(curves: LossCurves, runs: Sequence[Run]) -> Iterator[Suspicion]:
     steps, place = longest.schedule.steps, f"run {longest.name}"
     end = max(own[-1] for own, _ in curves[longest.name].values())
     problem = f"the run {longest.name} has {steps} steps, the next longest {after.schedule.steps}"
-    if steps >= TOO_LONG * after.schedule.steps:
+    if steps >= TOO_LONG * after.schedule.steps >= TOO_LONG * A_TEST:
         problem += f" ({after.name}): it seems to count tokens or samples as steps"
         yield Suspicion(place, problem, "count optimiser steps in its schedule and its losses")
     elif steps >= FAR * max(after.schedule.steps, end) > 0 < end:

@@ -213,10 +213,12 @@ class TableCheck(Check):
                 fine &= (column != "step") | (numbers == np.floor(numbers))
             for label in self.table.index[~fine]:
                 cell = self.table.at[label, column]
-                kind, mark = (THOUSANDS, "") if column == "step" else (DECIMAL_COMMA, ".")
-                mend = f"write {str(cell).replace(',', mark)} with {'a' if mark else 'no'} decimal point"
-                numeric = column not in TEXT_COLUMNS and kind.fullmatch(str(cell))
-                self.add(self.place(label), f"the {column} is {cell!r}", mend if numeric else fix)
+                mend = fix
+                if column == "step" and THOUSANDS.fullmatch(str(cell)):
+                    mend = f"write {str(cell).replace(',', '')}"
+                elif column not in ("step", *TEXT_COLUMNS) and DECIMAL_COMMA.fullmatch(str(cell)):
+                    mend = f"write {str(cell).replace(',', '.')} with a decimal point"
+                self.add(self.place(label), f"the {column} is {cell!r}", mend)
             good &= fine
             converted[column] = values
         return pd.DataFrame(converted, index=self.table.index)[good].astype({"step": "int64"})

@@ -32,7 +32,7 @@ FLAT = 5
 SAME_LOSS = 0.005
 # A PT run and the CPT runs from it may be evaluated on slightly different sequences (nats).
 SIMILAR_LOSS = 0.05
-# A shift of so many times the median bend of curves is no noise, and one of such a share of losses no chance.
+# A shift of so many times the median bend of curves is no noise, that of such a share of losses no chance.
 CLEARLY, NEARLY_ALL = 1.5, 0.9
 # Runs that it takes to tell. So many measurements do not agree by chance, even if they are rounded.
 FEWEST = 3
@@ -342,9 +342,9 @@ def _note_base_losses(
         shifts.append(first - there)
     trained = losses[losses["run"].isin({base.run for base in bases})].groupby(["run", "domain"])
     bend = trained["loss"].transform(lambda own: own.diff().diff().abs()).median()
-    shift = float(np.median(shifts or [0.0]))
+    shift, limit = float(np.median(shifts or [0.0])), CLEARLY * bend
     most = sum(own * np.sign(shift) > SAME_LOSS for own in shifts)
-    if most < max(NEARLY_ALL * len(notes), 2) or abs(shift) <= CLEARLY * bend:
+    if most < max(NEARLY_ALL * len(notes), 2) or not abs(shift) > limit:
         found = zip(notes, shifts, strict=True)
         table.cautions.problems += [note for note, own in found if abs(own) > SIMILAR_LOSS]
         return
@@ -365,11 +365,11 @@ def _check_scale(table: TableCheck, losses: pd.DataFrame) -> None:
     for own, high in losses[losses["loss"] > UNIFORM_GUESS].groupby(["run", "domain"], sort=False):
         (_, domain), count, first = own, counts[own], high["loss"].iloc[0]
         most = 2 * len(high) > count
-        problem = f"the loss is {first:g}; {len(high)} of {count} losses of {domain} in this run are above "
-        problem += f"{UNIFORM_GUESS:g}, more than a uniform guess costs in any vocabulary"
+        problem = f"the loss is {first:g}; {len(high)} of the run's {count} losses of {domain} are "
+        problem += f"above {UNIFORM_GUESS:g}, more than a uniform guess costs in any vocabulary"
         problem += ": these look like perplexities" if most else ""
         fix = f"give nats/token: the natural logarithm of perplexity ({math.log(first):.4g} for {first:g})"
-        fix += f", bits times {math.log(2):.4f}"
+        fix += f", bits times {math.log(2):.4f}; or leave out a run that diverged"
         (table if most else table.cautions).add(table.place(high.index[0]), problem, fix)
 
 

@@ -17,7 +17,7 @@ from synthetic import lab
 import bayes_cpt
 from bayes_cpt import Study, write_study
 from bayes_cpt.errors import StudyWarning
-from bayes_cpt.study.schedules import Schedule, cosine
+from bayes_cpt.study.schedules import Schedule, constant, cosine, linear
 
 # All of them are read in tests/study/test_validation.py.
 SOME = TABLE[::6]
@@ -162,7 +162,7 @@ MISLEADING: dict[str, tuple[Callable[[], Study], str]] = {
     ),
     "in bits, no step 0": (lambda: second(in_bits, 1), "r25_cos seems to be in bits"),
     "swapped in one": (
-        lambda: second(exchanged, 1),
+        lambda: second(lambda own: exchanged(own).where(own["step"] > 0, own)),
         "general and kernel seem to be mixed up in one of them",
     ),
     "swapped in all": (
@@ -170,6 +170,20 @@ MISLEADING: dict[str, tuple[Callable[[], Study], str]] = {
         "the loss of kernel falls and that of general rises",
     ),
     "tenfold LR": (tenfold, "peak learning rate of the run r25_cos is 0.02, that of r00_cos 0.002"),
+    "LR jumps": (
+        lambda: with_schedule(constant(2400, 2e-3) + linear(600, 2e-2, 0.0), two().losses),
+        "run r25_cos jumps to 0.02 at the start of segment 2, and was 0.002 at most before",
+    ),
+    "tokens as steps": (
+        lambda: with_schedule(cosine(192_000, 2e-3), two().losses),
+        "r25_cos has 192000 steps, the next longest 3000 (r00_cos): it seems to count tokens",
+    ),
+    "measured otherwise": (
+        lambda: two(
+            losses=two().losses.assign(loss=lambda own: own["loss"] + 0.1 * (own["step"] == 0))
+        ),
+        "7 of 7 losses at step 0 of CPT runs lie above those of PT runs at the same",
+    ),
     "turned replay": (turned_replay, "at replay 1 (run r00_cos)"),
 }
 
@@ -199,7 +213,7 @@ def test_what_would_mislead_a_fit_marks_the_fit(
     for line in (("fit", tmp_path / "study", "-o", target), ("summary", target)):
         answer = call(*line, "--quiet")
         assert (answer.code, answer.out) == (1, "")
-        assert answer.err.startswith("Not trustworthy: the run r25_cos starts from")
+        assert answer.err.startswith("Not trustworthy: near its start the run r25_cos")
         assert said.split(". ")[0] in answer.err
     assert not bayes_cpt.load(target).trustworthy
 
@@ -233,6 +247,12 @@ SEEN: dict[str, tuple[Callable[[], Study], str, str, str]] = {
         "all losses of r25_cos lie in the warm-up (of r25_cos to step 100 of 400): they show",
         "decay",
         "cpt 0 to 0.25 0.0005 to 0.002 100 to 200",
+    ),
+    "too long": (
+        lambda: with_schedule(cosine(30_000, 2e-3), two().losses),
+        "r25_cos has 30000 steps, the next longest 3000 (r00_cos), but was measured to step 3000",
+        "",
+        "cpt 0 to 0.25 0.002 3000",
     ),
     "half-finished": (
         lambda: two().truncated({SECOND: 1200}),
