@@ -65,8 +65,9 @@ def suspicions(losses: pd.DataFrame, runs: Sequence[Run], sets: Sets, file: str)
         alike = [run for run in measured if run.base == base]
         # PT runs fall fast at first whatever their learning rate.
         if base is not None:
-            smooth = [run for run in alike if run.name not in jumps]
-            found += [*_rate_of_others(curves, smooth), *_other_starts(curves, alike, sets)]
+            if smooth := [run for run in alike if run.name not in jumps]:
+                found += _rate_of_others(curves, smooth)
+            found += _other_starts(curves, alike, sets)
     if sets is not None:
         found += _swapped(curves, measured, *sets)
     return [replace(own, place=f"{file}, {own.place}") for own in found]
