@@ -175,16 +175,6 @@ def _rate_of_others(curves: LossCurves, runs: Sequence[Run]) -> Iterator[Suspici
                 fix = "give raw learning rates: look at the unit of its log or correct its schedule"
                 yield Suspicion(f"run {run.name}", problem, fix)
                 return
-    peaks = [run.peak for run in order]
-    # Where the others are a sweep too, one more step of it is no surprise.
-    if len(peaks) > 2 and peaks[-1] >= FAR * peaks[-2] and _within(FAR, peaks[-2], peaks[0]):
-        name = order[-1].name
-        problem = (
-            f"the peak learning rate of the run {name} is {peaks[-1]:g}, that of no other from "
-        )
-        problem += f"{order[-1].base} is above {peaks[-2]:g}"
-        fix = "look at its unit or correct its schedule, or leave it so if it was meant"
-        yield Suspicion(f"run {name}", problem, fix, misleads=False)
 
 
 def _size(changes: Floats) -> float:
