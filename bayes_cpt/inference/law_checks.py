@@ -8,11 +8,19 @@ was fitted to these very losses. Draws depend on each other. But by Markov's ine
 them lie in a region of probability a/2 with probability a at most, so that twice the median over the
 draws never alarms more often than it says, whatever the study.
 
-- *run*: its mean residual and the drift of its residuals along the run, by generalised least squares,
-  each over the sd that fluctuation, misfit and level give it: standard normal.
+- *run*: its mean residuals and the drifts of its residuals along the run on all validation sets, by
+  generalised least squares over the sd that fluctuation, misfit and level give them. Given the parameters
+  these are independent and standard normal, as a drift is what the level leaves and the likelihood of each
+  curve is its own: their squares sum to a chi-squared. One wrong setting moves them all.
 - *factor*: whether the levels of runs go with something that they differ in: what a line (a parabola
   where there are three values) or a level for each kind explains of them is chi-squared.
 - *size*: the prior probability of a larger misfit or level sd. A law that does not fit is made to by these.
+
+Beside these, whatever the law says of noise, which what is wrong inflates:
+
+- *wild*: how far an evaluation sticks out of those before it and of those after it, both as measured and less
+  the law, so that neither a bend of the curve nor one that the law lacks counts. A robust sd of how far
+  evaluations lie off their neighbours is the scale. No noise that a law can be fitted to comes near `WILD_SDS`.
 """
 
 from collections.abc import Mapping
@@ -22,11 +30,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bayes_cpt.arrays import Floats
-from bayes_cpt.model.points import Curves
+from bayes_cpt.model.points import Curve, Curves
 from bayes_cpt.model.priors import Fixed
 from bayes_cpt.model.residuals import ONSET_SHARE
 from bayes_cpt.model.setup import BoundModel, elements
-from bayes_cpt.model.simulate import residual_products
+from bayes_cpt.model.simulate import expected_loss, residual_products
 from bayes_cpt.study.ranges import Factor, factors
 from bayes_cpt.study.study import Study
 
@@ -40,28 +48,38 @@ FALSE_ALARMS = 0.05
 DRAWS = 100
 # What the model explains of what its law leaves: too large where the law does not fit.
 SIZES = ("offset_pt", "misfit_pt", "misfit_cpt", "error")
-RUN, DRIFT, FACTOR, SIZE = "run", "drift", "factor", "size"
+RUN, DRIFT, FACTOR, SIZE, WILD = "run", "drift", "factor", "size", "wild"
 # Checks of one kind share its part of the false alarms.
 PARTS = ((RUN, DRIFT), (FACTOR,), (SIZE,))
+# Evaluations to each side that one is compared with; fewer in all say nothing.
+NEIGHBOURS, FEWEST = 10, 6
+# From so many sds on an evaluation is wild, and the least sd, nats. In the bundled studies none lies 7 of
+# their own sds off, and one that is put 0.3 nats off lies 20 to 35.
+WILD_SDS, LEAST_SD = 12.0, 0.1 / 12.0
+# The median absolute deviation of a normal variable is its sd over this.
+MAD = 1.4826
 
 
 @dataclass(frozen=True)
 class LawCheck:
     """One check of a law against its runs; what a kind of check does not have is nan or empty."""
 
-    kind: str  # `RUN`, `DRIFT`, `FACTOR` or `SIZE`
+    # `FACTOR`, `SIZE` or `WILD`; of a run as a whole `RUN` or `DRIFT`, by which it stands out with most
+    kind: str
     subject: str  # name of the run, the factor (`bayes_cpt.study.ranges.Factor`) or the parameter
     phase: str  # ``pt`` or ``cpt``, of the runs
-    domain: str  # validation set, ``all`` where a size is shared
+    domain: str  # validation set, of a run that where it stands out most; ``all`` where a size is shared
     # Nats/token. Of a run the mean residual, measured less expected; of a drift by how much residuals rise
     # from the first of its points to the last; of a factor by how much levels differ over what the runs
-    # cover; of a size its posterior median.
+    # cover; of a size its posterior median; of a curve how far its wildest evaluation lies off.
     value: float
-    # Of a run or drift the sd that the model gives it, of a size the prior's median
+    # Of a run or drift the sd that the model gives it, of a wild evaluation that of others, of a size the
+    # prior's median
     usual: float = np.nan
-    score: float = np.nan  # of a run or drift value over usual, as the median draw has it
+    score: float = np.nan  # of a run, drift or wild evaluation value over usual, in the median draw
     probability: float = 1.0  # of a check as far out if the model is right, at most
     alarms: bool = False  # whether so improbable that the law does not fit
+    steps: str = ""  # of wild evaluations
 
 
 @dataclass(frozen=True)
@@ -72,8 +90,11 @@ class LawChecks:
 
     @property
     def alarms(self) -> tuple[LawCheck, ...]:
-        """The checks that alarm, sizes first, the least probable first."""
-        order = {SIZE: 0, FACTOR: 1, RUN: 2, DRIFT: 3}
+        """The checks that alarm, wild evaluations, which spoil the others, then sizes, factors and runs.
+
+        Of each the least probable first.
+        """
+        order = {WILD: 0, SIZE: 1, FACTOR: 2, RUN: 3, DRIFT: 3}
         alarming = [check for check in self.checks if check.alarms]
         return tuple(sorted(alarming, key=lambda check: (order[check.kind], check.probability)))
 
@@ -100,7 +121,8 @@ def check_law(
             for factor in factors(study, phase):
                 checks += _by_factor(factor, phase, frame, curves, products)
         checks += _sizes(frame, some, parameters)
-    return LawChecks(_decided(checks))
+        residual = np.nanmedian(curves.points.loss - expected_loss(frame, some, curves), axis=0)
+    return LawChecks((*_decided(checks), *_wild(study, curves, residual)))
 
 
 def _directions(frame: BoundModel, curves: Curves) -> Floats:
@@ -114,37 +136,43 @@ def _directions(frame: BoundModel, curves: Curves) -> Floats:
 
 
 def _by_run(study: Study, curves: Curves, products: Floats, directions: Floats) -> list[LawCheck]:
-    """Return the checks of each run's level, and of its drift, its level given."""
-    levels, drifts = [], []
+    """Return the check of each run: of its levels on all validation sets, and of its drifts given these."""
+    from scipy.special import chdtrc
+
+    found: dict[str, list[tuple[Curve, str, Floats, Floats]]] = {}
     for i, curve in enumerate(curves.curves):
         # Curves that stand for a base's lone loss are no runs.
         if curve.run not in study:
             continue
-        product = products[i]
+        own, product = found.setdefault(curve.run, []), products[i]
         weight = product[:, 1, 1]
-        levels.append(_normal(RUN, curve, product[:, 0, 1] / weight, weight**-0.5))
+        own.append((curve, RUN, product[:, 0, 1] / weight, weight**-0.5))
         if directions[curves.points.curve_index == i, 1].any():
             share = product[:, 1, 2] / weight
             rest = product[:, 2, 2] - share * product[:, 1, 2]
             rise = (product[:, 0, 2] - share * product[:, 0, 1]) / rest
-            drifts.append(_normal(DRIFT, curve, rise, rest**-0.5))
-    return [*levels, *drifts]
+            own.append((curve, DRIFT, rise, rest**-0.5))
+    checks = []
+    for run, parts in found.items():
+        squares = np.sum([(value / sd) ** 2 for *_, value, sd in parts], axis=0)
+        curve, kind, value, sd = max(parts, key=lambda part: abs(_middle(part[2] / part[3])))
+        checks.append(
+            LawCheck(
+                kind=kind,
+                subject=run,
+                phase=_phase(curve),
+                domain=curve.domain,
+                value=_middle(value),
+                usual=_middle(sd),
+                score=_middle(value / sd),
+                probability=_at_most(chdtrc(len(parts), squares)),
+            )
+        )
+    return checks
 
 
-def _normal(kind: str, curve: Any, value: Floats, sd: Floats) -> LawCheck:
-    from scipy.special import ndtr
-
-    score = value / sd
-    return LawCheck(
-        kind=kind,
-        subject=curve.run,
-        phase="cpt" if curve.continual else "pt",
-        domain=curve.domain,
-        value=_middle(value),
-        usual=_middle(sd),
-        score=_middle(score),
-        probability=_at_most(2.0 * ndtr(-np.abs(score))),
-    )
+def _phase(curve: Curve) -> str:
+    return "cpt" if curve.continual else "pt"
 
 
 def _by_factor(
@@ -220,6 +248,59 @@ def _sizes(
             )
         )
     return checks
+
+
+def _wild(study: Study, curves: Curves, residual: Floats) -> list[LawCheck]:
+    """Return how far the wildest evaluation of each curve sticks out of its neighbours."""
+    from scipy.special import ndtr
+
+    parts, scatter = [], {}
+    for i, curve in enumerate(curves.curves):
+        rows = curves.points.curve_index == i
+        if curve.run not in study or rows.sum() < FEWEST:
+            continue
+        left, measured = residual[rows], curves.points.loss[rows]
+        above = np.concatenate([_above(left), _above(measured)])
+        off = np.maximum(above.min(axis=0), 0.0) + np.minimum(above.max(axis=0), 0.0)
+        between = np.abs(left[1:-1] - (left[:-2] + left[2:]) / 2.0)
+        scatter.setdefault((curve.continual, curve.domain), []).append(between)
+        parts.append((curve, curves.points.steps[rows], off, between))
+    checks = []
+    for curve, steps, off, between in parts:
+        # Of the curve's own too: some runs are far noisier than others.
+        alike = np.concatenate(scatter[curve.continual, curve.domain])
+        usual = max(MAD * np.median(alike), MAD * np.median(between), LEAST_SD)
+        worst, far = np.abs(off).argmax(), np.abs(off) > WILD_SDS * usual
+        score = float(off[worst] / usual)
+        checks.append(
+            LawCheck(
+                kind=WILD,
+                subject=curve.run,
+                phase=_phase(curve),
+                domain=curve.domain,
+                value=float(off[worst]),
+                usual=float(usual),
+                score=score,
+                probability=float(min(1.0, 2.0 * off.size * ndtr(-abs(score)))),
+                alarms=bool(far.any()),
+                steps=", ".join(f"{step:.0f}" for step in steps[far]),
+            )
+        )
+    return checks
+
+
+def _above(values: Floats) -> Floats:
+    """Return how far values lie above the middle of those before, and of those after: (2, values).
+
+    The first sticks out of nothing, with none before it; the last has the one before on both sides.
+    """
+    import pandas as pd
+
+    def above(series: pd.Series) -> Floats:
+        return (series - series.shift().rolling(NEIGHBOURS, min_periods=1).median()).to_numpy()
+
+    before, after = above(pd.Series(values)), above(pd.Series(values[::-1]))[::-1]
+    return np.stack([np.r_[0.0, before[1:]], np.r_[after[:-1], values[-1] - values[-2]]])
 
 
 def _at_most(probabilities: Floats) -> float:

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from bayes_cpt.identify.determination import Facts
-from bayes_cpt.inference.law_checks import LawCheck
+from bayes_cpt.inference.law_checks import WILD, LawCheck
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.model.groups import FEWEST, checked_batches, fitted_sizes
 from bayes_cpt.model.setup import BoundModel
@@ -75,7 +75,9 @@ def _law_facts(posterior: Posterior) -> Mapping[str, Any]:
         "posterior": posterior,
         "lacking": what_is_lacking(posterior),
         "alarms": [alarm_text(alarm) for alarm in alarms],
-        "probabilities": [f"{alarm.probability:.1g}" for alarm in alarms],
+        "wild": sum(alarm.kind == WILD for alarm in alarms),
+        # Far out in its tail no distribution is known.
+        "probabilities": [f"{max(alarm.probability, 1e-9):.1g}" for alarm in alarms],
         "factors": sorted({factor.name for factor in settings if factor.differs}),
     }
 
