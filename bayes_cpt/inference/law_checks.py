@@ -18,14 +18,14 @@ draws never alarms more often than it says, whatever the study.
 
 Beside these, whatever the law says of noise, which what is wrong inflates:
 
-- *wild*: how far an evaluation sticks out of those before it and of those after it, both as measured and less
-  the law, so that neither a bend of the curve nor one that the law lacks counts. A robust sd of how far
-  evaluations lie off their neighbours is the scale. No noise that a law can be fitted to comes near `WILD_SDS`.
+- *wild*: how far an evaluation sticks out of those before it and of those after it, both as measured and
+  less the law, so that neither a bend of the curve nor one that the law lacks counts. The scale is a robust
+  sd of how far evaluations lie off the two beside them. No noise of the model comes near `WILD_SDS`.
 """
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -53,8 +53,8 @@ RUN, DRIFT, FACTOR, SIZE, WILD = "run", "drift", "factor", "size", "wild"
 PARTS = ((RUN, DRIFT), (FACTOR,), (SIZE,))
 # Evaluations to each side that one is compared with; fewer in all say nothing.
 NEIGHBOURS, FEWEST = 10, 6
-# From so many sds on an evaluation is wild, and the least sd, nats. In the bundled studies none lies 7 of
-# their own sds off, and one that is put 0.3 nats off lies 20 to 35.
+# From so many sds on an evaluation is wild; the least sd, nats. In the bundled studies none lies 7 off, even
+# if nothing is known of the law, and one that is put 0.3 nats off lies 25 or more.
 WILD_SDS, LEAST_SD = 12.0, 0.1 / 12.0
 # The median absolute deviation of a normal variable is its sd over this.
 MAD = 1.4826
@@ -254,7 +254,8 @@ def _wild(study: Study, curves: Curves, residual: Floats) -> list[LawCheck]:
     """Return how far the wildest evaluation of each curve sticks out of its neighbours."""
     from scipy.special import ndtr
 
-    parts, scatter = [], {}
+    parts = []
+    scatter: dict[tuple[bool, str], list[Floats]] = {}
     for i, curve in enumerate(curves.curves):
         rows = curves.points.curve_index == i
         if curve.run not in study or rows.sum() < FEWEST:
@@ -297,7 +298,8 @@ def _above(values: Floats) -> Floats:
     import pandas as pd
 
     def above(series: pd.Series) -> Floats:
-        return (series - series.shift().rolling(NEIGHBOURS, min_periods=1).median()).to_numpy()
+        near = series.shift().rolling(NEIGHBOURS, min_periods=1).median()
+        return np.asarray(series - near)
 
     before, after = above(pd.Series(values)), above(pd.Series(values[::-1]))[::-1]
     return np.stack([np.r_[0.0, before[1:]], np.r_[after[:-1], values[-1] - values[-2]]])
