@@ -97,7 +97,8 @@ def decide(
     \b
     Exit codes:
     0  done
-    1  done, but no configuration keeps the constraints, or the fit falls short of its diagnostics
+    1  done, but no configuration keeps the constraints, the law promises losses at or below 0, or the fit
+       falls short of its diagnostics
     2  bad input: nothing is written
 
     Parameters
@@ -149,6 +150,7 @@ def decide(
     contenders, optimum = decision.table(interval), decision.optimum_table(interval)
     front = decision.front_table(interval)
     nothing = "No configuration of the space keeps the constraints; these come nearest."
+    impossible = "The law promises most where it predicts losses at or below 0: it does not hold."
     valuation, searched = decision.valuation, decision.space
     content = {
         "objective": valuation.objective.model_dump(mode="json"),
@@ -173,7 +175,7 @@ def decide(
         figures={"decision": decision.plot},
         parts=[choices_table(decision, contenders)],
         verbose=verbose,
-        problems=[] if decision.feasible else [nothing],
+        problems=[nothing] * (not decision.feasible) + [impossible] * decision.beyond_law,
     )
 
 

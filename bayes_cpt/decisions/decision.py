@@ -92,6 +92,12 @@ class Decision:
         return bool(self.search.feasible[self.search.chosen])
 
     @property
+    def beyond_law(self) -> bool:
+        """Whether the law promises most where it predicts losses at or below 0, and cannot hold nearby."""
+        found = self.search
+        return bool(found.impossible[found.scores.argmin()] or found.impossible[found.chosen])
+
+    @property
     def names(self) -> list[str]:
         """Names of the contenders."""
         return [RECOMMENDED, *(f"runner-up-{index}" for index in range(1, self.rows.size))]
@@ -123,7 +129,7 @@ class Decision:
         overruns = self.valuation.overruns(self.search.candidates)
         over = np.array([own > 0.0 for own in overruns.values()], dtype=bool)
         over = over.reshape(-1, broken.shape[1])
-        scores = self.search.scores
+        scores = np.where(self.search.impossible, np.inf, self.search.scores)
         first, second = (
             np.where(own.any(axis=0), np.inf, scores).argmin() for own in (over, broken)
         )

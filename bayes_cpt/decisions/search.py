@@ -3,6 +3,7 @@
 Then the recommendation and its rivals, the front, and the neighbourhood are looked at closely.
 """
 
+import warnings
 from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any, NamedTuple, Self
@@ -16,6 +17,8 @@ from bayes_cpt.decisions.final_losses import Block
 from bayes_cpt.decisions.risk import BEST, EXPECTED, RiskMeasure
 from bayes_cpt.decisions.search_space import Candidates, SearchSpace
 from bayes_cpt.decisions.valuation import Combination, Valuation
+from bayes_cpt.errors import Problem, StudyWarning
+from bayes_cpt.identify.prior_predictive import MOST_BELOW_ZERO
 
 # Configurations of the first look, in all that is asked about one fit.
 CANDIDATES = 8192
@@ -64,6 +67,7 @@ class Search:
     breaches: Floats  # how probably each constraint is broken, (constraints, candidates)
     # By how much that, or what a run takes, exceeds what is allowed, at most; 0 or below is feasible.
     excess: Floats
+    impossible: NDArray[np.bool_]  # whether the law predicts a loss at or below 0, (candidates,)
     # The lowest value of each draw over the feasible candidates (over all where none is), with the law's
     # discrepancy, (draws,); and which candidate that is.
     best: Floats
@@ -119,7 +123,7 @@ class Search:
         takes = other.best < self.best if mine == theirs else np.full(self.best.size, theirs)
         pairs = {
             name: np.concatenate([getattr(self, name), getattr(other, name)], axis=-1)
-            for name in ("losses", "means", "scores", "breaches", "excess")
+            for name in ("losses", "means", "scores", "breaches", "excess", "impossible")
         }
         return replace(
             self,
@@ -161,6 +165,12 @@ def search(
             centres = seen.candidates.take(rows)
             near = space.around(centres, width * spacing, count // 2, criterion.seed + number)
             seen = seen.joined(_look(valuation, near, criterion))
+    if seen.impossible.any():
+        problem = (
+            "the law predicts a loss at or below 0 for some configurations: it does not hold there"
+        )
+        fix = "they are left out; give narrower ranges, and check the learning rates of the fitted runs"
+        warnings.warn(str(Problem("space", problem, fix)), StudyWarning, stacklevel=3)
     if criterion.measure.name != BEST:
         return seen
 
@@ -221,6 +231,7 @@ def _examine(valuation: Valuation, criterion: SearchCriterion, block: Block) -> 
         scores=scores,
         breaches=breaches,
         excess=excess,
+        impossible=valuation.below_zero(block) > MOST_BELOW_ZERO,
         best=kept.min(axis=0),
         optimum=kept.argmin(axis=0),
     )

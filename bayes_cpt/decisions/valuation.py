@@ -16,6 +16,7 @@ from bayes_cpt.decisions.search_space import Candidates, SearchSpace, named_base
 from bayes_cpt.errors import SpecError
 from bayes_cpt.forecast.scores import ScoreFit, ScoreLink, pairs_of
 from bayes_cpt.forecast.third_sets import ThirdSet, unmeasured_base
+from bayes_cpt.identify.prior_predictive import MOST_BELOW_ZERO
 from bayes_cpt.model.discrepancy import misfit_variance
 from bayes_cpt.model.residuals import ONSET_SHARE
 from bayes_cpt.study.batches import check_same_steps
@@ -252,11 +253,15 @@ class Valuation:
             name: taken[name] / most - 1.0 for name, most in self.objective.limits.given.items()
         }
 
+    def below_zero(self, block: Block) -> Floats:
+        """Return the share of draws in which the law has a loss at or below 0, shape (candidates,)."""
+        return np.asarray((block.losses <= 0.0).any(axis=0).mean(axis=1))
+
     def excess(self, block: Block, breaches: Floats) -> Floats:
         """Return by how much breaches, or what a run takes, exceed what is allowed, at most: (candidates,).
 
         By what probability, or by what share of a limit; where a breach is sure, by nats too. What keeps
-        all is not above 0.
+        all is not above 0. No loss is at or below 0: where the law predicts that it does not hold.
         """
         overruns = self.overruns(block.candidates).values()
         allowed = self.allowed[:, None]
@@ -265,7 +270,8 @@ class Valuation:
             above = np.array([margin.mean(axis=1) for margin, _ in self._margins(block)])
             breaches = np.where(sure, SURE + np.maximum(above, 0.0), breaches)
         none = np.full(len(block.candidates), -np.inf)
-        return np.asarray(np.max([none, *(breaches - allowed), *overruns], axis=0))
+        impossible = self.below_zero(block) - MOST_BELOW_ZERO
+        return np.asarray(np.max([none, *(breaches - allowed), *overruns, impossible], axis=0))
 
     def _threshold(
         self, constraint: Constraint | ScoreConstraint, total: Combination, candidates: Candidates

@@ -53,8 +53,8 @@ RUN, DRIFT, FACTOR, SIZE, WILD = "run", "drift", "factor", "size", "wild"
 PARTS = ((RUN, DRIFT), (FACTOR,), (SIZE,))
 # Evaluations to each side that one is compared with; fewer in all say nothing.
 NEIGHBOURS, FEWEST = 10, 6
-# From so many sds on an evaluation is wild; the least sd, nats. In the bundled studies none lies 7 off, even
-# if nothing is known of the law, and one that is put 0.3 nats off lies 25 or more.
+# From so many sds on an evaluation is wild; the least sd, nats. In the bundled studies none lies 7 off,
+# also with nothing known of the law, and one that is put 0.3 nats off lies 25 or more.
 WILD_SDS, LEAST_SD = 12.0, 0.1 / 12.0
 # The median absolute deviation of a normal variable is its sd over this.
 MAD = 1.4826

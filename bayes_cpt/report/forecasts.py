@@ -41,6 +41,7 @@ def forecast_words(bands: pd.DataFrame) -> Words:
         "kind": str(bands["kind"].iloc[0]),
         # Not where every run was measured to its end.
         "reach": furthest[furthest["reach"] > SAME_NUMBER].to_dict("index"),
+        "below_zero": final.loc[final["lower"] <= 0.0, "run"].unique().tolist(),
         "outside": {run: rows[0]["outside"] for run, rows in runs.items() if rows[0]["outside"]},
     }
     return render("predict.txt", facts)
