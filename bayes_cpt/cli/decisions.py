@@ -150,7 +150,6 @@ def decide(
     contenders, optimum = decision.table(interval), decision.optimum_table(interval)
     front = decision.front_table(interval)
     nothing = "No configuration of the space keeps the constraints; these come nearest."
-    impossible = "The law promises most where it predicts losses at or below 0: it does not hold."
     valuation, searched = decision.valuation, decision.space
     content = {
         "objective": valuation.objective.model_dump(mode="json"),
@@ -175,7 +174,8 @@ def decide(
         figures={"decision": decision.plot},
         parts=[choices_table(decision, contenders)],
         verbose=verbose,
-        problems=[nothing] * (not decision.feasible) + [impossible] * decision.beyond_law,
+        problems=[] if decision.feasible else [nothing],
+        beyond_law=decision.search.beyond_law,
     )
 
 
@@ -279,6 +279,7 @@ def next_run(
         figures={"next_run": values.plot},
         parts=[worth, *([more] if left else [])],
         verbose=verbose,
+        beyond_law=values.beyond_law,
     )
 
 
@@ -357,4 +358,5 @@ def schedule(
         figures={"schedule": choice.plot},
         parts=[shown],
         verbose=verbose,
+        beyond_law=choice.beyond_law,
     )

@@ -92,12 +92,6 @@ class Decision:
         return bool(self.search.feasible[self.search.chosen])
 
     @property
-    def beyond_law(self) -> bool:
-        """Whether the law promises most where it predicts losses at or below 0, and cannot hold nearby."""
-        found = self.search
-        return bool(found.impossible[found.scores.argmin()] or found.impossible[found.chosen])
-
-    @property
     def names(self) -> list[str]:
         """Names of the contenders."""
         return [RECOMMENDED, *(f"runner-up-{index}" for index in range(1, self.rows.size))]

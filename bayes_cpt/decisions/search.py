@@ -79,6 +79,11 @@ class Search:
         return self.excess <= 0.0
 
     @property
+    def beyond_law(self) -> bool:
+        """Whether the law promises most where it predicts losses at or below 0, and cannot hold nearby."""
+        return bool(self.impossible[self.scores.argmin()] or self.impossible[self.chosen])
+
+    @property
     def allowed(self) -> Ints:
         """The candidates to choose among, best first: the feasible ones, or all where none is."""
         return self.order()[: self.feasible.sum() or None]

@@ -90,10 +90,7 @@ class LawChecks:
 
     @property
     def alarms(self) -> tuple[LawCheck, ...]:
-        """The checks that alarm, wild evaluations, which spoil the others, then sizes, factors and runs.
-
-        Of each the least probable first.
-        """
+        """The checks that alarm, wild evaluations first, which spoil the rest, the least probable first."""
         order = {WILD: 0, SIZE: 1, FACTOR: 2, RUN: 3, DRIFT: 3}
         alarming = [check for check in self.checks if check.alarms]
         return tuple(sorted(alarming, key=lambda check: (order[check.kind], check.probability)))
@@ -144,35 +141,24 @@ def _by_run(study: Study, curves: Curves, products: Floats, directions: Floats) 
         # Curves that stand for a base's lone loss are no runs.
         if curve.run not in study:
             continue
-        own, product = found.setdefault(curve.run, []), products[i]
+        parts, product = found.setdefault(curve.run, []), products[i]
         weight = product[:, 1, 1]
-        own.append((curve, RUN, product[:, 0, 1] / weight, weight**-0.5))
+        parts.append((curve, RUN, product[:, 0, 1] / weight, weight**-0.5))
         if directions[curves.points.curve_index == i, 1].any():
             share = product[:, 1, 2] / weight
             rest = product[:, 2, 2] - share * product[:, 1, 2]
             rise = (product[:, 0, 2] - share * product[:, 0, 1]) / rest
-            own.append((curve, DRIFT, rise, rest**-0.5))
+            parts.append((curve, DRIFT, rise, rest**-0.5))
     checks = []
     for run, parts in found.items():
         squares = np.sum([(value / sd) ** 2 for *_, value, sd in parts], axis=0)
+        # What is told of the run is where it stands out most.
         curve, kind, value, sd = max(parts, key=lambda part: abs(_middle(part[2] / part[3])))
-        checks.append(
-            LawCheck(
-                kind=kind,
-                subject=run,
-                phase=_phase(curve),
-                domain=curve.domain,
-                value=_middle(value),
-                usual=_middle(sd),
-                score=_middle(value / sd),
-                probability=_at_most(chdtrc(len(parts), squares)),
-            )
-        )
+        where = (kind, run, "cpt" if curve.continual else "pt", curve.domain)
+        middle, usual, score = map(_middle, (value, sd, value / sd))
+        probability = _at_most(chdtrc(len(parts), squares))
+        checks.append(LawCheck(*where, middle, usual, score, probability))
     return checks
-
-
-def _phase(curve: Curve) -> str:
-    return "cpt" if curve.continual else "pt"
 
 
 def _by_factor(
@@ -202,16 +188,9 @@ def _by_factor(
         slopes = np.linalg.solve(gram, sums[..., None])[..., 0]
         explained = np.sum(sums * slopes, axis=1) - scores.sum(axis=1) ** 2 / weight.sum(axis=1)
         levels = slopes @ basis.T
-        checks.append(
-            LawCheck(
-                kind=FACTOR,
-                subject=factor.name,
-                phase=phase,
-                domain=domain,
-                value=_middle(np.ptp(levels, axis=1)),
-                probability=_at_most(chdtrc(basis.shape[1] - 1, np.maximum(explained, 0.0))),
-            )
-        )
+        value = _middle(np.ptp(levels, axis=1))
+        probability = _at_most(chdtrc(basis.shape[1] - 1, np.maximum(explained, 0.0)))
+        checks.append(LawCheck(FACTOR, factor.name, phase, domain, value, probability=probability))
     return checks
 
 
@@ -236,17 +215,10 @@ def _sizes(
         if element.name not in SIZES or isinstance(element.prior, Fixed):
             continue
         asked, every = (element.of(draws) for draws in (some, parameters))
-        checks.append(
-            LawCheck(
-                kind=SIZE,
-                subject=element.name,
-                phase="",
-                domain=element.domain or "all",
-                value=float(np.median(every)),
-                usual=float(element.prior.quantiles(0.5)),
-                probability=_at_most(element.prior.probability_above(asked)),
-            )
-        )
+        value, usual = float(np.median(every)), float(element.prior.quantiles(0.5))
+        probability = _at_most(element.prior.probability_above(asked))
+        where = (SIZE, element.name, "", element.domain or "all")
+        checks.append(LawCheck(*where, value, usual, probability=probability))
     return checks
 
 
@@ -272,21 +244,12 @@ def _wild(study: Study, curves: Curves, residual: Floats) -> list[LawCheck]:
         alike = np.concatenate(scatter[curve.continual, curve.domain])
         usual = max(MAD * np.median(alike), MAD * np.median(between), LEAST_SD)
         worst, far = np.abs(off).argmax(), np.abs(off) > WILD_SDS * usual
-        score = float(off[worst] / usual)
-        checks.append(
-            LawCheck(
-                kind=WILD,
-                subject=curve.run,
-                phase=_phase(curve),
-                domain=curve.domain,
-                value=float(off[worst]),
-                usual=float(usual),
-                score=score,
-                probability=float(min(1.0, 2.0 * off.size * ndtr(-abs(score)))),
-                alarms=bool(far.any()),
-                steps=", ".join(f"{step:.0f}" for step in steps[far]),
-            )
-        )
+        value, score = float(off[worst]), float(off[worst] / usual)
+        probability = min(1.0, 2.0 * off.size * float(ndtr(-abs(score))))
+        named = ", ".join(f"{step:.0f}" for step in steps[far])
+        where = (WILD, curve.run, "cpt" if curve.continual else "pt", curve.domain)
+        numbers = (value, float(usual), score, probability)
+        checks.append(LawCheck(*where, *numbers, bool(far.any()), named))
     return checks
 
 
