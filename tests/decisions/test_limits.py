@@ -11,7 +11,8 @@ from synthetic import lab, lab_posterior, prior_as_posterior
 
 from bayes_cpt import bundled_study, decide, predict
 from bayes_cpt.decisions.decision import Decision
-from bayes_cpt.errors import SpecError, StudyError
+from bayes_cpt.decisions.final_losses import Block
+from bayes_cpt.errors import SpecError, StudyError, StudyWarning
 from bayes_cpt.forecast.scores import ScoreFit, ScoreLink, ScorePairs, score_table
 from bayes_cpt.study.resources import Compute, UniqueTokens
 
@@ -68,6 +69,15 @@ def test_limits_that_nothing_keeps_are_told() -> None:
     assert not impossible.feasible
     said = " ".join(impossible.verdict())
     assert "epochs over target data <= 0.01 is exceeded, with" in said
+
+
+def test_what_ends_at_or_below_0_by_the_law_is_not_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole, lowest = Block.losses.func, chosen().contenders.sets["kernel"].law[0].min()
+    monkeypatch.setattr(Block, "losses", property(lambda own: whole(own) - lowest))
+    with pytest.warns(StudyWarning, match="predicts a loss at or below 0"):
+        found = decide(lab_posterior(), GOAL, SPACE, **OPTIONS)
+    assert found.feasible
+    assert "How sure: not at all" in found.verdict()[1]
 
 
 def test_a_choice_that_repeats_its_data_is_warned_of() -> None:

@@ -12,7 +12,7 @@ from testbench.calibration import design_study, simulate_setup
 from bayes_cpt import Run, Study, fit, read_spec
 from bayes_cpt.arrays import Floats
 from bayes_cpt.inference import law_checks
-from bayes_cpt.inference.law_checks import DRIFT, FACTOR, RUN, SIZE, LawChecks, check_law
+from bayes_cpt.inference.law_checks import DRIFT, FACTOR, RUN, SIZE, WILD, LawChecks, check_law
 from bayes_cpt.model.joint_priors import draw_priors
 from bayes_cpt.model.setup import Setup, build_setup
 from bayes_cpt.study.ranges import PEAK_RATE
@@ -129,6 +129,17 @@ def test_an_offset_far_above_its_prior_alarms_and_explains_the_runs_away() -> No
     tail = stats.lognorm(prior.spread, scale=np.exp(prior.center)).sf(0.156)
     np.testing.assert_allclose([alarm.value, alarm.usual], [0.156, np.exp(prior.center)])
     np.testing.assert_allclose(alarm.probability, 2.0 * tail)
+
+
+@pytest.mark.parametrize("bumps", [[0.3], [0.5, 0.4, 0.3], [-0.3]])
+def test_wild_evaluations_are_named_and_no_others(bumps: list[float]) -> None:
+    setup = simulated(one_truth(), seed=3)
+    points, run = setup.curves.points, setup.curves.curves[1].run
+    rows = np.flatnonzero(points.curve_index == 1)[4 : 4 + len(bumps)]
+    points.loss[rows] += bumps
+    found = check_law(setup.frame, several_peaks(), setup.curves, one_truth()).alarms
+    steps = ", ".join(f"{step:.0f}" for step in points.steps[rows])
+    assert [(own.subject, own.steps) for own in found if own.kind == WILD] == [(run, steps)]
 
 
 def test_half_of_the_draws_decide() -> None:

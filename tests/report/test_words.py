@@ -17,7 +17,7 @@ from synthetic import lab, lab_posterior
 
 from bayes_cpt import decide, next_run
 from bayes_cpt.decisions.schedule_choice import choose_schedule
-from bayes_cpt.inference.law_checks import DRIFT, FACTOR, RUN, SIZE, LawCheck
+from bayes_cpt.inference.law_checks import DRIFT, FACTOR, RUN, SIZE, WILD, LawCheck
 from bayes_cpt.landmarks import survey
 from bayes_cpt.report.fit import (
     alarm_text,
@@ -156,14 +156,15 @@ def test_conclusions_rest_on_what_is_the_same_in_all_runs() -> None:
         ((RUN, "long", "pt", 0.03, 0.01, 3.0), "Run long on g lies 0.03 nats above the law, 3.0"),
         ((DRIFT, "long", "pt", -0.03, 0.01, -3.0), "Run long on g falls by 0.03 nats"),
         ((FACTOR, "base", "cpt", 0.2, 0.0, 0.0), "CPT runs on g go with their base, over 0.2"),
+        ((WILD, "long", "cpt", 0.3, 0.01, 30.0), "steps 1, 2: up to 0.3 nats above its neighbours"),
         ((SIZE, "offset_pt", "", 0.156, 0.005, 0.0), "0.16 nats where the prior's median is 0.005"),
     ],
 )
 def test_every_alarm_has_its_sentence(
     check: tuple[str, str, str, float, float, float], said: str
 ) -> None:
-    kind, subject, phase, value, usual, score = check
-    assert said in alarm_text(LawCheck(kind, subject, phase, "g", value, usual, score, 1e-5, True))
+    alarm = LawCheck(*check[:3], "g", *check[3:], 1e-5, True, "1, 2")
+    assert said in alarm_text(alarm)
 
 
 def test_a_mode_without_draws_is_told_with_what_lies_farthest_there() -> None:
