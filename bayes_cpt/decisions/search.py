@@ -171,9 +171,7 @@ def search(
             near = space.around(centres, width * spacing, count // 2, criterion.seed + number)
             seen = seen.joined(_look(valuation, near, criterion))
     if seen.impossible.any():
-        problem = (
-            "the law predicts a loss at or below 0 for some configurations: it does not hold there"
-        )
+        problem = "the law predicts a loss at or below 0 for some choices: it does not hold there"
         fix = "they are left out; give narrower ranges, and check the learning rates of the fitted runs"
         warnings.warn(str(Problem("space", problem, fix)), StudyWarning, stacklevel=3)
     if criterion.measure.name != BEST:

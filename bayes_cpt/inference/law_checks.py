@@ -244,12 +244,11 @@ def _wild(study: Study, curves: Curves, residual: Floats) -> list[LawCheck]:
         alike = np.concatenate(scatter[curve.continual, curve.domain])
         usual = max(MAD * np.median(alike), MAD * np.median(between), LEAST_SD)
         worst, far = np.abs(off).argmax(), np.abs(off) > WILD_SDS * usual
-        value, score = float(off[worst]), float(off[worst] / usual)
+        where = (WILD, curve.run, "cpt" if curve.continual else "pt", curve.domain)
+        numbers = (float(off[worst]), float(usual), score := float(off[worst] / usual))
         probability = min(1.0, 2.0 * off.size * float(ndtr(-abs(score))))
         named = ", ".join(f"{step:.0f}" for step in steps[far])
-        where = (WILD, curve.run, "cpt" if curve.continual else "pt", curve.domain)
-        numbers = (value, float(usual), score, probability)
-        checks.append(LawCheck(*where, *numbers, bool(far.any()), named))
+        checks.append(LawCheck(*where, *numbers, probability, bool(far.any()), named))
     return checks
 
 
