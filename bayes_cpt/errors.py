@@ -107,5 +107,9 @@ class StudyWarning(UserWarning):
     """Something in a study that can be used but is probably not meant."""
 
 
+class BeyondLawWarning(StudyWarning):
+    """What is chosen is worthless: the law that it follows from does not hold there."""
+
+
 class SpecError(StudyError):
     """A model specification that cannot be used, with all its problems at once."""

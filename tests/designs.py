@@ -47,7 +47,7 @@ def design(runs: Plan, *, anneals: bool = True, seen: float = 1.0) -> Study:
     # Losses that were the very same would say that one run is a branch of another, or given twice.
     apart = {"pt": 1e-4, "cpt": 1e-6}
     rows = [
-        (run.name, step, domain, 3.0 + apart[run.phase] * place - 1e-3 * np.log1p(step))
+        (run.name, step, domain, 3.0 + apart[run.phase] * place - 1e-4 * np.log1p(step))
         for place, run in enumerate(built)
         for domain in ("general", "target")
         for step in _steps(run, seen)

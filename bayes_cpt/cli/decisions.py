@@ -175,7 +175,6 @@ def decide(
         parts=[choices_table(decision, contenders)],
         verbose=verbose,
         problems=[] if decision.feasible else [nothing],
-        beyond_law=decision.search.beyond_law,
     )
 
 
@@ -279,7 +278,6 @@ def next_run(
         figures={"next_run": values.plot},
         parts=[worth, *([more] if left else [])],
         verbose=verbose,
-        beyond_law=values.beyond_law,
     )
 
 
@@ -358,5 +356,4 @@ def schedule(
         figures={"schedule": choice.plot},
         parts=[shown],
         verbose=verbose,
-        beyond_law=choice.beyond_law,
     )

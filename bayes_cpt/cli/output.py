@@ -17,7 +17,7 @@ from rich.padding import Padding
 from rich.table import Table as Grid
 from rich.text import Text
 
-from bayes_cpt.errors import ProblemError, StudyWarning
+from bayes_cpt.errors import BeyondLawWarning, ProblemError, StudyWarning
 from bayes_cpt.files import replacing
 from bayes_cpt.report.tables import Table
 
@@ -110,7 +110,7 @@ class Output:
     """Where a verb's words go: if quiet only errors; for a machine one JSON object and no tables."""
 
     def __init__(self, quiet: bool, machine: bool) -> None:
-        self.quiet, self.machine = quiet, machine
+        self.quiet, self.machine, self.worthless = quiet, machine, False
         self.out, self.err = _Console(), _Console(stderr=True)
 
     def give(self, answer: Answer, asked: dict[str, Any]) -> int:
@@ -129,7 +129,7 @@ class Output:
         files = {name: str(path) for own in answer.written for name, path in own.paths.items()}
         told = {"verdict": answer.verdict} | dict(answer.content) | {"files": files}
         self.result(asked | told)
-        return 1 if answer.problems else 0
+        return 1 if answer.problems or self.worthless else 0
 
     def show(self, part: Part) -> None:
         """Print a paragraph for people, or a table below its caption and above its note."""
@@ -190,7 +190,8 @@ class Output:
                     return
                 if text not in shown:
                     shown.append(text)
-                    self.note(f"Note: {text}")
+                    self.worthless |= (worthless := issubclass(category, BeyondLawWarning))
+                    (self.error if worthless else self.note)(f"Note: {text}")
 
             warnings.showwarning = show
             yield

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
 # Typer keeps click to itself, but not the class of its usage errors.
 UsageError: type[Exception] = typer.BadParameter.__bases__[0]
-# Of what follows from a law where it cannot hold.
-BEYOND_LAW = "Not trustworthy: the law promises most where it predicts losses at or below 0."
 # Checks of a law that alarm, that are named one by one.
 ALARMS = 6
 
@@ -71,19 +69,18 @@ def advised(
     parts: Sequence[Part],
     verbose: bool,
     problems: Sequence[str] = (),
-    beyond_law: bool = False,
 ) -> Answer:
     """Return the answer of a verb whose result says what to do, its files written.
 
     Tables and figures go by the names of their files, without endings; machines are told the content
     besides tables and words. Printed are the parts, and if verbose all words. Problems are those besides
-    the fit's, and that the law promises most `beyond_law`.
+    the fit's.
     """
     from bayes_cpt.identify.determination import facts
     from bayes_cpt.report.fit import effect_words, warned
     from bayes_cpt.report.words import paragraphs
 
-    known, problems = facts(posterior), [*problems, *([BEYOND_LAW] if beyond_law else [])]
+    known = facts(posterior)
     results.tables(tables)
     results.words(warned(posterior, words.verdict), words.sentences)
     results.figures(figures)

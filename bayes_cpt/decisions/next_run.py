@@ -176,7 +176,6 @@ class RunValues:
     quantities: list[tuple[str, str]]
     edges: tuple[Edge, ...]  # of the space, at or beyond which the best configuration lies
     feasible: bool  # whether any keeps all constraints
-    beyond_law: bool  # see `bayes_cpt.decisions.search.Search`
 
     @property
     def runs(self) -> tuple[Run, ...]:
@@ -403,7 +402,6 @@ def next_run(
         quantities=list(asked),
         edges=searched.edges(whole),
         feasible=bool(searched.feasible.any()),
-        beyond_law=searched.beyond_law,
     )
 
 

@@ -60,7 +60,6 @@ class ScheduleChoice:
     # What was not given and is the best of what the study tried: of ``base``, ``replay`` and ``targets``.
     taken: tuple[str, ...] = ()
     free: bool = False  # of constraints and limits that the objective has
-    beyond_law: bool = False  # see `bayes_cpt.decisions.search.Search`
 
     @cached_property
     def plan(self) -> Study:
@@ -226,7 +225,7 @@ def choose_schedule(
     }
     posterior, whole = with_batch(posterior, read_space(tried))
     model = FinalLosses.of(posterior, draws)
-    valuation, wsd, edge, beyond = _best(model, goal, whole)
+    valuation, wsd, edge = _best(model, goal, whole)
     settled: dict[str, Any] = {
         "bases": (wsd.bases[wsd.base[0]].name,),
         "replay": Quantity(values=(float(wsd.replay[0]),)),
@@ -234,23 +233,21 @@ def choose_schedule(
     }
     if taken:
         # Looked at more closely.
-        valuation, wsd, edge, beyond = _best(model, goal, whole.model_copy(update=settled))
+        valuation, wsd, edge = _best(model, goal, whole.model_copy(update=settled))
     settled |= {"decay_shape": ("cosine",), "decay_share": Quantity(values=(1.0,))}
-    _, cosine, cut, _ = _best(model, goal, whole.model_copy(update=settled))
+    _, cosine, cut = _best(model, goal, whole.model_copy(update=settled))
     best_of, ends = {COSINE: cosine, WSD: wsd}, {COSINE: cut, WSD: edge}
     edges = {own: end and end._replace(given=cap is not None) for own, end in ends.items()}
     values = {family: valuation.weighted_loss(run) for family, run in best_of.items()}
-    free = goal != asked_goal
-    return ScheduleChoice(valuation, highest, best_of, values, edges, taken, free, beyond)
+    return ScheduleChoice(valuation, highest, best_of, values, edges, taken, goal != asked_goal)
 
 
 def _best(
     model: FinalLosses, objective: Objective, space: Space
-) -> tuple[Valuation, Candidates, Edge | None, bool]:
-    """Return what judges the runs of a space, the best, where its peak is cut, and if beyond the law."""
+) -> tuple[Valuation, Candidates, Edge | None]:
+    """Return what runs of a space are judged by, the lowest in expected loss, and where its peak is cut."""
     whole = SearchSpace.of(space, model.study)
     valuation = Valuation.of(model, objective, whole)
     count = max(CANDIDATES, EACH * whole.combinations)
     found = search(valuation, whole, SearchCriterion(), count)
-    best = found.candidates.take(found.order()[:1])
-    return valuation, best, found.edge(whole, "peak"), found.beyond_law
+    return valuation, found.candidates.take(found.order()[:1]), found.edge(whole, "peak")

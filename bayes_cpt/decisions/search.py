@@ -17,8 +17,7 @@ from bayes_cpt.decisions.final_losses import Block
 from bayes_cpt.decisions.risk import BEST, EXPECTED, RiskMeasure
 from bayes_cpt.decisions.search_space import Candidates, SearchSpace
 from bayes_cpt.decisions.valuation import Combination, Valuation
-from bayes_cpt.errors import Problem, StudyWarning
-from bayes_cpt.identify.prior_predictive import MOST_BELOW_ZERO
+from bayes_cpt.errors import BeyondLawWarning, Problem, StudyWarning
 
 # Configurations of the first look, in all that is asked about one fit.
 CANDIDATES = 8192
@@ -171,9 +170,13 @@ def search(
             near = space.around(centres, width * spacing, count // 2, criterion.seed + number)
             seen = seen.joined(_look(valuation, near, criterion))
     if seen.impossible.any():
-        problem = "the law predicts a loss at or below 0 for some choices: it does not hold there"
-        fix = "they are left out; give narrower ranges, and check the learning rates of the fitted runs"
-        warnings.warn(str(Problem("space", problem, fix)), StudyWarning, stacklevel=3)
+        problem = "the law predicts a loss at or below 0 for some choices, which are left out"
+        problem += (
+            ", and promises most there: the best is not to be trusted" if seen.beyond_law else ""
+        )
+        fix = "give narrower ranges, and check the learning rates of the fitted runs"
+        kind = BeyondLawWarning if seen.beyond_law else StudyWarning
+        warnings.warn(str(Problem("space", problem, fix)), kind, stacklevel=3)
     if criterion.measure.name != BEST:
         return seen
 
@@ -234,7 +237,7 @@ def _examine(valuation: Valuation, criterion: SearchCriterion, block: Block) -> 
         scores=scores,
         breaches=breaches,
         excess=excess,
-        impossible=valuation.below_zero(block) > MOST_BELOW_ZERO,
+        impossible=valuation.below_zero(block) > 0.0,
         best=kept.min(axis=0),
         optimum=kept.argmin(axis=0),
     )

@@ -254,14 +254,14 @@ class Valuation:
         }
 
     def below_zero(self, block: Block) -> Floats:
-        """Return the share of draws in which the law has a loss at or below 0, shape (candidates,)."""
-        return np.asarray((block.losses <= 0.0).any(axis=0).mean(axis=1))
+        """Return by what share too many draws of the law have a loss at or below 0: (candidates,)."""
+        return np.asarray((block.losses <= 0.0).any(axis=0).mean(axis=1) - MOST_BELOW_ZERO)
 
     def excess(self, block: Block, breaches: Floats) -> Floats:
         """Return by how much breaches, or what a run takes, exceed what is allowed, at most: (candidates,).
 
         By what probability, or by what share of a limit; where a breach is sure, by nats too. What keeps
-        all is not above 0. No loss is at or below 0: where the law predicts that it does not hold.
+        all, and no loss at or below 0, where the law does not hold, is not above 0.
         """
         overruns = self.overruns(block.candidates).values()
         allowed = self.allowed[:, None]
@@ -269,9 +269,8 @@ class Valuation:
         if (sure := breaches > np.maximum(allowed, SURE)).any():
             above = np.array([margin.mean(axis=1) for margin, _ in self._margins(block)])
             breaches = np.where(sure, SURE + np.maximum(above, 0.0), breaches)
-        none = np.full(len(block.candidates), -np.inf)
-        impossible = self.below_zero(block) - MOST_BELOW_ZERO
-        return np.asarray(np.max([none, *(breaches - allowed), *overruns, impossible], axis=0))
+        every = [self.below_zero(block), *(breaches - allowed), *overruns]
+        return np.asarray(np.max(every, axis=0))
 
     def _threshold(
         self, constraint: Constraint | ScoreConstraint, total: Combination, candidates: Candidates

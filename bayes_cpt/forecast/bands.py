@@ -226,16 +226,15 @@ def _quantiles(pooled: Floats, fractions: Floats) -> Floats:
 def marked(table: pd.DataFrame, notes: Mapping[str, str], first: Mapping[str, float]) -> pd.Series:
     """Return what is outside at rows of a table, given what is of each run and its `first_step`.
 
-    A run whose bands reach to 0 on some validation set is so as a whole: no loss is that low.
+    A run whose bands reach to 0 where the law holds is so as a whole: no loss is that low.
     """
-    sets = table[table["lower"] <= 0.0].groupby("run")["domain"].unique()
-    wrong = "a loss at or below 0 on {}, where the law does not hold".format
-    low = {run: wrong(" and ".join(own)) for run, own in sets.items()}
-    notes = {run: "; ".join(filter(None, (low.get(run, ""), note))) for run, note in notes.items()}
+    run, is_early = table["run"], table["step"] <= table["run"].map(first)
+    wrong = "a loss at or below 0, where the law does not hold"
+    low = dict.fromkeys(run[(table["lower"] <= 0.0) & ~is_early], wrong)
+    notes = {own: "; ".join(filter(None, (low.get(own), note))) for own, note in notes.items()}
     said = "step {:.0f} and before, where the law does not hold yet".format
-    early = {run: "; ".join(filter(None, (notes[run], said(first[run])))) for run in notes}
-    run = table["run"]
-    return run.map(notes).mask(table["step"] <= run.map(first), run.map(early))
+    early = {own: "; ".join(filter(None, (notes[own], said(first[own])))) for own in notes}
+    return run.map(notes).mask(is_early, run.map(early))
 
 
 @dataclass(frozen=True, eq=False)

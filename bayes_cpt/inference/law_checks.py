@@ -9,18 +9,16 @@ them lie in a region of probability a/2 with probability a at most, so that twic
 draws never alarms more often than it says, whatever the study.
 
 - *run*: its mean residuals and the drifts of its residuals along the run on all validation sets, by
-  generalised least squares over the sd that fluctuation, misfit and level give them. Given the parameters
-  these are independent and standard normal, as a drift is what the level leaves and the likelihood of each
-  curve is its own: their squares sum to a chi-squared. One wrong setting moves them all.
+  generalised least squares over the sd that fluctuation, misfit and level give them: independent and
+  standard normal, so that their squares sum to a chi-squared. One wrong setting moves them all.
 - *factor*: whether the levels of runs go with something that they differ in: what a line (a parabola
   where there are three values) or a level for each kind explains of them is chi-squared.
 - *size*: the prior probability of a larger misfit or level sd. A law that does not fit is made to by these.
 
 Beside these, whatever the law says of noise, which what is wrong inflates:
 
-- *wild*: how far an evaluation sticks out of those before it and of those after it, both as measured and
-  less the law, so that neither a bend of the curve nor one that the law lacks counts. The scale is a robust
-  sd of how far evaluations lie off the two beside them. No noise of the model comes near `WILD_SDS`.
+- *wild*: how far an evaluation sticks out of those before and after it, as measured and less the law, so
+  that no bend counts, in robust sds of how far evaluations lie off the two beside them.
 """
 
 from collections.abc import Mapping
@@ -51,21 +49,19 @@ SIZES = ("offset_pt", "misfit_pt", "misfit_cpt", "error")
 RUN, DRIFT, FACTOR, SIZE, WILD = "run", "drift", "factor", "size", "wild"
 # Checks of one kind share its part of the false alarms.
 PARTS = ((RUN, DRIFT), (FACTOR,), (SIZE,))
-# Evaluations to each side that one is compared with; fewer in all say nothing.
-NEIGHBOURS, FEWEST = 10, 6
-# From so many sds on an evaluation is wild; the least sd, nats. In the bundled studies none lies 7 off,
-# also with nothing known of the law, and one that is put 0.3 nats off lies 25 or more.
-WILD_SDS, LEAST_SD = 12.0, 0.1 / 12.0
-# The median absolute deviation of a normal variable is its sd over this.
-MAD = 1.4826
+# Evaluations to each side that one is compared with; fewer in all, and the first of a curve, say nothing.
+NEIGHBOURS, FEWEST, SETTLED = 10, 6, 3
+# From so many sds on an evaluation is wild; the least sd, nats; a normal variable's sd over its median
+# absolute deviation. In the bundled studies none lies 7 off, also with nothing known of the law, and one
+# that is put 0.3 nats off lies 25 or more.
+WILD_SDS, LEAST_SD, MAD = 12.0, 0.1 / 12.0, 1.4826
 
 
 @dataclass(frozen=True)
 class LawCheck:
     """One check of a law against its runs; what a kind of check does not have is nan or empty."""
 
-    # `FACTOR`, `SIZE` or `WILD`; of a run as a whole `RUN` or `DRIFT`, by which it stands out with most
-    kind: str
+    kind: str  # `FACTOR`, `SIZE` or `WILD`; of a run `RUN` or `DRIFT`, by which it stands out most
     subject: str  # name of the run, the factor (`bayes_cpt.study.ranges.Factor`) or the parameter
     phase: str  # ``pt`` or ``cpt``, of the runs
     domain: str  # validation set, of a run that where it stands out most; ``all`` where a size is shared
@@ -73,8 +69,7 @@ class LawCheck:
     # from the first of its points to the last; of a factor by how much levels differ over what the runs
     # cover; of a size its posterior median; of a curve how far its wildest evaluation lies off.
     value: float
-    # Of a run or drift the sd that the model gives it, of a wild evaluation that of others, of a size the
-    # prior's median
+    # The sd by the model, of an evaluation that of others, of a size the prior's median
     usual: float = np.nan
     score: float = np.nan  # of a run, drift or wild evaluation value over usual, in the median draw
     probability: float = 1.0  # of a check as far out if the model is right, at most
@@ -224,47 +219,41 @@ def _sizes(
 
 def _wild(study: Study, curves: Curves, residual: Floats) -> list[LawCheck]:
     """Return how far the wildest evaluation of each curve sticks out of its neighbours."""
-    from scipy.special import ndtr
-
-    parts = []
-    scatter: dict[tuple[bool, str], list[Floats]] = {}
+    points, found = curves.points, []
     for i, curve in enumerate(curves.curves):
-        rows = curves.points.curve_index == i
-        if curve.run not in study or rows.sum() < FEWEST:
-            continue
-        left, measured = residual[rows], curves.points.loss[rows]
-        above = np.concatenate([_above(left), _above(measured)])
-        off = np.maximum(above.min(axis=0), 0.0) + np.minimum(above.max(axis=0), 0.0)
-        between = np.abs(left[1:-1] - (left[:-2] + left[2:]) / 2.0)
-        scatter.setdefault((curve.continual, curve.domain), []).append(between)
-        parts.append((curve, curves.points.steps[rows], off, between))
+        rows = points.curve_index == i
+        if curve.run in study and rows.sum() >= FEWEST:
+            left, kind = residual[rows], ("cpt" if curve.continual else "pt", curve.domain)
+            between = MAD * np.abs(left[1:-1] - (left[:-2] + left[2:]) / 2.0)
+            above = np.concatenate([_above(left), _above(points.loss[rows])])
+            off = np.maximum(above.min(axis=0), 0.0) + np.minimum(above.max(axis=0), 0.0)
+            found.append((curve.run, kind, points.steps[rows], off, between))
     checks = []
-    for curve, steps, off, between in parts:
+    for run, kind, steps, off, between in found:
         # Of the curve's own too: some runs are far noisier than others.
-        alike = np.concatenate(scatter[curve.continual, curve.domain])
-        usual = max(MAD * np.median(alike), MAD * np.median(between), LEAST_SD)
-        worst, far = np.abs(off).argmax(), np.abs(off) > WILD_SDS * usual
-        where = (WILD, curve.run, "cpt" if curve.continual else "pt", curve.domain)
-        numbers = (float(off[worst]), float(usual), score := float(off[worst] / usual))
-        probability = min(1.0, 2.0 * off.size * float(ndtr(-abs(score))))
-        named = ", ".join(f"{step:.0f}" for step in steps[far])
-        checks.append(LawCheck(*where, *numbers, probability, bool(far.any()), named))
+        alike = np.concatenate([other for _, its, *_, other in found if its == kind])
+        usual = float(max(np.median(alike), np.median(between), LEAST_SD))
+        value = float(off[np.abs(off).argmax()])
+        named = ", ".join(f"{step:.0f}" for step in steps[np.abs(off) > WILD_SDS * usual])
+        # A bound of the normal tail.
+        probability = min(1.0, off.size * float(np.exp(-0.5 * (score := value / usual) ** 2)))
+        numbers = (value, usual, score, probability)
+        checks.append(LawCheck(WILD, run, *kind, *numbers, bool(named), named))
     return checks
 
 
 def _above(values: Floats) -> Floats:
     """Return how far values lie above the middle of those before, and of those after: (2, values).
 
-    The first sticks out of nothing, with none before it; the last has the one before on both sides.
+    The first, before a curve has settled, stick out of nothing; the last has the one before on both sides.
     """
     import pandas as pd
 
-    def above(series: pd.Series) -> Floats:
-        near = series.shift().rolling(NEIGHBOURS, min_periods=1).median()
-        return np.asarray(series - near)
-
-    before, after = above(pd.Series(values)), above(pd.Series(values[::-1]))[::-1]
-    return np.stack([np.r_[0.0, before[1:]], np.r_[after[:-1], values[-1] - values[-2]]])
+    series = pd.Series(values)
+    before = series.shift().rolling(NEIGHBOURS, min_periods=SETTLED).median()
+    after = series[::-1].shift().rolling(NEIGHBOURS, min_periods=1).median()
+    both = [series - before, series - after.fillna(series.shift())]
+    return np.asarray(np.nan_to_num(both))
 
 
 def _at_most(probabilities: Floats) -> float:

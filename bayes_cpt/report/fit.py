@@ -76,7 +76,6 @@ def _law_facts(posterior: Posterior) -> Mapping[str, Any]:
         "lacking": what_is_lacking(posterior),
         "alarms": [alarm_text(alarm) for alarm in alarms],
         "wild": sum(alarm.kind == WILD for alarm in alarms),
-        # Far out in its tail no distribution is known.
         "probabilities": [f"{max(alarm.probability, 1e-9):.1g}" for alarm in alarms],
         "factors": sorted({factor.name for factor in settings if factor.differs}),
     }

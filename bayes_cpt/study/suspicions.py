@@ -9,7 +9,7 @@ import pandas as pd
 
 from bayes_cpt.arrays import Floats
 from bayes_cpt.errors import Problem
-from bayes_cpt.study.runs import Run
+from bayes_cpt.study.runs import Base, Run
 from bayes_cpt.study.schedules import Segment
 from bayes_cpt.study.tables import LossCurves, loss_curves
 
@@ -19,11 +19,9 @@ CLEAR = 0.05
 LITTLE_REPLAY = 0.05
 # Replay ratios that differ by so much change how much is forgotten.
 APART = 0.2
-# Peaks and lengths within the one ratio are alike; peaks further apart than the other (5, with rounding)
-# teach otherwise.
-ALIKE, FAR = 1.1, 4.9
-# No run has so many times the steps of the next longest, unless that one, so short, only tested the code.
-TOO_LONG, A_TEST = 50, 100
+# Peaks and lengths within the one ratio are alike; peaks further apart than the next (5, with rounding)
+# teach otherwise; a run of so many times the steps of all others may count tokens.
+ALIKE, FAR, TOO_LONG = 1.1, 4.9, 50
 # So many equal losses are no coincidence, and so many points show how a loss begins to fall.
 EQUAL, SHOWN = 5, 5
 # Shares of a run within which it is still near its base, and shows how fast it learns.
@@ -47,7 +45,9 @@ class Suspicion(Problem):
     misleads: bool = True  # whether a fit would be about something else
 
 
-def suspicions(losses: pd.DataFrame, runs: Sequence[Run], sets: Sets, file: str) -> list[Suspicion]:
+def suspicions(
+    losses: pd.DataFrame, bases: Sequence[Base], runs: Sequence[Run], sets: Sets, file: str
+) -> list[Suspicion]:
     """Return what is suspicious of some runs, stated in a file.
 
     Losses have columns run, step, domain and loss (nats/token), each measurement once, by domain and step;
@@ -55,19 +55,13 @@ def suspicions(losses: pd.DataFrame, runs: Sequence[Run], sets: Sets, file: str)
     """
     curves = loss_curves(losses)
     measured = [run for run in runs if run.name in curves]
-    jumps = dict(_jumps(measured))
-    found = [*_given_twice(curves, measured), *jumps.values()]
+    found = [*_given_twice(curves, measured), *_jumps(measured, bases), *_lengths(curves, measured)]
     found += [*_cut_off(measured), *_warming_up(curves, measured)]
-    for phase in ("pt", "cpt"):
-        if len(of_phase := [run for run in measured if run.phase == phase]) > 1:
-            found += _lengths(curves, of_phase)
     for base in dict.fromkeys(run.base for run in measured):
         alike = [run for run in measured if run.base == base]
         # PT runs fall fast at first whatever their learning rate.
         if base is not None:
-            if smooth := [run for run in alike if run.name not in jumps]:
-                found += _rate_of_others(curves, smooth)
-            found += _other_starts(curves, alike, sets)
+            found += [*_rate_of_others(curves, alike), *_other_starts(curves, alike, sets)]
     if sets is not None:
         found += _swapped(curves, measured, *sets)
     return [replace(own, place=f"{file}, {own.place}") for own in found]
@@ -93,37 +87,37 @@ def _given_twice(curves: LossCurves, runs: Sequence[Run]) -> list[Suspicion]:
     ]
 
 
-def _jumps(runs: Sequence[Run]) -> Iterator[tuple[str, Suspicion]]:
-    """Yield runs, by name, a segment of which starts far above all learning rates before it."""
+def _jumps(runs: Sequence[Run], bases: Sequence[Base]) -> Iterator[Suspicion]:
+    """Yield segments that start far above all learning rates before them, of the base too."""
     for run in runs:
-        highest = 0.0
-        # A restart jumps too, but to where the run has been.
+        # A restart jumps too, but to where the run or its base has been.
+        peaks = (own.schedule.peak for own in bases if own.name == run.base and own.schedule)
+        highest = max(peaks, default=0.0)
         for number, (before, after) in enumerate(pairwise(run.schedule.segments), start=2):
             highest = max(highest, before.highest)
             if isinstance(after, Segment) and after.start >= FAR * highest > 0:
-                problem = f"the learning rate of the run {run.name} jumps to {after.start:g} at the start "
-                problem += f"of segment {number}, and was {highest:g} at most before"
-                place = f"run {run.name}, segment {number}"
-                yield (
-                    run.name,
-                    Suspicion(place, problem, f"correct segment {number} of its schedule"),
+                place, where = (
+                    f"run {run.name}, segment {number}",
+                    f"at the start of segment {number}",
                 )
-                break
+                problem = (
+                    f"the learning rate of the run {run.name} jumps to {after.start:g} {where}"
+                )
+                problem += f", and was {highest:g} at most before"
+                yield Suspicion(place, problem, "correct that segment of its schedule")
 
 
 def _lengths(curves: LossCurves, runs: Sequence[Run]) -> Iterator[Suspicion]:
-    """Yield the longest run of a phase if it cannot be so long, or is not as far as it was measured."""
-    longest, after, *_ = sorted(runs, key=lambda run: -run.schedule.steps)
-    steps, place = longest.schedule.steps, f"run {longest.name}"
-    end = max(own[-1] for own, _ in curves[longest.name].values())
-    problem = f"the run {longest.name} has {steps} steps, the next longest {after.schedule.steps}"
-    if steps >= TOO_LONG * after.schedule.steps >= TOO_LONG * A_TEST:
-        problem += f" ({after.name}): it seems to count tokens or samples as steps"
-        yield Suspicion(place, problem, "count optimiser steps in its schedule and its losses")
-    elif steps >= FAR * max(after.schedule.steps, end) > 0 < end:
-        problem += f" ({after.name}), but was measured to step {end} only"
-        fix = "correct its schedule, or leave it so if the run goes on or was stopped there"
-        yield Suspicion(place, problem, fix, misleads=False)
+    """Yield the longest run of a phase if it is hardly so long, or not as far as it was measured."""
+    for phase in ("pt", "cpt"):
+        lengths = sorted((run.schedule.steps, run.name) for run in runs if run.phase == phase)
+        for (others, other), (steps, name) in list(pairwise(lengths))[-1:]:
+            end = max(points[-1] for points, _ in curves[name].values())
+            if steps >= min(TOO_LONG * others, FAR * max(others, end)):
+                problem = f"the run {name} has {steps} steps, the next longest {others} ({other}), "
+                problem += f"and was measured to step {end}"
+                fix = "count optimiser steps, not tokens or samples; leave it so if it is that long"
+                yield Suspicion(f"run {name}", problem, fix, misleads=False)
 
 
 def _cut_off(runs: Sequence[Run]) -> Iterator[Suspicion]:
@@ -158,8 +152,13 @@ def _warming_up(curves: LossCurves, runs: Sequence[Run]) -> Iterator[Suspicion]:
 
 def _rate_of_others(curves: LossCurves, runs: Sequence[Run]) -> Iterator[Suspicion]:
     """Yield the run whose peak is far from those of all others, where it learns as one of them."""
-    order = sorted(runs, key=lambda run: run.peak)
-    for run, others in ((order[-1], order[:-1]), (order[0], order[1:])):
+    order = []
+    for run in sorted(runs, key=lambda run: run.peak):
+        early = run.schedule.learning_rates()[: int(EARLY * run.schedule.steps) + 1]
+        # What begins far below its peak shows nothing of that.
+        order += [run] if run.peak <= FAR * early.max() else []
+    for run in (*order[-1:], *order[:1]):
+        others = [own for own in order if own is not run]
         if any(_within(FAR, run.peak, other.peak) for other in others):
             continue
         for other in others:

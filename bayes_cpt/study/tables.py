@@ -213,12 +213,11 @@ class TableCheck(Check):
                 fine &= (column != "step") | (numbers == np.floor(numbers))
             for label in self.table.index[~fine]:
                 cell = self.table.at[label, column]
-                mend = fix
-                if column == "step" and THOUSANDS.fullmatch(str(cell)):
-                    mend = f"write {str(cell).replace(',', '')}"
-                elif column not in ("step", *TEXT_COLUMNS) and DECIMAL_COMMA.fullmatch(str(cell)):
-                    mend = f"write {str(cell).replace(',', '.')} with a decimal point"
-                self.add(self.place(label), f"the {column} is {cell!r}", mend)
+                whole = column == "step"
+                comma = (THOUSANDS if whole else DECIMAL_COMMA).fullmatch(str(cell))
+                mend = f"write {str(cell).replace(',', '' if whole else '.')}, without a comma"
+                wrong = f"the {column} is {cell!r}"
+                self.add(self.place(label), wrong, mend if comma and values.dtype == float else fix)
             good &= fine
             converted[column] = values
         return pd.DataFrame(converted, index=self.table.index)[good].astype({"step": "int64"})

@@ -32,8 +32,8 @@ FLAT = 5
 SAME_LOSS = 0.005
 # A PT run and the CPT runs from it may be evaluated on slightly different sequences (nats).
 SIMILAR_LOSS = 0.05
-# A shift of so many times the median bend of curves is no noise, that of such a share of losses no chance.
-CLEARLY, NEARLY_ALL = 1.5, 0.9
+# A shift of so many times the median bend of curves is no noise.
+CLEARLY = 1.5
 # Runs that it takes to tell. So many measurements do not agree by chance, even if they are rounded.
 FEWEST = 3
 
@@ -136,7 +136,8 @@ def _checked_rows(
             _check_measured(table, losses, parts)
         general, target = parts.general, parts.target
         sets = (general, target) if isinstance(general, str) and isinstance(target, str) else None
-        table.cautions.problems += suspicions(ordered, parts.runs, sets, parts.origin.settings)
+        found = suspicions(ordered, parts.bases, parts.runs, sets, parts.origin.settings)
+        table.cautions.problems += found
     _note_disorder(table, losses)
     _note_flat_curves(table, losses)
     _note_base_losses(table, ordered, parts.bases, parts.runs)
@@ -321,9 +322,8 @@ def _note_base_losses(
     names, values = (starts[column].to_numpy() for column in ("run", "loss"))
     groups = starts.groupby([starts["run"].map(base_of), "domain"]).indices
     for (name, domain), rows in sorted(groups.items()):
-        apart = np.abs(np.subtract.outer(values[rows], values[rows])) > SAME_LOSS
-        # The one that agrees with most.
-        common = rows[apart.sum(axis=1).argmin()]
+        # The middle one agrees with most.
+        common = rows[values[rows].argsort(kind="stable")[(rows.size - 1) // 2]]
         first_run, first = names[common], values[common]
         far = rows[np.abs(values[rows] - first) > SAME_LOSS]
         if far.size:
@@ -342,18 +342,18 @@ def _note_base_losses(
         shifts.append(first - there)
     trained = losses[losses["run"].isin({base.run for base in bases})].groupby(["run", "domain"])
     bend = trained["loss"].transform(lambda own: own.diff().diff().abs()).median()
-    shift, limit = float(np.median(shifts or [0.0])), CLEARLY * bend
-    most = sum(own * np.sign(shift) > SAME_LOSS for own in shifts)
-    if most < max(NEARLY_ALL * len(notes), 2) or not abs(shift) > limit:
-        found = zip(notes, shifts, strict=True)
-        table.cautions.problems += [note for note, own in found if abs(own) > SIMILAR_LOSS]
-        return
-    problem = f"{most} of {len(notes)} losses at step 0 of CPT runs lie "
-    problem += f"{'above' if shift > 0 else 'below'} those of PT runs at the same checkpoints, by "
-    problem += f"{abs(shift):.3g}: {notes[0].problem}"
-    fix = f"{notes[0].fix}, or correct the steps of the bases if the runs started from others"
-    all_off = Suspicion(notes[0].place, problem, fix, misleads=abs(shift) > SIMILAR_LOSS)
-    table.cautions.problems.append(all_off)
+    shift = float(np.median(shifts or [0.0]))
+    one_way = len(shifts) > 1 and min(own * np.sign(shift) for own in shifts) > SAME_LOSS
+    if one_way and abs(shift) > CLEARLY * bend:
+        problem = f"all {len(notes)} losses at step 0 of CPT runs lie {'above' if shift > 0 else 'below'} "
+        problem += (
+            f"those of PT runs at the same checkpoints, by {abs(shift):.3g}: {notes[0].problem}"
+        )
+        fix = f"{notes[0].fix}, or correct the steps of the bases if the runs started from others"
+        misleads, shifts = abs(shift) > SIMILAR_LOSS, [math.inf]
+        notes = [Suspicion(notes[0].place, problem, fix, misleads)]
+    found = zip(notes, shifts, strict=True)
+    table.cautions.problems += [note for note, own in found if abs(own) > SIMILAR_LOSS]
 
 
 def _check_scale(table: TableCheck, losses: pd.DataFrame) -> None:

@@ -188,9 +188,11 @@ def test_bands_of_pretraining_begin_where_the_law_holds_and_mark_earlier_steps()
         assert list(marks.str.contains("does not hold yet")) == [True, True, False, False]
         shown = table(posterior.predict(study, kind="expected", at=at))["outside"]
         assert list(shown) == list(marks)
-    low = found.assign(lower=-1.0)[found["run"] == run.name]
-    (note,) = set(module.marked(low, {run.name: ""}, {run.name: 0.0}))
-    assert note == "a loss at or below 0 on general, where the law does not hold"
+        low = at.assign(lower=[-1.0, -1.0, 1.0, 1.0])
+        for end, wrong in ((1.0, False), (-1.0, True)):
+            low.loc[3, "lower"] = end
+            told = module.marked(low, {run.name: ""}, {run.name: first})
+            assert told.str.contains("a loss at or below 0").all() == wrong == bool(told.iloc[-1])
     assert found["mean"].max() < 12.0
 
 
