@@ -97,8 +97,7 @@ def decide(
     \b
     Exit codes:
     0  done
-    1  done, but no configuration keeps the constraints, the law promises losses at or below 0, or the fit
-       falls short of its diagnostics
+    1  done, but no configuration keeps the constraints, or law or fit cannot be trusted
     2  bad input: nothing is written
 
     Parameters

@@ -170,12 +170,12 @@ def search(
             near = space.around(centres, width * spacing, count // 2, criterion.seed + number)
             seen = seen.joined(_look(valuation, near, criterion))
     if seen.impossible.any():
-        problem = "the law predicts a loss at or below 0 for some choices, which are left out"
-        problem += (
-            ", and promises most there: the best is not to be trusted" if seen.beyond_law else ""
+        most = ", and promises most there" if seen.beyond_law else ""
+        problem = (
+            f"the law predicts a loss at or below 0 for some choices, which are left out{most}"
         )
         fix = "give narrower ranges, and check the learning rates of the fitted runs"
-        kind = BeyondLawWarning if seen.beyond_law else StudyWarning
+        kind = BeyondLawWarning if most else StudyWarning
         warnings.warn(str(Problem("space", problem, fix)), kind, stacklevel=3)
     if criterion.measure.name != BEST:
         return seen

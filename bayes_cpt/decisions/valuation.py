@@ -269,8 +269,9 @@ class Valuation:
         if (sure := breaches > np.maximum(allowed, SURE)).any():
             above = np.array([margin.mean(axis=1) for margin, _ in self._margins(block)])
             breaches = np.where(sure, SURE + np.maximum(above, 0.0), breaches)
-        every = [self.below_zero(block), *(breaches - allowed), *overruns]
-        return np.asarray(np.max(every, axis=0))
+        return np.asarray(
+            np.max([self.below_zero(block), *(breaches - allowed), *overruns], axis=0)
+        )
 
     def _threshold(
         self, constraint: Constraint | ScoreConstraint, total: Combination, candidates: Candidates

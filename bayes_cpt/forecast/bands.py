@@ -224,10 +224,7 @@ def _quantiles(pooled: Floats, fractions: Floats) -> Floats:
 
 
 def marked(table: pd.DataFrame, notes: Mapping[str, str], first: Mapping[str, float]) -> pd.Series:
-    """Return what is outside at rows of a table, given what is of each run and its `first_step`.
-
-    A run whose bands reach to 0 where the law holds is so as a whole: no loss is that low.
-    """
+    """Return what is outside at rows of a table, given what is of each run and its `first_step`."""
     run, is_early = table["run"], table["step"] <= table["run"].map(first)
     wrong = "a loss at or below 0, where the law does not hold"
     low = dict.fromkeys(run[(table["lower"] <= 0.0) & ~is_early], wrong)

@@ -14,11 +14,8 @@ draws never alarms more often than it says, whatever the study.
 - *factor*: whether the levels of runs go with something that they differ in: what a line (a parabola
   where there are three values) or a level for each kind explains of them is chi-squared.
 - *size*: the prior probability of a larger misfit or level sd. A law that does not fit is made to by these.
-
-Beside these, whatever the law says of noise, which what is wrong inflates:
-
-- *wild*: how far an evaluation sticks out of those before and after it, as measured and less the law, so
-  that no bend counts, in robust sds of how far evaluations lie off the two beside them.
+- *wild*: whatever the law says of noise, how far an evaluation sticks out of those before and after it, as
+  measured and less the law, so that no bend counts, in robust sds of how far they lie off the two beside them.
 """
 
 from collections.abc import Mapping

@@ -175,7 +175,7 @@ class TableCheck(Check):
     def columns(self, expected: Sequence[str]) -> None:
         """Note missing, unknown and repeated columns."""
         names = [str(column) for column in self.table.columns]
-        others = [column for column in names if column and column not in expected]
+        others = [column for column in names if column not in expected]
         missing = [column for column in expected if column not in names]
         fix = f"name the columns {', '.join(expected)}, or import it: bayes-cpt import csv --help"
         if missing == ["domain", "loss"] and len(others) > 1:
@@ -185,11 +185,9 @@ class TableCheck(Check):
             return
         problems = {column: f"is missing among {', '.join(names) or 'none'}" for column in missing}
         problems |= {column: f"is unknown{suggestion(column, expected)}" for column in others}
+        problems |= {"": "has no name (pandas writes none with index=False)"} if "" in names else {}
         repeated = (column for column in names if names.count(column) > 1)
         problems |= {column: f"stands there {names.count(column)} times" for column in repeated}
-        if "" in names:
-            place = f"{self.file}, column {names.index('') + 1}"
-            self.add(place, "the column has no name", "remove it (pandas: to_csv with index=False)")
         for column, problem in problems.items():
             self.add(f"{self.file}, column {column}", f"the column {column!r} {problem}", fix)
 

@@ -345,13 +345,11 @@ def _note_base_losses(
     shift = float(np.median(shifts or [0.0]))
     one_way = len(shifts) > 1 and min(own * np.sign(shift) for own in shifts) > SAME_LOSS
     if one_way and abs(shift) > CLEARLY * bend:
-        problem = f"all {len(notes)} losses at step 0 of CPT runs lie {'above' if shift > 0 else 'below'} "
-        problem += (
-            f"those of PT runs at the same checkpoints, by {abs(shift):.3g}: {notes[0].problem}"
-        )
+        way = f"{'above' if shift > 0 else 'below'} those of PT runs at the same checkpoints"
+        problem = f"all {len(notes)} losses at step 0 of CPT runs lie {way}, by {abs(shift):.3g}"
         fix = f"{notes[0].fix}, or correct the steps of the bases if the runs started from others"
         misleads, shifts = abs(shift) > SIMILAR_LOSS, [math.inf]
-        notes = [Suspicion(notes[0].place, problem, fix, misleads)]
+        notes = [Suspicion(notes[0].place, f"{problem}: {notes[0].problem}", fix, misleads)]
     found = zip(notes, shifts, strict=True)
     table.cautions.problems += [note for note, own in found if abs(own) > SIMILAR_LOSS]
 
