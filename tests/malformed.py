@@ -231,7 +231,7 @@ TABLE: list[Malformed] = [
                "target validation set 'law'", "Set target in [study]")),
     # The [study] table
     Malformed("bare-study", settings('name = "small"\ngeneral = "prose"\ntarget = "code"\n', ""),
-              ("study.toml, key general", "neither a general nor a target set", "Write general =", "key name")),
+              ("key general", "neither a general nor a target set", "Write general =", "key name")),
     Malformed("target-is-general", settings('target = "code"', 'target = "prose"'),
               ("study.toml, key target", "both 'prose'", "Name two validation sets")),
     Malformed("name-number", settings('"small"', "3"), ("study.toml, key name", "name is 3")),

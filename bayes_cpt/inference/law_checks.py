@@ -8,14 +8,14 @@ was fitted to these very losses. Draws depend on each other. But by Markov's ine
 them lie in a region of probability a/2 with probability a at most, so that twice the median over the
 draws never alarms more often than it says, whatever the study.
 
-- *run*: its mean residuals and the drifts of its residuals along the run on all validation sets, by
-  generalised least squares over the sd that fluctuation, misfit and level give them: independent and
-  standard normal, so that their squares sum to a chi-squared. One wrong setting moves them all.
+- *run*: its mean residuals and drifts along the run on all validation sets, by generalised least squares
+  over the sd that fluctuation, misfit and level give them: independent and standard normal, so that their
+  squares sum to a chi-squared. One wrong setting moves them all.
 - *factor*: whether the levels of runs go with something that they differ in: what a line (a parabola
   where there are three values) or a level for each kind explains of them is chi-squared.
 - *size*: the prior probability of a larger misfit or level sd. A law that does not fit is made to by these.
 - *wild*: whatever the law says of noise, how far an evaluation sticks out of those before and after it, as
-  measured and less the law, so that no bend counts, in robust sds of how far they lie off the two beside them.
+  measured and less the law, so that no bend counts, in robust sds of how far they lie off those beside.
 """
 
 from collections.abc import Mapping
@@ -232,7 +232,6 @@ def _wild(study: Study, curves: Curves, residual: Floats) -> list[LawCheck]:
         usual = float(max(np.median(alike), np.median(between), LEAST_SD))
         value = float(off[np.abs(off).argmax()])
         named = ", ".join(f"{step:.0f}" for step in steps[np.abs(off) > WILD_SDS * usual])
-        # A bound of the normal tail.
         probability = min(1.0, off.size * float(np.exp(-0.5 * (score := value / usual) ** 2)))
         numbers = (value, usual, score, probability)
         checks.append(LawCheck(WILD, run, *kind, *numbers, bool(named), named))

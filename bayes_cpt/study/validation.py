@@ -30,10 +30,9 @@ SAME_NUMBER = 1e-5
 FLAT = 5
 # Two measurements of one checkpoint differ by rounding and evaluation batches, not by more (nats).
 SAME_LOSS = 0.005
-# A PT run and the CPT runs from it may be evaluated on slightly different sequences (nats).
-SIMILAR_LOSS = 0.05
-# A shift of so many times the median bend of curves is no noise.
-CLEARLY = 1.5
+# A PT run and the CPT runs from it may be evaluated on slightly different sequences (nats); a shift of
+# so many times the median bend of curves is no noise.
+SIMILAR_LOSS, CLEARLY = 0.05, 1.5
 # Runs that it takes to tell. So many measurements do not agree by chance, even if they are rounded.
 FEWEST = 3
 
@@ -322,8 +321,7 @@ def _note_base_losses(
     names, values = (starts[column].to_numpy() for column in ("run", "loss"))
     groups = starts.groupby([starts["run"].map(base_of), "domain"]).indices
     for (name, domain), rows in sorted(groups.items()):
-        # The middle one agrees with most.
-        common = rows[values[rows].argsort(kind="stable")[(rows.size - 1) // 2]]
+        common = rows[values[rows].argsort()[(rows.size - 1) // 2]]  # agrees with most
         first_run, first = names[common], values[common]
         far = rows[np.abs(values[rows] - first) > SAME_LOSS]
         if far.size:

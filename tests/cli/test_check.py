@@ -51,6 +51,7 @@ def test_a_first_reader_is_told_what_the_runs_can_tell_and_what_is_in_the_study(
     assert left.endswith("Most telling of that: a CPT run 4 times as long.")
     assert "r25_lin05" in out
     assert "What these runs can tell of" not in out
+    assert call("check", "data/cpt-lab", "--quiet") == (0, "", "")
 
 
 def test_json_is_the_only_thing_on_stdout(call: Call) -> None:
@@ -63,10 +64,6 @@ def test_json_is_the_only_thing_on_stdout(call: Call) -> None:
     assert rows["length_effect", "kernel"]["tried"] is False
     assert 0 < rows["run_change", "kernel"]["sd"] < 0.1
     assert rows["rate_effect", "kernel"]["moves_with"] == []
-
-
-def test_quiet_says_nothing(call: Call) -> None:
-    assert call("check", "data/cpt-lab", "--quiet") == (0, "", "")
 
 
 def test_a_study_without_cpt_is_asked_about_pretraining(call: Call, tmp_path: Path) -> None:

@@ -189,9 +189,9 @@ def test_bands_of_pretraining_begin_where_the_law_holds_and_mark_earlier_steps()
         shown = table(posterior.predict(study, kind="expected", at=at))["outside"]
         assert list(shown) == list(marks)
         for end in (1.0, -1.0):
-            low = at.assign(lower=[-1.0, -1.0, 1.0, end])
-            told = module.marked(low, {run.name: ""}, {run.name: first})
-            assert list(told.str.contains("at or below 0")) == [end < 0] * 4
+            rows = at.assign(lower=[-1.0, -1.0, 1.0, end])
+            marks = module.marked(rows, {run.name: ""}, {run.name: first})
+            assert list(marks.str.contains("at or below 0")) == [end < 0] * 4
     assert found["mean"].max() < 12.0
 
 
