@@ -170,7 +170,7 @@ def search(
             near = space.around(centres, width * spacing, count // 2, criterion.seed + number)
             seen = seen.joined(_look(valuation, near, criterion))
     if seen.impossible.any():
-        most = ", and promises most there" if seen.beyond_law else ""
+        most = ", and promises most there: not trustworthy" if seen.beyond_law else ""
         problem = (
             f"the law predicts a loss at or below 0 for some choices, which are left out{most}"
         )

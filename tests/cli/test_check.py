@@ -218,25 +218,15 @@ def test_a_run_that_was_cut_off_is_said_first_and_may_be_fitted(
 SEEN: dict[str, tuple[Callable[[], Study], str, str, str]] = {
     "no set of the study": (
         lambda: second(lambda losses: losses.assign(domain="r25-" + losses["domain"])),
-        "and none of general or kernel: it tells the fit nothing",
-        "Left open: replay,",
-        "cpt 0 0.002 3000",
-    ),
+        "none of general or kernel: it tells the fit nothing", "Left open: replay,", "cpt 0 0.002 3000"),
     "in the warm-up": (
-        lambda: with_schedule(cosine(3000, 2e-3, warmup_steps=400)).truncated(
-            {FIRST: 200, SECOND: 100}
-        ),
-        "all losses of r25_cos lie in the warm-up (of r25_cos to step 100 of 400): they show",
-        "decay",
-        "cpt 0 to 0.25 0.0005 to 0.002 100 to 200",
-    ),
+        lambda: with_schedule(cosine(3000, 2e-3, warmup_steps=400)).truncated({FIRST: 200, SECOND: 100}),
+        "all losses of r25_cos lie in the warm-up (of r25_cos to step 100 of 400): they show", "decay",
+        "cpt 0 to 0.25 0.0005 to 0.002 100 to 200"),
     "half-finished": (
         lambda: two().truncated({SECOND: 1200}),
-        "2 CPT and 1 PT runs for the model",
-        "",
-        "cpt 0 to 0.25 0.002 1200 to 3000",
-    ),
-}
+        "2 CPT and 1 PT runs for the model", "", "cpt 0 to 0.25 0.002 1200 to 3000"),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("case", SEEN)

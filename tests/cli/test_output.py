@@ -4,6 +4,7 @@ import io
 import os
 import re
 import sys
+import warnings
 from collections.abc import Iterable
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,7 +17,8 @@ from synthetic import lab, prior_as_posterior
 
 from bayes_cpt.bundled import bundled_study
 from bayes_cpt.cli import BROKEN_PIPE, run
-from bayes_cpt.cli.output import _lines
+from bayes_cpt.cli.output import Answer, Output, _lines
+from bayes_cpt.errors import BeyondLawWarning, StudyWarning
 from bayes_cpt.report.fit import what_is_lacking
 
 pytestmark = pytest.mark.usefixtures("few_candidates")
@@ -76,6 +78,14 @@ def test_a_reader_that_stops_early_costs_no_file(
         code = run([verb, str(fit_file), *options, "-o", str(tmp_path / target)])
     assert code == BROKEN_PIPE
     assert written(tmp_path) == set(files.split())
+
+
+@pytest.mark.parametrize(("kind", "code"), [(StudyWarning, 0), (BeyondLawWarning, 1)])
+def test_a_choice_beyond_the_law_gives_exit_code_1(kind: type[Warning], code: int) -> None:
+    output = Output(quiet=True, machine=False)
+    with output.cautions():
+        warnings.warn("told", kind, stacklevel=1)
+    assert output.give(Answer({}), {}) == code
 
 
 @pytest.mark.usefixtures("empty_figures")

@@ -12,7 +12,7 @@ from synthetic import lab, lab_posterior, prior_as_posterior
 from bayes_cpt import bundled_study, decide, predict
 from bayes_cpt.decisions.decision import Decision
 from bayes_cpt.decisions.final_losses import Block
-from bayes_cpt.errors import SpecError, StudyError, StudyWarning
+from bayes_cpt.errors import BeyondLawWarning, SpecError, StudyError
 from bayes_cpt.forecast.scores import ScoreFit, ScoreLink, ScorePairs, score_table
 from bayes_cpt.study.resources import Compute, UniqueTokens
 
@@ -74,7 +74,7 @@ def test_limits_that_nothing_keeps_are_told() -> None:
 def test_what_ends_at_or_below_0_by_the_law_is_not_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
     whole, lowest = vars(Block)["losses"].func, chosen().contenders.sets["kernel"].law[0].min()
     monkeypatch.setattr(Block, "losses", property(lambda own: whole(own) - lowest))
-    with pytest.warns(StudyWarning, match="predicts a loss at or below 0"):
+    with pytest.warns(BeyondLawWarning, match="predicts a loss at or below 0"):
         found = decide(lab_posterior(), GOAL, SPACE, **OPTIONS)
     assert "How sure: not at all" in found.verdict()[1]
 

@@ -44,9 +44,9 @@ def test_error_names_place_and_mend(case: Malformed, tmp_path: Path) -> None:
 
 # One mistake must not look like many: edits of one place give one problem, but for these.
 SEVERAL_PROBLEMS = {
-    "wrong-columns": 4, "bare-cpt": 2, "bare-study": 2, "empty-settings": 4, "runs-text": 5, "rows": 4,
-    "log-rows": 3, "top-table": 2, "segment-key": 2, "study-key": 2, "base-too-long": 2, "study-values": 4, "cells": 10,
-    "segment-values": 10, "quoted-commas": 2, "run-values": 4, "sets-absent": 2, "resources": 2,
+    "columns": 4, "base-too-long": 2, "bare-runs": 3, "bare-study": 2, "empty-settings": 4, "runs-text": 5,
+    "log-rows": 3, "resources": 2, "top-table": 2, "segment-key": 2, "study-key": 2, "cells": 10,
+    "rows": 4, "study-values": 4, "segment-values": 10, "commas": 2, "run-values": 4, "sets-absent": 2,
 }  # fmt: skip
 
 
