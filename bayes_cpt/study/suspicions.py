@@ -20,8 +20,8 @@ LITTLE_REPLAY = 0.05
 # Replay ratios that differ by so much change how much is forgotten.
 APART = 0.2
 # Peaks and lengths within the one ratio are alike; peaks further apart than the next (5, with rounding)
-# teach otherwise; a run of so many times the steps of all others may count tokens.
-ALIKE, FAR, TOO_LONG = 1.1, 4.9, 50
+# teach otherwise; so many times the steps of all others, one of which is no mere test, may count tokens.
+ALIKE, FAR, TOO_LONG, A_TEST = 1.1, 4.9, 50, 100
 # So many equal losses are no coincidence, and so many points show how a loss begins to fall.
 EQUAL, SHOWN = 5, 5
 # Shares of a run within which it is still near its base, and shows how fast it learns.
@@ -113,7 +113,7 @@ def _lengths(curves: LossCurves, runs: Sequence[Run]) -> Iterator[Suspicion]:
         lengths = sorted((run.schedule.steps, run.name) for run in runs if run.phase == phase)
         for (others, other), (steps, name) in list(pairwise(lengths))[-1:]:
             end = max(points[-1] for points, _ in curves[name].values())
-            if steps >= min(TOO_LONG * others, FAR * max(others, end)):
+            if steps >= min(TOO_LONG * max(others, A_TEST), FAR * max(others, end)):
                 problem = f"the run {name} has {steps} steps, the next longest {others} ({other}), "
                 problem += f"and was measured to step {end}"
                 fix = "count optimiser steps, not tokens or samples; leave it so if it is that long"
@@ -155,8 +155,7 @@ def _rate_of_others(curves: LossCurves, runs: Sequence[Run]) -> Iterator[Suspici
     order = []
     for run in sorted(runs, key=lambda run: run.peak):
         early = run.schedule.learning_rates()[: int(EARLY * run.schedule.steps) + 1]
-        # What begins far below its peak shows nothing of that.
-        order += [run] if run.peak <= FAR * early.max() else []
+        order += [run] if run.peak <= FAR * early.max() else []  # others do not show it there
     for run in (*order[-1:], *order[:1]):
         others = [own for own in order if own is not run]
         if any(_within(FAR, run.peak, other.peak) for other in others):

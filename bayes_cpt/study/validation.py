@@ -321,7 +321,8 @@ def _note_base_losses(
     names, values = (starts[column].to_numpy() for column in ("run", "loss"))
     groups = starts.groupby([starts["run"].map(base_of), "domain"]).indices
     for (name, domain), rows in sorted(groups.items()):
-        common = rows[values[rows].argsort()[(rows.size - 1) // 2]]  # agrees with most
+        apart = np.abs(np.subtract.outer(values[rows], values[rows])) > SAME_LOSS
+        common = rows[apart.sum(axis=1).argmin()]  # agrees with most
         first_run, first = names[common], values[common]
         far = rows[np.abs(values[rows] - first) > SAME_LOSS]
         if far.size:

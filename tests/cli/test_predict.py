@@ -151,11 +151,7 @@ def test_a_plan_of_known_runs_names_them_and_they_take_what_they_took(
 
 
 # What a plan may lack or leave out, being no study.
-FINE_IN_A_PLAN = {
-    "a-file", "no-losses", "header-only", "general-absent", "target-absent", "general-missing",
-    "target-missing", "name-missing",
-    "sets-missing",
-}  # fmt: skip
+FINE_IN_A_PLAN = {"a-file", "no-losses", "header-only", "sets-absent", "bare-study"}
 
 
 @pytest.mark.parametrize(
