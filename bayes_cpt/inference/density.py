@@ -138,6 +138,11 @@ class Density:
         """Measured losses, shape (points,)."""
         return np.asarray(self.setup.curves.points.loss, dtype=np.float64)
 
+    @property
+    def spreads(self) -> Floats:
+        """Of the priors, shape (numbers,)."""
+        return np.asarray(self.prior_tables[0][:, SPREAD])
+
     @cached_property
     def starts(self) -> Floats:
         """Positions to climb from, shape (starts, numbers): the medians of the priors; a long memory.

@@ -27,7 +27,7 @@ from bayes_cpt.inference.coordinates import WIDE
 
 type Evaluate = Callable[[Floats], tuple[float, Floats]]
 
-# Directions the data leave to the prior have a spread of order 1; more than this is a numerical mirage.
+# Directions the data leave to the prior have its spread; so many times that is a numerical mirage.
 WIDEST = 2.0
 STARTS = 12  # where there are two modes, every second climb ends in the lesser one
 # Two modes lie so many sds of the better one apart at least; a lesser has such a share of its evidence.
@@ -77,6 +77,10 @@ class Whitened(Protocol):
     def starts(self) -> Floats:
         """Where to look first, shape (places, dimensions)."""
 
+    @property
+    def spreads(self) -> Floats:
+        """How far the prior lets each coordinate move, shape (dimensions,)."""
+
     def in_metric(self, metric: Metric) -> Evaluate:
         """Return the function of white coordinates, shape (dimensions,): log density and gradient."""
 
@@ -115,7 +119,8 @@ def climbed(
     places, size = model.starts.shape
     jitters = 0.5 * np.random.default_rng(seed).standard_normal((STARTS, size))
     jitters[0] = 0.0
-    starts = [Metric(model.starts[k % places] + jitters[k], np.eye(size)) for k in which]
+    units = np.diag(model.spreads)
+    starts = [Metric(model.starts[k % places] + units @ jitters[k], units) for k in which]
     # The first call on a machine prints and compiles the law: once, not in each thread.
     model.in_metric(starts[0])(np.zeros(size))
     with ThreadPoolExecutor(cores or len(starts)) as pool:
@@ -152,17 +157,20 @@ def climb(model: Whitened, metric: Metric) -> Climbed | None:
         if optimum.fun >= 1e300:
             return None
         reached = -float(optimum.fun)
-        curved = _curvature_metric(density, metric, optimum.x)
+        curved = _curvature_metric(density, metric, optimum.x, model.spreads)
         if curved is None:
             return None
         metric = curved
     return reached + float(np.linalg.slogdet(metric.factor)[1]), metric
 
 
-def _curvature_metric(density: Evaluate, metric: Metric, mode: Floats) -> Metric | None:
+def _curvature_metric(
+    density: Evaluate, metric: Metric, mode: Floats, spreads: Floats
+) -> Metric | None:
     """Return the metric of the log density's curvature at the mode, from its gradient.
 
-    None where that is not finite: right beside the mode a law overflows.
+    Its directions are those of coordinates in sds of their priors: what is wide is what the data leave to
+    the priors. None where it is not finite: right beside the mode a law overflows.
     """
     size, step = mode.size, 1e-4
     hessian = np.empty((size, size))
@@ -172,10 +180,10 @@ def _curvature_metric(density: Evaluate, metric: Metric, mode: Floats) -> Metric
         hessian[i] = (density(mode - shift)[1] - density(mode + shift)[1]) / (2 * step)
     if not np.isfinite(hessian).all():
         return None
-    inverse = np.linalg.inv(metric.factor)
+    inverse = np.linalg.inv(metric.factor) * spreads
     values, vectors = np.linalg.eigh(inverse.T @ (0.5 * (hessian + hessian.T)) @ inverse)
-    spread = 1.0 / np.sqrt(np.maximum(np.abs(values), WIDEST**-2))
-    return Metric(metric.center + metric.factor @ mode, vectors * spread)
+    widths = 1.0 / np.sqrt(np.maximum(np.abs(values), WIDEST**-2))
+    return Metric(metric.center + metric.factor @ mode, spreads[:, None] * vectors * widths)
 
 
 def bent_metric(metric: Metric, positions: Floats) -> Metric:

@@ -52,7 +52,7 @@ class SamplerSettings:
 
 # Short at first: where a metric is poor, one learnt from 2,000 of its draws does more than further draws.
 ATTEMPTS = (
-    SamplerSettings(150, FIRST_DRAWS, 0.93),
+    SamplerSettings(150, 1000, 0.93),
     SamplerSettings(300, 1500, 0.97),
     SamplerSettings(300, 1500, 0.98),
     SamplerSettings(500, 2000, 0.99),
@@ -157,7 +157,7 @@ class _Run:
             for by_name in (verdict.ess_bulk, verdict.ess_tail)
             for value in by_name.values()
         )
-        wanted = max(int(first * ROOM * LOWEST_ESS / ess), 2 * first)
+        wanted = int(first * max(ROOM * LOWEST_ESS / ess, 1.5))
         return self.to(wanted) if wanted <= self.settings.draws else (white, found)
 
     def to(self, draws: int) -> tuple[Floats, Sample]:

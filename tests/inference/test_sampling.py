@@ -111,7 +111,7 @@ class Toy:
     """A log density over x, with its gradient."""
 
     def __init__(self, function: Callable[[Floats], tuple[float, Floats]], start: Floats) -> None:
-        self.function, self.starts = function, start[None]
+        self.function, self.starts, self.spreads = function, start[None], np.ones(start.size)
 
     def in_metric(self, metric: Metric) -> Callable[[Floats], tuple[float, Floats]]:
         def evaluate(white: Floats) -> tuple[float, Floats]:
