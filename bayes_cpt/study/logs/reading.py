@@ -155,6 +155,13 @@ class _Cleaning:
             self.cells, steps = Cells(self.cells.rows[::-1]), steps[::-1]
         self._check_one_run(chosen, steps)
         jobs = _jobs(steps)
+        if self.reading.overlap == "last" and jobs.any():
+            # Of the run that was given up, until the job comes there again.
+            beyond = (jobs < jobs[-1]) & (steps > steps[jobs == jobs[-1]].max())
+            self.cells, steps, jobs = self.cells.kept(~beyond), steps[~beyond], jobs[~beyond]
+            if beyond.any():
+                said = f"{beyond.sum()} rows of an earlier job are beyond what the resumed one reached"
+                self.notes.append(f"{said}, and were left out")
         losses: list[tuple[int, str, float]] = []
         for domain in dict.fromkeys(chosen.values()):
             what = f"losses of {domain}"

@@ -265,6 +265,11 @@ def test_a_resumed_job_counts_and_two_runs_are_named(tmp_path: Path) -> None:
     whole = "".join(f"{step},2.9{step}\n" for step in range(0, 300, 20))
     for again in (whole[len("0,2.90\n") :].replace("2.9", "2.8"), whole.replace("0,", "5,")):
         refused(tmp_path / "a.csv", f"step,val_loss\n{whole}{again}", "the log of two runs")
+    # What a job that was resumed has not reached again is of the run that was given up.
+    steps = "".join(f"{step},2.{900 - step}\n" for step in range(0, 101, 10))
+    goes_on = f"step,val_loss\n{steps}60,2.7\n70,2.6\n80,2.5\n"
+    reached = [read(tmp_path / "a.csv", goes_on, overlap=o).last_step for o in ("first", "last")]
+    assert reached == [100, 80]
     # One evaluation again, between others.
     text = "step,val_loss;50,;100,2.9;150,;80,;100,2.91;150,;160,;170,;180,;190,;200,2.8;"
     once = read(tmp_path / "a.csv", text.replace(";", ",1e-4\n").replace("1e-4", "lr", 1))
