@@ -156,7 +156,7 @@ def test_conclusions_rest_on_what_is_the_same_in_all_runs() -> None:
         ((RUN, "long", "pt", 0.03, 0.01, 3.0), "Run long on g lies 0.03 nats above the law, 3.0"),
         ((DRIFT, "long", "pt", -0.03, 0.01, -3.0), "Run long on g falls by 0.03 nats"),
         ((FACTOR, "base", "cpt", 0.2, 0.0, 0.0), "CPT runs on g go with their base, over 0.2"),
-        ((WILD, "long", "cpt", 0.3, 0.01, 30.0), "step 1, 2: up to 0.3 nats above its neighbours"),
+        ((WILD, "long", "cpt", 0.3, 0.01, 30.0), "steps 1, 2: up to 0.3 nats above its neighbours"),
         ((SIZE, "offset_pt", "", 0.156, 0.005, 0.0), "0.16 nats where the prior's median is 0.005"),
     ],
 )
