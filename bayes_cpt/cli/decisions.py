@@ -173,7 +173,7 @@ def decide(
         figures={"decision": decision.plot},
         parts=[choices_table(decision, contenders)],
         verbose=verbose,
-        problems=[] if decision.feasible else [nothing],
+        problems=[] if decision.feasible or decision.search.beyond_law else [nothing],
     )
 
 

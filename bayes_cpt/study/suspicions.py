@@ -96,14 +96,11 @@ def _jumps(runs: Sequence[Run], bases: Sequence[Base]) -> Iterator[Suspicion]:
         for number, (before, after) in enumerate(pairwise(run.schedule.segments), start=2):
             highest = max(highest, before.highest)
             if isinstance(after, Segment) and after.start >= FAR * highest > 0:
-                place, where = (
-                    f"run {run.name}, segment {number}",
-                    f"at the start of segment {number}",
-                )
+                place = f"run {run.name}, segment {number}"
                 problem = (
-                    f"the learning rate of the run {run.name} jumps to {after.start:g} {where}"
+                    f"the learning rate of the run {run.name} jumps to {after.start:g} at the "
                 )
-                problem += f", and was {highest:g} at most before"
+                problem += f"start of segment {number}, and was {highest:g} at most before"
                 yield Suspicion(place, problem, "correct that segment of its schedule")
 
 
@@ -111,13 +108,15 @@ def _lengths(curves: LossCurves, runs: Sequence[Run]) -> Iterator[Suspicion]:
     """Yield the longest run of a phase if it is hardly so long, or not as far as it was measured."""
     for phase in ("pt", "cpt"):
         lengths = sorted((run.schedule.steps, run.name) for run in runs if run.phase == phase)
-        for (others, other), (steps, name) in list(pairwise(lengths))[-1:]:
-            end = max(points[-1] for points, _ in curves[name].values())
-            if steps >= min(TOO_LONG * max(others, A_TEST), FAR * max(others, end)):
-                problem = f"the run {name} has {steps} steps, the next longest {others} ({other}), "
-                problem += f"and was measured to step {end}"
-                fix = "count optimiser steps, not tokens or samples; leave it so if it is that long"
-                yield Suspicion(f"run {name}", problem, fix, misleads=False)
+        if len(lengths) < 2:
+            continue
+        (others, other), (steps, name) = lengths[-2:]
+        end = max(points[-1] for points, _ in curves[name].values())
+        if steps >= min(TOO_LONG * max(others, A_TEST), FAR * max(others, end)):
+            problem = f"the run {name} has {steps} steps, the next longest {others} ({other}), "
+            problem += f"and was measured to step {end}"
+            fix = "count optimiser steps, not tokens or samples; leave it so if it is that long"
+            yield Suspicion(f"run {name}", problem, fix, misleads=False)
 
 
 def _cut_off(runs: Sequence[Run]) -> Iterator[Suspicion]:

@@ -71,11 +71,17 @@ def test_limits_that_nothing_keeps_are_told() -> None:
     assert "epochs over target data <= 0.01 is exceeded, with" in said
 
 
-def test_what_ends_at_or_below_0_by_the_law_is_not_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("off", "said"), [(0.0, "Train from"), (9.0, "The law holds for no configuration.")]
+)
+def test_what_ends_at_or_below_0_by_the_law_is_not_chosen(
+    off: float, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     whole, lowest = vars(Block)["losses"].func, chosen().contenders.sets["kernel"].law[0].min()
-    monkeypatch.setattr(Block, "losses", property(lambda own: whole(own) - lowest))
+    monkeypatch.setattr(Block, "losses", property(lambda own: whole(own) - lowest - off))
     with pytest.warns(BeyondLawWarning, match="predicts a loss at or below 0"):
         found = decide(lab_posterior(), GOAL, SPACE, **OPTIONS)
+    assert found.verdict()[0].startswith(said)
     assert "How sure: not at all" in found.verdict()[1]
 
 

@@ -160,10 +160,8 @@ class _Cleaning:
             beyond = (jobs < jobs[-1]) & (steps > steps[jobs == jobs[-1]].max())
             self.cells, steps, jobs = self.cells.kept(~beyond), steps[~beyond], jobs[~beyond]
             if beyond.any():
-                said = (
-                    f"{beyond.sum()} rows of an earlier job, beyond what the resumed one reached,"
-                )
-                self.notes.append(f"{said} were left out")
+                said = f"{beyond.sum()} rows of an earlier job were left out"
+                self.notes.append(f"{said}: the resumed one has not come there again")
         losses: list[tuple[int, str, float]] = []
         for domain in dict.fromkeys(chosen.values()):
             what = f"losses of {domain}"
