@@ -5,7 +5,7 @@ points, in blocks so that memory stays bounded, and the law's discrepancy as a f
 is drawn beside (`bayes_cpt.model.discrepancy`). Of a stack the draws of all laws stand side by side.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from itertools import product
@@ -18,7 +18,7 @@ from bayes_cpt.arrays import Floats, Ints
 from bayes_cpt.decisions.search_space import Candidates
 from bayes_cpt.forecast.derived import check_continual
 from bayes_cpt.forecast.error_correlation import error_correlation
-from bayes_cpt.forecast.third_sets import ThirdSet, pooled, third_sets
+from bayes_cpt.forecast.third_sets import Changes, ThirdSet, pooled, third_sets
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.landmarks.trials import Trial, base_losses, trial_curves
 from bayes_cpt.laws.phase_areas import transfer_state
@@ -372,14 +372,27 @@ class FinalLosses:
         return _side_by_side([law.misfit.levels for law in self.laws])
 
     def simulated(
-        self, plan: Study, run: Run, steps: Sequence[int], generator: np.random.Generator
+        self,
+        plan: Study,
+        run: Run,
+        steps: Sequence[int],
+        generator: np.random.Generator,
+        thirds: Iterable[ThirdSet] = (),
     ) -> Floats:
-        """Return a curve that a run of a plan may show in each draw, set by set, shape (draws, points)."""
+        """Return a curve that a run of a plan may show in each draw, set by set, shape (draws, points).
+
+        Then the changes of third sets, where the run's base was measured on the law's.
+        """
         curves = self.frame.curves(plan, lambda *_: steps, [run])
         shared = self.innovations(plan, run, generator) if run.phase == "cpt" else None
         law, parameters = self.laws[0], self.laws[0].draws.parameters
         inputs = self.frame, parameters, curves, None, generator, law.correlation, shared
-        return simulate(*inputs).loss
+        found = simulate(*inputs)
+        if run.phase != "cpt" or not curves.bases.base_known.all():
+            return found.loss
+        along = Changes.of(self.frame, curves, found.slow)
+        changes = [along.linear(own.weights) + own.drawn(along, generator) for own in thirds]
+        return np.hstack([found.loss, *changes])
 
     def innovations(self, plan: Study, run: Run, generator: np.random.Generator) -> Innovations:
         """Return what gives the misfit of a run's curves, a part of which configurations like it share."""

@@ -388,7 +388,8 @@ def next_run(
     target = with_base_losses(posterior.study, model.domains, affordable.plan)
     for index, run in enumerate(target.runs):
         at = denser_early(run.schedule.steps, CHECKPOINTS)
-        curves = model.simulated(target, run, at, np.random.default_rng([seed, index]))
+        generator = np.random.default_rng([seed, index])
+        curves = model.simulated(target, run, at, generator, valuation.thirds.values())
         worth[run.name], told[run.name] = at_stake.value(curves), information(drawn, curves)
     return RunValues(
         valuation=valuation,

@@ -1,6 +1,7 @@
 """Objectives that name third validation sets, against the sums that these sets are made of."""
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,12 +10,20 @@ from synthetic import lab, posterior_near_the_mode
 from third_set import MADE, with_mix
 
 from bayes_cpt.decisions.decision import Decision, decide
+from bayes_cpt.decisions.next_run import next_run
 from bayes_cpt.errors import SpecError
 from bayes_cpt.inference.posterior import Posterior
 
 NAMED = {"weights": {"general": 0.4, "mix": 0.6}}
 TYPED = NAMED | {"mixtures": {"mix": {"general": MADE["general"], "target": MADE["kernel"]}}}
 SPACE: dict[str, Any] = {"bases": ["stable_12k", "annealed_0pct"], "replay": [0.1, 0.3, 0.5]}
+SHORT = """
+[runs.short]
+phase = "cpt"
+base = "stable_12k"
+replay = 0.0
+schedule = [ { shape = "constant", steps = 400, start = 0.002, end = 0.002 } ]
+"""
 
 
 @pytest.fixture(scope="module")
@@ -72,3 +81,25 @@ def test_a_base_that_nobody_measured_is_told(posterior: Posterior) -> None:
     valuation = choice(posterior, NAMED).valuation
     with pytest.raises(SpecError, match=r"objective, domain mix: the base \w+ was not measured"):
         valuation.combination.offset((unmeasured,))
+
+
+def test_a_short_run_tells_how_a_set_goes_with_the_law(
+    posterior: Posterior, tmp_path: Path
+) -> None:
+    (tmp_path / "runs.toml").write_text(SHORT, encoding="utf-8")
+    losses = posterior.study.losses
+    # Measured in one run alone, and there with errors.
+    told = (losses["domain"] == "mix") & (losses["run"] == "r50_cos") & (losses["step"] > 0)
+    kept = losses[(losses["domain"] != "mix") | (losses["step"] == 0) | told]
+    errors = 0.03 * np.random.default_rng(0).standard_normal(len(kept))
+    kept = kept.assign(loss=kept["loss"] + np.where(told[kept.index], errors, 0.0))
+    hardly = replace(posterior, study=replace(posterior.study, losses=kept.reset_index(drop=True)))
+    space, objective = SPACE | {"replay": [0.0, 0.5]}, {"weights": {"mix": 1.0}}
+    typed = objective | {"mixtures": TYPED["mixtures"]}
+    named, known = (
+        next_run(hardly, own, space, tmp_path / "runs.toml", draws=400, candidates=16)
+        for own in (objective, typed)
+    )
+    worth, of_law = (found.values["short"].value for found in (named, known))
+    assert 0.3 * named.perfect[0] < worth < 1.1 * named.perfect[0]
+    assert worth > 10.0 * of_law
