@@ -14,9 +14,9 @@ import pandas as pd
 from pydantic import Field
 
 from bayes_cpt.arrays import Floats, central
+from bayes_cpt.checks import check_interval
 from bayes_cpt.decisions.sample_information import information
 from bayes_cpt.errors import StudyError
-from bayes_cpt.forecast.bands import check_interval
 from bayes_cpt.identify.prior_predictive import draw_ends, frame_of
 from bayes_cpt.model.priors import Prior
 from bayes_cpt.model.setup import BoundModel

@@ -31,8 +31,10 @@ class Family(Strict):
     @classmethod
     def _interval_as_parameters(cls, keys: Any) -> Any:
         """Replace ``interval = [lower, upper], mass = 0.9`` by the parameters that give that interval."""
-        if not isinstance(keys, dict) or "interval" not in keys:
+        if not isinstance(keys, dict) or not {"interval", "mass"} & keys.keys():
             return keys
+        if "interval" not in keys:
+            raise ValueError("mass is that of an interval: give interval = [lower, upper] too")
         others = {key: value for key, value in keys.items() if key not in ("interval", "mass")}
         interval, mass = keys["interval"], keys.get("mass", MASS)
         if not cls.PARAMETERS:

@@ -18,7 +18,7 @@ from bayes_cpt.errors import Problem, SpecError
 from bayes_cpt.laws.law import Law
 from bayes_cpt.laws.series import HIGHEST_POWER, LOWEST_POWER
 from bayes_cpt.laws.term import Reference
-from bayes_cpt.model.law_table import LawTable, ResidualTable
+from bayes_cpt.model.law_table import SET_BY_FIT, LawTable, ResidualTable
 from bayes_cpt.model.priors import (
     Correlation,
     Fixed,
@@ -92,6 +92,11 @@ class ModelSpec(Strict):
                 )
             hint = suggestion(name, known) or "; take the table out"
             raise ValueError(f"priors.{name}: this model has no such parameter{hint}")
+        for name, own in self.priors.items():
+            if known[name].dims in (None, "pooled") and (not own.every or own.general or own.target):
+                raise ValueError(
+                    f"priors.{name}: it is a shared parameter of all validation sets; give every alone"
+                )
         if "peak_power" in self.priors and not self.law.count_warmup:
             raise ValueError(
                 "priors.peak_power: it compares levels with the reference learning rate, and without "
@@ -136,14 +141,17 @@ class ModelSpec(Strict):
     @model_validator(mode="after")
     def _correlations_make_a_distribution(self) -> Self:
         labels = sampled_labels(self)
-        for correlation in self.correlations:
+        apart = np.eye(len(labels))
+        for place, correlation in enumerate(self.correlations, start=1):
             first, second = correlation.between
-            alone = correlation_matrix(labels, [correlation])
-            if first == second or (alone == np.eye(len(labels))).all():
+            tied = correlation_matrix(labels, [correlation]) != apart
+            if first == second or not tied.any():
                 raise ValueError(
                     f"correlations: {first} and {second} are not two different parameters sampled on one "
                     "validation set; name two, as in forward_power or exponent/general"
                 )
+            if (correlation_matrix(labels, self.correlations[place:]) != apart)[tied].all():
+                raise ValueError(f"correlations: {first} and {second} are named again; name them once")
         if not is_correlation(correlation_matrix(labels, self.correlations)):
             raise ValueError(
                 "correlations: no distribution has all of them at once; bring their values nearer to 0"
@@ -227,7 +235,7 @@ def _locate(model: str | Path, place: str = "model", folder: Path = Path()) -> P
     if str(model) in shipped:
         return shipped[str(model)]
     path = folder / str(model)
-    if path.suffix == ".toml" and path.is_file():
+    if path.suffix.lower() == ".toml" and path.is_file():
         return path
     problem = f"there is no model {str(model)!r}{suggestion(model, shipped)}"
     fix = f"name one of {', '.join(shipped)}, or the path of a .toml file"
@@ -240,6 +248,11 @@ def _table(path: Path) -> dict[str, Any]:
         Problem(f"{path}, key {key}", f"{key} is {table[key]!r}", f"make it a table, [{key}]")
         for key in ("law", "residuals", "priors", *TABLES)
         if not isinstance(table.get(key, {}), dict)
+    ]
+    problems += [
+        Problem(f"{path}, key law.{key}", "a fit sets it, from its study", "take the key out")
+        for key in SET_BY_FIT
+        if isinstance(table.get("law"), dict) and key in table["law"]
     ]
     if not isinstance(table.get("correlations", []), list):
         place, fix = f"{path}, key correlations", "write [[correlations]] above each pair"
@@ -254,6 +267,10 @@ def _merged(parent: dict[str, Any], child: dict[str, Any], place: str) -> dict[s
     result = parent | child
     for key in ("law", "residuals", *TABLES):
         result[key] = parent.get(key, {}) | child.get(key, {})
+    for key, inner in child.get("law", {}).items():
+        before = parent.get("law", {}).get(key)
+        if isinstance(inner, dict) and isinstance(before, dict):
+            result["law"][key] = before | inner
     # What a child says of a base holds for all runs.
     own = child.get("unknown_base", {})
     if "base_potential" in own and WITHOUT_WARMUP not in own:
