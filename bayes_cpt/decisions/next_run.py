@@ -335,7 +335,7 @@ def next_run(
     objective, space
         What is to be decided, as in `bayes_cpt.decisions.decision.decide`.
     runs : path, Study or Affordable, optional
-        A study folder, plan or TOML file of runs, each with an optional ``cost`` in steps; unless given, those of
+        A study or TOML file of runs, each with an optional ``cost`` in steps; unless given, those of
         `Affordable.default`, and the run that would tell most of what the fit leaves open, if it is short.
     run_steps : int, optional
         Length of the default runs.

@@ -93,7 +93,9 @@ class ModelSpec(Strict):
             hint = suggestion(name, known) or "; take the table out"
             raise ValueError(f"priors.{name}: this model has no such parameter{hint}")
         for name, own in self.priors.items():
-            if known[name].dims in (None, "pooled") and (not own.every or own.general or own.target):
+            if known[name].dims in (None, "pooled") and (
+                not own.every or own.general or own.target
+            ):
                 raise ValueError(
                     f"priors.{name}: it is a shared parameter of all validation sets; give every alone"
                 )
@@ -151,7 +153,9 @@ class ModelSpec(Strict):
                     "validation set; name two, as in forward_power or exponent/general"
                 )
             if (correlation_matrix(labels, self.correlations[place:]) != apart)[tied].all():
-                raise ValueError(f"correlations: {first} and {second} are named again; name them once")
+                raise ValueError(
+                    f"correlations: {first} and {second} are named again; name them once"
+                )
         if not is_correlation(correlation_matrix(labels, self.correlations)):
             raise ValueError(
                 "correlations: no distribution has all of them at once; bring their values nearer to 0"
