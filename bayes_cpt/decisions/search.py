@@ -58,9 +58,7 @@ class SearchCriterion:
     def __post_init__(self) -> None:
         """Raise ValueError unless the tolerance is a number of at least 0."""
         if not is_number(self.tolerance) or self.tolerance < 0:
-            raise ValueError(
-                f"tolerance is {self.tolerance}: give nats of the objective, 0 or more"
-            )
+            raise ValueError(f"tolerance is {self.tolerance}: give nats, 0 or more")
 
 
 @dataclass(frozen=True, eq=False)

@@ -130,22 +130,18 @@ class _OfMembers(pm.distributions.transforms.Transform):
         self.medians, self.own = medians, [(int(v.name), how, v.owner.inputs) for v, how in pairs]
 
     def forward(self, value: Any, *_: Any) -> Any:
-        """Return the numbers."""
-        return pt.stack(
-            [how.forward(value[k], *at) if how else value[k] for k, how, at in self.own]
-        )
+        pairs = [(value[k], how, at) for k, how, at in self.own]
+        return pt.stack([how.forward(own, *at) if how else own for own, how, at in pairs])
 
     def backward(self, value: Any, *_: Any) -> Any:
-        """Return the members."""
         members = [pt.as_tensor_variable(median) for median in self.medians]
         for j, (k, how, at) in enumerate(self.own):
             members[k] = how.backward(value[j], *at) if how else value[j]
         return pt.stack(members)
 
     def log_jac_det(self, value: Any, *_: Any) -> Any:
-        """Return the log of the volume of members by that of the numbers."""
-        of_each = [(value[j], how, at) for j, (_, how, at) in enumerate(self.own) if how]
-        return sum((how.log_jac_det(own, *at) for own, how, at in of_each), start=pt.zeros(()))
+        given = [(value[j], how, at) for j, (_, how, at) in enumerate(self.own) if how]
+        return sum((how.log_jac_det(own, *at) for own, how, at in given), start=pt.zeros(()))
 
 
 def _mixed(name: str, priors: Sequence[Distribution], dims: str | None) -> Any:

@@ -16,7 +16,7 @@ from bayes_cpt.study.study import Run, Study
 # Terms with options of their own below; the others need but their name.
 WITH_OPTIONS = ("power", "annealing", "shift")
 # Keys of the table of a law that no model's file has.
-SET_BY_FIT = ("takes_printed_clock", "unknown_base", "starts_at_base", "targets")
+SET_BY_FIT = {"takes_printed_clock", "unknown_base", "starts_at_base", "targets"}
 
 
 def _known_term(name: str) -> str:

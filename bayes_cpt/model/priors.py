@@ -374,6 +374,11 @@ class Prior(Strict):
             raise ValueError("give every, or both general and target")
         return self
 
+    @property
+    def given(self) -> list[Distribution]:
+        """The distributions that are stated."""
+        return [own for own in (self.every, self.general, self.target) if own is not None]
+
     def of(self, role: str | None) -> Distribution:
         """Return the distribution for a role, or for a shared parameter (role None)."""
         of_role = {"general": self.general, "target": self.target}.get(role or "")

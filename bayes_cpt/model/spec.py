@@ -93,11 +93,9 @@ class ModelSpec(Strict):
             hint = suggestion(name, known) or "; take the table out"
             raise ValueError(f"priors.{name}: this model has no such parameter{hint}")
         for name, own in self.priors.items():
-            if known[name].dims in (None, "pooled") and (
-                not own.every or own.general or own.target
-            ):
+            if known[name].dims in (None, "pooled") and own.given != [own.every]:
                 raise ValueError(
-                    f"priors.{name}: it is a shared parameter of all validation sets; give every alone"
+                    f"priors.{name}: a shared parameter has one prior; give every alone"
                 )
         if "peak_power" in self.priors and not self.law.count_warmup:
             raise ValueError(
@@ -122,7 +120,7 @@ class ModelSpec(Strict):
             ("priors.batch_spread", self.priors.get("batch_spread")),
             ("targets.target_spread", self.targets.get("target_spread")),
         ):
-            if own and any(isinstance(d, Fixed) for d in (own.every, own.general, own.target)):
+            if own and any(isinstance(distribution, Fixed) for distribution in own.given):
                 raise ValueError(f"{place}: a spread is learnt; give it a prior that is not fixed")
         return self
 
@@ -131,7 +129,7 @@ class ModelSpec(Strict):
         """Areas are tabulated over memories and forward powers: a range without end has no table."""
         for name, (least, most, what) in TABULATED.items():
             own = self.priors.get(name)
-            for distribution in (own.every, own.general, own.target) if own else ():
+            for distribution in own.given if own else ():
                 ends = prior_ends(distribution)
                 if ends and not least <= ends[0] <= ends[1] <= most:
                     raise ValueError(
@@ -153,9 +151,7 @@ class ModelSpec(Strict):
                     "validation set; name two, as in forward_power or exponent/general"
                 )
             if (correlation_matrix(labels, self.correlations[place:]) != apart)[tied].all():
-                raise ValueError(
-                    f"correlations: {first} and {second} are named again; name them once"
-                )
+                raise ValueError(f"correlations: {first} and {second} come again; keep one pair")
         if not is_correlation(correlation_matrix(labels, self.correlations)):
             raise ValueError(
                 "correlations: no distribution has all of them at once; bring their values nearer to 0"
@@ -221,11 +217,21 @@ def read_spec(model: str | Path) -> ModelSpec:
         if parent.resolve() in {seen.resolve() for seen, _ in chain}:
             raise SpecError.at(str(path), f"extends leads back to {parent}", "name another model")
         chain.append((parent, _table(parent)))
-    _, merged = chain.pop()
+    first, root = chain.pop()
+    merged = root
     while chain:
         path, table = chain.pop()
         merged = _merged(merged, table, str(path))
-    return parse_spec(merged, place=str(place))
+    spec = parse_spec(merged, place=str(place))
+    # A value may be fixed where the shipped model that it extends allows one, as a share between 0 and 1.
+    shipped = parse_spec(root, str(first)) if first in shipped_models().values() else spec
+    for name in shipped.priors.keys() & spec.priors.keys():
+        lows, highs = zip(*(own.SUPPORT for own in shipped.priors[name].given), strict=True)
+        for own in spec.priors[name].given:
+            if isinstance(own, Fixed) and not max(lows) <= own.value <= min(highs):
+                fix = f"fix it within {max(lows):g} to {min(highs):g}"
+                raise SpecError.at(f"{place}, key priors.{name}", f"it is {own.words}", fix)
+    return spec
 
 
 def parse_spec(table: dict[str, Any], place: str) -> ModelSpec:
@@ -253,16 +259,14 @@ def _table(path: Path) -> dict[str, Any]:
         for key in ("law", "residuals", "priors", *TABLES)
         if not isinstance(table.get(key, {}), dict)
     ]
-    problems += [
-        Problem(f"{path}, key law.{key}", "a fit sets it, from its study", "take the key out")
-        for key in SET_BY_FIT
-        if isinstance(table.get("law"), dict) and key in table["law"]
-    ]
     if not isinstance(table.get("correlations", []), list):
         place, fix = f"{path}, key correlations", "write [[correlations]] above each pair"
         problems.append(Problem(place, "expected a list of pairs", fix))
     if problems:
         raise SpecError(problems)
+    for key in SET_BY_FIT & table.get("law", {}).keys():
+        problem = "a fit sets it, from its study"
+        raise SpecError.at(f"{path}, key law.{key}", problem, "take the key out")
     return table
 
 
