@@ -117,7 +117,7 @@ def _parameters(frame: BoundModel) -> list[Any]:
     return parts
 
 
-class _OfMembers(pm.distributions.transforms.Transform):
+class _OfMembers(pm.distributions.transforms.Transform):  # type: ignore[misc]
     """From a variable's members to numbers without bounds, for those that have variables in a model apart.
 
     These are named by their places.

@@ -59,7 +59,7 @@ def test_the_table_says_what_the_draws_say() -> None:
     ("wrong", "ask"),
     [
         ("draws is 0", lambda fit: bayes_cpt.fit(fit.study, draws=0)),
-        ("attempts is 1.5", lambda fit: bayes_cpt.fit(fit.study, attempts=1.5)),
+        ("attempts is 0", lambda fit: bayes_cpt.fit(fit.study, attempts=0)),
         ("seed is None", lambda fit: fit.predict(seed=None)),
         ("draws is 0", lambda fit: decide(fit, draws=0)),
         ("tolerance is nan", lambda fit: decide(fit, tolerance=np.nan)),
