@@ -3,6 +3,8 @@
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from bayes_cpt.checks import check_interval
+
 type Floats = NDArray[np.float64]
 type Ints = NDArray[np.int64]
 
@@ -17,6 +19,7 @@ def central(
     >>> {name: float(value) for name, value in central([1.0, 2.0, 3.0], 0.5, "loss").items()}
     {'loss': 2.0, 'loss_lower': 1.5, 'loss_upper': 2.5}
     """
+    check_interval(interval)
     names = [f"{name}_{end}" for end in ("lower", "upper")] if name else ["lower", "upper"]
     marks = [0.5, 0.5 - interval / 2, 0.5 + interval / 2]
     values = np.quantile(np.asarray(draws), marks, axis=-1, method=method)  # type: ignore[call-overload]

@@ -42,6 +42,21 @@ def unknown(kind: str, name: object, known: Iterable[str]) -> tuple[str, str]:
     return problem, f"name one of {', '.join(names) or 'none, as there is none'}"
 
 
+def check_whole(seed: object, **counts: object) -> None:
+    """Raise ValueError unless a seed is a whole number from 0 on, and what is given of counts from 1 on."""
+    given = {name: count for name, count in counts.items() if count is not None}
+    for name, value in {"seed": seed, **given}.items():
+        least = int(name != "seed")
+        if not is_integer(value) or value < least:  # type: ignore[operator]
+            raise ValueError(f"{name} is {value!r}: give a whole number of at least {least}")
+
+
+def check_interval(interval: object) -> None:
+    """Raise ValueError unless the mass of an interval lies between 0 and 1."""
+    if not is_number(interval) or not 0 < interval < 1:  # type: ignore[operator]
+        raise ValueError(f"interval is {interval}: give a mass between 0 and 1, as in 0.9")
+
+
 class Check:
     """A list of problems that grows until it is raised as one `StudyError`."""
 

@@ -83,8 +83,8 @@ def _keys(kind: type[BaseModel], location: tuple[int | str, ...]) -> list[str]:
             if part in outer.model_fields
             for table in _tables(outer.model_fields[str(part)].annotation)
         ]
-        # Other parts are names of a user's own, places in a list, and forms of a value.
-        kinds = inner or kinds
+        # Other parts are names of a user's own, places in a list, and forms of a value, as lognormal.
+        kinds = inner or [own for own in kinds if own.__name__.lower() == part] or kinds
     return list(dict.fromkeys(key for table in kinds for key in table.model_fields))
 
 

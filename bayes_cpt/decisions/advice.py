@@ -16,7 +16,6 @@ from pydantic import Field
 from bayes_cpt.arrays import Floats, central
 from bayes_cpt.decisions.sample_information import information
 from bayes_cpt.errors import StudyError
-from bayes_cpt.forecast.bands import check_interval
 from bayes_cpt.identify.prior_predictive import draw_ends, frame_of
 from bayes_cpt.model.priors import Prior
 from bayes_cpt.model.setup import BoundModel
@@ -125,7 +124,6 @@ def advise(
     >>> found.ends.columns.tolist()
     ['replay', 'peak', 'domain', 'lower', 'median', 'upper', 'falls']
     """
-    check_interval(interval)
     given: dict[str, Any] = {"size": size, "tokens": tokens, "base": base, "target": target}
     rest = {"batch": batch, "peak": peak, "losses": dict(losses or {})}
     checked(Asked, given | rest, "advise", "see bayes-cpt advise --help")

@@ -7,7 +7,7 @@ is drawn beside (`bayes_cpt.model.discrepancy`). Of a stack the draws of all law
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from itertools import product
 from typing import Any, Self
 
@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayes_cpt.arrays import Floats, Ints
+from bayes_cpt.checks import check_whole
 from bayes_cpt.decisions.search_space import Candidates
 from bayes_cpt.forecast.derived import check_continual
 from bayes_cpt.forecast.error_correlation import error_correlation
@@ -335,21 +336,11 @@ class FinalLosses:
     @classmethod
     def of(cls, posterior: Posterior, draws: int = DRAWS, seed: int = 0) -> Self:
         """Return a fit or a stack in about as many draws, in all."""
+        check_whole(seed, draws=draws)
         shares = [(law, count or draws) for law, count in posterior.shares(draws)]
-        frame = posterior.frame
-
-        def measured(base: Base) -> Losses:
-            if any(known.name == base.name for known in posterior.study.bases):
-                return base_losses(posterior.study, base, frame.domains)
-            return (None,) * len(frame.domains)
-
-        def third(name: str) -> ThirdSet:
-            fits = [(law.as_fitted, count) for law, count in shares]
-            found = [third_sets(f, (name,), f.parameters(own), seed)[0] for f, own in fits]
-            return found[0] if len(found) == 1 else pooled(found)
-
         laws = tuple(OneLaw.of(law, count, seed) for law, count in shares)
-        return cls(posterior.study, laws, measured, third)
+        measured = partial(_measured, posterior.study, posterior.frame.domains)
+        return cls(posterior.study, laws, measured, partial(_third, shares, seed))
 
     @property
     def draws(self) -> int:
@@ -463,6 +454,17 @@ class FinalLosses:
             CandidateEvaluator(law, law.single if single else law.draws, candidates, table)
             for law, table in zip(self.laws, tables, strict=True)
         ]
+
+
+def _measured(study: Study, domains: Sequence[str], base: Base) -> Losses:
+    known = any(own.name == base.name for own in study.bases)
+    return base_losses(study, base, domains) if known else (None,) * len(domains)
+
+
+def _third(shares: Sequence[tuple[Posterior, int]], seed: int, name: str) -> ThirdSet:
+    fits = [(law.as_fitted, count) for law, count in shares]
+    found = [third_sets(f, (name,), f.parameters(own), seed)[0] for f, own in fits]
+    return found[0] if len(found) == 1 else pooled(found)
 
 
 def _side_by_side(parts: Sequence[Floats]) -> Floats:

@@ -86,8 +86,10 @@ class Affordable:
         return float(self.costs.get(name, self.plan.run(name).schedule.steps))
 
     @classmethod
-    def read(cls, path: str | Path, study: Study) -> Self:
-        """Return the runs of a plan, each with an optional ``cost``."""
+    def read(cls, path: str | Path | Study, study: Study) -> Self:
+        """Return the runs of a plan, each with an optional ``cost`` in its file."""
+        if isinstance(path, Study):
+            return cls(path)
         plan = read_plan(path, study, aside=(COST,))
         costs, check = run_keys(path, COST), Check()
         fix = "give the steps of the long run that it costs as much as, a number above 0"
@@ -318,7 +320,7 @@ def next_run(
     posterior: Posterior,
     objective: "str | Path | dict[str, Any] | Objective" = "balanced",
     space: "str | Path | dict[str, Any] | Space | None" = None,
-    runs: "str | Path | Affordable | None" = None,
+    runs: "str | Path | Study | Affordable | None" = None,
     *,
     run_steps: int | None = None,
     draws: int = DRAWS,
@@ -332,8 +334,8 @@ def next_run(
     posterior : Posterior
     objective, space
         What is to be decided, as in `bayes_cpt.decisions.decision.decide`.
-    runs : path or Affordable, optional
-        A study folder or TOML file of runs, each with an optional ``cost`` in steps; unless given, those of
+    runs : path, Study or Affordable, optional
+        A study or TOML file of runs, each with an optional ``cost`` in steps; unless given, those of
         `Affordable.default`, and the run that would tell most of what the fit leaves open, if it is short.
     run_steps : int, optional
         Length of the default runs.

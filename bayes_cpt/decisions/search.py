@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayes_cpt.arrays import Floats, Ints
+from bayes_cpt.checks import is_number
 from bayes_cpt.decisions import risk
 from bayes_cpt.decisions.final_losses import Block
 from bayes_cpt.decisions.risk import BEST, EXPECTED, RiskMeasure
@@ -53,6 +54,11 @@ class SearchCriterion:
     measure: RiskMeasure = EXPECTED
     tolerance: float = 0.0  # regret that makes no difference, nats
     seed: int = 0  # of the places that are looked at
+
+    def __post_init__(self) -> None:
+        """Raise ValueError unless the tolerance is a number of at least 0."""
+        if not is_number(self.tolerance) or self.tolerance < 0:
+            raise ValueError(f"tolerance is {self.tolerance}: give nats, 0 or more")
 
 
 @dataclass(frozen=True, eq=False)

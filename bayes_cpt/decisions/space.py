@@ -49,7 +49,7 @@ class Quantity(Strict):
     Parameters
     ----------
     values : tuple of float
-        One is a fixed value. A plain number or list stands for it.
+        One is a fixed value. A plain number, list or NumPy array stands for it.
     low, high : float, optional
         A range, in place of values.
     scale : {"linear", "log"}, optional
@@ -71,6 +71,7 @@ class Quantity(Strict):
     @model_validator(mode="before")
     @classmethod
     def _from_plain(cls, given: Any) -> Any:
+        given = given.tolist() if isinstance(given, np.ndarray) else given
         listed = [given] if is_number(given) else given
         if isinstance(listed, list | tuple) and listed and all(map(is_number, listed)):
             return {"values": tuple(dict.fromkeys(listed))}

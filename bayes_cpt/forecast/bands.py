@@ -16,6 +16,7 @@ import pandas as pd
 from numpy.random import Generator
 
 from bayes_cpt.arrays import SUMMARY, Floats
+from bayes_cpt.checks import check_interval, check_whole
 from bayes_cpt.forecast.drawn import Drawn, point_table
 from bayes_cpt.forecast.error_correlation import error_correlation
 from bayes_cpt.forecast.plans import (
@@ -84,12 +85,6 @@ def bands(
         Naming run and step of what cannot be predicted.
     """
     return Forecast.of(posterior, plan, kind, at, draws, seed, interval, sets).bands(cores)
-
-
-def check_interval(interval: float) -> None:
-    """Raise ValueError unless the mass of an interval lies between 0 and 1."""
-    if not 0 < interval < 1:
-        raise ValueError(f"interval is {interval}: give a mass between 0 and 1, as in 0.9")
 
 
 @dataclass(frozen=True, eq=False)
@@ -260,6 +255,7 @@ class Forecast:
         if kind not in KINDS:
             raise ValueError(f"kind is {kind!r}: give one of {', '.join(KINDS)}")
         check_interval(interval)
+        check_whole(seed, draws=draws)
         thirds = check_names(posterior, sets)
         prepared = prepare(posterior, plan, at=at, known=kind == "known_run", sets=thirds)
         if thirds:

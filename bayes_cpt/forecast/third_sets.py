@@ -270,8 +270,8 @@ class ThirdSet(Sizes):
 
 def check_names(posterior: Posterior, names: Sequence[str]) -> tuple[str, ...]:
     """Return names of third validation sets, each once; ``all`` stands for all there are."""
-    study = posterior.study
-    if names:
+    study, names = posterior.study, (names,) if isinstance(names, str) else names
+    if len(names):
         check_continual(posterior.frame, "third validation sets follow from its losses")
     known = study.third_domains
     wanted = known if tuple(names) == ("all",) else tuple(dict.fromkeys(names))

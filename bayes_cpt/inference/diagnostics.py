@@ -46,12 +46,14 @@ def diagnose(values: Mapping[str, Floats], statistics: Mapping[str, NDArray[Any]
     for name, value in finite.items():
         rhat[name], bulk[name], tail[name] = convergence(value)
     figures = (
-        ("R-hat", rhat, HIGHEST_RHAT, 1),
-        ("bulk ESS", bulk, LOWEST_ESS, -1),
-        ("tail ESS", tail, LOWEST_ESS, -1),
+        ("R-hat", rhat, HIGHEST_RHAT, 1, np.inf),
+        ("bulk ESS", bulk, LOWEST_ESS, -1, 0.0),
+        ("tail ESS", tail, LOWEST_ESS, -1, 0.0),
     )
-    for label, figure, limit, sign in figures:
-        worst = {name: sign * (sign * own).max() for name, own in figure.items()}
+    for label, figure, limit, sign, unknown in figures:
+        # Of fewer than four draws a chain, and of draws that are all alike, ArviZ's figures are NaN.
+        told = {name: np.where(np.isnan(own), unknown, own) for name, own in figure.items()}
+        worst = {name: sign * (sign * own).max() for name, own in told.items()}
         side = "above" if sign > 0 else "below"
         problems += [
             f"{label} of {name} is {worst[name]:.5g}, {side} {limit:g}"

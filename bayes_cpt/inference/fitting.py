@@ -5,10 +5,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from bayes_cpt.checks import check_whole
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.inference.trees import build_posterior
 from bayes_cpt.model.setup import BoundModel, Setup, build_setup, fitted_setup
 from bayes_cpt.model.spec import ModelSpec, read_spec
+from bayes_cpt.study.folder import read_study
 from bayes_cpt.study.ranges import check_evidence
 from bayes_cpt.study.study import Study
 
@@ -22,7 +24,7 @@ SURE, CLIMBS = 5.0, 2
 
 
 def fit(
-    study: Study,
+    study: Study | str | Path,
     model: str | Path | ModelSpec = "cpt-replay",
     seed: int = 0,
     *,
@@ -35,8 +37,8 @@ def fit(
 
     Parameters
     ----------
-    study : Study
-        From `read_study`, or built in Python.
+    study : Study, str or Path
+        From `read_study`, or built in Python; or a study folder.
     model : str, Path or ModelSpec
         Name of a shipped model, path of a TOML file, or a specification.
     seed : int
@@ -68,9 +70,8 @@ def fit(
     """
     from bayes_cpt.inference.sampling import ATTEMPTS, sample
 
-    if attempts is not None and attempts < 1:
-        raise ValueError(f"attempts is {attempts}: give at least 1")
-
+    check_whole(seed, draws=draws, cores=cores, attempts=attempts)
+    study = study if isinstance(study, Study) else read_study(study)
     spec = model if isinstance(model, ModelSpec) else read_spec(model)
     setup = build_setup(spec, study)
     check_evidence(study, continual=spec.law.continual)

@@ -219,7 +219,7 @@ class Posterior:
         Returns
         -------
         DataFrame
-            Columns quantity, domain, kind (parameter or coefficient), mean, sd, median, lower, upper,
+            Columns quantity, domain, kind (parameter or coefficient), mean, median, sd, lower, upper,
             ess_bulk, ess_tail, r_hat, contraction (see `contraction`): near 1 the study determines the
             quantity, near 0 the prior does. Of a stack the rows of all laws, with the columns law and
             weight before the others.
@@ -309,6 +309,9 @@ class Posterior:
         """
         self.check_one_law(f"the validation sets of {quantity}")
         infos = self.frame.parameters()
+        if quantity not in (known := dict.fromkeys([*infos, *self.tree["posterior"].data_vars])):
+            problem, fix = unknown("quantity", quantity, known)
+            raise StudyError.at(f"fit of {self.study.name}", problem, fix)
         dims = infos[quantity].dims if quantity in infos else along(quantity)
         return tuple(member.label for member in self.frame.members(dims))
 

@@ -110,19 +110,56 @@ def _parameters(frame: BoundModel) -> list[Any]:
     for name, own in groupby(every, key=lambda one: one.name if one.name in free else None):
         priors = [element.prior for element in own]
         if name:
-            parts += _parameter(name, priors, infos[name].dims)
+            alike = len({type(prior) for prior in priors}) == 1
+            parts.append((variable if alike else _mixed)(name, priors, infos[name].dims))
         else:
             parts.append(pt.as_tensor_variable([prior.center for prior in priors]))
     return parts
 
 
-def _parameter(name: str, priors: Sequence[Distribution], dims: str | None) -> list[Any]:
-    """Return one variable with all members, or one for each where they have priors of several families."""
-    if len({type(prior) for prior in priors}) == 1:
-        return [variable(name, priors, dims)]
-    members = [variable(f"{name}_{place}", [prior]) for place, prior in enumerate(priors)]
-    pm.Deterministic(name, pt.stack(members), dims=dims)
-    return members
+class _OfMembers(pm.distributions.transforms.Transform):  # type: ignore[misc]
+    """From a variable's members to numbers without bounds, for those that have variables in a model apart.
+
+    These are named by their places.
+    """
+
+    name = "free"
+
+    def __init__(self, medians: Floats, apart: pm.Model) -> None:
+        pairs = apart.rvs_to_transforms.items()
+        self.medians, self.own = medians, [(int(v.name), how, v.owner.inputs) for v, how in pairs]
+
+    def forward(self, value: Any, *_: Any) -> Any:
+        pairs = [(value[k], how, at) for k, how, at in self.own]
+        return pt.stack([how.forward(own, *at) if how else own for own, how, at in pairs])
+
+    def backward(self, value: Any, *_: Any) -> Any:
+        members = [pt.as_tensor_variable(median) for median in self.medians]
+        for j, (k, how, at) in enumerate(self.own):
+            members[k] = how.backward(value[j], *at) if how else value[j]
+        return pt.stack(members)
+
+    def log_jac_det(self, value: Any, *_: Any) -> Any:
+        given = [(value[j], how, at) for j, (_, how, at) in enumerate(self.own) if how]
+        return sum((how.log_jac_det(own, *at) for own, how, at in given), start=pt.zeros(()))
+
+
+def _mixed(name: str, priors: Sequence[Distribution], dims: str | None) -> Any:
+    """Return the variable of members with priors of several families, some of them fixed."""
+    medians = np.array([float(prior.at(0.0)) for prior in priors])
+    with pm.Model(model=None) as apart:
+        for place, prior in enumerate(priors):
+            variable(str(place), [prior])
+    return pm.CustomDist(
+        name,
+        medians,
+        logp=lambda value, _: sum(pm.logp(own, value[int(own.name)]) for own in apart.free_RVs),
+        random=lambda _, rng, size: np.array([prior.draw(1, rng)[0] for prior in priors]),
+        support_point=lambda rv, size, medians: medians,
+        signature="(members)->(members)",
+        dims=dims,
+        transform=_OfMembers(medians, apart),
+    )
 
 
 def variable(name: str, priors: Sequence[Distribution], dims: str | None = None) -> Any:

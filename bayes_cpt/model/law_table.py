@@ -15,6 +15,8 @@ from bayes_cpt.study.study import Run, Study
 
 # Terms with options of their own below; the others need but their name.
 WITH_OPTIONS = ("power", "annealing", "shift")
+# Keys of the table of a law that no model's file has.
+SET_BY_FIT = {"takes_printed_clock", "unknown_base", "starts_at_base", "targets"}
 
 
 def _known_term(name: str) -> str:
@@ -55,13 +57,13 @@ class LawTable(Strict):
     model_size: bool = False
     # Whether runs of different batch size or sequence length have a shift of their own (docs/batch.md)
     batches: bool = False
-    # Set by a fit that took the printed clock
+    # `SET_BY_FIT`: whether it took the printed clock,
     takes_printed_clock: bool = False
-    # Set by a fit whose base has ``known = false`` (see `bayes_cpt.model.bases`)
+    # whether its base has ``known = false`` (see `bayes_cpt.model.bases`)
     unknown_base: bool = False
-    # Set by a fit of what CPT alone was measured of (see `bayes_cpt.model.bases`)
+    # whether CPT alone was measured (see `bayes_cpt.model.bases`)
     starts_at_base: bool = False
-    # How many target domains there are; set by a fit (see `bayes_cpt.model.groups`)
+    # and how many target domains there are (see `bayes_cpt.model.groups`)
     targets: int = Field(default=1, ge=1)
 
     @model_validator(mode="after")
@@ -75,6 +77,10 @@ class LawTable(Strict):
                 "annealing" not in self.terms,
                 "there is no term annealing, whose memory every schedule is reduced by; add the term, and "
                 "fix annealing_gain at 0 to do without its gain",
+            ),
+            (
+                len({*self.terms}) < len(self.terms),
+                "a term is named twice, and would count twice; name each once",
             ),
             (
                 self.batches and not self.continual,

@@ -31,8 +31,10 @@ class Family(Strict):
     @classmethod
     def _interval_as_parameters(cls, keys: Any) -> Any:
         """Replace ``interval = [lower, upper], mass = 0.9`` by the parameters that give that interval."""
-        if not isinstance(keys, dict) or "interval" not in keys:
+        if not isinstance(keys, dict) or not {"interval", "mass"} & keys.keys():
             return keys
+        if "interval" not in keys:
+            raise ValueError("mass is that of an interval: give interval = [lower, upper] too")
         others = {key: value for key, value in keys.items() if key not in ("interval", "mass")}
         interval, mass = keys["interval"], keys.get("mass", MASS)
         if not cls.PARAMETERS:
@@ -371,6 +373,11 @@ class Prior(Strict):
         if self.every is None and (self.general is None or self.target is None):
             raise ValueError("give every, or both general and target")
         return self
+
+    @property
+    def given(self) -> list[Distribution]:
+        """The distributions that are stated."""
+        return [own for own in (self.every, self.general, self.target) if own is not None]
 
     def of(self, role: str | None) -> Distribution:
         """Return the distribution for a role, or for a shared parameter (role None)."""

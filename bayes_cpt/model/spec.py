@@ -18,7 +18,7 @@ from bayes_cpt.errors import Problem, SpecError
 from bayes_cpt.laws.law import Law
 from bayes_cpt.laws.series import HIGHEST_POWER, LOWEST_POWER
 from bayes_cpt.laws.term import Reference
-from bayes_cpt.model.law_table import LawTable, ResidualTable
+from bayes_cpt.model.law_table import SET_BY_FIT, LawTable, ResidualTable
 from bayes_cpt.model.priors import (
     Correlation,
     Fixed,
@@ -92,6 +92,11 @@ class ModelSpec(Strict):
                 )
             hint = suggestion(name, known) or "; take the table out"
             raise ValueError(f"priors.{name}: this model has no such parameter{hint}")
+        for name, own in self.priors.items():
+            if known[name].dims in (None, "pooled") and own.given != [own.every]:
+                raise ValueError(
+                    f"priors.{name}: a shared parameter has one prior; give every alone"
+                )
         if "peak_power" in self.priors and not self.law.count_warmup:
             raise ValueError(
                 "priors.peak_power: it compares levels with the reference learning rate, and without "
@@ -115,7 +120,7 @@ class ModelSpec(Strict):
             ("priors.batch_spread", self.priors.get("batch_spread")),
             ("targets.target_spread", self.targets.get("target_spread")),
         ):
-            if own and any(isinstance(d, Fixed) for d in (own.every, own.general, own.target)):
+            if own and any(isinstance(distribution, Fixed) for distribution in own.given):
                 raise ValueError(f"{place}: a spread is learnt; give it a prior that is not fixed")
         return self
 
@@ -124,7 +129,7 @@ class ModelSpec(Strict):
         """Areas are tabulated over memories and forward powers: a range without end has no table."""
         for name, (least, most, what) in TABULATED.items():
             own = self.priors.get(name)
-            for distribution in (own.every, own.general, own.target) if own else ():
+            for distribution in own.given if own else ():
                 ends = prior_ends(distribution)
                 if ends and not least <= ends[0] <= ends[1] <= most:
                     raise ValueError(
@@ -136,14 +141,17 @@ class ModelSpec(Strict):
     @model_validator(mode="after")
     def _correlations_make_a_distribution(self) -> Self:
         labels = sampled_labels(self)
-        for correlation in self.correlations:
+        apart = np.eye(len(labels))
+        for place, correlation in enumerate(self.correlations, start=1):
             first, second = correlation.between
-            alone = correlation_matrix(labels, [correlation])
-            if first == second or (alone == np.eye(len(labels))).all():
+            tied = correlation_matrix(labels, [correlation]) != apart
+            if first == second or not tied.any():
                 raise ValueError(
                     f"correlations: {first} and {second} are not two different parameters sampled on one "
                     "validation set; name two, as in forward_power or exponent/general"
                 )
+            if (correlation_matrix(labels, self.correlations[place:]) != apart)[tied].all():
+                raise ValueError(f"correlations: {first} and {second} come again; keep one pair")
         if not is_correlation(correlation_matrix(labels, self.correlations)):
             raise ValueError(
                 "correlations: no distribution has all of them at once; bring their values nearer to 0"
@@ -209,11 +217,21 @@ def read_spec(model: str | Path) -> ModelSpec:
         if parent.resolve() in {seen.resolve() for seen, _ in chain}:
             raise SpecError.at(str(path), f"extends leads back to {parent}", "name another model")
         chain.append((parent, _table(parent)))
-    _, merged = chain.pop()
+    first, root = chain.pop()
+    merged = root
     while chain:
         path, table = chain.pop()
         merged = _merged(merged, table, str(path))
-    return parse_spec(merged, place=str(place))
+    spec = parse_spec(merged, place=str(place))
+    # A value may be fixed where the shipped model that it extends allows one, as a share between 0 and 1.
+    shipped = parse_spec(root, str(first)) if first in shipped_models().values() else spec
+    for name in shipped.priors.keys() & spec.priors.keys():
+        lows, highs = zip(*(own.SUPPORT for own in shipped.priors[name].given), strict=True)
+        for own in spec.priors[name].given:
+            if isinstance(own, Fixed) and not max(lows) <= own.value <= min(highs):
+                fix = f"fix it within {max(lows):g} to {min(highs):g}"
+                raise SpecError.at(f"{place}, key priors.{name}", f"it is {own.words}", fix)
+    return spec
 
 
 def parse_spec(table: dict[str, Any], place: str) -> ModelSpec:
@@ -227,7 +245,7 @@ def _locate(model: str | Path, place: str = "model", folder: Path = Path()) -> P
     if str(model) in shipped:
         return shipped[str(model)]
     path = folder / str(model)
-    if path.suffix == ".toml" and path.is_file():
+    if path.suffix.lower() == ".toml" and path.is_file():
         return path
     problem = f"there is no model {str(model)!r}{suggestion(model, shipped)}"
     fix = f"name one of {', '.join(shipped)}, or the path of a .toml file"
@@ -246,6 +264,9 @@ def _table(path: Path) -> dict[str, Any]:
         problems.append(Problem(place, "expected a list of pairs", fix))
     if problems:
         raise SpecError(problems)
+    for key in SET_BY_FIT & table.get("law", {}).keys():
+        problem = "a fit sets it, from its study"
+        raise SpecError.at(f"{path}, key law.{key}", problem, "take the key out")
     return table
 
 
@@ -254,6 +275,10 @@ def _merged(parent: dict[str, Any], child: dict[str, Any], place: str) -> dict[s
     result = parent | child
     for key in ("law", "residuals", *TABLES):
         result[key] = parent.get(key, {}) | child.get(key, {})
+    for key, inner in child.get("law", {}).items():
+        before = parent.get("law", {}).get(key)
+        if isinstance(inner, dict) and isinstance(before, dict):
+            result["law"][key] = before | inner
     # What a child says of a base holds for all runs.
     own = child.get("unknown_base", {})
     if "base_potential" in own and WITHOUT_WARMUP not in own:

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from bayes_cpt.checks import is_number
-from bayes_cpt.forecast.bands import bands, check_interval
+from bayes_cpt.checks import check_interval, is_number
+from bayes_cpt.forecast.bands import bands
 from bayes_cpt.inference.fitting import fit
 from bayes_cpt.inference.posterior import Posterior, contraction
 from bayes_cpt.inference.sampling import Progress

@@ -1,12 +1,16 @@
 """A whole decision: what its tables, sentences and plan say of its own draws."""
 
+import pickle
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from synthetic import lab_posterior
 
+import bayes_cpt
 from bayes_cpt.arrays import chance
 from bayes_cpt.decisions import risk
 from bayes_cpt.decisions.decision import Decision, decide
@@ -34,6 +38,7 @@ def decision() -> Decision:
 
 def test_the_table_says_what_the_draws_say() -> None:
     table, own = decision().table(interval=0.8), decision().contenders
+    pd.testing.assert_frame_equal(pickle.loads(pickle.dumps(decision())).table(0.8), table)
     assert table["option"].tolist() == decision().names
     assert table["option"][0] == "recommended"
     np.testing.assert_allclose(table["regret"], own.regrets.mean(axis=1))
@@ -48,6 +53,23 @@ def test_the_table_says_what_the_draws_say() -> None:
     assert (table["kernel_lower"] < table["kernel"]).all()
     front = decision().front_table(), decision().front.losses[0].mean(axis=1)
     np.testing.assert_allclose(front[0]["general"], front[1])
+
+
+@pytest.mark.parametrize(
+    ("wrong", "ask"),
+    [
+        ("draws is 0", lambda fit: bayes_cpt.fit(fit.study, draws=0)),
+        ("attempts is 0", lambda fit: bayes_cpt.fit(fit.study, attempts=0)),
+        ("seed is None", lambda fit: fit.predict(seed=None)),
+        ("draws is 0", lambda fit: decide(fit, draws=0)),
+        ("tolerance is nan", lambda fit: decide(fit, tolerance=np.nan)),
+        ("interval is 90", lambda fit: fit.summary(90)),
+        ("did you mean 'exponent'", lambda fit: fit.members("expnent")),
+    ],
+)
+def test_what_is_no_count_mass_or_quantity_is_refused(wrong: str, ask: Callable[..., Any]) -> None:
+    with pytest.raises(ValueError, match=wrong):
+        ask(lab_posterior())
 
 
 def test_the_posterior_of_the_optimum_is_that_of_each_draw() -> None:

@@ -47,7 +47,7 @@ def test_every_form_of_a_value(tmp_path: Path) -> None:
         peak=Quantity(low=1e-4, high=1e-3),
         warmup_steps=100,  # type: ignore[arg-type]
         decay_shape=("cosine", "linear"),
-        decay_share=0.2,  # type: ignore[arg-type]
+        decay_share=np.array(0.2),  # type: ignore[arg-type]
         final=0,  # type: ignore[arg-type]
         tokens=Quantity(low=1e6, high=1e7, scale="linear"),
         tokens_per_step=2048,

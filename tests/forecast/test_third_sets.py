@@ -150,7 +150,7 @@ def test_points_are_asked_for_by_set_and_known_runs_keep_what_was_measured(
 ) -> None:
     steps, losses = study.curve("r25_cos", "mix")
     at = pd.DataFrame({"run": "r25_cos", "domain": "mix", "step": [int(steps[5]), int(steps[-1])]})
-    found = bands(posterior, None, "known_run", at=at, draws=40, sets=("mix",))
+    found = bands(posterior, None, "known_run", at=at, draws=40, sets="mix")
     assert list(found["domain"]) == ["mix", "mix"]
     np.testing.assert_allclose(found["median"], losses[[5, -1]], rtol=1e-9)
 

@@ -1,17 +1,20 @@
-"""What ArviZ offers works on a fit that was saved and read again, as its users expect of any tree."""
+"""What ArviZ and PyMC offer works on a fit that was saved and read again, as of any tree."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import arviz as az
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
+import pymc as pm
 import pytest
 import xarray as xr
+from interpreted import INTERPRETED
 from scipy.special import logsumexp
 from synthetic import lab, prior_as_posterior
 
-from bayes_cpt import Posterior, load, read_spec
+from bayes_cpt import Posterior, build_model, load, read_spec
 from bayes_cpt.identify.sensitivity import power_scaling
 from bayes_cpt.inference.diagnostics import Diagnostics
 from bayes_cpt.inference.law_checks import check_law
@@ -80,6 +83,19 @@ def test_prior_sensitivity_is_that_of_the_priors(posterior: Posterior, tree: xr.
     np.testing.assert_allclose(shown, wanted, atol=1e-10)
     summary = az.psense_summary(tree, var_names=names)
     assert np.isfinite(summary[["prior", "likelihood"]].to_numpy(dtype=float)).all()
+
+
+def test_pymc_takes_the_draws_of_a_fit_and_draws_none_anew(
+    posterior: Posterior, tree: xr.DataTree
+) -> None:
+    """Also of parameters that are free on one validation set alone."""
+    options: dict[str, Any] = {"progressbar": False, "compile_kwargs": {"mode": INTERPRETED}}
+    with build_model(posterior.study, posterior.frame.spec):
+        found = pm.compute_log_likelihood(tree, extend_inferencedata=False, **options)["loss"]
+        again = pm.sample_posterior_predictive(tree, random_seed=1, **options)
+    np.testing.assert_allclose(found, tree["log_likelihood"]["loss"], rtol=1e-9)
+    sds = [own["posterior_predictive"]["loss"].to_numpy().std((0, 1)) for own in (again, tree)]
+    assert np.median(sds[0] / sds[1]) == pytest.approx(1.0, abs=0.05)
 
 
 def test_checks_of_the_law_are_those_of_the_draws(posterior: Posterior) -> None:

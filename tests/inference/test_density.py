@@ -128,8 +128,7 @@ def as_point(model: pm.Model, density: Density, position: Floats) -> dict[str, F
             of_name.setdefault(element.name, []).append(next(numbers))
     return {
         model.rvs_to_values[variable].name: np.reshape(
-            # Where one validation set has a fixed value the other is a variable for itself: name_1.
-            of_name.get(variable.name) or of_name[variable.name.rpartition("_")[0]],
+            of_name[variable.name],
             (-1,) * variable.ndim,
         )
         for variable in model.free_RVs

@@ -53,6 +53,12 @@ def test_draws_that_are_not_finite_are_named(bad: float) -> None:
     assert found.problems == ("broken has draws that are not finite",)
 
 
+@pytest.mark.parametrize("draws", [1, 2, 3])
+def test_fewer_draws_than_arviz_needs_are_a_problem(draws: int) -> None:
+    problems = verdict({"a": good(draws=draws)}).problems
+    assert problems[:2] == ("R-hat of a is inf, above 1.01", "bulk ESS of a is 0, below 400")
+
+
 def test_divergences_and_saturation_are_counted() -> None:
     found = verdict({"a": good()}, diverging=3, saturated=5)
     assert (found.divergences, found.saturated) == (3, 5)

@@ -2,7 +2,6 @@
 
 import pickle
 import warnings
-from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -55,11 +54,7 @@ def test_all_data_are_named_data_of_the_model() -> None:
 
 def test_every_parameter_is_a_variable_of_its_own_name_and_dims() -> None:
     model, info = bundled_model(), bundled().frame.parameters()
-    # Of these those of general data are fixed: the others are variables for themselves.
-    on_target = {f"{name}_1": name for name in ("slow_share", "damage", "target_forgetting")}
-    free = set(info) - {*on_target.values(), "offset_time"} | set(on_target)
-    assert {variable.name for variable in model.free_RVs} == free
-    info |= {name: replace(info[whole], dims=None) for name, whole in on_target.items()}
+    assert {variable.name for variable in model.free_RVs} == set(info) - {"offset_time"}
     for variable in model.free_RVs:
         dims = model.named_vars_to_dims.get(variable.name)
         assert (dims[0] if dims else None) == info[variable.name].dims

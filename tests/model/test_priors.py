@@ -113,6 +113,7 @@ def test_a_prior_may_be_stated_as_an_interval(shares: tuple[float, float], mass:
         ("normal", {"interval": "narrow"}, "give interval = .lower, upper."),
         ("normal", {"interval": [1.0, 2.0], "mass": 1.0}, "a mass between 0 and 1"),
         ("normal", {"interval": [1.0, 2.0], "sd": 1.0}, "give either interval or sd"),
+        ("normal", {"mean": 1.0, "sd": 1.0, "mass": 0.9}, "give interval = .lower, upper. too"),
         ("lognormal", {"interval": [-0.1, 1.0]}, "between 0 and inf"),
         ("logitnormal", {"interval": [0.5, 1.0]}, "between 0 and 1"),
         ("lognormal", {"interval": [5.0, 100.0], "lower": 10.0, "upper": 1e4}, "between 10 and 1"),

@@ -60,7 +60,8 @@ def test_shipped_models_have_just_the_priors_they_need_each_with_a_reason(model:
 
 def test_own_file_changes_only_what_it_names(tmp_path: Path) -> None:
     changed = prior("exponent", 'distribution = "lognormal", median = 0.6, sigma = 0.1')
-    path = written(tmp_path, f'extends = "cpt-replay"\nname = "own"\n{changed}')
+    changed += '[law.replay_factor]\ngeneral = "power"\n'
+    path = written(tmp_path, f'extends = "cpt-replay"\nname = "own"\n{changed}', "own.TOML")
     own, parent = read_spec(path), read_spec("cpt-replay")
     expected = LogNormal(distribution="lognormal", median=0.6, sigma=0.1)
     assert own.priors["exponent"].of("general") == expected
@@ -120,6 +121,8 @@ def test_roles_take_precedence_over_every(tmp_path: Path) -> None:
     assert found.of(None) == found.of("general")
 
 
+PAIR = '[[correlations]]\nbetween = ["memory", "exponent"]\nvalue = 0.3\nreason = "r"\n'
+
 # What is written, where the error is, what it says, and the fix.
 # fmt: off
 MALFORMED = {
@@ -130,6 +133,20 @@ MALFORMED = {
     "key like no other": (EXTENDED + "[law]\nzzz = 1\n", "law.zzz", "is unknown",
         "the keys are terms,"),
     "unknown term": (EXTENDED + '[law]\nterms = ["powr"]\n', "terms", "'power'", "correct"),
+    "term named twice": (EXTENDED + '[law]\nterms = ["power", "annealing", "power"]\n', "key law",
+        "named twice", "name each once"),
+    "key of a fit": (EXTENDED + "[law]\nstarts_at_base = true\n", "law.starts_at_base", "a fit sets it",
+        "take the key out"),
+    "pair named twice": (EXTENDED + 2 * PAIR, "correlations", "memory and exponent come again", "keep one"),
+    "shared, but for one role": (
+        EXTENDED + prior("memory", 'distribution = "fixed", value = 20').replace("every", "general")
+        + 'every = { distribution = "fixed", value = 30 }', "priors.memory", "shared", "give every alone"),
+    "share of 2": (EXTENDED.replace("pretrain", "cpt-replay")
+        + prior("slow_share", 'distribution = "fixed", value = 2'), "key priors.slow_share", "fixed at 2",
+        "within 0 to 1"),
+    "bound of a share": (
+        EXTENDED + prior("slow_share", 'distribution = "logitnormal", median = 0.3, sigma = 1, lower = 0'),
+        "lower", "'lower' is unknown.", "the keys are distribution, median, sigma."),
     "no terms": (EXTENDED + "[law]\nterms = []\n", "terms", "at least 1", "correct"),
     "prior with a slip": (EXTENDED + prior("level_powr", 'distribution = "normal", mean = 0, sd = 1'),
         "own.toml", "no such parameter", "did you mean 'level_power'"),
