@@ -80,7 +80,9 @@ def predict(
 
     file = OutputFile(output, SUFFIXES, fit, plan, at)
     posterior = bayes_cpt.load(fit)
-    names, keeps_draws = listed(sets), output.suffix == ".nc"
+    # A name may have a comma itself.
+    names = (sets,) if sets in posterior.study.third_domains else listed(sets)
+    keeps_draws = output.suffix == ".nc"
     kind = kind or ("new_run" if plan else "known_run")
     asked = Forecast.of(posterior, plan, kind, at, draws, seed, interval, names)
     found = asked.bands()
