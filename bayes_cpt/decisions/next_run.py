@@ -10,8 +10,7 @@ configurations that may be chosen, `bayes_cpt.decisions.sample_information` esti
 
 The EVSI is about expected loss: no other risk measure has a value of information that cannot be negative. A
 chance constraint counts as it stands now: what breaks it under the present posterior is not chosen after
-the run either, so that the value of finding it harmless is left out. What a run would tell of how third sets
-go with the law's losses is not counted.
+the run either, so that the value of finding it harmless is left out.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,7 +24,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from bayes_cpt.arrays import Floats
 from bayes_cpt.checks import Check, is_number
 from bayes_cpt.decisions.final_losses import DRAWS, FinalLosses
 from bayes_cpt.decisions.objective import Objective, read_objective
@@ -178,8 +176,8 @@ class RunValues:
     quantities: list[tuple[str, str]]
     edges: tuple[Edge, ...]  # of the space, at or beyond which the best configuration lies
     feasible: bool  # whether any keeps all constraints
-    # By third set of the objective, the share of `perfect` that is of its weights, which no value counts
-    uncounted: Mapping[str, float] = field(default_factory=dict)
+    # What knowing the weights of each third set would be worth, which the values of runs leave out
+    thirds: dict[str, DataValue] = field(default_factory=dict)
 
     @property
     def runs(self) -> tuple[Run, ...]:
@@ -388,11 +386,6 @@ def next_run(
     values = model.each(chosen, valuation.expected).T
     at_stake = DecisionLosses(np.ascontiguousarray(values, dtype=np.float64))
     drawn = np.stack(list(asked.values()), axis=1)
-    stake = _stake(values)
-    uncounted = {
-        name: 1.0 - _stake(model.each(chosen, valuation.settled(name).expected).T) / (stake or 1.0)
-        for name in valuation.thirds
-    }
     worth, told = {}, {}
     target = with_base_losses(posterior.study, model.domains, affordable.plan)
     for index, run in enumerate(target.runs):
@@ -411,13 +404,8 @@ def next_run(
         quantities=list(asked),
         edges=searched.edges(whole),
         feasible=bool(searched.feasible.any()),
-        uncounted=uncounted,
+        thirds={name: at_stake.value(own.weights) for name, own in valuation.thirds.items()},
     )
-
-
-def _stake(losses: Floats) -> float:
-    """Return the value of perfect information about losses, shape (draws, decisions), nats."""
-    return float(losses.mean(axis=0).min() - losses.min(axis=1).mean())
 
 
 def _check_batch(posterior: Posterior, plan: Study) -> None:

@@ -1,7 +1,7 @@
 """An objective on the losses of a fit: values, costs, and how often constraints are broken."""
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from itertools import product
 from typing import Any, Self
@@ -172,12 +172,6 @@ class Valuation:
         if used:
             weights = weights[:, None] + sum(share * third.weights.T for share, third in used)
         return Combination(weights, used, self.model)
-
-    def settled(self, name: str) -> Self:
-        """Return what losses are worth if the weights of a third set were their means."""
-        third = self.thirds[name]
-        means = np.broadcast_to(third.weights.mean(axis=0), third.weights.shape)
-        return replace(self, thirds=self.thirds | {name: replace(third, weights=means)})
 
     def _counted(self, of_bases: Callable[[tuple[Base, ...]], Floats], rows: Candidates) -> Floats:
         """Return what is known of the bases that changes are counted from: the last axis but one."""

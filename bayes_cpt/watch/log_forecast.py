@@ -30,8 +30,7 @@ from bayes_cpt.study.study import Study
 MODELS = {"pt": "pretrain-log", "cpt": "cpt-log"}
 RUN, BASE = "log", "base"
 PLANNED, ANNEAL, LONGER = "as planned", "anneal now", "go on"
-# In place of the first, where nothing tells how learning rates that moved at last go on.
-HELD = "last LR held"
+HELD = "last LR held"  # in place of PLANNED, where nothing tells how rates that moved at last go on
 # Share of a run over which the learning rate falls to 0 where the log does not plan it.
 DECAY = 0.2
 # A run whose learning rate is below this share of its peak has annealed: it cannot go on as it is.
@@ -243,7 +242,10 @@ def ways_on(run: Run, now: int, steps: int | None, decay: float) -> dict[str, Sc
     rate = float(schedule.learning_rates()[min(now, schedule.steps) - 1])
     ways, ends_later = {}, schedule.steps > now
     if ends_later:
-        ways[HELD if _is_held(schedule) else PLANNED] = schedule
+        last = schedule.segments[-1]
+        logged = isinstance(last, LoggedSegment) and last.logged_steps[-1] < last.steps
+        moves = logged and np.ptp(schedule.first(now).learning_rates()[-now // 20 :]) > 0
+        ways[HELD if moves else PLANNED] = schedule
     if rate >= ANNEALED * schedule.peak:
         done = schedule.first(now)
         ways[ANNEAL] = done + linear(max(1, round(now * decay / (1 - decay))), rate, 0.0)
@@ -258,14 +260,6 @@ def ways_on(run: Run, now: int, steps: int | None, decay: float) -> dict[str, Sc
         longer = steps or 2 * now
         ways[f"over {longer} steps by the same schedule"] = schedule.stretched(longer)
     return ways
-
-
-def _is_held(schedule: Schedule) -> bool:
-    """Return whether the last learning rate that is known is held, though the last known ones differ."""
-    last = schedule.segments[-1]
-    if not isinstance(last, LoggedSegment) or last.logged_steps[-1] == last.steps:
-        return False
-    return len(set(last.logged_rates[-FEWEST:])) > 1
 
 
 def study_of(run: Run, domain: str, rows: pd.DataFrame) -> Study:

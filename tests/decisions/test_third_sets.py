@@ -9,8 +9,10 @@ from synthetic import lab, posterior_near_the_mode
 from third_set import MADE, with_mix
 
 from bayes_cpt.decisions.decision import Decision, decide
+from bayes_cpt.decisions.next_run import next_run
 from bayes_cpt.errors import SpecError
 from bayes_cpt.inference.posterior import Posterior
+from bayes_cpt.report.methods import methods
 
 NAMED = {"weights": {"general": 0.4, "mix": 0.6}}
 TYPED = NAMED | {"mixtures": {"mix": {"general": MADE["general"], "target": MADE["kernel"]}}}
@@ -29,15 +31,17 @@ def choice(posterior: Posterior, objective: dict[str, Any], risk: str = "expecte
 
 def test_a_set_by_name_is_worth_what_the_sum_it_is_made_of_is(posterior: Posterior) -> None:
     named, typed = (choice(posterior, own) for own in (NAMED, TYPED))
-    np.testing.assert_allclose(
-        named.contenders.values.mean(axis=1), typed.contenders.values.mean(axis=1), atol=0.03
-    )
+    found, wanted = (own.contenders.values.mean(axis=1) for own in (named, typed))
+    np.testing.assert_allclose(found, wanted, atol=0.03)
     own = named.table().set_index("option").loc["recommended"]
     wanted = MADE["general"] * own["general_change"] + MADE["kernel"] * own["kernel_change"]
     assert own["mix_change"] == pytest.approx(wanted, abs=0.05)
     assert own["mix_lower"] < own["mix"] < own["mix_upper"]
     assert "mix" not in typed.table()
     assert named.sentences()
+    assert "mix since the base is a weighted" in " ".join(
+        methods(posterior, choice=named.valuation)
+    )
     # What is not known of the weights counts.
     assert named.contenders.values.std(axis=1)[0] > 0.0
 
@@ -52,9 +56,7 @@ def test_changes_count_from_what_was_measured_of_the_base(posterior: Posterior) 
     np.testing.assert_allclose(found, 0.4 * losses[0] + 0.6 * losses[1], atol=1e-9)
 
 
-def test_a_constraint_on_a_third_set_is_kept_less_often_the_tighter_it_is(
-    posterior: Posterior,
-) -> None:
+def test_a_tighter_constraint_on_a_third_set_is_kept_less_often(posterior: Posterior) -> None:
     change = choice(posterior, NAMED).table()["mix_change"][0]
     table = {"domain": "mix", "probability": 0.999}
     rises = [{**table, "rise": change + apart} for apart in (-0.2, 0.0, 0.2)]
@@ -65,6 +67,12 @@ def test_a_constraint_on_a_third_set_is_kept_less_often_the_tighter_it_is(
     assert 0.3 < breaches[1] < 0.7
     assert breaches[2] < 0.1
     assert breaches[3] == 0.0
+
+
+def test_what_no_run_is_worth_is_said(posterior: Posterior) -> None:
+    found = next_run(posterior, NAMED, SPACE, run_steps=500, draws=100, candidates=16)
+    assert found.thirds["mix"].value <= found.perfect[0] + 3 * found.thirds["mix"].error
+    assert "What runs tell of mix is not counted; knowing its weights brings" in found.verdict()[2]
 
 
 def test_a_base_that_nobody_measured_is_told(posterior: Posterior) -> None:

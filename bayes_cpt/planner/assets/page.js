@@ -236,8 +236,7 @@ function listen() {
     const best = bestOfFront(planner, state.setting, snapped);
     showSetting(best.setting);
     update();
-    // What is said here must not be replaced when the hand rests.
-    clearTimeout(state.rest);
+    clearTimeout(state.rest); // What is said here stays.
     showAtRest();
     const all = state.setting.constraints.length > 1 ? "all constraints" : "the constraint";
     const kept = best.excess > 0 ? ` No setting keeps ${all}: this one comes nearest.` : "";

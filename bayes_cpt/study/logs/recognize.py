@@ -26,10 +26,8 @@ TOLERANCE = 1e-6
 FEWEST_DIGITS, MOST_DIGITS = 3, 6
 # Levels of rates of one digit; so few, or zeros for a smaller share at the end, are no course that is lost.
 MOST_LEVELS, FEWEST_LEVELS, ENDS_IN_ZERO = 9, 3, 0.1
-# A share of the run.
-SHORT_WARMUP = 0.05
-# A course goes on in a line if it is one over this share of the log and so many points, at least.
-LATE, FEWEST_LATE = 0.05, 4
+# Shares of the run; a course goes on in a line that it is over the second, of so many points at least.
+SHORT_WARMUP, LATE, FEWEST_LATE = 0.05, 0.05, 4
 # Between two logged steps so many places for a break are tried at most.
 MOST_BREAKS = 400
 # A stretch must have so many points more than its shape has free numbers to be explained by it.
@@ -112,13 +110,11 @@ def recognize(
     if not found:
         notes = [f"learning rates follow no usual shape to {TOLERANCE:g} and are kept as a log"]
         if (last := int(at[-1])) < total_steps:
-            end = _straight_end(at, values, total_steps)
-            goes = "the last one is held" if end is None else f"it is taken to go on to {end:g}"
-            notes.append(
-                f"after step {last} no learning rate is logged; {goes} (--schedule if not)"
-            )
-            if end is not None:
+            goes = "the last one is held"
+            if (end := _straight_end(at, values, total_steps)) is not None:
                 at, values = np.append(at, total_steps), np.append(values, end)
+                goes = f"it is taken to go on to {end:g}"
+            notes.append(f"after step {last} no learning rate is logged; {goes} (else --schedule)")
         return Schedule.from_log(at[at > 0], values[at > 0], total_steps), notes
     (*_, shift), precision, segments = min(found, key=lambda one: one[0])
     notes = [f"learning rates follow {_words(segments)}{precision}"]
@@ -136,15 +132,12 @@ def recognize(
 
 def _straight_end(steps: Ints, rates: Floats, total: int) -> float | None:
     """Return where rates that fall in a straight line at last would end; None where they do not."""
-    first = np.searchsorted(steps, (1.0 - LATE) * steps[-1])
-    late = slice(min(int(first), max(steps.size - FEWEST_LATE, 0)), None)
-    to_go, seen = total - steps[late], rates[late]
-    tolerance = TOLERANCE * float(rates.max())
-    slope, end = np.polyfit(to_go, seen, 1) if seen.size >= FEWEST_LATE else (0.0, 0.0)
+    late = steps >= min((1.0 - LATE) * steps[-1], steps[-FEWEST_LATE:][0])
+    to_go, seen, tolerance = total - steps[late], rates[late], TOLERANCE * float(rates.max())
+    slope, end = np.polyfit(to_go, seen, 1)
     off = np.abs(end + slope * to_go - seen).max()
-    if not slope * steps[-1] > tolerance or off > tolerance or end < -tolerance:
-        return None
-    return _rounded(float(end), float(rates.max()), tolerance)
+    falls = slope * steps[-1] > tolerance and end >= -tolerance and off <= tolerance
+    return max(float(end), 0.0) if falls and seen.size >= FEWEST_LATE else None
 
 
 def _effort(segments: Sequence[Segment]) -> tuple[int, int]:
