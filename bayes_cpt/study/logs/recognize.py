@@ -134,10 +134,12 @@ def _straight_end(steps: Ints, rates: Floats, total: int) -> float | None:
     """Return where rates that fall in a straight line at last would end; None where they do not."""
     late = steps >= min((1.0 - LATE) * steps[-1], steps[-FEWEST_LATE:][0])
     to_go, seen, tolerance = total - steps[late], rates[late], TOLERANCE * float(rates.max())
+    if seen.size < FEWEST_LATE:
+        return None
     slope, end = np.polyfit(to_go, seen, 1)
     off = np.abs(end + slope * to_go - seen).max()
     falls = slope * steps[-1] > tolerance and end >= -tolerance and off <= tolerance
-    return max(float(end), 0.0) if falls and seen.size >= FEWEST_LATE else None
+    return _rounded(float(end), float(rates.max()), tolerance) if falls else None
 
 
 def _effort(segments: Sequence[Segment]) -> tuple[int, int]:
