@@ -49,7 +49,8 @@ print("\n".join(choice.verdict()))
 # on average above the best run there is, nats/token.
 
 # %%
-choice.table().round(3)
+columns = ["option", "base", "replay", "peak", "decay_steps", "regret", "p_best", "p_within"]
+choice.table()[columns].round(4)
 
 # %% [markdown]
 # How the optimum itself is distributed: central 90 % intervals. An interval that reaches over all that

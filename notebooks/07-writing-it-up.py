@@ -78,7 +78,12 @@ plots.sampling(posterior)
 
 # %%
 told = determination(posterior)
-told[told["kind"] == "coefficient"][["quantity", "domain", "contraction", "moves_with"]]
+told = told[told["kind"] == "coefficient"]
+partners = [
+    ", ".join(f"{name} ({domain}) {correlation:+.2f}" for name, domain, correlation in own)
+    for own in told["moves_with"]
+]
+told[["quantity", "domain", "contraction"]].assign(moves_with=partners)
 
 # %% [markdown]
 # Two pages stand behind these numbers: what the intervals promise is in `docs/contract.md`, how they

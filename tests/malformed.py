@@ -229,6 +229,8 @@ TABLE: list[Malformed] = [
               edit("study.toml", ('general = "prose"', 'general = "prise"'), ('= "code"', '= "law"')),
               ("losses.csv", "'prise'", "did you mean 'prose'", "Set general in [study]",
                "target validation set 'law'", "Set target in [study]")),
+    Malformed("set-called-by-a-role", row("mixed,30,general,3.6"),
+              ("losses.csv, domain general", "the general set of the study is prose", "another name")),
     # The [study] table
     Malformed("bare-study", settings('name = "small"\ngeneral = "prose"\ntarget = "code"\n', ""),
               ("key general", "neither a general nor a target set", "Write general =", "key name")),

@@ -80,13 +80,14 @@ def predict(
 
     file = OutputFile(output, SUFFIXES, fit, plan, at)
     posterior = bayes_cpt.load(fit)
-    names, keeps_draws = listed(sets), output.suffix == ".nc"
+    # A name may have a comma itself.
+    names = (sets,) if sets in posterior.study.third_domains else listed(sets)
     kind = kind or ("new_run" if plan else "known_run")
     asked = Forecast.of(posterior, plan, kind, at, draws, seed, interval, names)
     found = asked.bands()
-    drawn = draws_and_bands(asked, found) if keeps_draws or scores else None
+    drawn = draws_and_bands(asked, found) if output.suffix == ".nc" or scores else None
     links = None if scores is None else fitted_scores(scores, posterior.study, seed)
-    if drawn is not None and keeps_draws:
+    if drawn is not None and output.suffix == ".nc":
         file.write(partial(_write_draws, drawn))
     else:
         file.write(partial(write_numbers, found.assign(interval=interval)))

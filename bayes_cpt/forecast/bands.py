@@ -292,7 +292,9 @@ class Forecast:
             table = table[[step in plan.asked[run, domain] for run, domain, step in asked]]
             drawn = [self.draw_run(run).bands(self.interval) for run in runs]
             of_sets = [own[own["domain"].isin(self.sets)] for own in drawn]
-            table = pd.concat([table, *of_sets], ignore_index=True)
+            table = pd.concat([table, *of_sets])
+            of_run = table["run"].map({run.name: place for place, run in enumerate(runs)})
+            table = table.iloc[np.argsort(of_run, kind="stable")].reset_index(drop=True)
         fitted = self.posterior.study
         notes = {run.name: "; ".join(outside_range(fitted, plan.study, run)) for run in runs}
         first = {run.name: first_step(self.posterior, run) for run in runs}

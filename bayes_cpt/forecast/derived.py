@@ -98,7 +98,7 @@ def check_continual(frame: BoundModel, otherwise: str) -> None:
     """Raise StudyError if the law knows no CPT phase, and say what follows from that."""
     if not frame.spec.law.continual:
         problem = f"the law knows no CPT phase, and {otherwise}"
-        fix = "fit with --model cpt or cpt-replay"
+        fix = "fit with --model cpt or cpt-replay, to a study that has CPT runs"
         raise StudyError.at(f"model {frame.spec.name}", problem, fix)
 
 

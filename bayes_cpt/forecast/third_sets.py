@@ -249,7 +249,7 @@ class ThirdSet(Sizes):
     weights: Floats  # of the changes of general and target losses, (draws, sets)
     runs: tuple[str, ...]  # CPT runs that it was learnt from
     # Share of the mean square change over the late part of the runs that the linear form explains; the
-    # median over draws
+    # median over draws, NaN where that is less than the fluctuation
     explained: float
     pattern: float  # `pattern_probability`
 
@@ -405,12 +405,13 @@ def _third_set(
     residuals = [own.change - own.linear(weights) for own in data]
     left = sum(own.late(values) ** 2 for own, values in zip(data, residuals, strict=True))
     whole = sum(own.late(own.change) ** 2 for own in data)
+    moves = whole > len(data) * np.median(sizes.fluctuation) ** 2
     return ThirdSet(
         **vars(sizes),
         name=name,
         weights=weights,
         runs=tuple(run.name for run in runs),
-        explained=float(np.median(1.0 - left / whole)) if whole else 0.0,
+        explained=float(np.median(1.0 - left / whole)) if moves else float("nan"),
         pattern=pattern_probability(data, residuals, sizes, runs, generator),
     )
 

@@ -121,6 +121,7 @@ def read_target(
 
     Refused if there is no such run, or one that is named has no such base.
     """
+    check_continual(posterior.frame, "landmarks are those of CPT")
     target, unknown = as_study(posterior, plan), posterior.frame.spec.law.unknown_base
     if runs is None:
         every = target.continual_runs

@@ -66,6 +66,7 @@ class Planner:
         looked: Any = {"draws": draws, "candidates": candidates, "seed": seed}
         decision = decide(posterior, objective, space, **looked)
         valuation, model = decision.valuation, decision.valuation.model
+        named = dict(zip(frame.roles, frame.domains, strict=True))
         data = {
             "about": _about(posterior, fit, interval, seed),
             "domains": list(frame.domains),
@@ -82,6 +83,7 @@ class Planner:
                 "weight": _weight(valuation, objective),
                 "constraints": [
                     own.model_dump()
+                    | {"domain": named.get(own.domain, own.domain)}
                     | {"share": objective.share(own.domain, frame.domains).tolist()}
                     for own in objective.constraints
                 ],

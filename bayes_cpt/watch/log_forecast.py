@@ -24,12 +24,13 @@ from bayes_cpt.study.logs.raw import fail
 from bayes_cpt.study.logs.reading import Log
 from bayes_cpt.study.logs.runs import Recipe, logged_run, read_run_log
 from bayes_cpt.study.runs import Base, Run
-from bayes_cpt.study.schedules import Schedule, constant, linear
+from bayes_cpt.study.schedules import LoggedSegment, Schedule, constant, linear
 from bayes_cpt.study.study import Study
 
 MODELS = {"pt": "pretrain-log", "cpt": "cpt-log"}
 RUN, BASE = "log", "base"
 PLANNED, ANNEAL, LONGER = "as planned", "anneal now", "go on"
+HELD = "last LR held"  # in place of PLANNED, where nothing tells how rates that moved at last go on
 # Share of a run over which the learning rate falls to 0 where the log does not plan it.
 DECAY = 0.2
 # A run whose learning rate is below this share of its peak has annealed: it cannot go on as it is.
@@ -68,6 +69,8 @@ class LogForecast:
         Validation sets whose draws fall short of the diagnostics.
     notes : tuple of str
         All that was assumed of the log.
+    phase_given : bool
+        Whether the phase of the run was said, and not taken by its losses.
     """
 
     run: Run
@@ -78,6 +81,7 @@ class LogForecast:
     on_priors: Mapping[str, tuple[str, ...]]
     problems: tuple[str, ...] = ()
     notes: tuple[str, ...] = field(default=(), repr=False)
+    phase_given: bool = True
 
     @property
     def table(self) -> pd.DataFrame:
@@ -153,13 +157,10 @@ def forecast_log(
 def forecast_read(recipe: Recipe, log: Log, *, now: int, **options: Any) -> LogForecast:
     """Forecast the end of one run from a log that was read; options as in `forecast_run`."""
     phase = recipe.phase or phase_of(log)
-    notes = []
-    if recipe.phase is None:
-        found = "pre-training" if phase == "pt" else "continual pre-training from a base"
-        notes.append(f"taken as {found}, by its losses (--phase if it is not)")
     known = {"base": BASE, "replay": 0.0} if phase == "cpt" else {}
     read = logged_run(RUN, log, recipe.changed(phase=phase), known, [BASE])
-    return forecast_run(read.run, read.losses, now, notes=[*notes, *read.notes], **options)
+    found = forecast_run(read.run, read.losses, now, notes=read.notes, **options)
+    return replace(found, phase_given=recipe.phase is not None)
 
 
 def phase_of(log: Log) -> str:
@@ -239,19 +240,22 @@ def ways_on(run: Run, now: int, steps: int | None, decay: float) -> dict[str, Sc
         fix = "give the steps of the whole run, those so far among them"
         raise fail("--steps", f"{steps} steps were asked for, and the log has {now} already", fix)
     rate = float(schedule.learning_rates()[min(now, schedule.steps) - 1])
-    ways = {}
-    if schedule.steps > now:
-        ways[PLANNED] = schedule
+    ways, ends_later = {}, schedule.steps > now
+    if ends_later:
+        last = schedule.segments[-1]
+        logged = isinstance(last, LoggedSegment) and last.logged_steps[-1] < last.steps
+        moves = logged and np.ptp(schedule.first(now).learning_rates()[-now // 20 :]) > 0
+        ways[HELD if moves else PLANNED] = schedule
     if rate >= ANNEALED * schedule.peak:
         done = schedule.first(now)
         ways[ANNEAL] = done + linear(max(1, round(now * decay / (1 - decay))), rate, 0.0)
-        longer = steps or (None if PLANNED in ways else 2 * now)
+        longer = steps or (None if ends_later else 2 * now)
         if longer:
             falling = min(max(1, round(decay * longer)), longer - now)
             held = longer - now - falling
             rest = linear(falling, rate, 0.0)
             ways[f"{LONGER} to {longer}"] = done + (constant(held, rate) + rest if held else rest)
-    elif steps or PLANNED not in ways:
+    elif steps or not ends_later:
         # It has annealed, or is warming up: it cannot go on at this rate.
         longer = steps or 2 * now
         ways[f"over {longer} steps by the same schedule"] = schedule.stretched(longer)

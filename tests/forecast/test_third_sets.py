@@ -57,9 +57,8 @@ def simulated(generator: np.random.Generator, runs: int) -> tuple[Any, list[Chan
     data = []
     for _ in range(runs):
         course = np.log1p(STEPS / 100.0)
-        causes = np.stack(
-            [own * course for own in generator.normal([0.1, -0.3], [0.1, 0.1])], axis=1
-        )
+        courses = [own * course for own in generator.normal([0.1, -0.3], [0.1, 0.1])]
+        causes = np.stack(courses, axis=1)
         bare = Changes(STEPS, STEPS, causes[None], np.linspace(1, 0, 11), np.zeros(11), RAMPS)
         residual = sizes.drawn(bare, generator)[0]
         data.append(replace(bare, change=causes @ weights + residual))
@@ -97,6 +96,8 @@ def test_weights_of_a_sum_of_the_two_losses_are_found(posterior: Posterior) -> N
     assert found.loc["mix", "explained"] > 0.99
     assert not found.loc["mix", "caution"]
     assert found.loc["pycode", "explained"] < 0.8
+    still = with_mix(lab(), dict.fromkeys(MADE, 0.0), 2.0, 0.002)
+    assert not weight_table(replace(posterior, study=still), ("mix",), 50)["caution"][0]
 
 
 def test_a_set_has_a_weight_for_every_target() -> None:
@@ -114,9 +115,8 @@ def test_a_set_has_a_weight_for_every_target() -> None:
     for name, weight in zip(("general", *TARGETS), weights.values(), strict=True):
         assert found[name] == pytest.approx(weight, abs=0.1)
         assert found[f"{name}_lower"] < weight < found[f"{name}_upper"]
-    plan = replace(
-        family, runs=(continued("new", MIXED, 0.1, 2000),), losses=family.losses[:0], is_plan=True
-    )
+    runs = (continued("new", MIXED, 0.1, 2000),)
+    plan = replace(family, runs=runs, losses=family.losses[:0], is_plan=True)
     with warnings.catch_warnings(action="ignore", category=StudyWarning):
         table = bands(posterior, plan, "expected", draws=40, sets=("mix",))
     last = table[table["step"] == 2000].set_index("domain")["mean"]

@@ -73,6 +73,7 @@ def test_a_visit(planner: Planner, tmp_path: Path) -> None:
     assert found["expected"]["table"] != after["table"]
     assert found["again"]["plan"] == start["plan"]
     assert (start["rates"], found["best"]["rates"]) == (1, 2)
+    assert found["best"]["summary"].startswith("The best for this balance")
     assert found["live"] == "polite"
     for name, labels, order, length in found["named"]:
         assert (labels, order) == (1, 0), name

@@ -29,6 +29,7 @@ from bayes_cpt.watch.in_loop import RunForecaster
 from bayes_cpt.watch.log_forecast import (
     ANNEAL,
     FEWEST,
+    HELD,
     PLANNED,
     RUN,
     LogForecast,
@@ -108,6 +109,15 @@ def test_every_way_on_begins_as_the_run_did(
     if ANNEAL in ways:
         whole = ways[ANNEAL].steps
         assert (whole - now) / whole == pytest.approx(decay, abs=2 / now + 0.01)
+
+
+@pytest.mark.filterwarnings("ignore:learning rates, run log")
+def test_a_rate_that_is_held_for_want_of_a_plan_is_no_plan(narrow: None) -> None:
+    known = Schedule.from_log(range(1, NOW), 1e-3 + 1e-4 * np.sin(range(1, NOW)), TOTAL)
+    found = forecast_run(replace(PT, schedule=known), rows_to(NOW), NOW)
+    assert list(found.ways) == [HELD, ANNEAL]
+    said = replace(found, phase_given=False).verdict()[0]
+    assert "not known: state it by --schedule. Taken as pre-training, by its losses (else" in said
 
 
 def test_a_log_in_parts_tells_what_the_whole_does(tmp_path: Path, narrow: None) -> None:

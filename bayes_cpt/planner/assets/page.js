@@ -236,8 +236,10 @@ function listen() {
     const best = bestOfFront(planner, state.setting, snapped);
     showSetting(best.setting);
     update();
+    clearTimeout(state.rest); // What is said here stays.
     showAtRest();
-    const kept = best.excess > 0 ? " No setting keeps the constraint: this one comes nearest to it." : "";
+    const all = state.setting.constraints.length > 1 ? "all constraints" : "the constraint";
+    const kept = best.excess > 0 ? ` No setting keeps ${all}: this one comes nearest.` : "";
     byId("summary").textContent = `The best for this balance and length.${kept} ${byId("summary").textContent}`;
   });
   byId("hold").addEventListener("click", () => {

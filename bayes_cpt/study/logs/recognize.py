@@ -26,8 +26,8 @@ TOLERANCE = 1e-6
 FEWEST_DIGITS, MOST_DIGITS = 3, 6
 # Levels of rates of one digit; so few, or zeros for a smaller share at the end, are no course that is lost.
 MOST_LEVELS, FEWEST_LEVELS, ENDS_IN_ZERO = 9, 3, 0.1
-# A share of the run.
-SHORT_WARMUP = 0.05
+# Shares of the run; a course goes on in a line that it is over the second, of so many points at least.
+SHORT_WARMUP, LATE, FEWEST_LATE = 0.05, 0.05, 4
 # Between two logged steps so many places for a break are tried at most.
 MOST_BREAKS = 400
 # A stretch must have so many points more than its shape has free numbers to be explained by it.
@@ -110,7 +110,11 @@ def recognize(
     if not found:
         notes = [f"learning rates follow no usual shape to {TOLERANCE:g} and are kept as a log"]
         if (last := int(at[-1])) < total_steps:
-            notes.append(f"after step {last} no learning rate is logged; the last one is held")
+            goes = "the last one is held"
+            if (end := _straight_end(at, values, total_steps)) is not None:
+                at, values = np.append(at, total_steps), np.append(values, end)
+                goes = f"it is taken to go on to {end:g}"
+            notes.append(f"after step {last} no learning rate is logged; {goes} (else --schedule)")
         return Schedule.from_log(at[at > 0], values[at > 0], total_steps), notes
     (*_, shift), precision, segments = min(found, key=lambda one: one[0])
     notes = [f"learning rates follow {_words(segments)}{precision}"]
@@ -124,6 +128,18 @@ def recognize(
         untold = f"after step {last} of {total_steps} no learning rate is logged"
         notes.append(f"{untold}: it is taken to go on as {segments[-1].shape} (--schedule if not)")
     return Schedule(tuple(segments)), notes
+
+
+def _straight_end(steps: Ints, rates: Floats, total: int) -> float | None:
+    """Return where rates that fall in a straight line at last would end; None where they do not."""
+    late = steps >= min((1.0 - LATE) * steps[-1], steps[-FEWEST_LATE:][0])
+    to_go, seen, tolerance = total - steps[late], rates[late], TOLERANCE * float(rates.max())
+    if seen.size < FEWEST_LATE:
+        return None
+    slope, end = np.polyfit(to_go, seen, 1)
+    off = np.abs(end + slope * to_go - seen).max()
+    falls = slope * steps[-1] > tolerance and end >= -tolerance and off <= tolerance
+    return _rounded(float(end), float(rates.max()), tolerance) if falls else None
 
 
 def _effort(segments: Sequence[Segment]) -> tuple[int, int]:

@@ -1,3 +1,5 @@
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -99,6 +101,13 @@ def test_what_follows_no_shape_stays_a_log() -> None:
     assert "kept as a log" in said
     assert found.interpolated_steps == 104
     assert "after step 200 no learning rate is logged" in said
+
+
+@pytest.mark.parametrize(("late", "end"), [(linear, 1000), (cosine, 800)])
+def test_only_a_straight_decay_goes_on_after_what_has_no_shape(late: Any, end: int) -> None:
+    rates = np.r_[np.sin(range(600)) + 2.0, late(400, 0.5, 0.0).learning_rates()]
+    found = recognize(range(10, 801, 10), rates[9:800:10].tolist(), 1000)[0]
+    assert found.final == pytest.approx(rates[end - 1], abs=1e-9)
 
 
 def test_a_jump_between_two_logged_steps_is_said() -> None:
