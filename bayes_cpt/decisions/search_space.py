@@ -164,11 +164,7 @@ class SearchSpace:
     def of(cls, space: Space, study: Study) -> Self:
         """Return the space on a study."""
         bases, notes = listed_bases(space, study)
-        resources = Resources(
-            space.tokens_per_step or study.tokens_per_step,
-            space.unique_tokens or study.unique_tokens,
-            space.compute or study.compute,
-        )
+        resources = space.resources(study)
         if space.tokens is not None:
             if resources.tokens_per_step is None:
                 problem = "a budget in tokens needs to know how many a step takes"
@@ -401,7 +397,12 @@ def with_batch(posterior: Posterior, space: Space) -> tuple[Posterior, Space]:
     """Return the posterior in the batch that a space asks for, and the space with that batch."""
     settled = posterior.in_batch(space.batch)
     batch = settled.batch
-    said = {"tokens_per_step": batch.tokens, "sequence_length": batch.sequence_length}
+    tokens, of_study = (
+        space.resources(posterior.study).tokens_per_step,
+        posterior.study.tokens_per_step,
+    )
+    usual = None if tokens == of_study else tokens
+    said = {"tokens_per_step": batch.tokens or usual, "sequence_length": batch.sequence_length}
     return settled, space.model_copy(update={key: own for key, own in said.items() if own})
 
 

@@ -1,6 +1,7 @@
 """Which configurations may be chosen: every quantity of a CPT run fixed, listed, or in a range."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -11,7 +12,7 @@ from bayes_cpt.arrays import Floats
 from bayes_cpt.checks import is_number
 from bayes_cpt.errors import SpecError, StudyError
 from bayes_cpt.strict import Strict, checked
-from bayes_cpt.study.batches import Batch
+from bayes_cpt.study.batches import Batch, batches_of
 from bayes_cpt.study.resources import Compute, Resources, UniqueTokens, unknown_resource
 from bayes_cpt.study.runs import HIGHEST_LEARNING_RATE, checked_mixture
 from bayes_cpt.study.study import Study
@@ -193,6 +194,13 @@ class Space(Strict):
         """What is said of the batch of the run."""
         return Batch(self.tokens_per_step, self.sequence_length)
 
+    def resources(self, study: Study) -> Resources:
+        """Return what is known of steps: of the tokens that those of most CPT runs take, unless given."""
+        usual = next(iter(batches_of(study)), self.batch).tokens
+        known = study.resources.in_batch(self.tokens_per_step or usual)
+        compute, unique = self.compute or known.compute, self.unique_tokens or known.unique_tokens
+        return replace(known, compute=compute, unique_tokens=unique)
+
     @field_validator("bases", "decay_shape", mode="before")
     @classmethod
     def _one_is_a_list(cls, given: Any) -> Any:
@@ -273,7 +281,7 @@ def narrowed(
         problem = f"the length is given {len(given)} times, as {' and '.join(given)}"
         raise SpecError.at("length of the run", problem, "keep one of them")
     for name in {"gpu_hours", "money"} & chosen.keys():
-        taken = Resources(None, None, space.compute or study.compute).costs(1.0)
+        taken = space.resources(study).costs(1.0)
         if name not in taken:
             raise SpecError([unknown_resource("length of the run", name)])
         chosen["steps"] = np.floor(chosen.pop(name) / float(taken[name]))

@@ -118,8 +118,9 @@ class Valuation:
     ) -> Self:
         """Return the objective on a fit and a space."""
         objective = objective.of_measured(model.domains, model.frame.roles)
-        if "repeat_constant" in model.frame.spec.priors:
-            check_same_steps(model.frame.reference.unique_steps, space.resources)
+        for frame in (law.draws.frame for law in model.laws):
+            if "repeat_constant" in frame.spec.priors:
+                check_same_steps(frame.reference.unique_steps, space.resources)
         reference = _reference(model, objective, space)
         links = _links(objective, scores, model.draws)
         bound = [constraint.domain for constraint in objective.constraints]

@@ -126,7 +126,7 @@ def prepare(
     else:
         chosen = [target.run(name) for name in runs]
     check_base(posterior.study, chosen)
-    if "repeat_constant" in posterior.frame.spec.priors:
+    if any("repeat_constant" in law.frame.spec.priors for law in posterior.laws):
         check_same_data(posterior.study, target)
     asked = _wanted_steps(posterior, sets, chosen, at)
     steps = _law_steps(target, posterior.frame.domains, sets, asked) if sets else asked

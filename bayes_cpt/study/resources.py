@@ -96,9 +96,19 @@ class Resources:
         epochs = {f"{role}_epochs": count for role, count in self.epochs(steps, replay).items()}
         return epochs | self.costs(steps)
 
+    def in_batch(self, tokens: float | None) -> Self:
+        """Return what is known of steps of so many tokens, where given: they take time in proportion."""
+        if tokens is None:
+            return self
+        compute = self.compute
+        if compute and self.tokens_per_step:
+            seconds = compute.seconds_per_step * tokens / self.tokens_per_step
+            compute = compute.model_copy(update={"seconds_per_step": seconds})
+        return replace(self, tokens_per_step=tokens, compute=compute)
+
     def of_one(self, run: Run) -> dict[str, float]:
         """Return `told` of one run, in steps of the tokens that it says it takes."""
-        known = replace(self, tokens_per_step=run.batch_tokens or self.tokens_per_step)
+        known = self.in_batch(run.batch_tokens)
         taken = known.told(run.schedule.steps, 1.0 if run.replay is None else run.replay)
         return {name: float(value) for name, value in taken.items()}
 

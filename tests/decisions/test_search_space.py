@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from synthetic import lab
+from synthetic import lab, lab_posterior
 
 from bayes_cpt import Base, Run, Study, read_plan
-from bayes_cpt.decisions.search_space import SearchSpace
+from bayes_cpt.decisions.search_space import SearchSpace, with_batch
 from bayes_cpt.decisions.space import DecayShape, Quantity, Space, narrowed, read_space
 from bayes_cpt.errors import SpecError
 from bayes_cpt.laws.schedule_ends import DECAYS
@@ -302,6 +302,16 @@ def test_tokens_need_to_be_counted() -> None:
     known = Space(tokens=Quantity(values=(1e6,)), tokens_per_step=1000)
     found = SearchSpace.of(known, with_unknown_base()).sample(64, seed=0)
     assert set(found.schedules.steps.tolist()) == {1000}
+
+
+def test_a_decision_is_about_the_batch_of_the_runs_that_continue() -> None:
+    runs = [replace(run, batch_tokens=8192.0) if run.phase == "cpt" else run for run in lab().runs]
+    fit = replace(lab_posterior(), study=replace(lab(), runs=tuple(runs)))
+    _, space = with_batch(fit, Space(tokens=Quantity(values=(8.192e6,))))
+    found = SearchSpace.of(space, fit.study)
+    assert found.quantities["steps"].values == (1000.0,)
+    run = found.sample(4, seed=0).take(np.array([0])).plan(fit.study, ["long"]).run("long")
+    assert run.batch_tokens == 8192.0
 
 
 @st.composite

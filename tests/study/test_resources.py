@@ -34,7 +34,9 @@ def test_epochs_and_costs_of_runs() -> None:
     assert found["trunk"]["general_epochs"] == pytest.approx(1.0)
     assert found["trunk"]["target_epochs"] == 0.0
     own = replace(STUDY.run("half"), batch_tokens=4000.0)
-    assert replace(STUDY, **KNOWN).resources.of_one(own)["target_epochs"] == pytest.approx(3.0)
+    # Steps of four times the tokens take four times as long.
+    taken = replace(STUDY, **KNOWN).resources.of_one(own)
+    assert taken == pytest.approx({name: 4.0 * value for name, value in half.items()})
     assert not set(half) & set(describe(STUDY)["runs"][0])
 
 
