@@ -179,12 +179,15 @@ class SearchSpace:
             round(run.schedule.warmup_steps / run.schedule.steps, 3) for run in study.continual_runs
         }
         warmup = max(warmups) if len(warmups) == 1 else 0.0
+        # Where nobody knows the rate that a base was left at, a run starts as all runs did.
+        left_alone = warmups == {0.0} and not any(base.schedule for base in bases)
+        share = 0.0 if left_alone else warmup or WARMUP_SHARE
         decayed = [final for final in finals if final < 1.0] or [USUAL_FINAL]
         least_final = LEAST_FINAL if "exponential" in space.decay_shape else 0.0
         defaults = {
             "replay": within([run.replay or 0.0 for run in runs]),
             **peaks_tried(space, study, bases),
-            "warmup_share": Quantity(values=(warmup or WARMUP_SHARE,)),
+            "warmup_share": Quantity(values=(share,)),
             "decay_share": Quantity(low=shortest_decay(study), high=1.0, scale="linear"),
             "relative_final": within([max(final, least_final) for final in decayed]),
             "steps": Quantity(values=(max(run.schedule.steps for run in runs),)),

@@ -295,6 +295,17 @@ def test_bases_without_a_schedule_are_left_out_and_those_not_there_refused() -> 
         resolved(bases="stable")
 
 
+def test_from_bases_of_unknown_rates_a_run_starts_as_all_runs_did() -> None:
+    runs = [run for run in lab().continual_runs if run.base == "stable_12k"]
+    runs = [run for run in runs if not run.schedule.warmup_steps]
+    open_runs = tuple(replace(run, base="open") for run in runs)
+    names = lab().losses["run"].isin([run.name for run in runs])
+    losses = lab().losses[names].reset_index(drop=True)
+    study = replace(lab(), bases=(Base("open", known=False),), runs=open_runs, losses=losses)
+    assert SearchSpace.of(Space(), study).quantities["warmup_share"].values == (0.0,)
+    assert resolved().quantities["warmup_share"].values == (0.02,)
+
+
 def test_tokens_need_to_be_counted() -> None:
     space = Space(tokens=Quantity(values=(1e9,)))
     with pytest.raises(SpecError, match="how many a step takes"):
