@@ -17,6 +17,7 @@ from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.laws.schedule_ends import DECAYS, ScheduleBatch
 from bayes_cpt.model.bases import fitted_bases
 from bayes_cpt.model.discrepancy import Configuration
+from bayes_cpt.model.fitted_points import check_replays
 from bayes_cpt.study.batches import UNSAID, Batch
 from bayes_cpt.study.resources import Resources
 from bayes_cpt.study.runs import Base, Run, mixture_words
@@ -399,6 +400,10 @@ def listed_mixtures(space: Space, study: Study) -> tuple[Mapping[str, float], ..
 
 def with_batch(posterior: Posterior, space: Space) -> tuple[Posterior, Space]:
     """Return the posterior in the batch that a space asks for, and the space with that batch."""
+    if ratios := space.replay:
+        place, values = "space, key replay", (ratios.lowest, ratios.highest)
+        for law in posterior.laws:
+            check_replays(law.frame.spec, posterior.study, [(place, own) for own in values])
     settled = posterior.in_batch(space.batch)
     batch = settled.batch
     said = {"tokens_per_step": batch.tokens, "sequence_length": batch.sequence_length}
