@@ -17,6 +17,7 @@ from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.laws.schedule_ends import DECAYS, ScheduleBatch
 from bayes_cpt.model.bases import fitted_bases
 from bayes_cpt.model.discrepancy import Configuration
+from bayes_cpt.model.fitted_points import check_replays
 from bayes_cpt.study.batches import UNSAID, Batch
 from bayes_cpt.study.resources import Resources
 from bayes_cpt.study.runs import Base, Run, mixture_words
@@ -398,13 +399,13 @@ def listed_mixtures(space: Space, study: Study) -> tuple[Mapping[str, float], ..
 
 def with_batch(posterior: Posterior, space: Space) -> tuple[Posterior, Space]:
     """Return the posterior in the batch that a space asks for, and the space with that batch."""
-    settled = posterior.in_batch(space.batch)
-    batch = settled.batch
-    tokens, of_study = (
-        space.resources(posterior.study).tokens_per_step,
-        posterior.study.tokens_per_step,
-    )
-    usual = None if tokens == of_study else tokens
+    if ratios := space.replay:
+        place, values = "space, key replay", (ratios.lowest, ratios.highest)
+        for law in posterior.laws:
+            check_replays(law.frame.spec, posterior.study, [(place, own) for own in values])
+    settled, study = posterior.in_batch(space.batch), posterior.study
+    batch, usual = settled.batch, space.resources(study).tokens_per_step
+    usual = None if usual == study.tokens_per_step else usual
     said = {"tokens_per_step": batch.tokens or usual, "sequence_length": batch.sequence_length}
     return settled, space.model_copy(update={key: own for key, own in said.items() if own})
 

@@ -14,6 +14,7 @@ from bayes_cpt.errors import Problem, StudyError, StudyWarning
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.laws.areas import AreaForm
 from bayes_cpt.model.bases import check_base, check_starts
+from bayes_cpt.model.fitted_points import check_replays
 from bayes_cpt.model.points import Curves
 from bayes_cpt.model.setup import BoundModel
 from bayes_cpt.study.batches import check_same_data
@@ -126,6 +127,9 @@ def prepare(
     else:
         chosen = [target.run(name) for name in runs]
     check_base(posterior.study, chosen)
+    ratios = [(f"run {run.name}", run.replay) for run in chosen if run.phase == "cpt"]
+    for law in posterior.laws:
+        check_replays(law.frame.spec, posterior.study, ratios)
     if any("repeat_constant" in law.frame.spec.priors for law in posterior.laws):
         check_same_data(posterior.study, target)
     asked = _wanted_steps(posterior, sets, chosen, at)

@@ -1,7 +1,7 @@
 """Which measured points of a run enter a fit, and whether a study has what a law needs."""
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -114,6 +114,19 @@ def check_fits(spec: ModelSpec, study: Study) -> None:
         )
     if problem:
         raise StudyError.at(f"study {study.name}, model {spec.name}", *problem)
+
+
+def check_replays(spec: ModelSpec, study: Study, asked: Iterable[tuple[str, float | None]]) -> None:
+    """Raise StudyError if a law without replay is asked for a ratio that it was not fitted to."""
+    if spec.law.uses_replay or not spec.law.continual:
+        return
+    fitted = {run.replay for run in study.continual_runs if run.replay is not None}
+    for place, replay in asked:
+        if fitted and replay is not None and not np.isclose(replay, [*fitted]).any():
+            problem = f"replay {replay:g} is asked for, the fit is of runs at {min(fitted):g}"
+            problem += f", and the law {spec.name} has no term for replay"
+            fix = f"fit with --model cpt-replay, or ask for replay {min(fitted):g}"
+            raise StudyError.at(place, problem, fix)
 
 
 def note_batches(spec: ModelSpec, study: Study) -> None:

@@ -55,8 +55,10 @@ class Planner:
 
         Refused if the law has something that the page does not compute, or the study no target data.
         """
+        page = "the planner's page"
+        posterior.check_one_law(page)
         posterior = posterior.in_batch()
-        frame, page = posterior.frame, "the planner's page"
+        frame = posterior.frame
         check_continual(frame, "there is nothing to plan")
         check_one_target(posterior.study, page)
         check_measured(frame, ROLES, page)

@@ -262,6 +262,7 @@ def report(
     from bayes_cpt.files import replacing
     from bayes_cpt.study.folder import read_plan
 
+    posterior.check_one_law("a report")
     calibration = None if validation is None else Calibration.read(validation, posterior)
     planned = read_plan(plan, posterior.study) if isinstance(plan, str | Path) else plan
     decision = None

@@ -125,8 +125,8 @@ def check_counted(check: Check, unique_tokens: UniqueTokens | None, runs: Sequen
 
 
 def note_epochs(cautions: Check, resources: Resources, runs: Sequence[Run], place: str) -> None:
-    """Note runs that go through their data more often than is known to be worth it."""
-    taken = {run.name: resources.of_one(run) for run in runs}
+    """Note CPT runs that go through their data more often than is known to be worth it."""
+    taken = {run.name: resources.of_one(run) for run in runs if run.phase == "cpt"}
     for role in ROLES:
         epochs = {name: own.get(f"{role}_epochs", 0.0) for name, own in taken.items()}
         many = [name for name in epochs if epochs[name] > MANY_EPOCHS]
@@ -134,7 +134,9 @@ def note_epochs(cautions: Check, resources: Resources, runs: Sequence[Run], plac
             most = max(many, key=epochs.__getitem__)
             problem = epochs_words(role, epochs[most])
             problem += f" ({len(many)} runs do so)" if many[1:] else ""
-            fix = "train on more unique tokens or for fewer steps, or fit with --model cpt-replay-repeats"
+            # The law of a plan is not known here: said so that it holds of each.
+            law = "; the law of cpt-replay-repeats discounts them" if role == "target" else ""
+            fix = f"train on more unique tokens or for fewer steps{law}"
             cautions.add(f"{place}, run {most}", problem, fix)
 
 

@@ -61,6 +61,10 @@ SPACES: dict[str, dict[str, Any]] = {
         "steps": {"low": 200, "high": 12_000},
         "warmup_share": 0.1,
     },
+    "replay as fitted": {
+        "relative_peak": {"low": 0.1, "high": 2.0},
+        "steps": {"low": 200, "high": 12_000},
+    },
     "a base of a size that never ran": {
         "bases": "large",
         "replay": {"low": 0.0, "high": 1.0},
@@ -136,6 +140,7 @@ OF_OTHERS = {
     **dict.fromkeys(
         ("unknown base", "one printed draw", "a batch", "a batch that never ran"), "no base named"
     ),
+    "cpt": "replay as fitted",
     "sizes": "a base of a size that never ran",
     "targets": "mixtures of targets",
 }

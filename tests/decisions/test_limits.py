@@ -69,6 +69,7 @@ def test_limits_that_nothing_keeps_are_told() -> None:
     assert not impossible.feasible
     said = " ".join(impossible.verdict())
     assert "epochs over target data <= 0.01 is exceeded, with" in said
+    assert ": money <= 0.01 is exceeded, with" in " ".join(chosen(money=0.01).verdict())
 
 
 @pytest.mark.parametrize(

@@ -267,6 +267,12 @@ def test_default_runs_start_from_every_base() -> None:
         assert run.schedule.final == last
     alone = prior_as_posterior(lab().subset(["pt_trunk", "r25_cos"]), "cpt")
     assert {run.replay for run in Affordable.default(alone, 50).plan.runs} == {0.25}
+    # Such a law knows nothing of another replay ratio, and says so.
+    other = lab().subset(["r25_cos", "r00_cos"]).without_losses()
+    with pytest.raises(StudyError, match=r"run r00_cos: replay 0 is asked for"):
+        alone.predict(other, draws=20)
+    with pytest.raises(StudyError, match=r"replay: replay 0.5 .* Fit with --model cpt-replay"):
+        decide(alone, "balanced", {"replay": [0.25, 0.5]}, draws=20)
 
 
 @pytest.mark.parametrize(

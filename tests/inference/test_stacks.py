@@ -11,11 +11,14 @@ from hypothesis import strategies as st
 from synthetic import lab, lab_posterior, prior_as_posterior
 
 import bayes_cpt
+from bayes_cpt.decisions.objective import read_objective
 from bayes_cpt.identify.determination import determination
 from bayes_cpt.inference.fit_files import FitFileError
 from bayes_cpt.inference.law_checks import RUN, LawCheck
 from bayes_cpt.inference.posterior import Posterior, StackError, apportioned, load, stack
 from bayes_cpt.model.spec import read_spec
+from bayes_cpt.planner.page import Planner
+from bayes_cpt.report.page import report
 
 OURS, PRINTED = "cpt-replay", "cpt-replay-printed"
 PLAN = "data/cpt-lab/plan-example.toml"
@@ -117,7 +120,12 @@ def test_effects_are_those_of_all_draws_and_parameters_those_of_each_law() -> No
 
 
 def test_what_one_law_alone_has_is_refused() -> None:
-    for ask in (lambda: mixture().parameters(), lambda: bayes_cpt.next_run(mixture(), "balanced")):
+    for ask in (
+        lambda: mixture().parameters(),
+        lambda: bayes_cpt.next_run(mixture(), "balanced"),
+        lambda: report(mixture()),
+        lambda: Planner.of(mixture(), read_objective("balanced")),
+    ):
         with pytest.raises(StackError, match="can only be had of one law") as error:
             ask()
         assert f"({OURS}, {PRINTED})" in str(error.value)

@@ -55,6 +55,11 @@ def test_many_epochs_are_warned_of_once_for_each_kind_of_data() -> None:
     assert len(caught) == 1
     assert "run none: it makes 8.3 epochs over the target data" in str(caught[0].message)
     assert len(study.warnings) == len(STUDY.warnings) + 1
+    # The PT run makes more epochs, and is not meant. No law discounts general data.
+    with pytest.warns(StudyWarning, match=r"run half: it makes 7.5 epochs") as caught:
+        replace(STUDY, tokens_per_step=1000.0, unique_tokens=UniqueTokens(general=20_000))
+    assert "runs do so" not in str(caught[0].message)
+    assert "cpt-replay-repeats" not in str(caught[0].message)
 
 
 def test_what_runs_take_is_written_and_read_back(tmp_path: Path) -> None:
