@@ -26,9 +26,10 @@ def random_settings(planner: Planner, count: int, seed: int) -> list[dict[str, A
     generator = np.random.default_rng(seed)
 
     def share(name: str) -> float:
+        ends = [planner.data["ranges"][name][end] for end in ("min", "max")]
         if generator.random() < 0.2:
-            return float(generator.choice([0.0, planner.data["ranges"][name]["max"]]))
-        return round(float(generator.uniform(0, planner.data["ranges"][name]["max"])), 3)
+            return float(generator.choice(ends))
+        return round(float(generator.uniform(*ends)), 3)
 
     return [
         {

@@ -62,18 +62,19 @@ class Controls:
     bases: tuple[Base, ...]  # to start from
     lengths: tuple[int, ...]  # steps of a run, rising
     peaks: tuple[float, ...]  # raw peak learning rates, rising
-    # Replay ratios that regret is counted from: those that were tried. The slider goes beyond.
+    # Replay ratios that regret is counted from: those that were tried
     replay: Quantity
+    knows_replay: bool = True  # whether the law does: the slider goes beyond them then
 
     @classmethod
-    def of(cls, study: Study) -> "Controls":
+    def of(cls, study: Study, *, knows_replay: bool = True) -> "Controls":
         """Return the controls of a study: bases and replay as `decide` takes them.
 
         Refused if no base was measured on both validation sets.
         """
         default = SearchSpace.of(Space(), study)
         bases, peaks = _measured(study, default.bases), _peaks(study, default.bases)
-        return cls(study, bases, lengths(study), peaks, default.quantities["replay"])
+        return cls(study, bases, lengths(study), peaks, default.quantities["replay"], knows_replay)
 
     def space(self, length: int) -> Space:
         """Return what regret is counted from in runs of one length: what the other controls can say.
@@ -97,7 +98,9 @@ class Controls:
             name: {"min": 0.0, "max": highest, "step": step}
             for name, (_, highest, step) in SLIDERS.items()
         }
-        ranges["replay"]["max"] = max(ranges["replay"]["max"], self.replay.highest)
+        own, tried = ranges["replay"], self.replay
+        own["max"] = max(own["max"], tried.highest) if self.knows_replay else tried.highest
+        own["min"] = 0.0 if self.knows_replay else tried.lowest
         return ranges
 
     def settings(self, candidates: Candidates) -> dict[str, list[Any]]:

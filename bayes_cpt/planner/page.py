@@ -63,7 +63,7 @@ class Planner:
         check_one_target(posterior.study, page)
         check_measured(frame, ROLES, page)
         codes = tuple(law_code(frame.spec, role, f"{role}Law") for role in frame.roles)
-        controls = Controls.of(posterior.study)
+        controls = Controls.of(posterior.study, knows_replay=frame.spec.law.uses_replay)
         space = Space(bases=tuple(base.name for base in controls.bases))
         looked: Any = {"draws": draws, "candidates": candidates, "seed": seed}
         decision = decide(posterior, objective, space, **looked)
