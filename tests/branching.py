@@ -55,8 +55,7 @@ def branching_study(*, branches: bool = True) -> Study:
 
 def trunk_posterior(spread: float = 0.2, draws: int = 25) -> Posterior:
     """Return a stand-in for a fit of the trunk alone, so many times as wide as the prior."""
-    trunk = branching_study().subset(["trunk"])
-    return prior_as_posterior(trunk, "pretrain", draws, spread)
+    return prior_as_posterior(branching_study().subset(["trunk"]), "pretrain", draws, spread)
 
 
 def plan_of(schedule: Schedule, branch: Branch | None) -> Study:

@@ -222,8 +222,7 @@ def _drawn(name: str, priors: list[dict[str, Any]]) -> Any:
         return numpyro.sample(f"{name}_", dist.Normal(column["mean"], column["sd"]))
     if kind == "logitnormal":
         middle = np.log(column["median"] / (1.0 - column["median"]))
-        logit = numpyro.sample(f"{name}_", dist.Normal(middle, column["sigma"]))
-        return jax.nn.sigmoid(logit)
+        return jax.nn.sigmoid(numpyro.sample(f"{name}_", dist.Normal(middle, column["sigma"])))
     middle = np.log(column["median"])
     log = dist.Normal(middle, column["sigma"])
     if "lower" in column:

@@ -87,8 +87,7 @@ def write_files(folder: Path, files: Files = MappingProxyType({})) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     for name, content in {**FILES, **files}.items():
         if content is not None:
-            data = content if isinstance(content, bytes) else content.encode()
-            (folder / name).write_bytes(data)
+            (folder / name).write_bytes(content if isinstance(content, bytes) else content.encode())
     return folder
 
 

@@ -72,8 +72,7 @@ def family_of_cpt_alone() -> Study:
     """Return models of three sizes, of whose pre-training only the ends are measured."""
     whole = family()
     runs = {run.name for run in whole.continual_runs}
-    bases = tuple(replace(base, run=None) for base in whole.bases)
-    return replace(whole.subset(runs), bases=bases)
+    return replace(whole.subset(runs), bases=tuple(replace(base, run=None) for base in whole.bases))
 
 
 @cache

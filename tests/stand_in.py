@@ -69,8 +69,7 @@ def guess(
         assert list(question.points.columns) == ["run", "domain", "step"]
         if asked is not None:
             asked.extend(question.points["run"].unique())
-        size = (50, len(question.points))
-        draws = np.random.default_rng(seed).normal(level, spread, size)
+        draws = np.random.default_rng(seed).normal(level, spread, (50, len(question.points)))
         return Answer(draws, problems, attempts)
 
     return method

@@ -63,8 +63,7 @@ def followed(folder: Path) -> Path:
     """Return a copy of the repository in which the example was followed, and its test."""
     for name in ("bayes_cpt", "models", "data/cpt-lab"):
         # What Numba made of the files that stay as they are is copied, with their times.
-        without = shutil.ignore_patterns("*.pyc", "made")
-        shutil.copytree(ROOT / name, folder / name, ignore=without)
+        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("*.pyc", "made"))
     term, test = blocks("python")
     place = re.search(r"here `(bayes_cpt/laws/\w+\.py)`", EXAMPLE)
     assert place is not None
@@ -108,8 +107,7 @@ def test_the_term_of_the_example_has_its_closed_form_and_is_printed(tmp_path: Pa
 def test_the_term_of_the_example_is_fitted(tmp_path: Path) -> None:
     """0.1 nats of it that were put into the losses are found."""
     followed(tmp_path)
-    said = run_in(tmp_path, "-c", FIT).splitlines()[-1]
-    (before, spread), (after, its_spread) = json.loads(said)
+    (before, spread), (after, its_spread) = json.loads(run_in(tmp_path, "-c", FIT).splitlines()[-1])
     error = math.hypot(spread, its_spread)
     assert after - before > 3.0 * error
     assert after - before == pytest.approx(0.1, abs=3.0 * error)

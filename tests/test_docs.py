@@ -84,8 +84,7 @@ def test_equations_are_numbered_without_gaps() -> None:
     text = (ROOT / "docs" / "law.md").read_text(encoding="utf-8")
     numbers = [int(own) for own in re.findall(r"\\tag\{L(\d+)", text)]
     assert numbers == list(range(1, len(numbers) + 1))
-    cited = {int(own) for own in re.findall(r"\(L(\d+)\)", text)}
-    assert cited <= set(numbers)
+    assert {int(own) for own in re.findall(r"\(L(\d+)\)", text)} <= set(numbers)
 
 
 def test_the_page_of_the_law_names_every_key_of_a_law() -> None:
@@ -107,5 +106,4 @@ def test_the_study_page_names_every_key() -> None:
     text = (ROOT / "docs" / "study.md").read_text(encoding="utf-8")
     rows = {line.split("`")[1]: line for line in text.splitlines() if line.startswith("| `[")}
     for table, keys in (("study", STUDY_KEYS), ("bases.NAME", BASE_KEYS), ("runs.NAME", RUN_KEYS)):
-        words = set(re.findall(r"`(\w+)(?: = \w+)?`", rows[f"[{table}]"]))
-        assert set(keys) <= words
+        assert set(keys) <= set(re.findall(r"`(\w+)(?: = \w+)?`", rows[f"[{table}]"]))

@@ -116,8 +116,7 @@ def test_a_full_disk_leaves_the_old_fit(room: int, cpt_fit_file: Path, tmp_path:
     target = tmp_path / "fit.nc"
     load(cpt_fit_file).save(target)
     before = target.read_bytes()
-    said = told(fault_workers.save_with_little_room, cpt_fit_file, target, room)
-    assert said == "File too large"
+    assert told(fault_workers.save_with_little_room, cpt_fit_file, target, room) == "File too large"
     assert target.read_bytes() == before
     assert list(tmp_path.iterdir()) == [target]
 

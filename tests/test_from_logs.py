@@ -62,8 +62,7 @@ def test_kept_logs_of_four_libraries_go_to_a_watch(
     study, fit = tmp_path / "study", tmp_path / "fit.nc"
     study_of(LOGS.parent, study)
     if fitted:
-        words = ["fit", str(study), "--seed", "1", "--draws", "250", "-o", str(fit)]
-        assert run(words) in (0, 1)
+        assert run(["fit", str(study), "--seed", "1", "--draws", "250", "-o", str(fit)]) in (0, 1)
     else:
         monkeypatch.setattr(expected, "CURVES", 300)
         monkeypatch.setattr(expected, "HEALTHY_CURVES", 100)

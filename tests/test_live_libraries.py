@@ -59,9 +59,8 @@ def test_real_logs_go_from_init_to_predict_and_watch(
     # Whether so few points are sampled well is not asked here: further attempts would take long.
     fit_study(read_study(study), seed=1, draws=100, attempts=1).save(fit)
     assert forecast(fit, tmp_path) in (0, 1)
-    codes = watched(fit, made["folder"], tmp_path)
     # On track, but the fit may fall short of its diagnostics; or off track.
-    assert set(codes.values()) <= {0, 1, 3}
+    assert set(watched(fit, made["folder"], tmp_path).values()) <= {0, 1, 3}
 
 
 def test_the_callback_hears_a_real_trainer(
@@ -70,8 +69,7 @@ def test_the_callback_hears_a_real_trainer(
     import torch
     from transformers import Trainer, TrainingArguments
 
-    found = read_study(study)
-    watcher = Watcher(prior_as_posterior(found), "r25", level=0.5, inflation=1.0)
+    watcher = Watcher(prior_as_posterior(read_study(study)), "r25", level=0.5, inflation=1.0)
     alarms: list[Status] = []
     torch.manual_seed(0)
     network = made["Network"]()
@@ -101,8 +99,7 @@ def test_the_callback_hears_a_real_trainer(
     assert alarms
     assert not alarms[0].on_track
     assert trainer.state.global_step < 60
-    heard = set(watcher.points) | {watcher.diverged}
-    assert heard & {10, 20, 30, 40, 50}
+    assert (set(watcher.points) | {watcher.diverged}) & {10, 20, 30, 40, 50}
     assert all(
         math.isfinite(loss) for losses in watcher.points.values() for loss in losses.values()
     )

@@ -84,8 +84,7 @@ def call(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) ->
 
     def answer(*arguments: object) -> Answer:
         capsys.readouterr()
-        code = run([str(argument) for argument in arguments])
-        return Answer(code, *capsys.readouterr())
+        return Answer(run([str(argument) for argument in arguments]), *capsys.readouterr())
 
     return answer
 

@@ -21,10 +21,8 @@ LINES: list[tuple[str, tuple[str, ...]]] = [
     ("fitt", ("No such command 'fitt'", "Did you mean 'fit'", "bayes-cpt --help")),
     ("check", ("Missing argument", "STUDY", "As in: bayes-cpt check data/cpt-lab")),
     ("validate --model pretrain", ("Missing argument", "bayes-cpt validate data/cpt-lab")),
-    (
-        f"compare {STUDY}",
-        ("Missing option '--models'", f"As in: bayes-cpt compare {STUDY} --models cpt-replay,"),
-    ),
+    (f"compare {STUDY}",
+     ("Missing option '--models'", f"As in: bayes-cpt compare {STUDY} --models cpt-replay,")),
     ("check {dir}/none", ("none: there is no such folder", "Check the spelling")),
     ("check {text}", ("this is a file", "Give the folder that holds study.toml")),
     ("check {dir}", ("study.toml: the file is missing",)),
@@ -47,10 +45,8 @@ LINES: list[tuple[str, tuple[str, ...]]] = [
     ("summary {text}", ("this is not a fit of bayes_cpt", "fit again")),
     ("summary {dir}", ("there is no such fit",)),
     (f"summary {STUDY}", ("this is a study, not a fit", f"bayes-cpt fit {STUDY} -o fit.nc")),
-    (
-        f"predict {{fit}} --plan {PLAN} --at {{semi}} -o {{dir}}/o.csv",
-        ("semi.csv: there is no column run", "between commas"),
-    ),
+    (f"predict {{fit}} --plan {PLAN} --at {{semi}} -o {{dir}}/o.csv",
+     ("semi.csv: there is no column run", "between commas")),
     ("summary {fit} --interval 90", ("90 is not a mass between 0 and 1", "write 0.9 for 90 %")),
     ("summary {fit} --interval 0", ("0 is not a mass",)),
     ("summary {fit} --interval nan", ("nan is not a mass",)),
@@ -96,10 +92,8 @@ LINES: list[tuple[str, tuple[str, ...]]] = [
     (f"{WATCH} r25_cos --state {{text}}", ("not the state of a watch", "Remove the file")),
     # Without one.
     (INIT, ("nothing says what it starts from", "--open-base", "key replay", "--replay r25=SHARE")),
-    (
-        f"{INIT} --open-base b --replay r25=0.5 --total-steps 100",
-        ("--total-steps 100", "the log goes on to step 300"),
-    ),
+    (f"{INIT} --open-base b --replay r25=0.5 --total-steps 100",
+     ("--total-steps 100", "the log goes on to step 300")),
     (f"{INIT} --open-base b --replay r26=0.5", ("--replay r26", "no log of a run 'r26'")),
     (f"{INIT} --open-base b --replay r25=half", ("key replay", "valid number")),
     (f"{INIT} --open-base b --replay r25=0.25 --general prose", ("'prose'",)),
@@ -122,10 +116,8 @@ LINES: list[tuple[str, tuple[str, ...]]] = [
     (f"validate {STUDY} --tails none --no-whole", ("there is nothing to predict",)),
     (f"validate {STUDY} --model pretrain --runs r25_cos", ("no runs of phase cpt",)),
     (f"validate {STUDY} --held-out nowhere", ("nowhere: there is no such folder",)),
-    (
-        f"validate {STUDY} --runs r25_cos,r50_cos --tails none -o nowhere/out",
-        ("nowhere: there is no such folder",),
-    ),
+    (f"validate {STUDY} --runs r25_cos,r50_cos --tails none -o nowhere/out",
+     ("nowhere: there is no such folder",)),
     (f"compare {STUDY} --models cpt-replay", ("nothing to compare cpt-replay with",)),
     (f"compare {STUDY} --models cpt-replay,pretrain", ("they predict different runs",)),
     (f"compare {STUDY} --models cpt-replay,cpt", ("has no term for them",)),
@@ -134,7 +126,7 @@ LINES: list[tuple[str, tuple[str, ...]]] = [
     (f"{COMPARE} --quick", ("leaves out other points of the runs than cpt-replay",)),
     (f"{COMPARE} --tails 25", ("'25' is not a list of shares",)),
     (f"{COMPARE} -o nowhere/out", ("nowhere: there is no such folder",)),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("line", "fragments"), LINES, ids=[line for line, _ in LINES])

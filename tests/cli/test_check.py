@@ -76,8 +76,7 @@ def test_a_study_without_cpt_is_asked_about_pretraining(call: Call, tmp_path: Pa
 
 def test_cautions_are_shown_once_each(call: Call, tmp_path: Path) -> None:
     losses = FILES["losses.csv"].replace("mixed,25,code,3.9", "mixed,25,code,39")
-    folder = write_files(tmp_path / "study", {"losses.csv": losses})
-    answer = call("check", folder, "--json")
+    answer = call("check", write_files(tmp_path / "study", {"losses.csv": losses}), "--json")
     assert answer.code == 0
     notes = [line for line in answer.err.splitlines() if line]
     assert notes == [f"Note: {text}" for text in answer.json()["warnings"]]
@@ -187,8 +186,7 @@ def test_what_would_mislead_a_fit_is_said_first_by_check(
     assert said in first
     assert not after
     assert answer.code == 1
-    quiet = call("check", tmp_path / "study", "--quiet")
-    assert quiet == (1, "", f"{first}\n")
+    assert call("check", tmp_path / "study", "--quiet") == (1, "", f"{first}\n")
 
 
 def test_what_would_mislead_a_fit_marks_the_fit(

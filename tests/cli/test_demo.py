@@ -25,8 +25,7 @@ def test_everything_is_written_into_a_new_folder(
     assert "long_r25" in answer.out
     # The command that it ends with works as it stands, from the folder where the demo was started.
     (printed,) = (line for line in answer.out.splitlines() if "bayes-cpt predict" in line)
-    words = printed.partition("bayes-cpt ")[2].split()
-    assert call(*words).code == 0
+    assert call(*printed.partition("bayes-cpt ")[2].split()).code == 0
     assert (folder / "own.csv").is_file()
 
 

@@ -62,8 +62,7 @@ def test_quiet_says_nothing_and_an_old_file_is_replaced_with_a_note(
     line, target = ("fit", "data/cpt-lab", "-o", tmp_path / "fit.nc"), tmp_path / "fit.nc"
     target.write_text("old")
     assert call(*line, "-q") == (0, "", "")
-    answer = call(*line)
-    assert f"Written to {target}, in place of the file that was there" in answer.out
+    assert f"Written to {target}, in place of the file that was there" in call(*line).out
     assert bayes_cpt.load(target).trustworthy
 
 

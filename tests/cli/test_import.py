@@ -136,8 +136,7 @@ def test_steps_in_tokens_and_losses_in_bits(study: Path, call: Call, tmp_path: P
     log = tmp_path / "log.csv"
     log.write_text("tokens,eval_target_bits,lr\n20480,4.2,0.001\n40960,4.0,0.001\n")
     line = ("import", "csv", log, "--study", study, "--run", "bits", "--replay", 0.5)
-    units = ("--step-unit", "tokens", "--per-step", 2048, "--unit", "bits")
-    assert call(*line, *units).code == 0
+    assert call(*line, "--step-unit", "tokens", "--per-step", 2048, "--unit", "bits").code == 0
     steps, losses = read_study(study).curve("bits", "target")
     assert steps.tolist() == [10, 20]
     assert losses.tolist() == pytest.approx([4.2 * math.log(2), 4.0 * math.log(2)])

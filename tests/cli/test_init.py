@@ -88,8 +88,7 @@ def test_a_counter_that_goes_on_from_earlier_training_is_refused(
         return
     assert answer.code == 0
     begun = first if "{first}" in options else 0
-    run = read_study(tmp_path / "study").run("r25")
-    assert run.schedule.steps == first + apart * 29 - begun
+    assert read_study(tmp_path / "study").run("r25").schedule.steps == first + apart * 29 - begun
     recorded = (tmp_path / "study" / "imports.toml").read_text()
     assert ("\nstart = 0\n" in recorded) == ("0" in given)
 

@@ -72,6 +72,5 @@ def test_what_cannot_be_learnt_from_is_said(
     target = tmp_path / "ours.toml"
     named = options or ("--model", "pretrain")
     folders = [studies[i] for i in chosen]
-    answer = call("learn-priors", *folders, "-o", target, "--jobs", "1", *named)
-    check_refusal(answer, (told,))
+    check_refusal(call("learn-priors", *folders, "-o", target, "--jobs", "1", *named), (told,))
     assert not target.exists()

@@ -62,8 +62,7 @@ def test_forecasts_are_scored_on_every_set(call: Call, folder: Path) -> None:
 
 @pytest.mark.slow
 def test_laws_are_compared(call: Call, folder: Path) -> None:
-    words = ("compare", folder, "--models", ",".join(MODELS), *ALONE)
-    answer = call(*words, "--json")
+    answer = call("compare", folder, "--models", ",".join(MODELS), *ALONE, "--json")
     assert answer.code == 0, answer.err
     told = answer.json()
     assert [row["method"] for row in told["scores"]] == [*MODELS, "stack"]
@@ -78,8 +77,7 @@ def test_commands_ask_for_a_target_and_take_it(call: Call, tmp_path: Path) -> No
     check_refusal(call("landmarks", fit, "--draws", 8), ("--target code",))
     answer = call("landmarks", fit, "--draws", 8, "--target", "law", "--json")
     assert answer.json()["run"] == "law_0"
-    wanted = survey(posterior.of_target("law"), draws=8)
-    assert answer.json()["sentences"] == wanted.sentences()
+    assert answer.json()["sentences"] == survey(posterior.of_target("law"), draws=8).sentences()
     page = tmp_path / "planner.html"
     few = ("--draws", 8, "--candidates", 64)
     check_refusal(call("planner", fit, "-o", page, *few), ("--target code",))
@@ -96,7 +94,6 @@ def test_a_schedule_is_asked_for_with_a_mixture(call: Call, tmp_path: Path) -> N
     answer = call(*asked, "--targets", "code=0.7,law=0.3", "-o", folder, "--json")
     assert answer.code == 0, answer.err
     assert answer.json()["targets"] == {"code": 0.7, "law": 0.3}
-    plan = read_plan(folder, study())
-    assert all(run.mixture == {"code": 0.7, "law": 0.3} for run in plan.runs)
+    assert all(run.mixture == {"code": 0.7, "law": 0.3} for run in read_plan(folder, study()).runs)
     said = ("--targets code: 'much' is not a number",)
     check_refusal(call(*asked, "--targets", "code=much"), said)

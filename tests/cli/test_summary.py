@@ -125,8 +125,7 @@ def test_every_effect_has_its_words() -> None:
 
 @pytest.mark.parametrize("model", shipped_models())
 def test_every_quantity_of_every_model_has_its_line(model: str) -> None:
-    study = lab_for(model).subset(["pt_trunk", "r25_cos"])
-    frame = build_setup(read_spec(model), study).frame
+    frame = build_setup(read_spec(model), lab_for(model).subset(["pt_trunk", "r25_cos"])).frame
     parameters = draw_priors(frame, 3, seed=0)
     assert all(meaning(frame, name) for name in parameters)
     printed = set(re.findall(r"\w+", " ".join(equation(frame))))

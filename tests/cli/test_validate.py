@@ -54,16 +54,13 @@ def test_scores_are_shown_and_written(call: Call, tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("quick")
 def test_another_study_can_be_predicted(call: Call) -> None:
-    practice = "tests/data/cpt-lab-practice"
-    found = call(*FORECAST, "--held-out", practice, "--json").json()
+    found = call(*FORECAST, "--held-out", "tests/data/cpt-lab-practice", "--json").json()
     assert [row["fold"] for row in found["refits"]] == ["cpt-lab-practice"]
-    runs = {row["run"] for row in found["scores"]}
-    assert {"r25_cos_12k", "all points"} <= runs
+    assert {"r25_cos_12k", "all points"} <= {row["run"] for row in found["scores"]}
 
 
 def test_a_refit_that_falls_short_is_said(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
-    fails = guess(2.8, 0.2, problems=("R-hat is 1.2",))
-    monkeypatch.setattr(held_out, "package_method", fails)
+    monkeypatch.setattr(held_out, "package_method", guess(2.8, 0.2, problems=("R-hat is 1.2",)))
     answer = call(*FORECAST, *SHORT, "-q")
     assert answer.code == 1
     assert answer.out == ""
@@ -95,8 +92,7 @@ def test_what_cannot_be_fitted_is_said_before_any_fit(
     call: Call, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(held_out, "package_method", lambda *_, **__: pytest.fail("a fit ran"))
-    logged = 'base = "open"\nreplay = 0.5'
-    text = FILES["study.toml"].replace('base = "half"\nreplay = 0.5', logged)
+    text = FILES["study.toml"].replace('base = "half"\nreplay = 0.5', 'base = "open"\nreplay = 0.5')
     text += "\n[bases.open]\nknown = false\n"
     folder = write_files(tmp_path / "study", {"study.toml": text})
     answer = call("validate", folder, "--jobs", 1, "--tails", "none")

@@ -50,8 +50,7 @@ def test_a_base_that_has_not_annealed_falls_further() -> None:
 
 def test_changes_grow_with_the_loss_of_the_base() -> None:
     low, high = (advise(7e9, 20e9, losses={"general": loss, "target": loss}) for loss in (1.0, 3.0))
-    ratio = of(high, "target") / of(low, "target")
-    assert (ratio > 2.0).all(axis=None)
+    assert (of(high, "target") / of(low, "target") > 2.0).all(axis=None)
 
 
 def test_each_row_is_what_the_prior_expects_of_its_run() -> None:
@@ -86,8 +85,7 @@ def test_the_folder_holds_a_plan_and_arguments_for_each_run(
     out = tmp_path / "advice"
     options = ["--size", "7B", "--tokens", "20B", "--base", "annealed", "-o", str(out)]
     assert run_command(["advise", *options, "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert found["steps"] == 5000
+    assert json.loads(capsys.readouterr().out)["steps"] == 5000
     plan = read_plan(out / "plan.toml")
     assert [run.name for run in plan.runs] == list(advised().told["run"])
     for run in plan.runs:

@@ -27,8 +27,7 @@ SPACE = {"replay": 0.2, "peak": 2e-3, "final": 0, "steps": 1000, "targets": MIXT
 @cache
 def posterior() -> Posterior:
     """Return a posterior of a study with a target that no run trains on; it costs no sampling."""
-    study = replace(several(), target=(*TARGETS, "unseen"))
-    return prior_as_posterior(study, "cpt-replay")
+    return prior_as_posterior(replace(several(), target=(*TARGETS, "unseen")), "cpt-replay")
 
 
 def planned(run: Run) -> Study:
@@ -85,8 +84,7 @@ def test_a_schedule_has_the_losses_of_its_mixture() -> None:
     wanted = sum(
         share * last[{"general": "web"}.get(name, name)] for name, share in WEIGHTS.items()
     )
-    found = choice.values["cosine"].mean()
-    assert float(found) == pytest.approx(wanted, abs=1e-9)
+    assert float(choice.values["cosine"].mean()) == pytest.approx(wanted, abs=1e-9)
     assert "(the rest 50 % code, 50 % law)" in choice.verdict()[0]
     assert choice.taken == ()
 

@@ -93,8 +93,7 @@ def test_the_posterior_of_the_optimum_is_that_of_each_draw() -> None:
 def test_the_value_of_perfect_information_is_the_least_expected_regret() -> None:
     value, error = decision().information
     best = decision().search
-    wanted = best.means[best.feasible].min() - best.best.mean()
-    assert value == pytest.approx(wanted, abs=1e-5)
+    assert value == pytest.approx(best.means[best.feasible].min() - best.best.mean(), abs=1e-5)
     assert 0 < error < value
     # Whoever minimises expected loss loses just that.
     assert value == pytest.approx(decision().contenders.regrets[0].mean(), abs=1e-5)
@@ -122,8 +121,7 @@ def test_an_end_of_the_space_is_no_finding() -> None:
     assert found.edges[0][:3] == ("replay", "highest", 0.1)
     row = found.optimum_table().set_index("quantity").loc["replay"]
     assert (row["edge"], np.isnan(row["upper"])) == ("highest", True)
-    share = np.mean(found.optimum.replay >= 0.0995)
-    assert row["at_highest"] == found.edges[0].share == share
+    assert row["at_highest"] == found.edges[0].share == np.mean(found.optimum.replay >= 0.0995)
     for own in found.edges:
         value, often = f"{own.value:g}", chance(own.share)
         sure = f"lies at or beyond {value}, the highest allowed ({often} of the draws)"

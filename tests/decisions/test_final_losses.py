@@ -181,8 +181,7 @@ def test_each_law_of_a_stack_has_its_own_draws() -> None:
     names = ("cpt-replay", "cpt-replay-printed")
     laws = {name: prior_as_posterior(lab(), name, draws=60) for name in names}
     model = FinalLosses.of(stack(laws, dict.fromkeys(names, 0.5), seed=1), draws=100)
-    space = read_space(SPACES["one base and length"])
-    candidates = SearchSpace.of(space, lab()).sample(32, 0)
+    candidates = SearchSpace.of(read_space(SPACES["one base and length"]), lab()).sample(32, 0)
     block = model.at(candidates)
     assert block.losses.shape == (2, len(candidates), model.draws)
     assert block.discrepancy.shape == block.spread.own.shape == block.losses.shape
@@ -297,8 +296,7 @@ def dense_noise(
         )
         kept = 1.0
         if "offset_kept" in own:
-            time = own["offset_time"] * frame.reference.steps
-            faded = np.exp(-run.schedule.steps / time)
+            faded = np.exp(-run.schedule.steps / (own["offset_time"] * frame.reference.steps))
             kept = own["offset_kept"] + (1.0 - own["offset_kept"]) * faded
         level = float(np.sqrt(pretrained[0, 0])) * kept
     misfit = own["misfit_cpt"] * np.sqrt(1.0 - own["misfit_replay"] * (1.0 - factor))

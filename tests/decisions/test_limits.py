@@ -67,8 +67,7 @@ def test_what_is_chosen_keeps_a_limit(name: str, most: float) -> None:
 def test_limits_that_nothing_keeps_are_told() -> None:
     impossible = chosen(target_epochs=0.01)
     assert not impossible.feasible
-    said = " ".join(impossible.verdict())
-    assert "epochs over target data <= 0.01 is exceeded, with" in said
+    assert "epochs over target data <= 0.01 is exceeded, with" in " ".join(impossible.verdict())
     assert ": money <= 0.01 is exceeded, with" in " ".join(chosen(money=0.01).verdict())
 
 
@@ -144,8 +143,7 @@ def scored(fall: float | None = None, kind: str = "new_run", probability: float 
 
 def test_the_table_tells_scores_of_new_runs() -> None:
     table = scored().table()
-    normals = scored().valuation.model.normals(2)
-    losses = scored().contenders.sets["general"].new_runs(normals)
+    losses = scored().contenders.sets["general"].new_runs(scored().valuation.model.normals(2))
     middle = scores().links["quiz"]
     wanted = 0.25 + 0.75 * 0.8 / (1 + np.exp(3.0 * (np.median(losses, axis=1) - middle.middle)))
     np.testing.assert_allclose(table["quiz"], wanted, atol=0.02)
@@ -167,8 +165,7 @@ def test_a_breach_is_as_probable_as_among_draws_of_runs(kind: str) -> None:
     limit = link.scores(decision.valuation.start(own.candidates)[0]) - 0.03
     broken = np.zeros(len(own.candidates))
     for _ in range(400):
-        losses = law + sd * generator.standard_normal(law.shape)
-        ends = link.scores(losses)
+        ends = link.scores(law + sd * generator.standard_normal(law.shape))
         if kind == "new_run":
             ends = ends + link.scatter * generator.standard_normal(law.shape)
         broken += (ends < limit).mean(axis=1)

@@ -112,8 +112,7 @@ def test_values_meet_nested_simulation_by_importance_weights(
     for index, run in enumerate(plan.runs):
         target = with_base_losses(lab(), model.domains, plan)
         at = denser_early(run.schedule.steps, 6)
-        generator = np.random.default_rng([0, index])
-        simulated[run.name] = model.simulated(target, run, at, generator)
+        simulated[run.name] = model.simulated(target, run, at, np.random.default_rng([0, index]))
     losses = model.each(found.candidates, found.valuation.expected).T
     outer = np.random.default_rng(0).choice(len(losses), 240, replace=False)
     worth = {}
@@ -170,8 +169,7 @@ def test_the_same_run_at_ten_times_the_cost_is_worth_as_much(found: RunValues) -
 def test_information_is_listed_for_every_quantity(found: RunValues) -> None:
     table = found.information_table()
     assert len(table) == 3 * len(found.quantities)
-    names = set(table["quantity"])
-    assert {"B", "lambda", "replay_effect", "length_effect"} <= names
+    assert {"B", "lambda", "replay_effect", "length_effect"} <= set(table["quantity"])
     own = table[table["run"] == "cheap"].set_index(["quantity", "domain"])
     for index, label in enumerate(found.quantities):
         assert own.loc[label, "variance"] == found.told["cheap"].share[index]
@@ -198,8 +196,7 @@ def test_a_price_in_the_objective_is_the_hurdle(probes: Path) -> None:
 
 def test_lengthening_is_what_a_plan_of_the_longer_run_says(found: RunValues) -> None:
     """The chosen run with its steps drawn out, as predict forecasts it."""
-    one = found.candidates.take(slice(found.now, found.now + 1))
-    plan = one.plan(lab(), ["now"])
+    plan = found.candidates.take(slice(found.now, found.now + 1)).plan(lab(), ["now"])
     run = plan.run("now")
     longer = replace(run, name="longer", schedule=run.schedule.stretched(run.schedule.steps + 400))
     posterior = lab_posterior()
@@ -244,8 +241,7 @@ def test_runs_that_are_not_told_apart_are_named(found: RunValues) -> None:
 def test_worth_is_set_against_what_the_cost_would_bring(
     found: RunValues, monkeypatch: pytest.MonkeyPatch, hurdle: float, verdict: str
 ) -> None:
-    draws = found.valuation.model.draws
-    gains = 0.01 + 0.02 * np.random.default_rng(0).standard_normal(draws)
+    gains = 0.01 + 0.02 * np.random.default_rng(0).standard_normal(found.valuation.model.draws)
     cheap = replace(found.values["cheap"], gains=gains)
     values = dict.fromkeys(found.order, replace(cheap, gains=0.0 * gains)) | {"cheap": cheap}
     monkeypatch.setattr(RunValues, "lengthening", lambda *_: hurdle)
@@ -263,8 +259,7 @@ def test_default_runs_start_from_every_base() -> None:
         assert base.schedule is not None
         assert run.schedule.peak == base.schedule.peak
         assert found.cost(run.name) == 1000
-        last = 0.0 if run.name.endswith("annealed") else base.schedule.peak
-        assert run.schedule.final == last
+        assert run.schedule.final == (0.0 if run.name.endswith("annealed") else base.schedule.peak)
     alone = prior_as_posterior(lab().subset(["pt_trunk", "r25_cos"]), "cpt")
     assert {run.replay for run in Affordable.default(alone, 50).plan.runs} == {0.25}
     # Such a law knows nothing of another replay ratio, and says so.

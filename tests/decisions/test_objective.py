@@ -114,10 +114,8 @@ def test_a_table_starts_from_a_preset() -> None:
 WRONG: list[tuple[dict[str, Any], str]] = [
     ({}, "objective, key weights: the key 'weights' is missing. Add the key."),
     ({"weights": {}}, "key weights: Dictionary should have at least 1 item"),
-    (
-        {"weights": {"general": -1, "target": 2}},
-        "key weights.general: Input should be greater than or equal to 0; it is -1",
-    ),
+    ({"weights": {"general": -1, "target": 2}},
+     "key weights.general: Input should be greater than or equal to 0; it is -1"),
     ({"weights": {"general": 0}}, "all are 0, so that nothing is to be minimised"),
     ({"weights": {"general": "much"}}, "key weights.general: Input should be a valid number"),
     ({"preset": "balance"}, "key preset: there is no preset 'balance' (did you mean 'balanced'?)"),
@@ -126,18 +124,11 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"preset": "balanced", "cost_per_1000_steps": -1}, "key cost_per_1000_steps: Input should"),
     ({"preset": "balanced", "mixtures": {"target": {"general": 1, "target": 1}}}, "is taken"),
     ({"preset": "balanced", "mixtures": {"code": {"general": 1}}}, "key mixtures.code.target"),
-    (
-        {"preset": "balanced", "constraints": [{"domain": "general", "probability": 0.1}]},
-        "key constraints.0: give either rise, nats above the base, or limit",
-    ),
-    (
-        {
-            "preset": "balanced",
-            "constraints": [{"domain": "general", "rise": 0, "probability": 10}],
-        },
-        "key constraints.0.probability: Input should be less than 1",
-    ),
-]
+    ({"preset": "balanced", "constraints": [{"domain": "general", "probability": 0.1}]},
+     "key constraints.0: give either rise, nats above the base, or limit"),
+    ({"preset": "balanced", "constraints": [{"domain": "general", "rise": 0, "probability": 10}]},
+     "key constraints.0.probability: Input should be less than 1"),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("table", "message"), WRONG, ids=[message[:40] for _, message in WRONG])

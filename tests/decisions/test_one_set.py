@@ -69,8 +69,7 @@ def test_a_fit_of_one_set_forecasts_its_runs(role: str, tmp_path: Path) -> None:
     found.save(tmp_path / "fit.nc")
     again = bayes_cpt.load(tmp_path / "fit.nc").predict(one_set(role), draws=200)
     assert again["loss"].equals(ends)
-    whole = bayes_cpt.decide(found, draws=80, candidates=64)
-    assert whole.table()[NAMES[role]].notna().all()
+    assert bayes_cpt.decide(found, draws=80, candidates=64).table()[NAMES[role]].notna().all()
 
 
 @pytest.mark.parametrize("role", ROLES)

@@ -28,8 +28,7 @@ def test_the_probability_of_the_best_agrees_with_loops() -> None:
     ]
     for tolerance in (0.0, 0.03):
         wanted = np.array([sum(value <= tolerance for value in r) / draws for r in regrets])
-        found = risk.probability_best(LOSSES, tolerance=tolerance)
-        np.testing.assert_allclose(found, wanted)
+        np.testing.assert_allclose(risk.probability_best(LOSSES, tolerance=tolerance), wanted)
         # Of some candidates it is counted from the best of all.
         some = risk.probability_best(LOSSES[:, [4, 1]], LOSSES.min(axis=1), tolerance)
         np.testing.assert_allclose(some, wanted[[4, 1]])
@@ -84,8 +83,7 @@ def test_tails_are_those_of_many_runs(runs: np.ndarray, level: float) -> None:
 @given(st.floats(0.01, 0.999), st.floats(-5.0, 5.0), st.floats(1e-3, 10.0))
 def test_one_draw_is_a_normal_distribution(level: float, mean: float, sd: float) -> None:
     means, sds = np.array([[mean]]), np.array([[sd]])
-    at_risk = norm.ppf(level, mean, sd)
-    assert risk.quantile(means, sds, level)[0] == pytest.approx(at_risk, abs=1e-7)
+    assert risk.quantile(means, sds, level)[0] == pytest.approx(norm.ppf(level, mean, sd), abs=1e-7)
     beyond = mean + sd * norm.pdf(norm.ppf(level)) / (1.0 - level)
     assert risk.cvar(means, sds, level)[0] == pytest.approx(beyond, abs=1e-6)
 

@@ -119,8 +119,7 @@ def test_data_that_tell_nothing_are_worth_nothing() -> None:
 def test_data_that_tell_all_are_worth_perfect_information() -> None:
     law = np.random.default_rng(0).standard_normal((DRAWS, 2))
     losses = 0.5 * (np.linspace(-3, 3, 200) - law[:, :1]) ** 2
-    found = DecisionLosses(losses).value(law)
-    assert found.value == pytest.approx(perfect(losses), rel=0.02)
+    assert DecisionLosses(losses).value(law).value == pytest.approx(perfect(losses), rel=0.02)
     assert information(law, law).share.min() > 0.99
 
 

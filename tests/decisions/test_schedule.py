@@ -90,8 +90,7 @@ def test_wsd_is_advised_where_its_gain_is_detectable(gains: list[float], advised
     moved = replace(choice, values=values)
     assert moved.advised == advised
     assert (moved.runs_needed is None) == (advised == "cosine")
-    first = moved.verdict()[0]
-    assert ("(WSD)" in first) == (advised == "wsd")
+    assert ("(WSD)" in moved.verdict()[0]) == (advised == "wsd")
 
 
 def test_the_noise_is_that_of_a_new_run() -> None:
@@ -115,8 +114,7 @@ def test_a_cap_and_the_shortest_decay_are_kept() -> None:
         # After the line down from the base's learning rate.
         assert own.learning_rates()[warmup - 1 :].max() <= 5e-4 * (1 + 1e-9)
     decay = choice.plan.run("wsd").schedule.segments[-1]
-    least = shortest_decay(lab()) * (300 - warmup)
-    assert decay.steps >= round(least)
+    assert decay.steps >= round(shortest_decay(lab()) * (300 - warmup))
     assert shortest_decay(lab()) <= 0.1
     told = "lies at or beyond 0.0005, the highest allowed (over 99 % of the draws)"
     assert told in choice.verdict()[0]

@@ -158,12 +158,10 @@ def test_a_sample_fills_the_ranges_and_holds_their_corners() -> None:
     for base in range(4):
         own = found.take(np.flatnonzero(found.base == base))
         corners = {(0.1, 1e-4), (0.1, 2e-3), (0.6, 1e-4), (0.6, 2e-3)}
-        pairs = zip(own.replay.tolist(), own.schedules.peak.tolist(), strict=True)
-        assert corners <= set(pairs)
+        assert corners <= set(zip(own.replay.tolist(), own.schedules.peak.tolist(), strict=True))
         # A Sobol sequence has one point in each of so many strips, whichever way they are cut.
         for column in map(space.choices.index, space.ranges):
-            counts = np.histogram(own.places[:128, column], bins=128, range=(0, 1))[0]
-            assert (counts == 1).all()
+            assert (np.histogram(own.places[:128, column], bins=128, range=(0, 1))[0] == 1).all()
 
 
 def test_lists_are_combined_in_full() -> None:
@@ -237,8 +235,7 @@ def test_sampled_values_are_numbers_that_a_person_would_set() -> None:
 
 def test_neighbours_are_near_and_of_the_same_lists() -> None:
     space = resolved(steps=[1000, 3000])
-    sampled = space.sample(256, seed=0)
-    centres = sampled.take(np.array([3, 200]))
+    centres = space.sample(256, seed=0).take(np.array([3, 200]))
     near = space.around(centres, 0.05, 40, seed=1)
     assert len(near) == 40
     # Another listed value would lie a whole step away.
@@ -281,8 +278,7 @@ def test_ends_that_are_none_by_nature_could_be_moved() -> None:
 
 
 def with_unknown_base() -> Study:
-    bases = (*lab().bases, Base("open", known=False))
-    return replace(lab(), bases=bases, tokens_per_step=None)
+    return replace(lab(), bases=(*lab().bases, Base("open", known=False)), tokens_per_step=None)
 
 
 def test_bases_without_a_schedule_are_left_out_and_those_not_there_refused() -> None:

@@ -69,8 +69,7 @@ def test_a_tighter_constraint_on_a_third_set_is_kept_less_often(posterior: Poste
     table = {"domain": "mix", "probability": 0.999}
     rises = [{**table, "rise": change + apart} for apart in (-0.2, 0.0, 0.2)]
     limit = {**table, "limit": 100.0, "kind": "expected"}
-    found = choice(posterior, NAMED | {"constraints": [*rises, limit]})
-    breaches = found.contenders.breaches[:, 0]
+    breaches = choice(posterior, NAMED | {"constraints": [*rises, limit]}).contenders.breaches[:, 0]
     assert breaches[0] > 0.9
     assert 0.3 < breaches[1] < 0.7
     assert breaches[2] < 0.1

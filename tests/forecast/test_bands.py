@@ -28,8 +28,7 @@ def of_draws(dataset: Any, interval: float) -> dict[str, Any]:
     """Return `SUMMARY` of the draws themselves, in the order of the table."""
     loss = dataset["loss"].stack(sample=("chain", "draw")).transpose("sample", ...).to_numpy()
     loss = loss[:, np.isfinite(loss[0])]
-    marks = [0.5, 0.5 - interval / 2, 0.5 + interval / 2]
-    median, *ends = np.quantile(loss, marks, axis=0)
+    median, *ends = np.quantile(loss, [0.5, 0.5 - interval / 2, 0.5 + interval / 2], axis=0)
     columns = (loss.mean(axis=0), median, loss.std(axis=0, ddof=1), *ends)
     return dict(zip(SUMMARY, columns, strict=True))
 
@@ -105,8 +104,7 @@ def test_many_draws_are_summarised_as_if_the_law_were_evaluated_at_every_point(
         variance = variance + noise.mean(axis=0)
         loss = loss + np.sqrt(noise) * paired_normals(300, 0)[:, None]
     median, *ends = np.quantile(loss, [0.5, 0.05, 0.95], axis=0)
-    wanted = [mean, median, np.sqrt(variance), *ends]
-    for name, column in zip(SUMMARY, wanted, strict=True):
+    for name, column in zip(SUMMARY, [mean, median, np.sqrt(variance), *ends], strict=True):
         np.testing.assert_allclose(found[name], column, rtol=0, atol=CLOSE)
 
 

@@ -73,8 +73,7 @@ def test_the_effects_of_pretraining_are_the_printed_law() -> None:
 
         longer = loss(np.tile(base, 4)) - loss(base)
         assert found["length_effect"][i, 0] == pytest.approx(longer, rel=1e-6)
-        wanted = loss(fall) - loss(base)
-        assert found["anneal_effect"][i, 0] == pytest.approx(wanted, rel=1e-6)
+        assert found["anneal_effect"][i, 0] == pytest.approx(loss(fall) - loss(base), rel=1e-6)
 
 
 def test_the_effects_of_cpt_are_the_printed_law() -> None:

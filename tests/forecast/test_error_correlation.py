@@ -57,7 +57,6 @@ def test_several_targets_are_as_alike_as_their_runs_show(alike: float) -> None:
 def test_without_a_measured_pair_other_studies_are_believed() -> None:
     posterior = prior_as_posterior(lab())
     alone = lab().losses["domain"].ne("kernel") | lab().losses["step"].eq(0)
-    runs = lab().losses["run"].str.startswith("pt_")
-    study = replace(lab(), losses=lab().losses[alone | runs])
+    study = replace(lab(), losses=lab().losses[alone | lab().losses["run"].str.startswith("pt_")])
     found = error_correlation(Posterior(posterior.tree, study, posterior.frame))
     assert (found.misfit, found.fluctuation) == pytest.approx((MISFIT, FLUCTUATION))

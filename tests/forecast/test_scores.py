@@ -82,8 +82,7 @@ def test_no_pairs_and_unknown_benchmarks(tmp_path: Path) -> None:
 
 
 def link_of(level: float, slope: float, top: float, chance: float) -> ScoreLink:
-    losses = np.array([2.0, 3.0, 4.0])
-    pairs = ScorePairs("b", "general", losses, np.full(3, 0.5), chance)
+    pairs = ScorePairs("b", "general", np.array([2.0, 3.0, 4.0]), np.full(3, 0.5), chance)
     return ScoreLink(pairs, *(np.array([value]) for value in (level, slope, top, 0.01)))
 
 
@@ -161,8 +160,7 @@ def test_scores_that_no_fit_saw_lie_in_their_bands() -> None:
         x = truth["level"][place] - truth["slope"][place] * (loss - 3.0)
         mean = own.chance + (1 - own.chance) * truth["top"][place] / (1 + np.exp(-x))
         score = mean + truth["scatter"][place] * generator.standard_normal()
-        drawn = link.drawn(np.full(link.level.size, loss), generator)
-        held += is_held(drawn, np.clip(score, 0, 1))
+        held += is_held(link.drawn(np.full(link.level.size, loss), generator), np.clip(score, 0, 1))
     low, high = binom.ppf([0.005, 0.995], SETS, MASS)
     assert low <= held <= high
 

@@ -51,8 +51,7 @@ def posterior(study: Study) -> Posterior:
 def simulated(generator: np.random.Generator, runs: int) -> tuple[Any, list[Changes]]:
     """Return weights and sizes from their priors, and what runs show of them."""
     weights = WEIGHT_MEAN + WEIGHT_SD * generator.standard_normal(2)
-    logs = generator.standard_normal(3) * [0.5, 0.5, 0.3]
-    made = np.array([0.02, 0.01, 60.0]) * np.exp(logs)
+    made = np.array([0.02, 0.01, 60.0]) * np.exp(generator.standard_normal(3) * [0.5, 0.5, 0.3])
     sizes = Sizes(*(np.array([own]) for own in (*made, 0.3)))
     data = []
     for _ in range(runs):
@@ -70,8 +69,7 @@ def test_intervals_hold_the_weights_that_made_the_runs() -> None:
     for _ in range(50):
         weights, data = simulated(generator, runs=2)
         sizes = draw_sizes(data, REFERENCE, np.full(300, 0.3), generator)
-        drawn = draw_weights(data, sizes, generator)
-        lower, upper = np.quantile(drawn, [0.05, 0.95], axis=0)
+        lower, upper = np.quantile(draw_weights(data, sizes, generator), [0.05, 0.95], axis=0)
         inside += list((lower <= weights) & (weights <= upper))
     # Of 100, which come in pairs: 90 are expected, with an sd of 3 to 4.
     assert 80 <= sum(inside) <= 98
@@ -140,8 +138,7 @@ def test_a_forecast_of_the_sum_is_the_sum_of_the_forecasts(
 def test_what_was_there_before_is_the_same_beside_third_sets(posterior: Posterior) -> None:
     without = bands(posterior, PLAN, draws=40)
     beside = bands(posterior, PLAN, draws=40, sets=("mix",))
-    kept = beside[beside["domain"] != "mix"].reset_index(drop=True)
-    pd.testing.assert_frame_equal(kept, without)
+    pd.testing.assert_frame_equal(beside[beside["domain"] != "mix"].reset_index(drop=True), without)
     assert set(beside.loc[beside["domain"] == "mix", "outside"]) == set(without["outside"])
 
 

@@ -244,8 +244,7 @@ def test_weights_of_correlations_are_ratios_of_normal_densities() -> None:
         total = 0.0
         for rows, values in zip(directions, said, strict=True):
             covariance = rows @ population @ rows.T + np.eye(3)
-            study = stats.multivariate_normal(rows @ mean[draw], covariance)
-            total += float(study.logpdf(values))
+            total += float(stats.multivariate_normal(rows @ mean[draw], covariance).logpdf(values))
         return total
 
     for draw, place in product(range(2), (0, 30, 49, 80)):

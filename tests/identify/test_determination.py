@@ -35,8 +35,7 @@ def found(name: str) -> pd.DataFrame:
 
 def named(name: str) -> dict[tuple[str, str], str]:
     """Return what a design is said to leave open, and the run that would tell."""
-    table = found(name)
-    return {label: advice for label, advice in table["advice"].items() if advice}
+    return {label: advice for label, advice in found(name)["advice"].items() if advice}
 
 
 def test_sizes_of_which_a_quarter_of_the_mean_is_one_but_for_rounding() -> None:
@@ -127,8 +126,7 @@ def test_what_moves_together_is_named_both_ways() -> None:
 
 @pytest.mark.parametrize("model", ["pretrain", "cpt"])
 def test_other_laws_have_effects_and_candidates_of_their_own(model: str) -> None:
-    runs = ["pt_stable", "pt_annealed", "quarter", "slow", "rewarmed"]
-    study = DESIGNS["full"]().subset(runs)
+    study = DESIGNS["full"]().subset(["pt_stable", "pt_annealed", "quarter", "slow", "rewarmed"])
     spec = read_spec(model)
     frame = build_setup(spec, study).frame
     table = identifiability(study, spec)
@@ -166,8 +164,7 @@ def fitted(name: str) -> Posterior:
 
 @cache
 def found_after(name: str) -> pd.DataFrame:
-    table = determination(fitted(name))
-    return table.set_index(["kind", "quantity", "domain"])
+    return determination(fitted(name)).set_index(["kind", "quantity", "domain"])
 
 
 def advice(name: str, kind: str, quantity: str) -> list[str]:

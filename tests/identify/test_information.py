@@ -12,8 +12,7 @@ RUNS = ["pt_trunk", "r00_cos", "r25_cos", "r50_cos"]
 
 
 def setup_of(model: str = "cpt-replay") -> Setup:
-    runs = RUNS[:1] if model == "pretrain" else RUNS
-    return build_setup(read_spec(model), lab().subset(runs))
+    return build_setup(read_spec(model), lab().subset(RUNS[:1] if model == "pretrain" else RUNS))
 
 
 def test_places_count_prior_standard_deviations() -> None:
@@ -38,8 +37,7 @@ def test_values_and_places_undo_each_other() -> None:
 
 def test_information_is_the_variance_of_the_score() -> None:
     """At the place itself, ``S' C^-1 S`` is what simulated curves scatter by: their score's variance."""
-    setup = setup_of("pretrain")
-    frame = setup.frame
+    frame = setup_of("pretrain").frame
     steps = [2000, 4000, 8000, 12000, 16000]
     curves = frame.curves(lab().subset(RUNS[:1]), lambda run, domain: steps)
     free = FreeParameters(frame)
@@ -47,8 +45,7 @@ def test_information_is_the_variance_of_the_score() -> None:
     told = sum(information(free, curves, place).values())
     here = {name: np.repeat(v, 20_000, axis=0) for name, v in free.values(place[None]).items()}
     drawn = simulate(frame, here, curves, None, np.random.default_rng(0))
-    residual = drawn.loss - drawn.expected
-    covariance = np.cov(residual.T)
+    covariance = np.cov((drawn.loss - drawn.expected).T)
     step = 1e-4 * np.eye(place.size)
     ahead, behind = (expected_loss(frame, free.values(place + s), curves) for s in (step, -step))
     slopes = (ahead - behind) / 2e-4

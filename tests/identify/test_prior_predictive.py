@@ -131,8 +131,7 @@ def base_alone(general: float, target: float) -> Study:
         [("one", 0, "web", general), ("one", 0, "code", target)],
         columns=["run", "step", "domain", "loss"],
     )
-    base = Base("end", PT.steps, PT)
-    return Study("plan", "web", "code", (base,), (run,), losses, is_plan=True)
+    return Study("plan", "web", "code", (Base("end", PT.steps, PT),), (run,), losses, is_plan=True)
 
 
 def test_draws_at_bases_are_those_that_rejection_would_keep() -> None:

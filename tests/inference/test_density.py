@@ -128,8 +128,7 @@ def as_point(model: pm.Model, density: Density, position: Floats) -> dict[str, F
             of_name.setdefault(element.name, []).append(next(numbers))
     return {
         model.rvs_to_values[variable].name: np.reshape(
-            of_name[variable.name],
-            (-1,) * variable.ndim,
+            of_name[variable.name], (-1,) * variable.ndim
         )
         for variable in model.free_RVs
     }

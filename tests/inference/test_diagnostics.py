@@ -39,8 +39,7 @@ def test_chains_apart_are_named_by_r_hat_the_worst_first() -> None:
 
 
 def test_sticky_chains_are_named_by_their_effective_draws() -> None:
-    sticky = np.repeat(good(3, 50), 20, axis=1)
-    problems = verdict({"sticky": sticky}).problems
+    problems = verdict({"sticky": np.repeat(good(3, 50), 20, axis=1)}).problems
     assert any(p.startswith("bulk ESS of sticky is") and "below 400" in p for p in problems)
     assert any(p.startswith("tail ESS of sticky is") and "below 400" in p for p in problems)
 
@@ -49,8 +48,7 @@ def test_sticky_chains_are_named_by_their_effective_draws() -> None:
 def test_draws_that_are_not_finite_are_named(bad: float) -> None:
     broken = good()
     broken[2, 7] = bad
-    found = verdict({"broken": broken})
-    assert found.problems == ("broken has draws that are not finite",)
+    assert verdict({"broken": broken}).problems == ("broken has draws that are not finite",)
 
 
 @pytest.mark.parametrize("draws", [1, 2, 3])

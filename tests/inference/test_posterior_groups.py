@@ -36,8 +36,7 @@ def test_a_new_size_comes_from_the_population_and_leaves_the_known_ones() -> Non
 
 
 def test_forecasts_of_a_new_size_are_flagged_and_wider_the_further_it_lies() -> None:
-    sizes = (80.0, 320.0, 1300.0, 20_000.0)
-    table = bands(family_posterior(), pretraining(*sizes), "expected")
+    table = bands(family_posterior(), pretraining(80.0, 320.0, 1300.0, 20_000.0), "expected")
     ends = table[(table["domain"] == "general") & (table["step"] == BIG.steps)].set_index("run")
     assert ends["sd"].is_monotonic_increasing
     notes = ends["outside"]

@@ -113,8 +113,7 @@ def measured_steps(run: Run, domain: str) -> list[int]:
     last, count = run.schedule.steps, MEASUREMENTS
     first = last / count if run.phase == "pt" else 20
     spaced = np.linspace if run.phase == "pt" else np.geomspace
-    steps = spaced(first, last, count)
-    return [int(step) for step in np.unique(steps.round())]
+    return [int(step) for step in np.unique(spaced(first, last, count).round())]
 
 
 def true_parameters(name: str, frame: BoundModel) -> Parameters:
@@ -156,8 +155,7 @@ def last_losses(frame: BoundModel, study: Study, parameters: Parameters, seed: i
     plan = blank((*PRETRAINING, NEW), starts.assign(run="new"))
     curves = frame.curves(plan, lambda run, domain: [NEW.schedule.steps], [NEW])
     drawn = simulate(frame, parameters, curves, None, np.random.default_rng(seed))
-    law = expected_loss(frame, parameters, curves)
-    np.testing.assert_array_equal(law, drawn.expected)
+    np.testing.assert_array_equal(expected_loss(frame, parameters, curves), drawn.expected)
     return {"new run, law": drawn.expected, "new run, measured": drawn.loss}
 
 

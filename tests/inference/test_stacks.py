@@ -98,8 +98,7 @@ def test_landmarks_have_the_draws_of_all_laws() -> None:
     # The printed law keeps nothing of what its base lies off the law: that is 0 in its draws.
     assert np.nan_to_num(parts["base_offset"][:56]).any()
     np.testing.assert_array_equal(np.nan_to_num(parts["base_offset"][56:]), 0.0)
-    total = sum(parts[name] for name in parts.attrs["parts"])
-    np.testing.assert_allclose(total, parts["expected"])
+    np.testing.assert_allclose(sum(parts[name] for name in parts.attrs["parts"]), parts["expected"])
 
 
 def test_effects_are_those_of_all_draws_and_parameters_those_of_each_law() -> None:

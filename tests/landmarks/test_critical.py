@@ -15,8 +15,7 @@ from bayes_cpt.study.schedules import constant
 def test_the_critical_point_of_printed_coefficients(shift: str, steps: int) -> None:
     found = critical_point(printed_posterior(shift), [0.0])
     size, alpha, limit = (COEFFICIENTS[shift][0][i] for i in (1, 2, 5))
-    area = (size / limit) ** (1.0 / alpha)
-    assert found.draws["forward_area"].item() == pytest.approx(area)
+    assert found.draws["forward_area"].item() == pytest.approx((size / limit) ** (1.0 / alpha))
     assert found.draws["steps"].item() == pytest.approx(steps, abs=0.5)
     assert found.draws["rise"].item() == pytest.approx(limit)
 
@@ -28,8 +27,7 @@ def test_past_it_the_loss_starts_below_the_level_that_cpt_goes_to() -> None:
     steps = critical_point(printed_posterior("moderate")).draws["steps"].item()
     for factor, below in ((0.97, False), (1.03, True)):
         base = constant(round(factor * steps), PEAK)
-        start = stepwise_losses(general, base, constant(1, PEAK))[0]
-        assert (start < level) == below
+        assert (stepwise_losses(general, base, constant(1, PEAK))[0] < level) == below
 
 
 def limit_of(c: dict[str, np.ndarray], replay: float) -> np.ndarray:

@@ -12,8 +12,7 @@ from bayes_cpt.study.schedules import cosine
 
 @pytest.mark.parametrize("model", ["cpt-replay", "pretrain"])
 def test_the_parts_add_up_to_the_expected_loss(model: str) -> None:
-    plan = practice() if model != "pretrain" else None
-    parts = decompose(lab_posterior(model), plan, draws=40)
+    parts = decompose(lab_posterior(model), practice() if model != "pretrain" else None, draws=40)
     total = sum(parts[name] for name in parts.attrs["parts"])
     np.testing.assert_allclose(total, parts["expected"], rtol=0, atol=1e-12)
 
@@ -61,8 +60,7 @@ def test_each_part_is_what_its_equation_says_at_a_step() -> None:
 
 def test_steps_that_a_run_has_not_are_missing() -> None:
     parts = decompose(lab_posterior(), practice(), draws=4)
-    short = parts["shift"].sel(run="r90_wsd_5k")
-    assert np.isnan(short.sel(step=slice(5001, None))).all()
+    assert np.isnan(parts["shift"].sel(run="r90_wsd_5k").sel(step=slice(5001, None))).all()
     assert np.isfinite(parts["shift"].sel(run="r25_cos_12k", step=12000)).all()
 
 

@@ -60,8 +60,7 @@ def peaks(shift: str, shares: tuple[float, ...], steps: int = STEPS) -> Floats:
 def test_a_higher_loss_potential_ends_lower_on_target_data(
     shift: str, rewarmed_to_peak: bool
 ) -> None:
-    losses = potentials(shift, rewarmed_to_peak=rewarmed_to_peak)
-    assert (np.diff(losses[:, TARGET]) < 0).all()
+    assert (np.diff(potentials(shift, rewarmed_to_peak=rewarmed_to_peak)[:, TARGET]) < 0).all()
 
 
 def test_target_losses_are_those_of_the_plot_and_a_rewarmup_makes_up_for_most_of_the_lost() -> None:
@@ -75,10 +74,8 @@ def test_target_losses_are_those_of_the_plot_and_a_rewarmup_makes_up_for_most_of
 def test_what_a_higher_loss_potential_does_to_general_data() -> None:
     """Without a re-warm-up it costs general loss, but under a weak shift only up to 0.3."""
     for shift in ("moderate", "strong"):
-        direct = potentials(shift, rewarmed_to_peak=False)[:, GENERAL]
-        assert (np.diff(direct) > 0).all()
-    weak = potentials("weak", rewarmed_to_peak=False)[:, GENERAL]
-    assert np.argmax(weak) == 1
+        assert (np.diff(potentials(shift, rewarmed_to_peak=False)[:, GENERAL]) > 0).all()
+    assert np.argmax(potentials("weak", rewarmed_to_peak=False)[:, GENERAL]) == 1
     for shift in COEFFICIENTS:
         assert (np.diff(potentials(shift, rewarmed_to_peak=True)[:, GENERAL]) < 0).all()
 
@@ -215,8 +212,7 @@ def test_the_turning_length_has_three_regimes_under_a_moderate_shift() -> None:
     """Nothing to come back from, back after more and more steps, and never back."""
     assert (lengths("moderate", [400, 1200]) == 0).all()
     growing = lengths("moderate", [1500, 2000, 3000, 4000, 5000, 6000, 8000])
-    expected = [127, 509, 1876, 4352, 8423, 15_156, 46_505]
-    np.testing.assert_allclose(growing, expected, rtol=0.01)
+    np.testing.assert_allclose(growing, [127, 509, 1876, 4352, 8423, 15_156, 46_505], rtol=0.01)
     assert np.isinf(lengths("moderate", [12_000, 40_000])).all()
 
 

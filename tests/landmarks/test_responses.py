@@ -152,5 +152,4 @@ def test_a_run_that_only_rises_is_held_at_its_peak() -> None:
 
 def test_the_warmup_of_a_log_is_cut_off() -> None:
     log = Schedule.from_log([1, 2, 3, 4, 5], [1e-4, 2e-4, 3e-4, 2e-4, 1e-4])
-    rates = after_warmup(log).learning_rates()
-    np.testing.assert_allclose(rates, [2e-4, 1e-4])
+    np.testing.assert_allclose(after_warmup(log).learning_rates(), [2e-4, 1e-4])

@@ -95,8 +95,7 @@ def test_the_table_tells_what_becomes_of_the_loss_and_how_surely() -> None:
     )
     table = found.table()
     assert len(table) == 2 * 2 * 2
-    total = table[["never_rises", "returns", "never_returns"]].sum(axis=1)
-    np.testing.assert_allclose(total, 1.0)
+    np.testing.assert_allclose(table[["never_rises", "returns", "never_returns"]].sum(axis=1), 1.0)
     lengths = found.draws["length"].to_numpy()
     for row, own in zip(table.itertuples(), lengths.reshape(40, -1).T, strict=True):
         returning = own[(own > 0) & np.isfinite(own)]

@@ -54,7 +54,6 @@ def test_the_shift_sees_an_area_of_its_own_on_each_validation_set(
     table = log_areas(form.shift_powers, np.array(rates), steps, unit=form.reference_rate)
     # Of one draw, and of two validation sets.
     basis = form.shift_basis({"rho_s": np.array([powers])})
-    found = np.exp(basis[:, 0] @ table.T)
-    for own, power in zip(found, powers, strict=True):
+    for own, power in zip(np.exp(basis[:, 0] @ table.T), powers, strict=True):
         sums = [sum(1e-3 * (rate / 1e-3) ** power for rate in rates[:step]) for step in steps]
         np.testing.assert_allclose(own, sums, rtol=1e-8, atol=1e-25)

@@ -60,8 +60,7 @@ def test_areas_are_those_of_plain_loops(
         carry_memory=carry_memory,
         shift_powers=Interval.of_powers(shift_power, shift_power),
     )
-    last = run.steps
-    areas = continual_areas(base, run, [0, last], form)
+    areas = continual_areas(base, run, [0, run.steps], form)
     before, rates = base.learning_rates(), run.learning_rates()
     warmup = 0 if count_warmup else base.warmup_steps
     first = 0.0 if count_warmup else float(before[max(warmup - 1, 0)])
@@ -97,5 +96,4 @@ def test_what_is_left_of_an_unknown_base_fades_with_the_paced_steps(clock: float
     for momentum in (0.93, 0.999):
         found = level_values(unknown.level_cpt, form, momentum)
         found = found + 7e-4 * momentum**unknown.paced_steps
-        wanted = level_values(known.level_cpt, form, momentum)
-        np.testing.assert_allclose(found, wanted, rtol=1e-8)
+        np.testing.assert_allclose(found, level_values(known.level_cpt, form, momentum), rtol=1e-8)

@@ -275,8 +275,7 @@ def test_annealing_changes_with_the_printed_powers_of_size_and_with_that_of_batc
     printed = -before * SIZES**GAMMA_1 * 0.5 - after * SIZES**GAMMA_2 * 0.2
     np.testing.assert_allclose(usual, printed, rtol=1e-9)
     # Four times the batch at exponent -1/2: half the gain of the same size.
-    batches = np.log([1.0, 4.0, 16.0])
-    found = loss_of_sizes(Annealing(), log_batch=batches, gamma_V=-0.5, **gains)
+    found = loss_of_sizes(Annealing(), log_batch=np.log([1.0, 4.0, 16.0]), gamma_V=-0.5, **gains)
     np.testing.assert_allclose(found / usual, [1.0, 0.5, 0.25], rtol=1e-12)
 
 
@@ -284,8 +283,7 @@ def test_power_and_shift_change_with_size_only_as_their_exponents_say() -> None:
     power, shift = Power(), Shift((1.0,), ("none",))
     given: dict[str, Any] = {"L0": 0.0, "A": 0.5, "alpha": 0.5, "B": 0.3, "E": 20.0, "beta": 0.2}
     for term in (power, shift):
-        alike = loss_of_sizes(term, **given | {"L0": 3.0})
-        assert np.ptp(alike) == pytest.approx(0.0, abs=1e-15)
+        assert np.ptp(loss_of_sizes(term, **given | {"L0": 3.0})) == pytest.approx(0.0, abs=1e-15)
     own, ratio = of_size(power_by_size=0.1, shift_by_size=-0.2), SIZES / SIZED.model_size
     for term, wanted in (
         (power, 0.5 * 10.0**-0.5 * ratio**0.1),

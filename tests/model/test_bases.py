@@ -119,8 +119,7 @@ def test_sizes_of_which_cpt_alone_was_measured_start_at_their_bases() -> None:
     before, after = (expected_loss(setup.frame, own, curves)[0] for own in (values, off))
     starts = [study.base_loss(str(run.base), domain) for domain in setup.frame.domains]
     np.testing.assert_allclose(before[:: len(steps)], np.array(starts, float), rtol=1e-12)
-    shares = 1.0 - np.exp(-np.array(steps) / tau)
-    wanted = np.outer(values["size_misfit"][0], shares).ravel()
+    wanted = np.outer(values["size_misfit"][0], 1.0 - np.exp(-np.array(steps) / tau)).ravel()
     np.testing.assert_allclose(after - before, wanted, atol=1e-12)
 
 
@@ -301,9 +300,8 @@ def test_fits_and_plans_of_other_bases_do_not_go_together() -> None:
 def test_a_decision_gives_raw_learning_rates() -> None:
     posterior = prior_as_posterior(open_study())
     found = decide(posterior, candidates=256, draws=40)
-    peaks = found.search.candidates.column("peak")
     # By default as the runs did, in three digits.
-    assert set(peaks) == {float(f"{PEAK:.3g}")}
+    assert set(found.search.candidates.column("peak")) == {float(f"{PEAK:.3g}")}
     assert np.all(found.search.candidates.schedules.initial == 0.0)
     words = " ".join(found.sentences())
     assert "The pre-training of open is not known" in words
@@ -332,8 +330,7 @@ def test_without_its_trunk_a_run_stands_alone() -> None:
 
 def test_a_branch_of_a_cpt_run_starts_at_its_base_and_counts_once() -> None:
     study = lab()
-    trunk = study.run("r25_cos")
-    branch = replace(trunk, name="branch", branch=Branch("r25_cos", 1000))
+    branch = replace(study.run("r25_cos"), name="branch", branch=Branch("r25_cos", 1000))
     again = [
         ("branch", int(step), domain, float(loss))
         for domain in study.trained_domains

@@ -30,8 +30,7 @@ def test_draws_have_the_kernel_and_the_correlation_of_the_losses() -> None:
     drawn = shared.innovations(PLACES, 2)
     assert drawn.shape == (2, 30, 4000, 2)
     np.testing.assert_allclose(drawn.var(axis=2), 1.0, atol=0.15)
-    between = np.corrcoef(drawn[0, :, :, 0])
-    assert np.abs(between - waves @ waves.T).max() < 0.08
+    assert np.abs(np.corrcoef(drawn[0, :, :, 0]) - waves @ waves.T).max() < 0.08
     alike = [np.corrcoef(*drawn[:, row, :, 0])[0, 1] for row in range(30)]
     np.testing.assert_allclose(alike, 0.7, atol=0.05)
     knots = [np.corrcoef(drawn[0, row].T)[0, 1] for row in range(30)]
@@ -70,8 +69,7 @@ def test_what_adds_up_at_some_steps_is_what_innovations_add_up_to() -> None:
         ramps = unit_ramps(np.array(steps), 6.0, 0.6)
         wanted = np.einsum("rk,drnk->drn", ramps[place], shared.innovations(PLACES, ramps.shape[1]))
         for _ in range(2):
-            found = shared.along(ramps).at(PLACES, place)
-            np.testing.assert_allclose(found, wanted, atol=1e-4)
+            np.testing.assert_allclose(shared.along(ramps).at(PLACES, place), wanted, atol=1e-4)
     # Memory along a run, 0.6 for an e-fold of steps, as the residual model has it.
     many = SharedMisfit(draws=4000, correlation=0.7, domains=2).along(ramps)
     values = many.at(np.repeat(PLACES[:1], 4, axis=0), np.arange(4))[0]

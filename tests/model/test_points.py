@@ -34,8 +34,7 @@ def test_a_re_warm_up_adds_less_and_less_error_until_its_end() -> None:
 def test_the_longest_warm_up_of_the_study_leaves_out_a_step_of_every_run() -> None:
     """Ten times it is one step for all, but at most a share of the longest run and of its own."""
     short = Run("short", "pt", linear(20, 0.0, PEAK) + constant(580, PEAK))
-    rows = [("short", step, "g", 4.0) for step in (10, 30, 350, 600)]
-    study = STUDY.with_runs([short], rows)
+    study = STUDY.with_runs([short], [("short", step, "g", 4.0) for step in (10, 30, 350, 600)])
 
     def first(run: str, **settings: Any) -> float:
         return first_step(study, study.run(run), ResidualTable(**settings))

@@ -210,8 +210,7 @@ def test_several_targets_keep_their_own_joint_prior() -> None:
     found = correlated(build_setup(correlated_spec(), several()).frame)
     assert found is not None
     assert {element.name for element in found.elements} == {"reference_slope", "exponent", "memory"}
-    general = several().general
-    assert {element.domain for element in found.elements} == {general, None}
+    assert {element.domain for element in found.elements} == {several().general, None}
 
 
 def mine(folder: Path, pairs: dict[tuple[str, str], float]) -> Path:

@@ -43,8 +43,7 @@ def test_any_spacing_of_points(
     scales = (fluctuation, np.full(count, memory), misfit, level)
     taken = {name: getattr(design, name) for name in TAKEN} | {"floating": design.floating[0]}
     room = workspace(design.place, design.first, design.last)
-    no_slopes = np.zeros((5, 0))
-    found = curve_log_likelihood(residual, *scales, *taken.values(), room, *no_slopes)
+    found = curve_log_likelihood(residual, *scales, *taken.values(), room, *np.zeros((5, 0)))
     covariance = curve_covariance(
         one,
         anchored=all(phase),

@@ -97,8 +97,7 @@ def rates_of(curves: Curves, curve: int) -> Floats:
 
 
 def residuals(draws: CurveDraws, curve: int) -> Floats:
-    rows = WANTED.points.curve_index == curve
-    return np.asarray((draws.loss - draws.expected)[:, rows])
+    return np.asarray((draws.loss - draws.expected)[:, WANTED.points.curve_index == curve])
 
 
 def assert_moments(found: Floats, mean: Floats, wanted: Floats) -> None:
@@ -144,8 +143,7 @@ def test_new_curves_have_the_dense_moments(new: CurveDraws, curve: int) -> None:
 @pytest.mark.parametrize("curve", [0, 1, 2])
 def test_known_curves_have_the_dense_conditional_moments(known: CurveDraws, curve: int) -> None:
     mean, wanted = conditional(curve)
-    found = residuals(known, curve)
-    assert_moments(found, mean, wanted)
+    assert_moments(residuals(known, curve), mean, wanted)
     # Conditioning must have done something for this to mean anything.
     prior = covariance(curve, WANTED_STEPS[curve], rates_of(WANTED, curve))
     assert np.trace(wanted) < 0.9 * np.trace(prior)
@@ -182,8 +180,7 @@ def test_products_are_those_of_the_dense_covariance() -> None:
     directions = np.random.default_rng(4).standard_normal((measured.points.steps.size, 2))
     products = residual_products(FRAME, few, measured, directions)
     for curve, residual in enumerate(SEEN_RESIDUALS):
-        own = directions[measured.points.curve_index == curve]
-        columns = np.column_stack([residual, own])
+        columns = np.column_stack([residual, directions[measured.points.curve_index == curve]])
         whole = covariance(curve, SEEN_STEPS[curve], rates_of(measured, curve))
         wanted = columns.T @ np.linalg.solve(whole, columns)
         np.testing.assert_allclose(products[curve], [wanted, wanted], rtol=1e-8, atol=1e-8)

@@ -102,8 +102,7 @@ def test_no_quantity_of_the_law_is_known_much_less_from_a_thinned_log(
     curves = long_curves()
     firsts = range(0, curves.points.steps.size, len(STEPS))
     for seed in range(4):
-        values = draw_priors(frame(), 1, seed) | fixed
-        draws = Draws.of(frame(), values, curves.points.form)
+        draws = Draws.of(frame(), draw_priors(frame(), 1, seed) | fixed, curves.points.form)
         parts = slopes(seed), frame().residual_design(curves), scales_of(curves, draws)
         size = parts[0].shape[1]
         whole = np.eye(size)

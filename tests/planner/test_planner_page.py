@@ -122,8 +122,7 @@ def test_regret_and_constraints_are_those_of_decide(planner: Planner) -> None:
     found = computed(planner, settings)
     model, controls = FinalLosses.of(posterior, DRAWS, SEED), Controls.of(lab())
     valuation = Valuation.of(model, OBJECTIVE, SearchSpace.of(Space(), lab()))
-    candidates = candidates_of(planner, settings)
-    block = model.at(candidates)
+    block = model.at(candidates_of(planner, settings))
     losses = block.losses
     breaches = valuation.breaches(block)
     # Of an expected loss the page counts draws of the law alone, without what the law misses.
@@ -154,16 +153,14 @@ def test_other_models_have_their_own_law_in_the_page(model: str, tmp_path: Path)
     study = lab() if model != "cpt" else lab().subset(["r25_cos", "r25_lin05", "r25_a0_rewarm"])
     posterior = prior_as_posterior(study, model)
     page = Planner.of(posterior, read_objective("balanced"), draws=DRAWS, candidates=CANDIDATES)
-    settings = random_settings(page, 4, seed=2)
-    assert_bands_are_those_of_predict(posterior, page, settings, tmp_path)
+    assert_bands_are_those_of_predict(posterior, page, random_settings(page, 4, seed=2), tmp_path)
 
 
 @pytest.mark.usefixtures("few_candidates")
 def test_an_open_weights_base_has_a_page(tmp_path: Path) -> None:
     posterior = prior_as_posterior(open_study())
     page = Planner.of(posterior, read_objective("balanced"), draws=DRAWS, candidates=CANDIDATES)
-    settings = random_settings(page, 4, seed=4)
-    assert_bands_are_those_of_predict(posterior, page, settings, tmp_path)
+    assert_bands_are_those_of_predict(posterior, page, random_settings(page, 4, seed=4), tmp_path)
 
 
 def test_the_best_of_the_front_keeps_the_constraints_where_it_can(planner: Planner) -> None:
@@ -255,8 +252,7 @@ def test_what_is_kept_is_as_good_as_all_that_was_looked_at() -> None:
     model, controls = FinalLosses.of(lab_posterior(), DRAWS), Controls.of(lab())
     few = Alternatives.of(model, controls, 3000, CANDIDATES, seed=0)
     # The same space looked at by chance alone: each look about the best can only gain on it.
-    space = SearchSpace.of(controls.space(3000), lab())
-    block = model.at(space.sample(CANDIDATES, 0))
+    block = model.at(SearchSpace.of(controls.space(3000), lab()).sample(CANDIDATES, 0))
     every = block.losses + block.discrepancy
     for weight in (0.0, 0.25, 0.5, 1.0):
         lowest = (weight * every[0] + (1 - weight) * every[1]).min(axis=0)

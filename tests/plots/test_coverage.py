@@ -46,8 +46,7 @@ def test_each_validation_set_has_a_block_with_coverage_and_a_histogram(axis: str
 def test_the_lines_are_the_coverage_of_the_tables() -> None:
     table = points()
     expected = by_horizon(table, "share", ["domain"])
-    figure = plots.coverage(table)
-    for axes, domain in zip(coverage_axes(figure.axes), DOMAINS, strict=True):
+    for axes, domain in zip(coverage_axes(plots.coverage(table).axes), DOMAINS, strict=True):
         containers = [container for container in axes.containers if container]
         own = expected[expected["domain"] == domain]
         for mass, container in zip((50, 80, 90), containers, strict=True):
@@ -68,8 +67,7 @@ def test_histograms_are_densities_of_the_transform_high_at_the_ends_of_a_narrow_
 
 def test_empty_bins_and_single_runs_are_no_trouble() -> None:
     table = points()
-    late = table[(table["ratio"] > 2) & (table["run"] == "one")]
-    figure = plots.coverage(late, "ratio")
+    figure = plots.coverage(table[(table["ratio"] > 2) & (table["run"] == "one")], "ratio")
     assert len(coverage_axes(figure.axes)[0].get_xticklabels()) == 2
     check_figure(figure)
 

@@ -49,8 +49,7 @@ def test_what_is_drawn_is_the_decision() -> None:
     slice_ = next(part for part in own.slices if part.name == "replay")
     np.testing.assert_allclose(np.asarray(cost.get_ydata()), slice_.costs.mean(axis=1))
     low, high = band_edges(figure.axes[5], 0, slice_.values)
-    wanted = np.quantile(slice_.costs, [0.05, 0.95], axis=1)
-    np.testing.assert_allclose([low, high], wanted)
+    np.testing.assert_allclose([low, high], np.quantile(slice_.costs, [0.05, 0.95], axis=1))
 
 
 def test_listed_values_are_bars_and_dots() -> None:
@@ -84,8 +83,7 @@ def test_the_best_runs_are_drawn_from_the_top() -> None:
     found = values(18)
     figure = plots.next_run(found)
     (worth,) = figure.axes
-    labels = [text.get_text() for text in worth.get_yticklabels()]
-    assert labels == found.order[:16]
+    assert [text.get_text() for text in worth.get_yticklabels()] == found.order[:16]
     table = found.table().head(16)
     dots, hurdles = worth.lines[:2]
     np.testing.assert_allclose(np.asarray(dots.get_xdata(), float), table["per_1000_steps"])

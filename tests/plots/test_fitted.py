@@ -36,8 +36,7 @@ def test_each_run_has_a_panel_with_its_measured_points_on_each_validation_set() 
 
 
 def test_the_bands_hold_the_median_and_the_new_run_band_is_the_wider() -> None:
-    sure = prior_as_posterior(lab(), spread=0.005)
-    for axes in plots.fitted(sure, RUNS).axes:
+    for axes in plots.fitted(prior_as_posterior(lab(), spread=0.005), RUNS).axes:
         steps, median = axes.lines[0].get_data()
         steps, median = np.asarray(steps), np.asarray(median)
         low_new, high_new = band_edges(axes, 0, steps)
@@ -114,8 +113,7 @@ def test_the_name_of_a_validation_set_may_have_a_slash_and_dollars_and_be_long()
     losses = study.losses.replace({"domain": {"target": name}})
     posterior = prior_as_posterior(replace(study, target=name, losses=losses))
     table = posterior.summary()
-    of_code = table[table["domain"] == name]
-    figure = plots.sampling(posterior, of_code)
+    figure = plots.sampling(posterior, table[table["domain"] == name])
     check_figure(figure)
     assert all(", code/\\$x_\\$abcde…" in axes.get_title() for axes in figure.axes)
 
@@ -179,8 +177,7 @@ def test_the_strip_shows_the_learning_rate_of_the_plan() -> None:
     rates = dataset["learning_rate"].sel(run=run.name).dropna("step")
     expected = run.schedule.learning_rates()[rates["step"].to_numpy() - 1]
     np.testing.assert_array_equal(rates, expected)
-    strip = forecast_drawn().axes[2]
-    vertices = np.asarray(strip.collections[0].get_paths()[0].vertices)
+    vertices = np.asarray(forecast_drawn().axes[2].collections[0].get_paths()[0].vertices)
     assert vertices[:, 1].max() == pytest.approx(expected.max())
     assert vertices[:, 0].max() == 8000
 
@@ -214,8 +211,7 @@ def test_forecasts_at_chosen_points_of_one_validation_set_leave_no_axes_empty() 
 
 def test_pt_runs_have_pt_steps() -> None:
     posterior = lab_posterior("pretrain")
-    bands = posterior.predict(draws=20)
-    figure = plots.forecast(posterior, bands, replace(lab()))
+    figure = plots.forecast(posterior, posterior.predict(draws=20), replace(lab()))
     assert figure.axes[-1].get_xlabel() == "PT step (square-root axis)"
     check_figure(figure)
 

@@ -66,8 +66,7 @@ def test_critical_points_lie_beside_the_bases() -> None:
     labels = [text.get_text() for text in axes.get_yticklabels()]
     assert labels == ["0.75", "0.5", "0.25", "0.1", "0"]
     for place in range(5):
-        steps = found.draws["steps"].to_numpy()[:, place]
-        median = np.quantile(steps, 0.5, method="inverted_cdf")
+        median = np.quantile(found.draws["steps"].to_numpy()[:, place], 0.5, method="inverted_cdf")
         marks = [line for line in axes.lines if np.atleast_1d(line.get_ydata())[0] == place]
         (drawn,) = [line for line in marks if line.get_marker() in ("o", "<", ">")]
         low, high = axes.get_xlim()

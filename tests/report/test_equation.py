@@ -140,8 +140,7 @@ def test_text_latex_and_mathml_are_whole(any_frame: BoundModel) -> None:
         shown = latex(own).replace("\\{", "")
         assert shown.count("{") == shown.count("}")
         assert shown.count("\\left") == shown.count("\\right")
-        tree = ElementTree.fromstring(html.unescape(mathml(own).replace("&lt;", "")))
-        assert tree.tag == "math"
+        assert ElementTree.fromstring(html.unescape(mathml(own).replace("&lt;", ""))).tag == "math"
         for slip in ("1.0", "nan", "zoo", "Piecewise", "+ -"):
             assert slip not in text
             assert slip not in shown

@@ -45,8 +45,7 @@ def test_zero_has_no_sign() -> None:
 @given(st.floats(1e-3, 10.0), st.floats(-50.0, 50.0))
 def test_tables_and_sentences_round_alike(spread: float, value: float) -> None:
     if 0 < decimals(spread) < DECIMALS:
-        same = fixed(value, spread)
-        assert supported(value, spread).removeprefix("−") == same.removeprefix("−")
+        assert supported(value, spread).removeprefix("−") == fixed(value, spread).removeprefix("−")
 
 
 @pytest.mark.parametrize(

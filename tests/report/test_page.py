@@ -115,8 +115,7 @@ def test_the_verdict_comes_first() -> None:
     found, html = made()
     texts = [text.strip() for text in outline(html).text if text.strip()]
     assert found.decision is not None
-    verdict = found.decision.verdict()
-    places = [texts.index(line.replace(" %", "\u00a0%")) for line in verdict]
+    places = [texts.index(line.replace(" %", "\u00a0%")) for line in found.decision.verdict()]
     assert places == sorted(places)
     title = next(own for own in texts if own.startswith("Choices by the objective balanced"))
     assert places[-1] < texts.index(title)
@@ -151,8 +150,7 @@ def test_every_figure_has_words_and_every_region_a_name() -> None:
     assert len(images) == 4
     for attributes in images:
         assert attributes["alt"]
-        source = str(attributes["src"]).split(",", 1)[1]
-        assert base64.b64decode(source).startswith(b"<?xml")
+        assert base64.b64decode(str(attributes["src"]).split(",", 1)[1]).startswith(b"<?xml")
     scrolled = [own for _, own in page.attributes if "scroll" in str(own.get("class"))]
     assert scrolled
     assert all(own.get("tabindex") == "0" and own.get("aria-label") for own in scrolled)
@@ -243,8 +241,7 @@ def test_latex_has_the_rules_of_booktabs_and_escapes_what_it_must() -> None:
 
 
 def test_markdown_has_a_row_for_each_row() -> None:
-    lines = [line for line in markdown(TABLE).splitlines() if line.startswith("|")]
-    assert lines == [
+    assert [line for line in markdown(TABLE).splitlines() if line.startswith("|")] == [
         "| run_a | loss |",
         "| --- | ---: |",
         "| r25_cos | −0.10 ± 0.02 |",
@@ -258,8 +255,7 @@ def test_csv_holds_the_numbers_whole() -> None:
 
 def test_the_optimum_is_given_with_its_interval_and_no_more_digits_than_two() -> None:
     found = optimum_sentences(decision(), 0.8)
-    draws = decision().optimum.column("replay")
-    median, lower, upper = np.quantile(draws, [0.5, 0.1, 0.9])
+    median, lower, upper = np.quantile(decision().optimum.column("replay"), [0.5, 0.1, 0.9])
     sentence = next(text for text in found if "replay" in text)
     form = r"Optimal replay ratio: (0\.\d+) \(80 % credible interval (0\.\d+) to (0\.\d+)"
     match = re.match(form, sentence)
@@ -311,10 +307,8 @@ def test_a_fit_of_pretraining_has_a_page_without_a_choice() -> None:
 
 
 def test_everything_that_is_cited_has_its_entry() -> None:
-    text = " ".join(made()[0].methods)
-    keys = cited(text)
-    wanted = {"wang2025learning", "hoffman2014nuts", "abrilpla2023pymc", "vehtari2021rank"}
-    assert wanted <= {*keys}
+    keys = cited(" ".join(made()[0].methods))
+    assert {"wang2025learning", "hoffman2014nuts", "abrilpla2023pymc", "vehtari2021rank"} <= {*keys}
     listed = bibtex(lab_posterior(), keys)
     assert listed.count("\n@") + listed.startswith("@") == len(keys)
     assert "{{" not in listed

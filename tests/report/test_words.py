@@ -127,11 +127,9 @@ def test_what_no_two_runs_differ_in_is_named_by_phase() -> None:
         "No two PT runs differ in: peak learning rate.",
         "No two CPT runs differ in: length.",
     ]
-    some = DESIGNS["full"]().subset(["pt_stable", "quarter", "half"])
-    told = undivided(some, continual=True)[1]
+    told = undivided(DESIGNS["full"]().subset(["pt_stable", "quarter", "half"]), continual=True)[1]
     assert "schedule family (all: decay throughout), base (all: stable)" in told
-    alone = lab().subset(["pt_trunk"])
-    assert undivided(alone, continual=False) == [
+    assert undivided(lab().subset(["pt_trunk"]), continual=False) == [
         "There is one PT run: nothing can be compared with it."
     ]
 

@@ -64,8 +64,7 @@ class NormalMean:
             return ranked(truth, {}, ("no mode",), 0)
         precision = 1.0 + MEASURED / NOISE**2
         center, spread = data.sum() / NOISE**2 / precision, precision**-0.5
-        draws = generator.standard_normal(RANKED) * self.widen + self.shift
-        posterior = center + spread * draws
+        posterior = center + spread * (generator.standard_normal(RANKED) * self.widen + self.shift)
         later_draws = posterior + NOISE * generator.standard_normal(RANKED)
         return ranked(truth, {"mean": posterior, "next": later_draws}, self.problems)
 
@@ -146,8 +145,7 @@ def test_simulated_curves_are_the_law_s_where_nothing_is_random_and_start_at_the
     assert set(based.bases.loss) == set(same)
     # A law whose shift goes evenly over a run has hardly moved in the first step.
     slow = truth | {"shift_rate": np.full_like(truth["shift_rate"], 1e-3)}
-    start = expected_loss(found.frame, slow, based)[0]
-    assert np.abs(start - based.bases.loss).max() < 0.02
+    assert np.abs(expected_loss(found.frame, slow, based)[0] - based.bases.loss).max() < 0.02
 
 
 @pytest.mark.parametrize(
@@ -175,8 +173,7 @@ def test_ranks_are_counts_of_draws_below_the_truth() -> None:
     notes = {"trustworthy": False, "problems": "no mode", "attempts": 2, "refused": 0}
     assert row == notes | {"a": 1, "b": 3, "c": None}
     table = simulated_ranks(NormalMean(), 400, seed=2, pool=HERE)
-    values = (table["mean"] + 0.5) / (RANKED + 1)
-    assert kstest(values, "uniform").pvalue > 1e-3
+    assert kstest((table["mean"] + 0.5) / (RANKED + 1), "uniform").pvalue > 1e-3
 
 
 def test_refits_without_draws_are_counted() -> None:
@@ -195,11 +192,9 @@ def test_refits_without_draws_are_counted() -> None:
 
 def prior_sample(density: object, seed: int, *, frame_of: ModelReplicates, **_: object) -> Sample:
     """Stand in for the sampler: draws of the prior, whatever the data."""
-    frame = build_setup(frame_of.spec, frame_of.design).frame
-    draws = draw_priors(frame, CHAINS * 50, seed)
+    draws = draw_priors(build_setup(frame_of.spec, frame_of.design).frame, CHAINS * 50, seed)
     values = {name: value.reshape(CHAINS, 50, *value.shape[1:]) for name, value in draws.items()}
-    good = Diagnostics({}, {}, {}, 0, 0, ())
-    return Sample(values, {"diverging": np.zeros((CHAINS, 50))}, good)
+    return Sample(values, {"diverging": np.zeros((CHAINS, 50))}, Diagnostics({}, {}, {}, 0, 0, ()))
 
 
 def replicates(monkeypatch: pytest.MonkeyPatch, model: str) -> ModelReplicates:
@@ -318,8 +313,7 @@ def test_the_command_goes_on_where_it_was_and_writes_its_verdict(
 def test_a_model_that_is_not_calibrated_is_told_and_a_design_taken(
     toy: list[ModelReplicates],
 ) -> None:
-    practice = "tests/data/cpt-lab-practice"
-    main(["-n", "20", "--design", practice, "--points", "4"])
+    main(["-n", "20", "--design", "tests/data/cpt-lab-practice", "--points", "4"])
     assert {run.name for run in toy[-1].design.continual_runs} >= {"r25_cos_12k", HELD_OUT}
     assert toy[-1].design.curve("r25_cos_12k", "general")[0].size == 4
     with pytest.raises(SystemExit, match="Not calibrated: ranks are not uniform: mean"):

@@ -25,11 +25,9 @@ def toy() -> RunList:
 
 def test_a_branch_repeats_the_schedule_that_it_branches_off(toy: RunList) -> None:
     branch = toy.runs["pt_anneal"]
-    schedule = toy.full_schedule(branch)
-    assert [part.steps for part in schedule.segments] == [20, 100, 30]
+    assert [part.steps for part in toy.full_schedule(branch).segments] == [20, 100, 30]
     assert toy.start(branch) == 120
-    steps = list(toy.measured_steps(branch))
-    assert steps == [120, 122, 125, 130, 150]
+    assert list(toy.measured_steps(branch)) == [120, 122, 125, 130, 150]
 
 
 @pytest.mark.parametrize(
@@ -93,8 +91,7 @@ def write_losses(listed: RunList, folder: Path) -> Path:
 def test_a_study_of_the_short_runs_and_one_of_the_long_ones(
     toy: RunList, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    losses = write_losses(toy, tmp_path)
-    common = [str(LISTS / "toy.toml"), "--losses", str(losses)]
+    common = [str(LISTS / "toy.toml"), "--losses", str(write_losses(toy, tmp_path))]
     assert main([*common, "-o", str(tmp_path / "short"), "--leave-out", "long_*"]) == 0
     assert main([*common, "-o", str(tmp_path / "long"), "--only", "long_*"]) == 0
     short, long = read_study(tmp_path / "short"), read_study(tmp_path / "long")

@@ -57,8 +57,7 @@ def call(module: str, *arguments: object, code: int = 0) -> str:
 @pytest.fixture(scope="module")
 def tokens(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("lab")
-    packages = package_list(folder)
-    call("lab.corpus", packages, "-o", folder / "corpus")
+    call("lab.corpus", package_list(folder), "-o", folder / "corpus")
     call(
         "lab.tokens", "build", folder / "corpus", "-o", folder / "tokens",
         "--vocabulary", 2048, "--shard-tokens", 65536,
@@ -76,10 +75,9 @@ def runs(tokens: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def lines(folder: Path, run: str) -> list[dict[str, Any]]:
     """Return a run's lines but for the seconds, which are never the same."""
-    text = (folder / "losses" / f"{run}.jsonl").read_text()
     return [
         {key: value for key, value in json.loads(line).items() if key != "seconds"}
-        for line in text.splitlines()
+        for line in (folder / "losses" / f"{run}.jsonl").read_text().splitlines()
     ]
 
 

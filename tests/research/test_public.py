@@ -48,10 +48,7 @@ def _ours(method: Method):  # type: ignore[no-untyped-def]
 
 
 def test_every_study_is_scored_run_by_run_and_a_stopped_bench_goes_on(
-    data: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     asked: list[str] = []
     monkeypatch.setattr(public, "METHODS", {"paper": guess(3.0, 4.0), "d-cpt": guess(3.0, 2.0)})

@@ -33,10 +33,9 @@ def cool_down(file: Path, **changed: Any) -> Path:
     } | changed
     steps = [2000, 2200, 2400, 2600, 2800]
     logged = [2050, 2400, 2450, 2700, 3000]
-    rates = [1e-3, 1e-3, 0.0009166666666666666, 5e-4, 0]
     history = {
         "val": {"iter": steps, "val_loss": [3.83, 3.81, 3.78, 3.72, 3.66]},
-        "train": {"iter": logged, "train_lr": rates},
+        "train": {"iter": logged, "train_lr": [1e-3, 1e-3, 0.0009166666666666666, 5e-4, 0]},
     }
     file.write_text(json.dumps({"config": config, "history": history}))
     return file
@@ -89,8 +88,7 @@ def test_a_logged_schedule_with_the_warm_up_that_its_file_leaves_out(tmp_path: P
         main(["multi-power", str(file), "--size", "25", "-o", str(out)])
     with pytest.warns(StudyWarning, match="interpolated"):
         study = read_study(out)
-    run = study.run("wsdcon_9")
-    found = run.schedule.learning_rates()
+    found = study.run("wsdcon_9").schedule.learning_rates()
     assert found.size == steps[-1]
     assert found[[0, 1079, 2159, 2800]] == pytest.approx(
         [3e-4 / 2160, 1.5e-4, 3e-4, 3e-4], rel=2e-3

@@ -56,8 +56,7 @@ def world() -> World:
 
 def forecast(losses: Floats, sd: float = 0.01) -> Forecast:
     """Return a forecast of draws, shape (domains, draws, candidates)."""
-    noise = {name: np.full(losses.shape[1:], sd) for name in SHARES}
-    return Forecast(losses, losses, noise)
+    return Forecast(losses, losses, {name: np.full(losses.shape[1:], sd) for name in SHARES})
 
 
 def scattered(world: World, draws: int = 40, sd: float = 0.01) -> Forecast:
@@ -67,8 +66,7 @@ def scattered(world: World, draws: int = 40, sd: float = 0.01) -> Forecast:
 
 
 def test_a_method_that_knows_the_truth_has_no_regret(world: World) -> None:
-    flipped = -world.losses
-    rows = pd.DataFrame(choice_rows(world, {"knows": world.losses, "errs": flipped}))
+    rows = pd.DataFrame(choice_rows(world, {"knows": world.losses, "errs": -world.losses}))
     table = rows.set_index(["objective", "method"])
     assert set(table.index.get_level_values("objective")) == set(OBJECTIVES) == set(WEIGHTS)
     for name, weights in WEIGHTS.items():
@@ -123,8 +121,7 @@ def test_the_best_choice_that_keeps_a_constraint(world: World) -> None:
         law = np.einsum("k,kdc->dc", own, given.losses)
         drawn = law + 0.01 * generator.standard_normal((500, *law.shape))
         above = (drawn > highest).mean(axis=(0, 1))
-        columns = (world.choices.column(name) for name in ("replay", "relative_peak"))
-        replay, peak = columns
+        replay, peak = (world.choices.column(name) for name in ("replay", "relative_peak"))
         place = np.flatnonzero((replay == row["replay"]) & (peak == row["relative_peak"])).item()
         if row["method"] == PLUG_IN:
             allowed = own @ world.losses <= highest
@@ -159,8 +156,7 @@ def test_without_spread_it_is_the_printed_law(shift: str, monkeypatch: pytest.Mo
     for name in ("SPREAD", "FLOOR_SPREAD", "RATIO_SPREAD"):
         monkeypatch.setattr(truths, name, 0.0)
     frame, _ = design()
-    truth = draw_truth(frame, shift, np.random.default_rng(1))
-    coefficients = frame.law.coefficients(truth, np)
+    coefficients = frame.law.coefficients(draw_truth(frame, shift, np.random.default_rng(1)), np)
     for name, printed in zip(NAMES, np.array(COEFFICIENTS[shift]).T, strict=True):
         np.testing.assert_allclose(coefficients[name][0], printed, err_msg=name)
     assert coefficients["lambda"] == pytest.approx([1.0 - 1.0 / MEMORY])
@@ -172,8 +168,7 @@ def test_other_forms_enter_replay_and_steps_as_they_are_written() -> None:
     share = np.array([0.25, 0.6])
     for form in ("printed", "mixing"):
         frame, _ = design(form)
-        truth = draw_truth(frame, "strong", np.random.default_rng(3))
-        law = frame.law.coefficients(truth, np)
+        law = frame.law.coefficients(draw_truth(frame, "strong", np.random.default_rng(3)), np)
         shift = next(term for term in frame.law.terms if term.name == "shift")
         own = {name: law[name][0] for name in ("a", "B", "E", "beta")}
         bend, forward = own["a"], np.array([0.1, 0.9])
@@ -295,8 +290,7 @@ def test_decisions_have_the_lowest_regret_and_say_how_much() -> None:
     for objective, own in tables["statements"].groupby("objective"):
         mean, error = mean_and_error(own["realised"] - own["stated"])
         assert abs(mean) < FAR * error, objective
-        inside = own["optimum"].between(own["lower"], own["upper"])
-        assert proportion(inside)[2] > 0.9, objective
+        assert proportion(own["optimum"].between(own["lower"], own["upper"]))[2] > 0.9, objective
     constraints = tables["constraints"].query("method == @OURS").dropna(subset="violated")
     for (_, allowed), own in constraints.groupby(["loss", "allowed"]):
         _, low, high = proportion(own["violated"])

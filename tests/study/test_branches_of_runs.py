@@ -91,8 +91,7 @@ def test_a_branch_starts_at_its_trunks_loss() -> None:
     expected = 0.75 * trunk[LEFT] + 0.25 * trunk[LEFT + 200]
     assert start_loss(study, between, "web") == pytest.approx(expected, rel=1e-12)
     # Left before the cool-down left the trunk, or between its branch and its first loss.
-    early = replace(held, branch=Branch("cooled", 1000))
-    assert start_loss(study, early, "web") == trunk[1000]
+    assert start_loss(study, replace(held, branch=Branch("cooled", 1000)), "web") == trunk[1000]
     soon = replace(held, branch=Branch("cooled", LEFT + 50))
     first = dict(zip(*study.curve("cooled", "web"), strict=True))[LEFT + 100]
     assert start_loss(study, soon, "web") == pytest.approx(0.5 * (trunk[LEFT] + first), rel=1e-12)
@@ -193,6 +192,5 @@ def test_a_run_whose_trunk_was_left_out_is_written_whole(tmp_path: Path) -> None
 
 
 def test_a_fit_without_the_trunk_is_saved_and_loaded(tmp_path: Path) -> None:
-    study = branching_study().subset(["cooled"])
-    prior_as_posterior(study, "pretrain").save(tmp_path / "fit.nc")
+    prior_as_posterior(branching_study().subset(["cooled"]), "pretrain").save(tmp_path / "fit.nc")
     assert load(tmp_path / "fit.nc").study.run("cooled").schedule.steps == COOLED.steps

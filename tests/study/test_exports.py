@@ -96,8 +96,7 @@ def test_the_real_lambda_lr_follows_the_function(name: str) -> None:
     schedule = (SCHEDULES | REWARMED | OTHERS)[name]
     space: dict[str, object] = {}
     exec(torch_source(run_of(schedule)), space)
-    weight = torch.nn.Parameter(torch.zeros(1))
-    optimizer = torch.optim.AdamW([weight], lr=space["PEAK"])
+    optimizer = torch.optim.AdamW([torch.nn.Parameter(torch.zeros(1))], lr=space["PEAK"])
     scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, space["factor"])
     rates = []
     for _ in range(schedule.steps):

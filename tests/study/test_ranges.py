@@ -28,8 +28,7 @@ TRUNK = WARM + constant(900, PEAK)
 def test_families_of_schedules(schedule: Schedule, wanted: str) -> None:
     assert family(schedule) == wanted
     rates = schedule.learning_rates()
-    logged = Schedule.from_log(np.arange(1, rates.size + 1), rates)
-    assert family(logged) == wanted
+    assert family(Schedule.from_log(np.arange(1, rates.size + 1), rates)) == wanted
 
 
 def study(second: Schedule = TRUNK, replay: float = 0.25) -> Study:

@@ -43,8 +43,7 @@ def test_segments_stay_between_their_ends_and_move_one_way(segment: Segment) -> 
     assert rates.size == segment.steps
     assert rates[-1] == segment.end
     assert np.all((rates >= low - 1e-17) & (rates <= high + 1e-17))
-    moves = np.diff(rates) * (segment.end - segment.start)
-    assert np.all(moves >= -1e-20)
+    assert np.all(np.diff(rates) * (segment.end - segment.start) >= -1e-20)
 
 
 @given(schedules(), schedules())
@@ -82,8 +81,7 @@ def test_first_steps_are_those_of_the_whole(schedule: Schedule, data: st.DataObj
     first = schedule.first(steps)
     assert first.steps == steps
     np.testing.assert_array_equal(first.learning_rates(), schedule.learning_rates()[:steps])
-    whole = schedule.segments[0].steps
-    assert schedule.first(whole) == Schedule(schedule.segments[:1])
+    assert schedule.first(schedule.segments[0].steps) == Schedule(schedule.segments[:1])
 
 
 def test_peak_is_what_a_decay_starts_from() -> None:
@@ -158,8 +156,7 @@ def test_stretching_keeps_the_course_over_the_share_done() -> None:
 
 
 def test_a_stretched_log_is_interpolated() -> None:
-    log = Schedule.from_log([1, 2, 3], [1e-3, 2e-3, 1e-3])
-    rates = log.stretched(6).learning_rates()
+    rates = Schedule.from_log([1, 2, 3], [1e-3, 2e-3, 1e-3]).stretched(6).learning_rates()
     np.testing.assert_allclose(rates, [1e-3, 1e-3, 1.5e-3, 2e-3, 1.5e-3, 1e-3])
 
 

@@ -95,8 +95,7 @@ def test_separators_byte_order_mark_blank_lines_and_blanks_are_harmless(
     losses = LOSSES.replace(",", mark).replace("\n", "\r\n\r\n").encode(encoding)
     bare = write_files(tmp_path / "blanks", {"study.toml": f"\ufeff{SETTINGS}"})
     (bare / "losses.csv").write_bytes(losses)
-    again = read_study(bare)
-    assert again.digest() == small.digest()
+    assert read_study(bare).digest() == small.digest()
 
 
 # Digest
@@ -238,10 +237,8 @@ def test_an_unknown_base_of_a_plan_is_answered_with_all_of_the_fitted_study(tmp_
 
 
 def test_plan_folder_keeps_only_step_0(small: Study, tmp_path: Path) -> None:
-    plan = read_plan(write_files(tmp_path / "plan"))
-    assert plan.digest() == small.without_losses().digest()
-    without = write_files(tmp_path / "bare", {"losses.csv": None})
-    assert read_plan(without, small).losses.empty
+    assert read_plan(write_files(tmp_path / "plan")).digest() == small.without_losses().digest()
+    assert read_plan(write_files(tmp_path / "bare", {"losses.csv": None}), small).losses.empty
 
 
 # Warnings

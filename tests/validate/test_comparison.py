@@ -171,8 +171,7 @@ def test_fits_that_fall_short_are_named_and_runs_without_a_forecast_left_out_for
 @cache
 def fit_of(shift: float, steps: int = 3) -> Posterior:
     """Return a fit that holds the log likelihoods of a normal mean, one curve a loss."""
-    generator = np.random.default_rng(1)
-    losses = generator.normal(size=len(CURVES))
+    losses = np.random.default_rng(1).normal(size=len(CURVES))
     mean, sd = losses.mean() + shift, 1.0 / np.sqrt(losses.size)
     draws = stats.norm(mean, sd).rvs((4, 500), random_state=2)
     likelihoods = stats.norm(draws[..., None], 1.0).logpdf(losses)

@@ -102,8 +102,7 @@ def test_pretraining_laws_are_asked_for_pretraining_runs() -> None:
 
 
 def test_runs_that_cannot_be_left_out_are_named() -> None:
-    names = [run.name for run in lab().pretraining_runs] + ["r25_cos"]
-    alone = lab().subset(names)
+    alone = lab().subset([run.name for run in lab().pretraining_runs] + ["r25_cos"])
     with pytest.raises(StudyError, match=r"fewer than two runs to leave out.*Leave out only tails"):
         held_out_folds(alone, SPEC)
     assert len(held_out_folds(alone, SPEC, after=[0.5])) == 1

@@ -110,8 +110,7 @@ def test_a_cluster_gives_what_this_process_gives() -> None:
     cluster_of = pytest.importorskip("distributed").LocalCluster
 
     def draw(task: int) -> tuple[int, float, int]:
-        generator = np.random.default_rng(task_seed(1, str(task)))
-        matrix = generator.standard_normal((200, 200))
+        matrix = np.random.default_rng(task_seed(1, str(task))).standard_normal((200, 200))
         return task, float((matrix @ matrix).sum()), os.getpid()
 
     tasks = list(range(6))

@@ -92,8 +92,7 @@ def test_bands_are_those_of_a_fit_of_the_run_alone(narrow: None) -> None:
 def test_every_way_on_begins_as_the_run_did(
     now: int, longer: int, decay: float, planned: Schedule
 ) -> None:
-    run = replace(PT, schedule=planned)
-    ways = ways_on(run, now, now + longer, decay)
+    ways = ways_on(replace(PT, schedule=planned), now, now + longer, decay)
     done = planned.learning_rates()[:now]
     for name, schedule in ways.items():
         rates = schedule.learning_rates()
@@ -138,8 +137,7 @@ def test_sets_of_a_cpt_run_are_told_apart_by_what_they_do(narrow: None) -> None:
         for step in range(0, 501, 50)
         for name, loss, sign in (("web", 2.5, 1), ("code", 1.5, -1))
     ]
-    found = forecast_run(run, rows, 500)
-    assert list(found.on_priors) == ["web", "code"]
+    assert list(forecast_run(run, rows, 500).on_priors) == ["web", "code"]
     table = pd.DataFrame(rows, columns=["step", "domain", "loss"])
     web, code = (study_of(run, name, table.query("domain == @name")) for name in ("web", "code"))
     assert (web.general, web.target) == ("web", None)
@@ -153,8 +151,7 @@ def test_sets_of_a_cpt_run_are_told_apart_by_what_they_do(narrow: None) -> None:
 def test_the_phase_is_taken_by_the_losses(losses: list[float], phase: str, tmp_path: Path) -> None:
     table = pd.DataFrame({"step": range(1, 4), "lr": 1e-4, "val_loss": losses})
     table.to_csv(tmp_path / "log.csv", index=False)
-    log = Reading().changed(paths=(str(tmp_path / "log.csv"),)).read()
-    assert phase_of(log) == phase
+    assert phase_of(Reading().changed(paths=(str(tmp_path / "log.csv"),)).read()) == phase
 
 
 def test_a_run_in_its_warm_up_is_not_forecast() -> None:
@@ -204,8 +201,7 @@ class Answer:
         try:
             curves = self.answers()
             problems = curves.attrs.get("problems", ())
-            found = LogForecast(PT, now, pd.DataFrame(), {}, curves, {}, problems)
-            future.set_result(found)
+            future.set_result(LogForecast(PT, now, pd.DataFrame(), {}, curves, {}, problems))
         except (StudyError, OSError) as error:
             future.set_exception(error)
         return future

@@ -147,8 +147,7 @@ def test_a_log_of_another_run_is_said_first_and_never_stopped(
 
 
 def test_a_log_of_the_planned_run_agrees_to_the_printed_digits(posterior: Posterior) -> None:
-    run = lab().run(RUN)
-    rates = tuple(enumerate(run.schedule.learning_rates().tolist(), start=1))
+    rates = tuple(enumerate(lab().run(RUN).schedule.learning_rates().tolist(), start=1))
     printed = tuple((step, float(f"{rate:.1e}")) for step, rate in rates if step % 10 == 0)
     watcher = Watcher(posterior, RUN)
     # As a trainer logs what the next step will have, and warms up from 0.
@@ -260,8 +259,7 @@ def test_a_plan_that_never_decays_is_beaten_by_one_that_does(
     assert found.advised.name.startswith("decay")
     assert found.advised.lower < found.advised.mean < found.advised.upper
     assert "decay" in advice(found, NOW, 3000)
-    stop = next(own for own in found.ways if own.name == STOP)
-    assert stop.mean < found.advised.mean
+    assert next(own for own in found.ways if own.name == STOP).mean < found.advised.mean
 
 
 def test_a_cost_per_step_is_saved_by_stopping(
@@ -278,8 +276,7 @@ def test_a_cost_per_step_is_saved_by_stopping(
 def test_the_plan_itself_gains_nothing(posterior: Posterior, held: tuple[Run, Study]) -> None:
     """For a run that decays evenly from now on this continuation is the plan itself."""
     run, plan = held
-    schedule = schedules_from(run, NOW)["decay to 0 evenly from now on"][0]
-    same = replace(run, schedule=schedule)
+    same = replace(run, schedule=schedules_from(run, NOW)["decay to 0 evenly from now on"][0])
     found = asked(posterior, (same, replace(plan, runs=(same,))))
     even = next(own for own in found.ways if own.name.startswith("decay to 0 evenly"))
     assert even.mean == pytest.approx(0.0, abs=1e-9)
@@ -287,8 +284,7 @@ def test_the_plan_itself_gains_nothing(posterior: Posterior, held: tuple[Run, St
 
 
 def test_before_the_first_point_and_after_the_last_nothing_is_advised(posterior: Posterior) -> None:
-    watcher = Watcher(posterior, "r25_cos")
-    found = watcher.continuations("balanced")
+    found = Watcher(posterior, "r25_cos").continuations("balanced")
     assert found.ways == ()
     assert found.advised is None
     assert advice(found, 0, 3000) == ""

@@ -55,8 +55,7 @@ def decays(steps: int, final: float, shape: str) -> ScheduleBatch:
 
 def own_ends(batch: ScheduleBatch, form: AreaForm) -> Ends:
     """Return the ends of schedules that nothing came before, from a level at their initial rate."""
-    nodes = form.momenta.nodes
-    levels = np.repeat(batch.initial[:, None], nodes, axis=1)
+    levels = np.repeat(batch.initial[:, None], form.momenta.nodes, axis=1)
     return batch.ends(form, levels, np.zeros((batch.steps.size, form.powers.nodes)))
 
 

@@ -126,8 +126,7 @@ def test_what_is_no_step_needs_its_size(
     option = next(iter(factor)).replace("_", "-")
     refused(tmp_path / "a.csv", text, f"it counts {unit}", f"--step-unit {unit}", option)
     refused(tmp_path / "a.csv", text, f"it counts {unit}", step=column)
-    log = read(tmp_path / "a.csv", text, step_unit=unit, **factor)
-    assert steps_of(log) == [10, 20, 30]
+    assert steps_of(read(tmp_path / "a.csv", text, step_unit=unit, **factor)) == [10, 20, 30]
 
 
 # Numbers.
@@ -369,8 +368,7 @@ def test_checkpoints_of_one_run_merge_and_of_two_are_refused(tmp_path: Path) -> 
 def test_entries_without_a_step_are_left_out_and_said(tmp_path: Path) -> None:
     path = tmp_path / "trainer_state.json"
     state(path, [*evaluated(VAL), {"train_runtime": 5.0, "train_loss": 3.0}, {"test_loss": 2.2}])
-    log = Reading(paths=(str(path),), losses={"eval_loss": "val"}).read()
-    assert steps_of(log) == STEPS
+    assert steps_of(Reading(paths=(str(path),), losses={"eval_loss": "val"}).read()) == STEPS
     both = Reading(paths=(str(path),)).read()
     assert any("2 entries without a step" in note and "test_loss" in note for note in both.notes)
 
@@ -634,8 +632,7 @@ def test_programs_lines(kind: str, tmp_path: Path) -> None:
     text, losses, rates, announced = FORMATS[kind]
     # Programs print other lines as well; files of JSON have none.
     before = "" if text.startswith("{") else "starting\n"
-    unit = "bits" if kind == "nanochat" else None
-    log = read(tmp_path / "a.log", before + text, loss_unit=unit)
+    log = read(tmp_path / "a.log", before + text, loss_unit="bits" if kind == "nanochat" else None)
     assert list(log.losses) == losses
     assert sum(step > 0 for step, _ in log.rates) == rates
     assert log.stated.steps == announced

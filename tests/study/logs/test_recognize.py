@@ -86,8 +86,7 @@ def test_a_peak_that_is_held_for_a_step(after: int, digits: int) -> None:
 
 
 def test_single_precision_is_precise_enough() -> None:
-    schedule = SCHEDULES["wsd, 1 - sqrt"]
-    logged = schedule.learning_rates().astype(np.float32).tolist()
+    logged = SCHEDULES["wsd, 1 - sqrt"].learning_rates().astype(np.float32).tolist()
     found = recognize(range(1, 3001), logged, 3000)[0]
     assert [segment.steps for segment in found.segments] == [95, 2305, 600]
 
@@ -111,8 +110,7 @@ def test_only_a_straight_decay_goes_on_after_what_has_no_shape(late: Any, end: i
 
 
 def test_a_jump_between_two_logged_steps_is_said() -> None:
-    rates = [1e-3] * 10 + [1e-4] * 10
-    found, notes = recognize(range(10, 201, 10), rates, 200)
+    found, notes = recognize(range(10, 201, 10), [1e-3] * 10 + [1e-4] * 10, 200)
     assert [segment.highest for segment in found.segments] == [1e-3, 1e-4]
     assert any("leaves open where between steps 100 and 110" in note for note in notes)
 

@@ -86,8 +86,7 @@ def test_a_restarted_job_writes_a_second_event_file(tmp_path: Path) -> None:
     (tmp_path / "events.out.tfevents.1.tiny").write_bytes(content)
     (tmp_path / "events.out.tfevents.2.tiny").write_bytes(content[: len(content) // 2])
     log = read(tmp_path, kind="tensorboard")
-    whole = read(LOGS / "tensorboard", kind="tensorboard")
-    assert log.losses == whole.losses
+    assert log.losses == read(LOGS / "tensorboard", kind="tensorboard").losses
     said = " ".join(log.notes)
     assert "it is cut off and was left out" in said
     assert "were merged" in said
@@ -101,13 +100,11 @@ def test_event_files_of_two_runs_are_told_from_a_figure_of_two_lines(tmp_path: P
         (tmp_path / name / "events.out.tfevents.1.tiny").write_bytes(content)
         if runs == 1:
             # A folder inside that of the job is no part of the names of its series.
-            log = read(tmp_path, kind="tensorboard")
-            assert log.domains == ("general", "target")
+            assert read(tmp_path, kind="tensorboard").domains == ("general", "target")
     with pytest.raises(StudyError, match=r"folders r00/ and r25/ have the same series"):
         read_logs("tensorboard", [str(tmp_path)])
     record_writer = pytest.importorskip("tensorboard.summary.writer.record_writer")
-    protos = pytest.importorskip("tensorboard.compat.proto.event_pb2")
-    event = protos.Event(step=10)
+    event = pytest.importorskip("tensorboard.compat.proto.event_pb2").Event(step=10)
     event.summary.value.add(tag="val/loss", simple_value=2.5)
     for name in ("a/r00", "a/r25", "b/val_loss_code", "b/val_loss_law", "c/train", "c/eval"):
         (tmp_path / name).mkdir(parents=True)
