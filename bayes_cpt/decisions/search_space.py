@@ -398,14 +398,17 @@ def listed_mixtures(space: Space, study: Study) -> tuple[Mapping[str, float], ..
 
 
 def with_batch(posterior: Posterior, space: Space) -> tuple[Posterior, Space]:
-    """Return the posterior in the batch that a space asks for, and the space with that batch."""
+    """Return the posterior in the batch that a space asks for, and the space with that batch.
+
+    Refused if a law that knows no replay is asked for a ratio that it was not fitted to.
+    """
     if ratios := space.replay:
         place, values = "space, key replay", (ratios.lowest, ratios.highest)
         for law in posterior.laws:
             check_replays(law.frame.spec, posterior.study, [(place, own) for own in values])
     settled, study = posterior.in_batch(space.batch), posterior.study
-    batch, usual = settled.batch, space.resources(study).tokens_per_step
-    usual = None if usual == study.tokens_per_step else usual
+    batch, tokens = settled.batch, space.resources(study).tokens_per_step
+    usual = None if tokens == study.tokens_per_step else tokens
     said = {"tokens_per_step": batch.tokens or usual, "sequence_length": batch.sequence_length}
     return settled, space.model_copy(update={key: own for key, own in said.items() if own})
 

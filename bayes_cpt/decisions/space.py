@@ -155,14 +155,13 @@ class Space(Strict):
     steps, tokens : Quantity, optional
         Length of the run [that of the longest CPT run of the study].
     tokens_per_step : float, optional
-        Where the study does not say it, or the run has other steps than its runs had. A law that compares
-        batches takes it for the batch size [that of most CPT runs].
+        Of the run; a law that compares batches takes it for the batch size [that of most CPT runs].
     sequence_length : int, optional
         Of the run, in tokens, for such a law [that of most CPT runs].
     unique_tokens : UniqueTokens, optional
         How many different tokens there are; those of the study unless given.
     compute : Compute, optional
-        What a step of the run costs; as in the study unless given.
+        What a step of the run costs [as in the study, in proportion to the tokens of a step].
 
     Examples
     --------
