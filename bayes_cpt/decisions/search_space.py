@@ -171,7 +171,11 @@ class SearchSpace:
                 problem = "a budget in tokens needs to know how many a step takes"
                 fix = "add tokens_per_step to the space or the study, or give steps"
                 raise SpecError.at("space, key tokens", problem, fix)
-            steps = space.tokens.over(resources.tokens_per_step)
+            least, step = space.tokens.lowest, resources.tokens_per_step
+            if least < step:
+                problem = f"a step takes {step:,.0f} tokens, and there are {least:,.0f}"
+                raise SpecError.at("space, key tokens", problem, "give more tokens")
+            steps = space.tokens.over(step)
             space = space.model_copy(update={"steps": steps, "tokens": None})
         runs = study.measured_runs("cpt")
         # As planned: what was cut short did not mean to end there.

@@ -13,7 +13,13 @@ from bayes_cpt.checks import is_number
 from bayes_cpt.errors import SpecError, StudyError
 from bayes_cpt.strict import Strict, checked
 from bayes_cpt.study.batches import Batch, batches_of
-from bayes_cpt.study.resources import Compute, Resources, UniqueTokens, unknown_resource
+from bayes_cpt.study.resources import (
+    RESOURCE_WORDS,
+    Compute,
+    Resources,
+    UniqueTokens,
+    unknown_resource,
+)
 from bayes_cpt.study.runs import HIGHEST_LEARNING_RATE, checked_mixture
 from bayes_cpt.study.study import Study
 from bayes_cpt.toml_files import read_toml
@@ -283,7 +289,12 @@ def narrowed(
         taken = space.resources(study).costs(1.0)
         if name not in taken:
             raise SpecError([unknown_resource("length of the run", name)])
-        chosen["steps"] = np.floor(chosen.pop(name) / float(taken[name]))
+        budget, step = chosen.pop(name), float(taken[name])
+        chosen["steps"] = np.floor(budget / step)
+        if chosen["steps"] < 1:
+            unit = RESOURCE_WORDS[name]
+            problem = f"a step takes {step:.3g} {unit}, and there are {budget:g}"
+            raise SpecError.at("length of the run", problem, f"give {step:.3g} {unit} or more")
     replaced = {name for pair in PAIRS if chosen.keys() & set(pair) for name in pair}
     kept = {name: getattr(space, name) for name in space.model_fields_set - replaced}
     return read_space({**kept, **chosen})

@@ -14,6 +14,7 @@ from bayes_cpt.landmarks.trials import Trial, check_measured, law_draws, trial_c
 from bayes_cpt.laws.phase_areas import transfer_state
 from bayes_cpt.laws.term import sized
 from bayes_cpt.model.evaluate import Draws, at_points
+from bayes_cpt.model.fitted_points import check_replays
 from bayes_cpt.model.groups import check_one_target
 from bayes_cpt.model.joint_priors import draw_priors
 from bayes_cpt.model.setup import BoundModel
@@ -143,6 +144,8 @@ def critical_point(
         ]
     runs = posterior.study.continual_runs
     ratios = sorted({run.replay or 0.0 for run in runs}) if replays is None else list(replays)
+    for law in posterior.laws if replays is not None else ():
+        check_replays(law.frame.spec, posterior.study, [("critical point", own) for own in ratios])
     points, before = (
         xr.concat([_of_law(law, ratios) for law in of_laws], "draw") for of_laws in (laws, priors)
     )

@@ -306,6 +306,8 @@ def test_tokens_need_to_be_counted() -> None:
     space = Space(tokens=Quantity(values=(1e9,)))
     with pytest.raises(SpecError, match="how many a step takes"):
         SearchSpace.of(space, with_unknown_base())
+    with pytest.raises(SpecError, match="a step takes 1,000 tokens, and there are 100"):
+        SearchSpace.of(Space(tokens=[100, 1e6], tokens_per_step=1000), with_unknown_base())
     known = Space(tokens=Quantity(values=(1e6,)), tokens_per_step=1000)
     found = SearchSpace.of(known, with_unknown_base()).sample(64, seed=0)
     assert set(found.schedules.steps.tolist()) == {1000}
@@ -386,3 +388,5 @@ def test_choices_are_made_beside_a_space() -> None:
         narrowed(space, study, lengths={"steps": 10, "tokens": 10})
     with pytest.raises(SpecError, match="GPU-hours"):
         narrowed(space, lab(), lengths={"gpu_hours": 5.0})
+    with pytest.raises(SpecError, match=r"a step takes 0\.001 GPU-hours, and there are 0\.0005"):
+        narrowed(space, study, lengths={"gpu_hours": 0.0005})
