@@ -33,6 +33,7 @@ GENERAL, TARGET, BASE = "general", "target", "base"
 REPLAYS = (0.0, 0.1, 0.25, 0.5)
 # Shares of the peak learning rate of pre-training; the verdict is of the second.
 PEAKS = (0.1, 0.33, 0.67, 1.0)
+MIDDLE = float(np.exp(np.median(np.log(PEAKS))))
 # Short runs to choose from: replay ratios, peaks, and their share of the long run.
 SHORT_REPLAYS, SHORT_PEAKS, SHORT = (0.0, 0.25, 0.5), (0.1, 0.33, 1.0), 0.1
 SHORTEST, WARMUP, CHECKPOINTS, FEW = 200, 0.02, 16, 3
@@ -150,15 +151,23 @@ def advise(
     return Advice(about, table, plan, told)
 
 
-def spec_of(base: str, target: str, losses: Mapping[str, float]) -> ModelSpec:
-    """Return `cpt-replay` with the priors that words and losses stand for."""
+def spec_of(
+    base: str, target: str, losses: Mapping[str, float], middle: float = MIDDLE
+) -> ModelSpec:
+    """Return `cpt-replay` with the priors that words and losses stand for.
+
+    The middle one of the runs' peaks, in which a fit counts learning rates, is over that of pre-training.
+    """
     spec = read_spec("cpt-replay")
     priors, unknown = dict(spec.priors), dict(spec.unknown_base)
     shares = {"reason": f"A {target} target.", **ASSUMED["targets"][target]}
     priors["shift_share"] = Prior.model_validate(shares)
-    if potential := ASSUMED["bases"][base]:
-        said = {"reason": f"The base is {base}.", "every": potential}
-        unknown["base_potential"] = Prior.model_validate(said)
+    potential = ASSUMED["bases"][base]
+    counted = {
+        key: potential[key] / middle for key in ("median", "lower", "upper") if key in potential
+    }
+    said = {"reason": f"The base is {base}.", "every": potential | counted}
+    unknown["base_potential"] = Prior.model_validate(said)
     level = priors["reference_loss"]
     of_role = {role: level.of(role).model_dump() for role in (GENERAL, TARGET)}
     for role, loss in losses.items():

@@ -46,7 +46,9 @@ def scored(name: str, study: Study, seed: int) -> pd.DataFrame:
             continue
         potential = base.loss_potential
         word = "unknown" if potential is None else "stable" if potential > ANNEALED else "annealed"
-        spec = spec_of(word, "near" if name in NEAR else "far", losses)
+        middle = float(np.exp(np.median([np.log(run.peak) for run in runs])))
+        before = base.schedule.peak if base.schedule else middle
+        spec = spec_of(word, "near" if name in NEAR else "far", losses, middle / before)
         none = study.losses.iloc[:0]
         own = Study(
             "plan",

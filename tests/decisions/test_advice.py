@@ -12,6 +12,7 @@ from bayes_cpt import Base, Run, Study, read_plan
 from bayes_cpt.cli import run as run_command
 from bayes_cpt.decisions.advice import PEAKS, REPLAYS, Advice, advise, spec_of
 from bayes_cpt.identify.prior_predictive import expected_ends, frame_of
+from bayes_cpt.model.joint_priors import draw_priors
 from bayes_cpt.study.schedules import cosine
 
 pytestmark = pytest.mark.usefixtures("few_candidates")
@@ -63,7 +64,11 @@ def test_each_row_is_what_the_prior_expects_of_its_run() -> None:
     )
     none, base = found.plan.losses, Base("b", known=False)
     plan = Study("plan", "general", "target", (base,), runs, none, is_plan=True)
-    ends = expected_ends(frame_of(spec_of("stable", "near", {}), plan), plan)
+    frame = frame_of(spec_of("stable", "near", {}), plan)
+    # The base was left at the peak of pre-training, whatever the peaks of the runs.
+    left_at = frame.law.coefficients(draw_priors(frame, 400, seed=0), np)["eta_0"]
+    assert np.median(left_at) == pytest.approx(3e-4, rel=0.02)
+    ends = expected_ends(frame, plan)
     named = found.ends["peak"].map("{:g}".format) + "-" + found.ends["replay"].map("{:g}".format)
     mine = found.ends.assign(run=named).merge(ends, on=["run", "domain"])
     assert len(mine) == len(ends) == 2 * len(runs)
