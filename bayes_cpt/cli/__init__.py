@@ -193,7 +193,7 @@ def main() -> None:
     gc.set_threshold(GARBAGE)
     if sys.flags.optimize > 1:
         Output(quiet=False, machine=False).error(
-            f"{PROGRAM}: ArviZ needs docstrings, which Python drops. Unset PYTHONOPTIMIZE, or leave -OO out."
+            f"{PROGRAM}: Python drops docstrings, which ArviZ needs. Unset PYTHONOPTIMIZE, or drop -OO."
         )
         sys.exit(BAD_INPUT)
     code = run(sys.argv[1:])

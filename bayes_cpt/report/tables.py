@@ -197,7 +197,7 @@ def with_interval(row: Row, name: str, form: str) -> str:
         "wide": lambda value, spread: numbers.number(value, 2),
         "steps": lambda value, spread: numbers.steps(value),
     }
-    spread = (values[2] - values[1]) / numbers.WIDTH
+    spread = numbers.spread_of(*values)
     middle, lower, upper = (forms[form](value, spread) for value in values)
     return middle if lower == upper else f"{middle} ({lower} to {upper})"
 
