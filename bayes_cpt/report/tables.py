@@ -183,6 +183,8 @@ def with_interval(row: Row, name: str, form: str) -> str:
     --------
     >>> with_interval({"gain": 0.123, "gain_lower": -0.01, "gain_upper": 0.25}, "gain", "change")
     '+0.12 (−0.01 to +0.25)'
+    >>> with_interval({"b": 241, "b_lower": 64.4, "b_upper": 1283}, "b", "quantity")
+    '240 (60 to 1280)'
     """
     from bayes_cpt.report import numbers
 
