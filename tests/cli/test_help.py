@@ -92,8 +92,7 @@ def test_what_is_compiled_has_a_place_where_nothing_can_be_written(
     monkeypatch.setattr(os, "access", lambda *_: False)
     monkeypatch.setattr(os, "environ", {"PYTENSOR_FLAGS": "floatX=float64"})
     settle_caches()
-    folder = os.environ["NUMBA_CACHE_DIR"]
-    assert Path(folder).is_dir()
+    assert Path(folder := os.environ["NUMBA_CACHE_DIR"]).is_dir()
     assert os.environ["PYTENSOR_FLAGS"] == f"floatX=float64,base_compiledir={folder}"
 
 
