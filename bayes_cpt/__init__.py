@@ -43,6 +43,8 @@ promise in docs/contract.md.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from bayes_cpt.caches import settle_caches
+
 if TYPE_CHECKING:
     from bayes_cpt import landmarks as landmarks
     from bayes_cpt import plots as plots
@@ -86,6 +88,8 @@ _HOMES = {
 }
 _HOME = {name: f"bayes_cpt.{module}" for module, names in _HOMES.items() for name in names}
 _ROOMS = ("landmarks", "plots")
+
+settle_caches()
 
 __version__ = "0.1.0"
 __all__ = [*_HOME, *_ROOMS]  # noqa: PLE0604

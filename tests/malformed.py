@@ -289,6 +289,8 @@ TABLE: list[Malformed] = [
               ("study.toml, run mixed, key model_size", "107", "its base has 106",
                "Give both the same")),
     # Schedules
+    Malformed("no-whole-sequence", settings(OF_MIXED, "batch_tokens = 65536\nsequence_length = 100000\n"),
+              ("run mixed, key sequence_length", "100000 tokens, and a whole batch 65536. Give the")),
     Malformed("run-values", settings(OF_MIXED, "\n".join(RUN_VALUES) + "\n"),
               tuple(RUN_VALUES.values())),
     Malformed("segment-values", settings(COSINE, ", ".join(SEGMENTS)), tuple(SEGMENTS.values())),

@@ -57,7 +57,7 @@ def studies(draw: st.DrawFn) -> Study:
                 base=base.name,
                 replay=draw(st.floats(0, 1)),
                 model_size=base.model_size,
-                batch_tokens=draw(st.none() | st.integers(1, 10**7)),
+                batch_tokens=draw(st.none() | st.integers(10**6, 10**7)),
                 sequence_length=draw(st.none() | st.integers(1, 10**6)),
                 optimizer_state=draw(st.sampled_from([None, "carried", "reset"])),
             )
@@ -76,5 +76,5 @@ def studies(draw: st.DrawFn) -> Study:
         runs=tuple(runs),
         losses=pd.DataFrame(rows).sort_values("step"),
         description=draw(st.text(st.characters(codec="utf-8"), max_size=20)),
-        tokens_per_step=draw(st.none() | st.integers(1, 10**7)),
+        tokens_per_step=draw(st.none() | st.integers(10**6, 10**7)),
     )

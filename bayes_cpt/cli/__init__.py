@@ -3,8 +3,10 @@
 Nothing heavy is imported before a verb needs it: `--help` and `check` know no PyMC.
 """
 
+import codecs
 import gc
 import inspect
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -35,6 +37,8 @@ PROGRAM = "bayes-cpt"
 GARBAGE = 100_000
 # Read by the libraries of linear algebra when NumPy is imported, which is later.
 LINEAR_ALGEBRA = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+# Name of how signs are written that the output's encoding lacks.
+PLAIN = "plain"
 
 app = typer.Typer(
     name=PROGRAM,
@@ -164,6 +168,13 @@ def _report(output: Output, text: str, error: Exception | None = None) -> None:
     output.result({"error": text, "problems": getattr(error, "problems", ())})
 
 
+def _plain(error: UnicodeError) -> tuple[str, int]:
+    """Return what stands for signs that the output's encoding lacks, and where to go on."""
+    assert isinstance(error, UnicodeEncodeError)
+    lacking = error.object[error.start : error.end]
+    return "".join("-" if sign == "−" else "?" for sign in lacking), error.end
+
+
 def main() -> None:
     """Run the command line that the program was started with.
 
@@ -173,7 +184,18 @@ def main() -> None:
     """
     for variable in LINEAR_ALGEBRA:
         os.environ.setdefault(variable, "1")
+    # Figures are written to files, and a notebook names a backend that this process may lack.
+    os.environ["MPLBACKEND"] = "agg"
+    codecs.register_error(PLAIN, _plain)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors=PLAIN)
     gc.set_threshold(GARBAGE)
+    if sys.flags.optimize > 1:
+        Output(quiet=False, machine=False).error(
+            f"{PROGRAM}: Python drops docstrings, which ArviZ needs. Unset PYTHONOPTIMIZE, or drop -OO."
+        )
+        sys.exit(BAD_INPUT)
     code = run(sys.argv[1:])
     # As it ends Python would go through all of that several times more, for half a second.
     gc.freeze()

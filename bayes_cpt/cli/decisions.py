@@ -106,8 +106,8 @@ def decide(
         What may be chosen [default: base, replay and peak LR within what CPT runs tried; decay].
     steps : N
         Length of the run [default: that of the longest CPT run of the study].
-    tokens
-        Its length in tokens instead.
+    tokens : N
+        Its length in tokens instead, as in 20B.
     hours
         Its length in GPU-hours instead, by the study's compute.
     cost

@@ -1,11 +1,8 @@
 """`bayes-cpt forecast` and `advise`: what can be said without a study, of one log or of no run."""
 
 import json
-import re
 from pathlib import Path
 from typing import Annotated, Any
-
-import typer
 
 import bayes_cpt
 from bayes_cpt.cli.log_options import OF_RUN, READING, pairs
@@ -76,24 +73,14 @@ def forecast(
     return Answer(content, found.verdict(), [ends], found.problems, notes, [file])
 
 
-UNITS = {"": 1.0, "k": 1e3, "m": 1e6, "b": 1e9, "t": 1e12}
-
-
-def _count(text: str) -> float:
-    found = re.fullmatch(r"([\d.]+(?:e\d+)?)\s*([kmbt]?)", text.strip().lower())
-    if not found:
-        raise typer.BadParameter(f"{text!r} is not a count: write 7B, 350M or 2e10.")
-    return float(found[1]) * UNITS[found[2]]
-
-
 @command
 def advise(
     *,
-    size: str,
-    tokens: str,
+    size: float,
+    tokens: float,
     base: str = "unknown",
     target: str = "far",
-    batch: str | None = None,
+    batch: float | None = None,
     peak: float | None = None,
     loss: list[str] | None = None,
     output: Path | None = None,
@@ -143,11 +130,11 @@ def advise(
 
     results = Results(output)
     found = find(
-        _count(size),
-        _count(tokens),
+        size,
+        tokens,
         base=base,
         target=target,
-        batch=None if batch is None else _count(batch),
+        batch=batch,
         peak=peak,
         losses=pairs("--loss", loss, float),
         interval=interval,

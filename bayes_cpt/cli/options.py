@@ -48,6 +48,17 @@ def _enough(value: int | None) -> int | None:
     )
 
 
+COUNT = re.compile(r"(\d*\.?\d+)(?:(e\+?\d+)|\s*([kmbt]))?", re.IGNORECASE)
+UNITS = {"k": "e3", "m": "e6", "b": "e9", "t": "e12"}
+
+
+def _count(text: str) -> float:
+    found = COUNT.fullmatch(text.strip())
+    if not found:
+        raise typer.BadParameter(f"{text!r} is not a count: write 7B, 350M or 2e10.")
+    return float(found[1] + (found[2] or UNITS.get((found[3] or "").lower(), "")))
+
+
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
 Json = Annotated[
     bool, typer.Option("--json", help="Print one JSON object on stdout in place of tables.")
@@ -60,6 +71,7 @@ LIMITS: dict[str, dict[str, Any]] = {
     "interval": {"callback": _mass},
     "seed": {"min": 0, "max": LARGEST_SEED},
     "jobs": {"min": 1},
+    **{name: {"parser": _count} for name in ("size", "tokens", "batch")},
 }
 
 

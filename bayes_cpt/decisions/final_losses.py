@@ -331,6 +331,7 @@ class FinalLosses:
     measured: Callable[[Base], Losses]
     # A third validation set of the study, by name, in the same draws
     third: Callable[[str], ThirdSet]
+    batch: str = ""  # of every run, in words, where a law compares batches
     _tables: dict[Any, tuple[BaseTable, ...]] = field(default_factory=dict, repr=False)
 
     @classmethod
@@ -340,7 +341,8 @@ class FinalLosses:
         shares = [(law, count or draws) for law, count in posterior.shares(draws)]
         laws = tuple(OneLaw.of(law, count, seed) for law, count in shares)
         measured = partial(_measured, posterior.study, posterior.frame.domains)
-        return cls(posterior.study, laws, measured, partial(_third, shares, seed))
+        batch = posterior.batch.label and posterior.batch.words
+        return cls(posterior.study, laws, measured, partial(_third, shares, seed), batch)
 
     @property
     def draws(self) -> int:

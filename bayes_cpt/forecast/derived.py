@@ -78,8 +78,12 @@ class Typical:
         )
 
 
-def typical_words(study: Study) -> str:
-    """Return what a study's typical run is, for the reader of a table."""
+def typical_words(frame: BoundModel, study: Study) -> str:
+    """Return what the run is that effects are of, for the reader of a table."""
+    if not frame.spec.law.continual:
+        steady = base_schedule(frame.reference)
+        run = f"{steady.steps} PT steps at learning rate {steady.peak:.3g}"
+        return f"{run}; decay is over the last {100 * ANNEAL:.0f} % of them"
     typical, targets = Typical.of(study), len(study.targets)
     shape = f"half-cosine from learning rate {typical.peak:.3g} to 0"
     mixture = f", {targets} targets in equal shares" if targets > 1 else ""
@@ -91,7 +95,8 @@ def typical_words(study: Study) -> str:
             if potential < 1
             else "base not annealed"
         )
-    return f"{typical.steps} steps, {shape}, replay {typical.replay:g}{mixture}, {base}"
+    batch = f", {frame.batches[0].words}" if frame.batches else ""
+    return f"{typical.steps} steps, {shape}, replay {typical.replay:g}{mixture}, {base}{batch}"
 
 
 def check_continual(frame: BoundModel, otherwise: str) -> None:

@@ -131,6 +131,7 @@ def _about(posterior: Posterior, fit: str, interval: float, seed: int) -> dict[s
         "study": posterior.study.name,
         "targets": toml_value(frame.domains[1]) if of_several else None,
         "model": frame.spec.name,
+        "batch": posterior.batch.label and posterior.batch.words,
         "roles": list(frame.roles),
         "doubts": warning(posterior),
         "interval": interval,

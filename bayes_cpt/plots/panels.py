@@ -180,6 +180,8 @@ def dots(
 ) -> None:
     """Draw measured losses after step `after`: a band of PT begins after the warm-up."""
     late = np.asarray(steps) > after
+    if not late.any():
+        return
     style: dict[str, Any] = {"s": 7.0, "color": INK, "linewidths": 0.0, "label": "measured"}
     drawn = {"clip_on": False, "zorder": 3.0} | style | options
     axes.scatter(np.asarray(steps)[late], np.asarray(losses)[late], **drawn)

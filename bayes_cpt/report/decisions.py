@@ -9,6 +9,7 @@ import pandas as pd
 from bayes_cpt.checks import Check
 from bayes_cpt.decisions import risk
 from bayes_cpt.decisions.decision import CONFIGURATION, Decision
+from bayes_cpt.decisions.final_losses import FinalLosses
 from bayes_cpt.decisions.next_run import MOST_TELLING, RunValues
 from bayes_cpt.decisions.objective import PRESETS, read_objective
 from bayes_cpt.decisions.schedule_choice import ScheduleChoice
@@ -16,7 +17,7 @@ from bayes_cpt.decisions.search import Edge
 from bayes_cpt.decisions.search_space import Candidates
 from bayes_cpt.decisions.valuation import Valuation
 from bayes_cpt.report.fit import resting, rests_on, unmeasured_words
-from bayes_cpt.report.numbers import WIDTH, Estimate, chance, number, supported
+from bayes_cpt.report.numbers import Estimate, chance, number, spread_of, supported
 from bayes_cpt.report.words import Words, notation, paragraphs, render, sentence
 from bayes_cpt.study.exports import training_arguments
 from bayes_cpt.study.resources import MANY_EPOCHS, RESOURCE_WORDS, ROLES, epochs_words
@@ -29,11 +30,11 @@ ERRORS = 2.0
 
 
 def configuration(
-    candidates: Candidates, row: int, block: str = "configuration", **said: Any
+    model: FinalLosses, candidates: Candidates, row: int, block: str = "configuration", **said: Any
 ) -> str:
     """Return one configuration in words, or ``in_short`` what matters most of it."""
     columns = (*CONFIGURATION, "initial", "last_rate")
-    facts = {name: candidates.column(name)[row] for name in columns}
+    facts = {name: candidates.column(name)[row] for name in columns} | {"batch": model.batch}
     return sentence("decide.txt", block, facts | said)
 
 
@@ -62,8 +63,8 @@ def decision_words(
         "decision": decision,
         "valuation": valuation,
         "row": table.iloc[0],
-        "in_short": configuration(candidates, 0, "in_short", longest=longest),
-        "configuration": configuration(candidates, 0),
+        "in_short": configuration(model, candidates, 0, "in_short", longest=longest),
+        "configuration": configuration(model, candidates, 0),
         "goal": goal_words(valuation),
         "priced": bool(valuation.objective.cost(1.0, decision.space.resources)),
         "presets": [name for name in PRESETS if read_objective(name) == valuation.objective],
@@ -170,14 +171,14 @@ def _optimum(decision: Decision, optimum: pd.DataFrame, interval: float) -> dict
             times = said["times"]
             near = [*cuts[name].within(tolerance), row["recommended"]]
             if not row["edge"]:
-                spread = times * (row["upper"] - row["lower"]) / WIDTH
-                ends = (times * row[end] for end in ("median", "lower", "upper"))
-                said["numbers"] = [supported(value, spread) for value in ends]
+                ends = [times * row[end] for end in ("median", "lower", "upper")]
+                said["numbers"] = [supported(value, spread_of(*ends)) for value in ends]
             said["reach"] = sentence("decide.txt", "reach", said | {"row": row, "mass": interval})
             low, high = (number(float(times * end), 3) for end in (min(near), max(near)))
             said["flat"] = f"{low} to {high}" if low != high else ""
         found.append(said)
-    return {"found": found, "mass": f"{100 * interval:g} %"}
+    batch = decision.valuation.model.batch
+    return {"found": found, "batch": batch, "mass": f"{100 * interval:g} %"}
 
 
 def run_words(values: RunValues, interval: float = 0.9) -> Words:
@@ -192,7 +193,7 @@ def run_words(values: RunValues, interval: float = 0.9) -> Words:
         "steps": values.candidates.column("steps")[values.now],
         # None where the Monte Carlo error leaves that open.
         "pays": None if abs(margin) <= ERRORS * worth.error else bool(margin > 0),
-        "now": configuration(values.candidates, values.now),
+        "now": configuration(values.valuation.model, values.candidates, values.now),
         "mass": f"{100 * interval:g} %",
         "moves": _moves(values, first, interval),
         "as_good": values.as_good(first, ERRORS),
@@ -229,6 +230,7 @@ def schedule_words(choice: ScheduleChoice, interval: float = 0.9) -> Words:
         "choice": choice,
         "mixture": mixture_words(choice.run.mixture),
         "goal": goal_words(choice.valuation),
+        "batch": choice.valuation.model.batch,
         "edges": edge_words([edge for edge in [choice.edges[choice.advised]] if edge]),
         "gain": Estimate.of(choice.gains, interval),
         "moved": Estimate.of(-choice.gains, interval).moved,

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import sympy
 from markupsafe import Markup
+from sympy.core.function import AppliedUndef
 from sympy.printing.conventions import split_super_sub
 from sympy.printing.mathml import mathml as sympy_mathml
 
@@ -37,11 +38,12 @@ MIXED = (
     "other targets' (for general data 0); phi: 1 for a target, the mean over the targets for general data"
 )
 # A letter of a formula in a note.
-LETTER = re.compile(r"\b((?:eta|tau|Delta|N|V|S1|w)_\w+|L0|eta|phi|kappa|Q|Z)\b")
+LETTER = re.compile(r"\b((?:eta|tau|Delta|N|V|S1|w|q)_\w+|L0|eta|phi|kappa|Q|Z)\b")
 COEFFICIENTS: dict[str, str] = {
     **notation()["coefficients"],
     **{letter: said for term in ADDED.values() for letter, said in term.meanings.items()},
 }
+LETTERS = notation()["letters"] | COEFFICIENTS
 
 
 @dataclass(frozen=True)
@@ -125,6 +127,8 @@ def law_equations(frame: BoundModel) -> list[Equation]:
     if law.base_offset is not None:
         notes.append("Delta_base: how far the base lies off the law")
     notes += _constants(frame, {own.name for part in summands for own in part.atoms(sympy.Symbol)})
+    if frame.batches:
+        notes.append(f"q_B, q_E and q_beta are 1 for the {frame.batches[0].words}")
     found = [Equation(sympy.Symbol("L"), tuple(summands), "; ".join(notes))]
     if spec.model_size:
         said = f"N: parameters without embeddings; N_ref = {frame.reference.model_size:.3g} million"
@@ -142,16 +146,30 @@ def law_equations(frame: BoundModel) -> list[Equation]:
 
 
 def _constants(frame: BoundModel, letters: Set[str]) -> list[str]:
-    """Return the values of letters that a fit has no draws of: they are the same in all draws."""
+    """Return the values of letters that a fit has no draws of, and which others are 0 on one set."""
     drawn = frame.law.coefficients(draw_priors(frame, 2, seed=0), np)
-    told = []
+    told, absent = [], dict[str, list[str]]()
     for name, values in drawn.items():
         if name in letters and np.ptp(values) == 0:
             said, _, unit = COEFFICIENTS[name].rpartition(", ")
             told.append(
                 f"{name} = {np.max(values):.3g}" + (f" {unit}" if said and values.any() else "")
             )
-    return told
+        # Where a replay factor holds stands beside it.
+        if values.ndim < 2 or not values.any() or any(name in own for own in OF_FACTOR.values()):
+            continue
+        for domain, own in zip(frame.domains, values.T, strict=False):
+            if not own.any():
+                absent.setdefault(domain, []).append(name)
+    return told + [f"{' = '.join(names)} = 0 on {domain}" for domain, names in absent.items()]
+
+
+def letter_meanings(frame: BoundModel) -> dict[str, str]:
+    """Return what the letters of the law's equations are, those of its coefficients last."""
+    parts = [part for own in law_equations(frame) for part in (own.left, *own.summands)]
+    kinds = (sympy.Symbol, AppliedUndef)
+    printed = {getattr(own, "name", "") for part in parts for own in part.atoms(*kinds)}
+    return {name: said for name, said in LETTERS.items() if name in printed}
 
 
 def _whole(expression: Any) -> Any:
@@ -354,17 +372,19 @@ def latex_symbol(name: str) -> str:
 
     Examples
     --------
-    >>> latex_symbol("lambda_slow"), latex_symbol("C1"), latex_symbol("w_slow")
-    ('\\lambda_{\\mathrm{slow}}', 'C_{1}', 'w_{\\mathrm{slow}}')
+    >>> latex_symbol("lambda_slow"), latex_symbol("C1"), latex_symbol("q_beta")
+    ('\\lambda_{\\mathrm{slow}}', 'C_{1}', 'q_{\\beta}')
     """
     if "-" in name:
         return name
     letter, _, index = split_super_sub(name)
-    parts = ",".join(part if len(part) == 1 else rf"\mathrm{{{part}}}" for part in index)
-    printed = sympy.latex(sympy.Symbol(letter))
-    if len(letter) > 1 and printed == letter:
-        printed = rf"\mathrm{{{letter}}}"
-    return f"{printed}_{{{parts}}}" if parts else str(printed)
+    printed, *parts = map(_latex_word, (letter, *index))
+    return f"{printed}_{{{','.join(parts)}}}" if parts else printed
+
+
+def _latex_word(word: str) -> str:
+    printed = str(sympy.latex(sympy.Symbol(word)))
+    return rf"\mathrm{{{word}}}" if len(word) > 1 and printed == word else printed
 
 
 def mathml(own: Equation) -> str:

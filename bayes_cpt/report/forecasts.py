@@ -9,7 +9,7 @@ import pandas as pd
 from bayes_cpt.decisions.advice import PEAKS, Advice
 from bayes_cpt.history.population import FEWEST
 from bayes_cpt.identify.prior_predictive import MOST_BELOW_ZERO
-from bayes_cpt.report.numbers import WIDTH
+from bayes_cpt.report.numbers import spread_of
 from bayes_cpt.report.words import Words, paragraphs, render, sentence
 from bayes_cpt.study.validation import SAME_NUMBER
 
@@ -28,7 +28,8 @@ def forecast_words(bands: pd.DataFrame) -> Words:
     """
     final = bands.groupby(["run", "domain"], sort=False).tail(1)
     # As many digits as the table has.
-    final = final.assign(sd=(final["upper"] - final["lower"]) / WIDTH)
+    ends = zip(final["median"], final["lower"], final["upper"], strict=True)
+    final = final.assign(sd=[spread_of(*own) for own in ends])
     runs = {run: rows.to_dict("records") for run, rows in final.groupby("run", sort=False)}
     # How far intervals reach from the medians, at most.
     reach = final[["lower", "upper"]].sub(final["median"], axis=0).abs().max(axis=1)

@@ -27,12 +27,11 @@ WIDTH = 3.3
 
 @dataclass(frozen=True)
 class Estimate:
-    """A quantity with its central interval; its standard deviation says how many digits are shown."""
+    """A quantity with its central interval, which says how many digits are shown."""
 
     median: float
     lower: float
     upper: float
-    spread: float
     probability_positive: float
 
     @classmethod
@@ -40,9 +39,12 @@ class Estimate:
         """Return the estimate that draws of a quantity stand for."""
         values = np.asarray(draws, dtype=np.float64)
         ends = {name: float(end) for name, end in central(values, interval).items()}
-        return cls(
-            **ends, spread=float(values.std()), probability_positive=float(np.mean(values > 0))
-        )
+        return cls(**ends, probability_positive=float(np.mean(values > 0)))
+
+    @property
+    def spread(self) -> float:
+        """What the nearer end is worth (see `spread_of`)."""
+        return spread_of(self.median, self.lower, self.upper)
 
     @property
     def sure(self) -> float:
@@ -79,6 +81,21 @@ class Estimate:
             return f"about as high ({self.band} nats)"
         way = "higher" if self.median > 0 else "lower"
         return f"{self.size} nats {way} ({self.band}; {chance(self.sure)})"
+
+
+def spread_of(middle: float, lower: float, upper: float) -> float:
+    """Return the standard deviation of which a central 90 % interval reaches as far as the nearer end does.
+
+    Of the further end where the nearer is the middle itself: digits by that alone would misstate the other
+    of a skewed interval.
+
+    Examples
+    --------
+    >>> spread_of(0.0, -1.65, 1.65), spread_of(2.0, 0.35, 9.0), spread_of(0.0, 0.0, 3.3)
+    (1.0, 1.0, 2.0)
+    """
+    near, far = sorted((middle - lower, upper - middle))
+    return 2 * (near if near > 0 else far) / WIDTH
 
 
 def decimals(spread: float) -> int:

@@ -26,7 +26,7 @@ from bayes_cpt.identify.determination import Facts, determination
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.report import fit, results
 from bayes_cpt.report.decisions import edge_words, optimum_sentences
-from bayes_cpt.report.equation import mathml_equations, mathml_symbol, meaning
+from bayes_cpt.report.equation import mathml_equations, mathml_symbol
 from bayes_cpt.report.forecasts import forecast_words
 from bayes_cpt.report.methods import CITATION, bibtex, cited, methods, versions
 from bayes_cpt.report.tables import Table
@@ -138,10 +138,11 @@ class Report:
 
     @cached_property
     def tables(self) -> dict[str, Table]:
-        """The tables of results, by name: effects, coefficients, and choices, forecast, calibration."""
+        """Tables of results, by name: effects, letters, coefficients, choices, forecast, calibration."""
         coefficients = self.quantities[self.quantities["kind"] == "coefficient"]
         tables = [
             results.effects_table(self.posterior, self.determined, self.interval),
+            results.letters_table(self.posterior.frame),
             results.quantities_table(self.posterior, coefficients, self.interval),
         ]
         if self.decision is not None:
@@ -161,9 +162,13 @@ class Report:
 
     @cached_property
     def sentences(self) -> list[str]:
-        """Sentences that are ready for a paper: the best choice, and where forecast runs end."""
+        """Sentences that are ready for a paper: the best choice, and where forecast runs end.
+
+        Where there is neither, what the runs determine.
+        """
         sentences = [] if self.decision is None else optimum_sentences(self.decision, self.interval)
         sentences += [] if self.bands is None else forecast_words(self.bands).sentences
+        sentences = sentences or fit.summarise(self.facts, fitted=True)
         return fit.warned(self.posterior, sentences)
 
     @cached_property
@@ -201,7 +206,6 @@ class Report:
             results=results,
             edge_words=edge_words,
             letter=lambda name: Markup(mathml_symbol(name)),
-            meaning=partial(meaning, frame),
             equations=mathml_equations(frame),
             drawings=_drawings(self),
             versions=json.loads(posterior.tree.attrs["versions"]) or versions(posterior),

@@ -8,6 +8,7 @@ import pandas as pd
 from bayes_cpt.report.numbers import NONE, fixed, held, left_out, listed, signed
 from bayes_cpt.report.tables import Table, columns, span, with_interval
 from bayes_cpt.report.words import notation
+from bayes_cpt.study.batches import batch_of, batches_of
 from bayes_cpt.study.ranges import describe
 
 if TYPE_CHECKING:
@@ -37,9 +38,10 @@ def effects_table(posterior: "Posterior", determined: pd.DataFrame, interval: fl
     cells = [with_interval(row, "mean", "change") for row in effects.to_dict("records")]
     marked = effects.assign(cell=cells + firm.map({True: "  ", False: " *"}))
     wide = marked.pivot_table("cell", "quantity", "domain", "first", sort=False)
-    notes = ["Of the law's curves: what these miss of runs is not in the intervals"]
-    if posterior.study.continual_runs:
-        notes.insert(0, f"Of a run of {typical_words(posterior.study)}")
+    notes = [
+        f"Of a run of {typical_words(posterior.frame, posterior.study)}",
+        "Of the law's curves: what these miss of runs is not in the intervals",
+    ]
     if "base_effect" in set(effects["quantity"]):
         notes.append(f"The annealed base has {100 * ANNEAL:.0f} % more PT steps")
     if not firm.all():
@@ -61,7 +63,7 @@ def quantities_table(posterior: "Posterior", rows: pd.DataFrame, interval: float
     """Return coefficients or parameters with their intervals, of `Posterior.summary` with that interval."""
     from bayes_cpt.inference.posterior import LOWEST_CONTRACTION
 
-    printed = bool((rows["kind"] == "coefficient").all())
+    printed, batches = bool((rows["kind"] == "coefficient").all()), posterior.frame.batches
     weak = rows["contraction"] < LOWEST_CONTRACTION
     shown = rows.assign(
         ess=rows[["ess_bulk", "ess_tail"]].min(axis=1),
@@ -75,7 +77,16 @@ def quantities_table(posterior: "Posterior", rows: pd.DataFrame, interval: float
         interval=interval,
         fitted=f"{posterior.frame.spec.name} fitted to {posterior.study.name}",
         weak="; *: the quantity rests on its prior" if weak.any() else "",
+        batch=f". B, E and beta are of the {batches[0].words}" if printed and batches else "",
     )
+
+
+def letters_table(frame: "BoundModel") -> Table:
+    """Return what the letters of the law's equations are."""
+    from bayes_cpt.report.equation import letter_meanings
+
+    said = letter_meanings(frame).items()
+    return Table.of("letters", pd.DataFrame(said, columns=["letter", "meaning"]))
 
 
 def choices_table(decision: "Decision", table: pd.DataFrame) -> Table:
@@ -101,6 +112,7 @@ def choices_table(decision: "Decision", table: pd.DataFrame) -> Table:
         shown[own.heading] = (f"breach_{index}", "chance")
     reference = valuation.reference.name if valuation.reference else "its own base"
     named = {"objective": valuation.objective.name, "reference": reference}
+    named["batch"] = f"All have a {batch}. " if (batch := valuation.model.batch) else ""
     beyond = beyond_words(table, "option")
     return Table.of("choices", table, shown, tolerance=tolerance, beyond=beyond, **named)
 
@@ -139,12 +151,14 @@ def scores_table(
 
 
 def runs_table(study: "Study") -> Table:
-    """Return the runs of a study."""
+    """Return the runs of a study, with their batches where CPT runs differ in them."""
     rows, others = pd.json_normalize(describe(study)["runs"]), study.third_domains
+    rows["batch"] = [batch_of(study, run).label for run in study.runs]
+    batch = "batch | " if len(batches_of(study)) > 1 else ""
     whole = (rows["measured_steps"] == rows["steps"]).all()
     seen = "" if whole else "measured\nto=measured_steps:4 | "
     shown = columns(
-        f"run=name | phase | base | replay:4 | steps:4 | {seen}peak LR=peak_learning_rate:4 | "
+        f"run=name | phase | base | {batch}replay:4 | steps:4 | {seen}peak LR=peak_learning_rate:4 | "
         "final LR=final_learning_rate:4"
     )
     shown |= taken_columns(rows)

@@ -183,6 +183,8 @@ def with_interval(row: Row, name: str, form: str) -> str:
     --------
     >>> with_interval({"gain": 0.123, "gain_lower": -0.01, "gain_upper": 0.25}, "gain", "change")
     '+0.12 (−0.01 to +0.25)'
+    >>> with_interval({"b": 241, "b_lower": 64.4, "b_upper": 1283}, "b", "quantity")
+    '240 (60 to 1280)'
     """
     from bayes_cpt.report import numbers
 
@@ -197,7 +199,7 @@ def with_interval(row: Row, name: str, form: str) -> str:
         "wide": lambda value, spread: numbers.number(value, 2),
         "steps": lambda value, spread: numbers.steps(value),
     }
-    spread = (values[2] - values[1]) / numbers.WIDTH
+    spread = numbers.spread_of(*values)
     middle, lower, upper = (forms[form](value, spread) for value in values)
     return middle if lower == upper else f"{middle} ({lower} to {upper})"
 

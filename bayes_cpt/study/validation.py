@@ -184,6 +184,11 @@ def _check_runs(check: Check, parts: Parts, malformed: Collection[str]) -> None:
             check.add(f"{kind} {twice}", problem, "give each its own name")
     bases = {base.name: base for base in parts.bases}
     for run in parts.runs:
+        tokens, length = run.batch_tokens or parts.tokens_per_step, run.sequence_length
+        if tokens and length and length > tokens:
+            problem = f"a sequence has {length} tokens, and a whole batch {tokens:.10g}"
+            fix = "give the tokens of one sequence, and as batch_tokens those of one optimiser step"
+            check.add(f"run {run.name}, key sequence_length", problem, fix)
         if run.base is None or run.base in malformed:
             continue
         if run.base not in bases:

@@ -1,13 +1,16 @@
 import gc
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from command_line import Call
 
 import bayes_cpt
+from bayes_cpt.caches import settle_caches
 from bayes_cpt.cli import LINEAR_ALGEBRA, PROGRAM, main
 
 HEAVY = {
@@ -60,6 +63,37 @@ def test_linear_algebra_has_one_thread_unless_the_user_says_otherwise(
     with pytest.raises(SystemExit):
         main()
     assert {os.environ[variable] for variable in LINEAR_ALGEBRA} == {threads}
+
+
+def test_surroundings_that_lack_something_stop_no_answer(fit_file: Path, tmp_path: Path) -> None:
+    lacking = {
+        "PYTHONIOENCODING": "ascii",
+        "MPLBACKEND": "nonsense",
+        "HOME": str(tmp_path / "none"),
+    }
+    asked = ["-m", "bayes_cpt", "landmarks", str(fit_file), "--draws", "8", "-o", str(tmp_path)]
+
+    def answer(*options: str, **given: str) -> subprocess.CompletedProcess[str]:
+        command, environ = [sys.executable, *options, *asked], os.environ | given
+        return subprocess.run(command, env=environ, capture_output=True, text=True, check=False)
+
+    done = answer(**lacking)
+    assert (done.returncode, "Traceback" in done.stderr) == (0, False), done.stderr
+    assert re.search(r" -\d", done.stdout)
+    assert (tmp_path / "landmarks.png").exists()
+    stripped = answer("-OO")
+    assert stripped.returncode == 2
+    assert stripped.stderr.startswith("bayes-cpt: Python drops docstrings")
+
+
+def test_what_is_compiled_has_a_place_where_nothing_can_be_written(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    monkeypatch.setattr(os, "environ", {"PYTENSOR_FLAGS": "floatX=float64"})
+    settle_caches()
+    assert Path(folder := os.environ["NUMBA_CACHE_DIR"]).is_dir()
+    assert os.environ["PYTENSOR_FLAGS"] == f"floatX=float64,base_compiledir={folder}"
 
 
 def test_check_imports_no_sampler_and_no_figures() -> None:

@@ -10,6 +10,7 @@ from bayes_cpt.decisions.next_run import Affordable, next_run
 from bayes_cpt.decisions.search_space import SearchSpace, with_batch
 from bayes_cpt.decisions.space import Space
 from bayes_cpt.errors import StudyError
+from bayes_cpt.report.results import choices_table
 from bayes_cpt.study.batches import Batch
 
 SPACE = {"replay": [0.0, 0.3], "peak": 2e-3, "warmup_steps": 0, "final": 0, "steps": 1000}
@@ -21,6 +22,8 @@ def test_a_run_is_chosen_for_the_batch_that_the_space_names() -> None:
     (run, *_) = choice.plan().runs
     assert (run.batch_tokens, run.sequence_length) == (NEW.tokens, NEW.sequence_length)
     assert all("batch size 524288, studied 65536 to 131072" in note for note, *_ in choice.outside)
+    said = (choice.verdict()[0], choices_table(choice, choice.table()).note, *choice.sentences())
+    assert sum("batch of 524288 tokens in sequences of 1024" in text for text in said) == 4
 
 
 def test_without_a_word_it_is_the_batch_of_most_runs() -> None:

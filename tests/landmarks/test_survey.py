@@ -101,6 +101,8 @@ def test_the_best_base_is_named_for_each_validation_set() -> None:
     for domain in ("general", "kernel"):
         best = names[np.argmin(loss.sel(domain=domain).to_numpy())]
         assert f"{best} ends lowest on {domain}" in text
+    start = found.verdict()[0].lower().split(":")[0]
+    assert text.lower().startswith(f"base: {start}")
 
 
 def test_one_base_is_no_choice() -> None:

@@ -1,6 +1,7 @@
 """The printed law is the fitted law: the same numbers, in text, LaTeX and MathML."""
 
 import html
+import re
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable
 from dataclasses import replace
@@ -28,6 +29,7 @@ from bayes_cpt.report.equation import (
     equation,
     latex,
     law_equations,
+    letter_meanings,
     mathml,
     meaning,
 )
@@ -133,6 +135,14 @@ def test_the_printed_law_comes_to_what_the_terms_compute(any_frame: BoundModel) 
             ), term.name
 
 
+def test_every_letter_is_explained(any_frame: BoundModel) -> None:
+    said = letter_meanings(any_frame)
+    notes = " ".join(own.note for own in law_equations(any_frame))
+    defined = {str(own.left) for own in law_equations(any_frame)}
+    unsaid = numbers(law_equations(any_frame)).keys() - said.keys() - defined - {"i-1", "x"}
+    assert all(re.search(rf"\b{name}\b", notes) for name in unsaid), unsaid
+
+
 def test_text_latex_and_mathml_are_whole(any_frame: BoundModel) -> None:
     equations = law_equations(any_frame)
     text = "\n".join(equation(any_frame))
@@ -152,7 +162,8 @@ def test_text_latex_and_mathml_are_whole(any_frame: BoundModel) -> None:
         ({}, "T_cpt = eta_ref*Sum((eta[i]/eta_ref)**rho_s, (i, 1, t))"),
         ({}, "m = w_slow*m(lambda_slow) + (1 - w_slow)*m(lambda)"),
         # Letters that no table of coefficients holds have their values here.
-        ({}, "(Delta_base: how far the base lies off the law; S1_half = 3 LR·steps; tau_0 = 75 steps)"),
+        ({}, "(Delta_base: how far the base lies off the law; S1_half = 3 LR·steps; tau_0 = 75 steps;"),
+        ({}, "w_slow = Q = Z = 0 on general)"),
         ({}, "(on target; c = 16)"),
         ({"shift_power": "printed"}, "T_cpt = Sum(eta[i], (i, 1, t))"),
         ({"forward_power": "printed", "shift_power": "printed"}, "S1 = Sum(eta[i], (i, 1, t))"),

@@ -304,6 +304,8 @@ def test_a_fit_of_pretraining_has_a_page_without_a_choice() -> None:
     assert "continual" not in " ".join(found.methods)
     said = ("cpt-lab: what its runs tell", "is the general data.", "What the letters mean")
     assert all(words in found.html() for words in said)
+    assert "Of a run of 13000 PT steps at learning rate 0.002" in found.tables["effects"].note
+    assert "## Results\n\nDetermined by these runs: " in texts(found)["paper.md"]
 
 
 def test_everything_that_is_cited_has_its_entry() -> None:
@@ -323,7 +325,7 @@ def test_signs_of_latex_are_escaped() -> None:
 def test_every_piece_of_a_paper_is_there() -> None:
     found = texts(made()[0])
     assert {"paper.tex", "paper.md", "methods.tex", "sentences.tex", "references.bib"} <= set(found)
-    for name in ("effects", "coefficients", "choices", "forecast"):
+    for name in ("effects", "letters", "coefficients", "choices", "forecast"):
         assert {f"table-{name}{suffix}" for suffix in (".tex", ".md", ".csv")} <= set(found)
     whole = found["paper.tex"]
     taken = set(re.findall(r"\\input\{([^}]*)\}", whole))

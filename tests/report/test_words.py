@@ -30,6 +30,7 @@ from bayes_cpt.report.fit import (
     undivided,
 )
 from bayes_cpt.report.forecasts import advice, below, ends_below, forecast_words, learnt_words
+from bayes_cpt.report.results import runs_table
 from bayes_cpt.study.schedules import linear
 from bayes_cpt.watch import Status
 from bayes_cpt.watch.watcher import Continuation, Continuations
@@ -217,6 +218,9 @@ def test_batches_are_counted_and_those_apart_from_all_others_are_named() -> None
         "The CPT runs have 3 batches: batch of 65536 tokens in sequences of 512 (3 runs), batch of "
         "131072 tokens in sequences of 512 (2 runs), batch of 131072 tokens in sequences of 1024 (2 runs)."
     ]
+    told = {own.label for own in batch_family.BATCHES} | {""}  # of PT runs
+    assert set(runs_table(study).cells["batch"]) == told
+    assert "batch" not in runs_table(lab()).cells
     runs = tuple(
         replace(run, replay=0.9) if run.sequence_length == 1024 else run for run in study.runs
     )
