@@ -6,9 +6,10 @@ Nothing heavy is imported before a verb needs it: `--help` and `check` know no P
 import gc
 import inspect
 import os
+import signal
 import sys
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Any, NoReturn
 
 import typer
 from typer.main import get_command
@@ -174,7 +175,15 @@ def main() -> None:
     for variable in LINEAR_ALGEBRA:
         os.environ.setdefault(variable, "1")
     gc.set_threshold(GARBAGE)
+    ended: list[int] = []
+
+    def end(number: int, _: Any) -> NoReturn:
+        # As Ctrl-C does: the processes of refits end too.
+        ended.append(128 + number)
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGTERM, end)
     code = run(sys.argv[1:])
     # As it ends Python would go through all of that several times more, for half a second.
     gc.freeze()
-    sys.exit(code)
+    sys.exit(ended[0] if ended and code == INTERRUPTED else code)
