@@ -178,10 +178,10 @@ def fitting(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
     # A shell has what it starts in the background ignore Ctrl-C, and children inherit that.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
 
-    def start(draws: int = 100) -> subprocess.Popen[str]:
-        command = [sys.executable, "-m", "bayes_cpt", "fit", "data/cpt-lab", "--model", "pretrain"]
-        command += ["--draws", str(draws), "--cores", "1", "--seed", "3"]
-        command += ["-o", str(tmp_path / "fit.nc")]
+    def start(draws: int = 100, *asked: str) -> subprocess.Popen[str]:
+        verb = asked or ("fit", "--cores", "1", "-o", str(tmp_path / "fit.nc"))
+        command = [sys.executable, "-m", "bayes_cpt", *verb, "data/cpt-lab", "--model", "pretrain"]
+        command += ["--draws", str(draws), "--seed", "3"]
         running.append(subprocess.Popen(command, stderr=subprocess.PIPE, text=True))
         return running[-1]
 
@@ -216,3 +216,18 @@ def test_ctrl_c_ends_a_fit_with_one_sentence_and_no_file(
     assert re.match(r"Interrupted after .* nothing was written. A fit cannot be resumed", last)
     assert "Traceback" not in err
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.slow
+def test_sigterm_ends_refits_with_their_processes(
+    fitting: Callable[..., subprocess.Popen[str]],
+) -> None:
+    process = fitting(20_000, "validate", "--jobs", "2")
+    until(process, "refitting")
+    time.sleep(10)
+    process.terminate()
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 128 + signal.SIGTERM
+    assert err.splitlines()[-1] == "Interrupted. No unfinished file is left behind."
+    # stderr is at its end: no process that shares it is left. Nor is what they shared.
+    assert not list(Path("/dev/shm").glob(f"joblib_memmapping_folder_{process.pid}_*"))

@@ -8,9 +8,10 @@ import gc
 import inspect
 import io
 import os
+import signal
 import sys
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Any, NoReturn
 
 import typer
 from typer.main import get_command
@@ -196,7 +197,15 @@ def main() -> None:
             f"{PROGRAM}: Python drops docstrings, which ArviZ needs. Unset PYTHONOPTIMIZE, or drop -OO."
         )
         sys.exit(BAD_INPUT)
+    ended: list[int] = []
+
+    def end(number: int, _: Any) -> NoReturn:
+        # As Ctrl-C does: the processes of refits end too.
+        ended.append(128 + number)
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGTERM, end)
     code = run(sys.argv[1:])
     # As it ends Python would go through all of that several times more, for half a second.
     gc.freeze()
-    sys.exit(code)
+    sys.exit(ended[0] if ended and code == INTERRUPTED else code)

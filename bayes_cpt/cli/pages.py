@@ -49,7 +49,8 @@ def report(
     plan : PLAN
         Runs: a study folder, or one TOML file [default: the run that is recommended].
     validation : FOLDER
-        What bayes-cpt validate -o wrote for this study, to be shown as calibration.
+        What bayes-cpt validate -o wrote for this study, to be shown as calibration; exit code 1 if that
+        found the bands too narrow.
     """
     from bayes_cpt.report.page import report as make
     from bayes_cpt.report.paper import figures, texts
@@ -82,7 +83,8 @@ def report(
         results.figures(figures(full_report), suffix=".pdf")
     content = {"facts": full_report.facts, "sentences": full_report.sentences}
     words = in_words(full_report.sentences) if paper else []
-    return of_fit(posterior, content, full_report.verdict, words, written=[results, file])
+    verdict, narrow = full_report.verdict, full_report.narrow
+    return of_fit(posterior, content, verdict, words, problems=narrow, written=[results, file])
 
 
 @command

@@ -50,7 +50,7 @@ def validate(
 
     \b
     Exit codes:
-    0  done
+    0  done; the first line says whether to trust the bands
     1  done, but a refit fails its diagnostics
     2  bad input: what is wrong, where, and the fix are on stderr
 
@@ -78,14 +78,16 @@ def validate(
     else:
         specs, weights = [bayes_cpt.read_spec(model)], (1.0,)
     loaded = bayes_cpt.read_study(study)
-    if held_out:
-        folds = other_study(loaded, bayes_cpt.read_study(held_out), specs[0])
+    other = bayes_cpt.read_study(held_out) if held_out else None
+    if other is not None:
+        folds = other_study(loaded, other, specs[0])
     else:
         after = (0.0, *shares) if whole else shares
         folds = held_out_folds(loaded, specs[0], listed(runs) or None, after)
     check_folds(folds, specs[0])
     results = Results(output)
     settings = described(specs, seed, study=loaded.digest(), draws=draws)
+    settings["held-out"] = None if other is None else other.digest()
     name = settings["model"]
     if len(specs) > 1:
         settings["weights"] = [round(weight, 6) for weight in weights]

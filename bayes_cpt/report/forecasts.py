@@ -54,12 +54,10 @@ def held_out_verdict(scores: pd.DataFrame, refits: pd.DataFrame) -> list[str]:
     `scores` are the pooled rows of `bayes_cpt.validate.held_out.score_table`, `refits` of `score_folds`
     there.
     """
-    from scipy.special import stdtrit
-
+    first, *others = scores.to_dict("records")
     facts = {
-        "rows": scores.to_dict("records"),
-        # Of a central 95 % interval of a mean, in its standard errors: many for few runs.
-        "wide": stdtrit(max(int(scores["runs"].iloc[0]) - 1, 1), 0.975),
+        "first": first,
+        "others": others,
         "short": int((~refits["trustworthy"].astype(bool)).sum()),
         "refits": len(refits),
     }

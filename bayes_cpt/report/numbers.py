@@ -14,6 +14,9 @@ from bayes_cpt.arrays import chance as chance
 
 # A probability from which a sign is stated without reservation.
 SURE = 0.9
+# How far the interval of a coverage may reach to either side for bands to be trusted: six runs that are
+# covered alike get there.
+SURE_OF_BANDS = 0.15
 # Steps beyond which nobody trains.
 MANY = 1e6
 # Decimals of nats, at most: a single run moves by more than the last of them.
@@ -213,6 +216,27 @@ def held(row: Mapping[str, Any]) -> str:
     """Return the share of points in their 90 % bands with its standard error, where it has one."""
     share, error = 100 * row["coverage_90"], 100 * row["coverage_90_error"]
     return f"{share:.0f} ± {error:.0f} %" if math.isfinite(error) else f"{share:.0f} %"
+
+
+def judged(row: Mapping[str, Any]) -> str:
+    """Return what a coverage of 90 % bands says of them: narrow, wide, trust, or few (runs to tell).
+
+    Examples
+    --------
+    >>> [judged({"runs": 9, "coverage_90": share, "coverage_90_error": 0.04}) for share in (0.7, 0.95, 1.0)]
+    ['narrow', 'trust', 'trust']
+    """
+    from scipy.special import stdtrit
+
+    runs, lead, error = row["runs"], row["coverage_90"] - 0.9, row["coverage_90_error"]
+    # Of a central 95 % interval of a mean, in its standard errors: many for few runs.
+    far = stdtrit(max(runs - 1, 1), 0.975)
+    if lead < -far * error:
+        return "narrow"
+    # Runs that lie in bands do not tell how many others would lie wholly out of them.
+    if lead > far * max(error, math.sqrt(0.09 / runs)):
+        return "wide"
+    return "trust" if far * error <= SURE_OF_BANDS else "few"
 
 
 def left_out(seen: float) -> str:

@@ -29,8 +29,9 @@ from bayes_cpt.report.decisions import edge_words, optimum_sentences
 from bayes_cpt.report.equation import mathml_equations, mathml_symbol
 from bayes_cpt.report.forecasts import forecast_words
 from bayes_cpt.report.methods import CITATION, bibtex, cited, methods, versions
+from bayes_cpt.report.numbers import judged
 from bayes_cpt.report.tables import Table
-from bayes_cpt.report.words import environment, notation
+from bayes_cpt.report.words import environment, notation, sentence
 from bayes_cpt.study.study import Study
 from bayes_cpt.validate.held_out import score_table
 from bayes_cpt.validate.scores import ALL_DOMAINS, ALL_RUNS
@@ -83,6 +84,14 @@ class Calibration:
         differs = [what for what, own in reported.items() if own != validated[what]]
         caution = f"The validation is of another {' and '.join(differs)}." if differs else ""
         return cls(points, pooled(summary), caution)
+
+    @cached_property
+    def judged(self) -> list[tuple[str, str]]:
+        """What each row of scores says of the bands: by `bayes_cpt.report.numbers.judged`, and in words."""
+        rows = self.pooled.to_dict("records")
+        return [
+            (judged(row), f"{sentence('validate.txt', 'bands', {'first': row})}.") for row in rows
+        ]
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,8 +166,17 @@ class Report:
     def verdict(self) -> list[str]:
         """What to do, how sure that is and what would change it; of a PT law what it has learnt."""
         if self.decision is not None:
-            return fit.warned(self.posterior, self.decision.verdict(self.interval))
-        return fit.fit_verdict(self.posterior, self.quality, self.facts)
+            lines = fit.warned(self.posterior, self.decision.verdict(self.interval))
+        else:
+            lines = fit.fit_verdict(self.posterior, self.quality, self.facts)
+        return [*self.narrow, *lines]
+
+    @property
+    def narrow(self) -> list[str]:
+        """That the bands are too narrow, where `validate` says so first of this study and model."""
+        calibration = self.calibration
+        told = [] if calibration is None or calibration.caution else calibration.judged[:1]
+        return [line for verdict, line in told if verdict == "narrow"]
 
     @cached_property
     def sentences(self) -> list[str]:

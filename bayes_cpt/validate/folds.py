@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from bayes_cpt.errors import StudyError, StudyWarning
-from bayes_cpt.model.fitted_points import observed_steps
+from bayes_cpt.model.fitted_points import check_fits, observed_steps
 from bayes_cpt.model.setup import BoundModel, build_setup
 from bayes_cpt.model.spec import ModelSpec
 from bayes_cpt.study.ranges import check_evidence
@@ -57,6 +57,7 @@ def held_out_folds(
     """
     if not all(0 <= share < 1 for share in after):
         raise ValueError(f"shares are {list(after)}: give numbers from 0 on, below 1")
+    check_fits(spec, study)
     whole, tested = _fitted_part(study, spec), spec.law.last_phase_runs(study)
     chosen = tested if runs is None else _chosen(study, tested, runs)
     if 0.0 in after and len(tested) < 2:
@@ -94,6 +95,10 @@ def check_folds(folds: Sequence[Fold], spec: ModelSpec) -> None:
 def other_study(study: Study, other: Study, spec: ModelSpec) -> list[Fold]:
     """Return the fold that predicts all runs of another study from this one."""
     whole = _fitted_part(study, spec)
+    if not set(domains := spec.law.domains(whole)) & set(other.domains):
+        problem = f"its validation sets are {', '.join(other.domains)}, none of those of study {study.name}"
+        fix = f"call them what they are there: {', '.join(domains)}"
+        raise StudyError.at(f"study {other.name}", problem, fix)
     names = [run.name for run in spec.law.last_phase_runs(other)]
     return _fold(other.name, whole, other.subset(names), spec)
 

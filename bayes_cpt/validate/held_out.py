@@ -161,9 +161,9 @@ def score_folds(
     """
     kept = records or Records.open(None, {}, TABLES)
     tasks = {f"{name}: {fold.label}": (name, fold) for name in methods for fold in folds}
-    outcome = partial(_outcome, methods=methods, seed=seed, wanted=tuple(kept.tables))
+    outcome = partial(_outcome, methods=methods, seed=seed, wanted=kept.names)
     run_tasks(outcome, tasks, pool, kept, progress)
-    return tuple(kept.in_order(name, list(tasks)).drop(columns=TASK) for name in kept.tables)
+    return tuple(kept.in_order(name, list(tasks)).drop(columns=TASK) for name in kept.names)
 
 
 def _outcome(

@@ -93,9 +93,9 @@ def summarize(scored: pd.DataFrame, by: Sequence[str] = ()) -> pd.DataFrame:
     """Return mean scores per run and validation set, and pooled, of each group by further columns.
 
     Columns are `by`, run, domain, points, runs, coverage_50, coverage_80, coverage_90 (shares),
-    coverage_50_error and so on (their standard errors, each run one observation; NaN where there is one
-    run), crps, mae, bias and width_90 (the sharpness; nats/token). The runs come first, then for each
-    validation set and for all together the mean over all points and the mean over runs.
+    coverage_50_error and so on (their standard errors, see `mean_scores`; NaN where there is one run),
+    crps, mae, bias and width_90 (the sharpness; nats/token). The runs come first, then for each validation
+    set and for all together the mean over all points and the mean over runs.
     """
     together = scored.assign(domain=ALL_DOMAINS)
     parts = [mean_scores(scored, [*by, "run", "domain"])]
@@ -107,13 +107,20 @@ def summarize(scored: pd.DataFrame, by: Sequence[str] = ()) -> pd.DataFrame:
 
 
 def mean_scores(scored: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
-    """Return the mean scores of each group of points: the columns of `summarize` after the keys."""
+    """Return the mean scores of each group of points: the columns of `summarize` after the keys.
+
+    In the standard error of a coverage each run is one observation, as points of a run are not independent.
+    A few runs that are covered alike do not show how runs differ: to their spread comes that of one more
+    run, which lies wholly in bands or out of them.
+    """
     means = {name: (column, "mean") for name, column in MEANS.items()}
     counts = {"points": ("loss", "size"), "runs": ("run", "nunique")}
     table = scored.groupby(keys, sort=False).agg(**counts, **means)
-    # Points of a run are not independent.
     runs = scored.groupby(list(dict.fromkeys([*keys, "run"])), sort=False)[[*COVERED.values()]]
-    errors = runs.mean().groupby(keys, sort=False).sem()
+    shares = runs.mean().groupby(keys, sort=False)
+    in_or_out = [mass * (100 - mass) / 1e4 for mass in MASSES]
+    squares = shares.var().mul(shares.size() - 1, axis=0) + in_or_out
+    errors = np.sqrt(squares).div(shares.size(), axis=0)
     return table.join(errors.set_axis([f"{name}_error" for name in COVERED], axis=1)).reset_index()
 
 

@@ -7,9 +7,9 @@ thread, because sums split among threads round differently. A loop that was stop
 import hashlib
 import json
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext, suppress
+from dataclasses import dataclass, field
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -35,7 +35,7 @@ CONNECTION_SECONDS = 10
 # Of a process: a Dask worker may have several threads, and limits and compiled code are shared by them.
 _ONE_AT_A_TIME = Lock()
 
-SETTINGS = "settings.json"
+SETTINGS, TASKS = "settings.json", "tasks"
 TASK = "task"
 # What a table says where there is nothing to say: an empty cell would be read as a missing number.
 NOTHING = "none"
@@ -120,55 +120,61 @@ def _client(address: str) -> Any:
 
 @dataclass
 class Records:
-    """Tables whose rows belong to tasks, in a folder or in memory alone."""
+    """Tables that tasks have given, in a folder or in memory alone."""
 
-    folder: Path | None  # holds settings.json and a CSV file per table
-    # Each with a column task; the last one has a row of every task that is done
-    tables: dict[str, pd.DataFrame]
+    # Holds settings.json, a file per task that is done, and a CSV file per table of all these
+    folder: Path | None
+    names: Sequence[str]  # of the tables
+    # By task; a task need not have every table
+    done: dict[str, dict[str, pd.DataFrame]] = field(default_factory=dict)
 
     @classmethod
     def open(cls, folder: Path | None, settings: Mapping[str, Any], names: Sequence[str]) -> Self:
-        """Return what a folder holds so far, refusing results with other settings; made where missing.
-
-        Of the names of tables the log of the tasks comes last.
-        """
-        tables = {name: pd.DataFrame({TASK: pd.Series(dtype=object)}) for name in names}
+        """Return what a folder holds so far, refusing results with other settings; made where missing."""
+        records = cls(folder, tuple(names))
         if folder is None:
-            return cls(None, tables)
+            return records
         folder.mkdir(exist_ok=True)
         path = folder / SETTINGS
         if path.is_file():
             _check_settings(path, settings)
-            for name in names:
-                if (table := folder / f"{name}.csv").is_file():
-                    tables[name] = pd.read_csv(table, dtype={TASK: str})
         else:
             with replacing(path) as partial:
                 partial.write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
-        return cls(folder, tables)
-
-    @property
-    def done(self) -> set[str]:
-        """The tasks that need not run again."""
-        return set(self.tables[list(self.tables)[-1]][TASK])
+        for kept in sorted((folder / TASKS).glob("*.json")):
+            # A task whose file is damaged is done again.
+            with suppress(ValueError, TypeError, AttributeError):
+                task, tables = json.loads(kept.read_text(encoding="utf-8"))
+                records.done[task] = {name: pd.DataFrame(own) for name, own in tables.items()}
+        return records
 
     def add(self, task: str, rows: Mapping[str, pd.DataFrame]) -> None:
-        """Add a task's rows to tables and save these; rows of a task that was interrupted are replaced."""
-        for name in (own for own in self.tables if own in rows):
-            added = rows[name].assign(**{TASK: task})
-            kept = self.tables[name][self.tables[name][TASK] != task]
-            self.tables[name] = pd.concat([kept, added], ignore_index=True) if len(kept) else added
-            if self.folder is not None:
-                with replacing(self.folder / f"{name}.csv") as partial:
-                    self.tables[name].to_csv(partial, index=False)
+        """Add a task's tables and save them.
 
-    def in_order(self, name: str, tasks: Sequence[str]) -> pd.DataFrame:
-        """Return a table's rows of some tasks in their order, whatever order they were done in."""
-        places = {task: number for number, task in enumerate(tasks)}
-        table = self.tables[name][self.tables[name][TASK].isin(places)]
-        return table.sort_values(
-            TASK, key=lambda own: own.map(places), kind="stable", ignore_index=True
-        )
+        In a file of their own: what another process adds meanwhile stays, and no task is half done.
+        """
+        self.done[task] = {name: rows[name] for name in self.names if name in rows}
+        if self.folder is None:
+            return
+        place = self.folder / TASKS
+        place.mkdir(exist_ok=True)
+        columns = {name: own.to_dict("list") for name, own in self.done[task].items()}
+        with replacing(place / f"{hashlib.sha256(task.encode()).hexdigest()[:16]}.json") as partial:
+            partial.write_text(json.dumps([task, columns]), encoding="utf-8")
+
+    def write(self) -> None:
+        """Write the tables of all tasks for people, as CSV."""
+        if self.folder is None:
+            return
+        for name in self.names:
+            with replacing(self.folder / f"{name}.csv") as partial:
+                self.in_order(name, sorted(self.done)).to_csv(partial, index=False)
+
+    def in_order(self, name: str, tasks: Iterable[str]) -> pd.DataFrame:
+        """Return a table's rows of some tasks in their order, with a column task."""
+        given = [(task, self.done[task]) for task in tasks if task in self.done]
+        tables = [own[name].assign(**{TASK: task}) for task, own in given if name in own]
+        return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame({TASK: []})
 
 
 def run_tasks[T](
@@ -191,6 +197,7 @@ def run_tasks[T](
     for number, (label, tables) in enumerate(results, start=1):
         records.add(label, tables)
         report(stage, 1.0 - (len(left) - number) / len(tasks))
+    records.write()
 
 
 def _labelled[T, R](function: Callable[[T], R], call: tuple[str, T]) -> tuple[str, R]:

@@ -37,5 +37,5 @@ def kept_tables[T: Labelled](
     for number, done in enumerate(Pool(jobs).run(work, left), start=before + 1):
         records.add(done.task, done.tables)
         sys.stderr.write(f"{word} {number} of {len(wanted)}\n")
-    labels = {task.label for task in wanted}
-    return {name: own[own["task"].isin(labels)] for name, own in records.tables.items()}
+    records.write()
+    return {name: records.in_order(name, [task.label for task in wanted]) for name in names}

@@ -223,7 +223,7 @@ def main() -> None:
         label = f"{own['study']} {own['run']} {own['domain']} {own['prefix']:g}"
         records.add(label, rows)
         sys.stderr.write(f"{label}: {own.get('said', '') or round(own['error'] * 1e3, 1)}\n")
-    scores = records.tables["scores"].dropna(subset=["crps"])
+    scores = records.in_order("scores", records.done).dropna(subset=["crps"])
     scores["inside"] = scores["inside"].astype(str) == "True"
     for name, keys in TABLES.items():
         found = summary(scores, keys)

@@ -4,13 +4,16 @@ import json
 import re
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 from command_line import Call, check_refusal
 from malformed import FILES, write_files
-from stand_in import Fits, guess, stand_in
+from stand_in import Fits, guess, held_out_points, stand_in
 
 from bayes_cpt.inference.posterior import load
+from bayes_cpt.report.forecasts import held_out_verdict
+from bayes_cpt.report.page import pooled
 from bayes_cpt.validate import held_out
 
 FORECAST = ("validate", "data/cpt-lab", "--jobs", 1)
@@ -42,7 +45,7 @@ def test_scores_are_shown_and_written(call: Call, tmp_path: Path) -> None:
     assert "By the place in the run" in answer.out
     assert re.search(r"4 refits, \d+ s; 0 fail their diagnostics\.", answer.out)
     assert {path.name for path in folder.iterdir()} == {
-        *("points.csv", "refits.csv", "scores.csv", "horizons.csv", "settings.json"),
+        *("points.csv", "refits.csv", "scores.csv", "horizons.csv", "settings.json", "tasks"),
         *("coverage-runs.png", "coverage-tails.png"),
     }
     points = pd.read_csv(folder / "points.csv")
@@ -53,10 +56,34 @@ def test_scores_are_shown_and_written(call: Call, tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("quick")
-def test_another_study_can_be_predicted(call: Call) -> None:
-    found = call(*FORECAST, "--held-out", "tests/data/cpt-lab-practice", "--json").json()
+def test_another_study_can_be_predicted(call: Call, tmp_path: Path) -> None:
+    line = (*FORECAST, "-o", tmp_path / "out", "--held-out")
+    found = call(*line, "tests/data/cpt-lab-practice", "--json").json()
     assert [row["fold"] for row in found["refits"]] == ["cpt-lab-practice"]
     assert {"r25_cos_12k", "all points"} <= {row["run"] for row in found["scores"]}
+    for other in ((*line, "tests/data/cpt-lab-strong"), (*line[:-1], *SHORT)):
+        check_refusal(call(*other), ("results of another run, with held-out ",))
+
+
+@pytest.mark.parametrize(
+    ("shares", "told"),
+    [
+        ([1.0] * 4, "4 runs cannot tell whether to trust the bands: the 90 % bands held 100 ± 8 %"),
+        ([0.0, 0.9, 0.95], "3 runs cannot tell whether to trust the bands: the 90 % bands held 62 ± "),
+        ([0.9], "1 run cannot tell whether to trust the bands: "),
+        ([0.7, 0.65, 0.75] * 4, "The bands are too narrow: "),
+        ([0.9, 0.95, 1.0] * 3, "Trust the bands: "),
+        # That all of ten runs lie in the bands has a probability of .35 where nine in ten do.
+        ([1.0] * 10, "Trust the bands: "),
+        ([1.0] * 40, "The bands are wider than they need be: "),
+    ],
+)  # fmt: skip
+def test_bands_are_judged_run_by_run(shares: list[float], told: str) -> None:
+    points = held_out_points([f"run {place}" for place in range(len(shares))], ["general"])
+    inside = np.concatenate([np.arange(40) < round(40 * share) for share in shares])
+    points = points.assign(covered_90=inside, seen=0.0)
+    scores = pooled(held_out.score_table(points))
+    assert held_out_verdict(scores, pd.DataFrame({"trustworthy": [True]}))[0].startswith(told)
 
 
 def test_a_refit_that_falls_short_is_said(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -124,7 +151,7 @@ def test_a_comparison_is_shown_and_written(call: Call, tmp_path: Path) -> None:
     assert {path.name for path in folder.iterdir()} == {
         *("stack.nc", "cpt-replay.nc", "cpt-replay-printed.nc", "settings.json", "words.txt"),
         *("scores.csv", "runs.csv", "points.csv", "log_scores.csv", "quantiles.csv", "refits.csv"),
-        "comparison.png",
+        *("comparison.png", "tasks"),
     }
     stack = load(folder / "stack.nc")
     assert stack.stacked

@@ -69,9 +69,9 @@ def outline(html: str) -> Outline:
     return parser
 
 
-def held_out_folder(folder: Path, study: str) -> Path:
-    """Return a folder as `bayes-cpt validate` writes it, of forecasts that are calibrated."""
-    points = held_out_points(("a", "b", "c"), ("general", "kernel"))
+def held_out_folder(folder: Path, study: str, spread: float = 1.0) -> Path:
+    """Return a folder as `bayes-cpt validate` writes it, calibrated at a spread of 1."""
+    points = held_out_points(("a", "b", "c"), ("general", "kernel"), spread)
     folder.mkdir()
     points = points.assign(seen=0.0, method="bayes_cpt", fold=points["run"])
     points.to_csv(folder / "points.csv", index=False)
@@ -181,12 +181,26 @@ def test_calibration_is_that_of_the_folder_and_names_are_escaped(
     html = Report(posterior, None, None, calibration, 0.9, 0, "").html()
     assert "Forecasts of held-out points" in html
     assert "Not measured on this study" not in html
+    assert "<li>3 runs cannot tell whether to trust the bands: " in html
     assert "<script" not in html
     assert "&lt;script&gt;" in html
     # A fit that falls short says so first.
     assert '<div class="verdict">\n<p class="state bad">Not trustworthy: ' in html
     assert "The posterior falls short: R-hat of memory is 1.2." in html
     assert "<h3>Sentences</h3>\n<ul>\n<li>Not trustworthy: " in html
+
+
+def test_bands_that_are_too_narrow_are_not_relied_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    posterior = lab_posterior()
+    digest = posterior.tree.attrs["study_digest"]
+    calibration = Calibration.read(held_out_folder(tmp_path / "narrow", digest, 0.1), posterior)
+    draw_nothing(monkeypatch, "fitted")
+    html = Report(posterior, None, None, calibration, 0.9, 0, "").html()
+    assert '<div class="verdict">\n<p class="state bad">The bands are too narrow: ' in html
+    assert "<li>The bands are too narrow: " in html.split("<h3>Keep in mind</h3>")[1]
+    assert "To be trusted: " not in html
 
 
 def test_a_validation_of_another_study_is_said_to_be_one(tmp_path: Path) -> None:

@@ -298,12 +298,13 @@ def test_the_command_goes_on_where_it_was_and_writes_its_verdict(
 ) -> None:
     out = tmp_path / "sbc"
     main(["-n", "30", "-o", str(out)])
-    first = pd.read_csv(out / "ranks.csv")
+    first = pd.read_csv(out / "ranks.csv", index_col="task")
     main(["-n", "40", "-o", str(out)])
     assert len(toy) == 40
-    pd.testing.assert_frame_equal(pd.read_csv(out / "ranks.csv")[:30], first)
+    again = pd.read_csv(out / "ranks.csv", index_col="task")
+    pd.testing.assert_frame_equal(again.loc[first.index], first)
     assert {path.name for path in out.iterdir()} == {
-        *("ranks.csv", "verdict.csv", "ranks.png", "settings.json")
+        *("ranks.csv", "verdict.csv", "ranks.png", "settings.json", "tasks")
     }
     assert pd.read_csv(out / "verdict.csv")["verdict"].tolist() == ["holds", "holds"]
     with pytest.raises(ProblemError, match="results of another run"):

@@ -128,16 +128,26 @@ def rows(value: float, text: str = "none") -> dict[str, pd.DataFrame]:
 
 def test_what_was_added_is_found_again_bit_by_bit(tmp_path: Path) -> None:
     folder = tmp_path / "out"
-    records = Records.open(folder, SETTINGS, NAMES)
-    assert records.done == set()
+    # Two processes at once: neither takes away what the other has done.
+    records, others = (Records.open(folder, SETTINGS, NAMES) for _ in range(2))
+    assert not records.done
     records.add("one", rows(0.1 + 0.2))
-    records.add("two", rows(1e-17, "R-hat"))
+    others.add("two", rows(1e-17, "R-hat"))
     again = Records.open(folder, SETTINGS, NAMES)
-    assert again.done == {"one", "two"}
+    assert set(again.done) == {"one", "two"}
+    again.write()
     for name in NAMES:
-        pd.testing.assert_frame_equal(again.tables[name], records.tables[name], check_dtype=False)
-    assert again.tables["points"]["loss"].tolist() == [0.1 + 0.2, (0.1 + 0.2) / 3, 1e-17, 1e-17 / 3]
-    assert {path.name for path in folder.iterdir()} == {"settings.json", "points.csv", "refits.csv"}
+        pd.testing.assert_frame_equal(again.done["one"][name], records.done["one"][name])
+        told = pd.read_csv(folder / f"{name}.csv")
+        pd.testing.assert_frame_equal(told, again.in_order(name, ["one", "two"]))
+    assert told["task"].tolist() == ["one", "two"]
+    names = {"settings.json", "tasks", "points.csv", "refits.csv"}
+    assert {path.name for path in folder.iterdir()} == names
+    # What is damaged is done again, and nothing else.
+    (one,) = (path for path in (folder / "tasks").iterdir() if '"one"' in path.read_text())
+    for text in (one.read_text()[:50], ""):
+        one.write_text(text)
+        assert set(Records.open(folder, SETTINGS, NAMES).done) == {"two"}
 
 
 @pytest.mark.parametrize("content", ["", "[1]", "{", b"\xff\xfe"])
