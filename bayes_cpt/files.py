@@ -1,17 +1,24 @@
 """Writing files, whole or not at all, and keeping none that are out of date."""
 
 import os
+import shutil
 import tempfile
 import time
+import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from uuid import uuid4
 
+from bayes_cpt.errors import ProblemError, StudyWarning
+
 # What a killed program was writing is kept apart by its name, and for this long: another one may be
 # writing just now, and no write takes so long.
-PARTIAL = ".partial-"
+PARTIAL = ".bayes-cpt-partial-"
 STALE_SECONDS = 3600.0
+# Of a folder that one program at a time may change: the file that is there while one does, how often
+# others look after it, and after how long they take it for one that a killed program left.
+LOCK, LOOK_SECONDS, LOCK_SECONDS = ".bayes-cpt-lock", 0.2, 600.0
 
 
 @contextmanager
@@ -19,20 +26,20 @@ def replacing(path: str | Path) -> Iterator[Path]:
     """Give a file to write in place of `path`, and put it there once it is whole.
 
     The file given is hidden beside it and called partial. One that a killed program left is harmless, and
-    removed by a later write of the same file. If the folder cannot be written to or the disk is full, an
-    old file is left as it was.
+    removed by a later write into the folder. If the folder cannot be written to or the disk is full, an old
+    file is left as it was. A link stays one, and a file that is replaced leaves its mode to the new one.
     """
-    target = Path(path)
-    prefix = f".{target.stem}{PARTIAL}"
-    partials = (own for own in target.parent.glob("*") if own.name.startswith(prefix))
-    left = (own for own in partials if own.suffix == target.suffix)
-    _remove_older(left, time.time() - STALE_SECONDS)
-    partial = target.with_name(f"{prefix}{uuid4().hex}{target.suffix}")
+    target = Path(os.path.realpath(path))
+    _remove_partials(target.parent)
+    # Of the name only the ending: together they might be too long.
+    partial = target.with_name(f"{PARTIAL}{uuid4().hex}{target.suffix}")
     partial.touch(exist_ok=False)
     try:
         yield partial
         with partial.open("rb") as written:
             os.fsync(written.fileno())
+        with suppress(OSError):
+            shutil.copymode(target, partial)
         partial.replace(target)
     finally:
         partial.unlink(missing_ok=True)
@@ -42,10 +49,35 @@ def replacing(path: str | Path) -> Iterator[Path]:
 def beside(folder: Path) -> Iterator[Path]:
     """Yield a folder to be written before it takes another's place; what is left of it goes."""
     folder.parent.mkdir(parents=True, exist_ok=True)
+    _remove_partials(folder.parent)
     with tempfile.TemporaryDirectory(prefix=PARTIAL, dir=folder.parent) as temporary:
         partial = Path(temporary) / folder.name
         partial.mkdir()
         yield partial
+
+
+@contextmanager
+def alone(folder: Path) -> Iterator[None]:
+    """Have other programs wait that would change a folder as well."""
+    lock, told = folder / LOCK, False
+    while True:
+        with suppress(FileExistsError):
+            lock.touch(exist_ok=False)
+            break
+        with suppress(FileNotFoundError):
+            # Not removed here: of two that did so one would remove the new file of the other.
+            if lock.stat().st_mtime < time.time() - LOCK_SECONDS:
+                fix = "if none is running remove the file; then import again"
+                raise ProblemError.at(str(lock), "another import was killed, or does not end", fix)
+        if not told:
+            said = f"waiting for another import into {folder}; if it was killed remove {lock}"
+            warnings.warn(said, StudyWarning, stacklevel=3)
+        told = True
+        time.sleep(LOOK_SECONDS)
+    try:
+        yield
+    finally:
+        lock.unlink(missing_ok=True)
 
 
 def drop_stale_code(package: Path) -> None:
@@ -59,9 +91,13 @@ def drop_stale_code(package: Path) -> None:
     _remove_older((path for room in rooms for path in room.glob("__pycache__/*.nbi")), newest)
 
 
+def _remove_partials(folder: Path) -> None:
+    _remove_older(folder.glob(f"{PARTIAL}*"), time.time() - STALE_SECONDS)
+
+
 def _remove_older(files: Iterable[Path], moment: float) -> None:
     for file in files:
         # Another program may remove it first, or it may not be ours to remove.
         with suppress(OSError):
             if file.stat().st_mtime < moment:
-                file.unlink()
+                shutil.rmtree(file) if file.is_dir() else file.unlink()

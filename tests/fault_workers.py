@@ -69,7 +69,7 @@ def save_times(source: Path, target: Path, seed: int, times: int) -> None:
 
 
 def run_with_little_room(arguments: list[str], room: int, tell: Connection) -> None:
-    """Run a command line where no file may grow beyond so many bytes; tell code and stderr."""
+    """Run a command line where no file may grow beyond so many bytes; tell code, stderr and stdout."""
     from contextlib import redirect_stderr, redirect_stdout
     from io import StringIO
 
@@ -81,7 +81,7 @@ def run_with_little_room(arguments: list[str], room: int, tell: Connection) -> N
     resource.setrlimit(resource.RLIMIT_FSIZE, (room, room))
     with redirect_stdout(out), redirect_stderr(err):
         code = run(arguments)
-    tell.send((code, err.getvalue()))
+    tell.send((code, err.getvalue(), out.getvalue()))
 
 
 def save_with_little_room(source: Path, target: Path, room: int, tell: Connection) -> None:

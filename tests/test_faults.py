@@ -1,5 +1,6 @@
 """What can go wrong while fits are made, written and read: never half a result, never a silent one."""
 
+import json
 import os
 import random
 import re
@@ -66,23 +67,27 @@ def test_compiled_code_older_than_any_file_that_it_may_call_goes(tmp_path: Path)
 def test_what_a_killed_program_left_is_no_result_and_goes_away(
     cpt_fit_file: Path, tmp_path: Path
 ) -> None:
-    target = tmp_path / "fit.nc"
+    # Too long a name for anything more to be added to it, and a mode and a link that are to stay.
+    target, link = tmp_path / f"{'a' * 252}.nc", tmp_path / "fit.nc"
+    target.touch(mode=0o600)
+    link.symlink_to(target)
     half = cpt_fit_file.read_bytes()[: cpt_fit_file.stat().st_size // 2]
-    stale, recent = (tmp_path / f".fit{PARTIAL}{name}.nc" for name in ("stale", "recent"))
-    others = [
-        tmp_path / name for name in (".fit.nc", f".other{PARTIAL}x.nc", f".fit{PARTIAL}x.csv")
-    ]
+    stale, recent = (tmp_path / f"{PARTIAL}{name}.nc" for name in ("stale", "recent"))
+    folder, others = tmp_path / f"{PARTIAL}folder", [tmp_path / ".fit.nc", tmp_path / "partial-x"]
+    (folder / "study").mkdir(parents=True)
     old = time.time() - 2 * STALE_SECONDS
+    os.utime(folder, (old, old))
     for path in (stale, recent, *others):
         path.write_bytes(half)
         if path != recent:
             os.utime(path, (old, old))
     with pytest.raises(FitFileError, match="it is damaged"):
         load(stale)
-    load(cpt_fit_file).save(target)
-    assert load(target).seed == 1
-    # Another program may be writing the recent one; the others are none of this file's.
-    assert set(tmp_path.iterdir()) == {target, recent, *others}
+    load(cpt_fit_file).save(link)
+    assert link.is_symlink()
+    assert (load(target).seed, target.stat().st_mode & 0o777) == (1, 0o600)
+    # Another program may be writing the recent one; the others are no partial ones.
+    assert set(tmp_path.iterdir()) == {target, link, recent, *others}
 
 
 # --- two at once ----------------------------------------------------------------------------------
@@ -135,12 +140,23 @@ def test_a_full_disk_is_named_and_leaves_no_table(
 ) -> None:
     places = {"fit": cpt_fit_file, "plan": PLAN, "dir": tmp_path}
     arguments = [part.format(**places) for part in line.split()]
-    code, err = told(fault_workers.run_with_little_room, arguments, room)
+    code, err, _ = told(fault_workers.run_with_little_room, arguments, room)
     assert "this cannot be written" in err
     assert "File too large" in err
     assert code == 2
     assert "Traceback" not in err
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_full_disk_costs_no_answer(cpt_fit_file: Path, tmp_path: Path) -> None:
+    line = f"decide {cpt_fit_file} --draws 8 --candidates 16 --json -o {tmp_path / 'out'}"
+    code, err, out = told(fault_workers.run_with_little_room, line.split(), 10_000)
+    assert code == 2
+    assert "decision.png: this cannot be written: File too large" in err
+    answer = json.loads(out)
+    assert answer["verdict"]
+    assert "decision.png" in answer["error"]
+    assert {*answer["files"]} == {path.name for path in (tmp_path / "out").iterdir()}
 
 
 @pytest.mark.skipif(

@@ -23,7 +23,7 @@ from bayes_cpt.cli.demo import demo
 from bayes_cpt.cli.findings import landmarks, summary
 from bayes_cpt.cli.fit import fit
 from bayes_cpt.cli.one_log import advise, forecast
-from bayes_cpt.cli.output import Output
+from bayes_cpt.cli.output import BAD_INPUT, Output, silence
 from bayes_cpt.cli.pages import planner, report
 from bayes_cpt.cli.predict import predict
 from bayes_cpt.cli.refits import compare, learn_priors, validate
@@ -32,7 +32,7 @@ from bayes_cpt.cli.trainers import export, import_logs, init
 from bayes_cpt.cli.watch import watch
 from bayes_cpt.errors import BayesCPTError
 
-BAD_INPUT, INTERRUPTED, BROKEN_PIPE = 2, 130, 141
+INTERRUPTED, BROKEN_PIPE = 130, 141
 PROGRAM = "bayes-cpt"
 # New objects after which to look for circular garbage: imports make as many, and next to none are garbage.
 GARBAGE = 100_000
@@ -119,6 +119,7 @@ def _program(
     0  done
     1  done, but the posterior falls short of its diagnostics: do not trust the result
     2  bad input: what is wrong, where, and the fix are on stderr; nothing was written
+       (or there was no room for all files)
     """
 
 
@@ -151,9 +152,8 @@ def run(arguments: Sequence[str]) -> int:
     except (BrokenPipeError, SystemExit) as stop:
         if BrokenPipeError not in (type(stop), type(stop.__context__)):
             raise
-        # What reads the output has seen enough, and Rich, which prints help, would exit with code 1. Python
-        # would complain once more at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # What reads the output has seen enough, and Rich, which prints help, would exit with code 1.
+        silence(sys.stdout)
         return BROKEN_PIPE
     except OSError as error:
         problem = f"{error.filename or PROGRAM}: {error.strerror or error}"
@@ -166,7 +166,11 @@ def run(arguments: Sequence[str]) -> int:
 def _report(output: Output, text: str, error: Exception | None = None) -> None:
     """Print what is wrong on stderr, and for machines the problems on stdout."""
     output.error(text)
-    output.result({"error": text, "problems": getattr(error, "problems", ())})
+    try:
+        output.result({"error": text, "problems": getattr(error, "problems", ())})
+        output.out.file.flush()
+    except OSError:
+        silence(sys.stdout)
 
 
 def _plain(error: UnicodeError) -> tuple[str, int]:

@@ -98,7 +98,7 @@ def decide(
     Exit codes:
     0  done
     1  done, but no configuration keeps the constraints, or law or fit cannot be trusted
-    2  bad input: nothing is written
+    2  bad input: nothing is written; or no room for all files
 
     Parameters
     ----------

@@ -51,7 +51,6 @@ def demo(
     file = OutputFile(output / "fit.nc", (".nc",))
     study = bayes_cpt.read_study(source)
     posterior, fitted = fit_and_save(written, study, "cpt-replay", seed, file, draws)
-    results.there("fit.nc")
     drawn = posterior.predict(plan, seed=seed)
     bands = bayes_cpt.table(drawn)
     table = bands.assign(interval=bands.attrs["interval"])
@@ -76,5 +75,5 @@ def demo(
         fitted.verdict,
         [*fitted.parts, "", *verdict, *parts, "", *told],
         fitted.problems,
-        written=[results],
+        written=[file, results],
     )

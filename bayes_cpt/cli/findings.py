@@ -210,6 +210,9 @@ def landmarks(
     if choices:
         figures["loss_potential"] = lambda: plots.response(choices.direct, choices.rewarmed)
         figures["bases"] = lambda: plots.response(choices.bases)
+    else:
+        results.drop("critical_point.csv", "loss_potential.csv", "loss_potential.png")
+        results.drop("bases.csv", "bases.png")
     content = {
         "run": found.run.name,
         "horizon": found.turning.draws.attrs["horizon"],

@@ -25,7 +25,7 @@ DESCRIBED = re.compile(r"^(\w+)(?: : (.+))?\n((?:    .+\n?)+)", re.MULTILINE)
 EXIT_CODES = (
     "\n\n\\b\nExit codes:\n0  done\n",
     "1  done, but the fit falls short of its diagnostics\n",
-    "2  bad input: nothing is written",
+    "2  bad input: nothing is written; or no room for all files",
 )
 
 

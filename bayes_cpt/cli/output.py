@@ -1,5 +1,6 @@
 """What a verb writes: tables and words for people, JSON for machines, files whole or not at all."""
 
+import os
 import tempfile
 import time
 import warnings
@@ -8,7 +9,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from pydantic_core import to_json
 from rich.cells import cell_len
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
+BAD_INPUT = 2
 # Characters to which a column of texts may shrink on a narrow terminal.
 SHORTEST_TEXT = 12
 # Where nobody sees the width, lines are as long as their content.
@@ -68,7 +70,7 @@ def in_words(sentences: Sequence[str]) -> list[Part]:
 
 
 class _Console(Console):
-    """A console that prints names as they are and leaves a broken pipe to `run`."""
+    """A console that prints names as they are and leaves what cannot be printed on stdout to `run`."""
 
     def __init__(self, *, stderr: bool = False) -> None:
         super().__init__(stderr=stderr, markup=False, emoji=False, highlight=False)
@@ -80,9 +82,23 @@ class _Console(Console):
         shown = text if isinstance(text, Text) else Text(text, style)
         self.print(shown, soft_wrap=not self.is_terminal)
 
+    def print(self, *objects: Any, **options: Any) -> None:
+        """Print; a result is not lost for words on stderr."""
+        try:
+            super().print(*objects, **options)
+        except OSError:
+            if not self.stderr:
+                raise
+            silence(self.file)
+
     def on_broken_pipe(self) -> None:
         """Leave it to the caller: Rich would end the program with the code of a bad posterior."""
         raise BrokenPipeError
+
+
+def silence(stream: IO[str]) -> None:
+    """Drop what else a stream is told that fails: Python would complain of it at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _widths(table: Table, room: int, gap: int) -> list[int]:
@@ -128,8 +144,11 @@ class Output:
             self.note(note)
         files = {name: str(path) for own in answer.written for name, path in own.paths.items()}
         told = {"verdict": answer.verdict} | dict(answer.content) | {"files": files}
-        self.result(asked | told)
-        return 1 if answer.problems or self.worthless else 0
+        failed = [str(own.failed) for own in answer.written if own.failed]
+        for error in failed:
+            self.error(error)
+        self.result(asked | told | ({"error": failed[0]} if failed else {}))
+        return BAD_INPUT if failed else int(bool(answer.problems or self.worthless))
 
     def show(self, part: Part) -> None:
         """Print a paragraph for people, or a table below its caption and above its note."""
@@ -269,6 +288,15 @@ def write(path: Path, content: Content) -> None:
         _refused(path, error)
 
 
+def _failure(path: Path, content: Content) -> ProblemError | None:
+    """Write a file, and return why it could not be written."""
+    try:
+        write(path, content)
+    except ProblemError as error:
+        return error
+    return None
+
+
 def _refused(path: Path, error: OSError) -> None:
     reason = error.strerror or str(error).splitlines()[0]
     fix = "make room or ask for the right to write there, or choose another place"
@@ -282,8 +310,11 @@ def _fail(path: Path, problem: str, fix: str) -> None:
 class OutputFile:
     """A file that a verb is asked for, or not: found to be writable before the work that it is to hold.
 
-    Its name ends with one of the suffixes, and the inputs must not be overwritten.
+    Its name ends with one of the suffixes, and the inputs must not be overwritten. One that cannot be
+    written after all has failed, and the answer is printed.
     """
+
+    failed: ProblemError | None = None
 
     def __init__(
         self, path: Path | None, suffixes: tuple[str, ...], *inputs: Path | str | None
@@ -300,25 +331,29 @@ class OutputFile:
         there = [own for own in inputs if own and Path(own).exists()]
         if self.replaces and any(map(path.samefile, there)):
             _fail(path, "this is the input", "write to another file")
-        check_folder(path.parent)
+        check_folder((path.resolve() if path.is_symlink() else path).parent)
 
     def write(self, content: Content) -> None:
         """Write it, where it is asked for."""
         if self.path is not None:
-            write(self.path, content)
+            self.failed = _failure(self.path, content)
+            self.paths = {} if self.failed else {self.path.name: self.path}
 
     @property
     def said(self) -> list[Part]:
         """Where the file is, and that another was there before."""
         before = ", in place of the file that was there" if self.replaces else ""
-        return [f"\nWritten to {self.path}{before}"] if self.path is not None else []
+        return [f"\nWritten to {self.path}{before}"] if self.paths else []
 
 
 class Results:
     """A folder that a verb fills, or none; each file is written whole or not at all.
 
-    The folder is found to be writable at once, and made with the first file.
+    The folder is found to be writable at once, and made with the first file. What cannot be written after
+    all has failed, and the answer is printed.
     """
+
+    failed: ProblemError | None = None
 
     def __init__(self, folder: Path | None) -> None:
         self.folder = folder
@@ -329,15 +364,22 @@ class Results:
 
     def write(self, name: str, content: Content) -> None:
         """Write a file of that name."""
-        self.there(name)
         if self.folder is not None:
             self.folder.mkdir(exist_ok=True)
-            write(self.folder / name, content)
+            if failed := _failure(self.folder / name, content):
+                self.failed = failed
+            else:
+                self.there(name)
 
     def there(self, *names: str) -> None:
         """Tell of files that others write, or have written."""
         if self.folder is not None:
             self.paths |= {name: self.folder / name for name in names}
+
+    def drop(self, *names: str) -> None:
+        """Remove files of these names: an earlier result had them, this one has none."""
+        for own in (self.folder / name for name in names) if self.folder else ():
+            own.unlink(missing_ok=True)
 
     def tables(self, tables: "Mapping[str, pd.DataFrame]") -> None:
         """Write tables as CSV, by the names of their files without ending."""

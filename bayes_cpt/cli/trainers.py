@@ -132,7 +132,8 @@ def import_logs(
     log. All that is assumed, merged or left out is printed. How the run was read is kept in the
     study's imports.toml: the next import of it needs no options. A run may have several logs, one for each
     validation set: import one after the other, each with its own --loss. A study of one set gets the
-    second so: --general or --target says what it is, unless its name does.
+    second so: --general or --target says what it is, unless its name does. Of imports at once each waits
+    for the others.
 
     \b
     Example:

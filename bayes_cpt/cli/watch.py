@@ -14,7 +14,7 @@ from rich.text import Text
 import bayes_cpt
 from bayes_cpt.cli.log_options import READING, pairs
 from bayes_cpt.cli.options import command
-from bayes_cpt.cli.output import Output, check_folder, write
+from bayes_cpt.cli.output import Output, OutputFile, write
 from bayes_cpt.report.tables import Table
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def watch(
     from bayes_cpt.watch.watcher import Watcher
 
     kept = state or Path(f"{log.rstrip('/')}.{run}.watch.json")
-    check_folder(kept.parent)
+    OutputFile(kept, (kept.suffix,), fit, log, plan)
     aim = read_objective(objective)
     posterior = bayes_cpt.load(fit)
     planned = None if plan is None else bayes_cpt.read_plan(plan, posterior.study)
@@ -111,7 +111,7 @@ def watch(
             )
     steps = (planned or posterior.study).run(run).schedule.steps
     read_as = Reading().changed(paths=(log,), kind=kind, **reading)
-    follower = Follower(read_as, domains, steps)
+    follower = Follower(read_as, domains, steps, once)
     asked = follower.reading.model_dump(mode="json", exclude={"paths"})
     asked["plan"] = planned and planned.digest()
     looks = _Looks(watcher, follower, kept, asked, aim, limits)
@@ -122,15 +122,17 @@ def watch(
     if once and follower.trouble and not watcher.points:
         problem = f"nothing can be read: {follower.trouble}".rstrip(".")
         raise fail("--once", problem, "else wait for the log without it")
-    status = looks.status()
-    looks.tell(written, status)
-    while not once and status.step < status.steps:
+    told: Any = None
+    while True:
+        status = looks.status()
+        news = status, follower.trouble, follower.unnamed
+        if news != told:
+            looks.tell(written, status)
+        told = news
+        if once or status.step >= status.steps:
+            break
         time.sleep(seconds)
         looks.read()
-        later = looks.status()
-        if later != status or follower.trouble:
-            status = later
-            looks.tell(written, status)
     if status.disagreements:
         return 1
     return OFF_TRACK if not status.on_track else int(not posterior.trustworthy)
@@ -161,9 +163,9 @@ class _Looks:
                 return
             self.watcher.restore(state["watcher"])
             self.told = True
-        except (ValueError, KeyError, TypeError) as error:
-            problem = f"this is not the state of a watch: {error}"
-            raise fail(str(self.kept), problem, "remove the file") from None
+        except (ValueError, KeyError, TypeError, AttributeError):
+            fix = "name another file with --state, or remove this one if a watch wrote it"
+            raise fail(str(self.kept), "this is not the state of a watch", fix) from None
 
     def read(self) -> None:
         """Read what is new in the log."""

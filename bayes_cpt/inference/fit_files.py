@@ -58,9 +58,10 @@ def read_fit(path: str | Path) -> "tuple[xr.DataTree, list[Law]]":
             f"bayes-cpt fit {quote(str(source))} -o fit.nc."
         )
     if not source.is_file():
-        raise FitFileError(
-            f"{source}: there is no such fit. Write one with bayes-cpt fit STUDY -o {quote(str(source))}."
-        )
+        found = "this is a folder" if source.is_dir() else "this is not a file"
+        problem = found if source.exists() else "there is no such fit"
+        name = quote(str(source)) if source.suffix == ".nc" and not source.exists() else "fit.nc"
+        raise FitFileError(f"{source}: {problem}. Write one with bayes-cpt fit STUDY -o {name}.")
     try:
         tree = read_tree(source)
     except Exception as error:

@@ -4,6 +4,7 @@ import codecs
 import csv
 import io
 import re
+import warnings
 from collections.abc import Hashable, Sequence
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import pandas as pd
 
 from bayes_cpt.arrays import Floats, Ints
 from bayes_cpt.checks import Check, suggestion
-from bayes_cpt.errors import StudyError
+from bayes_cpt.errors import Problem, StudyError, StudyWarning
 
 # A number as much of the world writes it.
 DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+(e[+-]?\d+)?", re.IGNORECASE)
@@ -39,6 +40,11 @@ SEPARATORS = ",;\t|"
 type Line = tuple[int, list[str]]
 # Of each run, by validation set, the steps and the losses there (nats/token).
 type LossCurves = dict[str, dict[str, tuple[Ints, Floats]]]
+# Enough to see how the numbers at their ends are printed.
+FEW_LINES = 6
+# Numbers of fewer may end in a whole one.
+FEWEST_DECIMALS = 3
+PLAIN = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?|[+-]?(?:nan|inf|infinity)", re.I)
 UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
@@ -111,6 +117,10 @@ def _read_csv(path: Path) -> pd.DataFrame:
     if not header:
         fix = "write a header line and one row per measurement"
         raise StudyError.at(str(path), "the file is empty", fix)
+    if not text.endswith("\n") and cut_off(text.splitlines()):
+        problem = "the last number is shorter than the others, and no line break follows: it may be cut off"
+        caution = Problem(str(path), problem, "copy the file again, or end it with a line break")
+        warnings.warn(str(caution), StudyWarning, stacklevel=3)
     rows = [[cell.strip() for cell in cells] for _, cells in lines]
     return pd.DataFrame(rows, columns=header, index=[number for number, _ in lines], dtype=object)
 
@@ -127,6 +137,32 @@ def decoded(content: bytes, place: str) -> str:
         problem = f"character {text.index(chr(0)) + 1} is a null byte: this is not a text file"
         raise StudyError.at(place, problem, "copy the file again, or name the right kind of log")
     return text
+
+
+def cut_off(lines: Sequence[str]) -> bool:
+    """Whether the last of some lines ends within a number, shorter than that of all lines that begin alike.
+
+    Or without the point or the exponent that the last numbers before it have.
+
+    Examples
+    --------
+    >>> cut_off(["step,loss", "10,2.912", "20,2.8"]), cut_off(["10,2.91", "20,2.87"])
+    (True, False)
+    >>> cut_off(["step,lr", "10,1.5e-4", "20,1.4e-4", "30,1.3"]), cut_off(["10,2e-5", "20,1e-5", "30,0.0"])
+    (True, False)
+    """
+    ends = [(re.split(r"\d", line)[0], len(re.split(r"\D", line)[-1])) for line in lines]
+    begin, digits = ends[-1]
+    *before, last = (re.split(r"[,;\t| ]", line)[-1].lower() for line in lines[-FEW_LINES:])
+    numbers_before = [own for own in before if PLAIN.fullmatch(own)]
+    signs = set(".e").intersection(*numbers_before) if len(numbers_before) > 1 else set()
+    # All but one: a first loss may be round.
+    decimals = sorted(len(own.partition(".")[2]) for own in numbers_before)
+    if decimals and decimals[min(1, len(decimals) - 1)] < FEWEST_DECIMALS:
+        signs -= {"."}
+    # A number that lost its exponent is one that an exponent may follow, and not 0 or 0.001.
+    unlike = PLAIN.fullmatch(last) is not None and not signs <= set(last) and float(last) >= 1.0
+    return unlike or digits < min((own for start, own in ends[:-1] if start == begin), default=0)
 
 
 def csv_lines(text: str, place: str, delimiter: str = ",") -> tuple[list[str], list[Line]]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from bayes_cpt.errors import StudyError
 from bayes_cpt.study.logs.raw import COMPRESSED, fail
 from bayes_cpt.study.logs.reading import Log, Reading
+from bayes_cpt.study.tables import UTF_16
 
 # Of files that do not grow line by line.
 WHOLE = (".json", ".parquet", *COMPRESSED)
@@ -22,6 +23,7 @@ class Follower:
     # Validation sets that are forecast; a log of others alone is refused
     sets: tuple[str, ...] = ()
     steps: int | None = None  # of the run; a log of later steps alone is refused
+    once: bool = False  # whether there is no later look
     # What kept the last look from reading the log, empty where nothing did: a log that is not there yet,
     # half-written or damaged may be whole at the next look.
     trouble: str = field(default="", init=False)
@@ -30,6 +32,8 @@ class Follower:
     unnamed: str = field(default="", init=False)
     log: Log | None = field(default=None, init=False)  # what the last look read
     _seen: tuple[int, int] = field(default=(0, 0), init=False)
+    # Whether that was read to its end.
+    _whole: bool = field(default=False, init=False)
     # The log, or the copy of its whole lines.
     _read_as: str = field(default="", init=False)
 
@@ -65,19 +69,24 @@ class Follower:
             return self._points(self.path)
         state = file.stat()
         changed = (state.st_mtime_ns, state.st_size)
-        if changed == self._seen:
+        settled, self._seen = changed == self._seen, changed
+        if settled and self._whole:
             return {}
-        if file.suffix in WHOLE or "tfevents" in file.name:
+        by_line = file.suffix not in WHOLE and "tfevents" not in file.name
+        content = file.read_bytes() if by_line else b""
+        if content.startswith(UTF_16):
+            content = content.decode("utf-16", errors="ignore").encode()
+        lines = content[: content.rfind(b"\n") + 1]
+        self._whole = False
+        if settled or self.once or lines == content:
             losses = self._points(self.path)
-        else:
-            content = file.read_bytes()
-            with tempfile.TemporaryDirectory() as folder:
-                part = Path(folder) / file.name
-                # A last line without its break is still being written.
-                part.write_bytes(content[: content.rfind(b"\n") + 1])
-                losses = self._points(str(part))
-        self._seen = changed
-        return losses
+            self._whole = True
+            return losses
+        # A last line without its break is still being written, unless the next look finds the same.
+        with tempfile.TemporaryDirectory() as folder:
+            part = Path(folder) / file.name
+            part.write_bytes(lines)
+            return self._points(str(part))
 
     def _points(self, path: str) -> dict[int, dict[str, float]]:
         self._read_as = path

@@ -57,7 +57,7 @@ class RunForecaster(AbstractContextManager["RunForecaster"]):
     phase : {"pt", "cpt"}, optional
         By the losses unless given.
     warn : callable
-        Is told in words when an evaluation leaves the band of the forecast before it.
+        Is told in words when an evaluation leaves the band of the forecast before it, or is not finite.
 
     Examples
     --------
@@ -99,7 +99,7 @@ class RunForecaster(AbstractContextManager["RunForecaster"]):
         -------
         dict of str to float
             ``forecast_end_SET``, with ``_lower`` and ``_upper`` of its 90 % band, nats/token; empty
-            before the first forecast is there.
+            before the first forecast is there, and where a loss is not finite.
 
         Raises
         ------
@@ -116,6 +116,9 @@ class RunForecaster(AbstractContextManager["RunForecaster"]):
             self._logged[step] = float(rate)
         if self._running is None and finite and len(self._told) >= FEWEST:
             self._start()
+        if len(finite) < len(losses):
+            self.warn(f"the loss is not finite at step {step}: the run has diverged")
+            return {}
         return self.latest
 
     @property

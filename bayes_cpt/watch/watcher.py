@@ -10,9 +10,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import NormalDist
-from typing import Any
+from typing import Any, get_type_hints
 
 import numpy as np
+from pydantic import TypeAdapter
 
 from bayes_cpt.arrays import Floats
 from bayes_cpt.decisions.objective import Objective, read_objective
@@ -460,14 +461,16 @@ class Watcher:
         ------
         ProblemError
             If it is of another run or fit.
+        ValueError
+            If it is none that `state` gave.
         """
         for key, current in self._identity.items():
             if state.get(key) != current:
                 fix = "remove the state file, or name another with --state"
                 raise ProblemError.at(f"state, key {key}", f"it is of another {key}", fix)
-        for name in KEPT:
-            setattr(self, name, state[name])
-        self.points = {int(step): dict(losses) for step, losses in state["points"]}
+        told, kinds = {**state, "points": dict(state["points"])}, get_type_hints(type(self))
+        for name in (*KEPT, "points"):
+            setattr(self, name, TypeAdapter(kinds[name]).validate_python(told[name]))
 
 
 def _band(mean: float, half: float) -> dict[str, float]:

@@ -1,11 +1,12 @@
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from command_line import Call, check_refusal
-from malformed import FILES
+from malformed import FILES, write_files
 
 from bayes_cpt.cli import run
 
@@ -43,7 +44,8 @@ LINES: list[tuple[str, tuple[str, ...]]] = [
     (f"fit {STUDY} -o {{text}}/fit.nc", ("this is a file, not a folder",)),
     ("summary {dir}/none.nc", ("none.nc: there is no such fit", "bayes-cpt fit STUDY")),
     ("summary {text}", ("this is not a fit of bayes_cpt", "fit again")),
-    ("summary {dir}", ("there is no such fit",)),
+    ("summary {dir}", ("this is a folder", "-o fit.nc")),
+    ("summary -", ("there is no such fit", "-o fit.nc")),
     (f"summary {STUDY}", ("this is a study, not a fit", f"bayes-cpt fit {STUDY} -o fit.nc")),
     (f"predict {{fit}} --plan {PLAN} --at {{semi}} -o {{dir}}/o.csv",
      ("semi.csv: there is no column run", "between commas")),
@@ -89,7 +91,9 @@ LINES: list[tuple[str, tuple[str, ...]]] = [
     ("watch {fit} {dir}/none.csv --once --run r25_cos", ("none.csv", "no such file", "--once")),
     (f"{WATCH} nothing", ("no run 'nothing'",)),
     (f"{WATCH} r25_cos --kind hff", ("no kind 'hff'",)),
-    (f"{WATCH} r25_cos --state {{text}}", ("not the state of a watch", "Remove the file")),
+    (f"{WATCH} r25_cos --state {{text}}", ("not the state of a watch", "if a watch wrote it")),
+    (f"{WATCH} r25_cos --state {{fit}}", ("fit.nc: this is the input",)),
+    (f"{WATCH} r25_cos --state {{log}}", ("log.csv: this is the input",)),
     # Without one.
     (INIT, ("nothing says what it starts from", "--open-base", "key replay", "--replay r25=SHARE")),
     (f"{INIT} --open-base b --replay r25=0.5 --total-steps 100",
@@ -142,7 +146,7 @@ def test_bad_command_lines(
     folder.mkdir()
     names = ("text.toml", "plan.toml", "points.csv", "semi.csv", "log.csv")
     text, plan, points, semi, log = (tmp_path / name for name in names)
-    text.write_text("nothing of the kind\n")
+    text.write_text("null\n")
     plan.write_text(Path(PLAN).read_text() + '\n[study]\nname = "other"\ngeneral = "prose"\n')
     points.write_text("run,step,domain\nmixed,5,general\n")
     semi.write_text("run;step;domain\nlong_r25;5;general\n")
@@ -169,6 +173,24 @@ def test_what_reads_the_output_may_stop_early(asked: str) -> None:
     os.close(writing)
     assert done.stderr == ""
     assert done.returncode == 141
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no full device")
+@pytest.mark.parametrize(
+    ("full", "code", "said"), [("stdout", 2, "No space"), ("stderr", 0, "verdict")]
+)
+def test_what_cannot_be_printed_costs_no_answer_elsewhere(
+    full: str, code: int, said: str, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    # Of a table that seems to be cut off there is a note on stderr.
+    cut = {"losses.csv": re.sub(r"\.\d+", r"\g<0>25", FILES["losses.csv"])[:-3]}
+    with Path("/dev/full").open("w") as device:
+        monkeypatch.setattr(sys, full, device)
+        assert run(["check", str(write_files(tmp_path, cut)), "--json"]) == code
+    told = "".join(capsys.readouterr())
+    assert said in told
+    assert ("losses.csv: the last number is shorter than the others" in told) == (full == "stdout")
 
 
 def test_an_exit_within_a_command_is_no_closed_pipe(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,5 +1,8 @@
 import math
+import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -9,6 +12,7 @@ import pytest
 from command_line import Call, check_refusal
 
 from bayes_cpt import read_study
+from bayes_cpt.files import LOCK
 from bayes_cpt.study.folder import runs_text
 from bayes_cpt.study.logs.importing import Answers, start_study
 from bayes_cpt.study.logs.runs import Recipe
@@ -66,6 +70,23 @@ def test_a_run_is_added_and_the_rest_stays_as_it_was_written(study: Path, call: 
     assert after.run("r25").replay == 0.25
     assert after.curve("r25", "target")[0].size == 31
     assert call("check", study, "--quiet").code == 0
+
+
+def test_of_two_imports_at_once_none_is_lost(study: Path, call: Call) -> None:
+    line = f"-m bayes_cpt import hf {HF / 'r25'} --replay 0.25 --study {study} --run".split()
+    (study / LOCK).touch()
+    both = [subprocess.Popen([sys.executable, *line, run], stderr=subprocess.PIPE) for run in "ab"]
+    for own in both:
+        assert own.stderr is not None
+        assert b"waiting for another import" in own.stderr.readline()
+    (study / LOCK).unlink()
+    assert [own.wait() for own in both] == [0, 0]
+    assert {run.name for run in read_study(study).runs} == {"pt", "r00", "a", "b"}
+    # One that was killed is said, and not waited for for ever.
+    (study / LOCK).touch()
+    os.utime(study / LOCK, (0, 0))
+    said = (f"{study / LOCK}: another import was killed", "remove the file; then import again")
+    check_refused(call, study, said, "hf", HF / "r25", "--run", "r25")
 
 
 @pytest.mark.parametrize("kept_as_a_log", [False, True])

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from command_line import Call
+from open_weights import open_study
 from rich.console import Console
 from synthetic import lab, prior_as_posterior
 
@@ -118,6 +119,16 @@ def test_all_words_are_printed_and_written(
     assert written(folder) == set(files.split())
     for sentence in (folder / "words.txt").read_text(encoding="utf-8").split("\n\n"):
         assert sentence.strip() in answer.out
+
+
+@pytest.mark.usefixtures("empty_figures")
+def test_what_an_earlier_fit_alone_had_goes(call: Call, tmp_path: Path) -> None:
+    prior_as_posterior(open_study()).save(tmp_path / "fit.nc")
+    (folder := tmp_path / "out").mkdir()
+    for name in ("notes.csv", *VERBS["landmarks"][2].split()):
+        (folder / name).touch()
+    answer = call("landmarks", tmp_path / "fit.nc", "--draws", 8, "-o", folder, "--json")
+    assert written(folder) == {*answer.json()["files"], "notes.csv"}
 
 
 @pytest.mark.parametrize(

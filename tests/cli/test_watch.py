@@ -29,7 +29,7 @@ def lines(until: int) -> str:
 
 def test_once_says_where_the_run_will_end(call: Call, fit_file: Path, tmp_path: Path) -> None:
     log = tmp_path / "log.csv"
-    log.write_text(lines(200))
+    log.write_text(lines(200).strip())
     words = ("watch", fit_file, log, "--run", RUN, "--once", "--below", "kernel=2.5")
     answer = call(*words)
     assert answer.code in (0, 3)
@@ -134,6 +134,19 @@ def test_evaluations_of_other_sets_or_steps_are_not_waited_for(
     log.write_text("\n".join([head, *(",".join(map(str, row)) for row in rows), ""]))
     check_refusal(call("watch", fit_file, log, "--run", RUN, "--once"), fragments)
     assert not list(tmp_path.glob("*.watch.json"))
+
+
+def test_looks_that_tell_nothing_new_are_no_lines_and_a_last_line_needs_no_break(
+    call: Call, fit_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log, whole = tmp_path / "log.csv", lines(3000).strip()
+    looks = iter([None, lambda: log.write_text(whole, encoding="utf-16"), None])
+    monkeypatch.setattr(time, "sleep", lambda seconds: (next(looks) or bool)())
+    answer = call("watch", fit_file, log, "--run", RUN, "--json")
+    told = [json.loads(line) for line in answer.out.splitlines()]
+    *_, before, last = (int(line.split(",")[0]) for line in whole.splitlines()[1:])
+    assert [own["step"] for own in told] == [0, before, last]
+    assert "no such file" in told[0]["trouble"]
 
 
 @pytest.mark.slow

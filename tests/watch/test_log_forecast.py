@@ -235,6 +235,8 @@ def test_a_loop_is_given_the_newest_forecast_and_told_of_losses_outside(forecast
         forecaster.evaluated(1500, {"val": 3.4})
         assert "step 1500: the loss on val is 3.400" in said[0]
         assert "above its forecast" in said[0]
+        assert forecaster.evaluated(1600, {"val": np.nan}) == {}
+        assert said[1:] == ["the loss is not finite at step 1600: the run has diverged"]
     recipe, log = forecast.asked[0]
     assert (log.stated.steps, log.losses[0]) == (TOTAL, (250, "val", 2.99))
     assert logged_run("run", log, recipe, {"phase": "pt"}, []).run.schedule == PLANNED_RATES

@@ -186,6 +186,8 @@ def test_a_watch_goes_on_from_its_state(
     assert second.status() == whole.status()
     with pytest.raises(ProblemError, match="another run"):
         Watcher(posterior, "r00_cos").restore(first.state())
+    with pytest.raises(ValueError, match="valid integer"):
+        second.restore(first.state() | {"_latest": "x"})
 
 
 def test_what_comes_before_the_law_of_pretraining_holds_is_not_judged() -> None:

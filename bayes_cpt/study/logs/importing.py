@@ -14,7 +14,7 @@ from pydantic import Field
 
 from bayes_cpt.checks import Check
 from bayes_cpt.errors import StudyError, StudyWarning
-from bayes_cpt.files import beside
+from bayes_cpt.files import alone, beside
 from bayes_cpt.strict import Strict, checked
 from bayes_cpt.study.folder import check_new, logged_rates, read_study, runs_text, table_lines
 from bayes_cpt.study.logs.raw import fail
@@ -353,6 +353,14 @@ def import_run(
     if not (folder / SETTINGS).is_file():
         fix = f"start one with bayes-cpt init {quote(str(folder))} LOG..."
         raise fail(str(folder / SETTINGS), "the file is missing", fix)
+    # Of two at once the second would write what it read before the first wrote.
+    with alone(folder):
+        return _imported(folder, name, given, sets or {})
+
+
+def _imported(
+    folder: Path, name: str, given: Mapping[str, Any], sets: Mapping[str, str]
+) -> Imported:
     tables = read_toml(folder / SETTINGS)
     files = StudyFiles(folder)
     own = list(files.recipes.get(name, []))
@@ -386,7 +394,7 @@ def import_run(
     if theirs:
         notes.append(f"run {name}: {len(theirs)} losses from another log left")
         before = {key: loss for key, loss in before.items() if key not in theirs}
-    found = _new_sets(study, sets or {}, log.domains, notes)
+    found = _new_sets(study, sets, log.domains, notes)
     if found:
         files.settings = _with_sets(files.settings, found)
     notes += _third_sets({**study, **found}, log.domains)

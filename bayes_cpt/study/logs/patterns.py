@@ -16,6 +16,7 @@ from bayes_cpt.errors import StudyError
 from bayes_cpt.strict import Strict, checked
 from bayes_cpt.study.logs import naming, raw
 from bayes_cpt.study.logs.raw import RawLog, Row, as_number, fail, numbers
+from bayes_cpt.study.tables import cut_off
 from bayes_cpt.toml_files import packaged, read_toml
 
 NUMBER = (
@@ -133,7 +134,7 @@ def _unfinished(last: str, lines: Sequence[str]) -> bool:
     begin = re.split(r"\d", last, maxsplit=1)[0]
     like = [line for line in lines if re.split(r"\d", line, maxsplit=1)[0] == begin]
     shapes = {WHOLE_NUMBER.sub("0", line.rstrip()) for line in like}
-    cut = WHOLE_NUMBER.sub("0", last.rstrip()) not in shapes or raw.cut_off([*like, last])
+    cut = WHOLE_NUMBER.sub("0", last.rstrip()) not in shapes or cut_off([*like, last])
     return bool(like) and cut
 
 

@@ -17,12 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayes_cpt.errors import StudyError
-from bayes_cpt.study.tables import UTF_16, decoded
+from bayes_cpt.study.tables import PLAIN, UTF_16, decoded
 
 EMPTY_CELLS = ("na", "n/a", "null", "none", "-", "--")
 CUT_OFF = "the last line has no line break, as if it was cut off: it was left out"
 COMPRESSED = (".gz", ".bz2", ".xz", ".zip")
-PLAIN = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?|[+-]?(?:nan|inf|infinity)", re.I)
 # One separator before three digits: the thousands of a whole number, or a decimal mark.
 UNCLEAR = re.compile(r"[+-]?[1-9]\d{0,2}[.,]\d{3}")
 GROUPED = re.compile(r"[+-]?[1-9]\d{0,2}(?:([., \u00a0\u2009\u202f_'’])\d{3})(?:\1\d{3})*")
@@ -36,10 +35,6 @@ TIME = re.compile(
 )
 RANK = re.compile(r"^\[?(?:default|rank)?\d+\]?: ?", re.M)
 LINES_OF_A_RANK = 5
-# Enough to see how the numbers at their ends are printed.
-FEW_LINES = 6
-# Numbers of fewer may end in a whole one.
-FEWEST_DECIMALS = 3
 FACTORS = {"k": 1e3, "m": 1e6, "b": 1e9, "g": 1e9}
 
 
@@ -288,32 +283,6 @@ def printed_text(path: Path, *, stripped: bool = True) -> str:
     ranks = RANK.findall(text)
     # A step stands before a few lines at most, a process before many.
     return RANK.sub("", text) if len(ranks) >= LINES_OF_A_RANK * len({*ranks}) else text
-
-
-def cut_off(lines: Sequence[str]) -> bool:
-    """Whether the last of some lines ends within a number, shorter than that of all lines that begin alike.
-
-    Or without the point or the exponent that the last numbers before it have.
-
-    Examples
-    --------
-    >>> cut_off(["step,loss", "10,2.912", "20,2.8"]), cut_off(["10,2.91", "20,2.87"])
-    (True, False)
-    >>> cut_off(["step,lr", "10,1.5e-4", "20,1.4e-4", "30,1.3"]), cut_off(["10,2e-5", "20,1e-5", "30,0.0"])
-    (True, False)
-    """
-    ends = [(re.split(r"\d", line)[0], len(re.split(r"\D", line)[-1])) for line in lines]
-    begin, digits = ends[-1]
-    *before, last = (re.split(r"[,;\t| ]", line)[-1].lower() for line in lines[-FEW_LINES:])
-    numbers_before = [own for own in before if PLAIN.fullmatch(own)]
-    signs = set(".e").intersection(*numbers_before) if len(numbers_before) > 1 else set()
-    # All but one: a first loss may be round.
-    decimals = sorted(len(own.partition(".")[2]) for own in numbers_before)
-    if decimals and decimals[min(1, len(decimals) - 1)] < FEWEST_DECIMALS:
-        signs -= {"."}
-    # A number that lost its exponent is one that an exponent may follow, and not 0 or 0.001.
-    unlike = PLAIN.fullmatch(last) is not None and not signs <= set(last) and float(last) >= 1.0
-    return unlike or digits < min((own for start, own in ends[:-1] if start == begin), default=0)
 
 
 def unpacked_name(path: Path) -> Path:

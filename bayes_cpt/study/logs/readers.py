@@ -34,7 +34,7 @@ from bayes_cpt.study.logs.patterns import (
     unknown_format,
 )
 from bayes_cpt.study.logs.raw import Cells, RawLog, Row, as_number, empty, fail
-from bayes_cpt.study.tables import csv_lines, read_table, separator_of
+from bayes_cpt.study.tables import csv_lines, cut_off, read_table, separator_of
 
 AUTO = "auto"
 TABLES = ("table", "csv", "jsonl", "parquet")
@@ -366,7 +366,7 @@ def _csv_rows(text: str, log: RawLog) -> Iterator[Row]:
     lines, above = _headed(text)
     delimiter = separator_of(lines[0])
     fewer = lines[-1].count(delimiter) < lines[0].count(delimiter)
-    if not text.endswith("\n") and (fewer or raw.cut_off(lines)):
+    if not text.endswith("\n") and (fewer or cut_off(lines)):
         log.notes.append(f"{file} {above + len(lines)}: {raw.CUT_OFF}")
         lines.pop()
     header, rows = csv_lines("\n".join(lines), path, delimiter)
