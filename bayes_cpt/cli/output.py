@@ -244,12 +244,12 @@ def _plain(value: Any) -> Any:
     return value.to_dict("records") if hasattr(value, "to_dict") else value.item()
 
 
-def check_folder(folder: Path, *, new: bool = False) -> None:
-    """Refuse a folder into which files cannot be written; a new one may still have to be made."""
+def check_folder(folder: Path, *, new: bool = False, option: str = "-o") -> None:
+    """Refuse a folder, of an option, that cannot be written to; a new one may still have to be made."""
     place = folder.parent if new and not folder.exists() else folder
     if not place.is_dir():
         problem = "this is a file, not a folder" if place.exists() else "there is no such folder"
-        _fail(place, problem, "make the folder, or choose another one with -o")
+        _fail(place, problem, f"make the folder, or choose another one with {option}")
     try:
         with tempfile.TemporaryFile(dir=place):
             pass
@@ -315,17 +315,17 @@ class OutputFile:
 
 
 class Results:
-    """A folder that a verb fills, or none; each file is written whole or not at all.
+    """A folder, of an option, that a verb fills, or none; each file is written whole or not at all.
 
     The folder is found to be writable at once, and made with the first file.
     """
 
-    def __init__(self, folder: Path | None) -> None:
+    def __init__(self, folder: Path | None, option: str = "-o") -> None:
         self.folder = folder
         # By the names of the files; also of those that others wrote there.
         self.paths: dict[str, Path] = {}
         if folder is not None:
-            check_folder(folder, new=True)
+            check_folder(folder, new=True, option=option)
 
     def write(self, name: str, content: Content) -> None:
         """Write a file of that name."""
