@@ -1,5 +1,6 @@
 """What studies say of parameters, and the population that they come from, are recovered."""
 
+from dataclasses import replace
 from functools import cache
 from itertools import product
 from pathlib import Path
@@ -397,11 +398,27 @@ def test_fits_that_are_done_are_not_repeated(
 ) -> None:
     fits, broad, study = stand_in(monkeypatch), widened(SPEC), lab()
 
-    def learnt() -> list[Evidence]:
-        return fit_studies([study], broad, 1, pool=Pool(1), folder=tmp_path)
+    def learnt(*studies: Study, draws: int | None = None) -> list[Evidence]:
+        return fit_studies(studies, broad, 1, pool=Pool(1), folder=tmp_path, draws=draws)
 
-    first, again = learnt()[0], learnt()[0]
-    assert [own["study"].name for own in fits.asked] == [study.name]
+    def asked() -> list[str]:
+        names = [own["study"].name for own in fits.asked]
+        fits.asked.clear()
+        return names
+
+    other, changed = (replace(own, name="other") for own in (study, study.subset(["pt_trunk"])))
+    first = learnt(study)[0]
+    assert asked() == [study.name]
+    fits.problems.append("tail ESS of memory is 399, below 400")
+    again = learnt(other, study)[1]
+    assert asked() == ["other"]
+    # More draws are for what falls short.
+    learnt(study, other)
+    assert asked() == []
+    learnt(study, other, draws=2000)
+    assert asked() == ["other"]
+    learnt(study, changed)
+    assert asked() == ["other"]
     assert first.labels == again.labels
     np.testing.assert_allclose(first.covariance, again.covariance)
     np.testing.assert_allclose(first.mean, again.mean)
