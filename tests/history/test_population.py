@@ -98,8 +98,10 @@ def test_the_density_is_that_of_the_hierarchy() -> None:
     def at(*noise: float) -> dict[str, Floats]:
         return {"spread_log__": np.log(spread), "noise": np.array(noise)}
 
-    told, said = zip(*(own.information(LABELS[:2]) for own in evidence), strict=True)
-    directions, values = np.concatenate(told) / WIDER, np.concatenate(said)
+    told, said = map(
+        np.concatenate, zip(*(own.information(LABELS[:2]) for own in evidence), strict=True)
+    )
+    directions, values = told / WIDER, said
     apart = np.kron(np.eye(3), np.ones((2, 2)))
     given = np.eye(6) + apart * (directions @ np.diag(spread**2) @ directions.T)
     wanted = stats.halfnorm.logpdf(spread).sum() + stats.norm.logpdf([0.3, -1.0]).sum()
@@ -401,24 +403,16 @@ def test_fits_that_are_done_are_not_repeated(
     def learnt(*studies: Study, draws: int | None = None) -> list[Evidence]:
         return fit_studies(studies, broad, 1, pool=Pool(1), folder=tmp_path, draws=draws)
 
-    def asked() -> list[str]:
-        names = [own["study"].name for own in fits.asked]
-        fits.asked.clear()
-        return names
-
     other, changed = (replace(own, name="other") for own in (study, study.subset(["pt_trunk"])))
-    first = learnt(study)[0]
-    assert asked() == [study.name]
+    (first,) = learnt(study)
     fits.problems.append("tail ESS of memory is 399, below 400")
-    again = learnt(other, study)[1]
-    assert asked() == ["other"]
+    _, again = learnt(other, study)
     # More draws are for what falls short.
-    learnt(study, other)
-    assert asked() == []
-    learnt(study, other, draws=2000)
-    assert asked() == ["other"]
+    for draws in (None, 2000):
+        learnt(study, other, draws=draws)
     learnt(study, changed)
-    assert asked() == ["other"]
+    asked = [(own["study"].name, own["draws"]) for own in fits.asked]
+    assert asked == [(study.name, None), ("other", None), ("other", 2000), ("other", None)]
     assert first.labels == again.labels
     np.testing.assert_allclose(first.covariance, again.covariance)
     np.testing.assert_allclose(first.mean, again.mean)
