@@ -263,12 +263,12 @@ def _plain(value: Any) -> Any:
     return value.to_dict("records") if hasattr(value, "to_dict") else value.item()
 
 
-def check_folder(folder: Path, *, new: bool = False) -> None:
-    """Refuse a folder into which files cannot be written; a new one may still have to be made."""
+def check_folder(folder: Path, *, new: bool = False, option: str = "-o") -> None:
+    """Refuse a folder, of an option, that cannot be written to; a new one may still have to be made."""
     place = folder.parent if new and not folder.exists() else folder
     if not place.is_dir():
         problem = "this is a file, not a folder" if place.exists() else "there is no such folder"
-        _fail(place, problem, "make the folder, or choose another one with -o")
+        _fail(place, problem, f"make the folder, or choose another one with {option}")
     try:
         with tempfile.TemporaryFile(dir=place):
             pass
@@ -308,7 +308,7 @@ def _fail(path: Path, problem: str, fix: str) -> None:
 
 
 class OutputFile:
-    """A file that a verb is asked for, or not: found to be writable before the work that it is to hold.
+    """A file, of an option, that a verb is asked for: found to be writable before the work it is to hold.
 
     Its name ends with one of the suffixes, and the inputs must not be overwritten. One that cannot be
     written after all has failed, and the answer is printed.
@@ -317,7 +317,11 @@ class OutputFile:
     failed: ProblemError | None = None
 
     def __init__(
-        self, path: Path | None, suffixes: tuple[str, ...], *inputs: Path | str | None
+        self,
+        path: Path | None,
+        suffixes: tuple[str, ...],
+        *inputs: Path | str | None,
+        option: str = "-o",
     ) -> None:
         self.path, self.replaces = path, path is not None and path.exists()
         self.paths = {} if path is None else {path.name: path}
@@ -331,7 +335,7 @@ class OutputFile:
         there = [own for own in inputs if own and Path(own).exists()]
         if self.replaces and any(map(path.samefile, there)):
             _fail(path, "this is the input", "write to another file")
-        check_folder((path.resolve() if path.is_symlink() else path).parent)
+        check_folder((path.resolve() if path.is_symlink() else path).parent, option=option)
 
     def write(self, content: Content) -> None:
         """Write it, where it is asked for."""
@@ -347,7 +351,7 @@ class OutputFile:
 
 
 class Results:
-    """A folder that a verb fills, or none; each file is written whole or not at all.
+    """A folder, of an option, that a verb fills, or none; each file is written whole or not at all.
 
     The folder is found to be writable at once, and made with the first file. What cannot be written after
     all has failed, and the answer is printed.
@@ -355,12 +359,12 @@ class Results:
 
     failed: ProblemError | None = None
 
-    def __init__(self, folder: Path | None) -> None:
+    def __init__(self, folder: Path | None, option: str = "-o") -> None:
         self.folder = folder
         # By the names of the files; also of those that others wrote there.
         self.paths: dict[str, Path] = {}
         if folder is not None:
-            check_folder(folder, new=True)
+            check_folder(folder, new=True, option=option)
 
     def write(self, name: str, content: Content) -> None:
         """Write a file of that name."""

@@ -59,7 +59,7 @@ def report(
         raise typer.BadParameter(
             "nothing is asked for: give -o report.html, --paper FOLDER, or both."
         )
-    file, results = OutputFile(output, (".html",), fit, plan, space), Results(paper)
+    file, results = OutputFile(output, (".html",), fit, plan, space), Results(paper, "--paper")
     posterior = bayes_cpt.load(fit)
     options = {"--plan": plan, "--space": space, "--validation": validation}
     given = "".join(f" {name} {path}" for name, path in options.items() if path)

@@ -288,7 +288,8 @@ def learn_priors(
     \b
     Exit codes:
     0  done
-    1  done, but a fit falls short of its diagnostics (and is left out), or prior curves end below 0
+    1  done, but a fit falls short of its diagnostics (and is left out), or prior curves end below 0; or
+       fewer than three fits are left, and nothing is written
     2  bad input: nothing is written
 
     Parameters
@@ -300,9 +301,9 @@ def learn_priors(
     wider
         How many times as wide as the model's own the priors of the fits are.
     records : FOLDER
-        Folder for what is done: stopped, the same command goes on there.
+        Folder for the fits: stopped, or with other studies, the same command goes on there. With --draws
+        it makes those again that fall short.
     """
-    from bayes_cpt.errors import StudyError
     from bayes_cpt.history.evidence import fit_studies, labels_of, widened
     from bayes_cpt.history.learnt import learnt_model, learnt_text
     from bayes_cpt.history.population import FEWEST, learn_population
@@ -315,9 +316,9 @@ def learn_priors(
     spec = bayes_cpt.read_spec(model)
     named = _read(studies, spec)
     digests = {name: study.digest() for name, study in named.items()}
-    settings = described([spec], seed, wider=wider, draws=draws, studies=digests)
     # Fits with other settings are refused.
-    folder = Records.open(Results(records).folder, settings, ()).folder
+    settings = described([spec], seed, wider=wider)
+    folder = Records.open(Results(records, "--records").folder, settings, ()).folder
     with written.progress() as tell:
         evidence = fit_studies(
             tuple(named.values()),
@@ -330,10 +331,12 @@ def learn_priors(
         )
         skipped = {fit.study: fit.problems for fit in evidence if fit.problems}
         kept = [fit for fit in evidence if not fit.problems]
-        if len(kept) < FEWEST <= len(evidence):
-            problem = f"{len(kept)} of {len(evidence)} fits can be used, and it takes {FEWEST}: "
-            problem += "; ".join(f"{name} falls short ({why[0]})" for name, why in skipped.items())
-            raise StudyError.at("learn-priors", problem, "give more --draws, or name more studies")
+        if len(kept) < FEWEST:
+            told = {"kept": kept, "skipped": skipped, "fewest": FEWEST}
+            verdict = paragraphs("learn_priors.txt", "too_few", told)
+            return Answer(
+                {"left_out": skipped, "trustworthy": False}, verdict, problems=verdict[:1]
+            )
         tell("learning the population", 0.0)
         population = learn_population(kept, tuple(labels_of(spec)), wider, seed)
         learnt = learnt_model(spec, population, output.stem, seed)
@@ -346,8 +349,7 @@ def learn_priors(
     facts |= {"skipped": skipped, "below": below}
     problems = paragraphs("learn_priors.txt", "problems", facts)
     wrong = [f"Not trustworthy: {problem}." for problem in problems]
-    file.write(learnt_text(learnt, _extended(model, output), digests, seed, wrong))
-    bayes_cpt.read_spec(output)
+    file.write(learnt_text(learnt, _extended(model, output), digests, seed, problems))
     said, table = learnt_words(learnt, output.name, trustworthy=not problems), learnt.table()
     content = {
         "model": learnt.spec.name,
@@ -384,12 +386,17 @@ def _read(folders: list[Path], spec: "ModelSpec") -> "dict[str, Study]":
     from bayes_cpt.validate.folds import fittable
 
     if len(folders) < FEWEST:
-        named_few = f"it takes {FEWEST} studies to learn from, and {len(folders)} are named."
-        raise typer.BadParameter(named_few)
+        more = FEWEST - len(folders)
+        raise typer.BadParameter(f"it takes {FEWEST} studies to learn from: name {more} more.")
     named: dict[str, Study] = {}
+    found: dict[str, Path] = {}
     for folder in folders:
         study = bayes_cpt.read_study(folder)
         fittable(spec, study)
+        if (other := found.setdefault(study.digest(), folder)) is not folder:
+            raise typer.BadParameter(
+                f"{other} and {folder} hold the same runs: leave one of them out."
+            )
         if study.name in named:
             raise typer.BadParameter(
                 f"two studies are called {study.name}: give each its own name in [study]."

@@ -98,7 +98,7 @@ def watch(
     from bayes_cpt.watch.watcher import Watcher
 
     kept = state or Path(f"{log.rstrip('/')}.{run}.watch.json")
-    OutputFile(kept, (kept.suffix,), fit, log, plan)
+    OutputFile(kept, (kept.suffix,), fit, log, plan, option="--state")
     aim = read_objective(objective)
     posterior = bayes_cpt.load(fit)
     planned = None if plan is None else bayes_cpt.read_plan(plan, posterior.study)

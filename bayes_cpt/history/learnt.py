@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -150,7 +151,7 @@ def learnt_text(
     """Return the TOML of a learnt model, to be given to ``--model``.
 
     It extends the model it was made from: a shipped one by name, or a path as seen from the new file. What
-    is wrong with it, if anything, stands above the priors.
+    is wrong with it, if anything, is told whenever it is read.
     """
     kept = [label for label in found.population.labels if label not in found.labels]
     studies = found.population.studies
@@ -158,12 +159,12 @@ def learnt_text(
         "# Priors learnt by bayes-cpt learn-priors: what a further such study is expected to have.",
         f"# Learnt from these {len(studies)} studies, seed {seed} (name, SHA-256 of what was fitted):",
         *(f"# - {name} {digests[name]}" for name in studies),
-        *(f"# {problem}" for problem in wrong),
     ]
     if kept:
         names = ", ".join(map(_end, kept))
         lines.append(f"# Too few of them determine these, which keep their priors: {names}.")
-    about = {"extends": extends, "name": found.spec.name, "summary": found.spec.summary}
+    about: dict[str, Any] = {"extends": extends, "name": found.spec.name}
+    about |= {"summary": found.spec.summary} | ({"problems": list(wrong)} if wrong else {})
     lines += ["", *(f"{key} = {toml_value(value)}" for key, value in about.items()), ""]
     for parameter in found.changed:
         keys = found.spec.priors[parameter].model_dump(mode="json")

@@ -147,18 +147,19 @@ class _Run:
 
     def until_enough(self) -> tuple[Floats, Sample]:
         """Return white coordinates and sample of as many draws as the effective ones ask for."""
-        first = min(FIRST_DRAWS, self.settings.draws)
-        white, found = self.to(first)
-        verdict = found.diagnostics
-        if verdict.trustworthy or verdict.divergences or verdict.saturated or not verdict.rhat:
-            return white, found
-        ess = min(
-            float(np.min(value))
-            for by_name in (verdict.ess_bulk, verdict.ess_tail)
-            for value in by_name.values()
-        )
-        wanted = int(first * max(ROOM * LOWEST_ESS / ess, 1.5))
-        return self.to(wanted) if wanted <= self.settings.draws else (white, found)
+        draws = min(FIRST_DRAWS, self.settings.draws)
+        while draws <= self.settings.draws:
+            white, found = self.to(draws)
+            verdict = found.diagnostics
+            if verdict.trustworthy or verdict.divergences or verdict.saturated or not verdict.rhat:
+                break
+            ess = min(
+                float(np.min(value))
+                for by_name in (verdict.ess_bulk, verdict.ess_tail)
+                for value in by_name.values()
+            )
+            draws = int(draws * max(ROOM * LOWEST_ESS / ess, 1.5))
+        return white, found
 
     def to(self, draws: int) -> tuple[Floats, Sample]:
         """Return white coordinates, shape (chains, draws, numbers), and the sample of so many draws."""

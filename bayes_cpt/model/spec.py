@@ -5,6 +5,7 @@ one without stands at its printed value. A user's own file may start from a ship
 change only what it names.
 """
 
+import warnings
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Self
@@ -14,7 +15,7 @@ from pydantic import Field, model_validator
 
 from bayes_cpt.bundled import models_folder
 from bayes_cpt.checks import suggestion
-from bayes_cpt.errors import Problem, SpecError
+from bayes_cpt.errors import Problem, SpecError, StudyWarning
 from bayes_cpt.laws.law import Law
 from bayes_cpt.laws.series import HIGHEST_POWER, LOWEST_POWER
 from bayes_cpt.laws.term import Reference
@@ -63,6 +64,8 @@ class ModelSpec(Strict):
     # For tables and `--help`
     name: str = Field(min_length=1)
     summary: str = ""
+    # Why its priors are not to be trusted, which is told when it is read; no part of what is fitted
+    problems: tuple[str, ...] = Field(default=(), exclude=True)
     law: LawTable
     residuals: ResidualTable = ResidualTable()
     # Just those of the parameters that the law and the residuals have. What is not among them stands at its
@@ -231,6 +234,9 @@ def read_spec(model: str | Path) -> ModelSpec:
             if isinstance(own, Fixed) and not max(lows) <= own.value <= min(highs):
                 fix = f"fix it within {max(lows):g} to {min(highs):g}"
                 raise SpecError.at(f"{place}, key priors.{name}", f"it is {own.words}", fix)
+    if spec.problems:
+        told = f"{place}: its priors are not to be trusted: {'; '.join(spec.problems)}"
+        warnings.warn(told, StudyWarning, stacklevel=2)
     return spec
 
 

@@ -227,10 +227,15 @@ def fit_each(
     progress: Progress | None = None,
     stage: str,
 ) -> dict[str, Posterior | SamplingError]:
-    """Fit studies under models, by names; what a folder has at `fit_name` is not made again."""
+    """Fit studies under models, by names; what a folder has of them at `fit_name` is not made again.
+
+    What falls short there is, where draws are given that it has not.
+    """
     paths = {} if folder is None else {name: folder / fit_name(name) for name in wanted}
     fits: dict[str, Posterior | SamplingError] = {
-        name: load(path) for name, path in paths.items() if path.is_file()
+        name: kept
+        for name, path in paths.items()
+        if path.is_file() and _serves(kept := load(path), wanted[name][0], draws)
     }
     left = [(name, *own) for name, own in wanted.items() if name not in fits]
     where, report = pool or Pool(), progress or (lambda stage, share: None)
@@ -242,6 +247,12 @@ def fit_each(
             found.save(paths[name])
         report(stage, len(fits) / len(wanted))
     return {name: fits[name] for name in wanted}
+
+
+def _serves(kept: Posterior, study: Study, draws: int | None) -> bool:
+    if kept.tree.attrs["study_digest"] != study.digest():
+        return False
+    return kept.trustworthy or draws in (None, kept.tree["posterior"].sizes["draw"])
 
 
 def _fit(

@@ -15,11 +15,13 @@ NAMES = ("first", "second", "third")
 
 @pytest.fixture
 def studies(tmp_path: Path) -> list[Path]:
-    """Return the folders of three studies of PT runs."""
+    """Return the folders of three studies of PT runs, of a copy of the first, and of its namesake."""
     whole = lab().subset(["pt_trunk", "pt_cosine"])
-    for name in NAMES:
-        write_study(replace(whole, name=name), tmp_path / name)
-    return [tmp_path / name for name in NAMES]
+    folders = [tmp_path / name for name in (*NAMES, "copy", "namesake")]
+    for number, (folder, name) in enumerate(zip(folders, (*NAMES, "copy", NAMES[0]), strict=True)):
+        losses = whole.losses.assign(loss=whole.losses["loss"] + 0.01 * (number % 3))
+        write_study(replace(whole, name=name, losses=losses), folder)
+    return folders
 
 
 @pytest.fixture
@@ -32,7 +34,7 @@ def test_three_studies_make_a_model(
     call: Call, studies: list[Path], fits: Fits, tmp_path: Path
 ) -> None:
     target, kept = tmp_path / "ours.toml", tmp_path / "kept"
-    asked = ("learn-priors", *studies, "-o", target, "--model", "pretrain", "--jobs", "1")
+    asked = ("learn-priors", *studies[:3], "-o", target, "--model", "pretrain", "--jobs", "1")
     asked = (*asked, "--seed", "1", "--records", kept, "--json")
     told = call(*asked).json()
     assert told["studies"] == list(NAMES)
@@ -55,9 +57,15 @@ def test_three_studies_make_a_model(
 @pytest.mark.parametrize(
     ("chosen", "options", "told"),
     [
-        ((0, 1), (), "it takes 3"),
-        ((0, 0, 1), (), "two studies are called first"),
+        ((0, 1), (), "it takes 3 studies to learn from: name 1 more"),
+        ((0, 2, 4), (), "two studies are called first"),
+        ((0, 1, 3), (), "copy hold the same runs: leave one of them out"),
         ((0, 1, 2), ("--model", "cpt-replay"), "there is no CPT run"),
+        (
+            (0, 1, 2),
+            ("--model", "pretrain", "--records", "no/such"),
+            "choose another one with --records",
+        ),
     ],
 )
 def test_what_cannot_be_learnt_from_is_said(
@@ -74,3 +82,12 @@ def test_what_cannot_be_learnt_from_is_said(
     folders = [studies[i] for i in chosen]
     check_refusal(call("learn-priors", *folders, "-o", target, "--jobs", "1", *named), (told,))
     assert not target.exists()
+
+
+def test_too_few_fits_are_a_finding(call: Call, studies: list[Path], fits: Fits) -> None:
+    fits.problems.append("tail ESS of memory is 399, below 400")
+    target = studies[0].parent / "ours.toml"
+    answer = call("learn-priors", *studies[:3], "-o", target, "--jobs", 1, "--model", "pretrain")
+    assert (answer.code, target.exists()) == (1, False)
+    assert "0 of 3 fits can be used, and it takes 3" in answer.out
+    assert "third falls short (tail ESS of memory is 399, below 400)." in answer.out

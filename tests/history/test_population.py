@@ -1,5 +1,6 @@
 """What studies say of parameters, and the population that they come from, are recovered."""
 
+from dataclasses import replace
 from functools import cache
 from itertools import product
 from pathlib import Path
@@ -12,6 +13,7 @@ from stand_in import stand_in
 from synthetic import as_posterior, lab
 
 from bayes_cpt.arrays import Floats
+from bayes_cpt.errors import StudyWarning
 from bayes_cpt.history.evidence import Evidence, Label, evidence_of, fit_studies, labels_of, widened
 from bayes_cpt.history.learnt import Learnt, learnt_model, learnt_text
 from bayes_cpt.history.population import (
@@ -89,15 +91,32 @@ def test_the_density_is_that_of_the_hierarchy() -> None:
     evidence = [of_likelihood(told, np.array([1.0, -2.0]), LABELS[:2]) for told in rows]
     model = population_model(evidence, LABELS[:2], WIDER)
     log_density = model.compile_logp(jacobian=False, mode=INTERPRETED)
-    mean, spread = generator.standard_normal(2), np.exp(generator.standard_normal(2))
-    deviation = generator.standard_normal((3, 2))
-    found = log_density({"mean": mean, "spread_log__": np.log(spread), "deviation": deviation})
-    wanted = stats.norm.logpdf(mean).sum() + stats.halfnorm.logpdf(spread).sum()
-    wanted += stats.norm.logpdf(deviation).sum()
-    for study, own in zip(evidence, mean + spread * deviation, strict=True):
-        directions, values = study.information(LABELS[:2])
-        wanted += stats.norm.logpdf(values, directions @ own / WIDER).sum()
-    assert float(found) == pytest.approx(wanted, rel=1e-9)
+    (mean,) = model.replace_rvs_by_values([model["mean"]])
+    mean_of = model.compile_fn(mean, inputs=model.value_vars, mode=INTERPRETED)
+    spread = np.exp(generator.standard_normal(2))
+
+    def at(*noise: float) -> dict[str, Floats]:
+        return {"spread_log__": np.log(spread), "noise": np.array(noise)}
+
+    told, said = map(
+        np.concatenate, zip(*(own.information(LABELS[:2]) for own in evidence), strict=True)
+    )
+    directions, values = told / WIDER, said
+    apart = np.kron(np.eye(3), np.ones((2, 2)))
+    given = np.eye(6) + apart * (directions @ np.diag(spread**2) @ directions.T)
+    wanted = stats.halfnorm.logpdf(spread).sum() + stats.norm.logpdf([0.3, -1.0]).sum()
+    wanted += stats.multivariate_normal(np.zeros(6), given + directions @ directions.T).logpdf(
+        values
+    )
+    # What is said is no random variable: its density lacks the constant.
+    found = float(log_density(at(0.3, -1.0))) - 3.0 * np.log(2.0 * np.pi)
+    assert found == pytest.approx(wanted, rel=1e-9)
+    pull = directions.T @ np.linalg.inv(given)
+    covariance = np.linalg.inv(np.eye(2) + pull @ directions)
+    center = mean_of(at(0.0, 0.0))
+    np.testing.assert_allclose(center, covariance @ pull @ values, rtol=1e-9)
+    axes = np.array([mean_of(at(1.0, 0.0)), mean_of(at(0.0, 1.0))]) - center
+    np.testing.assert_allclose(axes.T @ axes, covariance, rtol=1e-9)
 
 
 @pytest.mark.slow
@@ -126,13 +145,15 @@ def test_mean_and_spread_of_a_population_are_recovered() -> None:
 
 
 @pytest.mark.slow
-def test_parameters_that_studies_know_apart_have_the_posterior_of_a_grid() -> None:
+@pytest.mark.parametrize("sharp", [1.0, 100.0])
+def test_parameters_that_studies_know_apart_have_the_posterior_of_a_grid(sharp: float) -> None:
     generator = np.random.default_rng(1)
-    told, labels, evidence = np.array([6.0, 5.0]), LABELS[:2], []
+    told, labels, evidence = sharp * np.array([6.0, 5.0]), LABELS[:2], []
     for number in range(5):
         values = told * generator.standard_normal(2) + generator.standard_normal(2)
         evidence.append(of_likelihood(np.diag(told), values, labels, str(number)))
     found = learn_population(evidence, labels, 1.0, seed=1)
+    assert found.problems == ()
     mean, spread = np.linspace(-4.0, 4.0, 401)[:, None], np.linspace(0.005, 4.0, 400)
     for place in range(2):
         log_density = -0.5 * mean**2 - 0.5 * spread**2
@@ -287,9 +308,10 @@ def test_the_file_states_the_pairs_that_are_shown(tmp_path: Path) -> None:
     assert found.reason.startswith("Learnt from 14 studies (study 0, study 1, study 2 and 11 more)")
     path = tmp_path / "ours.toml"
     digests = dict.fromkeys(NAMES, "digest")
-    path.write_text(learnt_text(learnt, "cpt-replay", digests, 1, ["Not trustworthy: no"]))
-    assert "\n# Not trustworthy: no\n" in path.read_text()
-    assert read_spec(path) == learnt.spec
+    path.write_text(learnt_text(learnt, "cpt-replay", digests, 1, ["a", "b"]))
+    with pytest.warns(StudyWarning, match="its priors are not to be trusted: a; b$"):
+        read = read_spec(path)
+    assert read == learnt.spec.model_copy(update={"problems": ("a", "b")})
     (together,) = learnt_words(learnt, "ours.toml", trustworthy=True).sentences
     assert "exponent (general) and memory (all), correlation -0.61" in together
 
@@ -378,11 +400,19 @@ def test_fits_that_are_done_are_not_repeated(
 ) -> None:
     fits, broad, study = stand_in(monkeypatch), widened(SPEC), lab()
 
-    def learnt() -> list[Evidence]:
-        return fit_studies([study], broad, 1, pool=Pool(1), folder=tmp_path)
+    def learnt(*studies: Study, draws: int | None = None) -> list[Evidence]:
+        return fit_studies(studies, broad, 1, pool=Pool(1), folder=tmp_path, draws=draws)
 
-    first, again = learnt()[0], learnt()[0]
-    assert [own["study"].name for own in fits.asked] == [study.name]
+    other, changed = (replace(own, name="other") for own in (study, study.subset(["pt_trunk"])))
+    (first,) = learnt(study)
+    fits.problems.append("tail ESS of memory is 399, below 400")
+    _, again = learnt(other, study)
+    # More draws are for what falls short.
+    for draws in (None, 2000):
+        learnt(study, other, draws=draws)
+    learnt(study, changed)
+    asked = [(own["study"].name, own["draws"]) for own in fits.asked]
+    assert asked == [(study.name, None), ("other", None), ("other", 2000), ("other", None)]
     assert first.labels == again.labels
     np.testing.assert_allclose(first.covariance, again.covariance)
     np.testing.assert_allclose(first.mean, again.mean)
