@@ -145,7 +145,7 @@ class Annealing:
             }
         if self.unknown_base:
             parameters["base_potential"] = Parameter(
-                "last LR of the unknown base's PT, as a share of the reference LR", dims=None
+                "last LR of the unknown base's PT, over the reference LR", dims=None
             )
         return parameters
 

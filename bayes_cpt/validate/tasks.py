@@ -252,7 +252,7 @@ def fit_each(
 def _serves(kept: Posterior, study: Study, draws: int | None) -> bool:
     if kept.tree.attrs["study_digest"] != study.digest():
         return False
-    return kept.trustworthy or draws in (None, kept.tree["posterior"].sizes["draw"])
+    return not kept.problems or draws in (None, kept.tree["posterior"].sizes["draw"])
 
 
 def _fit(
