@@ -328,9 +328,8 @@ def schedule(
     results = Results(output)
     posterior = bayes_cpt.load(fit)
     mixture = pairs("--targets", listed(targets), float) if "=" in (targets or "") else targets
-    choice = choose_schedule(
-        posterior, base, replay, steps, objective, targets=mixture, cap=cap, draws=draws
-    )
+    given: Any = {"targets": mixture, "cap": cap, "draws": draws}
+    choice = choose_schedule(posterior, base, replay, steps, objective, **given)
     gains = choice.table(interval)
     content = {
         "base": choice.run.base,

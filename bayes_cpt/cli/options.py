@@ -144,7 +144,6 @@ def command(verb: Callable[..., Answer | int]) -> Callable[..., int]:
 
 
 def _worded(parameter: inspect.Parameter, metavar: str, text: str) -> inspect.Parameter:
-    """Return a parameter of a verb with its help and limits."""
     base, info, name = parameter.annotation, None, parameter.name
     limits = LIMITS.get(name, {})
     if hasattr(base, "__metadata__"):

@@ -326,9 +326,8 @@ class SearchSpace:
             # Nobody moves a learning rate by less.
             near = np.isclose(initial, peak, rtol=LEAST_MOVE, atol=0.0)
             place = initial / (pretraining_peak if name == "relative_peak" else 1.0)
-            inside = (place >= self.quantities[name].lowest) & (
-                place <= self.quantities[name].highest
-            )
+            own = self.quantities[name]
+            inside = (place >= own.lowest) & (place <= own.highest)
             peak = np.where(near & inside, initial, peak)
         steps = np.maximum(np.round(values["steps"]), 1.0)
         share = values.get("warmup_share", 0.0)

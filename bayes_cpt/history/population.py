@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bayes_cpt.arrays import Floats
-from bayes_cpt.errors import StudyError
 from bayes_cpt.history.evidence import SHARED, Evidence, Label
 from bayes_cpt.inference.diagnostics import sampled
 
@@ -37,8 +36,7 @@ TELLING, FEWEST = 0.5, 3
 REPEATS = 5
 # The prior is the normal distribution with this central interval of the predictive one.
 MASS = 0.9
-TUNE, DRAWS = 600, 1000
-TARGET_ACCEPT = 0.9
+SAMPLER = {"tune": 600, "draws": 1000, "target_accept": 0.9, "cores": 1}
 # Of ten pairs one is expected to go together; a pair is reported where its probability is this high.
 EXPECTED, SURE = 0.1, 0.95
 GRID: Floats = np.linspace(-0.98, 0.98, 99)
@@ -144,21 +142,9 @@ def learn_population(
     """
     import nutpie
 
-    if len(evidence) < FEWEST:
-        names = ", ".join(own.study for own in evidence) or "none"
-        problem = f"it takes {FEWEST} studies to learn from, and there are only these: {names}"
-        raise StudyError.at("learn-priors", problem, "name more studies")
     model = population_model(evidence, labels, wider)
     compiled = nutpie.compile_pymc_model(model)
-    drawn, problems = sampled(
-        compiled,
-        ("mean", "spread"),
-        draws=DRAWS,
-        tune=TUNE,
-        seed=seed,
-        cores=1,
-        target_accept=TARGET_ACCEPT,
-    )
+    drawn, problems = sampled(compiled, ("mean", "spread"), seed=seed, **SAMPLER)
     mean, spread = drawn.values()
     telling = {
         label: tuple(own.study for own in evidence if own.contraction.get(label, 0.0) >= TELLING)

@@ -95,7 +95,6 @@ def read_tree(path: Path) -> "xr.DataTree":
 
 
 def _parts(tree: "xr.DataTree") -> "list[xr.DataTree]":
-    """Return the trees of single laws in a file."""
     if WEIGHTS not in tree.attrs:
         return [tree]
     weights = json.loads(tree.attrs[WEIGHTS])
@@ -111,7 +110,6 @@ def _parts(tree: "xr.DataTree") -> "list[xr.DataTree]":
 
 
 def _law(tree: "xr.DataTree", source: Path) -> Law:
-    """Return draws, study and frame of the fit of one law."""
     for name in ("posterior", "sample_stats", "constant_data"):
         if name not in tree.children:
             raise ValueError(f"it has no {name}")
@@ -177,6 +175,5 @@ def _study(tree: "xr.DataTree", source: Path) -> Study:
             return read_study(folder)
         except StudyError as error:
             first = str(error.problems[0]).replace(folder, "its study")
-            raise FitFileError(
-                f"{source}: the study in this fit is damaged: {first} Fit again."
-            ) from None
+            damaged = f"{source}: the study in this fit is damaged: {first} Fit again."
+            raise FitFileError(damaged) from None

@@ -153,12 +153,9 @@ class _Run:
             verdict = found.diagnostics
             if verdict.trustworthy or verdict.divergences or verdict.saturated or not verdict.rhat:
                 break
-            ess = min(
-                float(np.min(value))
-                for by_name in (verdict.ess_bulk, verdict.ess_tail)
-                for value in by_name.values()
-            )
-            draws = int(draws * max(ROOM * LOWEST_ESS / ess, 1.5))
+            ess = min(map(np.min, (*verdict.ess_bulk.values(), *verdict.ess_tail.values())))
+            # In this order 1.5 also where that is NaN.
+            draws = int(draws * max(1.5, ROOM * LOWEST_ESS / ess))
         return white, found
 
     def to(self, draws: int) -> tuple[Floats, Sample]:

@@ -154,7 +154,6 @@ def _place(reference: Base | None, controls: Controls) -> int | None:
 
 
 def _weight(valuation: Valuation, objective: Objective) -> float:
-    """Return the weight of the general loss in the objective's balance."""
     if valuation.thirds:
         problem = f"it names {', '.join(valuation.thirds)}, and the page knows general and target"
         fix = "leave it out, or give its weights as [mixtures.NAME] and name that in a constraint"

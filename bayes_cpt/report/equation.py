@@ -56,10 +56,8 @@ class Equation:
 
     def noted(self, letter: Callable[[str], str], text: Callable[[str], str] = str) -> str:
         """Return the note, as `letter` prints its letters and `text` what is between them."""
-        parts = LETTER.split(self.note)
-        return "".join(
-            letter(part) if place % 2 else text(part) for place, part in enumerate(parts)
-        )
+        parts = enumerate(LETTER.split(self.note))
+        return "".join(letter(part) if place % 2 else text(part) for place, part in parts)
 
     @property
     def is_long(self) -> bool:
@@ -152,9 +150,8 @@ def _constants(frame: BoundModel, letters: Set[str]) -> list[str]:
     for name, values in drawn.items():
         if name in letters and np.ptp(values) == 0:
             said, _, unit = COEFFICIENTS[name].rpartition(", ")
-            told.append(
-                f"{name} = {np.max(values):.3g}" + (f" {unit}" if said and values.any() else "")
-            )
+            last = f" {unit}" if said and values.any() else ""
+            told.append(f"{name} = {np.max(values):.3g}{last}")
         # Where a replay factor holds stands beside it.
         if values.ndim < 2 or not values.any() or any(name in own for own in OF_FACTOR.values()):
             continue
@@ -281,7 +278,6 @@ def _annealing_areas(frame: BoundModel, point: Any, letters: Mapping[str, Any]) 
 
 
 def _note(frame: BoundModel, block: str) -> str:
-    """Return what the letters of one equation are."""
     facts = {
         "law": frame.spec.law,
         "carried": frame.carries_memory,

@@ -72,9 +72,8 @@ class Estimate:
     @property
     def plain(self) -> str:
         """Median and interval, without plus signs."""
-        median, lower, upper = (
-            fixed(value, self.spread) for value in (self.median, self.lower, self.upper)
-        )
+        ends = self.median, self.lower, self.upper
+        median, lower, upper = (fixed(value, self.spread) for value in ends)
         return f"{median} ({lower} to {upper})"
 
     @property

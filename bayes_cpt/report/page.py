@@ -88,10 +88,9 @@ class Calibration:
     @cached_property
     def judged(self) -> list[tuple[str, str]]:
         """What each row of scores says of the bands: by `bayes_cpt.report.numbers.judged`, and in words."""
+        said = partial(sentence, "validate.txt", "bands")
         rows = self.pooled.to_dict("records")
-        return [
-            (judged(row), f"{sentence('validate.txt', 'bands', {'first': row})}.") for row in rows
-        ]
+        return [(judged(row), f"{said({'first': row})}.") for row in rows]
 
 
 @dataclass(frozen=True, eq=False)
@@ -322,7 +321,6 @@ def _drawing(figure: Figure, words: dict[str, str]) -> dict[str, Any]:
 
 
 def _drawings(report: Report) -> dict[str, dict[str, Any]]:
-    """Return the figures of a report, by name."""
     from bayes_cpt import plots
 
     runs = 0 if report.curves is None else report.curves.sizes["run"]

@@ -201,7 +201,6 @@ def run_tasks[T](
 
 
 def _labelled[T, R](function: Callable[[T], R], call: tuple[str, T]) -> tuple[str, R]:
-    """Return the label of a task with its result: results come in any order."""
     label, task = call
     return label, function(task)
 
@@ -232,11 +231,12 @@ def fit_each(
     What falls short there is, where draws are given that it has not.
     """
     paths = {} if folder is None else {name: folder / fit_name(name) for name in wanted}
-    fits: dict[str, Posterior | SamplingError] = {
-        name: kept
-        for name, path in paths.items()
-        if path.is_file() and _serves(kept := load(path), wanted[name][0], draws)
-    }
+    fits: dict[str, Posterior | SamplingError] = {}
+    for name in (own for own, path in paths.items() if path.is_file()):
+        kept, (study, _) = load(paths[name]), wanted[name]
+        serves = kept.trustworthy or draws in (None, kept.tree["posterior"].sizes["draw"])
+        if serves and kept.tree.attrs["study_digest"] == study.digest():
+            fits[name] = kept
     left = [(name, *own) for name, own in wanted.items() if name not in fits]
     where, report = pool or Pool(), progress or (lambda stage, share: None)
     cores = where.cores(len(left))
@@ -247,12 +247,6 @@ def fit_each(
             found.save(paths[name])
         report(stage, len(fits) / len(wanted))
     return {name: fits[name] for name in wanted}
-
-
-def _serves(kept: Posterior, study: Study, draws: int | None) -> bool:
-    if kept.tree.attrs["study_digest"] != study.digest():
-        return False
-    return kept.trustworthy or draws in (None, kept.tree["posterior"].sizes["draw"])
 
 
 def _fit(

@@ -191,11 +191,9 @@ def _read_lines(log: RawLog, lines: Sequence[str], form: Format) -> None:
                 early.append(Row(f"{file} {number}", cells))
             continue
         if form.before and last is not None and _later(cells[STEP], last):
-            measured_before = {
-                name: cells.pop(name) for name in filter(naming.measured_unit, [*cells])
-            }
-            if measured_before:
-                log.rows.append(Row(f"{file} {number}", {**measured_before, STEP: last}))
+            names = filter(naming.measured_unit, [*cells])
+            if before := {name: cells.pop(name) for name in names}:
+                log.rows.append(Row(f"{file} {number}", {**before, STEP: last}))
         if form.final and form.final.search(text) and _measured(log.rows, cells):
             aside.setdefault(FINAL, []).append(number)
             continue

@@ -223,7 +223,6 @@ def _parquet_rows(path: Path) -> Iterator[Row]:
 
 
 def _loaded(text: str, place: str) -> Any:
-    """Return what a JSON text holds."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
