@@ -163,9 +163,8 @@ class Output:
         widths = _widths(part, self.out.width - 1, gap)
         grid = Grid(box=None, pad_edge=False, padding=(0, gap, 0, 0), header_style="dim")
         for name, is_text, width in zip(part.cells, part.is_text, widths, strict=True):
-            grid.add_column(
-                name, justify="left" if is_text else "right", overflow="fold", width=width
-            )
+            side: Any = "left" if is_text else "right"
+            grid.add_column(name, justify=side, overflow="fold", width=width)
         marks = list(part.marked) or [False] * len(part.cells)
         for mark, row in zip(marks, part.cells.itertuples(index=False), strict=True):
             grid.add_row(*row, style="yellow" if mark else "")

@@ -180,9 +180,8 @@ class SearchSpace:
         runs = study.measured_runs("cpt")
         # As planned: what was cut short did not mean to end there.
         finals = [run.schedule.final / run.peak for run in study.continual_runs]
-        warmups = {
-            round(run.schedule.warmup_steps / run.schedule.steps, 3) for run in study.continual_runs
-        }
+        planned = [run.schedule for run in study.continual_runs]
+        warmups = {round(own.warmup_steps / own.steps, 3) for own in planned}
         warmup = max(warmups) if len(warmups) == 1 else 0.0
         # Where nobody knows the rate that a base was left at, a run starts as all runs did.
         left_alone = warmups == {0.0} and not any(base.schedule for base in bases)

@@ -112,8 +112,7 @@ def population_model(
     informed = [own.information(labels) for own in evidence]
     told, said = (np.stack(own) for own in zip(*informed, strict=True))
     rows = max(1, int(told.any(axis=(0, 2)).sum()))
-    coords = {"parameter": ["/".join(label) for label in labels]}
-    with pm.Model(coords=coords) as model:
+    with pm.Model(coords={"parameter": ["/".join(label) for label in labels]}) as model:
         directions = pm.Data("directions", told[:, :rows] / wider)
         values = pm.Data("values", said[:, :rows])
         spread = pm.HalfNormal("spread", SPREAD_SCALE, dims="parameter")

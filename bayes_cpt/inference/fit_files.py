@@ -53,10 +53,8 @@ def read_fit(path: str | Path) -> "tuple[xr.DataTree, list[Law]]":
     """Return what a fit's file holds: draws, study and frame of each law, one unless it is a stack."""
     source = Path(path)
     if (source / "study.toml").is_file():
-        raise FitFileError(
-            f"{source}: this is a study, not a fit. Fit it first: "
-            f"bayes-cpt fit {quote(str(source))} -o fit.nc."
-        )
+        fix = f"Fit it first: bayes-cpt fit {quote(str(source))} -o fit.nc."
+        raise FitFileError(f"{source}: this is a study, not a fit. {fix}")
     if not source.is_file():
         found = "this is a folder" if source.is_dir() else "this is not a file"
         problem = found if source.exists() else "there is no such fit"

@@ -179,13 +179,11 @@ class _Run:
             progress_bar=False,
             progress_callback=tell,
         )
-        white = trace["posterior"]["white"].to_numpy()
-        if white.shape[:2] != (CHAINS, draws) or np.isnan(trace["sample_stats"]["energy"]).any():
+        white, told = trace["posterior"]["white"].to_numpy(), trace["sample_stats"]
+        if white.shape[:2] != (CHAINS, draws) or np.isnan(told["energy"]).any():
             # nutpie ends an interrupted run without an error.
             raise KeyboardInterrupt
-        statistics = {
-            name: trace["sample_stats"][given].to_numpy() for given, name in STATISTICS.items()
-        }
+        statistics = {name: told[given].to_numpy() for given, name in STATISTICS.items()}
         flat = white.reshape(-1, white.shape[-1])
         values = self.density.values(self.metric.positions(flat).reshape(white.shape))
         verdict = diagnose(self.density.sampled(values), statistics)

@@ -70,7 +70,7 @@ class Planner:
         valuation, model = decision.valuation, decision.valuation.model
         named = dict(zip(frame.roles, frame.domains, strict=True))
         data = {
-            "about": _about(posterior, fit, interval, seed),
+            "about": _about(posterior, fit, interval, seed) | {"batch": model.batch},
             "domains": list(frame.domains),
             "law": law_draws(model, codes, model.normals(seed)),
             "bases": base_states(model, controls.bases),
@@ -131,7 +131,6 @@ def _about(posterior: Posterior, fit: str, interval: float, seed: int) -> dict[s
         "study": posterior.study.name,
         "targets": toml_value(frame.domains[1]) if of_several else None,
         "model": frame.spec.name,
-        "batch": posterior.batch.label and posterior.batch.words,
         "roles": list(frame.roles),
         "doubts": warning(posterior),
         "interval": interval,

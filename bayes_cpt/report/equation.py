@@ -43,7 +43,6 @@ COEFFICIENTS: dict[str, str] = {
     **notation()["coefficients"],
     **{letter: said for term in ADDED.values() for letter, said in term.meanings.items()},
 }
-LETTERS = notation()["letters"] | COEFFICIENTS
 
 
 @dataclass(frozen=True)
@@ -166,7 +165,8 @@ def letter_meanings(frame: BoundModel) -> dict[str, str]:
     parts = [part for own in law_equations(frame) for part in (own.left, *own.summands)]
     kinds = (sympy.Symbol, AppliedUndef)
     printed = {getattr(own, "name", "") for part in parts for own in part.atoms(*kinds)}
-    return {name: said for name, said in LETTERS.items() if name in printed}
+    letters = notation()["letters"] | COEFFICIENTS
+    return {name: said for name, said in letters.items() if name in printed}
 
 
 def _whole(expression: Any) -> Any:
@@ -298,7 +298,6 @@ def _repeats(point: Any, letters: Mapping[str, Any]) -> list[Equation]:
 
 
 def _replay(frame: BoundModel, letters: Mapping[str, Any]) -> list[Equation]:
-    """Return the replay factor of each validation set."""
     if not frame.spec.law.uses_replay:
         return []
     (shift,) = (term for term in frame.law.terms if isinstance(term, Shift))

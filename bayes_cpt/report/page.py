@@ -326,9 +326,8 @@ def _drawings(report: Report) -> dict[str, dict[str, Any]]:
     runs = 0 if report.curves is None else report.curves.sizes["run"]
     shown = _some_runs(report)
     figures = {"fitted": plots.fitted(report.posterior, shown)}
-    figures |= {
-        name: draw() for name, draw in report.figures(NARROW if runs == 1 else None).items()
-    }
+    width = NARROW if runs == 1 else None
+    figures |= {name: draw() for name, draw in report.figures(width).items()}
     if report.decision is not None:
         figures["decision"] = plots.decision(report.decision)
     if report.calibration is not None:

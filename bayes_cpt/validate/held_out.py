@@ -169,7 +169,6 @@ def score_folds(
 def _outcome(
     task: tuple[str, Fold], methods: Mapping[str, Method], seed: int, wanted: Sequence[str]
 ) -> dict[str, pd.DataFrame]:
-    """Return the tables that are wanted of a method's answer to a fold."""
     from bayes_cpt.inference.metric import SamplingError
 
     method, fold = task

@@ -149,10 +149,7 @@ class Records:
         return records
 
     def add(self, task: str, rows: Mapping[str, pd.DataFrame]) -> None:
-        """Add a task's tables and save them.
-
-        In a file of their own: what another process adds meanwhile stays, and no task is half done.
-        """
+        """Add a task's tables, saved in a file of their own: what another process adds meanwhile stays."""
         self.done[task] = {name: rows[name] for name in self.names if name in rows}
         if self.folder is None:
             return

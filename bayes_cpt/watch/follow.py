@@ -32,8 +32,7 @@ class Follower:
     unnamed: str = field(default="", init=False)
     log: Log | None = field(default=None, init=False)  # what the last look read
     _seen: tuple[int, int] = field(default=(0, 0), init=False)
-    # Whether that was read to its end.
-    _whole: bool = field(default=False, init=False)
+    _whole: bool = field(default=False, init=False)  # whether that was read to its end
     # The log, or the copy of its whole lines.
     _read_as: str = field(default="", init=False)
 
