@@ -328,8 +328,9 @@ def schedule(
     results = Results(output)
     posterior = bayes_cpt.load(fit)
     mixture = pairs("--targets", listed(targets), float) if "=" in (targets or "") else targets
-    given: Any = {"targets": mixture, "cap": cap, "draws": draws}
-    choice = choose_schedule(posterior, base, replay, steps, objective, **given)
+    choice = choose_schedule(
+        posterior, base, replay, steps, objective, targets=mixture, cap=cap, draws=draws
+    )
     gains = choice.table(interval)
     content = {
         "base": choice.run.base,

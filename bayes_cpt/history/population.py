@@ -27,8 +27,6 @@ from bayes_cpt.inference.diagnostics import sampled
 if TYPE_CHECKING:
     import pymc as pm
 
-# Scale of the half-normal prior of a spread, in sds of the model's own prior.
-SPREAD_SCALE = 1.0
 # A parameter is learnt from studies that take at least this share of the broad prior's variance, from so
 # many of them.
 TELLING, FEWEST = 0.5, 3
@@ -115,7 +113,7 @@ def population_model(
     with pm.Model(coords={"parameter": ["/".join(label) for label in labels]}) as model:
         directions = pm.Data("directions", told[:, :rows] / wider)
         values = pm.Data("values", said[:, :rows])
-        spread = pm.HalfNormal("spread", SPREAD_SCALE, dims="parameter")
+        spread = pm.HalfNormal("spread", 1.0, dims="parameter")
         root = cholesky(_covariance(directions * spread, rows))
         both = pt.concatenate([directions, values[..., None]], axis=-1)
         white = solve_triangular(root, both, lower=True, b_ndim=2)

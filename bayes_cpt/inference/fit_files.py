@@ -134,7 +134,6 @@ def _check_attributes(tree: "xr.DataTree") -> None:
 
 
 def _check_draws(draws: "xr.Dataset", frame: BoundModel) -> None:
-    """Raise unless the draws are those of the frame's parameters and coefficients."""
     if min(draws.sizes["chain"], draws.sizes["draw"]) < 1:
         raise ValueError("it has no draws")
     infos = frame.parameters()

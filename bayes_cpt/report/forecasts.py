@@ -54,12 +54,8 @@ def held_out_verdict(scores: pd.DataFrame, refits: pd.DataFrame) -> list[str]:
     there.
     """
     first, *others = scores.to_dict("records")
-    facts = {
-        "first": first,
-        "others": others,
-        "short": int((~refits["trustworthy"].astype(bool)).sum()),
-        "refits": len(refits),
-    }
+    short = int((~refits["trustworthy"].astype(bool)).sum())
+    facts = {"first": first, "others": others, "short": short, "refits": len(refits)}
     return paragraphs("validate.txt", "verdict", facts)
 
 

@@ -179,10 +179,7 @@ class Report:
 
     @cached_property
     def sentences(self) -> list[str]:
-        """Sentences that are ready for a paper: the best choice, and where forecast runs end.
-
-        Where there is neither, what the runs determine.
-        """
+        """Sentences for a paper: the best choice and where forecast runs end, else what is determined."""
         sentences = [] if self.decision is None else optimum_sentences(self.decision, self.interval)
         sentences += [] if self.bands is None else forecast_words(self.bands).sentences
         sentences = sentences or fit.summarise(self.facts, fitted=True)
@@ -323,10 +320,9 @@ def _drawing(figure: Figure, words: dict[str, str]) -> dict[str, Any]:
 def _drawings(report: Report) -> dict[str, dict[str, Any]]:
     from bayes_cpt import plots
 
-    runs = 0 if report.curves is None else report.curves.sizes["run"]
     shown = _some_runs(report)
     figures = {"fitted": plots.fitted(report.posterior, shown)}
-    width = NARROW if runs == 1 else None
+    width = NARROW if report.curves is not None and report.curves.sizes["run"] == 1 else None
     figures |= {name: draw() for name, draw in report.figures(width).items()}
     if report.decision is not None:
         figures["decision"] = plots.decision(report.decision)

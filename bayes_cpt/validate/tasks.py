@@ -225,7 +225,7 @@ def fit_each(
 ) -> dict[str, Posterior | SamplingError]:
     """Fit studies under models, by names; what a folder has of them at `fit_name` is not made again.
 
-    What falls short there is, where draws are given that it has not.
+    One that falls short is made again where other draws are given.
     """
     paths = {} if folder is None else {name: folder / fit_name(name) for name in wanted}
     fits: dict[str, Posterior | SamplingError] = {}
