@@ -14,8 +14,9 @@ def settle_caches() -> None:
     """
     home = Path(os.path.expanduser("~"))  # noqa: PTH111 (Path fails for users without an entry)
     flags = os.environ.get("PYTENSOR_FLAGS", "")
-    for_numba = Path(__file__).parent, home, home / ".cache"
-    numba = "NUMBA_CACHE_DIR" not in os.environ and not _writable(*for_numba)
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or home / ".cache")
+    kept = _writable(Path(__file__).parent, cache, cache.parent)
+    numba = "NUMBA_CACHE_DIR" not in os.environ and not kept
     pytensor = "compiledir" not in flags and not _writable(home, home / ".pytensor")
     if not (numba or pytensor):
         return

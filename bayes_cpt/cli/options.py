@@ -117,9 +117,8 @@ def command(verb: Callable[..., Answer | int]) -> Callable[..., int]:
     keyword = partial(inspect.Parameter, kind=inspect.Parameter.KEYWORD_ONLY)
     for name, kind in options.items():
         parameters[name] = keyword(name, default=False if kind is bool else None, annotation=kind)
-    asked = [
-        _worded(own, *words[name]) if name in words else own for name, own in parameters.items()
-    ]
+    every = parameters.items()
+    asked = [_worded(own, *words[name]) if name in words else own for name, own in every]
     asked.append(keyword("quiet", default=False, annotation=Quiet))
     asked.append(keyword("json", default=False, annotation=Json))
 

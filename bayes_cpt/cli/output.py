@@ -344,6 +344,8 @@ class OutputFile(_Written):
     def write(self, content: Content) -> None:
         """Write it, where it is asked for."""
         if self.path is not None:
+            # A fit is written twice: the last time counts.
+            self.failed = None
             self.put(self.path, content)
 
     @property

@@ -72,9 +72,8 @@ class Candidates:
         """Return these and others of the same space."""
         pairs = zip(vars(self.schedules).items(), vars(other.schedules).values(), strict=True)
         schedules = {name: np.concatenate([mine, theirs]) for (name, mine), theirs in pairs}
-        both: dict[str, Any] = {
-            name: np.concatenate([getattr(self, name), getattr(other, name)]) for name in BY_ROW
-        }
+        rows = {name: (getattr(self, name), getattr(other, name)) for name in BY_ROW}
+        both: dict[str, Any] = {name: np.concatenate(own) for name, own in rows.items()}
         return replace(self, schedules=ScheduleBatch(**schedules), **both)
 
     def column(self, name: str) -> Any:

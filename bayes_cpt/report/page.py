@@ -173,8 +173,8 @@ class Report:
     @property
     def narrow(self) -> list[str]:
         """That the bands are too narrow, where `validate` says so first of this study and model."""
-        calibration = self.calibration
-        told = [] if calibration is None or calibration.caution else calibration.judged[:1]
+        own = self.calibration
+        told = own.judged[:1] if own and not own.caution else []
         return [line for verdict, line in told if verdict == "narrow"]
 
     @cached_property
