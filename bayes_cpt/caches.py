@@ -1,6 +1,9 @@
 """Where Numba and PyTensor keep what they compile if their usual places cannot be written."""
 
+import atexit
 import os
+import shutil
+import tempfile
 from pathlib import Path
 
 
@@ -11,24 +14,18 @@ def settle_caches() -> None:
     """
     home = Path(os.path.expanduser("~"))  # noqa: PTH111 (Path fails for users without an entry)
     flags = os.environ.get("PYTENSOR_FLAGS", "")
-    lacking = {
-        "NUMBA_CACHE_DIR": not _writable(Path(__file__).parent, home, home / ".cache")
-        and "NUMBA_CACHE_DIR" not in os.environ,
-        "PYTENSOR_FLAGS": not _writable(home, home / ".pytensor") and "compiledir" not in flags,
-    }
-    if not any(lacking.values()):
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or home / ".cache")
+    kept = _writable(Path(__file__).parent, cache, cache.parent)
+    numba = "NUMBA_CACHE_DIR" not in os.environ and not kept
+    pytensor = "compiledir" not in flags and not _writable(home, home / ".pytensor")
+    if not (numba or pytensor):
         return
-    import atexit
-    import shutil
-    import tempfile
-
     folder = tempfile.mkdtemp(prefix="bayes-cpt-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    said = {
-        "NUMBA_CACHE_DIR": folder,
-        "PYTENSOR_FLAGS": f"{flags},base_compiledir={folder}".lstrip(","),
-    }
-    os.environ.update({name: said[name] for name, own in lacking.items() if own})
+    if numba:
+        os.environ["NUMBA_CACHE_DIR"] = folder
+    if pytensor:
+        os.environ["PYTENSOR_FLAGS"] = f"{flags},base_compiledir={folder}".lstrip(",")
 
 
 def _writable(*folders: Path) -> bool:

@@ -59,7 +59,7 @@ def beside(folder: Path) -> Iterator[Path]:
 @contextmanager
 def alone(folder: Path) -> Iterator[None]:
     """Have other programs wait that would change a folder as well."""
-    lock, told = folder / LOCK, False
+    lock = folder / LOCK
     while True:
         with suppress(FileExistsError):
             lock.touch(exist_ok=False)
@@ -69,10 +69,8 @@ def alone(folder: Path) -> Iterator[None]:
             if lock.stat().st_mtime < time.time() - LOCK_SECONDS:
                 fix = "if none is running remove the file; then import again"
                 raise ProblemError.at(str(lock), "another import was killed, or does not end", fix)
-        if not told:
-            said = f"waiting for another import into {folder}; if it was killed remove {lock}"
-            warnings.warn(said, StudyWarning, stacklevel=3)
-        told = True
+        said = f"waiting for another import into {folder}; if it was killed remove {lock}"
+        warnings.warn(said, StudyWarning, stacklevel=3)
         time.sleep(LOOK_SECONDS)
     try:
         yield

@@ -197,9 +197,9 @@ def main() -> None:
             stream.reconfigure(errors=PLAIN)
     gc.set_threshold(GARBAGE)
     if sys.flags.optimize > 1:
-        Output(quiet=False, machine=False).error(
-            f"{PROGRAM}: Python drops docstrings, which ArviZ needs. Unset PYTHONOPTIMIZE, or drop -OO."
-        )
+        fix = "Unset PYTHONOPTIMIZE, or drop -OO."
+        said = f"{PROGRAM}: Python drops docstrings, which ArviZ needs. {fix}"
+        Output(quiet=False, machine=False).error(said)
         sys.exit(BAD_INPUT)
     ended: list[int] = []
 

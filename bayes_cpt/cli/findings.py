@@ -109,7 +109,6 @@ def summary(
 def _quantities(
     posterior: "Posterior", table: "pd.DataFrame", interval: float, kinds: tuple[str, ...]
 ) -> list[Part]:
-    """Return every quantity of some kinds, with the printed equation; of a stack law by law."""
     from bayes_cpt.report.equation import equation, meaning
     from bayes_cpt.report.results import quantities_table
 
@@ -211,8 +210,8 @@ def landmarks(
         figures["loss_potential"] = lambda: plots.response(choices.direct, choices.rewarmed)
         figures["bases"] = lambda: plots.response(choices.bases)
     else:
-        results.drop("critical_point.csv", "loss_potential.csv", "loss_potential.png")
-        results.drop("bases.csv", "bases.png")
+        names = ("critical_point.csv", "loss_potential.csv", "loss_potential.png")
+        results.drop(*names, "bases.csv", "bases.png")
     content = {
         "run": found.run.name,
         "horizon": found.turning.draws.attrs["horizon"],

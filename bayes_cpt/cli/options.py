@@ -117,9 +117,8 @@ def command(verb: Callable[..., Answer | int]) -> Callable[..., int]:
     keyword = partial(inspect.Parameter, kind=inspect.Parameter.KEYWORD_ONLY)
     for name, kind in options.items():
         parameters[name] = keyword(name, default=False if kind is bool else None, annotation=kind)
-    asked = [
-        _worded(own, *words[name]) if name in words else own for name, own in parameters.items()
-    ]
+    every = parameters.items()
+    asked = [_worded(own, *words[name]) if name in words else own for name, own in every]
     asked.append(keyword("quiet", default=False, annotation=Quiet))
     asked.append(keyword("json", default=False, annotation=Json))
 
@@ -144,7 +143,6 @@ def command(verb: Callable[..., Answer | int]) -> Callable[..., int]:
 
 
 def _worded(parameter: inspect.Parameter, metavar: str, text: str) -> inspect.Parameter:
-    """Return a parameter of a verb with its help and limits."""
     base, info, name = parameter.annotation, None, parameter.name
     limits = LIMITS.get(name, {})
     if hasattr(base, "__metadata__"):

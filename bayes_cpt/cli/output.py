@@ -163,9 +163,8 @@ class Output:
         widths = _widths(part, self.out.width - 1, gap)
         grid = Grid(box=None, pad_edge=False, padding=(0, gap, 0, 0), header_style="dim")
         for name, is_text, width in zip(part.cells, part.is_text, widths, strict=True):
-            grid.add_column(
-                name, justify="left" if is_text else "right", overflow="fold", width=width
-            )
+            side: Any = "left" if is_text else "right"
+            grid.add_column(name, justify=side, overflow="fold", width=width)
         marks = list(part.marked) or [False] * len(part.cells)
         for mark, row in zip(marks, part.cells.itertuples(index=False), strict=True):
             grid.add_row(*row, style="yellow" if mark else "")
@@ -288,15 +287,6 @@ def write(path: Path, content: Content) -> None:
         _refused(path, error)
 
 
-def _failure(path: Path, content: Content) -> ProblemError | None:
-    """Write a file, and return why it could not be written."""
-    try:
-        write(path, content)
-    except ProblemError as error:
-        return error
-    return None
-
-
 def _refused(path: Path, error: OSError) -> None:
     reason = error.strerror or str(error).splitlines()[0]
     fix = "make room or ask for the right to write there, or choose another place"
@@ -307,14 +297,28 @@ def _fail(path: Path, problem: str, fix: str) -> None:
     raise ProblemError.at(str(path), problem, fix) from None
 
 
-class OutputFile:
+class _Written:
+    """What a verb has written; what cannot be written after all has failed, and the answer is printed."""
+
+    def __init__(self) -> None:
+        self.failed: ProblemError | None = None
+        # By the names of the files; of a folder also of those that others wrote there.
+        self.paths: dict[str, Path] = {}
+
+    def put(self, path: Path, content: Content) -> None:
+        """Write a file, as far as that is possible."""
+        try:
+            write(path, content)
+            self.paths[path.name] = path
+        except ProblemError as error:
+            self.failed = error
+
+
+class OutputFile(_Written):
     """A file, of an option, that a verb is asked for: found to be writable before the work it is to hold.
 
-    Its name ends with one of the suffixes, and the inputs must not be overwritten. One that cannot be
-    written after all has failed, and the answer is printed.
+    Its name ends with one of the suffixes, and the inputs must not be overwritten.
     """
-
-    failed: ProblemError | None = None
 
     def __init__(
         self,
@@ -323,8 +327,8 @@ class OutputFile:
         *inputs: Path | str | None,
         option: str = "-o",
     ) -> None:
+        super().__init__()
         self.path, self.replaces = path, path is not None and path.exists()
-        self.paths = {} if path is None else {path.name: path}
         if path is None:
             return
         if path.is_dir():
@@ -340,29 +344,24 @@ class OutputFile:
     def write(self, content: Content) -> None:
         """Write it, where it is asked for."""
         if self.path is not None:
-            self.failed = _failure(self.path, content)
-            self.paths = {} if self.failed else {self.path.name: self.path}
+            # A fit is written twice: the last time counts.
+            self.failed = None
+            self.put(self.path, content)
 
     @property
     def said(self) -> list[Part]:
-        """Where the file is, and that another was there before."""
+        """Where the file is, that another was there before, and what is beside it."""
         before = ", in place of the file that was there" if self.replaces else ""
-        return [f"\nWritten to {self.path}{before}"] if self.paths else []
+        own = self.paths.values()
+        return [f"\nWritten to {path}{before if path == self.path else ''}" for path in own]
 
 
-class Results:
-    """A folder, of an option, that a verb fills, or none; each file is written whole or not at all.
-
-    The folder is found to be writable at once, and made with the first file. What cannot be written after
-    all has failed, and the answer is printed.
-    """
-
-    failed: ProblemError | None = None
+class Results(_Written):
+    """A folder, of an option, that a verb may fill: found to be writable, made with the first file."""
 
     def __init__(self, folder: Path | None, option: str = "-o") -> None:
+        super().__init__()
         self.folder = folder
-        # By the names of the files; also of those that others wrote there.
-        self.paths: dict[str, Path] = {}
         if folder is not None:
             check_folder(folder, new=True, option=option)
 
@@ -370,10 +369,7 @@ class Results:
         """Write a file of that name."""
         if self.folder is not None:
             self.folder.mkdir(exist_ok=True)
-            if failed := _failure(self.folder / name, content):
-                self.failed = failed
-            else:
-                self.there(name)
+            self.put(self.folder / name, content)
 
     def there(self, *names: str) -> None:
         """Tell of files that others write, or have written."""
@@ -382,8 +378,9 @@ class Results:
 
     def drop(self, *names: str) -> None:
         """Remove files of these names: an earlier result had them, this one has none."""
-        for own in (self.folder / name for name in names) if self.folder else ():
-            own.unlink(missing_ok=True)
+        if self.folder is not None:
+            for name in names:
+                (self.folder / name).unlink(missing_ok=True)
 
     def tables(self, tables: "Mapping[str, pd.DataFrame]") -> None:
         """Write tables as CSV, by the names of their files without ending."""

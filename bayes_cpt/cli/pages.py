@@ -56,9 +56,7 @@ def report(
     from bayes_cpt.report.paper import figures, texts
 
     if output is None and paper is None:
-        raise typer.BadParameter(
-            "nothing is asked for: give -o report.html, --paper FOLDER, or both."
-        )
+        raise typer.BadParameter("nothing is asked for: give -o report.html, --paper, or both.")
     file, results = OutputFile(output, (".html",), fit, plan, space), Results(paper, "--paper")
     posterior = bayes_cpt.load(fit)
     options = {"--plan": plan, "--space": space, "--validation": validation}

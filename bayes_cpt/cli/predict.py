@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import bayes_cpt
 from bayes_cpt.cli.options import command, listed
-from bayes_cpt.cli.output import NUMBERS, Answer, OutputFile, Part, write, write_numbers
+from bayes_cpt.cli.output import NUMBERS, Answer, OutputFile, Part, write_numbers
 from bayes_cpt.cli.running import of_fit
 from bayes_cpt.report.tables import Table
 
@@ -108,11 +108,10 @@ def predict(
     if links is not None and drawn is not None:
         score_bands = score_table(drawn, links, interval, seed)
         target = output.with_name(f"{output.stem}-scores.csv")
-        write(target, partial(score_bands.to_csv, index=False))
-        file.paths[target.name] = target
+        file.put(target, partial(score_bands.to_csv, index=False))
         final = score_bands.groupby(["run", "benchmark"], sort=False).tail(1)
         content["scores"] = {"output": str(target), "final": final}
-        parts += [Table.of("scores", final, interval=interval), f"\nWritten to {target}"]
+        parts.append(Table.of("scores", final, interval=interval))
     return of_fit(posterior, content, verdict, parts, written=[file])
 
 

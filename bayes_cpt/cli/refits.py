@@ -137,9 +137,8 @@ def validate(
                 "By the place in the run, and the step over the last one fitted",
             ),
         ]
-    problems = [
-        f"Not trustworthy: {row['fold']}: {row['problems']}" for row in bad.to_dict("records")
-    ]
+    said = zip(bad["fold"], bad["problems"], strict=True)
+    problems = [f"Not trustworthy: {fold}: {problem}" for fold, problem in said]
     return Answer(content, verdict, parts, problems, written=[results])
 
 
@@ -334,9 +333,8 @@ def learn_priors(
         if len(kept) < FEWEST:
             told = {"kept": kept, "skipped": skipped, "fewest": FEWEST}
             verdict = paragraphs("learn_priors.txt", "too_few", told)
-            return Answer(
-                {"left_out": skipped, "trustworthy": False}, verdict, problems=verdict[:1]
-            )
+            nothing = {"left_out": skipped, "trustworthy": False}
+            return Answer(nothing, verdict, problems=verdict[:1])
         tell("learning the population", 0.0)
         population = learn_population(kept, tuple(labels_of(spec)), wider, seed)
         learnt = learnt_model(spec, population, output.stem, seed)
@@ -394,12 +392,10 @@ def _read(folders: list[Path], spec: "ModelSpec") -> "dict[str, Study]":
         study = bayes_cpt.read_study(folder)
         fittable(spec, study)
         if (other := found.setdefault(study.digest(), folder)) is not folder:
-            raise typer.BadParameter(
-                f"{other} and {folder} hold the same runs: leave one of them out."
-            )
+            both = f"{other} and {folder} hold the same runs"
+            raise typer.BadParameter(f"{both}: leave one of them out.")
         if study.name in named:
-            raise typer.BadParameter(
-                f"two studies are called {study.name}: give each its own name in [study]."
-            )
+            both = f"two studies are called {study.name}"
+            raise typer.BadParameter(f"{both}: give each its own name in [study].")
         named[study.name] = study
     return named

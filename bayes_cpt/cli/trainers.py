@@ -81,9 +81,7 @@ def init(
         told.bases[open_base] = {"known": False}
     done = start_study(study, told)
     runs, losses = counted(len(done.study.runs), "run"), len(done.study.losses)
-    said = (
-        f"\nWritten to {study}: {runs}, {losses} losses. Next: bayes-cpt check {quote(str(study))}"
-    )
+    said = f"\nWritten to {study}: {runs}, {losses} losses. {_next(study)}"
     content = {
         "runs": [run.name for run in done.study.runs],
         "bases": [base.name for base in done.study.bases],
@@ -92,6 +90,10 @@ def init(
         "notes": done.notes,
     }
     return Answer(content, parts=[*(f"Note: {note}" for note in done.notes), said])
+
+
+def _next(study: Path) -> str:
+    return f"Next: bayes-cpt check {quote(str(study))}"
 
 
 def _answers(path: Path | None, logs: Sequence[str], kind: str) -> "Answers":
@@ -167,10 +169,8 @@ def import_logs(
         {"kind": kind, "paths": tuple(paths), **given(replay=replay), **reading},
         given(general=general, target=target),
     )
-    new = f"\n{run}: {done.added} new losses, {done.kept} were there. {study} now has"
-    said = (
-        f"{new} {counted(len(done.study.runs), 'run')}. Next: bayes-cpt check {quote(str(study))}"
-    )
+    new, runs = f"{done.added} new losses", counted(len(done.study.runs), "run")
+    said = f"\n{run}: {new}, {done.kept} were there. {study} now has {runs}. {_next(study)}"
     steps = done.study.run(run).schedule.steps
     content = {"steps": steps, "added": done.added, "kept": done.kept, "notes": done.notes}
     return Answer(content, parts=[*(f"Note: {note}" for note in done.notes), said])

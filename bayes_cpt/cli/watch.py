@@ -106,9 +106,8 @@ def watch(
     limits, domains = pairs("--below", below, float), posterior.frame.domains
     for domain, limit in limits.items():
         if domain not in domains:
-            raise typer.BadParameter(
-                f"--below {domain}={limit:g}: name one of {', '.join(domains)}, which the fit forecasts."
-            )
+            fix = f"name one of {', '.join(domains)}, which the fit forecasts."
+            raise typer.BadParameter(f"--below {domain}={limit:g}: {fix}")
     steps = (planned or posterior.study).run(run).schedule.steps
     read_as = Reading().changed(paths=(log,), kind=kind, **reading)
     follower = Follower(read_as, domains, steps, once)

@@ -163,9 +163,8 @@ def spec_of(
     shares = {"reason": f"A {target} target.", **ASSUMED["targets"][target]}
     priors["shift_share"] = Prior.model_validate(shares)
     potential = ASSUMED["bases"][base]
-    counted = {
-        key: potential[key] / middle for key in ("median", "lower", "upper") if key in potential
-    }
+    ends = {"median", "lower", "upper"} & potential.keys()
+    counted = {key: potential[key] / middle for key in ends}
     said = {"reason": f"The base is {base}.", "every": potential | counted}
     unknown["base_potential"] = Prior.model_validate(said)
     level = priors["reference_loss"]

@@ -411,9 +411,8 @@ class FinalLosses:
         key = (tuple(base.name for base in bases), tokens)
         if key not in self._tables:
             found = [self.measured(base) for base in bases]
-            self._tables[key] = tuple(
-                BaseTable.of(law.draws, bases, found, tokens) for law in self.laws
-            )
+            tables = (BaseTable.of(law.draws, bases, found, tokens) for law in self.laws)
+            self._tables[key] = tuple(tables)
         return self._tables[key]
 
     def base_losses(self, bases: tuple[Base, ...], tokens: float | None = None) -> Floats:
@@ -470,5 +469,4 @@ def _third(shares: Sequence[tuple[Posterior, int]], seed: int, name: str) -> Thi
 
 
 def _side_by_side(parts: Sequence[Floats]) -> Floats:
-    """Return arrays of draws, which come last, side by side."""
     return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=-1)

@@ -72,9 +72,8 @@ class Candidates:
         """Return these and others of the same space."""
         pairs = zip(vars(self.schedules).items(), vars(other.schedules).values(), strict=True)
         schedules = {name: np.concatenate([mine, theirs]) for (name, mine), theirs in pairs}
-        both: dict[str, Any] = {
-            name: np.concatenate([getattr(self, name), getattr(other, name)]) for name in BY_ROW
-        }
+        rows = {name: (getattr(self, name), getattr(other, name)) for name in BY_ROW}
+        both: dict[str, Any] = {name: np.concatenate(own) for name, own in rows.items()}
         return replace(self, schedules=ScheduleBatch(**schedules), **both)
 
     def column(self, name: str) -> Any:
@@ -180,9 +179,8 @@ class SearchSpace:
         runs = study.measured_runs("cpt")
         # As planned: what was cut short did not mean to end there.
         finals = [run.schedule.final / run.peak for run in study.continual_runs]
-        warmups = {
-            round(run.schedule.warmup_steps / run.schedule.steps, 3) for run in study.continual_runs
-        }
+        planned = [run.schedule for run in study.continual_runs]
+        warmups = {round(own.warmup_steps / own.steps, 3) for own in planned}
         warmup = max(warmups) if len(warmups) == 1 else 0.0
         # Where nobody knows the rate that a base was left at, a run starts as all runs did.
         left_alone = warmups == {0.0} and not any(base.schedule for base in bases)
@@ -326,9 +324,8 @@ class SearchSpace:
             # Nobody moves a learning rate by less.
             near = np.isclose(initial, peak, rtol=LEAST_MOVE, atol=0.0)
             place = initial / (pretraining_peak if name == "relative_peak" else 1.0)
-            inside = (place >= self.quantities[name].lowest) & (
-                place <= self.quantities[name].highest
-            )
+            own = self.quantities[name]
+            inside = (place >= own.lowest) & (place <= own.highest)
             peak = np.where(near & inside, initial, peak)
         steps = np.maximum(np.round(values["steps"]), 1.0)
         share = values.get("warmup_share", 0.0)

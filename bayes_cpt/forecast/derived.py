@@ -90,11 +90,8 @@ def typical_words(frame: BoundModel, study: Study) -> str:
     potential = typical.base.loss_potential if typical.base else None
     base = "base re-warmed from 0"
     if potential is not None:
-        base = (
-            f"base annealed to {100 * potential:.0f} % of its peak"
-            if potential < 1
-            else "base not annealed"
-        )
+        fallen = f"annealed to {100 * potential:.0f} % of its peak"
+        base = f"base {fallen if potential < 1 else 'not annealed'}"
     batch = f", {frame.batches[0].words}" if frame.batches else ""
     return f"{typical.steps} steps, {shape}, replay {typical.replay:g}{mixture}, {base}{batch}"
 

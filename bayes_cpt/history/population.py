@@ -21,15 +21,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bayes_cpt.arrays import Floats
-from bayes_cpt.errors import StudyError
 from bayes_cpt.history.evidence import SHARED, Evidence, Label
 from bayes_cpt.inference.diagnostics import sampled
 
 if TYPE_CHECKING:
     import pymc as pm
 
-# Scale of the half-normal prior of a spread, in sds of the model's own prior.
-SPREAD_SCALE = 1.0
 # A parameter is learnt from studies that take at least this share of the broad prior's variance, from so
 # many of them.
 TELLING, FEWEST = 0.5, 3
@@ -37,8 +34,7 @@ TELLING, FEWEST = 0.5, 3
 REPEATS = 5
 # The prior is the normal distribution with this central interval of the predictive one.
 MASS = 0.9
-TUNE, DRAWS = 600, 1000
-TARGET_ACCEPT = 0.9
+SAMPLER = {"tune": 600, "draws": 1000, "target_accept": 0.9, "cores": 1}
 # Of ten pairs one is expected to go together; a pair is reported where its probability is this high.
 EXPECTED, SURE = 0.1, 0.95
 GRID: Floats = np.linspace(-0.98, 0.98, 99)
@@ -114,11 +110,10 @@ def population_model(
     informed = [own.information(labels) for own in evidence]
     told, said = (np.stack(own) for own in zip(*informed, strict=True))
     rows = max(1, int(told.any(axis=(0, 2)).sum()))
-    coords = {"parameter": ["/".join(label) for label in labels]}
-    with pm.Model(coords=coords) as model:
+    with pm.Model(coords={"parameter": ["/".join(label) for label in labels]}) as model:
         directions = pm.Data("directions", told[:, :rows] / wider)
         values = pm.Data("values", said[:, :rows])
-        spread = pm.HalfNormal("spread", SPREAD_SCALE, dims="parameter")
+        spread = pm.HalfNormal("spread", 1.0, dims="parameter")
         root = cholesky(_covariance(directions * spread, rows))
         both = pt.concatenate([directions, values[..., None]], axis=-1)
         white = solve_triangular(root, both, lower=True, b_ndim=2)
@@ -144,21 +139,9 @@ def learn_population(
     """
     import nutpie
 
-    if len(evidence) < FEWEST:
-        names = ", ".join(own.study for own in evidence) or "none"
-        problem = f"it takes {FEWEST} studies to learn from, and there are only these: {names}"
-        raise StudyError.at("learn-priors", problem, "name more studies")
     model = population_model(evidence, labels, wider)
     compiled = nutpie.compile_pymc_model(model)
-    drawn, problems = sampled(
-        compiled,
-        ("mean", "spread"),
-        draws=DRAWS,
-        tune=TUNE,
-        seed=seed,
-        cores=1,
-        target_accept=TARGET_ACCEPT,
-    )
+    drawn, problems = sampled(compiled, ("mean", "spread"), seed=seed, **SAMPLER)
     mean, spread = drawn.values()
     telling = {
         label: tuple(own.study for own in evidence if own.contraction.get(label, 0.0) >= TELLING)

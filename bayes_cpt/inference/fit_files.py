@@ -53,10 +53,8 @@ def read_fit(path: str | Path) -> "tuple[xr.DataTree, list[Law]]":
     """Return what a fit's file holds: draws, study and frame of each law, one unless it is a stack."""
     source = Path(path)
     if (source / "study.toml").is_file():
-        raise FitFileError(
-            f"{source}: this is a study, not a fit. Fit it first: "
-            f"bayes-cpt fit {quote(str(source))} -o fit.nc."
-        )
+        fix = f"Fit it first: bayes-cpt fit {quote(str(source))} -o fit.nc."
+        raise FitFileError(f"{source}: this is a study, not a fit. {fix}")
     if not source.is_file():
         found = "this is a folder" if source.is_dir() else "this is not a file"
         problem = found if source.exists() else "there is no such fit"
@@ -95,7 +93,6 @@ def read_tree(path: Path) -> "xr.DataTree":
 
 
 def _parts(tree: "xr.DataTree") -> "list[xr.DataTree]":
-    """Return the trees of single laws in a file."""
     if WEIGHTS not in tree.attrs:
         return [tree]
     weights = json.loads(tree.attrs[WEIGHTS])
@@ -111,7 +108,6 @@ def _parts(tree: "xr.DataTree") -> "list[xr.DataTree]":
 
 
 def _law(tree: "xr.DataTree", source: Path) -> Law:
-    """Return draws, study and frame of the fit of one law."""
     for name in ("posterior", "sample_stats", "constant_data"):
         if name not in tree.children:
             raise ValueError(f"it has no {name}")
@@ -138,7 +134,6 @@ def _check_attributes(tree: "xr.DataTree") -> None:
 
 
 def _check_draws(draws: "xr.Dataset", frame: BoundModel) -> None:
-    """Raise unless the draws are those of the frame's parameters and coefficients."""
     if min(draws.sizes["chain"], draws.sizes["draw"]) < 1:
         raise ValueError("it has no draws")
     infos = frame.parameters()
@@ -177,6 +172,5 @@ def _study(tree: "xr.DataTree", source: Path) -> Study:
             return read_study(folder)
         except StudyError as error:
             first = str(error.problems[0]).replace(folder, "its study")
-            raise FitFileError(
-                f"{source}: the study in this fit is damaged: {first} Fit again."
-            ) from None
+            damaged = f"{source}: the study in this fit is damaged: {first} Fit again."
+            raise FitFileError(damaged) from None

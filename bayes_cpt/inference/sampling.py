@@ -153,12 +153,9 @@ class _Run:
             verdict = found.diagnostics
             if verdict.trustworthy or verdict.divergences or verdict.saturated or not verdict.rhat:
                 break
-            ess = min(
-                float(np.min(value))
-                for by_name in (verdict.ess_bulk, verdict.ess_tail)
-                for value in by_name.values()
-            )
-            draws = int(draws * max(ROOM * LOWEST_ESS / ess, 1.5))
+            ess = min(map(np.min, (*verdict.ess_bulk.values(), *verdict.ess_tail.values())))
+            # In this order 1.5 also where that is NaN.
+            draws = int(draws * max(1.5, ROOM * LOWEST_ESS / ess))
         return white, found
 
     def to(self, draws: int) -> tuple[Floats, Sample]:
@@ -182,13 +179,11 @@ class _Run:
             progress_bar=False,
             progress_callback=tell,
         )
-        white = trace["posterior"]["white"].to_numpy()
-        if white.shape[:2] != (CHAINS, draws) or np.isnan(trace["sample_stats"]["energy"]).any():
+        white, told = trace["posterior"]["white"].to_numpy(), trace["sample_stats"]
+        if white.shape[:2] != (CHAINS, draws) or np.isnan(told["energy"]).any():
             # nutpie ends an interrupted run without an error.
             raise KeyboardInterrupt
-        statistics = {
-            name: trace["sample_stats"][given].to_numpy() for given, name in STATISTICS.items()
-        }
+        statistics = {name: told[given].to_numpy() for given, name in STATISTICS.items()}
         flat = white.reshape(-1, white.shape[-1])
         values = self.density.values(self.metric.positions(flat).reshape(white.shape))
         verdict = diagnose(self.density.sampled(values), statistics)

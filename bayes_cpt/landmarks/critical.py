@@ -168,9 +168,8 @@ def _of_law(draws: Draws, replays: list[float]) -> xr.Dataset:
     alpha = draws.coefficients["alpha"][:, :1]
     power = draws.coefficients.get("rho", np.ones(draws.count))
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        area = np.where(
-            rise > 0, np.exp((np.log(sizes["A"][::sets].T) - np.log(rise)) / alpha), np.inf
-        )
+        area = np.exp((np.log(sizes["A"][::sets].T) - np.log(rise)) / alpha)
+    area = np.where(rise > 0, area, np.inf)
     dims = ("draw", "replay")
     return xr.Dataset(
         {

@@ -90,16 +90,14 @@ class ModelSpec(Strict):
         known = _built(self.law).known() | self.residuals.parameters(self.law)
         for name in sorted(set(self.priors) - names):
             if name in known:
-                raise ValueError(
-                    f"priors.{name}: give {known[name].beside} a prior, or take this one out"
-                )
+                fix = f"give {known[name].beside} a prior, or take this one out"
+                raise ValueError(f"priors.{name}: {fix}")
             hint = suggestion(name, known) or "; take the table out"
             raise ValueError(f"priors.{name}: this model has no such parameter{hint}")
         for name, own in self.priors.items():
             if known[name].dims in (None, "pooled") and own.given != [own.every]:
-                raise ValueError(
-                    f"priors.{name}: a shared parameter has one prior; give every alone"
-                )
+                problem = "a shared parameter has one prior; give every alone"
+                raise ValueError(f"priors.{name}: {problem}")
         if "peak_power" in self.priors and not self.law.count_warmup:
             raise ValueError(
                 "priors.peak_power: it compares levels with the reference learning rate, and without "
@@ -156,9 +154,8 @@ class ModelSpec(Strict):
             if (correlation_matrix(labels, self.correlations[place:]) != apart)[tied].all():
                 raise ValueError(f"correlations: {first} and {second} come again; keep one pair")
         if not is_correlation(correlation_matrix(labels, self.correlations)):
-            raise ValueError(
-                "correlations: no distribution has all of them at once; bring their values nearer to 0"
-            )
+            problem = "no distribution has all of them at once; bring their values nearer to 0"
+            raise ValueError(f"correlations: {problem}")
         return self
 
     def with_law(self, **options: Any) -> Self:

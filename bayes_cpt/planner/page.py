@@ -70,7 +70,7 @@ class Planner:
         valuation, model = decision.valuation, decision.valuation.model
         named = dict(zip(frame.roles, frame.domains, strict=True))
         data = {
-            "about": _about(posterior, fit, interval, seed),
+            "about": _about(posterior, fit, interval, seed) | {"batch": model.batch},
             "domains": list(frame.domains),
             "law": law_draws(model, codes, model.normals(seed)),
             "bases": base_states(model, controls.bases),
@@ -131,7 +131,6 @@ def _about(posterior: Posterior, fit: str, interval: float, seed: int) -> dict[s
         "study": posterior.study.name,
         "targets": toml_value(frame.domains[1]) if of_several else None,
         "model": frame.spec.name,
-        "batch": posterior.batch.label and posterior.batch.words,
         "roles": list(frame.roles),
         "doubts": warning(posterior),
         "interval": interval,
@@ -154,7 +153,6 @@ def _place(reference: Base | None, controls: Controls) -> int | None:
 
 
 def _weight(valuation: Valuation, objective: Objective) -> float:
-    """Return the weight of the general loss in the objective's balance."""
     if valuation.thirds:
         problem = f"it names {', '.join(valuation.thirds)}, and the page knows general and target"
         fix = "leave it out, or give its weights as [mixtures.NAME] and name that in a constraint"

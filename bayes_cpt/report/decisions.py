@@ -58,6 +58,7 @@ def decision_words(
     start = model.base_losses((base,))[0, 0]
     back = risk.probability_below(general.law[:1].T, start, general.sizes[:1].T)[0]
     alike = [(name, _called(name)) for name in decision.space.alike]
+    left = _edges(decision.edges) | {"alike": alike, "outside": decision.outside[0]}
     roles = dict(zip(model.domains, model.frame.roles, strict=True))
     facts = {
         "decision": decision,
@@ -80,11 +81,7 @@ def decision_words(
         ],
         "edges": edge_words(decision.edges),
         "alike": alike,
-        "unsearched": paragraphs(
-            "decide.txt",
-            "unsearched",
-            _edges(decision.edges) | {"alike": alike, "outside": decision.outside[0]},
-        ),
+        "unsearched": paragraphs("decide.txt", "unsearched", left),
         "kept_from": _kept_from(decision),
         "taken": taken,
         "exceeds": any(taken[own] > most for own, most in valuation.objective.limits.given.items()),

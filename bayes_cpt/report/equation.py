@@ -43,7 +43,6 @@ COEFFICIENTS: dict[str, str] = {
     **notation()["coefficients"],
     **{letter: said for term in ADDED.values() for letter, said in term.meanings.items()},
 }
-LETTERS = notation()["letters"] | COEFFICIENTS
 
 
 @dataclass(frozen=True)
@@ -56,10 +55,8 @@ class Equation:
 
     def noted(self, letter: Callable[[str], str], text: Callable[[str], str] = str) -> str:
         """Return the note, as `letter` prints its letters and `text` what is between them."""
-        parts = LETTER.split(self.note)
-        return "".join(
-            letter(part) if place % 2 else text(part) for place, part in enumerate(parts)
-        )
+        parts = enumerate(LETTER.split(self.note))
+        return "".join(letter(part) if place % 2 else text(part) for place, part in parts)
 
     @property
     def is_long(self) -> bool:
@@ -152,9 +149,8 @@ def _constants(frame: BoundModel, letters: Set[str]) -> list[str]:
     for name, values in drawn.items():
         if name in letters and np.ptp(values) == 0:
             said, _, unit = COEFFICIENTS[name].rpartition(", ")
-            told.append(
-                f"{name} = {np.max(values):.3g}" + (f" {unit}" if said and values.any() else "")
-            )
+            last = f" {unit}" if said and values.any() else ""
+            told.append(f"{name} = {np.max(values):.3g}{last}")
         # Where a replay factor holds stands beside it.
         if values.ndim < 2 or not values.any() or any(name in own for own in OF_FACTOR.values()):
             continue
@@ -169,7 +165,8 @@ def letter_meanings(frame: BoundModel) -> dict[str, str]:
     parts = [part for own in law_equations(frame) for part in (own.left, *own.summands)]
     kinds = (sympy.Symbol, AppliedUndef)
     printed = {getattr(own, "name", "") for part in parts for own in part.atoms(*kinds)}
-    return {name: said for name, said in LETTERS.items() if name in printed}
+    letters = notation()["letters"] | COEFFICIENTS
+    return {name: said for name, said in letters.items() if name in printed}
 
 
 def _whole(expression: Any) -> Any:
@@ -281,7 +278,6 @@ def _annealing_areas(frame: BoundModel, point: Any, letters: Mapping[str, Any]) 
 
 
 def _note(frame: BoundModel, block: str) -> str:
-    """Return what the letters of one equation are."""
     facts = {
         "law": frame.spec.law,
         "carried": frame.carries_memory,
@@ -302,7 +298,6 @@ def _repeats(point: Any, letters: Mapping[str, Any]) -> list[Equation]:
 
 
 def _replay(frame: BoundModel, letters: Mapping[str, Any]) -> list[Equation]:
-    """Return the replay factor of each validation set."""
     if not frame.spec.law.uses_replay:
         return []
     (shift,) = (term for term in frame.law.terms if isinstance(term, Shift))

@@ -28,8 +28,7 @@ def forecast_words(bands: pd.DataFrame) -> Words:
     """
     final = bands.groupby(["run", "domain"], sort=False).tail(1)
     # As many digits as the table has.
-    ends = zip(final["median"], final["lower"], final["upper"], strict=True)
-    final = final.assign(sd=[spread_of(*own) for own in ends])
+    final = final.assign(sd=list(map(spread_of, final["median"], final["lower"], final["upper"])))
     runs = {run: rows.to_dict("records") for run, rows in final.groupby("run", sort=False)}
     # How far intervals reach from the medians, at most.
     reach = final[["lower", "upper"]].sub(final["median"], axis=0).abs().max(axis=1)
@@ -55,12 +54,8 @@ def held_out_verdict(scores: pd.DataFrame, refits: pd.DataFrame) -> list[str]:
     there.
     """
     first, *others = scores.to_dict("records")
-    facts = {
-        "first": first,
-        "others": others,
-        "short": int((~refits["trustworthy"].astype(bool)).sum()),
-        "refits": len(refits),
-    }
+    short = int((~refits["trustworthy"].astype(bool)).sum())
+    facts = {"first": first, "others": others, "short": short, "refits": len(refits)}
     return paragraphs("validate.txt", "verdict", facts)
 
 

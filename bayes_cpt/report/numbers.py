@@ -46,7 +46,7 @@ class Estimate:
 
     @property
     def spread(self) -> float:
-        """What the nearer end is worth (see `spread_of`)."""
+        """The standard deviation by which digits are shown (see `spread_of`)."""
         return spread_of(self.median, self.lower, self.upper)
 
     @property
@@ -72,9 +72,8 @@ class Estimate:
     @property
     def plain(self) -> str:
         """Median and interval, without plus signs."""
-        median, lower, upper = (
-            fixed(value, self.spread) for value in (self.median, self.lower, self.upper)
-        )
+        ends = self.median, self.lower, self.upper
+        median, lower, upper = (fixed(value, self.spread) for value in ends)
         return f"{median} ({lower} to {upper})"
 
     @property
@@ -89,8 +88,7 @@ class Estimate:
 def spread_of(middle: float, lower: float, upper: float) -> float:
     """Return the standard deviation of which a central 90 % interval reaches as far as the nearer end does.
 
-    Of the further end where the nearer is the middle itself: digits by that alone would misstate the other
-    of a skewed interval.
+    Where the nearer end is the middle itself, the further one counts.
 
     Examples
     --------

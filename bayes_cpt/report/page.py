@@ -88,10 +88,9 @@ class Calibration:
     @cached_property
     def judged(self) -> list[tuple[str, str]]:
         """What each row of scores says of the bands: by `bayes_cpt.report.numbers.judged`, and in words."""
+        said = partial(sentence, "validate.txt", "bands")
         rows = self.pooled.to_dict("records")
-        return [
-            (judged(row), f"{sentence('validate.txt', 'bands', {'first': row})}.") for row in rows
-        ]
+        return [(judged(row), f"{said({'first': row})}.") for row in rows]
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,16 +173,13 @@ class Report:
     @property
     def narrow(self) -> list[str]:
         """That the bands are too narrow, where `validate` says so first of this study and model."""
-        calibration = self.calibration
-        told = [] if calibration is None or calibration.caution else calibration.judged[:1]
+        own = self.calibration
+        told = own.judged[:1] if own and not own.caution else []
         return [line for verdict, line in told if verdict == "narrow"]
 
     @cached_property
     def sentences(self) -> list[str]:
-        """Sentences that are ready for a paper: the best choice, and where forecast runs end.
-
-        Where there is neither, what the runs determine.
-        """
+        """Sentences for a paper: the best choice and where forecast runs end, else what is determined."""
         sentences = [] if self.decision is None else optimum_sentences(self.decision, self.interval)
         sentences += [] if self.bands is None else forecast_words(self.bands).sentences
         sentences = sentences or fit.summarise(self.facts, fitted=True)
@@ -322,15 +318,12 @@ def _drawing(figure: Figure, words: dict[str, str]) -> dict[str, Any]:
 
 
 def _drawings(report: Report) -> dict[str, dict[str, Any]]:
-    """Return the figures of a report, by name."""
     from bayes_cpt import plots
 
-    runs = 0 if report.curves is None else report.curves.sizes["run"]
     shown = _some_runs(report)
     figures = {"fitted": plots.fitted(report.posterior, shown)}
-    figures |= {
-        name: draw() for name, draw in report.figures(NARROW if runs == 1 else None).items()
-    }
+    width = NARROW if report.curves is not None and report.curves.sizes["run"] == 1 else None
+    figures |= {name: draw() for name, draw in report.figures(width).items()}
     if report.decision is not None:
         figures["decision"] = plots.decision(report.decision)
     if report.calibration is not None:

@@ -61,6 +61,6 @@ def environment() -> Environment:
         autoescape=select_autoescape(["html"], default=False),
     )
     templates.filters |= {name: own for name, own in vars(numbers).items() if isfunction(own)}
-    templates.globals |= {"sure": numbers.SURE, "many": numbers.MANY, "width": numbers.WIDTH}
+    templates.globals |= {"sure": numbers.SURE, "many": numbers.MANY}
     templates.filters["capital"] = lambda text: text[:1].upper() + text[1:]
     return templates

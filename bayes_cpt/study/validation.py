@@ -125,10 +125,8 @@ def _checked_rows(
     losses = table.duplicates(losses, ["run", "step", "domain"])
     if parts.runs or malformed:
         losses = _of_known_runs(table, losses, parts.runs, malformed)
-    columns = ["order", "domain", "step"]
-    ordered = losses.assign(order=pd.factorize(losses["run"])[0]).sort_values(
-        columns, kind="stable"
-    )
+    ordered = losses.assign(order=pd.factorize(losses["run"])[0])
+    ordered = ordered.sort_values(["order", "domain", "step"], kind="stable")
     _check_scale(table, losses)
     if not parts.is_plan:
         if len(losses):
@@ -399,11 +397,8 @@ def _note_flat_curves(table: TableCheck, losses: pd.DataFrame) -> None:
     flat = (sizes >= FLAT) & (curves.transform("max") - curves.transform("min") <= SAME_NUMBER)
     firsts = losses.index[flat & ~losses.duplicated(["run", "domain"])]
     if len(firsts):
-        first, others = firsts[0], ""
-        if len(firsts) > 1:
-            others = f"; so it is in {len(firsts) - 1} more curves"
-        problem = (
-            f"all {sizes[first]} losses of this curve are {losses.at[first, 'loss']:g}{others}"
-        )
+        first, more = firsts[0], len(firsts) - 1
+        problem = f"all {sizes[first]} losses of this curve are {losses.at[first, 'loss']:g}"
+        problem += f"; so it is in {more} more curves" if more else ""
         fix = "give the validation loss that was measured at each step, not one value repeated"
         table.cautions.add(table.place(first), problem, fix)

@@ -108,7 +108,6 @@ def _fitted_part(study: Study, spec: ModelSpec) -> Study:
 
 
 def _chosen(study: Study, tested: Sequence[Run], runs: Iterable[str]) -> list[Run]:
-    """Return the runs asked for; they must be among those that the model predicts."""
     chosen = [study.run(name) for name in runs]
     for run in chosen:
         if run not in tested:

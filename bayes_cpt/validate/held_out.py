@@ -93,9 +93,8 @@ def log_score(posterior: Posterior, question: Question, measured: pd.DataFrame) 
     Long logs count with some of their points, as in a fit (`bayes_cpt.model.fitted_points.thinned`).
     """
     known = posterior.with_new_groups(question.plan, question.plan.runs)
-    densities = np.concatenate(
-        [_of_law(law, law.parameters(count), question, measured) for law, count in known.shares()]
-    )
+    parts = [_of_law(law, law.parameters(n), question, measured) for law, n in known.shares()]
+    densities = np.concatenate(parts)
     relative = np.exp(densities - densities.max())
     value = densities.max() + np.log(relative.mean())
     return LogScore(float(value), float(relative.sum() ** 2 / (relative**2).sum()))
@@ -169,7 +168,6 @@ def score_folds(
 def _outcome(
     task: tuple[str, Fold], methods: Mapping[str, Method], seed: int, wanted: Sequence[str]
 ) -> dict[str, pd.DataFrame]:
-    """Return the tables that are wanted of a method's answer to a fold."""
     from bayes_cpt.inference.metric import SamplingError
 
     method, fold = task

@@ -149,10 +149,7 @@ class Records:
         return records
 
     def add(self, task: str, rows: Mapping[str, pd.DataFrame]) -> None:
-        """Add a task's tables and save them.
-
-        In a file of their own: what another process adds meanwhile stays, and no task is half done.
-        """
+        """Add a task's tables, saved in a file of their own: what another process adds meanwhile stays."""
         self.done[task] = {name: rows[name] for name in self.names if name in rows}
         if self.folder is None:
             return
@@ -201,7 +198,6 @@ def run_tasks[T](
 
 
 def _labelled[T, R](function: Callable[[T], R], call: tuple[str, T]) -> tuple[str, R]:
-    """Return the label of a task with its result: results come in any order."""
     label, task = call
     return label, function(task)
 
@@ -229,14 +225,15 @@ def fit_each(
 ) -> dict[str, Posterior | SamplingError]:
     """Fit studies under models, by names; what a folder has of them at `fit_name` is not made again.
 
-    What falls short there is, where draws are given that it has not.
+    One that falls short is made again where other draws are given.
     """
     paths = {} if folder is None else {name: folder / fit_name(name) for name in wanted}
-    fits: dict[str, Posterior | SamplingError] = {
-        name: kept
-        for name, path in paths.items()
-        if path.is_file() and _serves(kept := load(path), wanted[name][0], draws)
-    }
+    fits: dict[str, Posterior | SamplingError] = {}
+    for name in (own for own, path in paths.items() if path.is_file()):
+        kept, (study, _) = load(paths[name]), wanted[name]
+        serves = kept.trustworthy or draws in (None, kept.tree["posterior"].sizes["draw"])
+        if serves and kept.tree.attrs["study_digest"] == study.digest():
+            fits[name] = kept
     left = [(name, *own) for name, own in wanted.items() if name not in fits]
     where, report = pool or Pool(), progress or (lambda stage, share: None)
     cores = where.cores(len(left))
@@ -247,12 +244,6 @@ def fit_each(
             found.save(paths[name])
         report(stage, len(fits) / len(wanted))
     return {name: fits[name] for name in wanted}
-
-
-def _serves(kept: Posterior, study: Study, draws: int | None) -> bool:
-    if kept.tree.attrs["study_digest"] != study.digest():
-        return False
-    return not kept.problems or draws in (None, kept.tree["posterior"].sizes["draw"])
 
 
 def _fit(

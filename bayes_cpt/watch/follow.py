@@ -32,10 +32,8 @@ class Follower:
     unnamed: str = field(default="", init=False)
     log: Log | None = field(default=None, init=False)  # what the last look read
     _seen: tuple[int, int] = field(default=(0, 0), init=False)
-    # Whether that was read to its end.
-    _whole: bool = field(default=False, init=False)
-    # The log, or the copy of its whole lines.
-    _read_as: str = field(default="", init=False)
+    _whole: bool = field(default=False, init=False)  # whether that was read to its end
+    _read_as: str = field(default="", init=False)  # the log, or the copy of its whole lines
 
     def __post_init__(self) -> None:
         self.reading = self.reading.changed(overlap="last", drop_nan=True)

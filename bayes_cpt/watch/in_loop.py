@@ -174,7 +174,6 @@ class RunForecaster(AbstractContextManager["RunForecaster"]):
                 self.warn(f"step {step}: the loss on {domain} is {loss:.3f}, {off}")
 
     def _start(self) -> None:
-        """Start a forecast of what was told so far, in a process of its own."""
         rates = dict(enumerate(map(float, self.rates), start=1)) or self._logged
         if not rates:
             return

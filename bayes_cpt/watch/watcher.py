@@ -247,9 +247,8 @@ class Watcher:
         if step < self._latest and any(before.get(d, loss) != loss for d, loss in known.items()):
             # The job was restarted: what came later belongs to the run that was given up.
             self.points = {own: told for own, told in self.points.items() if own < step}
-            self._losses = {
-                d: loss for _, told in sorted(self.points.items()) for d, loss in told.items()
-            }
+            kept = sorted(self.points.items())
+            self._losses = dict(last for _, told in kept for last in told.items())
             self._latest, self.off_since, self.disagreements = step, None, {}
         if self.diverged is not None and step < self.diverged:
             # From before it diverged, or its log is read again.
@@ -439,9 +438,8 @@ class Watcher:
         for name, (last, gain) in gains.items():
             mean, spread = _given(gain, planned[:, seen], measured)
             better = 1.0 - NormalDist(mean, max(spread, 1e-12)).cdf(0.0)
-            ways.append(
-                Continuation(name, last, **_band(mean, self._width * spread), probability=better)
-            )
+            ends = _band(mean, self._width * spread)
+            ways.append(Continuation(name, last, **ends, probability=better))
         return Continuations(aim.name, tuple(sorted(ways, key=lambda way: -way.mean)))
 
     def state(self) -> dict[str, Any]:

@@ -201,7 +201,6 @@ def _with_sets(text: str, sets: Mapping[str, str]) -> str:
 
 
 def _head(lines: Sequence[str], table: dict[str, Any]) -> int | None:
-    """Return the line that begins a table, None where none does."""
     return next((i for i, line in enumerate(lines) if _parsed(line) == table), None)
 
 

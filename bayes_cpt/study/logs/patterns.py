@@ -190,12 +190,11 @@ def _read_lines(log: RawLog, lines: Sequence[str], form: Format) -> None:
             if len(cells) > 1:
                 early.append(Row(f"{file} {number}", cells))
             continue
-        if form.before and last is not None and _later(cells[STEP], last):
-            measured_before = {
-                name: cells.pop(name) for name in filter(naming.measured_unit, [*cells])
-            }
-            if measured_before:
-                log.rows.append(Row(f"{file} {number}", {**measured_before, STEP: last}))
+        now, then = (as_number(own) or 0.0 for own in (cells[STEP], last))
+        if form.before and last is not None and now > then:
+            names = filter(naming.measured_unit, [*cells])
+            if before := {name: cells.pop(name) for name in names}:
+                log.rows.append(Row(f"{file} {number}", {**before, STEP: last}))
         if form.final and form.final.search(text) and _measured(log.rows, cells):
             aside.setdefault(FINAL, []).append(number)
             continue
@@ -221,10 +220,6 @@ def _measured(rows: Sequence[Row], cells: Mapping[str, Any]) -> bool:
         if series - cells.keys() or (series and row.cells[STEP] == cells[STEP]):
             return True
     return False
-
-
-def _later(step: Any, last: Any) -> bool:
-    return (as_number(step) or 0.0) > (as_number(last) or 0.0)
 
 
 def _at_micro(micro: str, step_of: Mapping[str, Any], last: Any) -> Any:

@@ -15,16 +15,7 @@ import numpy as np
 
 from bayes_cpt.checks import unknown
 from bayes_cpt.errors import StudyError
-from bayes_cpt.study.logs import raw
-from bayes_cpt.study.logs.naming import (
-    FAIRSEQ,
-    LABELS,
-    NAMES,
-    WORDS,
-    count_of,
-    measured_unit,
-    words,
-)
+from bayes_cpt.study.logs import naming, raw
 from bayes_cpt.study.logs.patterns import (
     BY_USER,
     Format,
@@ -164,7 +155,8 @@ def _widen(log: RawLog, path: Path) -> None:
     names, first = Cells(log.rows).names, Cells(log.rows[:LOOKED_AT])
     by_case = {name.lower(): name for name in names}
     texts = {name: {str(own).lower() for own in first.column(name)} - {"none"} for name in names}
-    parts = WORDS["held_out"] | WORDS["training"]
+    trained = naming.WORDS["training"]
+    parts = naming.WORDS["held_out"] | trained
     of_parts = [name for name, own in texts.items() if own and own <= parts]
 
     def named(value: str, label: str, called: str) -> Iterator[Row]:
@@ -172,19 +164,19 @@ def _widen(log: RawLog, path: Path) -> None:
             own = row.cells.get(label)
             cells = {key: cell for key, cell in row.cells.items() if key not in (value, label)}
             part = next((str(row.cells.get(key)).lower() for key in of_parts if key != label), "")
-            of_part = part in WORDS["training"] or (part in parts and called == "{}")
-            form = "{}_loss" if str(own).lower() in WORDS["training"] and "_" in called else called
+            of_part = part in trained or (part in parts and called == "{}")
+            form = "{}_loss" if str(own).lower() in trained and "_" in called else called
             name = f"{part}_{own}" if of_part else form.replace("{}", str(own))
             whole = {**cells, name: row.cells.get(value)}
             yield row if empty(own) or empty(row.cells.get(value)) else row._replace(cells=whole)
 
-    for table in LABELS:
+    for table in naming.LABELS:
         labels = [*table["labels"], *map(str.lower, of_parts if table["end"] == "_loss" else ())]
         losses = [by_case[key] for key in table["values"] if key in by_case]
         label = next((by_case[key] for key in labels if key in by_case), None)
         if losses and label is not None:
             # A label that all rows have is of what was trained on, where a loss beside it was measured.
-            beside = [name for name in losses if measured_unit(name) and len(texts[label]) == 1]
+            beside = list(filter(naming.measured_unit, losses)) if len(texts[label]) == 1 else []
             value = (beside or losses)[0]
             log.rows = list(named(value, label, f"{{}}{table['end']}"))
             return
@@ -223,7 +215,6 @@ def _parquet_rows(path: Path) -> Iterator[Row]:
 
 
 def _loaded(text: str, place: str) -> Any:
-    """Return what a JSON text holds."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -298,7 +289,7 @@ def _json_in(line: str) -> dict[str, Any]:
         row = flat(json.loads(text))
     except (ValueError, RecursionError):
         return {}
-    return row if any(map(count_of, row)) else {}
+    return row if any(map(naming.count_of, row)) else {}
 
 
 def flat(row: Mapping[str, Any], above: str = "") -> dict[str, Any]:
@@ -316,10 +307,10 @@ def flat(row: Mapping[str, Any], above: str = "") -> dict[str, Any]:
     joined: dict[str, Any] = {}
     for name, value in row.items():
         if isinstance(value, Mapping):
-            inner = flat(value, above if name in NAMES["wrappers"] else f"{above}{name}/")
+            inner = flat(value, above if name in naming.NAMES["wrappers"] else f"{above}{name}/")
             joined |= {key: own for key, own in inner.items() if key not in joined}
-        elif name.endswith(f"_{FAIRSEQ}"):
-            joined[FAIRSEQ] = value
+        elif name.endswith(f"_{naming.FAIRSEQ}"):
+            joined[naming.FAIRSEQ] = value
         elif "/" in name and isinstance(value, str) and re.fullmatch(r"\d+/\d+", value):
             joined |= dict(zip(name.split("/"), value.split("/"), strict=False))
         else:
@@ -353,7 +344,8 @@ def _is_table(text: str) -> bool:
     header, below = (*_headed(text)[0], "")[:2]
     marked = re.search(MARKS, header) or _all_numbers(below)
     cells = re.split(MARKS if re.search(MARKS, header) else r"\s+", header)
-    return bool(marked) and len(cells) > 1 and any(count_of(cell.strip(' "')) for cell in cells)
+    counts = any(naming.count_of(cell.strip(' "')) for cell in cells)
+    return bool(marked) and len(cells) > 1 and counts
 
 
 def _all_numbers(line: str) -> bool:
@@ -464,7 +456,7 @@ def _tensorboard(path: Path) -> RawLog:
         both = series[one] & series[other]
         # A figure's folders are called after it, others after what was measured.
         of_figure = {name for name in both if Path(one).name.startswith(name.replace("/", "_"))}
-        held_out = WORDS["held_out"].intersection(words(f"{one}/{other}"))
+        held_out = naming.WORDS["held_out"].intersection(naming.words(f"{one}/{other}"))
         if len(both) > 1 or (both > of_figure and not held_out):
             said = f"the folders {one or '.'} and {other or '.'} have the same series"
             fix = "name one of these folders, or those of one resumed job in their order"
