@@ -86,7 +86,7 @@ def test_surroundings_that_lack_something_stop_no_answer(fit_file: Path, tmp_pat
     assert stripped.stderr.startswith("bayes-cpt: Python drops docstrings")
 
 
-def test_what_is_compiled_has_a_place_where_nothing_can_be_written(
+def test_without_rights_what_is_compiled_has_a_place(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(os, "access", lambda *_: False)

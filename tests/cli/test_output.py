@@ -109,9 +109,7 @@ def test_quiet_prints_nothing_and_an_untrustworthy_fit_gives_exit_code_1(
 
 @pytest.mark.usefixtures("empty_figures")
 @pytest.mark.parametrize("verb", few(FOLDERS))
-def test_all_words_are_printed_and_written(
-    verb: str, call: Call, fit_file: Path, tmp_path: Path
-) -> None:
+def test_what_is_written_is_printed(verb: str, call: Call, fit_file: Path, tmp_path: Path) -> None:
     options, target, files = VERBS[verb]
     folder = tmp_path / target
     answer = call(verb, fit_file, *options, "-o", folder, "--verbose")

@@ -82,9 +82,7 @@ def test_a_series_called_by_a_validation_set_of_the_fit_is_its_loss(
     assert "step 200 of 3000" in answer.out.splitlines()[0]
 
 
-def test_a_log_with_twice_the_planned_learning_rate_is_said_first(
-    call: Call, fit_file: Path, tmp_path: Path
-) -> None:
+def test_twice_the_planned_rate_is_said_first(call: Call, fit_file: Path, tmp_path: Path) -> None:
     rates = 2.0 * lab().run(RUN).schedule.learning_rates()
     written = lines(200).splitlines()
     rows = [f"{row},{rates[int(row.split(',')[0]) - 1]}" for row in written[1:]]
@@ -104,9 +102,7 @@ def test_a_log_with_twice_the_planned_learning_rate_is_said_first(
     assert f"{log}: validation sets by the names of the series" in again.err
 
 
-def test_a_planned_run_that_goes_wrong_ends_with_code_3(
-    call: Call, fit_file: Path, tmp_path: Path
-) -> None:
+def test_a_run_that_goes_wrong_ends_with_code_3(call: Call, fit_file: Path, tmp_path: Path) -> None:
     log = tmp_path / "log.csv"
     log.write_text(HEAD + "100,9.5,9.5\n200,9.6,9.6\n")
     plan = Path("data/cpt-lab/plan-example.toml")

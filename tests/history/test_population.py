@@ -395,9 +395,7 @@ def test_the_moments_of_a_fit_are_in_sds_of_its_prior() -> None:
         np.testing.assert_allclose(variance, size**2, rtol=0.1)
 
 
-def test_fits_that_are_done_are_not_repeated(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_fits_that_are_done_are_not_redone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fits, broad, study = stand_in(monkeypatch), widened(SPEC), lab()
 
     def learnt(*studies: Study, draws: int | None = None) -> list[Evidence]:

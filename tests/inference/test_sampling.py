@@ -59,9 +59,7 @@ def test_fixed_parameters_are_constant_draws(density: Density, found: Sample) ->
     assert np.ptp(found.values["memory"]) == 0.0
 
 
-def test_same_seed_same_draws_bit_by_bit_on_any_number_of_cores(
-    density: Density, found: Sample
-) -> None:
+def test_same_seed_same_draws_bit_by_bit_on_any_cores(density: Density, found: Sample) -> None:
     again = sample(density, seed=1, attempts=SHORT, cores=1)
     np.testing.assert_array_equal(again.values["reference_loss"], found.values["reference_loss"])
     for name, value in again.statistics.items():
@@ -97,9 +95,7 @@ def test_a_further_attempt_mends_what_the_first_lacks(density: Density) -> None:
     assert given.diagnostics.trustworthy
 
 
-def test_an_attempt_that_cannot_get_there_is_given_up(
-    density: Density, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_hopeless_attempt_is_given_up(density: Density, monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (sampling, diagnostics):
         monkeypatch.setattr(module, "LOWEST_ESS", 1e5)
     given = sample(density, seed=5, attempts=SHORT)

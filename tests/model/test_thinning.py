@@ -35,9 +35,7 @@ STEPS = np.unique(np.linspace(1, LENGTH, POINTS).astype(int)).tolist()
     st.floats(0.1, 1e3),
     st.integers(4, 60),
 )
-def test_thinned_steps_are_some_of_all_with_both_ends(
-    steps: set[int], onset: float, most: int
-) -> None:
+def test_thinned_steps_are_some_with_both_ends(steps: set[int], onset: float, most: int) -> None:
     every = sorted(steps)
     kept = thinned(every, onset, most)
     assert kept == sorted(set(kept))
@@ -94,9 +92,7 @@ AT_THE_END = 0.25
 
 @pytest.mark.parametrize("floor", [0.25, 0.06])
 @pytest.mark.parametrize("memory", [0.05, 0.02, 0.01])
-def test_no_quantity_of_the_law_is_known_much_less_from_a_thinned_log(
-    memory: float, floor: float
-) -> None:
+def test_no_quantity_is_known_much_less_from_a_thinned_log(memory: float, floor: float) -> None:
     known = {"fluctuation_memory": memory, "fluctuation_floor": floor}
     fixed = {name: np.full((1, 2), value) for name, value in known.items()}
     curves = long_curves()

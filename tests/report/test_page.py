@@ -190,9 +190,7 @@ def test_calibration_is_that_of_the_folder_and_names_are_escaped(
     assert "<h3>Sentences</h3>\n<ul>\n<li>Not trustworthy: " in html
 
 
-def test_bands_that_are_too_narrow_are_not_relied_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_narrow_bands_are_not_relied_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     posterior = lab_posterior()
     digest = posterior.tree.attrs["study_digest"]
     calibration = Calibration.read(held_out_folder(tmp_path / "narrow", digest, 0.1), posterior)
@@ -214,7 +212,7 @@ def test_a_folder_without_a_validation_is_refused(tmp_path: Path) -> None:
         Calibration.read(tmp_path, lab_posterior())
 
 
-def test_a_law_that_does_not_fit_is_not_called_badly_sampled(
+def test_a_law_that_does_not_fit_is_not_badly_sampled(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     alarm = LawCheck(RUN, "r25_cos", "cpt", "kernel", 0.02, 0.005, 4.0, 1e-4, True)

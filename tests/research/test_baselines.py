@@ -192,9 +192,7 @@ def test_printed_equations() -> None:
 # Losses of these truths do not behave as those of a study do.
 @pytest.mark.filterwarnings("ignore::bayes_cpt.errors.StudyWarning")
 @pytest.mark.parametrize("law", FINAL_LOSS_LAWS.values(), ids=list(FINAL_LOSS_LAWS))
-def test_a_run_that_was_left_out_is_predicted(
-    law: FinalLossLaw, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_left_out_is_predicted(law: FinalLossLaw, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(baselines, "FINAL_EFFORT", Effort(4, 12, 12))
     study = final_losses_by(law, 0.002)
     left = [run for run in study.continual_runs if run.replay == 0.5][:1]
