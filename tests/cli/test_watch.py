@@ -114,14 +114,10 @@ def test_a_run_that_goes_wrong_ends_with_code_3(call: Call, fit_file: Path, tmp_
 @pytest.mark.parametrize(
     ("head", "first", "fragments"),
     [
-        (
-            "step,eval_loss",
-            100,
-            ("general or kernel", "eval_loss is val", "--loss eval_loss=kernel"),
-        ),
+        ("step,eval_loss", 100, ("general or kernel", "eval_loss is val", "--loss eval_loss=kernel")),
         (HEAD.strip(), 20_100, ("at steps 20100 to 20200", "ends at step 3000", "--start N")),
     ],
-)
+)  # fmt: skip
 def test_evaluations_of_other_sets_or_steps_are_not_waited_for(
     call: Call, fit_file: Path, tmp_path: Path, head: str, first: int, fragments: tuple[str, ...]
 ) -> None:

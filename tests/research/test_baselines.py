@@ -95,18 +95,8 @@ def test_the_law_is_equation_8(is_target: bool, a2: float) -> None:
     else:
         printed += -C2 * x.annealing_cpt * np.exp(a1 * r_pt) + shift * (1 - np.exp(-a2 * r_cpt))
     bend = -a2 if is_target else a2
-    parameters = [
-        L0,
-        np.log(A),
-        np.log(alpha),
-        C1,
-        C2,
-        a1,
-        at_replay_0,
-        np.log(E),
-        np.log(beta),
-        bend,
-    ]
+    logs = np.log([A, alpha, E, beta])
+    parameters = [L0, *logs[:2], C1, C2, a1, at_replay_0, *logs[2:], bend]
     found = printed_losses(parameters, x, is_target=is_target)
     np.testing.assert_allclose(found, printed, rtol=1e-12)
 
