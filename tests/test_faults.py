@@ -229,7 +229,7 @@ def test_ctrl_c_ends_a_fit_with_one_sentence_and_no_file(
 
 
 @pytest.mark.slow
-def test_sigterm_ends_refits_and_processes(
+def test_sigterm_ends_refits_with_their_processes(
     fitting: Callable[..., subprocess.Popen[str]],
 ) -> None:
     process = fitting(20_000, "validate", "--jobs", "2")

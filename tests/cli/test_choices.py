@@ -146,7 +146,7 @@ def test_json_holds_what_the_function_returns(
         pd.testing.assert_frame_equal(read, pd.DataFrame(rows), check_dtype=False)
 
 
-def test_what_is_printed_can_be_predicted(call: Call, fit_file: Path, tmp_path: Path) -> None:
+def test_what_is_recommended_can_be_predicted(call: Call, fit_file: Path, tmp_path: Path) -> None:
     folder = tmp_path / "decision"
     answer = call("decide", fit_file, "-o", folder, *FEW)
     table = pd.read_csv(folder / "contenders.csv")

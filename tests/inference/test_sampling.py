@@ -59,7 +59,9 @@ def test_fixed_parameters_are_constant_draws(density: Density, found: Sample) ->
     assert np.ptp(found.values["memory"]) == 0.0
 
 
-def test_same_seed_same_draws_bit_by_bit_on_any_cores(density: Density, found: Sample) -> None:
+def test_same_seed_same_draws_bit_by_bit_on_any_number_of_cores(
+    density: Density, found: Sample
+) -> None:
     again = sample(density, seed=1, attempts=SHORT, cores=1)
     np.testing.assert_array_equal(again.values["reference_loss"], found.values["reference_loss"])
     for name, value in again.statistics.items():

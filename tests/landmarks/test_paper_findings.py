@@ -57,7 +57,7 @@ def peaks(shift: str, shares: tuple[float, ...], steps: int = STEPS) -> Floats:
 
 @pytest.mark.parametrize("shift", COEFFICIENTS)
 @pytest.mark.parametrize("rewarmed_to_peak", [False, True])
-def test_higher_potential_ends_lower_on_target_data(shift: str, rewarmed_to_peak: bool) -> None:
+def test_a_higher_potential_ends_lower_on_target_data(shift: str, rewarmed_to_peak: bool) -> None:
     assert (np.diff(potentials(shift, rewarmed_to_peak=rewarmed_to_peak)[:, TARGET]) < 0).all()
 
 
@@ -96,7 +96,9 @@ def test_the_losses_of_different_peaks_are_those_of_the_plot() -> None:
     np.testing.assert_allclose(losses[:, TARGET], [2.6461, 2.6217, 2.5975, 2.5723], atol=5e-5)
 
 
-def test_general_losses_of_other_peaks_cross_as_cpt_gets_longer_but_for_a_strong_shift() -> None:
+def test_general_losses_of_different_peaks_cross_as_cpt_gets_longer_but_for_a_strong_shift() -> (
+    None
+):
     """With more steps the higher peak is the one that brings general loss back first."""
 
     def higher_minus_lower(shift: str, *steps: int) -> list[float]:

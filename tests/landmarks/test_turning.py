@@ -58,7 +58,9 @@ def brute_return(change: np.ndarray) -> float:
         ("weak", 5000, 1.0),
     ],
 )
-def test_held_lengths_are_those_of_all_steps(shift: str, base_steps: int, balance: float) -> None:
+def test_held_lengths_are_those_of_looking_at_every_step(
+    shift: str, base_steps: int, balance: float
+) -> None:
     steps = 12_000
     expected = brute_return(changes(shift, base_steps, constant(steps, PEAK), balance))
     found = turned(shift, base_steps, "held", balance)

@@ -35,7 +35,9 @@ STEPS = np.unique(np.linspace(1, LENGTH, POINTS).astype(int)).tolist()
     st.floats(0.1, 1e3),
     st.integers(4, 60),
 )
-def test_thinned_steps_are_some_with_both_ends(steps: set[int], onset: float, most: int) -> None:
+def test_thinned_steps_are_some_of_all_with_both_ends(
+    steps: set[int], onset: float, most: int
+) -> None:
     every = sorted(steps)
     kept = thinned(every, onset, most)
     assert kept == sorted(set(kept))

@@ -212,7 +212,7 @@ def test_a_folder_without_a_validation_is_refused(tmp_path: Path) -> None:
         Calibration.read(tmp_path, lab_posterior())
 
 
-def test_a_law_that_does_not_fit_is_not_badly_sampled(
+def test_a_law_that_does_not_fit_is_not_called_badly_sampled(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     alarm = LawCheck(RUN, "r25_cos", "cpt", "kernel", 0.02, 0.005, 4.0, 1e-4, True)

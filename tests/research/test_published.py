@@ -115,7 +115,7 @@ def test_mixtures_are_means_over_the_parts_of_the_pile(tmp_path: Path) -> None:
         mixing_laws.convert([file], "pythia")
 
 
-OF_A_RUN = {"steps": 1000, "warmup": 100, "decay": 200, "peak": 2e-3}
+OF_A_RUN: dict[str, object] = {"steps": 1000, "warmup": 100, "decay": 200, "peak": 2e-3}
 OF_A_RUN |= {"shape": "linear", "final": 0.1}
 
 

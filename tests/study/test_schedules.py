@@ -139,7 +139,9 @@ def test_gaps_of_a_log_are_interpolated_and_counted() -> None:
 
 
 @given(schedules(), st.integers(1, 3000))
-def test_a_stretched_schedule_has_its_steps_and_its_end(schedule: Schedule, steps: int) -> None:
+def test_a_stretched_schedule_has_the_steps_asked_for_and_ends_as_before(
+    schedule: Schedule, steps: int
+) -> None:
     stretched = schedule.stretched(steps)
     assert stretched.steps == steps
     assert stretched.final == schedule.final

@@ -173,7 +173,9 @@ def test_memory_is_flat_over_10000_updates(posterior: Posterior) -> None:
     assert watcher.status().step == 100_000
 
 
-def test_a_watch_resumes_its_state(expecting: Watcher, posterior: Posterior, curves: Any) -> None:
+def test_a_watch_goes_on_from_its_state(
+    expecting: Watcher, posterior: Posterior, curves: Any
+) -> None:
     whole, first, second = (anew(expecting) for _ in range(3))
     for i, step in enumerate(STEPS[:4]):
         first.tell(step, told(posterior, curves[1], i))
