@@ -17,15 +17,9 @@ from bayes_cpt.arrays import Floats
 EDGE = 1.0
 # What a band or an interval may be of: its mass alone does not say.
 KINDS = (
-    "credible",
-    "predictive",
-    "posterior",
-    "of prior draws",
-    "uniform",
-    "inside the",
-    "all at once",
+    "credible", "predictive", "posterior", "of prior draws", "uniform", "inside the", "all at once",
     "this quantity",
-)
+)  # fmt: skip
 
 
 # Scales that are not linear, and the word by which a figure says so.

@@ -28,9 +28,7 @@ PLAN = "data/cpt-lab/plan-example.toml"
 # --- killed ---------------------------------------------------------------------------------------
 
 
-def test_a_killed_save_leaves_the_old_file_or_a_whole_new_one(
-    cpt_fit_file: Path, tmp_path: Path
-) -> None:
+def test_a_killed_save_leaves_an_old_or_new_file_whole(cpt_fit_file: Path, tmp_path: Path) -> None:
     target = tmp_path / "fit.nc"
     fault_workers.with_seed(load(cpt_fit_file), OLD).save(target)
     generator = random.Random(0)
@@ -64,9 +62,7 @@ def test_compiled_code_older_than_any_file_that_it_may_call_goes(tmp_path: Path)
     assert not stale.exists()
 
 
-def test_what_a_killed_program_left_is_no_result_and_goes_away(
-    cpt_fit_file: Path, tmp_path: Path
-) -> None:
+def test_what_a_kill_left_is_no_result_and_goes_away(cpt_fit_file: Path, tmp_path: Path) -> None:
     # Too long a name for anything more to be added to it, and a mode and a link that are to stay.
     target, link = tmp_path / f"{'a' * 252}.nc", tmp_path / "fit.nc"
     target.touch(mode=0o600)
@@ -93,9 +89,7 @@ def test_what_a_killed_program_left_is_no_result_and_goes_away(
 # --- two at once ----------------------------------------------------------------------------------
 
 
-def test_of_two_fits_written_to_one_file_the_last_wins_whole(
-    cpt_fit_file: Path, tmp_path: Path
-) -> None:
+def test_of_two_fits_in_one_file_the_last_wins_whole(cpt_fit_file: Path, tmp_path: Path) -> None:
     target = tmp_path / "fit.nc"
     children = [
         CHILDREN.Process(target=fault_workers.save_times, args=(cpt_fit_file, target, seed, 6))

@@ -63,9 +63,7 @@ def test_real_logs_go_from_init_to_predict_and_watch(
     assert set(watched(fit, made["folder"], tmp_path).values()) <= {0, 1, 3}
 
 
-def test_the_callback_hears_a_real_trainer(
-    study: Path, made: dict[str, Any], tmp_path: Path
-) -> None:
+def test_a_callback_hears_a_real_trainer(study: Path, made: dict[str, Any], tmp_path: Path) -> None:
     import torch
     from transformers import Trainer, TrainingArguments
 

@@ -203,26 +203,16 @@ def test_an_exit_within_a_command_is_no_closed_pipe(monkeypatch: pytest.MonkeyPa
 
 # Every place where the command line takes a TOML file. {fit} is a fit, {deep} the file, {out} a new name.
 TAKING_TOML = (
-    "check {folder}",
-    "check data/cpt-lab --model {deep}",
-    "fit data/cpt-lab --model {deep} -o {out}.nc",
-    "fit {folder} -o {out}.nc",
-    "predict {fit} --plan {deep} -o {out}.csv",
-    "summary {fit} --sensitivity --plan {deep}",
-    "decide {fit} --objective {deep}",
-    "decide {fit} --space {deep}",
-    "next-run {fit} --runs {deep}",
-    "next-run {fit} --objective {deep}",
-    "next-run {fit} --space {deep}",
+    "check {folder}", "check data/cpt-lab --model {deep}",
+    "fit {folder} -o {out}.nc", "fit data/cpt-lab --model {deep} -o {out}.nc",
+    "predict {fit} --plan {deep} -o {out}.csv", "summary {fit} --sensitivity --plan {deep}",
+    "decide {fit} --objective {deep}", "decide {fit} --space {deep}", "next-run {fit} --runs {deep}",
+    "next-run {fit} --objective {deep}", "next-run {fit} --space {deep}",
     "schedule {fit} --steps 100 --replay 0.25 --base stable_12k --objective {deep}",
-    "landmarks {fit} --plan {deep}",
-    "prior {deep}",
-    "prior cpt-replay --plan {deep}",
-    "prior cpt-replay --study {folder}",
-    "validate {folder}",
-    "validate data/cpt-lab --model {deep}",
+    "landmarks {fit} --plan {deep}", "prior {deep}", "prior cpt-replay --plan {deep}",
+    "prior cpt-replay --study {folder}", "validate {folder}", "validate data/cpt-lab --model {deep}",
     "validate data/cpt-lab --held-out {folder}",
-)
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("line", TAKING_TOML)

@@ -175,9 +175,7 @@ MISLEADING: dict[str, tuple[Callable[[], Study], str]] = {
 
 
 @pytest.mark.parametrize("case", MISLEADING)
-def test_what_would_mislead_a_fit_is_said_first_by_check(
-    case: str, call: Call, tmp_path: Path
-) -> None:
+def test_what_would_mislead_a_fit_check_says_first(case: str, call: Call, tmp_path: Path) -> None:
     made, said = MISLEADING[case]
     write_study(made(), tmp_path / "study")
     answer = call("check", tmp_path / "study")
@@ -189,9 +187,7 @@ def test_what_would_mislead_a_fit_is_said_first_by_check(
     assert call("check", tmp_path / "study", "--quiet") == (1, "", f"{first}\n")
 
 
-def test_what_would_mislead_a_fit_marks_the_fit(
-    call: Call, quick_fit: Fits, tmp_path: Path
-) -> None:
+def test_what_would_mislead_a_fit_marks_it(call: Call, quick_fit: Fits, tmp_path: Path) -> None:
     made, said = MISLEADING["in bits"]
     write_study(made(), tmp_path / "study")
     target = tmp_path / "fit.nc"
@@ -259,9 +255,7 @@ def test_a_return_to_the_peak_of_the_base_is_no_mistake(again: Schedule) -> None
     assert not replace(made, runs=(made.runs[0], *low, made.runs[-1])).suspicions
 
 
-def test_the_run_advised_has_another_replay_ratio_and_its_contraction(
-    call: Call, tmp_path: Path
-) -> None:
+def test_another_replay_ratio_is_advised_with_its_contraction(call: Call, tmp_path: Path) -> None:
     write_study(lab().subset(["r50_cos"]), tmp_path / "study")
     out = call("check", tmp_path / "study", "--verbose").out
     assert "1 CPT run for the model" in out

@@ -146,9 +146,7 @@ def test_json_holds_what_the_function_returns(
         pd.testing.assert_frame_equal(read, pd.DataFrame(rows), check_dtype=False)
 
 
-def test_the_table_is_printed_and_the_plan_predicted(
-    call: Call, fit_file: Path, tmp_path: Path
-) -> None:
+def test_what_is_recommended_can_be_predicted(call: Call, fit_file: Path, tmp_path: Path) -> None:
     folder = tmp_path / "decision"
     answer = call("decide", fit_file, "-o", folder, *FEW)
     table = pd.read_csv(folder / "contenders.csv")
@@ -175,9 +173,7 @@ def test_the_table_is_printed_and_the_plan_predicted(
     assert runs[0].replay == row["replay"]
 
 
-def test_constraints_that_nothing_keeps_are_told_by_the_exit_code(
-    call: Call, fit_file: Path, tmp_path: Path
-) -> None:
+def test_constraints_nothing_keeps_give_code_1(call: Call, fit_file: Path, tmp_path: Path) -> None:
     path = tmp_path / "objective.toml"
     path.write_text(OBJECTIVE.format(threshold="rise = -2.0"))
     answer = call("decide", fit_file, "--objective", path, *FEW)
@@ -191,9 +187,7 @@ def test_constraints_that_nothing_keeps_are_told_by_the_exit_code(
     assert not quiet.json()["feasible"]
 
 
-def test_a_law_that_does_not_fit_decides_with_exit_code_1(
-    call: Call, misfitting_fit_file: Path
-) -> None:
+def test_a_law_that_does_not_fit_decides_with_code_1(call: Call, misfitting_fit_file: Path) -> None:
     answer = call("decide", misfitting_fit_file, *FEW)
     assert answer.code == 1
     warning, advice, *_ = answer.out.splitlines()
@@ -246,9 +240,7 @@ def test_runs_need_not_be_named(call: Call, fit_file: Path) -> None:
     assert "most_telling" not in call("next-run", fit_file, "--steps", 12_000, *FEW_RUNS).out
 
 
-def test_base_and_replay_of_a_schedule_need_not_be_given(
-    call: Call, fit_file: Path, tmp_path: Path
-) -> None:
+def test_a_schedule_needs_no_base_and_replay(call: Call, fit_file: Path, tmp_path: Path) -> None:
     """What the tour of the README runs; the folder is a plan that predict reads."""
     folder, out = tmp_path / "schedule", tmp_path / "forecast.csv"
     asked = ("schedule", fit_file, "--steps", 300, "--draws", 8)

@@ -10,9 +10,7 @@ FIGURES = {"checked.png", "forecast.png", "fitted.png"}
 FILES = {"fit.nc", "forecast.csv", "plan-example.toml", *FIGURES}
 
 
-def test_everything_is_written_into_a_new_folder(
-    call: Call, quick_fit: Fits, tmp_path: Path
-) -> None:
+def test_all_is_written_into_a_new_folder(call: Call, quick_fit: Fits, tmp_path: Path) -> None:
     folder = tmp_path / "demo"
     answer = call("demo", "-o", folder)
     assert answer.code == 0

@@ -21,9 +21,7 @@ VERBS = (
     "check", "fit", "summary", "predict", "decide", "next-run", "schedule", "landmarks", "prior",
     "demo", "init", "import", "export", "watch", "report", "planner", "validate",
 )  # fmt: skip
-DRAWING = (
-    "fit", "predict", "decide", "planner", "next-run", "prior", "demo", "validate",
-)  # fmt: skip
+DRAWING = ("fit", "predict", "decide", "planner", "next-run", "prior", "demo", "validate")
 
 
 def imported(*arguments: str) -> set[str]:
@@ -56,9 +54,8 @@ def test_linear_algebra_has_one_thread_unless_the_user_says_otherwise(
     asked: str | None, threads: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kept = {name: value for name, value in os.environ.items() if name not in LINEAR_ALGEBRA}
-    monkeypatch.setattr(
-        os, "environ", kept | (dict.fromkeys(LINEAR_ALGEBRA, asked) if asked else {})
-    )
+    given = dict.fromkeys(LINEAR_ALGEBRA, asked) if asked else {}
+    monkeypatch.setattr(os, "environ", kept | given)
     monkeypatch.setattr(sys, "argv", [PROGRAM, "--version"])
     with pytest.raises(SystemExit):
         main()
@@ -66,11 +63,8 @@ def test_linear_algebra_has_one_thread_unless_the_user_says_otherwise(
 
 
 def test_surroundings_that_lack_something_stop_no_answer(fit_file: Path, tmp_path: Path) -> None:
-    lacking = {
-        "PYTHONIOENCODING": "ascii",
-        "MPLBACKEND": "nonsense",
-        "HOME": str(tmp_path / "none"),
-    }
+    nowhere = str(tmp_path / "none")
+    lacking = {"PYTHONIOENCODING": "ascii", "MPLBACKEND": "nonsense", "HOME": nowhere}
     asked = ["-m", "bayes_cpt", "landmarks", str(fit_file), "--draws", "8", "-o", str(tmp_path)]
 
     def answer(*options: str, **given: str) -> subprocess.CompletedProcess[str]:
@@ -86,7 +80,7 @@ def test_surroundings_that_lack_something_stop_no_answer(fit_file: Path, tmp_pat
     assert stripped.stderr.startswith("bayes-cpt: Python drops docstrings")
 
 
-def test_what_is_compiled_has_a_place_where_nothing_can_be_written(
+def test_without_rights_what_is_compiled_has_a_place(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(os, "access", lambda *_: False)
@@ -106,10 +100,8 @@ def test_help_of_a_verb_has_an_example_and_the_exit_codes(verb: str, call: Call)
     answer = call(verb, "--help")
     assert answer.code == 0
     text = " ".join(answer.out.split())
-    assert f"Example: bayes-cpt {verb}" in text
-    assert "Exit codes: 0" in text
-    assert "--quiet" in text
-    assert "--json" in text
+    for part in (f"Example: bayes-cpt {verb}", "Exit codes: 0", "--quiet", "--json"):
+        assert part in text
     assert "--seed" in text or verb not in DRAWING
     assert answer.err == ""
 

@@ -118,9 +118,7 @@ def test_what_is_odd_is_said_of_the_study_itself(study: Path, call: Call, tmp_pa
     assert f"{study / 'losses.csv'}, line " in odd
 
 
-def test_a_grown_log_updates_its_run_without_options(
-    study: Path, call: Call, tmp_path: Path
-) -> None:
+def test_a_grown_log_updates_a_run_without_options(study: Path, call: Call, tmp_path: Path) -> None:
     log = tmp_path / "log.csv"
     lines = WIDE.splitlines(keepends=True)
     log.write_text("".join(lines[:120]))
@@ -143,9 +141,7 @@ def test_a_grown_log_updates_its_run_without_options(
     assert read_study(study).run("long").schedule == run.schedule
 
 
-def test_a_stated_schedule_is_checked_against_the_log(
-    study: Path, call: Call, tmp_path: Path
-) -> None:
+def test_a_stated_schedule_is_checked_by_the_log(study: Path, call: Call, tmp_path: Path) -> None:
     (study / "imports.toml").unlink()
     log = tmp_path / "log.csv"
     log.write_text(rows(steps=[0, 100, 200, 300], lr="0.001"))
@@ -163,9 +159,7 @@ def test_steps_in_tokens_and_losses_in_bits(study: Path, call: Call, tmp_path: P
     assert losses.tolist() == pytest.approx([4.2 * math.log(2), 4.0 * math.log(2)])
 
 
-def test_a_log_read_in_the_wrong_unit_is_read_again(
-    study: Path, call: Call, tmp_path: Path
-) -> None:
+def test_a_log_read_in_a_wrong_unit_is_read_again(study: Path, call: Call, tmp_path: Path) -> None:
     """What the first reading made of it does not stay beside the second."""
     log = tmp_path / "log.csv"
     log.write_text("step,eval_target_loss,lr\n160,4.2,0.001\n320,4.0,0.001\n")

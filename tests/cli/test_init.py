@@ -123,9 +123,7 @@ def test_a_log_for_each_validation_set(tmp_path: Path, call: Call) -> None:
     check_refusal(twice, ("two validation sets of one", "--loss SERIES=SET"))
 
 
-def test_a_set_that_is_called_after_its_file_has_not_the_name_of_its_run(
-    tmp_path: Path, call: Call
-) -> None:
+def test_a_set_called_after_its_file_lacks_the_name_of_its_run(tmp_path: Path, call: Call) -> None:
     sets = {"r25-general": 2.8, "target_r25": 3.2}
     logs = [log_of(tmp_path / f"{name}.csv", loss) for name, loss in sets.items()]
     (tmp_path / "a.toml").write_text(
@@ -211,9 +209,7 @@ def test_pt_runs_with_one_set_are_a_study(tmp_path: Path, call: Call) -> None:
     assert (told["general"], told["target"]) == ("val", None)
 
 
-def test_a_word_in_the_name_of_one_set_does_not_say_what_two_are(
-    tmp_path: Path, call: Call
-) -> None:
+def test_a_word_in_the_name_of_a_set_does_not_say_what_two_are(tmp_path: Path, call: Call) -> None:
     log, options = tmp_path / "a.csv", ("--open-base", "b", "--replay", "a=0.5")
     log.write_text("step,eval_general_medicine_loss,eval_wiki_loss,lr\n10,2.5,3.5,1e-4\n")
     said = ("key general", "--general NAME, one of general_medicine, wiki", "key target")
@@ -253,9 +249,7 @@ SERIES = "Wall time,Step,Value\n"
          "tag-train_lr": SERIES + "1,10,1e-4\n2,20,1e-4\n3,30,1e-4\n"},
     ],
 )  # fmt: skip
-def test_parts_of_one_log_are_read_as_one(
-    files: dict[str, str], tmp_path: Path, call: Call
-) -> None:
+def test_parts_of_a_log_are_read_as_one(files: dict[str, str], tmp_path: Path, call: Call) -> None:
     for name, text in files.items():
         (tmp_path / f"{name}.csv").write_text(text)
     logs = [f"r25={tmp_path / name}.csv" for name in files]

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from command_line import Call, check_refusal
@@ -29,19 +30,22 @@ def fits(monkeypatch: pytest.MonkeyPatch) -> Fits:
     return stand_in(monkeypatch, draws=100)
 
 
+def learning(*studies: Path) -> tuple[Any, ...]:
+    """Return the line that learns from studies; it ends with the file that is written, beside them."""
+    options = ("--model", "pretrain", "--jobs", 1)
+    return ("learn-priors", *studies, *options, "-o", studies[0].parent / "ours.toml")
+
+
 @pytest.mark.slow
-def test_three_studies_make_a_model(
-    call: Call, studies: list[Path], fits: Fits, tmp_path: Path
-) -> None:
-    target, kept = tmp_path / "ours.toml", tmp_path / "kept"
-    asked = ("learn-priors", *studies[:3], "-o", target, "--model", "pretrain", "--jobs", "1")
-    asked = (*asked, "--seed", "1", "--records", kept, "--json")
+def test_three_studies_make_a_model(call: Call, studies: list[Path], fits: Fits) -> None:
+    line = learning(*studies[:3])
+    asked = (*line, "--seed", "1", "--records", line[-1].parent / "kept", "--json")
     told = call(*asked).json()
     assert told["studies"] == list(NAMES)
     assert len(told["verdict"]) == 3
     fitted = [own["study"].name for own in fits.asked if own["spec"].name == "pretrain"]
     assert fitted[:3] == list(NAMES)
-    spec = read_spec(target)
+    spec = read_spec(line[-1])
     assert spec.name == "ours"
     assert spec.priors["exponent"].reason.startswith("Learnt from studies: 3 on general data (")
     learnt = [row for row in told["priors"] if row["learnt"]]
@@ -54,6 +58,7 @@ def test_three_studies_make_a_model(
     assert fits.asked == []
 
 
+@pytest.mark.usefixtures("fits")
 @pytest.mark.parametrize(
     ("chosen", "options", "told"),
     [
@@ -61,33 +66,21 @@ def test_three_studies_make_a_model(
         ((0, 2, 4), (), "two studies are called first"),
         ((0, 1, 3), (), "copy hold the same runs: leave one of them out"),
         ((0, 1, 2), ("--model", "cpt-replay"), "there is no CPT run"),
-        (
-            (0, 1, 2),
-            ("--model", "pretrain", "--records", "no/such"),
-            "choose another one with --records",
-        ),
+        ((0, 1, 2), ("--records", "no/such"), "choose another one with --records"),
     ],
 )
 def test_what_cannot_be_learnt_from_is_said(
-    call: Call,
-    studies: list[Path],
-    fits: Fits,
-    tmp_path: Path,
-    chosen: tuple[int, ...],
-    options: tuple[str, ...],
-    told: str,
+    call: Call, studies: list[Path], chosen: tuple[int, ...], options: tuple[str, ...], told: str
 ) -> None:
-    target = tmp_path / "ours.toml"
-    named = options or ("--model", "pretrain")
-    folders = [studies[i] for i in chosen]
-    check_refusal(call("learn-priors", *folders, "-o", target, "--jobs", "1", *named), (told,))
-    assert not target.exists()
+    line = learning(*(studies[i] for i in chosen))
+    check_refusal(call(*line, *options), (told,))
+    assert not line[-1].exists()
 
 
 def test_too_few_fits_are_a_finding(call: Call, studies: list[Path], fits: Fits) -> None:
     fits.problems.append("tail ESS of memory is 399, below 400")
-    target = studies[0].parent / "ours.toml"
-    answer = call("learn-priors", *studies[:3], "-o", target, "--jobs", 1, "--model", "pretrain")
-    assert (answer.code, target.exists()) == (1, False)
+    line = learning(*studies[:3])
+    answer = call(*line)
+    assert (answer.code, line[-1].exists()) == (1, False)
     assert "0 of 3 fits can be used, and it takes 3" in answer.out
     assert "third falls short (tail ESS of memory is 399, below 400)." in answer.out

@@ -40,9 +40,7 @@ def test_csv_holds_the_bands_of_the_plan(call: Call, fit_file: Path, tmp_path: P
     assert "* leaves what was fitted: 12000 steps, 4.0x the longest run (long_r25)" in answer.out
 
 
-def test_other_validation_sets_are_forecast_by_name(
-    call: Call, fit_file: Path, tmp_path: Path
-) -> None:
+def test_other_sets_are_forecast_by_name(call: Call, fit_file: Path, tmp_path: Path) -> None:
     target = tmp_path / "forecast.csv"
     options = ("--plan", PLAN, "--draws", 40, "-o", target)
     answer = call("predict", fit_file, *options, "--sets", "ccode, pycode", "--json")

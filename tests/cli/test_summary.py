@@ -35,9 +35,7 @@ def test_the_table_is_that_of_the_draws_in_the_file(call: Call, fit_file: Path) 
     assert "loss that endless pre-training would approach, nats/token" in answer.out
 
 
-def test_csv_holds_moments_and_quantiles_of_the_draws(
-    call: Call, fit_file: Path, tmp_path: Path
-) -> None:
+def test_csv_has_moments_and_quantiles_of_draws(call: Call, fit_file: Path, tmp_path: Path) -> None:
     target = tmp_path / "table.csv"
     assert call("summary", fit_file, "-o", target, "--interval", 0.8, "-q") == (0, "", "")
     table = pd.read_csv(target)
@@ -53,7 +51,7 @@ def test_csv_holds_moments_and_quantiles_of_the_draws(
         assert row[list(expected)].to_dict() == pytest.approx(expected)
 
 
-def test_a_law_that_does_not_fit_says_so_first_and_gives_exit_code_1(
+def test_a_law_that_misfits_says_so_first_with_code_1(
     call: Call, misfitting_fit_file: Path
 ) -> None:
     answer = call("summary", misfitting_fit_file)

@@ -27,8 +27,12 @@ def lines(until: int) -> str:
     return str(wide.dropna().add_prefix("eval/").add_suffix("_loss").to_csv())
 
 
-def test_once_says_where_the_run_will_end(call: Call, fit_file: Path, tmp_path: Path) -> None:
-    log = tmp_path / "log.csv"
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    return tmp_path / "log.csv"
+
+
+def test_once_says_where_the_run_will_end(call: Call, fit_file: Path, log: Path) -> None:
     log.write_text(lines(200).strip())
     words = ("watch", fit_file, log, "--run", RUN, "--once", "--below", "kernel=2.5")
     answer = call(*words)
@@ -49,13 +53,12 @@ def test_once_says_where_the_run_will_end(call: Call, fit_file: Path, tmp_path: 
     assert told["probability"] > 0.0
     ways = {way["name"] for way in told["continuations"]}
     assert ways >= {"stop now", "decay to 0 evenly from now on"}
-    assert (tmp_path / f"log.csv.{RUN}.watch.json").is_file()
+    assert Path(f"{log}.{RUN}.watch.json").is_file()
 
 
 def test_losses_under_other_names_are_said_and_not_waited_for_in_silence(
-    call: Call, weak_fit_file: Path, tmp_path: Path
+    call: Call, weak_fit_file: Path, log: Path
 ) -> None:
-    log = tmp_path / "log.csv"
     log.write_text(lines(200).replace("eval/general", "prose").replace("eval/kernel", "sources"))
     answer = call("watch", weak_fit_file, log, "--run", RUN, "--once")
     warning, first, *_ = answer.out.splitlines()
@@ -71,9 +74,8 @@ def test_losses_under_other_names_are_said_and_not_waited_for_in_silence(
     ["{}_loss", *(pytest.param(own, marks=pytest.mark.slow) for own in ("{}", "val_{}", "{}/ce"))],
 )
 def test_a_series_called_by_a_validation_set_of_the_fit_is_its_loss(
-    call: Call, fit_file: Path, tmp_path: Path, name: str
+    call: Call, fit_file: Path, log: Path, name: str
 ) -> None:
-    log = tmp_path / "log.csv"
     written = lines(200)
     for domain in ("general", "kernel"):
         written = written.replace(f"eval/{domain}_loss", name.format(domain))
@@ -82,13 +84,10 @@ def test_a_series_called_by_a_validation_set_of_the_fit_is_its_loss(
     assert "step 200 of 3000" in answer.out.splitlines()[0]
 
 
-def test_a_log_with_twice_the_planned_learning_rate_is_said_first(
-    call: Call, fit_file: Path, tmp_path: Path
-) -> None:
+def test_twice_the_planned_rate_is_said_first(call: Call, fit_file: Path, log: Path) -> None:
     rates = 2.0 * lab().run(RUN).schedule.learning_rates()
     written = lines(200).splitlines()
     rows = [f"{row},{rates[int(row.split(',')[0]) - 1]}" for row in written[1:]]
-    log = tmp_path / "log.csv"
     halves = [f"{row},{float(row.rpartition(',')[2]) / 2}" for row in rows]
     log.write_text("\n".join([f"{written[0]},learning_rate,other", *halves]) + "\n")
     answer = call("watch", fit_file, log, "--run", RUN, "--once", "--below", "kernel=2.5")
@@ -104,10 +103,7 @@ def test_a_log_with_twice_the_planned_learning_rate_is_said_first(
     assert f"{log}: validation sets by the names of the series" in again.err
 
 
-def test_a_planned_run_that_goes_wrong_ends_with_code_3(
-    call: Call, fit_file: Path, tmp_path: Path
-) -> None:
-    log = tmp_path / "log.csv"
+def test_a_run_that_goes_wrong_ends_with_code_3(call: Call, fit_file: Path, log: Path) -> None:
     log.write_text(HEAD + "100,9.5,9.5\n200,9.6,9.6\n")
     plan = Path("data/cpt-lab/plan-example.toml")
     answer = call("watch", fit_file, log, "--run", "long_r25", "--plan", plan, "--once")
@@ -118,28 +114,23 @@ def test_a_planned_run_that_goes_wrong_ends_with_code_3(
 @pytest.mark.parametrize(
     ("head", "first", "fragments"),
     [
-        (
-            "step,eval_loss",
-            100,
-            ("general or kernel", "eval_loss is val", "--loss eval_loss=kernel"),
-        ),
+        ("step,eval_loss", 100, ("general or kernel", "eval_loss is val", "--loss eval_loss=kernel")),
         (HEAD.strip(), 20_100, ("at steps 20100 to 20200", "ends at step 3000", "--start N")),
     ],
-)
+)  # fmt: skip
 def test_evaluations_of_other_sets_or_steps_are_not_waited_for(
-    call: Call, fit_file: Path, tmp_path: Path, head: str, first: int, fragments: tuple[str, ...]
+    call: Call, fit_file: Path, log: Path, head: str, first: int, fragments: tuple[str, ...]
 ) -> None:
-    log = tmp_path / "log.csv"
     rows = [[step, *[2.5] * head.count(",")] for step in (first, first + 100)]
     log.write_text("\n".join([head, *(",".join(map(str, row)) for row in rows), ""]))
     check_refusal(call("watch", fit_file, log, "--run", RUN, "--once"), fragments)
-    assert not list(tmp_path.glob("*.watch.json"))
+    assert not list(log.parent.glob("*.watch.json"))
 
 
 def test_looks_that_tell_nothing_new_are_no_lines_and_a_last_line_needs_no_break(
-    call: Call, fit_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    call: Call, fit_file: Path, log: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    log, whole = tmp_path / "log.csv", lines(3000).strip()
+    whole = lines(3000).strip()
     looks = iter([None, lambda: log.write_text(whole, encoding="utf-16"), None])
     monkeypatch.setattr(time, "sleep", lambda seconds: (next(looks) or bool)())
     answer = call("watch", fit_file, log, "--run", RUN, "--json")
@@ -150,10 +141,9 @@ def test_looks_that_tell_nothing_new_are_no_lines_and_a_last_line_needs_no_break
 
 
 @pytest.mark.slow
-def test_a_watch_that_is_killed_loses_nothing(call: Call, fit_file: Path, tmp_path: Path) -> None:
-    log = tmp_path / "log.csv"
+def test_a_watch_that_is_killed_loses_nothing(call: Call, fit_file: Path, log: Path) -> None:
     log.write_text(lines(300))
-    state = tmp_path / f"log.csv.{RUN}.watch.json"
+    state = Path(f"{log}.{RUN}.watch.json")
     words = ["watch", str(fit_file), str(log), "--run", RUN, "--seconds", "0.1"]
     command = [sys.executable, "-m", "bayes_cpt", *words]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL) as job:

@@ -37,46 +37,30 @@ from bayes_cpt.model.simulate import expected_loss
 from bayes_cpt.study.study import Study
 
 DRAWS = 100
+ANY_REPLAY, ANY_PEAK = {"low": 0.0, "high": 1.0}, {"low": 0.1, "high": 2.0}
+ANY_LENGTH = {"low": 200, "high": 12_000}
 SPACES: dict[str, dict[str, Any]] = {
     "bases of the study": {
-        "replay": {"low": 0.0, "high": 1.0},
-        "relative_peak": {"low": 0.1, "high": 2.0},
-        "steps": {"low": 200, "high": 12_000},
+        "replay": ANY_REPLAY, "relative_peak": ANY_PEAK, "steps": ANY_LENGTH,
         "decay_shape": ["linear", "cosine", "one_minus_sqrt", "exponential"],
         "decay_share": {"low": 0.0, "high": 1.0},
     },
     "hypothetical bases": {
-        "bases": "annealed_0pct",
-        "warmup_share": {"low": 0.0, "high": 0.5},
-        "final": 0.0,
+        "bases": "annealed_0pct", "warmup_share": {"low": 0.0, "high": 0.5}, "final": 0.0,
     },
     "one base and length": {
-        "bases": "annealed_0pct",
-        "replay": {"low": 0.0, "high": 1.0},
-        "relative_peak": {"low": 0.1, "high": 2.0},
-        "steps": 3000,
+        "bases": "annealed_0pct", "replay": ANY_REPLAY, "relative_peak": ANY_PEAK, "steps": 3000,
     },
-    "no base named": {
-        "replay": {"low": 0.0, "high": 1.0},
-        "steps": {"low": 200, "high": 12_000},
-        "warmup_share": 0.1,
-    },
-    "replay as fitted": {
-        "relative_peak": {"low": 0.1, "high": 2.0},
-        "steps": {"low": 200, "high": 12_000},
-    },
+    "no base named": {"replay": ANY_REPLAY, "steps": ANY_LENGTH, "warmup_share": 0.1},
+    "replay as fitted": {"relative_peak": ANY_PEAK, "steps": ANY_LENGTH},
     "a base of a size that never ran": {
-        "bases": "large",
-        "replay": {"low": 0.0, "high": 1.0},
-        "steps": 1000,
-        "tokens_per_step": 4e6,
+        "bases": "large", "replay": ANY_REPLAY, "steps": 1000, "tokens_per_step": 4e6,
     },
     "mixtures of targets": {
-        "replay": {"low": 0.0, "high": 0.5},
-        "steps": 1000,
+        "replay": {"low": 0.0, "high": 0.5}, "steps": 1000,
         "targets": ["code", {"code": 0.5, "law": 0.5}, {"law": 0.25, "news": 0.75}],
     },
-}
+}  # fmt: skip
 SPACES_OF_THE_LAB = [*SPACES][:3]
 
 

@@ -95,9 +95,7 @@ def log_likelihoods(posterior: Posterior, found: RunValues, name: str, data: Flo
     return total
 
 
-def test_values_meet_nested_simulation_by_importance_weights(
-    monkeypatch: pytest.MonkeyPatch, probes: Path
-) -> None:
+def test_values_meet_nested_simulation(monkeypatch: pytest.MonkeyPatch, probes: Path) -> None:
     """With few checkpoints, so that the draws near a curve are many.
 
     The likelihood of a curve says what it tells of the law. What it tells of the misfit that it shares with

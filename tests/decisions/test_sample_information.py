@@ -90,9 +90,7 @@ def test_it_meets_nested_simulation_on_a_grid(noise: float) -> None:
 
 @settings(max_examples=25)
 @given(st.integers(0, 10**6), st.integers(1, 40), st.integers(1, 12))
-def test_no_draw_gains_more_than_by_perfect_information(
-    seed: int, decisions: int, features: int
-) -> None:
+def test_no_draw_beats_perfect_information(seed: int, decisions: int, features: int) -> None:
     generator = np.random.default_rng(seed)
     losses = generator.standard_normal((60, decisions)) ** 3
     at_stake = DecisionLosses(losses)

@@ -306,10 +306,9 @@ def test_tokens_need_to_be_counted() -> None:
     space = Space(tokens=Quantity(values=(1e9,)))
     with pytest.raises(SpecError, match="how many a step takes"):
         SearchSpace.of(space, with_unknown_base())
+    few = Space(tokens=Quantity(values=(100, 1e6)), tokens_per_step=1000)
     with pytest.raises(SpecError, match="a step takes 1,000 tokens, and there are 100"):
-        SearchSpace.of(
-            Space(tokens=Quantity(values=(100, 1e6)), tokens_per_step=1000), with_unknown_base()
-        )
+        SearchSpace.of(few, with_unknown_base())
     known = Space(tokens=Quantity(values=(1e6,)), tokens_per_step=1000)
     found = SearchSpace.of(known, with_unknown_base()).sample(64, seed=0)
     assert set(found.schedules.steps.tolist()) == {1000}

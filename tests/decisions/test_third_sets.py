@@ -83,9 +83,7 @@ def test_a_base_that_nobody_measured_is_told(posterior: Posterior) -> None:
         valuation.combination.offset((unmeasured,))
 
 
-def test_a_short_run_tells_how_a_set_goes_with_the_law(
-    posterior: Posterior, tmp_path: Path
-) -> None:
+def test_a_short_run_tells_how_a_set_goes_with_a_law(posterior: Posterior, tmp_path: Path) -> None:
     (tmp_path / "runs.toml").write_text(SHORT, encoding="utf-8")
     losses = posterior.study.losses
     # Measured in one run alone, and there with errors.

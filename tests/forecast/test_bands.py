@@ -76,9 +76,7 @@ def test_known_runs_repeat_what_was_measured(posterior: Posterior) -> None:
 
 @pytest.mark.parametrize("kind", ["new_run", "expected"])
 @pytest.mark.parametrize("model", ["cpt-replay", "cpt", "cpt-replay-printed"])
-def test_many_draws_are_summarised_as_if_the_law_were_evaluated_at_every_point(
-    kind: Any, model: str
-) -> None:
+def test_many_draws_are_summarised_as_if_evaluated_at_every_point(kind: Any, model: str) -> None:
     """On draws as wide as half of the prior, whose curves bend more than those of any posterior."""
     study = lab() if model != "cpt" else lab().subset([r.name for r in lab().runs if not r.replay])
     posterior = prior_as_posterior(study, model, draws=75, spread=0.5)

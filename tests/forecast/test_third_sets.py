@@ -122,9 +122,7 @@ def test_a_set_has_a_weight_for_every_target() -> None:
     assert last["mix"] == pytest.approx(wanted, abs=0.02)
 
 
-def test_a_forecast_of_the_sum_is_the_sum_of_the_forecasts(
-    posterior: Posterior, study: Study
-) -> None:
+def test_a_forecast_of_the_sum_is_the_sum_of_forecasts(posterior: Posterior, study: Study) -> None:
     dataset = posterior.predict(PLAN, draws=100, sets=("mix",))
     last = dataset["loss"].sel(run="long_r25").isel(step=-1).stack(sample=("chain", "draw"))
     general, target, mix = (last.sel(domain=name).to_numpy() for name in FULL)

@@ -98,16 +98,14 @@ def test_the_density_is_that_of_the_hierarchy() -> None:
     def at(*noise: float) -> dict[str, Floats]:
         return {"spread_log__": np.log(spread), "noise": np.array(noise)}
 
-    told, said = map(
-        np.concatenate, zip(*(own.information(LABELS[:2]) for own in evidence), strict=True)
-    )
-    directions, values = told / WIDER, said
+    every = zip(*(own.information(LABELS[:2]) for own in evidence), strict=True)
+    directions, values = map(np.concatenate, every)
+    directions = directions / WIDER
     apart = np.kron(np.eye(3), np.ones((2, 2)))
     given = np.eye(6) + apart * (directions @ np.diag(spread**2) @ directions.T)
     wanted = stats.halfnorm.logpdf(spread).sum() + stats.norm.logpdf([0.3, -1.0]).sum()
-    wanted += stats.multivariate_normal(np.zeros(6), given + directions @ directions.T).logpdf(
-        values
-    )
+    joint = stats.multivariate_normal(np.zeros(6), given + directions @ directions.T)
+    wanted += joint.logpdf(values)
     # What is said is no random variable: its density lacks the constant.
     found = float(log_density(at(0.3, -1.0))) - 3.0 * np.log(2.0 * np.pi)
     assert found == pytest.approx(wanted, rel=1e-9)
@@ -229,13 +227,8 @@ def test_prior_curves_of_a_population_of_losses_stay_losses() -> None:
 
 CPT = read_spec("cpt-replay")
 EXPONENT: Label = ("exponent", "general")
-FIVE: tuple[Label, ...] = (
-    EXPONENT,
-    ("exponent", "target"),
-    ("memory", "all"),
-    ("level_power", "all"),
-    ("forward_power", "all"),
-)
+SHARED = tuple((name, "all") for name in ("memory", "level_power", "forward_power"))
+FIVE: tuple[Label, ...] = (EXPONENT, ("exponent", "target"), *SHARED)
 
 
 def weighed(rho: float, seed: int) -> tuple[Pair, ...]:
@@ -395,9 +388,7 @@ def test_the_moments_of_a_fit_are_in_sds_of_its_prior() -> None:
         np.testing.assert_allclose(variance, size**2, rtol=0.1)
 
 
-def test_fits_that_are_done_are_not_repeated(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_fits_that_are_done_are_not_redone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fits, broad, study = stand_in(monkeypatch), widened(SPEC), lab()
 
     def learnt(*studies: Study, draws: int | None = None) -> list[Evidence]:

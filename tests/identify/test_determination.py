@@ -57,9 +57,7 @@ LACKS: list[tuple[str, list[str], str]] = [
 
 
 @pytest.mark.parametrize(("lacking", "quantities", "advice"), LACKS)
-def test_each_lack_is_named_with_the_run_that_fills_it(
-    lacking: str, quantities: list[str], advice: str
-) -> None:
+def test_a_lack_is_named_with_its_remedy(lacking: str, quantities: list[str], advice: str) -> None:
     open_ones = named(lacking)
     for quantity in quantities:
         advised = [said for (name, _), said in open_ones.items() if name == quantity]
@@ -183,9 +181,7 @@ def advice(name: str, kind: str, quantity: str) -> list[str]:
         ("too short", "effect", "length_effect", LONG),
     ],
 )
-def test_each_lack_is_named_after_a_fit_too(
-    lacking: str, kind: str, quantity: str, said: str
-) -> None:
+def test_a_lack_is_named_after_a_fit_too(lacking: str, kind: str, quantity: str, said: str) -> None:
     assert any(said in one for one in advice(lacking, kind, quantity))
     assert advice("full", kind, quantity) == []
 

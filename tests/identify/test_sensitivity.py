@@ -131,7 +131,7 @@ def test_diagnoses(
         assert own["if_doubled"] == pytest.approx(np.log(2) * prior * own["sd"], rel=0.05)
 
 
-def test_unrelated_quantities_are_noise_however_much_the_density_varies(
+def test_unrelated_quantities_are_noise_for_any_density(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def scattered(_: Posterior, parameters: dict[str, Floats]) -> dict[str, Floats]:

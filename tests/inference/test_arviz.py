@@ -59,9 +59,7 @@ def test_loo_leaves_out_whole_curves(posterior: Posterior, tree: xr.DataTree) ->
     assert result.p > 0
 
 
-def test_predictive_curves_stand_beside_what_was_measured(
-    posterior: Posterior, tree: xr.DataTree
-) -> None:
+def test_predictive_curves_stand_beside_the_data(posterior: Posterior, tree: xr.DataTree) -> None:
     plots = az.plot_ppc_dist(tree, num_samples=8)
     assert plots.viz["predictive_dist"]["loss"].sizes["sample"] == 8
     assert "observed_dist" in plots.viz
@@ -85,9 +83,7 @@ def test_prior_sensitivity_is_that_of_the_priors(posterior: Posterior, tree: xr.
     assert np.isfinite(summary[["prior", "likelihood"]].to_numpy(dtype=float)).all()
 
 
-def test_pymc_takes_the_draws_of_a_fit_and_draws_none_anew(
-    posterior: Posterior, tree: xr.DataTree
-) -> None:
+def test_pymc_takes_draws_of_a_fit_and_adds_none(posterior: Posterior, tree: xr.DataTree) -> None:
     """Also of parameters that are free on one validation set alone."""
     options: dict[str, Any] = {"progressbar": False, "compile_kwargs": {"mode": INTERPRETED}}
     with build_model(posterior.study, posterior.frame.spec):

@@ -82,6 +82,10 @@ def forged(edit: Edit, cpt_fit_file: Path, target: Path) -> Path:
 
 
 IN_WORDS = "run,step,domain,loss\npt_trunk,9,general,low\n"
+LONG = (
+    '[study]\nname="s"\ngeneral="general"\n[runs.a]\nphase="pt"\n'
+    'schedule=[{shape="constant",steps=1000000000000,start=1e-3,end=1e-3}]\n'
+)
 NESTED = "[" * 100_000 + "]" * 100_000
 FORGERIES: dict[str, tuple[Edit, str]] = {
     "no spec": (without("spec"), "not a fit"),
@@ -90,10 +94,7 @@ FORGERIES: dict[str, tuple[Edit, str]] = {
     "spec is a number": (attribute("spec", 3.0), "not a fit"),
     "spec is nested": (attribute("spec", NESTED), "not a fit"),
     "spec without law": (spec(lambda table: table.pop("law")), "law"),
-    "spec with a term": (
-        spec(lambda t: t["law"].update(terms=["power", "os.system"])),
-        "law.terms",
-    ),
+    "spec with a term": (spec(lambda t: t["law"].update(terms=["power", "os.system"])), "law.terms"),
     "spec with NaN": (prior("exponent", median=float("nan")), "median"),
     "memory without end": (prior("memory", lower=1e-9, upper=1e300), "memory"),
     "problems": (attribute("problems", "none"), "not a fit"),
@@ -103,33 +104,19 @@ FORGERIES: dict[str, tuple[Edit, str]] = {
     "no posterior": (without("posterior"), "no posterior"),
     "no study": (without("constant_data"), "no constant_data"),
     "study is code": (study_text("study.toml", "import os"), "the study in this fit is damaged"),
-    "study is long": (
-        study_text(
-            "study.toml",
-            '[study]\nname="s"\ngeneral="general"\n[runs.a]\nphase="pt"\n'
-            'schedule=[{shape="constant",steps=1000000000000,start=1e-3,end=1e-3}]\n',
-        ),
-        "the study in this fit is damaged",
-    ),
+    "study is long": (study_text("study.toml", LONG), "the study in this fit is damaged"),
     "no losses": (study_text("losses.csv", ""), "the study in this fit is damaged"),
     "a loss in words": (study_text("losses.csv", IN_WORDS), "its study/losses.csv, line 2, run"),
     "a parameter less": (draws(lambda d: d.drop_vars("memory")), "memory"),
     "a parameter more": (draws(lambda d: d.assign(evil=d["memory"])), "evil"),
-    "draws of words": (
-        draws(lambda d: d.assign(memory=d["memory"].astype(str))),
-        "draws of memory",
-    ),
+    "draws of words": (draws(lambda d: d.assign(memory=d["memory"].astype(str))), "draws of memory"),
     "draws of one chain": (draws(lambda d: d.assign(memory=d["memory"][0])), "draws of memory"),
     "no draws": (draws(lambda d: d.isel(draw=slice(0, 0))), "no draws"),
-    "huge": (
-        lambda file: file.create_dataset("posterior/bomb", (10**12,), "f8", chunks=(1000,)),
-        "more than any fit",
-    ),
-    "domains turned": (
-        draws(lambda d: d.assign_coords(domain=["kernel", "general"])),
-        "other validation sets",
-    ),
-}
+    "huge": (lambda file: file.create_dataset("posterior/bomb", (10**12,), "f8", chunks=(1000,)),
+             "more than any fit"),
+    "domains turned": (draws(lambda d: d.assign_coords(domain=["kernel", "general"])),
+                       "other validation sets"),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", FORGERIES)

@@ -154,9 +154,7 @@ WITHOUT: list[dict[str, Any]] = [
     [*product(WITHOUT, ["carried"]), *product(WITHOUT[:3], ["reset"])],
     ids=lambda own: own if isinstance(own, str) else ", ".join(own) or "every option",
 )
-def test_both_models_have_the_same_curves(
-    options: dict[str, Any], state: str, tmp_path: Path
-) -> None:
+def test_both_models_have_equal_curves(options: dict[str, Any], state: str, tmp_path: Path) -> None:
     """With the options of the law on, but for some; at draws from the priors."""
     study, path = with_another_peak(thinned(SMALL, 5)), file_with(tmp_path, **options)
     runs = (replace(own, optimizer_state=state) if own.base else own for own in study.runs)

@@ -204,11 +204,8 @@ def test_a_memory_of_a_thousand_steps_is_found(name: str) -> None:
 def test_the_memory_is_the_printed_one_where_the_losses_say_so(study: Study, clock: float) -> None:
     found, _ = likeliest(build_setup(read_spec("cpt-replay"), study), study, seed=1)
     law = found.setup.frame.spec.law
-    assert (law.memory_clock, law.carry_memory, law.takes_printed_clock) == (
-        clock,
-        clock > 0,
-        not clock,
-    )
+    assert law.memory_clock == clock
+    assert (law.carry_memory, law.takes_printed_clock) == (clock > 0, not clock)
 
 
 @pytest.mark.slow

@@ -97,9 +97,7 @@ def test_a_further_attempt_mends_what_the_first_lacks(density: Density) -> None:
     assert given.diagnostics.trustworthy
 
 
-def test_an_attempt_that_cannot_get_there_is_given_up(
-    density: Density, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_hopeless_attempt_is_given_up(density: Density, monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (sampling, diagnostics):
         monkeypatch.setattr(module, "LOWEST_ESS", 1e5)
     given = sample(density, seed=5, attempts=SHORT)

@@ -57,9 +57,7 @@ def peaks(shift: str, shares: tuple[float, ...], steps: int = STEPS) -> Floats:
 
 @pytest.mark.parametrize("shift", COEFFICIENTS)
 @pytest.mark.parametrize("rewarmed_to_peak", [False, True])
-def test_a_higher_loss_potential_ends_lower_on_target_data(
-    shift: str, rewarmed_to_peak: bool
-) -> None:
+def test_a_higher_potential_ends_lower_on_target_data(shift: str, rewarmed_to_peak: bool) -> None:
     assert (np.diff(potentials(shift, rewarmed_to_peak=rewarmed_to_peak)[:, TARGET]) < 0).all()
 
 

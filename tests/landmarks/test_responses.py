@@ -124,7 +124,7 @@ def test_loss_potentials_are_shares() -> None:
 
 
 @given(schedules())
-def test_a_rewarmed_run_keeps_its_length_and_reaches_the_peak_after_its_warmup(
+def test_a_rewarmed_run_keeps_its_length_and_peaks_after_its_warmup(
     schedule: Schedule,
 ) -> None:
     run = rewarmed(schedule, 1e-5, 3e-3)

@@ -26,9 +26,7 @@ def double_sum(rates: list[float], momentum: float, before: float) -> list[float
 @given(
     st.lists(st.floats(0, 1e-2), min_size=1, max_size=15), st.floats(0, 0.9999), st.floats(0, 1e-2)
 )
-def test_annealing_area_is_the_double_sum(
-    rates: list[float], momentum: float, before: float
-) -> None:
+def test_annealing_area_is_a_double_sum(rates: list[float], momentum: float, before: float) -> None:
     expected = double_sum(rates, momentum, before)
     np.testing.assert_allclose(
         annealing_area(rates, momentum, before), expected, rtol=1e-9, atol=1e-15
@@ -45,9 +43,7 @@ def test_forward_area_is_the_sum_of_powers(rates: list[float], power: float) -> 
 @given(
     st.lists(RATES, min_size=1, max_size=30), st.lists(st.floats(0.3, 2.5), min_size=2, max_size=2)
 )
-def test_the_shift_sees_an_area_of_its_own_on_each_validation_set(
-    rates: list[float], powers: list[float]
-) -> None:
+def test_the_shift_has_its_own_area_on_each_set(rates: list[float], powers: list[float]) -> None:
     """``eta_ref·sum (eta/eta_ref)^rho_s`` at powers that are no nodes of the series, in draws."""
     form = AreaForm(reference_rate=1e-3, shift_powers=Interval.of_powers(0.3, 2.5))
     steps = np.arange(len(rates) + 1)

@@ -17,9 +17,7 @@ RUN = linear(30, 1e-3, 5e-4) + constant(30, 5e-4)
 
 @pytest.mark.parametrize("clock", [0.0, 0.7, 1.0])
 @pytest.mark.parametrize("count_warmup", [False, True])
-def test_a_run_that_carries_the_memory_goes_on_as_pretraining(
-    count_warmup: bool, clock: float
-) -> None:
+def test_a_run_that_carries_memory_goes_on_as_pretraining(count_warmup: bool, clock: float) -> None:
     form = AreaForm(
         powers=Interval.of_powers(0.1, 1.6),
         reference_rate=PEAK,

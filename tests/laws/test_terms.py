@@ -49,9 +49,7 @@ def test_law_is_the_sum_of_its_terms_written_out() -> None:
 
 
 @given(st.floats(1.0, 6.0), st.floats(0.005, 1.0), st.floats(0.1, 2.0))
-def test_power_has_the_sampled_loss_and_slope_at_the_reference(
-    loss: float, slope: float, exponent: float
-) -> None:
+def test_power_has_the_sampled_loss_and_slope(loss: float, slope: float, exponent: float) -> None:
     parameters = {"reference_loss": loss, "reference_slope": slope, "exponent": exponent}
     found = Power().coefficients({k: np.float64(v) for k, v in parameters.items()}, REFERENCE, np)
     step = 1e-4
@@ -64,9 +62,7 @@ def test_power_has_the_sampled_loss_and_slope_at_the_reference(
 
 
 @given(st.floats(10.0, 5000.0), st.floats(0.01, 1.0), st.floats(0.5, 2.0))
-def test_sampled_gain_is_what_a_full_anneal_takes_off(
-    memory: float, gain: float, ratio: float
-) -> None:
+def test_the_gain_is_what_a_full_anneal_takes_off(memory: float, gain: float, ratio: float) -> None:
     """A drop from the reference LR to 0, held for long, gathers S2 = LR·memory."""
     values = {"memory": memory, "annealing_gain": gain, "gain_ratio": ratio, "gain_replay": 0.3}
     parameters = {name: np.float64(value) for name, value in values.items()}

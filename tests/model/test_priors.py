@@ -127,9 +127,7 @@ def test_a_prior_may_be_stated_as_an_interval(shares: tuple[float, float], mass:
         ("cauchy", {"mean": 0.0}, "cauchy"),
     ],
 )
-def test_what_no_member_of_the_family_is(
-    family: str, keys: dict[str, object], message: str
-) -> None:
+def test_what_no_member_of_a_family_is(family: str, keys: dict[str, object], message: str) -> None:
     with pytest.raises(ValidationError, match=message):
         PRIOR.validate_python({"distribution": family, **keys})
 

@@ -53,9 +53,7 @@ def test_other_data_than_those_of_the_fit_are_refused() -> None:
 
 @pytest.mark.filterwarnings("ignore::bayes_cpt.errors.StudyWarning")
 @pytest.mark.parametrize(("unique", "told"), [(1e9, False), (2e5, True)])
-def test_only_runs_that_repeat_their_data_tell_how_much_a_repeat_is_worth(
-    unique: float, *, told: bool
-) -> None:
+def test_only_runs_that_repeat_tell_what_a_repeat_is_worth(unique: float, *, told: bool) -> None:
     study = lab_for(MODEL)
     study = replace(study, unique_tokens=UniqueTokens(target=unique))
     table = identifiability(study, read_spec(MODEL))

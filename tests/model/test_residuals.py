@@ -67,9 +67,7 @@ def test_what_a_study_measured_of_each_phase_and_run() -> None:
     assert Studied.of(STUDY.subset(["none", "half"])).pretraining == np.inf
 
 
-def test_a_run_is_extrapolated_from_its_own_last_step_and_a_new_one_from_that_of_its_phase() -> (
-    None
-):
+def test_a_run_is_extrapolated_from_its_last_step_and_a_new_one_from_that_of_its_phase() -> None:
     frame = BoundModel.of(read_spec("cpt-replay"), STUDY.truncated({"none": 10}))
     plan = STUDY.changed(runs=(*STUDY.runs, replace(STUDY.run("none"), name="new")))
     steps = {"none": [5, 10, 500], "half": [300], "new": [300, 450]}

@@ -16,17 +16,9 @@ from bayes_cpt.model.simulate import expected_loss
 from bayes_cpt.model.spec import parameter_names, read_spec, shipped_models
 
 MODELS = (
-    "cpt",
-    "cpt-log",
-    "cpt-replay",
-    "cpt-replay-batch",
-    "cpt-replay-printed",
-    "cpt-replay-repeats",
-    "cpt-replay-sizes",
-    "pretrain",
-    "pretrain-log",
-    "pretrain-sizes",
-)
+    "cpt", "cpt-log", "cpt-replay", "cpt-replay-batch", "cpt-replay-printed", "cpt-replay-repeats",
+    "cpt-replay-sizes", "pretrain", "pretrain-log", "pretrain-sizes",
+)  # fmt: skip
 REFERENCE = Reference(2e-3, 24.0, 3.0, 3000.0)
 ROLES = ("general", "target")
 

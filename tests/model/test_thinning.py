@@ -94,9 +94,7 @@ AT_THE_END = 0.25
 
 @pytest.mark.parametrize("floor", [0.25, 0.06])
 @pytest.mark.parametrize("memory", [0.05, 0.02, 0.01])
-def test_no_quantity_of_the_law_is_known_much_less_from_a_thinned_log(
-    memory: float, floor: float
-) -> None:
+def test_no_quantity_is_known_much_less_from_a_thinned_log(memory: float, floor: float) -> None:
     known = {"fluctuation_memory": memory, "fluctuation_floor": floor}
     fixed = {name: np.full((1, 2), value) for name, value in known.items()}
     curves = long_curves()

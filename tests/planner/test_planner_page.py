@@ -279,7 +279,7 @@ class Weekday:
         return coefficients["D"] * points.weekday
 
 
-def test_a_term_that_the_page_does_not_know_is_refused_in_words(
+def test_a_term_unknown_to_the_page_is_refused_in_words(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     build = LawTable.build

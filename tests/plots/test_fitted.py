@@ -49,9 +49,7 @@ def test_the_bands_hold_the_median_and_the_new_run_band_is_the_wider() -> None:
 @pytest.mark.parametrize(
     ("model", "phase", "sets"), [("cpt-replay", "CPT", 2), ("pretrain", "PT", 1)]
 )
-def test_all_runs_of_the_phase_that_the_law_predicts_are_shown_by_default(
-    model: str, phase: str, sets: int
-) -> None:
+def test_all_runs_of_the_phase_of_the_law_are_shown(model: str, phase: str, sets: int) -> None:
     figure = plots.fitted(lab_posterior(model))
     assert len(figure.axes) == sets * sum(run.phase == phase.lower() for run in lab().runs)
     assert figure.axes[-1].get_xlabel() == f"{phase} step (square-root axis)"

@@ -18,18 +18,14 @@ from bayes_cpt.report.numbers import DECIMALS, Estimate, decimals, fixed, signed
         (-0.31, 0.05, "0.31 nats lower (−0.39 to −0.23; over 99 %)"),
     ],
 )
-def test_a_difference_smaller_than_its_uncertainty_is_none(
-    gain: float, sd: float, said: str
-) -> None:
+def test_a_difference_below_its_uncertainty_is_none(gain: float, sd: float, said: str) -> None:
     # Draws at the quantiles of a normal: median, interval and probability are those of the closed form.
     draws = norm(gain, sd).ppf((np.arange(4000) + 0.5) / 4000)
     assert Estimate.of(draws, 0.9).moved.startswith(said)
 
 
 @given(st.floats(1e-3, 10.0), st.floats(-50.0, 50.0))
-def test_the_last_digit_is_a_thirtieth_to_a_third_of_the_spread(
-    spread: float, value: float
-) -> None:
+def test_a_last_digit_is_a_thirtieth_to_a_third_of_the_spread(spread: float, value: float) -> None:
     last = 10.0 ** -decimals(spread)
     if 0 < decimals(spread) < DECIMALS:
         assert 3.0 * (1.0 - 1e-9) <= spread / last < 30.0 * (1.0 + 1e-9)

@@ -190,9 +190,7 @@ def test_calibration_is_that_of_the_folder_and_names_are_escaped(
     assert "<h3>Sentences</h3>\n<ul>\n<li>Not trustworthy: " in html
 
 
-def test_bands_that_are_too_narrow_are_not_relied_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_narrow_bands_are_not_relied_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     posterior = lab_posterior()
     digest = posterior.tree.attrs["study_digest"]
     calibration = Calibration.read(held_out_folder(tmp_path / "narrow", digest, 0.1), posterior)

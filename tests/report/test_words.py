@@ -35,17 +35,13 @@ from bayes_cpt.study.schedules import linear
 from bayes_cpt.watch import Status
 from bayes_cpt.watch.watcher import Continuation, Continuations
 
+HOPELESS: dict[str, Any] = {
+    "weights": {"target": 1.0},
+    "constraints": [{"domain": "general", "rise": -2.0, "probability": 0.1}],
+}
 MAKERS: dict[str, Callable[[], Any]] = {
     "decide": lambda: decide(lab_posterior(), draws=60, candidates=512),
-    "hopeless": lambda: decide(
-        lab_posterior(),
-        {
-            "weights": {"target": 1.0},
-            "constraints": [{"domain": "general", "rise": -2.0, "probability": 0.1}],
-        },
-        draws=60,
-        candidates=256,
-    ),
+    "hopeless": lambda: decide(lab_posterior(), HOPELESS, draws=60, candidates=256),
     "next-run": lambda: next_run(lab_posterior(), run_steps=100, draws=80, candidates=32),
     "schedule": lambda: choose_schedule(lab_posterior(), None, None, 400, draws=12),
     "landmarks": lambda: survey(
@@ -221,13 +217,11 @@ def test_batches_are_counted_and_those_apart_from_all_others_are_named() -> None
     told = {own.label for own in batch_family.BATCHES} | {""}  # of PT runs
     assert set(runs_table(study).cells["batch"]) == told
     assert "batch" not in runs_table(lab()).cells
-    runs = tuple(
-        replace(run, replay=0.9) if run.sequence_length == 1024 else run for run in study.runs
-    )
+    other = {run: replace(run, replay=0.9) for run in study.runs if run.sequence_length == 1024}
+    runs = tuple(other.get(run, run) for run in study.runs)
     (_, apart) = batch_words(replace(study, runs=runs))
-    assert apart.startswith(
-        "No run of another batch shares the replay ratio of the runs with batch"
-    )
+    said = "No run of another batch shares the replay ratio of the runs with batch"
+    assert apart.startswith(said)
     assert "sequences of 1024" in apart
 
 
@@ -251,15 +245,11 @@ def learnt(labels: int) -> Any:
 @pytest.mark.parametrize(
     ("labels", "trustworthy", "use"),
     [
-        (
-            4,
-            True,
-            "Use ours.toml for studies like these 3: 4 of 9 priors are learnt, the others stay",
-        ),
+        (4, True, "Use ours.toml for studies like these 3: 4 of 9 priors are learnt, the others stay"),
         (0, True, "Keep pretrain: "),
         (4, False, "Do not use ours.toml yet: "),
     ],
-)
+)  # fmt: skip
 def test_whether_to_use_what_was_learnt(labels: int, trustworthy: bool, use: str) -> None:
     lines = learnt_words(learnt(labels), "ours.toml", trustworthy=trustworthy).verdict
     assert lines[0].startswith(use)
@@ -269,17 +259,9 @@ def test_whether_to_use_what_was_learnt(labels: int, trustworthy: bool, use: str
 END = {"mean": 2.51234, "lower": 2.4801, "upper": 2.5441}
 END |= {"planned_lower": 2.4, "planned_upper": 2.6}
 STATUS = Status(
-    step=1000,
-    steps=3000,
-    on_track=True,
-    probability=0.972,
-    off_since=None,
-    looks_like=None,
-    losses={"code": 2.65},
-    forecast={"code": END},
-    gain_left={},
-    notes=[],
-)
+    step=1000, steps=3000, on_track=True, probability=0.972, off_since=None, looks_like=None,
+    losses={"code": 2.65}, forecast={"code": END}, gain_left={}, notes=[],
+)  # fmt: skip
 
 
 def test_three_lines_with_the_digits_that_the_band_supports() -> None:
@@ -295,12 +277,9 @@ def test_three_lines_with_the_digits_that_the_band_supports() -> None:
 @pytest.mark.parametrize(
     ("changes", "place", "said"),
     [
-        (
-            {"on_track": False, "off_since": 500, "probability": 0.0312, "looks_like": "too hot"},
-            0,
-            "OFF TRACK, first seen at step 500, now at step 1000 of 3000: stop it and look. "
-            "It looks like too hot.",
-        ),
+        ({"on_track": False, "off_since": 500, "probability": 0.0312, "looks_like": "too hot"}, 0,
+         "OFF TRACK, first seen at step 500, now at step 1000 of 3000: stop it and look. It looks like too"
+         " hot."),
         ({"probability": 0.0312}, 1, "How sure: 3.1 % of healthy runs stray"),
         ({"probability": 1.0}, 1, "How sure: over 99 % of healthy runs stray"),
         ({"on_track": False, "off_since": 9, "probability": 0.0}, 1, "its loss is not finite"),
@@ -308,7 +287,7 @@ def test_three_lines_with_the_digits_that_the_band_supports() -> None:
         ({"step": 0}, 0, "Nothing was measured yet of 3000 steps: wait."),
         ({"step": 3000}, 2, "nothing; the run is over"),
     ],
-)
+)  # fmt: skip
 def test_each_state_says_what_to_do(changes: dict[str, object], place: int, said: str) -> None:
     assert said in replace(STATUS, **changes).verdict()[place]  # type: ignore[arg-type]
 

@@ -95,18 +95,8 @@ def test_the_law_is_equation_8(is_target: bool, a2: float) -> None:
     else:
         printed += -C2 * x.annealing_cpt * np.exp(a1 * r_pt) + shift * (1 - np.exp(-a2 * r_cpt))
     bend = -a2 if is_target else a2
-    parameters = [
-        L0,
-        np.log(A),
-        np.log(alpha),
-        C1,
-        C2,
-        a1,
-        at_replay_0,
-        np.log(E),
-        np.log(beta),
-        bend,
-    ]
+    logs = np.log([A, alpha, E, beta])
+    parameters = [L0, *logs[:2], C1, C2, a1, at_replay_0, *logs[2:], bend]
     found = printed_losses(parameters, x, is_target=is_target)
     np.testing.assert_allclose(found, printed, rtol=1e-12)
 
@@ -192,9 +182,7 @@ def test_printed_equations() -> None:
 # Losses of these truths do not behave as those of a study do.
 @pytest.mark.filterwarnings("ignore::bayes_cpt.errors.StudyWarning")
 @pytest.mark.parametrize("law", FINAL_LOSS_LAWS.values(), ids=list(FINAL_LOSS_LAWS))
-def test_a_run_that_was_left_out_is_predicted(
-    law: FinalLossLaw, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_left_out_is_predicted(law: FinalLossLaw, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(baselines, "FINAL_EFFORT", Effort(4, 12, 12))
     study = final_losses_by(law, 0.002)
     left = [run for run in study.continual_runs if run.replay == 0.5][:1]

@@ -234,7 +234,7 @@ def test_every_sampled_parameter_and_the_held_out_run_are_ranked(
     assert own(4) != found
 
 
-def test_the_prior_in_place_of_the_posterior_has_uniform_ranks(
+def test_a_prior_in_place_of_a_posterior_has_uniform_ranks(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # SBC is blind to it by design; it shows that truths are draws of the prior that is ranked against.
@@ -293,9 +293,7 @@ def toy(monkeypatch: pytest.MonkeyPatch) -> list[ModelReplicates]:
     return asked
 
 
-def test_the_command_goes_on_where_it_was_and_writes_its_verdict(
-    toy: list[ModelReplicates], tmp_path: Path
-) -> None:
+def test_a_command_goes_on_and_writes_a_verdict(toy: list[ModelReplicates], tmp_path: Path) -> None:
     out = tmp_path / "sbc"
     main(["-n", "30", "-o", str(out)])
     first = pd.read_csv(out / "ranks.csv", index_col="task")
@@ -311,7 +309,7 @@ def test_the_command_goes_on_where_it_was_and_writes_its_verdict(
         main(["-n", "40", "--points", "5", "-o", str(out)])
 
 
-def test_a_model_that_is_not_calibrated_is_told_and_a_design_taken(
+def test_what_is_not_calibrated_is_told_and_a_design_taken(
     toy: list[ModelReplicates],
 ) -> None:
     main(["-n", "20", "--design", "tests/data/cpt-lab-practice", "--points", "4"])

@@ -19,18 +19,10 @@ PEAK, STEPS, WARMUP = 1e-3, 3000, 300
 def cool_down(file: Path, **changed: Any) -> Path:
     """Write a run as the lr-scheduling repository has it: a cool-down that resumes from another run."""
     config = {
-        "scheduler": "wsd",
-        "lr": PEAK,
-        "warmup_steps": WARMUP,
-        "iterations": STEPS,
-        "wsd_fract_decay": 0.2,
-        "wsd_final_lr_scale": 0,
-        "n_layer": 8,
-        "n_head": 6,
-        "n_embd": 384,
-        "dataset": "slimpajama",
-        "resume_from": "exps/stable/ckpts/2000",
-    } | changed
+        "scheduler": "wsd", "lr": PEAK, "warmup_steps": WARMUP, "iterations": STEPS,
+        "wsd_fract_decay": 0.2, "wsd_final_lr_scale": 0, "n_layer": 8, "n_head": 6, "n_embd": 384,
+        "dataset": "slimpajama", "resume_from": "exps/stable/ckpts/2000",
+    } | changed  # fmt: skip
     steps = [2000, 2200, 2400, 2600, 2800]
     logged = [2050, 2400, 2450, 2700, 3000]
     history = {
@@ -123,14 +115,8 @@ def test_mixtures_are_means_over_the_parts_of_the_pile(tmp_path: Path) -> None:
         mixing_laws.convert([file], "pythia")
 
 
-OF_A_RUN = {
-    "steps": 1000,
-    "warmup": 100,
-    "decay": 200,
-    "peak": 2e-3,
-    "shape": "linear",
-    "final": 0.1,
-}
+OF_A_RUN: dict[str, object] = {"steps": 1000, "warmup": 100, "decay": 200, "peak": 2e-3}
+OF_A_RUN |= {"shape": "linear", "final": 0.1}
 
 
 def table(file: Path, **changed: Any) -> Path:

@@ -29,9 +29,7 @@ def table_of(path: Path) -> pd.DataFrame:
 
 
 @pytest.mark.parametrize("name", ["gradient", "decide", "forecast"])
-def test_benchmarks_inside_a_process(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_benchmarks_in_process(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     output = tmp_path / "table.csv"
     monkeypatch.setattr(sys, "argv", ["benchmarks", name, "--quick", "-o", str(output)])
     benchmarks.main()

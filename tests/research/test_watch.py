@@ -26,7 +26,7 @@ def test_faults_are_found_and_few_alarms_are_false(
     assert (faults["share of the run"] < 0.6).all()
 
 
-def test_the_alarms_are_those_of_a_watcher_that_is_told_point_by_point(
+def test_alarms_are_those_of_a_watcher_that_is_told_point_by_point(
     posterior: Posterior,
 ) -> None:
     watched = Watched.of(posterior, "r25_lin05")

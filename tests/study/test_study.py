@@ -38,9 +38,7 @@ def small(tmp_path: Path) -> Study:
 
 @pytest.mark.parametrize("folder", [*OURS, *THEIRS], ids=lambda path: path.name)
 @pytest.mark.filterwarnings("ignore::bayes_cpt.errors.StudyWarning")
-def test_real_studies_are_read_whole_and_ours_without_a_warning(
-    folder: Path, tmp_path: Path
-) -> None:
+def test_real_studies_are_read_whole_and_ours_without_warning(folder: Path, tmp_path: Path) -> None:
     study = read_study(folder)
     assert study.warnings == () or folder in THEIRS
     raw = pd.read_csv(folder / "losses.csv")

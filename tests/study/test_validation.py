@@ -203,9 +203,7 @@ def test_losses_that_tell_nothing_are_refused_before_a_fit(
     ],
     ids=["whole", "short", "slow", "flat in CPT", "flat in PT", "step 0"],
 )
-def test_losses_that_tell_something_are_taken(
-    made: Callable[[], Study], laws: tuple[bool, ...]
-) -> None:
+def test_telling_losses_are_taken(made: Callable[[], Study], laws: tuple[bool, ...]) -> None:
     for continual in laws:
         check_evidence(made(), continual=continual)
 

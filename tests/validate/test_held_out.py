@@ -136,9 +136,7 @@ def test_tables_are_summaries_by_the_share_that_was_seen() -> None:
         (DrawsError("No fit."), "No fit."),
     ],
 )
-def test_a_fold_that_cannot_be_fitted_is_counted_and_the_others_go_on(
-    error: Exception, words: str
-) -> None:
+def test_a_fold_that_fails_is_counted_and_the_others_go_on(error: Exception, words: str) -> None:
     folds = held_out_folds(lab(), SPEC)[:2]
 
     def fails(question: Question, seed: int) -> Answer:
@@ -175,7 +173,7 @@ def test_the_package_predicts_the_points_in_their_order(monkeypatch: pytest.Monk
     assert np.ptp(answer.draws.mean(axis=0)) > 0.1
 
 
-def test_the_package_knows_the_head_of_a_run_whose_tail_it_predicts(
+def test_the_package_knows_the_head_of_a_predicted_tail(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     stand_in(monkeypatch, lambda study, spec: posterior_near_the_mode(study))

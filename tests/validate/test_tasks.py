@@ -151,9 +151,7 @@ def test_what_was_added_is_found_again_bit_by_bit(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", ["", "[1]", "{", b"\xff\xfe"])
-def test_a_settings_file_of_something_else_is_left_alone(
-    content: str | bytes, tmp_path: Path
-) -> None:
+def test_settings_of_something_else_are_left_alone(content: str | bytes, tmp_path: Path) -> None:
     path = tmp_path / "settings.json"
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
     with pytest.raises(ProblemError, match=r"settings.json: this is not what an earlier run wrote"):

@@ -51,7 +51,7 @@ def narrow(monkeypatch: pytest.MonkeyPatch) -> None:
     stand_in(monkeypatch, at="bayes_cpt.watch.log_forecast.fit", spread=0.1)
 
 
-def test_the_end_of_a_run_of_known_law_is_in_its_band_and_nearer_than_its_last_value(
+def test_a_run_of_known_law_ends_in_its_band_and_nearer_than_its_last_value(
     tmp_path: Path,
 ) -> None:
     path = log_of(tmp_path / "log.csv", NOW)
@@ -89,9 +89,7 @@ def test_bands_are_those_of_a_fit_of_the_run_alone(narrow: None) -> None:
     decay=st.floats(0.05, 0.5),
     planned=st.sampled_from([PLANNED_RATES, cosine(TOTAL, 1e-3, 1e-4), linear(TOTAL, 1e-3, 1e-3)]),
 )
-def test_every_way_on_begins_as_the_run_did(
-    now: int, longer: int, decay: float, planned: Schedule
-) -> None:
+def test_each_way_begins_as_the_run(now: int, longer: int, decay: float, planned: Schedule) -> None:
     ways = ways_on(replace(PT, schedule=planned), now, now + longer, decay)
     done = planned.learning_rates()[:now]
     for name, schedule in ways.items():
@@ -161,9 +159,7 @@ def test_a_run_in_its_warm_up_is_not_forecast() -> None:
         forecast_run(run, rows[:10], 500)
 
 
-def test_a_log_without_evaluations_is_forecast_by_its_training_loss(
-    tmp_path: Path, narrow: None
-) -> None:
+def test_without_evaluations_the_training_loss_is_forecast(tmp_path: Path, narrow: None) -> None:
     """As the Trainer of Hugging Face writes it: nothing at step 0, and a mean of the whole at the end."""
     history = [
         {"step": step, "loss": 2.0 - 0.1 * step / 500, "learning_rate": 1e-5 * (1 - step / 1_000)}

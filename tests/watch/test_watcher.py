@@ -253,9 +253,7 @@ def asked(posterior: Posterior, held: tuple[Run, Study], **costs: float) -> Cont
     return watcher.continuations({"weights": {"general": 0.5, "target": 0.5}, **costs})
 
 
-def test_a_plan_that_never_decays_is_beaten_by_one_that_does(
-    posterior: Posterior, held: tuple[Run, Study]
-) -> None:
+def test_a_plan_that_never_decays_is_beaten(posterior: Posterior, held: tuple[Run, Study]) -> None:
     found = asked(posterior, held)
     assert found.advised is not None
     assert found.advised.name.startswith("decay")
@@ -264,9 +262,7 @@ def test_a_plan_that_never_decays_is_beaten_by_one_that_does(
     assert next(own for own in found.ways if own.name == STOP).mean < found.advised.mean
 
 
-def test_a_cost_per_step_is_saved_by_stopping(
-    posterior: Posterior, held: tuple[Run, Study]
-) -> None:
+def test_a_cost_per_step_is_saved_by_a_stop(posterior: Posterior, held: tuple[Run, Study]) -> None:
     free, dear = (asked(posterior, held, cost_per_1000_steps=cost) for cost in (0.0, 1.0))
     by_name = {own.name: own for own in free.ways}
     for own in dear.ways:

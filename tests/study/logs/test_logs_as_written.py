@@ -663,9 +663,7 @@ def test_a_last_line_that_is_cut_off_is_left_out(name: str, text: str, tmp_path:
 
 
 @pytest.mark.parametrize("end", ["", "\n", "\r\n"])
-def test_a_whole_last_line_counts_whether_a_line_break_follows_or_not(
-    end: str, tmp_path: Path
-) -> None:
+def test_a_whole_last_line_counts_with_a_line_break_or_none(end: str, tmp_path: Path) -> None:
     losses = ((9, "val", 2.91), (10, "val", 2.85), (200, "val", 2.8123))
     text = "\n".join(f"step {step}: train loss 3.0, val loss {loss}" for step, _, loss in losses)
     log = read(tmp_path / "a.log", text + end)
