@@ -231,7 +231,7 @@ def fit_each(
     fits: dict[str, Posterior | SamplingError] = {}
     for name in (own for own, path in paths.items() if path.is_file()):
         kept, (study, _) = load(paths[name]), wanted[name]
-        serves = kept.trustworthy or draws in (None, kept.tree["posterior"].sizes["draw"])
+        serves = not kept.problems or draws in (None, kept.tree["posterior"].sizes["draw"])
         if serves and kept.tree.attrs["study_digest"] == study.digest():
             fits[name] = kept
     left = [(name, *own) for name, own in wanted.items() if name not in fits]
