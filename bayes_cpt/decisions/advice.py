@@ -156,7 +156,7 @@ def spec_of(
 ) -> ModelSpec:
     """Return `cpt-replay` with the priors that words and losses stand for.
 
-    The middle one of the runs' peaks, in which a fit counts learning rates, is over that of pre-training.
+    A fit counts learning rates in the middle peak of its runs, which is given over that of pre-training.
     """
     spec = read_spec("cpt-replay")
     priors, unknown = dict(spec.priors), dict(spec.unknown_base)
