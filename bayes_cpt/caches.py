@@ -1,9 +1,6 @@
 """Where Numba and PyTensor keep what they compile if their usual places cannot be written."""
 
-import atexit
 import os
-import shutil
-import tempfile
 from pathlib import Path
 
 
@@ -20,6 +17,10 @@ def settle_caches() -> None:
     pytensor = "compiledir" not in flags and not _writable(home, home / ".pytensor")
     if not (numba or pytensor):
         return
+    import atexit
+    import shutil
+    import tempfile
+
     folder = tempfile.mkdtemp(prefix="bayes-cpt-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     if numba:

@@ -292,9 +292,8 @@ def narrowed(
         budget, step = chosen.pop(name), float(taken[name])
         chosen["steps"] = np.floor(budget / step)
         if chosen["steps"] < 1:
-            unit = RESOURCE_WORDS[name]
-            problem = f"a step takes {step:.3g} {unit}, and there are {budget:g}"
-            raise SpecError.at("length of the run", problem, f"give {step:.3g} {unit} or more")
+            problem = f"a step takes {step:.3g} {RESOURCE_WORDS[name]}, and there are {budget:g}"
+            raise SpecError.at("length of the run", problem, "give more")
     replaced = {name for pair in PAIRS if chosen.keys() & set(pair) for name in pair}
     kept = {name: getattr(space, name) for name in space.model_fields_set - replaced}
     return read_space({**kept, **chosen})

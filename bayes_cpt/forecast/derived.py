@@ -88,7 +88,7 @@ def typical_words(frame: BoundModel, study: Study) -> str:
     shape = f"half-cosine from learning rate {typical.peak:.3g} to 0"
     mixture = f", {targets} targets in equal shares" if targets > 1 else ""
     potential = typical.base.loss_potential if typical.base else None
-    base = "base re-warmed from 0"
+    base = "base of unknown pre-training"
     if potential is not None:
         fallen = f"annealed to {100 * potential:.0f} % of its peak"
         base = f"base {fallen if potential < 1 else 'not annealed'}"
