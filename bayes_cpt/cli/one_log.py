@@ -39,7 +39,7 @@ def forecast(
     \b
     Exit codes:
     0  done
-    1  done, but the draws fall short of their diagnostics: do not trust the result
+    1  done, but do not trust the result: the loss overfits or comes near 0, or the draws fall short
     2  bad input: what is wrong, where, and the fix are on stderr; nothing was written
 
     Parameters

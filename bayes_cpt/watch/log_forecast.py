@@ -66,7 +66,7 @@ class LogForecast:
     on_priors : mapping of str to tuple of str
         By validation set what rests on priors learnt from other studies, as the run does not tell it.
     problems : tuple of str
-        Validation sets whose draws fall short of the diagnostics.
+        Why it is not to be trusted, by validation set.
     notes : tuple of str
         All that was assumed of the log.
     phase_given : bool
@@ -221,12 +221,17 @@ def forecast_run(
                 progress(f"{domain}: {stage}", (place + share) / len(domains))
 
         posterior = fit(study, spec, seed, progress=part)
-        if not posterior.trustworthy:
-            problems += [f"{domain}: {problem}" for problem in posterior.problems]
+        if short := "; ".join(posterior.problems):
+            problems.append(f"{domain}: the draws fall short of their diagnostics ({short})")
+        problems += [own.problem.replace(f" of the run {RUN}", "") for own in study.misleading]
         on_priors[domain] = untold(posterior, domain)
         for way, schedule in ways.items():
             found = _curve(posterior, domain, schedule, now, interval, seed)
             curves.append(found.assign(way=way, domain=domain, interval=interval))
+        lowest = min(float(found["lower"].min()) for found in curves[-len(ways) :])
+        if lowest <= 0.0:
+            problem = f"{domain}: the band reaches {lowest:.2g}, and no cross-entropy is below 0: the law "
+            problems.append(f"{problem}does not hold so low, as of data that many epochs memorise")
     measured = measured.sort_values(["domain", "step"], kind="stable")
     table = pd.concat(curves, ignore_index=True)
     said = tuple(problems), tuple(notes)
