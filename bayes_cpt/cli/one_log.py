@@ -28,8 +28,9 @@ def forecast(
 
     The run may be pre-training or continual pre-training. Its end as planned is forecast, and what it would
     end at if it annealed now, or went on to --steps. The law has priors learnt from published and own
-    studies; what this run does not tell rests on them, and the bands are as wide as that leaves them. A log
-    without validation losses is forecast by its training loss.
+    studies, with AdamW: of Muon runs the bands are too narrow. What this run does not tell rests on them,
+    and the bands are as wide as that leaves them. A log without validation losses is forecast by its
+    training loss.
 
     \b
     Example:
@@ -68,6 +69,7 @@ def forecast(
         "ends": found.table,
         "curves": found.curves,
         "on_priors": found.on_priors,
+        "problems": found.problems,
     }
     notes = [f"Note: {note}" for note in found.notes]
     return Answer(content, found.verdict(), [ends], found.problems, notes, [file])

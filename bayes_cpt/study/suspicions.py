@@ -160,7 +160,9 @@ def _overfitting(curves: LossCurves, runs: Sequence[Run]) -> Iterator[Suspicion]
 
     At a constant one general data are forgotten.
     """
-    for run, (domain, (steps, losses)) in ((r, own) for r in runs for own in curves[r.name].items()):
+    for run, (domain, (steps, losses)) in (
+        (r, own) for r in runs for own in curves[r.name].items()
+    ):
         moves = np.diff(run.schedule.learning_rates()[: steps[-1]])
         rough = np.flatnonzero(moves > 0 if run.phase == "pt" else moves >= 0)
         settled = steps > rough.max(initial=-1) + 1
@@ -173,8 +175,12 @@ def _overfitting(curves: LossCurves, runs: Sequence[Run]) -> Iterator[Suspicion]
         middles = np.median(sliding_window_view(means, 3), axis=1)
         if min(means[-LAST:].min(), middles[0]) >= middles.min() + clear:
             step = steps[settled][own.size % size :][size * (middles.argmin() + 1)]
-            problem = f"on {domain} the loss of the run {run.name} has risen since step {step}, from "
-            problem += f"{middles.min():.3f} to {means[-1]:.3f}, though its learning rate has not: it "
+            problem = (
+                f"on {domain} the loss of the run {run.name} has risen since step {step}, from "
+            )
+            problem += (
+                f"{middles.min():.3f} to {means[-1]:.3f}, though its learning rate has not: it "
+            )
             problem += "overfits, and the law has no overfitting"
             fix = "give only what came before, or leave the run out (docs/scope.md)"
             yield Suspicion(f"run {run.name}", problem, fix)
