@@ -34,7 +34,7 @@ LEFT = 0.2
 # A learning rate above this share of the peak that would fall for so many more steps is not at its end.
 UNFINISHED, TO_GO = 0.2, 10
 # A loss is looked at in so many means at most, and in at least so many. It has risen where each of the last
-# few is above its least by so many sds, and nats: no prefix of a bundled run does, also at two sds.
+# few is above its least by so many sds, and nats: no prefix of a bundled run does.
 MOST_MEANS, FEWEST_MEANS, LAST, SDS_RISEN, RISEN = 20, 6, 3, 3.0, 0.02
 # The sd of a normal variable over the median absolute second difference of its values.
 SD_OF_BEND = 1.4826 / 6**0.5
