@@ -404,7 +404,12 @@ class Results(_Written):
 
 def figure_file(figure: "Figure") -> Content:
     """Return what writes a figure into a file."""
-    return partial(figure.savefig, dpi=DPI)
+    from matplotlib import rc_context
+
+    from bayes_cpt.plots.style import SETTINGS
+
+    # Its format's own settings count as a file is written.
+    return rc_context(SETTINGS)(partial(figure.savefig, dpi=DPI))
 
 
 def write_numbers(table: "pd.DataFrame", path: Path) -> None:
