@@ -26,7 +26,7 @@ from bayes_cpt.identify.determination import Facts, determination
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.report import fit, results
 from bayes_cpt.report.decisions import edge_words, optimum_sentences
-from bayes_cpt.report.equation import mathml_equations, mathml_symbol
+from bayes_cpt.report.equation import lettered, mathml_equations, mathml_symbol
 from bayes_cpt.report.forecasts import forecast_words
 from bayes_cpt.report.methods import CITATION, bibtex, cited, methods, versions
 from bayes_cpt.report.numbers import judged
@@ -220,6 +220,7 @@ class Report:
             results=results,
             edge_words=edge_words,
             letter=lambda name: Markup(mathml_symbol(name)),
+            lettered=lambda said: Markup(lettered(said, mathml_symbol, escape)),
             equations=mathml_equations(frame),
             drawings=_drawings(self),
             versions=json.loads(posterior.tree.attrs["versions"]) or versions(posterior),
