@@ -183,7 +183,7 @@ class Report:
         sentences = [] if self.decision is None else optimum_sentences(self.decision, self.interval)
         sentences += [] if self.bands is None else forecast_words(self.bands).sentences
         sentences = sentences or fit.summarise(self.facts, fitted=True)
-        return fit.warned(self.posterior, sentences)
+        return fit.warned(self.posterior, sentences, advice=False)
 
     @cached_property
     def methods(self) -> list[str]:

@@ -187,7 +187,10 @@ def test_calibration_is_that_of_the_folder_and_names_are_escaped(
     # A fit that falls short says so first.
     assert '<div class="verdict">\n<p class="state bad">Not trustworthy: ' in html
     assert "The posterior falls short: R-hat of memory is 1.2." in html
-    assert "<h3>Sentences</h3>\n<ul>\n<li>Not trustworthy: " in html
+    # For a paper without what to do about it.
+    said = html.split("<h3>Sentences</h3>\n<ul>\n<li>Not trustworthy: ")[1].split("</li>")[0]
+    assert "Fit with another --seed" in html
+    assert "--" not in said
 
 
 def test_narrow_bands_are_not_relied_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
