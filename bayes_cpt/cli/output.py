@@ -262,17 +262,16 @@ def _plain(value: Any) -> Any:
     return value.to_dict("records") if hasattr(value, "to_dict") else value.item()
 
 
-def check_folder(folder: Path, *, new: bool = False, option: str = "-o") -> None:
-    """Refuse a folder, of an option, that cannot be written to; a new one may still have to be made."""
-    place = folder.parent if new and not folder.exists() else folder
-    if not place.is_dir():
-        problem = "this is a file, not a folder" if place.exists() else "there is no such folder"
-        _fail(place, problem, f"make the folder, or choose another one with {option}")
+def check_folder(folder: Path, option: str = "-o") -> None:
+    """Refuse a folder, of an option, that cannot be written to."""
+    if not folder.is_dir():
+        problem = "this is a file, not a folder" if folder.exists() else "there is no such folder"
+        _fail(folder, problem, f"make the folder, or choose another one with {option}")
     try:
-        with tempfile.TemporaryFile(dir=place):
+        with tempfile.TemporaryFile(dir=folder):
             pass
     except OSError as error:
-        _refused(place, error)
+        _refused(folder, error)
 
 
 def write(path: Path, content: Content) -> None:
@@ -339,7 +338,7 @@ class OutputFile(_Written):
         there = [own for own in inputs if own and Path(own).exists()]
         if self.replaces and any(map(path.samefile, there)):
             _fail(path, "this is the input", "write to another file")
-        check_folder((path.resolve() if path.is_symlink() else path).parent, option=option)
+        check_folder((path.resolve() if path.is_symlink() else path).parent, option)
 
     def write(self, content: Content) -> None:
         """Write it, where it is asked for."""
@@ -363,7 +362,7 @@ class Results(_Written):
         super().__init__()
         self.folder = folder
         if folder is not None:
-            check_folder(folder, new=True, option=option)
+            check_folder(folder if folder.exists() else folder.parent, option)
 
     def write(self, name: str, content: Content) -> None:
         """Write a file of that name."""

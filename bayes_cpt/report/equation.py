@@ -23,7 +23,7 @@ from sympy.printing.mathml import mathml as sympy_mathml
 
 from bayes_cpt.laws.groups import factors
 from bayes_cpt.laws.pretraining import Annealing
-from bayes_cpt.laws.term import ADDED
+from bayes_cpt.laws.term import MEANINGS
 from bayes_cpt.laws.transfer import BEND, Shift, effective_share
 from bayes_cpt.model.joint_priors import draw_priors
 from bayes_cpt.model.printed_law import Symbols
@@ -41,10 +41,7 @@ MIXED = (
 LETTER = re.compile(
     r"\b((?:eta|tau|Delta|N|V|S\d|w|q)_\w+|(?:LR|area)\^\w+|L0|eta|phi|kappa|[BEQZcehmuxy])\b"
 )
-COEFFICIENTS: dict[str, str] = {
-    **notation()["coefficients"],
-    **{letter: said for term in ADDED.values() for letter, said in term.meanings.items()},
-}
+COEFFICIENTS: dict[str, str] = notation()["coefficients"] | MEANINGS
 
 
 @dataclass(frozen=True)

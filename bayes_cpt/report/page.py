@@ -321,7 +321,11 @@ def _drawing(figure: Figure, words: dict[str, str]) -> dict[str, Any]:
 def _drawings(report: Report) -> dict[str, dict[str, Any]]:
     from bayes_cpt import plots
 
-    shown = _some_runs(report)
+    fitted = report.posterior.frame.spec.law.last_phase_runs(report.posterior.study)
+    # A few of them, spread over the replay ratios.
+    ordered = sorted(fitted, key=lambda run: (run.replay or 0.0, run.name))
+    places = np.linspace(0, len(ordered) - 1, min(MOST_RUNS, len(ordered))).round().astype(int)
+    shown = [ordered[place].name for place in places]
     figures = {"fitted": plots.fitted(report.posterior, shown)}
     width = NARROW if report.curves is not None and report.curves.sizes["run"] == 1 else None
     figures |= {name: draw() for name, draw in report.figures(width).items()}
@@ -334,7 +338,6 @@ def _drawings(report: Report) -> dict[str, dict[str, Any]]:
             plots.coverage(whole, "share") if len(whole) else plots.coverage(points, "ratio")
         )
     words = notation()["figures"]
-    fitted = report.posterior.frame.spec.law.last_phase_runs(report.posterior.study)
     caption = f"{words['fitted']['caption']} Shown are {len(shown)} of {len(fitted)} runs."
     alone = len(report.posterior.frame.domains) == 1
     words = words | {
@@ -342,15 +345,6 @@ def _drawings(report: Report) -> dict[str, dict[str, Any]]:
         "decision": words["decision_alone" if alone else "decision"],
     }
     return {name: _drawing(figure, words[name]) for name, figure in figures.items()}
-
-
-def _some_runs(report: Report) -> list[str]:
-    """Return the names of a few fitted runs, spread over the replay ratios."""
-    posterior = report.posterior
-    runs = posterior.frame.spec.law.last_phase_runs(posterior.study)
-    ordered = sorted(runs, key=lambda run: (run.replay or 0.0, run.name))
-    places = np.linspace(0, len(ordered) - 1, min(MOST_RUNS, len(ordered))).round()
-    return [ordered[int(place)].name for place in places]
 
 
 def _with_links(paragraph: str, keys: list[str]) -> Markup:
