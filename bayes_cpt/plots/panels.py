@@ -40,7 +40,7 @@ MARK_WIDTH, LETTER_WIDTH = 0.55, 0.066
 # Letters to an inch, of a title and of the notes below it.
 BOLD, NOTES = 11, 14
 # Points of a curve that stand apart in a panel.
-CROWD = 40
+CROWD = 80
 # Of lines for intervals of 90 and of 50 %.
 INTERVAL_WIDTHS = (1.2, 3.2)
 
