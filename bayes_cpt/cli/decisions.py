@@ -1,7 +1,7 @@
 """`bayes-cpt decide`, `next-run` and `schedule`: what to train, which short run first, how its LR falls."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.text import Text
@@ -84,7 +84,7 @@ def decide(
     decay_shape = ["cosine", "linear", "one_minus_sqrt"]
     decay_share = 1.0             of the steps after the re-warm-up
     relative_final = 0.1          or final, raw
-    steps = [3000, 12000]         or tokens
+    steps = [3000, 12000]         or tokens, gpu_hours or money
     unique_tokens = { target = 2e9 }   with tokens_per_step: epochs are then counted
     compute = { seconds_per_step = 1.8, gpus = 64, price = 2.5 }
 
@@ -132,12 +132,11 @@ def decide(
 
     results = Results(output)
     posterior = bayes_cpt.load(fit)
-    lengths = {"steps": steps, "tokens": tokens, "gpu_hours": hours, "money": cost}
-    given: Any = {"lengths": lengths, "base": base, "replay": replay, "peak": peak}
+    length = {"steps": steps, "tokens": tokens, "gpu_hours": hours, "money": cost}
     decision = bayes_cpt.decide(
         posterior,
         objective,
-        narrowed(read_space(space), posterior.study, **given),
+        narrowed(read_space(space), bases=base, replay=replay, peak=peak, **length),
         risk,
         scores=scores,
         draws=draws,
@@ -247,7 +246,7 @@ def next_run(
     values = bayes_cpt.next_run(
         posterior,
         objective,
-        narrowed(read_space(space), posterior.study, lengths={"steps": steps}),
+        narrowed(read_space(space), steps=steps),
         runs,
         run_steps=run_steps,
         draws=draws,

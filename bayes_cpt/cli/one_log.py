@@ -98,9 +98,9 @@ def advise(
 
     \b
     Words:
-    base annealed  its learning rate had fallen to a tenth of its peak or less, as of most released models
+    base annealed  its learning rate fell to a tenth of its peak or less, as usual
     base stable    a checkpoint at its peak learning rate
-    target far     data that the base has hardly seen: another language, proofs, a new kind of record
+    target far     data that it hardly knows: another language, proofs
     target near    data that it knows well: more code, more web text
 
     \b

@@ -104,10 +104,10 @@ def silence(stream: IO[str]) -> None:
 def _widths(table: Table, room: int, gap: int) -> list[int]:
     """Return how wide columns are: to fit, headings wrap and then texts fold; no number is cut off."""
     cells = [max(map(cell_len, own), default=0) for _, own in table.cells.items()]
-    names = [max(map(cell_len, name.split("\n"))) for name in table.cells]
+    names = [max(map(cell_len, name.split("\n"))) for name in table.made]
     widths = list(map(max, names, cells))
     over = sum(widths) + gap * (len(widths) - 1) - room
-    words = [max(map(cell_len, name.split()), default=0) for name in table.cells]
+    words = [max(map(cell_len, name.split()), default=0) for name in table.made]
     folded = [
         min(own, SHORTEST_TEXT) if is_text else own
         for own, is_text in zip(cells, table.is_text, strict=True)
@@ -162,7 +162,7 @@ class Output:
         gap = 1 if part.close else 2
         widths = _widths(part, self.out.width - 1, gap)
         grid = Grid(box=None, pad_edge=False, padding=(0, gap, 0, 0), header_style="dim")
-        for name, is_text, width in zip(part.cells, part.is_text, widths, strict=True):
+        for name, is_text, width in zip(part.made, part.is_text, widths, strict=True):
             side: Any = "left" if is_text else "right"
             grid.add_column(name, justify=side, overflow="fold", width=width)
         marks = list(part.marked) or [False] * len(part.cells)
@@ -262,17 +262,16 @@ def _plain(value: Any) -> Any:
     return value.to_dict("records") if hasattr(value, "to_dict") else value.item()
 
 
-def check_folder(folder: Path, *, new: bool = False, option: str = "-o") -> None:
-    """Refuse a folder, of an option, that cannot be written to; a new one may still have to be made."""
-    place = folder.parent if new and not folder.exists() else folder
-    if not place.is_dir():
-        problem = "this is a file, not a folder" if place.exists() else "there is no such folder"
-        _fail(place, problem, f"make the folder, or choose another one with {option}")
+def check_folder(folder: Path, option: str = "-o") -> None:
+    """Refuse a folder, of an option, that cannot be written to."""
+    if not folder.is_dir():
+        problem = "this is a file, not a folder" if folder.exists() else "there is no such folder"
+        _fail(folder, problem, f"make the folder, or choose another one with {option}")
     try:
-        with tempfile.TemporaryFile(dir=place):
+        with tempfile.TemporaryFile(dir=folder):
             pass
     except OSError as error:
-        _refused(place, error)
+        _refused(folder, error)
 
 
 def write(path: Path, content: Content) -> None:
@@ -339,7 +338,7 @@ class OutputFile(_Written):
         there = [own for own in inputs if own and Path(own).exists()]
         if self.replaces and any(map(path.samefile, there)):
             _fail(path, "this is the input", "write to another file")
-        check_folder((path.resolve() if path.is_symlink() else path).parent, option=option)
+        check_folder((path.resolve() if path.is_symlink() else path).parent, option)
 
     def write(self, content: Content) -> None:
         """Write it, where it is asked for."""
@@ -363,7 +362,7 @@ class Results(_Written):
         super().__init__()
         self.folder = folder
         if folder is not None:
-            check_folder(folder, new=True, option=option)
+            check_folder(folder if folder.exists() else folder.parent, option)
 
     def write(self, name: str, content: Content) -> None:
         """Write a file of that name."""
@@ -404,7 +403,12 @@ class Results(_Written):
 
 def figure_file(figure: "Figure") -> Content:
     """Return what writes a figure into a file."""
-    return partial(figure.savefig, dpi=DPI)
+    from matplotlib import rc_context
+
+    from bayes_cpt.plots.style import SETTINGS
+
+    # Its format's own settings count as a file is written.
+    return rc_context(SETTINGS)(partial(figure.savefig, dpi=DPI))
 
 
 def write_numbers(table: "pd.DataFrame", path: Path) -> None:

@@ -98,7 +98,7 @@ class BaseTable:
             said: dict[str, Any] = {"model_size": base.model_size, "batch_tokens": tokens}
             run = Run("run", "cpt", step, base.name, 0.0, targets=shares, **said)
             trials.append(Trial(base, run, own))
-        curves = trial_curves(frame, draws.form, trials, [[1]] * len(trials))
+        curves = trial_curves(draws, trials, [[1]] * len(trials))
         shape = (len(bases), len(frame.domains), draws.count)
         law = law_losses(curves.bases, draws).reshape(shape).swapaxes(0, 1)
         known = curves.bases.base_known.reshape(shape[:2]).T > 0

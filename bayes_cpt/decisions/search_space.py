@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from bayes_cpt.arrays import Floats, Ints
 from bayes_cpt.checks import unknown
-from bayes_cpt.decisions.space import LIMITS, PAIRS, Quantity, Space
+from bayes_cpt.decisions.space import LIMITS, WAYS, Quantity, Space
 from bayes_cpt.errors import SpecError
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.laws.schedule_ends import DECAYS, ScheduleBatch
@@ -165,17 +165,12 @@ class SearchSpace:
         """Return the space on a study."""
         bases, notes = listed_bases(space, study)
         resources = space.resources(study)
-        if space.tokens is not None:
-            if resources.tokens_per_step is None:
-                problem = "a budget in tokens needs to know how many a step takes"
-                fix = "add tokens_per_step to the space or the study, or give steps"
-                raise SpecError.at("space, key tokens", problem, fix)
-            least, step = space.tokens.lowest, resources.tokens_per_step
-            if least < step:
-                problem = f"a step takes {step:,.0f} tokens, and there are {least:,.0f}"
-                raise SpecError.at("space, key tokens", problem, "give more tokens")
-            steps = space.tokens.over(step)
-            space = space.model_copy(update={"steps": steps, "tokens": None})
+        for name in ("tokens", "gpu_hours", "money"):
+            if (asked := getattr(space, name)) is not None:
+                step = resources.step("space", name, asked.lowest)
+                # Hours and money are a budget, which part of a step would exceed.
+                steps = asked.over(step, whole=name != "tokens")
+                space = space.model_copy(update={"steps": steps, name: None})
         runs = study.measured_runs("cpt")
         # As planned: what was cut short did not mean to end there.
         finals = [run.schedule.final / run.peak for run in study.continual_runs]
@@ -198,7 +193,7 @@ class SearchSpace:
         quantities: dict[str, Quantity] = {}
         alike = []
         for name, default in defaults.items():
-            ways = next((pair for pair in PAIRS if name in pair), (name,))
+            ways = next((own for own in WAYS if name in own), (name,))
             given = {way: own for way in ways if (own := getattr(space, way)) is not None}
             quantities |= given or {name: default}
             if not given and name in ALIKE and default.values:

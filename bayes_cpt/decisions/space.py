@@ -1,6 +1,5 @@
 """Which configurations may be chosen: every quantity of a CPT run fixed, listed, or in a range."""
 
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -13,26 +12,20 @@ from bayes_cpt.checks import is_number
 from bayes_cpt.errors import SpecError, StudyError
 from bayes_cpt.strict import Strict, checked
 from bayes_cpt.study.batches import Batch, batches_of
-from bayes_cpt.study.resources import (
-    RESOURCE_WORDS,
-    Compute,
-    Resources,
-    UniqueTokens,
-    unknown_resource,
-)
+from bayes_cpt.study.resources import Compute, Resources, UniqueTokens
 from bayes_cpt.study.runs import HIGHEST_LEARNING_RATE, checked_mixture
 from bayes_cpt.study.study import Study
 from bayes_cpt.toml_files import read_toml
 
 FIX = "write a number, a list of numbers, or a range { low = ..., high = ... }"
 # Quantities that matter by ratio: a range of them is sampled on a logarithmic scale.
-LOGARITHMIC = ("peak", "relative_peak", "steps", "tokens")
-# Two ways to say one thing.
-PAIRS = (
+LOGARITHMIC = ("peak", "relative_peak", "steps", "tokens", "gpu_hours", "money")
+# Ways to say one thing.
+WAYS = (
     ("peak", "relative_peak"),
     ("warmup_steps", "warmup_share"),
     ("final", "relative_final"),
-    ("steps", "tokens"),
+    ("steps", "tokens", "gpu_hours", "money"),
 )
 # What each quantity may be, and where its range ends by nature.
 LIMITS: dict[str, tuple[float, float]] = {
@@ -46,8 +39,10 @@ LIMITS: dict[str, tuple[float, float]] = {
     "relative_final": (0.0, 1.0),
     "steps": (1.0, np.inf),
     "tokens": (1.0, np.inf),
+    "gpu_hours": (0.0, np.inf),
+    "money": (0.0, np.inf),
 }
-POSITIVE = ("peak", "relative_peak")
+POSITIVE = ("peak", "relative_peak", "gpu_hours", "money")
 
 
 class Quantity(Strict):
@@ -114,10 +109,11 @@ class Quantity(Strict):
         """The largest value."""
         return max(self.values) if self.high is None else self.high
 
-    def over(self, divisor: float) -> Self:
-        """Return the quantity in units of so much."""
-        low, high = (None if end is None else end / divisor for end in (self.low, self.high))
-        values = tuple(value / divisor for value in self.values)
+    def over(self, divisor: float, *, whole: bool) -> Self:
+        """Return the quantity in units of so much, or in whole ones, as many as it has room for."""
+        rounded = np.floor if whole else float
+        low, high = (end and rounded(end / divisor) for end in (self.low, self.high))
+        values = tuple(rounded(value / divisor) for value in self.values)
         return self.model_copy(update={"values": values, "low": low, "high": high})
 
     def at(self, place: Floats) -> Floats:
@@ -158,8 +154,8 @@ class Space(Strict):
     final, relative_final : Quantity, optional
         Last LR, raw or as a share of the peak [from the lowest to the highest of CPT runs that decay; 0.1
         of the peak where none does].
-    steps, tokens : Quantity, optional
-        Length of the run [that of the longest CPT run of the study].
+    steps, tokens, gpu_hours, money : Quantity, optional
+        Length of the run, or what it takes at most [the steps of the longest CPT run of the study].
     tokens_per_step : float, optional
         Of the run; a law that compares batches takes it for the batch size [that of most CPT runs].
     sequence_length : int, optional
@@ -189,6 +185,8 @@ class Space(Strict):
     relative_final: Quantity | None = None
     steps: Quantity | None = None
     tokens: Quantity | None = None
+    gpu_hours: Quantity | None = None
+    money: Quantity | None = None
     tokens_per_step: float | None = Field(default=None, gt=0)
     sequence_length: int | None = Field(default=None, gt=0)
     unique_tokens: UniqueTokens | None = None
@@ -245,9 +243,10 @@ class Space(Strict):
 
     @model_validator(mode="after")
     def _is_consistent(self) -> Self:
-        for one, other in PAIRS:
-            if getattr(self, one) is not None and getattr(self, other) is not None:
-                raise ValueError(f"both {one} and {other} are given: keep one of the two")
+        for ways in WAYS:
+            given = [name for name in ways if getattr(self, name) is not None]
+            if len(given) > 1:
+                raise ValueError(f"{' and '.join(given)} are given: keep one of them")
         for name in ("bases", "targets", "decay_shape"):
             if getattr(self, name) == ():
                 raise ValueError(f"{name} is empty: name one, or leave the key out")
@@ -266,34 +265,9 @@ def read_space(source: "str | Path | dict[str, Any] | Space | None") -> Space:
     return checked(Space, read_toml(Path(source), SpecError), str(source), FIX)
 
 
-def narrowed(
-    space: Space,
-    study: Study,
-    *,
-    lengths: Mapping[str, float | None],
-    base: str | None = None,
-    replay: float | None = None,
-    peak: float | None = None,
-) -> Space:
-    """Return a space with some choices made: at most one of the lengths, base, replay ratio, raw peak LR.
-
-    Lengths are in ``steps``, ``tokens``, or what the run may take: ``gpu_hours`` or ``money``.
-    """
-    asked: dict[str, Any] = {"bases": base, "replay": replay, "peak": peak, **lengths}
+def narrowed(space: Space, **asked: Any) -> Space:
+    """Return a space with some of its keys replaced, also by another way to say the same; None for none."""
     chosen = {name: own for name, own in asked.items() if own is not None}
-    given = [name for name in lengths if name in chosen]
-    if len(given) > 1:
-        problem = f"the length is given {len(given)} times, as {' and '.join(given)}"
-        raise SpecError.at("length of the run", problem, "keep one of them")
-    for name in {"gpu_hours", "money"} & chosen.keys():
-        taken = space.resources(study).costs(1.0)
-        if name not in taken:
-            raise SpecError([unknown_resource("length of the run", name)])
-        budget, step = chosen.pop(name), float(taken[name])
-        chosen["steps"] = np.floor(budget / step)
-        if chosen["steps"] < 1:
-            problem = f"a step takes {step:.3g} {RESOURCE_WORDS[name]}, and there are {budget:g}"
-            raise SpecError.at("length of the run", problem, "give more")
-    replaced = {name for pair in PAIRS if chosen.keys() & set(pair) for name in pair}
+    replaced = {name for ways in WAYS if chosen.keys() & set(ways) for name in ways}
     kept = {name: getattr(space, name) for name in space.model_fields_set - replaced}
     return read_space({**kept, **chosen})

@@ -98,7 +98,12 @@ def information(free: FreeParameters, curves: Curves, place: Floats) -> dict[str
     here = {name: value[-1:] for name, value in values.items()}
     # A law far outside its range may overflow, and then tells nothing there.
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        losses = expected_loss(frame, values, _typical_bases(frame, curves, here))
+        # As far from the law as bases are, whatever was measured: the law at its prior's medians may lie a
+        # nat from that, and such an offset would seem to say everything about how offsets are kept.
+        bases = curves.bases
+        start = law_losses(bases, Draws.of(frame, here, bases.form))[:, 0] + TYPICAL_OFFSET
+        typical = replace(curves, bases=replace(bases, loss=start))
+        losses = expected_loss(frame, values, typical)
         # From the place on: slopes to a ten-thousandth are enough for what is taken to be straight.
         slopes = finite((losses[:size] - losses[size]).T / STEP)
         scales = scales_of(curves, Draws.of(frame, here, curves.points.form))
@@ -134,18 +139,6 @@ def marginal(whole: Floats, kept: list[int]) -> Floats:
 def finite(slopes: Floats) -> Floats:
     """Return slopes with those that are too steep for a number, or none, as nothing."""
     return np.where(np.abs(slopes) < STEEPEST, slopes, 0.0)
-
-
-def _typical_bases(frame: BoundModel, curves: Curves, values: dict[str, Floats]) -> Curves:
-    """Return curves with bases as far from the law as bases are, whatever was measured.
-
-    The law at its prior's medians may lie a nat from these losses; taken as a base's own offset, that
-    would seem to say everything about how offsets are kept.
-    """
-    loss = (
-        law_losses(curves.bases, Draws.of(frame, values, curves.bases.form))[:, 0] + TYPICAL_OFFSET
-    )
-    return replace(curves, bases=replace(curves.bases, loss=loss))
 
 
 type Label = tuple[str, str, str]

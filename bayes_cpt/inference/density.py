@@ -134,11 +134,6 @@ class Density:
         )
 
     @property
-    def loss(self) -> Floats:
-        """Measured losses, shape (points,)."""
-        return np.asarray(self.setup.curves.points.loss, dtype=np.float64)
-
-    @property
     def spreads(self) -> Floats:
         """Of the priors, shape (numbers,)."""
         return np.asarray(self.prior_tables[0][:, SPREAD])
@@ -189,10 +184,10 @@ class InMetric:
     """A log density as a function of white coordinates, for Python and for C."""
 
     def __init__(self, density: Density, metric: Metric) -> None:
-        frame = density.setup.frame
+        frame, loss = density.setup.frame, density.setup.curves.points.loss
         law = law_code(frame.spec, frame.roles).in_c()
         places = np.array([likelihood_in_c().address, law.address]).view(np.float64)
-        study = [density.loss, study_tables(density.setup), places]
+        study = [np.asarray(loss, dtype=np.float64), study_tables(density.setup), places]
         # Kept as long as the function is: C knows only where it is.
         self.data = packed([metric.table, metric.bends, *density.prior_tables, *study])
 

@@ -1,12 +1,10 @@
 """What a fit holds: draws, the groups that ArviZ looks for, the study, and how it was made."""
 
 import json
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from importlib.metadata import version
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -68,6 +66,8 @@ def build_tree(
     """Return the data tree of a fit: `values` and `statistics` have the shape (chains, draws, ...)."""
     import xarray as xr
 
+    from bayes_cpt.study.folder import study_texts
+
     chains, draws = next(iter(statistics.values())).shape
     coords = {"chain": np.arange(chains), "draw": np.arange(draws)}
     variables: dict[str, Any] = {}
@@ -78,7 +78,7 @@ def build_tree(
         variables[name] = (_dims(along(name)), value)
     stats = {name: (("chain", "draw"), value) for name, value in statistics.items()}
     reference = {name: ((), value) for name, value in asdict(frame.reference).items()}
-    files = {name: ((), text) for name, text in _study_files(study).items()}
+    files = {name: ((), text) for name, text in study_texts(study).items()}
     attributes = {
         "spec": json.dumps(frame.spec.model_dump(mode="json")),
         "model": frame.spec.name,
@@ -101,16 +101,6 @@ def build_tree(
             **(groups or {}),
         }
     )
-
-
-def _study_files(study: Study) -> dict[str, str]:
-    """Return the texts of a study's files, by name."""
-    from bayes_cpt.study.folder import write_study
-
-    with tempfile.TemporaryDirectory() as folder:
-        write_study(study, Path(folder) / "study")
-        files = sorted((Path(folder) / "study").iterdir())
-        return {file.name: file.read_text(encoding="utf-8") for file in files}
 
 
 def _arviz_groups(

@@ -161,7 +161,7 @@ def _of_law(draws: Draws, replays: list[float]) -> xr.Dataset:
     step, nowhere = constant(1, rate), (None,) * sets
     base = Base("base", 1, step)
     trials = [Trial(base, Run("run", "cpt", step, base.name, own), nowhere) for own in replays]
-    points = trial_curves(draws.frame, draws.form, trials, [[1]] * len(trials)).points
+    points = trial_curves(draws, trials, [[1]] * len(trials)).points
     # The general validation set comes first.
     rise = transferred(points, draws)[::sets].T
     sizes = at_points(points, draws, lambda tile: {"A": sized(tile.gathered, "A")})

@@ -14,7 +14,6 @@ from bayes_cpt.errors import StudyError, StudyWarning
 from bayes_cpt.forecast.derived import check_continual
 from bayes_cpt.forecast.plans import Plan, as_plan, with_base_losses
 from bayes_cpt.inference.posterior import Posterior
-from bayes_cpt.laws.areas import AreaForm
 from bayes_cpt.model.bases import GIVE_SCHEDULE, check_base, check_kind
 from bayes_cpt.model.evaluate import Draws, losses
 from bayes_cpt.model.groups import run_batch
@@ -165,7 +164,7 @@ def trial_losses(draws: Draws, trials: Sequence[Trial], steps: Sequence[ArrayLik
 
     Of shape (draws, trials, domains, points): at as many steps of each trial, rising; 0 is the base.
     """
-    curves = trial_curves(draws.frame, draws.form, trials, steps)
+    curves = trial_curves(draws, trials, steps)
     return by_trial(losses(curves, draws), draws, len(trials))
 
 
@@ -187,10 +186,9 @@ def check_measured(frame: BoundModel, roles: Collection[str | None], what: str) 
         raise StudyError.at(f"model {frame.spec.name}", problem, fix)
 
 
-def trial_curves(
-    frame: BoundModel, form: AreaForm, trials: Sequence[Trial], steps: Sequence[ArrayLike]
-) -> Curves:
+def trial_curves(draws: Draws, trials: Sequence[Trial], steps: Sequence[ArrayLike]) -> Curves:
     """Return the curves of trials, trial by trial and validation set by validation set."""
+    frame = draws.frame
     bases: list[Base] = []
     runs: list[Run] = []
     rows: list[tuple[str, int, str, float]] = []
@@ -214,4 +212,4 @@ def trial_curves(
             rows_are_checked=True,
         )
     wanted = {run.name: np.atleast_1d(at) for run, at in zip(plan.runs, steps, strict=True)}
-    return frame.curves(plan, lambda run, _: wanted[run.name], form=form)
+    return frame.curves(plan, lambda run, _: wanted[run.name], form=draws.form)

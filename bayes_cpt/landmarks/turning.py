@@ -236,7 +236,7 @@ def _changes(draws: Draws, trial: Trial, course: Course, horizon: int) -> tuple[
 
 def _beyond(draws: Draws, trial: Trial, horizon: int, rates: Floats, steps: Floats) -> Floats:
     """Return losses at numbers of steps in which only areas grow, as at some learning rates."""
-    curves = trial_curves(draws.frame, draws.form, [trial], [[horizon]])
+    curves = trial_curves(draws, [trial], [[horizon]])
     form, unit = draws.form, draws.form.reference_rate
     areas = {"log_forward": (form.powers, 1.0), "log_shift": (form.shift_powers, unit)}
     per_step = {

@@ -83,16 +83,10 @@ class Term(Protocol):
         """
 
 
-@dataclass(frozen=True)
-class AddedTerm:
-    """A term that a model's file may name, and that needs no other word in it."""
-
-    build: Callable[[], Term]  # returns the term
-    meanings: dict[str, str]  # what each of its coefficients is, with the unit
-
-
-# By name, in the order in which the files of this folder are read.
-ADDED: dict[str, AddedTerm] = {}
+# What builds each term that a model's file may name and that needs no other word in it, by name, in the
+# order in which the files of this folder are read; and what the coefficients of all of them are.
+ADDED: dict[str, Callable[[], Term]] = {}
+MEANINGS: dict[str, str] = {}
 
 
 def added_term[C: type](**meanings: str) -> Callable[[C], C]:
@@ -105,7 +99,8 @@ def added_term[C: type](**meanings: str) -> Callable[[C], C]:
     """
 
     def add(term: C) -> C:
-        ADDED[term().name] = AddedTerm(term, meanings)
+        ADDED[term().name] = term
+        MEANINGS.update(meanings)
         return term
 
     return add

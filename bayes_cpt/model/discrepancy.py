@@ -192,15 +192,9 @@ class Configuration:
     def of(cls, base: Schedule | None, schedule: Schedule, replay: float) -> Self:
         """Return that of one run, shape (1,); its base's whole PT schedule is None where not known."""
         rates = schedule.learning_rates()
-        values = {
-            "replay": replay,
-            "initial": 0.0 if base is None else base.final,
-            "peak": rates.max(),
-            "mean": rates.mean(),
-            "last": rates[-1],
-            "forward_pt": 0.0 if base is None else base.learning_rates().sum(),
-        }
-        return cls(**{name: np.array([float(value)]) for name, value in values.items()})
+        initial, forward = (base.final, base.learning_rates().sum()) if base else (0.0, 0.0)
+        numbers = (replay, initial, rates.max(), rates.mean(), rates[-1], forward)
+        return cls(*np.array(numbers, dtype=np.float64)[:, None])
 
     def features(self, reference: Reference) -> Floats:
         """Return features in which a distance of 1 is a large difference, shape (runs, features).

@@ -44,7 +44,6 @@ from bayes_cpt.model.groups import SIZES
 from bayes_cpt.model.points import Curves, Points
 from bayes_cpt.model.residuals import (
     ONSET_SHARE,
-    Placed,
     PredictiveParts,
     Scales,
     level_share,
@@ -195,20 +194,21 @@ def variances(curves: Curves, draws: Draws) -> PredictiveParts:
     """Return the `predictive_parts` of the square of `noise`, shape (points, draws) each."""
     frame, points = draws.frame, curves.points
     table, onset = frame.spec.residuals, ONSET_SHARE * frame.reference.steps
-    elapsed, anchored = curves.elapsed, points.base_known
+    elapsed = curves.elapsed
     memory = np.where(curves.in_pretraining > 0, table.misfit_memory_pt, table.misfit_memory)
     columns = (
         elapsed,
-        level_share(elapsed, onset, anchored, points.branched),
-        anchored,
+        level_share(elapsed, onset, points.base_known, points.branched),
+        points.base_known,
         steps_beyond(curves, frame.studied),
         misfit_variance(elapsed, onset, memory),
     )
     sizes = _sizes_of(curves, draws, unmeasured_levels(frame, draws.parameters, curves))
 
     def parts(tile: Tile) -> dict[str, Any]:
-        *placed, misfit = map(tile.column, columns)
-        return predictive_parts(Placed(sizes(tile), *placed), misfit, np)._asdict()
+        steps, floating, anchored, beyond, misfit = map(tile.column, columns)
+        found = predictive_parts(sizes(tile), steps, floating, anchored, beyond, misfit, np)
+        return found._asdict()
 
     return PredictiveParts(**at_points(points, draws, parts))
 
@@ -317,11 +317,8 @@ class Tile:
 
     def learning_rate_levels(self, coefficients: Any, xp: Any) -> tuple[Floats, Floats]:
         """Return the levels of PT and CPT in each draw, shape (rows or 1, draws)."""
-        basis, series = (
-            self._own(self.draws.level_basis),
-            (self._points.level_pt, self._points.level_cpt),
-        )
-        before, after = (self._series(own) @ basis for own in series)
+        basis, points = self._own(self.draws.level_basis), self._points
+        before, after = (self._series(own) @ basis for own in (points.level_pt, points.level_cpt))
         return np.maximum(before, SMALLEST), np.maximum(after, SMALLEST)
 
     def shift_area(self, coefficients: Any, xp: Any) -> Floats:

@@ -22,12 +22,14 @@ MOST_POINTS = 500
 
 
 def first_step(study: Study, run: Run, residuals: ResidualTable) -> float:
-    """Return the step of a PT run up to which its losses are left out: the power law comes after it.
+    """Return the step of a run up to which its losses are left out: the power law comes after it.
 
-    That is the run's own warm-up and the share `skip_pretraining` of the run; and, one step for all of
-    the study, `skip_warmups` times its longest warm-up, but no more than the share `skip_longest` of its
-    longest run, nor than three quarters of the run itself.
+    In CPT that is 0, in PT the run's own warm-up and the share `skip_pretraining` of the run; and, one step
+    for all of the study, `skip_warmups` times its longest warm-up, but no more than the share
+    `skip_longest` of its longest run, nor than three quarters of the run itself.
     """
+    if run.phase == "cpt":
+        return 0.0
     schedules = [run.schedule, *(other.schedule for other in study.pretraining_runs)]
     warmups = residuals.skip_warmups * max(schedule.warmup_steps for schedule in schedules)
     longest = residuals.skip_longest * max(schedule.steps for schedule in schedules)
@@ -37,13 +39,12 @@ def first_step(study: Study, run: Run, residuals: ResidualTable) -> float:
 
 
 def observed_steps(study: Study, run: Run, domain: str, residuals: ResidualTable) -> list[int]:
-    """Return the measured steps of a curve that enter a fit: in CPT not step 0, in PT see `first_step`.
+    """Return the measured steps of a curve that enter a fit: those after its `first_step`.
 
     Of a run that branches off another one of the study those after the branch.
     """
     steps, _ = own_curve(study, run, domain)
-    first = first_step(study, run, residuals) if run.phase == "pt" else 0
-    return [int(step) for step in steps[steps > first]]
+    return [int(step) for step in steps[steps > first_step(study, run, residuals)]]
 
 
 def thinned(steps: Sequence[int], onset: float, most: int = MOST_POINTS) -> list[int]:

@@ -1,6 +1,6 @@
 """The log likelihood of a study's curves under a law, and its slopes, in loops that Numba compiles.
 
-Everything about a study arrives in five tables of numbers (`bayes_cpt.model.likelihood_tables`),
+Everything about a study arrives in tables of numbers (`bayes_cpt.model.likelihood_tables`),
 everything about a law in the code that `bayes_cpt.model.printed_law` prints from its terms.
 """
 
@@ -85,12 +85,8 @@ def law_log_likelihoods(law, loss, values, study, totals, gradients):  # type: i
     count, width, outputs = curves.shape[0], places.shape[1], 6
     domains = places.shape[0] // 6
     slope_outputs, slope_inputs = places[domains:], places[3 * domains :]
-    place, height, floating, gap = (
-        points[at.PLACE],
-        points[at.HEIGHT],
-        points[at.FLOATING],
-        points[at.GAP],
-    )
+    place, height = points[at.PLACE], points[at.HEIGHT]
+    floating, gap = points[at.FLOATING], points[at.GAP]
     columns = points[at.POINT_HEAD :]
     several, of_series = series.shape[0], places[5 * domains :]
     evaluated = np.empty((domains * several, 2, areas.shape[0]))
@@ -106,23 +102,16 @@ def law_log_likelihoods(law, loss, values, study, totals, gradients):  # type: i
                 evaluate_series(number, series[s], areas, evaluated[evaluation[k, s]])
     room = workspace(place, curves[:, at.FIRST], curves[:, at.LAST])
     longest = room[0].shape[0]
-    every_area, base_area = (
-        np.zeros((ROWS * series.shape[0], longest)),
-        np.zeros((ROWS * series.shape[0], 1)),
-    )
+    every_area, base_area = np.zeros((ROWS * several, longest)), np.zeros((ROWS * several, 1))
     every_value, every_slope = np.empty((outputs, longest)), np.empty((width, longest))
-    base_value, base_slope = np.empty((outputs, count)), np.empty((width, count))
+    base_value, base_slope = np.empty((outputs, 1)), np.empty((width, 1))
     every_back, every_residual = np.empty((outputs, longest)), np.empty(longest)
     parameters, own_places = np.empty(width), np.zeros(width, dtype=np.int64)
-    seen = np.zeros(count, dtype=np.bool_)
     members = at.CURVE_HEAD + columns.shape[0]
     for c in range(count):
-        start, stop, domain = (
-            int(curves[c, at.FIRST]),
-            int(curves[c, at.LAST]),
-            int(curves[c, at.DOMAIN]),
-        )
-        size, known = stop - start, curves[c, at.BASE_KNOWN] > 0.0
+        start, stop = int(curves[c, at.FIRST]), int(curves[c, at.LAST])
+        size, domain = stop - start, int(curves[c, at.DOMAIN])
+        known = curves[c, at.BASE_KNOWN] > 0.0
         given, residual = every_area[:, :size], every_residual[:size]
         results, slopes, back = every_value[:, :size], every_slope[:, :size], every_back[:, :size]
         for k in range(width):
@@ -135,7 +124,7 @@ def law_log_likelihoods(law, loss, values, study, totals, gradients):  # type: i
         pretraining = curves[c, at.PRETRAINING] > 0.0
         of_base = 2 * domain + 1
         kind = of_base if pretraining else 2 * domain
-        for s in range(series.shape[0]):
+        for s in range(several):
             # The level of PT is one along a curve of CPT, and that of CPT is not asked for in PT.
             later = series[s, at.OF_PHASES] > 0.0 and not pretraining
             for d in range(2):
@@ -148,23 +137,17 @@ def law_log_likelihoods(law, loss, values, study, totals, gradients):  # type: i
         results[0] = np.nan
         own_columns = columns[:, start:stop]
         call(law, (kind, parameters, reference[1:], shared, own_columns, given, results, slopes))
-        distance, b = 0.0, int(curves[c, at.BASE_FIRST])
+        distance = 0.0
         if known:
-            # Curves whose base the law sees alike take it from the first of them.
-            if not seen[b]:
-                seen[b] = True
-                for s in range(series.shape[0]):
-                    for d in range(2):
-                        own = evaluation[domain, s]
-                        base_area[ROWS * s + d, 0] = evaluated[own, d, int(curves[b, at.BASE_AREA])]
-                at_base = curves[b : b + 1, at.CURVE_HEAD : members].T
-                base_value[0, b] = np.nan
-                call(
-                    law,
-                    (of_base, parameters, reference[1:], shared, at_base, base_area,
-                     base_value[:, b : b + 1], base_slope[:, b : b + 1]),
-                )  # fmt: skip
-            distance = curves[c, at.BASE_LOSS] - base_value[0, b]
+            for s in range(several):
+                for d in range(2):
+                    own = evaluation[domain, s]
+                    base_area[ROWS * s + d, 0] = evaluated[own, d, int(curves[c, at.BASE_AREA])]
+            base_value[0] = np.nan
+            columns_there = curves[c : c + 1, at.CURVE_HEAD : members].T
+            at_base = (columns_there, base_area, base_value, base_slope)
+            call(law, (of_base, parameters, reference[1:], shared, *at_base))
+            distance = curves[c, at.BASE_LOSS] - base_value[0, 0]
         for i in range(size):
             residual[i] = loss[start + i] - results[0, i] - distance * results[1, i]
             results[5, i] *= floating[start + i]
@@ -189,7 +172,7 @@ def law_log_likelihoods(law, loss, values, study, totals, gradients):  # type: i
                 gradients[c, own_places[int(slope_inputs[kind, k])]] += along
             if known and slope_outputs[of_base, k] == 0.0:
                 by = own_places[int(slope_inputs[of_base, k])]
-                gradients[c, by] += through_base * base_slope[k, b]
+                gradients[c, by] += through_base * base_slope[k, 0]
 
 
 @cache

@@ -125,7 +125,7 @@ class LawTable(Strict):
                 self.unknown_base,
                 self.batches,
             ),
-            **{name: added.build() for name, added in ADDED.items()},
+            **{name: build() for name, build in ADDED.items()},
         }
         chosen = tuple(terms[name] for name in self.terms)
         if self.starts_at_base:

@@ -220,22 +220,17 @@ def _places(spec: ModelSpec, roles: tuple[str, ...], laws: Sequence[Any]) -> lis
     place |= {(f"{name}{MEMBER}{domain}", None): k for (name, domain), k in place.items() if domain}
     of_groups = [name for name, info in frame.parameters().items() if info.dims in GROUPED]
     of_members = {name: -1 - k for k, name in enumerate(of_groups)}
+
+    def place_of(name: str, domain: str) -> int:
+        return place.get((name, domain), place.get((name, None), -1))
+
     values = [
-        [
-            of_members.get(name, place.get((name, domain), place.get((name, None), -1)))
-            for name in law.parameters
-        ]
+        [of_members.get(name, place_of(name, domain)) for name in law.parameters]
         for domain, law in zip(domains, laws[::2], strict=True)
     ]
     outputs = [[output for output, _ in law.slopes] for law in laws]
     inputs = [[parameter for _, parameter in law.slopes] for law in laws]
-    series = [
-        [
-            place.get((each.parameter, domain), place.get((each.parameter, None), -1))
-            for each in series_of(spec)
-        ]
-        for domain in domains
-    ]
+    series = [[place_of(own.parameter, domain) for own in series_of(spec)] for domain in domains]
     rows = [*values, *outputs, *inputs, *series]
     width = max(len(row) for row in rows)
     return [row + [-1] * (width - len(row)) for row in rows]

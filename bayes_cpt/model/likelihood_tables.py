@@ -26,8 +26,8 @@ REFERENCE = ("learning_rate", "forward_pt", "forward_cpt", "steps", "unique_step
 # unknown level.
 AREA, GAP, PLACE, HEIGHT, FLOATING, POINT_HEAD = range(6)
 # Columns of the table of curves, before those of `COLUMNS` at the base.
-(DOMAIN, FIRST, LAST, PRETRAINING, BASE_KNOWN, BASE_LOSS, BASE_AREA, BASE_FIRST, KNOT_FIRST, KNOT_LAST,
- CURVE_HEAD) = range(11)  # fmt: skip
+(DOMAIN, FIRST, LAST, PRETRAINING, BASE_KNOWN, BASE_LOSS, BASE_AREA, KNOT_FIRST, KNOT_LAST,
+ CURVE_HEAD) = range(10)  # fmt: skip
 # Columns of the table of series: where its nodes stand in a row of areas, how many, and over which
 # interval; whether it is a series in the logarithm of 1/number; whether PT and CPT have a value each.
 NODE_FIRST, NODES, MIDDLE, HALF_WIDTH, IN_LOGARITHM, OF_PHASES = range(6)
@@ -75,21 +75,21 @@ def likelihood_tables(setup: Setup, places: Floats) -> dict[str, Floats]:
     """
     frame, design = setup.frame, setup.design
     points, bases, starts = setup.curves.points, setup.curves.bases, setup.design.first
-    areas, point_area, base_area = _areas(points, bases, design.pretraining.astype(bool))
+    pretraining = setup.curves.in_pretraining
+    areas, point_area, base_area = _areas(points, bases, pretraining > 0)
     members, reference = _members(setup, starts), frame.reference
     head = [
         points.domain_index[starts],
         design.first,
         design.last,
-        design.pretraining[starts],
+        pretraining[starts],
         bases.base_known,
         bases.loss,
         base_area,
-        _first_of_each_base(setup),
         design.knot_first[:-1],
         design.knot_first[1:],
     ]
-    of_points = vars(points) | {"pretraining": design.pretraining}
+    of_points = vars(points) | {"pretraining": pretraining}
     shared = [of_points[name][starts] for name in (*CURVE, *MIXED, "mixture")]
     beside = (point_area, design.gap, design.place, design.height, design.floating)
     tables = {
@@ -120,20 +120,6 @@ def _series(frame: BoundModel) -> Floats:
     slow = [series is SLOW_LEVEL for series in series_of(frame.spec)]
     table[slow, MIDDLE] += np.log(frame.reference.steps)
     return table
-
-
-def _first_of_each_base(setup: Setup) -> NDArray[np.int64]:
-    """Return of each curve the first one whose base the law sees as it sees its own, shape (curves,)."""
-    points, bases, starts = setup.curves.points, setup.curves.bases, setup.design.first
-    seen = np.column_stack(
-        [
-            *(points.domain_index[starts], points.log_size[starts], points.log_batch[starts]),
-            points.mixture[starts],
-            *(_members(setup, starts), _columns(bases).T, bases.level_pt, bases.log_forward),
-        ]
-    )
-    _, first, place = np.unique(seen, axis=0, return_index=True, return_inverse=True)
-    return np.asarray(first[place], dtype=np.int64)
 
 
 def _areas(points: Points, bases: Points, pretraining: NDArray[np.bool_]) -> tuple[Any, Any, Any]:

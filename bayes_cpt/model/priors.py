@@ -1,6 +1,7 @@
 """The priors of a specification as users write them: families, roles, reasons, correlations."""
 
 from collections.abc import Callable, Sequence
+from itertools import product
 from statistics import NormalDist
 from typing import Annotated, Any, ClassVar, Literal, Self
 
@@ -420,19 +421,14 @@ def correlation_matrix(
     """
     matrix = np.eye(len(labels))
     for correlation in correlations:
-        first, second = (
-            [
-                i
-                for i, (name, role) in enumerate(labels)
-                if name == end[0] and end[1] in (None, role)
-            ]
-            for end in correlation.ends
+        members = (
+            [i for i, (name, own) in enumerate(labels) if name == end and role in (None, own)]
+            for end, role in correlation.ends
         )
-        for i in first:
-            for j in second:
-                roles = {labels[i][1], labels[j][1]} - {None}
-                if i != j and len(roles) <= 1:
-                    matrix[i, j] = matrix[j, i] = correlation.value
+        for i, j in product(*members):
+            roles = {labels[i][1], labels[j][1]} - {None}
+            if i != j and len(roles) <= 1:
+                matrix[i, j] = matrix[j, i] = correlation.value
     return matrix
 
 

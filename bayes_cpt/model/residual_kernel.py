@@ -353,8 +353,6 @@ def curve_log_likelihood(  # type: ignore[no-untyped-def]
 ):  # fmt: skip
     """Return the log likelihood of one curve, and fill in its derivatives by the five varying inputs.
 
-    Where there is no room for derivatives they are not worked out.
-
     Along a curve, ``white_i = (scaled_i - rho_i·scaled_{i-1})/q_i`` turns residual, offset column and
     misfit columns (divided by the fluctuation's sd) into independent ones. With p and P the products
     of the white columns with the white residual and with each other, and Q the precision of the columns'
@@ -374,8 +372,6 @@ def curve_log_likelihood(  # type: ignore[no-untyped-def]
     )  # fmt: skip
     total -= factor(root, lowest, per_root)
     total += 0.5 * solve(root, lowest, per_root, weights)
-    if d_residual.shape[0] == 0:
-        return total
     invert(root, lowest, per_root, levels, inverse)
     _slopes(
         memory, gap, place, height, levels, innovation, kept, inverse, weights,

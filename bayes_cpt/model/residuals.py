@@ -36,6 +36,7 @@ from bayes_cpt.model.discrepancy import (
     misfit_ramps,
     misfit_walk,
 )
+from bayes_cpt.model.law_table import ResidualTable
 from bayes_cpt.model.points import Curve, Curves
 from bayes_cpt.study.study import Study
 
@@ -86,8 +87,6 @@ class ResidualDesign:
     # Share of the unknown level that a point has: 1 in curves that start at no measured loss, 0 in CPT
     # curves that do, and rising from 0 to 1 in PT curves that branch off another one
     floating: Any
-    anchored: Any  # 1 in curves that start at a measured loss
-    pretraining: Any  # 1 in PT curves
     # E-folds of steps beyond the last that was measured (`steps_beyond`)
     beyond: Any
     # Range of the points of each curve, `last` exclusive, of shape (curves,)
@@ -118,46 +117,39 @@ class ResidualDesign:
     def ramps(self) -> Any:
         """What each innovation of the misfit's autoregression adds at a point, shape (points, knots)."""
         counts = self.last - self.first
-        innovation, carried = (
-            np.repeat(of_curve, counts) for of_curve in (self.innovation, self.carried)
-        )
-        size = (innovation * self.height)[:, None]
-        return np.asarray(size * misfit_ramps(self.position, self.knots, carried))
+        size = np.repeat(self.innovation, counts) * self.height
+        ramps = misfit_ramps(self.position, self.knots, np.repeat(self.carried, counts))
+        return np.asarray(size[:, None] * ramps)
 
 
 def residual_design(
     curves: Curves,
     reference_steps: float,
-    misfit_memory: float,
-    misfit_memory_pt: float | None = None,
-    *,
+    table: ResidualTable,
+    studied: Studied,
     last_step: float | None = None,
-    studied: Studied | None = None,
 ) -> ResidualDesign:
     """Return the design of the residuals of some curves.
 
-    The misfit's memories, in CPT and in PT, are shares carried over an e-fold of steps. Knots reach up to
-    `last_step`, or the last of the points. Without `studied` nothing is beyond what was studied.
+    Knots of the misfit reach up to `last_step`, the last of the points unless given.
     """
     points = curves.points
     onset = ONSET_SHARE * reference_steps
     follows = np.r_[False, np.diff(points.curve_index) == 0]
     steps = curves.elapsed
     before = np.where(follows, np.r_[0.0, steps[:-1]], 0.0)
-    anchored = np.array([curve.base_known for curve in curves.curves])[points.curve_index]
+    anchored = points.base_known > 0
     gap = np.where(follows | anchored, steps - before, np.inf)
     count = len(curves.curves)
     pretraining = np.array([not curve.continual for curve in curves.curves])
     per_fold = np.where(pretraining, KNOTS_PT, KNOTS_CPT)
-    in_cpt = misfit_walk(misfit_memory, KNOTS_CPT)
-    in_pt = misfit_walk(misfit_memory if misfit_memory_pt is None else misfit_memory_pt, KNOTS_PT)
+    in_cpt = misfit_walk(table.misfit_memory, KNOTS_CPT)
+    in_pt = misfit_walk(table.misfit_memory_pt, KNOTS_PT)
     walks = np.where(pretraining[:, None], in_pt, in_cpt)
     reach = float(steps.max()) if last_step is None else last_step
     position = misfit_position(steps, onset, per_fold[points.curve_index])
-    first, last = (
-        np.searchsorted(points.curve_index, np.arange(count), side=side)
-        for side in ("left", "right")
-    )
+    first = np.searchsorted(points.curve_index, np.arange(count))
+    last = np.searchsorted(points.curve_index, np.arange(count), side="right")
     beside = [
         knots_beside(position[start:stop], *walk)
         for start, stop, walk in zip(first, last, walks, strict=True)
@@ -168,9 +160,7 @@ def residual_design(
         gap=gap,
         position=position,
         floating=level_share(steps, onset, anchored, points.branched),
-        anchored=anchored.astype(np.float64),
-        pretraining=curves.in_pretraining,
-        beyond=steps_beyond(curves, studied or Studied()),
+        beyond=steps_beyond(curves, studied),
         first=first,
         last=last,
         carried=walks[:, 0],
@@ -205,17 +195,6 @@ class Scales:
     extrapolation: Any  # sd of the extrapolation's error per e-fold of steps, nats/token
 
 
-@dataclass(frozen=True, eq=False)
-class Placed:
-    """Points of curves with what their residuals are made of, in shapes that broadcast to one."""
-
-    scales: Scales
-    steps: Any  # since the curve started (`Curves.elapsed`)
-    floating: Any  # share of the curve's unknown level
-    anchored: Any  # 1 where the curve starts at a measured loss
-    beyond: Any  # E-folds of steps beyond the last that was measured; 0 where nothing extrapolates
-
-
 class PredictiveParts(NamedTuple):
     """What the variance of a loss of a curve that was not measured is the sum of, (nats/token) squared."""
 
@@ -226,18 +205,20 @@ class PredictiveParts(NamedTuple):
     level: Any  # of the unknown level of a curve that starts at no measured loss
 
 
-def predictive_parts(at: Placed, misfit: Any, xp: Any) -> PredictiveParts:
+def predictive_parts(
+    sizes: Scales, steps: Any, floating: Any, anchored: Any, beyond: Any, misfit: Any, xp: Any
+) -> PredictiveParts:
     """Return the parts of the variance of a loss of a curve that was not measured, about the law's curve.
 
     The one statement of the residual model of a new curve: fluctuation, misfit, level and extrapolation.
-    ``misfit`` is the variance of one of size 1 there.
+    ``steps``, ``floating`` and ``beyond`` are those of `ResidualDesign`, ``anchored`` is 1 where a curve
+    starts at a measured loss, ``misfit`` the variance of one of size 1; their shapes broadcast to one.
     """
-    sizes = at.scales
     # Where a curve starts at a measured loss it does not fluctuate yet.
-    started = at.anchored * xp.exp(-(at.steps + at.steps) / sizes.memory)
+    started = anchored * xp.exp(-(steps + steps) / sizes.memory)
     return PredictiveParts(
         sizes.fluctuation * sizes.fluctuation * (1.0 - started),
         sizes.misfit * sizes.misfit * misfit,
-        sizes.extrapolation * sizes.extrapolation * at.beyond * at.beyond,
-        sizes.offset * sizes.offset * at.floating * at.floating,
+        sizes.extrapolation * sizes.extrapolation * beyond * beyond,
+        sizes.offset * sizes.offset * floating * floating,
     )

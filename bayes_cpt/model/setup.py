@@ -355,8 +355,8 @@ class BoundModel:
         return Curves(tuple(curves), Points.joined(columns, form), Points.joined(rows, form))
 
     def first_step(self, study: Study, run: Run) -> float:
-        """Return the step of a run up to which the law does not hold, 0 in CPT (see `first_step`)."""
-        return first_step(study, run, self.spec.residuals) if run.phase == "pt" else 0.0
+        """Return the step of a run up to which the law does not hold (see `first_step`)."""
+        return first_step(study, run, self.spec.residuals)
 
     def fitted_steps(self, study: Study, run: Run, domain: str) -> list[int]:
         """Return the measured steps of a curve that enter a fit (see `observed_steps`), long logs thinned.
@@ -416,15 +416,8 @@ class BoundModel:
 
     def residual_design(self, curves: Curves, last_step: float | None = None) -> ResidualDesign:
         """Return the residual design of some curves (see `residual_design`)."""
-        table = self.spec.residuals
-        return residual_design(
-            curves,
-            self.reference.steps,
-            table.misfit_memory,
-            table.misfit_memory_pt,
-            last_step=last_step,
-            studied=self.studied,
-        )
+        steps, table = self.reference.steps, self.spec.residuals
+        return residual_design(curves, steps, table, self.studied, last_step)
 
 
 def _chosen(indicator: Any, where_one: Any, where_zero: Any) -> Any:

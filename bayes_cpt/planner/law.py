@@ -22,7 +22,7 @@ from bayes_cpt.laws.series import Interval
 from bayes_cpt.model.discrepancy import OWN_SHARE
 from bayes_cpt.model.likelihood_tables import REFERENCE
 from bayes_cpt.model.printed_law import Symbols, law_expressions
-from bayes_cpt.model.residuals import ONSET_SHARE, Placed, Scales, predictive_parts
+from bayes_cpt.model.residuals import ONSET_SHARE, Scales, predictive_parts
 from bayes_cpt.model.spec import ModelSpec
 from bayes_cpt.report import words
 from bayes_cpt.report.numbers import enumerated
@@ -108,23 +108,16 @@ def expressions(spec: ModelSpec, role: str) -> tuple[dict[str, Any], list[Any]]:
     symbols, named = law_expressions(spec, role, pretraining=False, paces_apart=False)
     # The law's loss moved by what is kept of the base's offset.
     mean = named["law"] + sympy.Symbol("base_offset", real=True) * named["kept"]
-    sizes = {own.name: named[own.name] for own in fields(Scales)}
-    floating = sympy.Symbol("floating", real=True)
-    at = Placed(
-        Scales(**sizes),
-        sympy.Symbol("cpt_steps", real=True),
-        floating,
-        1 - floating,
-        sympy.Symbol("beyond", real=True),
-    )
-    misfit = sympy.Symbol("misfit_variance", real=True)
-    parts = predictive_parts(at, misfit, Symbols)
+    sizes = Scales(**{own.name: named[own.name] for own in fields(Scales)})
+    read = ("cpt_steps", "floating", "beyond", "misfit_variance")
+    steps, floating, beyond, misfit = (sympy.Symbol(name, real=True) for name in read)
+    parts = predictive_parts(sizes, steps, floating, 1 - floating, beyond, misfit, Symbols)
     moving = (sum(parts), parts.fluctuation, OWN_SHARE * parts.misfit)
     outputs = [mean, *map(sympy.sqrt, moving)]
     # In the log of the level, which is computed once for all validation sets.
     log, level = (sympy.Symbol(name, real=True) for name in ("log_level_cpt", "level_cpt"))
-    steps = {sympy.log(level): log}, {level: sympy.exp(log)}
-    return symbols, [output.xreplace(steps[0]).xreplace(steps[1]) for output in outputs]
+    rewritten = (output.xreplace({sympy.log(level): log}) for output in outputs)
+    return symbols, [output.xreplace({level: sympy.exp(log)}) for output in rewritten]
 
 
 def _source(name: str, inputs: dict[str, str], used: set[str], outputs: list[Any]) -> str:

@@ -26,7 +26,7 @@ from bayes_cpt.identify.determination import Facts, determination
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.report import fit, results
 from bayes_cpt.report.decisions import edge_words, optimum_sentences
-from bayes_cpt.report.equation import mathml_equations, mathml_symbol
+from bayes_cpt.report.equation import lettered, mathml_equations, mathml_symbol
 from bayes_cpt.report.forecasts import forecast_words
 from bayes_cpt.report.methods import CITATION, bibtex, cited, methods, versions
 from bayes_cpt.report.numbers import judged
@@ -183,7 +183,7 @@ class Report:
         sentences = [] if self.decision is None else optimum_sentences(self.decision, self.interval)
         sentences += [] if self.bands is None else forecast_words(self.bands).sentences
         sentences = sentences or fit.summarise(self.facts, fitted=True)
-        return fit.warned(self.posterior, sentences)
+        return fit.warned(self.posterior, sentences, advice=False)
 
     @cached_property
     def methods(self) -> list[str]:
@@ -220,6 +220,7 @@ class Report:
             results=results,
             edge_words=edge_words,
             letter=lambda name: Markup(mathml_symbol(name)),
+            lettered=lambda said: Markup(lettered(said, mathml_symbol, escape)),
             equations=mathml_equations(frame),
             drawings=_drawings(self),
             versions=json.loads(posterior.tree.attrs["versions"]) or versions(posterior),
@@ -320,7 +321,11 @@ def _drawing(figure: Figure, words: dict[str, str]) -> dict[str, Any]:
 def _drawings(report: Report) -> dict[str, dict[str, Any]]:
     from bayes_cpt import plots
 
-    shown = _some_runs(report)
+    fitted = report.posterior.frame.spec.law.last_phase_runs(report.posterior.study)
+    # A few of them, spread over the replay ratios.
+    ordered = sorted(fitted, key=lambda run: (run.replay or 0.0, run.name))
+    places = np.linspace(0, len(ordered) - 1, min(MOST_RUNS, len(ordered))).round().astype(int)
+    shown = [ordered[place].name for place in places]
     figures = {"fitted": plots.fitted(report.posterior, shown)}
     width = NARROW if report.curves is not None and report.curves.sizes["run"] == 1 else None
     figures |= {name: draw() for name, draw in report.figures(width).items()}
@@ -333,7 +338,6 @@ def _drawings(report: Report) -> dict[str, dict[str, Any]]:
             plots.coverage(whole, "share") if len(whole) else plots.coverage(points, "ratio")
         )
     words = notation()["figures"]
-    fitted = report.posterior.frame.spec.law.last_phase_runs(report.posterior.study)
     caption = f"{words['fitted']['caption']} Shown are {len(shown)} of {len(fitted)} runs."
     alone = len(report.posterior.frame.domains) == 1
     words = words | {
@@ -341,15 +345,6 @@ def _drawings(report: Report) -> dict[str, dict[str, Any]]:
         "decision": words["decision_alone" if alone else "decision"],
     }
     return {name: _drawing(figure, words[name]) for name, figure in figures.items()}
-
-
-def _some_runs(report: Report) -> list[str]:
-    """Return the names of a few fitted runs, spread over the replay ratios."""
-    posterior = report.posterior
-    runs = posterior.frame.spec.law.last_phase_runs(posterior.study)
-    ordered = sorted(runs, key=lambda run: (run.replay or 0.0, run.name))
-    places = np.linspace(0, len(ordered) - 1, min(MOST_RUNS, len(ordered))).round()
-    return [ordered[int(place)].name for place in places]
 
 
 def _with_links(paragraph: str, keys: list[str]) -> Markup:

@@ -23,7 +23,6 @@ from bayes_cpt.study.tables import (
     TableCheck,
     find_table,
     read_table,
-    write_table,
 )
 from bayes_cpt.study.trunks import branch_of
 from bayes_cpt.toml_files import read_toml, toml_key, toml_value
@@ -379,15 +378,21 @@ def write_study(study: Study, path: str | Path) -> None:
     """
     folder = Path(path)
     check_new(folder, "choose a new folder")
-    runs = tuple(run if branch_of(study, run) else replace(run, branch=None) for run in study.runs)
-    text = settings_text(study, runs)
-    logged = [run for run in runs if _own_segments(run) is None]
+    texts = study_texts(study)
     with beside(folder) as partial:
-        (partial / "study.toml").write_text(text, encoding="utf-8")
-        write_table(study.losses, partial / "losses.csv")
-        if logged:
-            write_table(logged_rates(logged), partial / "lr.csv")
+        for name, text in texts.items():
+            (partial / name).write_text(text, encoding="utf-8")
         partial.replace(folder)
+
+
+def study_texts(study: Study) -> dict[str, str]:
+    """Return the texts of the files that `write_study` writes, by name."""
+    runs = tuple(run if branch_of(study, run) else replace(run, branch=None) for run in study.runs)
+    tables = {"losses.csv": study.losses}
+    if logged := [run for run in runs if _own_segments(run) is None]:
+        tables["lr.csv"] = logged_rates(logged)
+    texts = {name: table.to_csv(index=False) for name, table in tables.items()}
+    return {"study.toml": settings_text(study, runs), **texts}
 
 
 def check_new(folder: Path, fix: str) -> None:

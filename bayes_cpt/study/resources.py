@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 
 from bayes_cpt.arrays import Floats
 from bayes_cpt.checks import Check
-from bayes_cpt.errors import Problem
+from bayes_cpt.errors import Problem, SpecError
 from bayes_cpt.strict import Strict
 from bayes_cpt.study.runs import Run
 
@@ -91,6 +91,20 @@ class Resources:
             return {"gpu_hours": hours}
         return {"gpu_hours": hours, "money": hours * self.compute.price}
 
+    def step(self, place: str, name: str, least: float) -> float:
+        """Return how many ``tokens`` or ``gpu_hours``, or how much ``money``, a step takes.
+
+        Refused, as of some place, where that is not known or `least` does not pay for a step.
+        """
+        taken = {"tokens": self.tokens_per_step, **self.costs(1.0)}.get(name)
+        if taken is None:
+            raise SpecError([unknown_resource(place, name)])
+        if least < taken:
+            problem = f"a step takes {taken:,.8g} {RESOURCE_WORDS[name]}"
+            problem += f", and there are {least:,.8g}"
+            raise SpecError.at(f"{place}, key {name}", problem, "give more")
+        return float(taken)
+
     def told(self, steps: ArrayLike, replay: ArrayLike) -> dict[str, Floats]:
         """Return the columns that a table has of some runs: ``general_epochs`` ... and costs."""
         epochs = {f"{role}_epochs": count for role, count in self.epochs(steps, replay).items()}
@@ -157,6 +171,7 @@ def epochs_words(role: str, epochs: float) -> str:
 RESOURCE_WORDS = {
     "general_epochs": "epochs over general data",
     "target_epochs": "epochs over target data",
+    "tokens": "tokens",
     "gpu_hours": "GPU-hours",
     "money": "of money",
 }
@@ -188,6 +203,8 @@ def unknown_resource(place: str, name: str) -> Problem:
     """Return the problem that what a step takes is not known."""
     price = ", price = ..." if name == "money" else ""
     fix = f"compute = {{ seconds_per_step = ..., gpus = ...{price} }}"
+    if name == "tokens":
+        fix = "tokens_per_step = ..."
     if name.endswith("_epochs"):
         fix = f"unique_tokens = {{ {name.removesuffix('_epochs')} = ... }} and tokens_per_step"
     return Problem(

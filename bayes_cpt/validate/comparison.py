@@ -20,7 +20,7 @@ from matplotlib.figure import Figure
 
 from bayes_cpt.errors import Problem, ProblemError, SpecError, StudyError
 from bayes_cpt.inference.posterior import Posterior, stack
-from bayes_cpt.model.setup import BoundModel
+from bayes_cpt.model.setup import Setup
 from bayes_cpt.model.spec import ModelSpec, read_spec
 from bayes_cpt.study.study import Study
 from bayes_cpt.validate.folds import Fold, fittable, held_out_folds
@@ -45,18 +45,13 @@ class CurveLoo:
 
     @classmethod
     def of(cls, fits: Mapping[str, Posterior]) -> Self | str:
-        """Return the estimate from some fits of one study, or in words why there is none."""
+        """Return the estimate from fits to the same points of a study, or in words why there is none."""
         import arviz as az
 
         trees = {name: fit.tree for name, fit in fits.items()}
         lacking = [name for name, tree in trees.items() if "log_likelihood" not in tree.children]
         if lacking:
             return f"the fit of {lacking[0]} holds no log likelihoods"
-        where = ["run", "domain", "step"]
-        points = [tree["observed_data"].to_dataset()[where] for tree in trees.values()]
-        if not all(own.equals(points[0]) for own in points):
-            problem = "the laws leave out different points of the runs"
-            return f"{problem}, so that densities do not compare"
         # A large Pareto k is said in `doubtful`.
         with warnings.catch_warnings(action="ignore", category=UserWarning):
             loos = {
@@ -241,9 +236,11 @@ def compare(
     """
     specs = read_models(models)
     # What cannot be answered is said before the long fits.
-    frames = {name: fittable(spec, study) for name, spec in specs.items()}
-    if quick:
-        _check_quick(frames, study)
+    apart = _points_apart({name: fittable(spec, study) for name, spec in specs.items()})
+    if quick and apart:
+        problem = f"{apart}, so that fits alone cannot tell which predicts better"
+        fix = "leave --quick out, to compare them on held-out runs"
+        raise SpecError.at("models", problem, fix)
     folds = [] if quick else comparison_folds(study, specs, runs, tails)
     pool = Pool(jobs, dask)
     settings = described(list(specs.values()), seed, study=study.digest(), draws=draws)
@@ -262,7 +259,8 @@ def compare(
         problem = f"it cannot be sampled on the whole study: {str(fits[name]).rstrip('.')}"
         fix = "leave it out of the comparison"
         raise ProblemError.at(f"model {name}", problem, fix)
-    loo, scores = CurveLoo.of(sampled), None
+    loo = f"{apart}, so that densities do not compare" if apart else CurveLoo.of(sampled)
+    scores = None
     if first is not None:
         first(loo)
     if folds:
@@ -302,19 +300,16 @@ def read_models(models: Sequence[str | Path | ModelSpec]) -> dict[str, ModelSpec
     return specs
 
 
-def _check_quick(frames: Mapping[str, BoundModel], study: Study) -> None:
-    """Raise where fits alone cannot answer: laws that leave out different points."""
-    points = {
-        name: [frame.fitted_steps(study, run, d) for run in study.runs for d in frame.domains]
-        for name, frame in frames.items()
-    }
+def _points_apart(setups: Mapping[str, Setup]) -> str:
+    """Return in words which two laws leave out different points of a study; empty where none do."""
+    points = {}
+    for name, setup in setups.items():
+        curves = [(curve.run, curve.domain) for curve in setup.curves.curves]
+        places = setup.curves.points.curve_index, setup.curves.points.steps
+        points[name] = [(*curves[index], step) for index, step in zip(*places, strict=True)]
     first, *others = points
-    for name in others:
-        if points[name] != points[first]:
-            what = f"{name} leaves out other points of the runs than {first}"
-            problem = f"{what}, so that fits alone cannot tell which predicts better"
-            fix = "leave --quick out, to compare them on held-out runs"
-            raise SpecError.at("models", problem, fix)
+    apart = (name for name in others if points[name] != points[first])
+    return next((f"{name} leaves out other points of the runs than {first}" for name in apart), "")
 
 
 def comparison_folds(

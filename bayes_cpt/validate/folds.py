@@ -11,7 +11,7 @@ import pandas as pd
 
 from bayes_cpt.errors import StudyError, StudyWarning
 from bayes_cpt.model.fitted_points import check_fits, observed_steps
-from bayes_cpt.model.setup import BoundModel, build_setup
+from bayes_cpt.model.setup import Setup, build_setup
 from bayes_cpt.model.spec import ModelSpec
 from bayes_cpt.study.ranges import check_evidence
 from bayes_cpt.study.study import Run, Study
@@ -74,11 +74,11 @@ def held_out_folds(
     return folds
 
 
-def fittable(spec: ModelSpec, study: Study) -> BoundModel:
-    """Return the law of a study; raise where the study lacks what a fit of it needs."""
-    frame = build_setup(spec, study).frame
+def fittable(spec: ModelSpec, study: Study) -> Setup:
+    """Return what a fit of a study takes; raise where the study lacks what it needs."""
+    setup = build_setup(spec, study)
     check_evidence(study, continual=spec.law.continual)
-    return frame
+    return setup
 
 
 def check_folds(folds: Sequence[Fold], spec: ModelSpec) -> None:

@@ -211,7 +211,7 @@ def forecast_run(
         study = study_of(run, domain, rows)
         count = len(observed_steps(study, study.run(RUN), domain, spec.residuals))
         if count < FEWEST:
-            first = first_step(study, study.run(RUN), spec.residuals) if run.phase == "pt" else 0
+            first = first_step(study, study.run(RUN), spec.residuals)
             problem = "it is too short to say anything: the law holds from step "
             problem += f"{first:.0f} on, and {count} losses lie there"
             fix = f"wait for {FEWEST}"

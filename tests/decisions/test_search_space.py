@@ -82,8 +82,8 @@ WRONG_TABLES: list[tuple[dict[str, Any], str]] = [
     ({"peak": 2.0}, "key peak: the values are 2 to 2; they must be above 0 and at most 0.1"),
     ({"relative_peak": 0}, "they must be above 0"),
     ({"steps": 0}, "they must be at least 1"),
-    ({"peak": 1e-3, "relative_peak": 1}, "both peak and relative_peak are given"),
-    ({"steps": 10, "tokens": 10}, "both steps and tokens are given"),
+    ({"peak": 1e-3, "relative_peak": 1}, "peak and relative_peak are given: keep one"),
+    ({"steps": 10, "tokens": 10}, "steps and tokens are given: keep one"),
     ({"bases": []}, "bases is empty"),
     ({"decay_shape": "cosin"}, "key decay_shape.0: 'cosin' is not one of 'linear', 'cosine'"),
     ({"decay_shape": "exponential", "final": 0}, "an exponential decay cannot end at 0"),
@@ -304,7 +304,7 @@ def test_from_bases_of_unknown_rates_a_run_starts_as_all_runs_did() -> None:
 
 def test_tokens_need_to_be_counted() -> None:
     space = Space(tokens=Quantity(values=(1e9,)))
-    with pytest.raises(SpecError, match="how many a step takes"):
+    with pytest.raises(SpecError, match=r"space, tokens: .*Add tokens_per_step"):
         SearchSpace.of(space, with_unknown_base())
     few = Space(tokens=Quantity(values=(100, 1e6)), tokens_per_step=1000)
     with pytest.raises(SpecError, match="a step takes 1,000 tokens, and there are 100"):
@@ -367,14 +367,20 @@ def test_every_candidate_of_a_space_is_a_run_inside_it(shape: str, **table: Any)
 def test_choices_are_made_beside_a_space() -> None:
     study = replace(lab(), compute=Compute(seconds_per_step=1.8, gpus=2, price=2.0))
     space = read_space({"replay": [0.1, 0.2], "relative_peak": 0.5, "tokens": 1e6})
-    found = narrowed(space, study, lengths={"gpu_hours": 5.0}, base="stable_12k", peak=1e-3)
-    # A step takes a thousandth of a GPU-hour.
-    assert found.steps == Quantity(values=(5000.0,))
+    found = narrowed(space, gpu_hours=5.0, bases="stable_12k", peak=1e-3, steps=None)
     assert (found.tokens, found.relative_peak, found.bases) == (None, None, ("stable_12k",))
     assert found.replay == space.replay
-    assert narrowed(space, study, lengths={"money": 5.0}).steps == Quantity(values=(2500.0,))
-    assert narrowed(space, study, lengths={}) == space
-    resolved_space = SearchSpace.of(narrowed(Space(), study, lengths={"steps": 30_000}), study)
+    assert narrowed(space) == space
+    # A step takes a thousandth of a GPU-hour, and there is no part of one.
+    for asked, steps in ({"gpu_hours": 5.0009}, 5000.0), ({"money": 5.0}, 2500.0):
+        whole = SearchSpace.of(narrowed(space, **asked), study)
+        assert whole.quantities["steps"] == Quantity(values=(steps,))
+        assert whole.length_given
+    hours = Space(gpu_hours=Quantity(low=1.0, high=5.0009))
+    sampled = SearchSpace.of(hours, study).sample(256, seed=0).schedules.steps
+    assert sampled.min() == 1000
+    assert sampled.max() == 5000
+    resolved_space = SearchSpace.of(narrowed(Space(), steps=30_000), study)
     assert resolved_space.length_given
     assert not SearchSpace.of(Space(), study).length_given
     words = "cosine decay over 10 to 100 % of the run, to 0 % of the peak"
@@ -385,9 +391,9 @@ def test_choices_are_made_beside_a_space() -> None:
     words = "cosine decay over the whole run, to 10 % of the peak"
     said = " ".join(searched.searched(fixed).split()).replace(" ,", ",")
     assert said.endswith(f"replay 0.25, peak LR 0.001, {words}")
-    with pytest.raises(SpecError, match="given 2 times, as steps and tokens"):
-        narrowed(space, study, lengths={"steps": 10, "tokens": 10})
-    with pytest.raises(SpecError, match="GPU-hours"):
-        narrowed(space, lab(), lengths={"gpu_hours": 5.0})
+    with pytest.raises(SpecError, match="steps and tokens are given: keep one of them"):
+        narrowed(space, steps=10, tokens=10)
+    with pytest.raises(SpecError, match=r"space, GPU-hours: .*Add compute"):
+        SearchSpace.of(narrowed(space, gpu_hours=5.0), lab())
     with pytest.raises(SpecError, match=r"a step takes 0\.001 GPU-hours, and there are 0\.0005"):
-        narrowed(space, study, lengths={"gpu_hours": 0.0005})
+        SearchSpace.of(narrowed(space, gpu_hours=0.0005), study)

@@ -16,7 +16,7 @@ from bayes_cpt.forecast import bands as module
 from bayes_cpt.forecast.plans import prepare
 from bayes_cpt.model.evaluate import Draws, paired_normals, scales_of
 from bayes_cpt.model.fitted_points import first_step
-from bayes_cpt.model.residuals import Placed, predictive_parts
+from bayes_cpt.model.residuals import predictive_parts
 from bayes_cpt.model.simulate import expected_loss
 
 PLAN = bundled_study() / "plan-example.toml"
@@ -96,9 +96,8 @@ def test_many_draws_are_summarised_as_if_evaluated_at_every_point(kind: Any, mod
     if kind == "new_run":
         design = frame.residual_design(curves)
         scales = scales_of(curves, Draws.of(frame, parameters, curves.points.form))
-        columns = (design.floating, design.anchored, design.beyond)
-        placed = Placed(scales, curves.elapsed, *columns)
-        noise = sum(predictive_parts(placed, (design.ramps**2).sum(axis=1), np))
+        placed = (curves.elapsed, design.floating, curves.points.base_known, design.beyond)
+        noise = sum(predictive_parts(scales, *placed, (design.ramps**2).sum(axis=1), np))
         variance = variance + noise.mean(axis=0)
         loss = loss + np.sqrt(noise) * paired_normals(300, 0)[:, None]
     median, *ends = np.quantile(loss, [0.5, 0.05, 0.95], axis=0)

@@ -12,6 +12,7 @@ from scipy.stats import multivariate_normal
 from small_study import STUDY
 
 from bayes_cpt.laws.term import Reference
+from bayes_cpt.model.law_table import ResidualTable
 from bayes_cpt.model.residual_kernel import curve_log_likelihood, workspace
 from bayes_cpt.model.residuals import ONSET_SHARE, Studied, residual_design, steps_beyond
 from bayes_cpt.model.setup import BoundModel
@@ -39,11 +40,12 @@ def test_any_spacing_of_points(
     fluctuation, misfit, level = generator.uniform(
         [[0.005]] * 3, [[0.03], [0.05], [0.1]], (3, count)
     )
-    design = residual_design(curves, REFERENCE_STEPS, carried)
+    table = ResidualTable(misfit_memory=carried, misfit_memory_pt=carried)
+    design = residual_design(curves, REFERENCE_STEPS, table, Studied())
     scales = (fluctuation, np.full(count, memory), misfit, level)
     taken = {name: getattr(design, name) for name in TAKEN} | {"floating": design.floating[0]}
     room = workspace(design.place, design.first, design.last)
-    found = curve_log_likelihood(residual, *scales, *taken.values(), room, *np.zeros((5, 0)))
+    found = curve_log_likelihood(residual, *scales, *taken.values(), room, *np.empty((5, count)))
     covariance = curve_covariance(
         one,
         anchored=all(phase),

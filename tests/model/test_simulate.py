@@ -13,7 +13,7 @@ from bayes_cpt.laws.term import Reference
 from bayes_cpt.model.evaluate import Draws, scales_of
 from bayes_cpt.model.joint_priors import draw_priors
 from bayes_cpt.model.points import Curves
-from bayes_cpt.model.residuals import ONSET_SHARE, Placed, Studied, predictive_parts
+from bayes_cpt.model.residuals import ONSET_SHARE, Studied, predictive_parts
 from bayes_cpt.model.setup import BoundModel
 from bayes_cpt.model.simulate import (
     CurveDraws,
@@ -167,8 +167,9 @@ def test_the_predictive_variance_is_the_dense_one(curve: int) -> None:
     design = FRAME.residual_design(WANTED)
     one = {name: value[:1] for name, value in PARAMETERS.items()}
     scales = scales_of(WANTED, Draws.of(FRAME, one, WANTED.points.form))
-    placed = Placed(scales, WANTED.elapsed, design.floating, design.anchored, design.beyond)
-    found = sum(predictive_parts(placed, (design.ramps**2).sum(axis=1), np))
+    points, ramps = WANTED.points, design.ramps
+    placed = (WANTED.elapsed, design.floating, points.base_known, design.beyond)
+    found = sum(predictive_parts(scales, *placed, (ramps**2).sum(axis=1), np))
     rows = WANTED.points.curve_index == curve
     wanted = covariance(curve, WANTED_STEPS[curve], rates_of(WANTED, curve))
     np.testing.assert_allclose(found[0, rows], np.diag(wanted), rtol=1e-9)
