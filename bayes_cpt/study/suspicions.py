@@ -1,6 +1,6 @@
 """What of a study looks like a mistake though it can be read: `check` and `fit` say it first."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise, permutations
 
@@ -52,17 +52,23 @@ class Suspicion(Problem):
 
 
 def suspicions(
-    losses: pd.DataFrame, bases: Sequence[Base], runs: Sequence[Run], sets: Sets, file: str
+    losses: pd.DataFrame,
+    bases: Sequence[Base],
+    runs: Sequence[Run],
+    sets: Sets,
+    targets: Collection[str],
+    file: str,
 ) -> list[Suspicion]:
     """Return what is suspicious of some runs, stated in a file.
 
     Losses have columns run, step, domain and loss (nats/token), each measurement once, by domain and step;
-    `sets` are the general validation set and that of the only target.
+    `sets` are the general validation set and that of the only target, `targets` those of all.
     """
     curves = loss_curves(losses)
     measured = [run for run in runs if run.name in curves]
     found = [*_given_twice(curves, measured), *_jumps(measured, bases), *_lengths(curves, measured)]
-    found += [*_cut_off(measured), *_warming_up(curves, measured), *_overfitting(curves, measured)]
+    found += [*_cut_off(measured), *_warming_up(curves, measured)]
+    found += _overfitting(curves, measured, targets)
     for base in dict.fromkeys(run.base for run in measured):
         alike = [run for run in measured if run.base == base]
         # PT runs fall fast at first whatever their learning rate.
@@ -155,14 +161,18 @@ def _warming_up(curves: LossCurves, runs: Sequence[Run]) -> Iterator[Suspicion]:
         yield Suspicion(f"run {name}", problem, fix, misleads=False)
 
 
-def _overfitting(curves: LossCurves, runs: Sequence[Run]) -> Iterator[Suspicion]:
+def _overfitting(
+    curves: LossCurves, runs: Sequence[Run], targets: Collection[str]
+) -> Iterator[Suspicion]:
     """Yield runs whose loss falls and then rises, though the learning rate does not, and in CPT falls.
 
-    At a constant one general data are forgotten.
+    In CPT only on what they train on: the rest may be forgotten.
     """
     for run, (domain, (steps, losses)) in (
         (r, own) for r in runs for own in curves[r.name].items()
     ):
+        if run.phase == "cpt" and domain not in (run.mixture or targets):
+            continue
         moves = np.diff(run.schedule.learning_rates()[: steps[-1]])
         rough = np.flatnonzero(moves > 0 if run.phase == "pt" else moves >= 0)
         settled = steps > rough.max(initial=-1) + 1
