@@ -89,8 +89,9 @@ def step_axis(axes: Axes, steps: int, phase: str = "") -> None:
     axes.set_xlim(-steps * PAD**2, steps * (1 + PAD))
     places = [f"{steps * share**2:e}" for share in TICK_SHARES]
     # Two digits of what begins with 1, which one would move far.
-    rounded = [round(float(f"{float(own):.{1 + (own[0] == '1')}g}")) for own in places]
-    marks = [*rounded, steps]
+    marks = [round(float(f"{float(own):.{2 if own[0] == '1' else 1}g}")) for own in places] + [
+        steps
+    ]
     names = [f"{mark / 1000:.3g}k" if mark >= 1000 else f"{mark}" for mark in marks]
     axes.set_xticks(marks, names, minor=False)
     axes.set_xticks([], minor=True)
@@ -189,9 +190,8 @@ def dots(
         return
     # Where they crowd they are smaller and let through what they are compared with.
     across = np.sqrt(np.asarray(steps)[late])
-    share = min(
-        1.0, CROWD * (np.ptp(across) / across.max() if late.sum() > 1 else 1.0) / late.sum()
-    )
+    reach = np.ptp(across) / across.max() if across.size > 1 else 1.0
+    share = min(1.0, CROWD * reach / across.size)
     style: dict[str, Any] = {"s": 7.0 * max(share, 0.2), "alpha": max(share, 0.5)}
     style |= {"color": INK, "linewidths": 0.0, "label": "measured"}
     drawn = {"clip_on": False, "zorder": 3.0} | style | options

@@ -424,9 +424,8 @@ def mathml_symbol(name: str) -> str:
 def _mathml(expression: Any) -> str:
     printed = sympy_mathml(expression, printer="presentation", order="none", mul_symbol="dot")
     # In exponents, where learning rates are divided, a fraction would be too small to read.
-    printed = re.sub(
-        r"<mfrac>(<msub>)(.*?</msub>)(<msub>.*?</msub>)</mfrac>", r"\1\2<mo>/</mo>\3", printed
-    )
+    letter = "(<msub>(?:(?!</?msub>).)*</msub>)"
+    printed = re.sub(f"<mfrac>{letter}{letter}</mfrac>", r"\1<mo>/</mo>\2", printed)
     # SymPy writes a hyphen, which not every browser draws as a minus sign.
     return str(printed).replace("<mo>-</mo>", "<mo>−</mo>")
 

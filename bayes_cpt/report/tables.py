@@ -28,6 +28,8 @@ type Columns = str | Mapping[str, Cells]
 SIGNS = {
     "\\": r"\textbackslash{}",
     **{sign: f"\\{sign}" for sign in "&%$#_{}"},
+    # Where it begins a row, the end of the one before would take it for its own option.
+    "[": "{[}",
     "~": r"\textasciitilde{}",
     "^": r"\textasciicircum{}",
     "\n": " ",
@@ -244,59 +246,55 @@ def latex(table: Table) -> str:
     Headings wrap; where need be several columns of intervals have these below their values, and then texts
     fold, the widest first.
     """
-    text, shown = table.is_text, table.cells
-    for raw in (shown, shown.map(lambda cell: cell.replace(" (", "\n("))):
-        longest = [max((len(line) for cell in raw[own] for line in cell.split("\n")), default=0)
-                   for own in raw]  # fmt: skip
+    text, cells = table.is_text, table.cells.replace("\n", " ", regex=True)
+    numbers = [name for name, own in zip(cells, text, strict=True) if not own]
+    broken = cells[numbers].map(lambda cell: cell.replace(" (", "\n("))
+    stackable = (broken != cells[numbers]).any().sum() > 1
+    for shown in (cells, cells.assign(**broken)):
+        longest = [max((len(line) for cell in shown[own] for line in cell.split("\n")), default=0)
+                   for own in shown]  # fmt: skip
         heads = list(map(_wrapped, table.made, longest))
         widths = [max(own, *map(len, head)) for own, head in zip(longest, heads, strict=True)]
         over = math.ceil(sum(widths) + BETWEEN * (len(widths) - 1) - ARTICLE)
-        if over <= 0 or shown.map(lambda cell: " (" in cell).any().sum() < 2:
+        if over <= 0 or not stackable:
             break
-    cells = _with_letters(raw, lambda cell: _stacked(cell.split("\n"), "t"))
-    forms = ["l" if own else "r" for own in text]
-    for place in sorted(range(len(text)), key=lambda place: -widths[place]):
-        name, less = cells.columns[place], min(over, widths[place] - SHORTEST)
-        if text[place] and less > 0:
+    written = _with_letters(shown, lambda cell: _stacked(cell, "t", "r"))
+    sides = ["l" if own else "r" for own in text]
+    titles = [_stacked("\n".join(head), "b", side) for head, side in zip(heads, sides, strict=True)]
+    # A star stands beside its column, so that digits are below digits.
+    written[numbers] = written[numbers].replace(r" \*(?=$|\\)", r"\\rlap{$^*$}", regex=True)
+    forms = dict(zip(written, sides, strict=True))
+    for width, name in sorted(zip(widths, written, strict=True), key=lambda own: -own[0]):
+        less = min(over, width - SHORTEST)
+        if name not in numbers and less > 0:
             over -= less
-            forms[place] = rf"p{{{(widths[place] - less) / ARTICLE:.2f}\linewidth}}"
-            cells[name] = cells[name].str.replace(r"\_", r"\_\allowbreak{}")
-        elif not text[place]:
-            # A star stands beside its column, so that digits are below digits.
-            cells[name] = cells[name].str.replace(r" \*(?=$|\\)", r"\\rlap{$^*$}", regex=True)
-    titles = [_stacked(head, "b", form[0]) for head, form in zip(heads, forms, strict=True)]
-    head, *body = (rf"{' & '.join(row)} \\" for row in [titles, *cells.to_numpy().tolist()])
+            forms[name] = rf"p{{{(width - less) / ARTICLE:.2f}\linewidth}}"
+            written[name] = written[name].str.replace(r"\_", r"\_\allowbreak{}")
+    head, *body = (rf"{' & '.join(row)} \\" for row in [titles, *written.to_numpy().tolist()])
     lines = [
         r"\begin{table}[t]",
         r"\centering\footnotesize\setlength{\tabcolsep}{2.75pt}\setlength{\belowcaptionskip}{5pt}",
         rf"\caption{{{escape(table.legend)}}}",
         rf"\label{{tab:{table.label}}}",
-        rf"\begin{{tabular}}{{@{{}}{''.join(forms)}@{{}}}}",
+        rf"\begin{{tabular}}{{@{{}}{''.join(forms.values())}@{{}}}}",
         *(r"\toprule", head, r"\midrule", *body, r"\bottomrule"),
-        r"\end{tabular}",
-        r"\end{table}",
+        "\\end{tabular}\n\\end{table}\n",
     ]
-    return "\n".join([*lines, ""])
+    return "\n".join(lines)
 
 
 def _wrapped(heading: str, width: int) -> list[str]:
     """Return the lines of a heading over cells of that width; a name breaks after an underscore too."""
-    lines = "\n".join(
-        textwrap.fill(part.replace("_", "_ "), width, break_long_words=False)
-        for part in heading.split("\n")
-    )
-    return lines.replace("_ ", "_").split("\n")
+    parts = heading.replace("_", "_ ").split("\n")
+    lines = [textwrap.fill(part, max(width, 1), break_long_words=False) for part in parts]
+    return "\n".join(lines).replace("_ ", "_").split("\n")
 
 
-def _stacked(lines: Sequence[str], on: str, side: str = "r") -> str:
-    """Return lines of a cell as LaTeX, which stands on its first (t) or last (b) line."""
-    stack = r"\\".join(map(escape, lines))
-    side = "r" if side == "r" else "l"
-    return (
-        rf"\begin{{tabular}}[{on}]{{@{{}}{side}@{{}}}}{stack}\end{{tabular}}"
-        if lines[1:]
-        else stack
-    )
+def _stacked(cell: str, on: str, side: str) -> str:
+    """Return a cell as LaTeX; of several lines it stands on the first (t) or the last (b)."""
+    stack = r"\\".join(map(escape, cell.split("\n")))
+    tabular = rf"\begin{{tabular}}[{on}]{{@{{}}{side}@{{}}}}{stack}\end{{tabular}}"
+    return tabular if "\n" in cell else stack
 
 
 def _with_letters(cells: "pd.DataFrame", write: Callable[[str], str]) -> "pd.DataFrame":
@@ -328,7 +326,8 @@ def escape(text: str) -> str:
 
 def markdown(table: Table) -> str:
     """Return a table as Markdown, its caption above it."""
-    cells = _with_letters(table.cells, lambda cell: cell.replace("|", "\\|"))
+    one_line = table.cells.replace("\n", " ", regex=True)
+    cells = _with_letters(one_line, lambda cell: cell.replace("|", "\\|"))
     ruled = ["---" if text else "---:" for text in table.is_text]
     rows = [list(cells), ruled, *cells.to_numpy().tolist()]
     lines = [f"| {' | '.join(row)} |" for row in rows]

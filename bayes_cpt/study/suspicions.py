@@ -33,9 +33,10 @@ SAME_BASE = 0.2
 LEFT = 0.2
 # A learning rate above this share of the peak that would fall for so many more steps is not at its end.
 UNFINISHED, TO_GO = 0.2, 10
-# A loss is looked at in so many means at most, and in at least so many. It has risen where each of the last
-# few is above its least by so many sds, and nats: no prefix of a bundled run does.
-MOST_MEANS, FEWEST_MEANS, LAST, SDS_RISEN, RISEN = 20, 6, 3, 3.0, 0.02
+# Twice as many losses, or more, are averaged to this many or a few more; fewer than the next say nothing. A
+# loss has risen where each of the last few is above its least by so many sds, and nats: no prefix of a
+# bundled run does.
+MEANS, FEWEST_MEANS, LAST, SDS_RISEN, RISEN = 20, 6, 3, 3.0, 0.02
 # The sd of a normal variable over the median absolute second difference of its values.
 SD_OF_BEND = 1.4826 / 6**0.5
 BITS = float(np.log(2))
@@ -168,30 +169,31 @@ def _overfitting(
 
     In CPT only on what they train on: the rest may be forgotten.
     """
-    for run, (domain, (steps, losses)) in (
-        (r, own) for r in runs for own in curves[r.name].items()
-    ):
+    pairs = ((run, own) for run in runs for own in curves[run.name].items())
+    for run, (domain, (steps, losses)) in pairs:
         if run.phase == "cpt" and domain not in (run.mixture or targets):
             continue
         moves = np.diff(run.schedule.learning_rates()[: steps[-1]])
         rough = np.flatnonzero(moves > 0 if run.phase == "pt" else moves >= 0)
         settled = steps > rough.max(initial=-1) + 1
-        own, size = losses[settled], max(1, int(settled.sum()) // MOST_MEANS)
-        if own.size < FEWEST_MEANS:
+        count = int(settled.sum())
+        if count < FEWEST_MEANS:
             continue
-        means = own[own.size % size :].reshape(-1, size).mean(axis=1)
+        size = max(1, count // MEANS)
+        steps, own = steps[settled][count % size :], losses[settled][count % size :]
+        means = own.reshape(-1, size).mean(axis=1)
         clear = max(RISEN, SDS_RISEN * SD_OF_BEND * np.median(np.abs(np.diff(means, n=2))))
         # Medians of three: no single wild one counts.
         middles = np.median(sliding_window_view(means, 3), axis=1)
-        if min(means[-LAST:].min(), middles[0]) >= middles.min() + clear:
-            step = steps[settled][own.size % size :][size * (middles.argmin() + 1)]
-            problem = (
-                f"on {domain} the loss of the run {run.name} has risen since step {step}, from "
+        least = middles.min()
+        if min(means[-LAST:].min(), middles[0]) >= least + clear:
+            problem = f"on {domain} the loss of the run {run.name} has risen since step "
+            problem += (
+                f"{steps[size * (middles.argmin() + 1)]}, from {least:.3f} to {means[-1]:.3f}, "
             )
             problem += (
-                f"{middles.min():.3f} to {means[-1]:.3f}, though its learning rate has not: it "
+                "though its learning rate has not: it overfits, and the law has no overfitting"
             )
-            problem += "overfits, and the law has no overfitting"
             fix = "give only what came before, or leave the run out (docs/scope.md)"
             yield Suspicion(f"run {run.name}", problem, fix)
 

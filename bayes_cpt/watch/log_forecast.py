@@ -227,28 +227,27 @@ def forecast_run(
         posterior = fit(study, spec, seed, progress=part)
         if short := "; ".join(posterior.problems):
             problems.append(f"{domain}: the draws fall short of their diagnostics ({short})")
-        problems += [own.problem.replace(f" of the run {RUN}", "") for own in study.misleading]
+        said = (own.problem.replace(f" of the run {RUN}", "") for own in study.misleading)
+        # What is wrong with its schedule is said of each validation set.
+        problems += [problem for problem in said if problem not in problems]
         on_priors[domain] = untold(posterior, domain)
         for way, schedule in ways.items():
             found = _curve(posterior, domain, schedule, now, interval, seed)
             curves.append(found.assign(way=way, domain=domain, interval=interval))
-        lowest = min(float(found["lower"].min()) for found in curves[-len(ways) :])
+    measured = measured.sort_values(["domain", "step"], kind="stable")
+    table = pd.concat(curves, ignore_index=True)
+    for domain, lowest in table.groupby("domain", sort=False)["lower"].min().items():
         if lowest <= 0.0:
             problem = f"{domain}: the band reaches {lowest:.2g}, and no cross-entropy is below 0: the law "
             problems.append(f"{problem}does not hold so low, as of data that many epochs memorise")
-    measured = measured.sort_values(["domain", "step"], kind="stable")
-    table = pd.concat(curves, ignore_index=True)
-    said = tuple(problems), tuple(notes)
-    return LogForecast(run, now, measured, ways, table, on_priors, *said)
+    return LogForecast(run, now, measured, ways, table, on_priors, tuple(problems), tuple(notes))
 
 
 def _check_measured(domain: str, losses: Floats) -> None:
     """Refuse losses that are smoother than any that were measured: they are hardly to be sampled."""
     bends = np.abs(np.diff(losses, n=4))
     if losses.size > 9 and (np.diff(losses) != 0).all() and np.median(bends) < SMOOTH:
-        problem = (
-            "its losses do not fluctuate, as measured ones do: they seem smoothed, or of a formula"
-        )
+        problem = "its losses do not fluctuate: they seem smoothed, or of a formula"
         raise fail(f"the log, validation set {domain}", problem, "give them as they were measured")
 
 

@@ -260,6 +260,22 @@ def test_latex_has_the_rules_of_booktabs_and_escapes_what_it_must() -> None:
     assert r"C4\_\\web \&\\50\%\end{tabular}" in latex(starred)
 
 
+def test_columns_of_a_table_may_be_empty_and_texts_have_breaks_brackets_and_letters() -> None:
+    assert r"a &  \\" in latex(Table("T", pd.DataFrame({"run": ["a"], "outside": [False]})))
+    assert "\\midrule\n\\bottomrule" in latex(Table("T", pd.DataFrame({"run": [], "loss": []})))
+    said, values = "how far (of B)\nit is", ["1 (0 to 2)", "1 (0 to 2)"]
+    rows = pd.DataFrame(
+        {"run": ["[a]", "r_%&#" * 20], "meaning": [said] * 2, "x": values, "y": values}
+    )
+    table = Table("T", rows, "run | meaning | x:text | y:text")
+    text = latex(table)
+    # Intervals are below their values, and texts as they were; no row begins with an option of the last.
+    interval = r"\begin{tabular}[t]{@{}r@{}}1\\(0 to 2)\end{tabular}"
+    assert rf"{{[}}a] & how far (of $B$) it is & {interval} & {interval} \\" in text
+    assert r"r\_\allowbreak{}\%\&\#" in text
+    assert "| how far (of $B$) it is |" in markdown(table)
+
+
 def test_letters_are_formulas_wherever_they_are_explained() -> None:
     found, html = texts(made()[0]), made()[0].html()
     for name in ("table-letters.tex", "table-letters.md", "equation.tex"):

@@ -138,6 +138,7 @@ class _Cleaning:
         names = self.cells.names
         counters = {self.reading.step or self.raw.counter} & {*names}
         counters = counters or {*filter(naming.count_of, names)}
+        # An empty cell has a step that is wrong, which is not passed over.
         has_step = np.array([not row.cells.keys().isdisjoint(counters) for row in self.cells.rows])
         if has_step.any() and not has_step.all():
             self.notes += without_step(self.cells.kept(~has_step))
