@@ -100,11 +100,11 @@ class Controls:
         ranges = {}
         for name, (quantity, highest, step) in SLIDERS.items():
             own = getattr(space, quantity)
-            ranges[name] = {"min": 0.0, "max": highest, "step": step}
-            ranges[name] |= {"lowest": own.lowest, "highest": own.highest}
-        own, tried = ranges["replay"], self.replay
-        own["max"] = max(own["max"], tried.highest) if self.knows_replay else tried.highest
-        own["min"] = 0.0 if self.knows_replay else tried.lowest
+            searched = {"lowest": own.lowest, "highest": own.highest}
+            ranges[name] = {"min": 0.0, "max": highest, "step": step} | searched
+        replay = ranges["replay"]
+        replay["max"] = max(replay["max"] * self.knows_replay, replay["highest"])
+        replay["min"] = 0.0 if self.knows_replay else replay["lowest"]
         return ranges
 
     def settings(self, candidates: Candidates) -> dict[str, list[Any]]:
@@ -196,24 +196,23 @@ class Alternatives:
         """Return the best of what the controls can say of runs of one length."""
         space = SearchSpace.of(controls.space(length), controls.study)
         first, further = int(FIRST * count), int(FURTHER * count)
-        found = cls._seen(model, space.sample(first, seed))
+
+        def seen(asked: Candidates) -> Floats:
+            losses = model.each(asked, lambda own: (own.losses + own.discrepancy).swapaxes(0, 1))
+            return losses.swapaxes(0, 1)
+
+        asked = space.sample(first, seed)
+        found = cls(asked, seen(asked))._best()
         spacing = (first / space.combinations) ** (-1.0 / len(space.ranges))
         for number, width in enumerate(NEAR_BEST + NEAR_FRONT, start=1):
             near_front = number > len(NEAR_BEST)
             centres = found.candidates.take(found.on_front) if near_front else found.candidates
             near = space.around(centres, width * spacing, further, seed + number)
-            found = found._joined(cls._seen(model, near))
+            losses = np.concatenate([found.losses, seen(near)], axis=1)
+            found = cls(found.candidates.joined(near), losses)._best()
+        # They were looked at in single precision.
         block = model.at(found.candidates)
         return cls(found.candidates, block.losses + block.discrepancy)
-
-    @classmethod
-    def _seen(cls, model: FinalLosses, candidates: Candidates) -> "Alternatives":
-        losses = model.each(candidates, lambda own: (own.losses + own.discrepancy).swapaxes(0, 1))
-        return cls(candidates, losses.swapaxes(0, 1))._best()
-
-    def _joined(self, other: "Alternatives") -> "Alternatives":
-        losses = np.concatenate([self.losses, other.losses], axis=1)
-        return Alternatives(self.candidates.joined(other.candidates), losses)._best()
 
     def _best(self) -> "Alternatives":
         """Return the runs that are best in some draw for some weight, or on the front."""
@@ -233,8 +232,7 @@ class Alternatives:
     def front(self) -> Ints:
         """Return which candidates of the front are kept for the page."""
         rows = self.on_front
-        kept = spread_along(self.losses.mean(axis=2)[:, rows])
-        return np.asarray(rows[kept])
+        return np.asarray(rows[spread_along(self.losses.mean(axis=2)[:, rows])])
 
     def for_page(self, controls: Controls) -> dict[str, Any]:
         """Return the hull of each draw, and the front with the settings of its runs."""

@@ -192,8 +192,7 @@ def forecast(
         rate = run_curves["learning_rate"].dropna("step")
         last = int(rate["step"][-1])
         for i, domain in enumerate(domains):
-            label = called(domain)
-            label = label if width is None else textwrap.fill(label, LETTERS)
+            label = called(domain) if width is None else textwrap.fill(called(domain), LETTERS)
             label += f"\n{LOSS}" if width is None else "\nloss (nats/token)" * alone
             axes = figure.add_subplot(grid[row * deep + i, column], sharey=shared.get(domain))
             shared.setdefault(domain, axes)

@@ -100,9 +100,8 @@ class Resources:
         if taken is None:
             raise SpecError([unknown_resource(place, name)])
         if least < taken:
-            problem = (
-                f"a step takes {taken:,.8g} {RESOURCE_WORDS[name]}, and there are {least:,.8g}"
-            )
+            words = RESOURCE_WORDS[name]
+            problem = f"a step takes {taken:,.8g} {words}, and there are {least:,.8g}"
             raise SpecError.at(f"{place}, key {name}", problem, "give more")
         return float(taken)
 

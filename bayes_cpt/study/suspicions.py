@@ -41,9 +41,6 @@ MEANS, FEWEST_MEANS, LAST, SDS_RISEN, RISEN = 20, 6, 3, 3.0, 0.02
 SD_OF_BEND = 1.4826 / 6**0.5
 BITS = float(np.log(2))
 
-# The general validation set and that of the only target.
-type Sets = tuple[str, str] | None
-
 
 @dataclass(frozen=True)
 class Suspicion(Problem):
@@ -56,15 +53,16 @@ def suspicions(
     losses: pd.DataFrame,
     bases: Sequence[Base],
     runs: Sequence[Run],
-    sets: Sets,
-    targets: Collection[str],
+    general: str | None,
+    targets: Sequence[str],
     file: str,
 ) -> list[Suspicion]:
     """Return what is suspicious of some runs, stated in a file.
 
     Losses have columns run, step, domain and loss (nats/token), each measurement once, by domain and step;
-    `sets` are the general validation set and that of the only target, `targets` those of all.
+    validation sets are the general one and those of the targets.
     """
+    sets = (general, *targets) if general is not None and len(targets) == 1 else ()
     curves = loss_curves(losses)
     measured = [run for run in runs if run.name in curves]
     found = [*_given_twice(curves, measured), *_jumps(measured, bases), *_lengths(curves, measured)]
@@ -75,7 +73,7 @@ def suspicions(
         # PT runs fall fast at first whatever their learning rate.
         if base is not None:
             found += [*_rate_of_others(curves, alike), *_other_starts(curves, alike, sets)]
-    if sets is not None:
+    if sets:
         found += _swapped(curves, measured, *sets)
     return [replace(own, place=f"{file}, {own.place}") for own in found]
 
@@ -187,13 +185,10 @@ def _overfitting(
         middles = np.median(sliding_window_view(means, 3), axis=1)
         least = middles.min()
         if min(means[-LAST:].min(), middles[0]) >= least + clear:
-            problem = f"on {domain} the loss of the run {run.name} has risen since step "
-            problem += (
-                f"{steps[size * (middles.argmin() + 1)]}, from {least:.3f} to {means[-1]:.3f}, "
-            )
-            problem += (
-                "though its learning rate has not: it overfits, and the law has no overfitting"
-            )
+            step = steps[size * (middles.argmin() + 1)]
+            problem = f"on {domain} the loss of the run {run.name} has risen since step {step}, "
+            problem += f"from {least:.3f} to {means[-1]:.3f}, though its learning rate has not: "
+            problem += "it overfits, and the law has no overfitting"
             fix = "give only what came before, or leave the run out (docs/scope.md)"
             yield Suspicion(f"run {run.name}", problem, fix)
 
@@ -240,7 +235,9 @@ def _together(share: float, curves: LossCurves, run: Run, other: Run) -> dict[st
     return found
 
 
-def _other_starts(curves: LossCurves, runs: Sequence[Run], sets: Sets) -> Iterator[Suspicion]:
+def _other_starts(
+    curves: LossCurves, runs: Sequence[Run], sets: Sequence[str]
+) -> Iterator[Suspicion]:
     """Yield runs that start as the first of their base does only in bits, or with its sets swapped."""
     first, *others_of_base = runs
     for run in others_of_base:
@@ -259,7 +256,7 @@ def _other_starts(curves: LossCurves, runs: Sequence[Run], sets: Sets) -> Iterat
             if max(abs(one * factor - two) for one, two in starts.values()) < LEFT * gap:
                 fix = f"multiply the losses of {name} by {BITS:.4f} if they are in bits"
                 yield Suspicion(place, f"{problem}: {name} seems to be in bits", fix)
-        if sets is not None and set(sets) <= set(starts):
+        if sets and set(sets) <= set(starts):
             pairs = zip(sets, reversed(sets), strict=True)
             if max(abs(starts[one][0] - starts[two][1]) for one, two in pairs) < LEFT * gap:
                 problem += f": {sets[0]} and {sets[1]} seem to be mixed up in one of them"

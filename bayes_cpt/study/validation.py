@@ -131,12 +131,8 @@ def _checked_rows(
     if not parts.is_plan:
         if len(losses):
             _check_measured(table, losses, parts)
-        general, target = parts.general, parts.target
-        sets = (general, target) if isinstance(general, str) and isinstance(target, str) else None
-        file = parts.origin.settings
-        table.cautions.problems += suspicions(
-            ordered, parts.bases, parts.runs, sets, parts.targets, file
-        )
+        told = parts.bases, parts.runs, parts.general, parts.targets, parts.origin.settings
+        table.cautions.problems += suspicions(ordered, *told)
     _note_disorder(table, losses)
     _note_flat_curves(table, losses)
     _note_base_losses(table, ordered, parts.bases, parts.runs)

@@ -235,10 +235,7 @@ def _at_micro(micro: str, step_of: Mapping[str, Any], last: Any) -> Any:
 
 
 def unknown_format(
-    path: Path,
-    lines: Sequence[str],
-    problem: str = "it is a log of no known format",
-    tried: str = "",
+    path: Path, lines: Sequence[str], problem: str = "", tried: str = ""
 ) -> StudyError:
     """Return the error that a text cannot be read, with the known formats whose words it has most of."""
     words = set(re.findall(r"[a-z]{2,}", " ".join(lines).lower()))
@@ -252,4 +249,4 @@ def unknown_format(
     others = [kind for kind in text_kinds() if kind != tried]
     nearest = sorted(others, key=lambda kind: -share(formats()[kind]))[:3]
     fix = f"name its kind ({', '.join(nearest)} are nearest), or {BY_PATTERN}"
-    return fail(str(path), problem, fix)
+    return fail(str(path), problem or "it is a log of no known format", fix)

@@ -114,9 +114,7 @@ def recognize(
         near = _segments(replace(logged, tolerance=np.full(at.size, NEAR * values.max())))
         if near is not None and _effort(near)[0] <= 2:
             # As where a trainer skips its first steps in fp16.
-            notes.append(
-                f"to {NEAR:g} they follow {_words(near)}: state that, if meant, by --schedule"
-            )
+            notes.append(f"to {NEAR:g} they follow {_words(near)}: if meant, give it by --schedule")
         if (last := int(at[-1])) < total_steps:
             goes = "the last one is held"
             if (end := _straight_end(at, values, total_steps)) is not None:
