@@ -177,9 +177,7 @@ def search(
             seen = seen.joined(_look(valuation, near, criterion))
     if seen.impossible.any():
         most = ", and promises most there: not trustworthy" if seen.beyond_law else ""
-        problem = (
-            f"the law predicts a loss at or below 0 for some choices, which are left out{most}"
-        )
+        problem = f"the law predicts a loss at or below 0 of some choices, which are left out{most}"
         fix = "give narrower ranges, and check the learning rates of the fitted runs"
         kind = BeyondLawWarning if most else StudyWarning
         warnings.warn(str(Problem("space", problem, fix)), kind, stacklevel=3)

@@ -110,9 +110,7 @@ def draw_ends(frame: BoundModel, plan: Study, draws: int, seed: int) -> Ends:
         starts: Floats | float = start_loss(frame, parameters, curves) if continual else 0.0
         values = losses - starts
     if not (kept := above_zero(losses)).any():
-        problem = (
-            "in every draw of the priors some loss ends below 0: they are too wide for these losses"
-        )
+        problem = "in every draw of the priors some loss ends below 0: they are too wide"
         raise StudyError.at(f"study {plan.name}", problem, "state narrower ones in a model file")
     parameters = {name: own[kept] for name, own in parameters.items()}
     return Ends(curves, parameters, values[kept], 1.0 - (losses > 0.0).mean(axis=0))

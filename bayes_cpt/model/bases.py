@@ -62,9 +62,7 @@ def for_base(spec: ModelSpec, study: Study) -> ModelSpec:
         fix = f"keep to the runs of one target, or {GIVE_SCHEDULE}"
         raise StudyError.at(f"study {study.name}, base {base.name}", problem, fix)
     if spec.law.model_size:
-        problem = (
-            f"its pre-training is not known, and the law of {spec.name} compares it by model size"
-        )
+        problem = f"its pre-training is unknown, and the law {spec.name} compares it by model size"
         fix = f"fit this base with a model without model_size, as cpt-replay, or {GIVE_SCHEDULE}"
         raise StudyError.at(f"study {study.name}, base {base.name}", problem, fix)
     if not spec.unknown_base:

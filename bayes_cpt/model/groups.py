@@ -201,9 +201,7 @@ def for_targets(spec: ModelSpec, study: Study) -> ModelSpec:
         return spec
     place = f"study {study.name}, model {spec.name}"
     if spec.law.replay_factor.target == "none":
-        problem = (
-            f"it has {count} targets, and the law has no factor for the share of each in the data"
-        )
+        problem = f"it has {count} targets, and the law has no factor for the share of each"
         raise StudyError.at(place, problem, "use --model cpt-replay, or keep to one target")
     if not spec.targets:
         problem = f"it has {count} targets, and the model has no priors for what they share"

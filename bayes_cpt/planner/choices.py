@@ -142,9 +142,7 @@ def _measured(study: Study, bases: tuple[Base, ...]) -> tuple[Base, ...]:
         if all(study.base_loss(base.name, domain) is not None for domain in study.trained_domains)
     )
     if not with_losses:
-        problem = (
-            "no base was measured on both validation sets, and the page starts runs at such losses"
-        )
+        problem = "no base was measured on both validation sets, and the page starts at such losses"
         fix = "add rows at step 0 of a run from a base, or use bayes-cpt predict and decide"
         raise SpecError.at(f"study {study.name}", problem, fix)
     return with_losses

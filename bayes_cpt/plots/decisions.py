@@ -122,9 +122,7 @@ def _shares(axes: Axes, values: Any, chosen: Any, listed: Any, label: str) -> No
     """Draw a bar for each listed value, the recommended one marked."""
     places, shares = np.arange(listed.size), [np.mean(values == choice) for choice in listed]
     axes.barh(places, shares, **EACH_BEST)
-    names = [
-        called(choice) if isinstance(choice, str) else f"{choice:g}" for choice in listed.tolist()
-    ]
+    names = [called(own) if isinstance(own, str) else f"{own:g}" for own in listed.tolist()]
     axes.set_yticks(places, names)
     axes.plot(0.03, np.flatnonzero(listed == chosen)[0], "*", color=INK, markersize=9)
     axes.set(xlim=(0, 1), ylim=(-0.6, listed.size - 0.4))

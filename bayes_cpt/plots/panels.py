@@ -89,9 +89,8 @@ def step_axis(axes: Axes, steps: int, phase: str = "") -> None:
     axes.set_xlim(-steps * PAD**2, steps * (1 + PAD))
     places = [f"{steps * share**2:e}" for share in TICK_SHARES]
     # Two digits of what begins with 1, which one would move far.
-    marks = [round(float(f"{float(own):.{2 if own[0] == '1' else 1}g}")) for own in places] + [
-        steps
-    ]
+    marks = [round(float(f"{float(own):.{2 if own[0] == '1' else 1}g}")) for own in places]
+    marks.append(steps)
     names = [f"{mark / 1000:.3g}k" if mark >= 1000 else f"{mark}" for mark in marks]
     axes.set_xticks(marks, names, minor=False)
     axes.set_xticks([], minor=True)

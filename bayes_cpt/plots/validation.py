@@ -67,9 +67,8 @@ def comparison(result: Comparison) -> Figure:
     scores = result.scores
     if scores is None:
         raise ValueError("no run was left out: compare without quick")
-    labels = [
-        f"{called(law)}\n{chance(weight)} of the stack" for law, weight in scores.weights.items()
-    ]
+    shares = scores.weights.items()
+    labels = [f"{called(law)}\n{chance(weight)} of the stack" for law, weight in shares]
     figure = new_figure(6.4, ROW * (len(labels) + 1) + 1.8)
     left, right = figure.subplots(1, 2, sharey=True)
     for axes, score in ((left, LOG_SCORE), (right, CRPS)):

@@ -284,12 +284,8 @@ def _annealing_areas(frame: BoundModel, point: Any, letters: Mapping[str, Any]) 
 
 
 def _note(frame: BoundModel, block: str) -> str:
-    facts = {
-        "law": frame.spec.law,
-        "carried": frame.carries_memory,
-        "reference": _reference_rate(frame),
-    }
-    return sentence("equation.txt", block, facts)
+    facts = {"carried": frame.carries_memory, "reference": _reference_rate(frame)}
+    return sentence("equation.txt", block, {"law": frame.spec.law} | facts)
 
 
 def _repeats(point: Any, letters: Mapping[str, Any]) -> list[Equation]:

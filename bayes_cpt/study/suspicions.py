@@ -108,10 +108,8 @@ def _jumps(runs: Sequence[Run], bases: Sequence[Base]) -> Iterator[Suspicion]:
             highest = max(highest, before.highest)
             if isinstance(after, Segment) and after.start >= FAR * highest > 0:
                 place = f"run {run.name}, segment {number}"
-                problem = (
-                    f"the learning rate of the run {run.name} jumps to {after.start:g} at the "
-                )
-                problem += f"start of segment {number}, and was {highest:g} at most before"
+                problem = f"the learning rate of the run {run.name} jumps to {after.start:g} at "
+                problem += f"the start of segment {number}, and was {highest:g} at most before"
                 yield Suspicion(place, problem, "correct that segment of its schedule")
 
 

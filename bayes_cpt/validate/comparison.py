@@ -59,11 +59,9 @@ class CurveLoo:
                 for name, tree in trees.items()
             }
         curves = trees[next(iter(trees))]["log_likelihood"]["curve"].to_numpy().astype(str)
-        log_densities = pd.DataFrame(
-            {law: np.ravel(own.elpd_i) for law, own in loos.items()}, curves
-        )
+        densities = pd.DataFrame({law: np.ravel(own.elpd_i) for law, own in loos.items()}, curves)
         pareto_k = pd.DataFrame({law: np.ravel(own.pareto_k) for law, own in loos.items()}, curves)
-        return cls(log_densities, pareto_k, float(min(own.good_k for own in loos.values())))
+        return cls(densities, pareto_k, float(min(own.good_k for own in loos.values())))
 
     @property
     def doubtful(self) -> dict[str, int]:
@@ -142,10 +140,8 @@ class Comparison:
             return (*problems, *self.scores.problems)
         if isinstance(self.curve_loo, str):
             return (*problems, f"no first answer without refits: {self.curve_loo}")
-        doubtful = self.curve_loo.doubtful
-        problems += [
-            f"{law}: Pareto k is too large in {n} curves" for law, n in doubtful.items() if n
-        ]
+        doubtful = self.curve_loo.doubtful.items()
+        problems += [f"{law}: Pareto k is too large in {n} curves" for law, n in doubtful if n]
         return tuple(problems)
 
     def table(self) -> pd.DataFrame:

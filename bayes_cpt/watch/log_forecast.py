@@ -297,10 +297,8 @@ def study_of(run: Run, domain: str, rows: pd.DataFrame) -> Study:
 def untold(posterior: Posterior, domain: str) -> tuple[str, ...]:
     """Return the quantities that rest on priors: the run's losses hardly narrow them."""
     asked = [name for name in ("annealing_gain", "shift_share") if name in posterior.parameters()]
-    draws = {
-        name: (posterior.prior_draws(name, domain), posterior.draws(name, domain)) for name in asked
-    }
-    return tuple(name for name, own in draws.items() if contraction(*own) < TOLD)
+    pairs = ((posterior.prior_draws(own, domain), posterior.draws(own, domain)) for own in asked)
+    return tuple(own for own, pair in zip(asked, pairs, strict=True) if contraction(*pair) < TOLD)
 
 
 def _curve(

@@ -231,11 +231,10 @@ class _Cleaning:
 
     def _naming_runs(self) -> list[str]:
         """Return the columns that say of which run a row is."""
-        called = (
-            n for n in self.cells.names if not naming.WORDS["run"].isdisjoint(naming.words(n))
-        )
+        names = self.cells.names
+        called = (n for n in names if not naming.WORDS["run"].isdisjoint(naming.words(n)))
         texts = [own for own in called if not any(map(as_number, self.cells.column(own)))]
-        return [n for n in self.cells.names if n.lower() in naming.NAMES["runs"] or n in texts]
+        return [n for n in names if n.lower() in naming.NAMES["runs"] or n in texts]
 
     def _texts(self, column: str) -> list[str]:
         return list(map(str, self.cells.column(column)))
