@@ -187,6 +187,9 @@ def test_no_move_of_a_control_betters_the_best_setting(planner: Planner) -> None
         for value in own["setting"][name] + np.array([-slider["step"], slider["step"]])
         if slider["lowest"] <= value <= slider["highest"]
     ]
+    for own in (best["setting"], kept["setting"]):
+        place = data["peaks"].index(own["peak"])
+        moved += [{**own, "peak": peak} for peak in data["peaks"][max(place - 1, 0) : place + 2]]
     for own, found in zip(moved, computed(planner, moved), strict=True):
         value = weights @ found["means"]
         if not own["constraints"]:

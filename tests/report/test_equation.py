@@ -206,3 +206,10 @@ def test_the_printed_step_of_the_mean_is_the_one_computed() -> None:
         mean = momentum**pace * mean + (1.0 - momentum**pace) * eta
     levels = run_levels(rates, paces, np.zeros(1), np.array([momentum]), np.array([3]))
     assert levels[0, 0] == pytest.approx(mean, rel=1e-14)
+
+
+def test_a_slash_is_of_two_letters_alone() -> None:
+    one, two, three = sympy.symbols("a_1 b_2 c_3")
+    text = mathml(Equation(one, (sympy.Add(three / (1 + one), one / two, evaluate=False),)))
+    ElementTree.fromstring(text)
+    assert (text.count("<mfrac>"), text.count("<mo>/</mo>")) == (1, 1)

@@ -23,7 +23,7 @@ from bayes_cpt import Run, forecast_log
 from bayes_cpt.errors import StudyError
 from bayes_cpt.study.logs.reading import Log, Reading
 from bayes_cpt.study.logs.runs import Recipe, logged_run
-from bayes_cpt.study.schedules import Schedule, cosine, linear
+from bayes_cpt.study.schedules import Schedule, constant, cosine, linear
 from bayes_cpt.watch import callback
 from bayes_cpt.watch.in_loop import RunForecaster
 from bayes_cpt.watch.log_forecast import (
@@ -173,6 +173,16 @@ def test_what_the_law_does_not_hold_for_is_not_to_be_trusted(
     found = forecast_run(PT, rows, NOW)
     assert [said in problem for problem in found.problems] == ([True] if said else [])
     assert f"do not trust this: {said}" in found.verdict()[-1] or not said
+
+
+@pytest.mark.filterwarnings("ignore:study, run log")
+def test_what_is_wrong_with_the_schedule_is_said_once(narrow: None) -> None:
+    run = replace(PT, schedule=constant(500, 1e-4) + linear(9_500, 1e-3, 1e-4))
+    rows = [
+        (step, name, loss) for name in ("code", "web") for step, _, loss in rows_to(5_000, 1e-3)
+    ]
+    problems = forecast_run(run, rows, NOW).problems
+    assert sum("jumps to 0.001 at the start of segment 2" in own for own in problems) == 1
 
 
 def test_losses_of_a_formula_are_refused() -> None:
