@@ -71,9 +71,8 @@ class CriticalPoint:
         lengths += [run.schedule.steps for run in self.study.pretraining_runs]
         rise, before = (own["rise"].to_numpy() for own in (self.draws, self.prior))
         steps = central(self.draws["steps"].to_numpy().T, interval, method="inverted_cdf")
-        notes = [
-            outside_span("PT steps", own, lengths) if lengths else [] for own in steps["median"]
-        ]
+        ends = steps["median"]
+        notes = [outside_span("PT steps", own, lengths) if lengths else [] for own in ends]
         columns = {
             "replay": self.draws["replay"].to_numpy(),
             "rise": np.median(rise, axis=0),

@@ -145,9 +145,8 @@ def _sources() -> bytes:
 
 def law_key(spec: ModelSpec, roles: tuple[str, ...]) -> str:
     """Return a digest of all that the printed code of a law depends on."""
-    signs = {
-        name: [is_positive(prior.of(role)) for role in roles] for name, prior in spec.priors.items()
-    }
+    priors = spec.priors.items()
+    signs = {name: [is_positive(prior.of(role)) for role in roles] for name, prior in priors}
     described = f"{spec.law!r} {spec.residuals.kind} {sorted(signs.items())} {roles}"
     return hashlib.sha256(described.encode() + _sources()).hexdigest()[:32]
 
@@ -192,9 +191,7 @@ def _printed(spec: ModelSpec, roles: tuple[str, ...]) -> str:
     kinds = [(role, phase) for role in roles for phase in (False, True)]
     # Several targets are validation sets of one role, and share its code.
     names = {kind: f"rows_{k}" for k, kind in enumerate(dict.fromkeys(kinds))}
-    laws = {
-        kind: print_law(spec, kind[0], name, pretraining=kind[1]) for kind, name in names.items()
-    }
+    laws = {own: print_law(spec, own[0], name, pretraining=own[1]) for own, name in names.items()}
     given = "parameters, reference, curve, columns, areas, values, slopes"
     choice = "".join(
         f"    if kind == {k}:\n        {names[kind]}({given})\n" for k, kind in enumerate(kinds)

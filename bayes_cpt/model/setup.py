@@ -248,9 +248,8 @@ class BoundModel:
         members = self.members(self.parameters()[name].dims)
         if self.spec.law.batches:
             count = len(self.batches)
-            return [
-                list(range(first, first + count)) for first in range(0, len(members), count or 1)
-            ]
+            firsts = range(0, len(members), count or 1)
+            return [list(range(first, first + count)) for first in firsts]
         return [[place for place, member in enumerate(members) if self.role(member) == "target"]]
 
     def members(self, dims: str | None) -> tuple[Member, ...]:

@@ -54,10 +54,8 @@ def _escape_citing(text: str) -> str:
     'By 90 \\%~\\cite{hoffman2014nuts}.'
     """
     # Texts and the keys between them, in turns.
-    parts = re.split(rf"\s*{CITATION.pattern}", text)
-    return "".join(
-        rf"~\cite{{{part}}}" if place % 2 else escape(part) for place, part in enumerate(parts)
-    )
+    parts = enumerate(re.split(rf"\s*{CITATION.pattern}", text))
+    return "".join(rf"~\cite{{{part}}}" if place % 2 else escape(part) for place, part in parts)
 
 
 def figures(report: Report) -> dict[str, Callable[[], Figure]]:

@@ -207,10 +207,8 @@ def _rate_of_others(curves: LossCurves, runs: Sequence[Run]) -> Iterator[Suspici
             changes = max((own - own[:, :1] for own in both), key=_size, default=np.empty((2, 0)))
             gaps = np.abs(np.diff(changes, axis=0))
             if gaps.size >= SHOWN and gaps.mean() < LEFT * _size(changes):
-                problem = (
-                    f"the peak learning rate of the run {run.name} is {run.peak:g}, that of "
-                    f"{other.name} {other.peak:g}, but both begin to learn equally fast"
-                )
+                problem = f"the peak learning rate of the run {run.name} is {run.peak:g}, that of "
+                problem += f"{other.name} {other.peak:g}, but both begin to learn equally fast"
                 fix = "give raw learning rates: look at the unit of its log or correct its schedule"
                 yield Suspicion(f"run {run.name}", problem, fix)
                 return
@@ -271,10 +269,8 @@ def _swapped(curves: LossCurves, runs: Sequence[Run], general: str, target: str)
             rows.append((run.replay, changes[general], run, changes.get(target, np.nan)))
     little = [own for own in rows if own[0] <= LITTLE_REPLAY and np.isfinite(own[-1])]
     if little and all(on_general < -CLEAR and other > CLEAR for _, on_general, _, other in little):
-        problem = (
-            f"in every CPT run with little replay the loss of {general} falls and that of "
-            f"{target} rises, as if {general} were what they train on"
-        )
+        problem = f"in every CPT run with little replay the loss of {general} falls and that of "
+        problem += f"{target} rises, as if {general} were what they train on"
         fix = "swap general, the data of pre-training, and target, that of CPT, if mixed up"
         return [Suspicion("table study", problem, fix)]
     pairs = [
