@@ -28,8 +28,9 @@ def forecast(
 
     The run may be pre-training or continual pre-training. Its end as planned is forecast, and what it would
     end at if it annealed now, or went on to --steps. The law has priors learnt from published and own
-    studies; what this run does not tell rests on them, and the bands are as wide as that leaves them. A log
-    without validation losses is forecast by its training loss.
+    studies, with AdamW: of Muon runs the bands are too narrow. What this run does not tell rests on them,
+    and the bands are as wide as that leaves them. A log without validation losses is forecast by its
+    training loss.
 
     \b
     Example:
@@ -39,7 +40,7 @@ def forecast(
     \b
     Exit codes:
     0  done
-    1  done, but the draws fall short of their diagnostics: do not trust the result
+    1  done, but do not trust the result: the loss overfits or comes near 0, or the draws fall short
     2  bad input: what is wrong, where, and the fix are on stderr; nothing was written
 
     Parameters
@@ -68,6 +69,7 @@ def forecast(
         "ends": found.table,
         "curves": found.curves,
         "on_priors": found.on_priors,
+        "problems": found.problems,
     }
     notes = [f"Note: {note}" for note in found.notes]
     return Answer(content, found.verdict(), [ends], found.problems, notes, [file])
@@ -96,9 +98,9 @@ def advise(
 
     \b
     Words:
-    base annealed  its learning rate had fallen to a tenth of its peak or less, as of most released models
+    base annealed  its learning rate fell to a tenth of its peak or less, as usual
     base stable    a checkpoint at its peak learning rate
-    target far     data that the base has hardly seen: another language, proofs, a new kind of record
+    target far     data that it hardly knows: another language, proofs
     target near    data that it knows well: more code, more web text
 
     \b

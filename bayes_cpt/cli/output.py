@@ -104,10 +104,10 @@ def silence(stream: IO[str]) -> None:
 def _widths(table: Table, room: int, gap: int) -> list[int]:
     """Return how wide columns are: to fit, headings wrap and then texts fold; no number is cut off."""
     cells = [max(map(cell_len, own), default=0) for _, own in table.cells.items()]
-    names = [max(map(cell_len, name.split("\n"))) for name in table.cells]
+    names = [max(map(cell_len, name.split("\n"))) for name in table.made]
     widths = list(map(max, names, cells))
     over = sum(widths) + gap * (len(widths) - 1) - room
-    words = [max(map(cell_len, name.split()), default=0) for name in table.cells]
+    words = [max(map(cell_len, name.split()), default=0) for name in table.made]
     folded = [
         min(own, SHORTEST_TEXT) if is_text else own
         for own, is_text in zip(cells, table.is_text, strict=True)
@@ -162,7 +162,7 @@ class Output:
         gap = 1 if part.close else 2
         widths = _widths(part, self.out.width - 1, gap)
         grid = Grid(box=None, pad_edge=False, padding=(0, gap, 0, 0), header_style="dim")
-        for name, is_text, width in zip(part.cells, part.is_text, widths, strict=True):
+        for name, is_text, width in zip(part.made, part.is_text, widths, strict=True):
             side: Any = "left" if is_text else "right"
             grid.add_column(name, justify=side, overflow="fold", width=width)
         marks = list(part.marked) or [False] * len(part.cells)
@@ -403,7 +403,12 @@ class Results(_Written):
 
 def figure_file(figure: "Figure") -> Content:
     """Return what writes a figure into a file."""
-    return partial(figure.savefig, dpi=DPI)
+    from matplotlib import rc_context
+
+    from bayes_cpt.plots.style import SETTINGS
+
+    # Its format's own settings count as a file is written.
+    return rc_context(SETTINGS)(partial(figure.savefig, dpi=DPI))
 
 
 def write_numbers(table: "pd.DataFrame", path: Path) -> None:

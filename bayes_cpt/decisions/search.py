@@ -215,6 +215,15 @@ def nondominated(first: Floats, second: Floats) -> Ints:
     return np.asarray(order[np.r_[True, lowest[1:] < lowest[:-1]]])
 
 
+def spread_along(front: Floats) -> Ints:
+    """Return which points of a front, shape (2, points), to keep: about forty, evenly along it."""
+    spans = np.ptp(front, axis=1)
+    pieces = np.diff(front, axis=1) / np.where(spans > 0, spans, 1.0)[:, None]
+    along = np.r_[0.0, np.cumsum(np.hypot(*pieces))]
+    wanted = np.linspace(0.0, along[-1], min(FRONT, along.size))
+    return np.unique(np.abs(along[:, None] - wanted).argmin(axis=0))
+
+
 def _look(valuation: Valuation, candidates: Candidates, criterion: SearchCriterion) -> Search:
     """Return the scores of candidates, block by block, and each draw's best among them."""
     found = valuation.model.map(candidates, lambda block: _examine(valuation, criterion, block))
@@ -325,11 +334,7 @@ def front_of(valuation: Valuation, searched: Search) -> Contenders:
     """
     losses = traded(searched.losses)
     rows = searched.allowed[nondominated(*losses[:, searched.allowed])]
-    spans = np.ptp(losses[:, rows], axis=1)
-    pieces = np.diff(losses[:, rows], axis=1) / np.where(spans > 0, spans, 1.0)[:, None]
-    along = np.r_[0.0, np.cumsum(np.hypot(*pieces))]
-    wanted = np.linspace(0.0, along[-1], min(FRONT, along.size))
-    kept = np.unique(np.abs(along[:, None] - wanted).argmin(axis=0))
+    kept = spread_along(losses[:, rows])
     return Contenders.of(valuation, searched.candidates.take(rows[kept]), searched.best)
 
 

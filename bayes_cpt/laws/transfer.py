@@ -241,7 +241,7 @@ class Damage:
     ``+ Q·r_cpt·S3_cpt`` with S3 the sum of squared learning rates: runs at high learning rates end higher
     than annealing and shift tell (docs/results/laws.md, "Damage").
 
-    ``+ Z·g(r_cpt)·S1/(S1 + S1_half)`` with ``g = r/(1 + 16·(1 - r))`` and S1 the forward area of the shift:
+    ``+ Z·r/(17 - 16·r)·T/(T + S1_half)`` with r the share r_cpt and T the forward area of the shift:
     a target that has something in common with general data loses of what is forgotten of them, with replay
     next to nothing (docs/results/laws.md, "What forgetting costs the target").
     """

@@ -11,7 +11,7 @@ import numpy as np
 
 from bayes_cpt.arrays import Floats, Ints
 from bayes_cpt.decisions.final_losses import FinalLosses
-from bayes_cpt.decisions.search import LOOKS, nondominated
+from bayes_cpt.decisions.search import nondominated, spread_along
 from bayes_cpt.decisions.search_space import Candidates, SearchSpace
 from bayes_cpt.decisions.space import DecayShape, Quantity, Space
 from bayes_cpt.errors import SpecError
@@ -48,10 +48,12 @@ COLUMNS = {"peak": "peak", "shape": "decay_shape"} | {
     name: quantity for name, (quantity, *_) in SLIDERS.items()
 }
 CANDIDATES = 3072
+# Looks after a first one at the whole space: about what is best in any draw, then about the front. Widths
+# are multiples of the distance between the places of the first, and shares of the candidates.
+FIRST, FURTHER = 1 / 3, 1 / 6
+NEAR_BEST, NEAR_FRONT = (1.0, 0.3), (1.0, 0.5, 0.25, 0.12, 0.06)
 # Weights of the general loss at which the best run of each draw is looked for.
 WEIGHTS = np.linspace(0.0, 1.0, 21)
-# Points of the front that are kept.
-FRONT = 40
 
 
 @dataclass(frozen=True)
@@ -93,11 +95,13 @@ class Controls:
         )
 
     def ranges(self) -> dict[str, dict[str, float]]:
-        """Return lowest and highest value and the step of every slider of shares."""
-        ranges = {
-            name: {"min": 0.0, "max": highest, "step": step}
-            for name, (_, highest, step) in SLIDERS.items()
-        }
+        """Return lowest and highest value and step of every slider of shares, and where it is searched."""
+        space = self.space(self.lengths[0])
+        ranges = {}
+        for name, (quantity, highest, step) in SLIDERS.items():
+            own = getattr(space, quantity)
+            ranges[name] = {"min": 0.0, "max": highest, "step": step}
+            ranges[name] |= {"lowest": own.lowest, "highest": own.highest}
         own, tried = ranges["replay"], self.replay
         own["max"] = max(own["max"], tried.highest) if self.knows_replay else tried.highest
         own["min"] = 0.0 if self.knows_replay else tried.lowest
@@ -191,19 +195,45 @@ class Alternatives:
     ) -> "Alternatives":
         """Return the best of what the controls can say of runs of one length."""
         space = SearchSpace.of(controls.space(length), controls.study)
-        best = _best(model, space.sample(count, seed))
-        spacing = (count / space.combinations) ** (-1.0 / len(space.ranges))
-        for number, width in enumerate(LOOKS, start=1):
-            near = space.around(best, width * spacing, count // 2, seed + number)
-            best = _best(model, best.joined(near))
-        block = model.at(best)
-        return cls(best, block.losses + block.discrepancy)
+        first, further = int(FIRST * count), int(FURTHER * count)
+        found = cls._seen(model, space.sample(first, seed))
+        spacing = (first / space.combinations) ** (-1.0 / len(space.ranges))
+        for number, width in enumerate(NEAR_BEST + NEAR_FRONT, start=1):
+            near_front = number > len(NEAR_BEST)
+            centres = found.candidates.take(found.on_front) if near_front else found.candidates
+            near = space.around(centres, width * spacing, further, seed + number)
+            found = found._joined(cls._seen(model, near))
+        block = model.at(found.candidates)
+        return cls(found.candidates, block.losses + block.discrepancy)
+
+    @classmethod
+    def _seen(cls, model: FinalLosses, candidates: Candidates) -> "Alternatives":
+        losses = model.each(candidates, lambda own: (own.losses + own.discrepancy).swapaxes(0, 1))
+        return cls(candidates, losses.swapaxes(0, 1))._best()
+
+    def _joined(self, other: "Alternatives") -> "Alternatives":
+        losses = np.concatenate([self.losses, other.losses], axis=1)
+        return Alternatives(self.candidates.joined(other.candidates), losses)._best()
+
+    def _best(self) -> "Alternatives":
+        """Return the runs that are best in some draw for some weight, or on the front."""
+        general, target = self.losses
+        winners = [
+            (np.float32(weight) * general + np.float32(1.0 - weight) * target).argmin(axis=0)
+            for weight in WEIGHTS
+        ]
+        rows = np.unique(np.concatenate([*winners, self.on_front]))
+        return Alternatives(self.candidates.take(rows), self.losses[:, rows])
+
+    @property
+    def on_front(self) -> Ints:
+        """Which candidates no other beats in both mean losses, by rising general loss."""
+        return nondominated(*self.losses.mean(axis=2))
 
     def front(self) -> Ints:
-        """Return which candidates no other beats in both mean losses, by rising general loss."""
-        means = self.losses.mean(axis=2)
-        rows = nondominated(means[0], means[1])
-        kept = np.unique(np.linspace(0, rows.size - 1, min(FRONT, rows.size)).round().astype(int))
+        """Return which candidates of the front are kept for the page."""
+        rows = self.on_front
+        kept = spread_along(self.losses.mean(axis=2)[:, rows])
         return np.asarray(rows[kept])
 
     def for_page(self, controls: Controls) -> dict[str, Any]:
@@ -238,15 +268,3 @@ def lower_hull(first: Floats, second: Floats) -> Floats:
 
 def _bends_up(one: tuple[float, float], two: tuple[float, float], new: tuple[float, float]) -> bool:
     return (two[0] - one[0]) * (new[1] - one[1]) <= (two[1] - one[1]) * (new[0] - one[0])
-
-
-def _best(model: FinalLosses, candidates: Candidates) -> Candidates:
-    """Return the candidates that are best in some draw for some weight, or on the front."""
-    of_sets = model.each(candidates, lambda own: (own.losses + own.discrepancy).swapaxes(0, 1))
-    general, target = of_sets.swapaxes(0, 1)
-    winners = [
-        (np.float32(weight) * general + np.float32(1.0 - weight) * target).argmin(axis=0)
-        for weight in WEIGHTS
-    ]
-    front = nondominated(general.mean(axis=1), target.mean(axis=1))
-    return candidates.take(np.unique(np.concatenate([*winners, front])))

@@ -20,6 +20,7 @@ from bayes_cpt.plots import panels
 from bayes_cpt.plots.style import (
     BAND,
     GREY,
+    INK,
     LOSS,
     PALE,
     WIDE_BAND,
@@ -132,6 +133,7 @@ def fitted(posterior: Posterior, runs: Collection[str] | None = None) -> Figure:
         apart = max(SPAN - (high - low), 0.0)
         panel.set_ylim(low - apart / 2, high + apart / 2)
     entries = {
+        "measured": panels.line(INK, marker="o", markersize=2.6, linestyle=""),
         "law's curve, median": panels.line(GREY),
         "law's curve, 90 % credible": panels.patch(GREY, 2 * BAND),
         "a new run like this one, 90 % predictive": panels.patch(GREY, 2 * WIDE_BAND),
@@ -175,7 +177,9 @@ def forecast(
     figure, wide = new_figure(*size, cut), size[0] / columns
     ratios = [*[1.0] * len(domains), STRIP] * rows
     grid = figure.add_gridspec(rows * deep, columns, height_ratios=ratios)
-    if width is not None:
+    # One name for all panels; of one panel its own, that it may not run down beside the learning rates.
+    alone = rows * len(domains) == 1
+    if width is not None and not alone:
         figure.supylabel(LOSS, fontsize="medium")
     shared: dict[str, Axes] = {}
     first = int(posterior.study.general not in domains)
@@ -189,7 +193,8 @@ def forecast(
         last = int(rate["step"][-1])
         for i, domain in enumerate(domains):
             label = called(domain)
-            label = f"{label}\n{LOSS}" if width is None else textwrap.fill(label, LETTERS)
+            label = label if width is None else textwrap.fill(label, LETTERS)
+            label += f"\n{LOSS}" if width is None else "\nloss (nats/token)" * alone
             axes = figure.add_subplot(grid[row * deep + i, column], sharey=shared.get(domain))
             shared.setdefault(domain, axes)
             steps, loss = panels.draws_of(run_curves["loss"].sel(domain=domain))

@@ -87,7 +87,7 @@ def decision(decision: Decision) -> Figure:
         axes.sharey(lower[fronts])
         axes.tick_params(labelleft=axes is lower[fronts])
     if numeric:
-        lower[fronts].set_ylabel("cost of choosing otherwise (nats)")
+        lower[fronts].set_ylabel("cost of choosing\notherwise (nats)")
     recommended = panels.line(INK, marker="*", markersize=9, linestyle="--")
     panels.legend(figure, {"recommended": recommended})
     return figure
@@ -128,7 +128,8 @@ def _shares(axes: Axes, values: Any, chosen: Any, listed: Any, label: str) -> No
     axes.set_yticks(places, names)
     axes.plot(0.03, np.flatnonzero(listed == chosen)[0], "*", color=INK, markersize=9)
     axes.set(xlim=(0, 1), ylim=(-0.6, listed.size - 0.4))
-    dress(axes, grid=False, xlabel="share of the draws", ylabel=label)
+    # Beside the names a label would stand against the next panel.
+    dress(axes, grid=False, xlabel=f"share of the draws, by {label}")
 
 
 def _front(axes: Axes, decision: Decision) -> None:
@@ -143,13 +144,14 @@ def _front(axes: Axes, decision: Decision) -> None:
     axes.plot(x, y, color=FRONT, marker="o", markersize=2.5, label="front of expected losses")
     draws = traded(decision.contenders.losses)
     losses = draws.mean(axis=2)
-    pale: dict[str, Any] = {"label": "losses as recommended, 50 and 90 % credible", "zorder": 1}
-    panels.intervals(axes, losses[1, 0], draws[0, 0], PALE, **pale)
-    panels.intervals(axes, losses[0, 0], draws[1, 0], PALE, upright=True, **pale)
-    ring: dict[str, Any] = {"color": INK, "markersize": 4, "markerfacecolor": "white", "zorder": 4}
+    # The star is open and lies below, as it is larger than the rest where a front is long.
+    cross: dict[str, Any] = {"label": "losses as recommended, 50 and 90 % credible", "zorder": 4}
+    panels.intervals(axes, losses[1, 0], draws[0, 0], OPTIMUM, **cross)
+    panels.intervals(axes, losses[0, 0], draws[1, 0], OPTIMUM, upright=True, **cross)
+    ring: dict[str, Any] = {"color": INK, "markersize": 3, "markerfacecolor": "white", "zorder": 5}
     if len(decision.contenders.candidates) > 1:
         axes.plot(*losses[:, 1:], "o", label="runners-up", **ring)
-    axes.plot(*losses[:, :1], "*", color=INK, markersize=11, zorder=5)
+    axes.plot(*losses[:, :1], "*", color=INK, markersize=15, markerfacecolor="white", zorder=3)
     dress(axes, ticks=6)
     axes.set_xlabel(f"loss on {domains[0]} (nats/token)", color=colour(0))
     target = domains[1] if len(domains) == 2 else "targets, mean"

@@ -39,6 +39,8 @@ PAD = 0.02
 MARK_WIDTH, LETTER_WIDTH = 0.55, 0.066
 # Letters to an inch, of a title and of the notes below it.
 BOLD, NOTES = 11, 14
+# Points of a curve that stand apart in a panel.
+CROWD = 80
 # Of lines for intervals of 90 and of 50 %.
 INTERVAL_WIDTHS = (1.2, 3.2)
 
@@ -85,7 +87,10 @@ def step_axis(axes: Axes, steps: int, phase: str = "") -> None:
         "function", functions=(lambda x: np.sign(x) * np.sqrt(np.abs(x)), lambda x: x * np.abs(x))
     )
     axes.set_xlim(-steps * PAD**2, steps * (1 + PAD))
-    marks = [round(float(f"{steps * share**2:.1g}")) for share in TICK_SHARES] + [steps]
+    places = [f"{steps * share**2:e}" for share in TICK_SHARES]
+    # Two digits of what begins with 1, which one would move far.
+    rounded = [round(float(f"{float(own):.{1 + (own[0] == '1')}g}")) for own in places]
+    marks = [*rounded, steps]
     names = [f"{mark / 1000:.3g}k" if mark >= 1000 else f"{mark}" for mark in marks]
     axes.set_xticks(marks, names, minor=False)
     axes.set_xticks([], minor=True)
@@ -182,7 +187,13 @@ def dots(
     late = np.asarray(steps) > after
     if not late.any():
         return
-    style: dict[str, Any] = {"s": 7.0, "color": INK, "linewidths": 0.0, "label": "measured"}
+    # Where they crowd they are smaller and let through what they are compared with.
+    across = np.sqrt(np.asarray(steps)[late])
+    share = min(
+        1.0, CROWD * (np.ptp(across) / across.max() if late.sum() > 1 else 1.0) / late.sum()
+    )
+    style: dict[str, Any] = {"s": 7.0 * max(share, 0.2), "alpha": max(share, 0.5)}
+    style |= {"color": INK, "linewidths": 0.0, "label": "measured"}
     drawn = {"clip_on": False, "zorder": 3.0} | style | options
     axes.scatter(np.asarray(steps)[late], np.asarray(losses)[late], **drawn)
 

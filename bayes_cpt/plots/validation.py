@@ -175,10 +175,10 @@ def sampling(posterior: Posterior, summary: pd.DataFrame | None = None) -> Figur
     draws: dict[str, Any] = {}
     titles: dict[Any, Any] = {}
     for name, domain, rhat in worst[["quantity", "domain", "r_hat"]].itertuples(index=False):
-        where = "" if domain == "all" else f", {called(domain)}"
+        where = "" if domain == "all" else f"{called(domain)}, "
         # A name of ArviZ's has no slash, that of a validation set may have one.
         key = str(len(draws))
-        titles[key] = f"{name.replace('_', ' ')}{where}\nR-hat {rhat:.3f}"
+        titles[key] = f"{name.replace('_', ' ')}\n{where}R-hat {rhat:.3f}"
         draws[key] = (("chain", "draw"), posterior.draws(name, domain))
     sizes = posterior.tree["posterior"].sizes
     labels = {name: range(sizes[name]) for name in ("chain", "draw")}
@@ -187,7 +187,7 @@ def sampling(posterior: Posterior, summary: pd.DataFrame | None = None) -> Figur
         envelope_prob=MASS,
         labeller=MapLabeller(titles),
         backend="matplotlib",
-        visuals={"xlabel": {"text": "rank among all draws"}},
+        visuals={"xlabel": {"text": "rank among all draws"}, "remove_axis": False},
         # Black is for the dots.
         color=list(PALETTE[:-1]),
         col_wrap=1,
@@ -197,4 +197,8 @@ def sampling(posterior: Posterior, summary: pd.DataFrame | None = None) -> Figur
     # Each panel's p, which ArviZ always writes: that of the worst of many parameters is small by chance.
     for text in [text for axes in figure.axes for text in axes.texts]:
         text.remove()
+    for axes in figure.axes:
+        axes.axhline(0.0, color=GREY, linewidth=0.8, zorder=0)
+        axes.set_xlabel(axes.get_xlabel() if axes is figure.axes[-1] else "")
+    figure.supylabel("ECDF of the ranks less the uniform one", fontsize="medium")
     return figure

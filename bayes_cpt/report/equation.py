@@ -37,8 +37,10 @@ MIXED = (
     "x: share of a target's own data in the batches (for general data, of all targets'); y: share of the "
     "other targets' (for general data 0); phi: 1 for a target, the mean over the targets for general data"
 )
-# A letter of a formula in a note.
-LETTER = re.compile(r"\b((?:eta|tau|Delta|N|V|S1|w|q)_\w+|L0|eta|phi|kappa|Q|Z)\b")
+# A letter of a formula in a note or a meaning, or a power.
+LETTER = re.compile(
+    r"\b((?:eta|tau|Delta|N|V|S\d|w|q)_\w+|(?:LR|area)\^\w+|L0|eta|phi|kappa|[BEQZcehmuxy])\b"
+)
 COEFFICIENTS: dict[str, str] = notation()["coefficients"] | MEANINGS
 
 
@@ -50,11 +52,6 @@ class Equation:
     summands: tuple[Any, ...]  # whose sum that is; of a law one for each term
     note: str = ""  # where it holds, or what its letters mean
 
-    def noted(self, letter: Callable[[str], str], text: Callable[[str], str] = str) -> str:
-        """Return the note, as `letter` prints its letters and `text` what is between them."""
-        parts = enumerate(LETTER.split(self.note))
-        return "".join(letter(part) if place % 2 else text(part) for place, part in parts)
-
     @property
     def is_long(self) -> bool:
         """Whether each summand has a line of its own."""
@@ -65,6 +62,12 @@ class Equation:
         """The sign before each summand, where it has none of its own and is not the first."""
         return ["+" * (place > 0 and not _text(own).startswith("-"))
                 for place, own in enumerate(self.summands)]  # fmt: skip
+
+
+def lettered(said: str, letter: Callable[[str], str], text: Callable[[str], str] = str) -> str:
+    """Return what is said, as `letter` prints its letters and `text` what is between them."""
+    parts = enumerate(LETTER.split(said))
+    return "".join(letter(part) if place % 2 else text(part) for place, part in parts)
 
 
 # Of remarks in a terminal.
@@ -167,10 +170,15 @@ def letter_meanings(frame: BoundModel) -> dict[str, str]:
 
 
 def _whole(expression: Any) -> Any:
-    """Return an expression with integers for what is one, and no fraction of two differences below 0."""
+    """Return an expression with integers for what is one, and no fraction of two differences below 0.
+
+    ``1 - 1/(1 + a/b)`` is ``a/(a + b)``.
+    """
     expression = sympy.sympify(expression)
     floats = [own for own in expression.atoms(sympy.Float) if float(own).is_integer()]
     expression = expression.xreplace({own: sympy.Integer(int(own)) for own in floats})
+    sums = [own for own in expression.atoms(sympy.Add) if (1 - own).as_base_exp()[1] == -1]
+    expression = expression.xreplace({own: sympy.together(own) for own in sums})
     below = [own for own in expression.atoms(sympy.Add) if -1 in own.args and len(own.args) == 2]
     if expression.is_Mul and len(below) == 2:
         return expression.xreplace({own: -own for own in below})
@@ -265,7 +273,8 @@ def _annealing_areas(frame: BoundModel, point: Any, letters: Mapping[str, Any]) 
     ]
     found[-1] = Equation(found[-1].left, found[-1].summands, _note(frame, "areas"))
     level = sympy.IndexedBase("m")
-    step = (kept * level[sympy.Symbol("i-1")], (1 - kept) * RATE)
+    before = sympy.Add(INDEX, -1, evaluate=False)
+    step = (kept * level[before], (1 - kept) * RATE)
     found.append(Equation(level[INDEX], step, _note(frame, "level")))
     if "lambda_slow" in letters:
         share, m = _letter("w_slow"), sympy.Function("m")
@@ -349,7 +358,9 @@ def latex(own: Equation) -> str:
     }
 
     def printed(part: Any) -> str:
-        return str(sympy.latex(part, order="none", mul_symbol=r"\,", symbol_names=names))
+        # With a slash in short fractions, which are in exponents.
+        given: dict[str, Any] = {"order": "none", "mul_symbol": r"\,", "fold_short_frac": True}
+        return str(sympy.latex(part, symbol_names=names, **given))
 
     left = printed(own.left)
     parts = [f"{sign} {printed(part)}" for sign, part in zip(own.plus, own.summands, strict=True)]
@@ -364,14 +375,12 @@ def latex_symbol(name: str) -> str:
 
     Examples
     --------
-    >>> latex_symbol("lambda_slow"), latex_symbol("C1"), latex_symbol("q_beta")
-    ('\\lambda_{\\mathrm{slow}}', 'C_{1}', 'q_{\\beta}')
+    >>> latex_symbol("lambda_slow"), latex_symbol("C1"), latex_symbol("LR^rho")
+    ('\\lambda_{\\mathrm{slow}}', 'C_{1}', '\\mathrm{LR}^{\\rho}')
     """
-    if "-" in name:
-        return name
-    letter, _, index = split_super_sub(name)
-    printed, *parts = map(_latex_word, (letter, *index))
-    return f"{printed}_{{{','.join(parts)}}}" if parts else printed
+    letter, *places = split_super_sub(name)
+    parts = zip("^_", [",".join(map(_latex_word, own)) for own in places], strict=True)
+    return _latex_word(letter) + "".join(f"{sign}{{{part}}}" for sign, part in parts if part)
 
 
 def _latex_word(word: str) -> str:
@@ -396,7 +405,7 @@ def mathml(own: Equation) -> str:
 def mathml_equations(frame: BoundModel) -> list[tuple[Markup, Markup]]:
     """Return the law of a frame as MathML, each equation with its note, both safe in a page."""
     return [
-        (Markup(mathml(own)), Markup(own.noted(mathml_symbol, escape)))
+        (Markup(mathml(own)), Markup(lettered(own.note, mathml_symbol, escape)))
         for own in law_equations(frame)
     ]
 
@@ -414,6 +423,10 @@ def mathml_symbol(name: str) -> str:
 
 def _mathml(expression: Any) -> str:
     printed = sympy_mathml(expression, printer="presentation", order="none", mul_symbol="dot")
+    # In exponents, where learning rates are divided, a fraction would be too small to read.
+    printed = re.sub(
+        r"<mfrac>(<msub>)(.*?</msub>)(<msub>.*?</msub>)</mfrac>", r"\1\2<mo>/</mo>\3", printed
+    )
     # SymPy writes a hyphen, which not every browser draws as a minus sign.
     return str(printed).replace("<mo>-</mo>", "<mo>−</mo>")
 

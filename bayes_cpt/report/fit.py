@@ -46,14 +46,17 @@ def fit_verdict(posterior: Posterior, quality: pd.DataFrame, facts: Facts) -> li
     return paragraphs("fit.txt", "verdict", said | effect_words(facts))
 
 
-def warning(posterior: Posterior) -> list[str]:
-    """Return why a fit cannot be trusted and what to do, a line per reason; nothing where it can."""
-    return paragraphs("fit.txt", "warning", _law_facts(posterior))
+def warning(posterior: Posterior, *, advice: bool = True) -> list[str]:
+    """Return why a fit cannot be trusted and what to do, a line per reason; nothing where it can.
+
+    Without `advice`, as for a paper, not what to do.
+    """
+    return paragraphs("fit.txt", "warning", {**_law_facts(posterior), "advice": advice})
 
 
-def warned(posterior: Posterior, verdict: Sequence[str]) -> list[str]:
+def warned(posterior: Posterior, verdict: Sequence[str], *, advice: bool = True) -> list[str]:
     """Return a verdict that stands on a fit, first the `warning` where that cannot be trusted."""
-    doubts = warning(posterior)
+    doubts = warning(posterior, advice=advice)
     return doubts + [line for line in verdict if line not in doubts]
 
 

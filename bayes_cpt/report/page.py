@@ -26,7 +26,7 @@ from bayes_cpt.identify.determination import Facts, determination
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.report import fit, results
 from bayes_cpt.report.decisions import edge_words, optimum_sentences
-from bayes_cpt.report.equation import mathml_equations, mathml_symbol
+from bayes_cpt.report.equation import lettered, mathml_equations, mathml_symbol
 from bayes_cpt.report.forecasts import forecast_words
 from bayes_cpt.report.methods import CITATION, bibtex, cited, methods, versions
 from bayes_cpt.report.numbers import judged
@@ -183,7 +183,7 @@ class Report:
         sentences = [] if self.decision is None else optimum_sentences(self.decision, self.interval)
         sentences += [] if self.bands is None else forecast_words(self.bands).sentences
         sentences = sentences or fit.summarise(self.facts, fitted=True)
-        return fit.warned(self.posterior, sentences)
+        return fit.warned(self.posterior, sentences, advice=False)
 
     @cached_property
     def methods(self) -> list[str]:
@@ -220,6 +220,7 @@ class Report:
             results=results,
             edge_words=edge_words,
             letter=lambda name: Markup(mathml_symbol(name)),
+            lettered=lambda said: Markup(lettered(said, mathml_symbol, escape)),
             equations=mathml_equations(frame),
             drawings=_drawings(self),
             versions=json.loads(posterior.tree.attrs["versions"]) or versions(posterior),

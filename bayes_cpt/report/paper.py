@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 
 from bayes_cpt.plots.style import COLUMN
 from bayes_cpt.report.equation import latex as latex_equation
-from bayes_cpt.report.equation import latex_symbol, law_equations
+from bayes_cpt.report.equation import latex_symbol, law_equations, lettered
 from bayes_cpt.report.methods import CITATION, bibtex, cited
 from bayes_cpt.report.page import Report
 from bayes_cpt.report.tables import WRITERS, escape, markdown
@@ -25,6 +25,7 @@ def texts(report: Report) -> dict[str, str]:
         "title": f"{report.posterior.study.name}: what was fitted, and what follows",
         "equations": [(latex_equation(own), own) for own in law_equations(report.posterior.frame)],
         "letter": lambda name: f"${latex_symbol(name)}$",
+        "lettered": lettered,
         "tables": {name: markdown(table) for name, table in report.tables.items()},
         "figures": {
             f"figure-{name}": notation()["figures"][name]["caption"]

@@ -5,6 +5,7 @@ A `Table` keeps a result's rows with all their digits, and says what each column
 
 import math
 import re
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -32,6 +33,7 @@ SIGNS = {
     "\n": " ",
     "−": "$-$",
     "±": r"$\pm$",
+    "·": r"$\cdot$",
     "²": "$^2$",
     "→": r"$\rightarrow$",
     "λ": r"$\lambda$",
@@ -40,8 +42,11 @@ SIGNS = {
     ">": r"\textgreater{}",
     "|": r"\textbar{}",
 }
-# The column whose cells are names of coefficients, to be printed as letters.
-SYMBOL = "symbol"
+# The columns whose cells are names of coefficients, and what these are: both are printed with letters.
+SYMBOL, MEANING = "symbol", "meaning"
+# Of a table in LaTeX, in letters of its type: the width of an article, what lies between two columns, and
+# the least that a text is folded to.
+ARTICLE, BETWEEN, SHORTEST = 88, 1.5, 12
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,18 +98,21 @@ class Table:
 
     @cached_property
     def made(self) -> Mapping[str, Cells]:
-        """Where the cells of each column come from, by heading."""
+        """Where the cells of each column come from, by heading, which has line ends where it may break."""
         if not isinstance(self.columns, str):
             return self.columns
         return columns(self.columns or " | ".join(map(str, self.rows)))
 
     @cached_property
     def cells(self) -> "pd.DataFrame":
-        """The cells as they are printed, by heading."""
+        """The cells as they are printed, by heading in one line."""
         import pandas as pd
 
         rows = self.rows.to_dict("records")
-        made = {name: [_cell(own, row) for row in rows] for name, own in self.made.items()}
+        made = {
+            re.sub("(-?)\n", lambda end: end[1] or " ", name): [_cell(own, row) for row in rows]
+            for name, own in self.made.items()
+        }
         cells = pd.DataFrame(made, dtype=object)
         if self.group:
             names = cells[self.group]
@@ -231,31 +239,79 @@ ENDS = ("interval", "change", "quantity", "wide", "steps")
 
 
 def latex(table: Table) -> str:
-    """Return a table as LaTeX; it needs the package booktabs."""
-    return str(
-        _with_letters(table, escape)
-        .rename(columns=escape)
-        .style.hide(axis="index")
-        .to_latex(
-            hrules=True,
-            column_format="".join("l" if text else "r" for text in table.is_text),
-            position="t",
-            position_float="centering",
-            caption=escape(table.legend),
-            label=f"tab:{table.label}",
-        )
+    """Return a table as LaTeX, in general no wider than an article; it needs the package booktabs.
+
+    Headings wrap; where need be several columns of intervals have these below their values, and then texts
+    fold, the widest first.
+    """
+    text, shown = table.is_text, table.cells
+    for raw in (shown, shown.map(lambda cell: cell.replace(" (", "\n("))):
+        longest = [max((len(line) for cell in raw[own] for line in cell.split("\n")), default=0)
+                   for own in raw]  # fmt: skip
+        heads = list(map(_wrapped, table.made, longest))
+        widths = [max(own, *map(len, head)) for own, head in zip(longest, heads, strict=True)]
+        over = math.ceil(sum(widths) + BETWEEN * (len(widths) - 1) - ARTICLE)
+        if over <= 0 or shown.map(lambda cell: " (" in cell).any().sum() < 2:
+            break
+    cells = _with_letters(raw, lambda cell: _stacked(cell.split("\n"), "t"))
+    forms = ["l" if own else "r" for own in text]
+    for place in sorted(range(len(text)), key=lambda place: -widths[place]):
+        name, less = cells.columns[place], min(over, widths[place] - SHORTEST)
+        if text[place] and less > 0:
+            over -= less
+            forms[place] = rf"p{{{(widths[place] - less) / ARTICLE:.2f}\linewidth}}"
+            cells[name] = cells[name].str.replace(r"\_", r"\_\allowbreak{}")
+        elif not text[place]:
+            # A star stands beside its column, so that digits are below digits.
+            cells[name] = cells[name].str.replace(r" \*(?=$|\\)", r"\\rlap{$^*$}", regex=True)
+    titles = [_stacked(head, "b", form[0]) for head, form in zip(heads, forms, strict=True)]
+    head, *body = (rf"{' & '.join(row)} \\" for row in [titles, *cells.to_numpy().tolist()])
+    lines = [
+        r"\begin{table}[t]",
+        r"\centering\footnotesize\setlength{\tabcolsep}{2.75pt}\setlength{\belowcaptionskip}{5pt}",
+        rf"\caption{{{escape(table.legend)}}}",
+        rf"\label{{tab:{table.label}}}",
+        rf"\begin{{tabular}}{{@{{}}{''.join(forms)}@{{}}}}",
+        *(r"\toprule", head, r"\midrule", *body, r"\bottomrule"),
+        r"\end{tabular}",
+        r"\end{table}",
+    ]
+    return "\n".join([*lines, ""])
+
+
+def _wrapped(heading: str, width: int) -> list[str]:
+    """Return the lines of a heading over cells of that width; a name breaks after an underscore too."""
+    lines = "\n".join(
+        textwrap.fill(part.replace("_", "_ "), width, break_long_words=False)
+        for part in heading.split("\n")
+    )
+    return lines.replace("_ ", "_").split("\n")
+
+
+def _stacked(lines: Sequence[str], on: str, side: str = "r") -> str:
+    """Return lines of a cell as LaTeX, which stands on its first (t) or last (b) line."""
+    stack = r"\\".join(map(escape, lines))
+    side = "r" if side == "r" else "l"
+    return (
+        rf"\begin{{tabular}}[{on}]{{@{{}}{side}@{{}}}}{stack}\end{{tabular}}"
+        if lines[1:]
+        else stack
     )
 
 
-def _with_letters(table: Table, write: Callable[[str], str]) -> "pd.DataFrame":
-    """Return the cells of a table as they are written, names of coefficients as letters."""
-    from bayes_cpt.report.equation import latex_symbol
+def _with_letters(cells: "pd.DataFrame", write: Callable[[str], str]) -> "pd.DataFrame":
+    """Return the cells of a table as they are written, letters of the law as formulas."""
+    from bayes_cpt.report.equation import latex_symbol, lettered
 
-    cells = table.cells.map(write)
+    def formula(name: str) -> str:
+        return f"${latex_symbol(name)}$" if name else ""
+
+    written = cells.map(write)
     if SYMBOL in cells:
-        names = table.cells[SYMBOL]
-        cells[SYMBOL] = [f"${latex_symbol(name)}$" if name else "" for name in names]
-    return cells
+        written[SYMBOL] = cells[SYMBOL].map(formula)
+    if MEANING in cells:
+        written[MEANING] = [lettered(said, formula, write) for said in cells[MEANING]]
+    return written
 
 
 def escape(text: str) -> str:
@@ -272,10 +328,10 @@ def escape(text: str) -> str:
 
 def markdown(table: Table) -> str:
     """Return a table as Markdown, its caption above it."""
-    cells = _with_letters(table, lambda cell: cell.replace("|", "\\|"))
+    cells = _with_letters(table.cells, lambda cell: cell.replace("|", "\\|"))
     ruled = ["---" if text else "---:" for text in table.is_text]
     rows = [list(cells), ruled, *cells.to_numpy().tolist()]
-    lines = [f"| {' | '.join(row)} |".replace("\n", " ") for row in rows]
+    lines = [f"| {' | '.join(row)} |" for row in rows]
     return "\n".join([f"**{table.legend}**", "", *lines, ""])
 
 

@@ -1,11 +1,12 @@
 """What of a study looks like a mistake though it can be read: `check` and `fit` say it first."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise, permutations
 
 import numpy as np
 import pandas as pd
+from numpy.lib.stride_tricks import sliding_window_view
 
 from bayes_cpt.arrays import Floats
 from bayes_cpt.errors import Problem
@@ -32,6 +33,11 @@ SAME_BASE = 0.2
 LEFT = 0.2
 # A learning rate above this share of the peak that would fall for so many more steps is not at its end.
 UNFINISHED, TO_GO = 0.2, 10
+# A loss is looked at in so many means at most, and in at least so many. It has risen where each of the last
+# few is above its least by so many sds, and nats: no prefix of a bundled run does.
+MOST_MEANS, FEWEST_MEANS, LAST, SDS_RISEN, RISEN = 20, 6, 3, 3.0, 0.02
+# The sd of a normal variable over the median absolute second difference of its values.
+SD_OF_BEND = 1.4826 / 6**0.5
 BITS = float(np.log(2))
 
 # The general validation set and that of the only target.
@@ -46,17 +52,23 @@ class Suspicion(Problem):
 
 
 def suspicions(
-    losses: pd.DataFrame, bases: Sequence[Base], runs: Sequence[Run], sets: Sets, file: str
+    losses: pd.DataFrame,
+    bases: Sequence[Base],
+    runs: Sequence[Run],
+    sets: Sets,
+    targets: Collection[str],
+    file: str,
 ) -> list[Suspicion]:
     """Return what is suspicious of some runs, stated in a file.
 
     Losses have columns run, step, domain and loss (nats/token), each measurement once, by domain and step;
-    `sets` are the general validation set and that of the only target.
+    `sets` are the general validation set and that of the only target, `targets` those of all.
     """
     curves = loss_curves(losses)
     measured = [run for run in runs if run.name in curves]
     found = [*_given_twice(curves, measured), *_jumps(measured, bases), *_lengths(curves, measured)]
     found += [*_cut_off(measured), *_warming_up(curves, measured)]
+    found += _overfitting(curves, measured, targets)
     for base in dict.fromkeys(run.base for run in measured):
         alike = [run for run in measured if run.base == base]
         # PT runs fall fast at first whatever their learning rate.
@@ -147,6 +159,41 @@ def _warming_up(curves: LossCurves, runs: Sequence[Run]) -> Iterator[Suspicion]:
         problem += "neither the peak learning rate nor a decay"
         fix = "add later losses, or correct the schedule"
         yield Suspicion(f"run {name}", problem, fix, misleads=False)
+
+
+def _overfitting(
+    curves: LossCurves, runs: Sequence[Run], targets: Collection[str]
+) -> Iterator[Suspicion]:
+    """Yield runs whose loss falls and then rises, though the learning rate does not, and in CPT falls.
+
+    In CPT only on what they train on: the rest may be forgotten.
+    """
+    for run, (domain, (steps, losses)) in (
+        (r, own) for r in runs for own in curves[r.name].items()
+    ):
+        if run.phase == "cpt" and domain not in (run.mixture or targets):
+            continue
+        moves = np.diff(run.schedule.learning_rates()[: steps[-1]])
+        rough = np.flatnonzero(moves > 0 if run.phase == "pt" else moves >= 0)
+        settled = steps > rough.max(initial=-1) + 1
+        own, size = losses[settled], max(1, int(settled.sum()) // MOST_MEANS)
+        if own.size < FEWEST_MEANS:
+            continue
+        means = own[own.size % size :].reshape(-1, size).mean(axis=1)
+        clear = max(RISEN, SDS_RISEN * SD_OF_BEND * np.median(np.abs(np.diff(means, n=2))))
+        # Medians of three: no single wild one counts.
+        middles = np.median(sliding_window_view(means, 3), axis=1)
+        if min(means[-LAST:].min(), middles[0]) >= middles.min() + clear:
+            step = steps[settled][own.size % size :][size * (middles.argmin() + 1)]
+            problem = (
+                f"on {domain} the loss of the run {run.name} has risen since step {step}, from "
+            )
+            problem += (
+                f"{middles.min():.3f} to {means[-1]:.3f}, though its learning rate has not: it "
+            )
+            problem += "overfits, and the law has no overfitting"
+            fix = "give only what came before, or leave the run out (docs/scope.md)"
+            yield Suspicion(f"run {run.name}", problem, fix)
 
 
 def _rate_of_others(curves: LossCurves, runs: Sequence[Run]) -> Iterator[Suspicion]:

@@ -133,8 +133,10 @@ def _checked_rows(
             _check_measured(table, losses, parts)
         general, target = parts.general, parts.target
         sets = (general, target) if isinstance(general, str) and isinstance(target, str) else None
-        found = suspicions(ordered, parts.bases, parts.runs, sets, parts.origin.settings)
-        table.cautions.problems += found
+        file = parts.origin.settings
+        table.cautions.problems += suspicions(
+            ordered, parts.bases, parts.runs, sets, parts.targets, file
+        )
     _note_disorder(table, losses)
     _note_flat_curves(table, losses)
     _note_base_losses(table, ordered, parts.bases, parts.runs)

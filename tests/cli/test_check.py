@@ -133,6 +133,11 @@ def cut_off() -> Study:
     return with_schedule(Schedule.from_log(np.arange(1, 1601), rates), losses=kept)
 
 
+def overfitted(losses: pd.DataFrame) -> pd.DataFrame:
+    rise = 2.0 * np.maximum(losses["step"] / 3000 - 0.5, 0.0) * (losses["domain"] == "kernel")
+    return losses.assign(loss=losses["loss"] + rise)
+
+
 MISLEADING: dict[str, tuple[Callable[[], Study], str]] = {
     "given twice": (
         lambda: second(lambda _: two().losses.query("run == @FIRST").assign(run=SECOND)),
@@ -157,6 +162,10 @@ MISLEADING: dict[str, tuple[Callable[[], Study], str]] = {
     "LR jumps": (
         lambda: with_schedule(constant(2400, 2e-3) + linear(600, 2e-2, 0.0)),
         "run r25_cos jumps to 0.02 at the start of segment 2, and was 0.002 at most before",
+    ),
+    "overfitting": (
+        lambda: second(overfitted),
+        "on kernel the loss of the run r25_cos has risen since step 1400, from ",
     ),
     "measured otherwise": (
         lambda: two(losses=two().losses.eval("loss = loss + 0.1 * (step == 0)")),

@@ -27,6 +27,9 @@ def test_page_and_paper_are_written(call: Call, fit_file: Path, tmp_path: Path) 
     for figure in paper.glob("figure-*.pdf"):
         content = figure.read_bytes()
         assert content.startswith(b"%PDF")
+        # Many a journal takes no fonts of Type 3.
+        assert b"/Type3" not in content
+        assert b"/Subtype /Type0" in content
         box = content.split(b"/MediaBox [")[1].split(b"]")[0].split()
         assert any(float(box[2]) / 72 == pytest.approx(width, abs=0.01) for width in WIDTHS)
     assert "0 within 0.005" not in told["sentences"]

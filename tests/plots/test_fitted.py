@@ -113,7 +113,7 @@ def test_the_name_of_a_validation_set_may_have_a_slash_and_dollars_and_be_long()
     table = posterior.summary()
     figure = plots.sampling(posterior, table[table["domain"] == name])
     check_figure(figure)
-    assert all(", code/\\$x_\\$abcde…" in axes.get_title() for axes in figure.axes)
+    assert all("\ncode/\\$x_\\$abcde…" in axes.get_title() for axes in figure.axes)
 
 
 @cache
@@ -205,6 +205,10 @@ def test_forecasts_at_chosen_points_of_one_validation_set_leave_no_axes_empty() 
     check_figure(plots.forecast(lab_posterior(), dataset))
     alone = plots.forecast(lab_posterior(), dataset.sel(domain=["kernel"]))
     assert alone.axes[0].lines[0].get_color() == PALETTE[1]
+    narrow = plots.forecast(lab_posterior(), dataset.sel(domain=["kernel"]), width=COLUMN)
+    assert narrow.axes[0].get_ylabel() == "kernel\nloss (nats/token)"
+    assert narrow.get_supylabel() == ""
+    check_figure(narrow)
 
 
 def test_pt_runs_have_pt_steps() -> None:

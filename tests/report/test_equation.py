@@ -139,7 +139,7 @@ def test_every_letter_is_explained(any_frame: BoundModel) -> None:
     said = letter_meanings(any_frame)
     notes = " ".join(own.note for own in law_equations(any_frame))
     defined = {str(own.left) for own in law_equations(any_frame)}
-    unsaid = numbers(law_equations(any_frame)).keys() - said.keys() - defined - {"i-1", "x"}
+    unsaid = numbers(law_equations(any_frame)).keys() - said.keys() - defined - {"x"}
     assert all(re.search(rf"\b{name}\b", notes) for name in unsaid), unsaid
 
 
@@ -167,7 +167,7 @@ def test_text_latex_and_mathml_are_whole(any_frame: BoundModel) -> None:
         ({}, "(on target; c = 16)"),
         ({"shift_power": "printed"}, "T_cpt = Sum(eta[i], (i, 1, t))"),
         ({"forward_power": "printed", "shift_power": "printed"}, "S1 = Sum(eta[i], (i, 1, t))"),
-        ({"memory_clock": 0.0}, "m[i] = lambda*m[i-1] + (1 - lambda)*eta[i]"),
+        ({"memory_clock": 0.0}, "m[i] = lambda*m[i - 1] + (1 - lambda)*eta[i]"),
         ({"level_power": "printed", "count_warmup": False}, "S2_pt = (eta_warm - m_pt)/(1 - lambda)"),
         ({"level_power": "printed", "carry_memory": False}, "S2_cpt = (eta_transfer - m_cpt)/(1 - lambda)"),
         ({"replay_rate": "printed"}, "+ B*(1 - 1/(1 + E*T_cpt)**beta)*h(r_cpt)"),

@@ -40,10 +40,11 @@ from bayes_cpt.watch.log_forecast import (
 )
 
 
-def rows_to(last: int) -> list[tuple[int, str, float]]:
+def rows_to(last: int, noise: float = 0.0) -> list[tuple[int, str, float]]:
     """Return losses of the planned run up to a step."""
-    steps = list(range(500, last + 1, 500))
-    return [(s, "val", v) for s, v in zip(steps, loss_at(PLANNED_RATES, steps), strict=True)]
+    steps = list(range(250 if noise else 500, last + 1, 250 if noise else 500))
+    losses = loss_at(PLANNED_RATES, steps) + noise * np.sin(np.square(steps))
+    return [(step, "val", loss) for step, loss in zip(steps, losses.tolist(), strict=True)]
 
 
 @pytest.fixture
@@ -131,7 +132,7 @@ def test_a_log_in_parts_tells_what_the_whole_does(tmp_path: Path, narrow: None) 
 def test_sets_of_a_cpt_run_are_told_apart_by_what_they_do(narrow: None) -> None:
     run = Run("run", "cpt", cosine(1_000, 1e-4, 0.0), base="base", replay=0.0)
     rows = [
-        (step, name, loss + sign * 0.1 * step / 500)
+        (step, name, loss + sign * 0.1 * step / 500 + 0.002 * np.sin(step**2))
         for step in range(0, 501, 50)
         for name, loss, sign in (("web", 2.5, 1), ("code", 1.5, -1))
     ]
@@ -152,6 +153,33 @@ def test_the_phase_is_taken_by_the_losses(losses: list[float], phase: str, tmp_p
     assert phase_of(Reading().changed(paths=(str(tmp_path / "log.csv"),)).read()) == phase
 
 
+@pytest.mark.filterwarnings("ignore:study, run log")
+@pytest.mark.parametrize(
+    ("low", "rise", "said"),
+    [
+        (2.0, 0.4, "on val the loss has risen since step 2250, from 2.0"),
+        (0.0, 0.0, "val: the band reaches -"),
+        (2.0, 0.0, ""),
+    ],
+)
+def test_what_the_law_does_not_hold_for_is_not_to_be_trusted(
+    low: float, rise: float, said: str, narrow: None
+) -> None:
+    """Overfitting, whose rise no healthy run has, and losses near 0."""
+    rows = [
+        (step, name, loss - 2.6 + low + rise * max(0.0, step / 2_500 - 1.0))
+        for step, name, loss in rows_to(5_000, 1e-3)
+    ]
+    found = forecast_run(PT, rows, NOW)
+    assert [said in problem for problem in found.problems] == ([True] if said else [])
+    assert f"do not trust this: {said}" in found.verdict()[-1] or not said
+
+
+def test_losses_of_a_formula_are_refused() -> None:
+    with pytest.raises(StudyError, match=r"validation set val: its losses do not fluctuate"):
+        forecast_run(PT, rows_to(9_000), 9_000)
+
+
 def test_a_run_in_its_warm_up_is_not_forecast() -> None:
     run = Run("run", "pt", linear(600, 0.0, 1e-3) + linear(400, 1e-3, 0.0))
     rows = [(step, "val", 4.0) for step in range(50, 601, 50)]
@@ -162,7 +190,7 @@ def test_a_run_in_its_warm_up_is_not_forecast() -> None:
 def test_without_evaluations_the_training_loss_is_forecast(tmp_path: Path, narrow: None) -> None:
     """As the Trainer of Hugging Face writes it: nothing at step 0, and a mean of the whole at the end."""
     history = [
-        {"step": step, "loss": 2.0 - 0.1 * step / 500, "learning_rate": 1e-5 * (1 - step / 1_000)}
+        {"step": step, "loss": 2.0 + 0.002 * np.sin(step), "learning_rate": 1e-5 - step * 1e-8}
         for step in range(10, 501, 10)
     ]
     state = {"max_steps": 1_000, "global_step": 500, "log_history": history}

@@ -98,27 +98,66 @@ function finalLosses(planner, setting) {
   return lossesOf(planner, setting, run).map(endOf);
 }
 
+/** What a setting is worth: its balance, and by how much it breaks the constraints. */
+function judged(planner, setting) {
+  const ends = finalLosses(planner, setting);
+  const excess = setting.constraints.map((own) => breach(planner, setting, own, ends) - own.probability);
+  return {
+    setting,
+    excess: Math.max(0, ...excess),
+    value: balance(setting.weight, mean(ends[0].mean), mean(ends[1].mean)),
+  };
+}
+
+function isBetter(one, two) {
+  return one.excess < two.excess || (one.excess === two.excess && one.value < two.value);
+}
+
+/** The nearest setting that the controls can show. */
+function snapped(planner, setting) {
+  const found = { ...setting };
+  for (const [name, { min, step }] of Object.entries(planner.ranges)) {
+    found[name] = Number((min + Math.round((setting[name] - min) / step) * step).toFixed(6));
+  }
+  const apart = (peak) => Math.abs(Math.log(peak / setting.peak));
+  found.peak = planner.peaks.reduce((one, two) => (apart(two) < apart(one) ? two : one));
+  return found;
+}
+
+/** Settings that differ from one in a single control, by so many steps of it, within what is searched. */
+function neighbours(planner, setting, count) {
+  const moved = [];
+  for (const sign of [-1, 1]) {
+    for (const [name, { step, lowest, highest }] of Object.entries(planner.ranges)) {
+      const value = Math.min(Math.max(setting[name] + sign * count * step, lowest), highest);
+      if (value !== setting[name]) moved.push({ ...setting, [name]: value });
+    }
+    const peak = planner.peaks[planner.peaks.indexOf(setting.peak) + sign * count];
+    if (peak !== undefined) moved.push({ ...setting, peak });
+  }
+  return moved;
+}
+
 /**
- * The run of the Pareto front with the lowest expected balance among those that keep the constraints; where
- * none does, the one that comes nearest to it. `snapped` takes a setting to what the controls can show.
+ * The run with the lowest expected balance among those that keep the constraints; where none does, the one
+ * that comes nearest to it. From the best of the Pareto front, control by control, while that gains.
  */
-function bestOfFront(planner, setting, snapped) {
+function bestSetting(planner, setting) {
   const { front } = planner.alternatives[planner.lengths.indexOf(setting.steps)];
-  const candidates = front.general.map((_, place) => {
-    const own = Object.fromEntries(
+  const judge = (own) => judged(planner, snapped(planner, own));
+  let best = front.general
+    .map((_, place) => Object.fromEntries(
       ["base", "replay", "peak", "warmup", "decay", "final", "shape"].map((key) => [key, front[key][place]]),
-    );
-    const tried = snapped({ ...setting, ...own });
-    const ends = finalLosses(planner, tried);
-    const excess = setting.constraints.map((own) => breach(planner, tried, own, ends) - own.probability);
-    return {
-      setting: tried,
-      excess: Math.max(0, ...excess),
-      value: balance(setting.weight, mean(ends[0].mean), mean(ends[1].mean)),
-    };
-  });
-  candidates.sort((one, two) => one.excess - two.excess || one.value - two.value);
-  return candidates[0];
+    ))
+    .map((own) => judge({ ...setting, ...own }))
+    .reduce((one, two) => (isBetter(two, one) ? two : one));
+  for (let count = 8; count >= 1;) {
+    const near = neighbours(planner, best.setting, count).map(judge);
+    const gained = near.reduce((one, two) => (isBetter(two, one) ? two : one), best);
+    if (gained === best) count /= 2;
+    best = gained;
+  }
+  return best;
 }
 
 /** The best run of the front on average, for a balance. */

@@ -44,18 +44,6 @@ function showSetting(setting) {
   byId("peak").value = planner.peaks.indexOf(setting.peak);
 }
 
-/** The nearest setting that the controls can say. */
-function snapped(setting) {
-  const found = { ...setting };
-  for (const name of SHARES.filter((own) => own in planner.ranges)) {
-    const { min, step } = planner.ranges[name];
-    found[name] = Number((min + Math.round((setting[name] - min) / step) * step).toFixed(6));
-  }
-  const apart = (peak) => Math.abs(Math.log(peak / setting.peak));
-  found.peak = planner.peaks.reduce((one, two) => (apart(two) < apart(one) ? two : one));
-  return found;
-}
-
 function startSetting() {
   const { start } = planner;
   return { ...start, steps: planner.lengths[start.steps], peak: planner.peaks[start.peak] };
@@ -65,7 +53,8 @@ function startSetting() {
 function showValues(setting) {
   const run = segmentsOf(setting, planner.bases[setting.base].initial);
   const warmup = run[0].shape === "linear" && run[0].end === setting.peak ? run[0].steps : 0;
-  const decay = run[run.length - 1].shape === setting.shape ? Math.round(setting.decay * (setting.steps - warmup)) : 0;
+  const last = run[run.length - 1];
+  const decay = last.shape === setting.shape ? last.steps : 0;
   const whole = (share) => `${short(Number((100 * share).toFixed(1)))}\u00a0%`;
   const [general, target] = planner.domains;
   const words = {
@@ -73,7 +62,7 @@ function showValues(setting) {
     steps: steps(setting.steps),
     peak: short(setting.peak),
     warmup: warmup ? `${whole(setting.warmup)}, ${steps(warmup)} steps` : "none",
-    decay: `last ${whole(setting.decay)}, ${steps(decay)} steps`,
+    decay: decay ? `last ${whole(decay / setting.steps)}, ${steps(decay)} steps` : "none",
     final: `${whole(setting.final)} of the peak`,
     weight: `${whole(setting.weight)} ${general}, ${whole(1 - setting.weight)} ${target}`,
   };
@@ -233,7 +222,7 @@ function listen() {
     begin();
   });
   byId("best").addEventListener("click", () => {
-    const best = bestOfFront(planner, state.setting, snapped);
+    const best = bestSetting(planner, state.setting);
     showSetting(best.setting);
     update();
     clearTimeout(state.rest); // What is said here stays.

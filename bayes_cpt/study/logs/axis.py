@@ -195,7 +195,8 @@ class StepAxis:
                 self.notes += [from_zero] if shifts == [1] else []
                 return np.ceil((counts + shifts[0]) / size)
         if unit == "steps" and self.raw.from_zero:
-            self.notes.append(f"{from_zero}; one was added to each")
+            said = "one was added to each, and a line without a step is of the one before it"
+            self.notes.append(f"{from_zero}; {said}")
             return counts + 1.0
         if unit == "steps" and self.raw.from_zero is None and _one_early(after):
             said = "as evaluations one step before each round one tell (Lightning, MaxText)"

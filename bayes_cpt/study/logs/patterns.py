@@ -32,7 +32,8 @@ WHOLE_NUMBER = re.compile(r"\d+(?:\.\d+)?(?:[eE][-+]?\d+)?")
 TELLS_LOSS = re.compile(rf"\b(?:val|eval|test)\w*[ _/-]loss\b[^,;|]*?[ :=]\s*{NUMBER}")
 # Any loss in such a line.
 A_LOSS = re.compile(rf"[a-z]\w* loss[ :=]+{NUMBER}")
-STEP, NEXT_STEP, TOTAL, LAP, MICRO = "step", "next_step", "total", "lap", "micro"
+STEP, NEXT_STEP, TOTAL, MICRO = "step", "next_step", "total", "micro"
+LAP, LAPS = "lap", "laps"
 FINAL = "final evaluations"
 BY_USER = "the pattern"
 # What to do about a log of no known program.
@@ -121,7 +122,7 @@ def read_text(path: Path, form: Format, kind: str) -> RawLog:
     _read_lines(log, lines, form)
     if not log.rows:
         problem = f"none of its {len(lines)} lines is one that {kind} writes"
-        raise unknown_format(path, lines[:2000], problem)
+        raise unknown_format(path, lines[:2000], problem, kind)
     if form.note:
         log.notes.append(f"{path}: {form.note}")
     return log
@@ -177,6 +178,8 @@ def _read_lines(log: RawLog, lines: Sequence[str], form: Format) -> None:
         if {LAP, TOTAL, STEP} <= cells.keys():
             lap, of_lap, step = (as_number(cells.pop(name)) or 0.0 for name in (LAP, TOTAL, STEP))
             cells[STEP] = (lap - 1.0) * of_lap + step
+            if laps := as_number(cells.pop(LAPS, None)):
+                cells[TOTAL] = laps * of_lap
         total = cells.pop(TOTAL, total)
         micro = cells.pop(MICRO, None)
         if NEXT_STEP in cells:
@@ -232,7 +235,10 @@ def _at_micro(micro: str, step_of: Mapping[str, Any], last: Any) -> Any:
 
 
 def unknown_format(
-    path: Path, lines: Sequence[str], problem: str = "it is a log of no known format"
+    path: Path,
+    lines: Sequence[str],
+    problem: str = "it is a log of no known format",
+    tried: str = "",
 ) -> StudyError:
     """Return the error that a text cannot be read, with the known formats whose words it has most of."""
     words = set(re.findall(r"[a-z]{2,}", " ".join(lines).lower()))
@@ -243,6 +249,7 @@ def unknown_format(
         own = set(re.findall(r"[a-z]{3,}", plain))
         return len(own & words) / max(len(own), 1)
 
-    nearest = sorted(text_kinds(), key=lambda kind: -share(formats()[kind]))[:3]
+    others = [kind for kind in text_kinds() if kind != tried]
+    nearest = sorted(others, key=lambda kind: -share(formats()[kind]))[:3]
     fix = f"name its kind ({', '.join(nearest)} are nearest), or {BY_PATTERN}"
     return fail(str(path), problem, fix)

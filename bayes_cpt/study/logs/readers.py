@@ -113,7 +113,9 @@ def kind_of(path: Path) -> str:
         return "hf"
     if plain.suffix in TABLE_SUFFIXES:
         return "table"
-    text = raw.printed_text(path)[:SNIFFED]
+    whole = raw.printed_text(path)
+    # What launchers say before the first step may be long.
+    text = "\n".join((whole[:SNIFFED], whole[SNIFFED:][-SNIFFED:]))
     if not text.strip():
         raise fail(str(path), "it is empty", "log at least one evaluation before importing")
     lines = text.replace("\r", "\n").splitlines()

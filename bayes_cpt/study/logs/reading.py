@@ -136,12 +136,12 @@ class _Cleaning:
         """Return what the log tells."""
         self._keep_one_run()
         names = self.cells.names
-        if self.raw.counter in names:
-            # The format gives all of its rows a step.
-            has_step = self.cells.given([self.raw.counter])
-            if not has_step.all():
-                self.notes += without_step(self.cells.kept(~has_step))
-                self.cells = self.cells.kept(has_step)
+        counters = {self.reading.step or self.raw.counter} & {*names}
+        counters = counters or {*filter(naming.count_of, names)}
+        has_step = np.array([not row.cells.keys().isdisjoint(counters) for row in self.cells.rows])
+        if has_step.any() and not has_step.all():
+            self.notes += without_step(self.cells.kept(~has_step))
+            self.cells = self.cells.kept(has_step)
         chosen = self._loss_series(sets)
         rate = self._rate_series()
         in_nats = IN_NATS[self._unit(chosen)]
@@ -286,6 +286,9 @@ class _Cleaning:
             there = ", ".join(others[:SHOWN]) or "none"
             none = [f"no series is called a validation loss; there are {there}", *self.notes]
             fix = "say which are, --loss SERIES=SET for each (a training loss is not one)"
+            if not any(map(naming.is_loss, others)):
+                none[0] = f"no series is called a loss; there are {there}"
+                fix = "name the log that has the losses; if one of these is one, --loss SERIES=SET"
             raise fail(self.raw.source, "; ".join(none), fix)
         if len(set(domains.values())) < len(domains):
             problem = f"two series are of one validation set: {', '.join(domains)}"
@@ -343,6 +346,9 @@ class _Cleaning:
                 if loss > UNIFORM_GUESS:
                     problem += ", more than a uniform guess costs"
                     fix = "give --unit perplexity if it is one, or --loss SERIES=SET with a mean per token"
+                    if is_loss and 2 * high < len(nats):
+                        problem += f", as are {high} of its {len(nats)} values"
+                        fix = "remove those rows if the run was not itself there; else " + fix
                 self.check.add(point.row.place, problem, fix)
                 return
 

@@ -21,6 +21,8 @@ from bayes_cpt.study.schedules import SHAPES, Schedule, Segment
 
 # Of the peak: what a fitted schedule may differ from the log.
 TOLERANCE = 1e-6
+# Of the peak: how far a schedule may differ from the log that is named, and not taken.
+NEAR = 1e-3
 # Rates with so many significant digits at most were rounded as they were printed; of fewer than three
 # nothing can be recognised.
 FEWEST_DIGITS, MOST_DIGITS = 3, 6
@@ -109,6 +111,12 @@ def recognize(
             break
     if not found:
         notes = [f"learning rates follow no usual shape to {TOLERANCE:g} and are kept as a log"]
+        near = _segments(replace(logged, tolerance=np.full(at.size, NEAR * values.max())))
+        if near is not None and _effort(near)[0] <= 2:
+            # As where a trainer skips its first steps in fp16.
+            notes.append(
+                f"to {NEAR:g} they follow {_words(near)}: state that, if meant, by --schedule"
+            )
         if (last := int(at[-1])) < total_steps:
             goes = "the last one is held"
             if (end := _straight_end(at, values, total_steps)) is not None:

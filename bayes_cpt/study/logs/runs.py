@@ -226,6 +226,9 @@ def _logged_schedule(
     if not any(rate > 0 for _, rate in log.rates):
         why = f": {log.no_rates}" if log.no_rates else ""
         problem = f"no learning rate is in {log.source}{why}"
+        if log.last_step < announced:
+            problem += f"; {announced} steps were announced, and it ends at {log.last_step}: give as steps "
+            problem += "those over which the rate was planned"
         segment = f'{{ shape = "constant", steps = {max(total, 1)}, start = 1e-4, end = 1e-4 }}'
         fix = f"give --rate SERIES if it has another name; else state it, --schedule '[{segment}]'"
         raise fail(f"{place}, key schedule", problem, fix)

@@ -371,6 +371,11 @@ def test_entries_without_a_step_are_left_out_and_said(tmp_path: Path) -> None:
     assert steps_of(Reading(paths=(str(path),), losses={"eval_loss": "val"}).read()) == STEPS
     both = Reading(paths=(str(path),)).read()
     assert any("2 entries without a step" in note and "test_loss" in note for note in both.notes)
+    rows = [{"step": step, "val_loss": loss} for step, loss in VAL.items()] + [{"test_loss": 2.2}]
+    lines = "".join(json.dumps(row) + "\n" for row in rows)
+    log = read(tmp_path / "metrics.jsonl", lines)
+    assert (steps_of(log), log.domains) == (STEPS, ("val",))
+    assert any("1 entries without a step" in note and "test_loss" in note for note in log.notes)
 
 
 # Files.
@@ -486,6 +491,11 @@ FORMATS: dict[str, tuple[str, list[tuple[int, str, float]], int, int | None]] = 
         " validation loss at iteration 10 | lm loss value: 2.9E+00 | lm loss PPL: 18 | \n" + MEGATRON.format(15, "1.0E-04")
         + " validation loss at iteration 15 on validation set | lm loss value: 2.2E+00 | lm loss PPL: 9 |\n",
         [(10, "val", 2.9), (15, "val", 2.2)], 1, 30,
+    ),
+    "megatron, 2021": (
+        " iteration       10/      30 | elapsed time per iteration (ms): 123742.4 | learning rate: 1.875E-05 | lm loss: 3.1E+00 |\n"
+        " validation loss at iteration 10 | lm loss value: 2.9E+00 | lm loss PPL: 18 | \n",
+        [(10, "val", 2.9)], 1, 30,
     ),
     "nemo": (
         "Training epoch 0, iteration 9/99 | lr: 1.5e-05 | global_batch_size: 8 | global_step: 9 | "
@@ -846,6 +856,8 @@ REFUSED: list[tuple[str, str, tuple[str, ...], dict[str, Any]]] = [
     ("megatron.log", "".join(MEGATRON_SET.format(*own) for own in ((10, 2.9), (20, math.nan), (30, 2.7))), ("line 2", "is nan at step 20"), {}),
     ("llmc.log", "val loss nan\nstep    1/19560 | loss     nan (+nanz)| norm    nan (+nanz)| lr 8.57e-07 | 3994.72 ms\n",
      ("line 1", "is nan at step 0", "--drop-nan"), {}),
+    ("once.csv", "step,val_loss\n10,15.4\n20,2.4\n30,0.3\n", ("as are 1 of its 3 values", "Remove those rows"), {}),
+    ("none.jsonl", '{"current_steps": 5, "total_steps": 250}\n' * 2, ("no series is called a loss", "Name the log"), {}),
     ("worse.log", "step:0/5100 val_loss:16.0058 train_time:278ms\nstep:125/5100 val_loss:13.9 train_time:278ms\n", ("line 2", "more than a uniform guess"), {}),
     *((f"{place}.csv", f"step,{heading}\n0,4.0\n10,3.9\n", (said,), {}) for place, (heading, said) in enumerate((
         ("Val loss (bits/token)", "--unit bits"), ("Val loss [ppl]", "--unit perplexity"),
@@ -894,7 +906,7 @@ def test_any_other_log_by_a_pattern(tmp_path: Path) -> None:
     assert (own.losses, own.rates) == (log.losses, log.rates)
 
 
-def test_a_pattern_announces_what_it_counts(tmp_path: Path) -> None:
+def test_epochs_and_batches_are_announced_as_they_are_counted(tmp_path: Path) -> None:
     """Logs of two scripts of training from scratch: by epochs, and MiniMind's by micro-batches."""
     epoch = "Epoch {}/20\nTrain Loss: 7.4976\nValid Loss: {}\nTime: 122.57s - LR: 9.94e-05\n"
     text = "".join(epoch.format(*own) for own in ((1, 6.6384), (2, 6.2336)))
@@ -908,13 +920,12 @@ def test_a_pattern_announces_what_it_counts(tmp_path: Path) -> None:
     path.write_text(
         "".join(line.format(*own) for own in ((10, 8.5371), (20, 8.2461), (30, 8.1319)))
     )
-    minimind = "Epoch:[1/1]({step}/{total}), loss: {loss}, ... lr: {lr}"
-    reading = Reading(
-        paths=(str(path),), patterns=(minimind,), step_unit="micro-batches", per_step=8
-    )
-    log = reading.read(("train",))
+    log = Reading(paths=(str(path),), step_unit="micro-batches", per_step=8).read(("train",))
     # In the step that is under way.
     assert (steps_of(log), log.stated.steps) == ([2, 3, 4], 4962)
+    path.write_text(line.format(400, 3.1).replace("1/1", "2/3"))
+    log = Reading(paths=(str(path),)).read(("train",))
+    assert (steps_of(log), log.stated.steps) == ([39695 + 400], 3 * 39695)
 
 
 # Options.

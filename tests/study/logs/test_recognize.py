@@ -109,6 +109,18 @@ def test_only_a_straight_decay_goes_on_after_what_has_no_shape(late: Any, end: i
     assert found.final == pytest.approx(rates[end - 1], abs=1e-9)
 
 
+@pytest.mark.parametrize("skipped", [10, 110])
+def test_steps_that_fp16_skips_leave_a_schedule_that_is_named(skipped: int) -> None:
+    """The Trainer's rates stay where they are for two steps: none is exactly of a shape any more."""
+    steps = np.arange(5, 4001, 5)
+    late = np.where(steps > skipped, steps - 2, steps)
+    rates = cosine(8000, 5e-5).learning_rates()[late - 1]
+    found, notes = recognize(steps.tolist(), rates.tolist(), 8000)
+    said = "then cosine 5e-05 to 0 over 79"
+    assert any("kept as a log" in note for note in notes) == found.is_logged
+    assert not found.is_logged or any(said in note and "--schedule" in note for note in notes)
+
+
 def test_a_jump_between_two_logged_steps_is_said() -> None:
     found, notes = recognize(range(10, 201, 10), [1e-3] * 10 + [1e-4] * 10, 200)
     assert [segment.highest for segment in found.segments] == [1e-3, 1e-4]
