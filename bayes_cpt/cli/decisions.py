@@ -45,7 +45,7 @@ def decide(
     Every configuration of the space is judged by its final losses in all posterior draws. Prints what to
     train, how sure that is and what would change it; then distinct runners-up, each with its expected
     regret. With --verbose also in words where the best of each draw lies, what is traded for what,
-    whether further runs could change the choice, and where it leaves what was fitted.
+    whether further runs could change the choice, and where it lies outside the fitted range.
 
     \b
     An objective (needs weights or a preset):

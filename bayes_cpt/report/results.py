@@ -134,7 +134,7 @@ def forecast_table(bands: pd.DataFrame) -> Table:
 
 
 def beyond_words(rows: pd.DataFrame, named: str = "run") -> str:
-    """Return where runs, or options, leave what was fitted, and which these are."""
+    """Return where runs, or options, lie outside the fitted range, and which these are."""
     runs = rows.drop_duplicates(named)
     alike = runs[runs["outside"] != ""].groupby("outside", sort=False)[named]
     return listed([f"{why} ({', '.join(names)})" for why, names in alike], NAMED)

@@ -214,10 +214,8 @@ def test_the_forms_in_the_help_are_read(call: Call) -> None:
 
 def test_all_that_a_choice_leaves_is_said_below_the_table(call: Call, fit_file: Path) -> None:
     out = call("decide", fit_file, "--steps", 6000, "--replay", 0.9, *FEW).out
-    left = (
-        "* leaves what was fitted: 6000 steps, 2.0x the longest run; replay 0.9, studied 0 to 0.75"
-    )
-    assert left in out
+    beyond = "6000 steps, 2.0x the longest run; replay 0.9, studied 0 to 0.75"
+    assert f"* lies outside the fitted range: {beyond}" in out
 
 
 def test_the_table_of_runs_has_what_they_cost_and_where_they_leave_what_was_fitted(

@@ -132,7 +132,7 @@ def test_a_forecast_opens_with_where_it_ends_and_how_sure_that_is() -> None:
     assert "4.0x the longest run" in change
     inside = table.assign(outside="")
     inside.attrs |= table.attrs
-    assert "within what was fitted" in forecast_words(inside).verdict[2]
+    assert "within the fitted range" in forecast_words(inside).verdict[2]
 
 
 def test_what_no_two_runs_differ_in_is_named_by_phase() -> None:
