@@ -28,7 +28,7 @@ from bayes_cpt import landmarks, plots
 from bayes_cpt.forecast.third_sets import weight_table
 from bayes_cpt.study.schedules import cosine
 
-# The fit is read from `fit.nc` where that lies here: another notebook made it. Else it is made: minutes.
+# The fit is read from `fit.nc` where that lies here. Else it is made, for 02, 03 and 07 alike: a minute.
 FIT = Path("fit.nc")
 SEED = 1
 

@@ -25,7 +25,7 @@ import bayes_cpt
 from bayes_cpt import plots
 from bayes_cpt.identify.determination import determination
 
-# The fit is read from `fit.nc` where that lies here: another notebook made it. Else it is made: minutes.
+# The fit is read from `fit.nc` where that lies here. Else it is made, for 02, 03 and 07 alike: a minute.
 FIT = Path("fit.nc")
 SEED = 1
 

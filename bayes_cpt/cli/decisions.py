@@ -45,30 +45,32 @@ def decide(
     Every configuration of the space is judged by its final losses in all posterior draws. Prints what to
     train, how sure that is and what would change it; then distinct runners-up, each with its expected
     regret. With --verbose also in words where the best of each draw lies, what is traded for what,
-    whether further runs could change the choice, and where it leaves what was fitted.
+    whether further runs could change the choice, and where it lies outside the fitted range.
 
     \b
-    An objective (all keys but weights may be left out):
+    An objective (needs weights or a preset):
     \[weights]                     shares of the losses (Eq. 5); also other sets of the study, by name
     general = 0.3
-    target = 0.7
+    target = 0.5
+    code = 0.2
     \[mixtures.code]               a set that the study lacks, by its weights of Eq. 6
     general = -0.1
     target = 1.1
-    \[\[constraints]]               a chance constraint: P(rise above the base) at most
+    \[\[constraints]]               a chance constraint: P(rise above the reference base) at most
     domain = "general"
     rise = 0.02                   or limit = 3.1, a loss
     probability = 0.1
 
     \b
     With --scores (losses and scores of checkpoints), scores are reported and may be constrained:
-    \[\[score_constraints]]         P(score falls below the base's by more than) at most
+    \[\[score_constraints]]         P(score falls below the reference base's by more than) at most
     benchmark = "mmlu"
     fall = 0.01                   or least = 0.3, a score
     probability = 0.1
 
-    Keys before its first table: preset = "balanced", reference = "BASE" (what changes are counted
-    from), cost_per_1000_steps, cost_per_billion_tokens, cost_per_1000_gpu_hours or
+    Keys before its first table: preset = "balanced", reference = "BASE" (what changes and rises are
+    counted from, whatever base the run starts from; "own": from that; if left out, the base of the space
+    with the lowest general loss), cost_per_1000_steps, cost_per_billion_tokens, cost_per_1000_gpu_hours or
     cost_per_1000_spent (nats of the objective).
 
     \b
@@ -119,7 +121,7 @@ def decide(
     peak : LR
         Peak LR, raw [default: searched].
     risk : MEASURE
-        expected, quantile:Q, cvar:Q or best.
+        expected, quantile:Q, cvar:Q (Q is 0.9 if left out) or best.
     output : FOLDER
         Folder for tables (CSV), the figure (PNG), the words, and the plan (TOML).
     tolerance

@@ -348,7 +348,7 @@ def learn_priors(
     problems = paragraphs("learn_priors.txt", "problems", facts)
     wrong = [f"Not trustworthy: {problem}." for problem in problems]
     file.write(learnt_text(learnt, _extended(model, output), digests, seed, problems))
-    said, table = learnt_words(learnt, output.name, trustworthy=not problems), learnt.table()
+    said, table = learnt_words(learnt, output.name, skipped, below), learnt.table()
     content = {
         "model": learnt.spec.name,
         "from": spec.name,
@@ -360,7 +360,7 @@ def learn_priors(
         "problems": problems,
         "trustworthy": not problems,
     }
-    least = f"Prior curves end below 0 nats/token in {100 * max(below.values()):.1f} % at most."
+    least = f"Prior curves end below 0 nats/token in {100 * max(below.values()):.2f} % at most."
     parts: list[Part] = [
         Table.of("learnt", table if verbose else table[table["learnt"]], model=spec.name),
         *said.sentences,

@@ -232,7 +232,7 @@ class RunValues:
         return float(apart(self.candidates, self.values[name].chosen, self.now).mean())
 
     def outside(self, name: str) -> str:
-        """Return in words where a run leaves what was fitted."""
+        """Return in words where a run lies outside the fitted range."""
         study, plan = self.valuation.model.study, self.affordable.plan
         if plan.run(name).phase not in {other.phase for other in study.runs}:
             return "a PT run, and none was fitted"

@@ -80,6 +80,11 @@ class Chance(Strict):
         return self._threshold[1].format_map(vars(self))
 
     @property
+    def relative(self) -> bool:
+        """Whether the threshold is counted from the reference base."""
+        return vars(self)[next(iter(self.THRESHOLDS))] is not None
+
+    @property
     def heading(self) -> str:
         """The probability of that, as a column is headed."""
         return f"P({self._threshold[2].format_map(vars(self))})"

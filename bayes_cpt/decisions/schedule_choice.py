@@ -137,7 +137,7 @@ class ScheduleChoice:
 
     @property
     def outside(self) -> list[str]:
-        """Where the run leaves what was fitted, in words."""
+        """Where the run lies outside the fitted range, in words."""
         return outside_range(self.valuation.model.study, self.plan, self.run)
 
     @cached_property

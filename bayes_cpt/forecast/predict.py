@@ -63,9 +63,9 @@ def predict(
         run has not. The two losses of a new run err together (`bayes_cpt.forecast.error_correlation`), so
         that sums of them have the right spread. ``mean``, ``median``, ``sd``, ``lower`` and ``upper`` (run,
         domain, step) are the bands of `bayes_cpt.forecast.bands.bands`. ``outside`` (run) says where a run
-        leaves what was fitted, empty inside, and ``first_step`` (run) up to which step the law does not
-        hold yet, 0 in CPT; ``phase``, ``base`` and ``replay`` (run) and ``learning_rate`` (run, step) say
-        what was predicted.
+        lies outside the fitted range, empty inside, and ``first_step`` (run) up to which step the law does
+        not hold yet, 0 in CPT; ``phase``, ``base`` and ``replay`` (run) and ``learning_rate`` (run, step)
+        say what was predicted.
 
     Raises
     ------

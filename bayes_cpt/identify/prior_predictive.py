@@ -113,7 +113,7 @@ def draw_ends(frame: BoundModel, plan: Study, draws: int, seed: int) -> Ends:
         problem = "in every draw of the priors some loss ends below 0: they are too wide"
         raise StudyError.at(f"study {plan.name}", problem, "state narrower ones in a model file")
     parameters = {name: own[kept] for name, own in parameters.items()}
-    return Ends(curves, parameters, values[kept], 1.0 - (losses > 0.0).mean(axis=0))
+    return Ends(curves, parameters, values[kept], (~(losses > 0.0)).mean(axis=0))
 
 
 def draw_at_bases(frame: BoundModel, plan: Study, draws: int, seed: int) -> dict[str, Floats]:

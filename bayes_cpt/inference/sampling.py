@@ -5,6 +5,7 @@ or would need more than it may draw, is followed by one with a metric learnt fro
 steps; if the last one fails the result says so.
 """
 
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -166,19 +167,22 @@ class _Run:
             done = sum(chain.finished_draws for chain in chains)
             self.report(self.stage, min(1.0, done / (CHAINS * (self.settings.tune + draws))))
 
-        trace = nutpie.sample(
-            self._model(),
-            draws=draws,
-            tune=self.settings.tune,
-            chains=CHAINS,
-            cores=self.cores or CHAINS,
-            seed=self.seed,
-            target_accept=self.settings.target_accept,
-            maxdepth=10,
-            save_warmup=False,
-            progress_bar=False,
-            progress_callback=tell,
-        )
+        with warnings.catch_warnings():
+            # What ArviZ says of an interrupted run's few draws.
+            warnings.filterwarnings("ignore", "Found chain dimension", UserWarning)
+            trace = nutpie.sample(
+                self._model(),
+                draws=draws,
+                tune=self.settings.tune,
+                chains=CHAINS,
+                cores=self.cores or CHAINS,
+                seed=self.seed,
+                target_accept=self.settings.target_accept,
+                maxdepth=10,
+                save_warmup=False,
+                progress_bar=False,
+                progress_callback=tell,
+            )
         white, told = trace["posterior"]["white"].to_numpy(), trace["sample_stats"]
         if white.shape[:2] != (CHAINS, draws) or np.isnan(told["energy"]).any():
             # nutpie ends an interrupted run without an error.

@@ -42,8 +42,9 @@ class Response:
     ----------
     draws : xarray.Dataset
         ``start`` and ``loss`` (draw, value, domain): the law's loss of the base, and of the last step,
-        nats/token. ``outside`` (value) says where a value leaves what was fitted. Attributes: ``choice``,
-        what varies; ``run``, what it is varied in; ``rewarmed``, whether each run is warmed up again.
+        nats/token. ``outside`` (value) says where a value lies outside the fitted range. Attributes:
+        ``choice``, what varies; ``run``, what it is varied in; ``rewarmed``, whether each run is warmed up
+        again.
     reference : int
         Index of the value that the others are compared with.
     """

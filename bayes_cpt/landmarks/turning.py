@@ -54,7 +54,7 @@ class TurningLength:
         ``length`` (draw, run, course, balance) in CPT steps, as in the module: 0 where the loss never rises
         above its start, infinite where the curve ends above it. ``change`` (draw, run, balance) is that of
         the run as planned, from its base to its last step, nats/token; ``steps`` (run) how long it is
-        planned; ``outside`` (run) where it leaves what was fitted.
+        planned; ``outside`` (run) where it lies outside the fitted range.
     longest : int
         Steps of the longest CPT run of the study: lengths beyond it are extrapolations.
     """

@@ -29,6 +29,10 @@ def _known_term(name: str) -> str:
 TermName = Annotated[str, AfterValidator(_known_term)]
 
 
+# Factors with parameters of their own, along "NAME_domain".
+REPLAY_FACTORS = ("exponential", "saturating", "power")
+
+
 class ReplayFactor(Strict):
     """Which replay factor h each role has (docs/law.md, "Replay factors")."""
 

@@ -43,6 +43,7 @@ from bayes_cpt.model.groups import (
     roles_of,
     run_batch,
 )
+from bayes_cpt.model.law_table import REPLAY_FACTORS
 from bayes_cpt.model.points import Curve, Curves, Points, losses_at, reference_of
 from bayes_cpt.model.priors import Distribution, prior_ends
 from bayes_cpt.model.residuals import ONSET_SHARE, ResidualDesign, Scales, Studied, residual_design
@@ -210,7 +211,7 @@ class BoundModel:
         """Return the coordinates whose members are validation sets."""
         factors = [getattr(self.spec.law.replay_factor, role) for role in self.roles]
         coords = {"domain": self.domains}
-        for factor in ("exponential", "saturating", "power"):
+        for factor in REPLAY_FACTORS:
             chosen = zip(self.domains, factors, strict=True)
             if names := tuple(name for name, its_factor in chosen if its_factor == factor):
                 coords[f"{factor}_domain"] = names

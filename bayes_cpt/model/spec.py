@@ -19,7 +19,7 @@ from bayes_cpt.errors import Problem, SpecError, StudyWarning
 from bayes_cpt.laws.law import Law
 from bayes_cpt.laws.series import HIGHEST_POWER, LOWEST_POWER
 from bayes_cpt.laws.term import Reference
-from bayes_cpt.model.law_table import SET_BY_FIT, LawTable, ResidualTable
+from bayes_cpt.model.law_table import REPLAY_FACTORS, SET_BY_FIT, LawTable, ResidualTable
 from bayes_cpt.model.priors import (
     Correlation,
     Fixed,
@@ -169,11 +169,14 @@ class ModelSpec(Strict):
 def sampled_labels(spec: ModelSpec) -> list[tuple[str, str | None]]:
     """Return parameter and role of all that a model samples; None where validation sets share it."""
     infos = _built(spec.law, spec.priors).parameters() | spec.residuals.parameters(spec.law)
+    of_factors = {f"{name}_domain" for name in REPLAY_FACTORS}
+    own = {role: f"{getattr(spec.law.replay_factor, role)}_domain" for role in ROLES}
     return [
         (name, role)
         for name, info in infos.items()
         for role in (ROLES if info.dims else (None,))
-        if not isinstance(spec.priors[name].of(role), Fixed)
+        if (info.dims not in of_factors or info.dims == own.get(role or ""))
+        and not isinstance(spec.priors[name].of(role), Fixed)
     ]
 
 

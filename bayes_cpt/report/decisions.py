@@ -60,6 +60,9 @@ def decision_words(
     alike = [(name, _called(name)) for name in decision.space.alike]
     left = _edges(decision.edges) | {"alike": alike, "outside": decision.outside[0]}
     roles = dict(zip(model.domains, model.frame.roles, strict=True))
+    presets = [name for name in PRESETS if read_objective(name) == valuation.objective]
+    worth, error = decision.information
+    reference = valuation.reference.name if valuation.reference else "its own base"
     facts = {
         "decision": decision,
         "valuation": valuation,
@@ -68,10 +71,18 @@ def decision_words(
         "configuration": configuration(model, candidates, 0),
         "goal": goal_words(valuation),
         "priced": bool(valuation.objective.cost(1.0, decision.space.resources)),
-        "presets": [name for name in PRESETS if read_objective(name) == valuation.objective],
+        "presets": presets,
+        # What next-run has to be given as well, besides a preset and the length.
+        "same": [
+            *([] if presets else ["--objective"]),
+            *(["--space"] if decision.space.given - {"steps"} else []),
+        ],
+        # No short run is worth more than the tolerance, as far as the Monte Carlo error tells.
+        "settled": worth - ERRORS * error <= decision.criterion.tolerance,
         "constraints": [
             {
                 "own": own,
+                "counted": f", counted from {reference}," if own.relative else "",
                 "role": roles.get(name := getattr(own, "domain", ""), name),
                 "breach": breach,
                 "broken": breach > own.probability,
@@ -140,7 +151,8 @@ def _kept_from(decision: Decision) -> str:
 def _called(name: str) -> dict[str, Any]:
     """Return what a quantity is called, what its values are multiplied by, and their unit then."""
     named: dict[str, dict[str, Any]] = notation()["quantities"]
-    return {"name": name.replace("_", " "), "times": 1, "unit": ""} | named.get(name, {})
+    usual = {"name": name.replace("_", " "), "times": 1, "unit": "", "decimals": None}
+    return usual | named.get(name, {})
 
 
 def optimum_sentences(decision: Decision, interval: float = 0.9) -> list[str]:

@@ -1,6 +1,6 @@
 """Forecasts in plain words: where runs end, held-out runs, priors, and a run that is watched."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from statistics import NormalDist
 from typing import TYPE_CHECKING
 
@@ -77,10 +77,18 @@ def prior_words(name: str, ends: pd.DataFrame, interval: float) -> Words:
     return render("prior.txt", facts)
 
 
-def learnt_words(learnt: "Learnt", file: str, *, trustworthy: bool) -> Words:
-    """Return whether to use learnt priors, how sure that is, and what varies together over studies."""
-    facts = {"file": file, "trustworthy": trustworthy, "learnt": learnt, "fewest": FEWEST}
-    return render("learn_priors.txt", facts)
+def learnt_words(
+    learnt: "Learnt", file: str, skipped: Mapping[str, Sequence[str]], below: Mapping[str, float]
+) -> Words:
+    """Return whether to use learnt priors, how sure that is, and what varies together over studies.
+
+    Of studies by name: why fits were left out, and which share of the prior curves ends below 0.
+    """
+    wide = [name for name, share in below.items() if share > MOST_BELOW_ZERO]
+    population = learnt.population.problems
+    facts = {"file": file, "learnt": learnt, "fewest": FEWEST, "skipped": skipped, "wide": wide}
+    facts |= {"trustworthy": not (skipped or population or wide), "population": population}
+    return render("learn_priors.txt", facts | {"most": MOST_BELOW_ZERO, "below": below})
 
 
 def ends_below(status: "Status", limits: Mapping[str, float], interval: float) -> list[str]:

@@ -94,7 +94,7 @@ def choices_table(decision: "Decision", table: pd.DataFrame) -> Table:
     valuation = decision.valuation
     change = partial(signed, spread=float(decision.contenders.values.std(axis=1).min()))
     targets = " | targets" if "targets" in decision.space.searched else ""
-    names = f"option | base{targets} | replay:.2f | peak LR=peak:.2g | steps:6"
+    names = f"option | base{targets} | replay:.2f | peak LR=peak:.3g | steps:6"
     # Said where contenders differ in it: they can be alike in all else.
     ends = {"decay_shape": "decay", "decay_steps": "decay\nsteps", "final": "last LR"}
     forms = {"decay_shape": "", "decay_steps": "", "final": ".2g"}
@@ -134,7 +134,7 @@ def forecast_table(bands: pd.DataFrame) -> Table:
 
 
 def beyond_words(rows: pd.DataFrame, named: str = "run") -> str:
-    """Return where runs, or options, leave what was fitted, and which these are."""
+    """Return where runs, or options, lie outside the fitted range, and which these are."""
     runs = rows.drop_duplicates(named)
     alike = runs[runs["outside"] != ""].groupby("outside", sort=False)[named]
     return listed([f"{why} ({', '.join(names)})" for why, names in alike], NAMED)

@@ -88,7 +88,7 @@ class Table:
             key: text.format(**words) if isinstance(text, str) else text
             for key, text in kinds()[kind].items()
         }
-        star = texts.pop("star", "* outside what was fitted, to be trusted less")
+        star = texts.pop("star", "* outside the fitted range, to be trusted less")
         if starred := texts.pop("starred", ""):
             numbers = rows if numbers is None else numbers
             marked = rows["outside"] != ""

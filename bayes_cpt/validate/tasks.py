@@ -237,23 +237,39 @@ def fit_each(
     left = [(name, *own) for name, own in wanted.items() if name not in fits]
     where, report = pool or Pool(), progress or (lambda stage, share: None)
     cores = where.cores(len(left))
-    report(stage, len(fits) / len(wanted))
-    for name, found in where.run(partial(_fit, seed=seed, draws=draws, cores=cores), left):
+    alone = where.dask is None and where.processes(len(left)) == 1
+
+    def tell() -> None:
+        # Tasks start in their order.
+        waiting = [name for name in wanted if name not in fits]
+        now = " and ".join(waiting[: where.processes(len(waiting))])
+        said = f"{stage}, {len(fits)} done" + (f"; now {now}" if now else "")
+        report(said, len(fits) / len(wanted))
+
+    tell()
+    fitting = partial(_fit, seed=seed, draws=draws, cores=cores, report=report if alone else None)
+    for name, found in where.run(fitting, left):
         fits[name] = found
         if name in paths and isinstance(found, Posterior):
             found.save(paths[name])
-        report(stage, len(fits) / len(wanted))
+        tell()
     return {name: fits[name] for name in wanted}
 
 
 def _fit(
-    task: tuple[str, Study, ModelSpec], *, seed: int, draws: int | None, cores: int | None
+    task: tuple[str, Study, ModelSpec],
+    *,
+    seed: int,
+    draws: int | None,
+    cores: int | None,
+    report: Progress | None,
 ) -> tuple[str, Posterior | SamplingError]:
     from bayes_cpt.inference.fitting import fit
 
     name, study, spec = task
+    tell = report and (lambda stage, share: report(f"{name}: {stage}", share))
     try:
-        return name, fit(study, spec, seed, draws=draws, cores=cores)
+        return name, fit(study, spec, seed, draws=draws, cores=cores, progress=tell)
     except SamplingError as error:
         return name, error
 

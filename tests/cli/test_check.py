@@ -279,7 +279,8 @@ def test_priors_reasons_and_what_they_expect_are_printed(call: Call) -> None:
     answer = call("prior", "cpt-replay", "--plan", PLAN)
     assert (answer.code, answer.err) == (0, "")
     use, sure, change = answer.out.splitlines()[:3]
-    assert use.startswith("Use cpt-replay if you expect runs to end this far from their start: ")
+    assert use.startswith("cpt-replay expects the loss to change by −")
+    assert use.endswith(" on kernel (nats/token). Use it if that is plausible for you.")
     assert "90 % intervals" in sure
     assert "intervals in a model file" in change
     rows = [line.split() for line in answer.out.splitlines()]

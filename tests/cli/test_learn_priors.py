@@ -82,5 +82,6 @@ def test_too_few_fits_are_a_finding(call: Call, studies: list[Path], fits: Fits)
     line = learning(*studies[:3])
     answer = call(*line)
     assert (answer.code, line[-1].exists()) == (1, False)
+    assert "fitting 3 studies under broad priors, 1 done; now second" in answer.err
     assert "0 of 3 fits can be used, and it takes 3" in answer.out
     assert "third falls short (tail ESS of memory is 399, below 400)." in answer.out

@@ -37,7 +37,10 @@ def test_csv_holds_the_bands_of_the_plan(call: Call, fit_file: Path, tmp_path: P
     assert (found["lower"] <= found["median"]).all()
     assert (found["median"] <= found["upper"]).all()
     assert " long_r25 *      general  12000 " in answer.out
-    assert "* leaves what was fitted: 12000 steps, 4.0x the longest run (long_r25)" in answer.out
+    assert (
+        "* lies outside the fitted range: 12000 steps, 4.0x the longest run (long_r25)"
+        in answer.out
+    )
 
 
 def test_other_sets_are_forecast_by_name(call: Call, fit_file: Path, tmp_path: Path) -> None:

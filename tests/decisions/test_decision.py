@@ -151,8 +151,11 @@ def test_the_constraint_that_binds_stands_in_the_first_line() -> None:
     row = found.table().iloc[0]
     least, breach = min(replay.values[replay.allowed].min(), row["replay"]), row["breach_1"]
     assert least > free.optimum.replay.mean()
+    reference = found.valuation.reference
+    assert reference
     assert (
-        f"General loss rises by more than 0.02 with probability {100 * breach:.0f} % (30 % allowed), "
+        f"General loss rises by more than 0.02, counted from {reference.name}, "
+        f"with probability {100 * breach:.0f} % (30 % allowed), "
         f"which all else equal takes {100 * least:.0f} % replay or more." in found.verdict()[0]
     )
     headings = [own.heading for own in found.valuation.objective.chances]

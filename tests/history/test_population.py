@@ -305,7 +305,9 @@ def test_the_file_states_the_pairs_that_are_shown(tmp_path: Path) -> None:
     with pytest.warns(StudyWarning, match="its priors are not to be trusted: a; b$"):
         read = read_spec(path)
     assert read == learnt.spec.model_copy(update={"problems": ("a", "b")})
-    (together,) = learnt_words(learnt, "ours.toml", trustworthy=True).sentences
+    told = learnt_words(learnt, "ours.toml", {}, {"study 1": 0.0103, "study 2": 0.01})
+    assert "leaving out study 1, or narrowing the widest priors in ours.toml" in told.verdict[2]
+    (together,) = told.sentences
     assert "exponent (general) and memory (all), correlation -0.61" in together
 
 

@@ -81,7 +81,7 @@ def test_what_is_moved_by_loss_potential_and_peak_is_said_in_nats() -> None:
     assert "ask for a checkpoint from before the anneal" in potential
     peak = paragraph(found, "Peak learning rate")
     assert "Of the peaks compared, 0.0002 ends lowest on target" in peak
-    assert "1e-05 on general (over 99 %, outside what was fitted)" in peak
+    assert "1e-05 on general (over 99 %, outside the fitted range)" in peak
     lift = decompose(printed_posterior("moderate"), found.plan)["annealing_cpt"].max("step")
     assert f"lifts the loss by up to {float(lift[0, 0, 1]):.3f}" in peak
 

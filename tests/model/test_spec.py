@@ -13,7 +13,7 @@ from bayes_cpt.model.joint_priors import draw_priors
 from bayes_cpt.model.priors import LogNormal, Normal
 from bayes_cpt.model.setup import BoundModel, build_setup
 from bayes_cpt.model.simulate import expected_loss
-from bayes_cpt.model.spec import parameter_names, read_spec, shipped_models
+from bayes_cpt.model.spec import parameter_names, read_spec, sampled_labels, shipped_models
 
 MODELS = (
     "cpt", "cpt-log", "cpt-replay", "cpt-replay-batch", "cpt-replay-printed", "cpt-replay-repeats",
@@ -48,6 +48,13 @@ def test_shipped_models_have_just_the_priors_they_need_each_with_a_reason(model:
     assert set(spec.priors) == parameter_names(spec.law, spec.residuals, spec.priors)
     for name, own in spec.priors.items():
         assert len(own.reason) > 20, name
+
+
+def test_a_replay_factor_has_parameters_on_its_own_set_alone() -> None:
+    labels = sampled_labels(read_spec("cpt-replay"))
+    roles = {name: {role for own, role in labels if own == name} for name, _ in labels}
+    assert roles["saturation_exponent"] == {"target"}
+    assert roles["replay_onset"] == roles["replay_quarter"] == {"general"}
 
 
 def test_own_file_changes_only_what_it_names(tmp_path: Path) -> None:

@@ -86,10 +86,26 @@ def test_a_verdict_is_about_the_result() -> None:
     assert first == (
         f"Train from {row['base']}, {row['steps']} steps (the longest tried), "
         f"{100 * row['replay']:.0f} % general data, peak LR {row['peak']:.3g}, {course}. "
-        f"Best replay ratio: between {optimum['lower']:.2g} and {optimum['upper']:.2g} (90 %)."
+        f"Best replay ratio: between {optimum['lower']:.2f} and {optimum['upper']:.2f} (90 %)."
     )
     assert f"{100 * row['p_within']:.0f} %" in sure
     assert row["outside"].split("; ")[0] in sure or not row["outside"]
+
+
+@pytest.mark.usefixtures("few_candidates")
+def test_a_short_run_is_advised_where_it_may_be_worth_more_than_the_tolerance() -> None:
+    decision = result("decide")
+    # Within two Monte Carlo errors of the tolerance it is not.
+    assert "hardly any" in replace(decision, information=(0.0053, 0.0002)).verdict()[2]
+    worth = replace(decision, information=(0.0055, 0.0002))
+    assert "see bayes-cpt next-run. " in worth.verdict()[2]
+    mine = decision.valuation.objective.model_copy(update={"name": "mine"})
+    given = replace(
+        worth,
+        valuation=replace(decision.valuation, objective=mine),
+        space=replace(decision.space, given={"replay"}),
+    )
+    assert "next-run, with the same --objective and --space. " in given.verdict()[2]
 
 
 def test_a_forecast_opens_with_where_it_ends_and_how_sure_that_is() -> None:
@@ -100,13 +116,13 @@ def test_a_forecast_opens_with_where_it_ends_and_how_sure_that_is() -> None:
     last = table[(table["run"] == "long_r25") & (table["domain"] == "general")].iloc[-1]
     shown = float(first.split("long_r25 ends at ")[1].split(" on general")[0])
     assert abs(shown - last["median"]) <= 0.5 * last["sd"]
-    within = r"80 % of such runs end within (\S+) of that on general and \S+ on kernel"
+    within = r"the widest 80 % band is ±(\S+) on general, ±\S+ on kernel\."
     reach = re.search(within, sure)
     ends = table[table["domain"] == "general"].groupby("run").tail(1)
     widest = max((ends["upper"] - ends["median"]).max(), (ends["median"] - ends["lower"]).max())
     assert reach
     assert abs(float(reach[1]) - widest) <= 0.5 * last["sd"]
-    assert change.endswith("to long_r25 and rewarmed_r50, which leave what was fitted.")
+    assert change.endswith("to long_r25 and rewarmed_r50, which lie outside the fitted range.")
     assert max(map(len, (first, sure, change))) <= 110
     alone = table[table["run"] == "long_r25"]
     alone.attrs |= table.attrs
@@ -116,7 +132,7 @@ def test_a_forecast_opens_with_where_it_ends_and_how_sure_that_is() -> None:
     assert "4.0x the longest run" in change
     inside = table.assign(outside="")
     inside.attrs |= table.attrs
-    assert "within what was fitted" in forecast_words(inside).verdict[2]
+    assert "within the fitted range" in forecast_words(inside).verdict[2]
 
 
 def test_what_no_two_runs_differ_in_is_named_by_phase() -> None:
@@ -236,7 +252,7 @@ def test_two_batches_one_and_none_have_their_own_words() -> None:
 
 def learnt(labels: int) -> Any:
     return SimpleNamespace(
-        population=SimpleNamespace(studies=("a", "b", "c"), labels=range(9), pairs=()),
+        population=SimpleNamespace(studies=("a", "b", "c"), labels=range(9), pairs=(), problems=()),
         labels=range(labels),
         before=SimpleNamespace(name="pretrain"),
     )
@@ -251,9 +267,11 @@ def learnt(labels: int) -> Any:
     ],
 )  # fmt: skip
 def test_whether_to_use_what_was_learnt(labels: int, trustworthy: bool, use: str) -> None:
-    lines = learnt_words(learnt(labels), "ours.toml", trustworthy=trustworthy).verdict
+    below = {} if trustworthy else {"a": 0.0103, "b": 0.0097}
+    lines = learnt_words(learnt(labels), "ours.toml", {}, below).verdict
     assert lines[0].startswith(use)
     assert lines[1].startswith("How sure: not tested; bayes-cpt validate --model ours.toml")
+    assert ("leaving out a, or narrowing" in lines[2]) is not trustworthy
 
 
 END = {"mean": 2.51234, "lower": 2.4801, "upper": 2.5441}

@@ -182,7 +182,7 @@ function update() {
   showNumbers(setting, found);
   const note = byId("note");
   note.hidden = found.outside.length === 0;
-  note.textContent = `Outside what was fitted, to be trusted less: ${found.outside.join("; ")}.`;
+  note.textContent = `Outside the fitted range, to be trusted less: ${found.outside.join("; ")}.`;
   draw();
   clearTimeout(state.rest);
   state.rest = setTimeout(showAtRest, REST);

@@ -97,7 +97,7 @@ class StepAxis:
         given = {key: size for key in SIZES if (size := getattr(self.counting, key)) is not None}
         for key in sorted(given.keys() - {needed}):
             problem = f"{counter} counts {unit}, to which this does not apply"
-            fix = "say what it counts, --step-unit UNIT, or leave the option out"
+            fix = "say what it counts, --step-unit UNIT, or leave it out"
             raise fail(f"{self.raw.source}, --{key.replace('_', '-')} {given[key]:g}", problem, fix)
         if needed and not given:
             problem = f"it counts {unit}, and nothing says {SIZES[needed].format(unit)}"
