@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from bayes_cpt.arrays import Floats, Ints
 from bayes_cpt.checks import unknown
-from bayes_cpt.decisions.space import LIMITS, WAYS, Quantity, Space
+from bayes_cpt.decisions.space import LENGTHS, LIMITS, WAYS, Quantity, Space
 from bayes_cpt.errors import SpecError
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.laws.schedule_ends import DECAYS, ScheduleBatch
@@ -165,7 +165,7 @@ class SearchSpace:
         """Return the space on a study."""
         bases, notes = listed_bases(space, study)
         resources = space.resources(study)
-        for name in ("tokens", "gpu_hours", "money"):
+        for name in LENGTHS[1:]:
             if (asked := getattr(space, name)) is not None:
                 step = resources.step("space", name, asked.lowest)
                 # Hours and money are a budget, which part of a step would exceed.

@@ -20,12 +20,13 @@ from bayes_cpt.toml_files import read_toml
 FIX = "write a number, a list of numbers, or a range { low = ..., high = ... }"
 # Quantities that matter by ratio: a range of them is sampled on a logarithmic scale.
 LOGARITHMIC = ("peak", "relative_peak", "steps", "tokens", "gpu_hours", "money")
-# Ways to say one thing.
+# How a length may be said, and all ways to say one thing.
+LENGTHS = ("steps", "tokens", "gpu_hours", "money")
 WAYS = (
     ("peak", "relative_peak"),
     ("warmup_steps", "warmup_share"),
     ("final", "relative_final"),
-    ("steps", "tokens", "gpu_hours", "money"),
+    LENGTHS,
 )
 # What each quantity may be, and where its range ends by nature.
 LIMITS: dict[str, tuple[float, float]] = {

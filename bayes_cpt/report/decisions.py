@@ -15,6 +15,7 @@ from bayes_cpt.decisions.objective import PRESETS, read_objective
 from bayes_cpt.decisions.schedule_choice import ScheduleChoice
 from bayes_cpt.decisions.search import Edge
 from bayes_cpt.decisions.search_space import Candidates
+from bayes_cpt.decisions.space import LENGTHS
 from bayes_cpt.decisions.valuation import Valuation
 from bayes_cpt.report.fit import resting, rests_on, unmeasured_words
 from bayes_cpt.report.numbers import Estimate, chance, number, spread_of, supported
@@ -61,6 +62,7 @@ def decision_words(
     left = _edges(decision.edges) | {"alike": alike, "outside": decision.outside[0]}
     roles = dict(zip(model.domains, model.frame.roles, strict=True))
     presets = [name for name in PRESETS if read_objective(name) == valuation.objective]
+    chosen = decision.space.given - {*LENGTHS, "tokens_per_step", "sequence_length"}
     worth, error = decision.information
     reference = valuation.reference.name if valuation.reference else "its own base"
     facts = {
@@ -72,10 +74,11 @@ def decision_words(
         "goal": goal_words(valuation),
         "priced": bool(valuation.objective.cost(1.0, decision.space.resources)),
         "presets": presets,
-        # What next-run has to be given as well, besides a preset and the length.
+        # What next-run has to be given as well, besides a preset and the length. The batch of a study is
+        # in every space.
         "same": [
-            *([] if presets else ["--objective"]),
-            *(["--space"] if decision.space.given - {"steps"} else []),
+            *([] if presets else ["the same --objective"]),
+            *(["a --space of the same choices"] if chosen else []),
         ],
         # No short run is worth more than the tolerance, as far as the Monte Carlo error tells.
         "settled": worth - ERRORS * error <= decision.criterion.tolerance,

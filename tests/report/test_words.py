@@ -100,12 +100,16 @@ def test_a_short_run_is_advised_where_it_may_be_worth_more_than_the_tolerance() 
     worth = replace(decision, information=(0.0055, 0.0002))
     assert "see bayes-cpt next-run. " in worth.verdict()[2]
     mine = decision.valuation.objective.model_copy(update={"name": "mine"})
-    given = replace(
-        worth,
-        valuation=replace(decision.valuation, objective=mine),
-        space=replace(decision.space, given={"replay"}),
-    )
-    assert "next-run, with the same --objective and --space. " in given.verdict()[2]
+    for chosen, same in (
+        ({"tokens", "steps"}, "next-run --steps 3000, with the same --objective. "),
+        ({"replay"}, "next-run, with the same --objective and a --space of the same choices. "),
+    ):
+        given = replace(
+            worth,
+            valuation=replace(decision.valuation, objective=mine),
+            space=replace(decision.space, given=chosen),
+        )
+        assert same in given.verdict()[2]
 
 
 def test_a_forecast_opens_with_where_it_ends_and_how_sure_that_is() -> None:
