@@ -10,15 +10,17 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from uuid import uuid4
 
+from filelock import SoftFileLock, Timeout
+
 from bayes_cpt.errors import ProblemError, StudyWarning
 
 # What a killed program was writing is kept apart by its name, and for this long: another one may be
 # writing just now, and no write takes so long.
 PARTIAL = ".bayes-cpt-partial-"
 STALE_SECONDS = 3600.0
-# Of a folder that one program at a time may change: the file that is there while one does, how often
-# others look after it, and after how long they take it for one that a killed program left.
-LOCK, LOOK_SECONDS, LOCK_SECONDS = ".bayes-cpt-lock", 0.2, 600.0
+# Of a folder that one program at a time may change: the file that is there while one does, and how long
+# others wait. One that was killed on another machine leaves the file.
+LOCK, LOCK_SECONDS = ".bayes-cpt-lock", 600.0
 
 
 @contextmanager
@@ -59,23 +61,18 @@ def beside(folder: Path) -> Iterator[Path]:
 @contextmanager
 def alone(folder: Path) -> Iterator[None]:
     """Have other programs wait that would change a folder as well."""
-    lock = folder / LOCK
-    while True:
-        with suppress(FileExistsError):
-            lock.touch(exist_ok=False)
-            break
-        with suppress(FileNotFoundError):
-            # Not removed here: of two that did so one would remove the new file of the other.
-            if lock.stat().st_mtime < time.time() - LOCK_SECONDS:
-                fix = "if none is running remove the file; then import again"
-                raise ProblemError.at(str(lock), "another import was killed, or does not end", fix)
-        said = f"waiting for another import into {folder}; if it was killed remove {lock}"
-        warnings.warn(said, StudyWarning, stacklevel=3)
-        time.sleep(LOOK_SECONDS)
+    lock = SoftFileLock(folder / LOCK)
     try:
+        held = lock.acquire(timeout=0.0)
+    except Timeout:
+        warnings.warn(f"waiting for another import into {folder}", StudyWarning, stacklevel=3)
+        try:
+            held = lock.acquire(timeout=LOCK_SECONDS)
+        except Timeout as error:
+            fix = "if none is running remove the file; then import again"
+            raise ProblemError.at(lock.lock_file, "another import does not end", fix) from error
+    with held:
         yield
-    finally:
-        lock.unlink(missing_ok=True)
 
 
 def drop_stale_code(package: Path) -> None:

@@ -113,8 +113,9 @@ class Quantity(Strict):
     def over(self, divisor: float, *, whole: bool) -> Self:
         """Return the quantity in units of so much, or in whole ones, as many as it has room for."""
         rounded = np.floor if whole else float
-        low, high = (end and rounded(end / divisor) for end in (self.low, self.high))
-        values = tuple(rounded(value / divisor) for value in self.values)
+        # A budget of a whole number must not lose one to rounding.
+        low, high = (end and rounded(round(end / divisor, 6)) for end in (self.low, self.high))
+        values = tuple(rounded(round(value / divisor, 6)) for value in self.values)
         return self.model_copy(update={"values": values, "low": low, "high": high})
 
     def at(self, place: Floats) -> Floats:

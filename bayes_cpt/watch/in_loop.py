@@ -99,7 +99,7 @@ class RunForecaster(AbstractContextManager["RunForecaster"]):
         -------
         dict of str to float
             ``forecast_end_SET``, with ``_lower`` and ``_upper`` of its 90 % band, nats/token; empty
-            before the first forecast is there, and where a loss is not finite.
+            before the first forecast that can be trusted, and where a loss is not finite.
 
         Raises
         ------
@@ -148,14 +148,15 @@ class RunForecaster(AbstractContextManager["RunForecaster"]):
         """Return the newest forecast of the run as planned; one that failed or falls short is left out."""
         if self._running is not None and self._running.done():
             failure = self._running.exception()
-            if failure is None and not self._running.result().problems:
+            problems = () if failure else self._running.result().problems
+            # Of a log that is too short nothing is said: the next one is longer.
+            if problems or (failure and not isinstance(failure, BayesCPTError)):
+                self.warn(f"the end is not forecast: {problems[0] if problems else repr(failure)}")
+            elif not failure:
                 newest = self._running.result().curves
                 if self._found["step"].min() != newest["step"].min():
                     self._before = self._found
                 self._found = newest
-            elif failure is not None and not isinstance(failure, BayesCPTError):
-                # Of a log that is too short nothing is said: the next one is longer.
-                self.warn(f"the end is not forecast: {failure!r}")
             self._running = None
         return self._found[self._found["way"] == PLANNED]
 

@@ -1,15 +1,16 @@
 import math
-import os
 import shutil
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from subprocess import PIPE
 from typing import NamedTuple
 
 import numpy as np
 import pytest
 from command_line import Call, check_refusal
+from filelock import SoftFileLock
 
 from bayes_cpt import read_study
 from bayes_cpt.files import LOCK
@@ -72,21 +73,28 @@ def test_a_run_is_added_and_the_rest_stays_as_it_was_written(study: Path, call: 
     assert call("check", study, "--quiet").code == 0
 
 
-def test_of_two_imports_at_once_none_is_lost(study: Path, call: Call) -> None:
+def test_of_two_imports_at_once_none_is_lost(study: Path) -> None:
     line = f"-m bayes_cpt import hf {HF / 'r25'} --replay 0.25 --study {study} --run".split()
-    (study / LOCK).touch()
-    both = [subprocess.Popen([sys.executable, *line, run], stderr=subprocess.PIPE) for run in "ab"]
-    for own in both:
-        assert own.stderr is not None
-        assert b"waiting for another import" in own.stderr.readline()
-    (study / LOCK).unlink()
+    with SoftFileLock(study / LOCK):
+        both = [subprocess.Popen([sys.executable, *line, run], stderr=PIPE) for run in "ab"]
+        for own in both:
+            assert own.stderr is not None
+            assert b"waiting for another import" in own.stderr.readline()
     assert [own.wait() for own in both] == [0, 0]
     assert {run.name for run in read_study(study).runs} == {"pt", "r00", "a", "b"}
-    # One that was killed is said, and not waited for for ever.
-    (study / LOCK).touch()
-    os.utime(study / LOCK, (0, 0))
-    said = (f"{study / LOCK}: another import was killed", "remove the file; then import again")
-    check_refused(call, study, said, "hf", HF / "r25", "--run", "r25")
+
+
+def test_an_import_that_was_killed_is_not_waited_for(study: Path, call: Call) -> None:
+    code = f"from filelock import SoftFileLock as Lock; lock = Lock({str(study / LOCK)!r})"
+    killed = [sys.executable, "-c", f"{code}; lock.acquire(); print(flush=True); input()"]
+    with subprocess.Popen(killed, stdin=PIPE, stdout=PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        assert (study / LOCK).is_file()
+        process.kill()
+    line = ("hf", HF / "r25", "--study", study, "--run", "r25", "--replay", 0.25)
+    assert call("import", *line).code == 0
+    assert not (study / LOCK).exists()
 
 
 @pytest.mark.parametrize("kept_as_a_log", [False, True])
