@@ -6,7 +6,7 @@ run has shown informs each, by conditioning a Gaussian, and a difference between
 """
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import NormalDist
@@ -36,10 +36,10 @@ SURE = 0.8
 STOP = "stop now"
 LEVEL = 0.05
 # A run is parted into so many stretches, even in the square root of the step, and one evaluation of each is
-# looked at, so that memory does not grow: those between add little.
+# kept, so that memory does not grow: those between add little.
 STRETCHES = 40
 # Kept between two looks, beside the points.
-KEPT = ("_gap", "_latest", "_losses", "off_since", "diverged", "disagreements")
+KEPT = ("_gap", "_latest", "_newest", "_losses", "off_since", "diverged", "disagreements")
 # Loss at step 0, nats/token: one further from that of the plan's base is of another base or validation set.
 SAME_BASE = 0.02
 # By what share the tokens of a step may differ from the plan's, and a rate that is called as large.
@@ -152,6 +152,14 @@ class Status:
         return " ".join(self.verdict())
 
 
+def _measured(
+    rows: Sequence[Row], points: Mapping[int, Mapping[str, float]]
+) -> tuple[list[int], Floats]:
+    """Return which rows were measured, and the losses there."""
+    places = [place for place, row in enumerate(rows) if row.domain in points.get(row.step, {})]
+    return places, np.array([points[rows[place].step][rows[place].domain] for place in places])
+
+
 def _stretch(step: int, total: int) -> int:
     return min(int(STRETCHES * math.sqrt(step / total)), STRETCHES - 1)
 
@@ -161,7 +169,7 @@ class Watcher:
     """Follows one run against the forecast of a fit.
 
     Memory and the time of an update do not grow with the run: at most one evaluation of each of `STRETCHES`
-    stretches of it is looked at.
+    stretches of it is kept and judged; the forecast is given the newest one too.
 
     Parameters
     ----------
@@ -206,6 +214,8 @@ class Watcher:
     rates_agree: bool = field(default=False, init=False)
     _gap: int = field(default=1, init=False)
     _latest: int = field(default=0, init=False)
+    # What was told of the newest step, which `points` may not have.
+    _newest: dict[int, dict[str, float]] = field(default_factory=dict, init=False)
     _losses: dict[str, float] = field(default_factory=dict, init=False)
     _expected: tuple[Expected, ...] = field(default=(), init=False, repr=False)
 
@@ -263,7 +273,14 @@ class Watcher:
         if step != self._latest:
             self._gap = max(1, abs(step - self._latest))
         if step >= self._latest:
+            self._newest = {step: {**self._newest.get(step, {}), **known}}
             self._latest, self._losses = step, {**self._losses, **known}
+
+    @property
+    def _told(self) -> dict[int, dict[str, float]]:
+        """The points and the newest evaluation: what the forecast is given."""
+        newest = {step: told for step, told in self._newest.items() if step > self._first}
+        return {**self.points, **newest}
 
     def compare(self, log: Log) -> None:
         """Compare what a job's log states with the plan: steps, learning rates, tokens of a step, its base.
@@ -334,18 +351,18 @@ class Watcher:
         if self._latest:
             ahead = self._latest + self._gap * np.ceil((ahead - self._latest) / self._gap)
         future = ahead[(ahead > self._latest) & (ahead <= total)].astype(int)
-        self._forecast({*self.points, *future.tolist(), total} - {0})
+        self._forecast({*self._told, *future.tolist(), total} - {0})
 
     def status(self) -> Status:
         """Return how the run is doing."""
         known = {row.step for own in self._expected for row in own.rows}
-        if not self._expected or not known >= self.points.keys():
+        if not self._expected or not known >= self._told.keys():
             self._forecast_ahead()
         rows = self._expected[0].rows
-        seen = [i for i, row in enumerate(rows) if row.domain in self.points.get(row.step, {})]
-        losses = np.array([self.points[rows[i].step][rows[i].domain] for i in seen])
+        seen, losses = _measured(rows, self.points)
         # Those passed by without a measurement are left out.
-        remaining = (*seen, *range(max(seen, default=-1) + 1, len(rows)))
+        last = max(self.points, default=0)
+        remaining = (*seen, *(place for place, row in enumerate(rows) if row.step > last))
         at_rows = [own.of_rows(remaining) for own in self._expected]
         departures = [own.departures(losses, self.inflation) for own in at_rows]
         likeliest = max(departures, key=lambda own: own.probability)
@@ -354,7 +371,7 @@ class Watcher:
             self.off_since = self.diverged or self._latest
         # With several targets, of sets that err each by itself: no loss says too much of another.
         expected = self._expected[-1]
-        before, now = expected.given([], np.empty(0)), expected.given(seen, losses)
+        before, now = expected.given([], np.empty(0)), expected.given(*_measured(rows, self._told))
         forecast, gains = ({}, {}) if self.diverged is not None else self._ends(rows, before, now)
         on_track, notes = probability >= self.level, []
         fault = None if on_track else likeliest.fault
@@ -406,7 +423,8 @@ class Watcher:
             constraints do not.
         """
         aim, resources = read_objective(objective), self._study.resources
-        points = {} if self.diverged is not None or self.disagreements else self.points
+        # Of a run that departs from its forecast the law does not tell what would serve it.
+        points = self._told if not self.disagreements and self.status().on_track else {}
         run, now, total = self._run, max(points, default=0), self._run.schedule.steps
         if not 0 < now < total:
             return Continuations(aim.name, ())
@@ -424,8 +442,7 @@ class Watcher:
             return np.asarray(losses[:, here] @ weights + aim.cost(step, resources))
 
         planned = drawn(run)
-        seen = [place for place, row in enumerate(rows) if row.domain in points.get(row.step, {})]
-        measured = np.array([points[rows[place].step][rows[place].domain] for place in seen])
+        seen, measured = _measured(rows, points)
         end = combined(planned, total)
         gains = {
             name: (last, end - combined(drawn(replace(run, schedule=schedule)), last))
