@@ -372,7 +372,11 @@ def listed_bases(space: Space, study: Study) -> tuple[tuple[Base, ...], list[str
         unknown = "its PT schedule is not known: give an approximate one, annealed to 0 in doubt"
         left = {base.name: unused for base in fitted if base not in tried}
         left |= {b.name: unknown for b in study.bases if b not in fitted and b.schedule is None}
-        return tried, [f"base {name} is left out, for {why}" for name, why in left.items()]
+        notes = [f"base {name} is left out, for {why}" for name, why in left.items()]
+        if len({base.model_size for base in tried}) > 1:
+            sizes = "the bases are of several model sizes, and a step of a larger one costs more"
+            notes.append(f"{sizes}: name those of one size under bases")
+        return tried, notes
     return tuple(named_base(study, name, "space, key bases") for name in space.bases), []
 
 

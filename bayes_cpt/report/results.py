@@ -30,7 +30,7 @@ NAMED = 8
 
 def effects_table(posterior: "Posterior", determined: pd.DataFrame, interval: float = 0.9) -> Table:
     """Return what moves the last loss of a typical run, of `identify.determination` with that interval."""
-    from bayes_cpt.forecast.derived import ANNEAL, typical_words
+    from bayes_cpt.forecast.derived import ANNEAL, APPROACH, typical_words
     from bayes_cpt.identify.determination import settled
 
     effects, called = determined[determined["kind"] == "effect"], notation()["effects"]
@@ -42,6 +42,9 @@ def effects_table(posterior: "Posterior", determined: pd.DataFrame, interval: fl
         f"Of a run of {typical_words(posterior.frame, posterior.study)}",
         "Of the law's curves: what these miss of runs is not in the intervals",
     ]
+    if "rate_effect" in set(effects["quantity"]):
+        way = f"in a straight line over the first {100 * APPROACH:.0f} % of its steps"
+        notes.append(f"From a base at another learning rate a run goes to its peak {way}")
     if "base_effect" in set(effects["quantity"]):
         notes.append(f"The annealed base has {100 * ANNEAL:.0f} % more PT steps")
     if not firm.all():

@@ -182,7 +182,9 @@ def outside_range(study: Study, plan: Study, run: Run) -> list[str]:
     notes += _none_of("model size", plan.model_size(run), sizes, unit="M")
     if run.phase == "cpt":
         if run.replay is not None:
-            ratios = [other.replay for other in fitted if other.replay is not None]
+            # Of runs on its targets: those on others tell less of its own.
+            like = [other for other in fitted if {*other.mixture} & {*run.mixture}] or fitted
+            ratios = [other.replay for other in like if other.replay is not None]
             notes += outside_span("replay", run.replay, ratios)
         notes += _outside_targets(study, run)
         notes += _outside_batches(study, plan, run)

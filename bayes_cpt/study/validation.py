@@ -289,11 +289,13 @@ def _check_measured(table: TableCheck, losses: pd.DataFrame, parts: Parts) -> No
             fix = f"set {key} in [study] to one of {', '.join(measured)}, or add its losses"
             table.add(table.file, f"no row has the {key} validation set {name!r}{hint}", fix)
     others = [domain for domain in measured if domain not in [name for _, name in named]]
-    for role in (own for own in ("general", "target") if own in others):
+    for role in ("general", "target"):
         # An objective that names it would be about another set than meant.
-        if own := [name for key, name in named if key == role and name is not None]:
-            problem = f"a third set is called {role}, and the {role} set of the study is "
-            fix = f"give it another name: objectives mean {own[0]} by {role}"
+        own = [name for key, name in named if key == role and name is not None]
+        if role in measured and own and own != [role]:
+            meant = own[0] if len(own) == 1 else "all targets"
+            problem = f"a validation set is called {role}, and the {role} set of the study is "
+            fix = f"give it another name: objectives mean {meant} by {role}"
             table.add(f"{table.file}, domain {role}", problem + ", ".join(own), fix)
     key, data = ("general", "PT") if parts.general is None else ("target", "CPT")
     continual = any(run.phase == "cpt" for run in parts.runs)

@@ -6,6 +6,7 @@ from typing import Any, get_args
 
 import numpy as np
 import pytest
+import size_family
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from synthetic import lab, lab_posterior
@@ -289,6 +290,13 @@ def test_bases_without_a_schedule_are_left_out_and_those_not_there_refused() -> 
         SearchSpace.of(Space(bases=("open",)), with_unknown_base())
     with pytest.raises(SpecError, match="there is no base 'stable'"):
         resolved(bases="stable")
+
+
+def test_bases_of_several_sizes_are_said_to_cost_unlike_steps() -> None:
+    found = SearchSpace.of(Space(), size_family.family())
+    assert found.notes[0].startswith("the bases are of several model sizes")
+    one = SearchSpace.of(Space(bases=(found.bases[0].name,)), size_family.family())
+    assert not one.notes
 
 
 def test_from_bases_of_unknown_rates_a_run_starts_as_all_runs_did() -> None:

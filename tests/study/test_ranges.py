@@ -3,9 +3,19 @@
 import numpy as np
 import pytest
 from size_family import BLANK
+from target_family import RUNS, continued, several
 
 from bayes_cpt import Base, Run, Study
-from bayes_cpt.study.ranges import BASE, FAMILY, LENGTH, PEAK_RATE, REPLAY, factors, family
+from bayes_cpt.study.ranges import (
+    BASE,
+    FAMILY,
+    LENGTH,
+    PEAK_RATE,
+    REPLAY,
+    factors,
+    family,
+    outside_range,
+)
 from bayes_cpt.study.schedules import Schedule, constant, cosine, linear
 
 PEAK = 2e-3
@@ -74,3 +84,11 @@ def test_the_peak_of_a_cpt_run_is_its_own_and_not_that_of_its_base() -> None:
     (peaks,) = (factor for factor in factors(found, "cpt") if factor.name == PEAK_RATE)
     np.testing.assert_allclose(peaks.place("slow"), np.log(5e-4))
     assert peaks.differs
+
+
+def test_a_replay_ratio_is_judged_by_runs_on_the_same_targets() -> None:
+    runs = (*(run for run in RUNS if "law_0" not in run.name), continued("law_0.6", "law", 0.6))
+    found = several(runs=runs)
+    for target, outside in (("code", []), ("law", ["replay 0, studied 0.2 to 0.6"])):
+        run = continued("new", target)
+        assert outside_range(found, found.with_runs([run]), run) == outside

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from malformed import FILES, TABLE, Malformed, write_files
+from malformed import FILES, OF_MIXED, TABLE, Malformed, write_files
 from synthetic import lab
 
 import bayes_cpt
@@ -234,3 +234,21 @@ def test_a_single_flat_curve_is_a_caution() -> None:
     said = f"all {here.sum()} losses of this curve are 3.1"
     assert any(said in str(caution.message) for caution in cautions)
     check_evidence(study, continual=True)
+
+
+def test_no_set_is_called_by_the_role_of_another(tmp_path: Path) -> None:
+    """An objective that names the role would be about another set than meant."""
+    for old, new, said in [
+        ("prose", "target", "domain target: a validation set is called target"),
+        ("code", "general", "objectives mean prose by general"),
+        ('"code"', '["code", "target"]', "objectives mean all targets by target"),
+    ]:
+        files = {name: FILES[name].replace(old, new) for name in ("study.toml", "losses.csv")}
+        if new.startswith("["):
+            files["study.toml"] = files["study.toml"].replace(
+                OF_MIXED, f'{OF_MIXED}targets = "code"\n'
+            )
+            files["study.toml"] += 'targets = "target"\n'
+            files["losses.csv"] += "logged,3,target,4.1\n"
+        with pytest.raises(StudyError, match=said):
+            read_study(write_files(tmp_path, files))
