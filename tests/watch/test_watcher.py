@@ -108,11 +108,30 @@ def test_a_wrong_learning_rate_is_found_and_named(watcher: Watcher) -> None:
     assert not status.on_track
     assert status.looks_like == "a peak learning rate twice as high"
     assert "OFF TRACK" in status.words()
+    assert not watcher.continuations("balanced").ways
     # Not where the log has the planned rates.
     rates = ((1500, float(study.run(RUN).schedule.learning_rates()[1499])),)
     watcher.compare(Log("log.csv", {}, (), rates, Stated(), (), ()))
     assert not watcher.status().disagreements
     assert watcher.status().looks_like is None
+
+
+def test_one_set_is_judged_and_forecast_by_its_newest_evaluation(
+    watcher: Watcher, posterior: Posterior, curves: Any
+) -> None:
+    healthy = [told(posterior, curves[4], i)["general"] for i in range(len(STEPS))]
+    for step, loss in zip(STEPS[:-1], healthy[:-1], strict=True):
+        watcher.tell(step, {"general": loss})
+    before = watcher.status().forecast["general"]
+    assert not anew(watcher).update(STEPS[-1], {"general": healthy[-1] + 1.0}).on_track
+    # One of a stretch that has its evaluation is not kept, yet tells of the end.
+    status = watcher.update(STEPS[-2] + 1, {"general": healthy[-2] - 0.05})
+    assert STEPS[-2] + 1 not in watcher.points
+    assert status.on_track
+    assert status.forecast["general"]["mean"] < before["mean"]
+    assert status.gain_left["general"]["mean"] == pytest.approx(
+        healthy[-2] - 0.05 - status.forecast["general"]["mean"]
+    )
 
 
 @pytest.mark.parametrize(
@@ -249,7 +268,9 @@ def tell_drawn(watcher: Watcher, run: Run, plan: Study, steps: list[int], seed: 
 def asked(posterior: Posterior, held: tuple[Run, Study], **costs: float) -> Continuations:
     run, plan = held
     watcher = Watcher(posterior, run.name, plan)
-    tell_drawn(watcher, run, plan, [50, 300, 700, NOW], seed=2)
+    # The last two are of one stretch: what is advised begins at the newest.
+    tell_drawn(watcher, run, plan, [50, 300, 700, NOW - 10, NOW], seed=2)
+    assert NOW not in watcher.points
     return watcher.continuations({"weights": {"general": 0.5, "target": 0.5}, **costs})
 
 
