@@ -108,7 +108,7 @@ def choices_table(decision: "Decision", table: pd.DataFrame) -> Table:
         "regret": ("regret", partial(fixed, spread=decision.information[1])),
         f"within\n{tolerance}": ("p_within", "chance"),
     }
-    for index, own in enumerate(valuation.objective.chances, 1):
+    for index, own in enumerate(valuation.chances, 1):
         shown[own.heading] = (f"breach_{index}", "chance")
     reference = valuation.reference.name if valuation.reference else "its own base"
     named = {"objective": valuation.objective.name, "reference": reference}
