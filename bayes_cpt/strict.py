@@ -6,7 +6,7 @@ from typing import Any, TypeAliasType, get_args
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from bayes_cpt.checks import suggestion
-from bayes_cpt.errors import Problem, SpecError
+from bayes_cpt.errors import Problem, SpecError, StudyError
 
 # Problems of a key itself, which may be no identifier: re-play, or a name in quotes.
 ABOUT_KEYS = ("extra_forbidden", "missing")
@@ -67,6 +67,9 @@ def _said(kind: type[BaseModel], detail: Any, fix: str) -> tuple[str, str]:
             names = ", ".join(_keys(kind, (*detail["loc"], "")))
             return f"this is {detail['input']!r}", f"write a table with the keys {names}"
         case "value_error":
+            match detail["ctx"]["error"]:
+                case StudyError(problems=[own, *_]):
+                    return own.problem, own.fix
             return detail["msg"].removeprefix("Value error, "), fix
     given = detail["input"]
     shown = f"; it is {given!r}" if isinstance(given, str | float | int) else ""

@@ -162,7 +162,7 @@ def decide(
         "feasible": decision.feasible,
         "value_of_perfect_information": _nats(decision.information),
         "edges": [edge._asdict() for edge in decision.edges],
-        "binding": [str(valuation.objective.chances[place]) for place in decision.binding],
+        "binding": [str(valuation.chances[place]) for place in decision.binding],
         "notes": searched.notes,
     }
     return advised(

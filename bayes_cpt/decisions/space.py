@@ -9,7 +9,7 @@ from pydantic import Field, field_validator, model_validator
 
 from bayes_cpt.arrays import Floats
 from bayes_cpt.checks import is_number
-from bayes_cpt.errors import SpecError, StudyError
+from bayes_cpt.errors import SpecError
 from bayes_cpt.strict import Strict, checked
 from bayes_cpt.study.batches import Batch, batches_of
 from bayes_cpt.study.resources import Compute, Resources, UniqueTokens
@@ -217,10 +217,7 @@ class Space(Strict):
         if given is None:
             return None
         listed = given if isinstance(given, list | tuple) else [given]
-        try:
-            return tuple(checked_mixture(mixture) for mixture in listed)
-        except StudyError as error:
-            raise ValueError(error.problems[0].problem) from error
+        return tuple(checked_mixture(mixture) for mixture in listed)
 
     @field_validator(*LIMITS, mode="after")
     @classmethod

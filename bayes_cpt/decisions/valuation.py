@@ -148,6 +148,26 @@ class Valuation:
         """The objective as a sum of losses."""
         return self._sum(self.objective.shares)
 
+    @property
+    def shares(self) -> dict[str, float]:
+        """The weights of the objective by the names of validation sets."""
+        shares, domains = self.objective.shares, self.model.domains
+        thirds = {name: shares.pop(name) for name in self.thirds if name in shares}
+        return dict(zip(domains, self._sum(shares).weights.tolist(), strict=True)) | thirds
+
+    @property
+    def chances(self) -> tuple[Constraint | ScoreConstraint, ...]:
+        """The chance constraints of the objective, roles by the name of their one validation set."""
+        roles = self.model.frame.roles
+        sets = zip(roles, self.model.domains, strict=True)
+        names = {role: name for role, name in sets if roles.count(role) == 1}
+        return tuple(
+            own.model_copy(update={"domain": names.get(own.domain, own.domain)})
+            if isinstance(own, Constraint)
+            else own
+            for own in self.objective.chances
+        )
+
     @cached_property
     def sets(self) -> dict[str, Combination]:
         """The loss on each validation set of the law, then on each third one, by name."""

@@ -17,6 +17,7 @@ from bayes_cpt.forecast.drawn import Drawn, gridded
 from bayes_cpt.forecast.plans import DRAWS, Kind, Plan, Points, first_step
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.study.ranges import outside_range
+from bayes_cpt.study.runs import mixture_words
 
 # Of the bands.
 DIMS = ("run", "domain", "step")
@@ -64,8 +65,8 @@ def predict(
         that sums of them have the right spread. ``mean``, ``median``, ``sd``, ``lower`` and ``upper`` (run,
         domain, step) are the bands of `bayes_cpt.forecast.bands.bands`. ``outside`` (run) says where a run
         lies outside the fitted range, empty inside, and ``first_step`` (run) up to which step the law does
-        not hold yet, 0 in CPT; ``phase``, ``base`` and ``replay`` (run) and ``learning_rate`` (run, step)
-        say what was predicted.
+        not hold yet, 0 in CPT; ``phase``, ``base``, ``replay``, ``targets`` (run) and ``learning_rate``
+        (run, step) say what was predicted.
 
     Raises
     ------
@@ -119,6 +120,7 @@ def draws_and_bands(forecast: Forecast, found: pd.DataFrame) -> xr.Dataset:
         "outside": ["; ".join(outside_range(posterior.study, target, run)) for run in planned],
         "phase": [run.phase for run in planned],
         "base": [run.base or "" for run in planned],
+        "targets": [mixture_words(run.mixture) for run in planned],
     }
     of_runs = {name: ("run", np.array(own, dtype=object)) for name, own in said.items()}
     of_runs["first_step"] = ("run", np.array([first_step(posterior, run) for run in planned]))

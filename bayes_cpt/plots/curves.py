@@ -238,8 +238,9 @@ def _arranged(runs: int, sets: int, width: float | None) -> tuple[int, int, tupl
 
 
 def _notes(run_curves: xr.Dataset, width: float) -> list[str]:
-    """Return replay and base of a run, and where it is outside the fitted range, in lines of a width."""
-    notes = panels.origin(float(run_curves["replay"]), str(run_curves["base"].item()), width)
+    """Return what a run trains on, and where it is outside the fitted range, in lines of a width."""
+    base, targets = (str(run_curves[name].item()) for name in ("base", "targets"))
+    notes = panels.origin(float(run_curves["replay"]), base, targets, width)
     if outside := str(run_curves["outside"].item()):
         notes += panels.fold(f"extrapolates: {outside}".replace("$", r"\$"), width)
     return notes

@@ -16,6 +16,7 @@ from bayes_cpt.plots.style import (
     BAND,
     GREY,
     INK,
+    LONGEST,
     PALE,
     PALETTE,
     called,
@@ -122,12 +123,24 @@ def _shares(axes: Axes, values: Any, chosen: Any, listed: Any, label: str) -> No
     """Draw a bar for each listed value, the recommended one marked."""
     places, shares = np.arange(listed.size), [np.mean(values == choice) for choice in listed]
     axes.barh(places, shares, **EACH_BEST)
-    names = [called(own) if isinstance(own, str) else f"{own:g}" for own in listed.tolist()]
+    names = [_kind(own) if isinstance(own, str) else f"{own:g}" for own in listed.tolist()]
     axes.set_yticks(places, names)
     axes.plot(0.03, np.flatnonzero(listed == chosen)[0], "*", color=INK, markersize=9)
     axes.set(xlim=(0, 1), ylim=(-0.6, listed.size - 0.4))
     # Beside the names a label would stand against the next panel.
     dress(axes, grid=False, xlabel=f"share of the draws, by {label}")
+
+
+def _kind(name: str) -> str:
+    """Return a base, a shape or a mixture as figures write it: names are shortened, shares are not.
+
+    Examples
+    --------
+    >>> _kind("50 % C++, 25 % law_eu, 25 % R&D newspapers")
+    '50 % C++, 25 % law_eu, 25 % R&…papers'
+    """
+    parts = name.split(", ")
+    return ", ".join(called(part, LONGEST // min(len(parts), 2)) for part in parts)
 
 
 def _front(axes: Axes, decision: Decision) -> None:

@@ -7,6 +7,7 @@ import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, NullFormatter
 
 from bayes_cpt.arrays import Floats, chance
 from bayes_cpt.forecast.plans import Plan
@@ -117,6 +118,9 @@ def _turning(axes: Axes, turning: TurningLength, runs: int) -> None:
         xscale="log",
         xlim=(first, horizon),
     )
+    # Over one or two decades Matplotlib names so many minor ticks that they run into each other.
+    axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 3.0)))
+    axes.xaxis.set_minor_formatter(NullFormatter())
     above: dict[str, Any] = {"xycoords": "axes fraction", "va": "bottom", "color": GREY}
     panels.beside(axes, "back as\nplanned", 1.0, 1.0, **above)
 

@@ -30,7 +30,7 @@ from bayes_cpt.plots.style import (
     dress,
     new_figure,
 )
-from bayes_cpt.study.runs import Run
+from bayes_cpt.study.runs import Run, mixture_words
 
 # Steps are marked where the square-root axis has its quarters.
 TICK_SHARES = (0.0, 0.3, 0.55, 0.78)
@@ -68,7 +68,8 @@ def blocks(
         for i, run in enumerate(runs):
             panel = part.add_subplot(rows, columns, i + 1)
             dress(panel)
-            title(panel, run.name, origin(run.replay, run.base, size[0]), size[0])
+            targets = mixture_words(run.mixture)
+            title(panel, run.name, origin(run.replay, run.base, targets, size[0]), size[0])
             lowest = i >= len(runs) - columns
             step_axis(panel, run.schedule.steps, run.phase if lowest else "")
             every.append((panel, run, domain, colour(index)))
@@ -205,9 +206,10 @@ def title(axes: Axes, run: str, notes: Sequence[str], width: float) -> None:
     beside(axes, "\n".join(notes), 1.0, 0.0, xycoords="axes fraction", xytext=(0, 3), **small)
 
 
-def origin(replay: float | None, base: str | None, width: float) -> list[str]:
+def origin(replay: float | None, base: str | None, targets: str, width: float) -> list[str]:
     """Return in lines of that width where a CPT run starts and what it trains on; nothing for a PT run."""
-    return fold(f"replay {replay:g}, from {called(base)}", width) if base else []
+    rest = f", the rest {targets}".replace("$", r"\$") if targets else ""
+    return fold(f"replay {replay:g}{rest}, from {called(base)}", width) if base else []
 
 
 def fold(note: str, width: float) -> list[str]:

@@ -54,7 +54,7 @@ def decision_words(
     candidates, longest = contenders.candidates, not decision.space.length_given
     base = candidates.bases[candidates.base[0]]
     taken = {name: float(amounts[0]) for name, amounts in valuation.taken(candidates).items()}
-    breaches = zip(valuation.objective.chances, contenders.breaches[:, 0].tolist(), strict=True)
+    breaches = zip(valuation.chances, contenders.breaches[:, 0].tolist(), strict=True)
     general = next(iter(contenders.sets.values()))
     start = model.base_losses((base,))[0, 0]
     back = risk.probability_below(general.law[:1].T, start, general.sizes[:1].T)[0]
@@ -127,9 +127,8 @@ def decision_words(
 
 def goal_words(valuation: Valuation) -> str:
     """Return what is minimised, as in "0.5 general + 0.5 kernel"."""
-    weights = zip(valuation.model.domains, valuation.combination.weights, strict=True)
-    shares = valuation.objective.shares if valuation.thirds else dict(weights)
-    return " + ".join(f"{share:.3g} {name}".removeprefix("1 ") for name, share in shares.items())
+    shares = valuation.shares.items()
+    return " + ".join(f"{share:.3g} {name}".removeprefix("1 ") for name, share in shares if share)
 
 
 def edge_words(edges: Sequence[Edge]) -> list[str]:

@@ -37,11 +37,12 @@ MIXED = (
     "x: share of a target's own data in the batches (for general data, of all targets'); y: share of the "
     "other targets' (for general data 0); phi: 1 for a target, the mean over the targets for general data"
 )
+COEFFICIENTS: dict[str, str] = notation()["coefficients"] | MEANINGS
 # A letter of a formula in a note or a meaning, or a power.
 LETTER = re.compile(
-    r"\b((?:eta|tau|Delta|N|V|S\d|w|q)_\w+|(?:LR|area)\^\w+|L0|eta|phi|kappa|[BEQZcehmuxy])\b"
+    r"\b((?:eta|tau|Delta|N|V|S\d|w|q)_\w+|(?:LR|area)\^\w+|eta|[BEQZcehmuxy]|"
+    rf"{'|'.join(name for name in COEFFICIENTS if len(name) > 1)})\b"
 )
-COEFFICIENTS: dict[str, str] = notation()["coefficients"] | MEANINGS
 
 
 @dataclass(frozen=True)

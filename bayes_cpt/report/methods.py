@@ -60,7 +60,7 @@ def methods(
 def _goal(choice: Valuation) -> str:
     """Return what choices minimise, and what they keep."""
     price = " plus the price of training" if choice.objective.cost(1.0, choice.resources) else ""
-    kept = "; ".join(map(str, choice.objective.chances))
+    kept = "; ".join(map(str, choice.chances))
     return f"{goal_words(choice)}{price}{f' subject to {kept}' if kept else ''}"
 
 

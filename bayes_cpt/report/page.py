@@ -110,8 +110,10 @@ class Report:
         """The forecast, in the draws of the decision: its table says the same of a run."""
         if self.plan is None:
             return None
-        draws = DRAWS if self.decision is None else self.decision.valuation.model.draws
-        asked: Any = {"draws": draws, "seed": self.seed, "interval": self.interval}
+        asked: Any = {"draws": DRAWS, "seed": self.seed, "interval": self.interval}
+        if self.decision is not None:
+            valuation = self.decision.valuation
+            asked |= {"draws": valuation.model.draws, "sets": tuple(valuation.thirds)}
         return self.posterior.predict(self.plan, **asked)
 
     @cached_property

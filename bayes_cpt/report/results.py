@@ -8,8 +8,9 @@ import pandas as pd
 from bayes_cpt.report.numbers import NONE, fixed, held, left_out, listed, signed
 from bayes_cpt.report.tables import Table, columns, span, with_interval
 from bayes_cpt.report.words import notation
-from bayes_cpt.study.batches import batch_of, batches_of
+from bayes_cpt.study.batches import batch_of
 from bayes_cpt.study.ranges import describe
+from bayes_cpt.study.runs import mixture_words
 
 if TYPE_CHECKING:
     from bayes_cpt.decisions.decision import Decision
@@ -111,7 +112,7 @@ def choices_table(decision: "Decision", table: pd.DataFrame) -> Table:
         "regret": ("regret", partial(fixed, spread=decision.information[1])),
         f"within\n{tolerance}": ("p_within", "chance"),
     }
-    for index, own in enumerate(valuation.objective.chances, 1):
+    for index, own in enumerate(valuation.chances, 1):
         shown[own.heading] = (f"breach_{index}", "chance")
     reference = valuation.reference.name if valuation.reference else "its own base"
     named = {"objective": valuation.objective.name, "reference": reference}
@@ -154,14 +155,17 @@ def scores_table(
 
 
 def runs_table(study: "Study") -> Table:
-    """Return the runs of a study, with their batches where CPT runs differ in them."""
+    """Return the runs of a study, with targets, model sizes and batches where runs differ in them."""
     rows, others = pd.json_normalize(describe(study)["runs"]), study.third_domains
+    rows["targets"] = [mixture_words(run.mixture) for run in study.runs]
+    rows["size"] = [f"{study.model_size(run) or 0:g}M" for run in study.runs]
     rows["batch"] = [batch_of(study, run).label for run in study.runs]
-    batch = "batch | " if len(batches_of(study)) > 1 else ""
+    kinds = rows.groupby("phase")[["targets", "size", "batch"]].nunique().max()
+    apart = "".join(f"{name} | " for name in kinds.index[kinds > 1])
     whole = (rows["measured_steps"] == rows["steps"]).all()
     seen = "" if whole else "measured\nto=measured_steps:4 | "
     shown = columns(
-        f"run=name | phase | base | {batch}replay:4 | steps:4 | {seen}peak LR=peak_learning_rate:4 | "
+        f"run=name | phase | base | {apart}replay:4 | steps:4 | {seen}peak LR=peak_learning_rate:4 | "
         "final LR=final_learning_rate:4"
     )
     shown |= taken_columns(rows)

@@ -7,7 +7,7 @@ import math
 import re
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, Self
 
@@ -47,8 +47,8 @@ SIGNS = {
 # The columns whose cells are names of coefficients, and what these are: both are printed with letters.
 SYMBOL, MEANING = "symbol", "meaning"
 # Of a table in LaTeX, in letters of its type: the width of an article, what lies between two columns, and
-# the least that a text is folded to.
-ARTICLE, BETWEEN, SHORTEST = 88, 1.5, 12
+# the least that a text is folded to; and how many rows a page has room for.
+ARTICLE, BETWEEN, SHORTEST, TALLEST = 85, 1.5, 12, 45
 
 
 @dataclass(frozen=True, eq=False)
@@ -241,17 +241,34 @@ ENDS = ("interval", "change", "quantity", "wide", "steps")
 
 
 def latex(table: Table) -> str:
-    """Return a table as LaTeX, in general no wider than an article; it needs the package booktabs.
+    """Return a table as LaTeX that fits an article, in parts if need be; it needs the package booktabs.
 
     Headings wrap; where need be several columns of intervals have these below their values, and then texts
     fold, the widest first.
     """
+    starts = range(0, max(len(table.rows), 1), TALLEST)
+    pages = (replace(table, rows=table.rows[start : start + TALLEST]) for start in starts)
+    style = r"\footnotesize\setlength{\tabcolsep}{2.75pt}\setlength{\belowcaptionskip}{5pt}"
+    # The number stands in the first line: docs/report.md has the first {table} of each line replaced.
+    number, caption = "", f"\\caption{{{escape(table.legend)}}}\n\\label{{tab:{table.label}}}"
+    floats = []
+    for tabular in (own for page in pages for own in _tabulars(page)):
+        floats += [rf"\begin{{table}}[t]{number}", rf"\centering{style}", caption, tabular]
+        floats.append("\\end{table}\n")
+        number, caption = r"\addtocounter{table}{-1}", r"\caption{Continued.}"
+    return "\n".join(floats)
+
+
+def _tabulars(table: Table) -> list[str]:
+    """Return a table without its caption, in parts that all begin with its first column if too wide."""
     text, cells = table.is_text, table.cells.replace("\n", " ", regex=True)
     numbers = [name for name, own in zip(cells, text, strict=True) if not own]
     broken = cells[numbers].map(lambda cell: cell.replace(" (", "\n("))
     stackable = (broken != cells[numbers]).any().sum() > 1
     for shown in (cells, cells.assign(**broken)):
-        longest = [max((len(line) for cell in shown[own] for line in cell.split("\n")), default=0)
+        # Some signs are as wide as two letters.
+        lines = shown.map(lambda cell: re.sub("[%+&]", "mm", cell).split("\n"))
+        longest = [max((len(line) for cell in lines[own] for line in cell), default=0)
                    for own in shown]  # fmt: skip
         heads = list(map(_wrapped, table.made, longest))
         widths = [max(own, *map(len, head)) for own, head in zip(longest, heads, strict=True)]
@@ -270,17 +287,18 @@ def latex(table: Table) -> str:
             over -= less
             forms[name] = rf"p{{{(width - less) / ARTICLE:.2f}\linewidth}}"
             written[name] = written[name].str.replace(r"\_", r"\_\allowbreak{}")
+    if over > 0 and len(forms) > 2:
+        first, *others = table.made.items()
+        half = len(others) // 2
+        parts = (dict([first, *own]) for own in (others[:half], others[half:]))
+        return [own for part in parts for own in _tabulars(replace(table, columns=part))]
     head, *body = (rf"{' & '.join(row)} \\" for row in [titles, *written.to_numpy().tolist()])
     lines = [
-        r"\begin{table}[t]",
-        r"\centering\footnotesize\setlength{\tabcolsep}{2.75pt}\setlength{\belowcaptionskip}{5pt}",
-        rf"\caption{{{escape(table.legend)}}}",
-        rf"\label{{tab:{table.label}}}",
         rf"\begin{{tabular}}{{@{{}}{''.join(forms.values())}@{{}}}}",
         *(r"\toprule", head, r"\midrule", *body, r"\bottomrule"),
-        "\\end{tabular}\n\\end{table}\n",
+        r"\end{tabular}",
     ]
-    return "\n".join(lines)
+    return ["\n".join(lines)]
 
 
 def _wrapped(heading: str, width: int) -> list[str]:

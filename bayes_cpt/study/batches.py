@@ -18,8 +18,8 @@ class Batch:
 
     Examples
     --------
-    >>> Batch(524288.0, 4096).words, Batch(1e6).words
-    ('batch of 524288 tokens in sequences of 4096', 'batch of 1e+06 tokens')
+    >>> Batch(524288.0, 4096).words, Batch(2097152.0).words
+    ('batch of 524288 tokens in sequences of 4096', 'batch of 2097152 tokens')
     """
 
     tokens: float | None = None  # per optimiser step
@@ -37,15 +37,16 @@ class Batch:
 
     @property
     def label(self) -> str:
-        """Its numbers alone."""
-        parts = [] if self.tokens is None else [_number(self.tokens)]
+        """Its numbers alone, as files of fits know it."""
+        tokens = self.tokens
+        parts = [] if tokens is None else [f"{tokens:.{10 if tokens < 1e6 else 4}g}"]
         parts += [] if self.sequence_length is None else [f"x{self.sequence_length}"]
         return " ".join(parts)
 
     @property
     def words(self) -> str:
         """What it is, in a sentence."""
-        tokens = "batch" if self.tokens is None else f"batch of {_number(self.tokens)} tokens"
+        tokens = "batch" if self.tokens is None else f"batch of {self.tokens:.10g} tokens"
         length = self.sequence_length
         return tokens if length is None else f"{tokens} in sequences of {length}"
 
@@ -64,10 +65,6 @@ def batches_of(study: "Study") -> tuple[Batch, ...]:
     """Return the different batches of the CPT runs of a study, those of most runs first."""
     counts = Counter(batch_of(study, run) for run in study.continual_runs)
     return tuple(sorted(counts, key=lambda batch: (-counts[batch], *batch.numbers)))
-
-
-def _number(tokens: float) -> str:
-    return f"{tokens:.10g}" if tokens < 1e6 else f"{tokens:.4g}"
 
 
 ALIKE = 1e-9

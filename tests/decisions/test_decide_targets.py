@@ -66,7 +66,8 @@ def test_target_in_an_objective_is_the_mean_of_all() -> None:
 def test_an_unknown_target_in_a_space_is_answered_with_the_names() -> None:
     with pytest.raises(SpecError, match=r"no target 'cod' .*did you mean 'code'.*Name one of code"):
         SearchSpace.of(read_space({"targets": ["cod"]}), posterior().study)
-    with pytest.raises(SpecError, match=r"space, key targets: the shares add up to 0.5, not 1"):
+    wrong = r"space, key targets: the shares add up to 0.5, not 1. Write targets = .*, or shares"
+    with pytest.raises(SpecError, match=wrong):
         read_space({"targets": [{"code": 0.5}]})
 
 

@@ -142,6 +142,7 @@ def test_the_constraint_that_binds_stands_in_the_first_line() -> None:
     constraints = [
         {"domain": "general", "rise": 0.02, "probability": 0.3},
         {"domain": "general", "limit": 9.0, "probability": 0.3},
+        {"domain": "target", "limit": 9.0, "probability": 0.3},
     ]
     goal: dict[str, Any] = {"preset": "domain-focus", "constraints": constraints}
     found = decide(lab_posterior(), goal, SPACE, **OPTIONS)
@@ -158,8 +159,8 @@ def test_the_constraint_that_binds_stands_in_the_first_line() -> None:
         f"with probability {100 * breach:.0f} % (30 % allowed), "
         f"which all else equal takes {100 * least:.0f} % replay or more." in found.verdict()[0]
     )
-    headings = [own.heading for own in found.valuation.objective.chances]
-    assert headings == ["P(general\n> +0.02)", "P(general\n> 9)"]
+    headings = [own.heading for own in found.valuation.chances]
+    assert headings == ["P(general\n> +0.02)", "P(general\n> 9)", "P(kernel\n> 9)"]
     row = found.optimum_table().set_index("quantity").loc["replay"]
     assert row["edge"] == "constraint"
     assert np.isnan([row["lower"], row["upper"]]).all()

@@ -14,6 +14,7 @@ from bayes_cpt.decisions.next_run import next_run
 from bayes_cpt.errors import SpecError
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.report.methods import methods
+from bayes_cpt.report.page import Report
 
 NAMED = {"weights": {"general": 0.4, "mix": 0.6}}
 TYPED = NAMED | {"mixtures": {"mix": {"general": MADE["general"], "target": MADE["kernel"]}}}
@@ -46,6 +47,9 @@ def test_a_set_by_name_is_worth_what_the_sum_it_is_made_of_is(posterior: Posteri
     assert own["mix_change"] == pytest.approx(wanted, abs=0.05)
     assert own["mix_lower"] < own["mix"] < own["mix_upper"]
     assert "mix" not in typed.table()
+    # A report forecasts it beside the others.
+    page = Report(posterior, named, named.plan(), None, 0.9, 0, "")
+    assert "mix" in set(page.tables["forecast"].values["domain"])
     assert named.sentences()
     assert "mix since the base is a weighted" in " ".join(
         methods(posterior, choice=named.valuation)

@@ -78,7 +78,7 @@ def test_what_is_moved_by_loss_potential_and_peak_is_said_in_nats() -> None:
     table = found.tables()["loss_potential"]
     own = table[(table["domain"] == "target") & ~table["rewarmed"]].iloc[0]
     assert f"{own['difference']:.3f} nats higher" in potential
-    assert "ask for a checkpoint from before the anneal" in potential
+    assert "with equal PT steps ask for one from before the anneal" in potential
     peak = paragraph(found, "Peak learning rate")
     assert "Of the peaks compared, 0.0002 ends lowest on target" in peak
     assert "1e-05 on general (over 99 %, outside the fitted range)" in peak

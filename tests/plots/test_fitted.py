@@ -11,6 +11,7 @@ from figures import band_edges, check_figure, dots_of, drawn_texts, legend_texts
 from matplotlib.figure import Figure
 from open_weights import open_study
 from synthetic import lab, lab_posterior, practice, prior_as_posterior
+from target_family import several
 
 from bayes_cpt import plots
 from bayes_cpt.plots.curves import CURVES, PAGE
@@ -167,6 +168,16 @@ def test_what_leaves_the_fitted_range_is_noted_over_the_run() -> None:
     text = " ".join(text.get_text().replace("\n", " ") for text in drawn_texts(forecast_drawn()))
     assert "extrapolates: 12000 steps, 4.0x the longest run" in text
     assert "replay 0.9, studied 0 to 0.75" in text
+
+
+def test_panels_say_which_mixture_of_several_targets_a_run_trains_on() -> None:
+    posterior = prior_as_posterior(several(), "cpt-replay")
+    names = ["mixed", "law_0.3"]
+    drawn = posterior.predict(posterior.study.subset(names), kind="new_run", draws=40)
+    for figure in (plots.fitted(posterior, names), plots.forecast(posterior, drawn)):
+        text = " ".join(text.get_text().replace("\n", " ") for text in drawn_texts(figure))
+        assert "replay 0.2, the rest 60 % code, 40 % law, from base" in text
+        check_figure(figure)
 
 
 def test_the_strip_shows_the_learning_rate_of_the_plan() -> None:

@@ -56,7 +56,10 @@ def test_turning_lengths_are_drawn_as_what_is_back_by_then() -> None:
 
 def test_one_turning_length_alone_makes_a_readable_figure() -> None:
     plan = study(cosine(10_000, PEAK), constant(5000, PEAK))
-    check_figure(plots.landmarks(turning_length(printed_posterior("moderate"), plan)))
+    # Over one and over several decades of steps.
+    for horizon in (90_000, 1_000_000):
+        found = turning_length(printed_posterior("moderate"), plan, horizon=horizon)
+        check_figure(plots.landmarks(found))
 
 
 def test_critical_points_lie_beside_the_bases() -> None:

@@ -30,6 +30,7 @@ from bayes_cpt.report.equation import (
     latex,
     law_equations,
     letter_meanings,
+    lettered,
     mathml,
     meaning,
 )
@@ -141,6 +142,9 @@ def test_every_letter_is_explained(any_frame: BoundModel) -> None:
     defined = {str(own.left) for own in law_equations(any_frame)}
     unsaid = numbers(law_equations(any_frame)).keys() - said.keys() - defined - {"x"}
     assert all(re.search(rf"\b{name}\b", notes) for name in unsaid), unsaid
+    # Notes print it as a letter, not as its name.
+    words = lettered(notes, lambda name: "").replace("_", " ").split()
+    assert not {name for name in said if len(name) > 1} & {own.strip("().;:,") for own in words}
 
 
 def test_text_latex_and_mathml_are_whole(any_frame: BoundModel) -> None:

@@ -391,7 +391,12 @@ def test_every_piece_of_a_paper_is_there() -> None:
 
 @pytest.mark.skipif(COMPILER is None, reason="no pdflatex on this machine")
 def test_the_paper_compiles_and_its_tables_fit_an_article(tmp_path: Path) -> None:
-    for name, text in texts(made()[0]).items():
+    # What is longer than a page, or wider, goes on in another table.
+    targets = {f"target {place}": "loss" for place in range(20)}
+    long = replace(TABLE, rows=pd.concat([TABLE.rows] * 40), columns={"run": "run"} | targets)
+    found = texts(made()[0]) | {"long.tex": latex(long)}
+    found["paper.tex"] = found["paper.tex"].replace(r"\end{doc", r"\input{long}\end{doc")
+    for name, text in found.items():
         # Figures have tests of their own; here a rule stands for each.
         drawn = re.sub(r"\\includegraphics\{[^}]*\}", r"\\rule{3.25in}{1in}", text)
         drawn = drawn.replace(r"\usepackage[margin=1.8cm]{geometry}", r"\sloppy")
@@ -402,3 +407,4 @@ def test_the_paper_compiles_and_its_tables_fit_an_article(tmp_path: Path) -> Non
     assert (tmp_path / "paper.pdf").stat().st_size > 10_000
     wide = [float(own) for own in re.findall(r"Overfull \\hbox \(([\d.]+)pt", done.stdout)]
     assert max(wide, default=0.0) < 1.0, done.stdout[-3000:]
+    assert "Float too large" not in done.stdout

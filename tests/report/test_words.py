@@ -11,6 +11,7 @@ import batch_family
 import numpy as np
 import pytest
 import size_family
+import target_family
 from designs import DESIGNS
 from printed import printed_posterior
 from synthetic import lab, lab_posterior
@@ -236,7 +237,9 @@ def test_batches_are_counted_and_those_apart_from_all_others_are_named() -> None
     ]
     told = {own.label for own in batch_family.BATCHES} | {""}  # of PT runs
     assert set(runs_table(study).cells["batch"]) == told
-    assert "batch" not in runs_table(lab()).cells
+    assert not {"batch", "targets", "size"} & set(runs_table(lab()).cells)
+    assert "60 % code, 40 % law" in set(runs_table(target_family.several()).cells["targets"])
+    assert runs_table(size_family.family()).cells["size"].nunique() > 1
     other = {run: replace(run, replay=0.9) for run in study.runs if run.sequence_length == 1024}
     runs = tuple(other.get(run, run) for run in study.runs)
     (_, apart) = batch_words(replace(study, runs=runs))
