@@ -31,7 +31,9 @@ from bayes_cpt.study.study import Study
 MODELS = {"pt": "pretrain-log", "cpt": "cpt-log"}
 RUN, BASE = "log", "base"
 PLANNED, ANNEAL, LONGER = "as planned", "anneal now", "go on"
-HELD = "last LR held"  # in place of PLANNED, where nothing tells how rates that moved at last go on
+HELD = "last LR held"  # in place of PLANNED, where nothing tells how the rates go on
+# From this share of a run on its last rates matter no more.
+NEARLY_DONE = 0.99
 # Share of a run over which the learning rate falls to 0 where the log does not plan it.
 DECAY = 0.2
 # A run whose learning rate is below this share of its peak has annealed: it cannot go on as it is.
@@ -154,7 +156,8 @@ def forecast_log(
     parts = [Recipe().changed(paths=(path,), **reading) for path in paths] or [Recipe()]
     (recipe, *_), log = read_run_log(RUN, parts, (TRAIN,))
     options = {"steps": steps, "decay": decay, "interval": interval, "seed": seed}
-    return forecast_read(recipe, log, now=log.last_step, progress=progress, **options)
+    told = recipe.schedule is not None
+    return forecast_read(recipe, log, now=log.last_step, progress=progress, told=told, **options)
 
 
 def forecast_read(recipe: Recipe, log: Log, *, now: int, **options: Any) -> LogForecast:
@@ -188,12 +191,14 @@ def forecast_run(
     seed: int = 0,
     progress: Progress | None = None,
     models: Mapping[str, str] | None = None,
+    told: bool = True,
     notes: Sequence[str] = (),
 ) -> LogForecast:
     """Forecast a run with a planned schedule from its losses so far, to step `now`; see `forecast_log`.
 
     Losses are of a step and a validation set, in nats/token. Models go by phase, by name or as the path of
-    a TOML file; they are those of `MODELS` unless given.
+    a TOML file; they are those of `MODELS` unless given. Its rates after `now` are told, or taken to go on
+    as those before.
     """
     if not losses:
         raise fail("the log", "it has no validation loss", "wait for the first evaluation")
@@ -202,7 +207,7 @@ def forecast_run(
         problem = f"at step {now} the run still warms up: nothing tells yet what its peak LR does"
         raise fail("the log", problem, "wait for losses after the warm-up")
     measured = pd.DataFrame(losses, columns=["step", "domain", "loss"])
-    ways = ways_on(run, now, steps, decay)
+    ways = ways_on(run, now, steps, decay, told=told)
     spec = read_spec((models or MODELS)[run.phase])
     curves, on_priors, problems = [], {}, []
     domains = list(dict.fromkeys(measured["domain"]))
@@ -251,8 +256,10 @@ def _check_measured(domain: str, losses: Floats) -> None:
         raise fail(f"the log, validation set {domain}", problem, "give them as they were measured")
 
 
-def ways_on(run: Run, now: int, steps: int | None, decay: float) -> dict[str, Schedule]:
-    """Return the schedules, from the first step on, that a run may have after now."""
+def ways_on(
+    run: Run, now: int, steps: int | None, decay: float, *, told: bool = True
+) -> dict[str, Schedule]:
+    """Return the schedules, from the first step on, that a run may have after now, where they are told."""
     schedule = run.schedule
     if steps is not None and steps <= now:
         fix = "give the steps of the whole run, those so far among them"
@@ -263,7 +270,10 @@ def ways_on(run: Run, now: int, steps: int | None, decay: float) -> dict[str, Sc
         last = schedule.segments[-1]
         logged = isinstance(last, LoggedSegment) and last.logged_steps[-1] < last.steps
         moves = logged and np.ptp(schedule.first(now).learning_rates()[-now // 20 :]) > 0
-        ways[HELD if moves else PLANNED] = schedule
+        # Runs that stay at their peak mostly anneal in the end.
+        stays = not told and schedule.final == schedule.peak
+        open_end = (moves or stays) and now < NEARLY_DONE * schedule.steps
+        ways[HELD if open_end else PLANNED] = schedule
     if rate >= ANNEALED * schedule.peak:
         done = schedule.first(now)
         ways[ANNEAL] = done + linear(max(1, round(now * decay / (1 - decay))), rate, 0.0)

@@ -118,6 +118,29 @@ def test_a_rate_that_is_held_for_want_of_a_plan_is_no_plan(narrow: None) -> None
     assert "not known: state it by --schedule. Taken as pre-training, by its losses (else" in said
 
 
+@pytest.mark.parametrize(
+    ("total", "stated", "way"),
+    [(TOTAL, False, HELD), (TOTAL, True, PLANNED), (3_010, False, PLANNED)],
+)
+def test_a_rate_that_was_constant_may_fall_yet(
+    total: int, stated: bool, way: str, tmp_path: Path, narrow: None
+) -> None:
+    """Unless the schedule is stated, or the run all but over."""
+    steady = constant(total, 1e-3)
+    path = log_of(tmp_path / "log.csv", 3_000, replace(PT, schedule=steady))
+    schedule = {"schedule": steady.to_toml()} if stated else {"total_steps": total}
+    found = forecast_log(str(path), phase="pt", **schedule)
+    assert next(iter(found.ways)) == way
+    assert ("not known: state it by --schedule" in found.verdict()[0]) == (way == HELD)
+
+
+@pytest.mark.parametrize(("done", "way"), [(0.5, HELD), (0.999, PLANNED)])
+def test_rates_of_no_shape_are_not_missed_at_the_end_of_a_run(done: float, way: str) -> None:
+    now = round(done * TOTAL)
+    known = Schedule.from_log(range(1, now), 1e-3 + 1e-4 * np.sin(range(1, now)), TOTAL)
+    assert next(iter(ways_on(replace(PT, schedule=known), now, None, 0.2))) == way
+
+
 def test_a_log_in_parts_tells_what_the_whole_does(tmp_path: Path, narrow: None) -> None:
     whole, *parts = (tmp_path / f"{name}.csv" for name in ("whole", "a", "b"))
     table = pd.read_csv(log_of(whole, NOW))

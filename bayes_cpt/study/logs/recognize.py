@@ -21,7 +21,7 @@ from bayes_cpt.study.schedules import SHAPES, Schedule, Segment
 
 # Of the peak: what a fitted schedule may differ from the log.
 TOLERANCE = 1e-6
-# Of the peak: how far a schedule may differ from the log that is named, and not taken.
+# Of the peak: how far a schedule may differ from the log that is named, and taken after its end only.
 NEAR = 1e-3
 # Rates with so many significant digits at most were rounded as they were printed; of fewer than three
 # nothing can be recognised.
@@ -43,6 +43,9 @@ NEARLY, ROUNDS = 3.0, 12
 ROUND = 2
 # So many points that rise as a cosine, or stay the same, are no chance: fewer are a line's too.
 FEW_POINTS = 5
+# A trainer that counts from 0 logs at step s what the shape has at s - 1, or, where it logs the rate of the
+# step to come, at s + 1: by how much, and by how much more steps the shape then ends after the run.
+SHIFTS = ((0, 0), (1, 0), (-1, 0), (-1, 1))
 # A geometric course is a straight one in logarithms.
 COURSES = {"exponential": "linear"}
 # Of longer logs so many points are looked at; the schedule is checked against all.
@@ -101,9 +104,10 @@ def recognize(
     found: list[tuple[tuple[int, int, int, int], str, list[Segment]]] = []
     for tolerance, precision in _tolerances(values):
         logged = _Logged(at, values, tolerance, total_steps)
-        # A trainer that counts from 0 logs at step s what the shape has at s - 1.
-        for shift in (0, 1):
-            segments = _segments(_shifted(logged, shift))
+        for shift, longer in SHIFTS:
+            if found and shift < 0:
+                break
+            segments = _segments(_shifted(replace(logged, total=total_steps + longer), shift))
             if segments is not None:
                 pieces, own_rates = _effort(segments)
                 found.append(((pieces, len(precision), own_rates, shift), precision, segments))
@@ -111,8 +115,8 @@ def recognize(
             break
     if not found:
         notes = [f"learning rates follow no usual shape to {TOLERANCE:g} and are kept as a log"]
-        near = _segments(replace(logged, tolerance=np.full(at.size, NEAR * values.max())))
-        if near is not None and _effort(near)[0] <= 2:
+        near = _segments(replace(logged, tolerance=np.full(at.size, NEAR * values.max()))) or []
+        if is_near := bool(near) and _effort(near)[0] <= 2:
             # As where a trainer skips its first steps in fp16.
             notes.append(f"to {NEAR:g} they follow {_words(near)}: if meant, give it by --schedule")
         if (last := int(at[-1])) < total_steps:
@@ -120,13 +124,19 @@ def recognize(
             if (end := _straight_end(at, values, total_steps)) is not None:
                 at, values = np.append(at, total_steps), np.append(values, end)
                 goes = f"it is taken to go on to {end:g}"
+            elif is_near and near[-1].shape != "constant":
+                at = np.append(at, np.arange(last + 1, total_steps + 1))
+                to_come = Schedule(tuple(near)).learning_rates()[last:total_steps]
+                values = np.append(values, to_come)
+                goes = f"it is taken to go on as {near[-1].shape} to {near[-1].end:g}"
             notes.append(f"after step {last} no learning rate is logged; {goes} (else --schedule)")
         return Schedule.from_log(at[at > 0], values[at > 0], total_steps), notes
     (*_, shift), precision, segments = min(found, key=lambda one: one[0])
     notes = [f"learning rates follow {_words(segments)}{precision}"]
     notes += _open_breaks(segments, _shifted(_Logged(at, values, values, total_steps), shift).steps)
     if shift:
-        notes.append("the trainer counts rates from step 0, the schedule from 1: one step earlier")
+        when = "earlier" if shift > 0 else "later"
+        notes.append(f"the trainer counts rates from step 0, the schedule from 1: one step {when}")
     last = int(at[-1])
     if gaps := last - int(np.unique(at[at > 0]).size):
         notes.append(f"{gaps} of {last} rates are not logged and follow from the shape")

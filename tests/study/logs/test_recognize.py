@@ -70,6 +70,18 @@ def test_a_trainer_that_counts_from_0_is_one_step_late_and_that_is_said() -> Non
     assert any("one step earlier" in note for note in notes)
 
 
+@pytest.mark.parametrize(("later", "every"), [(0, 10), (0, 250), (1, 250)])
+def test_a_trainer_that_logs_the_rate_of_the_step_to_come(later: int, every: int) -> None:
+    """A loop that logs after scheduler.step(), and nanoGPT, whose shape ends a step after its run."""
+    steps, warm, end = np.arange(0, 3001, every), 300 + later, 6000 + later
+    share = np.arange(1, 6001) - warm
+    falls = 1e-4 + 0.5 * (1 + np.cos(np.pi * share / (end - warm))) * 9e-4
+    rates = np.where(share < 0, 1e-3 * (share + warm) / warm, falls)
+    found, notes = recognize(steps.tolist(), rates[steps].tolist(), 6000)
+    np.testing.assert_allclose(found.learning_rates()[:6000], rates, rtol=0, atol=1e-8)
+    assert any("one step later" in note for note in notes)
+
+
 @pytest.mark.parametrize("digits", [5, 12])
 @pytest.mark.parametrize("after", [0, 500])
 def test_a_peak_that_is_held_for_a_step(after: int, digits: int) -> None:
@@ -118,6 +130,10 @@ def test_steps_that_fp16_skips_leave_a_schedule_that_is_named(skipped: int) -> N
     found, notes = recognize(steps.tolist(), rates.tolist(), 8000)
     said = "then cosine 5e-05 to 0 over 79"
     assert found.is_logged
+    np.testing.assert_array_equal(found.learning_rates()[steps - 1], rates)
+    to_come = 2.5e-5 * (1 + np.cos(np.pi * (np.arange(4001, 8001) - 2) / 8000))
+    np.testing.assert_allclose(found.learning_rates()[4000:], to_come, rtol=0, atol=1e-3 * 5e-5)
+    assert "it is taken to go on as cosine to 0" in notes[-1]
     assert any("kept as a log" in note for note in notes)
     assert any(said in note and "--schedule" in note for note in notes)
 
