@@ -86,12 +86,16 @@ def is_training_loss(series: str) -> bool:
 
     Examples
     --------
-    >>> [is_training_loss(name) for name in ("loss", "run1 - train/loss", "train_loss_step", "eval_loss")]
+    >>> [is_training_loss(name) for name in ("loss", "loss/out", "train_loss_step", "eval_loss")]
     [True, True, True, False]
     """
     # Charts of W&B are exported with the run before the series.
     name = series.rpartition(" - ")[2]
-    return is_loss(name) and {*words(name)} <= WORDS["training"] | WORDS["nats"] | {"lm", "step"}
+    return is_loss(name) and {*words(name)} <= WORDS["training"] | WORDS["nats"] | {
+        "lm",
+        "step",
+        "out",
+    }
 
 
 def measured_unit(series: str) -> str | None:

@@ -33,6 +33,7 @@ TELLS_LOSS = re.compile(rf"\b(?:val|eval|test)\w*[ _/-]loss\b[^,;|]*?[ :=]\s*{NU
 # Any loss in such a line.
 A_LOSS = re.compile(rf"[a-z]\w* loss[ :=]+{NUMBER}")
 STEP, NEXT_STEP, TOTAL, MICRO = "step", "next_step", "total", "micro"
+LAST_STEP = "last_step"
 LAP, LAPS = "lap", "laps"
 FINAL = "final evaluations"
 BY_USER = "the pattern"
@@ -180,6 +181,8 @@ def _read_lines(log: RawLog, lines: Sequence[str], form: Format) -> None:
             cells[STEP] = (lap - 1.0) * of_lap + step
             if laps := as_number(cells.pop(LAPS, None)):
                 cells[TOTAL] = laps * of_lap
+        if LAST_STEP in cells:
+            cells[TOTAL] = (as_number(cells.pop(LAST_STEP)) or 0.0) + 1.0
         total = cells.pop(TOTAL, total)
         micro = cells.pop(MICRO, None)
         if NEXT_STEP in cells:

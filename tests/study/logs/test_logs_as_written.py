@@ -502,12 +502,12 @@ FORMATS: dict[str, tuple[str, list[tuple[int, str, float]], int, int | None]] = 
         "reduced_train_loss: 11.03 | train_step_timing in s: 0.5 | consumed_samples: 80 | val_loss: 10.9\n"
         "Training epoch 0, iteration 19/99 | lr: 2e-05 | global_step: 19 | reduced_train_loss: 9.3 | "
         "val_loss/dataloader_idx_0: 9.1 | val_loss/dataloader_idx_1: 9.2\n",
-        [(10, "val", 10.9), (10, "dataloader_idx_0", 9.1), (10, "dataloader_idx_1", 9.2)], 2, None,
+        [(10, "val", 10.9), (10, "dataloader_idx_0", 9.1), (10, "dataloader_idx_1", 9.2)], 2, 100,
     ),
     "nemo, two sets": (
         "Training epoch 0, iteration 9/99 | lr: 1.5e-05 | global_batch_size: 8 | global_step: 9 | "
         "reduced_train_loss: 11.03 | consumed_samples: 80 | val_loss_prose: 10.9 | val_loss_code: 9.9\n",
-        [(10, "prose", 10.9), (10, "code", 9.9)], 1, None,
+        [(10, "prose", 10.9), (10, "code", 9.9)], 1, 100,
     ),
     "nanogpt, rates": ("step 250: train loss 1.9763, val loss 2.0744, lr 1e-4\n", [(250, "val", 2.0744)], 1, None),
     "llmc, 2024": ("val loss 9.9\nstep    1/19560 | loss 11.02 (+nanz)| norm 15.1 (+nanz)| lr 8.57e-07 | 3 ms\n", [(0, "val", 9.9)], 1, 19560),
