@@ -197,8 +197,8 @@ def forecast_run(
     """Forecast a run with a planned schedule from its losses so far, to step `now`; see `forecast_log`.
 
     Losses are of a step and a validation set, in nats/token. Models go by phase, by name or as the path of
-    a TOML file; they are those of `MODELS` unless given. Its rates after `now` are told, or taken to go on
-    as those before.
+    a TOML file; they are those of `MODELS` unless given. Rates after `now` were told, or else are read from
+    those before.
     """
     if not losses:
         raise fail("the log", "it has no validation loss", "wait for the first evaluation")
@@ -259,7 +259,10 @@ def _check_measured(domain: str, losses: Floats) -> None:
 def ways_on(
     run: Run, now: int, steps: int | None, decay: float, *, told: bool = True
 ) -> dict[str, Schedule]:
-    """Return the schedules, from the first step on, that a run may have after now, where they are told."""
+    """Return the schedules, from the first step on, that a run may have after now.
+
+    Its own is a plan where it was told, and not only read from rates so far.
+    """
     schedule = run.schedule
     if steps is not None and steps <= now:
         fix = "give the steps of the whole run, those so far among them"
