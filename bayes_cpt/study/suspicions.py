@@ -62,7 +62,9 @@ def suspicions(
     Losses have columns run, step, domain and loss (nats/token), each measurement once, by domain and step;
     validation sets are the general one and those of the targets.
     """
-    sets = (general, *targets) if general is not None and len(targets) == 1 else ()
+    # What is no name was refused, and all else is told at once.
+    names = tuple(name for name in (general, *targets) if isinstance(name, str))
+    sets = names if len(names) == 2 and len(targets) == 1 else ()
     curves = loss_curves(losses)
     measured = [run for run in runs if run.name in curves]
     found = [*_given_twice(curves, measured), *_jumps(measured, bases), *_lengths(curves, measured)]

@@ -292,7 +292,7 @@ def _check_measured(table: TableCheck, losses: pd.DataFrame, parts: Parts) -> No
     for role in ("general", "target"):
         # An objective that names it would be about another set than meant.
         own = [name for key, name in named if key == role and name is not None]
-        if role in measured and own and own != [role]:
+        if own and own != [role] and role in (measured if len(own) > 1 else others):
             meant = own[0] if len(own) == 1 else "all targets"
             problem = f"a validation set is called {role}, and the {role} set of the study is "
             fix = f"give it another name: objectives mean {meant} by {role}"

@@ -189,7 +189,7 @@ def test_the_command_prints_three_lines_and_draws(
     answer = call("forecast", path, *options)
     assert answer.code == 0
     lines = answer.out.splitlines()
-    assert lines[0].startswith("As planned: the run ends at step 10000 at ")
+    assert lines[0].startswith("Last LR held: the run ends at step 10000 at ")
     assert lines[1].startswith("Anneal now: the run ends at step 6250 at ")
     assert lines[2].startswith("How sure: ")
     assert (tmp_path / "end.png").read_bytes().startswith(b"\x89PNG")

@@ -236,19 +236,20 @@ def test_a_single_flat_curve_is_a_caution() -> None:
     check_evidence(study, continual=True)
 
 
-def test_no_set_is_called_by_the_role_of_another(tmp_path: Path) -> None:
+def test_no_set_is_called_by_the_role_of_others(tmp_path: Path) -> None:
     """An objective that names the role would be about another set than meant."""
-    for old, new, said in [
-        ("prose", "target", "domain target: a validation set is called target"),
-        ("code", "general", "objectives mean prose by general"),
-        ('"code"', '["code", "target"]', "objectives mean all targets by target"),
-    ]:
-        files = {name: FILES[name].replace(old, new) for name in ("study.toml", "losses.csv")}
-        if new.startswith("["):
-            files["study.toml"] = files["study.toml"].replace(
-                OF_MIXED, f'{OF_MIXED}targets = "code"\n'
-            )
-            files["study.toml"] += 'targets = "target"\n'
-            files["losses.csv"] += "logged,3,target,4.1\n"
-        with pytest.raises(StudyError, match=said):
-            read_study(write_files(tmp_path, files))
+    third = FILES["losses.csv"] + "logged,3,target,4.1\n"
+    settings = FILES["study.toml"].replace('"code"', '["code", "target"]')
+    settings = settings.replace(OF_MIXED, f'{OF_MIXED}targets = "code"\n') + 'targets = "target"\n'
+    for own, said in ((FILES["study.toml"], "code by target"), (settings, "all targets by target")):
+        folder = write_files(tmp_path, {"study.toml": own, "losses.csv": third})
+        with pytest.raises(StudyError, match=f"a validation set is called target.*mean {said}"):
+            read_study(folder)
+
+
+@pytest.mark.parametrize("key", ["general", "target"])
+def test_a_name_that_is_a_list_of_lists_is_refused(key: str, tmp_path: Path) -> None:
+    name = "prose" if key == "general" else "code"
+    edited = FILES["study.toml"].replace(f'{key} = "{name}"', f'{key} = [["x", "{name}"]]')
+    with pytest.raises(StudyError, match=f"key {key}"):
+        read_study(write_files(tmp_path, {"study.toml": edited}))
