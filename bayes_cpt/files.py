@@ -10,8 +10,6 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from uuid import uuid4
 
-from filelock import SoftFileLock, Timeout
-
 from bayes_cpt.errors import ProblemError, StudyWarning
 
 # What a killed program was writing is kept apart by its name, and for this long: another one may be
@@ -61,6 +59,8 @@ def beside(folder: Path) -> Iterator[Path]:
 @contextmanager
 def alone(folder: Path) -> Iterator[None]:
     """Have other programs wait that would change a folder as well."""
+    from filelock import SoftFileLock, Timeout
+
     lock = SoftFileLock(folder / LOCK)
     try:
         held = lock.acquire(timeout=0.0)

@@ -437,8 +437,6 @@ def _run_lines(run: Run, lr_unit: float = 1.0) -> list[str]:
     own = _own_segments(run)
     keys = {key: getattr(run, key) for key in RUN_FIELDS if key != "schedule"}
     keys |= {"targets": run.mixture or None, "lr_log": own is None or None}
-    if run.batch_tokens and float(run.batch_tokens).is_integer():
-        keys["batch_tokens"] = int(run.batch_tokens)
     keys["branch"] = run.branch and asdict(run.branch)
     return table_lines(["runs", run.name], keys, own and own.scaled(1.0 / lr_unit))
 

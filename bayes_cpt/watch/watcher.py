@@ -319,7 +319,8 @@ class Watcher:
     def expect(self, steps: Iterable[int]) -> None:
         """Say at which steps the run will be evaluated, where that is known before.
 
-        Otherwise forecasts are drawn again whenever evaluations come at unexpected steps.
+        Otherwise forecasts are drawn again, in about a second, whenever evaluations come at unexpected
+        steps; so they are for each that its stretch does not keep.
 
         Parameters
         ----------

@@ -84,6 +84,22 @@ def test_of_two_imports_at_once_none_is_lost(study: Path) -> None:
     assert {run.name for run in read_study(study).runs} == {"pt", "r00", "a", "b"}
 
 
+def test_an_import_that_does_not_end_is_not_waited_for_for_ever(
+    study: Path, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bayes_cpt.files.LOCK_SECONDS", 0.2)
+    line = ("hf", HF / "r25", "--study", study, "--run", "r25", "--replay", 0.25)
+    with SoftFileLock(study / LOCK):
+        answer = call("import", *line)
+    assert answer.code == 2
+    waited, refused = answer.err.splitlines()
+    assert "waiting for another import" in waited
+    assert refused.startswith(
+        f"{study / LOCK}: another import does not end. If none is running remove"
+    )
+    assert {run.name for run in read_study(study).runs} == {"pt", "r00"}
+
+
 def test_an_import_that_was_killed_is_not_waited_for(study: Path, call: Call) -> None:
     code = f"from filelock import SoftFileLock as Lock; lock = Lock({str(study / LOCK)!r})"
     killed = [sys.executable, "-c", f"{code}; lock.acquire(); print(flush=True); input()"]
