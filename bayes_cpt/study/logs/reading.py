@@ -97,6 +97,8 @@ class Log:
     rates: tuple[tuple[int, float], ...] = ()
     # What it states of its job; steps as the run counts them
     stated: Stated = field(default=Stated())
+    # First and last training loss, as the log has them; empty where it has none
+    trained: tuple[float, ...] = ()
     # Steps at which a loss, of training or validation, is not finite
     diverged: tuple[int, ...] = ()
     notes: tuple[str, ...] = ()  # all that was assumed, merged or left out
@@ -144,6 +146,7 @@ class _Cleaning:
             self.notes += without_step(self.cells.kept(~has_step))
             self.cells = self.cells.kept(has_step)
         chosen = self._loss_series(sets)
+        trained = self._trained()
         rate = self._rate_series()
         in_nats = IN_NATS[self._unit(chosen)]
         tokens = [name for name in names if naming.count_of(name) == "tokens"][:1]
@@ -153,7 +156,7 @@ class _Cleaning:
         counter, self.cells, steps = axis.steps()
         if steps.size > 1 and (np.diff(steps) < 0).all():
             # A table may begin with the newest row.
-            self.cells, steps = Cells(self.cells.rows[::-1]), steps[::-1]
+            self.cells, steps, trained = Cells(self.cells.rows[::-1]), steps[::-1], trained[::-1]
         self._check_one_run(chosen, steps)
         jobs = _jobs(steps)
         if self.reading.overlap == "last" and jobs.any():
@@ -169,8 +172,9 @@ class _Cleaning:
             series = [name for name, own in chosen.items() if own == domain]
             points = self._points(series, steps, jobs)
             # What carries a measurement along is a validation loss.
-            trained = all(map(naming.is_training_loss, series))
-            points = self._merged(points if trained else self._once(points, what), what)
+            if not all(map(naming.is_training_loss, series)):
+                points = self._once(points, what)
+            points = self._merged(points, what)
             nats = [in_nats(point.value) for point in points]
             self._check_size(points, nats, series[0])
             losses += [(point.step, domain, loss) for point, loss in zip(points, nats, strict=True)]
@@ -185,6 +189,7 @@ class _Cleaning:
             losses=tuple(losses),
             rates=tuple(rates),
             stated=self._stated(counter, steps, [name for name in tokens if name != counter]),
+            trained=trained,
             diverged=self._diverged(steps, {*chosen, *filter(naming.is_loss, names)}),
             notes=tuple(dict.fromkeys(self.notes)),
             no_rates=self.raw.no_rates,
@@ -276,9 +281,7 @@ class _Cleaning:
         # As in val_general, general_loss.
         chosen = chosen or [name for name in names if naming.domain_of(name) in sets]
         domains = {name: naming.domain_of(name) for name in chosen}
-        trained = [name for name in names if naming.is_training_loss(name)]
-        if naming.TRAIN in sets and trained and not units:
-            series = max(trained, key=lambda name: int(self.cells.given([name]).sum()))
+        if naming.TRAIN in sets and not units and (series := self._training_series()):
             self._say(f"no validation loss; the training loss, {series}, takes its place")
             return {series: naming.TRAIN}
         if not domains:
@@ -301,6 +304,17 @@ class _Cleaning:
         if left := [name for name in units if naming.domain_of(name) not in domains.values()]:
             self._say(f"{', '.join(left[:SHOWN])}: sets measured in {units[left[0]]}; left out")
         return domains
+
+    def _training_series(self) -> str:
+        """Return the series of training losses that has most of them, "" if none has any."""
+        names = filter(naming.is_training_loss, self.cells.names)
+        return max(names, key=lambda name: int(self.cells.given([name]).sum()), default="")
+
+    def _trained(self) -> tuple[float, ...]:
+        """Return the first and the last training loss."""
+        numbers = map(as_number, self.cells.column(self._training_series()))
+        known = [number for number in numbers if number and math.isfinite(number)]
+        return (known[0], known[-1]) if known else ()
 
     def _rate_series(self) -> str | None:
         if self.reading.rate is not None:
