@@ -112,9 +112,7 @@ def check_same_steps(steps: float, resources: Resources) -> None:
 
 def _check_alike(place: str, fitted: float, steps: float) -> None:
     if not np.isclose(fitted, steps, rtol=1e-6):
-        problem = (
-            f"its target data last {steps:.6g} steps, and those of the fit {fitted:.6g}: the law with "
-            "repeated tokens knows the data that it was fitted to"
-        )
+        problem = f"its target data last {steps:.6g} steps, and those of the fit {fitted:.6g}: "
+        problem += "the law with repeated tokens knows the data that it was fitted to"
         fix = "leave unique_tokens, tokens_per_step and batch_tokens out, or fit with --model cpt-replay"
         raise SpecError.at(f"{place}, key unique_tokens", problem, fix)

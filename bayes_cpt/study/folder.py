@@ -17,13 +17,7 @@ from bayes_cpt.study.resources import RESOURCES
 from bayes_cpt.study.runs import Base, Branch, Run
 from bayes_cpt.study.schedules import Schedule, constant
 from bayes_cpt.study.study import Study
-from bayes_cpt.study.tables import (
-    LOSS_COLUMNS,
-    RATE_COLUMNS,
-    TableCheck,
-    find_table,
-    read_table,
-)
+from bayes_cpt.study.tables import LOSS_COLUMNS, RATE_COLUMNS, TableCheck, find_table, read_table
 from bayes_cpt.study.trunks import branch_of
 from bayes_cpt.toml_files import read_toml, toml_key, toml_value
 
@@ -354,9 +348,8 @@ def _read_logs(folder: Path | None, names: list[str]) -> dict[str, Schedule]:
 def _same_base(base: Base, other: Base) -> bool:
     if base.schedule is None or other.schedule is None:
         return base.known == other.known
-    if base.schedule.steps != other.schedule.steps:
-        return False
-    return not validation.first_difference(other.schedule, base.schedule, base.schedule.steps)
+    steps, others = base.schedule.steps, other.schedule.steps
+    return steps == others and not validation.first_difference(other.schedule, base.schedule, steps)
 
 
 def write_study(study: Study, path: str | Path) -> None:

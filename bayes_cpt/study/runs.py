@@ -20,8 +20,7 @@ SHARES_ADD_UP = 2e-3
 
 def _check_schedule(check: Check, schedule: object) -> None:
     if not isinstance(schedule, Schedule):
-        fix = "give the schedule's segments"
-        check.add("key schedule", f"the schedule is {schedule!r}", fix)
+        check.add("key schedule", f"the schedule is {schedule!r}", "give the schedule's segments")
         return
     peak = schedule.peak
     if not schedule.learning_rates().any():

@@ -235,13 +235,10 @@ class Schedule:
             fix = "write a list of segments, schedule = [ { shape, steps, start, end } ]"
             raise StudyError.at("key schedule", f"the schedule is {tables!r}", fix)
         check = Check()
-        segments = [
-            segment
-            for number, table in enumerate(tables, start=1)
-            if (segment := check.run(f"segment {number}", segment_from_toml, table)) is not None
-        ]
+        numbered = enumerate(tables, start=1)
+        segments = [check.run(f"segment {n}", segment_from_toml, table) for n, table in numbered]
         check.raise_problems()
-        return cls(tuple(segments))
+        return cls(tuple(filter(None, segments)))
 
     def to_toml(self) -> list[dict[str, Any]]:
         """Return the segments as the tables of a study.toml.

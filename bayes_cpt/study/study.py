@@ -311,12 +311,9 @@ class Study(Parts):
             If a run is unknown, or what is left is no study.
         """
         kept = {self.run(name).name for name in runs}
-        return self.changed(
-            runs=tuple(run for run in self.runs if run.name in kept),
-            bases=self._bases_on(kept),
-            losses=self.losses[self.losses["run"].isin(kept)],
-            rows_are_checked=True,
-        )
+        left, bases = tuple(run for run in self.runs if run.name in kept), self._bases_on(kept)
+        losses = self.losses[self.losses["run"].isin(kept)]
+        return self.changed(runs=left, bases=bases, losses=losses, rows_are_checked=True)
 
     def with_runs(
         self, runs: Iterable[Run], losses: Collection[tuple[str, int, str, float]] = ()

@@ -288,10 +288,8 @@ def _swapped(curves: LossCurves, runs: Sequence[Run], general: str, target: str)
         f"the loss of {general} changes by {rise:+.2f} at replay {replay:g} (run {run.name}), by "
         f"{kept:+.2f} at {lower:g} (run {other.name}), though replay should keep it down"
     )
-    fix = (
-        "give as replay the share of general data in the batches, not that of target data; or swap "
-        "general and target, if they are mixed up"
-    )
+    fix = "give as replay the share of general data in the batches, not that of target data; or "
+    fix += "swap general and target, if they are mixed up"
     return [Suspicion("table runs, key replay", problem, fix)]
 
 

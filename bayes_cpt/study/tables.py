@@ -258,11 +258,9 @@ class TableCheck(Check):
 
     def duplicates(self, table: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
         """Note rows that repeat the keys of an earlier row; return the table without them."""
-        repeated = table.duplicated(keys)
-        alike = table[table.duplicated(keys, keep=False)].reset_index(names="label")
-        first = alike.groupby(keys, sort=False)["label"].transform("first")
-        for label, before in zip(alike["label"], first, strict=True):
-            if label != before:
-                problem = f"{self.row} {before} already holds this {', '.join(keys)}"
-                self.add(self.place(label), problem, "keep one of the two rows")
-        return table[~repeated]
+        alike = table[table.duplicated(keys, keep=False)]
+        labels = alike.assign(label=alike.index).groupby(keys, sort=False)["label"]
+        for label, before in labels.transform("first")[alike.duplicated(keys)].items():
+            problem = f"{self.row} {before} already holds this {', '.join(keys)}"
+            self.add(self.place(label), problem, "keep one of the two rows")
+        return table.drop_duplicates(keys)

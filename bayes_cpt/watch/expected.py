@@ -87,8 +87,7 @@ def faulty(run: Run) -> dict[str, Run]:
     }
     if run.replay is not None:
         less, more = 0.5 * run.replay, run.replay + 0.5 * (1.0 - run.replay)
-        others = (more, less) if run.replay > 0 else (more,)
-        for other in others:
+        for other in (more, less) if run.replay > 0 else (more,):
             name = f"a replay ratio near {other:.2g} in place of {run.replay:.2g}"
             faults[name] = replace(run, replay=other)
     rates = run.schedule.learning_rates()

@@ -25,7 +25,7 @@ from bayes_cpt.study.logs.raw import fail
 from bayes_cpt.study.logs.reading import Log
 from bayes_cpt.study.logs.runs import Recipe, logged_run, read_run_log
 from bayes_cpt.study.runs import Base, Run
-from bayes_cpt.study.schedules import LoggedSegment, Schedule, constant, linear
+from bayes_cpt.study.schedules import LoggedSegment, Schedule, linear, warmup_stable_decay
 from bayes_cpt.study.study import Study
 
 MODELS = {"pt": "pretrain-log", "cpt": "cpt-log"}
@@ -280,18 +280,16 @@ def ways_on(
         stays = not told and schedule.final == schedule.peak
         open_end = (moves or stays) and now < NEARLY_DONE * schedule.steps
         ways[HELD if open_end else PLANNED] = schedule
+    longer = steps or (0 if ends_later else 2 * now)
     if rate >= ANNEALED * schedule.peak:
         done = schedule.first(now)
         ways[ANNEAL] = done + linear(max(1, round(now * decay / (1 - decay))), rate, 0.0)
-        longer = steps or (None if ends_later else 2 * now)
         if longer:
             falling = min(max(1, round(decay * longer)), longer - now)
-            held = longer - now - falling
-            rest = linear(falling, rate, 0.0)
-            ways[f"{LONGER} to {longer}"] = done + (constant(held, rate) + rest if held else rest)
-    elif steps or not ends_later:
+            rest = warmup_stable_decay(longer - now, rate, decay_steps=falling)
+            ways[f"{LONGER} to {longer}"] = done + rest
+    elif longer:
         # It has annealed, or is warming up: it cannot go on at this rate.
-        longer = steps or 2 * now
         ways[f"over {longer} steps by the same schedule"] = schedule.stretched(longer)
     return ways
 

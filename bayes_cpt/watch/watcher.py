@@ -160,10 +160,6 @@ def _measured(
     return places, np.array([points[rows[place].step][rows[place].domain] for place in places])
 
 
-def _stretch(step: int, total: int) -> int:
-    return min(int(STRETCHES * math.sqrt(step / total)), STRETCHES - 1)
-
-
 @dataclass
 class Watcher:
     """Follows one run against the forecast of a fit.
@@ -223,6 +219,7 @@ class Watcher:
         plan = self.posterior.study.without_losses() if self.plan is None else self.plan
         self._study = with_base_losses(self.posterior.study, self.posterior.frame.domains, plan)
         self._run: Run = self._study.run(self.run)
+        self._total = self._run.schedule.steps
         self.posterior = self.posterior.with_new_groups(self._study, [self._run])
         self._outside = outside_range(self.posterior.study, self._study, self._run)
         # The law of PT is fitted to what comes after this step, and says nothing of what comes before.
@@ -247,7 +244,7 @@ class Watcher:
     def tell(self, step: int, losses: Mapping[str, float]) -> None:
         """Note an evaluation without asking for the status."""
         known = {d: float(losses[d]) for d in self.posterior.frame.domains if d in losses}
-        if step < 1 or step > self._run.schedule.steps or not known:
+        if not 1 <= step <= self._total or not known:
             return
         if not all(math.isfinite(loss) for loss in known.values()):
             self.diverged = step if self.diverged is None else min(step, self.diverged)
@@ -265,16 +262,18 @@ class Watcher:
             self.diverged, self._latest = None, step
         if step > self._first:
             # Of each stretch of the run its first evaluation is looked at, and the last step.
-            total = self._run.schedule.steps
             for domain, loss in known.items():
-                taken = {_stretch(s, total): s for s, own in self.points.items() if domain in own}
-                if step == total or taken.get(_stretch(step, total), step) == step:
+                taken = {self._stretch(s): s for s, own in self.points.items() if domain in own}
+                if step == self._total or taken.get(self._stretch(step), step) == step:
                     self.points.setdefault(step, {})[domain] = loss
         if step != self._latest:
             self._gap = max(1, abs(step - self._latest))
         if step >= self._latest:
             self._newest = {step: {**self._newest.get(step, {}), **known}}
             self._latest, self._losses = step, {**self._losses, **known}
+
+    def _stretch(self, step: int) -> int:
+        return min(int(STRETCHES * math.sqrt(step / self._total)), STRETCHES - 1)
 
     @property
     def _told(self) -> dict[int, dict[str, float]]:
@@ -288,7 +287,7 @@ class Watcher:
         What disagrees is the first thing that `Status` says, and is kept: a log may be cut.
         """
         found: dict[str, str] = {}
-        run, planned = self._run, self._run.schedule.steps
+        run, planned = self._run, self._total
         if log.stated.steps not in (None, planned):
             found["steps"] = f"The log announces {log.stated.steps} steps, the plan {planned}."
         # A program that counts from 0 may be one step off.
@@ -327,10 +326,9 @@ class Watcher:
         steps : iterable of int
             From 1 to the run's last; of many, one of each stretch is looked at.
         """
-        total = self._run.schedule.steps
         later = sorted((step for step in steps if step > self._first), reverse=True)
-        first = {_stretch(step, total): step for step in later}
-        self._forecast({*first.values(), *self.points, total})
+        first = {self._stretch(step): step for step in later}
+        self._forecast({*first.values(), *self.points, self._total})
 
     def _forecast(self, steps: Iterable[int]) -> None:
         """Draw what is expected at some steps.
@@ -346,13 +344,12 @@ class Watcher:
 
     def _forecast_ahead(self) -> None:
         """Draw what is expected where the run was looked at, and where it will be if it goes on so."""
-        total = self._run.schedule.steps
-        starts = np.ceil(total * (np.arange(STRETCHES) / STRETCHES) ** 2)
+        starts = np.ceil(self._total * (np.arange(STRETCHES) / STRETCHES) ** 2)
         ahead = starts[starts > max(self._latest, self._first)]
         if self._latest:
             ahead = self._latest + self._gap * np.ceil((ahead - self._latest) / self._gap)
-        future = ahead[(ahead > self._latest) & (ahead <= total)].astype(int)
-        self._forecast({*self._told, *future.tolist(), total} - {0})
+        future = ahead[(ahead > self._latest) & (ahead <= self._total)].astype(int)
+        self._forecast({*self._told, *future.tolist(), self._total} - {0})
 
     def status(self) -> Status:
         """Return how the run is doing."""
@@ -387,7 +384,7 @@ class Watcher:
             notes.append("the run was off track before and is back")
         return Status(
             step=self._latest,
-            steps=self._run.schedule.steps,
+            steps=self._total,
             on_track=on_track,
             probability=probability,
             off_since=self.off_since,
@@ -405,7 +402,7 @@ class Watcher:
         """Return forecast and gain left, of mean and sd of each row before and given the points."""
         forecast, gains = {}, {}
         for place, row in enumerate(rows):
-            if row.step == self._run.schedule.steps:
+            if row.step == self._total:
                 planned, wide = float(before[0][place]), float(self._width * before[1][place])
                 mean, half = float(now[0][place]), float(self._width * now[1][place])
                 ends = {"planned_lower": planned - wide, "planned_upper": planned + wide}
@@ -426,7 +423,7 @@ class Watcher:
         aim, resources = read_objective(objective), self._study.resources
         # Of a run that departs from its forecast the law does not tell what would serve it.
         points = self._told if not self.disagreements and self.status().on_track else {}
-        run, now, total = self._run, max(points, default=0), self._run.schedule.steps
+        run, now, total = self._run, max(points, default=0), self._total
         if not 0 < now < total:
             return Continuations(aim.name, ())
         others = schedules_from(run, now)

@@ -393,8 +393,7 @@ def _imported(
     if theirs:
         notes.append(f"run {name}: {len(theirs)} losses from another log left")
         before = {key: loss for key, loss in before.items() if key not in theirs}
-    found = _new_sets(study, sets, log.domains, notes)
-    if found:
+    if found := _new_sets(study, sets, log.domains, notes):
         files.settings = _with_sets(files.settings, found)
     notes += _third_sets({**study, **found}, log.domains)
     if last is not None and any(getattr(recipe, key) != getattr(last, key) for key in READING):

@@ -91,11 +91,8 @@ def is_training_loss(series: str) -> bool:
     """
     # Charts of W&B are exported with the run before the series.
     name = series.rpartition(" - ")[2]
-    return is_loss(name) and {*words(name)} <= WORDS["training"] | WORDS["nats"] | {
-        "lm",
-        "step",
-        "out",
-    }
+    plain = WORDS["training"] | WORDS["nats"] | {"lm", "step", "out"}
+    return is_loss(name) and plain.issuperset(words(name))
 
 
 def measured_unit(series: str) -> str | None:

@@ -109,7 +109,7 @@ def text_kinds() -> tuple[str, ...]:
     return tuple(kind for kind, form in formats().items() if not form.instead)
 
 
-def read_text(path: Path, form: Format, kind: str) -> RawLog:
+def read_text(path: Path, form: Format, kind: str = BY_USER) -> RawLog:
     """Read a text log line by line."""
     *lines, last = re.split(r"\r\n|[\r\n]", raw.printed_text(path, stripped=kind != BY_USER))
     if form.instead:

@@ -16,14 +16,7 @@ import numpy as np
 from bayes_cpt.checks import unknown
 from bayes_cpt.errors import StudyError
 from bayes_cpt.study.logs import naming, raw
-from bayes_cpt.study.logs.patterns import (
-    BY_USER,
-    Format,
-    formats,
-    read_text,
-    text_kinds,
-    unknown_format,
-)
+from bayes_cpt.study.logs.patterns import Format, formats, read_text, text_kinds, unknown_format
 from bayes_cpt.study.logs.raw import Cells, RawLog, Row, as_number, empty, fail
 from bayes_cpt.study.tables import csv_lines, cut_off, read_table, separator_of
 
@@ -90,7 +83,7 @@ def _read(kind: str, name: str, patterns: Sequence[str]) -> RawLog:
         fix = "name the files of the log" + (": --pattern is for lines of text" if patterns else "")
         raise fail(name, "this is a folder", fix)
     if patterns:
-        return read_text(path, Format.from_patterns(patterns), BY_USER)
+        return read_text(path, Format.from_patterns(patterns))
     return read_text(path, formats()[chosen], chosen) if chosen in formats() else _table(path)
 
 
@@ -451,9 +444,8 @@ def _tensorboard(path: Path) -> RawLog:
         below = f"{file.parent.relative_to(path).as_posix()}/" if inside else ""
         before = len(log.rows)
         _read_events(log, file, below)
-        every = {name for row in log.rows[before:] for name in row.cells if name != "step"}
-        names = {name.removeprefix(below) for name in every}
-        series[below] = series.get(below, set()) | names
+        names = {name for row in log.rows[before:] for name in row.cells} - {"step"}
+        series.setdefault(below, set()).update(name.removeprefix(below) for name in names)
     for one, other in combinations(series, 2):
         both = series[one] & series[other]
         # A figure's folders are called after it, others after what was measured.

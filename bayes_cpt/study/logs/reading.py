@@ -16,18 +16,9 @@ from pydantic import BeforeValidator, Field
 from bayes_cpt.arrays import Ints
 from bayes_cpt.checks import Check, unknown
 from bayes_cpt.errors import StudyError
-from bayes_cpt.study.logs import naming
+from bayes_cpt.study.logs import naming, raw
 from bayes_cpt.study.logs.axis import SHOWN, Counting, StepAxis, without_step
-from bayes_cpt.study.logs.raw import (
-    Cells,
-    RawLog,
-    Row,
-    Stated,
-    as_number,
-    fail,
-    numbers,
-    says_empty,
-)
+from bayes_cpt.study.logs.raw import Cells, RawLog, Row, Stated, as_number, fail
 from bayes_cpt.study.logs.readers import AUTO, read_logs
 from bayes_cpt.study.logs.recognize import digits_of
 from bayes_cpt.study.validation import UNIFORM_GUESS
@@ -80,8 +71,8 @@ class Reading(Counting):
 
         Where ``train`` is one of them a log without validation losses is read by its training loss.
         """
-        raw = read_logs(self.kind, self.paths, self.patterns)
-        return _Cleaning(raw, self, Cells(raw.rows), list(raw.notes)).log(sets)
+        found = read_logs(self.kind, self.paths, self.patterns)
+        return _Cleaning(found, self, Cells(found.rows), list(found.notes)).log(sets)
 
 
 @dataclass(frozen=True)
@@ -269,11 +260,8 @@ class _Cleaning:
             self._check_known(self.reading.losses)
             return dict(self.reading.losses)
         names = self.cells.names
-        units = {
-            name: unit
-            for name in names
-            if (unit := naming.measured_unit(name)) is not None and self.cells.given([name]).any()
-        }
+        said = {name: naming.measured_unit(name) for name in names}
+        units = {name: own for name, own in said.items() if own and self.cells.given([name]).any()}
         # One sort of measurement: a loss beside its own perplexity would be the same set twice.
         order = (self.reading.loss_unit, *naming.UNITS, naming.OF_A_BYTE)
         kept = next((unit for unit in order if unit in units.values()), None)
@@ -296,8 +284,8 @@ class _Cleaning:
         if len(set(domains.values())) < len(domains):
             problem = f"two series are of one validation set: {', '.join(domains)}"
             raise fail(self.raw.source, problem, "say which are meant, --loss SERIES=SET for each")
-        said = ", ".join(f"{series} is {domain}" for series, domain in domains.items())
-        self._say(f"validation sets by the names of the series: {said}")
+        sets_of = ", ".join(f"{series} is {domain}" for series, domain in domains.items())
+        self._say(f"validation sets by the names of the series: {sets_of}")
         no_set = naming.PATTERNS["no_set"].search
         if other := [own for own in filter(naming.is_loss, names) if no_set(naming.joined(own))]:
             self._say(f"{', '.join(other[:SHOWN])}: {NO_SETS}")
@@ -376,7 +364,7 @@ class _Cleaning:
             given = np.flatnonzero(self.cells.given([name])).tolist()
             column = self.cells.column(name)
             cells, own = [column[i] for i in given], [rows[i] for i in given]
-            values, wrong, unclear = numbers(cells, rows)
+            values, wrong, unclear = raw.numbers(cells, rows)
             for i in unclear[:1]:
                 problem = f"the {name} is {cells[i]!r}, which can be read as two numbers"
                 self.check.add(own[i].place, problem, "write it with a decimal point")
@@ -387,7 +375,7 @@ class _Cleaning:
             elif none:
                 said = f"{len(none)} cells of {name} hold no number and were left out"
                 self.notes.append(f"{said}: {', '.join(none[:SHOWN])}")
-            if blank := [str(cell).strip() for cell in filter(says_empty, cells)]:
+            if blank := [str(cell).strip() for cell in filter(raw.says_empty, cells)]:
                 said = f"{len(blank)} cells of {name} are taken as empty"
                 self.notes.append(f"{said}: {', '.join(dict.fromkeys(blank))}")
             low = [value for value in values if value is not None and value <= 0.0]
@@ -516,12 +504,12 @@ class _Cleaning:
             size = self.reading.per_epoch or 1.0 / (self.reading.per_step or 1.0)
             stated["steps"] = round(stated["steps"] * size)
         for name in (own for own in self.cells.names if own.lower() in naming.NAMES["lengths"]):
-            known = [n for n in map(as_number, self.cells.column(name)) if n and 1 <= n < math.inf]
-            stated = {"steps": int(known[-1]), **stated} if known else stated
+            known = list(filter(None, map(raw.as_count, self.cells.column(name))))
+            stated = {"steps": known[-1], **stated} if known else stated
         if "steps" in stated:
             stated["steps"] -= self.reading.before
         for name in tokens:
-            counts, *_ = numbers(self.cells.column(name), self.cells.rows, whole=True)
+            counts, *_ = raw.numbers(self.cells.column(name), self.cells.rows, whole=True)
             unit = naming.scaled(name)[1]
             done = zip(counts, steps + self.reading.before, strict=True)
             sizes = [float(count * unit / step) for count, step in done if count and step > 0]

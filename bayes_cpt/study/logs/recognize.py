@@ -107,8 +107,7 @@ def recognize(
         for shift, longer in SHIFTS:
             if found and shift < 0:
                 break
-            segments = _segments(_shifted(replace(logged, total=total_steps + longer), shift))
-            if segments is not None:
+            if segments := _segments(_shifted(replace(logged, total=total_steps + longer), shift)):
                 pieces, own_rates = _effort(segments)
                 found.append(((pieces, len(precision), own_rates, shift), precision, segments))
         if any(key[0] <= 2 for key, *_ in found):
@@ -239,8 +238,7 @@ def _segments(logged: _Logged) -> list[Segment] | None:
         end, peak = int(steps[points - 1]), float(rates[points - 1])
         warmup = _Piece("linear", 0, points, 0, end, 0.0, peak)
         found = _fitting(logged, _pieces(looked_at, points, warmup))
-        if found is not None and (best is None or _effort(found) < _effort(best)):
-            return found
+        best = min(filter(None, (best, found)), key=_effort, default=None)
     return best
 
 
@@ -280,11 +278,8 @@ def _rounded(rate: float, peak: float, tolerance: float) -> float:
     """Return a rate as somebody would have written it, where that is within the tolerance."""
     if rate <= tolerance and rate < 1e-3 * peak:
         return 0.0
-    for digits in range(1, 7):
-        short = float(f"{rate:.{digits}g}")
-        if abs(short - rate) <= tolerance:
-            return short
-    return rate
+    shorter = (float(f"{rate:.{digits}g}") for digits in range(1, 7))
+    return next((short for short in shorter if abs(short - rate) <= tolerance), rate)
 
 
 def _pieces(logged: _Logged, first: int, before: _Piece | None) -> list[_Piece] | None:

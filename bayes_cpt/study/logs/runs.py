@@ -179,8 +179,7 @@ def logged_run(
         notes.append(f"{place}: it starts from {keys['base']}, the study's only base")
         if keys["base"] is None:
             option = f"--base NAME, one of {', '.join(bases)}" if bases else NO_BASE
-            problem = "nothing says what it starts from"
-            check.add(f"{place}, key base", problem, f"give {option}")
+            check.add(f"{place}, key base", "nothing says what it starts from", f"give {option}")
     if continual and keys.get("replay") is None:
         problem = "no log tells the share of general data in the batches"
         fix = f"give --replay, 0.25 for 25 % (to init --replay {name}=SHARE, or --pt {name})"
