@@ -78,8 +78,7 @@ class Resources:
         tokens = np.asarray(steps, dtype=np.float64) * self.tokens_per_step
         general = np.asarray(replay, dtype=np.float64)
         shares = {"general": general, "target": 1.0 - general}
-        sizes = {role: getattr(self.unique_tokens, role) for role in ROLES}
-        return {role: tokens * shares[role] / own for role, own in sizes.items() if own is not None}
+        return {role: tokens * shares[role] / own for role, own in self.unique_tokens if own}
 
     def costs(self, steps: ArrayLike) -> dict[str, Floats]:
         """Return ``gpu_hours`` of some numbers of steps and, where a price is known, ``money``."""

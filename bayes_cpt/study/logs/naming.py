@@ -17,8 +17,8 @@ WORDS: dict[str, set[str]] = {kind: set(own) for kind, own in _TABLES["words"].i
 PATTERNS: dict[str, re.Pattern[str]] = {
     kind: re.compile(own, re.IGNORECASE) for kind, own in _TABLES["patterns"].items()
 }
-# Between the words of a name, besides blanks and slashes.
-SIGNS = r"_.\-:()\[\]#,"
+# Between the words of a name.
+BETWEEN = r"[\s/_.\-:()\[\]#,]+"
 UNITS = ("nats", "bits", "perplexity")
 LOSS_WORDS = set[str]().union(*(WORDS[unit] for unit in UNITS))
 FILLER = WORDS["held_out"] | WORDS["filler"]
@@ -37,7 +37,7 @@ def words(series: str) -> list[str]:
     >>> words("eval/c4_en-validation/CrossEntropyLoss"), words("Val loss (bits/token)")
     (['eval', 'c4', 'en', 'validation', 'crossentropyloss'], ['val', 'loss', 'bits', 'token'])
     """
-    return [word for word in re.split(rf"[\s/{SIGNS}]+", joined(series).lower()) if word]
+    return [word for word in re.split(BETWEEN, joined(series).lower()) if word]
 
 
 def joined(series: str) -> str:
@@ -130,12 +130,8 @@ def domain_of(series: str) -> str:
     if not WORDS["held_out"].isdisjoint(others):
         # The trainer's own prefix, as in train/val_loss.
         left = left | WORDS["training"] & {first}
-    kept = []
-    for part in re.split(r"[/\s]+", joined(series)):
-        own = [word for word in re.split(rf"[{SIGNS}]+", part) if word.lower() not in left]
-        if own:
-            kept.append("_".join(own))
-    name = "_".join(kept) or "val"
+    parts = re.split(BETWEEN, joined(series))
+    name = "_".join(part for part in parts if part.lower() not in left) or "val"
     return f"val{name}" if name.isdigit() else name
 
 

@@ -32,8 +32,8 @@ WHOLE_NUMBER = re.compile(r"\d+(?:\.\d+)?(?:[eE][-+]?\d+)?")
 TELLS_LOSS = re.compile(rf"\b(?:val|eval|test)\w*[ _/-]loss\b[^,;|]*?[ :=]\s*{NUMBER}")
 # Any loss in such a line.
 A_LOSS = re.compile(rf"[a-z]\w* loss[ :=]+{NUMBER}")
-STEP, NEXT_STEP, TOTAL, MICRO = "step", "next_step", "total", "micro"
-LAST_STEP = "last_step"
+STEP, NEXT_STEP, LAST_STEP = "step", "next_step", "last_step"
+TOTAL, MICRO = "total", "micro"
 LAP, LAPS = "lap", "laps"
 FINAL = "final evaluations"
 BY_USER = "the pattern"
