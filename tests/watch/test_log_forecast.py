@@ -177,9 +177,7 @@ def test_the_phase_is_taken_by_the_losses(losses: list[float], phase: str, tmp_p
 
 
 @pytest.mark.parametrize(("sums", "phase"), [(1, "pt"), (4, "cpt")])
-def test_pretraining_is_known_by_its_training_losses(
-    sums: int, phase: str, tmp_path: Path
-) -> None:
+def test_pretraining_is_known_by_its_training_losses(sums: int, phase: str, tmp_path: Path) -> None:
     """Evaluations may begin late; a training loss summed over micro-batches tells nothing."""
     rows = ["step,lr,train_loss,val_loss"]
     for step, trained, loss in ((10, 9.1, ""), (2_000, 3.4, 3.3), (4_000, 3.0, 3.0)):
