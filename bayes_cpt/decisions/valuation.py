@@ -269,10 +269,8 @@ class Valuation:
 
     def overruns(self, candidates: Candidates) -> dict[str, Floats]:
         """Return by what share candidates exceed each limit, by name, shape (candidates,)."""
-        taken = self.taken(candidates)
-        return {
-            name: taken[name] / most - 1.0 for name, most in self.objective.limits.given.items()
-        }
+        taken, limits = self.taken(candidates), self.objective.limits.given
+        return {name: taken[name] / most - 1.0 for name, most in limits.items()}
 
     def below_zero(self, block: Block) -> Floats:
         """Return by what share too many draws of the law have a loss at or below 0: (candidates,)."""

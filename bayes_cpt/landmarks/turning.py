@@ -156,10 +156,8 @@ def turning_length(
     batches = dict.fromkeys(trial.batch for trial in trials)
     laws = {batch: law_draws(known.in_batch(batch), draws) for batch in batches}
     parts = [[_of_law(d, own, courses, last, weights) for d in laws[own.batch]] for own in trials]
-    lengths, change = (
-        np.stack([np.concatenate([part[kind] for part in of_run]) for of_run in parts], axis=1)
-        for kind in (0, 1)
-    )
+    joined = [map(np.concatenate, zip(*of_run, strict=True)) for of_run in parts]
+    lengths, change = (np.stack(of_runs, axis=1) for of_runs in zip(*joined, strict=True))
     notes = ["; ".join(outside_range(posterior.study, target, run)) for run in chosen]
     coords: dict[str, Any] = {"draw": np.arange(len(lengths)), "run": [own.name for own in chosen]}
     coords |= {"course": list(courses), "balance": list(balances)}

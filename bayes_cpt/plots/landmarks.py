@@ -175,11 +175,9 @@ def response(*responses: Response) -> Figure:
     values, choice = widest["value"].to_numpy().tolist(), widest.attrs["choice"]
     labels = [value if isinstance(value, str) else f"{value:.3g}" for value in values]
     domains = [str(domain) for domain in widest["domain"].to_numpy()]
-    title, height = (
-        f"{called(widest.attrs['run'])}: last loss against {choice}",
-        ROW * len(values) + HEAD,
-    )
-    figure, [axes_row] = panels.by_set(domains, SIZE[0], height + 0.4, title)
+    title = f"{called(widest.attrs['run'])}: last loss against {choice}"
+    height = ROW * len(values) + HEAD + 0.4
+    figure, [axes_row] = panels.by_set(domains, SIZE[0], height, title)
     ways = {True: "re-warmed to the run's peak", False: "not re-warmed"}
     not_studied = np.flatnonzero(widest["outside"].to_numpy()[::-1] != "")
     for i, (axes, domain) in enumerate(zip(axes_row, domains, strict=True)):

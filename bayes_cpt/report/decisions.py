@@ -112,7 +112,6 @@ def decision_words(
         # What is to be minded.
         "base": base,
         "unmeasured": unmeasured_words(model.frame),
-        "on_law": None in model.measured(base),
         "torch_alone": Check().run("", training_arguments, decision.chosen.run(0, "chosen"))
         is None,
         "epochs": [
@@ -241,7 +240,6 @@ def schedule_words(choice: ScheduleChoice, interval: float = 0.9) -> Words:
         "choice": choice,
         "mixture": mixture_words(choice.run.mixture),
         "goal": goal_words(choice.valuation),
-        "batch": choice.valuation.model.batch,
         "edges": edge_words([edge for edge in [choice.edges[choice.advised]] if edge]),
         "gain": Estimate.of(choice.gains, interval),
         "moved": Estimate.of(-choice.gains, interval).moved,

@@ -49,8 +49,7 @@ def methods(
         "reached": reached,
         "tuning": ATTEMPTS[min(reached["attempts"], len(ATTEMPTS)) - 1].tune,
         "mass": f"{100 * interval:g}",
-        "draws": choice.model.draws if choice else 0,
-        "thirds": list(choice.thirds) if choice else [],
+        "choice": choice,
         "goal": _goal(choice) if choice else "",
         "scores": scores,
     }
